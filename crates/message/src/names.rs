@@ -1,0 +1,60 @@
+//! Field names the project refers to, spelled as they are sent. Comparison ignores case, so these also
+//! match what peers spell otherwise.
+
+macro_rules! names {
+    ($($constant:ident = $name:literal;)*) => {
+        $(#[doc = concat!("`", $name, "`")] pub const $constant: &str = $name;)*
+    };
+}
+
+names! {
+    ACCEPT_ENCODING = "Accept-Encoding";
+    ACCEPT_RANGES = "Accept-Ranges";
+    AGE = "Age";
+    AUTHORIZATION = "Authorization";
+    CACHE_CONTROL = "Cache-Control";
+    CACHE_STATUS = "Cache-Status";
+    CDN_CACHE_CONTROL = "CDN-Cache-Control";
+    CONNECTION = "Connection";
+    CONTENT_ENCODING = "Content-Encoding";
+    CONTENT_LENGTH = "Content-Length";
+    CONTENT_LOCATION = "Content-Location";
+    CONTENT_RANGE = "Content-Range";
+    CONTENT_TYPE = "Content-Type";
+    COOKIE = "Cookie";
+    DATE = "Date";
+    ETAG = "ETag";
+    EXPECT = "Expect";
+    EXPIRES = "Expires";
+    FORWARDED = "Forwarded";
+    HOST = "Host";
+    IF_MATCH = "If-Match";
+    IF_MODIFIED_SINCE = "If-Modified-Since";
+    IF_NONE_MATCH = "If-None-Match";
+    IF_RANGE = "If-Range";
+    IF_UNMODIFIED_SINCE = "If-Unmodified-Since";
+    KEEP_ALIVE = "Keep-Alive";
+    LAST_MODIFIED = "Last-Modified";
+    LOCATION = "Location";
+    MAX_FORWARDS = "Max-Forwards";
+    PRAGMA = "Pragma";
+    PROXY_AUTHENTICATE = "Proxy-Authenticate";
+    PROXY_AUTHORIZATION = "Proxy-Authorization";
+    PROXY_CONNECTION = "Proxy-Connection";
+    RANGE = "Range";
+    RETRY_AFTER = "Retry-After";
+    SERVER = "Server";
+    SET_COOKIE = "Set-Cookie";
+    SURROGATE_CONTROL = "Surrogate-Control";
+    SURROGATE_KEY = "Surrogate-Key";
+    TE = "TE";
+    TRAILER = "Trailer";
+    TRANSFER_ENCODING = "Transfer-Encoding";
+    UPGRADE = "Upgrade";
+    USER_AGENT = "User-Agent";
+    VARY = "Vary";
+    VIA = "Via";
+    X_FORWARDED_FOR = "X-Forwarded-For";
+    X_FORWARDED_HOST = "X-Forwarded-Host";
+    X_FORWARDED_PROTO = "X-Forwarded-Proto";
+}

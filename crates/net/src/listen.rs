@@ -1,0 +1,286 @@
+//! Listening sockets, made once at the start and handed to workers, which accept from them.
+//!
+//! Invariant: of a TCP address every worker gets a socket of its own (SO_REUSEPORT), so that the kernel
+//! spreads connections over the workers; a port that another process listens on is an error all the same.
+
+use crate::{Address, Peer, Stream};
+use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+use std::io;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::os::unix::fs::FileTypeExt;
+use std::path::Path;
+
+/// Connections that may wait to be accepted, per socket. The kernel cuts it to `net.core.somaxconn`.
+const BACKLOG: i32 = 4096;
+
+/// A bound, listening socket. Cheap to share; accepting needs an [`Acceptor`].
+#[derive(Debug)]
+pub struct Listener {
+    socket: Bound,
+    local: Address,
+}
+
+#[derive(Debug)]
+enum Bound {
+    Tcp(std::net::TcpListener),
+    Unix(std::os::unix::net::UnixListener),
+}
+
+/// A listening socket registered with the current runtime.
+#[derive(Debug)]
+pub enum Acceptor {
+    /// Accepts TCP connections.
+    Tcp(tokio::net::TcpListener),
+    /// Accepts connections to a Unix socket.
+    Unix(tokio::net::UnixListener),
+}
+
+/// Why an address could not be listened on; the message says what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum BindError {
+    /// Another socket listens there.
+    #[error(
+        "cannot listen on {0}: the address is in use; stop the process that listens there or choose another port"
+    )]
+    InUse(Address),
+    /// A port below 1024 without the right to use it.
+    #[error(
+        "cannot listen on {0}: permission denied; choose a port from 1024 on, \
+         or give the binary the right to low ports (setcap cap_net_bind_service=+ep)"
+    )]
+    Denied(Address),
+    /// The machine has no such address.
+    #[error(
+        "cannot listen on {0}: this machine has no such address; use one of its own, 127.0.0.1 or 0.0.0.0"
+    )]
+    NotHere(Address),
+    /// The host name has no address.
+    #[error("cannot listen on {0}: the name does not resolve to an address; write the IP address")]
+    Unresolved(Address),
+    /// Something that is not a socket stands at the path.
+    #[error(
+        "cannot listen on {0}: a file that is not a socket is in the way; remove it or choose another path"
+    )]
+    NotASocket(Address),
+    /// Anything else the system says.
+    #[error("cannot listen on {address}: {error}")]
+    System {
+        /// The address as asked for.
+        address: Address,
+        /// The system's own words.
+        error: io::Error,
+    },
+}
+
+impl BindError {
+    fn new(address: &Address, error: io::Error) -> Self {
+        let address = address.clone();
+        match error.kind() {
+            io::ErrorKind::AddrInUse => Self::InUse(address),
+            io::ErrorKind::PermissionDenied => Self::Denied(address),
+            io::ErrorKind::AddrNotAvailable => Self::NotHere(address),
+            _ => Self::System { address, error },
+        }
+    }
+}
+
+/// Makes `count` listening sockets for one address. With port 0 the system chooses a port, the same for all.
+/// A host name listens on its first IPv4 address, or its first address if it has none of these.
+///
+/// # Errors
+/// See [`BindError`]; nothing is left bound.
+pub fn bind(address: &Address, count: usize) -> Result<Vec<Listener>, BindError> {
+    let failed = |error| BindError::new(address, error);
+    match address {
+        Address::Ip(ip) => bind_tcp(*ip, count).map_err(failed),
+        Address::Host { name, port } => {
+            let resolved: Vec<SocketAddr> = (name.as_str(), *port)
+                .to_socket_addrs()
+                .map_err(|_| BindError::Unresolved(address.clone()))?
+                .collect();
+            let first = resolved.iter().find(|address| address.is_ipv4()).or_else(|| resolved.first());
+            let ip = first.ok_or_else(|| BindError::Unresolved(address.clone()))?;
+            bind_tcp(*ip, count).map_err(failed)
+        }
+        Address::Unix(path) => bind_unix(address, path, count),
+    }
+}
+
+impl Listener {
+    /// The address really bound, with the port the system chose.
+    pub fn local(&self) -> &Address {
+        &self.local
+    }
+
+    /// Registers a duplicate of the socket with the current tokio runtime; the socket itself stays here.
+    ///
+    /// # Errors
+    /// As the system reports them (out of file descriptors).
+    pub fn acceptor(&self) -> io::Result<Acceptor> {
+        match &self.socket {
+            Bound::Tcp(listener) => {
+                tokio::net::TcpListener::from_std(listener.try_clone()?).map(Acceptor::Tcp)
+            }
+            Bound::Unix(listener) => {
+                tokio::net::UnixListener::from_std(listener.try_clone()?).map(Acceptor::Unix)
+            }
+        }
+    }
+}
+
+impl Acceptor {
+    /// The next connection, with Nagle's delay off.
+    ///
+    /// # Errors
+    /// As the system reports them. Errors of one connection that was gone before it was accepted are skipped;
+    /// what remains (out of file descriptors or memory) passes with time.
+    pub async fn accept(&self) -> io::Result<(Stream, Peer)> {
+        loop {
+            let accepted = match self {
+                Self::Tcp(listener) => listener.accept().await.map(|(stream, peer)| {
+                    // Without TCP_NODELAY the connection is slower but works.
+                    let _ = stream.set_nodelay(true);
+                    (Stream::Tcp(stream), Peer::from(peer))
+                }),
+                Self::Unix(listener) => {
+                    listener.accept().await.map(|(stream, _)| (Stream::Unix(stream), Peer::Unix))
+                }
+            };
+            match accepted {
+                Err(error)
+                    if matches!(
+                        error.kind(),
+                        io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset
+                    ) => {}
+                other => return other,
+            }
+        }
+    }
+}
+
+fn bind_tcp(address: SocketAddr, count: usize) -> io::Result<Vec<Listener>> {
+    if address.port() != 0 {
+        // SO_REUSEPORT lets a second process of this user share the port without a word; a bind without it
+        // finds out whether anybody listens there.
+        drop(tcp_socket(address, false)?);
+    }
+    let mut target = address;
+    let mut listeners = Vec::with_capacity(count);
+    for _ in 0..count {
+        let socket = tcp_socket(target, true)?;
+        socket.listen(BACKLOG)?;
+        let listener = std::net::TcpListener::from(socket);
+        target = listener.local_addr()?;
+        listeners.push(Listener { socket: Bound::Tcp(listener), local: Address::Ip(target) });
+    }
+    Ok(listeners)
+}
+
+fn tcp_socket(address: SocketAddr, shared_port: bool) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_nonblocking(true)?;
+    socket.set_reuse_address(true)?;
+    if shared_port {
+        socket.set_reuse_port(true)?;
+    }
+    socket.bind(&address.into())?;
+    Ok(socket)
+}
+
+fn bind_unix(address: &Address, path: &Path, count: usize) -> Result<Vec<Listener>, BindError> {
+    remove_stale_socket(address, path)?;
+    let failed = |error| BindError::new(address, error);
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None).map_err(failed)?;
+    socket.set_nonblocking(true).map_err(failed)?;
+    socket.bind(&SockAddr::unix(path).map_err(failed)?).map_err(failed)?;
+    socket.listen(BACKLOG).map_err(failed)?;
+    let listener = std::os::unix::net::UnixListener::from(socket);
+    (0..count)
+        .map(|_| Ok(Listener { socket: Bound::Unix(listener.try_clone()?), local: address.clone() }))
+        .collect::<io::Result<_>>()
+        .map_err(failed)
+}
+
+/// Removes the socket file of a process that is gone; a file that is no socket and a socket that answers stay.
+fn remove_stale_socket(address: &Address, path: &Path) -> Result<(), BindError> {
+    let Ok(metadata) = std::fs::symlink_metadata(path) else {
+        return Ok(());
+    };
+    if !metadata.file_type().is_socket() {
+        return Err(BindError::NotASocket(address.clone()));
+    }
+    match std::os::unix::net::UnixStream::connect(path) {
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+            std::fs::remove_file(path).map_err(|error| BindError::new(address, error))
+        }
+        _ => Err(BindError::InUse(address.clone())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{BindError, bind};
+    use crate::{Address, Stream};
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    fn loopback() -> Address {
+        "127.0.0.1:0".parse().unwrap()
+    }
+
+    #[tokio::test]
+    async fn all_listeners_of_an_address_share_one_port() {
+        let listeners = bind(&loopback(), 3).unwrap();
+        let local = listeners[0].local().clone();
+        assert_ne!(local.port(), Some(0));
+        assert!(listeners.iter().all(|listener| *listener.local() == local));
+    }
+
+    #[test]
+    fn a_port_in_use_is_an_error_although_ports_are_shared() {
+        let first = bind(&loopback(), 2).unwrap();
+        let error = bind(first[0].local(), 1).unwrap_err();
+        assert!(matches!(&error, BindError::InUse(address) if address == first[0].local()));
+        assert!(error.to_string().contains("in use"));
+    }
+
+    #[test]
+    fn an_address_of_another_machine_is_an_error() {
+        let error = bind(&"192.0.2.1:0".parse().unwrap(), 1).unwrap_err();
+        assert!(matches!(error, BindError::NotHere(_)), "{error}");
+    }
+
+    async fn exchange(address: &Address) {
+        let listeners = bind(address, 1).unwrap();
+        let acceptor = listeners[0].acceptor().unwrap();
+        let mut client = Stream::connect(listeners[0].local()).await.unwrap();
+        let (mut server, peer) = acceptor.accept().await.unwrap();
+        assert!(peer.is_loopback());
+        client.write_all(b"ping").await.unwrap();
+        let mut received = [0; 4];
+        server.read_exact(&mut received).await.unwrap();
+        assert_eq!(&received, b"ping");
+    }
+
+    #[tokio::test]
+    async fn tcp_and_unix_connections_carry_octets() {
+        exchange(&loopback()).await;
+        exchange(&"localhost:0".parse().unwrap()).await;
+        let directory = tempfile::tempdir().unwrap();
+        exchange(&Address::Unix(directory.path().join("socket"))).await;
+    }
+
+    #[test]
+    fn a_stale_socket_is_replaced_and_anything_else_is_not() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("socket");
+        let address = Address::Unix(path.clone());
+        drop(bind(&address, 2).unwrap());
+        let alive = bind(&address, 1).unwrap();
+        assert!(matches!(bind(&address, 1), Err(BindError::InUse(_))));
+        drop(alive);
+        std::fs::remove_file(&path).unwrap();
+        std::fs::write(&path, "precious").unwrap();
+        assert!(matches!(bind(&address, 1), Err(BindError::NotASocket(_))));
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");
+    }
+}

@@ -1,0 +1,227 @@
+//! A connection, TCP or Unix, and who is at its other end.
+//!
+//! Invariant: an [`IdleStream`] belongs to no runtime, so it can wait in a pool that all workers share and
+//! continue on any of them.
+
+use crate::Address;
+use std::fmt;
+use std::io::{self, IoSlice};
+use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpStream, UnixStream};
+
+/// A connection registered with a tokio runtime.
+#[derive(Debug)]
+pub enum Stream {
+    /// A TCP connection.
+    Tcp(TcpStream),
+    /// A connection to a Unix socket.
+    Unix(UnixStream),
+}
+
+/// A connection that waits for its next use, registered with no runtime.
+#[derive(Debug)]
+pub enum IdleStream {
+    /// A TCP connection.
+    Tcp(std::net::TcpStream),
+    /// A connection to a Unix socket.
+    Unix(std::os::unix::net::UnixStream),
+}
+
+/// Who is at the other end of an accepted connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Peer {
+    /// A TCP peer; an IPv4 address that came in as a mapped IPv6 address is an IPv4 address here.
+    Ip(SocketAddr),
+    /// A process on this machine.
+    Unix,
+}
+
+impl Stream {
+    /// Connects, with Nagle's delay off. A host name's addresses are tried in the resolver's order.
+    ///
+    /// # Errors
+    /// As the system reports them; the last address' if there are several.
+    pub async fn connect(address: &Address) -> io::Result<Self> {
+        let stream = match address {
+            Address::Ip(ip) => TcpStream::connect(ip).await?,
+            Address::Host { name, port } => TcpStream::connect((name.as_str(), *port)).await?,
+            Address::Unix(path) => return UnixStream::connect(path).await.map(Self::Unix),
+        };
+        stream.set_nodelay(true)?;
+        Ok(Self::Tcp(stream))
+    }
+
+    /// Takes the connection from its runtime.
+    ///
+    /// # Errors
+    /// As the system reports them; the connection is then closed.
+    pub fn into_idle(self) -> io::Result<IdleStream> {
+        match self {
+            Self::Tcp(stream) => stream.into_std().map(IdleStream::Tcp),
+            Self::Unix(stream) => stream.into_std().map(IdleStream::Unix),
+        }
+    }
+
+    /// Makes the coming close abrupt: the peer of a TCP connection gets a reset instead of an orderly end,
+    /// and so cannot take what it has for the whole.
+    pub fn reset_on_close(&self) {
+        if let Self::Tcp(stream) = self {
+            // If it fails the close is orderly, and the missing framing still tells the peer.
+            let _ = socket2::SockRef::from(stream).set_linger(Some(std::time::Duration::ZERO));
+        }
+    }
+}
+
+impl IdleStream {
+    /// Registers the connection with the current tokio runtime.
+    ///
+    /// # Errors
+    /// As the system reports them; the connection is then closed.
+    pub fn into_stream(self) -> io::Result<Stream> {
+        match self {
+            Self::Tcp(stream) => TcpStream::from_std(stream).map(Stream::Tcp),
+            Self::Unix(stream) => UnixStream::from_std(stream).map(Stream::Unix),
+        }
+    }
+
+    /// Whether the peer has neither closed the connection nor sent anything: only then a request may be sent.
+    pub fn is_quiet(&self) -> bool {
+        let socket = match self {
+            Self::Tcp(stream) => socket2::SockRef::from(stream),
+            Self::Unix(stream) => socket2::SockRef::from(stream),
+        };
+        let mut octet = [std::mem::MaybeUninit::uninit()];
+        matches!(socket.peek(&mut octet), Err(error) if error.kind() == io::ErrorKind::WouldBlock)
+    }
+}
+
+impl Peer {
+    /// The peer's IP address, if it has one.
+    pub fn ip(&self) -> Option<IpAddr> {
+        match self {
+            Self::Ip(address) => Some(address.ip()),
+            Self::Unix => None,
+        }
+    }
+
+    /// Whether the peer runs on this machine.
+    pub fn is_loopback(&self) -> bool {
+        self.ip().is_none_or(|ip| ip.is_loopback())
+    }
+}
+
+impl From<SocketAddr> for Peer {
+    fn from(address: SocketAddr) -> Self {
+        Self::Ip(SocketAddr::new(address.ip().to_canonical(), address.port()))
+    }
+}
+
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ip(address) => address.ip().fmt(f),
+            Self::Unix => f.write_str("unix"),
+        }
+    }
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Tcp(stream) => Pin::new(stream).poll_read(context, buffer),
+            Self::Unix(stream) => Pin::new(stream).poll_read(context, buffer),
+        }
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, octets: &[u8]) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Self::Tcp(stream) => Pin::new(stream).poll_write(context, octets),
+            Self::Unix(stream) => Pin::new(stream).poll_write(context, octets),
+        }
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Self::Tcp(stream) => Pin::new(stream).poll_write_vectored(context, slices),
+            Self::Unix(stream) => Pin::new(stream).poll_write_vectored(context, slices),
+        }
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Tcp(stream) => Pin::new(stream).poll_flush(context),
+            Self::Unix(stream) => Pin::new(stream).poll_flush(context),
+        }
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Tcp(stream) => Pin::new(stream).poll_shutdown(context),
+            Self::Unix(stream) => Pin::new(stream).poll_shutdown(context),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Peer, Stream};
+    use crate::{Address, bind};
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    #[test]
+    fn a_mapped_address_is_an_ipv4_address() {
+        let peer = Peer::from("[::ffff:127.0.0.1]:5".parse::<std::net::SocketAddr>().unwrap());
+        assert!(peer.is_loopback());
+        assert_eq!(peer.to_string(), "127.0.0.1");
+    }
+
+    #[tokio::test]
+    async fn a_connection_survives_being_idle() {
+        let listeners = bind(&"127.0.0.1:0".parse::<Address>().unwrap(), 1).unwrap();
+        let acceptor = listeners[0].acceptor().unwrap();
+        for gone in [false, true] {
+            let client = Stream::connect(listeners[0].local()).await.unwrap();
+            let (mut server, _) = acceptor.accept().await.unwrap();
+            let idle = client.into_idle().unwrap();
+            assert!(idle.is_quiet());
+            if gone {
+                drop(server);
+            } else {
+                server.write_all(b"!").await.unwrap();
+            }
+            let mut stream = idle.into_stream().unwrap();
+            let mut octet = [0; 1];
+            assert_eq!(stream.read(&mut octet).await.unwrap(), usize::from(!gone));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_closed_or_talking_peer_is_not_quiet() {
+        let (left, mut right) = tokio::net::UnixStream::pair().unwrap();
+        let idle = Stream::Unix(left).into_idle().unwrap();
+        assert!(idle.is_quiet());
+        right.write_all(b"!").await.unwrap();
+        assert!(!idle.is_quiet());
+        let (left, right) = tokio::net::UnixStream::pair().unwrap();
+        let idle = Stream::Unix(left).into_idle().unwrap();
+        drop(right);
+        assert!(!idle.is_quiet());
+    }
+}

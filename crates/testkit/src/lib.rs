@@ -1,1 +1,36 @@
-//! placeholder
+//! What tests need to treat the real binary badly: an origin that misbehaves on order, a client that speaks
+//! raw octets, and child processes that never outlive their test.
+//!
+//! Everything here panics on trouble, as tests want it; nothing here is used by the product. Waiting has a
+//! generous limit so that a hang fails instead of hanging, and no test's outcome depends on speed.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on panics")]
+#![allow(clippy::indexing_slicing, reason = "a test that cannot go on panics")]
+
+mod client;
+mod origin;
+mod process;
+
+pub use client::{Client, Response, get};
+pub use origin::{Action, Gate, Origin, Seen, response};
+pub use process::{Edge, Output, petasos};
+
+use std::time::Duration;
+
+/// How long anything in a test may take before it counts as hung.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Waits until `condition` holds.
+///
+/// # Panics
+/// If it does not within [`PATIENCE`]; `what` is said then.
+pub fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
+    let pause = Duration::from_millis(10);
+    for _ in 0..PATIENCE.as_millis() / pause.as_millis() {
+        if condition() {
+            return;
+        }
+        std::thread::sleep(pause);
+    }
+    panic!("never happened: {what}");
+}

@@ -1,0 +1,142 @@
+//! A client that sends exactly the octets it is told and reads one response at a time.
+
+use crate::PATIENCE;
+use crate::origin::{field, read_head};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+
+/// A response as the client saw it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Response {
+    /// The status code.
+    pub status: u16,
+    /// Status line and header fields without the final empty line.
+    pub head: String,
+    /// The content, transfer coding removed.
+    pub body: Vec<u8>,
+    /// The trailer fields, one line each, if the response was chunked and had any.
+    pub trailers: String,
+    /// Whether the content ended as its framing said.
+    pub complete: bool,
+}
+
+impl Response {
+    /// The value of the first header field with this name.
+    pub fn field(&self, name: &str) -> Option<&str> {
+        field(&self.head, name)
+    }
+
+    /// The content as text.
+    pub fn text(&self) -> &str {
+        std::str::from_utf8(&self.body).unwrap()
+    }
+}
+
+/// One connection.
+pub struct Client {
+    reader: BufReader<TcpStream>,
+}
+
+impl Client {
+    /// Connects.
+    pub fn connect(address: SocketAddr) -> Self {
+        let stream = TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_write_timeout(Some(PATIENCE)).unwrap();
+        stream.set_nodelay(true).unwrap();
+        Self { reader: BufReader::new(stream) }
+    }
+
+    /// Sends these octets.
+    pub fn send(&mut self, octets: impl AsRef<[u8]>) {
+        self.reader.get_mut().write_all(octets.as_ref()).unwrap();
+    }
+
+    /// Sends a GET with `Host: example.test` and these field lines, and reads the answer.
+    pub fn get(&mut self, target: &str, fields: &[&str]) -> Response {
+        let lines: String = fields.iter().map(|field| format!("{field}\r\n")).collect();
+        self.send(format!("GET {target} HTTP/1.1\r\nHost: example.test\r\n{lines}\r\n"));
+        self.read()
+    }
+
+    /// Reads the head of the next response.
+    ///
+    /// # Panics
+    /// If the connection ends first.
+    pub fn read_head(&mut self) -> Response {
+        let head = read_head(&mut self.reader).expect("the connection ended before a response");
+        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        Response { status, head, body: Vec::new(), trailers: String::new(), complete: true }
+    }
+
+    /// Reads the next response to a request that was not HEAD, whole.
+    pub fn read(&mut self) -> Response {
+        let mut response = self.read_head();
+        let no_content = response.status < 200 || matches!(response.status, 204 | 304);
+        response.complete = no_content || self.read_body(&mut response);
+        response
+    }
+
+    /// Whether the server closed the connection and nothing is left to read.
+    pub fn is_closed(&mut self) -> bool {
+        match self.reader.fill_buf() {
+            Ok(octets) => octets.is_empty(),
+            Err(error) => !matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut),
+        }
+    }
+
+    /// Reads exactly this many octets.
+    pub fn read_octets(&mut self, count: usize) -> Vec<u8> {
+        let mut octets = vec![0; count];
+        self.reader.read_exact(&mut octets).unwrap();
+        octets
+    }
+
+    /// Reads the content; says whether it ended as its framing said.
+    fn read_body(&mut self, response: &mut Response) -> bool {
+        if response.field("Transfer-Encoding").is_some() {
+            return self.read_chunks(response).is_some();
+        }
+        let Some(length) = response.field("Content-Length") else {
+            return self.reader.read_to_end(&mut response.body).is_ok();
+        };
+        let length: u64 = length.parse().unwrap();
+        let read = (&mut self.reader).take(length).read_to_end(&mut response.body);
+        read.is_ok_and(|octets| octets as u64 == length)
+    }
+
+    fn read_chunks(&mut self, response: &mut Response) -> Option<()> {
+        loop {
+            let size = usize::from_str_radix(self.read_line()?.split(';').next()?, 16).ok()?;
+            if size == 0 {
+                break;
+            }
+            let start = response.body.len();
+            response.body.resize(start + size, 0);
+            if self.reader.read_exact(&mut response.body[start..]).is_err() {
+                response.body.truncate(start);
+                return None;
+            }
+            self.read_line()?;
+        }
+        loop {
+            let line = self.read_line()?;
+            if line.is_empty() {
+                return Some(());
+            }
+            response.trailers.push_str(&line);
+            response.trailers.push('\n');
+        }
+    }
+
+    fn read_line(&mut self) -> Option<String> {
+        let mut line = String::new();
+        self.reader.read_line(&mut line).ok()?;
+        line.strip_suffix("\r\n").map(str::to_owned)
+    }
+}
+
+/// A GET on a connection of its own.
+pub fn get(address: SocketAddr, target: &str, fields: &[&str]) -> Response {
+    Client::connect(address).get(target, fields)
+}

@@ -1,0 +1,212 @@
+//! The nasty origin: a server that answers each request with a script of actions, byte by byte, so that a
+//! test can truncate, stall, lie about lengths or die exactly where it wants.
+//!
+//! It records every request it saw. It parses only what it needs to find the end of a request.
+
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+/// One thing the origin does on a connection.
+#[derive(Clone, Debug)]
+pub enum Action {
+    /// Sends these octets.
+    Send(Vec<u8>),
+    /// Waits until the gate is opened (or the origin is dropped).
+    Await(Gate),
+    /// Waits this long.
+    Pause(Duration),
+    /// Closes the connection in good order.
+    Close,
+    /// Closes the connection with a reset.
+    Reset,
+}
+
+/// A request as the origin saw it.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    /// Request line and header fields as received, without the final empty line.
+    pub head: String,
+    /// The content, with chunked coding still on it.
+    pub body: Vec<u8>,
+}
+
+impl Seen {
+    /// The request target.
+    pub fn target(&self) -> &str {
+        self.head.split(' ').nth(1).unwrap_or("")
+    }
+
+    /// The value of the first header field with this name.
+    pub fn field(&self, name: &str) -> Option<&str> {
+        field(&self.head, name)
+    }
+}
+
+/// The value of the first field line with this name in a head.
+pub(crate) fn field<'a>(head: &'a str, name: &str) -> Option<&'a str> {
+    head.lines().skip(1).find_map(|line| {
+        let (found, value) = line.split_once(':')?;
+        found.eq_ignore_ascii_case(name).then(|| value.trim())
+    })
+}
+
+/// Something that is closed until a test opens it.
+#[derive(Clone, Debug, Default)]
+pub struct Gate(Arc<(Mutex<bool>, Condvar)>);
+
+impl Gate {
+    /// Lets everybody through who waits or will wait.
+    pub fn open(&self) {
+        *self.0.0.lock().unwrap() = true;
+        self.0.1.notify_all();
+    }
+
+    fn wait(&self, stop: &AtomicBool) {
+        let mut open = self.0.0.lock().unwrap();
+        while !*open && !stop.load(Ordering::SeqCst) {
+            open = self.0.1.wait_timeout(open, Duration::from_millis(20)).unwrap().0;
+        }
+    }
+}
+
+type Script = dyn Fn(&Seen) -> Vec<Action> + Send + Sync;
+
+/// A running origin; it stops when dropped.
+pub struct Origin {
+    address: SocketAddr,
+    stop: Arc<AtomicBool>,
+    seen: Arc<Mutex<Vec<Seen>>>,
+}
+
+impl Origin {
+    /// Starts an origin on a free loopback port that answers every request with what `script` says for it.
+    pub fn start(script: impl Fn(&Seen) -> Vec<Action> + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let (stop, seen) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(Vec::new())));
+        let script: Arc<Script> = Arc::new(script);
+        let (stopped, record) = (stop.clone(), seen.clone());
+        std::thread::spawn(move || {
+            for connection in listener.incoming() {
+                if stopped.load(Ordering::SeqCst) {
+                    return;
+                }
+                let Ok(connection) = connection else { continue };
+                let (script, record, stopped) = (script.clone(), record.clone(), stopped.clone());
+                std::thread::spawn(move || converse(&connection, &*script, &record, &stopped));
+            }
+        });
+        Self { address, stop, seen }
+    }
+
+    /// The origin's address.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// `http://ADDRESS`.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Every request so far, in order of arrival.
+    pub fn seen(&self) -> Vec<Seen> {
+        self.seen.lock().unwrap().clone()
+    }
+
+    /// How many requests for this target arrived so far.
+    pub fn count(&self, target: &str) -> usize {
+        self.seen.lock().unwrap().iter().filter(|seen| seen.target() == target).count()
+    }
+}
+
+impl Drop for Origin {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::SeqCst);
+        // Wakes the accepting thread so that it sees the flag.
+        let _ = TcpStream::connect(self.address);
+    }
+}
+
+/// A whole response: status line, the given fields, `Content-Length` and the body.
+pub fn response(status: &str, fields: &[&str], body: &[u8]) -> Vec<Action> {
+    let mut octets = format!("HTTP/1.1 {status}\r\n").into_bytes();
+    for field in fields {
+        octets.extend_from_slice(field.as_bytes());
+        octets.extend_from_slice(b"\r\n");
+    }
+    octets.extend_from_slice(format!("Content-Length: {}\r\n\r\n", body.len()).as_bytes());
+    octets.extend_from_slice(body);
+    vec![Action::Send(octets)]
+}
+
+fn converse(connection: &TcpStream, script: &Script, record: &Mutex<Vec<Seen>>, stop: &AtomicBool) {
+    let mut reader = BufReader::new(connection);
+    while let Some(seen) = read_request(&mut reader) {
+        let actions = script(&seen);
+        record.lock().unwrap().push(seen);
+        for action in actions {
+            if !act(connection, action, stop) {
+                return;
+            }
+        }
+    }
+}
+
+/// Does one action; says whether the connection goes on.
+fn act(mut connection: &TcpStream, action: Action, stop: &AtomicBool) -> bool {
+    match action {
+        Action::Send(octets) => return connection.write_all(&octets).is_ok(),
+        Action::Await(gate) => gate.wait(stop),
+        Action::Pause(duration) => std::thread::sleep(duration),
+        Action::Close => {
+            let _ = connection.shutdown(Shutdown::Both);
+            return false;
+        }
+        Action::Reset => {
+            // Closing with unread input makes the system send a reset; zero linger makes sure of it.
+            let _ = socket_reset(connection);
+            return false;
+        }
+    }
+    !stop.load(Ordering::SeqCst)
+}
+
+fn socket_reset(connection: &TcpStream) -> std::io::Result<()> {
+    socket2::SockRef::from(connection).set_linger(Some(Duration::ZERO))?;
+    connection.shutdown(Shutdown::Read)
+}
+
+fn read_request(reader: &mut BufReader<&TcpStream>) -> Option<Seen> {
+    let head = read_head(reader)?;
+    let mut body = Vec::new();
+    if let Some(length) = field(&head, "Content-Length") {
+        body.resize(length.parse().ok()?, 0);
+        reader.read_exact(&mut body).ok()?;
+    } else if field(&head, "Transfer-Encoding").is_some() {
+        while !body.ends_with(b"0\r\n\r\n") {
+            if reader.read_until(b'\n', &mut body).ok()? == 0 {
+                return None;
+            }
+        }
+    }
+    Some(Seen { head, body })
+}
+
+/// Everything up to the empty line, which is taken but not given.
+pub(crate) fn read_head(reader: &mut impl BufRead) -> Option<String> {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        match reader.read_until(b'\n', &mut head) {
+            Ok(0) => return None,
+            Ok(_) => {}
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(_) => return None,
+        }
+    }
+    head.truncate(head.len() - 4);
+    Some(String::from_utf8(head).expect("heads in tests are ASCII"))
+}

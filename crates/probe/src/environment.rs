@@ -1,0 +1,128 @@
+//! The fingerprint of the machine on which something was measured: figures from another machine are other
+//! figures.
+
+use crate::procfs::ProcFs;
+use rustix::process::{Resource, getrlimit};
+use serde::{Deserialize, Serialize};
+
+/// What is known of a machine. A field that the system does not tell is `None`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Environment {
+    /// The processor's model name.
+    pub cpu_model: Option<String>,
+    /// Cores that this process may use.
+    pub cores: u32,
+    /// The frequency governor of the first core, such as `performance`; virtual machines have none.
+    pub governor: Option<String>,
+    /// Memory of the machine in bytes.
+    pub memory_bytes: Option<u64>,
+    /// Kernel name and release.
+    pub kernel: Option<String>,
+    /// The distribution as it calls itself.
+    pub system: Option<String>,
+    /// Limits that can decide a result.
+    pub limits: Vec<Limit>,
+}
+
+/// A named limit, as the system writes it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limit {
+    /// What is limited.
+    pub name: String,
+    /// The limit.
+    pub value: String,
+}
+
+impl Environment {
+    /// The machine this process runs on.
+    pub fn detect() -> Self {
+        let mut environment = Self::read(&ProcFs::system());
+        environment.cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
+        environment.limits.insert(0, open_files());
+        environment
+    }
+
+    /// What the files of a machine say; cores and process limits are not in them.
+    fn read(proc: &ProcFs) -> Self {
+        let line = |text: Option<String>| text.map(|text| text.trim().to_owned());
+        let kernel =
+            line(proc.proc_text("sys/kernel/ostype")).zip(line(proc.proc_text("sys/kernel/osrelease")));
+        let memory = proc.proc_text("meminfo").and_then(|text| value_of(&text, "MemTotal"));
+        let kibibytes = memory.and_then(|text| text.strip_suffix("kB")?.trim().parse::<u64>().ok());
+        let control_group =
+            [("cgroup cpu.max", "fs/cgroup/cpu.max"), ("cgroup memory.max", "fs/cgroup/memory.max")];
+        let limits = control_group.into_iter().filter_map(|(name, path)| {
+            let value = line(proc.sys_text(path))?;
+            Some(Limit { name: name.to_owned(), value })
+        });
+        Self {
+            cpu_model: proc.proc_text("cpuinfo").and_then(|text| value_of(&text, "model name")),
+            cores: 0,
+            governor: line(proc.sys_text("devices/system/cpu/cpu0/cpufreq/scaling_governor")),
+            memory_bytes: kibibytes.map(|kibibytes| kibibytes * 1024),
+            kernel: kernel.map(|(name, release)| format!("{name} {release}")),
+            system: std::fs::read_to_string("/etc/os-release").ok().and_then(|text| pretty_name(&text)),
+            limits: limits.collect(),
+        }
+    }
+}
+
+/// The limit of open files, which also limits connections.
+fn open_files() -> Limit {
+    let limit = getrlimit(Resource::Nofile);
+    let text = |value: Option<u64>| value.map_or_else(|| "unlimited".to_owned(), |value| value.to_string());
+    let value = format!("{} (at most {})", text(limit.current), text(limit.maximum));
+    Limit { name: "open files".to_owned(), value }
+}
+
+/// The value of the first line `key : value`.
+fn value_of(text: &str, key: &str) -> Option<String> {
+    let line = text.lines().find_map(|line| line.strip_prefix(key)?.trim_start().strip_prefix(':'))?;
+    Some(line.trim().to_owned())
+}
+
+/// The distribution's name from os-release(5).
+fn pretty_name(text: &str) -> Option<String> {
+    let value = text.lines().find_map(|line| line.strip_prefix("PRETTY_NAME="))?;
+    Some(value.trim_matches('"').to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Environment, pretty_name};
+    use crate::procfs::ProcFs;
+
+    #[test]
+    fn files_are_read_into_facts() {
+        let root = tempfile::tempdir().unwrap();
+        let write = |path: &str, text: &str| {
+            let path = root.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        write("proc/cpuinfo", "processor\t: 0\nmodel name\t: Zilog Z80 @ 4 MHz\nflags\t\t: none\n");
+        write("proc/meminfo", "MemTotal:      64 kB\n");
+        write("proc/sys/kernel/ostype", "Linux\n");
+        write("proc/sys/kernel/osrelease", "6.1.0\n");
+        write("sys/fs/cgroup/cpu.max", "200000 100000\n");
+        let environment = Environment::read(&ProcFs::at(root.path()));
+        assert_eq!(environment.cpu_model.as_deref(), Some("Zilog Z80 @ 4 MHz"));
+        assert_eq!(environment.memory_bytes, Some(65536));
+        assert_eq!(environment.kernel.as_deref(), Some("Linux 6.1.0"));
+        assert_eq!(environment.governor, None);
+        assert_eq!(environment.limits.len(), 1);
+        assert_eq!(environment.limits[0].value, "200000 100000");
+    }
+
+    #[test]
+    fn this_machine_says_something() {
+        let environment = Environment::detect();
+        assert!(environment.cores >= 1 && environment.kernel.is_some());
+        assert_eq!(environment.limits[0].name, "open files");
+    }
+
+    #[test]
+    fn distribution() {
+        assert_eq!(pretty_name("NAME=x\nPRETTY_NAME=\"Debian 12\"\n").as_deref(), Some("Debian 12"));
+    }
+}

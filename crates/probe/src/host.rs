@@ -1,0 +1,107 @@
+//! Parsers of the host's own files: /proc/stat, /proc/loadavg, /proc/net/dev; pure.
+
+/// Processor time of all cores together since the machine started, in clock ticks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CpuTimes {
+    /// Time in which a core did something for this machine.
+    pub busy: u64,
+    /// Time in which a core had nothing to do, or its task waited for a disk.
+    pub idle: u64,
+    /// Time in which the hypervisor gave the core to somebody else.
+    pub steal: u64,
+}
+
+impl CpuTimes {
+    /// Reads the first line of /proc/stat.
+    pub fn parse(text: &str) -> Option<Self> {
+        let line = text.lines().find_map(|line| line.strip_prefix("cpu "))?;
+        let mut fields = line.split_ascii_whitespace().map(|field| field.parse::<u64>().ok());
+        let mut field = || fields.next().flatten();
+        let (user, nice, system, idle) = (field()?, field()?, field()?, field()?);
+        let (iowait, irq, softirq) = (field().unwrap_or(0), field().unwrap_or(0), field().unwrap_or(0));
+        let steal = field().unwrap_or(0);
+        // Guest time is contained in user time.
+        Some(Self { busy: user + nice + system + irq + softirq, idle: idle + iowait, steal })
+    }
+
+    /// The shares of busy and of stolen time (each 0 to 1) between an earlier reading and this one.
+    pub fn shares_since(self, earlier: Self) -> Option<(f64, f64)> {
+        let busy = self.busy.saturating_sub(earlier.busy);
+        let idle = self.idle.saturating_sub(earlier.idle);
+        let steal = self.steal.saturating_sub(earlier.steal);
+        let total = busy + idle + steal;
+        (total > 0).then(|| (busy as f64 / total as f64, steal as f64 / total as f64))
+    }
+}
+
+/// The load average over one minute from /proc/loadavg.
+pub(crate) fn parse_load_average(text: &str) -> Option<f64> {
+    text.split_ascii_whitespace().next()?.parse().ok()
+}
+
+/// The traffic of one network interface since it came up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// The interface's name.
+    pub name: String,
+    /// Bytes received.
+    pub received_bytes: u64,
+    /// Bytes sent.
+    pub sent_bytes: u64,
+}
+
+impl Link {
+    /// The interfaces of /proc/net/dev, without the loopback interface: it has no speed that could be reached.
+    pub fn parse_all(text: &str) -> Vec<Self> {
+        text.lines().filter_map(Self::parse).filter(|link| link.name != "lo").collect()
+    }
+
+    fn parse(line: &str) -> Option<Self> {
+        let (name, numbers) = line.split_once(':')?;
+        let mut numbers = numbers.split_ascii_whitespace().map(|number| number.parse::<u64>().ok());
+        let received_bytes = numbers.next()??;
+        // Eight columns of receiving, then those of sending, bytes first.
+        let sent_bytes = numbers.nth(7)??;
+        Some(Self { name: name.trim().to_owned(), received_bytes, sent_bytes })
+    }
+
+    /// The share (0 to 1) of a link of `bits_per_second` that was used in the fuller direction since an
+    /// earlier reading, over `seconds`.
+    pub fn share_since(&self, earlier: &Self, bits_per_second: f64, seconds: f64) -> f64 {
+        let received = self.received_bytes.saturating_sub(earlier.received_bytes);
+        let sent = self.sent_bytes.saturating_sub(earlier.sent_bytes);
+        received.max(sent) as f64 * 8.0 / (bits_per_second * seconds)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CpuTimes, Link, parse_load_average};
+
+    #[test]
+    fn processor_times() {
+        let text = "cpu  100 5 50 800 20 1 4 30 7 0\ncpu0 1 2 3 4\n";
+        let times = CpuTimes::parse(text).unwrap();
+        assert_eq!(times, CpuTimes { busy: 160, idle: 820, steal: 30 });
+        let later = CpuTimes { busy: 160 + 60, idle: 820 + 30, steal: 30 + 10 };
+        assert_eq!(later.shares_since(times), Some((0.6, 0.1)));
+        assert_eq!(times.shares_since(times), None);
+        assert_eq!(CpuTimes::parse("cpu0 1 2 3 4"), None);
+        assert_eq!(CpuTimes::parse("cpu  1 2 3 4").unwrap().busy, 6);
+    }
+
+    #[test]
+    fn load_average() {
+        assert_eq!(parse_load_average("3.52 2.10 1.00 4/512 12345\n"), Some(3.52));
+        assert_eq!(parse_load_average(""), None);
+    }
+
+    #[test]
+    fn links_without_loopback() {
+        let text = "Inter-|   Receive                |  Transmit\n face |bytes packets\n    lo: 9 1 0 0 0 0 0 0 9 1 0 0 0 0 0 0\n  eth0: 1000 8 0 0 0 0 0 0 500 6 0 0 0 0 0 0\n";
+        let links = Link::parse_all(text);
+        assert_eq!(links, [Link { name: "eth0".to_owned(), received_bytes: 1000, sent_bytes: 500 }]);
+        let later = Link { received_bytes: 2000, sent_bytes: 100_500, ..links[0].clone() };
+        assert_eq!(later.share_since(&links[0], 1_000_000.0, 1.0), 0.8);
+    }
+}

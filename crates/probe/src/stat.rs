@@ -1,0 +1,125 @@
+//! Parsers of /proc/PID/stat and /proc/PID/smaps_rollup; pure.
+//!
+//! Invariant: the command's name is skipped by its last closing parenthesis, because a process may call
+//! itself anything, spaces, parentheses and line ends included (proc(5)).
+
+/// What a task does, as far as load is concerned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TaskState {
+    /// Running or waiting for a core (`R`).
+    Runnable,
+    /// Waiting for something that cannot be interrupted, usually a disk (`D`).
+    Blocked,
+    /// Anything else: asleep, stopped, dead.
+    Idle,
+}
+
+impl TaskState {
+    /// Whether the task counts into observed load, as it does into the system's load average.
+    pub const fn is_load(self) -> bool {
+        matches!(self, Self::Runnable | Self::Blocked)
+    }
+}
+
+/// The fields of /proc/PID/stat that are used here. Times are in clock ticks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProcessStat {
+    /// The state of the process' (or thread's) own task.
+    pub state: TaskState,
+    /// The parent's process number.
+    pub parent: u32,
+    /// Processor time of all threads of the process, of user and kernel, in ticks.
+    pub own_ticks: u64,
+    /// The same of all its descendants that ended and were waited for.
+    pub children_ticks: u64,
+}
+
+impl ProcessStat {
+    /// Reads the content of a stat file; `None` if it is not one.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (_, after_name) = text.rsplit_once(')')?;
+        let mut fields = after_name.split_ascii_whitespace();
+        let state = match fields.next()? {
+            "R" => TaskState::Runnable,
+            "D" => TaskState::Blocked,
+            _ => TaskState::Idle,
+        };
+        let parent = fields.next()?.parse().ok()?;
+        // utime is field 14 of the file; the state was field 3 and the parent field 4.
+        let mut times = fields.skip(9).map(|field| field.parse::<u64>().ok());
+        let mut time = || times.next().flatten();
+        let own_ticks = time()?.checked_add(time()?)?;
+        let children_ticks = time()?.checked_add(time()?)?;
+        Some(Self { state, parent, own_ticks, children_ticks })
+    }
+}
+
+/// The proportional set size in bytes from the content of smaps_rollup: memory of one process with shared
+/// pages divided by how many share them.
+pub(crate) fn parse_pss_bytes(text: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix("Pss:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ProcessStat, TaskState, parse_pss_bytes};
+    use proptest::prelude::{prop_assert_eq, proptest};
+
+    const PHP: &str = "4711 (php-fpm: pool www) R 17 4711 4711 0 -1 4194624 3012 0 0 0 250 31 7 2 20 0 1 0 \
+        88123 234567 4000 18446744073709551615 1 1 0 0 0 0 0 4096 134234626 0 0 0 17 1 0 0 0 0 0 0 0 0 0 0 0 0 0";
+
+    #[test]
+    fn a_name_with_spaces() {
+        let stat = ProcessStat::parse(PHP).unwrap();
+        assert_eq!(
+            stat,
+            ProcessStat { state: TaskState::Runnable, parent: 17, own_ticks: 281, children_ticks: 9 }
+        );
+    }
+
+    #[test]
+    fn a_name_that_looks_like_the_rest_of_the_file() {
+        let text = PHP.replace("php-fpm: pool www", "a) S 1 2 (b) D 3 4");
+        assert_eq!(ProcessStat::parse(&text), ProcessStat::parse(PHP));
+        assert_eq!(ProcessStat::parse(&PHP.replace("php-fpm: pool www", "x\ny)")), ProcessStat::parse(PHP));
+    }
+
+    #[test]
+    fn states() {
+        let state = |letter: &str| ProcessStat::parse(&PHP.replace(") R ", letter)).unwrap().state;
+        assert_eq!(state(") D "), TaskState::Blocked);
+        assert!(state(") D ").is_load() && state(") R ").is_load());
+        for idle in [") S ", ") Z ", ") T ", ") I ", ") X "] {
+            assert!(!state(idle).is_load());
+        }
+    }
+
+    #[test]
+    fn what_is_not_a_stat_file() {
+        for text in ["", "1 (a", "1 (a) R", "1 (a) R x 1", "1 (a) R 2 1 1 1 1 1 1 1 1 1 1", "\u{0}"] {
+            assert_eq!(ProcessStat::parse(text), None, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn pss() {
+        let text =
+            "55d0-7ff1 ---p 00000000 00:00 0 [rollup]\nRss:  9000 kB\nPss:  2345 kB\nPss_Dirty: 1 kB\n";
+        assert_eq!(parse_pss_bytes(text), Some(2345 * 1024));
+        assert_eq!(parse_pss_bytes("Rss: 1 kB\n"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn any_name_is_skipped(name in "\\PC{0,15}") {
+            prop_assert_eq!(ProcessStat::parse(&PHP.replace("php-fpm: pool www", &name)), ProcessStat::parse(PHP));
+        }
+
+        #[test]
+        fn no_text_breaks_the_parser(text in "\\PC*") {
+            let _ = ProcessStat::parse(&text);
+            let _ = parse_pss_bytes(&text);
+        }
+    }
+}

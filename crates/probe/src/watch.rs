@@ -1,0 +1,281 @@
+//! Samples groups of processes and the host while a closure runs.
+//!
+//! Invariant: the mean load is over equally spaced samples; a sample that came late is still one sample, and
+//! the number of samples is reported beside the figure. The sampling thread's own cost is part of this
+//! process, never of a watched group unless the group contains this process.
+
+use crate::host::{CpuTimes, Link};
+use crate::procfs::ProcFs;
+use platform::{Clock, Monotonic};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// The time between two samples: 10 Hz.
+pub const SAMPLE_INTERVAL: Duration = Duration::from_millis(100);
+/// How many samples share one list of descendants; finding them reads every process' file.
+const SAMPLES_PER_SCAN: u32 = 10;
+
+/// Processes watched together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// What the group is called.
+    pub name: String,
+    /// Process numbers; their descendants belong to the group as well.
+    pub roots: Vec<u32>,
+}
+
+/// What was seen of one group.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GroupWatch {
+    /// What the group is called.
+    pub name: String,
+    /// Runnable and blocked tasks, one number per sample.
+    pub load_samples: Vec<u32>,
+    /// Processor time used meanwhile, user and kernel, in seconds, children that ended included.
+    pub cpu_seconds: f64,
+    /// Proportional set size of all processes at the end, in bytes; `None` if one of them may not be read.
+    pub pss_bytes: Option<u64>,
+    /// Processes at the end.
+    pub processes: u32,
+    /// Tasks (threads) of these processes at the end.
+    pub tasks: u32,
+}
+
+impl GroupWatch {
+    /// The mean number of runnable and blocked tasks; 0 without samples.
+    pub fn load(&self) -> f64 {
+        let samples: Vec<f64> = self.load_samples.iter().map(|sample| f64::from(*sample)).collect();
+        samples.iter().sum::<f64>() / samples.len().max(1) as f64
+    }
+}
+
+/// What was seen of the host.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct HostWatch {
+    /// The share of all cores' time that was used, 0 to 1.
+    pub busy: Option<f64>,
+    /// The share of all cores' time that the hypervisor took, 0 to 1.
+    pub steal: Option<f64>,
+    /// The system's load average over one minute, at the end.
+    pub load_average: Option<f64>,
+    /// The fullest network link's used share in its fuller direction, 0 to 1; loopback has none.
+    pub link: Option<f64>,
+}
+
+/// What was seen from the beginning to the end.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Watch {
+    /// How long it lasted.
+    pub seconds: f64,
+    /// The groups in the order in which they were given.
+    pub groups: Vec<GroupWatch>,
+    /// The host.
+    pub host: HostWatch,
+}
+
+/// Runs `work` on this thread and watches meanwhile from another one.
+pub fn watch<R>(proc: &ProcFs, groups: &[Group], clock: &dyn Clock, work: impl FnOnce() -> R) -> (R, Watch) {
+    let done = AtomicBool::new(false);
+    let mut sampler = Sampler::begin(proc, groups, clock.monotonic());
+    std::thread::scope(|scope| {
+        let samples = scope.spawn(|| {
+            let mut next = clock.monotonic();
+            while !done.load(Ordering::Acquire) {
+                sampler.sample();
+                next = next.plus(SAMPLE_INTERVAL).max(clock.monotonic());
+                std::thread::park_timeout(next.since(clock.monotonic()));
+            }
+            sampler.end(clock.monotonic())
+        });
+        let result = {
+            let _stop = StopOnDrop { done: &done, sampler: samples.thread() };
+            work()
+        };
+        match samples.join() {
+            Ok(watch) => (result, watch),
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    })
+}
+
+/// Ends the sampling also when the work panics; otherwise the scope would wait for ever.
+struct StopOnDrop<'a> {
+    done: &'a AtomicBool,
+    sampler: &'a std::thread::Thread,
+}
+
+impl Drop for StopOnDrop<'_> {
+    fn drop(&mut self) {
+        self.done.store(true, Ordering::Release);
+        self.sampler.unpark();
+    }
+}
+
+/// Readings so far.
+struct Sampler<'a> {
+    proc: &'a ProcFs,
+    groups: Vec<Watched<'a>>,
+    begun: Monotonic,
+    cpu_before: Option<CpuTimes>,
+    links_before: Vec<Link>,
+    until_scan: u32,
+}
+
+struct Watched<'a> {
+    group: &'a Group,
+    members: BTreeSet<u32>,
+    load_samples: Vec<u32>,
+    ticks_before: u64,
+}
+
+impl<'a> Sampler<'a> {
+    fn begin(proc: &'a ProcFs, groups: &'a [Group], now: Monotonic) -> Self {
+        let watched = |group: &'a Group| {
+            let members = proc.with_descendants(&group.roots);
+            let ticks_before = ticks(proc, &members);
+            Watched { group, members, load_samples: Vec::new(), ticks_before }
+        };
+        Self {
+            proc,
+            groups: groups.iter().map(watched).collect(),
+            begun: now,
+            cpu_before: proc.cpu_times(),
+            links_before: proc.links(),
+            until_scan: SAMPLES_PER_SCAN,
+        }
+    }
+
+    fn sample(&mut self) {
+        if self.until_scan == 0 {
+            self.scan();
+            self.until_scan = SAMPLES_PER_SCAN;
+        }
+        self.until_scan -= 1;
+        for watched in &mut self.groups {
+            let load = watched.members.iter().map(|pid| self.proc.tasks(*pid).0).sum();
+            watched.load_samples.push(load);
+        }
+    }
+
+    fn scan(&mut self) {
+        for watched in &mut self.groups {
+            watched.members = self.proc.with_descendants(&watched.group.roots);
+        }
+    }
+
+    fn end(mut self, now: Monotonic) -> Watch {
+        let shares = self.proc.cpu_times().zip(self.cpu_before);
+        self.scan();
+        let seconds = now.since(self.begun).as_secs_f64();
+        let shares = shares.and_then(|(after, before)| after.shares_since(before));
+        let host = HostWatch {
+            busy: shares.map(|(busy, _)| busy),
+            steal: shares.map(|(_, steal)| steal),
+            load_average: self.proc.load_average(),
+            link: self.fullest_link(seconds),
+        };
+        let groups = self.groups.into_iter().map(|watched| watched.end(self.proc)).collect();
+        Watch { seconds, groups, host }
+    }
+
+    fn fullest_link(&self, seconds: f64) -> Option<f64> {
+        let links = self.proc.links();
+        let shares = links.iter().filter_map(|link| {
+            let before = self.links_before.iter().find(|before| before.name == link.name)?;
+            Some(link.share_since(before, self.proc.link_speed(&link.name)?, seconds))
+        });
+        shares.max_by(f64::total_cmp)
+    }
+}
+
+impl Watched<'_> {
+    fn end(self, proc: &ProcFs) -> GroupWatch {
+        let used = ticks(proc, &self.members).saturating_sub(self.ticks_before);
+        GroupWatch {
+            name: self.group.name.clone(),
+            load_samples: self.load_samples,
+            cpu_seconds: used as f64 / rustix::param::clock_ticks_per_second().max(1) as f64,
+            pss_bytes: self.members.iter().map(|pid| proc.pss_bytes(*pid)).sum(),
+            processes: u32::try_from(self.members.len()).unwrap_or(u32::MAX),
+            tasks: self.members.iter().map(|pid| proc.tasks(*pid).1).sum(),
+        }
+    }
+}
+
+/// Processor time of processes and their descendants that ended. When a member ends and its parent waits for
+/// it, its time moves to the parent, so the sum does not lose it.
+fn ticks(proc: &ProcFs, members: &BTreeSet<u32>) -> u64 {
+    let stats = members.iter().filter_map(|pid| proc.process(*pid));
+    stats.map(|stat| stat.own_ticks + stat.children_ticks).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Group, Sampler, watch};
+    use crate::procfs::ProcFs;
+    use crate::procfs::tests::write_process;
+    use platform::{Monotonic, SystemClock};
+
+    fn group(roots: &[u32]) -> Vec<Group> {
+        vec![Group { name: "site".to_owned(), roots: roots.to_vec() }]
+    }
+
+    #[test]
+    fn load_is_sampled_and_time_follows_children_that_end() {
+        let root = tempfile::tempdir().unwrap();
+        let write = |pid, parent, states, own, children| {
+            write_process(root.path(), pid, parent, states, own, children);
+        };
+        write(5, 1, "R", 100, 0);
+        write(6, 5, "RD", 50, 0);
+        let (proc, groups) = (ProcFs::at(root.path()), group(&[5]));
+        let mut sampler = Sampler::begin(&proc, &groups, Monotonic::from_nanos(0));
+        sampler.sample();
+        // The child used 30 more ticks and ended; its 80 ticks are now among the parent's children's.
+        std::fs::remove_dir_all(root.path().join("proc/6")).unwrap();
+        write(5, 1, "S", 120, 80);
+        sampler.sample();
+        let seen = sampler.end(Monotonic::from_nanos(2_000_000_000));
+        assert_eq!(seen.seconds, 2.0);
+        assert_eq!(seen.groups[0].load_samples, [3, 0]);
+        assert_eq!(seen.groups[0].load(), 1.5);
+        let tick = 1.0 / rustix::param::clock_ticks_per_second() as f64;
+        assert!((seen.groups[0].cpu_seconds - 50.0 * tick).abs() < 1e-9);
+        assert_eq!((seen.groups[0].processes, seen.groups[0].pss_bytes), (1, Some(10 * 1024)));
+    }
+
+    #[test]
+    fn a_group_without_processes_has_no_load() {
+        let root = tempfile::tempdir().unwrap();
+        let (proc, groups) = (ProcFs::at(root.path()), group(&[77]));
+        let mut sampler = Sampler::begin(&proc, &groups, Monotonic::from_nanos(0));
+        sampler.sample();
+        let seen = sampler.end(Monotonic::from_nanos(1));
+        assert_eq!((seen.groups[0].load(), seen.groups[0].processes), (0.0, 0));
+        assert_eq!(seen.host.busy, None);
+    }
+
+    #[test]
+    fn memory_that_may_not_be_read_is_not_guessed() {
+        let root = tempfile::tempdir().unwrap();
+        write_process(root.path(), 5, 1, "S", 0, 0);
+        write_process(root.path(), 6, 5, "S", 0, 0);
+        std::fs::remove_file(root.path().join("proc/6/smaps_rollup")).unwrap();
+        let (proc, groups) = (ProcFs::at(root.path()), group(&[5]));
+        let seen = Sampler::begin(&proc, &groups, Monotonic::from_nanos(0)).end(Monotonic::from_nanos(1));
+        assert_eq!(seen.groups[0].pss_bytes, None);
+    }
+
+    #[test]
+    fn this_process_at_work_is_seen() {
+        let groups = group(&[std::process::id()]);
+        let (result, seen) = watch(&ProcFs::system(), &groups, &SystemClock::new(), || {
+            (0..30_000_000_u64).fold(0_u64, |sum, number| std::hint::black_box(sum ^ number))
+        });
+        assert!(result < u64::MAX);
+        assert!(!seen.groups[0].load_samples.is_empty());
+        assert!(seen.groups[0].tasks >= 2 && seen.groups[0].pss_bytes.unwrap() > 0);
+    }
+}

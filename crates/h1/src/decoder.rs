@@ -1,0 +1,332 @@
+//! Taking the transfer coding off a body (RFC 9112 sections 6 and 7), piece by piece, either handing out the
+//! content as slices or merely counting it.
+//!
+//! Invariant: one state machine feeds both ways of reading, and it takes its input octet by octet as far as
+//! framing is concerned, so that the cuts between reads never change the result. An error is final: asked
+//! again, the decoder repeats it. It does not decode content codings and does not merge trailers into the
+//! header, which RFC 9110 section 6.5.1 leaves to whoever knows the fields.
+
+use crate::error::BodyError;
+use crate::framing::BodyFraming;
+use crate::head;
+use crate::limits::{Limits, Strictness};
+use crate::octets;
+use bytes::{Buf, Bytes, BytesMut};
+use message::Fields;
+
+/// Reads one body.
+#[derive(Debug)]
+pub struct BodyDecoder {
+    state: State,
+    strictness: Strictness,
+    limits: Limits,
+    extension_bytes: usize,
+    /// The trailer section as far as it came; without any allocation while there is no trailer field.
+    trailer: BytesMut,
+    trailer_fields: Option<Fields>,
+}
+
+/// What [`BodyDecoder::decode`] found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Decoded {
+    /// The input is used up as far as possible.
+    NeedMore,
+    /// Content; never empty.
+    Data(Bytes),
+    /// The body is complete; the trailer fields if there were any. What is left in the buffer belongs to the
+    /// next message.
+    End(Option<Fields>),
+}
+
+/// What [`BodyDecoder::skim`] found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Skimmed {
+    /// Octets of the input that belong to this body: all of them unless `done`.
+    pub consumed: usize,
+    /// How many of those were content.
+    pub content_bytes: u64,
+    /// The body is complete.
+    pub done: bool,
+}
+
+impl BodyDecoder {
+    /// A strict decoder with default limits for a body framed like this.
+    pub fn new(framing: BodyFraming) -> Self {
+        Self::with_limits(framing, &Limits::DEFAULT, Strictness::Strict)
+    }
+
+    /// A decoder for a body framed like this.
+    pub fn with_limits(framing: BodyFraming, limits: &Limits, strictness: Strictness) -> Self {
+        let state = match framing {
+            BodyFraming::Empty | BodyFraming::Length(0) => State::Done,
+            BodyFraming::Length(remaining_bytes) => State::Length { remaining_bytes },
+            BodyFraming::Chunked => State::Size { size: 0, digits: 0 },
+            BodyFraming::UntilClose => State::UntilClose,
+        };
+        Self {
+            state,
+            strictness,
+            limits: *limits,
+            extension_bytes: 0,
+            trailer: BytesMut::new(),
+            trailer_fields: None,
+        }
+    }
+
+    /// Takes the next piece of the body from the front of `buf`. Call it until it says
+    /// [`Decoded::NeedMore`] or [`Decoded::End`].
+    pub fn decode(&mut self, buf: &mut BytesMut) -> Result<Decoded, BodyError> {
+        let (framing_bytes, event) = self.advance(buf)?;
+        buf.advance(framing_bytes);
+        Ok(match event {
+            Event::NeedMore => Decoded::NeedMore,
+            Event::Content(bytes) => Decoded::Data(buf.split_to(bytes).freeze()),
+            Event::End => Decoded::End(self.trailer_fields.take()),
+        })
+    }
+
+    /// Reads as much of the body as is in `input` without keeping any of it.
+    pub fn skim(&mut self, input: &[u8]) -> Result<Skimmed, BodyError> {
+        self.skim_with(input, |_| {})
+    }
+
+    /// As [`BodyDecoder::skim`], handing each run of content octets to `content`, in order. After an error
+    /// the runs before the fault have been handed out.
+    pub fn skim_with(&mut self, input: &[u8], mut content: impl FnMut(&[u8])) -> Result<Skimmed, BodyError> {
+        let mut rest = input;
+        let mut content_bytes = 0;
+        loop {
+            let (framing_bytes, event) = self.advance(rest)?;
+            rest = rest.get(framing_bytes..).unwrap_or_default();
+            match event {
+                Event::Content(bytes) => {
+                    let (run, after) = rest.split_at_checked(bytes).unwrap_or((rest, &[]));
+                    content(run);
+                    content_bytes += run.len() as u64;
+                    rest = after;
+                }
+                Event::NeedMore | Event::End => {
+                    let done = event == Event::End;
+                    return Ok(Skimmed { consumed: input.len() - rest.len(), content_bytes, done });
+                }
+            }
+        }
+    }
+
+    /// Whether the body is complete without another octet.
+    pub fn is_done(&self) -> bool {
+        matches!(self.state, State::Done)
+    }
+
+    /// Judges an end of the connection at this point: `Ok` if the body is complete, else
+    /// [`BodyError::Truncated`], or the error that came before.
+    pub fn eof(&self) -> Result<(), BodyError> {
+        match self.state {
+            State::Done | State::UntilClose => Ok(()),
+            State::Length { remaining_bytes } => {
+                Err(BodyError::Truncated { missing_bytes: Some(remaining_bytes) })
+            }
+            State::Failed(error) => Err(error),
+            _ => Err(BodyError::Truncated { missing_bytes: None }),
+        }
+    }
+
+    /// Reads framing octets until content begins, the body ends or the input is used up. Gives the number
+    /// of framing octets and what comes after them; content counts as read.
+    fn advance(&mut self, input: &[u8]) -> Result<(usize, Event), BodyError> {
+        let mut used = 0;
+        loop {
+            let rest = input.get(used..).unwrap_or_default();
+            match self.state {
+                State::Done => return Ok((used, Event::End)),
+                State::Failed(error) => return Err(error),
+                _ if rest.is_empty() => return Ok((used, Event::NeedMore)),
+                State::UntilClose => return Ok((used, Event::Content(rest.len()))),
+                State::Length { remaining_bytes } => {
+                    let (bytes, left) = take(rest, remaining_bytes);
+                    self.state =
+                        if left == 0 { State::Done } else { State::Length { remaining_bytes: left } };
+                    return Ok((used, Event::Content(bytes)));
+                }
+                State::Data { remaining_bytes } => {
+                    let (bytes, left) = take(rest, remaining_bytes);
+                    self.state =
+                        if left == 0 { State::DataEnd } else { State::Data { remaining_bytes: left } };
+                    return Ok((used, Event::Content(bytes)));
+                }
+                State::Trailer { line_bytes } => match self.read_trailer(rest, line_bytes) {
+                    Ok(bytes) => used += bytes,
+                    Err(error) => return self.fail(error),
+                },
+                state => match rest.first().map(|&octet| self.after(state, octet)) {
+                    Some(Ok(next)) => {
+                        self.state = next;
+                        used += 1;
+                    }
+                    Some(Err(error)) => return self.fail(error),
+                    None => return Ok((used, Event::NeedMore)),
+                },
+            }
+        }
+    }
+
+    fn fail<T>(&mut self, error: BodyError) -> Result<T, BodyError> {
+        self.state = State::Failed(error);
+        Err(error)
+    }
+
+    /// The state after one octet of chunk framing: a size line, or the line end after a chunk's data.
+    fn after(&mut self, state: State, octet: u8) -> Result<State, BodyError> {
+        let tolerant = self.strictness == Strictness::Tolerant;
+        match (state, octet) {
+            (State::Size { digits: 0, .. }, octet) if !octet.is_ascii_hexdigit() => Err(BodyError::ChunkSize),
+            (State::Size { size, digits }, octet) if octet.is_ascii_hexdigit() => {
+                if digits == CHUNK_SIZE_DIGITS_MAX {
+                    return Err(BodyError::ChunkSizeTooLong);
+                }
+                Ok(State::Size { size: size << 4 | u64::from(hex_value(octet)), digits: digits + 1 })
+            }
+            (State::Size { size, .. } | State::SizeBlank { size }, b' ' | b'\t') => {
+                self.count_extension_octet()?;
+                Ok(State::SizeBlank { size })
+            }
+            (State::Size { size, .. } | State::SizeBlank { size }, b';') => {
+                self.count_extension_octet()?;
+                Ok(State::Extension { size })
+            }
+            // Blanks may only stand before an extension (RFC 9112 section 7.1.1), but some servers pad
+            // their sizes with them.
+            (State::SizeBlank { .. }, b'\r' | b'\n') if !tolerant => Err(BodyError::ChunkSize),
+            (State::Size { size, .. } | State::SizeBlank { size } | State::Extension { size }, b'\r') => {
+                Ok(State::SizeLf { size })
+            }
+            (State::Size { size, .. } | State::SizeBlank { size } | State::Extension { size }, b'\n') => {
+                if tolerant {
+                    Ok(chunk(size))
+                } else {
+                    Err(BodyError::BareLf)
+                }
+            }
+            (State::Size { .. } | State::SizeBlank { .. }, _) => Err(BodyError::ChunkSize),
+            (State::Extension { size }, octet) if octets::TEXT.has(octet) => {
+                self.count_extension_octet()?;
+                Ok(State::Extension { size })
+            }
+            (State::Extension { .. }, _) => Err(BodyError::ChunkExtension),
+            (State::SizeLf { size }, b'\n') => Ok(chunk(size)),
+            (State::SizeLf { .. }, _) => Err(BodyError::LineEnd),
+            (State::DataEnd, b'\r') => Ok(State::DataLf),
+            (State::DataEnd, b'\n') if tolerant => Ok(NEXT_CHUNK),
+            (State::DataEnd, b'\n') => Err(BodyError::BareLf),
+            (State::DataLf, b'\n') => Ok(NEXT_CHUNK),
+            (_, _) => Err(BodyError::ChunkEnd),
+        }
+    }
+
+    fn count_extension_octet(&mut self) -> Result<(), BodyError> {
+        self.extension_bytes += 1;
+        if self.extension_bytes > self.limits.chunk_extension_bytes_max {
+            return Err(BodyError::ChunkExtensionsTooLarge);
+        }
+        Ok(())
+    }
+
+    /// Reads up to one line of the trailer section; `line_bytes` of it came before. Gives the octets used.
+    fn read_trailer(&mut self, input: &[u8], line_bytes: usize) -> Result<usize, BodyError> {
+        if self.trailer.is_empty() && input.starts_with(b"\r\n") && self.limits.trailer_bytes_max >= 2 {
+            self.state = State::Done;
+            return Ok(2);
+        }
+        let line_end = memchr::memchr(b'\n', input);
+        let bytes = line_end.map_or(input.len(), |at| at + 1);
+        if self.trailer.len() + bytes > self.limits.trailer_bytes_max {
+            return Err(BodyError::TrailerTooLarge);
+        }
+        self.trailer.extend_from_slice(input.get(..bytes).unwrap_or(input));
+        if line_end.is_none() {
+            self.state = State::Trailer { line_bytes: line_bytes + bytes };
+            return Ok(bytes);
+        }
+        let line = self.trailer.get(self.trailer.len() - line_bytes - bytes..).unwrap_or_default();
+        if !matches!(line, b"\r\n" | b"\n") {
+            self.state = State::Trailer { line_bytes: 0 };
+            return Ok(bytes);
+        }
+        let section = std::mem::take(&mut self.trailer);
+        let fields = head::parse_trailer(section, self.limits.fields_max, self.strictness)
+            .map_err(BodyError::Trailer)?;
+        self.trailer_fields = Some(fields).filter(|fields| !fields.is_empty());
+        self.state = State::Done;
+        Ok(bytes)
+    }
+}
+
+/// More digits than this overflow a `u64`, or are zeros that nobody needs.
+const CHUNK_SIZE_DIGITS_MAX: u8 = 16;
+
+const NEXT_CHUNK: State = State::Size { size: 0, digits: 0 };
+
+/// Where in a body the decoder is.
+#[derive(Clone, Copy, Debug)]
+enum State {
+    Length {
+        remaining_bytes: u64,
+    },
+    UntilClose,
+    /// In the digits of a chunk size.
+    Size {
+        size: u64,
+        digits: u8,
+    },
+    /// In blanks after a chunk size.
+    SizeBlank {
+        size: u64,
+    },
+    Extension {
+        size: u64,
+    },
+    /// Before the LF of a chunk size line.
+    SizeLf {
+        size: u64,
+    },
+    Data {
+        remaining_bytes: u64,
+    },
+    /// Before the CR after a chunk's data.
+    DataEnd,
+    /// Before the LF after a chunk's data.
+    DataLf,
+    /// In the trailer section, this far into a line.
+    Trailer {
+        line_bytes: usize,
+    },
+    Done,
+    Failed(BodyError),
+}
+
+/// What stopped [`BodyDecoder::advance`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Event {
+    NeedMore,
+    Content(usize),
+    End,
+}
+
+/// The state after a complete chunk size line.
+fn chunk(size: u64) -> State {
+    if size == 0 { State::Trailer { line_bytes: 0 } } else { State::Data { remaining_bytes: size } }
+}
+
+/// How many octets of `input` belong to a run of `remaining_bytes`, and what remains of it then.
+fn take(input: &[u8], remaining_bytes: u64) -> (usize, u64) {
+    let bytes = usize::try_from(remaining_bytes).unwrap_or(usize::MAX).min(input.len());
+    (bytes, remaining_bytes - bytes as u64)
+}
+
+/// The value of a hexadecimal digit.
+fn hex_value(digit: u8) -> u8 {
+    match digit {
+        b'0'..=b'9' => digit - b'0',
+        letter => (letter | 0x20) - b'a' + 10,
+    }
+}

@@ -1,0 +1,202 @@
+//! What a peer can do wrong, as plain comparable data: one variant for each rule that was broken. Every error
+//! here is the peer's fault and is final for its connection, because after it nobody knows where the next
+//! message starts. Our own faults are assertions and do not appear; [`WriteError`] is the exception, since
+//! what the writer refuses may have come from a peer on the other side.
+
+use bytes::Bytes;
+use message::Status;
+use thiserror::Error;
+
+/// A fault in the part that requests and responses share: line ends and field lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Error)]
+pub enum HeadError {
+    /// A line ended in LF alone (RFC 9112 section 2.2).
+    #[error("a line ends in LF without CR")]
+    BareLf,
+    /// A CR without LF after it, or something between the version and the end of the start line.
+    #[error("CR without LF, or octets where the line should end")]
+    LineEnd,
+    /// White space between field name and colon, or inside the name (RFC 9112 section 5.1).
+    #[error("white space before the colon of a field line")]
+    BlankBeforeColon,
+    /// A line that starts with white space: obsolete line folding (RFC 9112 section 5.2).
+    #[error("a field line starts with white space (obsolete folding)")]
+    Folded,
+    /// A field name that is no token, or a field line without a colon.
+    #[error("a field name is not a token")]
+    FieldName,
+    /// A control octet, such as NUL or a bare CR, in a field value (RFC 9110 section 5.5).
+    #[error("a field value contains a control octet")]
+    FieldValue,
+    /// More than [`Limits::fields_max`](crate::Limits::fields_max) field lines.
+    #[error("too many field lines")]
+    TooManyFields,
+    /// No end of the head within [`Limits::head_bytes_max`](crate::Limits::head_bytes_max) octets.
+    #[error("the head is too large")]
+    TooLarge,
+    /// The version is neither HTTP/1.0 nor HTTP/1.1.
+    #[error("the version is neither HTTP/1.0 nor HTTP/1.1")]
+    Version,
+}
+
+/// A body length that cannot be known for certain (RFC 9112 section 6).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Error)]
+pub enum FramingError {
+    /// Content-Length is not a plain decimal number below 2^64.
+    #[error("Content-Length is not a decimal number")]
+    ContentLengthInvalid,
+    /// The same Content-Length twice, as two lines or as a list.
+    #[error("Content-Length is repeated")]
+    ContentLengthRepeated,
+    /// Content-Lengths that contradict each other.
+    #[error("Content-Length values differ")]
+    ContentLengthsDiffer,
+    /// A transfer coding other than `chunked`, which we do not decode.
+    #[error("a transfer coding other than chunked")]
+    TransferCodingUnsupported,
+    /// Transfer-Encoding whose last coding is not `chunked`: such a request has no end.
+    #[error("the last transfer coding is not chunked")]
+    ChunkedNotLast,
+    /// `chunked` more than once, or Transfer-Encoding on more than one line.
+    #[error("Transfer-Encoding or chunked is repeated")]
+    TransferEncodingRepeated,
+    /// Both Transfer-Encoding and Content-Length (RFC 9112 section 6.3, item 3).
+    #[error("both Transfer-Encoding and Content-Length")]
+    TransferEncodingWithContentLength,
+    /// Transfer-Encoding in an HTTP/1.0 message (RFC 9112 section 6.1).
+    #[error("Transfer-Encoding in an HTTP/1.0 message")]
+    TransferEncodingInHttp10,
+}
+
+/// A request target that is none (RFC 9112 section 3.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Error)]
+pub enum TargetError {
+    /// An octet that no target may contain: a control, a space, a quote, `<`, `>`, `#`, DEL or non-ASCII.
+    #[error("the target contains an octet that is not allowed there")]
+    Octet,
+    /// None of the four forms, or a form that does not go with the method.
+    #[error("the target has no form that goes with the method")]
+    Form,
+    /// An authority that is empty, has user information, an invalid host or an invalid port.
+    #[error("the target's authority is invalid")]
+    Authority,
+}
+
+/// Why a request head was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Error)]
+pub enum RequestError {
+    /// Line ends, field lines, size, version.
+    #[error(transparent)]
+    Head(#[from] HeadError),
+    /// The body's length.
+    #[error(transparent)]
+    Framing(#[from] FramingError),
+    /// The method is not a token followed by one space.
+    #[error("the method is not a token")]
+    Method,
+    /// The target is malformed.
+    #[error(transparent)]
+    Target(#[from] TargetError),
+    /// The target is longer than [`Limits::target_bytes_max`](crate::Limits::target_bytes_max).
+    #[error("the target is too long")]
+    TargetTooLong,
+    /// An HTTP/1.1 request without Host (RFC 9112 section 3.2).
+    #[error("HTTP/1.1 request without Host")]
+    HostMissing,
+    /// More than one Host line.
+    #[error("Host is repeated")]
+    HostRepeated,
+    /// A Host that is not `host [":" port]`.
+    #[error("Host is invalid")]
+    HostInvalid,
+}
+
+impl RequestError {
+    /// The status code to refuse the request with.
+    pub fn status(self) -> Status {
+        let code = match self {
+            Self::Head(HeadError::TooManyFields | HeadError::TooLarge) => 431,
+            Self::Head(HeadError::Version) => 505,
+            Self::TargetTooLong => 414,
+            Self::Framing(FramingError::TransferCodingUnsupported) => 501,
+            _ => 400,
+        };
+        Status::from_code(code).unwrap_or(Status::BAD_REQUEST)
+    }
+}
+
+/// Why a response head was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Error)]
+pub enum ResponseError {
+    /// Line ends, field lines, size, version.
+    #[error(transparent)]
+    Head(#[from] HeadError),
+    /// The body's length.
+    #[error(transparent)]
+    Framing(#[from] FramingError),
+    /// The status line has no three-digit status code of 100 or more, or a control octet in its reason.
+    #[error("the status line is malformed")]
+    StatusLine,
+    /// An empty line where a status line should be: left over from the message before.
+    #[error("an empty line before the status line")]
+    EmptyLine,
+}
+
+/// Why a body was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Error)]
+pub enum BodyError {
+    /// A chunk size line that does not start with hexadecimal digits, or goes on with something that is
+    /// neither an extension nor the line's end.
+    #[error("a chunk size is not hexadecimal")]
+    ChunkSize,
+    /// A chunk size of more than 16 digits.
+    #[error("a chunk size has more than 16 digits")]
+    ChunkSizeTooLong,
+    /// A control octet or a bare CR in a chunk extension.
+    #[error("a chunk extension contains a control octet")]
+    ChunkExtension,
+    /// More than [`Limits::chunk_extension_bytes_max`](crate::Limits::chunk_extension_bytes_max) octets.
+    #[error("chunk extensions are too large")]
+    ChunkExtensionsTooLarge,
+    /// A chunk's data is not followed by a line end: the chunk size was a lie.
+    #[error("chunk data is not followed by a line end")]
+    ChunkEnd,
+    /// A line of the chunked coding ended in LF alone.
+    #[error("a line of the chunked coding ends in LF without CR")]
+    BareLf,
+    /// CR without LF in a line of the chunked coding.
+    #[error("CR without LF in the chunked coding")]
+    LineEnd,
+    /// A trailer section that is no list of field lines.
+    #[error("trailer section: {0}")]
+    Trailer(HeadError),
+    /// More than [`Limits::trailer_bytes_max`](crate::Limits::trailer_bytes_max) octets of trailer.
+    #[error("the trailer section is too large")]
+    TrailerTooLarge,
+    /// The connection ended before the body did.
+    #[error("the connection ended before the body did")]
+    Truncated {
+        /// Content octets still owed; `None` where the coding does not say.
+        missing_bytes: Option<u64>,
+    },
+}
+
+/// Why a head or trailer section was not written. Nothing of it is in the output then.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Error)]
+pub enum WriteError {
+    /// The method is not a token.
+    #[error("the method is not a token")]
+    Method,
+    /// The target is empty or contains a space, a control octet or DEL.
+    #[error("the target is empty or contains white space or a control octet")]
+    Target,
+    /// The reason phrase contains a control octet.
+    #[error("the reason phrase contains a control octet")]
+    Reason,
+    /// A field name is not a token.
+    #[error("field name `{}` is not a token", .0.escape_ascii())]
+    FieldName(Bytes),
+    /// The value of the field of this name contains a control octet such as CR, LF or NUL.
+    #[error("the value of field `{}` contains a control octet", .0.escape_ascii())]
+    FieldValue(Bytes),
+}

@@ -1,0 +1,187 @@
+//! What request heads, response heads and trailer sections share: running the tokenizer within the limits,
+//! naming its faults, checking line ends, and turning its borrowed field lines into slices of the buffer.
+//!
+//! Invariant: the verdict on a head depends on its octets alone, never on how they were cut into reads. For
+//! that the tokenizer sees at most `head_bytes_max` octets, and a fault that it finds before the head is
+//! complete is named from the octets up to that fault only.
+
+use crate::error::HeadError;
+use crate::limits::{Limits, Strictness};
+use crate::octets;
+use bytes::{Bytes, BytesMut};
+use httparse::Header;
+use message::Fields;
+use std::mem::MaybeUninit;
+
+/// Rows for the tokenizer's field lines, left uninitialised: most heads use ten of them.
+pub(crate) type Table<'a> = [MaybeUninit<Header<'a>>; Limits::FIELDS_CEILING];
+
+/// A fresh table.
+pub(crate) const fn table<'a>() -> Table<'a> {
+    [const { MaybeUninit::uninit() }; Limits::FIELDS_CEILING]
+}
+
+/// The rows of `table` that `limits` allow to be used.
+pub(crate) fn rows<'t, 'a>(table: &'t mut Table<'a>, limits: &Limits) -> &'t mut [MaybeUninit<Header<'a>>] {
+    let (rows, _) = table.split_at_mut(limits.fields_max.min(Limits::FIELDS_CEILING));
+    rows
+}
+
+/// The part of `input` that a head may occupy.
+pub(crate) fn window<'a>(input: &'a [u8], limits: &Limits) -> &'a [u8] {
+    input.get(..limits.head_bytes_max).unwrap_or(input)
+}
+
+/// The octets of `head` that come before its start line: empty lines.
+pub(crate) fn empty_lines_bytes(head: &[u8]) -> usize {
+    head.iter().position(|octet| !matches!(octet, b'\r' | b'\n')).unwrap_or(head.len())
+}
+
+/// Names the tokenizer's fault in the field lines or line ends of `head`; `None` for faults that only the
+/// kind of message can name.
+pub(crate) fn name_fault(fault: httparse::Error, head: &[u8]) -> Option<HeadError> {
+    match fault {
+        httparse::Error::HeaderName => Some(name_field_name_fault(head)),
+        httparse::Error::HeaderValue => Some(HeadError::FieldValue),
+        httparse::Error::NewLine => Some(HeadError::LineEnd),
+        httparse::Error::TooManyHeaders => Some(HeadError::TooManyFields),
+        httparse::Error::Version => Some(HeadError::Version),
+        httparse::Error::Status | httparse::Error::Token => None,
+    }
+}
+
+/// Finds the first line of `head` after its start line whose name is not a token up to a colon. The
+/// tokenizer stopped in it, at the first octet that does not fit.
+#[cold]
+fn name_field_name_fault(head: &[u8]) -> HeadError {
+    let start_line_on = head.get(empty_lines_bytes(head)..).unwrap_or_default();
+    for line in start_line_on.split(|&octet| octet == b'\n').skip(1) {
+        match line
+            .iter()
+            .position(|&octet| !octets::TOKEN.has(octet))
+            .and_then(|at| Some((at, line.get(at)?)))
+        {
+            Some((0, b' ' | b'\t')) => return HeadError::Folded,
+            Some((0, b'\r')) => return HeadError::LineEnd,
+            Some((0, _)) => return HeadError::FieldName,
+            Some((_, b':')) => {}
+            Some((_, b' ' | b'\t')) => return HeadError::BlankBeforeColon,
+            Some(_) | None => return HeadError::FieldName,
+        }
+    }
+    HeadError::FieldName
+}
+
+/// Checks that every line of `head` that ends before one of `headers` or ends the head does so with CR LF.
+/// The tokenizer lets no LF into a name or value, so these are all the lines there are.
+pub(crate) fn check_line_ends(head: &[u8], headers: &[Header<'_>]) -> Result<(), HeadError> {
+    // No line ends before the first octet, where a trailer section's first line starts.
+    let good = |end: usize| end == 0 || head.get(..end).is_some_and(|lines| lines.ends_with(b"\r\n"));
+    let before_fields = headers.iter().all(|header| good(offset(head, header.name.as_bytes())));
+    let before_empty_line = good(head.len().saturating_sub(2));
+    if before_fields && before_empty_line && good(head.len()) { Ok(()) } else { Err(HeadError::BareLf) }
+}
+
+/// Where `part`, a slice of `whole`, begins in it.
+pub(crate) fn offset(whole: &[u8], part: &[u8]) -> usize {
+    let offset = (part.as_ptr() as usize).wrapping_sub(whole.as_ptr() as usize);
+    debug_assert!(offset <= whole.len(), "the part is not inside the whole");
+    offset
+}
+
+/// Where a name and its value lie in a head.
+#[derive(Clone, Copy, Default)]
+struct Span {
+    name_start: u32,
+    name_bytes: u32,
+    value_start: u32,
+    value_bytes: u32,
+}
+
+/// The places of a head's field lines. They outlive the tokenizer's borrow of the buffer, so that the head
+/// can then be split off and sliced.
+pub(crate) struct Spans {
+    near: [Span; Self::NEAR],
+    far: Vec<Span>,
+    count: usize,
+}
+
+impl Spans {
+    /// Field lines without an allocation of their own; browsers send about fifteen.
+    const NEAR: usize = 32;
+
+    /// The places of `headers` in `head`.
+    pub(crate) fn new(head: &[u8], headers: &[Header<'_>]) -> Self {
+        let mut spans = headers.iter().map(|header| Span {
+            name_start: offset(head, header.name.as_bytes()) as u32,
+            name_bytes: header.name.len() as u32,
+            value_start: offset(head, header.value) as u32,
+            value_bytes: header.value.len() as u32,
+        });
+        let mut near = [Span::default(); Self::NEAR];
+        for (place, span) in near.iter_mut().zip(&mut spans) {
+            *place = span;
+        }
+        Self { near, far: spans.collect(), count: headers.len() }
+    }
+
+    /// The fields as slices of `head`.
+    pub(crate) fn fields(&self, head: &Bytes) -> Fields {
+        let mut fields = Fields::with_capacity(self.count);
+        for span in self.near.iter().take(self.count).chain(&self.far) {
+            fields.push(
+                slice(head, span.name_start, span.name_bytes),
+                slice(head, span.value_start, span.value_bytes),
+            );
+        }
+        fields
+    }
+
+    /// Replaces the line ends inside folded values by spaces (RFC 9112 section 5.2).
+    pub(crate) fn unfold(&self, head: &mut BytesMut) {
+        for span in self.near.iter().take(self.count).chain(&self.far) {
+            let start = span.value_start as usize;
+            for octet in head.get_mut(start..start + span.value_bytes as usize).unwrap_or_default() {
+                if matches!(*octet, b'\r' | b'\n') {
+                    *octet = b' ';
+                }
+            }
+        }
+    }
+}
+
+/// `bytes` octets of `head` from `start` on.
+fn slice(head: &Bytes, start: u32, bytes: u32) -> Bytes {
+    let start = start as usize;
+    head.slice(start..start + bytes as usize)
+}
+
+/// The protocol version of httparse's minor version, which is 0 or 1.
+pub(crate) fn version(minor: Option<u8>) -> message::Version {
+    if minor == Some(1) { message::Version::Http11 } else { message::Version::Http10 }
+}
+
+/// Parses a complete trailer section, its closing empty line included (RFC 9112 section 7.1.2).
+pub(crate) fn parse_trailer(
+    section: BytesMut,
+    fields_max: usize,
+    strictness: Strictness,
+) -> Result<Fields, HeadError> {
+    let mut table = [httparse::EMPTY_HEADER; Limits::FIELDS_CEILING];
+    let (rows, _) = table.split_at_mut(fields_max.min(Limits::FIELDS_CEILING));
+    let headers = match httparse::parse_headers(&section, rows) {
+        Ok(httparse::Status::Complete((_, headers))) => headers,
+        Ok(httparse::Status::Partial) => return Err(HeadError::LineEnd),
+        Err(httparse::Error::HeaderName) => {
+            let mut with_start_line = BytesMut::from(&b"\n"[..]);
+            with_start_line.extend_from_slice(&section);
+            return Err(name_field_name_fault(&with_start_line));
+        }
+        Err(fault) => return Err(name_fault(fault, &section).unwrap_or(HeadError::FieldName)),
+    };
+    if strictness == Strictness::Strict {
+        check_line_ends(&section, headers)?;
+    }
+    let spans = Spans::new(&section, headers);
+    Ok(spans.fields(&section.freeze()))
+}

@@ -1,0 +1,89 @@
+//! Fields that are about one connection and go no further (RFC 9110 section 7.6.1).
+
+use message::{Field, Fields, list_members, names};
+
+/// Removes from `fields` everything that is meant for this connection only: Connection, the fields it names,
+/// and those that are hop-by-hop by definition whether it names them or not:
+///
+/// - Keep-Alive, Proxy-Connection, TE, Trailer, Transfer-Encoding, Upgrade, HTTP2-Settings;
+/// - Proxy-Authenticate, Proxy-Authentication-Info and Proxy-Authorization, which speak to the next proxy
+///   (RFC 9110 section 11.7). A gateway is not one, and credentials must not reach an application that did
+///   not ask for them.
+///
+/// A field in [`PROTECTED`] stays although Connection names it. RFC 9110 forbids senders to name fields that
+/// are meant for every recipient, and obeying one that does would let a peer switch off what the next
+/// recipient decides by: a client could take away the address or the host we vouch for, an origin the
+/// Cache-Control that makes its answer private.
+///
+/// Upgrade is removed too: who tunnels it writes it anew. Content-Length stays; see
+/// [`BodyFraming::announce`](crate::BodyFraming::announce) for framing.
+pub fn strip_hop_by_hop(fields: &mut Fields) {
+    let connection: Vec<_> = fields.all(names::CONNECTION).cloned().collect();
+    fields.retain(|field| {
+        let named =
+            || connection.iter().flat_map(|value| list_members(value)).any(|option| is(field, option));
+        !is_any_of(field, HOP_BY_HOP) && (!named() || is_any_of(field, PROTECTED))
+    });
+}
+
+/// Fields that no connection option removes: those that routing, framing, identity, caching and the meaning
+/// of the content rest on.
+pub const PROTECTED: &[&str] = &[
+    names::AGE,
+    names::AUTHORIZATION,
+    names::CACHE_CONTROL,
+    names::CACHE_STATUS,
+    names::CDN_CACHE_CONTROL,
+    names::CONTENT_ENCODING,
+    names::CONTENT_LENGTH,
+    names::CONTENT_LOCATION,
+    names::CONTENT_RANGE,
+    names::CONTENT_TYPE,
+    names::COOKIE,
+    names::DATE,
+    names::ETAG,
+    names::EXPECT,
+    names::EXPIRES,
+    names::FORWARDED,
+    names::HOST,
+    names::IF_MATCH,
+    names::IF_MODIFIED_SINCE,
+    names::IF_NONE_MATCH,
+    names::IF_RANGE,
+    names::IF_UNMODIFIED_SINCE,
+    names::LAST_MODIFIED,
+    names::LOCATION,
+    names::MAX_FORWARDS,
+    names::PRAGMA,
+    names::RANGE,
+    names::SET_COOKIE,
+    names::SURROGATE_CONTROL,
+    names::SURROGATE_KEY,
+    names::VARY,
+    names::VIA,
+    names::X_FORWARDED_FOR,
+    names::X_FORWARDED_HOST,
+    names::X_FORWARDED_PROTO,
+];
+
+const HOP_BY_HOP: &[&str] = &[
+    names::CONNECTION,
+    "HTTP2-Settings",
+    names::KEEP_ALIVE,
+    names::PROXY_AUTHENTICATE,
+    "Proxy-Authentication-Info",
+    names::PROXY_AUTHORIZATION,
+    names::PROXY_CONNECTION,
+    names::TE,
+    names::TRAILER,
+    names::TRANSFER_ENCODING,
+    names::UPGRADE,
+];
+
+fn is_any_of(field: &Field, names: &[&str]) -> bool {
+    names.iter().any(|name| field.is(name))
+}
+
+fn is(field: &Field, option: &[u8]) -> bool {
+    field.name.eq_ignore_ascii_case(option)
+}

@@ -1,0 +1,169 @@
+//! Parsing a request head (RFC 9112 sections 2, 3 and 6). Reads heads only: bodies are the decoder's.
+
+use crate::error::{HeadError, RequestError, TargetError};
+use crate::framing::{BodyFraming, Facts};
+use crate::head::{self, Spans};
+use crate::limits::{Limits, Strictness};
+use crate::octets;
+use crate::target::{self, Target};
+use bytes::BytesMut;
+use message::{Method, RequestHead, Version, list_members};
+
+/// A request head and what follows from it for the connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// Method, target, version and fields as received.
+    pub head: RequestHead,
+    /// Where the body ends; never [`BodyFraming::UntilClose`].
+    pub framing: BodyFraming,
+    /// Whether another request may follow on this connection.
+    pub persistent: bool,
+    /// The client waits for 100 (Continue) before it sends the body (RFC 9110 section 10.1.1). Only in
+    /// HTTP/1.1 and only if there is a body to wait for.
+    pub expect_continue: bool,
+    /// The client asks to switch protocols (RFC 9110 section 7.8): HTTP/1.1, the field Upgrade, and the
+    /// connection option of that name.
+    pub upgrade: bool,
+}
+
+/// Parses the request head at the start of `buf`. `None` means that more octets are needed; the octets stay
+/// in `buf`, and an end of the connection now is a truncated request unless `buf` is empty. On success the
+/// head is split off, and names, values and target are slices of it. After an error `buf` is untouched and
+/// the connection is of no further use.
+///
+/// Empty lines before the request line are skipped, as RFC 9112 section 2.2 advises.
+pub fn parse_request(
+    buf: &mut BytesMut,
+    limits: &Limits,
+    strictness: Strictness,
+) -> Result<Option<Request>, RequestError> {
+    let window = head::window(buf, limits);
+    let mut table = head::table();
+    let mut parsed = httparse::Request::new(&mut []);
+    let head_bytes = match parsed.parse_with_uninit_headers(window, head::rows(&mut table, limits)) {
+        Ok(httparse::Status::Complete(head_bytes)) => head_bytes,
+        Ok(httparse::Status::Partial) if window.len() < limits.head_bytes_max => return Ok(None),
+        Ok(httparse::Status::Partial) => return Err(too_large(window)),
+        Err(fault) => return Err(name_fault(fault, window)),
+    };
+    let octets = window.get(..head_bytes).unwrap_or(window);
+    let target = parsed.path.unwrap_or_default().as_bytes();
+    let method = Method::from_token(parsed.method.unwrap_or_default().as_bytes());
+    let version = head::version(parsed.version);
+    let facts = RequestFacts::of(parsed.headers);
+
+    if strictness == Strictness::Strict {
+        check_start(octets)?;
+        head::check_line_ends(octets, parsed.headers)?;
+    }
+    if target.len() > limits.target_bytes_max {
+        return Err(RequestError::TargetTooLong);
+    }
+    check_target(&method, target, strictness)?;
+    facts.check_host(version, strictness)?;
+    let (framing, persistent) = facts.framing.request(version, strictness)?;
+
+    let spans = Spans::new(octets, parsed.headers);
+    let (target_start, target_bytes) = (head::offset(octets, target), target.len());
+    let head = buf.split_to(head_bytes).freeze();
+    Ok(Some(Request {
+        head: RequestHead {
+            method,
+            target: head.slice(target_start..target_start + target_bytes),
+            version,
+            fields: spans.fields(&head),
+        },
+        framing,
+        persistent,
+        expect_continue: facts.expect_continue && version == Version::Http11 && !framing.is_empty(),
+        upgrade: facts.upgrade && facts.framing.upgrade && version == Version::Http11,
+    }))
+}
+
+/// What the field lines of a request say, beyond what the application reads.
+#[derive(Default)]
+struct RequestFacts {
+    framing: Facts,
+    hosts: u32,
+    host_invalid: bool,
+    expect_continue: bool,
+    upgrade: bool,
+}
+
+impl RequestFacts {
+    fn of(headers: &[httparse::Header<'_>]) -> Self {
+        let mut facts = Self::default();
+        for header in headers {
+            facts.observe(header.name.as_bytes(), header.value);
+        }
+        facts
+    }
+
+    fn observe(&mut self, name: &[u8], value: &[u8]) {
+        match name.len() {
+            4 if name.eq_ignore_ascii_case(b"host") => {
+                self.hosts = self.hosts.saturating_add(1);
+                self.host_invalid |= target::check_authority(value).is_err();
+            }
+            6 if name.eq_ignore_ascii_case(b"expect") => {
+                self.expect_continue |=
+                    list_members(value).any(|member| member.eq_ignore_ascii_case(b"100-continue"));
+            }
+            7 if name.eq_ignore_ascii_case(b"upgrade") => self.upgrade |= !value.is_empty(),
+            _ => self.framing.observe(name, value),
+        }
+    }
+
+    /// RFC 9112 section 3.2: exactly one valid Host in HTTP/1.1, at most one in HTTP/1.0.
+    fn check_host(&self, version: Version, strictness: Strictness) -> Result<(), RequestError> {
+        if self.hosts > 1 {
+            return Err(RequestError::HostRepeated);
+        }
+        if strictness == Strictness::Tolerant {
+            return Ok(());
+        }
+        if self.hosts == 0 && version == Version::Http11 {
+            return Err(RequestError::HostMissing);
+        }
+        if self.host_invalid { Err(RequestError::HostInvalid) } else { Ok(()) }
+    }
+}
+
+/// Checks the empty lines before the request line: CR LF each.
+fn check_start(octets: &[u8]) -> Result<(), HeadError> {
+    let empty_lines = octets.get(..head::empty_lines_bytes(octets)).unwrap_or_default();
+    if empty_lines.chunks(2).all(|line| line == b"\r\n") { Ok(()) } else { Err(HeadError::BareLf) }
+}
+
+fn check_target(method: &Method, target: &[u8], strictness: Strictness) -> Result<(), TargetError> {
+    match strictness {
+        Strictness::Strict => Target::split(method, target).map(|_| ()),
+        Strictness::Tolerant => Ok(()),
+    }
+}
+
+/// What is too large when no head ends within its limit: if not even the request line does, its target.
+#[cold]
+fn too_large(window: &[u8]) -> RequestError {
+    let request_line_on = window.get(head::empty_lines_bytes(window)..).unwrap_or_default();
+    if request_line_on.is_empty() || memchr::memchr(b'\n', request_line_on).is_some() {
+        return HeadError::TooLarge.into();
+    }
+    RequestError::TargetTooLong
+}
+
+/// Names the tokenizer's fault. It reports one kind for method and target; the method is at fault unless it
+/// is a token with a space after it.
+#[cold]
+fn name_fault(fault: httparse::Error, window: &[u8]) -> RequestError {
+    if let Some(fault) = head::name_fault(fault, window) {
+        return fault.into();
+    }
+    let request_line_on = window.get(head::empty_lines_bytes(window)..).unwrap_or_default();
+    let method_bytes =
+        request_line_on.iter().position(|&octet| !octets::TOKEN.has(octet)).unwrap_or_default();
+    if method_bytes > 0 && request_line_on.get(method_bytes) == Some(&b' ') {
+        return RequestError::Target(TargetError::Octet);
+    }
+    RequestError::Method
+}

@@ -1,0 +1,178 @@
+//! Parsing a response head (RFC 9112 sections 2, 4 and 6), in two ways with one verdict: into owned slices
+//! for the accelerator, and as a skim without any allocation for the load tester's hot loop.
+
+use crate::error::{HeadError, ResponseError};
+use crate::framing::{Asked, BodyFraming, Facts};
+use crate::head::{self, Spans};
+use crate::limits::{Limits, Strictness};
+use bytes::BytesMut;
+use httparse::ParserConfig;
+use message::{Method, ResponseHead, Status, Version};
+
+/// A response head and what follows from it for the connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Response {
+    /// Version, status, reason and fields as received.
+    pub head: ResponseHead,
+    /// Where the body ends.
+    pub framing: BodyFraming,
+    /// Whether the connection may carry another request once the body was read. False after 101 and after a
+    /// 2xx to CONNECT: from there on it speaks another protocol.
+    pub persistent: bool,
+}
+
+/// A response head looked at in place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ResponseSkim {
+    /// Octets of the head; the body starts after them.
+    pub head_bytes: usize,
+    /// The version.
+    pub version: Version,
+    /// The status code. 1xx means that another head follows.
+    pub status: Status,
+    /// Where the body ends.
+    pub framing: BodyFraming,
+    /// As [`Response::persistent`].
+    pub persistent: bool,
+}
+
+/// Parses the response head at the start of `buf`, which answers a request with `request_method`. `None`
+/// means that more octets are needed; they stay in `buf`. On success the head is split off, and names,
+/// values and reason are slices of it. Informational responses (1xx) are returned like any other. After an
+/// error `buf` is untouched and the connection is of no further use.
+pub fn parse_response(
+    buf: &mut BytesMut,
+    request_method: &Method,
+    limits: &Limits,
+    strictness: Strictness,
+) -> Result<Option<Response>, ResponseError> {
+    let asked = match request_method {
+        Method::Head => Asked::Head,
+        Method::Connect => Asked::Connect,
+        _ => Asked::Other,
+    };
+    let mut table = head::table();
+    let Some(found) = tokenize(buf, &mut table, asked, limits, strictness)? else {
+        return Ok(None);
+    };
+    let skim = found.skim;
+    let octets = buf.get(..skim.head_bytes).unwrap_or_default();
+    let spans = Spans::new(octets, found.headers);
+    let reason = reason_range(octets);
+    let mut head = buf.split_to(skim.head_bytes);
+    if strictness == Strictness::Tolerant {
+        spans.unfold(&mut head);
+    }
+    let head = head.freeze();
+    Ok(Some(Response {
+        head: ResponseHead {
+            version: skim.version,
+            status: skim.status,
+            reason: head.slice(reason),
+            fields: spans.fields(&head),
+        },
+        framing: skim.framing,
+        persistent: skim.persistent,
+    }))
+}
+
+/// Looks at the response head at the start of `input` in place, tolerantly and without any allocation; the
+/// verdict is [`parse_response`]'s with [`Strictness::Tolerant`]. `answers_head` says that the request's
+/// method was HEAD. `None` means that more octets are needed.
+pub fn skim_response(
+    input: &[u8],
+    answers_head: bool,
+    limits: &Limits,
+) -> Result<Option<ResponseSkim>, ResponseError> {
+    let asked = if answers_head { Asked::Head } else { Asked::Other };
+    let mut table = head::table();
+    let found = tokenize(input, &mut table, asked, limits, Strictness::Tolerant)?;
+    Ok(found.map(|found| found.skim))
+}
+
+impl ResponseSkim {
+    /// The value of the first field line called `name`, in `input` as it was given to [`skim_response`].
+    /// White space around it is trimmed; a folded value keeps its line ends.
+    pub fn field<'a>(&self, input: &'a [u8], name: &str) -> Option<&'a [u8]> {
+        let mut rest = input.get(..self.head_bytes)?;
+        rest = rest.get(head::empty_lines_bytes(rest)..)?;
+        loop {
+            rest = rest.get(memchr::memchr(b'\n', rest)? + 1..)?;
+            let (candidate, after) = rest.split_at_checked(name.len())?;
+            if !candidate.eq_ignore_ascii_case(name.as_bytes()) {
+                continue;
+            }
+            if let Some(value) = after.trim_ascii_start().strip_prefix(b":") {
+                return Some(value.get(..value_bytes(value)).unwrap_or(value).trim_ascii());
+            }
+        }
+    }
+}
+
+/// Octets up to the line end that no folded line follows.
+fn value_bytes(value: &[u8]) -> usize {
+    memchr::memchr_iter(b'\n', value)
+        .find(|&line_end| !matches!(value.get(line_end + 1), Some(b' ' | b'\t')))
+        .unwrap_or(value.len())
+}
+
+/// A tokenized head with its verdict.
+struct Found<'t, 'a> {
+    skim: ResponseSkim,
+    headers: &'t [httparse::Header<'a>],
+}
+
+fn tokenize<'t, 'a>(
+    input: &'a [u8],
+    table: &'t mut head::Table<'a>,
+    asked: Asked,
+    limits: &Limits,
+    strictness: Strictness,
+) -> Result<Option<Found<'t, 'a>>, ResponseError> {
+    let window = head::window(input, limits);
+    let mut config = ParserConfig::default();
+    config
+        .allow_spaces_after_header_name_in_responses(strictness == Strictness::Tolerant)
+        .allow_obsolete_multiline_headers_in_responses(strictness == Strictness::Tolerant);
+    let mut parsed = httparse::Response::new(&mut []);
+    let rows = head::rows(table, limits);
+    let head_bytes = match config.parse_response_with_uninit_headers(&mut parsed, window, rows) {
+        Ok(httparse::Status::Complete(head_bytes)) => head_bytes,
+        Ok(httparse::Status::Partial) if window.len() < limits.head_bytes_max => return Ok(None),
+        Ok(httparse::Status::Partial) => return Err(HeadError::TooLarge.into()),
+        Err(fault) => return Err(name_fault(fault, window)),
+    };
+    let octets = window.get(..head_bytes).unwrap_or(window);
+    if strictness == Strictness::Strict {
+        if head::empty_lines_bytes(octets) > 0 {
+            return Err(ResponseError::EmptyLine);
+        }
+        head::check_line_ends(octets, parsed.headers)?;
+    }
+    let status = parsed.code.and_then(Status::from_code).ok_or(ResponseError::StatusLine)?;
+    let version = head::version(parsed.version);
+    let mut facts = Facts::default();
+    for header in parsed.headers.iter() {
+        facts.observe(header.name.as_bytes(), header.value);
+    }
+    let (framing, persistent) = facts.response(version, strictness, status, asked)?;
+    let skim = ResponseSkim { head_bytes, version, status, framing, persistent };
+    Ok(Some(Found { skim, headers: parsed.headers }))
+}
+
+/// Where the reason phrase lies in a complete head: after `HTTP/1.1 200 `, up to the line's end. The
+/// tokenizer does not hand out reasons with non-ASCII octets, and may leave out the space.
+fn reason_range(head: &[u8]) -> std::ops::Range<usize> {
+    const BEFORE_REASON_BYTES: usize = "HTTP/1.1 200 ".len();
+    let line_start = head::empty_lines_bytes(head);
+    let line = head.get(line_start..).unwrap_or_default();
+    let line = line.get(..memchr::memchr(b'\n', line).unwrap_or(line.len())).unwrap_or(line);
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    let end = line_start + line.len();
+    (line_start + BEFORE_REASON_BYTES).min(end)..end
+}
+
+#[cold]
+fn name_fault(fault: httparse::Error, window: &[u8]) -> ResponseError {
+    head::name_fault(fault, window).map_or(ResponseError::StatusLine, ResponseError::Head)
+}

@@ -1,0 +1,176 @@
+//! Request targets: the four forms of RFC 9112 section 3.2 taken apart. Splits and checks octets; decodes,
+//! normalises and resolves nothing.
+
+use crate::error::TargetError;
+use crate::octets;
+use message::{Method, RequestHead, names};
+
+/// Which of the four forms a target has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TargetForm {
+    /// `/path?query`.
+    Origin,
+    /// `scheme://authority/path?query`.
+    Absolute,
+    /// `host:port`, with CONNECT only.
+    Authority,
+    /// `*`, with OPTIONS only.
+    Asterisk,
+}
+
+/// A target taken apart; all parts are slices of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Target<'a> {
+    /// Its form.
+    pub form: TargetForm,
+    /// The scheme as received, any case; absolute-form only.
+    pub scheme: Option<&'a [u8]>,
+    /// `host [":" port]`, checked; absolute-form and authority-form only.
+    pub authority: Option<&'a [u8]>,
+    /// Path and query as received. Never empty but in authority-form: an absolute-form without a path has
+    /// `/` here, or `*` with OPTIONS (RFC 9112 section 3.2.4). An absolute-form without a path but with a
+    /// query keeps its bare `?query`.
+    pub path_and_query: &'a [u8],
+}
+
+impl<'a> Target<'a> {
+    /// Takes `target` apart as the method demands.
+    ///
+    /// # Errors
+    /// [`TargetError`] for octets that no target has, for a form that does not go with the method, for an
+    /// authority that is not `host [":" port]` (so with user information, which RFC 9110 section 4.2.4
+    /// forbids here).
+    pub fn split(method: &Method, target: &'a [u8]) -> Result<Self, TargetError> {
+        if !octets::TARGET.has_all(target) {
+            return Err(TargetError::Octet);
+        }
+        match (method, target) {
+            (Method::Connect, authority) => Self::split_authority_form(authority),
+            (_, [b'/', ..]) => {
+                Ok(Self { form: TargetForm::Origin, scheme: None, authority: None, path_and_query: target })
+            }
+            (Method::Options, b"*") => {
+                Ok(Self { form: TargetForm::Asterisk, scheme: None, authority: None, path_and_query: target })
+            }
+            (_, absolute) => Self::split_absolute_form(method, absolute),
+        }
+    }
+
+    /// The path without the query.
+    pub fn path(&self) -> &'a [u8] {
+        self.split_query().0
+    }
+
+    /// The query without its question mark; `None` if there is no question mark.
+    pub fn query(&self) -> Option<&'a [u8]> {
+        self.split_query().1
+    }
+
+    fn split_query(&self) -> (&'a [u8], Option<&'a [u8]>) {
+        match memchr::memchr(b'?', self.path_and_query) {
+            Some(at) => {
+                let (path, query) = self.path_and_query.split_at(at);
+                (path, query.get(1..))
+            }
+            None => (self.path_and_query, None),
+        }
+    }
+
+    fn split_authority_form(authority: &'a [u8]) -> Result<Self, TargetError> {
+        check_authority(authority)?;
+        let (_, port) = split_port(authority);
+        if port.is_none_or(<[u8]>::is_empty) {
+            return Err(TargetError::Form);
+        }
+        Ok(Self {
+            form: TargetForm::Authority,
+            scheme: None,
+            authority: Some(authority),
+            path_and_query: b"",
+        })
+    }
+
+    fn split_absolute_form(method: &Method, target: &'a [u8]) -> Result<Self, TargetError> {
+        let scheme_bytes = memchr::memchr(b':', target).ok_or(TargetError::Form)?;
+        let (scheme, rest) = target.split_at(scheme_bytes);
+        let rest = rest.strip_prefix(b"://").ok_or(TargetError::Form)?;
+        if !is_scheme(scheme) {
+            return Err(TargetError::Form);
+        }
+        let authority_bytes = memchr::memchr2(b'/', b'?', rest).unwrap_or(rest.len());
+        let (authority, path_and_query) = rest.split_at(authority_bytes);
+        check_authority(authority)?;
+        let path_and_query = match path_and_query {
+            [] if *method == Method::Options => b"*",
+            [] => b"/",
+            given => given,
+        };
+        Ok(Self {
+            form: TargetForm::Absolute,
+            scheme: Some(scheme),
+            authority: Some(authority),
+            path_and_query,
+        })
+    }
+}
+
+/// The authority a request is for, and whether the request contradicts itself about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EffectiveAuthority<'a> {
+    /// `host [":" port]` as received.
+    pub authority: &'a [u8],
+    /// The target has an authority of its own and Host says something else. RFC 9112 section 3.2.2 lets the
+    /// target win; whoever forwards the request must write a new Host, or refuse.
+    pub host_differs: bool,
+}
+
+impl<'a> EffectiveAuthority<'a> {
+    /// The authority of `head`: the target's if it has one, else Host (RFC 9112 section 3.3). `None` if
+    /// there is neither, as HTTP/1.0 permits, or if the target has no valid form.
+    pub fn of(head: &'a RequestHead) -> Option<Self> {
+        let host = head.fields.first(names::HOST).map(|host| &host[..]);
+        let in_target = Target::split(&head.method, &head.target).ok()?.authority;
+        match (in_target, host) {
+            (Some(authority), Some(host)) => {
+                Some(Self { authority, host_differs: !authority.eq_ignore_ascii_case(host) })
+            }
+            (Some(authority), None) => Some(Self { authority, host_differs: false }),
+            (None, Some(authority)) => Some(Self { authority, host_differs: false }),
+            (None, None) => None,
+        }
+    }
+}
+
+/// Splits `host [":" port]` at the colon before the port; `None` if there is no such colon. The brackets of
+/// an IP literal stay with the host.
+pub fn split_port(authority: &[u8]) -> (&[u8], Option<&[u8]>) {
+    let bracket = memchr::memrchr(b']', authority).unwrap_or(0);
+    match memchr::memrchr(b':', authority) {
+        Some(colon) if colon >= bracket => {
+            let (host, port) = authority.split_at(colon);
+            (host, port.get(1..))
+        }
+        _ => (authority, None),
+    }
+}
+
+/// Checks `uri-host [":" port]` (RFC 9110 section 7.2) with a host that is not empty, as `http` and `https`
+/// require (section 4.2), and a port below 65536 (an empty one is allowed).
+pub(crate) fn check_authority(authority: &[u8]) -> Result<(), TargetError> {
+    let (host, port) = split_port(authority);
+    let host_valid = match host {
+        [] => false,
+        [b'[', literal @ .., b']'] => !literal.is_empty() && octets::IP_LITERAL.has_all(literal),
+        name => octets::HOST.has_all(name),
+    };
+    let port_valid = port.is_none_or(|port| {
+        port.is_empty() || octets::decimal(port).is_some_and(|number| number <= u64::from(u16::MAX))
+    });
+    if host_valid && port_valid { Ok(()) } else { Err(TargetError::Authority) }
+}
+
+/// `scheme` (RFC 3986 section 3.1).
+fn is_scheme(octets: &[u8]) -> bool {
+    octets.first().is_some_and(u8::is_ascii_alphabetic)
+        && octets.iter().all(|octet| octet.is_ascii_alphanumeric() || matches!(octet, b'+' | b'-' | b'.'))
+}

@@ -1,0 +1,197 @@
+//! Writing heads and chunked framing.
+//!
+//! Invariant: nothing that is written can end its line or section early, so no value can become a field, a
+//! head or a body of its own. A section with a fault is not written at all. The writer adds and reorders
+//! nothing; framing fields are the caller's, see [`BodyFraming::announce`](crate::BodyFraming::announce).
+
+use crate::error::WriteError;
+use crate::octets;
+use bytes::{BufMut, Bytes};
+use message::{Field, Fields, Method, RequestHead, ResponseHead, Status, Version};
+
+/// The line end after a chunk's data.
+pub const CHUNK_END: &[u8] = b"\r\n";
+
+/// Writes a request head: request line, field lines, empty line.
+pub fn write_request_head(out: &mut impl BufMut, head: &RequestHead) -> Result<(), WriteError> {
+    check_fields(&head.fields)?;
+    write_request_line(out, &head.method, &head.target, head.version)?;
+    put_fields(out, &head.fields);
+    write_head_end(out);
+    Ok(())
+}
+
+/// Writes a response head: status line, field lines, empty line.
+pub fn write_response_head(out: &mut impl BufMut, head: &ResponseHead) -> Result<(), WriteError> {
+    check_fields(&head.fields)?;
+    write_status_line(out, head.version, head.status, &head.reason)?;
+    put_fields(out, &head.fields);
+    write_head_end(out);
+    Ok(())
+}
+
+/// Writes a request line.
+pub fn write_request_line(
+    out: &mut impl BufMut,
+    method: &Method,
+    target: &[u8],
+    version: Version,
+) -> Result<(), WriteError> {
+    if !octets::is_token(method.as_bytes()) {
+        return Err(WriteError::Method);
+    }
+    // Wider than what a strict request may contain: the load tester sends what it is told to. A space or a
+    // control octet would split the line.
+    if target.is_empty() || target.iter().any(|octet| octet.is_ascii_control() || *octet == b' ') {
+        return Err(WriteError::Target);
+    }
+    out.put_slice(method.as_bytes());
+    out.put_u8(b' ');
+    out.put_slice(target);
+    out.put_u8(b' ');
+    out.put_slice(version_octets(version));
+    out.put_slice(b"\r\n");
+    Ok(())
+}
+
+/// Writes a status line. The reason may be empty; the space before it is always there (RFC 9112 section 4).
+pub fn write_status_line(
+    out: &mut impl BufMut,
+    version: Version,
+    status: Status,
+    reason: &[u8],
+) -> Result<(), WriteError> {
+    if !octets::TEXT.has_all(reason) {
+        return Err(WriteError::Reason);
+    }
+    out.put_slice(version_octets(version));
+    out.put_u8(b' ');
+    put_decimal(out, u64::from(status.code()));
+    out.put_u8(b' ');
+    out.put_slice(reason);
+    out.put_slice(b"\r\n");
+    Ok(())
+}
+
+/// Writes field lines, without the empty line that ends a section.
+pub fn write_fields(out: &mut impl BufMut, fields: &Fields) -> Result<(), WriteError> {
+    check_fields(fields)?;
+    put_fields(out, fields);
+    Ok(())
+}
+
+/// Writes one field line.
+pub fn write_field(out: &mut impl BufMut, name: &str, value: &[u8]) -> Result<(), WriteError> {
+    check_field(name.as_bytes(), value)?;
+    put_field(out, name.as_bytes(), value);
+    Ok(())
+}
+
+/// Writes one field line with a decimal value, such as Content-Length or Age.
+pub fn write_decimal_field(out: &mut impl BufMut, name: &str, value: u64) -> Result<(), WriteError> {
+    check_field(name.as_bytes(), b"")?;
+    out.put_slice(name.as_bytes());
+    out.put_slice(b": ");
+    put_decimal(out, value);
+    out.put_slice(b"\r\n");
+    Ok(())
+}
+
+/// Writes the empty line that ends a head.
+pub fn write_head_end(out: &mut impl BufMut) {
+    out.put_slice(b"\r\n");
+}
+
+/// Writes the size line of a chunk; the caller writes the chunk's data and [`CHUNK_END`] after it.
+///
+/// # Panics
+/// If `data_bytes` is zero: that is the last chunk, which [`write_last_chunk`] writes.
+pub fn write_chunk_size(out: &mut impl BufMut, data_bytes: usize) {
+    assert!(data_bytes > 0, "a chunk without data would end the body");
+    let mut digits = [0; 16];
+    let mut rest = data_bytes;
+    let mut length = 0;
+    for digit in digits.iter_mut().rev() {
+        *digit = b"0123456789abcdef".get(rest & 0xf).copied().unwrap_or(b'0');
+        rest >>= 4;
+        length += 1;
+        if rest == 0 {
+            break;
+        }
+    }
+    out.put_slice(digits.get(digits.len() - length..).unwrap_or_default());
+    out.put_slice(b"\r\n");
+}
+
+/// Writes a whole chunk; nothing if `data` is empty.
+pub fn write_chunk(out: &mut impl BufMut, data: &[u8]) {
+    if !data.is_empty() {
+        write_chunk_size(out, data.len());
+        out.put_slice(data);
+        out.put_slice(CHUNK_END);
+    }
+}
+
+/// Writes the last chunk and the trailer section: the end of a chunked body.
+pub fn write_last_chunk(out: &mut impl BufMut, trailer: Option<&Fields>) -> Result<(), WriteError> {
+    if let Some(fields) = trailer {
+        check_fields(fields)?;
+    }
+    out.put_slice(b"0\r\n");
+    if let Some(fields) = trailer {
+        put_fields(out, fields);
+    }
+    out.put_slice(b"\r\n");
+    Ok(())
+}
+
+fn check_fields(fields: &Fields) -> Result<(), WriteError> {
+    fields.iter().try_for_each(|Field { name, value }| check_field(name, value))
+}
+
+#[inline]
+fn check_field(name: &[u8], value: &[u8]) -> Result<(), WriteError> {
+    if !octets::is_token(name) {
+        return Err(WriteError::FieldName(Bytes::copy_from_slice(name)));
+    }
+    if !octets::TEXT.has_all(value) {
+        return Err(WriteError::FieldValue(Bytes::copy_from_slice(name)));
+    }
+    Ok(())
+}
+
+fn put_fields(out: &mut impl BufMut, fields: &Fields) {
+    for Field { name, value } in fields {
+        put_field(out, name, value);
+    }
+}
+
+#[inline]
+fn put_field(out: &mut impl BufMut, name: &[u8], value: &[u8]) {
+    out.put_slice(name);
+    out.put_slice(b": ");
+    out.put_slice(value);
+    out.put_slice(b"\r\n");
+}
+
+fn put_decimal(out: &mut impl BufMut, number: u64) {
+    let mut digits = [0; 20];
+    let mut rest = number;
+    let mut length = 0;
+    for digit in digits.iter_mut().rev() {
+        *digit = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        length += 1;
+        if rest == 0 {
+            break;
+        }
+    }
+    out.put_slice(digits.get(digits.len() - length..).unwrap_or_default());
+}
+
+fn version_octets(version: Version) -> &'static [u8] {
+    match version {
+        Version::Http10 => b"HTTP/1.0",
+        Version::Http11 => b"HTTP/1.1",
+    }
+}

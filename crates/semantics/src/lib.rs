@@ -1,1 +1,46 @@
-//! placeholder
+//! The decisions of RFC 9110 and RFC 9111 as pure functions: messages and the moment in, verdicts and reasons out.
+//!
+//! The order in which the edge asks them:
+//!
+//! ```text
+//! classify_request -> Pass(reason)                        forward passed_fields(), store nothing
+//!                  -> Lookup(directives) -> store lookup
+//!                       found  -> reuse(freshness, directives) -> Fresh | Stale: evaluate_conditions -> send
+//!                                                              -> Revalidate(reason): fetch
+//!                       absent -> fetch shared_fields(rule known for the key)
+//! fetched head     -> judge_response + VaryRule::from_response -> Store(freshness) under rule.key(forwarded fields)
+//!                                                              -> DoNotStore(reason)
+//! ```
+//!
+//! Invariant: in doubt nothing is shared, and every decision names exactly one [`Reason`]. No function here
+//! reads a clock, a socket or a file, and none keeps state. What HTTP/1 looks like on the wire is `h1`'s part.
+
+mod cache_status;
+mod conditions;
+mod dates;
+mod directives;
+mod forward;
+mod freshness;
+mod judge;
+mod moment;
+mod policy;
+mod reason;
+mod request;
+mod request_fields;
+mod structured;
+mod targeted;
+mod vary;
+
+pub use cache_status::{CacheStatusFacts, cache_status_value};
+pub use conditions::{Condition, evaluate_conditions, not_modified_fields};
+pub use dates::{format_date, parse_date};
+pub use directives::{DELTA_SECS_MAX, Directives, Scope};
+pub use forward::{SHARED_USER_AGENT, passed_fields, shared_fields};
+pub use freshness::{Freshness, FreshnessState, Reuse, reuse};
+pub use judge::{Judgement, judge_response};
+pub use moment::Moment;
+pub use policy::{Pattern, Policy, TargetedField, UnknownCookie};
+pub use reason::{Reason, Verdict};
+pub use request::{RequestClass, classify_request};
+pub use targeted::stated_directives;
+pub use vary::{AcceptedCodings, VARY_NAMES_MAX, VariantKey, VaryRule};

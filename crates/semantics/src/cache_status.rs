@@ -1,0 +1,107 @@
+//! The `Cache-Status` field (RFC 9211): one member for this cache, its detail the reason's name.
+//! It does not append to the members of other caches; the edge adds the field line.
+
+use crate::{Reason, Verdict};
+use bytes::Bytes;
+use message::Status;
+use std::fmt::Write as _;
+
+/// What `Cache-Status` tells beside the verdict and its reason.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CacheStatusFacts {
+    /// Remaining freshness of the response in seconds, negative when stale; `None` if it has none.
+    pub ttl_secs: Option<i64>,
+    /// The status the origin answered with, if it was asked and answered.
+    pub forward_status: Option<Status>,
+    /// Whether the response was stored.
+    pub stored: bool,
+    /// Whether the request shared another request's fetch.
+    pub collapsed: bool,
+}
+
+/// The field value, such as `Petasos; hit; ttl=123; detail=hit-fresh` or
+/// `Petasos; fwd=uri-miss; fwd-status=200; stored; detail=miss-absent`.
+pub fn cache_status_value(reason: Reason, facts: CacheStatusFacts) -> Bytes {
+    let mut value = String::with_capacity(96);
+    value.push_str("Petasos");
+    match forward_cause(reason) {
+        Some(cause) => {
+            value.push_str("; fwd=");
+            value.push_str(cause);
+        }
+        None if matches!(reason.verdict(), Verdict::Hit | Verdict::Stale) => value.push_str("; hit"),
+        None => {}
+    }
+    // Writing to a String cannot fail.
+    if let Some(status) = facts.forward_status {
+        let _ = write!(value, "; fwd-status={status}");
+    }
+    if let Some(ttl_secs) = facts.ttl_secs {
+        let _ = write!(value, "; ttl={ttl_secs}");
+    }
+    if facts.stored {
+        value.push_str("; stored");
+    }
+    if facts.collapsed {
+        value.push_str("; collapsed");
+    }
+    value.push_str("; detail=");
+    value.push_str(reason.name());
+    Bytes::from(value)
+}
+
+/// Why the request went to the origin, in the words of RFC 9211 section 2.2; `None` if it did not go.
+const fn forward_cause(reason: Reason) -> Option<&'static str> {
+    match reason {
+        Reason::MissAbsent => Some("uri-miss"),
+        Reason::MissVariant => Some("vary-miss"),
+        Reason::MissExpired => Some("stale"),
+        Reason::MissReload | Reason::PassRequestNoStore => Some("request"),
+        Reason::PassMethod => Some("method"),
+        _ => match reason.verdict() {
+            Verdict::Hit | Verdict::Stale | Verdict::Refused => None,
+            Verdict::Miss | Verdict::Failed => Some("miss"),
+            Verdict::Pass => Some("bypass"),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CacheStatusFacts, cache_status_value};
+    use crate::Reason;
+    use message::Status;
+
+    #[test]
+    fn a_hit_tells_its_remaining_time() {
+        let facts = CacheStatusFacts { ttl_secs: Some(123), ..CacheStatusFacts::default() };
+        assert_eq!(cache_status_value(Reason::HitFresh, facts), "Petasos; hit; ttl=123; detail=hit-fresh");
+    }
+
+    #[test]
+    fn a_miss_tells_what_the_origin_said_and_what_became_of_it() {
+        let facts = CacheStatusFacts {
+            ttl_secs: Some(60),
+            forward_status: Some(Status::OK),
+            stored: true,
+            collapsed: false,
+        };
+        assert_eq!(
+            cache_status_value(Reason::MissAbsent, facts),
+            "Petasos; fwd=uri-miss; fwd-status=200; ttl=60; stored; detail=miss-absent"
+        );
+        let facts = CacheStatusFacts { collapsed: true, ..CacheStatusFacts::default() };
+        assert_eq!(
+            cache_status_value(Reason::MissCollapsed, facts),
+            "Petasos; fwd=miss; collapsed; detail=miss-collapsed"
+        );
+    }
+
+    #[test]
+    fn a_refusal_claims_neither_hit_nor_forward() {
+        assert_eq!(
+            cache_status_value(Reason::BadRequest, CacheStatusFacts::default()),
+            "Petasos; detail=bad-request"
+        );
+    }
+}

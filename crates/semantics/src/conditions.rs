@@ -1,0 +1,97 @@
+//! Conditional requests against a stored response (RFC 9110 section 13).
+//!
+//! Invariant: fields are evaluated in the order of RFC 9110 section 13.2.2, and a weaker one only when the
+//! stronger is absent. A condition that cannot be read does not hold a request up: it counts as absent, and the
+//! client gets the whole response.
+
+use crate::dates::parse_date;
+use message::{Fields, ResponseHead, list_members, names};
+use platform::Timestamp;
+
+/// What a request's conditions say about a response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Condition {
+    /// Send the response.
+    Proceed,
+    /// The client has it: send 304 with [`not_modified_fields`].
+    NotModified,
+    /// The client wanted another state of it: send 412.
+    PreconditionFailed,
+}
+
+/// Evaluates the conditional fields of a GET or HEAD request against the response that would be sent.
+pub fn evaluate_conditions(request: &Fields, response: &ResponseHead) -> Condition {
+    // Conditions apply only where the answer without them would be a success (RFC 9110 section 13.2.1).
+    if !response.status.is_success() {
+        return Condition::Proceed;
+    }
+    if !may_proceed(request, &response.fields) {
+        return Condition::PreconditionFailed;
+    }
+    if request.has(names::IF_NONE_MATCH) {
+        let tag = response.fields.first(names::ETAG);
+        let known = any_tag(request, names::IF_NONE_MATCH, |listed| {
+            listed == b"*" || tag.is_some_and(|tag| opaque(listed).is_some() && opaque(listed) == opaque(tag))
+        });
+        return if known { Condition::NotModified } else { Condition::Proceed };
+    }
+    match (single_date(request, names::IF_MODIFIED_SINCE), last_change(&response.fields)) {
+        (Some(since), Some(changed)) if changed <= since => Condition::NotModified,
+        _ => Condition::Proceed,
+    }
+}
+
+/// Whether `If-Match`, or else `If-Unmodified-Since`, lets the request go on.
+fn may_proceed(request: &Fields, response: &Fields) -> bool {
+    if request.has(names::IF_MATCH) {
+        let tag = response.first(names::ETAG).filter(|tag| tag.starts_with(b"\""));
+        // Strong comparison: a weak tag matches nothing (RFC 9110 section 8.8.3.2).
+        return any_tag(request, names::IF_MATCH, |listed| {
+            listed == b"*" || tag.is_some_and(|tag| opaque(tag).is_some() && tag == listed)
+        });
+    }
+    match (single_date(request, names::IF_UNMODIFIED_SINCE), single_date(response, names::LAST_MODIFIED)) {
+        (Some(since), Some(changed)) => changed <= since,
+        _ => true,
+    }
+}
+
+/// The fields of the 304 that stands for `response` (RFC 9110 section 15.4.5): what guides caches, and the
+/// validators.
+pub fn not_modified_fields(response: &ResponseHead) -> Fields {
+    let keeps =
+        |name: &[u8]| NOT_MODIFIED_FIELDS.iter().any(|kept| name.eq_ignore_ascii_case(kept.as_bytes()));
+    response.fields.iter().filter(|field| keeps(&field.name)).cloned().collect()
+}
+
+const NOT_MODIFIED_FIELDS: [&str; 8] = [
+    names::CACHE_CONTROL,
+    names::CDN_CACHE_CONTROL,
+    names::CONTENT_LOCATION,
+    names::DATE,
+    names::ETAG,
+    names::EXPIRES,
+    names::LAST_MODIFIED,
+    names::VARY,
+];
+
+/// When the response last changed; where it does not say so, when it was made (RFC 9111 section 4.3.2).
+fn last_change(response: &Fields) -> Option<Timestamp> {
+    let name = if response.has(names::LAST_MODIFIED) { names::LAST_MODIFIED } else { names::DATE };
+    single_date(response, name)
+}
+
+fn single_date(fields: &Fields, name: &str) -> Option<Timestamp> {
+    fields.only(name).and_then(|value| parse_date(value))
+}
+
+/// Whether any listed entity tag, or `*`, satisfies `accept`.
+fn any_tag(request: &Fields, name: &str, accept: impl Fn(&[u8]) -> bool) -> bool {
+    request.all(name).any(|value| list_members(value).any(&accept))
+}
+
+/// The opaque part of an entity tag, quotes included, for weak comparison; `None` if it is no entity tag.
+fn opaque(tag: &[u8]) -> Option<&[u8]> {
+    let tag = tag.strip_prefix(b"W/").unwrap_or(tag);
+    (tag.len() >= 2 && tag.starts_with(b"\"") && tag.ends_with(b"\"")).then_some(tag)
+}

@@ -1,0 +1,235 @@
+//! `Cache-Control` parsed once into a fixed struct (RFC 9111 section 5.2, RFC 5861, RFC 8246).
+//!
+//! Invariant: in doubt the struct is the stricter one. Names ignore case; a comma in a quoted string does not
+//! separate; arguments may be tokens or quoted strings. A lifetime that is no number counts as zero, of two
+//! lifetimes the shorter counts, a permission with an argument it does not have is not given, a restriction
+//! with one still restricts. A quoted string that never ends hides what follows, so the whole field then
+//! means `no-store`. Unknown directives are ignored.
+//! This file does not decide what the directives mean together: `judge` and `freshness` do.
+
+use bytes::Bytes;
+use message::{Fields, list_members, names};
+
+/// The largest number of seconds a directive states (RFC 9111 section 1.2.2): 2^31.
+pub const DELTA_SECS_MAX: u32 = 1 << 31;
+
+/// How far `private` or `no-cache` reaches.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Scope {
+    /// The directive is absent.
+    #[default]
+    Nothing,
+    /// Only these field names, spelled as received.
+    Fields(Vec<Bytes>),
+    /// The whole response.
+    Everything,
+}
+
+impl Scope {
+    /// Whether the directive is present in any form.
+    pub const fn is_present(&self) -> bool {
+        !matches!(self, Self::Nothing)
+    }
+
+    /// Reaches as far as both together.
+    fn widen(&mut self, other: Self) {
+        match (&mut *self, other) {
+            (Self::Everything, _) | (_, Self::Nothing) => {}
+            (Self::Fields(names), Self::Fields(more)) => names.extend(more),
+            (_, other) => *self = other,
+        }
+    }
+}
+
+/// The directives of one message. All times are in seconds, at most [`DELTA_SECS_MAX`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Directives {
+    /// `max-age`, of a request or a response.
+    pub max_age_secs: Option<u32>,
+    /// `s-maxage`.
+    pub s_maxage_secs: Option<u32>,
+    /// `min-fresh` of a request.
+    pub min_fresh_secs: Option<u32>,
+    /// `max-stale` of a request; without an argument it is [`DELTA_SECS_MAX`].
+    pub max_stale_secs: Option<u32>,
+    /// `stale-while-revalidate` (RFC 5861 section 3).
+    pub stale_while_revalidate_secs: Option<u32>,
+    /// `stale-if-error` (RFC 5861 section 4).
+    pub stale_if_error_secs: Option<u32>,
+    /// `no-cache`.
+    pub no_cache: Scope,
+    /// `private`.
+    pub private: Scope,
+    /// `no-store`, or a field that cannot be read to its end.
+    pub no_store: bool,
+    /// `public`.
+    pub public: bool,
+    /// `must-revalidate`.
+    pub must_revalidate: bool,
+    /// `proxy-revalidate`.
+    pub proxy_revalidate: bool,
+    /// `must-understand`.
+    pub must_understand: bool,
+    /// `no-transform`.
+    pub no_transform: bool,
+    /// `only-if-cached` of a request.
+    pub only_if_cached: bool,
+    /// `immutable` (RFC 8246).
+    pub immutable: bool,
+}
+
+impl Directives {
+    /// The directives of a request. `Pragma: no-cache` counts as `no-cache` where there is no
+    /// `Cache-Control` (RFC 9111 section 5.4).
+    pub fn of_request(fields: &Fields) -> Self {
+        let mut directives = Self::of_field(fields, names::CACHE_CONTROL);
+        if fields.has(names::PRAGMA) && !fields.has(names::CACHE_CONTROL) {
+            let says_no_cache = |member: &[u8]| member.eq_ignore_ascii_case(b"no-cache");
+            if fields.list(names::PRAGMA).any(says_no_cache) {
+                directives.no_cache = Scope::Everything;
+            }
+        }
+        directives
+    }
+
+    /// The directives of a response's `Cache-Control`; see [`crate::stated_directives`] for targeted fields.
+    pub fn of_response(fields: &Fields) -> Self {
+        Self::of_field(fields, names::CACHE_CONTROL)
+    }
+
+    fn of_field(fields: &Fields, name: &str) -> Self {
+        let mut directives = Self::default();
+        for value in fields.all(name) {
+            for member in list_members(value) {
+                directives.add_member(member);
+            }
+        }
+        directives
+    }
+
+    /// Reads one list member: a name, or a name with `=` and an argument.
+    fn add_member(&mut self, member: &[u8]) {
+        if has_open_quote(member) {
+            self.no_store = true;
+            return;
+        }
+        let (name, argument) = match member.iter().position(|&byte| byte == b'=') {
+            Some(equals) => {
+                let (name, rest) = member.split_at(equals);
+                (name, Some(rest.get(1..).unwrap_or_default()))
+            }
+            None => (member, None),
+        };
+        // Space around `=` is not allowed. The name is known all the same, so that a lifetime written so
+        // counts as stated and invalid, not as absent.
+        let spaced = name.trim_ascii_end().len() != name.len();
+        let argument = if spaced { Some(&b" "[..]) } else { argument };
+        self.add(name.trim_ascii_end(), argument);
+    }
+
+    /// Takes in one directive. `argument` is the raw octets behind `=`, quotes included.
+    pub(crate) fn add(&mut self, name: &[u8], argument: Option<&[u8]>) {
+        let is = |known: &str| name.eq_ignore_ascii_case(known.as_bytes());
+        if is("max-age") {
+            shorten(&mut self.max_age_secs, argument.and_then(delta_secs).unwrap_or(0));
+        } else if is("s-maxage") {
+            shorten(&mut self.s_maxage_secs, argument.and_then(delta_secs).unwrap_or(0));
+        } else if is("no-store") {
+            self.no_store = true;
+        } else if is("no-cache") {
+            self.no_cache.widen(scope(argument));
+        } else if is("private") {
+            self.private.widen(scope(argument));
+        } else if is("must-revalidate") {
+            self.must_revalidate = true;
+        } else if is("proxy-revalidate") {
+            self.proxy_revalidate = true;
+        } else if is("no-transform") {
+            self.no_transform = true;
+        } else if is("only-if-cached") {
+            self.only_if_cached = true;
+        } else if argument.is_none() && is("public") {
+            self.public = true;
+        } else if argument.is_none() && is("must-understand") {
+            self.must_understand = true;
+        } else if argument.is_none() && is("immutable") {
+            self.immutable = true;
+        } else {
+            self.add_staleness(name, argument);
+        }
+    }
+
+    /// The directives that speak of staleness; one that cannot be read permits nothing.
+    fn add_staleness(&mut self, name: &[u8], argument: Option<&[u8]>) {
+        let is = |known: &str| name.eq_ignore_ascii_case(known.as_bytes());
+        if is("max-stale") {
+            shorten(
+                &mut self.max_stale_secs,
+                argument.map_or(DELTA_SECS_MAX, |argument| delta_secs(argument).unwrap_or(0)),
+            );
+        } else if is("min-fresh") {
+            let secs = argument.and_then(delta_secs).unwrap_or(0);
+            self.min_fresh_secs = Some(self.min_fresh_secs.map_or(secs, |before| before.max(secs)));
+        } else if is("stale-while-revalidate") {
+            shorten(&mut self.stale_while_revalidate_secs, argument.and_then(delta_secs).unwrap_or(0));
+        } else if is("stale-if-error") {
+            shorten(&mut self.stale_if_error_secs, argument.and_then(delta_secs).unwrap_or(0));
+        }
+    }
+}
+
+/// Digits, as a token or a quoted string; saturates at [`DELTA_SECS_MAX`].
+pub(crate) fn delta_secs(argument: &[u8]) -> Option<u32> {
+    let digits = unquote(argument).unwrap_or(argument);
+    if digits.is_empty() {
+        return None;
+    }
+    digits.iter().try_fold(0u32, |secs, byte| {
+        let digit = byte.is_ascii_digit().then(|| u32::from(byte - b'0'))?;
+        Some(secs.saturating_mul(10).saturating_add(digit).min(DELTA_SECS_MAX))
+    })
+}
+
+/// Keeps the smaller of the value so far and `secs`.
+fn shorten(value: &mut Option<u32>, secs: u32) {
+    *value = Some(value.map_or(secs, |before| before.min(secs)));
+}
+
+/// What `private` or `no-cache` with this argument covers. Only a well-formed, non-empty list of field names
+/// narrows it.
+fn scope(argument: Option<&[u8]>) -> Scope {
+    let Some(list) = argument.map(|argument| unquote(argument).unwrap_or(argument)) else {
+        return Scope::Everything;
+    };
+    let names: Vec<_> = list_members(list).map(Bytes::copy_from_slice).collect();
+    if names.is_empty() || !names.iter().all(|name| is_token(name)) {
+        return Scope::Everything;
+    }
+    Scope::Fields(names)
+}
+
+/// The inside of a quoted string without escapes; `None` if it is none.
+fn unquote(argument: &[u8]) -> Option<&[u8]> {
+    let inside = argument.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
+    (!inside.contains(&b'"') && !inside.contains(&b'\\')).then_some(inside)
+}
+
+/// Whether a quoted string opens in `member` and does not close.
+fn has_open_quote(member: &[u8]) -> bool {
+    let (mut quoted, mut escaped) = (false, false);
+    for &byte in member {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if quoted => escaped = true,
+            b'"' => quoted = !quoted,
+            _ => {}
+        }
+    }
+    quoted
+}
+
+/// Whether `octets` are a token (RFC 9110 section 5.6.2).
+pub(crate) fn is_token(octets: &[u8]) -> bool {
+    !octets.is_empty()
+        && octets.iter().all(|&byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
+}

@@ -1,0 +1,236 @@
+//! Verdicts and reasons: what was done with a request, and the one cause for it.
+//!
+//! Invariant: every reason is one row of the table below; its name is stable (it stands in `Cache-Status`, in
+//! the access log, as a metric's label and in the documentation), unique, and belongs to exactly one verdict.
+//! This file decides nothing: the decisions return these values.
+
+use std::fmt;
+
+/// What the edge did with a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Verdict {
+    /// Answered from the store, fresh.
+    Hit,
+    /// Answered from the store, stale, which this request allows.
+    Stale,
+    /// Answered by a fetch whose answer could have been shared, or by joining such a fetch.
+    Miss,
+    /// Forwarded for this client alone.
+    Pass,
+    /// Answered by the edge itself because of the request.
+    Refused,
+    /// Answered by the edge itself because the origin gave no usable answer.
+    Failed,
+}
+
+impl Verdict {
+    /// Every verdict, in the order of the documentation.
+    pub const ALL: [Self; 6] = [Self::Hit, Self::Stale, Self::Miss, Self::Pass, Self::Refused, Self::Failed];
+
+    /// The stable name, as it stands in the access log and in metrics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Hit => "hit",
+            Self::Stale => "stale",
+            Self::Miss => "miss",
+            Self::Pass => "pass",
+            Self::Refused => "refused",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+macro_rules! reasons {
+    ($($variant:ident $name:literal $verdict:ident $advice:literal;)*) => {
+        /// The one cause of a verdict.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Reason {
+            $(#[doc = concat!("`", $name, "`: ", $advice)] $variant,)*
+        }
+
+        impl Reason {
+            /// Every reason, in the order of the documentation.
+            pub const ALL: &[Self] = &[$(Self::$variant,)*];
+
+            /// The stable name: lower-case words joined by hyphens, a valid HTTP token.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name,)* }
+            }
+
+            /// The verdict this reason belongs to.
+            pub const fn verdict(self) -> Verdict {
+                match self { $(Self::$variant => Verdict::$verdict,)* }
+            }
+
+            /// One sentence for an operator: what happened and what to do about it.
+            pub const fn advice(self) -> &'static str {
+                match self { $(Self::$variant => $advice,)* }
+            }
+
+            /// The position in [`Reason::ALL`], for arrays of counters.
+            pub const fn index(self) -> usize {
+                self as usize
+            }
+        }
+    };
+}
+
+reasons! {
+    HitFresh "hit-fresh" Hit
+        "A stored response that is still fresh answered the request; nothing to do.";
+    StaleClientAllows "stale-client-allows" Stale
+        "The request's own max-stale accepts a response of this age; nothing to do.";
+
+    MissAbsent "miss-absent" Miss
+        "Nothing was stored under this key; if it stays so, look at the store-refused reasons and at the memory limit.";
+    MissExpired "miss-expired" Miss
+        "The stored response had become stale; a longer s-maxage or default TTL would keep it longer.";
+    MissVariant "miss-variant" Miss
+        "Only other variants were stored; name fewer request fields in the response's Vary.";
+    MissReload "miss-reload" Miss
+        "The request's Cache-Control asked for a newer response than the stored one; nothing to do.";
+    MissCollapsed "miss-collapsed" Miss
+        "The request shared the fetch that another request had started; nothing to do.";
+    StoreRefusedMethod "store-refused-method" Miss
+        "The answer to this method has no content to store; the next GET fills the store.";
+    StoreRefusedStatus "store-refused-status" Miss
+        "Responses with this status are not stored; nothing to do unless the status is unexpected.";
+    StoreRefusedPartial "store-refused-partial" Miss
+        "The origin answered a request without Range by a part of the content; find out why it did so.";
+    StoreRefusedSetCookie "store-refused-set-cookie" Miss
+        "The response sets a cookie; stop the application from starting a session for anonymous visitors.";
+    StoreRefusedPrivate "store-refused-private" Miss
+        "The response says private; if the page is the same for everyone, send public or s-maxage instead.";
+    StoreRefusedNoStore "store-refused-no-store" Miss
+        "The response says no-store, or its Cache-Control cannot be read to the end; if the page may be shared, correct the field.";
+    StoreRefusedNoCache "store-refused-no-cache" Miss
+        "The response says no-cache; if it may be reused for a while, send s-maxage instead.";
+    StoreRefusedAuthorization "store-refused-authorization" Miss
+        "The request carried credentials and the response does not say public; nothing to do.";
+    StoreRefusedNoFreshness "store-refused-no-freshness" Miss
+        "The response does not say how long it is fresh; send s-maxage or max-age, or set a default TTL.";
+    StoreRefusedExpired "store-refused-expired" Miss
+        "The response was stale when it arrived; send a lifetime above zero and compare the clocks of both machines.";
+    StoreRefusedVaryStar "store-refused-vary-star" Miss
+        "The response's Vary is * or cannot be read; name the request fields that matter instead.";
+    StoreRefusedVaryAddress "store-refused-vary-address" Miss
+        "The response's Vary names the client's address, so it is different for everyone; leave the address out if the page does not depend on it.";
+    StoreRefusedTruncated "store-refused-truncated" Miss
+        "The body ended early or broke its framing; look at the origin's error log.";
+    StoreRefusedTooLarge "store-refused-too-large" Miss
+        "The body is larger than the limit for one stored response; raise the limit if such files should be kept.";
+
+    PassMethod "pass-method" Pass
+        "Only GET and HEAD are answered from the store; nothing to do.";
+    PassRequestBody "pass-request-body" Pass
+        "The request has content, which is no part of the key; nothing to do unless a client sends it by mistake.";
+    PassUpgrade "pass-upgrade" Pass
+        "The request asks for another protocol, such as WebSocket; nothing to do.";
+    PassAuthorization "pass-authorization" Pass
+        "The request carries credentials, so its answer is for this client alone; nothing to do.";
+    PassCookie "pass-cookie" Pass
+        "The request carries a cookie that the profile knows to mark a session; nothing to do.";
+    PassUnknownCookie "pass-unknown-cookie" Pass
+        "The request carries a cookie that the profile does not know; if it never changes a page, declare it as noise.";
+    PassUnknownField "pass-unknown-field" Pass
+        "The request carries a header field that is no part of the key and might change the answer; if it never does, declare it as noise.";
+    PassAccept "pass-accept" Pass
+        "The request accepts particular media types only, so the answer might be another one than the stored page; nothing to do.";
+    PassForeignOrigin "pass-foreign-origin" Pass
+        "The request comes from a script of another site, so the answer might permit that site only; nothing to do.";
+    PassPath "pass-path" Pass
+        "The profile never shares this path; nothing to do unless the path is wrong there.";
+    PassParameter "pass-parameter" Pass
+        "The profile never shares a URL with this query parameter; nothing to do unless the parameter is wrong there.";
+    PassRange "pass-range" Pass
+        "The request asks for a part of the content, which the origin answers; nothing to do.";
+    PassRequestNoStore "pass-request-no-store" Pass
+        "The request forbids storing its answer; nothing to do.";
+
+    BadRequest "bad-request" Refused
+        "The request does not follow the grammar of HTTP/1; correct the client.";
+    AmbiguousFraming "ambiguous-framing" Refused
+        "Two readers could disagree about where the request ends, which is how requests are smuggled; correct the client.";
+    HeadTooLarge "head-too-large" Refused
+        "The request's head exceeds the limit; shorten cookies or the URL, or raise the limit.";
+    UnknownSite "unknown-site" Refused
+        "No site has this host name; add it as a name or alias of a site.";
+    OnlyIfCached "only-if-cached" Refused
+        "The request wants a stored response only and there is none that it may have; nothing to do.";
+
+    OriginRefusedConnection "origin-refused-connection" Failed
+        "The origin refuses connections; start it, or correct its address.";
+    OriginUnreachable "origin-unreachable" Failed
+        "The origin cannot be reached; check its address, its name and the network.";
+    OriginTimeout "origin-timeout" Failed
+        "The origin did not answer in time; look at what it was doing, or raise the time limit.";
+    OriginTruncated "origin-truncated" Failed
+        "The origin closed the connection in the middle of its answer; look at its error log.";
+    OriginBadResponse "origin-bad-response" Failed
+        "The origin's answer does not follow the grammar of HTTP/1; look at what else listens at its address.";
+    QueueFull "queue-full" Failed
+        "The origin is busy and the queue before it is full; make the origin faster or the limits larger.";
+    QueueTimeout "queue-timeout" Failed
+        "The request waited in the queue before the origin for as long as it may; make the origin faster or the limits larger.";
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Reason, Verdict};
+    use std::collections::HashSet;
+
+    #[test]
+    fn names_are_unique_and_kebab_case() {
+        let names: HashSet<_> = Reason::ALL.iter().map(|reason| reason.name()).collect();
+        assert_eq!(names.len(), Reason::ALL.len());
+        for name in names {
+            assert!(
+                name.split('-').all(|word| {
+                    !word.is_empty()
+                        && word.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
+                }),
+                "{name}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_name_that_starts_like_a_verdict_belongs_to_it() {
+        for reason in Reason::ALL {
+            for verdict in Verdict::ALL {
+                if reason.name().starts_with(&format!("{verdict}-")) {
+                    assert_eq!(reason.verdict(), verdict, "{reason}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_verdict_has_a_reason() {
+        for verdict in Verdict::ALL {
+            assert!(Reason::ALL.iter().any(|reason| reason.verdict() == verdict), "{verdict}");
+        }
+    }
+
+    #[test]
+    fn advice_is_one_sentence_and_the_index_is_the_position() {
+        for (position, reason) in Reason::ALL.iter().enumerate() {
+            let advice = reason.advice();
+            assert!(advice.starts_with(char::is_uppercase) && advice.ends_with('.'), "{reason}");
+            assert!(!advice.trim_end_matches('.').contains(". "), "{reason}");
+            assert_eq!(reason.index(), position);
+        }
+    }
+}

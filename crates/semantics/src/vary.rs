@@ -1,0 +1,187 @@
+//! `Vary` (RFC 9110 section 12.5.5, RFC 9111 section 4.1): which request fields select among the variants of
+//! one key, and the variant a request selects.
+//!
+//! Invariant: a value enters a variant's key in exactly the normalised form in which it is forwarded, so two
+//! requests with one variant key would have been the same request to the origin. Values are length-prefixed,
+//! so different lists of values never make one key.
+
+use crate::directives::is_token;
+use crate::request_fields::{Role, role};
+use crate::{Policy, Reason};
+use bytes::Bytes;
+use message::{Fields, ResponseHead, names};
+use std::sync::Arc;
+
+/// A response that varies on more fields than this is not stored.
+pub const VARY_NAMES_MAX: usize = 16;
+
+/// The request fields that select a variant: lower-case names, sorted, each once. Cheap to clone.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct VaryRule(Option<Arc<[Bytes]>>);
+
+/// What a request says in the fields of a rule, normalised.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct VariantKey(Bytes);
+
+impl VariantKey {
+    /// The octets this key occupies.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether the rule names no field.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl VaryRule {
+    /// The rule a response states. Fields that are constant on every fetch whose answer may be shared (`Cookie`
+    /// and `Authorization` among them: requests with meaningful ones pass) select nothing and are left out. A
+    /// response with a content coding selects on `Accept-Encoding` whether it says so or not.
+    ///
+    /// # Errors
+    /// [`Reason::StoreRefusedVaryStar`] for `*`, for what is no field name, and for more than
+    /// [`VARY_NAMES_MAX`] names; [`Reason::StoreRefusedVaryAddress`] for a field that tells the client's address.
+    pub fn from_response(response: &ResponseHead, policy: &Policy) -> Result<Self, Reason> {
+        let mut selecting = Vec::new();
+        for name in response.fields.list(names::VARY) {
+            if name == b"*" || !is_token(name) {
+                return Err(Reason::StoreRefusedVaryStar);
+            }
+            match role(name, policy) {
+                Role::Variable | Role::Unknown => selecting.push(Bytes::from(name.to_ascii_lowercase())),
+                Role::Keyed | Role::Constant | Role::Override => {}
+                Role::Address => return Err(Reason::StoreRefusedVaryAddress),
+            }
+        }
+        if response
+            .fields
+            .list(names::CONTENT_ENCODING)
+            .any(|coding| !coding.eq_ignore_ascii_case(b"identity"))
+        {
+            selecting.push(Bytes::from_static(b"accept-encoding"));
+        }
+        Self::of_names(selecting).ok_or(Reason::StoreRefusedVaryStar)
+    }
+
+    /// The rule that selects on the fields of both.
+    #[must_use]
+    pub fn union(&self, other: &Self) -> Self {
+        let names = self.names().iter().chain(other.names()).cloned().collect();
+        // A union of storable rules stays a rule even when it is long: it only widens what is forwarded.
+        Self::sorted(names)
+    }
+
+    /// The names, lower-case and sorted.
+    pub fn names(&self) -> &[Bytes] {
+        self.0.as_deref().unwrap_or_default()
+    }
+
+    /// Whether the rule selects on `name`.
+    pub fn selects_on(&self, name: &[u8]) -> bool {
+        self.names().iter().any(|known| known.eq_ignore_ascii_case(name))
+    }
+
+    /// The variant that a request with these fields selects. The fields may be the client's or those of
+    /// [`crate::shared_fields`]: for the fields that were forwarded, both give the same key.
+    pub fn key(&self, fields: &Fields) -> VariantKey {
+        if self.names().is_empty() {
+            return VariantKey::default();
+        }
+        let mut key = Vec::with_capacity(64);
+        for name in self.names() {
+            match normalised_value(fields, name) {
+                Some(value) => {
+                    // A field value that does not fit four octets of length cannot come from a limited head.
+                    key.extend_from_slice(&(u32::try_from(value.len()).unwrap_or(u32::MAX)).to_be_bytes());
+                    key.extend_from_slice(&value);
+                }
+                None => key.extend_from_slice(&ABSENT),
+            }
+        }
+        VariantKey(Bytes::from(key))
+    }
+
+    /// Whether a request with these fields selects the variant `key`.
+    pub fn matches(&self, fields: &Fields, key: &VariantKey) -> bool {
+        if self.names().is_empty() { key.is_empty() } else { self.key(fields) == *key }
+    }
+
+    fn of_names(names: Vec<Bytes>) -> Option<Self> {
+        let rule = Self::sorted(names);
+        (rule.names().len() <= VARY_NAMES_MAX).then_some(rule)
+    }
+
+    fn sorted(mut names: Vec<Bytes>) -> Self {
+        names.sort_unstable();
+        names.dedup();
+        Self((!names.is_empty()).then(|| names.into()))
+    }
+}
+
+/// Marks a field that the request does not have; no length reaches it.
+const ABSENT: [u8; 4] = [0xff; 4];
+
+/// The value of `name` as it is compared and forwarded: lines joined, space around commas evened out,
+/// `Accept-Encoding` reduced to one of three values. `None` if the request does not have the field.
+pub(crate) fn normalised_value(fields: &Fields, name: &[u8]) -> Option<Bytes> {
+    if name.eq_ignore_ascii_case(names::ACCEPT_ENCODING.as_bytes()) {
+        return Some(Bytes::from_static(AcceptedCodings::of(fields).value().as_bytes()));
+    }
+    let name = std::str::from_utf8(name).ok()?;
+    if !fields.has(name) {
+        return None;
+    }
+    let members: Vec<_> = fields.list(name).collect();
+    Some(Bytes::from(members.join(&b", "[..])))
+}
+
+/// The content codings a client accepts, reduced to what the origin is asked for. Three constants, so a client
+/// cannot tell the origin anything else through this field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AcceptedCodings {
+    /// Brotli and gzip: every browser.
+    BrotliAndGzip,
+    /// Gzip, not Brotli.
+    Gzip,
+    /// No coding that we ask for.
+    Identity,
+}
+
+impl AcceptedCodings {
+    /// What `Accept-Encoding` says (RFC 9110 section 12.5.3); a missing field asks for no coding.
+    pub fn of(fields: &Fields) -> Self {
+        let gzip = accepts_coding(fields, b"gzip") || accepts_coding(fields, b"x-gzip");
+        match (gzip, gzip && accepts_coding(fields, b"br")) {
+            (true, true) => Self::BrotliAndGzip,
+            (true, false) => Self::Gzip,
+            (false, _) => Self::Identity,
+        }
+    }
+
+    /// The field value that is forwarded.
+    pub const fn value(self) -> &'static str {
+        match self {
+            Self::BrotliAndGzip => "br, gzip",
+            Self::Gzip => "gzip",
+            Self::Identity => "identity",
+        }
+    }
+}
+
+/// Whether `coding` is listed with a weight above zero. `*` does not count: who means gzip says so.
+fn accepts_coding(fields: &Fields, coding: &[u8]) -> bool {
+    fields.list(names::ACCEPT_ENCODING).any(|member| {
+        let mut parts = member.split(|&byte| byte == b';').map(<[u8]>::trim_ascii);
+        parts.next().is_some_and(|name| name.eq_ignore_ascii_case(coding)) && !parts.any(is_zero_weight)
+    })
+}
+
+/// Whether a parameter is `q=0`, `q=0.0` and so on.
+pub(crate) fn is_zero_weight(parameter: &[u8]) -> bool {
+    let Some((name, weight)) = parameter.split_at_checked(2) else { return false };
+    name.eq_ignore_ascii_case(b"q=")
+        && weight.first() == Some(&b'0')
+        && weight.iter().all(|byte| matches!(byte, b'0' | b'.'))
+}

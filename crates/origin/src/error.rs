@@ -1,0 +1,73 @@
+//! Why a fetch gave no whole response: whose fault, in plain comparable data.
+
+use crate::limit::Busy;
+use h1::{BodyError, ResponseError};
+use std::io;
+
+/// Why a fetch failed. After it the connection is closed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FetchError {
+    /// The request did not get its turn.
+    #[error(transparent)]
+    Busy(#[from] Busy),
+    /// Nobody listens at the application's address.
+    #[error("the application refuses connections")]
+    Refused,
+    /// No connection for another reason, such as a name without address or a network without route.
+    #[error("the application cannot be reached: {0}")]
+    Unreachable(io::ErrorKind),
+    /// No connection in time.
+    #[error("the application did not accept the connection in time")]
+    ConnectTimeout,
+    /// No octet of a response in time.
+    #[error("the application did not begin its answer in time")]
+    FirstByteTimeout,
+    /// A pause inside the response, or inside the application's reading of the request, that was too long.
+    #[error("the application stopped in the middle for too long")]
+    BetweenBytesTimeout,
+    /// The connection ended before the response's head was complete.
+    #[error("the application closed the connection before its answer")]
+    Closed,
+    /// The response's head is no correct HTTP/1.
+    #[error("the application's answer is no correct HTTP/1: {0}")]
+    BadHead(ResponseError),
+    /// The response's content breaks its framing or ended too early.
+    #[error("the application's answer broke off or broke its framing: {0}")]
+    BadBody(BodyError),
+    /// The request's content did not arrive from the visitor; not the application's fault.
+    #[error(transparent)]
+    Upload(#[from] UploadError),
+}
+
+/// Why the content of a request ended before its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum UploadError {
+    /// The visitor closed the connection.
+    #[error("the visitor went away in the middle of the request")]
+    Gone,
+    /// The content breaks its framing.
+    #[error("the request's content is no correct HTTP/1: {0}")]
+    Malformed(BodyError),
+    /// The visitor paused for too long.
+    #[error("the visitor stopped in the middle of the request for too long")]
+    TimedOut,
+    /// The content is larger than allowed.
+    #[error("the request's content is larger than allowed")]
+    TooLarge,
+}
+
+impl FetchError {
+    /// What a failure to connect is called.
+    pub(crate) fn connecting(error: &io::Error) -> Self {
+        match error.kind() {
+            // A Unix socket that does not exist is an application that does not run.
+            io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound => Self::Refused,
+            kind => Self::Unreachable(kind),
+        }
+    }
+
+    /// Whether the application took too long.
+    pub fn is_timeout(&self) -> bool {
+        matches!(self, Self::ConnectTimeout | Self::FirstByteTimeout | Self::BetweenBytesTimeout)
+    }
+}

@@ -1,0 +1,380 @@
+//! One request to an application and its response, with content streaming both ways.
+//!
+//! Invariant: a connection goes back to the pool only after a response that ended as its framing said, to a
+//! request that was sent whole, with nothing unread behind it; in every other case dropping the exchange
+//! closes it. Nothing here decides what a response means.
+
+use crate::error::{FetchError, UploadError};
+use crate::limit::FetchPermit;
+use crate::origin::{FetchRequest, Origin};
+use bytes::{Buf, Bytes, BytesMut};
+use h1::{BodyDecoder, BodyError, BodyFraming, Decoded, Strictness};
+use message::{Fields, Frame, ResponseHead};
+use net::{Patience, Stream};
+use std::future::poll_fn;
+use std::io;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWrite};
+
+/// Octets that one read from the application may bring.
+const READ_BYTES: usize = 64 * 1024;
+
+/// How long a request's content is held back for the application's 100 (Continue) before it is sent all the
+/// same, since many applications never send one (RFC 9110 section 10.1.1).
+const CONTINUE_WAIT: Duration = Duration::from_secs(1);
+
+/// Where the content of a request comes from.
+pub trait Upload {
+    /// The next piece. After [`Frame::End`] it is not called again.
+    ///
+    /// # Errors
+    /// [`UploadError`] when the content does not arrive.
+    fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<Result<Frame, UploadError>>;
+}
+
+/// The content of a request that has none.
+#[derive(Clone, Copy, Debug)]
+pub struct NoUpload;
+
+impl Upload for NoUpload {
+    fn poll_frame(&mut self, _: &mut Context<'_>) -> Poll<Result<Frame, UploadError>> {
+        Poll::Ready(Ok(Frame::End(None)))
+    }
+}
+
+/// What comes back, in this order: any number of informational heads, the head, content, the end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A 1xx response other than 101; another head follows.
+    Informational(ResponseHead),
+    /// The final response's head, or 101 (Switching Protocols).
+    Head {
+        /// Status and fields as received.
+        head: ResponseHead,
+        /// How the end of the content is recognised.
+        framing: BodyFraming,
+    },
+    /// Content octets; never empty.
+    Data(Bytes),
+    /// The end of the content, with the trailer fields if there were any.
+    End(Option<Fields>),
+}
+
+/// A request under way.
+#[derive(Debug)]
+pub struct Exchange {
+    origin: Arc<Origin>,
+    permit: Option<FetchPermit>,
+    request: FetchRequest,
+    link: Link,
+    upload: Uploading,
+    download: Downloading,
+    patience: Patience,
+    continue_patience: Patience,
+}
+
+/// The connection with what was read and not yet parsed, and what is to be written.
+#[derive(Debug)]
+struct Link {
+    /// `None` once it went back to the pool.
+    stream: Option<Stream>,
+    /// It has carried a request before.
+    reused: bool,
+    /// An octet of the response has come.
+    answered: bool,
+    input: BytesMut,
+    output: BytesMut,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Uploading {
+    /// Until the application says 100 (Continue) or has had its time to.
+    Held,
+    Streaming,
+    Done,
+    /// The application stopped reading; its answer may still come.
+    Abandoned,
+}
+
+#[derive(Debug)]
+enum Downloading {
+    Head,
+    Body { decoder: BodyDecoder, persistent: bool },
+    Done,
+}
+
+impl Exchange {
+    pub(crate) fn new(
+        origin: Arc<Origin>,
+        permit: FetchPermit,
+        request: FetchRequest,
+        stream: Stream,
+        reused: bool,
+    ) -> Self {
+        let upload = match request.framing {
+            BodyFraming::Empty | BodyFraming::UntilClose => Uploading::Done,
+            BodyFraming::Length(_) | BodyFraming::Chunked if request.expect_continue => Uploading::Held,
+            BodyFraming::Length(_) | BodyFraming::Chunked => Uploading::Streaming,
+        };
+        let link = Link::new(stream, reused, &request.head);
+        Self {
+            origin,
+            permit: Some(permit),
+            request,
+            link,
+            upload,
+            download: Downloading::Head,
+            patience: Patience::new(),
+            continue_patience: Patience::new(),
+        }
+    }
+
+    /// The next event. A request without content that is idempotent is sent once more, on a new connection,
+    /// if the reused one it was sent on ended without an answer.
+    ///
+    /// # Errors
+    /// [`FetchError`]; the exchange is over then.
+    pub async fn next(&mut self, upload: &mut impl Upload) -> Result<Event, FetchError> {
+        self.patience.reset();
+        match poll_fn(|context| self.poll_event(context, upload)).await {
+            Err(FetchError::Closed) if self.may_retry() => {
+                let stream = self.origin.connect().await?;
+                self.link = Link::new(stream, false, &self.request.head);
+                self.upload = Uploading::Done;
+                self.patience.reset();
+                poll_fn(|context| self.poll_event(context, upload)).await
+            }
+            other => other,
+        }
+    }
+
+    /// Sends more of the request's content without reading the response: to be polled while its last event
+    /// is passed on. Never ready but for an error of the upload.
+    pub fn poll_upload(&mut self, context: &mut Context<'_>, upload: &mut impl Upload) -> Poll<UploadError> {
+        match self.poll_send(context, upload) {
+            Poll::Ready(Err(error)) => Poll::Ready(error),
+            Poll::Ready(Ok(())) | Poll::Pending => Poll::Pending,
+        }
+    }
+
+    /// Whether the whole request was sent.
+    pub fn is_uploaded(&self) -> bool {
+        self.upload == Uploading::Done && self.link.output.is_empty()
+    }
+
+    /// Lets another fetch begin although this one goes on: for responses that are open for as long as the
+    /// visitor stays, such as server-sent events.
+    pub fn release_turn(&mut self) {
+        self.permit = None;
+    }
+
+    /// After the head 101: the connection, and what the application has already sent on it. `None` if the
+    /// response is over.
+    pub fn into_tunnel(self) -> Option<(Stream, BytesMut)> {
+        Some((self.link.stream?, self.link.input))
+    }
+
+    fn may_retry(&self) -> bool {
+        self.link.reused && !self.link.answered && self.request.is_replayable()
+    }
+
+    fn poll_event(
+        &mut self,
+        context: &mut Context<'_>,
+        upload: &mut impl Upload,
+    ) -> Poll<Result<Event, FetchError>> {
+        let sending = self.poll_send(context, upload)?;
+        if let Poll::Ready(event) = self.poll_receive(context)? {
+            return Poll::Ready(Ok(event));
+        }
+        let waits_for_visitor = sending.is_pending() && self.link.output.is_empty();
+        if waits_for_visitor {
+            self.patience.reset();
+            return Poll::Pending;
+        }
+        let settings = self.origin.settings();
+        let begun = self.link.answered || sending.is_pending();
+        let (limit, error) = if begun {
+            (settings.between_bytes_timeout, FetchError::BetweenBytesTimeout)
+        } else {
+            (settings.first_byte_timeout, FetchError::FirstByteTimeout)
+        };
+        self.patience.poll_over(context, limit).map(|()| Err(error))
+    }
+
+    /// Writes the request; ready when all of it was written or the application takes no more.
+    fn poll_send(
+        &mut self,
+        context: &mut Context<'_>,
+        upload: &mut impl Upload,
+    ) -> Poll<Result<(), UploadError>> {
+        loop {
+            if ready!(self.link.poll_flush(context, &mut self.patience)).is_err() {
+                self.abandon_upload();
+            }
+            match self.upload {
+                Uploading::Done | Uploading::Abandoned => return Poll::Ready(Ok(())),
+                Uploading::Held => {
+                    ready!(self.continue_patience.poll_over(context, CONTINUE_WAIT));
+                    self.upload = Uploading::Streaming;
+                }
+                Uploading::Streaming => match ready!(upload.poll_frame(context))? {
+                    Frame::Data(octets) => self.queue_data(&octets),
+                    Frame::End(trailer) => self.queue_end(trailer.as_deref()),
+                },
+            }
+        }
+    }
+
+    /// The application stopped reading. That is its right; what it says, or that it says nothing, counts.
+    fn abandon_upload(&mut self) {
+        self.link.output.clear();
+        self.upload = Uploading::Abandoned;
+    }
+
+    fn queue_data(&mut self, octets: &[u8]) {
+        match self.request.framing {
+            BodyFraming::Chunked => h1::write_chunk(&mut self.link.output, octets),
+            BodyFraming::Empty | BodyFraming::Length(_) | BodyFraming::UntilClose => {
+                self.link.output.extend_from_slice(octets);
+            }
+        }
+    }
+
+    fn queue_end(&mut self, trailer: Option<&Fields>) {
+        self.upload = Uploading::Done;
+        if self.request.framing == BodyFraming::Chunked
+            && h1::write_last_chunk(&mut self.link.output, trailer).is_err()
+        {
+            // Trailer fields are parsed as strictly as they are written; should one slip through, it is left
+            // out, as any recipient may do (RFC 9110 section 6.5.1).
+            let _ = h1::write_last_chunk(&mut self.link.output, None);
+        }
+    }
+
+    fn poll_receive(&mut self, context: &mut Context<'_>) -> Poll<Result<Event, FetchError>> {
+        loop {
+            if let Some(event) = self.parse()? {
+                return Poll::Ready(Ok(event));
+            }
+            match ready!(self.link.poll_fill(context)) {
+                Ok(0) => return Poll::Ready(self.end_of_stream()),
+                Ok(_) => self.patience.reset(),
+                Err(_) => return Poll::Ready(Err(self.broken())),
+            }
+        }
+    }
+
+    /// The next event in what was read, if it is there whole.
+    fn parse(&mut self) -> Result<Option<Event>, FetchError> {
+        match &mut self.download {
+            Downloading::Head => self.parse_head(),
+            Downloading::Body { decoder, .. } => {
+                match decoder.decode(&mut self.link.input).map_err(FetchError::BadBody)? {
+                    Decoded::NeedMore => Ok(None),
+                    Decoded::Data(octets) => Ok(Some(Event::Data(octets))),
+                    Decoded::End(trailer) => {
+                        self.finish();
+                        Ok(Some(Event::End(trailer)))
+                    }
+                }
+            }
+            Downloading::Done => Ok(Some(Event::End(None))),
+        }
+    }
+
+    fn parse_head(&mut self) -> Result<Option<Event>, FetchError> {
+        let limits = &self.origin.settings().response_limits;
+        let parsed =
+            h1::parse_response(&mut self.link.input, &self.request.method, limits, Strictness::Strict)
+                .map_err(FetchError::BadHead)?;
+        let Some(response) = parsed else {
+            return Ok(None);
+        };
+        let status = response.head.status;
+        if status.is_informational() && status.code() != 101 {
+            if status.code() == 100 && self.upload == Uploading::Held {
+                self.upload = Uploading::Streaming;
+            }
+            return Ok(Some(Event::Informational(response.head)));
+        }
+        if self.upload == Uploading::Held {
+            // A final answer to an expectation: the content is not wanted (RFC 9110 section 10.1.1).
+            self.upload = Uploading::Abandoned;
+        }
+        let decoder = BodyDecoder::with_limits(response.framing, limits, Strictness::Strict);
+        self.download = Downloading::Body { decoder, persistent: response.persistent };
+        Ok(Some(Event::Head { head: response.head, framing: response.framing }))
+    }
+
+    /// The response is complete: its turn ends, and the connection is kept if it can be.
+    fn finish(&mut self) {
+        let download = std::mem::replace(&mut self.download, Downloading::Done);
+        self.permit = None;
+        let reusable = matches!(download, Downloading::Body { persistent: true, .. })
+            && self.is_uploaded()
+            && self.link.input.is_empty();
+        match self.link.stream.take() {
+            Some(stream) if reusable => self.origin.keep(stream),
+            _ => {}
+        }
+    }
+
+    fn end_of_stream(&mut self) -> Result<Event, FetchError> {
+        if let Downloading::Body { decoder, .. } = &self.download {
+            decoder.eof().map_err(FetchError::BadBody)?;
+            self.finish();
+            return Ok(Event::End(None));
+        }
+        Err(FetchError::Closed)
+    }
+
+    /// The connection broke; what that means depends on how far the response had come.
+    fn broken(&self) -> FetchError {
+        match &self.download {
+            // Even a body that ends with the connection must end in good order.
+            Downloading::Body { decoder, .. } => FetchError::BadBody(
+                decoder.eof().err().unwrap_or(BodyError::Truncated { missing_bytes: None }),
+            ),
+            Downloading::Head | Downloading::Done => FetchError::Closed,
+        }
+    }
+}
+
+impl Link {
+    fn new(stream: Stream, reused: bool, request_head: &[u8]) -> Self {
+        Self {
+            stream: Some(stream),
+            reused,
+            answered: false,
+            input: BytesMut::new(),
+            output: BytesMut::from(request_head),
+        }
+    }
+
+    /// Writes what waits to be written; ready when nothing does.
+    fn poll_flush(&mut self, context: &mut Context<'_>, patience: &mut Patience) -> Poll<io::Result<()>> {
+        while !self.output.is_empty() {
+            let stream = self.stream.as_mut().ok_or(io::ErrorKind::NotConnected)?;
+            match ready!(Pin::new(stream).poll_write(context, &self.output))? {
+                0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                written => self.output.advance(written),
+            }
+            patience.reset();
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Reads more of the response; 0 at its end.
+    fn poll_fill(&mut self, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        let stream = self.stream.as_mut().ok_or(io::ErrorKind::NotConnected)?;
+        self.input.reserve(READ_BYTES);
+        // The future keeps no state, so one made for each poll loses nothing.
+        let read = ready!(pin!(stream.read_buf(&mut self.input)).poll(context));
+        self.answered |= matches!(read, Ok(octets) if octets > 0);
+        Poll::Ready(read)
+    }
+}

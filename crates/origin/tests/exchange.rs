@@ -1,0 +1,339 @@
+//! Exchanges with an origin that misbehaves on order.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+
+use bytes::Bytes;
+use h1::{BodyError, BodyFraming};
+use message::{Frame, Method};
+use petasos_origin::{
+    Event, Exchange, FetchError, FetchRequest, NoUpload, Origin, Settings, Upload, UploadError,
+};
+use platform::SystemClock;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+use testkit::{Action, Gate, response};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+/// Long enough never to matter.
+const FOREVER: Duration = Duration::from_secs(3600);
+
+fn settings() -> Settings {
+    Settings {
+        connect_timeout: FOREVER,
+        first_byte_timeout: FOREVER,
+        between_bytes_timeout: FOREVER,
+        response_limits: h1::Limits::DEFAULT,
+        fetches_max: 8,
+        queue_max: 8,
+        queue_timeout: FOREVER,
+        idle_connections_max: 8,
+        idle_connection_timeout: FOREVER,
+    }
+}
+
+fn origin_with(url: &str, settings: Settings) -> Arc<Origin> {
+    Arc::new(Origin::new(url.parse().unwrap(), settings, Arc::new(SystemClock::new())))
+}
+
+fn request(method: &Method, target: &str, framing: BodyFraming) -> FetchRequest {
+    let framing_field = match framing {
+        BodyFraming::Length(bytes) => format!("Content-Length: {bytes}\r\n"),
+        BodyFraming::Chunked => "Transfer-Encoding: chunked\r\n".to_owned(),
+        BodyFraming::Empty | BodyFraming::UntilClose => String::new(),
+    };
+    let head = format!("{method} {target} HTTP/1.1\r\nHost: example.test\r\n{framing_field}\r\n");
+    FetchRequest { head: head.into(), method: method.clone(), framing, expect_continue: false }
+}
+
+async fn get(origin: &Arc<Origin>, target: &str) -> Exchange {
+    origin.fetch(request(&Method::Get, target, BodyFraming::Empty)).await.unwrap()
+}
+
+/// All events until the end or the error.
+async fn events(exchange: &mut Exchange, mut upload: impl Upload) -> (Vec<Event>, Option<FetchError>) {
+    let mut events = Vec::new();
+    loop {
+        match exchange.next(&mut upload).await {
+            Ok(event) => {
+                let end = matches!(event, Event::End(_));
+                events.push(event);
+                if end {
+                    return (events, None);
+                }
+            }
+            Err(error) => return (events, Some(error)),
+        }
+    }
+}
+
+fn content(events: &[Event]) -> Vec<u8> {
+    let mut content = Vec::new();
+    for event in events {
+        if let Event::Data(octets) = event {
+            content.extend_from_slice(octets);
+        }
+    }
+    content
+}
+
+/// Frames that are there from the start.
+struct Ready(std::vec::IntoIter<Frame>);
+
+impl Upload for Ready {
+    fn poll_frame(&mut self, _: &mut Context<'_>) -> Poll<Result<Frame, UploadError>> {
+        Poll::Ready(self.0.next().ok_or(UploadError::Gone))
+    }
+}
+
+fn upload(pieces: &[&'static str]) -> Ready {
+    let data = pieces.iter().map(|piece| Frame::Data(Bytes::from_static(piece.as_bytes())));
+    Ready(data.chain([Frame::End(None)]).collect::<Vec<_>>().into_iter())
+}
+
+#[tokio::test]
+async fn a_connection_is_used_again_after_a_complete_response() {
+    let server = testkit::Origin::start(|_| response("200 OK", &[], b"hello"));
+    let origin = origin_with(&server.url(), settings());
+    for _ in 0..3 {
+        let mut exchange = get(&origin, "/").await;
+        assert_eq!(origin.gauges().active, 1);
+        let (events, error) = events(&mut exchange, NoUpload).await;
+        assert_eq!((content(&events).as_slice(), error), (&b"hello"[..], None));
+        assert_eq!((origin.gauges().active, origin.gauges().idle), (0, 1));
+    }
+}
+
+#[tokio::test]
+async fn a_response_that_was_not_read_to_its_end_closes_the_connection() {
+    let server = testkit::Origin::start(|_| response("200 OK", &[], b"hello"));
+    let origin = origin_with(&server.url(), settings());
+    let mut exchange = get(&origin, "/").await;
+    assert!(matches!(exchange.next(&mut NoUpload).await, Ok(Event::Head { .. })));
+    drop(exchange);
+    assert_eq!((origin.gauges().active, origin.gauges().idle), (0, 0));
+}
+
+#[tokio::test]
+async fn a_second_response_behind_the_first_spoils_the_connection() {
+    let server = testkit::Origin::start(|_| {
+        let one = "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na";
+        vec![Action::Send(format!("{one}{one}").into_bytes())]
+    });
+    let origin = origin_with(&server.url(), settings());
+    let (events, error) = events(&mut get(&origin, "/").await, NoUpload).await;
+    assert_eq!((content(&events).as_slice(), error), (&b"a"[..], None));
+    assert_eq!(origin.gauges().idle, 0);
+}
+
+/// An origin that answers `/` and closes the connection without an answer the first time it is asked for
+/// something else.
+fn dies_once() -> testkit::Origin {
+    let died = AtomicBool::new(false);
+    testkit::Origin::start(move |seen| {
+        if seen.target() != "/" && !died.swap(true, Ordering::SeqCst) {
+            return vec![Action::Close];
+        }
+        response("200 OK", &[], b"hello")
+    })
+}
+
+#[tokio::test]
+async fn a_repeatable_request_survives_the_death_of_a_reused_connection() {
+    let server = dies_once();
+    let origin = origin_with(&server.url(), settings());
+    events(&mut get(&origin, "/").await, NoUpload).await;
+    let (events, error) = events(&mut get(&origin, "/again").await, NoUpload).await;
+    assert_eq!((content(&events).as_slice(), error), (&b"hello"[..], None));
+    assert_eq!(server.count("/again"), 2);
+}
+
+#[tokio::test]
+async fn nothing_is_repeated_on_a_new_connection_or_with_content() {
+    let server = dies_once();
+    let origin = origin_with(&server.url(), settings());
+    let (_, error) = events(&mut get(&origin, "/new").await, NoUpload).await;
+    assert_eq!(error, Some(FetchError::Closed));
+    assert_eq!(server.count("/new"), 1);
+
+    let server = dies_once();
+    let origin = origin_with(&server.url(), settings());
+    events(&mut get(&origin, "/").await, NoUpload).await;
+    let post = request(&Method::Post, "/form", BodyFraming::Length(3));
+    let (_, error) = events(&mut origin.fetch(post).await.unwrap(), upload(&["a=b"])).await;
+    assert_eq!(error, Some(FetchError::Closed));
+    assert_eq!(server.count("/form"), 1);
+}
+
+#[tokio::test]
+async fn truncation_is_an_error_for_every_framing_that_can_tell() {
+    let server = testkit::Origin::start(|seen| {
+        let response = match seen.target() {
+            "/length" => "Content-Length: 10\r\n\r\nhello",
+            "/chunked" => "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n",
+            _ => "Content-Length: 10\r\n",
+        };
+        vec![Action::Send(format!("HTTP/1.1 200 OK\r\n{response}").into_bytes()), Action::Close]
+    });
+    let origin = origin_with(&server.url(), settings());
+    for (target, expected) in [
+        ("/length", FetchError::BadBody(BodyError::Truncated { missing_bytes: Some(5) })),
+        ("/chunked", FetchError::BadBody(BodyError::Truncated { missing_bytes: None })),
+        ("/head", FetchError::Closed),
+    ] {
+        let (_, error) = events(&mut get(&origin, target).await, NoUpload).await;
+        assert_eq!(error, Some(expected), "{target}");
+    }
+    assert_eq!(origin.gauges().idle, 0);
+}
+
+#[tokio::test]
+async fn a_body_may_end_with_the_connection() {
+    let server = testkit::Origin::start(|_| {
+        vec![Action::Send(b"HTTP/1.1 200 OK\r\n\r\nhello".to_vec()), Action::Close]
+    });
+    let origin = origin_with(&server.url(), settings());
+    let (events, error) = events(&mut get(&origin, "/").await, NoUpload).await;
+    assert_eq!((content(&events).as_slice(), error), (&b"hello"[..], None));
+    assert_eq!(origin.gauges().idle, 0);
+}
+
+#[tokio::test]
+async fn informational_responses_and_trailers_come_through() {
+    let server = testkit::Origin::start(|_| {
+        vec![Action::Send(
+            b"HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\n\
+              HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\nX-Sum: 1\r\n\r\n"
+                .to_vec(),
+        )]
+    });
+    let origin = origin_with(&server.url(), settings());
+    let (events, error) = events(&mut get(&origin, "/").await, NoUpload).await;
+    assert_eq!(error, None);
+    assert!(matches!(&events[0], Event::Informational(head) if head.status.code() == 103));
+    assert!(matches!(&events[1], Event::Head { framing: BodyFraming::Chunked, .. }));
+    assert!(
+        matches!(events.last(), Some(Event::End(Some(trailer))) if trailer.first("x-sum").unwrap() == "1")
+    );
+    assert_eq!(origin.gauges().idle, 1);
+}
+
+#[tokio::test]
+async fn content_goes_up_in_either_framing() {
+    let server = testkit::Origin::start(|seen| response("200 OK", &[], &seen.body));
+    let origin = origin_with(&server.url(), settings());
+    for (framing, expected) in
+        [(BodyFraming::Length(4), "abcd"), (BodyFraming::Chunked, "2\r\nab\r\n2\r\ncd\r\n0\r\n\r\n")]
+    {
+        let post = request(&Method::Post, "/", framing);
+        let (events, error) = events(&mut origin.fetch(post).await.unwrap(), upload(&["ab", "cd"])).await;
+        assert_eq!((content(&events).as_slice(), error), (expected.as_bytes(), None));
+    }
+    assert_eq!(origin.gauges().idle, 2);
+}
+
+#[tokio::test]
+async fn an_upload_that_fails_is_no_fault_of_the_origin() {
+    let server = testkit::Origin::start(|_| response("200 OK", &[], b""));
+    let origin = origin_with(&server.url(), settings());
+    let post = request(&Method::Post, "/", BodyFraming::Length(4));
+    let short = Ready(vec![Frame::Data(Bytes::from_static(b"ab"))].into_iter());
+    let (_, error) = events(&mut origin.fetch(post).await.unwrap(), short).await;
+    assert_eq!(error, Some(FetchError::Upload(UploadError::Gone)));
+}
+
+#[tokio::test]
+async fn an_expectation_holds_the_content_back() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let origin = origin_with(&format!("http://{}", listener.local_addr().unwrap()), settings());
+    let server = async {
+        for answer in ["HTTP/1.1 100 Continue\r\n\r\n", "HTTP/1.1 417 No\r\nContent-Length: 0\r\n\r\n"] {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut input = Vec::new();
+            while !input.ends_with(b"\r\n\r\n") {
+                input.push(stream.read_u8().await.unwrap());
+            }
+            stream.write_all(answer.as_bytes()).await.unwrap();
+            if answer.starts_with("HTTP/1.1 100") {
+                let mut content = [0; 4];
+                stream.read_exact(&mut content).await.unwrap();
+                assert_eq!(&content, b"abcd");
+                stream.write_all(b"HTTP/1.1 204 Done\r\n\r\n").await.unwrap();
+            } else {
+                // Not one octet of content may come before the end.
+                assert_eq!(stream.read(&mut [0]).await.unwrap(), 0);
+            }
+        }
+    };
+    let client = async {
+        for expected in [204, 417] {
+            let mut post = request(&Method::Post, "/", BodyFraming::Length(4));
+            post.expect_continue = true;
+            let (events, error) = events(&mut origin.fetch(post).await.unwrap(), upload(&["abcd"])).await;
+            assert_eq!(error, None);
+            let status = events.iter().find_map(|event| match event {
+                Event::Head { head, .. } => Some(head.status.code()),
+                _ => None,
+            });
+            assert_eq!(status, Some(expected));
+            // With its content unsent, the second request spoils its connection.
+            assert_eq!(origin.gauges().idle, 1);
+        }
+    };
+    tokio::join!(server, client);
+}
+
+#[tokio::test]
+async fn waiting_for_the_application_has_limits() {
+    let gate = Gate::default();
+    let server = testkit::Origin::start({
+        let gate = gate.clone();
+        move |seen| match seen.target() {
+            "/silent" => vec![Action::Await(gate.clone())],
+            _ => vec![
+                Action::Send(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello".to_vec()),
+                Action::Await(gate.clone()),
+            ],
+        }
+    });
+    let short = Duration::from_millis(20);
+    let quick_first = Settings { first_byte_timeout: short, ..settings() };
+    let (_, error) =
+        events(&mut get(&origin_with(&server.url(), quick_first), "/silent").await, NoUpload).await;
+    assert_eq!(error, Some(FetchError::FirstByteTimeout));
+    let quick_between = Settings { between_bytes_timeout: short, ..settings() };
+    let (events, error) =
+        events(&mut get(&origin_with(&server.url(), quick_between), "/stalls").await, NoUpload).await;
+    assert_eq!((content(&events).as_slice(), error), (&b"hello"[..], Some(FetchError::BetweenBytesTimeout)));
+    gate.open();
+}
+
+#[tokio::test]
+async fn nobody_listening_is_a_refusal() {
+    let address = testkit::Origin::start(|_| Vec::new()).address();
+    let free = {
+        let listener = std::net::TcpListener::bind((address.ip(), 0)).unwrap();
+        listener.local_addr().unwrap()
+    };
+    let origin = origin_with(&format!("http://{free}"), settings());
+    let error = origin.fetch(request(&Method::Get, "/", BodyFraming::Empty)).await.unwrap_err();
+    assert_eq!(error, FetchError::Refused);
+    let origin = origin_with("unix:/nonexistent/app.sock", settings());
+    let error = origin.fetch(request(&Method::Get, "/", BodyFraming::Empty)).await.unwrap_err();
+    assert_eq!(error, FetchError::Refused);
+}
+
+#[tokio::test]
+async fn a_tunnel_hands_over_the_connection_and_what_came_early() {
+    let server = testkit::Origin::start(|_| {
+        vec![Action::Send(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\nearly".to_vec())]
+    });
+    let origin = origin_with(&server.url(), settings());
+    let mut exchange = get(&origin, "/").await;
+    assert!(
+        matches!(exchange.next(&mut NoUpload).await, Ok(Event::Head { head, .. }) if head.status.code() == 101)
+    );
+    let (_stream, early) = exchange.into_tunnel().unwrap();
+    assert_eq!(&early[..], b"early");
+}

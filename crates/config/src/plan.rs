@@ -1,0 +1,417 @@
+//! The resolved configuration: defaults filled in, sites complete, everything typed. The edge sees nothing
+//! else.
+//!
+//! Invariant: a plan that exists can be served: every site has an origin, at most one site answers to any
+//! name, and no name belongs to two sites.
+
+use crate::diagnostic::{Diagnostic, Place};
+use crate::document::{Document, Level, Located, Overrides};
+use crate::setting::{Setting, Value};
+use crate::table::SETTINGS;
+use net::{Address, OriginUrl};
+use platform::Machine;
+use semantics::Policy;
+use std::collections::HashMap;
+use std::fmt::Write;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Everything the edge needs to know to run.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Where visitors connect.
+    pub listen: Address,
+    /// Where metrics and status are served.
+    pub admin: Address,
+    /// Worker threads, at least 1.
+    pub workers: usize,
+    /// Memory for stored responses, in bytes.
+    pub memory_bytes: u64,
+    /// Where access log lines go, if anywhere.
+    pub access_log: Option<AccessLog>,
+    /// Proxies in front whose forwarding fields are believed.
+    pub trusted_proxies: Vec<IpAddr>,
+    /// All limits.
+    pub limits: Limits,
+    /// The sites, at least one, in the order of the file.
+    pub sites: Vec<Site>,
+}
+
+/// Where access log lines go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AccessLog {
+    /// To standard output.
+    Stdout,
+    /// To the end of a file.
+    File(PathBuf),
+}
+
+/// One configured site.
+#[derive(Clone, Debug)]
+pub struct Site {
+    /// The site's position in the plan; part of every key.
+    pub id: u32,
+    /// Host names in lower case, without port; empty: any.
+    pub names: Vec<String>,
+    /// The application.
+    pub origin: OriginUrl,
+    /// The Host that the origin is told instead of the visitor's.
+    pub public_host: Option<String>,
+    /// Whether the origin is told that visitors use https.
+    pub public_https: bool,
+    /// The profile's name.
+    pub profile: String,
+    /// The profile's rules, with the site's own lifetime in them.
+    pub policy: Policy,
+}
+
+macro_rules! limits {
+    ($($(#[$doc:meta])* $field:ident: $type:ty = $variant:ident;)*) => {
+        /// Every limit of the edge. The settings table has the meaning, unit and default of each, under
+        /// `limits.` and the field's name.
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        pub struct Limits {
+            $(#[doc = concat!("The setting `limits.", stringify!($field), "`.")] pub $field: $type,)*
+        }
+
+        impl Limits {
+            fn resolve(lookup: &Lookup<'_>) -> Self {
+                Self { $($field: match lookup.required(concat!("limits.", stringify!($field))) {
+                    Value::$variant(value) => <$type>::try_from(value).unwrap_or(<$type>::MAX),
+                    other => unreachable!("the table gives {other:?}, which is no {}", stringify!($variant)),
+                },)* }
+            }
+        }
+    };
+}
+
+limits! {
+    connections_max: usize = Count;
+    request_head_bytes_max: usize = Size;
+    request_fields_max: usize = Count;
+    request_body_bytes_max: u64 = Size;
+    request_head_timeout: Duration = Duration;
+    request_body_timeout: Duration = Duration;
+    idle_timeout: Duration = Duration;
+    write_timeout: Duration = Duration;
+    tunnel_idle_timeout: Duration = Duration;
+    drain_timeout: Duration = Duration;
+    connect_timeout: Duration = Duration;
+    first_byte_timeout: Duration = Duration;
+    between_bytes_timeout: Duration = Duration;
+    response_head_bytes_max: usize = Size;
+    response_fields_max: usize = Count;
+    fetches_max: usize = Count;
+    queue_max: usize = Count;
+    queue_timeout: Duration = Duration;
+    idle_connections_max: usize = Count;
+    idle_connection_timeout: Duration = Duration;
+    flight_wait: Duration = Duration;
+    hit_for_miss: Duration = Duration;
+    hit_for_miss_entries_max: usize = Count;
+    object_bytes_max: u64 = Size;
+    access_log_lines_max: usize = Count;
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self::resolve(&Lookup { levels: Vec::new() })
+    }
+}
+
+impl Plan {
+    /// The plan of `petasos serve --origin ORIGIN` with nothing else said, on a machine with one core.
+    pub fn for_origin(origin: OriginUrl) -> Self {
+        let lookup = Lookup { levels: Vec::new() };
+        let machine = Machine { cores: 1, memory_bytes: MEMORY_SHARE * (256 << 20) };
+        let site = Site::resolve(0, origin, &lookup);
+        Self::assemble(&lookup, machine, vec![site])
+    }
+
+    fn assemble(top: &Lookup<'_>, machine: Machine, sites: Vec<Site>) -> Self {
+        Self {
+            listen: top.address("listen"),
+            admin: top.address("admin"),
+            workers: top.count("workers").map_or(machine.cores, |count| usize::try_from(count).unwrap_or(1)),
+            memory_bytes: top.size("memory").unwrap_or(machine.memory_bytes / MEMORY_SHARE),
+            access_log: top.text("access_log").map(|text| match text {
+                "-" => AccessLog::Stdout,
+                path => AccessLog::File(path.into()),
+            }),
+            trusted_proxies: match top.value("trusted_proxies") {
+                Some(Value::Peers(peers)) => peers,
+                _ => Vec::new(),
+            },
+            limits: Limits::resolve(top),
+            sites,
+        }
+    }
+
+    /// The plan in words: what `petasos check --print` shows.
+    pub fn explain(&self) -> String {
+        let mut text = format!(
+            "listen {}, admin {}, {} workers, {} for stored responses\n",
+            self.listen,
+            self.admin,
+            self.workers,
+            crate::quantity::format_size(self.memory_bytes),
+        );
+        for site in &self.sites {
+            let names = if site.names.is_empty() { "any name".to_owned() } else { site.names.join(", ") };
+            let ttl = site.policy.default_ttl.map_or_else(
+                || "answers without a stated lifetime are not stored".to_owned(),
+                |ttl| {
+                    format!("{} for answers without a stated lifetime", crate::quantity::format_duration(ttl))
+                },
+            );
+            // Writing into a String cannot fail.
+            let _ = writeln!(text, "site {names}: origin {}, profile {}, {ttl}", site.origin, site.profile);
+        }
+        text
+    }
+}
+
+/// The share of the machine's memory that stored responses may take by default: one in this many.
+const MEMORY_SHARE: u64 = 4;
+
+impl Site {
+    fn resolve(id: u32, origin: OriginUrl, lookup: &Lookup<'_>) -> Self {
+        let profile = lookup.text("profile").unwrap_or("default").to_owned();
+        let mut policy = Policy::profile(&profile).unwrap_or_else(Policy::default_profile);
+        if let Some(Value::Duration(ttl)) = lookup.value("ttl") {
+            policy.default_ttl = Some(ttl);
+        }
+        Self {
+            id,
+            names: match lookup.value("names") {
+                Some(Value::Hosts(names)) => names,
+                _ => Vec::new(),
+            },
+            origin,
+            public_host: lookup.text("host").map(str::to_owned),
+            public_https: lookup.text("proto") == Some("https"),
+            profile,
+            policy,
+        }
+    }
+}
+
+/// Turns a document and the flags' overrides into a plan for this machine.
+pub(crate) fn resolve(
+    document: &Document,
+    overrides: &Overrides,
+    machine: Machine,
+) -> Result<Plan, Vec<Diagnostic>> {
+    let (flags, mut problems) = read_flags(overrides);
+    let lone = [(Level::new(), Place::Default)];
+    let levels = if document.sites.is_empty() { &lone[..] } else { &document.sites };
+    let mut sites = Vec::new();
+    for (id, (own, place)) in (0..).zip(levels) {
+        let lookup = Lookup { levels: vec![&flags, own, &document.top] };
+        match lookup.value("origin") {
+            Some(Value::Origin(origin)) => sites.push(Site::resolve(id, origin, &lookup)),
+            _ => problems.push(
+                Diagnostic::new("there is no origin: the application behind the edge", place.clone())
+                    .with_help("write origin = \"http://127.0.0.1:PORT\", or use --origin URL"),
+            ),
+        }
+    }
+    problems.extend(clashes(document));
+    if let (Some(names), false) = (document.top.get("names"), document.sites.is_empty()) {
+        let problem =
+            Diagnostic::new("`names` stands at the top although there are sites", names.place.clone());
+        problems.push(problem.with_help("write it into the [[site]] it belongs to"));
+    }
+    if problems.is_empty() {
+        Ok(Plan::assemble(&Lookup { levels: vec![&flags, &document.top] }, machine, sites))
+    } else {
+        Err(problems)
+    }
+}
+
+/// The flags' values as a level of their own, and what is wrong with them.
+fn read_flags(overrides: &Overrides) -> (Level, Vec<Diagnostic>) {
+    let (mut level, mut problems) = (Level::new(), Vec::new());
+    for (key, text) in overrides {
+        let setting = row(key);
+        let place = Place::Flag(setting.flag.unwrap_or(setting.key).to_owned());
+        match setting.kind.parse(text) {
+            Ok(value) => {
+                level.insert(setting.key, Located { value, place });
+            }
+            Err(message) => problems.push(Diagnostic::new(message, place)),
+        }
+    }
+    (level, problems)
+}
+
+/// Names that two sites claim, and a second site that answers to any name.
+fn clashes(document: &Document) -> Vec<Diagnostic> {
+    let mut owners: HashMap<&str, usize> = HashMap::new();
+    let mut problems = Vec::new();
+    for (index, (level, place)) in document.sites.iter().enumerate() {
+        let (names, place) = match level.get("names") {
+            Some(Located { value: Value::Hosts(names), place }) => {
+                (names.iter().map(String::as_str).collect(), place)
+            }
+            _ => (vec![""], place),
+        };
+        for name in names {
+            if owners.insert(name, index).is_none() {
+                continue;
+            }
+            let problem = if name.is_empty() {
+                Diagnostic::new("a second site answers to any name", place.clone())
+                    .with_help("give it `names`")
+            } else {
+                Diagnostic::new(format!("`{name}` already belongs to another site"), place.clone())
+            };
+            problems.push(problem);
+        }
+    }
+    problems
+}
+
+/// Levels of settings, the strongest first, with the table's defaults below them all.
+struct Lookup<'a> {
+    levels: Vec<&'a Level>,
+}
+
+impl Lookup<'_> {
+    fn stated(&self, key: &'static str) -> Option<&Value> {
+        self.levels.iter().find_map(|level| level.get(key)).map(|located| &located.value)
+    }
+
+    fn value(&self, key: &'static str) -> Option<Value> {
+        self.stated(key).cloned().or_else(|| default(row(key)))
+    }
+
+    fn required(&self, key: &'static str) -> Value {
+        #[expect(
+            clippy::expect_used,
+            reason = "only called for keys whose row has a default; a test calls all"
+        )]
+        self.value(key).expect("the row has a default")
+    }
+
+    fn address(&self, key: &'static str) -> Address {
+        match self.required(key) {
+            Value::Address(address) => address,
+            other => unreachable!("the table gives {other:?} for `{key}`, which is no address"),
+        }
+    }
+
+    fn count(&self, key: &'static str) -> Option<u64> {
+        match self.value(key) {
+            Some(Value::Count(count)) => Some(count),
+            _ => None,
+        }
+    }
+
+    fn size(&self, key: &'static str) -> Option<u64> {
+        match self.value(key) {
+            Some(Value::Size(bytes)) => Some(bytes),
+            _ => None,
+        }
+    }
+
+    fn text(&self, key: &'static str) -> Option<&str> {
+        match self.stated(key) {
+            Some(Value::Text(text)) => Some(text),
+            _ => row(key).default,
+        }
+    }
+}
+
+/// The row of a key that the program itself names.
+fn row(key: &str) -> &'static Setting {
+    #[expect(clippy::expect_used, reason = "keys named in code are in the table; a test resolves them all")]
+    SETTINGS.iter().find(|setting| setting.key == key).expect("the key is in the table")
+}
+
+fn default(setting: &Setting) -> Option<Value> {
+    #[expect(clippy::expect_used, reason = "a test parses every default")]
+    setting.default.map(|text| setting.kind.parse(text).expect("the default is legal"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Limits, Plan};
+    use crate::{Overrides, SETTINGS, Scope};
+    use platform::Machine;
+
+    const MACHINE: Machine = Machine { cores: 3, memory_bytes: 4 << 30 };
+
+    fn load(text: &str, overrides: &Overrides) -> Result<Plan, String> {
+        crate::load("petasos.toml", text, overrides, MACHINE)
+            .map_err(|problems| problems.iter().map(|problem| format!("{problem}\n\n")).collect())
+    }
+
+    fn origin() -> Overrides {
+        vec![("origin", "http://127.0.0.1:9000".to_owned())]
+    }
+
+    #[test]
+    fn every_limit_of_the_table_has_a_field_and_the_other_way_round() {
+        let fields = format!("{:?}", Limits::default()).matches(": ").count();
+        let rows = SETTINGS.iter().filter(|setting| setting.key.starts_with("limits.")).count();
+        assert_eq!(fields, rows);
+    }
+
+    #[test]
+    fn defaults_come_from_the_machine() {
+        let plan = load("", &origin()).unwrap();
+        assert_eq!((plan.workers, plan.memory_bytes), (3, 1 << 30));
+        assert_eq!(plan.limits, Limits::default());
+    }
+
+    #[test]
+    fn a_flag_wins_over_the_file_and_a_site_over_the_top() {
+        let text = "ttl = '1m'\n[[site]]\nnames = ['a.test']\nttl = '2m'\n[[site]]\nnames = ['b.test']\n";
+        let plan = load(text, &origin()).unwrap();
+        let ttl = |index: usize| plan.sites[index].policy.default_ttl.unwrap().as_secs();
+        assert_eq!((ttl(0), ttl(1)), (120, 60));
+        let mut overrides = origin();
+        overrides.push(("ttl", "5s".to_owned()));
+        assert_eq!(load(text, &overrides).unwrap().sites[0].policy.default_ttl.unwrap().as_secs(), 5);
+    }
+
+    #[test]
+    fn the_wordpress_profile_brings_a_lifetime() {
+        let mut overrides = origin();
+        overrides.push(("profile", "wordpress".to_owned()));
+        assert!(load("", &overrides).unwrap().sites[0].policy.default_ttl.is_some());
+    }
+
+    #[test]
+    fn faults_are_shown_with_place_and_fix() {
+        let text = "listne = 'x'\nworkers = 0\nlisten = 8080\n\n[limits]\nqueue_max = '5'\nqueue_timeout = '5'\n\
+                    [[site]]\nnames = ['a.test', 'b.test:80']\nworkers = 2\n";
+        insta::assert_snapshot!(load(text, &Overrides::new()).unwrap_err());
+    }
+
+    #[test]
+    fn clashes_and_missing_origins_are_shown() {
+        let text = "[[site]]\nnames = ['a.test']\n[[site]]\nnames = ['A.test']\n[[site]]\n[[site]]\n";
+        insta::assert_snapshot!(load(text, &Overrides::new()).unwrap_err());
+        insta::assert_snapshot!(load(text, &vec![("listen", "nowhere:".to_owned())]).unwrap_err());
+        insta::assert_snapshot!(load("a = [1,\nb", &Overrides::new()).unwrap_err());
+    }
+
+    #[test]
+    fn the_plan_is_explained() {
+        let text = "origin = 'http://127.0.0.1:9000'\n[[site]]\nnames = ['a.test']\nprofile = 'wordpress'\n[[site]]\n";
+        insta::assert_snapshot!(load(text, &Overrides::new()).unwrap().explain());
+    }
+
+    #[test]
+    fn every_global_default_resolves() {
+        let missing: Vec<_> = SETTINGS
+            .iter()
+            .filter(|setting| setting.scope == Scope::Global && setting.default.is_none())
+            .map(|setting| setting.key)
+            .collect();
+        assert_eq!(missing, ["workers", "memory", "access_log", "trusted_proxies"]);
+    }
+}

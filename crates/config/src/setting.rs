@@ -1,0 +1,205 @@
+//! The shape of a row in the settings table and the values that rows accept.
+//!
+//! Invariant: a row's default is text that its own kind accepts; a test reads every row.
+
+use crate::quantity::{format_duration, format_size, parse_duration, parse_size};
+use net::{Address, OriginUrl};
+use std::time::Duration;
+
+/// Where a setting may stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// At the top of the file only.
+    Global,
+    /// In a `[[site]]`, or at the top as the default of every site.
+    Site,
+}
+
+/// What a setting accepts. Texts are given as TOML strings; counts as TOML integers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A listening address: `127.0.0.1:8080`, `[::1]:8080`, `unix:PATH`.
+    Address,
+    /// An origin: `http://HOST[:PORT]` or `unix:PATH`.
+    Origin,
+    /// A duration with a unit.
+    Duration,
+    /// A size with a unit.
+    Size,
+    /// A whole number within bounds, both included.
+    Count(u64, u64),
+    /// One of these words.
+    Choice(&'static [&'static str]),
+    /// Any non-empty text.
+    Text,
+    /// A list of host names.
+    Hosts,
+    /// A list of IP addresses.
+    Peers,
+}
+
+/// One row of the settings table.
+#[derive(Clone, Copy, Debug)]
+pub struct Setting {
+    /// The key; a dot stands for a TOML table.
+    pub key: &'static str,
+    /// Where it may stand.
+    pub scope: Scope,
+    /// What it accepts.
+    pub kind: Kind,
+    /// The default in the same spelling, or `None` where leaving it out means something of its own.
+    pub default: Option<&'static str>,
+    /// The flag of `petasos serve` that sets it, with its dashes.
+    pub flag: Option<&'static str>,
+    /// What it does, for the person who must decide; includes what leaving it out means.
+    pub doc: &'static str,
+}
+
+/// A value that a row accepted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Value {
+    /// Of [`Kind::Address`].
+    Address(Address),
+    /// Of [`Kind::Origin`].
+    Origin(OriginUrl),
+    /// Of [`Kind::Duration`].
+    Duration(Duration),
+    /// Of [`Kind::Size`], in bytes.
+    Size(u64),
+    /// Of [`Kind::Count`].
+    Count(u64),
+    /// Of [`Kind::Choice`] and [`Kind::Text`].
+    Text(String),
+    /// Of [`Kind::Hosts`], lower case.
+    Hosts(Vec<String>),
+    /// Of [`Kind::Peers`].
+    Peers(Vec<std::net::IpAddr>),
+}
+
+impl Kind {
+    /// What the kind is called in messages and in the reference.
+    pub fn name(self) -> String {
+        match self {
+            Self::Address => "address".to_owned(),
+            Self::Origin => "origin URL".to_owned(),
+            Self::Duration => "duration".to_owned(),
+            Self::Size => "size".to_owned(),
+            Self::Count(least, most) => format!("number, {least} to {most}"),
+            Self::Choice(words) => words.join(" or "),
+            Self::Text => "text".to_owned(),
+            Self::Hosts => "list of host names".to_owned(),
+            Self::Peers => "list of IP addresses".to_owned(),
+        }
+    }
+
+    /// Reads one value from its text.
+    ///
+    /// # Errors
+    /// A sentence that says what is expected.
+    pub fn parse(self, text: &str) -> Result<Value, String> {
+        match self {
+            Self::Address => {
+                text.parse().map(Value::Address).map_err(|error: net::AddressError| error.to_string())
+            }
+            Self::Origin => {
+                text.parse().map(Value::Origin).map_err(|error: net::OriginUrlError| error.to_string())
+            }
+            Self::Duration => parse_duration(text).map(Value::Duration),
+            Self::Size => parse_size(text).map(Value::Size),
+            Self::Count(least, most) => parse_count(text, least, most).map(Value::Count),
+            Self::Choice(words) if words.contains(&text) => Ok(Value::Text(text.to_owned())),
+            Self::Choice(words) => Err(format!("`{text}` is not one of: {}", words.join(", "))),
+            Self::Text if text.is_empty() => Err("the text is empty".to_owned()),
+            Self::Text => Ok(Value::Text(text.to_owned())),
+            Self::Hosts => parse_host(text).map(|host| Value::Hosts(vec![host])),
+            Self::Peers => text
+                .parse()
+                .map(|peer| Value::Peers(vec![peer]))
+                .map_err(|_| format!("`{text}` is not an IP address")),
+        }
+    }
+
+    /// Whether values of this kind are TOML integers.
+    pub fn is_number(self) -> bool {
+        matches!(self, Self::Count(..))
+    }
+
+    /// Whether values of this kind are lists.
+    pub fn is_list(self) -> bool {
+        matches!(self, Self::Hosts | Self::Peers)
+    }
+}
+
+impl Value {
+    /// The value as it would be written in a configuration file, quotes included.
+    pub fn to_toml(&self) -> String {
+        let list = |items: Vec<String>| format!("[{}]", items.join(", "));
+        match self {
+            Self::Address(address) => quoted(&address.to_string()),
+            Self::Origin(origin) => quoted(&origin.to_string()),
+            Self::Duration(duration) => quoted(&format_duration(*duration)),
+            Self::Size(bytes) => quoted(&format_size(*bytes)),
+            Self::Count(count) => count.to_string(),
+            Self::Text(text) => quoted(text),
+            Self::Hosts(hosts) => list(hosts.iter().map(|host| quoted(host)).collect()),
+            Self::Peers(peers) => list(peers.iter().map(|peer| quoted(&peer.to_string())).collect()),
+        }
+    }
+
+    /// Joins two values of a list kind; of any other kind the later one stands.
+    #[must_use]
+    pub(crate) fn joined(self, later: Self) -> Self {
+        match (self, later) {
+            (Self::Hosts(mut hosts), Self::Hosts(more)) => {
+                hosts.extend(more);
+                Self::Hosts(hosts)
+            }
+            (Self::Peers(mut peers), Self::Peers(more)) => {
+                peers.extend(more);
+                Self::Peers(peers)
+            }
+            (_, later) => later,
+        }
+    }
+}
+
+fn quoted(text: &str) -> String {
+    toml::Value::String(text.to_owned()).to_string()
+}
+
+fn parse_count(text: &str, least: u64, most: u64) -> Result<u64, String> {
+    let count = text.replace('_', "").parse::<u64>();
+    count
+        .ok()
+        .filter(|count| (least..=most).contains(count))
+        .ok_or_else(|| format!("`{text}` is not a whole number from {least} to {most}"))
+}
+
+/// A host name without a port, in lower case (RFC 9110 section 4.2.3).
+fn parse_host(text: &str) -> Result<String, String> {
+    let legal =
+        |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'[' | b']' | b':');
+    if text.is_empty() || !text.bytes().all(legal) || (text.contains(':') && !text.starts_with('[')) {
+        return Err(format!("`{text}` is not a host name without a port"));
+    }
+    Ok(text.to_ascii_lowercase())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Kind, Value};
+
+    #[test]
+    fn counts_keep_to_their_bounds() {
+        let kind = Kind::Count(1, 10);
+        assert_eq!(kind.parse("10"), Ok(Value::Count(10)));
+        assert!(kind.parse("0").is_err() && kind.parse("11").is_err() && kind.parse("-1").is_err());
+    }
+
+    #[test]
+    fn hosts_lose_their_case_and_may_not_carry_a_port() {
+        assert_eq!(Kind::Hosts.parse("Example.ORG"), Ok(Value::Hosts(vec!["example.org".to_owned()])));
+        assert!(Kind::Hosts.parse("example.org:80").is_err());
+        assert!(Kind::Hosts.parse("exam ple").is_err());
+    }
+}

@@ -1,0 +1,270 @@
+//! The settings table: every setting there is, once. The file format, the flags of `petasos serve`,
+//! `petasos check --print` and docs/settings.md all come from these rows.
+
+use crate::setting::{Kind, Scope, Setting};
+
+const fn row(
+    key: &'static str,
+    scope: Scope,
+    kind: Kind,
+    default: Option<&'static str>,
+    doc: &'static str,
+) -> Setting {
+    Setting { key, scope, kind, default, flag: None, doc }
+}
+
+const fn global(key: &'static str, kind: Kind, default: &'static str, doc: &'static str) -> Setting {
+    row(key, Scope::Global, kind, Some(default), doc)
+}
+
+const fn site(key: &'static str, kind: Kind, default: Option<&'static str>, doc: &'static str) -> Setting {
+    row(key, Scope::Site, kind, default, doc)
+}
+
+impl Setting {
+    const fn flag(mut self, flag: &'static str) -> Self {
+        self.flag = Some(flag);
+        self
+    }
+}
+
+/// Most connections, fetches or waiting requests that any limit may be set to.
+const COUNT_MAX: u64 = 1_000_000;
+
+/// All settings: addresses first, then sites, then limits by where they act.
+pub const SETTINGS: &[Setting] = &[
+    global("listen", Kind::Address, "127.0.0.1:8080", "Where visitors connect.").flag("--listen"),
+    global(
+        "admin",
+        Kind::Address,
+        "127.0.0.1:8081",
+        "Where metrics and status are served. Keep it on a loopback address: there is no password.",
+    )
+    .flag("--admin"),
+    row(
+        "workers",
+        Scope::Global,
+        Kind::Count(1, 1024),
+        None,
+        "Threads that serve connections. Left out: one for each processor core.",
+    )
+    .flag("--workers"),
+    row(
+        "memory",
+        Scope::Global,
+        Kind::Size,
+        None,
+        "Memory for stored responses. Left out: a quarter of the machine's memory, or of the control group's \
+         limit where there is one.",
+    )
+    .flag("--memory"),
+    row(
+        "access_log",
+        Scope::Global,
+        Kind::Text,
+        None,
+        "File that gets one line for each request, or `-` for standard output. Left out: no access log.",
+    )
+    .flag("--access-log"),
+    row(
+        "trusted_proxies",
+        Scope::Global,
+        Kind::Peers,
+        None,
+        "Addresses of proxies in front of the edge whose X-Forwarded-For and X-Forwarded-Proto are believed. \
+         Left out: nobody's are.",
+    ),
+    site(
+        "names",
+        Kind::Hosts,
+        None,
+        "Host names of the site, without port. Left out: the site answers to any name; only one site can.",
+    ),
+    site("origin", Kind::Origin, None, "The application behind the site. Every site needs one.")
+        .flag("--origin"),
+    site(
+        "profile",
+        Kind::Choice(&["default", "wordpress"]),
+        Some("default"),
+        "The rules for the kind of site: which cookies mean a session, which paths are never shared, which \
+         lifetime an answer gets that states none.",
+    )
+    .flag("--profile"),
+    site(
+        "ttl",
+        Kind::Duration,
+        None,
+        "Lifetime of 200, 301 and 404 answers to GET that state none and set no cookie, for requests without \
+         Cookie or Authorization. Left out: the profile's, which for `default` is none.",
+    )
+    .flag("--ttl"),
+    site(
+        "host",
+        Kind::Text,
+        None,
+        "The public name that the origin is told as Host, for trying the edge on another address. Left out: \
+         the Host that the visitor sent.",
+    )
+    .flag("--host"),
+    site(
+        "proto",
+        Kind::Choice(&["http", "https"]),
+        Some("http"),
+        "The public scheme that the origin is told in X-Forwarded-Proto.",
+    )
+    .flag("--proto"),
+    global(
+        "limits.connections_max",
+        Kind::Count(1, COUNT_MAX),
+        "10000",
+        "Connections from visitors, all workers together.",
+    ),
+    global(
+        "limits.request_head_bytes_max",
+        Kind::Size,
+        "32KiB",
+        "Request line and header fields of one request.",
+    ),
+    global("limits.request_fields_max", Kind::Count(1, 1000), "128", "Header fields of one request."),
+    global("limits.request_body_bytes_max", Kind::Size, "1GiB", "Content of one request."),
+    global(
+        "limits.request_head_timeout",
+        Kind::Duration,
+        "10s",
+        "From a request's first octet to the end of its head.",
+    ),
+    global("limits.request_body_timeout", Kind::Duration, "30s", "Longest pause inside a request's content."),
+    global(
+        "limits.idle_timeout",
+        Kind::Duration,
+        "1m",
+        "How long a connection is kept that asks for nothing.",
+    ),
+    global(
+        "limits.write_timeout",
+        Kind::Duration,
+        "1m",
+        "How long a visitor may take no octet of a response.",
+    ),
+    global(
+        "limits.tunnel_idle_timeout",
+        Kind::Duration,
+        "1h",
+        "How long an upgraded connection may be silent.",
+    ),
+    global(
+        "limits.drain_timeout",
+        Kind::Duration,
+        "30s",
+        "How long requests in flight may go on after SIGTERM.",
+    ),
+    global("limits.connect_timeout", Kind::Duration, "3s", "To connect to an origin."),
+    global(
+        "limits.first_byte_timeout",
+        Kind::Duration,
+        "1m",
+        "From the end of a request to the first octet of the origin's response.",
+    ),
+    global(
+        "limits.between_bytes_timeout",
+        Kind::Duration,
+        "1m",
+        "Longest pause inside an origin's response.",
+    ),
+    global(
+        "limits.response_head_bytes_max",
+        Kind::Size,
+        "64KiB",
+        "Status line and header fields of one response.",
+    ),
+    global("limits.response_fields_max", Kind::Count(1, 1000), "256", "Header fields of one response."),
+    global(
+        "limits.fetches_max",
+        Kind::Count(1, COUNT_MAX),
+        "64",
+        "Requests that one origin works on at a time.",
+    ),
+    global(
+        "limits.queue_max",
+        Kind::Count(0, COUNT_MAX),
+        "1024",
+        "Requests that wait for one origin when all its fetches are in use.",
+    ),
+    global(
+        "limits.queue_timeout",
+        Kind::Duration,
+        "10s",
+        "How long a request waits in that queue before it is answered 503.",
+    ),
+    global(
+        "limits.idle_connections_max",
+        Kind::Count(0, COUNT_MAX),
+        "64",
+        "Unused connections kept to one origin.",
+    ),
+    global(
+        "limits.idle_connection_timeout",
+        Kind::Duration,
+        "4s",
+        "How long an unused connection to an origin is kept. Less than the origin's own keep-alive time; \
+         Apache's is 5s.",
+    ),
+    global(
+        "limits.flight_wait",
+        Kind::Duration,
+        "10s",
+        "How long a request waits for another request's fetch of the same page.",
+    ),
+    global(
+        "limits.hit_for_miss",
+        Kind::Duration,
+        "2m",
+        "How long it is remembered that a page turned out not to be shareable, so that its requests do not wait for one another.",
+    ),
+    global(
+        "limits.hit_for_miss_entries_max",
+        Kind::Count(0, COUNT_MAX),
+        "65536",
+        "Pages of which that is remembered.",
+    ),
+    global(
+        "limits.object_bytes_max",
+        Kind::Size,
+        "64MiB",
+        "Content of one stored response; larger ones are passed on but not stored.",
+    ),
+    global(
+        "limits.access_log_lines_max",
+        Kind::Count(1, COUNT_MAX),
+        "8192",
+        "Access log lines that wait to be written; further ones are dropped and counted.",
+    ),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::SETTINGS;
+    use std::collections::HashSet;
+
+    #[test]
+    fn every_default_is_legal_and_written_as_it_is_printed() {
+        for setting in SETTINGS {
+            let Some(default) = setting.default else { continue };
+            let value =
+                setting.kind.parse(default).unwrap_or_else(|error| panic!("{}: {error}", setting.key));
+            let printed = value.to_toml();
+            assert_eq!(printed.trim_matches('"'), default, "{}", setting.key);
+        }
+    }
+
+    #[test]
+    fn keys_and_flags_are_unique_and_docs_are_sentences() {
+        let keys: HashSet<_> = SETTINGS.iter().map(|setting| setting.key).collect();
+        let flags: Vec<_> = SETTINGS.iter().filter_map(|setting| setting.flag).collect();
+        assert_eq!(keys.len(), SETTINGS.len());
+        assert_eq!(flags.iter().collect::<HashSet<_>>().len(), flags.len());
+        for setting in SETTINGS {
+            assert!(setting.doc.ends_with('.') && !setting.doc.contains("  "), "{}", setting.key);
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! What the machine offers, where defaults depend on it.
+
+use std::path::Path;
+
+/// The resources that defaults are derived from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Machine {
+    /// Processor cores that this process may use, at least 1.
+    pub cores: usize,
+    /// Memory in bytes: the machine's, or the control group's limit where that is smaller.
+    pub memory_bytes: u64,
+}
+
+/// What is assumed where the system does not say.
+const MEMORY_BYTES_UNKNOWN: u64 = 1 << 30;
+
+impl Machine {
+    /// The machine this process runs on. What cannot be read is assumed to be one core and 1 GiB.
+    pub fn detect() -> Self {
+        let read = |path: &str| std::fs::read_to_string(Path::new(path)).unwrap_or_default();
+        let total = memory_total(&read("/proc/meminfo")).unwrap_or(MEMORY_BYTES_UNKNOWN);
+        let limit = read("/sys/fs/cgroup/memory.max").trim().parse().unwrap_or(u64::MAX);
+        Self {
+            cores: std::thread::available_parallelism().map_or(1, usize::from),
+            memory_bytes: total.min(limit),
+        }
+    }
+}
+
+/// `MemTotal` of /proc/meminfo in bytes.
+fn memory_total(meminfo: &str) -> Option<u64> {
+    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    kibibytes.checked_mul(1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Machine, memory_total};
+
+    #[test]
+    fn total_memory_is_read_in_bytes() {
+        assert_eq!(memory_total("MemTotal:       16 kB\nMemFree: 3 kB\n"), Some(16 * 1024));
+        assert_eq!(memory_total("MemFree: 3 kB\n"), None);
+    }
+
+    #[test]
+    fn this_machine_has_something() {
+        let machine = Machine::detect();
+        assert!(machine.cores >= 1 && machine.memory_bytes > 1 << 20);
+    }
+}

@@ -1,1 +1,44 @@
-fn main() {}
+//! Chores of the repository, as `cargo xtask ...`. It works at the top of the repository wherever it is called.
+
+mod account;
+mod lab;
+mod packages;
+mod service;
+
+use anyhow::{Context, Result};
+use clap::Parser;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Chores: tests, labs, benchmarks, docs checks
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+enum Xtask {
+    /// Real stacks on loopback, to measure against
+    #[command(subcommand)]
+    Lab(lab::Lab),
+}
+
+fn main() -> ExitCode {
+    match run(&Xtask::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(xtask: &Xtask) -> Result<()> {
+    let top = repository();
+    std::env::set_current_dir(&top).with_context(|| format!("cannot enter {}", top.display()))?;
+    match xtask {
+        Xtask::Lab(lab) => lab::run(lab),
+    }
+}
+
+/// The top of the repository.
+fn repository() -> PathBuf {
+    let own = Path::new(env!("CARGO_MANIFEST_DIR"));
+    own.parent().unwrap_or(own).to_owned()
+}

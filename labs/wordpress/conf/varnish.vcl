@@ -1,0 +1,54 @@
+# Varnish for the WordPress lab, as the owner of an ordinary site would set it up: anonymous pages are kept
+# for two minutes, visitors with a WordPress session go to the application.
+vcl 4.1;
+
+backend wordpress {
+    .host = "{{nginx_opcode_host}}";
+    .port = "{{nginx_opcode_port}}";
+    .first_byte_timeout = 65s;
+    .between_bytes_timeout = 65s;
+}
+
+sub vcl_recv {
+    if (req.method != "GET" && req.method != "HEAD") {
+        return (pass);
+    }
+    if (req.url ~ "^/(wp-admin|wp-login\.php|wp-cron\.php|wp-comments-post\.php|xmlrpc\.php)" || req.url ~ "[?&]preview=") {
+        return (pass);
+    }
+    if (req.http.Authorization) {
+        return (pass);
+    }
+    if (req.http.Cookie ~ "(wordpress_logged_in_|wordpress_sec_|wp-postpass_|comment_author_)") {
+        return (pass);
+    }
+    # Analytics, WordPress' test cookie and the like do not change the page.
+    unset req.http.Cookie;
+    # Links of newsletters and advertisements lead to the same page.
+    if (req.url ~ "[?&](utm_[a-z]+|gclid|fbclid)=") {
+        set req.url = regsuball(req.url, "([?&])(utm_[a-z]+|gclid|fbclid)=[^&]*", "\1");
+        set req.url = regsuball(req.url, "&&+", "&");
+        set req.url = regsub(req.url, "\?&", "?");
+        set req.url = regsub(req.url, "[?&]$", "");
+    }
+    return (hash);
+}
+
+sub vcl_backend_response {
+    if (bereq.uncacheable) {
+        return (deliver);
+    }
+    # WordPress says nothing about how long a visitor's page is good for.
+    if (beresp.status == 200 && !beresp.http.Cache-Control && !beresp.http.Set-Cookie) {
+        set beresp.ttl = 120s;
+    }
+    set beresp.grace = 1h;
+}
+
+sub vcl_deliver {
+    if (obj.hits > 0) {
+        set resp.http.X-Cache = "HIT";
+    } else {
+        set resp.http.X-Cache = "MISS";
+    }
+}

@@ -1,0 +1,453 @@
+//! The WordPress lab: MariaDB, PHP-FPM without and with opcode cache, nginx before both, Varnish before the
+//! latter, and a WordPress filled by its own functions. What it is for stands in `labs/wordpress/README.md`.
+//!
+//! Invariant: everything lives in one directory and on loopback ports that were free; no file of the system is
+//! written, no service of the system is used; each step can be repeated after a crash in the middle of any.
+
+mod files;
+
+use crate::account::Account;
+use crate::packages::{self, tail};
+use crate::service::{Place, Service};
+use anyhow::{Context, Result, bail, ensure};
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+/// Packages of the stack. nginx and PHP come first: WordPress wants some web server with PHP, and would take
+/// Apache if it found none.
+const PACKAGES: [&[&str]; 2] = [
+    &[
+        "mariadb-server",
+        "nginx-core",
+        "php",
+        "php-apcu",
+        "php-curl",
+        "php-mbstring",
+        "php-mysql",
+        "php-xml",
+        "php8.2-cli",
+        "php8.2-fpm",
+        "php8.2-opcache",
+        "varnish",
+    ],
+    &["wordpress", "wordpress-theme-twentytwentythree"],
+];
+/// The servers in the order in which they are started.
+const NAMES: [&str; 5] = ["mariadb", "php-plain", "php-opcode", "nginx", "varnish"];
+/// The site's public name, the same at every address.
+const HOST: &str = "wordpress.test";
+/// Where Debian's package keeps WordPress.
+const WORDPRESS_PATH: &str = "/usr/share/wordpress";
+/// How long one request for a page may take while the lab starts; the first one compiles everything.
+const PAGE_TIMEOUT: Duration = Duration::from_secs(30);
+/// The longest answer to a check that is read, in bytes.
+const HEAD_BYTES_MAX: usize = 64;
+
+/// The loopback addresses of one lab.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+struct Ports {
+    /// nginx before PHP without opcode cache.
+    nginx_plain: SocketAddr,
+    /// nginx before PHP with opcode cache.
+    nginx_opcode: SocketAddr,
+    /// Varnish before `nginx_opcode`.
+    varnish: SocketAddr,
+}
+
+/// What a ladder may use as variables, and people may read: `lab.toml`.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+struct Variables {
+    host: String,
+    #[serde(flatten)]
+    ports: Ports,
+    site: String,
+    mariadb_socket: String,
+    mariadb_pid: String,
+    php_plain_pid: String,
+    php_opcode_pid: String,
+    nginx_pid: String,
+    varnish_pid: String,
+    admin_user: String,
+    admin_password: String,
+}
+
+/// Installs what is missing and starts the lab below `dir`; does nothing if it is up already.
+///
+/// # Errors
+/// Names the step that failed and shows the last lines of its log. What was started is stopped again.
+pub(crate) fn up(dir: &Path) -> Result<()> {
+    let lists: Vec<&[&str]> = PACKAGES.to_vec();
+    packages::ensure_in_order(&lists)?;
+    let _lock = lock(dir)?;
+    let place = settle(dir)?;
+    if let Some(variables) = variables(dir).filter(|variables| is_up(&place, variables)) {
+        eprintln!("the WordPress lab is up already");
+        return show(dir, &place, &variables);
+    }
+    stop_all(&place, dir)?;
+    let variables = start_all(dir, &place).inspect_err(|_| {
+        // The reason of the failure matters more than what is left of the attempt; `down` tries again.
+        let _ = stop_all(&place, dir);
+    })?;
+    show(dir, &place, &variables)
+}
+
+/// Stops everything that `up` started. The files stay, so that the next `up` takes seconds.
+///
+/// # Errors
+/// If a server does not end.
+pub(crate) fn down(dir: &Path) -> Result<()> {
+    if !dir.join("site").exists() {
+        eprintln!("the WordPress lab is not up");
+        return Ok(());
+    }
+    let _lock = lock(dir)?;
+    let stopped = stop_all(&settle(dir)?, dir)?;
+    eprintln!("the WordPress lab {}", if stopped { "is stopped" } else { "is not up" });
+    Ok(())
+}
+
+/// Prints what runs, and where.
+///
+/// # Errors
+/// If anything of the lab does not run or does not answer.
+pub(crate) fn status(dir: &Path) -> Result<()> {
+    let not_up = "the WordPress lab is not up: `cargo xtask lab wordpress up` starts it";
+    let variables = variables(dir).context(not_up)?;
+    let place = place(dir, Account::for_servers()?)?;
+    show(dir, &place, &variables)?;
+    ensure!(
+        is_up(&place, &variables),
+        "a part of the lab does not run: `cargo xtask lab wordpress up` starts it again"
+    );
+    Ok(())
+}
+
+/// Keeps a second `up` or `down` out until the file is closed.
+fn lock(dir: &Path) -> Result<File> {
+    fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
+    let path = dir.join("lock");
+    let file = File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
+    file.lock().with_context(|| format!("cannot lock {}", path.display()))?;
+    Ok(file)
+}
+
+/// The lab's own directory, made if it is not there: `site` below `dir`, or, where the servers' user or their
+/// configurations cannot get at that, a link to a directory below /var/tmp.
+fn settle(dir: &Path) -> Result<Place> {
+    let account = Account::for_servers()?;
+    let site = dir.join("site");
+    if !site.exists() {
+        let wanted = dir.canonicalize()?.join("site");
+        // A link whose target has been cleaned away is of no use.
+        let _ = fs::remove_file(&site);
+        fs::create_dir(&site).with_context(|| format!("cannot make {}", site.display()))?;
+        own(account, &site)?;
+        let reachable =
+            account.command("test").arg("-x").arg(&wanted).status().is_ok_and(|status| status.success());
+        if !reachable || !files::is_usable(&wanted) {
+            fs::remove_dir(&site)?;
+            let elsewhere =
+                output(account.command("mktemp").args(["-d", "/var/tmp/petasos-wordpress.XXXXXX"]))?;
+            eprintln!("the servers' user cannot work in {}, its files are in {elsewhere}", wanted.display());
+            symlink(&elsewhere, &site)?;
+        }
+    }
+    let place = place(dir, account)?;
+    for name in ["conf", "log", "run", "tmp"] {
+        let path = place.directory.join(name);
+        if !path.exists() {
+            fs::create_dir(&path).with_context(|| format!("cannot make {}", path.display()))?;
+            own(account, &path)?;
+        }
+    }
+    Ok(place)
+}
+
+fn place(dir: &Path, account: Account) -> Result<Place> {
+    let site = dir.join("site");
+    let directory = site.canonicalize().with_context(|| format!("cannot find {}", site.display()))?;
+    Ok(Place { directory, account })
+}
+
+/// Makes a directory the account's alone: what is in it (sockets, secrets, a database without password) is
+/// nobody else's business.
+fn own(account: Account, path: &Path) -> Result<()> {
+    fs::set_permissions(path, fs::Permissions::from_mode(0o700))
+        .and_then(|()| account.give(path))
+        .with_context(|| format!("cannot hand over {}", path.display()))
+}
+
+fn variables(dir: &Path) -> Option<Variables> {
+    toml::from_str(&fs::read_to_string(dir.join("lab.toml")).ok()?).ok()
+}
+
+/// Whether every server runs, with the configuration of this version, and every address answers.
+fn is_up(place: &Place, variables: &Variables) -> bool {
+    let Ports { nginx_plain, nginx_opcode, varnish } = variables.ports;
+    NAMES.iter().all(|name| place.running(name).is_some())
+        && files::are_current(place, &variables.ports)
+        && [nginx_plain, nginx_opcode, varnish].into_iter().all(answers)
+}
+
+/// Stops the servers, the last started first. Returns whether any ran.
+fn stop_all(place: &Place, dir: &Path) -> Result<bool> {
+    let mut any = false;
+    for name in NAMES.iter().rev() {
+        any |= place.stop(name)?;
+    }
+    match fs::remove_file(dir.join("lab.toml")) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            bail!("cannot remove lab.toml: {error}")
+        }
+        _ => Ok(any),
+    }
+}
+
+fn start_all(dir: &Path, place: &Place) -> Result<Variables> {
+    let ports = free_ports()?;
+    copy_wordpress(place)?;
+    files::write_all(place, &ports)?;
+    let admin_password = files::secrets(place)?;
+    make_database(place)?;
+    let [mariadb, php_plain, php_opcode, nginx, varnish] = services(place, &ports);
+    let socket = |name: &str| place.directory.join("run").join(name);
+    let listens = |path: PathBuf| move || UnixStream::connect(&path).is_ok();
+    // A socket that a killed server left would look like a listening one's to the server itself.
+    for name in ["mariadb.sock", "php-plain.sock", "php-opcode.sock"] {
+        let _ = fs::remove_file(socket(name));
+    }
+    place.start(&mariadb, listens(socket("mariadb.sock")))?;
+    fill(place)?;
+    place.start(&php_plain, listens(socket("php-plain.sock")))?;
+    place.start(&php_opcode, listens(socket("php-opcode.sock")))?;
+    place.start(&nginx, || answers(ports.nginx_plain) && answers(ports.nginx_opcode))?;
+    place.start(&varnish, || answers(ports.varnish))?;
+    let pid = |name: &str| {
+        place.running(name).map(|pid| pid.to_string()).with_context(|| format!("{name} ended at once"))
+    };
+    let variables = Variables {
+        host: HOST.to_owned(),
+        ports,
+        site: place.directory.display().to_string(),
+        mariadb_socket: socket("mariadb.sock").display().to_string(),
+        mariadb_pid: pid("mariadb")?,
+        php_plain_pid: pid("php-plain")?,
+        php_opcode_pid: pid("php-opcode")?,
+        nginx_pid: pid("nginx")?,
+        varnish_pid: pid("varnish")?,
+        admin_user: "admin".to_owned(),
+        admin_password,
+    };
+    write_variables(dir, &variables)?;
+    Ok(variables)
+}
+
+/// The password is in it: for the caller alone.
+fn write_variables(dir: &Path, variables: &Variables) -> Result<()> {
+    let path = dir.join("lab.toml");
+    let mut file = File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
+    file.set_permissions(fs::Permissions::from_mode(0o600))?;
+    file.write_all(toml::to_string(variables)?.as_bytes())?;
+    Ok(())
+}
+
+fn services(place: &Place, ports: &Ports) -> [Service; 5] {
+    let at = |path: &str| place.directory.join(path).display().to_string();
+    let php = |pool: &str, opcache: &str| {
+        let conf = at(&format!("conf/php-{pool}.conf"));
+        let ini = at("conf/php.ini");
+        format!(
+            "php-fpm8.2 --nodaemonize --fpm-config {conf} --php-ini {ini} --define opcache.enable={opcache}"
+        )
+    };
+    let commands = [
+        format!("mariadbd --defaults-file={}", at("conf/my.cnf")),
+        php("plain", "0"),
+        php("opcode", "1"),
+        format!("nginx -p {} -c {}", at("tmp"), at("conf/nginx.conf")),
+        format!(
+            "varnishd -F -T none -n {} -f {} -a {} -s malloc,128m",
+            at("varnish"),
+            at("conf/varnish.vcl"),
+            ports.varnish
+        ),
+    ];
+    // No path has a space in it: `files::is_usable` saw to that.
+    let words = |command: String| command.split(' ').map(str::to_owned).collect();
+    let mut names = NAMES.into_iter();
+    commands.map(|command| Service { name: names.next().unwrap_or_default(), command: words(command) })
+}
+
+/// Ports that nobody listens at now; all are held until the last is known, so that they differ.
+fn free_ports() -> Result<Ports> {
+    let listen = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no free loopback port");
+    let (first, second, third) = (listen()?, listen()?, listen()?);
+    Ok(Ports {
+        nginx_plain: first.local_addr()?,
+        nginx_opcode: second.local_addr()?,
+        varnish: third.local_addr()?,
+    })
+}
+
+/// Copies the package's WordPress, links resolved, when there is no copy or the package's version is another.
+fn copy_wordpress(place: &Place) -> Result<()> {
+    let names = PACKAGES.last().copied().unwrap_or_default();
+    let version = output(Command::new("dpkg-query").args(["--show"]).args(names))?;
+    let (copy, new, mark) =
+        (at(place, "wordpress"), at(place, "wordpress.new"), at(place, "wordpress.version"));
+    if copy.exists() && fs::read_to_string(&mark).is_ok_and(|found| found == version) {
+        return Ok(());
+    }
+    for old in [&copy, &new] {
+        if old.exists() {
+            fs::remove_dir_all(old).with_context(|| format!("cannot remove {}", old.display()))?;
+        }
+    }
+    output(place.account.command("cp").args(["-rL", "--no-preserve=mode", WORDPRESS_PATH]).arg(&new))?;
+    for name in ["wp-content/mu-plugins", "wp-content/uploads"] {
+        fs::create_dir(new.join(name))?;
+        own(place.account, &new.join(name))?;
+    }
+    fs::rename(&new, &copy)?;
+    // The pictures of the old copy are gone: the database that names them must be filled anew.
+    let _ = fs::remove_dir_all(at(place, "mariadb"));
+    fs::write(&mark, version).with_context(|| format!("cannot write {}", mark.display()))
+}
+
+/// Makes MariaDB's own tables, once.
+fn make_database(place: &Place) -> Result<()> {
+    let (data, new) = (at(place, "mariadb"), at(place, "mariadb.new"));
+    if data.exists() {
+        return Ok(());
+    }
+    if new.exists() {
+        fs::remove_dir_all(&new).with_context(|| format!("cannot remove {}", new.display()))?;
+    }
+    let mut command = place.account.command("mariadb-install-db");
+    command.args([
+        "--no-defaults",
+        "--auth-root-authentication-method=normal",
+        "--skip-test-db",
+        "--skip-name-resolve",
+    ]);
+    run(place, "mariadb-install-db", command.arg(format!("--datadir={}", new.display())))?;
+    fs::rename(&new, &data)?;
+    Ok(())
+}
+
+/// Lets WordPress install itself and make its content, unless it has.
+fn fill(place: &Place) -> Result<()> {
+    let mut command = place.account.command("php8.2");
+    command.args(["-d", "memory_limit=512M", "-d", "display_errors=stderr", "-d", "sendmail_path=/bin/true"]);
+    command.arg(at(place, "conf/fill.php")).arg(at(place, "wordpress")).arg(at(place, "conf/admin-password"));
+    run(place, "fill", &mut command)
+}
+
+/// Runs a step whose output goes to a log of its own.
+fn run(place: &Place, name: &str, command: &mut Command) -> Result<()> {
+    let path = place.log(name);
+    let log = File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
+    let status = command.current_dir(&place.directory).stdout(log.try_clone()?).stderr(log).status();
+    let status = status.with_context(|| format!("cannot run {name}"))?;
+    ensure!(status.success(), "{name} ended with {status}; {}", tail(&path));
+    Ok(())
+}
+
+/// What a short command prints, without the end of line.
+fn output(command: &mut Command) -> Result<String> {
+    let output = command.output().with_context(|| format!("cannot run {command:?}"))?;
+    ensure!(
+        output.status.success(),
+        "{command:?} failed: {}",
+        String::from_utf8_lossy(&output.stderr).trim()
+    );
+    Ok(String::from_utf8_lossy(&output.stdout).trim_end().to_owned())
+}
+
+/// Whether the front page is there.
+fn answers(address: SocketAddr) -> bool {
+    let status = || -> std::io::Result<bool> {
+        let mut stream = TcpStream::connect_timeout(&address, PAGE_TIMEOUT)?;
+        stream.set_read_timeout(Some(PAGE_TIMEOUT))?;
+        write!(stream, "GET / HTTP/1.1\r\nHost: {HOST}\r\nConnection: close\r\n\r\n")?;
+        let mut head = [0; HEAD_BYTES_MAX];
+        stream.read_exact(&mut head)?;
+        Ok(head.starts_with(b"HTTP/1.1 200 "))
+    };
+    status().unwrap_or(false)
+}
+
+fn at(place: &Place, path: &str) -> PathBuf {
+    place.directory.join(path)
+}
+
+/// Prints what runs, and where.
+fn show(dir: &Path, place: &Place, variables: &Variables) -> Result<()> {
+    let Ports { nginx_plain, nginx_opcode, varnish } = variables.ports;
+    let nginx = format!("http://{nginx_plain}/ (no opcode cache), http://{nginx_opcode}/ (opcode cache)");
+    let wheres = [
+        variables.mariadb_socket.clone(),
+        format!("{}/run/php-plain.sock", variables.site),
+        format!("{}/run/php-opcode.sock", variables.site),
+        nginx,
+        format!("http://{varnish}/ (before nginx with opcode cache)"),
+    ];
+    let mut out = std::io::stdout().lock();
+    for (name, whereabouts) in NAMES.iter().zip(wheres) {
+        let state = place.running(name).map_or("stopped".to_owned(), |pid| format!("process {pid}"));
+        writeln!(out, "{name:<11} {state:<15} {whereabouts}")?;
+    }
+    writeln!(out, "{:<11} {HOST}; as a header: curl -H 'Host: {HOST}' http://{nginx_opcode}/", "host")?;
+    writeln!(
+        out,
+        "{:<11} http://{nginx_opcode}/wp-login.php as {}, password in lab.toml",
+        "log-in", variables.admin_user
+    )?;
+    writeln!(out, "{:<11} {}", "variables", dir.join("lab.toml").display())?;
+    writeln!(out, "{:<11} {}", "files, logs", variables.site)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Ports, Variables, free_ports};
+    use std::net::{Ipv4Addr, SocketAddr};
+
+    #[test]
+    fn ports_differ() {
+        let ports = free_ports().unwrap();
+        assert_ne!(ports.nginx_plain, ports.nginx_opcode);
+        assert_ne!(ports.nginx_opcode, ports.varnish);
+    }
+
+    #[test]
+    fn variables_are_a_flat_table_of_strings() {
+        let at = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        let text = |text: &str| text.to_owned();
+        let variables = Variables {
+            host: text("h"),
+            ports: Ports { nginx_plain: at(1), nginx_opcode: at(2), varnish: at(3) },
+            site: text("/s"),
+            mariadb_socket: text("/s/m"),
+            mariadb_pid: text("4"),
+            php_plain_pid: text("5"),
+            php_opcode_pid: text("6"),
+            nginx_pid: text("7"),
+            varnish_pid: text("8"),
+            admin_user: text("a"),
+            admin_password: text("p"),
+        };
+        let written = toml::to_string(&variables).unwrap();
+        let table: toml::Table = written.parse().unwrap();
+        assert!(table.values().all(toml::Value::is_str), "{written}");
+        assert_eq!(table.get("nginx_opcode").and_then(toml::Value::as_str), Some("127.0.0.1:2"));
+        assert_eq!(toml::from_str::<Variables>(&written).unwrap(), variables);
+    }
+}

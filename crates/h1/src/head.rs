@@ -27,9 +27,10 @@ pub(crate) fn rows<'t, 'a>(table: &'t mut Table<'a>, limits: &Limits) -> &'t mut
     rows
 }
 
-/// The part of `input` that a head may occupy.
-pub(crate) fn window<'a>(input: &'a [u8], limits: &Limits) -> &'a [u8] {
-    input.get(..limits.head_bytes_max).unwrap_or(input)
+/// The part of `input` that a head may occupy, and whether that part is all a head can ever get.
+pub(crate) fn window<'a>(input: &'a [u8], limits: &Limits) -> (&'a [u8], bool) {
+    let bytes_max = limits.head_bytes_max.min(Limits::HEAD_BYTES_CEILING);
+    input.get(..bytes_max).map_or((input, false), |window| (window, true))
 }
 
 /// The octets of `head` that come before its start line: empty lines.
@@ -38,10 +39,15 @@ pub(crate) fn empty_lines_bytes(head: &[u8]) -> usize {
 }
 
 /// Names the tokenizer's fault in the field lines or line ends of `head`; `None` for faults that only the
-/// kind of message can name.
-pub(crate) fn name_fault(fault: httparse::Error, head: &[u8]) -> Option<HeadError> {
+/// kind of message can name. `tolerant` says whether the tokenizer was told to let blanks pass.
+#[cold]
+pub(crate) fn name_fault(fault: httparse::Error, head: &[u8], tolerant: bool) -> Option<HeadError> {
     match fault {
-        httparse::Error::HeaderName => Some(name_field_name_fault(head)),
+        httparse::Error::HeaderName => {
+            let start_line_on = head.get(empty_lines_bytes(head)..).unwrap_or_default();
+            let field_lines = memchr::memchr(b'\n', start_line_on).and_then(|at| start_line_on.get(at + 1..));
+            Some(name_field_name_fault(field_lines.unwrap_or_default(), tolerant))
+        }
         httparse::Error::HeaderValue => Some(HeadError::FieldValue),
         httparse::Error::NewLine => Some(HeadError::LineEnd),
         httparse::Error::TooManyHeaders => Some(HeadError::TooManyFields),
@@ -50,26 +56,28 @@ pub(crate) fn name_fault(fault: httparse::Error, head: &[u8]) -> Option<HeadErro
     }
 }
 
-/// Finds the first line of `head` after its start line whose name is not a token up to a colon. The
-/// tokenizer stopped in it, at the first octet that does not fit.
-#[cold]
-fn name_field_name_fault(head: &[u8]) -> HeadError {
-    let start_line_on = head.get(empty_lines_bytes(head)..).unwrap_or_default();
-    for line in start_line_on.split(|&octet| octet == b'\n').skip(1) {
-        match line
-            .iter()
-            .position(|&octet| !octets::TOKEN.has(octet))
-            .and_then(|at| Some((at, line.get(at)?)))
-        {
-            Some((0, b' ' | b'\t')) => return HeadError::Folded,
-            Some((0, b'\r')) => return HeadError::LineEnd,
-            Some((0, _)) => return HeadError::FieldName,
-            Some((_, b':')) => {}
-            Some((_, b' ' | b'\t')) => return HeadError::BlankBeforeColon,
-            Some(_) | None => return HeadError::FieldName,
+/// Finds the first of `field_lines` whose name is not a token up to a colon. The tokenizer stopped in it, at
+/// the first octet that does not fit, so nothing after that octet may be looked at.
+fn name_field_name_fault(field_lines: &[u8], tolerant: bool) -> HeadError {
+    for (index, line) in field_lines.split(|&octet| octet == b'\n').enumerate() {
+        let name_bytes = line.iter().position(|&octet| !octets::TOKEN.has(octet)).unwrap_or(line.len());
+        let blanks_bytes = blanks_bytes(line.get(name_bytes..).unwrap_or_default());
+        let next = line.get(name_bytes + blanks_bytes);
+        match (name_bytes, blanks_bytes, next) {
+            (0, 1.., _) if tolerant && index > 0 => {}
+            (0, 1.., _) => return HeadError::Folded,
+            (1.., 1.., Some(b':')) if tolerant => {}
+            (1.., 1.., _) => return HeadError::BlankBeforeColon,
+            (1.., 0, Some(b':')) => {}
+            _ => return HeadError::FieldName,
         }
     }
     HeadError::FieldName
+}
+
+/// How many spaces and tabs `octets` begins with.
+fn blanks_bytes(octets: &[u8]) -> usize {
+    octets.iter().take_while(|octet| matches!(octet, b' ' | b'\t')).count()
 }
 
 /// Checks that every line of `head` that ends before one of `headers` or ends the head does so with CR LF.
@@ -172,12 +180,8 @@ pub(crate) fn parse_trailer(
     let headers = match httparse::parse_headers(&section, rows) {
         Ok(httparse::Status::Complete((_, headers))) => headers,
         Ok(httparse::Status::Partial) => return Err(HeadError::LineEnd),
-        Err(httparse::Error::HeaderName) => {
-            let mut with_start_line = BytesMut::from(&b"\n"[..]);
-            with_start_line.extend_from_slice(&section);
-            return Err(name_field_name_fault(&with_start_line));
-        }
-        Err(fault) => return Err(name_fault(fault, &section).unwrap_or(HeadError::FieldName)),
+        Err(httparse::Error::HeaderName) => return Err(name_field_name_fault(&section, false)),
+        Err(fault) => return Err(name_fault(fault, &section, false).unwrap_or(HeadError::FieldName)),
     };
     if strictness == Strictness::Strict {
         check_line_ends(&section, headers)?;

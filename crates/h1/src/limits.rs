@@ -15,7 +15,8 @@ pub enum Strictness {
 /// Upper bounds on the parts of a message that are read before its content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Octets of a head: start line, field lines, line ends and any empty lines before it. Default 32 KiB.
+    /// Octets of a head: start line, field lines, line ends and any empty lines before it. Default 32 KiB;
+    /// at most [`Limits::HEAD_BYTES_CEILING`], above which it has no effect.
     pub head_bytes_max: usize,
     /// Field lines in a head, and in a trailer section. Default 100; at most [`Limits::FIELDS_CEILING`],
     /// above which it has no effect.
@@ -32,6 +33,8 @@ pub struct Limits {
 impl Limits {
     /// Default for [`Limits::head_bytes_max`].
     pub const HEAD_BYTES_MAX: usize = 32 * 1024;
+    /// No head is worth more, and places in it fit 32 bits.
+    pub const HEAD_BYTES_CEILING: usize = 16 * 1024 * 1024;
     /// Default for [`Limits::fields_max`].
     pub const FIELDS_MAX: usize = 100;
     /// The tokenizer's table of field lines lives on the stack and has this many rows (8 KiB).

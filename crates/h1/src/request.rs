@@ -37,12 +37,12 @@ pub fn parse_request(
     limits: &Limits,
     strictness: Strictness,
 ) -> Result<Option<Request>, RequestError> {
-    let window = head::window(buf, limits);
+    let (window, window_full) = head::window(buf, limits);
     let mut table = head::table();
     let mut parsed = httparse::Request::new(&mut []);
     let head_bytes = match parsed.parse_with_uninit_headers(window, head::rows(&mut table, limits)) {
         Ok(httparse::Status::Complete(head_bytes)) => head_bytes,
-        Ok(httparse::Status::Partial) if window.len() < limits.head_bytes_max => return Ok(None),
+        Ok(httparse::Status::Partial) if !window_full => return Ok(None),
         Ok(httparse::Status::Partial) => return Err(too_large(window)),
         Err(fault) => return Err(name_fault(fault, window)),
     };
@@ -156,7 +156,7 @@ fn too_large(window: &[u8]) -> RequestError {
 /// is a token with a space after it.
 #[cold]
 fn name_fault(fault: httparse::Error, window: &[u8]) -> RequestError {
-    if let Some(fault) = head::name_fault(fault, window) {
+    if let Some(fault) = head::name_fault(fault, window, false) {
         return fault.into();
     }
     let request_line_on = window.get(head::empty_lines_bytes(window)..).unwrap_or_default();

@@ -129,21 +129,22 @@ fn tokenize<'t, 'a>(
     limits: &Limits,
     strictness: Strictness,
 ) -> Result<Option<Found<'t, 'a>>, ResponseError> {
-    let window = head::window(input, limits);
+    let (window, window_full) = head::window(input, limits);
+    let tolerant = strictness == Strictness::Tolerant;
     let mut config = ParserConfig::default();
     config
-        .allow_spaces_after_header_name_in_responses(strictness == Strictness::Tolerant)
-        .allow_obsolete_multiline_headers_in_responses(strictness == Strictness::Tolerant);
+        .allow_spaces_after_header_name_in_responses(tolerant)
+        .allow_obsolete_multiline_headers_in_responses(tolerant);
     let mut parsed = httparse::Response::new(&mut []);
     let rows = head::rows(table, limits);
     let head_bytes = match config.parse_response_with_uninit_headers(&mut parsed, window, rows) {
         Ok(httparse::Status::Complete(head_bytes)) => head_bytes,
-        Ok(httparse::Status::Partial) if window.len() < limits.head_bytes_max => return Ok(None),
+        Ok(httparse::Status::Partial) if !window_full => return Ok(None),
         Ok(httparse::Status::Partial) => return Err(HeadError::TooLarge.into()),
-        Err(fault) => return Err(name_fault(fault, window)),
+        Err(fault) => return Err(name_fault(fault, window, tolerant)),
     };
     let octets = window.get(..head_bytes).unwrap_or(window);
-    if strictness == Strictness::Strict {
+    if !tolerant {
         if head::empty_lines_bytes(octets) > 0 {
             return Err(ResponseError::EmptyLine);
         }
@@ -173,6 +174,6 @@ fn reason_range(head: &[u8]) -> std::ops::Range<usize> {
 }
 
 #[cold]
-fn name_fault(fault: httparse::Error, window: &[u8]) -> ResponseError {
-    head::name_fault(fault, window).map_or(ResponseError::StatusLine, ResponseError::Head)
+fn name_fault(fault: httparse::Error, window: &[u8], tolerant: bool) -> ResponseError {
+    head::name_fault(fault, window, tolerant).map_or(ResponseError::StatusLine, ResponseError::Head)
 }

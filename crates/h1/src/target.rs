@@ -119,7 +119,8 @@ impl<'a> Target<'a> {
 pub struct EffectiveAuthority<'a> {
     /// `host [":" port]` as received.
     pub authority: &'a [u8],
-    /// The target has an authority of its own and Host says something else. RFC 9112 section 3.2.2 lets the
+    /// The target has an authority of its own and Host spells another, letter case apart (a default port
+    /// that only one of them spells out counts as another). RFC 9112 section 3.2.2 lets the
     /// target win; whoever forwards the request must write a new Host, or refuse.
     pub host_differs: bool,
 }

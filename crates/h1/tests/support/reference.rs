@@ -1,0 +1,130 @@
+//! A second chunked decoder, slow and plain: it has the whole input before it, takes it apart line by line
+//! with the grammar of RFC 9112 section 7.1 in view, and keeps no state. It knows no limits.
+
+use crate::support::checks::Body;
+use petasos_h1::Strictness;
+
+/// What a body is, as far as the input goes.
+#[derive(Debug, PartialEq)]
+enum Verdict {
+    Complete {
+        content: Vec<u8>,
+        wire_bytes: usize,
+        trailer: Vec<(Vec<u8>, Vec<u8>)>,
+    },
+    /// Good so far, up to an unfinished line or chunk, which has not been judged.
+    Unfinished {
+        content: Vec<u8>,
+    },
+    Wrong,
+}
+
+/// Panics unless the decoder's result for `octets` is what the reference says.
+pub(crate) fn assert_agrees(octets: &[u8], strictness: Strictness, decoded: &Body) {
+    match read(octets, strictness == Strictness::Tolerant) {
+        Verdict::Complete { content, wire_bytes, trailer } => {
+            assert_eq!(decoded.error, None);
+            assert!(decoded.complete);
+            assert_eq!((&decoded.content, decoded.wire_bytes), (&content, wire_bytes));
+            let fields = decoded.trailer.iter().flat_map(|fields| fields.iter());
+            let fields: Vec<_> = fields.map(|field| (field.name.to_vec(), field.value.to_vec())).collect();
+            assert_eq!(fields, trailer);
+        }
+        // The decoder sees a fault in an unfinished line before the line is finished.
+        Verdict::Unfinished { content } => {
+            assert!(!decoded.complete);
+            assert_eq!(decoded.content, content);
+        }
+        Verdict::Wrong => assert!(decoded.error.is_some(), "accepted {:?}", octets.escape_ascii()),
+    }
+}
+
+fn read(input: &[u8], tolerant: bool) -> Verdict {
+    let mut content = Vec::new();
+    let mut at = 0;
+    loop {
+        let Some(line) = line_at(input, at) else { return Verdict::Unfinished { content } };
+        at += line.len();
+        let Some(size) = without_line_end(line, tolerant).and_then(|line| chunk_size(line, tolerant)) else {
+            return Verdict::Wrong;
+        };
+        if size == 0 {
+            return read_trailer(input, at, content, tolerant);
+        }
+        let rest = &input[at..];
+        let data = &rest[..rest.len().min(usize::try_from(size).unwrap_or(usize::MAX))];
+        content.extend_from_slice(data);
+        at += data.len();
+        match &input[at..] {
+            [] | [b'\r'] => return Verdict::Unfinished { content },
+            [b'\r', b'\n', ..] => at += 2,
+            [b'\n', ..] if tolerant => at += 1,
+            _ => return Verdict::Wrong,
+        }
+    }
+}
+
+fn read_trailer(input: &[u8], mut at: usize, content: Vec<u8>, tolerant: bool) -> Verdict {
+    let mut lines = Vec::new();
+    loop {
+        let Some(line) = line_at(input, at) else { return Verdict::Unfinished { content } };
+        at += line.len();
+        lines.push(line);
+        if line == b"\n" || line == b"\r\n" {
+            break;
+        }
+    }
+    let mut trailer = Vec::new();
+    for line in lines {
+        match without_line_end(line, tolerant) {
+            Some(b"") => {}
+            Some(line) => match field(line) {
+                Some(field) => trailer.push(field),
+                None => return Verdict::Wrong,
+            },
+            None => return Verdict::Wrong,
+        }
+    }
+    Verdict::Complete { content, wire_bytes: at, trailer }
+}
+
+/// The line that starts at `at`, its LF included.
+fn line_at(input: &[u8], at: usize) -> Option<&[u8]> {
+    let end = input[at..].iter().position(|&octet| octet == b'\n')?;
+    Some(&input[at..=at + end])
+}
+
+fn without_line_end(line: &[u8], tolerant: bool) -> Option<&[u8]> {
+    match line {
+        [line @ .., b'\r', b'\n'] => Some(line),
+        [line @ .., b'\n'] if tolerant => Some(line),
+        _ => None,
+    }
+}
+
+fn chunk_size(line: &[u8], tolerant: bool) -> Option<u64> {
+    let line = line.iter().map(|&octet| char::from(octet)).collect::<String>();
+    let digits = line.find(|letter: char| !letter.is_ascii_hexdigit()).unwrap_or(line.len());
+    let (digits, extension) = line.split_at(digits);
+    if digits.is_empty() || digits.len() > 16 {
+        return None;
+    }
+    let after_blanks = extension.trim_start_matches([' ', '\t']);
+    let extension_good = match after_blanks.chars().next() {
+        None => extension.is_empty() || tolerant,
+        Some(';') => extension.chars().all(|letter| letter == '\t' || !letter.is_ascii_control()),
+        Some(_) => false,
+    };
+    if extension_good { u64::from_str_radix(digits, 16).ok() } else { None }
+}
+
+fn field(line: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
+    let colon = line.iter().position(|&octet| octet == b':')?;
+    let (name, value) = (&line[..colon], &line[colon + 1..]);
+    let is_tchar = |octet: &u8| octet.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(octet);
+    let is_text = |octet: &u8| *octet == b'\t' || !octet.is_ascii_control();
+    if name.is_empty() || !name.iter().all(is_tchar) || !value.iter().all(is_text) {
+        return None;
+    }
+    Some((name.to_vec(), value.trim_ascii().to_vec()))
+}

@@ -1,1 +1,20 @@
-//! placeholder
+//! The store: one index from key to variants to objects, with bodies in memory, and bodies on their way in.
+//!
+//! Invariant: the memory in use, weighed with head, body, key and index, never exceeds the limit; what is
+//! handed out is shared and immutable. No socket, no task, no clock: waiting is done through
+//! [`std::task::Waker`]s. Whether something may be stored or reused is decided in `semantics`.
+
+mod body;
+mod filling;
+mod hash;
+mod key;
+mod object;
+mod s3fifo;
+mod shard;
+mod store;
+
+pub use body::{Body, CHUNK_BYTES};
+pub use filling::{Abandoned, Aborted, Filling, FillingReader, FillingWriter};
+pub use key::{Key, SiteId};
+pub use object::Object;
+pub use store::{Lookup, Published, Store, StoreLimits, StoreStats};

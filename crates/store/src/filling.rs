@@ -1,0 +1,326 @@
+//! A body that is being filled by one writer and read by any number of readers, each with its own cursor.
+//!
+//! ```text
+//!             push                                   poll_next
+//!   writer ----------> [ 64 KiB | 64 KiB | loose ] <---------- readers
+//!                       ^ start                  ^ end
+//! ```
+//!
+//! It starts out *kept*: every octet stays, anybody may join, and `finish` gives the complete [`Body`]. Past
+//! its limit it becomes a *window*: octets that every reader has taken are dropped, nobody new joins, and
+//! `poll_ready` holds the writer back while the slowest reader lags by the window. So a body that will not be
+//! stored costs a window, however large it is.
+//!
+//! Invariant: every reader gets a prefix of what was pushed, and the end only if the writer finished. A writer
+//! that is dropped without `finish` aborts, so nobody takes a part for the whole.
+//! Wakers are registered under the lock that guards the state they wait for; no wake-up can be lost.
+
+use crate::{Body, CHUNK_BYTES};
+use bytes::Bytes;
+use semantics::Reason;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+/// The body ended before it was complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Aborted(pub Reason);
+
+/// Nobody reads the body any more, and it is not kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Abandoned;
+
+/// A body being filled. Readers are made from it.
+#[derive(Debug)]
+pub struct Filling {
+    state: Mutex<State>,
+}
+
+/// The one writer of a [`Filling`].
+#[derive(Debug)]
+pub struct FillingWriter {
+    filling: Arc<Filling>,
+}
+
+/// One reader of a [`Filling`].
+#[derive(Debug)]
+pub struct FillingReader {
+    filling: Arc<Filling>,
+    slot: usize,
+}
+
+#[derive(Debug)]
+struct State {
+    /// Octets from `start` to `end`, in order; those before `loose_from` are compact.
+    chunks: VecDeque<Chunk>,
+    /// The index of the first chunk that is still as it was pushed.
+    loose_from: usize,
+    start: u64,
+    end: u64,
+    /// The most octets that are kept; `None` for a window.
+    keep_bytes_max: Option<u64>,
+    readers: Vec<Option<ReaderState>>,
+    had_readers: bool,
+    writer: Option<Waker>,
+    outcome: Option<Result<(), Aborted>>,
+}
+
+#[derive(Debug)]
+struct Chunk {
+    offset: u64,
+    octets: Bytes,
+}
+
+#[derive(Debug, Default)]
+struct ReaderState {
+    cursor: u64,
+    waker: Option<Waker>,
+}
+
+impl Filling {
+    /// A body that is kept up to `keep_bytes_max` octets; with zero it is a window from the start. A window
+    /// holds what is pushed before its first reader joins.
+    pub fn start(keep_bytes_max: u64) -> (FillingWriter, Arc<Self>) {
+        let state = State {
+            chunks: VecDeque::new(),
+            loose_from: 0,
+            start: 0,
+            end: 0,
+            keep_bytes_max: (keep_bytes_max > 0).then_some(keep_bytes_max),
+            readers: Vec::new(),
+            had_readers: false,
+            writer: None,
+            outcome: None,
+        };
+        let filling = Arc::new(Self { state: Mutex::new(state) });
+        (FillingWriter { filling: Arc::clone(&filling) }, filling)
+    }
+
+    /// A new reader at the first octet; `None` once octets may have been dropped.
+    pub fn reader(self: &Arc<Self>) -> Option<FillingReader> {
+        let mut state = self.lock();
+        if state.start > 0 || (state.keep_bytes_max.is_none() && state.had_readers) {
+            return None;
+        }
+        state.had_readers = true;
+        let slot = state.readers.iter().position(Option::is_none).unwrap_or(state.readers.len());
+        if slot == state.readers.len() {
+            state.readers.push(None);
+        }
+        if let Some(place) = state.readers.get_mut(slot) {
+            *place = Some(ReaderState::default());
+        }
+        Some(FillingReader { filling: Arc::clone(self), slot })
+    }
+
+    /// The octets held in memory now.
+    pub fn held_bytes(&self) -> u64 {
+        let state = self.lock();
+        state.end - state.start
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // No code that can panic runs under the lock, so a poisoned state is whole.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Settles how the body ended, once, and wakes everyone.
+    fn settle(&self, outcome: Result<(), Aborted>) {
+        let wakers = {
+            let mut state = self.lock();
+            state.outcome.get_or_insert(outcome);
+            state.take_reader_wakers()
+        };
+        wakers.into_iter().for_each(Waker::wake);
+    }
+}
+
+impl FillingWriter {
+    /// Whether the body is still kept whole.
+    pub fn is_kept(&self) -> bool {
+        self.filling.lock().keep_bytes_max.is_some()
+    }
+
+    /// Ready when the next `push` keeps within `window_bytes`: always while the body is kept; for a window
+    /// while the slowest reader lags by less than that.
+    ///
+    /// # Errors
+    /// [`Abandoned`] when it is a window and its last reader has gone.
+    pub fn poll_ready(
+        &mut self,
+        context: &mut Context<'_>,
+        window_bytes: u64,
+    ) -> Poll<Result<(), Abandoned>> {
+        let mut state = self.filling.lock();
+        if state.keep_bytes_max.is_some() {
+            return Poll::Ready(Ok(()));
+        }
+        if state.had_readers && state.readers.iter().all(Option::is_none) {
+            return Poll::Ready(Err(Abandoned));
+        }
+        if state.end - state.start < window_bytes {
+            return Poll::Ready(Ok(()));
+        }
+        state.writer = Some(context.waker().clone());
+        Poll::Pending
+    }
+
+    /// Adds octets at the end. Past the limit of a kept body it becomes a window.
+    pub fn push(&mut self, octets: Bytes) {
+        if octets.is_empty() {
+            return;
+        }
+        let wakers = {
+            let mut state = self.filling.lock();
+            state.append(octets);
+            state.take_reader_wakers()
+        };
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    /// Ends the body: it is complete. Gives the whole of it if it was kept.
+    pub fn finish(self) -> Option<Body> {
+        let body = {
+            let mut state = self.filling.lock();
+            state.keep_bytes_max.is_some().then(|| {
+                state.compact(0);
+                Body::of_chunks(state.chunks.iter().map(|chunk| chunk.octets.clone()).collect())
+            })
+        };
+        self.filling.settle(Ok(()));
+        body
+    }
+
+    /// Ends the body: it is not complete, for this reason.
+    pub fn abort(self, reason: Reason) {
+        self.filling.settle(Err(Aborted(reason)));
+    }
+}
+
+impl Drop for FillingWriter {
+    fn drop(&mut self) {
+        self.filling.settle(Err(Aborted(Reason::OriginTruncated)));
+    }
+}
+
+impl FillingReader {
+    /// The next octets; `None` at the end of a complete body.
+    pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, Aborted>>> {
+        let (result, writer) = {
+            let mut state = self.filling.lock();
+            let result = state.read(self.slot, context);
+            (result, state.drop_taken())
+        };
+        if let Some(writer) = writer {
+            writer.wake();
+        }
+        result
+    }
+}
+
+impl Drop for FillingReader {
+    fn drop(&mut self) {
+        let writer = {
+            let mut state = self.filling.lock();
+            if let Some(place) = state.readers.get_mut(self.slot) {
+                *place = None;
+            }
+            state.drop_taken();
+            // Also when nothing was dropped: the writer may be waiting for a reader that has gone.
+            state.writer.take()
+        };
+        if let Some(writer) = writer {
+            writer.wake();
+        }
+    }
+}
+
+impl State {
+    fn append(&mut self, octets: Bytes) {
+        let offset = self.end;
+        self.end += octets.len() as u64;
+        self.chunks.push_back(Chunk { offset, octets });
+        match self.keep_bytes_max {
+            Some(limit) if self.end > limit => {
+                self.keep_bytes_max = None;
+                self.drop_taken();
+            }
+            Some(_) => self.compact(CHUNK_BYTES),
+            None => {}
+        }
+    }
+
+    /// Copies loose chunks into exact ones: whole pieces of [`CHUNK_BYTES`] while at least `loose_min` octets
+    /// are loose, and with zero also the rest. Offsets do not change, so readers do not notice.
+    fn compact(&mut self, loose_min: usize) {
+        let loose_bytes = |state: &Self| {
+            let from = state.chunks.get(state.loose_from).map_or(state.end, |chunk| chunk.offset);
+            usize::try_from(state.end - from).unwrap_or(usize::MAX)
+        };
+        loop {
+            let loose = loose_bytes(self);
+            if loose == 0 || loose < loose_min {
+                return;
+            }
+            let mut piece = Vec::with_capacity(loose.min(CHUNK_BYTES));
+            let offset = self.chunks.get(self.loose_from).map_or(self.end, |chunk| chunk.offset);
+            while piece.len() < piece.capacity().min(CHUNK_BYTES) {
+                let Some(mut chunk) = self.chunks.remove(self.loose_from) else { break };
+                let room = CHUNK_BYTES.min(loose) - piece.len();
+                let taken = chunk.octets.split_to(room.min(chunk.octets.len()));
+                piece.extend_from_slice(&taken);
+                if !chunk.octets.is_empty() {
+                    chunk.offset += taken.len() as u64;
+                    self.chunks.insert(self.loose_from, chunk);
+                }
+            }
+            self.chunks.insert(self.loose_from, Chunk { offset, octets: Bytes::from(piece) });
+            self.loose_from += 1;
+        }
+    }
+
+    fn read(&mut self, slot: usize, context: &Context<'_>) -> Poll<Option<Result<Bytes, Aborted>>> {
+        let Some(Some(reader)) = self.readers.get_mut(slot) else { return Poll::Ready(None) };
+        if reader.cursor < self.end {
+            let after = self.chunks.partition_point(|chunk| chunk.offset <= reader.cursor);
+            if let Some(chunk) = after.checked_sub(1).and_then(|index| self.chunks.get(index)) {
+                let skip = usize::try_from(reader.cursor - chunk.offset).unwrap_or(usize::MAX);
+                let octets = chunk.octets.slice(skip.min(chunk.octets.len())..);
+                reader.cursor = chunk.offset + chunk.octets.len() as u64;
+                reader.waker = None;
+                return Poll::Ready(Some(Ok(octets)));
+            }
+        }
+        match self.outcome {
+            Some(Ok(())) => Poll::Ready(None),
+            Some(Err(aborted)) => Poll::Ready(Some(Err(aborted))),
+            None => {
+                reader.waker = Some(context.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+
+    /// In a window, drops the chunks that every reader has taken. Gives the writer's waker if that made room.
+    fn drop_taken(&mut self) -> Option<Waker> {
+        if self.keep_bytes_max.is_some() || !self.had_readers {
+            return None;
+        }
+        let slowest = self.readers.iter().flatten().map(|reader| reader.cursor).min().unwrap_or(self.end);
+        let before = self.start;
+        while let Some(chunk) = self.chunks.front() {
+            let chunk_end = chunk.offset + chunk.octets.len() as u64;
+            if chunk_end > slowest {
+                break;
+            }
+            self.start = chunk_end;
+            self.chunks.pop_front();
+            self.loose_from = self.loose_from.saturating_sub(1);
+        }
+        if self.start > before { self.writer.take() } else { None }
+    }
+
+    fn take_reader_wakers(&mut self) -> Vec<Waker> {
+        self.readers.iter_mut().flatten().filter_map(|reader| reader.waker.take()).collect()
+    }
+}

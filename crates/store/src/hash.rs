@@ -1,0 +1,59 @@
+//! Hashing of keys, once a look-up, with a seed of this process: what a client sends cannot be aimed at one
+//! chain of the index. Hashes are never stored beyond the process.
+
+use crate::Key;
+use foldhash::SharedSeed;
+use foldhash::quality::FoldHasher;
+use std::hash::{BuildHasher, Hash, Hasher};
+
+/// Hashes keys.
+#[derive(Clone, Debug)]
+pub(crate) struct KeyHasher {
+    seed: u64,
+    shared: SharedSeed,
+}
+
+impl KeyHasher {
+    pub(crate) const fn new(seed: u64) -> Self {
+        Self { seed, shared: SharedSeed::from_u64(seed) }
+    }
+
+    pub(crate) fn hash(&self, key: &Key) -> u64 {
+        let mut hasher = FoldHasher::with_seed(self.seed, &self.shared);
+        key.hash(&mut hasher);
+        hasher.finish()
+    }
+}
+
+/// For tables whose keys are such hashes: they need no hashing again.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct PrehashedState;
+
+/// Passes a `u64` through.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Prehashed(u64);
+
+impl BuildHasher for PrehashedState {
+    type Hasher = Prehashed;
+
+    fn build_hasher(&self) -> Prehashed {
+        Prehashed::default()
+    }
+}
+
+impl Hasher for Prehashed {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, octets: &[u8]) {
+        // Only `write_u64` is used; folding keeps this correct for anything else.
+        for &octet in octets {
+            self.0 = self.0.rotate_left(8) ^ u64::from(octet);
+        }
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+}

@@ -1,0 +1,92 @@
+//! What identifies a page.
+//!
+//! Invariant: two requests share a key only if site, scheme, host and target agree, compared in full; a hash
+//! only finds candidates. Nothing has a default here, so no part can be forgotten.
+
+use bytes::Bytes;
+
+/// A configured site, by its number in the resolved plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SiteId(pub u32);
+
+/// The key of a page: everything that is forwarded and not negotiated.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Key {
+    site: SiteId,
+    https: bool,
+    host: Bytes,
+    target: Bytes,
+}
+
+impl Key {
+    /// The key of a request to `site`. `host` is the value of `Host`: its case is evened out and the scheme's
+    /// default port removed, as it names the same authority (RFC 9110 section 4.2.3). `target` is the request
+    /// target exactly as it is forwarded.
+    pub fn new(site: SiteId, https: bool, host: &[u8], target: Bytes) -> Self {
+        let default_port: &[u8] = if https { b":443" } else { b":80" };
+        let host = host.strip_suffix(default_port).unwrap_or(host);
+        Self { site, https, host: Bytes::from(host.to_ascii_lowercase()), target }
+    }
+
+    /// The site.
+    pub const fn site(&self) -> SiteId {
+        self.site
+    }
+
+    /// Whether visitors reach the page by https.
+    pub const fn is_https(&self) -> bool {
+        self.https
+    }
+
+    /// The host, lower-case, without a default port.
+    pub fn host(&self) -> &[u8] {
+        &self.host
+    }
+
+    /// The request target.
+    pub fn target(&self) -> &[u8] {
+        &self.target
+    }
+
+    /// The octets that the key's own allocations occupy.
+    pub(crate) fn bytes(&self) -> usize {
+        self.host.len() + self.target.len()
+    }
+
+    /// The same key in allocations of its own: a target is often a slice of a whole read buffer, which a key
+    /// that is kept would hold alive.
+    pub(crate) fn detached(&self) -> Self {
+        Self {
+            site: self.site,
+            https: self.https,
+            host: Bytes::copy_from_slice(&self.host),
+            target: Bytes::copy_from_slice(&self.target),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Key, SiteId};
+    use bytes::Bytes;
+
+    fn key(https: bool, host: &str, target: &'static str) -> Key {
+        Key::new(SiteId(1), https, host.as_bytes(), Bytes::from_static(target.as_bytes()))
+    }
+
+    #[test]
+    fn one_authority_has_one_key() {
+        assert_eq!(key(false, "Example.org:80", "/"), key(false, "example.ORG", "/"));
+        assert_eq!(key(true, "example.org:443", "/"), key(true, "example.org", "/"));
+    }
+
+    #[test]
+    fn everything_that_may_differ_does() {
+        let base = key(false, "example.org", "/a");
+        assert_ne!(base, key(true, "example.org", "/a"));
+        assert_ne!(base, key(false, "example.org:443", "/a"));
+        assert_ne!(base, key(false, "example.com", "/a"));
+        assert_ne!(base, key(false, "example.org", "/A"));
+        assert_ne!(base, Key::new(SiteId(2), false, b"example.org", Bytes::from_static(b"/a")));
+    }
+}

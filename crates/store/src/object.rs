@@ -1,0 +1,76 @@
+//! One stored response.
+//!
+//! Invariant: an object keeps no other buffer alive. What it is made from are slices of read buffers; it
+//! copies them into allocations of its own, so its weight is what it costs.
+
+use crate::Body;
+use bytes::{Bytes, BytesMut};
+use message::{Field, ResponseHead};
+use semantics::Freshness;
+
+/// One stored response, immutable.
+#[derive(Clone, Debug)]
+pub struct Object {
+    head: ResponseHead,
+    prebuilt: Bytes,
+    body: Body,
+    freshness: Freshness,
+}
+
+impl Object {
+    /// An object made of a response's head and body. `prebuilt` is the head's octets as the edge sends them on
+    /// a hit, up to the point where it adds the lines that change from hit to hit.
+    pub fn new(head: &ResponseHead, prebuilt: &[u8], body: Body, freshness: Freshness) -> Self {
+        Self { head: detached(head), prebuilt: Bytes::copy_from_slice(prebuilt), body, freshness }
+    }
+
+    /// The head as it was judged and stored.
+    pub const fn head(&self) -> &ResponseHead {
+        &self.head
+    }
+
+    /// The head's octets for a hit.
+    pub const fn prebuilt(&self) -> &Bytes {
+        &self.prebuilt
+    }
+
+    /// The body.
+    pub const fn body(&self) -> &Body {
+        &self.body
+    }
+
+    /// The freshness as it was judged.
+    pub const fn freshness(&self) -> &Freshness {
+        &self.freshness
+    }
+
+    /// The octets of memory this object occupies, its own allocations and their tables included.
+    pub(crate) fn bytes(&self) -> usize {
+        let fields = self.head.fields.len() * size_of::<Field>();
+        let text: usize = self.head.fields.iter().map(|field| field.name.len() + field.value.len()).sum();
+        let chunks = size_of_val(self.body.chunks());
+        let body = usize::try_from(self.body.len()).unwrap_or(usize::MAX);
+        let head = size_of::<Self>() + fields + text + self.head.reason.len() + self.prebuilt.len();
+        head.saturating_add(chunks).saturating_add(body)
+    }
+}
+
+/// The same head, all its text in one allocation of its own.
+fn detached(head: &ResponseHead) -> ResponseHead {
+    let text: usize = head.fields.iter().map(|field| field.name.len() + field.value.len()).sum();
+    let mut buffer = BytesMut::with_capacity(text + head.reason.len());
+    let mut take = |octets: &[u8]| {
+        buffer.extend_from_slice(octets);
+        buffer.split().freeze()
+    };
+    ResponseHead {
+        version: head.version,
+        status: head.status,
+        reason: take(&head.reason),
+        fields: head
+            .fields
+            .iter()
+            .map(|field| Field { name: take(&field.name), value: take(&field.value) })
+            .collect(),
+    }
+}

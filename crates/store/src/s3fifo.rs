@@ -1,0 +1,207 @@
+//! Which object goes when room is needed: S3-FIFO (Yang, Zhang, Qiu, Yue, Rashmi: "FIFO queues are all you need
+//! for cache eviction", SOSP 2023), weighted by octets.
+//!
+//! A new object enters the *small* queue, a tenth of the budget. From there it moves to the *main* queue if it
+//! was asked for more than once, else it leaves, and the *ghost* remembers its hash: should it come back soon,
+//! it enters the main queue at once. The main queue gives an object as many further rounds as it had hits, at
+//! most three. So a scan of pages that nobody asks for twice flows through the small queue and leaves the
+//! main one alone. It is not the policy to use where the same object is asked for at long, regular intervals:
+//! the ghost forgets it.
+//!
+//! Invariant: `bytes` is the sum of the weights of all members and of what the ghost costs. Members are known
+//! by a number that the caller chose; this file knows no keys and no objects.
+
+use crate::hash::PrehashedState;
+use std::collections::{HashSet, VecDeque};
+
+/// The small queue's share of the budget is one part in this many.
+const SMALL_PART: usize = 10;
+/// Hits beyond this many do not count.
+const HITS_MAX: u8 = 3;
+/// What one entry of the ghost costs, its tables included.
+const GHOST_ENTRY_BYTES: usize = 48;
+const NONE: u32 = u32::MAX;
+
+/// The eviction order of one shard.
+#[derive(Debug)]
+pub(crate) struct S3Fifo {
+    nodes: Vec<Node>,
+    small: Queue,
+    main: Queue,
+    ghost: Ghost,
+    small_bytes_max: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Node {
+    hash: u64,
+    weight: usize,
+    hits: u8,
+    queue: QueueName,
+    newer: u32,
+    older: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum QueueName {
+    Free,
+    Small,
+    Main,
+}
+
+#[derive(Debug)]
+struct Queue {
+    newest: u32,
+    oldest: u32,
+    count: usize,
+    bytes: usize,
+}
+
+impl S3Fifo {
+    /// An empty order for a budget of `bytes_max` octets.
+    pub(crate) fn new(bytes_max: usize) -> Self {
+        let queue = || Queue { newest: NONE, oldest: NONE, count: 0, bytes: 0 };
+        Self {
+            nodes: Vec::new(),
+            small: queue(),
+            main: queue(),
+            ghost: Ghost::default(),
+            small_bytes_max: bytes_max / SMALL_PART,
+        }
+    }
+
+    /// The weight of all members and of the ghost, in octets.
+    pub(crate) fn bytes(&self) -> usize {
+        self.small.bytes + self.main.bytes + self.ghost.order.len() * GHOST_ENTRY_BYTES
+    }
+
+    /// Adds the member `id`, which must not be one already.
+    pub(crate) fn insert(&mut self, id: u32, hash: u64, weight: usize) {
+        let queue = if self.ghost.forget(hash) { QueueName::Main } else { QueueName::Small };
+        let node = Node { hash, weight, hits: 0, queue: QueueName::Free, newer: NONE, older: NONE };
+        let position = id as usize;
+        if position >= self.nodes.len() {
+            self.nodes.resize(position + 1, node);
+        }
+        if let Some(place) = self.nodes.get_mut(position) {
+            assert!(place.queue == QueueName::Free, "a member is added once");
+            *place = node;
+        }
+        self.link(id, queue);
+    }
+
+    /// Notes that `id` was asked for.
+    pub(crate) fn touch(&mut self, id: u32) {
+        if let Some(node) = self.nodes.get_mut(id as usize) {
+            node.hits = (node.hits + 1).min(HITS_MAX);
+        }
+    }
+
+    /// Takes the member `id` out; the ghost does not learn of it.
+    pub(crate) fn remove(&mut self, id: u32) {
+        self.unlink(id);
+    }
+
+    /// Takes out the member that goes next; `None` if there is none.
+    pub(crate) fn evict(&mut self) -> Option<u32> {
+        loop {
+            let from_small =
+                self.small.count > 0 && (self.small.bytes > self.small_bytes_max || self.main.count == 0);
+            let id = if from_small { self.small.oldest } else { self.main.oldest };
+            let node = *self.nodes.get(id as usize)?;
+            self.unlink(id);
+            if from_small && node.hits > 1 {
+                self.relink(id, 0);
+            } else if !from_small && node.hits > 0 {
+                self.relink(id, node.hits - 1);
+            } else {
+                if from_small {
+                    self.ghost.remember(node.hash);
+                }
+                // The ghost knows no more than there are members, so it shrinks with them.
+                self.ghost.trim(self.small.count + self.main.count);
+                return Some(id);
+            }
+        }
+    }
+
+    /// Puts `id` at the new end of the main queue.
+    fn relink(&mut self, id: u32, hits: u8) {
+        self.link(id, QueueName::Main);
+        if let Some(node) = self.nodes.get_mut(id as usize) {
+            node.hits = hits;
+        }
+    }
+
+    fn queue_mut(&mut self, name: QueueName) -> &mut Queue {
+        if name == QueueName::Small { &mut self.small } else { &mut self.main }
+    }
+
+    fn link(&mut self, id: u32, name: QueueName) {
+        let newest = self.queue_mut(name).newest;
+        let Some(node) = self.nodes.get_mut(id as usize) else { return };
+        (node.queue, node.newer, node.older) = (name, NONE, newest);
+        let weight = node.weight;
+        if let Some(before) = self.nodes.get_mut(newest as usize) {
+            before.newer = id;
+        }
+        let queue = self.queue_mut(name);
+        if queue.oldest == NONE {
+            queue.oldest = id;
+        }
+        queue.newest = id;
+        queue.count += 1;
+        queue.bytes += weight;
+    }
+
+    fn unlink(&mut self, id: u32) {
+        let Some(node) = self.nodes.get_mut(id as usize).filter(|node| node.queue != QueueName::Free) else {
+            return;
+        };
+        let Node { queue: name, newer, older, weight, .. } = *node;
+        node.queue = QueueName::Free;
+        if let Some(neighbour) = self.nodes.get_mut(newer as usize) {
+            neighbour.older = older;
+        }
+        if let Some(neighbour) = self.nodes.get_mut(older as usize) {
+            neighbour.newer = newer;
+        }
+        let queue = self.queue_mut(name);
+        if queue.newest == id {
+            queue.newest = older;
+        }
+        if queue.oldest == id {
+            queue.oldest = newer;
+        }
+        queue.count -= 1;
+        queue.bytes -= weight;
+    }
+}
+
+/// Hashes of objects that left the small queue not long ago.
+#[derive(Debug, Default)]
+struct Ghost {
+    /// Oldest first. A hash that came back stays here until its turn, but is no longer in `known`.
+    order: VecDeque<u64>,
+    known: HashSet<u64, PrehashedState>,
+}
+
+impl Ghost {
+    fn remember(&mut self, hash: u64) {
+        if self.known.insert(hash) {
+            self.order.push_back(hash);
+        }
+    }
+
+    /// Forgets `hash`; says whether it was remembered.
+    fn forget(&mut self, hash: u64) -> bool {
+        self.known.remove(&hash)
+    }
+
+    fn trim(&mut self, entries_max: usize) {
+        while self.order.len() > entries_max {
+            let Some(oldest) = self.order.pop_front() else { break };
+            self.known.remove(&oldest);
+        }
+    }
+}

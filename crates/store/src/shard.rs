@@ -1,0 +1,214 @@
+//! One shard of the index: slots with one variant each, chained by the hash of their key, and the order in
+//! which they go when room is needed.
+//!
+//! Invariant: the weight of all slots and of the eviction order's own memory never exceeds the shard's budget,
+//! also not for a moment while something is stored; and a chain is ordered from the newest variant to the
+//! oldest. The lock around a shard is the store's.
+
+use crate::hash::PrehashedState;
+use crate::s3fifo::S3Fifo;
+use crate::{Key, Lookup, Object};
+use message::Fields;
+use semantics::{VariantKey, VaryRule};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// What a slot costs beside the object, key and variant in it: the slot, its node in the eviction order, its
+/// entry in the index with the room a hash table keeps free, the counters of two `Arc`s and the allocator's
+/// own bookkeeping for some ten allocations.
+pub(crate) const SLOT_BYTES: usize = 512;
+
+/// One shard.
+#[derive(Debug)]
+pub(crate) struct Shard {
+    /// Hash of a key to the newest slot of its chain.
+    index: HashMap<u64, u32, PrehashedState>,
+    slots: Vec<Option<Slot>>,
+    free: Vec<u32>,
+    order: S3Fifo,
+    bytes_max: usize,
+    variants_max: usize,
+    counters: ShardCounters,
+}
+
+/// What a shard counts.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ShardCounters {
+    pub(crate) objects: u64,
+    pub(crate) published: u64,
+    pub(crate) evicted: u64,
+}
+
+#[derive(Debug)]
+struct Slot {
+    hash: u64,
+    key: Key,
+    rule: VaryRule,
+    variant: VariantKey,
+    object: Arc<Object>,
+    /// The next older slot whose key has the same hash.
+    next: Option<u32>,
+}
+
+/// What is published.
+pub(crate) struct Entry {
+    pub(crate) hash: u64,
+    pub(crate) key: Key,
+    pub(crate) rule: VaryRule,
+    pub(crate) variant: VariantKey,
+    pub(crate) object: Arc<Object>,
+}
+
+impl Entry {
+    /// The octets of memory the entry occupies once stored.
+    pub(crate) fn bytes(&self) -> usize {
+        let names: usize = self.rule.names().iter().map(|name| name.len() + size_of_val(name)).sum();
+        (SLOT_BYTES + self.key.bytes() + self.variant.len() + names).saturating_add(self.object.bytes())
+    }
+}
+
+impl Shard {
+    pub(crate) fn new(bytes_max: usize, variants_max: usize) -> Self {
+        Self {
+            index: HashMap::default(),
+            slots: Vec::new(),
+            free: Vec::new(),
+            order: S3Fifo::new(bytes_max),
+            bytes_max,
+            variants_max,
+            counters: ShardCounters::default(),
+        }
+    }
+
+    /// The octets in use.
+    pub(crate) fn bytes(&self) -> usize {
+        self.order.bytes()
+    }
+
+    pub(crate) const fn counters(&self) -> ShardCounters {
+        self.counters
+    }
+
+    /// The newest variant under `key` that a request with `fields` selects.
+    pub(crate) fn lookup(&mut self, hash: u64, key: &Key, fields: &Fields) -> Lookup {
+        let mut outcome = Lookup::Absent;
+        let mut at = self.index.get(&hash).copied();
+        while let Some((id, slot)) = at.and_then(|id| Some((id, self.slot(id)?))) {
+            at = slot.next;
+            if slot.key != *key {
+                continue;
+            }
+            if slot.rule.matches(fields, &slot.variant) {
+                let object = Arc::clone(&slot.object);
+                self.order.touch(id);
+                return Lookup::Found(object);
+            }
+            outcome = Lookup::NoVariant;
+        }
+        outcome
+    }
+
+    /// What the variants under `key` vary on, together.
+    pub(crate) fn rule(&self, hash: u64, key: &Key) -> VaryRule {
+        let ids = self.variants(hash, key);
+        ids.iter()
+            .filter_map(|id| self.slot(*id))
+            .fold(VaryRule::default(), |all, slot| all.union(&slot.rule))
+    }
+
+    /// Stores an entry in place of the same variant, if there is one; makes room first. Says no if the entry
+    /// alone exceeds the budget; the variant that stood there is gone all the same.
+    pub(crate) fn publish(&mut self, entry: Entry) -> bool {
+        let variants = self.variants(entry.hash, &entry.key);
+        let same = |id: &u32| {
+            self.slot(*id).is_some_and(|slot| slot.rule == entry.rule && slot.variant == entry.variant)
+        };
+        let replaced = variants.iter().copied().find(same);
+        // Newest first: past the limit, the oldest goes.
+        let surplus = if variants.len() >= self.variants_max { variants.last().copied() } else { None };
+        if let Some(id) = replaced.or(surplus) {
+            self.drop_slot(id);
+        }
+        let bytes = entry.bytes();
+        if bytes > self.bytes_max {
+            return false;
+        }
+        while self.order.bytes() + bytes > self.bytes_max {
+            let Some(id) = self.order.evict() else { return false };
+            self.take_slot(id);
+            self.counters.evicted += 1;
+        }
+        self.add(entry, bytes);
+        true
+    }
+
+    /// Removes every variant under `key`; says how many there were.
+    pub(crate) fn remove(&mut self, hash: u64, key: &Key) -> usize {
+        let variants = self.variants(hash, key);
+        for id in &variants {
+            self.drop_slot(*id);
+        }
+        variants.len()
+    }
+
+    fn add(&mut self, entry: Entry, bytes: usize) {
+        let Entry { hash, key, rule, variant, object } = entry;
+        let id = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(None);
+            // A slot costs at least SLOT_BYTES, so 32 bits count more slots than fit into memory.
+            (self.slots.len() - 1) as u32
+        });
+        let next = self.index.insert(hash, id);
+        if let Some(place) = self.slots.get_mut(id as usize) {
+            *place = Some(Slot { hash, key, rule, variant, object, next });
+        }
+        self.order.insert(id, hash, bytes);
+        self.counters.objects += 1;
+        self.counters.published += 1;
+    }
+
+    /// The slots of `key`, newest first.
+    fn variants(&self, hash: u64, key: &Key) -> Vec<u32> {
+        let mut ids = Vec::new();
+        let mut at = self.index.get(&hash).copied();
+        while let Some((id, slot)) = at.and_then(|id| Some((id, self.slot(id)?))) {
+            if slot.key == *key {
+                ids.push(id);
+            }
+            at = slot.next;
+        }
+        ids
+    }
+
+    fn slot(&self, id: u32) -> Option<&Slot> {
+        self.slots.get(id as usize)?.as_ref()
+    }
+
+    fn drop_slot(&mut self, id: u32) {
+        self.order.remove(id);
+        self.take_slot(id);
+    }
+
+    /// Empties a slot that the eviction order no longer has, and mends its chain.
+    fn take_slot(&mut self, id: u32) {
+        let Some(slot) = self.slots.get_mut(id as usize).and_then(Option::take) else { return };
+        self.free.push(id);
+        self.counters.objects -= 1;
+        let Some(&first) = self.index.get(&slot.hash) else { return };
+        if first == id {
+            match slot.next {
+                Some(next) => self.index.insert(slot.hash, next),
+                None => self.index.remove(&slot.hash),
+            };
+            return;
+        }
+        let mut at = Some(first);
+        while let Some(before) = at.and_then(|id| self.slots.get_mut(id as usize)?.as_mut()) {
+            if before.next == Some(id) {
+                before.next = slot.next;
+                return;
+            }
+            at = before.next;
+        }
+    }
+}

@@ -195,7 +195,7 @@ pub fn nearest<'a>(key: &str, known: impl Iterator<Item = &'a str>) -> Option<&'
     known
         .map(|known| (edit_distance(key, known), known))
         .min()
-        .filter(|(distance, known)| *distance <= known.len() / 3)
+        .filter(|(distance, known)| *distance <= known.len().div_ceil(3))
         .map(|(_, known)| known)
 }
 

@@ -1,1 +1,6 @@
-//! placeholder
+//! Results for people and programs: text tables, `report.html`, `results.json`, ab's layout.
+//!
+//! Invariant: nothing here measures, decides or opens a file; texts come out, and are the same for the same
+//! results.
+
+pub mod results;

@@ -1,0 +1,139 @@
+//! Whether two pages are the same page: content without what may differ, its hash, title and length; and the
+//! first place where two contents differ. Pure.
+//!
+//! Invariant: equal hashes are taken for equal content (64 bits; nobody here wants to fool us), and a
+//! difference is always named with its line and column in the normalised content.
+
+use crate::ladder::Pattern;
+use report::results::PageRecord;
+
+/// Characters shown on each side of a difference.
+const CONTEXT_CHARS: usize = 40;
+
+/// A page as it is compared.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Page {
+    /// Title, length and hash.
+    pub record: PageRecord,
+    /// The content without what the patterns took out.
+    pub content: Vec<u8>,
+}
+
+impl Page {
+    /// The page that a body is, without what `patterns` match.
+    pub fn new(body: &[u8], patterns: &[Pattern]) -> Self {
+        let mut content = body.to_vec();
+        for pattern in patterns {
+            content = pattern.0.replace_all(&content, &b""[..]).into_owned();
+        }
+        let record = PageRecord {
+            title: title(&content),
+            length_bytes: body.len() as u64,
+            hash: format!("{:016x}", fnv1a(&content)),
+        };
+        Self { record, content }
+    }
+
+    /// Where this page differs from the reference, in a sentence; `None` if it is the same page.
+    pub fn difference(&self, reference: &Self) -> Option<String> {
+        if self.record.hash == reference.record.hash {
+            return None;
+        }
+        let same = self.content.iter().zip(&reference.content).take_while(|(a, b)| a == b).count();
+        let before = self.content.get(..same).unwrap_or_default();
+        let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
+        let column = same - before.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1) + 1;
+        Some(format!(
+            "the page differs from step 1's at line {line}, column {column}: {} instead of {} ({} bytes instead of {})",
+            context(&self.content, same),
+            context(&reference.content, same),
+            self.record.length_bytes,
+            reference.record.length_bytes,
+        ))
+    }
+}
+
+/// The hash FNV-1a with 64 bits (Fowler, Noll and Vo): the same on every machine and in every version.
+pub(crate) fn fnv1a(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}
+
+/// The content of the title element.
+fn title(content: &[u8]) -> Option<String> {
+    let text = String::from_utf8_lossy(content);
+    let lower = text.to_ascii_lowercase();
+    let start = lower.find("<title")?;
+    let start = start + lower.get(start..)?.find('>')? + 1;
+    let end = start + lower.get(start..)?.find("</title")?;
+    Some(text.get(start..end)?.trim().to_owned())
+}
+
+/// The text around an octet, on one line and in quotes.
+fn context(content: &[u8], at: usize) -> String {
+    if at >= content.len() {
+        return "the end of the page".to_owned();
+    }
+    // Context stays on the line of the difference; a multi-byte character cut at either side is replaced.
+    let line_start = content.get(..at).and_then(|before| before.iter().rposition(|byte| *byte == b'\n'));
+    let start = line_start.map_or(0, |end| end + 1).max(at.saturating_sub(CONTEXT_CHARS));
+    let rest = content.get(start..).unwrap_or_default();
+    let text = String::from_utf8_lossy(rest.get(..2 * CONTEXT_CHARS).unwrap_or(rest)).into_owned();
+    let text: Vec<&str> = text.split_whitespace().collect();
+    format!("\u{201c}{}\u{201d}", text.join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Page, fnv1a};
+    use crate::ladder::Pattern;
+    use proptest::prelude::{prop_assert, prop_assert_eq, proptest};
+
+    const BODY: &str =
+        "<html>\n<head><TITLE lang=en> Bikes &amp; more </title></head>\n<p>one\n<!-- parsed in 3 ms -->\n";
+
+    fn page(body: &str) -> Page {
+        Page::new(body.as_bytes(), &[Pattern::parse("<!-- parsed .*? -->").unwrap()])
+    }
+
+    #[test]
+    fn the_hash_is_the_published_one() {
+        assert_eq!(fnv1a(b""), 0xcbf2_9ce4_8422_2325);
+        assert_eq!(fnv1a(b"foobar"), 0x8594_4171_f739_67e8);
+    }
+
+    #[test]
+    fn what_is_normalised_does_not_count() {
+        let other = BODY.replace("3 ms", "12 ms\nor so");
+        assert_eq!(page(BODY).difference(&page(&other)), None);
+        assert_eq!(page(BODY).record.title.as_deref(), Some("Bikes &amp; more"));
+        assert_eq!(page(BODY).record.length_bytes, BODY.len() as u64);
+    }
+
+    #[test]
+    fn a_difference_is_named_with_its_place() {
+        let difference = page(&BODY.replace("one", "two")).difference(&page(BODY)).unwrap();
+        assert_eq!(
+            difference,
+            "the page differs from step 1's at line 3, column 4: “<p>two” instead of “<p>one” (93 bytes instead of 93)"
+                .replace("93", &BODY.len().to_string())
+        );
+    }
+
+    #[test]
+    fn a_page_that_ends_early_differs_at_its_end() {
+        let difference = page("<html>").difference(&page(BODY)).unwrap();
+        assert!(difference.contains("line 1, column 7: the end of the page instead of"), "{difference}");
+        assert_eq!(page("").record.title, None);
+    }
+
+    proptest! {
+        #[test]
+        fn only_equal_content_is_the_same_page(a in "[ab\n<>/title]{0,30}", b in "[ab\n<>/title]{0,30}") {
+            let (one, other) = (page(&a), page(&b));
+            prop_assert_eq!(one.difference(&other).is_none(), a == b);
+            prop_assert!(one.difference(&one).is_none());
+        }
+    }
+}

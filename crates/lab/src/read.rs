@@ -1,0 +1,326 @@
+//! From the text of a ladder file to a [`Ladder`]: the top level, services, groups, meters and modes.
+//! Steps are read in `read_step`.
+//!
+//! Invariant: either a ladder without a known fault comes out, or every fault with its place and its fix.
+//! Nothing is started; the only file opened is the one that `variables_from` names.
+
+use crate::ladder::{CONCURRENCY_MAX, Service, Version, is_id};
+use crate::ladder::{Group, Ladder, Load, Meter, MeterSource, Mode, Pattern, ROUNDS_MAX, Role, Root};
+use crate::read_step::{self, Names};
+use crate::reader::{Keys, Reader};
+use crate::template::{Template, is_name};
+use config::{Diagnostic, Place};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::time::Duration;
+use toml::Spanned;
+use toml::de::DeTable;
+
+/// Variables that every ladder has.
+const BUILT_IN: [&str; 3] = ["page", "petasos", "out"];
+/// Defaults of the top level.
+const ROUNDS: u64 = 3;
+const WARMUP: Duration = Duration::from_secs(1);
+const DURATION: Duration = Duration::from_secs(4);
+const SETTLE_LIMIT: Duration = Duration::from_secs(10);
+const READY_LIMIT: Duration = Duration::from_secs(30);
+
+/// Reads a ladder. `name` is what messages call the text; `directory` is where its relative paths start and
+/// the value of `{here}`; a ladder that is built in has none.
+///
+/// # Errors
+/// Every problem found, in the order of the text.
+pub fn read_ladder(name: &str, text: &str, directory: Option<&Path>) -> Result<Ladder, Vec<Diagnostic>> {
+    let reader = Reader::new(name, text);
+    let ladder = match DeTable::parse(text) {
+        Ok(table) => Some(top(Keys::new(&reader, table.get_ref(), 0..0), directory)),
+        Err(error) => {
+            reader.problem(error.span().unwrap_or(0..0), error.message().trim_end(), "");
+            None
+        }
+    };
+    let problems = reader.into_problems();
+    ladder.filter(|_| problems.is_empty()).ok_or(problems)
+}
+
+/// Reads a ladder file.
+///
+/// # Errors
+/// As [`read_ladder`]; also when there is no such file or it is not text in UTF-8.
+pub fn read_ladder_file(path: &Path) -> Result<Ladder, Vec<Diagnostic>> {
+    let fault = |message: String, help: &str| vec![Diagnostic::new(message, Place::Default).with_help(help)];
+    let name = path.display().to_string();
+    let bytes = std::fs::read(path).map_err(|error| {
+        fault(format!("cannot read {name}: {error}"), "name a ladder file; docs/ladder.md describes them")
+    })?;
+    let text = String::from_utf8(bytes).map_err(|error| {
+        let place = error.utf8_error().valid_up_to();
+        let line = error.as_bytes().iter().take(place).filter(|byte| **byte == b'\n').count() + 1;
+        fault(format!("{name} is not UTF-8 text: line {line} is the first that is not"), "save it as UTF-8")
+    })?;
+    // A bare file name has an empty parent, which means the current directory.
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    read_ladder(&name, &text, Some(parent))
+}
+
+fn top(mut keys: Keys<'_, '_>, directory: Option<&Path>) -> Ladder {
+    let ports = ports(&mut keys);
+    let constants = constants(&mut keys, directory);
+    let names = Names::new(
+        BUILT_IN
+            .into_iter()
+            .chain(ports.iter().map(String::as_str))
+            .chain(constants.keys().map(String::as_str)),
+    );
+    let defaults = Load {
+        concurrency: 1,
+        keepalive: false,
+        warmup: keys.duration("warmup").unwrap_or(WARMUP),
+        duration: keys.duration("duration").unwrap_or(DURATION),
+        requests_max: None,
+    };
+    let page = keys.required_text("page", "page = \"/\"");
+    if !page.get_ref().is_empty() && !page.get_ref().starts_with('/') {
+        keys.reader.problem(
+            page.span(),
+            "`page` is a path, which starts with `/`",
+            "leave scheme and host out; a step's `address` says where",
+        );
+    }
+    let services = services(&mut keys, &names);
+    let ladder = Ladder {
+        title: keys.required_text("title", "title = \"My site\"").into_inner(),
+        synthetic: keys.flag("synthetic").unwrap_or(false),
+        about: keys.text("about").map(Spanned::into_inner),
+        page: page.into_inner(),
+        seed: keys.count("seed", 0..=u64::MAX).unwrap_or(1),
+        rounds: keys.count("rounds", 1..=ROUNDS_MAX).unwrap_or(ROUNDS),
+        settle_limit: keys.duration("settle_limit").unwrap_or(SETTLE_LIMIT),
+        bystander: bystander(&mut keys, &names),
+        normalise: normalise(&mut keys),
+        groups: groups(&mut keys, &names, &services),
+        meters: meters(&mut keys, &names),
+        versions: versions(&mut keys, &names),
+        steps: read_step::steps(&mut keys, &names, defaults),
+        quick: mode(&mut keys, "quick", quick_defaults()),
+        full: mode(&mut keys, "full", full_defaults()),
+        ports,
+        constants,
+        services,
+    };
+    keys.finish();
+    ladder
+}
+
+fn ports(keys: &mut Keys<'_, '_>) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for name in keys.texts("ports").unwrap_or_default() {
+        let text = name.get_ref();
+        if !is_name(text) || BUILT_IN.contains(&text.as_str()) {
+            let help = "use lower-case letters, digits and `_`, and no built-in name (page, petasos, out)";
+            keys.reader.problem(name.span(), format!("`{text}` cannot name a port"), help);
+        } else if names.contains(text) {
+            keys.reader.problem(name.span(), format!("port `{text}` is listed twice"), "remove one of them");
+        } else {
+            names.push(name.into_inner());
+        }
+    }
+    names
+}
+
+/// The variables of the file named by `variables_from`, and `here`.
+fn constants(keys: &mut Keys<'_, '_>, directory: Option<&Path>) -> BTreeMap<String, String> {
+    let mut constants = BTreeMap::new();
+    if let Some(directory) = directory {
+        constants.insert("here".to_owned(), directory.display().to_string());
+    }
+    let made_by = keys.text("variables_made_by");
+    let Some(from) = keys.text("variables_from") else { return constants };
+    let path = directory.unwrap_or(Path::new(".")).join(from.get_ref());
+    let help = match &made_by {
+        Some(command) => format!("make it with `{}`", command.get_ref()),
+        None => "its path is relative to the ladder file".to_owned(),
+    };
+    let text = match std::fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(error) => {
+            keys.reader.problem(from.span(), format!("cannot read {}: {error}", path.display()), &help);
+            return constants;
+        }
+    };
+    match text.parse::<toml::Table>() {
+        Ok(table) => constants.extend(table.into_iter().filter_map(|(name, value)| match value {
+            toml::Value::String(value) => Some((name, value)),
+            toml::Value::Integer(value) => Some((name, value.to_string())),
+            _ => None,
+        })),
+        Err(error) => {
+            let message = format!("{} is not TOML: {}", path.display(), error.message().trim_end());
+            keys.reader.problem(from.span(), message, &help);
+        }
+    }
+    constants
+}
+
+fn bystander(keys: &mut Keys<'_, '_>, names: &Names) -> Option<Template> {
+    let text = keys.text("bystander")?;
+    if !text.get_ref().starts_with('/') {
+        keys.reader.problem(text.span(), "`bystander` is a path, which starts with `/`", "");
+    }
+    Some(names.and("unique").template(keys.reader, &text))
+}
+
+fn normalise(keys: &mut Keys<'_, '_>) -> Vec<Pattern> {
+    let texts = keys.texts("normalise").unwrap_or_default();
+    let pattern = |text: &Spanned<String>| read_step::pattern(keys.reader, text);
+    texts.iter().filter_map(pattern).collect()
+}
+
+fn services(keys: &mut Keys<'_, '_>, names: &Names) -> Vec<Service> {
+    let mut seen = Unique::new("service");
+    let mut services = Vec::new();
+    for mut keys in keys.tables("service") {
+        let name = keys.required_text("name", "name = \"site\"");
+        seen.check(&keys, &name);
+        services.push(Service {
+            name: name.into_inner(),
+            command: names.required_command(&mut keys),
+            ready: names.url(&mut keys, "ready"),
+            ready_limit: keys.duration("ready_limit").unwrap_or(READY_LIMIT),
+        });
+        keys.finish();
+    }
+    services
+}
+
+fn groups(keys: &mut Keys<'_, '_>, names: &Names, services: &[Service]) -> Vec<Group> {
+    let mut seen = Unique::new("group");
+    let mut groups = Vec::new();
+    for mut keys in keys.tables("group") {
+        let name = keys.required_text("name", "name = \"site\"");
+        seen.check(&keys, &name);
+        let role = keys.required_text("role", "role = \"site\"");
+        let known = Role::ALL.iter().find(|(name, _)| name == role.get_ref()).map(|(_, role)| *role);
+        if known.is_none() && !role.get_ref().is_empty() {
+            let help = "the roles are site, database, accelerator and other";
+            keys.reader.problem(role.span(), format!("there is no role `{}`", role.get_ref()), help);
+        }
+        let root = root(&mut keys, names, services);
+        groups.extend(root.map(|root| Group {
+            name: name.into_inner(),
+            role: known.unwrap_or(Role::Other),
+            root,
+        }));
+        keys.finish();
+    }
+    groups
+}
+
+fn root(keys: &mut Keys<'_, '_>, names: &Names, services: &[Service]) -> Option<Root> {
+    let service = keys.text("service").map(|service| {
+        if !services.iter().any(|known| known.name == *service.get_ref()) {
+            let message = format!("there is no service `{}`", service.get_ref());
+            keys.reader.problem(
+                service.span(),
+                message,
+                "name one that has a [[service]] table in this file",
+            );
+        }
+        Root::Service(service.into_inner())
+    });
+    let pidfile = keys.text("pidfile").map(|text| Root::PidFile(names.template(keys.reader, &text)));
+    let pid = keys.text("pid").map(|text| Root::Pid(names.template(keys.reader, &text)));
+    let message = "a group needs one way to find its processes";
+    let help = "give exactly one of `service`, `pidfile` and `pid`";
+    let one = keys.exactly_one(&["service", "pidfile", "pid"], message, help);
+    service.or(pidfile).or(pid).filter(|_| one)
+}
+
+fn meters(keys: &mut Keys<'_, '_>, names: &Names) -> Vec<Meter> {
+    let mut seen = Unique::new("meter");
+    let mut meters = Vec::new();
+    for mut keys in keys.tables("meter") {
+        let name = keys.required_text("name", "name = \"queries\"");
+        seen.check(&keys, &name);
+        let unit = keys.required_text("unit", "unit = \"queries\"").into_inner();
+        let command = names.command(&mut keys).map(MeterSource::Command);
+        let json = names.url(&mut keys, "http").zip(keys.text("json"));
+        let json = json.map(|(url, pointer)| MeterSource::Json {
+            url,
+            pointer: read_step::pointer(keys.reader, pointer),
+        });
+        let message = "a meter needs one way to read its counter";
+        let help = "give either `command`, or `http` with `json`";
+        let one = keys.exactly_one(&["command", "http"], message, help);
+        let both = keys.exactly_one(&["command", "json"], message, help);
+        let source = command.or(json).filter(|_| one && both);
+        meters.extend(source.map(|source| Meter { name: name.into_inner(), unit, source }));
+        keys.finish();
+    }
+    meters
+}
+
+fn versions(keys: &mut Keys<'_, '_>, names: &Names) -> Vec<Version> {
+    let mut versions = Vec::new();
+    for mut keys in keys.tables("version") {
+        let name = keys.required_text("name", "name = \"PHP\"").into_inner();
+        versions.push(Version { name, command: names.required_command(&mut keys) });
+        keys.finish();
+    }
+    versions
+}
+
+fn quick_defaults() -> Mode {
+    Mode {
+        rounds: Some(1),
+        warmup: Some(Duration::from_millis(300)),
+        duration: Some(Duration::from_secs(1)),
+        concurrency: Vec::new(),
+        also: false,
+    }
+}
+
+fn full_defaults() -> Mode {
+    let concurrency = vec![1, 4, 6, 10, 20, 25, 40, 100];
+    Mode { rounds: Some(5), warmup: None, duration: None, concurrency, also: true }
+}
+
+fn mode(keys: &mut Keys<'_, '_>, key: &'static str, defaults: Mode) -> Mode {
+    let Some(mut keys) = keys.table(key) else { return defaults };
+    let mode = Mode {
+        rounds: keys.count("rounds", 1..=ROUNDS_MAX).or(defaults.rounds),
+        warmup: keys.duration("warmup").or(defaults.warmup),
+        duration: keys.duration("duration").or(defaults.duration),
+        concurrency: keys.counts("concurrency", 1..=CONCURRENCY_MAX).unwrap_or(defaults.concurrency),
+        also: keys.flag("also").unwrap_or(defaults.also),
+    };
+    keys.finish();
+    mode
+}
+
+/// Names of one kind, each of which may be used once.
+pub(crate) struct Unique {
+    kind: &'static str,
+    seen: BTreeSet<String>,
+}
+
+impl Unique {
+    pub(crate) fn new(kind: &'static str) -> Self {
+        Self { kind, seen: BTreeSet::new() }
+    }
+
+    /// Notes a name that is no name or that was there before. A missing one has been noted already.
+    pub(crate) fn check(&mut self, keys: &Keys<'_, '_>, name: &Spanned<String>) {
+        let (kind, text) = (self.kind, name.get_ref());
+        if text.is_empty() {
+            return;
+        }
+        if !is_id(text) {
+            let help = "use letters, digits, `-` and `_`";
+            keys.reader.problem(name.span(), format!("`{text}` cannot name a {kind}"), help);
+        } else if !self.seen.insert(text.clone()) {
+            let message = format!("a {kind} is called `{text}` already");
+            keys.reader.problem(name.span(), message, "give this one another name");
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! Reads the steps of a ladder, and the kinds of values that they share with the rest of the file: texts with
+//! variables, URLs, commands, actions, proofs.
+
+use crate::ladder::{Action, CONCURRENCY_MAX, HeaderTest, JsonTest, Load, Pattern, Proof, Step};
+use crate::read::Unique;
+use crate::reader::{Keys, Reader};
+use crate::template::Template;
+use std::collections::BTreeSet;
+use toml::Spanned;
+use toml::de::DeValue;
+
+/// The names of variables that texts may use.
+#[derive(Clone, Debug)]
+pub(crate) struct Names(BTreeSet<String>);
+
+impl Names {
+    pub(crate) fn new<'a>(names: impl Iterator<Item = &'a str>) -> Self {
+        Self(names.map(str::to_owned).collect())
+    }
+
+    /// These names and one more.
+    pub(crate) fn and(&self, name: &str) -> Self {
+        let mut more = self.clone();
+        more.0.insert(name.to_owned());
+        more
+    }
+
+    /// A text whose variables all exist; others are problems.
+    pub(crate) fn template(&self, reader: &Reader, text: &Spanned<String>) -> Template {
+        let template = Template::parse(text.get_ref());
+        for name in template.variables().filter(|name| !self.0.contains(*name)) {
+            let help = match config::nearest(name, self.0.iter().map(String::as_str)) {
+                Some(known) => format!("did you mean {{{known}}}?"),
+                None => {
+                    let known: Vec<String> = self.0.iter().map(|name| format!("{{{name}}}")).collect();
+                    format!(
+                        "the variables here are {}; write {{{{{name}}}}} for the text itself",
+                        known.join(", ")
+                    )
+                }
+            };
+            reader.problem(text.span(), format!("there is no variable {{{name}}} here"), &help);
+        }
+        template
+    }
+
+    pub(crate) fn url(&self, keys: &mut Keys<'_, '_>, key: &'static str) -> Option<Template> {
+        let text = keys.text(key)?;
+        check_url(keys.reader, &text);
+        Some(self.template(keys.reader, &text))
+    }
+
+    /// The program and arguments under `command`.
+    pub(crate) fn command(&self, keys: &mut Keys<'_, '_>) -> Option<Vec<Template>> {
+        let span = keys.value("command")?.span();
+        let words = keys.texts("command")?;
+        if words.is_empty() {
+            let help = "name the program, then its arguments, each in quotes";
+            keys.reader.problem(span, "`command` is empty", help);
+        }
+        Some(words.iter().map(|word| self.template(keys.reader, word)).collect())
+    }
+
+    pub(crate) fn required_command(&self, keys: &mut Keys<'_, '_>) -> Vec<Template> {
+        if keys.value("command").is_none() {
+            keys.missing("command", "command = [\"program\", \"argument\"]");
+        }
+        self.command(keys).unwrap_or_default()
+    }
+}
+
+/// All steps of the file.
+pub(crate) fn steps(keys: &mut Keys<'_, '_>, names: &Names, defaults: Load) -> Vec<Step> {
+    let mut ids = Unique::new("step or cell");
+    let tables = keys.tables("step");
+    if tables.is_empty() {
+        keys.missing("step", "a table begun by a line [[step]]");
+    }
+    let numbered = tables.into_iter().zip(1..);
+    numbered.map(|(keys, position)| step(keys, names, defaults, position, &mut ids)).collect()
+}
+
+fn step(mut keys: Keys<'_, '_>, names: &Names, defaults: Load, position: u32, ids: &mut Unique) -> Step {
+    let id = keys.required_text("id", "id = \"page-cache\"");
+    ids.check(&keys, &id);
+    if keys.value("concurrency").is_none() {
+        keys.missing("concurrency", "concurrency = 25");
+    }
+    let own = load(&mut keys, defaults);
+    let address = keys.required_text("address", "address = \"127.0.0.1:8080\"");
+    if address.get_ref().contains('/') {
+        let help = "leave `http://` and the path out";
+        keys.reader.problem(address.span(), "`address` is a host and a port", help);
+    }
+    let step = Step {
+        number: keys.text("number").map_or_else(|| position.to_string(), Spanned::into_inner),
+        title: keys.required_text("title", "title = \"page cache\"").into_inner(),
+        about: keys.required_text("about", "about = \"what the layer does, in a sentence\"").into_inner(),
+        address: names.template(keys.reader, &address),
+        host: keys.text("host").map(Spanned::into_inner),
+        on: actions(&mut keys, "on", names),
+        reset: actions(&mut keys, "reset", names),
+        warm: actions(&mut keys, "warm", names),
+        proof: proofs(&mut keys, names),
+        also: also(&mut keys, id.get_ref(), own, ids),
+        own,
+        id: id.into_inner(),
+    };
+    keys.finish();
+    step
+}
+
+/// The keys that say how a cell is loaded.
+fn load(keys: &mut Keys<'_, '_>, defaults: Load) -> Load {
+    Load {
+        concurrency: keys.count("concurrency", 1..=CONCURRENCY_MAX).unwrap_or(defaults.concurrency),
+        keepalive: keys.flag("keepalive").unwrap_or(defaults.keepalive),
+        warmup: keys.duration("warmup").unwrap_or(defaults.warmup),
+        duration: keys.duration("duration").unwrap_or(defaults.duration),
+        requests_max: keys.count("requests_max", 1..=u64::MAX).or(defaults.requests_max),
+    }
+}
+
+fn also(keys: &mut Keys<'_, '_>, step: &str, own: Load, ids: &mut Unique) -> Vec<(String, Load)> {
+    let mut cells = Vec::new();
+    for mut keys in keys.tables("also") {
+        let cell = load(&mut keys, own);
+        let id = keys.text("id");
+        if let Some(id) = &id {
+            ids.check(&keys, id);
+        }
+        let id = id.map_or_else(|| cell_id(step, cell.concurrency, cell.keepalive), Spanned::into_inner);
+        cells.push((id, cell));
+        keys.finish();
+    }
+    cells
+}
+
+/// The id of a cell that the file gives none.
+pub(crate) fn cell_id(step: &str, concurrency: u64, keepalive: bool) -> String {
+    format!("{step}-c{concurrency}{}", if keepalive { "-keepalive" } else { "" })
+}
+
+fn actions(keys: &mut Keys<'_, '_>, key: &'static str, names: &Names) -> Vec<Action> {
+    let expected = "a list of actions: \"METHOD URL\" or { command = [...] }";
+    let items = keys.items(key, expected).unwrap_or_default();
+    let action = |item: &Spanned<DeValue<'_>>| match item.get_ref() {
+        DeValue::String(text) => {
+            http_action(keys.reader, names, &Spanned::new(item.span(), text.to_string()))
+        }
+        DeValue::Table(table) => {
+            let mut keys = Keys::new(keys.reader, table, item.span());
+            let command = names.required_command(&mut keys);
+            keys.finish();
+            Some(Action::Command(command))
+        }
+        _ => {
+            keys.reader.problem(item.span(), format!("`{key}` is {expected}"), "");
+            None
+        }
+    };
+    items.iter().filter_map(action).collect()
+}
+
+fn http_action(reader: &Reader, names: &Names, text: &Spanned<String>) -> Option<Action> {
+    let split = text
+        .get_ref()
+        .split_once(' ')
+        .filter(|(method, _)| !method.is_empty() && method.bytes().all(|byte| byte.is_ascii_uppercase()));
+    let Some((method, url)) = split else {
+        let help = "write for example \"POST http://127.0.0.1:8080/flush\", or { command = [\"program\"] }";
+        reader.problem(text.span(), "an action is a method, a space and a URL", help);
+        return None;
+    };
+    let url = Spanned::new(text.span(), url.trim_start().to_owned());
+    check_url(reader, &url);
+    Some(Action::Http { method: method.to_owned(), url: names.template(reader, &url) })
+}
+
+fn proofs(keys: &mut Keys<'_, '_>, names: &Names) -> Vec<Proof> {
+    let tables = keys.tables("proof");
+    if tables.is_empty() {
+        keys.missing(
+            "proof",
+            "proof = [{ header = \"X-Cache\", matches = \"^HIT\" }]: a step must show that its layer is on",
+        );
+    }
+    tables.into_iter().filter_map(|keys| proof(keys, names)).collect()
+}
+
+fn proof(mut keys: Keys<'_, '_>, names: &Names) -> Option<Proof> {
+    let header = keys.text("header");
+    let url = names.url(&mut keys, "json");
+    let proof = match (header, url) {
+        (Some(header), None) => {
+            header_test(&mut keys, names).map(|test| Proof::Header { name: header.into_inner(), test })
+        }
+        (None, Some(url)) => {
+            let pointer = keys.required_text("pointer", "pointer = \"/switches/opcode\"");
+            let pointer = self::pointer(keys.reader, pointer);
+            json_test(&mut keys).map(|test| Proof::Json { url, pointer, test })
+        }
+        _ => {
+            let help = "give either `header` with `is`, `matches` or `absent`, or `json` with `pointer` and `is` or `min`";
+            keys.reader.problem(keys.span.clone(), "a proof looks at a header or at a JSON document", help);
+            return None;
+        }
+    };
+    keys.finish();
+    proof
+}
+
+fn header_test(keys: &mut Keys<'_, '_>, names: &Names) -> Option<HeaderTest> {
+    let is = keys.text("is").map(|text| HeaderTest::Is(names.template(keys.reader, &text)));
+    let matches = keys.text("matches");
+    let matches = matches.and_then(|text| pattern(keys.reader, &text)).map(HeaderTest::Matches);
+    let absent = keys.flag("absent").filter(|absent| *absent).map(|_| HeaderTest::Absent);
+    let help = "give exactly one of `is`, `matches` and `absent = true`";
+    let one = keys.exactly_one(&["is", "matches", "absent"], "a proof asks one thing", help);
+    is.or(matches).or(absent).filter(|_| one)
+}
+
+fn json_test(keys: &mut Keys<'_, '_>) -> Option<JsonTest> {
+    let is = keys.json("is").map(JsonTest::Is);
+    let min = keys.number("min").map(JsonTest::Min);
+    let help = "give exactly one of `is` (a text, a number, true or false) and `min` (a number)";
+    let one = keys.exactly_one(&["is", "min"], "a proof asks one thing", help);
+    is.or(min).filter(|_| one)
+}
+
+/// A JSON pointer (RFC 6901), as it was written.
+pub(crate) fn pointer(reader: &Reader, text: Spanned<String>) -> String {
+    if !text.get_ref().starts_with('/') && !text.get_ref().is_empty() {
+        reader.problem(text.span(), "a JSON pointer starts with `/`", "for example \"/counters/queries\"");
+    }
+    text.into_inner()
+}
+
+pub(crate) fn pattern(reader: &Reader, text: &Spanned<String>) -> Option<Pattern> {
+    match Pattern::parse(text.get_ref()) {
+        Ok(pattern) => Some(pattern),
+        Err(message) => {
+            reader.problem(text.span(), message, "");
+            None
+        }
+    }
+}
+
+fn check_url(reader: &Reader, text: &Spanned<String>) {
+    if !text.get_ref().starts_with("http://") {
+        let help = "URLs of a ladder begin with http://; TLS is not spoken here";
+        reader.problem(text.span(), format!("`{}` is not such a URL", text.get_ref()), help);
+    }
+}

@@ -1,0 +1,250 @@
+//! Reads TOML tables key by key and collects everything that is wrong with them, each with its place.
+//!
+//! Invariant: a key that no reader asked for is a problem (see [`Keys::finish`]), so a misspelt key can never
+//! be ignored. A problem does not stop the reading: all of a file's problems are told at once; the value
+//! returned in place of a bad one is only there to go on.
+
+use config::quantity::parse_duration;
+use config::{Diagnostic, Place};
+use std::cell::RefCell;
+use std::ops::{Range, RangeInclusive};
+use std::sync::Arc;
+use std::time::Duration;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+/// One text and its problems so far.
+pub(crate) struct Reader {
+    name: Arc<str>,
+    text: Arc<str>,
+    problems: RefCell<Vec<Diagnostic>>,
+}
+
+impl Reader {
+    pub(crate) fn new(name: &str, text: &str) -> Self {
+        Self { name: name.into(), text: text.into(), problems: RefCell::default() }
+    }
+
+    /// Notes a problem at a stretch of the text.
+    pub(crate) fn problem(&self, span: Range<usize>, message: impl Into<String>, help: &str) {
+        let place = Place::Text { name: self.name.clone(), text: self.text.clone(), span };
+        let problem = Diagnostic::new(message, place);
+        let problem = if help.is_empty() { problem } else { problem.with_help(help) };
+        self.problems.borrow_mut().push(problem);
+    }
+
+    /// The problems in the order of the text.
+    pub(crate) fn into_problems(self) -> Vec<Diagnostic> {
+        let mut problems = self.problems.into_inner();
+        problems.sort_by_key(|problem| match &problem.place {
+            Place::Text { span, .. } => span.start,
+            _ => 0,
+        });
+        problems
+    }
+}
+
+/// The keys of one table, taken one after the other.
+pub(crate) struct Keys<'r, 't> {
+    pub(crate) reader: &'r Reader,
+    table: &'r DeTable<'t>,
+    /// Where the table begins: what is missing is missing here.
+    pub(crate) span: Range<usize>,
+    known: Vec<&'static str>,
+}
+
+impl<'r, 't> Keys<'r, 't> {
+    pub(crate) fn new(reader: &'r Reader, table: &'r DeTable<'t>, span: Range<usize>) -> Self {
+        Self { reader, table, span, known: Vec::new() }
+    }
+
+    /// The raw value of a key.
+    pub(crate) fn value(&mut self, key: &'static str) -> Option<&'r Spanned<DeValue<'t>>> {
+        if !self.known.contains(&key) {
+            self.known.push(key);
+        }
+        self.table.get(key)
+    }
+
+    /// The value that `read` makes of a key's value; what it refuses is a problem.
+    fn read<T>(
+        &mut self,
+        key: &'static str,
+        expected: &str,
+        read: impl FnOnce(&DeValue<'t>) -> Option<T>,
+    ) -> Option<Spanned<T>> {
+        let value = self.value(key)?;
+        match read(value.get_ref()) {
+            Some(found) => Some(Spanned::new(value.span(), found)),
+            None => {
+                self.wrong_kind(key, expected, value);
+                None
+            }
+        }
+    }
+
+    fn wrong_kind(&self, key: &str, expected: &str, value: &Spanned<DeValue<'_>>) {
+        let found = value.get_ref().type_str();
+        self.reader.problem(value.span(), format!("`{key}` is {expected}, but this is a TOML {found}"), "");
+    }
+
+    pub(crate) fn text(&mut self, key: &'static str) -> Option<Spanned<String>> {
+        self.read(key, "a text in quotes", |value| value.as_str().map(str::to_owned))
+    }
+
+    /// A text that must be there and not be empty.
+    pub(crate) fn required_text(&mut self, key: &'static str, example: &str) -> Spanned<String> {
+        let missing = self.table.get(key).is_none();
+        if missing {
+            self.missing(key, example);
+        }
+        let text = self.text(key).unwrap_or_else(|| Spanned::new(self.span.clone(), String::new()));
+        if !missing && text.get_ref().is_empty() && self.table.get(key).is_some_and(|v| v.get_ref().is_str())
+        {
+            self.reader.problem(text.span(), format!("`{key}` is empty"), &format!("for example {example}"));
+        }
+        text
+    }
+
+    /// Notes that a key is missing from this table.
+    pub(crate) fn missing(&self, key: &str, example: &str) {
+        self.reader.problem(self.span.clone(), format!("`{key}` is missing here"), &format!("add {example}"));
+    }
+
+    pub(crate) fn flag(&mut self, key: &'static str) -> Option<bool> {
+        self.read(key, "true or false", DeValue::as_bool).map(Spanned::into_inner)
+    }
+
+    pub(crate) fn count(&mut self, key: &'static str, range: RangeInclusive<u64>) -> Option<u64> {
+        let value = self.value(key)?;
+        count_of(self.reader, key, value, range)
+    }
+
+    pub(crate) fn counts(&mut self, key: &'static str, range: RangeInclusive<u64>) -> Option<Vec<u64>> {
+        let items = self.items(key, "a list of whole numbers")?;
+        Some(items.iter().filter_map(|item| count_of(self.reader, key, item, range.clone())).collect())
+    }
+
+    pub(crate) fn duration(&mut self, key: &'static str) -> Option<Duration> {
+        let text = self
+            .read(key, "a duration in quotes, such as \"4s\"", |value| value.as_str().map(str::to_owned))?;
+        match parse_duration(text.get_ref()) {
+            Ok(duration) => Some(duration),
+            Err(message) => {
+                self.reader.problem(text.span(), message, "");
+                None
+            }
+        }
+    }
+
+    /// A text, number or yes/no as JSON has them.
+    pub(crate) fn json(&mut self, key: &'static str) -> Option<serde_json::Value> {
+        let found = self.read(key, "a text, a number, true or false", |value| match value {
+            DeValue::String(text) => Some(text.to_string().into()),
+            DeValue::Boolean(flag) => Some((*flag).into()),
+            DeValue::Integer(number) => number.as_str().replace('_', "").parse::<i64>().ok().map(Into::into),
+            DeValue::Float(number) => number.as_str().replace('_', "").parse::<f64>().ok().map(Into::into),
+            _ => None,
+        });
+        found.map(Spanned::into_inner)
+    }
+
+    pub(crate) fn number(&mut self, key: &'static str) -> Option<f64> {
+        let found = self.read(key, "a number", |value| match value {
+            DeValue::Integer(number) => number.as_str().replace('_', "").parse().ok(),
+            DeValue::Float(number) => number.as_str().replace('_', "").parse().ok(),
+            _ => None,
+        });
+        found.map(Spanned::into_inner)
+    }
+
+    /// The elements of a list; `None` if the key is not there or not a list.
+    pub(crate) fn items(&mut self, key: &'static str, expected: &str) -> Option<&'r [Spanned<DeValue<'t>>]> {
+        let value = self.value(key)?;
+        let items = value.get_ref().as_array();
+        if items.is_none() {
+            self.wrong_kind(key, expected, value);
+        }
+        items.map(|items| &**items)
+    }
+
+    pub(crate) fn texts(&mut self, key: &'static str) -> Option<Vec<Spanned<String>>> {
+        let items = self.items(key, "a list of texts")?;
+        let text = |item: &Spanned<DeValue<'_>>| match item.get_ref().as_str() {
+            Some(text) => Some(Spanned::new(item.span(), text.to_owned())),
+            None => {
+                self.wrong_kind(key, "a list of texts", item);
+                None
+            }
+        };
+        Some(items.iter().filter_map(text).collect())
+    }
+
+    /// The tables of a list of tables.
+    pub(crate) fn tables(&mut self, key: &'static str) -> Vec<Keys<'r, 't>> {
+        let expected = format!("a list of tables, each begun by a line [[{key}]]");
+        let items = self.items(key, &expected).unwrap_or_default();
+        let keys = |item: &'r Spanned<DeValue<'t>>| match item.get_ref().as_table() {
+            Some(table) => Some(Keys::new(self.reader, table, item.span())),
+            None => {
+                self.wrong_kind(key, &expected, item);
+                None
+            }
+        };
+        items.iter().filter_map(keys).collect()
+    }
+
+    /// The keys of a table inside this one.
+    pub(crate) fn table(&mut self, key: &'static str) -> Option<Keys<'r, 't>> {
+        let value = self.value(key)?;
+        let table = value.get_ref().as_table();
+        if table.is_none() {
+            self.wrong_kind(key, &format!("a table, begun by a line [{key}]"), value);
+        }
+        Some(Keys::new(self.reader, table?, value.span()))
+    }
+
+    /// Whether one of these keys is there and no other; if not, that is a problem.
+    pub(crate) fn exactly_one(&self, keys: &[&str], message: &str, help: &str) -> bool {
+        let given = keys.iter().filter(|key| self.table.get(**key).is_some()).count();
+        if given != 1 {
+            self.reader.problem(self.span.clone(), message, help);
+        }
+        given == 1
+    }
+
+    /// Ends the reading of this table: whatever was not asked for is unknown.
+    pub(crate) fn finish(self) {
+        for (key, _) in self.table {
+            let name: &str = key.get_ref();
+            if !self.known.contains(&name) {
+                let help = match config::nearest(name, self.known.iter().copied()) {
+                    Some(known) => format!("did you mean `{known}`?"),
+                    None => format!("the keys here are {}", self.known.join(", ")),
+                };
+                self.reader.problem(key.span(), format!("there is no key `{name}` here"), &help);
+            }
+        }
+    }
+}
+
+fn count_of(
+    reader: &Reader,
+    key: &str,
+    value: &Spanned<DeValue<'_>>,
+    range: RangeInclusive<u64>,
+) -> Option<u64> {
+    let number =
+        value.get_ref().as_integer().and_then(|number| number.as_str().replace('_', "").parse().ok());
+    let found = number.filter(|number| range.contains(number));
+    if found.is_none() {
+        let (low, high) = (range.start(), range.end());
+        let expected = if *high == u64::MAX {
+            format!("`{key}` is a whole number from {low} up")
+        } else {
+            format!("`{key}` is a whole number from {low} to {high}")
+        };
+        reader.problem(value.span(), expected, "");
+    }
+    found
+}

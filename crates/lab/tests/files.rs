@@ -1,0 +1,125 @@
+//! Ladder files as people write them: the ones of this repository are read, and every mistake is answered
+//! with its line and its fix, in words that are kept here.
+
+use petasos_lab::{Choice, Effort, Plan, read_ladder, read_ladder_file};
+use std::path::Path;
+
+/// A whole, right ladder, from which each case departs.
+const RIGHT: &str = r#"title = "A shop"
+page  = "/"
+ports = ["site"]
+
+[[service]]
+name    = "site"
+command = ["site", "--listen", "{site}"]
+
+[[group]]
+name    = "site"
+role    = "site"
+service = "site"
+
+[[step]]
+id          = "none"
+title       = "no cache"
+concurrency = 2
+address     = "{site}"
+about       = "Nothing is kept."
+on          = ["POST http://{site}/_switch?cache=off"]
+proof       = [{ header = "X-Cache", is = "off" }]
+"#;
+
+/// What is told about a text, all problems in order.
+fn told(text: &str) -> String {
+    match read_ladder("shop.toml", text, None) {
+        Ok(_) => "nothing".to_owned(),
+        Err(problems) => problems.iter().map(|problem| format!("{problem}\n")).collect(),
+    }
+}
+
+/// What is told when `from` stands as `to` in the right ladder.
+fn changed(from: &str, to: &str) -> String {
+    assert_eq!(RIGHT.matches(from).count(), 1, "{from:?} must occur once");
+    told(&RIGHT.replace(from, to))
+}
+
+#[test]
+fn the_right_ladder_is_right() {
+    assert_eq!(told(RIGHT), "nothing");
+}
+
+#[test]
+fn the_demo_ladder_has_seven_steps_and_keeps_its_time() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../labs/demo/ladder.toml");
+    let ladder = read_ladder_file(&path).unwrap();
+    let own: Vec<(&str, u64)> =
+        ladder.steps.iter().map(|step| (step.number.as_str(), step.own.concurrency)).collect();
+    assert_eq!(own, [("1", 2), ("2", 5), ("3", 10), ("4", 10), ("5", 25), ("6", 25), ("7", 100)]);
+    let seconds =
+        |effort| Plan::new(&ladder, Choice { effort, ..Choice::default() }, "").expected_all().as_secs();
+    assert!(seconds(Effort::Quick) <= 25, "{}", seconds(Effort::Quick));
+    assert!(seconds(Effort::Normal) <= 165, "{}", seconds(Effort::Normal));
+}
+
+macro_rules! mistakes {
+    ($($name:ident: $from:expr => $to:expr;)*) => {
+        $(#[test]
+        fn $name() {
+            insta::assert_snapshot!(changed($from, $to));
+        })*
+    };
+}
+
+mistakes! {
+    unknown_key: "about       =" => "abuot       =";
+    unknown_key_far_from_any: "page  = \"/\"" => "page  = \"/\"\ncolour = \"red\"";
+    unknown_variable: "address     = \"{site}\"" => "address     = \"{side}\"";
+    unknown_variable_in_an_action: "http://{site}/_switch" => "http://{database}/_switch";
+    missing_command: "command = [\"site\", \"--listen\", \"{site}\"]" => "";
+    empty_command: "command = [\"site\", \"--listen\", \"{site}\"]" => "command = []";
+    wrong_kind: "concurrency = 2" => "concurrency = \"two\"";
+    out_of_range: "concurrency = 2" => "concurrency = 0";
+    unknown_service: "service = \"site\"" => "service = \"sight\"";
+    unknown_role: "role    = \"site\"" => "role    = \"webserver\"";
+    two_roots: "service = \"site\"" => "service = \"site\"\npid = \"1\"";
+    bad_duration: "page  = \"/\"" => "page  = \"/\"\nduration = \"4\"";
+    bad_expression: "is = \"off\"" => "matches = \"(off\"";
+    two_tests_in_a_proof: "is = \"off\"" => "is = \"off\", absent = true";
+    json_proof_of_a_list: "header = \"X-Cache\", is = \"off\"" => "json = \"http://{site}/\", pointer = \"/a\", is = []";
+    json_proof_without_a_number: "header = \"X-Cache\", is = \"off\"" => "json = \"http://{site}/\", pointer = \"/a\", min = \"1\"";
+    meter_with_half_a_source: "[[step]]" => "[[meter]]\nname = \"q\"\nunit = \"queries\"\nhttp = \"http://{site}/\"\n[[step]]";
+    no_proof: "proof       = [{ header = \"X-Cache\", is = \"off\" }]" => "";
+    action_without_method: "\"POST http://{site}" => "\"http://{site}";
+    page_with_a_host: "page  = \"/\"" => "page  = \"http://shop.example/\"";
+    missing_variables_file: "page  = \"/\"" => "page  = \"/\"\nvariables_from = \"no/such.toml\"\nvariables_made_by = \"make lab\"";
+    not_toml: "ports = [\"site\"]" => "ports = [\"site\"";
+}
+
+#[test]
+fn duplicate_step() {
+    let step = &RIGHT[RIGHT.find("[[step]]").unwrap()..];
+    insta::assert_snapshot!(told(&format!("{RIGHT}\n{step}")));
+}
+
+#[test]
+fn all_mistakes_are_told_at_once() {
+    let text = RIGHT.replace("title = \"A shop\"", "titel = \"A shop\"").replace("{side}", "{site}");
+    let text =
+        text.replace("concurrency = 2", "concurrency = 2.5").replace("service = \"site\"", "service = 1");
+    insta::assert_snapshot!(told(&text));
+}
+
+#[test]
+fn an_empty_file() {
+    insta::assert_snapshot!(told(""));
+}
+
+#[test]
+fn files_that_cannot_be_read() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("ladder.toml");
+    let told = |path: &Path| read_ladder_file(path).unwrap_err()[0].to_string();
+    let named = |text: String| text.replace(&directory.path().display().to_string(), "DIR");
+    insta::assert_snapshot!("no_such_file", named(told(&path)));
+    std::fs::write(&path, b"title = \"ok\"\npage = \"\xff\"\n").unwrap();
+    insta::assert_snapshot!("not_utf8", named(told(&path)));
+}

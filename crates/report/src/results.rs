@@ -1,0 +1,314 @@
+//! What a ladder measured: the types of `results.json` and of the journal's lines (docs/results.md).
+//!
+//! Invariant: everything that any text, table or page shows is computed from these types, so a report can be
+//! made again from `results.json` alone. Fields have their unit last in the name. Nothing here computes.
+
+use serde::{Deserialize, Serialize};
+
+/// The value of [`Results::schema`] that this version writes and reads.
+pub const SCHEMA: &str = "petasos-ladder-1";
+
+/// A whole ladder.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Results {
+    /// [`SCHEMA`].
+    pub schema: String,
+    /// What the report is called.
+    pub title: String,
+    /// Whether the site was made for measuring.
+    pub synthetic: bool,
+    /// A paragraph about the site.
+    pub about: Option<String>,
+    /// Path and query of the page under test.
+    pub page: String,
+    /// What was to be measured.
+    pub plan: PlanRecord,
+    /// Whether every cell was visited in every round.
+    pub complete: bool,
+    /// When the first visit began, in seconds since 1970-01-01 UTC.
+    pub started_at_s: u64,
+    /// When this was written, in seconds since 1970-01-01 UTC.
+    pub written_at_s: u64,
+    /// Where it was measured.
+    pub environment: EnvironmentRecord,
+    /// The page as the first step served it before the rounds: what the other steps are held against.
+    pub reference: Option<PageRecord>,
+    /// The rungs, in order.
+    pub steps: Vec<StepRecord>,
+    /// Every step at every concurrency, with its runs.
+    pub cells: Vec<CellRecord>,
+}
+
+/// What was to be measured.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PlanRecord {
+    /// Identifies the plan: the same file, flags and version give the same text.
+    pub hash: String,
+    /// `quick`, `normal` or `full`.
+    pub effort: String,
+    /// Where the order came from.
+    pub seed: u64,
+    /// How often each cell was to be visited.
+    pub rounds: u64,
+    /// The cells' ids in the order of the visits, round by round.
+    pub order: Vec<Vec<String>>,
+}
+
+/// The machine and the programs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EnvironmentRecord {
+    /// The machine of the lab.
+    pub machine: probe::Environment,
+    /// Programs with the first line that they print about their version.
+    pub versions: Vec<VersionRecord>,
+    /// Whether the load came from the machine that served it.
+    pub generator_shares_host: bool,
+}
+
+/// A program's version.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VersionRecord {
+    /// The program.
+    pub name: String,
+    /// What it says about itself.
+    pub version: String,
+}
+
+/// What identifies a page.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PageRecord {
+    /// The content of its title element, if it has one.
+    pub title: Option<String>,
+    /// Its length in bytes as served.
+    pub length_bytes: u64,
+    /// The hash of its normalised content (FNV-1a, 64 bits, hexadecimal).
+    pub hash: String,
+}
+
+/// A rung.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StepRecord {
+    /// Its id.
+    pub id: String,
+    /// The first column of the table.
+    pub number: String,
+    /// The `caching` column.
+    pub title: String,
+    /// What its layer does.
+    pub about: String,
+    /// The id of the cell that stands in the classic table.
+    pub cell: String,
+}
+
+/// A step at one concurrency.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CellRecord {
+    /// Its id.
+    pub id: String,
+    /// The step's id.
+    pub step: String,
+    /// Users, each with one request at a time.
+    pub concurrency: u64,
+    /// Whether connections were used again.
+    pub keepalive: bool,
+    /// The ApacheBench command that repeats the load.
+    pub ab: String,
+    /// What was measured, at most one run a round, in the order of the rounds.
+    pub runs: Vec<Run>,
+}
+
+/// One visit to a cell.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Run {
+    /// The cell's id.
+    pub cell: String,
+    /// The round, counted from 1.
+    pub round: u64,
+    /// When the visit began, in seconds since 1970-01-01 UTC.
+    pub started_at_s: u64,
+    /// How long the whole visit took, in seconds.
+    pub visit_s: f64,
+    /// What came of it.
+    pub outcome: Outcome,
+}
+
+/// What came of a visit.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// The layer was on, the page was the page, and this was measured.
+    Measured(Box<Measured>),
+    /// It cannot count.
+    Void {
+        /// Why, in a sentence.
+        reason: String,
+    },
+}
+
+/// One measured load.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Measured {
+    /// How long it lasted, in seconds.
+    pub seconds: f64,
+    /// Good answers.
+    pub answers: u64,
+    /// Requests that failed, by kind; kinds that did not occur are left out.
+    pub failures: Vec<CountRecord>,
+    /// Good answers whose length differs from the first one's.
+    pub other_length: u64,
+    /// Bytes received, heads included.
+    pub received_bytes: u64,
+    /// Good answers a second.
+    pub throughput_per_s: f64,
+    /// Response times of good answers.
+    pub response: ResponseTimes,
+    /// The load generator itself.
+    pub generator: GeneratorRecord,
+    /// Mean number of runnable and blocked tasks in groups with role site or database; `None` if the file
+    /// names no such group.
+    pub observed_load: Option<f64>,
+    /// The same, at each sample (10 Hz).
+    pub load_samples: Vec<u32>,
+    /// The watched groups.
+    pub groups: Vec<GroupRecord>,
+    /// The host.
+    pub host: probe::HostWatch,
+    /// What an uncached page took meanwhile.
+    pub bystander: BystanderRecord,
+    /// Counters.
+    pub meters: Vec<MeterRecord>,
+    /// The page as it was served before the load.
+    pub page: PageRecord,
+    /// What the proofs saw, before and after the load.
+    pub proofs: Vec<String>,
+    /// What held the throughput where it was.
+    pub bound_by: Bound,
+}
+
+impl Measured {
+    /// All requests that failed.
+    pub fn failed(&self) -> u64 {
+        self.failures.iter().map(|failure| failure.count).sum()
+    }
+}
+
+/// How often something happened.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CountRecord {
+    /// What.
+    pub name: String,
+    /// How often.
+    pub count: u64,
+}
+
+/// Response times in milliseconds, from the start of the request (connecting included) to the last byte.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ResponseTimes {
+    /// The mean.
+    pub mean_ms: f64,
+    /// The standard deviation within the run: a description, not an uncertainty.
+    pub sd_ms: f64,
+    /// The shortest.
+    pub min_ms: f64,
+    /// Half of the answers took at most this.
+    pub p50_ms: f64,
+    /// 75% took at most this.
+    pub p75_ms: f64,
+    /// 90% took at most this.
+    pub p90_ms: f64,
+    /// 95% took at most this.
+    pub p95_ms: f64,
+    /// 99% took at most this.
+    pub p99_ms: f64,
+    /// 99.9% took at most this.
+    pub p999_ms: f64,
+    /// The longest.
+    pub max_ms: f64,
+}
+
+/// What the generator used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct GeneratorRecord {
+    /// Processor time in seconds.
+    pub cpu_s: f64,
+    /// The share of one core that its busiest thread used, 0 to 1.
+    pub busiest_thread: f64,
+}
+
+/// A watched group of processes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GroupRecord {
+    /// Its name.
+    pub name: String,
+    /// `site`, `database`, `accelerator` or `other`.
+    pub role: String,
+    /// Mean number of runnable and blocked tasks.
+    pub load: f64,
+    /// Processor time in seconds.
+    pub cpu_s: f64,
+    /// Processor time per good answer, in milliseconds.
+    pub cpu_per_page_ms: Option<f64>,
+    /// Memory (proportional set size) at the end, in bytes.
+    pub pss_bytes: Option<u64>,
+    /// Processes at the end.
+    pub processes: u32,
+}
+
+/// The uncached page that is asked once a second.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct BystanderRecord {
+    /// Response times during the load, in milliseconds.
+    pub loaded_ms: Vec<f64>,
+    /// Requests during the load that failed or were not answered before it ended.
+    pub failed: u64,
+    /// Response times before the load, one at a time on the idle site, in milliseconds.
+    pub idle_ms: Vec<f64>,
+}
+
+/// A counter's movement.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MeterRecord {
+    /// Its name.
+    pub name: String,
+    /// What is counted.
+    pub unit: String,
+    /// Per second of the load.
+    pub per_s: f64,
+    /// Per good answer.
+    pub per_page: Option<f64>,
+}
+
+/// What held the throughput where it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Bound {
+    /// The accelerator had the cores.
+    AcceleratorCpu,
+    /// The load generator had no more to give.
+    Generator,
+    /// A network link was full.
+    Link,
+    /// The site (with its database) had the cores.
+    OriginCpu,
+    /// It cannot be told from the figures.
+    Unclear,
+    /// Too few users ask to keep the cores busy.
+    Users,
+    /// Requests waited for workers or locks while cores were idle.
+    Workers,
+}
+
+impl Bound {
+    /// The words for tables.
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::AcceleratorCpu => "accelerator's CPU",
+            Self::Generator => "generator",
+            Self::Link => "link",
+            Self::OriginCpu => "origin's CPU",
+            Self::Unclear => "unclear",
+            Self::Users => "few users",
+            Self::Workers => "workers",
+        }
+    }
+}

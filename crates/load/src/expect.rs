@@ -1,0 +1,112 @@
+//! Which answers count as good. Everything else that arrives in full is a failure of kind *status* or
+//! *length*, and its times are kept apart from the good ones.
+//!
+//! Invariant: an answer fails for one reason only; a wrong status hides a wrong length.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// What a good answer looks like.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Expect {
+    /// The status codes of good answers.
+    pub status: StatusSet,
+    /// The length of good answers.
+    pub length: Length,
+}
+
+/// How long the content of a good answer may be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Length {
+    /// As long as that of the first answer with a good status, in content octets without transfer coding.
+    #[default]
+    Constant,
+    /// Any length. How many answers differ from the first is counted all the same.
+    Variable,
+}
+
+/// A set of status codes, as inclusive ranges.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StatusSet(Vec<(u16, u16)>);
+
+/// Text that names no set of status codes.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is neither a status code such as 200 nor a class such as 2xx; separate several by commas")]
+pub struct StatusSetError(String);
+
+impl StatusSet {
+    /// Whether `code` is in the set.
+    #[inline]
+    pub fn contains(&self, code: u16) -> bool {
+        self.0.iter().any(|&(low, high)| low <= code && code <= high)
+    }
+}
+
+impl Default for StatusSet {
+    /// 200 to 299.
+    fn default() -> Self {
+        Self(vec![(200, 299)])
+    }
+}
+
+impl FromStr for StatusSet {
+    type Err = StatusSetError;
+
+    /// Reads codes and classes separated by commas: `200,304` or `2xx,3xx`.
+    fn from_str(text: &str) -> Result<Self, StatusSetError> {
+        let bad = || StatusSetError(text.to_owned());
+        let ranges = text.split(',').map(|part| range(part.trim()).ok_or_else(bad));
+        ranges.collect::<Result<_, _>>().map(Self)
+    }
+}
+
+impl fmt::Display for StatusSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, &(low, high)) in self.0.iter().enumerate() {
+            let separator = if index == 0 { "" } else { "," };
+            if low == high {
+                write!(f, "{separator}{low}")?;
+            } else {
+                write!(f, "{separator}{}xx", low / 100)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// One code or one class.
+fn range(part: &str) -> Option<(u16, u16)> {
+    if let Some(class) = part.strip_suffix("xx") {
+        let class: u16 = class.parse().ok().filter(|class| (1..=9).contains(class))?;
+        return Some((class * 100, class * 100 + 99));
+    }
+    let code: u16 = part.parse().ok().filter(|code| (100..=999).contains(code))?;
+    Some((code, code))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::StatusSet;
+
+    #[test]
+    fn codes_and_classes_are_read() {
+        let set: StatusSet = "200, 3xx".parse().unwrap();
+        assert!(set.contains(200) && set.contains(300) && set.contains(399));
+        assert!(!set.contains(201) && !set.contains(400));
+        assert_eq!(set.to_string(), "200,3xx");
+    }
+
+    #[test]
+    fn the_default_is_success() {
+        let set = StatusSet::default();
+        assert!(set.contains(204) && !set.contains(304) && !set.contains(199));
+        assert_eq!(set.to_string(), "2xx");
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        for text in ["", "2", "20x", "99", "1000", "0xx", "200;300", "-200"] {
+            assert!(text.parse::<StatusSet>().is_err(), "{text:?} was accepted");
+        }
+    }
+}

@@ -1,0 +1,343 @@
+//! What a run measured.
+//!
+//! The words, which reports and JSON share:
+//!
+//! - A *request* is counted when it has ended; each ends in exactly one way: *good*, or failed of one
+//!   [`FailureKind`]. Nothing is counted twice.
+//! - An answer is *complete* when it was received in full: good ones, and those that failed for their status
+//!   or length. Their times are kept in two sets, so that error pages cannot make good pages look fast.
+//! - *Unfinished* requests were in flight when the run stopped. They are in no other figure, except that the
+//!   octets they brought are in the totals.
+//!
+//! The times of an answer, all in microseconds:
+//!
+//! - *connect*: from the start of the request until the connection stood; 0 on a kept connection.
+//! - *processing*: from then until the last octet of the answer.
+//! - *waiting*: from the last octet of the request until the first octet of the answer; part of processing.
+//! - *total*: from the start until the last octet: connect + processing.
+//! - *latency*: from the moment the request was meant to start until the last octet. In a closed loop a
+//!   request is meant to start when the one before has ended, so this equals total.
+//!
+//! Invariant: `requests() == good + failures.total()` and `complete == good + status + length failures`.
+
+use crate::check::SelfCheck;
+use crate::plan::Plan;
+use crate::verdict::CacheVerdict;
+use platform::Timestamp;
+use stats::Histogram;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// Everything one run has measured.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// What was asked for.
+    pub plan: Plan,
+    /// The address the load went to.
+    pub address: SocketAddr,
+    /// How many threads made the load.
+    pub threads: usize,
+    /// When the measured part began.
+    pub started: Timestamp,
+    /// How long the measured part took: until the last request ended, or until the time was up.
+    pub elapsed: Duration,
+    /// Why the run ended.
+    pub ended: Ended,
+    /// Answers received in full, whatever their status and length.
+    pub complete: u64,
+    /// Answers received in full that were as expected.
+    pub good: u64,
+    /// Requests that failed, by kind.
+    pub failures: Failures,
+    /// Complete answers with a good status whose length differs from [`Outcome::document_bytes`], also where
+    /// that is not a failure.
+    pub length_differs: u64,
+    /// Complete answers by status code.
+    pub statuses: StatusCounts,
+    /// Octets received, heads and framing included.
+    pub received_bytes: u64,
+    /// Content octets received, transfer coding removed.
+    pub content_bytes: u64,
+    /// Octets sent.
+    pub sent_bytes: u64,
+    /// Content octets of the first answer with a good status.
+    pub document_bytes: Option<u64>,
+    /// The head of the first answer, as received.
+    pub first_head: Vec<u8>,
+    /// Times of good answers.
+    pub good_times: Times,
+    /// Times of complete answers that failed for status or length.
+    pub wrong_times: Times,
+    /// Good answers by what the cache nearest to us said, with their total times; empty if none said anything.
+    pub verdicts: Vec<VerdictTimes>,
+    /// Complete answers whose connection stayed open for the next request.
+    pub kept: u64,
+    /// Connections opened in the measured part.
+    pub connections: u64,
+    /// Requests sent again on a fresh connection because the server had closed the kept one unused.
+    pub resent: u64,
+    /// Connections we had to close because the server did not, although it had said so or been told to.
+    pub closed_by_us: u64,
+    /// Requests in flight when the run stopped.
+    pub unfinished: u64,
+    /// CPU time of each generator thread over the measured part.
+    pub cpu: Vec<Duration>,
+    /// How far the figures can be trusted.
+    pub check: SelfCheck,
+    /// Single answers, if the plan asked for them, in no particular order.
+    pub samples: Vec<Sample>,
+}
+
+/// Why a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// All requests asked for have ended.
+    Requests,
+    /// The time was up.
+    Time,
+    /// It was stopped from outside.
+    Stopped,
+    /// For [`crate::GONE_AFTER`] no connection could be made any more.
+    TargetGone,
+    /// An answer broke off and the plan said to stop then.
+    ReceiveError,
+}
+
+/// How a request failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(usize)]
+pub enum FailureKind {
+    /// The connection could not be made: refused, unreachable, no answer.
+    Connect,
+    /// There was no free local port for the connection: a limit of this machine, not of the target.
+    Address,
+    /// The request could not be written.
+    Send,
+    /// The connection broke, or ended before the answer did.
+    Receive,
+    /// The answer did not come in time.
+    Timeout,
+    /// The answer's status is not among the expected ones.
+    Status,
+    /// The answer's length is not that of the first good one.
+    Length,
+    /// The answer is not HTTP/1, or octets follow its end.
+    Malformed,
+}
+
+impl FailureKind {
+    /// All kinds, in the order in which they are reported.
+    pub const ALL: [Self; 8] = [
+        Self::Connect,
+        Self::Address,
+        Self::Send,
+        Self::Receive,
+        Self::Timeout,
+        Self::Status,
+        Self::Length,
+        Self::Malformed,
+    ];
+
+    /// The word used in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Connect => "connect",
+            Self::Address => "address",
+            Self::Send => "send",
+            Self::Receive => "receive",
+            Self::Timeout => "timeout",
+            Self::Status => "status",
+            Self::Length => "length",
+            Self::Malformed => "malformed",
+        }
+    }
+
+    /// What an operator can do about it, where that is not obvious.
+    pub const fn advice(self) -> Option<&'static str> {
+        match self {
+            Self::Address => Some(
+                "all local ports toward this address are in use, most of them by closed connections in \
+                 TIME_WAIT: keep connections alive, or widen net.ipv4.ip_local_port_range",
+            ),
+            _ => None,
+        }
+    }
+}
+
+/// Failed requests by kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Failures([u64; FailureKind::ALL.len()]);
+
+impl Failures {
+    /// How many requests failed this way.
+    pub fn of(&self, kind: FailureKind) -> u64 {
+        self.0.get(kind as usize).copied().unwrap_or(0)
+    }
+
+    /// How many requests failed.
+    pub fn total(&self) -> u64 {
+        self.0.iter().sum()
+    }
+
+    pub(crate) fn add(&mut self, kind: FailureKind) {
+        if let Some(count) = self.0.get_mut(kind as usize) {
+            *count += 1;
+        }
+    }
+
+    pub(crate) fn merge(&mut self, other: &Self) {
+        self.0.iter_mut().zip(other.0).for_each(|(count, more)| *count += more);
+    }
+}
+
+/// Complete answers by status code.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StatusCounts(Vec<u64>);
+
+impl StatusCounts {
+    /// How many answers had a code of this class; 2 means 200 to 299.
+    pub fn class(&self, class: u16) -> u64 {
+        self.iter().filter(|(code, _)| code / 100 == class).map(|(_, count)| count).sum()
+    }
+
+    /// Codes that occurred, ascending, with how often they did.
+    pub fn iter(&self) -> impl Iterator<Item = (u16, u64)> + use<'_> {
+        (0..).zip(&self.0).filter(|&(_, &count)| count > 0).map(|(code, &count)| (code, count))
+    }
+
+    pub(crate) fn add(&mut self, code: u16) {
+        if let Some(count) = self.0.get_mut(usize::from(code)) {
+            *count += 1;
+        }
+    }
+
+    pub(crate) fn merge(&mut self, other: &Self) {
+        self.0.iter_mut().zip(&other.0).for_each(|(count, more)| *count += more);
+    }
+}
+
+impl Default for StatusCounts {
+    fn default() -> Self {
+        Self(vec![0; 1000])
+    }
+}
+
+/// The times of a set of answers. The module's text defines each.
+#[derive(Clone, Debug, Default)]
+pub struct Times {
+    /// Start to connected.
+    pub connect: Histogram,
+    /// Connected to last octet.
+    pub processing: Histogram,
+    /// Request sent to first octet.
+    pub waiting: Histogram,
+    /// Start to last octet.
+    pub total: Histogram,
+}
+
+impl Times {
+    /// From the intended start to the last octet. The closed loop means to start a request when the one
+    /// before has ended and does so at once; hence these are the total times.
+    pub fn latency(&self) -> &Histogram {
+        &self.total
+    }
+
+    /// Adds the times of another set.
+    pub fn merge(&mut self, other: &Self) {
+        self.connect.merge(&other.connect);
+        self.processing.merge(&other.processing);
+        self.waiting.merge(&other.waiting);
+        self.total.merge(&other.total);
+    }
+}
+
+/// The good answers that share a cache verdict.
+#[derive(Clone, Debug)]
+pub struct VerdictTimes {
+    /// The verdict.
+    pub verdict: CacheVerdict,
+    /// Total times of these answers; its count is how many there were.
+    pub total: Histogram,
+}
+
+/// One complete answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sample {
+    /// When the request started, in microseconds after [`Outcome::started`].
+    pub start_us: u64,
+    /// Start to connected.
+    pub connect_us: u32,
+    /// Start to last octet.
+    pub total_us: u32,
+    /// Request sent to first octet.
+    pub waiting_us: u32,
+    /// The status code.
+    pub status: u16,
+    /// Whether the answer was as expected.
+    pub good: bool,
+}
+
+impl Outcome {
+    /// Requests that have ended, well or badly.
+    pub fn requests(&self) -> u64 {
+        self.good + self.failures.total()
+    }
+
+    /// Good answers per second: the rate that counts.
+    pub fn good_per_second(&self) -> f64 {
+        per_second(self.good, self.elapsed)
+    }
+
+    /// Complete answers per second, good or wrong: what `ab` calls requests per second.
+    pub fn complete_per_second(&self) -> f64 {
+        per_second(self.complete, self.elapsed)
+    }
+
+    /// The times of all complete answers, good and wrong.
+    pub fn complete_times(&self) -> Times {
+        let mut times = self.good_times.clone();
+        times.merge(&self.wrong_times);
+        times
+    }
+
+    /// The server's name and version: the first word of the `Server` field of the first answer, or nothing.
+    pub fn server_software(&self) -> String {
+        let value = self.first_head.split(|&byte| byte == b'\n').skip(1).find_map(|line| {
+            let colon = line.iter().position(|&byte| byte == b':')?;
+            let (name, value) = line.split_at(colon);
+            name.eq_ignore_ascii_case(b"server").then(|| value.get(1..).unwrap_or_default().trim_ascii())
+        });
+        let word = value.unwrap_or_default().split(|&byte| byte <= b' ').next().unwrap_or_default();
+        word.escape_ascii().to_string()
+    }
+}
+
+fn per_second(count: u64, elapsed: Duration) -> f64 {
+    let seconds = elapsed.as_secs_f64();
+    if seconds > 0.0 { count as f64 / seconds } else { 0.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{FailureKind, Failures, StatusCounts};
+
+    #[test]
+    fn every_kind_has_its_own_place() {
+        let mut failures = Failures::default();
+        for (index, kind) in FailureKind::ALL.into_iter().enumerate() {
+            assert_eq!(kind as usize, index);
+            failures.add(kind);
+            failures.add(kind);
+        }
+        assert!(FailureKind::ALL.iter().all(|&kind| failures.of(kind) == 2));
+        assert_eq!(failures.total(), 16);
+    }
+
+    #[test]
+    fn codes_are_counted_and_summed_by_class() {
+        let mut counts = StatusCounts::default();
+        [200, 204, 200, 503].into_iter().for_each(|code| counts.add(code));
+        assert_eq!(counts.iter().collect::<Vec<_>>(), [(200, 2), (204, 1), (503, 1)]);
+        assert_eq!((counts.class(2), counts.class(5), counts.class(4)), (3, 1, 0));
+    }
+}

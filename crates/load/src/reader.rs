@@ -1,0 +1,266 @@
+//! Reads one answer after the other from the octets of a connection, counting and keeping nothing.
+//!
+//! Invariant: every octet is looked at, and the result does not depend on how they were cut into reads. In
+//! the steady state nothing is allocated: only a head that is cut in two is kept until the rest comes.
+
+use crate::verdict::CacheVerdict;
+use h1::{BodyDecoder, Limits, ResponseSkim, Strictness, skim_response};
+use message::names;
+
+/// One complete answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    /// Content octets, transfer coding removed.
+    pub(crate) content_bytes: u64,
+    /// Whether the connection may carry another request.
+    pub(crate) persistent: bool,
+    pub(crate) verdict: Option<CacheVerdict>,
+}
+
+/// Why an answer will never be complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReadError {
+    /// What came is not HTTP/1, or more came than the answer has.
+    Malformed,
+    /// The connection ended in the middle.
+    Truncated,
+    /// The connection ended before the first octet.
+    Nothing,
+}
+
+/// The heads of a run are mostly the same octets again and again, so the last one and what it meant are kept:
+/// comparing is ten times faster than parsing. One per thread.
+#[derive(Debug, Default)]
+pub(crate) struct HeadMemo {
+    octets: Vec<u8>,
+    head: Option<Head>,
+    /// The first final head seen.
+    pub(crate) first: Vec<u8>,
+}
+
+/// What a head means.
+#[derive(Clone, Copy, Debug)]
+struct Head {
+    skim: ResponseSkim,
+    verdict: Option<CacheVerdict>,
+}
+
+/// Reads the answers of one connection.
+#[derive(Debug)]
+pub(crate) struct AnswerReader {
+    answers_head: bool,
+    /// The beginning of a head whose end has not come yet.
+    partial_head: Vec<u8>,
+    body: Option<(Head, BodyDecoder)>,
+    /// Content octets of the current answer so far.
+    content_bytes: u64,
+    begun: bool,
+}
+
+const LIMITS: Limits = Limits::DEFAULT;
+
+impl AnswerReader {
+    /// A reader for the answers to requests of one method; `answers_head` says that it is HEAD.
+    pub(crate) fn new(answers_head: bool) -> Self {
+        Self { answers_head, partial_head: Vec::new(), body: None, content_bytes: 0, begun: false }
+    }
+
+    /// Whether an octet of the current answer has come.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.begun
+    }
+
+    /// Content octets of the current answer so far.
+    pub(crate) fn content_bytes(&self) -> u64 {
+        self.content_bytes
+    }
+
+    /// Takes the next octets of the connection, which must not be empty. Gives the answer when it is complete;
+    /// the reader is then ready for the next one.
+    pub(crate) fn feed(&mut self, input: &[u8], memo: &mut HeadMemo) -> Result<Option<Answer>, ReadError> {
+        self.begun = true;
+        let mut rest = input;
+        if self.body.is_none() {
+            match self.read_head(rest, memo)? {
+                Some(after) => rest = after,
+                None => return Ok(None),
+            }
+        }
+        let Some((head, decoder)) = &mut self.body else { return Ok(None) };
+        let skimmed = decoder.skim(rest).map_err(|_| ReadError::Malformed)?;
+        self.content_bytes += skimmed.content_bytes;
+        if !skimmed.done {
+            return Ok(None);
+        }
+        if skimmed.consumed < rest.len() {
+            return Err(ReadError::Malformed);
+        }
+        let answer = answer(head, self.content_bytes);
+        self.reset();
+        Ok(Some(answer))
+    }
+
+    /// Judges the end of the connection at this point.
+    pub(crate) fn end(&mut self) -> Result<Answer, ReadError> {
+        if !self.begun {
+            return Err(ReadError::Nothing);
+        }
+        let Some((head, decoder)) = &self.body else { return Err(ReadError::Truncated) };
+        decoder.eof().map_err(|_| ReadError::Truncated)?;
+        let answer = answer(head, self.content_bytes);
+        self.reset();
+        Ok(answer)
+    }
+
+    /// Reads heads until a final one is complete and prepares for its body. Gives the octets after it, or
+    /// `None` if more are needed.
+    fn read_head<'a>(&mut self, input: &'a [u8], memo: &mut HeadMemo) -> Result<Option<&'a [u8]>, ReadError> {
+        let mut rest = input;
+        loop {
+            let kept_bytes = self.partial_head.len();
+            let found = if kept_bytes == 0 {
+                memo.head(rest, self.answers_head)?
+            } else {
+                self.partial_head.extend_from_slice(rest);
+                memo.head(&self.partial_head, self.answers_head)?
+            };
+            let Some(head) = found else {
+                if kept_bytes == 0 {
+                    self.partial_head.extend_from_slice(rest);
+                }
+                return Ok(None);
+            };
+            self.partial_head.clear();
+            // What was kept was no whole head, so the head ends within the octets that came now.
+            rest = rest.get(head.skim.head_bytes.saturating_sub(kept_bytes)..).unwrap_or_default();
+            // 101 ends the conversation in HTTP/1; other 1xx heads announce that another head follows.
+            if !head.skim.status.is_informational() || head.skim.status.code() == 101 {
+                let decoder = BodyDecoder::with_limits(head.skim.framing, &LIMITS, Strictness::Tolerant);
+                self.body = Some((head, decoder));
+                return Ok(Some(rest));
+            }
+            if rest.is_empty() {
+                return Ok(None);
+            }
+        }
+    }
+
+    fn reset(&mut self) {
+        self.body = None;
+        self.content_bytes = 0;
+        self.begun = false;
+    }
+}
+
+impl HeadMemo {
+    /// What the head at the start of `input` means; `None` if it is not complete.
+    fn head(&mut self, input: &[u8], answers_head: bool) -> Result<Option<Head>, ReadError> {
+        if let Some(head) = self.head.filter(|_| input.starts_with(&self.octets)) {
+            return Ok(Some(head));
+        }
+        let skim = skim_response(input, answers_head, &LIMITS).map_err(|_| ReadError::Malformed)?;
+        let Some(skim) = skim else { return Ok(None) };
+        let head = Head { skim, verdict: verdict(&skim, input) };
+        self.octets.clear();
+        self.octets.extend_from_slice(input.get(..skim.head_bytes).unwrap_or_default());
+        self.head = Some(head);
+        if self.first.is_empty() && !skim.status.is_informational() {
+            self.first.clone_from(&self.octets);
+        }
+        Ok(Some(head))
+    }
+}
+
+fn verdict(skim: &ResponseSkim, input: &[u8]) -> Option<CacheVerdict> {
+    let cache_status = skim.field(input, names::CACHE_STATUS).map(CacheVerdict::from_cache_status);
+    cache_status.or_else(|| skim.field(input, "X-Cache").map(CacheVerdict::from_x_cache))
+}
+
+fn answer(head: &Head, content_bytes: u64) -> Answer {
+    Answer {
+        status: head.skim.status.code(),
+        content_bytes,
+        persistent: head.skim.persistent,
+        verdict: head.verdict,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Answer, AnswerReader, HeadMemo, ReadError};
+    use crate::verdict::CacheVerdict;
+
+    /// Feeds `octets` in pieces of `size` and gives the first result that is not "more".
+    fn read(octets: &[u8], size: usize) -> Result<Option<Answer>, ReadError> {
+        let (mut reader, mut memo) = (AnswerReader::new(false), HeadMemo::default());
+        for piece in octets.chunks(size) {
+            match reader.feed(piece, &mut memo) {
+                Ok(None) => {}
+                done => return done,
+            }
+        }
+        Ok(None)
+    }
+
+    #[test]
+    fn the_cuts_between_reads_do_not_matter() {
+        let octets = b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 200 OK\r\nX-Cache: HIT\r\n\
+                       Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n1;x=y\r\n!\r\n0\r\nT: 1\r\n\r\n";
+        let expected =
+            Answer { status: 200, content_bytes: 6, persistent: true, verdict: Some(CacheVerdict::Hit) };
+        for size in 1..=octets.len() {
+            assert_eq!(read(octets, size), Ok(Some(expected)), "in pieces of {size}");
+        }
+    }
+
+    #[test]
+    fn octets_after_the_end_are_malformed() {
+        let octets = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nabHTTP/1.1 200 OK\r\n";
+        assert_eq!(read(octets, octets.len()), Err(ReadError::Malformed));
+        assert!(matches!(read(octets, 1), Ok(Some(Answer { content_bytes: 2, .. }))));
+    }
+
+    #[test]
+    fn a_repeated_head_means_the_same_and_a_changed_one_does_not() {
+        let (mut reader, mut memo) = (AnswerReader::new(false), HeadMemo::default());
+        let mut status = |octets: &[u8]| reader.feed(octets, &mut memo).unwrap().map(|answer| answer.status);
+        assert_eq!(status(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na"), Some(200));
+        assert_eq!(status(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nb"), Some(200));
+        assert_eq!(status(b"HTTP/1.1 500 No\r\nContent-Length: 1\r\n\r\nc"), Some(500));
+        assert_eq!(status(b"HTTP/1.1 500 No\r\nContent-Len"), None);
+        assert_eq!(status(b"gth: 0\r\n\r\n"), Some(500));
+        assert!(memo.first.starts_with(b"HTTP/1.1 200"));
+    }
+
+    #[test]
+    fn the_end_of_the_connection_is_judged() {
+        let end = |octets: &[u8]| {
+            let (mut reader, mut memo) = (AnswerReader::new(false), HeadMemo::default());
+            if !octets.is_empty() {
+                assert_eq!(reader.feed(octets, &mut memo), Ok(None));
+            }
+            reader.end()
+        };
+        assert_eq!(end(b""), Err(ReadError::Nothing));
+        assert_eq!(end(b"HTTP/1.1 200"), Err(ReadError::Truncated));
+        assert_eq!(end(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc"), Err(ReadError::Truncated));
+        assert_eq!(end(b"HTTP/1.1 100 Continue\r\n\r\n"), Err(ReadError::Truncated));
+        let until_close = end(b"HTTP/1.0 200 OK\r\n\r\nabc").unwrap();
+        assert_eq!((until_close.content_bytes, until_close.persistent), (3, false));
+    }
+
+    #[test]
+    fn answers_to_head_have_no_content() {
+        let (mut reader, mut memo) = (AnswerReader::new(true), HeadMemo::default());
+        let answer =
+            reader.feed(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n", &mut memo).unwrap().unwrap();
+        assert_eq!((answer.content_bytes, answer.persistent), (0, true));
+    }
+
+    #[test]
+    fn what_is_not_http_is_malformed() {
+        assert_eq!(read(b"SSH-2.0-server\r\n", 16), Err(ReadError::Malformed));
+        assert_eq!(read(b"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n", 99), Err(ReadError::Malformed));
+    }
+}

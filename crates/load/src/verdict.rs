@@ -1,0 +1,125 @@
+//! What a cache on the way says it did with a request, read from `Cache-Status` (RFC 9211) or, failing that,
+//! `X-Cache`.
+//!
+//! Invariant: of several caches the one nearest to us speaks: the last member of the list. Ages and keys are
+//! not looked at, and nothing is inferred from other fields.
+
+use message::list_members;
+
+/// What the nearest cache did, coarse enough for every dialect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum CacheVerdict {
+    /// Answered from the cache, fresh.
+    Hit,
+    /// Answered from the cache although no longer fresh.
+    Stale,
+    /// Asked the origin whether the stored answer still holds, and it did.
+    Revalidated,
+    /// Fetched from the origin because there was nothing usable.
+    Miss,
+    /// Passed to the origin without looking.
+    Pass,
+    /// The field was there, but says nothing this table knows.
+    Other,
+}
+
+impl CacheVerdict {
+    /// All verdicts, in the order in which they are reported.
+    pub const ALL: [Self; 6] =
+        [Self::Hit, Self::Stale, Self::Revalidated, Self::Miss, Self::Pass, Self::Other];
+
+    /// The word used in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Hit => "hit",
+            Self::Stale => "stale",
+            Self::Revalidated => "revalidated",
+            Self::Miss => "miss",
+            Self::Pass => "pass",
+            Self::Other => "other",
+        }
+    }
+
+    /// Reads the value of a `Cache-Status` field.
+    pub(crate) fn from_cache_status(value: &[u8]) -> Self {
+        let mut parameters =
+            list_members(value).last().unwrap_or_default().split(|&byte| byte == b';').skip(1);
+        let mut verdict = Self::Other;
+        let mut forwarded_stale = false;
+        for parameter in parameters.by_ref().map(<[u8]>::trim_ascii) {
+            let (name, value) = split_parameter(parameter);
+            match (name, value) {
+                (b"hit", b"" | b"?1") => verdict = Self::Hit,
+                (b"ttl", [b'-', ..]) if verdict == Self::Hit => verdict = Self::Stale,
+                (b"fwd", b"bypass" | b"method" | b"request") => verdict = Self::Pass,
+                (b"fwd", reason) => {
+                    verdict = Self::Miss;
+                    forwarded_stale = reason == b"stale";
+                }
+                (b"fwd-status", b"304") if forwarded_stale => verdict = Self::Revalidated,
+                _ => {}
+            }
+        }
+        verdict
+    }
+
+    /// Reads the value of an `X-Cache` field, which has no grammar: the words in the last member decide.
+    pub(crate) fn from_x_cache(value: &[u8]) -> Self {
+        let nearest = list_members(value).last().unwrap_or_default();
+        let says = |word: &[u8]| nearest.windows(word.len()).any(|window| window.eq_ignore_ascii_case(word));
+        // "TCP_REFRESH_HIT" and "STALE-HIT" contain "hit", so the narrower words come first.
+        if says(b"stale") || says(b"updating") {
+            Self::Stale
+        } else if says(b"revalidated") || says(b"refresh_hit") {
+            Self::Revalidated
+        } else if says(b"pass") || says(b"dynamic") {
+            Self::Pass
+        } else if says(b"miss") || says(b"expired") {
+            Self::Miss
+        } else if says(b"hit") {
+            Self::Hit
+        } else {
+            Self::Other
+        }
+    }
+}
+
+/// Name and value of one parameter of a structured field item; the value is empty if there is none.
+fn split_parameter(parameter: &[u8]) -> (&[u8], &[u8]) {
+    let end = parameter.iter().position(|&byte| byte == b'=').unwrap_or(parameter.len());
+    let (name, rest) = parameter.split_at(end);
+    (name, rest.get(1..).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::CacheVerdict;
+
+    #[test]
+    fn cache_status_is_read_from_the_nearest_cache() {
+        let read = |value: &str| CacheVerdict::from_cache_status(value.as_bytes());
+        assert_eq!(read("petasos; hit; ttl=30"), CacheVerdict::Hit);
+        assert_eq!(read("petasos; hit; ttl=-30; detail=stale"), CacheVerdict::Stale);
+        assert_eq!(read("petasos; fwd=uri-miss; stored"), CacheVerdict::Miss);
+        assert_eq!(read("petasos;fwd=stale;fwd-status=304"), CacheVerdict::Revalidated);
+        assert_eq!(read("petasos; fwd=stale; fwd-status=200"), CacheVerdict::Miss);
+        assert_eq!(read("petasos; fwd=bypass; detail=cookie"), CacheVerdict::Pass);
+        assert_eq!(read("far; hit, near; fwd=miss"), CacheVerdict::Miss);
+        assert_eq!(read("\"a, b; hit\"; fwd=method"), CacheVerdict::Pass);
+        assert_eq!(read("petasos"), CacheVerdict::Other);
+        assert_eq!(read(""), CacheVerdict::Other);
+    }
+
+    #[test]
+    fn x_cache_dialects() {
+        let read = |value: &str| CacheVerdict::from_x_cache(value.as_bytes());
+        assert_eq!(read("HIT"), CacheVerdict::Hit);
+        assert_eq!(read("Hit from cloudfront"), CacheVerdict::Hit);
+        assert_eq!(read("MISS, HIT"), CacheVerdict::Hit);
+        assert_eq!(read("TCP_REFRESH_HIT from a.test"), CacheVerdict::Revalidated);
+        assert_eq!(read("Miss from cloudfront"), CacheVerdict::Miss);
+        assert_eq!(read("pass"), CacheVerdict::Pass);
+        assert_eq!(read("UPDATING"), CacheVerdict::Stale);
+        assert_eq!(read("yes"), CacheVerdict::Other);
+    }
+}

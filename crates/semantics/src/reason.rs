@@ -159,6 +159,14 @@ reasons! {
         "Two readers could disagree about where the request ends, which is how requests are smuggled; correct the client.";
     HeadTooLarge "head-too-large" Refused
         "The request's head exceeds the limit; shorten cookies or the URL, or raise the limit.";
+    BodyTooLarge "body-too-large" Refused
+        "The request's content exceeds the limit; raise the limit if such uploads should be possible.";
+    RequestTimeout "request-timeout" Refused
+        "The request did not arrive whole in time; nothing to do unless there are many.";
+    VisitorGone "visitor-gone" Refused
+        "The visitor closed the connection before the request or its answer was complete; nothing to do unless there are many.";
+    ConnectRefused "connect-refused" Refused
+        "The request takes the edge for a forward proxy; correct the client.";
     UnknownSite "unknown-site" Refused
         "No site has this host name; add it as a name or alias of a site.";
     OnlyIfCached "only-if-cached" Refused

@@ -1,0 +1,343 @@
+//! Runs against servers that misbehave on order: every request must end up in exactly one place, in exact
+//! numbers. One user where the order of answers matters.
+
+use message::{Method, Version};
+use petasos_load::{Control, Ended, FailureKind, Length, LoadError, Outcome, Plan, Stop, Target};
+use platform::SystemClock;
+use std::net::TcpListener;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+use testkit::{Action, Gate, Origin, response};
+
+/// A plan for so many requests by one user.
+fn plan(origin: &Origin, requests: u64) -> Plan {
+    let mut plan = Plan::new(Target::parse(&format!("{}/page", origin.url())).unwrap());
+    plan.stop = Stop { requests: Some(requests), ..Stop::default() };
+    plan
+}
+
+/// Runs the plan and checks what must hold for every outcome.
+fn run(plan: &Plan) -> Outcome {
+    let outcome = petasos_load::run(plan, &SystemClock::new(), &Control::new()).unwrap();
+    assert_eq!(outcome.requests(), outcome.good + outcome.failures.total());
+    let wrong = outcome.failures.of(FailureKind::Status) + outcome.failures.of(FailureKind::Length);
+    assert_eq!(outcome.complete, outcome.good + wrong);
+    assert_eq!(outcome.good_times.total.count(), outcome.good);
+    assert_eq!(outcome.wrong_times.total.count(), wrong);
+    assert_eq!(outcome.statuses.iter().map(|(_, count)| count).sum::<u64>(), outcome.complete);
+    outcome
+}
+
+/// An origin that numbers its requests from 0.
+fn numbered(script: impl Fn(usize) -> Vec<Action> + Send + Sync + 'static) -> Origin {
+    let number = AtomicUsize::new(0);
+    Origin::start(move |_| script(number.fetch_add(1, Ordering::SeqCst)))
+}
+
+fn send(octets: &str) -> Action {
+    Action::Send(octets.as_bytes().to_vec())
+}
+
+/// All failures by kind, without those that did not occur.
+fn failures(outcome: &Outcome) -> Vec<(FailureKind, u64)> {
+    let counts = FailureKind::ALL.map(|kind| (kind, outcome.failures.of(kind)));
+    counts.into_iter().filter(|&(_, count)| count > 0).collect()
+}
+
+#[test]
+fn a_well_behaved_server_is_measured_without_a_failure() {
+    let origin = Origin::start(|_| response("200 OK", &["Server: Tester/1.0 (x)"], b"hello"));
+    let mut plan = plan(&origin, 500);
+    plan.users = 7;
+    let outcome = run(&plan);
+    assert_eq!((outcome.good, outcome.complete, outcome.requests(), outcome.unfinished), (500, 500, 500, 0));
+    assert_eq!((outcome.connections, outcome.kept, outcome.resent), (7, 500, 0));
+    assert_eq!((outcome.content_bytes, outcome.document_bytes), (2_500, Some(5)));
+    let head_bytes = "HTTP/1.1 200 OK\r\nServer: Tester/1.0 (x)\r\nContent-Length: 5\r\n\r\n".len() as u64;
+    assert_eq!(outcome.received_bytes, 500 * (head_bytes + 5));
+    assert_eq!(outcome.sent_bytes, 500 * petasos_load::image(&plan).unwrap().len() as u64);
+    assert_eq!((outcome.server_software().as_str(), outcome.ended), ("Tester/1.0", Ended::Requests));
+    assert_eq!(origin.count("/page"), 500);
+    assert!(!outcome.elapsed.is_zero() && outcome.cpu.len() == outcome.threads);
+}
+
+#[test]
+fn without_keep_alive_every_request_has_its_connection() {
+    for version in [Version::Http10, Version::Http11] {
+        let origin = Origin::start(|seen| {
+            let mut actions = response("200 OK", &["Connection: close"], b"hello");
+            assert_eq!(seen.field("Connection"), seen.head.contains("HTTP/1.1").then_some("close"));
+            actions.push(Action::Close);
+            actions
+        });
+        let outcome = run(&Plan { keep_alive: false, version, users: 3, ..plan(&origin, 60) });
+        assert_eq!((outcome.good, outcome.connections, outcome.kept), (60, 60, 0));
+        assert_eq!(outcome.good_times.connect.count(), 60);
+    }
+}
+
+#[test]
+fn an_http10_server_that_keeps_the_connection_must_say_so() {
+    let says = Origin::start(|seen| {
+        assert_eq!(seen.field("Connection"), Some("Keep-Alive"));
+        vec![send("HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 1\r\n\r\nx")]
+    });
+    let outcome = run(&Plan { version: Version::Http10, ..plan(&says, 20) });
+    assert_eq!((outcome.good, outcome.connections, outcome.kept), (20, 1, 20));
+    let silent =
+        Origin::start(|_| vec![send("HTTP/1.0 200 OK\r\nContent-Length: 1\r\n\r\nx"), Action::Close]);
+    let outcome = run(&Plan { version: Version::Http10, ..plan(&silent, 20) });
+    assert_eq!((outcome.good, outcome.connections, outcome.kept), (20, 20, 0));
+}
+
+#[test]
+fn a_truncated_body_is_a_receive_failure() {
+    let origin = numbered(|number| {
+        if number % 5 == 4 {
+            vec![send("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhel"), Action::Close]
+        } else {
+            response("200 OK", &[], b"hello")
+        }
+    });
+    let outcome = run(&plan(&origin, 50));
+    assert_eq!((outcome.good, failures(&outcome)), (40, vec![(FailureKind::Receive, 10)]));
+    assert_eq!((outcome.connections, outcome.content_bytes), (10, 40 * 5 + 10 * 3));
+}
+
+#[test]
+fn a_reset_in_the_middle_is_a_receive_failure() {
+    let origin = numbered(|_| vec![send("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhel"), Action::Reset]);
+    let outcome = run(&plan(&origin, 5));
+    assert_eq!((outcome.good, failures(&outcome)), (0, vec![(FailureKind::Receive, 5)]));
+}
+
+#[test]
+fn the_first_receive_failure_can_end_the_run() {
+    let origin = numbered(|number| {
+        if number == 3 { vec![Action::Close] } else { response("200 OK", &["Connection: close"], b"") }
+    });
+    let mut plan = plan(&origin, 50);
+    plan.stop.at_first_receive_error = true;
+    let outcome = run(&plan);
+    assert_eq!((outcome.good, failures(&outcome)), (3, vec![(FailureKind::Receive, 1)]));
+    assert_eq!(outcome.ended, Ended::ReceiveError);
+}
+
+#[test]
+fn chunked_answers_are_read_to_their_end() {
+    let origin = Origin::start(|_| {
+        vec![
+            send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chu"),
+            send("nked\r\n\r\n3\r\nabc\r\n4;x=y"),
+            send("\r\ndefg\r\n0\r\nX-Sum: 1\r\n\r\n"),
+        ]
+    });
+    let outcome = run(&plan(&origin, 40));
+    assert_eq!((outcome.good, outcome.connections, outcome.content_bytes), (40, 1, 40 * 7));
+}
+
+#[test]
+fn an_answer_without_length_ends_with_the_connection() {
+    let origin =
+        Origin::start(|_| vec![send("HTTP/1.1 200 OK\r\n\r\n"), send("until the end"), Action::Close]);
+    let outcome = run(&plan(&origin, 30));
+    assert_eq!((outcome.good, outcome.connections, outcome.kept), (30, 30, 0));
+    assert_eq!(outcome.document_bytes, Some(13));
+}
+
+#[test]
+fn a_stalled_answer_times_out_and_its_user_goes_on() {
+    let gate = Gate::default();
+    let held = gate.clone();
+    let origin = numbered(move |number| {
+        if number % 3 == 0 {
+            vec![send("HTTP/1.1 200 OK\r\nContent-Le"), Action::Await(held.clone())]
+        } else {
+            response("200 OK", &[], b"hello")
+        }
+    });
+    let timeout = Duration::from_millis(200);
+    let outcome = run(&Plan { timeout, ..plan(&origin, 9) });
+    gate.open();
+    assert_eq!((outcome.good, failures(&outcome)), (6, vec![(FailureKind::Timeout, 3)]));
+    assert!(outcome.elapsed >= timeout * 3);
+}
+
+#[test]
+fn error_pages_are_failures_with_times_of_their_own() {
+    let origin = numbered(|number| match number % 4 {
+        3 => response("500 Internal Server Error", &[], b"hello"),
+        _ => response("200 OK", &[], b"hello"),
+    });
+    let outcome = run(&plan(&origin, 40));
+    assert_eq!((outcome.good, failures(&outcome)), (30, vec![(FailureKind::Status, 10)]));
+    assert_eq!((outcome.statuses.class(2), outcome.statuses.class(5)), (30, 10));
+    assert_eq!(outcome.complete_times().total.count(), 40);
+    let expected = Plan {
+        expect: petasos_load::Expect { status: "200,5xx".parse().unwrap(), ..Default::default() },
+        ..plan(&origin, 8)
+    };
+    assert_eq!(run(&expected).good, 8);
+}
+
+#[test]
+fn varying_lengths_fail_unless_they_are_allowed() {
+    let origin = numbered(|number| response("200 OK", &[], &b"hello!"[..5 + number % 2]));
+    let constant = run(&plan(&origin, 20));
+    assert_eq!((constant.good, failures(&constant)), (10, vec![(FailureKind::Length, 10)]));
+    assert_eq!((constant.length_differs, constant.document_bytes), (10, Some(5)));
+    let mut variable = plan(&origin, 20);
+    variable.expect.length = Length::Variable;
+    let variable = run(&variable);
+    assert_eq!((variable.good, variable.length_differs), (20, 10));
+}
+
+#[test]
+fn a_server_that_ends_kept_connections_unannounced_costs_no_request() {
+    let origin = numbered(|number| {
+        let mut actions = response("200 OK", &[], b"hello");
+        if number % 10 == 9 {
+            actions.push(Action::Close);
+        }
+        actions
+    });
+    let outcome = run(&plan(&origin, 100));
+    assert_eq!((outcome.good, failures(&outcome), outcome.connections), (100, vec![], 10));
+}
+
+#[test]
+fn a_post_is_not_sent_twice() {
+    let origin = numbered(|number| match number % 2 {
+        0 => response("200 OK", &[], b"hello"),
+        _ => vec![Action::Close],
+    });
+    let outcome = run(&Plan { method: Method::Post, ..plan(&origin, 10) });
+    assert_eq!((outcome.good, outcome.failures.of(FailureKind::Receive)), (5, 5));
+    assert_eq!((origin.count("/page"), outcome.resent), (10, 0));
+}
+
+#[test]
+fn octets_after_the_answer_are_malformed() {
+    let twice = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+    let origin = Origin::start(move |_| vec![send(&format!("{twice}{twice}"))]);
+    let outcome = run(&plan(&origin, 10));
+    assert_eq!((outcome.good, failures(&outcome)), (0, vec![(FailureKind::Malformed, 10)]));
+    assert_eq!(outcome.connections, 10);
+}
+
+#[test]
+fn something_else_than_http_is_malformed() {
+    let origin = Origin::start(|_| vec![send("SSH-2.0-something\r\n")]);
+    assert_eq!(failures(&run(&plan(&origin, 4))), [(FailureKind::Malformed, 4)]);
+}
+
+#[test]
+fn a_refused_connection_is_an_error_with_the_reason() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let mut plan = Plan::new(Target::parse(&format!("http://{address}/")).unwrap());
+    plan.stop.requests = Some(1_000);
+    let error = petasos_load::run(&plan, &SystemClock::new(), &Control::new()).unwrap_err();
+    let LoadError::Unreachable { reason, .. } = &error else { panic!("{error}") };
+    assert!(reason.contains("refused"), "{error}");
+}
+
+#[test]
+fn a_name_without_address_is_an_error_with_the_name() {
+    let mut plan = Plan::new(Target::parse("http://nowhere.invalid/").unwrap());
+    plan.stop.requests = Some(1);
+    let error = petasos_load::run(&plan, &SystemClock::new(), &Control::new()).unwrap_err();
+    assert!(matches!(&error, LoadError::Resolve { host, .. } if host == "nowhere.invalid"), "{error}");
+}
+
+#[test]
+fn a_target_that_dies_leaves_what_was_measured() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let server = std::thread::spawn(move || {
+        use std::io::{Read as _, Write as _};
+        let (mut stream, _) = listener.accept().unwrap();
+        for _ in 0..10 {
+            let bytes = stream.read(&mut [0; 4096]).unwrap();
+            assert!(bytes > 0);
+            stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").unwrap();
+        }
+    });
+    let mut plan = Plan::new(Target::parse(&format!("http://{address}/")).unwrap());
+    plan.stop.requests = Some(1_000_000);
+    let outcome = run(&plan);
+    server.join().unwrap();
+    assert_eq!((outcome.good, outcome.ended), (10, Ended::TargetGone));
+    assert!(outcome.failures.of(FailureKind::Connect) > 0);
+    assert_eq!(outcome.failures.total(), outcome.failures.of(FailureKind::Connect));
+}
+
+#[test]
+fn a_stopped_run_keeps_what_was_measured() {
+    let control = Control::new();
+    let flag = control.stop_flag();
+    let origin = numbered(move |number| {
+        if number == 20 {
+            flag.store(true, Ordering::SeqCst);
+            return vec![Action::Await(Gate::default())];
+        }
+        response("200 OK", &[], b"hello")
+    });
+    let outcome = petasos_load::run(&plan(&origin, 1_000_000), &SystemClock::new(), &control).unwrap();
+    assert_eq!((outcome.good, outcome.unfinished, outcome.ended), (20, 1, Ended::Stopped));
+    assert_eq!(control.progress(&SystemClock::new()).done, 20);
+}
+
+#[test]
+fn time_ends_a_run_and_what_is_in_flight_is_not_counted() {
+    let gate = Gate::default();
+    let held = gate.clone();
+    let origin = Origin::start(move |_| vec![Action::Await(held.clone())]);
+    let time = Duration::from_millis(150);
+    let mut plan = plan(&origin, 1);
+    plan.stop = Stop { time: Some(time), ..Stop::default() };
+    let outcome = run(&Plan { users: 4, ..plan });
+    gate.open();
+    assert_eq!((outcome.requests(), outcome.unfinished, outcome.ended), (0, 4, Ended::Time));
+    assert_eq!(outcome.elapsed, time);
+}
+
+#[test]
+fn warm_up_requests_are_sent_and_not_counted() {
+    let origin = Origin::start(|_| response("200 OK", &[], b"hello"));
+    let outcome = run(&Plan { warmup: Duration::from_millis(100), ..plan(&origin, 10) });
+    assert_eq!((outcome.requests(), outcome.kept), (10, 10));
+    assert!(origin.count("/page") > 10, "the warm-up sent nothing");
+}
+
+#[test]
+fn cache_verdicts_split_the_answers() {
+    let origin = numbered(|number| {
+        let status =
+            if number % 4 == 0 { "Cache-Status: petasos; fwd=miss" } else { "Cache-Status: petasos; hit" };
+        response("200 OK", &[status], b"hello")
+    });
+    let outcome = run(&plan(&origin, 40));
+    let counts: Vec<_> = outcome.verdicts.iter().map(|of| (of.verdict.name(), of.total.count())).collect();
+    assert_eq!(counts, [("hit", 30), ("miss", 10)]);
+}
+
+#[test]
+fn a_large_request_is_sent_whole() {
+    let origin = Origin::start(|seen| response("200 OK", &[], seen.body.len().to_string().as_bytes()));
+    let content = vec![b'x'; 3_000_000];
+    let body = petasos_load::Body { content: content.into(), content_type: "text/plain".into() };
+    let outcome = run(&Plan { method: Method::Post, body: Some(body), ..plan(&origin, 5) });
+    assert_eq!((outcome.good, outcome.document_bytes), (5, Some(7)));
+    assert!(outcome.sent_bytes > 15_000_000);
+    assert!(origin.seen().iter().all(|seen| seen.body.len() == 3_000_000));
+}
+
+#[test]
+fn samples_are_kept_up_to_their_number() {
+    let origin = Origin::start(|_| response("200 OK", &[], b"hello"));
+    let outcome = run(&Plan { samples_max: 10, users: 2, ..plan(&origin, 40) });
+    assert_eq!(outcome.samples.len(), 10);
+    assert!(outcome.samples.iter().all(|sample| sample.good && sample.status == 200));
+}

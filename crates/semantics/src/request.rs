@@ -4,7 +4,7 @@
 //! different for this client: no credentials, no cookie but noise, no content, no field outside our table. In
 //! doubt it passes, with the reason.
 
-use crate::request_fields::{Role, role};
+use crate::request_fields::is_doubtful;
 use crate::vary::is_zero_weight;
 use crate::{Directives, Policy, Reason, UnknownCookie};
 use message::{Fields, Method, RequestHead, names};
@@ -67,7 +67,7 @@ fn field_reason(fields: &Fields, policy: &Policy) -> Option<Reason> {
         }
         if field.is(names::COOKIE) {
             cookie = worse_cookie(cookie, cookie_reason(&field.value, policy));
-        } else if role(&field.name, policy) == Role::Unknown {
+        } else if is_doubtful(field, policy) {
             unknown = Some(Reason::PassUnknownField);
         }
     }

@@ -5,7 +5,8 @@
 //! or not forwarded.
 
 use crate::Policy;
-use message::names;
+use message::{Field, names};
+use std::sync::LazyLock;
 
 /// What a request field means for a fetch whose answer may be shared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,9 +28,8 @@ pub(crate) enum Role {
 
 /// The role of the field called `name` under `policy`.
 pub(crate) fn role(name: &[u8], policy: &Policy) -> Role {
-    let known = ROLES.iter().find(|(known, _)| name.eq_ignore_ascii_case(known.as_bytes()));
-    if let Some((_, role)) = known {
-        return *role;
+    if let Some(role) = known_role(name) {
+        return role;
     }
     let starts = |prefix: &str| {
         name.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix.as_bytes()))
@@ -44,91 +44,128 @@ pub(crate) fn role(name: &[u8], policy: &Policy) -> Role {
     Role::Unknown
 }
 
-/// Families of fields that browsers, proxies and tracers add and that name no resource.
-const VARIABLE_PREFIXES: &[&str] = &["Sec-", "CF-", "X-B3-", "X-Amzn-Trace-", "X-Datadog-"];
+/// Whether this field, on its own, makes it doubtful that the answer can be shared. The embedded browsers of
+/// Android name their app in `X-Requested-With`, which scripts use to mark requests for a part of a page: only
+/// the scripts' value is doubtful.
+pub(crate) fn is_doubtful(field: &Field, policy: &Policy) -> bool {
+    role(&field.name, policy) == Role::Unknown
+        && !(field.is("X-Requested-With") && !field.value.eq_ignore_ascii_case(b"XMLHttpRequest"))
+}
 
-/// Ordered by frequency in browsers' requests, because the scan stops at the first match.
+/// The row of the table for `name`. Rows are found by length first: every request asks for each of its fields.
+fn known_role(name: &[u8]) -> Option<Role> {
+    static BY_LENGTH: LazyLock<Vec<Vec<(&str, Role)>>> = LazyLock::new(|| {
+        let longest = ROLES.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+        (0..=longest)
+            .map(|length| ROLES.iter().filter(|(name, _)| name.len() == length).copied().collect())
+            .collect()
+    });
+    let rows = BY_LENGTH.get(name.len())?;
+    rows.iter().find(|(known, _)| name.eq_ignore_ascii_case(known.as_bytes())).map(|(_, role)| *role)
+}
+
+/// Families of fields that browsers, proxies and tracers add and that name no resource.
+const VARIABLE_PREFIXES: &[&str] = &[
+    "Sec-",
+    "CF-",
+    "CloudFront-",
+    "Fastly-",
+    "Akamai-",
+    "X-Akamai-",
+    "X-Amz-Cf-",
+    "X-Amzn-Trace-",
+    "X-Azure-",
+    "X-B3-",
+    "X-Datadog-",
+    "X-OperaMini-",
+];
+
+/// One row a field, by role.
 const ROLES: &[(&str, Role)] = &[
     (names::HOST, Role::Keyed),
-    (names::USER_AGENT, Role::Variable),
+    ("A-IM", Role::Variable),
     ("Accept", Role::Variable),
+    ("Accept-Charset", Role::Variable),
     (names::ACCEPT_ENCODING, Role::Variable),
     ("Accept-Language", Role::Variable),
-    (names::COOKIE, Role::Constant),
-    (names::CONNECTION, Role::Constant),
-    (names::CACHE_CONTROL, Role::Constant),
-    (names::PRAGMA, Role::Constant),
-    ("Referer", Role::Variable),
-    ("Upgrade-Insecure-Requests", Role::Variable),
-    ("Priority", Role::Variable),
-    ("DNT", Role::Variable),
-    (names::IF_NONE_MATCH, Role::Constant),
-    (names::IF_MODIFIED_SINCE, Role::Constant),
-    (names::IF_MATCH, Role::Constant),
-    (names::IF_UNMODIFIED_SINCE, Role::Constant),
-    (names::IF_RANGE, Role::Constant),
-    (names::RANGE, Role::Constant),
-    (names::AUTHORIZATION, Role::Constant),
-    (names::PROXY_AUTHORIZATION, Role::Constant),
-    (names::CONTENT_LENGTH, Role::Constant),
-    (names::CONTENT_TYPE, Role::Constant),
-    (names::EXPECT, Role::Constant),
-    (names::KEEP_ALIVE, Role::Constant),
-    (names::MAX_FORWARDS, Role::Constant),
-    (names::PROXY_CONNECTION, Role::Constant),
-    (names::TE, Role::Constant),
-    (names::TRAILER, Role::Constant),
-    (names::TRANSFER_ENCODING, Role::Constant),
-    (names::UPGRADE, Role::Constant),
-    ("HTTP2-Settings", Role::Constant),
-    (names::VIA, Role::Constant),
-    ("CDN-Loop", Role::Constant),
-    ("Origin", Role::Constant),
-    ("Date", Role::Constant),
-    ("Accept-Charset", Role::Variable),
     ("Alt-Used", Role::Variable),
+    ("Amp-Cache-Transform", Role::Variable),
+    ("B3", Role::Variable),
+    ("Baggage", Role::Variable),
     ("Device-Memory", Role::Variable),
+    ("DNT", Role::Variable),
     ("Downlink", Role::Variable),
     ("DPR", Role::Variable),
     ("ECT", Role::Variable),
+    ("Priority", Role::Variable),
+    ("Purpose", Role::Variable),
+    ("Referer", Role::Variable),
     ("RTT", Role::Variable),
     ("Save-Data", Role::Variable),
-    ("Viewport-Width", Role::Variable),
-    ("Width", Role::Variable),
-    ("Purpose", Role::Variable),
-    ("X-Purpose", Role::Variable),
-    ("X-Moz", Role::Variable),
     ("Service-Worker", Role::Variable),
     ("Traceparent", Role::Variable),
     ("Tracestate", Role::Variable),
-    ("Baggage", Role::Variable),
-    ("B3", Role::Variable),
-    ("X-Request-Id", Role::Variable),
-    ("X-Correlation-Id", Role::Variable),
+    ("Upgrade-Insecure-Requests", Role::Variable),
+    (names::USER_AGENT, Role::Variable),
+    ("Viewport-Width", Role::Variable),
+    ("Width", Role::Variable),
     ("X-Cloud-Trace-Context", Role::Variable),
-    (names::X_FORWARDED_HOST, Role::Constant),
-    (names::X_FORWARDED_PROTO, Role::Constant),
-    (names::X_FORWARDED_FOR, Role::Address),
-    (names::FORWARDED, Role::Address),
-    ("X-Real-IP", Role::Address),
-    ("X-Client-IP", Role::Address),
-    ("True-Client-IP", Role::Address),
+    ("X-Correlation-Id", Role::Variable),
+    ("X-Moz", Role::Variable),
+    ("X-Purpose", Role::Variable),
+    ("X-Request-Id", Role::Variable),
+    ("X-Varnish", Role::Variable),
+    ("X-Wap-Profile", Role::Variable),
     ("CF-Connecting-IP", Role::Address),
     ("CF-Connecting-IPv6", Role::Address),
     ("CF-IPCountry", Role::Address),
     ("Fastly-Client-IP", Role::Address),
-    ("X-Cluster-Client-IP", Role::Address),
+    (names::FORWARDED, Role::Address),
     ("From", Role::Address),
-    ("X-Original-URL", Role::Override),
-    ("X-Rewrite-URL", Role::Override),
-    ("X-Original-Host", Role::Override),
-    ("X-Host", Role::Override),
-    ("X-Http-Host-Override", Role::Override),
-    ("X-HTTP-Method-Override", Role::Override),
-    ("X-HTTP-Method", Role::Override),
-    ("X-Method-Override", Role::Override),
-    ("X-Scheme", Role::Override),
-    ("X-Url-Scheme", Role::Override),
+    ("True-Client-IP", Role::Address),
+    ("X-Client-IP", Role::Address),
+    ("X-Cluster-Client-IP", Role::Address),
+    (names::X_FORWARDED_FOR, Role::Address),
+    ("X-Real-IP", Role::Address),
+    (names::AUTHORIZATION, Role::Constant),
+    (names::CACHE_CONTROL, Role::Constant),
+    ("CDN-Loop", Role::Constant),
+    (names::CONNECTION, Role::Constant),
+    (names::CONTENT_LENGTH, Role::Constant),
+    (names::CONTENT_TYPE, Role::Constant),
+    (names::COOKIE, Role::Constant),
+    (names::DATE, Role::Constant),
+    (names::EXPECT, Role::Constant),
+    ("HTTP2-Settings", Role::Constant),
+    (names::IF_MATCH, Role::Constant),
+    (names::IF_MODIFIED_SINCE, Role::Constant),
+    (names::IF_NONE_MATCH, Role::Constant),
+    (names::IF_RANGE, Role::Constant),
+    (names::IF_UNMODIFIED_SINCE, Role::Constant),
+    (names::KEEP_ALIVE, Role::Constant),
+    (names::MAX_FORWARDS, Role::Constant),
+    ("Origin", Role::Constant),
+    (names::PRAGMA, Role::Constant),
+    (names::PROXY_AUTHORIZATION, Role::Constant),
+    (names::PROXY_CONNECTION, Role::Constant),
+    (names::RANGE, Role::Constant),
+    (names::TE, Role::Constant),
+    (names::TRAILER, Role::Constant),
+    (names::TRANSFER_ENCODING, Role::Constant),
+    (names::UPGRADE, Role::Constant),
+    (names::VIA, Role::Constant),
+    (names::X_FORWARDED_HOST, Role::Constant),
+    (names::X_FORWARDED_PROTO, Role::Constant),
     ("Front-End-Https", Role::Override),
     ("Proxy", Role::Override),
+    ("X-Host", Role::Override),
+    ("X-Http-Host-Override", Role::Override),
+    ("X-HTTP-Method", Role::Override),
+    ("X-HTTP-Method-Override", Role::Override),
+    ("X-Method-Override", Role::Override),
+    ("X-Original-Host", Role::Override),
+    ("X-Original-URL", Role::Override),
+    ("X-Rewrite-URL", Role::Override),
+    ("X-Scheme", Role::Override),
+    ("X-Url-Scheme", Role::Override),
 ];

@@ -9,7 +9,7 @@ use crate::directives::is_token;
 use crate::request_fields::{Role, role};
 use crate::{Policy, Reason};
 use bytes::Bytes;
-use message::{Fields, ResponseHead, names};
+use message::{Fields, names};
 use std::sync::Arc;
 
 /// A response that varies on more fields than this is not stored.
@@ -43,9 +43,9 @@ impl VaryRule {
     /// # Errors
     /// [`Reason::StoreRefusedVaryStar`] for `*`, for what is no field name, and for more than
     /// [`VARY_NAMES_MAX`] names; [`Reason::StoreRefusedVaryAddress`] for a field that tells the client's address.
-    pub fn from_response(response: &ResponseHead, policy: &Policy) -> Result<Self, Reason> {
+    pub fn from_response(response: &Fields, policy: &Policy) -> Result<Self, Reason> {
         let mut selecting = Vec::new();
-        for name in response.fields.list(names::VARY) {
+        for name in response.list(names::VARY) {
             if name == b"*" || !is_token(name) {
                 return Err(Reason::StoreRefusedVaryStar);
             }
@@ -55,11 +55,7 @@ impl VaryRule {
                 Role::Address => return Err(Reason::StoreRefusedVaryAddress),
             }
         }
-        if response
-            .fields
-            .list(names::CONTENT_ENCODING)
-            .any(|coding| !coding.eq_ignore_ascii_case(b"identity"))
-        {
+        if response.list(names::CONTENT_ENCODING).any(|coding| !coding.eq_ignore_ascii_case(b"identity")) {
             selecting.push(Bytes::from_static(b"accept-encoding"));
         }
         Self::of_names(selecting).ok_or(Reason::StoreRefusedVaryStar)
@@ -86,26 +82,28 @@ impl VaryRule {
     /// The variant that a request with these fields selects. The fields may be the client's or those of
     /// [`crate::shared_fields`]: for the fields that were forwarded, both give the same key.
     pub fn key(&self, fields: &Fields) -> VariantKey {
-        if self.names().is_empty() {
-            return VariantKey::default();
-        }
-        let mut key = Vec::with_capacity(64);
+        let mut key = Vec::new();
         for name in self.names() {
-            match normalised_value(fields, name) {
-                Some(value) => {
-                    // A field value that does not fit four octets of length cannot come from a limited head.
-                    key.extend_from_slice(&(u32::try_from(value.len()).unwrap_or(u32::MAX)).to_be_bytes());
-                    key.extend_from_slice(&value);
-                }
-                None => key.extend_from_slice(&ABSENT),
-            }
+            let (length, value) = prefixed(normalised_value(fields, name));
+            key.extend_from_slice(&length);
+            key.extend_from_slice(&value);
         }
         VariantKey(Bytes::from(key))
     }
 
-    /// Whether a request with these fields selects the variant `key`.
+    /// Whether a request with these fields selects the variant `key` of this rule. Asked on every look-up, so it
+    /// builds no key.
     pub fn matches(&self, fields: &Fields, key: &VariantKey) -> bool {
-        if self.names().is_empty() { key.is_empty() } else { self.key(fields) == *key }
+        let mut rest = &key.0[..];
+        for name in self.names() {
+            let (length, value) = prefixed(normalised_value(fields, name));
+            let Some(after) = rest.strip_prefix(&length).and_then(|rest| rest.strip_prefix(&value[..]))
+            else {
+                return false;
+            };
+            rest = after;
+        }
+        rest.is_empty()
     }
 
     fn of_names(names: Vec<Bytes>) -> Option<Self> {
@@ -120,8 +118,12 @@ impl VaryRule {
     }
 }
 
-/// Marks a field that the request does not have; no length reaches it.
-const ABSENT: [u8; 4] = [0xff; 4];
+/// A value behind its length. A field that the request does not have is told from an empty one by a length that
+/// no value in a limited head reaches.
+fn prefixed(value: Option<Bytes>) -> ([u8; 4], Bytes) {
+    let length = value.as_ref().map_or(u32::MAX, |value| u32::try_from(value.len()).unwrap_or(u32::MAX - 1));
+    (length.to_be_bytes(), value.unwrap_or_default())
+}
 
 /// The value of `name` as it is compared and forwarded: lines joined, space around commas evened out,
 /// `Accept-Encoding` reduced to one of three values. `None` if the request does not have the field.

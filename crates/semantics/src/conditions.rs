@@ -95,3 +95,100 @@ fn opaque(tag: &[u8]) -> Option<&[u8]> {
     let tag = tag.strip_prefix(b"W/").unwrap_or(tag);
     (tag.len() >= 2 && tag.starts_with(b"\"") && tag.ends_with(b"\"")).then_some(tag)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Condition, evaluate_conditions, not_modified_fields};
+    use message::{Fields, ResponseHead, Status};
+
+    const CHANGED: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
+    const BEFORE: &str = "Sunday, 06-Nov-94 08:49:36 GMT";
+    const AFTER: &str = "Sun Nov  6 08:49:38 1994";
+
+    fn fields(lines: &[(&'static str, &'static str)]) -> Fields {
+        let mut section = Fields::new();
+        lines.iter().for_each(|(name, value)| section.push(*name, *value));
+        section
+    }
+
+    fn evaluate(
+        request: &[(&'static str, &'static str)],
+        response: &[(&'static str, &'static str)],
+    ) -> Condition {
+        let mut head = ResponseHead::new(Status::OK);
+        head.fields = fields(response);
+        evaluate_conditions(&fields(request), &head)
+    }
+
+    #[test]
+    fn if_none_match_compares_weakly() {
+        let stored = [("ETag", "\"a,b\"")];
+        for listed in ["\"a,b\"", "W/\"a,b\"", "\"x\", \"a,b\"", "*"] {
+            assert_eq!(evaluate(&[("If-None-Match", listed)], &stored), Condition::NotModified, "{listed}");
+        }
+        for listed in ["\"a\"", "a,b", "\"A,B\"", "w/\"a,b\"", ""] {
+            assert_eq!(evaluate(&[("If-None-Match", listed)], &stored), Condition::Proceed, "{listed}");
+        }
+        assert_eq!(evaluate(&[("If-None-Match", "\"x\"")], &[("ETag", "W/\"x\"")]), Condition::NotModified);
+        assert_eq!(evaluate(&[("If-None-Match", "x")], &[("ETag", "x")]), Condition::Proceed);
+        assert_eq!(evaluate(&[("If-None-Match", "*")], &[]), Condition::NotModified);
+    }
+
+    #[test]
+    fn if_modified_since_in_all_three_forms() {
+        let stored = [("Last-Modified", CHANGED)];
+        for (since, expected) in [
+            (CHANGED, Condition::NotModified),
+            (AFTER, Condition::NotModified),
+            (BEFORE, Condition::Proceed),
+            ("0", Condition::Proceed),
+        ] {
+            assert_eq!(evaluate(&[("If-Modified-Since", since)], &stored), expected, "{since}");
+        }
+        assert_eq!(evaluate(&[("If-Modified-Since", AFTER)], &[("Date", CHANGED)]), Condition::NotModified);
+        assert_eq!(evaluate(&[("If-Modified-Since", AFTER)], &[]), Condition::Proceed);
+    }
+
+    #[test]
+    fn an_entity_tag_decides_alone() {
+        let request = [("If-None-Match", "\"x\""), ("If-Modified-Since", AFTER)];
+        assert_eq!(evaluate(&request, &[("ETag", "\"y\""), ("Last-Modified", CHANGED)]), Condition::Proceed);
+    }
+
+    #[test]
+    fn preconditions_come_first() {
+        let stored = [("ETag", "\"x\""), ("Last-Modified", CHANGED)];
+        let failed = Condition::PreconditionFailed;
+        assert_eq!(evaluate(&[("If-Match", "\"y\""), ("If-None-Match", "\"x\"")], &stored), failed);
+        assert_eq!(evaluate(&[("If-Match", "\"y\", \"x\"")], &stored), Condition::Proceed);
+        assert_eq!(evaluate(&[("If-Match", "*")], &stored), Condition::Proceed);
+        assert_eq!(evaluate(&[("If-Match", "W/\"x\"")], &[("ETag", "W/\"x\"")]), failed);
+        assert_eq!(evaluate(&[("If-Unmodified-Since", BEFORE)], &stored), failed);
+        assert_eq!(evaluate(&[("If-Unmodified-Since", CHANGED)], &stored), Condition::Proceed);
+        assert_eq!(
+            evaluate(&[("If-Match", "\"x\""), ("If-Unmodified-Since", BEFORE)], &stored),
+            Condition::Proceed
+        );
+    }
+
+    #[test]
+    fn conditions_need_a_success() {
+        let mut head = ResponseHead::new(Status::NOT_FOUND);
+        head.fields = fields(&[("ETag", "\"x\"")]);
+        let request = fields(&[("If-None-Match", "\"x\""), ("If-Match", "\"y\"")]);
+        assert_eq!(evaluate_conditions(&request, &head), Condition::Proceed);
+    }
+
+    #[test]
+    fn a_304_carries_what_guides_caches() {
+        let mut head = ResponseHead::new(Status::OK);
+        head.fields = fields(&[
+            ("Content-Type", "text/html"),
+            ("etag", "\"x\""),
+            ("Vary", "a"),
+            ("Content-Length", "3"),
+            ("Vary", "b"),
+        ]);
+        assert_eq!(not_modified_fields(&head), fields(&[("etag", "\"x\""), ("Vary", "a"), ("Vary", "b")]));
+    }
+}

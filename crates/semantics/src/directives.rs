@@ -233,3 +233,119 @@ pub(crate) fn is_token(octets: &[u8]) -> bool {
     !octets.is_empty()
         && octets.iter().all(|&byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{DELTA_SECS_MAX, Directives, Scope};
+    use message::Fields;
+
+    fn parsed(lines: &[&'static str]) -> Directives {
+        let mut fields = Fields::new();
+        for line in lines {
+            fields.push("Cache-Control", *line);
+        }
+        Directives::of_response(&fields)
+    }
+
+    #[test]
+    fn names_ignore_case_and_unknown_ones_are_ignored() {
+        let directives = parsed(&["MaX-aGe=60, No-Store,, foobar, ext=\"max-age=100\"", "S-MAXAGE=\"7\""]);
+        let expected = Directives {
+            max_age_secs: Some(60),
+            s_maxage_secs: Some(7),
+            no_store: true,
+            ..Directives::default()
+        };
+        assert_eq!(directives, expected);
+    }
+
+    #[test]
+    fn a_lifetime_that_is_no_number_is_zero() {
+        for value in [
+            "max-age=a100",
+            "max-age=100a",
+            "max-age=-100",
+            "max-age=1.5",
+            "max-age='100'",
+            "max-age",
+            "max-age=",
+            "max-age =100",
+            "max-age= 100",
+            "max-age=\"\"",
+            "max-age=\"1\\0\"",
+            "max-age=\"100\"x",
+        ] {
+            assert_eq!(parsed(&[value]).max_age_secs, Some(0), "{value}");
+        }
+    }
+
+    #[test]
+    fn large_numbers_saturate() {
+        for value in ["max-age=2147483648", "max-age=99999999999", "max-age=\"18446744073709551617\""] {
+            assert_eq!(parsed(&[value]).max_age_secs, Some(DELTA_SECS_MAX), "{value}");
+        }
+        assert_eq!(parsed(&["max-age=0002147483647"]).max_age_secs, Some(2_147_483_647));
+    }
+
+    #[test]
+    fn of_two_values_the_stricter_counts() {
+        assert_eq!(parsed(&["max-age=60, max-age=10", "max-age=30"]).max_age_secs, Some(10));
+        assert_eq!(parsed(&["max-age=60, max-age=x"]).max_age_secs, Some(0));
+        assert_eq!(parsed(&["min-fresh=5, min-fresh=9, min-fresh=x"]).min_fresh_secs, Some(9));
+        assert_eq!(parsed(&["max-stale, max-stale=3"]).max_stale_secs, Some(3));
+    }
+
+    #[test]
+    fn restrictions_hold_with_arguments_and_permissions_do_not() {
+        let directives = parsed(&["no-store=x, must-revalidate=1, public=x, must-understand=x, immutable=x"]);
+        assert!(directives.no_store && directives.must_revalidate);
+        assert!(!directives.public && !directives.must_understand && !directives.immutable);
+    }
+
+    #[test]
+    fn a_quote_that_never_closes_forbids_storing() {
+        assert!(parsed(&["max-age=60, ext=\"x, private"]).no_store);
+        assert!(parsed(&["ext=\"x\\\", no-store"]).no_store);
+        assert!(!parsed(&["ext=\"x\\\"\", max-age=1"]).no_store);
+    }
+
+    #[test]
+    fn private_and_no_cache_keep_their_field_names() {
+        let directives = parsed(&["private=\"Set-Cookie, X-A\", no-cache=X-B", "private=\"X-C\""]);
+        assert_eq!(directives.private, Scope::Fields(vec!["Set-Cookie".into(), "X-A".into(), "X-C".into()]));
+        assert_eq!(directives.no_cache, Scope::Fields(vec!["X-B".into()]));
+        assert_eq!(parsed(&["private=\"X-A\", private"]).private, Scope::Everything);
+    }
+
+    #[test]
+    fn a_list_of_names_that_is_none_covers_everything() {
+        for value in [
+            "no-cache",
+            "no-cache=",
+            "no-cache=\"\"",
+            "no-cache=\"a b\"",
+            "no-cache=\"a\\\"\"",
+            "no-cache =x",
+        ] {
+            assert_eq!(parsed(&[value]).no_cache, Scope::Everything, "{value}");
+        }
+    }
+
+    #[test]
+    fn pragma_counts_only_without_cache_control() {
+        let mut fields = Fields::new();
+        fields.push("Pragma", "x, No-Cache");
+        assert!(Directives::of_request(&fields).no_cache.is_present());
+        fields.push("Cache-Control", "nothing-to-see-here");
+        assert!(!Directives::of_request(&fields).no_cache.is_present());
+    }
+
+    #[test]
+    fn staleness_directives() {
+        let directives =
+            parsed(&["stale-while-revalidate=30, stale-if-error=60, stale-if-error=x, max-stale"]);
+        assert_eq!(directives.stale_while_revalidate_secs, Some(30));
+        assert_eq!(directives.stale_if_error_secs, Some(0));
+        assert_eq!(directives.max_stale_secs, Some(DELTA_SECS_MAX));
+    }
+}

@@ -59,3 +59,87 @@ fn is_claim(field: &Field) -> bool {
         .iter()
         .any(|name| field.is(name))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{SHARED_USER_AGENT, passed_fields, shared_fields};
+    use crate::{Policy, VaryRule};
+    use message::Fields;
+
+    fn fields(lines: &[(&'static str, &'static str)]) -> Fields {
+        let mut section = Fields::new();
+        lines.iter().for_each(|(name, value)| section.push(*name, *value));
+        section
+    }
+
+    const SENT: &[(&str, &str)] = &[
+        ("Host", "example.org"),
+        ("User-Agent", "attacker/1"),
+        ("Accept", "text/html,*/*"),
+        ("Accept-Language", "de,en"),
+        ("Accept-Encoding", "gzip, x-payload"),
+        ("Cookie", "_ga=1"),
+        ("Referer", "http://evil.example/"),
+        ("If-None-Match", "\"1\""),
+        ("Range", "bytes=0-1"),
+        ("X-Forwarded-Host", "evil.example"),
+        ("X-Forwarded-Scheme", "http"),
+        ("Forwarded", "host=evil.example"),
+        ("X-Original-URL", "/admin"),
+        ("X-Rewrite-URL", "/admin"),
+        ("X-HTTP-Method-Override", "POST"),
+        ("X-Api-Key", "1"),
+    ];
+
+    #[test]
+    fn nothing_but_constants_and_the_key_is_forwarded_on_a_shared_fetch() {
+        let policy = Policy::default_profile();
+        let forwarded = shared_fields(&fields(SENT), &VaryRule::default(), &policy);
+        let expected = fields(&[
+            ("Host", "example.org"),
+            ("Accept-Encoding", "gzip"),
+            ("Accept", "*/*"),
+            ("User-Agent", SHARED_USER_AGENT),
+        ]);
+        assert_eq!(forwarded, expected);
+    }
+
+    #[test]
+    fn what_a_known_vary_names_is_forwarded_as_it_is_keyed() {
+        let policy = Policy::default_profile();
+        let vary = fields(&[("Vary", "Accept-Language, User-Agent, Accept-Encoding, Save-Data")]);
+        let rule = VaryRule::from_response(&vary, &policy).unwrap();
+        let sent = fields(SENT);
+        let forwarded = shared_fields(&sent, &rule, &policy);
+        let expected = fields(&[
+            ("Host", "example.org"),
+            ("Accept-Encoding", "gzip"),
+            ("Accept", "*/*"),
+            ("accept-language", "de, en"),
+            ("user-agent", "attacker/1"),
+        ]);
+        assert_eq!(forwarded, expected);
+        assert_eq!(rule.key(&forwarded), rule.key(&sent));
+    }
+
+    #[test]
+    fn a_pass_keeps_everything_but_false_claims() {
+        let passed = passed_fields(&fields(SENT), &Policy::default_profile());
+        let names: Vec<_> = passed.iter().map(|field| field.name.escape_ascii().to_string()).collect();
+        assert_eq!(
+            names,
+            [
+                "Host",
+                "User-Agent",
+                "Accept",
+                "Accept-Language",
+                "Accept-Encoding",
+                "Cookie",
+                "Referer",
+                "If-None-Match",
+                "Range",
+                "X-Api-Key"
+            ]
+        );
+    }
+}

@@ -112,3 +112,88 @@ fn seconds(secs: u32) -> Duration {
 fn whole_secs(duration: Duration) -> i64 {
     i64::try_from(duration.as_secs()).unwrap_or(i64::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Freshness, FreshnessState, Reuse, reuse};
+    use crate::{Directives, Moment, Policy, Reason, Scope};
+    use platform::{ManualClock, Timestamp};
+    use std::time::Duration;
+
+    const fn secs(secs: u64) -> Duration {
+        Duration::from_secs(secs)
+    }
+
+    fn start() -> Moment {
+        Moment { wall: Timestamp::from_secs(1_000_000), ..Moment::default() }
+    }
+
+    /// A lifetime of a minute, ten seconds old when it arrived.
+    fn minute() -> Freshness {
+        Freshness { lifetime: secs(60), initial_age: secs(10), received: start(), may_be_stale: true }
+    }
+
+    fn after(seconds: u64, request: &Directives) -> Reuse {
+        reuse(&minute(), request, &Policy::default_profile(), start().plus(secs(seconds)))
+    }
+
+    #[test]
+    fn fresh_until_the_lifetime_is_reached_and_not_at_it() {
+        let plain = Directives::default();
+        assert_eq!(after(0, &plain), Reuse::Fresh { age_secs: 10, ttl_secs: 50 });
+        assert_eq!(after(49, &plain), Reuse::Fresh { age_secs: 59, ttl_secs: 1 });
+        assert_eq!(after(50, &plain), Reuse::Revalidate(Reason::MissExpired));
+    }
+
+    #[test]
+    fn a_request_may_ask_for_a_newer_one() {
+        let reload = Directives { no_cache: Scope::Everything, ..Directives::default() };
+        assert_eq!(after(0, &reload), Reuse::Revalidate(Reason::MissReload));
+        let newer = |max_age| Directives { max_age_secs: Some(max_age), ..Directives::default() };
+        assert_eq!(after(5, &newer(15)), Reuse::Fresh { age_secs: 15, ttl_secs: 45 });
+        assert_eq!(after(6, &newer(15)), Reuse::Revalidate(Reason::MissReload));
+        let longer = |min_fresh| Directives { min_fresh_secs: Some(min_fresh), ..Directives::default() };
+        assert_eq!(after(20, &longer(30)), Reuse::Fresh { age_secs: 30, ttl_secs: 30 });
+        assert_eq!(after(21, &longer(30)), Reuse::Revalidate(Reason::MissReload));
+    }
+
+    #[test]
+    fn a_crowd_that_reloads_is_answered_from_what_is_young() {
+        let reload = Directives { no_cache: Scope::Everything, ..Directives::default() };
+        let policy = Policy { reload_age_min: secs(5), ..Policy::default_profile() };
+        let fresh = Freshness { initial_age: Duration::ZERO, ..minute() };
+        let at = |seconds| reuse(&fresh, &reload, &policy, start().plus(secs(seconds)));
+        assert!(matches!(at(4), Reuse::Fresh { .. }));
+        assert_eq!(at(5), Reuse::Revalidate(Reason::MissReload));
+    }
+
+    #[test]
+    fn max_stale_revives_only_what_may_be_stale() {
+        let patient = |max_stale| Directives { max_stale_secs: Some(max_stale), ..Directives::default() };
+        let reason = Reason::StaleClientAllows;
+        assert_eq!(after(60, &patient(10)), Reuse::Stale { age_secs: 70, ttl_secs: -10, reason });
+        assert_eq!(after(61, &patient(10)), Reuse::Revalidate(Reason::MissExpired));
+        let strict = Freshness { may_be_stale: false, ..minute() };
+        let now = start().plus(secs(60));
+        assert_eq!(
+            reuse(&strict, &patient(100), &Policy::default_profile(), now),
+            Reuse::Revalidate(Reason::MissExpired)
+        );
+        let both = Directives { no_cache: Scope::Everything, ..patient(100) };
+        assert_eq!(after(60, &both), Reuse::Revalidate(Reason::MissExpired));
+    }
+
+    #[test]
+    fn clock_jumps_never_lengthen_freshness() {
+        let clock = ManualClock::at(Timestamp::from_secs(1_000_000));
+        let freshness = Freshness { received: Moment::read(&clock), ..minute() };
+        clock.advance(secs(49));
+        clock.set_wall(Timestamp::from_secs(996_400));
+        assert_eq!(freshness.state(Moment::read(&clock)), FreshnessState::Fresh(secs(1)));
+        clock.advance(secs(1));
+        assert_eq!(freshness.state(Moment::read(&clock)), FreshnessState::Stale(Duration::ZERO));
+        clock.set_wall(Timestamp::from_secs(32_536_000));
+        assert!(matches!(freshness.state(Moment::read(&clock)), FreshnessState::Stale(_)));
+        assert_eq!(freshness.age(Moment::read(&clock)), secs(10 + 31_536_000));
+    }
+}

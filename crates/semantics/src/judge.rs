@@ -133,3 +133,189 @@ fn stated_age(fields: &Fields) -> Duration {
 fn response_date(fields: &Fields) -> Option<Timestamp> {
     fields.first(names::DATE).and_then(|value| parse_date(value))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Judgement, judge_response};
+    use crate::{Freshness, Moment, Policy, Reason};
+    use message::{Fields, Method, RequestHead, ResponseHead, Status, Version};
+    use platform::Timestamp;
+    use std::time::Duration;
+
+    /// Sun, 06 Nov 1994 08:49:37 GMT.
+    const NOW_SECS: u64 = 784_111_777;
+    const NOW_DATE: (&str, &str) = ("Date", "Sun, 06 Nov 1994 08:49:37 GMT");
+
+    fn now() -> Moment {
+        Moment { wall: Timestamp::from_secs(NOW_SECS), ..Moment::default() }
+    }
+
+    fn request(fields: &[(&'static str, &'static str)]) -> RequestHead {
+        let mut section = Fields::new();
+        fields.iter().for_each(|(name, value)| section.push(*name, *value));
+        RequestHead { method: Method::Get, target: "/".into(), version: Version::Http11, fields: section }
+    }
+
+    fn response(status: u16, fields: &[(&'static str, &'static str)]) -> ResponseHead {
+        let mut head = ResponseHead::new(Status::from_code(status).unwrap());
+        fields.iter().for_each(|(name, value)| head.fields.push(*name, *value));
+        head
+    }
+
+    fn judged(status: u16, fields: &[(&'static str, &'static str)]) -> Judgement {
+        judge_response(&request(&[]), &response(status, fields), now(), now(), &Policy::default_profile())
+    }
+
+    fn lifetime_and_age(fields: &[(&'static str, &'static str)]) -> (u64, u64) {
+        match judged(200, fields) {
+            Judgement::Store(Freshness { lifetime, initial_age, .. }) => {
+                (lifetime.as_secs(), initial_age.as_secs())
+            }
+            Judgement::DoNotStore(reason) => panic!("{reason}"),
+        }
+    }
+
+    fn refused(fields: &[(&'static str, &'static str)]) -> Reason {
+        match judged(200, fields) {
+            Judgement::DoNotStore(reason) => reason,
+            Judgement::Store(freshness) => panic!("{freshness:?}"),
+        }
+    }
+
+    #[test]
+    fn lifetimes_in_their_order() {
+        let expires = ("Expires", "Sun, 06 Nov 1994 08:51:17 GMT");
+        assert_eq!(lifetime_and_age(&[("Cache-Control", "max-age=1, s-maxage=60"), expires]).0, 60);
+        assert_eq!(lifetime_and_age(&[("Cache-Control", "max-age=30"), expires, NOW_DATE]).0, 30);
+        assert_eq!(lifetime_and_age(&[expires]).0, 100);
+        assert_eq!(lifetime_and_age(&[expires, ("Date", "Sun, 06 Nov 1994 08:49:27 GMT")]), (110, 10));
+        assert_eq!(lifetime_and_age(&[("Expires", "Sunday, 06-Nov-94 08:51:17 GMT")]).0, 100);
+        let old_expires = ("Expires", "Sun, 19 Nov 1978 05:00:00 GMT");
+        assert_eq!(lifetime_and_age(&[("Cache-Control", "public, max-age=300"), old_expires]).0, 300);
+    }
+
+    #[test]
+    fn a_targeted_field_silences_expires() {
+        let fields = [("CDN-Cache-Control", "foo"), ("Expires", "Sun, 06 Nov 1994 08:51:17 GMT")];
+        assert_eq!(refused(&fields), Reason::StoreRefusedNoFreshness);
+    }
+
+    #[test]
+    fn what_states_nothing_readable_is_not_stored() {
+        assert_eq!(refused(&[]), Reason::StoreRefusedNoFreshness);
+        assert_eq!(refused(&[("Expires", "0")]), Reason::StoreRefusedExpired);
+        assert_eq!(refused(&[("Cache-Control", "max-age=0")]), Reason::StoreRefusedExpired);
+        assert_eq!(
+            refused(&[("Cache-Control", "max-age=0"), ("Expires", "Sun, 06 Nov 2094 08:51:17 GMT")]),
+            Reason::StoreRefusedExpired
+        );
+        let twice = ("Expires", "Sun, 06 Nov 1994 08:51:17 GMT");
+        assert_eq!(refused(&[twice, twice]), Reason::StoreRefusedExpired);
+    }
+
+    #[test]
+    fn age_counts_what_date_and_age_and_the_wait_tell() {
+        let fresh = ("Cache-Control", "max-age=3600");
+        assert_eq!(lifetime_and_age(&[fresh, ("Age", "30")]), (3600, 30));
+        assert_eq!(lifetime_and_age(&[fresh, ("Age", "0, 7"), ("Age", "abc")]), (3600, 7));
+        assert_eq!(
+            lifetime_and_age(&[fresh, ("Date", "Sun, 06 Nov 1994 08:48:37 GMT"), ("Age", "5")]),
+            (3600, 60)
+        );
+        assert_eq!(lifetime_and_age(&[fresh, ("Date", "Sun, 06 Nov 1994 08:59:37 GMT")]), (3600, 0));
+        assert_eq!(refused(&[fresh, ("Age", "3600")]), Reason::StoreRefusedExpired);
+        assert_eq!(
+            refused(&[("CDN-Cache-Control", "max-age=3600"), ("Age", "7200")]),
+            Reason::StoreRefusedExpired
+        );
+        let waited = now().plus(Duration::from_secs(4));
+        let head = response(200, &[fresh, ("Age", "30")]);
+        let Judgement::Store(freshness) =
+            judge_response(&request(&[]), &head, now(), waited, &Policy::default_profile())
+        else {
+            panic!("must be stored")
+        };
+        assert_eq!(freshness.age(waited.plus(Duration::from_secs(1))), Duration::from_secs(35));
+    }
+
+    #[test]
+    fn what_forbids_sharing() {
+        let fresh = ("Cache-Control", "max-age=60");
+        assert_eq!(refused(&[fresh, ("Set-Cookie", "a=b")]), Reason::StoreRefusedSetCookie);
+        assert_eq!(refused(&[fresh, ("Cache-Control", "private=\"x\"")]), Reason::StoreRefusedPrivate);
+        assert_eq!(refused(&[fresh, ("Cache-Control", "NO-STORE")]), Reason::StoreRefusedNoStore);
+        assert_eq!(refused(&[fresh, ("Cache-Control", "no-cache")]), Reason::StoreRefusedNoCache);
+        assert_eq!(refused(&[fresh, ("Content-Range", "bytes 0-1/2")]), Reason::StoreRefusedPartial);
+        assert_eq!(judged(206, &[fresh]), Judgement::DoNotStore(Reason::StoreRefusedPartial));
+        for status in [101, 304, 401, 403, 500, 503, 599, 999] {
+            assert_eq!(
+                judged(status, &[fresh]),
+                Judgement::DoNotStore(Reason::StoreRefusedStatus),
+                "{status}"
+            );
+        }
+    }
+
+    #[test]
+    fn must_understand_stands_for_no_store_where_the_status_is_known() {
+        assert_eq!(lifetime_and_age(&[("Cache-Control", "max-age=60, no-store, must-understand")]).0, 60);
+    }
+
+    #[test]
+    fn credentials_need_public_and_head_has_nothing_to_store() {
+        let policy = Policy::default_profile();
+        let judge = |request: &RequestHead, control: &'static str| {
+            judge_response(request, &response(200, &[("Cache-Control", control)]), now(), now(), &policy)
+        };
+        let mut authorized = request(&[("Authorization", "Basic eDp5")]);
+        let refused = Judgement::DoNotStore(Reason::StoreRefusedAuthorization);
+        assert_eq!(judge(&authorized, "max-age=60"), refused);
+        assert_eq!(judge(&authorized, "s-maxage=60"), refused);
+        assert!(matches!(judge(&authorized, "max-age=60, public"), Judgement::Store(_)));
+        authorized.method = Method::Head;
+        assert_eq!(
+            judge(&authorized, "max-age=60, public"),
+            Judgement::DoNotStore(Reason::StoreRefusedMethod)
+        );
+    }
+
+    #[test]
+    fn the_default_ttl_is_for_usual_answers_that_state_none() {
+        let policy = Policy { default_ttl: Some(Duration::from_secs(300)), ..Policy::default_profile() };
+        let judge = |request: &RequestHead, status, fields: &[(&'static str, &'static str)]| {
+            judge_response(request, &response(status, fields), now(), now(), &policy)
+        };
+        let plain = request(&[]);
+        for status in [200, 301, 404] {
+            let Judgement::Store(freshness) = judge(&plain, status, &[]) else { panic!("{status}") };
+            assert_eq!(freshness.lifetime, Duration::from_secs(300));
+        }
+        let none = Judgement::DoNotStore(Reason::StoreRefusedNoFreshness);
+        assert_eq!(judge(&plain, 302, &[]), none);
+        assert_eq!(judge(&plain, 410, &[]), none);
+        assert_eq!(
+            judge(&plain, 200, &[("Cache-Control", "max-age=0")]),
+            Judgement::DoNotStore(Reason::StoreRefusedExpired)
+        );
+        assert_eq!(
+            judge(&plain, 200, &[("Set-Cookie", "a=b")]),
+            Judgement::DoNotStore(Reason::StoreRefusedSetCookie)
+        );
+        let authorized = request(&[("Authorization", "x")]);
+        assert_eq!(judge(&authorized, 200, &[("Cache-Control", "public")]), none);
+    }
+
+    #[test]
+    fn directives_that_forbid_staleness_are_remembered() {
+        for control in ["max-age=9, must-revalidate", "max-age=9, proxy-revalidate", "s-maxage=9"] {
+            let Judgement::Store(freshness) = judged(200, &[("Cache-Control", control)]) else {
+                panic!("{control}")
+            };
+            assert!(!freshness.may_be_stale, "{control}");
+        }
+        let Judgement::Store(freshness) = judged(200, &[("Cache-Control", "max-age=9")]) else {
+            panic!("stored")
+        };
+        assert!(freshness.may_be_stale);
+    }
+}

@@ -239,3 +239,38 @@ const WORDPRESS_PARAMETERS: &[&str] = &[
     "wc-api",
     "edd_action",
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::{Pattern, Policy};
+
+    #[test]
+    fn patterns_match_the_whole() {
+        let cases = [
+            ("abc", "aBc", true),
+            ("abc", "abcd", false),
+            ("abc", "ab", false),
+            ("", "", true),
+            ("*", "", true),
+            ("ab*", "ab", true),
+            ("ab*", "xab", false),
+            ("*ab", "aab", true),
+            ("*ab", "aba", false),
+            ("a*b*c", "aXbYbZc", true),
+            ("a*b*c", "acb", false),
+            ("*a*", "xay", true),
+            ("*aab", "aaaab", true),
+        ];
+        for (pattern, text, expected) in cases {
+            assert_eq!(Pattern::new(pattern).matches(text.as_bytes()), expected, "{pattern} {text}");
+        }
+    }
+
+    #[test]
+    fn every_profile_is_found_by_its_name() {
+        for name in Policy::PROFILES {
+            assert_eq!(Policy::profile(name).unwrap().name, *name);
+        }
+        assert_eq!(Policy::profile("rails"), None);
+    }
+}

@@ -162,3 +162,180 @@ fn percent_decoded(octets: &[u8]) -> Vec<u8> {
     }
     decoded
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{RequestClass, classify_request};
+    use crate::{Pattern, Policy, Reason, UnknownCookie};
+    use message::{Fields, Method, RequestHead, Version};
+
+    fn request(target: &'static str, fields: &[(&'static str, &'static str)]) -> RequestHead {
+        let mut section = Fields::new();
+        section.push("Host", "example.org");
+        fields.iter().for_each(|(name, value)| section.push(*name, *value));
+        RequestHead { method: Method::Get, target: target.into(), version: Version::Http11, fields: section }
+    }
+
+    fn passes(request: &RequestHead, policy: &Policy) -> Option<Reason> {
+        match classify_request(request, false, policy) {
+            RequestClass::Lookup(_) => None,
+            RequestClass::Pass(reason) => Some(reason),
+        }
+    }
+
+    fn field_passes(name: &'static str, value: &'static str) -> Option<Reason> {
+        passes(&request("/", &[(name, value)]), &Policy::default_profile())
+    }
+
+    /// What a browser sends with a page that it has in its own cache.
+    const BROWSER: &[(&str, &str)] = &[
+        ("User-Agent", "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"),
+        ("Accept", "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"),
+        ("Accept-Language", "en-US,en;q=0.5"),
+        ("Accept-Encoding", "gzip, deflate, br, zstd"),
+        ("Connection", "keep-alive"),
+        ("Referer", "http://example.org/"),
+        ("Upgrade-Insecure-Requests", "1"),
+        ("Sec-Fetch-Dest", "document"),
+        ("Priority", "u=0, i"),
+        ("If-None-Match", "\"1\""),
+        ("Cache-Control", "max-age=0"),
+        ("Cookie", "_ga=GA1.1.1; _ga_XYZ=1; _gid=2"),
+    ];
+
+    #[test]
+    fn a_browser_is_looked_up() {
+        let directives = match classify_request(&request("/", BROWSER), false, &Policy::default_profile()) {
+            RequestClass::Lookup(directives) => directives,
+            RequestClass::Pass(reason) => panic!("{reason}"),
+        };
+        assert_eq!(directives.max_age_secs, Some(0));
+    }
+
+    #[test]
+    fn methods_and_content() {
+        let policy = Policy::default_profile();
+        let mut head = request("/", &[]);
+        assert_eq!(classify_request(&head, true, &policy), RequestClass::Pass(Reason::PassRequestBody));
+        head.method = Method::Head;
+        assert_eq!(passes(&head, &policy), None);
+        for method in [Method::Post, Method::Options, Method::Other("PURGE".into())] {
+            head.method = method;
+            assert_eq!(passes(&head, &policy), Some(Reason::PassMethod));
+        }
+    }
+
+    #[test]
+    fn fields_that_make_a_request_its_clients_own() {
+        assert_eq!(field_passes("authorization", "Basic eDp5"), Some(Reason::PassAuthorization));
+        assert_eq!(field_passes("Range", "bytes=0-1"), Some(Reason::PassRange));
+        assert_eq!(field_passes("Upgrade", "websocket"), Some(Reason::PassUpgrade));
+        assert_eq!(field_passes("X-Api-Key", "1"), Some(Reason::PassUnknownField));
+        assert_eq!(field_passes("X-WP-Nonce", "1"), Some(Reason::PassUnknownField));
+        assert_eq!(field_passes("Cache-Control", "no-store"), Some(Reason::PassRequestNoStore));
+        assert_eq!(field_passes("Cache-Control", "no-cache"), None);
+    }
+
+    #[test]
+    fn scripts_of_other_sites_pass() {
+        assert_eq!(field_passes("Origin", "https://example.org"), None);
+        assert_eq!(field_passes("Origin", "https://example.com"), Some(Reason::PassForeignOrigin));
+        assert_eq!(field_passes("Origin", "null"), Some(Reason::PassForeignOrigin));
+    }
+
+    #[test]
+    fn only_clients_that_take_anything_are_looked_up() {
+        assert_eq!(field_passes("Accept", "application/activity+json"), Some(Reason::PassAccept));
+        assert_eq!(field_passes("Accept", "text/html, */*;q=0"), Some(Reason::PassAccept));
+        assert_eq!(field_passes("Accept", "text/css,*/*;q=0.1"), None);
+    }
+
+    #[test]
+    fn cookies_are_noise_session_or_unknown() {
+        assert_eq!(field_passes("Cookie", "_ga=1; ; _hjSessionUser_1=x"), None);
+        assert_eq!(field_passes("Cookie", ""), None);
+        assert_eq!(field_passes("Cookie", "_ga=1; PHPSESSID=1"), Some(Reason::PassCookie));
+        assert_eq!(field_passes("Cookie", "theme=dark; _ga=1"), Some(Reason::PassUnknownCookie));
+        assert_eq!(field_passes("Cookie", "theme=dark; sessionid=1"), Some(Reason::PassCookie));
+        assert_eq!(field_passes("Cookie", "nonsense"), Some(Reason::PassUnknownCookie));
+        assert_eq!(field_passes("Cookie", "_ga=\"a; sessionid=1\""), Some(Reason::PassCookie));
+        let two = request("/", &[("Cookie", "sessionid=1"), ("Cookie", "theme=1")]);
+        assert_eq!(passes(&two, &Policy::default_profile()), Some(Reason::PassCookie));
+        let two = request("/", &[("Cookie", "theme=1"), ("Cookie", "_ga=1")]);
+        assert_eq!(passes(&two, &Policy::default_profile()), Some(Reason::PassUnknownCookie));
+    }
+
+    #[test]
+    fn a_policy_may_ignore_unknown_cookies_but_not_sessions() {
+        let policy = Policy { unknown_cookie: UnknownCookie::Ignore, ..Policy::default_profile() };
+        assert_eq!(passes(&request("/", &[("Cookie", "theme=dark")]), &policy), None);
+        let session = request("/", &[("Cookie", "theme=dark; laravel_session=1")]);
+        assert_eq!(passes(&session, &policy), Some(Reason::PassCookie));
+    }
+
+    #[test]
+    fn wordpress_cookies() {
+        let policy = Policy::wordpress();
+        for cookie in [
+            "wordpress_logged_in_0a1b=x",
+            "wordpress_sec_0a=x",
+            "wordpress_0a1b=x",
+            "wp-postpass_0a=x",
+            "comment_author_0a=x",
+            "comment_author_email_0a=x",
+            "woocommerce_items_in_cart=1",
+            "wp_woocommerce_session_0a=x",
+        ] {
+            assert_eq!(
+                passes(&request("/", &[("Cookie", cookie)]), &policy),
+                Some(Reason::PassCookie),
+                "{cookie}"
+            );
+        }
+        for cookie in
+            ["wordpress_test_cookie=WP+Cookie+check", "wp-settings-1=x", "wp-settings-time-1=2", "_ga=1"]
+        {
+            assert_eq!(passes(&request("/", &[("Cookie", cookie)]), &policy), None, "{cookie}");
+        }
+    }
+
+    #[test]
+    fn wordpress_paths_and_parameters() {
+        let policy = Policy::wordpress();
+        for target in [
+            "/wp-admin",
+            "/blog/wp-admin/post.php?x=1",
+            "/wp-login.php",
+            "/%77p-login.php",
+            "//wp-login.php",
+            "/wp-login.php/x.css",
+            "/WP-Login.php",
+            "/xmlrpc.php",
+            "/wp-cron.php?doing_wp_cron=1",
+            "/wp-json/wp/v2/posts",
+        ] {
+            assert_eq!(passes(&request(target, &[]), &policy), Some(Reason::PassPath), "{target}");
+        }
+        for target in [
+            "/?preview=true",
+            "/?p=1&Preview_id=2",
+            "/?rest%5Froute=/",
+            "/?a&_wpnonce",
+            "/shop/?add-to-cart=7",
+        ] {
+            assert_eq!(passes(&request(target, &[]), &policy), Some(Reason::PassParameter), "{target}");
+        }
+        for target in
+            ["/", "/wp-content/a.css?ver=1", "/about-wp-administration/", "/?s=preview", "/%zz%4", "/%"]
+        {
+            assert_eq!(passes(&request(target, &[]), &policy), None, "{target}");
+        }
+    }
+
+    #[test]
+    fn a_declared_noise_field_does_not_pass() {
+        let mut policy = Policy::default_profile();
+        policy.noise_fields.push(Pattern::new("X-Probe"));
+        assert_eq!(passes(&request("/", &[("X-Probe", "1")]), &policy), None);
+    }
+}

@@ -48,8 +48,8 @@ pub(crate) fn role(name: &[u8], policy: &Policy) -> Role {
 /// Android name their app in `X-Requested-With`, which scripts use to mark requests for a part of a page: only
 /// the scripts' value is doubtful.
 pub(crate) fn is_doubtful(field: &Field, policy: &Policy) -> bool {
-    role(&field.name, policy) == Role::Unknown
-        && !(field.is("X-Requested-With") && !field.value.eq_ignore_ascii_case(b"XMLHttpRequest"))
+    let names_an_app = field.is("X-Requested-With") && !field.value.eq_ignore_ascii_case(b"XMLHttpRequest");
+    !names_an_app && role(&field.name, policy) == Role::Unknown
 }
 
 /// The row of the table for `name`. Rows are found by length first: every request asks for each of its fields.
@@ -169,3 +169,46 @@ const ROLES: &[(&str, Role)] = &[
     ("X-Scheme", Role::Override),
     ("X-Url-Scheme", Role::Override),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::{ROLES, Role, is_doubtful, role};
+    use crate::{Pattern, Policy};
+    use message::Field;
+
+    #[test]
+    fn no_field_has_two_rows() {
+        for (index, (name, _)) in ROLES.iter().enumerate() {
+            assert!(
+                !ROLES.iter().skip(index + 1).any(|(other, _)| name.eq_ignore_ascii_case(other)),
+                "{name}"
+            );
+        }
+    }
+
+    #[test]
+    fn every_row_is_found_in_any_case() {
+        let policy = Policy::default_profile();
+        for (name, expected) in ROLES {
+            assert_eq!(role(name.to_ascii_uppercase().as_bytes(), &policy), *expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_listed_is_unknown_unless_declared() {
+        let mut policy = Policy::default_profile();
+        assert_eq!(role(b"X-Api-Key", &policy), Role::Unknown);
+        assert_eq!(role(b"sec-ch-ua-platform", &policy), Role::Variable);
+        assert_eq!(role(b"X-Forwarded-Prefix", &policy), Role::Override);
+        policy.noise_fields.push(Pattern::new("x-api-*"));
+        assert_eq!(role(b"X-Api-Key", &policy), Role::Variable);
+    }
+
+    #[test]
+    fn only_scripts_make_x_requested_with_doubtful() {
+        let policy = Policy::default_profile();
+        let field = |value: &'static str| Field { name: "X-Requested-With".into(), value: value.into() };
+        assert!(is_doubtful(&field("xmlhttprequest"), &policy));
+        assert!(!is_doubtful(&field("com.example.app"), &policy));
+    }
+}

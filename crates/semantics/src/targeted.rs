@@ -88,3 +88,79 @@ fn strip_name<'a>(member: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     let (start, rest) = member.split_at_checked(name.len())?;
     start.eq_ignore_ascii_case(name).then_some(rest)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::stated_directives;
+    use crate::{Directives, Policy, TargetedField};
+    use message::Fields;
+
+    fn stated(fields: &[(&'static str, &'static str)]) -> (Directives, bool) {
+        let fields: Vec<_> = fields.to_vec();
+        let mut section = Fields::new();
+        fields.iter().for_each(|(name, value)| section.push(*name, *value));
+        stated_directives(&section, &Policy::default_profile())
+    }
+
+    const PLAIN: (&str, &str) = ("Cache-Control", "max-age=5");
+
+    #[test]
+    fn a_valid_targeted_field_replaces_cache_control() {
+        let (directives, targeted) =
+            stated(&[("Cache-Control", "no-store"), ("CDN-Cache-Control", "max-age=60, foobar")]);
+        assert!(targeted && !directives.no_store);
+        assert_eq!(directives.max_age_secs, Some(60));
+        assert!(stated(&[PLAIN, ("CDN-Cache-Control", "no-store")]).0.no_store);
+        assert!(stated(&[PLAIN, ("CDN-Cache-Control", "private")]).0.private.is_present());
+        assert!(stated(&[PLAIN, ("CDN-Cache-Control", "no-cache=\"x\"")]).0.no_cache.is_present());
+    }
+
+    #[test]
+    fn an_invalid_or_empty_one_counts_as_not_sent() {
+        for value in ["max-age=10000, &&&&&", "MaX-aGe=3600", "max-age= 100", ""] {
+            let (directives, targeted) = stated(&[PLAIN, ("CDN-Cache-Control", value)]);
+            assert!(!targeted, "{value}");
+            assert_eq!(directives.max_age_secs, Some(5), "{value}");
+        }
+    }
+
+    #[test]
+    fn a_lifetime_of_the_wrong_type_is_zero() {
+        for value in
+            ["max-age=\"10000\"", "max-age=abc", "max-age=1.5", "max-age", "max-age=-3", "max-age=(1)"]
+        {
+            assert_eq!(stated(&[PLAIN, ("CDN-Cache-Control", value)]).0.max_age_secs, Some(0), "{value}");
+        }
+    }
+
+    #[test]
+    fn lines_of_one_field_are_one_dictionary() {
+        let (directives, _) =
+            stated(&[("CDN-Cache-Control", "max-age=10"), ("CDN-Cache-Control", "must-revalidate")]);
+        assert_eq!((directives.max_age_secs, directives.must_revalidate), (Some(10), true));
+        assert!(!stated(&[("CDN-Cache-Control", "max-age=10"), ("CDN-Cache-Control", "&")]).1);
+    }
+
+    #[test]
+    fn the_policy_says_which_field_is_asked_first() {
+        let fields = [
+            ("CDN-Cache-Control", "max-age=60"),
+            ("Surrogate-Control", "max-age=30+600, content=\"ESI/1.0\""),
+        ];
+        let (directives, _) = stated(&fields);
+        assert_eq!((directives.max_age_secs, directives.stale_if_error_secs), (Some(30), Some(600)));
+        let mut policy = Policy::default_profile();
+        policy.targeted_fields = vec![TargetedField::CdnCacheControl];
+        let mut section = Fields::new();
+        fields.iter().for_each(|(name, value)| section.push(*name, *value));
+        assert_eq!(stated_directives(&section, &policy).0.max_age_secs, Some(60));
+    }
+
+    #[test]
+    fn surrogate_control_that_only_announces_a_processing_replaces_nothing() {
+        assert!(!stated(&[PLAIN, ("Surrogate-Control", "content=\"ESI/1.0, max-age=9\"")]).1);
+        assert!(stated(&[PLAIN, ("Surrogate-Control", "No-Store, content=\"BigPipe/1.0\"")]).0.no_store);
+        assert_eq!(stated(&[PLAIN, ("Surrogate-Control", "max-age=70;petasos")]).0.max_age_secs, Some(70));
+        assert_eq!(stated(&[PLAIN, ("Surrogate-Control", "max-age=x")]).0.max_age_secs, Some(0));
+    }
+}

@@ -187,3 +187,87 @@ pub(crate) fn is_zero_weight(parameter: &[u8]) -> bool {
         && weight.first() == Some(&b'0')
         && weight.iter().all(|byte| matches!(byte, b'0' | b'.'))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{AcceptedCodings, VARY_NAMES_MAX, VaryRule};
+    use crate::{Policy, Reason};
+    use message::Fields;
+
+    fn fields(lines: &[(&'static str, &'static str)]) -> Fields {
+        let mut section = Fields::new();
+        lines.iter().for_each(|(name, value)| section.push(*name, *value));
+        section
+    }
+
+    fn rule(lines: &[(&'static str, &'static str)]) -> Result<VaryRule, Reason> {
+        VaryRule::from_response(&fields(lines), &Policy::default_profile())
+    }
+
+    #[test]
+    fn star_and_nonsense_are_never_stored() {
+        for value in ["*", "*, *", ", *", "Foo, *", "*, Foo", "a b", "\"Foo\""] {
+            assert_eq!(rule(&[("Vary", value)]), Err(Reason::StoreRefusedVaryStar), "{value}");
+        }
+        assert_eq!(rule(&[("Vary", ""), ("Vary", "*")]), Err(Reason::StoreRefusedVaryStar));
+        assert_eq!(rule(&[("Vary", "x-forwarded-for")]), Err(Reason::StoreRefusedVaryAddress));
+    }
+
+    #[test]
+    fn names_are_a_set_without_the_constant_ones() {
+        let rule = rule(&[
+            ("Vary", "User-Agent, Cookie"),
+            ("vary", "accept-encoding,user-agent, Host, Authorization"),
+        ]);
+        assert_eq!(rule.unwrap().names(), ["accept-encoding", "user-agent"]);
+    }
+
+    #[test]
+    fn too_many_names_are_refused() {
+        let value: String = (0..=VARY_NAMES_MAX).map(|n| format!("f{n},")).collect();
+        let mut section = Fields::new();
+        section.push("Vary", value);
+        assert_eq!(
+            VaryRule::from_response(&section, &Policy::default_profile()),
+            Err(Reason::StoreRefusedVaryStar)
+        );
+    }
+
+    #[test]
+    fn a_coded_response_varies_on_its_coding() {
+        assert_eq!(rule(&[("Content-Encoding", "gzip")]).unwrap().names(), ["accept-encoding"]);
+        assert!(rule(&[("Content-Encoding", "identity")]).unwrap().names().is_empty());
+    }
+
+    #[test]
+    fn accept_encoding_has_three_values() {
+        let accepted = |value| AcceptedCodings::of(&fields(&[("Accept-Encoding", value)]));
+        assert_eq!(accepted("gzip, deflate, br, zstd"), AcceptedCodings::BrotliAndGzip);
+        assert_eq!(accepted("GZIP;q=0.5, br;q=0"), AcceptedCodings::Gzip);
+        assert_eq!(accepted("x-gzip"), AcceptedCodings::Gzip);
+        for value in ["br", "gzip;q=0, br", "gzip; q=0.000", "*", "identity", "", "deflate", "gzipp"] {
+            assert_eq!(accepted(value), AcceptedCodings::Identity, "{value}");
+        }
+        assert_eq!(AcceptedCodings::of(&Fields::new()), AcceptedCodings::Identity);
+    }
+
+    #[test]
+    fn values_are_normalised_and_absence_is_not_emptiness() {
+        let rule = rule(&[("Vary", "Foo, Bar")]).unwrap();
+        let key = |lines: &[(&'static str, &'static str)]| rule.key(&fields(lines));
+        assert_eq!(key(&[("Foo", "1,2")]), key(&[("FOO", "1"), ("foo", " 2 ")]));
+        assert_ne!(key(&[("Foo", "")]), key(&[]));
+        assert_ne!(key(&[("Foo", "1")]), key(&[("Bar", "1")]));
+        assert_ne!(key(&[("Foo", "1")]), key(&[("Foo", "2")]));
+        assert!(rule.matches(&fields(&[("Foo", "1, 2")]), &key(&[("Foo", "1,2")])));
+        assert!(!rule.matches(&fields(&[("Foo", "1")]), &key(&[("Foo", "1,2")])));
+        assert!(!rule.matches(&fields(&[("Foo", "1")]), &VaryRule::default().key(&Fields::new())));
+    }
+
+    #[test]
+    fn a_union_selects_on_both() {
+        let union = rule(&[("Vary", "b, c")]).unwrap().union(&rule(&[("Vary", "a, b")]).unwrap());
+        assert_eq!(union.names(), ["a", "b", "c"]);
+        assert!(union.selects_on(b"A") && !union.selects_on(b"d"));
+    }
+}

@@ -55,6 +55,14 @@ impl Account {
         command
     }
 
+    /// As [`Account::command`], for a step of a chore: it is killed when this program is, so that it does not go
+    /// on writing into what the next attempt makes anew.
+    pub(crate) fn step(self, program: &str) -> Command {
+        let mut command = self.command("setpriv");
+        command.args(["--pdeathsig", "KILL", program]);
+        command
+    }
+
     /// Gives a file or directory to this account.
     ///
     /// # Errors

@@ -5,18 +5,18 @@
 //! written, no service of the system is used; each step can be repeated after a crash in the middle of any.
 
 mod files;
+mod setup;
 
 use crate::account::Account;
-use crate::packages::{self, tail};
+use crate::packages;
 use crate::service::{Place, Service};
 use anyhow::{Context, Result, bail, ensure};
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Duration;
 
 /// Packages of the stack. nginx and PHP come first: WordPress wants some web server with PHP, and would take
@@ -42,8 +42,6 @@ const PACKAGES: [&[&str]; 2] = [
 const NAMES: [&str; 5] = ["mariadb", "php-plain", "php-opcode", "nginx", "varnish"];
 /// The site's public name, the same at every address.
 const HOST: &str = "wordpress.test";
-/// Where Debian's package keeps WordPress.
-const WORDPRESS_PATH: &str = "/usr/share/wordpress";
 /// How long one request for a page may take while the lab starts; the first one compiles everything.
 const PAGE_TIMEOUT: Duration = Duration::from_secs(30);
 /// The longest answer to a check that is read, in bytes.
@@ -84,8 +82,8 @@ struct Variables {
 pub(crate) fn up(dir: &Path) -> Result<()> {
     let lists: Vec<&[&str]> = PACKAGES.to_vec();
     packages::ensure_in_order(&lists)?;
-    let _lock = lock(dir)?;
-    let place = settle(dir)?;
+    let _lock = setup::lock(dir)?;
+    let place = setup::settle(dir)?;
     if let Some(variables) = variables(dir).filter(|variables| is_up(&place, variables)) {
         eprintln!("the WordPress lab is up already");
         return show(dir, &place, &variables);
@@ -107,8 +105,8 @@ pub(crate) fn down(dir: &Path) -> Result<()> {
         eprintln!("the WordPress lab is not up");
         return Ok(());
     }
-    let _lock = lock(dir)?;
-    let stopped = stop_all(&settle(dir)?, dir)?;
+    let _lock = setup::lock(dir)?;
+    let stopped = stop_all(&setup::settle(dir)?, dir)?;
     eprintln!("the WordPress lab {}", if stopped { "is stopped" } else { "is not up" });
     Ok(())
 }
@@ -120,68 +118,13 @@ pub(crate) fn down(dir: &Path) -> Result<()> {
 pub(crate) fn status(dir: &Path) -> Result<()> {
     let not_up = "the WordPress lab is not up: `cargo xtask lab wordpress up` starts it";
     let variables = variables(dir).context(not_up)?;
-    let place = place(dir, Account::for_servers()?)?;
+    let place = setup::place(dir, Account::for_servers()?)?;
     show(dir, &place, &variables)?;
     ensure!(
         is_up(&place, &variables),
         "a part of the lab does not run: `cargo xtask lab wordpress up` starts it again"
     );
     Ok(())
-}
-
-/// Keeps a second `up` or `down` out until the file is closed.
-fn lock(dir: &Path) -> Result<File> {
-    fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
-    let path = dir.join("lock");
-    let file = File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
-    file.lock().with_context(|| format!("cannot lock {}", path.display()))?;
-    Ok(file)
-}
-
-/// The lab's own directory, made if it is not there: `site` below `dir`, or, where the servers' user or their
-/// configurations cannot get at that, a link to a directory below /var/tmp.
-fn settle(dir: &Path) -> Result<Place> {
-    let account = Account::for_servers()?;
-    let site = dir.join("site");
-    if !site.exists() {
-        let wanted = dir.canonicalize()?.join("site");
-        // A link whose target has been cleaned away is of no use.
-        let _ = fs::remove_file(&site);
-        fs::create_dir(&site).with_context(|| format!("cannot make {}", site.display()))?;
-        own(account, &site)?;
-        let reachable =
-            account.command("test").arg("-x").arg(&wanted).status().is_ok_and(|status| status.success());
-        if !reachable || !files::is_usable(&wanted) {
-            fs::remove_dir(&site)?;
-            let elsewhere =
-                output(account.command("mktemp").args(["-d", "/var/tmp/petasos-wordpress.XXXXXX"]))?;
-            eprintln!("the servers' user cannot work in {}, its files are in {elsewhere}", wanted.display());
-            symlink(&elsewhere, &site)?;
-        }
-    }
-    let place = place(dir, account)?;
-    for name in ["conf", "log", "run", "tmp"] {
-        let path = place.directory.join(name);
-        if !path.exists() {
-            fs::create_dir(&path).with_context(|| format!("cannot make {}", path.display()))?;
-            own(account, &path)?;
-        }
-    }
-    Ok(place)
-}
-
-fn place(dir: &Path, account: Account) -> Result<Place> {
-    let site = dir.join("site");
-    let directory = site.canonicalize().with_context(|| format!("cannot find {}", site.display()))?;
-    Ok(Place { directory, account })
-}
-
-/// Makes a directory the account's alone: what is in it (sockets, secrets, a database without password) is
-/// nobody else's business.
-fn own(account: Account, path: &Path) -> Result<()> {
-    fs::set_permissions(path, fs::Permissions::from_mode(0o700))
-        .and_then(|()| account.give(path))
-        .with_context(|| format!("cannot hand over {}", path.display()))
 }
 
 fn variables(dir: &Path) -> Option<Variables> {
@@ -212,10 +155,10 @@ fn stop_all(place: &Place, dir: &Path) -> Result<bool> {
 
 fn start_all(dir: &Path, place: &Place) -> Result<Variables> {
     let ports = free_ports()?;
-    copy_wordpress(place)?;
+    setup::copy_wordpress(place)?;
     files::write_all(place, &ports)?;
     let admin_password = files::secrets(place)?;
-    make_database(place)?;
+    setup::make_database(place)?;
     let [mariadb, php_plain, php_opcode, nginx, varnish] = services(place, &ports);
     let socket = |name: &str| place.directory.join("run").join(name);
     let listens = |path: PathBuf| move || UnixStream::connect(&path).is_ok();
@@ -224,7 +167,7 @@ fn start_all(dir: &Path, place: &Place) -> Result<Variables> {
         let _ = fs::remove_file(socket(name));
     }
     place.start(&mariadb, listens(socket("mariadb.sock")))?;
-    fill(place)?;
+    setup::fill(place)?;
     place.start(&php_plain, listens(socket("php-plain.sock")))?;
     place.start(&php_opcode, listens(socket("php-opcode.sock")))?;
     place.start(&nginx, || answers(ports.nginx_plain) && answers(ports.nginx_opcode))?;
@@ -296,81 +239,6 @@ fn free_ports() -> Result<Ports> {
     })
 }
 
-/// Copies the package's WordPress, links resolved, when there is no copy or the package's version is another.
-fn copy_wordpress(place: &Place) -> Result<()> {
-    let names = PACKAGES.last().copied().unwrap_or_default();
-    let version = output(Command::new("dpkg-query").args(["--show"]).args(names))?;
-    let (copy, new, mark) =
-        (at(place, "wordpress"), at(place, "wordpress.new"), at(place, "wordpress.version"));
-    if copy.exists() && fs::read_to_string(&mark).is_ok_and(|found| found == version) {
-        return Ok(());
-    }
-    for old in [&copy, &new] {
-        if old.exists() {
-            fs::remove_dir_all(old).with_context(|| format!("cannot remove {}", old.display()))?;
-        }
-    }
-    output(place.account.command("cp").args(["-rL", "--no-preserve=mode", WORDPRESS_PATH]).arg(&new))?;
-    for name in ["wp-content/mu-plugins", "wp-content/uploads"] {
-        fs::create_dir(new.join(name))?;
-        own(place.account, &new.join(name))?;
-    }
-    fs::rename(&new, &copy)?;
-    // The pictures of the old copy are gone: the database that names them must be filled anew.
-    let _ = fs::remove_dir_all(at(place, "mariadb"));
-    fs::write(&mark, version).with_context(|| format!("cannot write {}", mark.display()))
-}
-
-/// Makes MariaDB's own tables, once.
-fn make_database(place: &Place) -> Result<()> {
-    let (data, new) = (at(place, "mariadb"), at(place, "mariadb.new"));
-    if data.exists() {
-        return Ok(());
-    }
-    if new.exists() {
-        fs::remove_dir_all(&new).with_context(|| format!("cannot remove {}", new.display()))?;
-    }
-    let mut command = place.account.command("mariadb-install-db");
-    command.args([
-        "--no-defaults",
-        "--auth-root-authentication-method=normal",
-        "--skip-test-db",
-        "--skip-name-resolve",
-    ]);
-    run(place, "mariadb-install-db", command.arg(format!("--datadir={}", new.display())))?;
-    fs::rename(&new, &data)?;
-    Ok(())
-}
-
-/// Lets WordPress install itself and make its content, unless it has.
-fn fill(place: &Place) -> Result<()> {
-    let mut command = place.account.command("php8.2");
-    command.args(["-d", "memory_limit=512M", "-d", "display_errors=stderr", "-d", "sendmail_path=/bin/true"]);
-    command.arg(at(place, "conf/fill.php")).arg(at(place, "wordpress")).arg(at(place, "conf/admin-password"));
-    run(place, "fill", &mut command)
-}
-
-/// Runs a step whose output goes to a log of its own.
-fn run(place: &Place, name: &str, command: &mut Command) -> Result<()> {
-    let path = place.log(name);
-    let log = File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
-    let status = command.current_dir(&place.directory).stdout(log.try_clone()?).stderr(log).status();
-    let status = status.with_context(|| format!("cannot run {name}"))?;
-    ensure!(status.success(), "{name} ended with {status}; {}", tail(&path));
-    Ok(())
-}
-
-/// What a short command prints, without the end of line.
-fn output(command: &mut Command) -> Result<String> {
-    let output = command.output().with_context(|| format!("cannot run {command:?}"))?;
-    ensure!(
-        output.status.success(),
-        "{command:?} failed: {}",
-        String::from_utf8_lossy(&output.stderr).trim()
-    );
-    Ok(String::from_utf8_lossy(&output.stdout).trim_end().to_owned())
-}
-
 /// Whether the front page is there.
 fn answers(address: SocketAddr) -> bool {
     let status = || -> std::io::Result<bool> {
@@ -382,10 +250,6 @@ fn answers(address: SocketAddr) -> bool {
         Ok(head.starts_with(b"HTTP/1.1 200 "))
     };
     status().unwrap_or(false)
-}
-
-fn at(place: &Place, path: &str) -> PathBuf {
-    place.directory.join(path)
 }
 
 /// Prints what runs, and where.
@@ -401,7 +265,7 @@ fn show(dir: &Path, place: &Place, variables: &Variables) -> Result<()> {
     ];
     let mut out = std::io::stdout().lock();
     for (name, whereabouts) in NAMES.iter().zip(wheres) {
-        let state = place.running(name).map_or("stopped".to_owned(), |pid| format!("process {pid}"));
+        let state = place.running(name).map_or_else(|| "stopped".to_owned(), |pid| format!("process {pid}"));
         writeln!(out, "{name:<11} {state:<15} {whereabouts}")?;
     }
     writeln!(out, "{:<11} {HOST}; as a header: curl -H 'Host: {HOST}' http://{nginx_opcode}/", "host")?;

@@ -180,15 +180,26 @@ impl FillingWriter {
 
     /// Ends the body: it is complete. Gives the whole of it if it was kept.
     pub fn finish(self) -> Option<Body> {
-        let body = {
+        let mut whole = None;
+        self.finish_with(Bytes::new(), |body| whole = Some(body));
+        whole
+    }
+
+    /// Ends the body with these last octets, which may be none: it is complete. If it was kept, `publish` gets
+    /// the whole before any reader can take the last octets or see the end; so whoever has read the body to
+    /// its end finds it published. `publish` runs under this body's lock and must not touch its readers.
+    pub fn finish_with(self, last: Bytes, publish: impl FnOnce(Body)) {
+        {
             let mut state = self.filling.lock();
-            state.keep_bytes_max.is_some().then(|| {
+            if !last.is_empty() {
+                state.append(last);
+            }
+            if state.keep_bytes_max.is_some() {
                 state.compact(0);
-                Body::of_chunks(state.chunks.iter().map(|chunk| chunk.octets.clone()).collect())
-            })
-        };
+                publish(Body::of_chunks(state.chunks.iter().map(|chunk| chunk.octets.clone()).collect()));
+            }
+        }
         self.filling.settle(Ok(()));
-        body
     }
 
     /// Ends the body: it is not complete, for this reason.

@@ -69,6 +69,9 @@ struct TransferEncoding {
     /// Something other than the one word `chunked` was there, an empty list member included.
     others: bool,
     chunked_last: bool,
+    /// A list member is empty or does not start with the name of a coding. RFC 9110 lets recipients skip
+    /// empty members, but not all do, and then the last coding is another one for them.
+    malformed: bool,
 }
 
 impl Facts {
@@ -142,7 +145,7 @@ impl Facts {
             return Err(FramingError::TransferEncodingRepeated);
         }
         if strictness == Strictness::Tolerant {
-            return Ok(());
+            return if coding.malformed { Err(FramingError::TransferCodingUnsupported) } else { Ok(()) };
         }
         if self.content_length_repeated {
             return Err(FramingError::ContentLengthRepeated);
@@ -188,7 +191,9 @@ impl Facts {
             return;
         }
         coding.others = true;
-        for member in list_members(value) {
+        for member in value.split(|&octet| octet == b',').map(<[u8]>::trim_ascii) {
+            let name = member.split(|&octet| octet == b';').next().unwrap_or_default().trim_ascii_end();
+            coding.malformed |= !octets::is_token(name);
             coding.chunked_last = member.eq_ignore_ascii_case(b"chunked");
             coding.chunked_count = coding.chunked_count.saturating_add(u32::from(coding.chunked_last));
         }

@@ -103,6 +103,19 @@ pub enum Ended {
     ReceiveError,
 }
 
+impl Ended {
+    /// The word used in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Requests => "requests",
+            Self::Time => "time",
+            Self::Stopped => "stopped",
+            Self::TargetGone => "target gone",
+            Self::ReceiveError => "receive error",
+        }
+    }
+}
+
 /// How a request failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(usize)]

@@ -145,6 +145,14 @@ impl Plan {
         }
     }
 
+    /// The version of the requests as it stands in their first line.
+    pub const fn protocol(&self) -> &'static str {
+        match self.version {
+            Version::Http10 => "HTTP/1.0",
+            Version::Http11 => "HTTP/1.1",
+        }
+    }
+
     /// Looks for what cannot be run.
     ///
     /// # Errors

@@ -28,13 +28,9 @@ pub fn image(plan: &Plan) -> Result<Bytes, PlanError> {
 }
 
 fn head(plan: &Plan) -> Vec<u8> {
-    let version = match plan.version {
-        Version::Http10 => "HTTP/1.0",
-        Version::Http11 => "HTTP/1.1",
-    };
     let mut head = Vec::new();
     head.extend_from_slice(plan.method.as_bytes());
-    head.extend_from_slice(format!(" {} {version}\r\n", plan.target.path()).as_bytes());
+    head.extend_from_slice(format!(" {} {}\r\n", plan.target.path(), plan.protocol()).as_bytes());
     let given = |name: &str| plan.headers.iter().any(|(given, _)| given.eq_ignore_ascii_case(name));
     let mut line = |name: &str, value: &str| {
         head.extend_from_slice(name.as_bytes());

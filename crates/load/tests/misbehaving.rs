@@ -1,6 +1,8 @@
 //! Runs against servers that misbehave on order: every request must end up in exactly one place, in exact
 //! numbers. One user where the order of answers matters.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on panics")]
+
 use message::{Method, Version};
 use petasos_load::{Control, Ended, FailureKind, Length, LoadError, Outcome, Plan, Stop, Target};
 use platform::SystemClock;

@@ -3,4 +3,6 @@
 //! Invariant: nothing here measures, decides or opens a file; texts come out, and are the same for the same
 //! results.
 
+pub mod ab;
 pub mod results;
+pub mod run;

@@ -1,0 +1,393 @@
+//! A run as text in the layout of ApacheBench 2.4: the same labels, column widths and number formats, so that
+//! scripts and eyes that know `ab` can read it, and below it what `ab` does not say.
+//!
+//! Meanings are those of `ab`, except where `ab` is known to be wrong:
+//!
+//! - *Failed requests* counts each failed request once, and counts answers with an unexpected status, which
+//!   `ab` takes for successes. The bracket keeps `ab`'s four names: *Connect* (no connection, no local port),
+//!   *Receive* (the connection broke or ended early), *Length*, *Exceptions* (timeouts, answers that are not
+//!   HTTP). Unexpected statuses and write errors are in the total only; both have lines of their own.
+//! - Medians and percentiles are right, also for even counts and for few answers.
+//! - An answer ends with its last octet, not with the closing of the connection.
+//!
+//! Invariant: the lines above the block "Beyond ab" are those of `ab`, in its order; nothing is added between.
+
+use load::{Expect, FailureKind, Length, Outcome, Times};
+use stats::Histogram;
+use std::fmt::Write as _;
+
+/// Percentages of the table below the times.
+const PERCENTS: [u32; 9] = [50, 66, 75, 80, 90, 95, 98, 99, 100];
+
+/// Which of the optional parts are wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parts {
+    /// The table "Percentage of the requests served within a certain time"; `ab -d` leaves it out.
+    pub percentiles: bool,
+    /// Median, standard deviation and the warnings about them; `ab -S` leaves them out.
+    pub spread: bool,
+}
+
+impl Default for Parts {
+    fn default() -> Self {
+        Self { percentiles: true, spread: true }
+    }
+}
+
+/// The lines that `ab` begins with, with our own name.
+pub fn banner() -> String {
+    format!(
+        "This is Petasos, Version {}\n\
+         The report has the layout of ApacheBench, Version 2.3; what that layout hides follows below it.\n\n",
+        env!("CARGO_PKG_VERSION")
+    )
+}
+
+/// The whole report, beginning with the line `Server Software`.
+pub fn report(outcome: &Outcome, parts: Parts) -> String {
+    let mut text = String::new();
+    // Writing to a string cannot fail, here and below.
+    let _ = write_summary(&mut text, outcome);
+    if outcome.complete > 0 {
+        let times = outcome.complete_times();
+        let _ = write_rates(&mut text, outcome);
+        let _ =
+            if parts.spread { write_times(&mut text, &times) } else { write_plain_times(&mut text, &times) };
+        if parts.percentiles && outcome.complete > 1 {
+            let _ = write_percentiles(&mut text, &times.total);
+        }
+    }
+    let _ = write_beyond(&mut text, outcome);
+    text
+}
+
+/// The percentiles 0 to 100 as comma-separated values, as `ab -e` writes them.
+pub fn percentile_csv(outcome: &Outcome) -> String {
+    let total = outcome.complete_times().total;
+    let mut text = String::from("Percentage served,Time in ms\n");
+    for percent in 0..=100 {
+        let _ = writeln!(text, "{percent},{:.3}", milliseconds(total.percentile_us(f64::from(percent))));
+    }
+    text
+}
+
+/// One line for each kept answer as tab-separated values, as `ab -g` writes them, but in the order in which
+/// the requests started. Times are UTC.
+pub fn gnuplot_tsv(outcome: &Outcome) -> String {
+    let mut samples = outcome.samples.clone();
+    samples.sort_unstable_by_key(|sample| sample.start_us);
+    let mut text = String::from("starttime\tseconds\tctime\tdtime\tttime\twait\n");
+    for sample in samples {
+        let start_s = (outcome.started.as_micros() + sample.start_us) / 1_000_000;
+        let round = |value_us: u32| rounded_ms(f64::from(value_us));
+        let _ = writeln!(
+            text,
+            "{}\t{start_s}\t{}\t{}\t{}\t{}",
+            calendar(start_s),
+            round(sample.connect_us),
+            round(sample.total_us.saturating_sub(sample.connect_us)),
+            round(sample.total_us),
+            round(sample.waiting_us),
+        );
+    }
+    text
+}
+
+fn write_summary(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
+    let plan = &outcome.plan;
+    let failures = &outcome.failures;
+    writeln!(text, "Server Software:        {}", outcome.server_software())?;
+    writeln!(text, "Server Hostname:        {}", plan.target.host())?;
+    writeln!(text, "Server Port:            {}", plan.target.port())?;
+    writeln!(text)?;
+    writeln!(text, "Document Path:          {}", plan.target.path())?;
+    match plan.expect.length {
+        Length::Variable => writeln!(text, "Document Length:        Variable")?,
+        Length::Constant => {
+            writeln!(text, "Document Length:        {} bytes", outcome.document_bytes.unwrap_or(0))?;
+        }
+    }
+    writeln!(text)?;
+    writeln!(text, "Concurrency Level:      {}", plan.users)?;
+    writeln!(text, "Time taken for tests:   {:.3} seconds", outcome.elapsed.as_secs_f64())?;
+    writeln!(text, "Complete requests:      {}", outcome.complete)?;
+    writeln!(text, "Failed requests:        {}", failures.total())?;
+    if failures.total() > 0 {
+        writeln!(text, "   {}", bracket(&AbCounts::ours(outcome)))?;
+    }
+    let count_if = |text: &mut String, label: &str, count: u64| match count {
+        0 => Ok(()),
+        count => writeln!(text, "{label:24}{count}"),
+    };
+    count_if(text, "Write errors:", failures.of(FailureKind::Send))?;
+    count_if(text, "Non-2xx responses:", outcome.complete - outcome.statuses.class(2))?;
+    if plan.keep_alive {
+        writeln!(text, "Keep-Alive requests:    {}", outcome.kept)?;
+    }
+    writeln!(text, "Total transferred:      {} bytes", outcome.received_bytes)?;
+    if plan.body.is_some() {
+        writeln!(text, "Total body sent:        {}", outcome.sent_bytes)?;
+    }
+    writeln!(text, "HTML transferred:       {} bytes", outcome.content_bytes)
+}
+
+fn write_rates(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
+    let seconds = outcome.elapsed.as_secs_f64();
+    if seconds <= 0.0 {
+        return Ok(());
+    }
+    let each_ms = seconds * 1_000.0 / outcome.complete as f64;
+    let kilobytes = |bytes: u64| bytes as f64 / 1024.0 / seconds;
+    let (received, sent) = (kilobytes(outcome.received_bytes), kilobytes(outcome.sent_bytes));
+    writeln!(text, "Requests per second:    {:.2} [#/sec] (mean)", outcome.complete_per_second())?;
+    writeln!(text, "Time per request:       {:.3} [ms] (mean)", each_ms * outcome.plan.users as f64)?;
+    writeln!(text, "Time per request:       {each_ms:.3} [ms] (mean, across all concurrent requests)")?;
+    writeln!(text, "Transfer rate:          {received:.2} [Kbytes/sec] received")?;
+    if outcome.plan.body.is_some() {
+        writeln!(text, "                        {sent:.2} kb/s sent")?;
+        writeln!(text, "                        {:.2} kb/s total", received + sent)?;
+    }
+    Ok(())
+}
+
+fn write_times(text: &mut String, times: &Times) -> std::fmt::Result {
+    let rows = rows(times);
+    writeln!(text, "\nConnection Times (ms)")?;
+    writeln!(text, "              min  mean[+/-sd] median   max")?;
+    for (label, _, histogram) in rows {
+        writeln!(
+            text,
+            "{label:11} {:5} {:4} {:5.1} {:6} {:7}",
+            rounded_ms(histogram.min_us() as f64),
+            rounded_ms(histogram.mean_us()),
+            histogram.standard_deviation_us() / 1_000.0,
+            rounded_ms(histogram.median_us() as f64),
+            rounded_ms(histogram.max_us() as f64),
+        )?;
+    }
+    rows.into_iter().try_for_each(|(_, name, histogram)| write_warning(text, name, histogram))
+}
+
+/// What `ab` says when median and mean are far apart.
+fn write_warning(text: &mut String, name: &str, histogram: &Histogram) -> std::fmt::Result {
+    let distance = rounded_ms(histogram.mean_us()).abs_diff(rounded_ms(histogram.median_us() as f64)) as f64;
+    let deviation = histogram.standard_deviation_us() / 1_000.0;
+    if distance > 2.0 * deviation {
+        writeln!(text, "ERROR: The median and mean for {name} are more than twice the standard")?;
+        writeln!(text, "       deviation apart. These results are NOT reliable.")
+    } else if distance > deviation {
+        writeln!(text, "WARNING: The median and mean for {name} are not within a normal deviation")?;
+        writeln!(text, "        These results are probably not that reliable.")
+    } else {
+        Ok(())
+    }
+}
+
+fn write_plain_times(text: &mut String, times: &Times) -> std::fmt::Result {
+    writeln!(text, "\nConnection Times (ms)")?;
+    writeln!(text, "              min   avg   max")?;
+    for (label, _, histogram) in rows(times) {
+        writeln!(
+            text,
+            "{label:11} {:5} {:5}{:5}",
+            rounded_ms(histogram.min_us() as f64),
+            rounded_ms(histogram.mean_us()),
+            rounded_ms(histogram.max_us() as f64),
+        )?;
+    }
+    Ok(())
+}
+
+fn write_percentiles(text: &mut String, total: &Histogram) -> std::fmt::Result {
+    writeln!(text, "\nPercentage of the requests served within a certain time (ms)")?;
+    for percent in PERCENTS {
+        let time = rounded_ms(total.percentile_us(f64::from(percent)) as f64);
+        let longest = if percent == 100 { " (longest request)" } else { "" };
+        writeln!(text, " {percent:3}%  {time:5}{longest}")?;
+    }
+    Ok(())
+}
+
+/// Label, name in warnings, and times of each row.
+fn rows(times: &Times) -> [(&'static str, &'static str, &Histogram); 4] {
+    [
+        ("Connect:", "the initial connection time", &times.connect),
+        ("Processing:", "the processing time", &times.processing),
+        ("Waiting:", "the waiting time", &times.waiting),
+        ("Total:", "the total time", &times.total),
+    ]
+}
+
+/// What `ab`'s layout hides.
+fn write_beyond(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
+    writeln!(text, "\nBeyond ab")?;
+    writeln!(
+        text,
+        "Good answers:           {} of {} requests, {:.2} req/s",
+        outcome.good,
+        outcome.requests(),
+        outcome.good_per_second()
+    )?;
+    write_list(
+        text,
+        "Failed by kind:",
+        FailureKind::ALL.map(|kind| (kind.name(), outcome.failures.of(kind))),
+    )?;
+    write_list(text, "Status codes:", outcome.statuses.iter())?;
+    let total = &outcome.good_times.total;
+    if !total.is_empty() {
+        writeln!(text, "Times of good answers:  {}", milliseconds_line(total))?;
+    }
+    for of in &outcome.verdicts {
+        let label = format!("  cache {}:", of.verdict.name());
+        writeln!(text, "{label:24}{} answers, {}", of.total.count(), milliseconds_line(&of.total))?;
+    }
+    write_connections(text, outcome)?;
+    write_generator(text, outcome)?;
+    let ab = AbCounts::of_ab(outcome);
+    if ab != AbCounts::ours(outcome) || ab.total() != outcome.failures.total() {
+        writeln!(text, "ab would have reported {} failed requests {}.", ab.total(), bracket(&ab))?;
+    }
+    let kinds = FailureKind::ALL.into_iter().filter(|&kind| outcome.failures.of(kind) > 0);
+    kinds.filter_map(FailureKind::advice).try_for_each(|advice| writeln!(text, "Note: {advice}."))
+}
+
+fn write_connections(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
+    write!(text, "Connections:            {} opened", outcome.connections)?;
+    for (count, what) in [
+        (outcome.resent, "requests sent again after an unannounced close"),
+        (outcome.closed_by_us, "closed by us because the server did not"),
+    ] {
+        if count > 0 {
+            write!(text, ", {count} {what}")?;
+        }
+    }
+    writeln!(text)?;
+    if outcome.unfinished > 0 {
+        writeln!(text, "Unfinished requests:    {} in flight at the end, not counted", outcome.unfinished)?;
+    }
+    if outcome.ended != load::Ended::Requests && outcome.ended != load::Ended::Time {
+        writeln!(text, "Ended early:            {}", outcome.ended.name())?;
+    }
+    if outcome.plan.expect != Expect::default() {
+        let Expect { status, length } = &outcome.plan.expect;
+        let lengths = if *length == Length::Variable { ", any length" } else { "" };
+        writeln!(text, "Expected:               status {status}{lengths}")?;
+    }
+    if outcome.length_differs > 0 {
+        writeln!(text, "Lengths:                {} answers differ from the first", outcome.length_differs)?;
+    }
+    Ok(())
+}
+
+fn write_generator(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
+    let check = &outcome.check;
+    write!(
+        text,
+        "Generator:              {}; threads {}, busiest {:.0}% of a core, lag p99 {:.3} ms",
+        check.trust,
+        outcome.threads,
+        check.cpu_share_max * 100.0,
+        milliseconds(check.lag_p99_us)
+    )?;
+    match check.little_residual {
+        Some(residual) => writeln!(text, ", {:+.1}% off Little's law", residual * 100.0)?,
+        None => writeln!(text, ", too few answers for Little's law")?,
+    }
+    check.reasons.iter().try_for_each(|reason| writeln!(text, "{:24}{reason}", ""))
+}
+
+/// A line of counts, leaving out zeros; no line if all are zero.
+fn write_list<N: std::fmt::Display>(
+    text: &mut String,
+    label: &str,
+    counts: impl IntoIterator<Item = (N, u64)>,
+) -> std::fmt::Result {
+    let counts = counts.into_iter().filter(|(_, count)| *count > 0);
+    let list: Vec<String> = counts.map(|(name, count)| format!("{name} {count}")).collect();
+    if list.is_empty() { Ok(()) } else { writeln!(text, "{label:24}{}", list.join(", ")) }
+}
+
+fn milliseconds_line(histogram: &Histogram) -> String {
+    let [p50, p95, p99] = [50.0, 95.0, 99.0].map(|percent| milliseconds(histogram.percentile_us(percent)));
+    format!(
+        "mean {:.3} ms, sd {:.3}, p50 {p50:.3}, p95 {p95:.3}, p99 {p99:.3}, max {:.3}",
+        histogram.mean_us() / 1_000.0,
+        histogram.standard_deviation_us() / 1_000.0,
+        milliseconds(histogram.max_us())
+    )
+}
+
+/// The four numbers in `ab`'s bracket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct AbCounts {
+    connect: u64,
+    receive: u64,
+    length: u64,
+    exceptions: u64,
+}
+
+impl AbCounts {
+    /// As we count.
+    fn ours(outcome: &Outcome) -> Self {
+        let of = |kind| outcome.failures.of(kind);
+        Self {
+            connect: of(FailureKind::Connect) + of(FailureKind::Address),
+            receive: of(FailureKind::Receive),
+            length: of(FailureKind::Length),
+            exceptions: of(FailureKind::Timeout) + of(FailureKind::Malformed),
+        }
+    }
+
+    /// As `ab` would have counted: any status is a success, and an answer that ends early is one of another
+    /// length. `-l`, which makes it ignore lengths, is not assumed.
+    fn of_ab(outcome: &Outcome) -> Self {
+        let ours = Self::ours(outcome);
+        Self { receive: 0, length: outcome.length_differs + ours.receive, ..ours }
+    }
+
+    fn total(&self) -> u64 {
+        self.connect + self.receive + self.length + self.exceptions
+    }
+}
+
+fn bracket(counts: &AbCounts) -> String {
+    let AbCounts { connect, receive, length, exceptions } = counts;
+    format!("(Connect: {connect}, Receive: {receive}, Length: {length}, Exceptions: {exceptions})")
+}
+
+fn milliseconds(value_us: u64) -> f64 {
+    value_us as f64 / 1_000.0
+}
+
+/// Whole milliseconds as `ab` rounds them: the fraction of a microsecond is cut, half a millisecond goes up.
+fn rounded_ms(value_us: f64) -> u64 {
+    (value_us as u64 + 500) / 1_000
+}
+
+/// A moment as the C library's `ctime` writes it, in UTC: `Thu Oct 17 12:00:00 2024`.
+fn calendar(unix_s: u64) -> String {
+    const WEEKDAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
+    const MONTHS: [&str; 12] =
+        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let (days, seconds) = (unix_s / 86_400, unix_s % 86_400);
+    // Days are counted from 1 March of the year 0, so that a leap day is the last day of its year; 400 years
+    // have 146,097 days.
+    let shifted = days + 719_468;
+    let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
+    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = (month_from_march + 2) % 12;
+    let year = era * 400 + year_of_era + u64::from(month < 2);
+    let name = |names: &[&'static str], index: u64| names.get(index as usize).copied().unwrap_or_default();
+    format!(
+        "{} {} {day:2} {:02}:{:02}:{:02} {year}",
+        name(&WEEKDAYS, days % 7),
+        name(&MONTHS, month),
+        seconds / 3_600,
+        seconds / 60 % 60,
+        seconds % 60
+    )
+}

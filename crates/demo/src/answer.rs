@@ -1,0 +1,152 @@
+//! Answers: what the scripts return turned into an HTTP response, conditional requests included.
+
+use bytes::Bytes;
+use message::{Fields, Status, names};
+use platform::Timestamp;
+use rhai::{Array, Dynamic, ImmutableString, Map};
+use std::time::Duration;
+
+/// A complete response.
+#[derive(Clone, Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: Status,
+    pub(crate) fields: Fields,
+    pub(crate) body: Bytes,
+}
+
+/// Fields that a 304 repeats (RFC 9110 section 15.4.5), and those a surrogate needs beside them.
+const KEPT_IN_304: &[&str] = &[
+    names::CACHE_CONTROL,
+    names::ETAG,
+    names::EXPIRES,
+    names::LAST_MODIFIED,
+    names::SURROGATE_CONTROL,
+    names::SURROGATE_KEY,
+    names::VARY,
+];
+
+/// How old a date must be before it proves anything: within its own second a page may change again.
+const DATE_SETTLED: Duration = Duration::from_secs(2);
+
+impl Answer {
+    /// A short plain answer for one request only.
+    pub(crate) fn plain(code: u16, text: impl Into<Bytes>) -> Self {
+        let mut fields = Fields::new();
+        fields.push(names::CONTENT_TYPE, "text/plain; charset=utf-8");
+        fields.push(names::CACHE_CONTROL, "no-store");
+        Self { status: Status::from_code(code).unwrap_or(Status::BAD_REQUEST), fields, body: text.into() }
+    }
+
+    /// The answer a script returned: `#{ status, body, headers: [[name, value], ...] }`. `None` if it is not
+    /// of that form.
+    pub(crate) fn from_script(value: Dynamic) -> Option<Self> {
+        let mut map = value.try_cast::<Map>()?;
+        let code = map.get("status")?.as_int().ok()?;
+        let body = map.remove("body")?.into_immutable_string().ok()?;
+        let mut fields = Fields::new();
+        for line in map.remove("headers")?.try_cast::<Array>()? {
+            let mut line = line.try_cast::<Array>()?.into_iter();
+            let name: ImmutableString = line.next()?.into_immutable_string().ok()?;
+            let value: ImmutableString = line.next()?.into_immutable_string().ok()?;
+            fields.push(name.to_string(), value.to_string());
+        }
+        Some(Self {
+            status: Status::from_code(u16::try_from(code).ok()?)?,
+            fields,
+            body: Bytes::from(body.to_string()),
+        })
+    }
+
+    /// This answer, or 304 if the client holds it already (RFC 9110 section 13).
+    #[must_use]
+    pub(crate) fn conditional(mut self, request: &Fields, now: Timestamp) -> Self {
+        if self.status != Status::OK || !self.is_known_to(request, now) {
+            return self;
+        }
+        self.fields.retain(|field| KEPT_IN_304.iter().any(|name| field.is(name)));
+        Self { status: Status::NOT_MODIFIED, fields: self.fields, body: Bytes::new() }
+    }
+
+    fn is_known_to(&self, request: &Fields, now: Timestamp) -> bool {
+        if request.has(names::IF_NONE_MATCH) {
+            let Some(etag) = self.fields.only(names::ETAG) else { return false };
+            return request.list(names::IF_NONE_MATCH).any(|tag| tag == b"*" || opaque(tag) == opaque(etag));
+        }
+        let date = |fields: &Fields, name| {
+            let text = std::str::from_utf8(fields.only(name)?).ok()?;
+            Some(Timestamp::from_system_time(httpdate::parse_http_date(text).ok()?))
+        };
+        match (date(request, names::IF_MODIFIED_SINCE), date(&self.fields, names::LAST_MODIFIED)) {
+            (Some(since), Some(modified)) => modified <= since && now.since(modified) >= DATE_SETTLED,
+            _ => false,
+        }
+    }
+}
+
+/// An entity tag without its mark of weakness (RFC 9110 section 8.8.3.2).
+fn opaque(tag: &[u8]) -> &[u8] {
+    tag.strip_prefix(b"W/").unwrap_or(tag)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Answer;
+    use message::Fields;
+    use platform::Timestamp;
+    use rhai::Engine;
+
+    /// 1994-11-06 08:49:37 UTC.
+    const MODIFIED: u64 = 784_111_777;
+
+    fn page() -> Answer {
+        let script = r#"#{ status: 200, body: "page", headers: [["ETag", "W/\"a\""], ["Set-Cookie", "x"],
+            ["Last-Modified", "Sun, 06 Nov 1994 08:49:37 GMT"]] }"#;
+        Answer::from_script(Engine::new().eval(script).unwrap()).unwrap()
+    }
+
+    fn status(name: &'static str, value: &'static str, now: u64) -> u16 {
+        let mut request = Fields::new();
+        request.push(name, value);
+        page().conditional(&request, Timestamp::from_secs(now)).status.code()
+    }
+
+    #[test]
+    fn a_known_tag_or_date_is_answered_304_without_body_and_cookie() {
+        for (name, value, expected) in [
+            ("If-None-Match", "\"x\", W/\"a\"", 304),
+            ("If-None-Match", "\"a\"", 304),
+            ("If-None-Match", "*", 304),
+            ("If-None-Match", "\"b\"", 200),
+            ("If-Modified-Since", "Sun, 06 Nov 1994 08:49:37 GMT", 304),
+            ("If-Modified-Since", "Sun, 06 Nov 1994 08:49:36 GMT", 200),
+            ("If-Modified-Since", "yesterday", 200),
+        ] {
+            assert_eq!(status(name, value, MODIFIED + 10), expected, "{name}: {value}");
+        }
+        let mut request = Fields::new();
+        request.push("If-None-Match", "*");
+        let answer = page().conditional(&request, Timestamp::from_secs(MODIFIED));
+        assert!(answer.body.is_empty() && !answer.fields.has("Set-Cookie") && answer.fields.has("ETag"));
+    }
+
+    #[test]
+    fn a_date_proves_nothing_within_its_own_second() {
+        assert_eq!(status("If-Modified-Since", "Sun, 06 Nov 1994 08:49:37 GMT", MODIFIED + 1), 200);
+    }
+
+    #[test]
+    fn a_tag_counts_before_a_date() {
+        let mut request = Fields::new();
+        request.push("If-None-Match", "\"b\"");
+        request.push("If-Modified-Since", "Sun, 06 Nov 1994 08:49:37 GMT");
+        assert_eq!(page().conditional(&request, Timestamp::from_secs(MODIFIED + 10)).status.code(), 200);
+    }
+
+    #[test]
+    fn other_values_are_no_answers() {
+        for script in ["1", "#{}", "#{ status: 99, body: \"\", headers: [] }", "#{ status: 200, body: 1, headers: [] }"]
+        {
+            assert!(Answer::from_script(Engine::new().eval(script).unwrap()).is_none(), "{script}");
+        }
+    }
+}

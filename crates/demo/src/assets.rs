@@ -1,0 +1,49 @@
+//! The site's style sheet, script and pictures. They are part of the program, have a fingerprint, and may be
+//! kept by anybody for a day.
+
+use crate::answer::Answer;
+use crate::secret;
+use crate::visit::Visit;
+use bytes::Bytes;
+use message::{Fields, Method, Status, names};
+use platform::Timestamp;
+
+struct Asset {
+    path: &'static str,
+    kind: &'static str,
+    content: &'static [u8],
+}
+
+macro_rules! assets {
+    ($($name:literal $kind:literal,)*) => {
+        &[$(Asset {
+            path: concat!("/assets/", $name),
+            kind: $kind,
+            content: include_bytes!(concat!("../site/assets/", $name)),
+        },)*]
+    };
+}
+
+const ASSETS: &[Asset] = assets! {
+    "mission.css" "text/css; charset=utf-8",
+};
+
+/// Answers a request for a file.
+pub(crate) fn answer(visit: &Visit) -> Answer {
+    let Some(asset) = ASSETS.iter().find(|asset| asset.path.as_bytes() == visit.path()) else {
+        return Answer::plain(404, "There is no such file.\n");
+    };
+    if !matches!(visit.head.method, Method::Get | Method::Head) {
+        let mut answer = Answer::plain(405, "Files can be read.\n");
+        answer.fields.push("Allow", "GET, HEAD");
+        return answer;
+    }
+    let mut fields = Fields::new();
+    fields.push(names::CONTENT_TYPE, asset.kind);
+    fields.push(names::CACHE_CONTROL, "public, max-age=86400");
+    fields.push(names::ETAG, format!("\"{}\"", secret::fingerprint(asset.content)));
+    fields.push("X-Content-Type-Options", "nosniff");
+    let answer = Answer { status: Status::OK, fields, body: Bytes::from_static(asset.content) };
+    // Files have no date, so the time does not matter to the condition.
+    answer.conditional(&visit.head.fields, Timestamp::default())
+}

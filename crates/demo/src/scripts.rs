@@ -1,0 +1,174 @@
+//! The site's program: its script files, how they get into the data directory, and how they are read and
+//! compiled, for every request or once.
+//!
+//! The files run from the data directory and not from this binary, so that reading them is the same work it
+//! is for any scripted site, and so that they can be looked at and tried out there.
+
+use crate::counters::Counters;
+use rhai::{AST, Engine, ImmutableString};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::{fs, io};
+
+/// A script as it is shipped.
+struct Source {
+    file: &'static str,
+    text: &'static str,
+}
+
+macro_rules! sources {
+    ($directory:literal: $($name:literal)*) => {
+        &[$(Source {
+            file: concat!($directory, "/", $name, ".rhai"),
+            text: include_str!(concat!("../site/", $directory, "/", $name, ".rhai")),
+        },)*]
+    };
+}
+
+/// What runs for every request, also for one that is answered from the page cache before anything else.
+const CORE: &[Source] = sources! { "core": "bootstrap" "cache" "session" "settings" "variable" };
+
+/// What is loaded when a page has to be looked up or made.
+const MODULES: &[Source] = sources! { "modules":
+    "module"
+};
+
+/// Why the scripts cannot be run.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ScriptError {
+    /// A file cannot be read or written.
+    #[error("{path}: {source}")]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// A file cannot be compiled.
+    #[error("{path}: {source}")]
+    Syntax {
+        /// The file.
+        path: PathBuf,
+        /// What the compiler says, with line and column.
+        source: Box<rhai::ParseError>,
+    },
+}
+
+/// The program in its directory, and its compiled form while the opcode cache is on.
+#[derive(Debug)]
+pub(crate) struct Scripts {
+    directory: PathBuf,
+    core: RwLock<Option<Arc<AST>>>,
+    whole: RwLock<Option<Arc<AST>>>,
+}
+
+impl Scripts {
+    /// Puts the files into `directory`; one that was changed there is replaced.
+    ///
+    /// # Errors
+    /// If a file cannot be written.
+    pub(crate) fn install(directory: PathBuf) -> Result<Self, ScriptError> {
+        for source in CORE.iter().chain(MODULES) {
+            let path = directory.join(source.file);
+            if fs::read_to_string(&path).is_ok_and(|text| text == source.text) {
+                continue;
+            }
+            let parent = path.parent().unwrap_or(&directory);
+            fs::create_dir_all(parent)
+                .and_then(|()| fs::write(&path, source.text))
+                .map_err(|error| ScriptError::File { path, source: error })?;
+        }
+        Ok(Self { directory, core: RwLock::new(None), whole: RwLock::new(None) })
+    }
+
+    /// The core; read and compiled now, unless `keep` is set and it was kept before.
+    ///
+    /// # Errors
+    /// The first file that cannot be read or compiled.
+    pub(crate) fn core(&self, keep: bool, engine: &Engine, counters: &Counters) -> Result<Loaded, ScriptError> {
+        kept_or(&self.core, keep, || self.compile_all(AST::empty(), CORE, engine, counters))
+    }
+
+    /// The whole program: `core`, which is loaded already, and all modules.
+    ///
+    /// # Errors
+    /// The first file that cannot be read or compiled.
+    pub(crate) fn whole(
+        &self,
+        core: &Loaded,
+        keep: bool,
+        engine: &Engine,
+        counters: &Counters,
+    ) -> Result<Loaded, ScriptError> {
+        kept_or(&self.whole, keep, || self.compile_all(core.ast.as_ref().clone(), MODULES, engine, counters))
+    }
+
+    /// Forgets the compiled form.
+    pub(crate) fn forget(&self) {
+        for kept in [&self.core, &self.whole] {
+            *kept.write().unwrap_or_else(PoisonError::into_inner) = None;
+        }
+    }
+
+    fn compile_all(
+        &self,
+        mut ast: AST,
+        sources: &[Source],
+        engine: &Engine,
+        counters: &Counters,
+    ) -> Result<Loaded, ScriptError> {
+        for source in sources {
+            ast.combine(self.compile(source, engine)?);
+        }
+        let compiled = sources.len() as u64;
+        counters.compiles.add(compiled);
+        Ok(Loaded { ast: Arc::new(ast), compiled })
+    }
+
+    fn compile(&self, source: &Source, engine: &Engine) -> Result<AST, ScriptError> {
+        let path = self.directory.join(source.file);
+        let text =
+            fs::read_to_string(&path).map_err(|error| ScriptError::File { path: path.clone(), source: error })?;
+        engine.compile(&text).map_err(|error| ScriptError::Syntax { path, source: Box::new(error) })
+    }
+}
+
+/// A part of the program that can be run.
+#[derive(Debug)]
+pub(crate) struct Loaded {
+    /// Its functions.
+    pub(crate) ast: Arc<AST>,
+    /// Files that had to be compiled for it.
+    pub(crate) compiled: u64,
+}
+
+/// What is kept, or what `load` makes and, with `keep`, is kept from then on. Two workers may both compile
+/// when nothing is kept yet, as two processes of a scripted site would.
+fn kept_or(
+    kept: &RwLock<Option<Arc<AST>>>,
+    keep: bool,
+    load: impl FnOnce() -> Result<Loaded, ScriptError>,
+) -> Result<Loaded, ScriptError> {
+    if keep && let Some(ast) = kept.read().unwrap_or_else(PoisonError::into_inner).clone() {
+        return Ok(Loaded { ast, compiled: 0 });
+    }
+    let loaded = load()?;
+    if keep {
+        *kept.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&loaded.ast));
+    }
+    Ok(loaded)
+}
+
+/// The names of the modules in the order in which they are loaded.
+pub(crate) fn module_names() -> impl Iterator<Item = ImmutableString> {
+    MODULES.iter().map(|source| stem(source.file).into())
+}
+
+/// All script texts, one after the other, for the fingerprint of this version of the site.
+pub(crate) fn all_texts() -> String {
+    CORE.iter().chain(MODULES).map(|source| source.text).collect()
+}
+
+fn stem(file: &str) -> &str {
+    Path::new(file).file_stem().and_then(|stem| stem.to_str()).unwrap_or(file)
+}

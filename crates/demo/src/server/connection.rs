@@ -1,0 +1,180 @@
+//! One client connection: octets in until a request is complete, a response out.
+//!
+//! Invariant: after a response that ended the connection, or a request that could not be read, nothing more is
+//! read from it. Reading never blocks; writing waits for the client within a time limit.
+
+use crate::answer::Answer;
+use crate::limits;
+use crate::visit::Visit;
+use bytes::{Bytes, BytesMut};
+use h1::{BodyDecoder, Decoded, Request, RequestError, Strictness};
+use message::{ResponseHead, Version, names};
+use mio::net::TcpStream;
+use platform::{Clock, Monotonic};
+use rustix::event::{PollFd, PollFlags, Timespec};
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::SocketAddr;
+
+/// Limits of what a client may send.
+const READ_LIMITS: h1::Limits = h1::Limits { head_bytes_max: limits::HEAD_BYTES_MAX, ..h1::Limits::DEFAULT };
+
+/// How much is asked from the system at once.
+const READ_BYTES: usize = 16 * 1024;
+
+/// A connection with what was read from it and not yet used.
+#[derive(Debug)]
+pub(super) struct Connection {
+    pub(super) stream: TcpStream,
+    pub(super) peer: SocketAddr,
+    /// Until when the next request must be complete.
+    pub(super) deadline: Monotonic,
+    input: BytesMut,
+    receiving: Option<Receiving>,
+}
+
+/// A request whose content is not complete.
+#[derive(Debug)]
+struct Receiving {
+    request: Request,
+    decoder: BodyDecoder,
+    content: BytesMut,
+}
+
+/// What reading came to.
+#[derive(Debug)]
+pub(super) enum Progress {
+    /// A request is complete.
+    Complete(Box<Incoming>),
+    /// More is to come; the connection has to be watched.
+    Waiting,
+    /// The client is gone.
+    Closed,
+    /// The request cannot be read; the client is told and the connection ends.
+    Refused(u16),
+}
+
+/// A complete request, and what its answer must know.
+#[derive(Debug)]
+pub(super) struct Incoming {
+    pub(super) visit: Visit,
+    pub(super) persistent: bool,
+}
+
+impl Connection {
+    pub(super) fn new(stream: TcpStream, peer: SocketAddr, deadline: Monotonic) -> Self {
+        Self { stream, peer, deadline, input: BytesMut::new(), receiving: None }
+    }
+
+    /// Reads what there is, up to the end of one request.
+    pub(super) fn advance(&mut self) -> Progress {
+        loop {
+            match self.parse() {
+                Ok(Some(incoming)) => return Progress::Complete(Box::new(incoming)),
+                Ok(None) => {}
+                Err(code) => return Progress::Refused(code),
+            }
+            match self.read() {
+                Ok(0) => return Progress::Closed,
+                Ok(_) => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Progress::Waiting,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => return Progress::Closed,
+            }
+        }
+    }
+
+    /// Whether a client that says nothing now is only idle and may be dropped without a word.
+    pub(super) fn is_idle(&self) -> bool {
+        self.input.is_empty() && self.receiving.is_none()
+    }
+
+    /// Writes a response; `false` if the connection is of no further use.
+    pub(super) fn send(&mut self, answer: &Answer, version: Version, persistent: bool, head_only: bool, clock: &dyn Clock) -> bool {
+        let mut head = ResponseHead::new(answer.status);
+        head.fields = answer.fields.clone();
+        if !answer.status.has_no_content() {
+            head.fields.push(names::CONTENT_LENGTH, answer.body.len().to_string());
+        }
+        match (persistent, version) {
+            (false, _) => head.fields.push(names::CONNECTION, "close"),
+            (true, Version::Http10) => head.fields.push(names::CONNECTION, "keep-alive"),
+            (true, Version::Http11) => {}
+        }
+        let mut out = BytesMut::with_capacity(head.fields.wire_bytes() + answer.body.len() + 64);
+        if h1::write_response_head(&mut out, &head).is_err() {
+            // A script put an octet into a field that must not be there.
+            let plain = Answer::plain(500, "This page is out of order.\n");
+            return self.send(&plain, version, false, head_only, clock);
+        }
+        if !head_only {
+            out.extend_from_slice(&answer.body);
+        }
+        self.write_all(&out, clock).is_ok() && persistent
+    }
+
+    /// The next request, if it is complete in the input.
+    fn parse(&mut self) -> Result<Option<Incoming>, u16> {
+        if self.receiving.is_none() {
+            let parsed = h1::parse_request(&mut self.input, &READ_LIMITS, Strictness::Strict);
+            let Some(request) = parsed.map_err(|error: RequestError| error.status().code())? else {
+                return Ok(None);
+            };
+            if request.expect_continue && self.input.is_empty() {
+                // Thirty octets into an empty buffer; if even that fails, the read that follows says so.
+                let _ = self.stream.write(b"HTTP/1.1 100 Continue\r\n\r\n");
+            }
+            let decoder = BodyDecoder::new(request.framing);
+            self.receiving = Some(Receiving { request, decoder, content: BytesMut::new() });
+        }
+        let Some(receiving) = &mut self.receiving else { return Ok(None) };
+        loop {
+            match receiving.decoder.decode(&mut self.input) {
+                Ok(Decoded::NeedMore) => return Ok(None),
+                Ok(Decoded::Data(data)) if receiving.content.len() + data.len() > limits::CONTENT_BYTES_MAX => {
+                    return Err(413);
+                }
+                Ok(Decoded::Data(data)) => receiving.content.extend_from_slice(&data),
+                Ok(Decoded::End(_)) => break,
+                Err(_) => return Err(400),
+            }
+        }
+        let peer = self.peer;
+        Ok(self.receiving.take().map(|received| Incoming {
+            persistent: received.request.persistent,
+            visit: Visit { head: received.request.head, content: Bytes::from(received.content), peer },
+        }))
+    }
+
+    fn read(&mut self) -> io::Result<usize> {
+        let before = self.input.len();
+        self.input.resize(before + READ_BYTES, 0);
+        let room = self.input.get_mut(before..).unwrap_or_default();
+        let read = self.stream.read(room);
+        self.input.truncate(before + read.as_ref().copied().unwrap_or(0));
+        read
+    }
+
+    fn write_all(&mut self, mut octets: &[u8], clock: &dyn Clock) -> io::Result<()> {
+        let deadline = clock.monotonic().plus(limits::SEND_TIMEOUT);
+        while !octets.is_empty() {
+            match self.stream.write(octets) {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(written) => octets = octets.get(written..).unwrap_or_default(),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => self.wait_writable(deadline, clock)?,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    fn wait_writable(&self, deadline: Monotonic, clock: &dyn Clock) -> io::Result<()> {
+        let left = deadline.since(clock.monotonic());
+        if left.is_zero() {
+            return Err(ErrorKind::TimedOut.into());
+        }
+        let timeout = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) };
+        rustix::event::poll(&mut [PollFd::new(&self.stream, PollFlags::OUT)], Some(&timeout))?;
+        Ok(())
+    }
+}

@@ -54,7 +54,10 @@ export DEBIAN_FRONTEND=noninteractive NEEDRESTART_SUSPEND=1
 install() {
     # The list is split into words on purpose.
     # shellcheck disable=SC2086
-    apt-get install --yes --quiet --no-install-recommends -o DPkg::Lock::Timeout=120 $1 </dev/null
+    apt-get install --yes --quiet --no-install-recommends -o DPkg::Lock::Timeout=120 $1 </dev/null || return 1
+    # An interrupted apt-get can end as if all were well.
+    # shellcheck disable=SC2086
+    ! dpkg-query --show --showformat='${db:Status-Status}\n' $1 | grep -qvx installed
 }
 for list in "$@"; do
     # Missing or outdated lists of packages make the first try fail.

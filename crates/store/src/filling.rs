@@ -236,9 +236,9 @@ impl Drop for FillingReader {
             if let Some(place) = state.readers.get_mut(self.slot) {
                 *place = None;
             }
-            state.drop_taken();
-            // Also when nothing was dropped: the writer may be waiting for a reader that has gone.
-            state.writer.take()
+            let made_room = state.drop_taken();
+            // Also when no room was made: the writer may be waiting for a reader that has gone.
+            made_room.or_else(|| state.writer.take())
         };
         if let Some(writer) = writer {
             writer.wake();
@@ -333,5 +333,165 @@ impl State {
 
     fn take_reader_wakers(&mut self) -> Vec<Waker> {
         self.readers.iter_mut().flatten().filter_map(|reader| reader.waker.take()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Abandoned, Aborted, Filling, FillingReader};
+    use crate::CHUNK_BYTES;
+    use bytes::Bytes;
+    use semantics::Reason;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::{Context, Poll, Wake, Waker};
+
+    #[derive(Default)]
+    struct Count(AtomicUsize);
+
+    impl Wake for Count {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    impl Count {
+        fn wakes(&self) -> usize {
+            self.0.load(Ordering::SeqCst)
+        }
+    }
+
+    fn next(reader: &mut FillingReader) -> Poll<Option<Result<Bytes, Aborted>>> {
+        reader.poll_next(&mut Context::from_waker(Waker::noop()))
+    }
+
+    fn octets(text: &'static str) -> Poll<Option<Result<Bytes, Aborted>>> {
+        Poll::Ready(Some(Ok(Bytes::from_static(text.as_bytes()))))
+    }
+
+    #[test]
+    fn readers_join_at_any_time_and_start_at_the_beginning() {
+        let (mut writer, filling) = Filling::start(100);
+        let mut early = filling.reader().unwrap();
+        assert_eq!(next(&mut early), Poll::Pending);
+        writer.push("ab".into());
+        assert_eq!(next(&mut early), octets("ab"));
+        writer.push("cd".into());
+        let mut late = filling.reader().unwrap();
+        assert_eq!(next(&mut late), octets("ab"));
+        assert_eq!(next(&mut late), octets("cd"));
+        let body = writer.finish().unwrap();
+        assert_eq!(body.chunks(), ["abcd"]);
+        assert_eq!(next(&mut late), Poll::Ready(None));
+        assert_eq!(next(&mut early), octets("cd"));
+        assert_eq!(next(&mut early), Poll::Ready(None));
+        assert_eq!(next(&mut filling.reader().unwrap()), octets("abcd"));
+    }
+
+    #[test]
+    fn a_kept_body_becomes_exact_chunks() {
+        let (mut writer, filling) = Filling::start(1 << 20);
+        let whole: Vec<u8> = (0..CHUNK_BYTES * 2 + 1_000).map(|n| (n % 251) as u8).collect();
+        for part in whole.chunks(1_500) {
+            writer.push(Bytes::copy_from_slice(part));
+        }
+        assert_eq!(filling.held_bytes(), whole.len() as u64);
+        let body = writer.finish().unwrap();
+        let lengths: Vec<_> = body.chunks().iter().map(Bytes::len).collect();
+        assert_eq!(lengths, [CHUNK_BYTES, CHUNK_BYTES, 1_000]);
+        assert_eq!(body.chunks().concat(), whole);
+    }
+
+    #[test]
+    fn a_kept_body_holds_no_other_buffer_alive() {
+        let (mut writer, filling) = Filling::start(1 << 20);
+        let buffer = Bytes::from(vec![7; 16_384]);
+        writer.push(buffer.slice(10..20));
+        let body = writer.finish().unwrap();
+        drop(filling);
+        assert!(buffer.is_unique());
+        assert_eq!(body.len(), 10);
+    }
+
+    #[test]
+    fn a_dropped_writer_aborts() {
+        let (mut writer, filling) = Filling::start(100);
+        let mut reader = filling.reader().unwrap();
+        writer.push("ab".into());
+        drop(writer);
+        assert_eq!(next(&mut reader), octets("ab"));
+        assert_eq!(next(&mut reader), Poll::Ready(Some(Err(Aborted(Reason::OriginTruncated)))));
+    }
+
+    #[test]
+    fn an_abort_tells_its_reason() {
+        let (writer, filling) = Filling::start(100);
+        let mut reader = filling.reader().unwrap();
+        writer.abort(Reason::OriginTimeout);
+        assert_eq!(next(&mut reader), Poll::Ready(Some(Err(Aborted(Reason::OriginTimeout)))));
+    }
+
+    #[test]
+    fn past_its_limit_a_body_is_a_window_that_nobody_joins() {
+        let (mut writer, filling) = Filling::start(3);
+        let mut reader = filling.reader().unwrap();
+        writer.push("abc".into());
+        assert!(writer.is_kept() && filling.reader().is_some());
+        writer.push("d".into());
+        assert!(!writer.is_kept() && filling.reader().is_none());
+        assert_eq!(next(&mut reader), octets("abc"));
+        assert_eq!(filling.held_bytes(), 1);
+        assert_eq!(next(&mut reader), octets("d"));
+        assert_eq!(writer.finish().map(|body| body.len()), None);
+        assert_eq!(next(&mut reader), Poll::Ready(None));
+    }
+
+    #[test]
+    fn a_slow_reader_holds_the_writer_of_a_window_back() {
+        let (mut writer, filling) = Filling::start(0);
+        let count = Arc::new(Count::default());
+        let waker = Waker::from(Arc::clone(&count));
+        let mut context = Context::from_waker(&waker);
+        let mut reader = filling.reader().unwrap();
+        assert!(filling.reader().is_none());
+        writer.push("abcd".into());
+        assert_eq!(writer.poll_ready(&mut context, 5), Poll::Ready(Ok(())));
+        assert_eq!(writer.poll_ready(&mut context, 4), Poll::Pending);
+        assert_eq!(next(&mut reader), octets("abcd"));
+        assert_eq!(count.wakes(), 1);
+        assert_eq!(writer.poll_ready(&mut context, 4), Poll::Ready(Ok(())));
+        writer.push("efgh".into());
+        assert_eq!(writer.poll_ready(&mut context, 4), Poll::Pending);
+        drop(reader);
+        assert_eq!(count.wakes(), 2);
+        assert_eq!(writer.poll_ready(&mut context, 4), Poll::Ready(Err(Abandoned)));
+    }
+
+    #[test]
+    fn a_kept_body_outlives_its_readers() {
+        let (mut writer, filling) = Filling::start(10);
+        drop(filling.reader());
+        let mut context = Context::from_waker(Waker::noop());
+        assert_eq!(writer.poll_ready(&mut context, 1), Poll::Ready(Ok(())));
+        writer.push("abc".into());
+        assert_eq!(writer.finish().map(|body| body.len()), Some(3));
+    }
+
+    #[test]
+    fn the_whole_is_handed_over_before_readers_see_the_end() {
+        let (writer, filling) = Filling::start(10);
+        let mut reader = filling.reader().unwrap();
+        let count = Arc::new(Count::default());
+        let waker = Waker::from(Arc::clone(&count));
+        assert_eq!(reader.poll_next(&mut Context::from_waker(&waker)), Poll::Pending);
+        let mut handed = None;
+        writer.finish_with("abc".into(), |body| {
+            assert_eq!(count.wakes(), 0);
+            handed = Some(body);
+        });
+        assert_eq!(handed.unwrap().chunks(), ["abc"]);
+        assert_eq!(count.wakes(), 1);
+        assert_eq!(next(&mut reader), octets("abc"));
+        assert_eq!(next(&mut reader), Poll::Ready(None));
     }
 }

@@ -74,3 +74,33 @@ fn detached(head: &ResponseHead) -> ResponseHead {
             .collect(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Object;
+    use crate::Body;
+    use bytes::Bytes;
+    use message::{ResponseHead, Status};
+    use semantics::{Freshness, Moment};
+    use std::time::Duration;
+
+    #[test]
+    fn an_object_holds_no_other_buffer_alive_and_weighs_what_it_holds() {
+        let buffer = Bytes::from(vec![b'x'; 16_384]);
+        let mut head = ResponseHead::new(Status::OK);
+        head.reason = buffer.slice(0..2);
+        head.fields.push(buffer.slice(2..10), buffer.slice(10..110));
+        let freshness = Freshness {
+            lifetime: Duration::ZERO,
+            initial_age: Duration::ZERO,
+            received: Moment::default(),
+            may_be_stale: false,
+        };
+        let object = Object::new(&head, &buffer[..40], Body::copy_of(&buffer[..1_000]), freshness);
+        assert_eq!(object.head(), &head);
+        drop(head);
+        assert!(buffer.is_unique());
+        let counted = 2 + 8 + 100 + 40 + 1_000;
+        assert!(object.bytes() >= counted && object.bytes() < counted + 512, "{}", object.bytes());
+    }
+}

@@ -205,3 +205,142 @@ impl Ghost {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{GHOST_ENTRY_BYTES, HITS_MAX, S3Fifo, SMALL_PART};
+    use proptest::prelude::*;
+    use std::collections::VecDeque;
+
+    /// The paper's algorithm on plain queues, oldest first, scanned for everything.
+    #[derive(Default)]
+    struct Model {
+        bytes_max: usize,
+        small: VecDeque<Member>,
+        main: VecDeque<Member>,
+        ghost: VecDeque<(u64, bool)>,
+    }
+
+    #[derive(Clone, Copy)]
+    struct Member {
+        id: u32,
+        hash: u64,
+        weight: usize,
+        hits: u8,
+    }
+
+    impl Model {
+        fn insert(&mut self, id: u32, hash: u64, weight: usize) {
+            let member = Member { id, hash, weight, hits: 0 };
+            match self.ghost.iter_mut().find(|(known, valid)| *known == hash && *valid) {
+                Some((_, valid)) => {
+                    *valid = false;
+                    self.main.push_back(member);
+                }
+                None => self.small.push_back(member),
+            }
+        }
+
+        fn touch(&mut self, id: u32) {
+            let members = self.small.iter_mut().chain(&mut self.main);
+            members
+                .filter(|member| member.id == id)
+                .for_each(|member| member.hits = (member.hits + 1).min(HITS_MAX));
+        }
+
+        fn remove(&mut self, id: u32) {
+            self.small.retain(|member| member.id != id);
+            self.main.retain(|member| member.id != id);
+        }
+
+        fn evict(&mut self) -> Option<u32> {
+            loop {
+                let small_bytes: usize = self.small.iter().map(|member| member.weight).sum();
+                let from_small = !self.small.is_empty()
+                    && (small_bytes > self.bytes_max / SMALL_PART || self.main.is_empty());
+                let mut member = if from_small { self.small.pop_front() } else { self.main.pop_front() }?;
+                if from_small && member.hits > 1 {
+                    member.hits = 0;
+                    self.main.push_back(member);
+                } else if !from_small && member.hits > 0 {
+                    member.hits -= 1;
+                    self.main.push_back(member);
+                } else {
+                    if from_small && !self.ghost.contains(&(member.hash, true)) {
+                        self.ghost.push_back((member.hash, true));
+                    }
+                    while self.ghost.len() > self.small.len() + self.main.len() {
+                        let (hash, _) = self.ghost.pop_front()?;
+                        // A hash that came back and left again is one memory with the earlier one.
+                        self.ghost
+                            .iter_mut()
+                            .filter(|(known, _)| *known == hash)
+                            .for_each(|(_, valid)| *valid = false);
+                    }
+                    return Some(member.id);
+                }
+            }
+        }
+
+        fn bytes(&self) -> usize {
+            let members: usize = self.small.iter().chain(&self.main).map(|member| member.weight).sum();
+            members + self.ghost.len() * GHOST_ENTRY_BYTES
+        }
+
+        fn ids(&self) -> Vec<u32> {
+            self.small.iter().chain(&self.main).map(|member| member.id).collect()
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn order_and_bytes_agree_with_the_model(
+            steps in prop::collection::vec((0u8..5, 0u32..12, 1usize..40), 0..200),
+        ) {
+            let mut model = Model { bytes_max: 200, ..Model::default() };
+            let mut order = S3Fifo::new(200);
+            for (step, id, weight) in steps {
+                let is_member = model.ids().contains(&id);
+                match step {
+                    // Hashes repeat over time, as those of keys do.
+                    0 | 1 if !is_member => {
+                        model.insert(id, u64::from(id), weight);
+                        order.insert(id, u64::from(id), weight);
+                    }
+                    2 if is_member => {
+                        model.remove(id);
+                        order.remove(id);
+                    }
+                    3 if is_member => {
+                        model.touch(id);
+                        order.touch(id);
+                    }
+                    4 => prop_assert_eq!(order.evict(), model.evict()),
+                    _ => {}
+                }
+                prop_assert_eq!(order.bytes(), model.bytes());
+            }
+        }
+    }
+
+    #[test]
+    fn a_scan_leaves_what_is_asked_for_alone() {
+        let mut order = S3Fifo::new(1_000);
+        let mut evicted = Vec::new();
+        let mut make_room = |order: &mut S3Fifo| {
+            while order.bytes() > 1_000 {
+                evicted.push(order.evict().unwrap());
+            }
+        };
+        for id in 0..5 {
+            order.insert(id, u64::from(id), 50);
+            (0..2).for_each(|_| order.touch(id));
+        }
+        for id in 5..500 {
+            order.insert(id, u64::from(id), 50);
+            make_room(&mut order);
+        }
+        assert!(evicted.len() > 400);
+        assert!(evicted.iter().all(|id| *id >= 5));
+    }
+}

@@ -27,6 +27,7 @@ pub(crate) struct Shard {
     free: Vec<u32>,
     order: S3Fifo,
     bytes_max: usize,
+    body_bytes_max: u64,
     variants_max: usize,
     counters: ShardCounters,
 }
@@ -68,13 +69,16 @@ impl Entry {
 }
 
 impl Shard {
-    pub(crate) fn new(bytes_max: usize, variants_max: usize) -> Self {
+    /// An empty shard for `bytes_max` octets, of bodies of at most `body_bytes_max` and at most `variants_max`
+    /// variants a key.
+    pub(crate) fn new(bytes_max: usize, body_bytes_max: u64, variants_max: usize) -> Self {
         Self {
             index: HashMap::default(),
             slots: Vec::new(),
             free: Vec::new(),
             order: S3Fifo::new(bytes_max),
             bytes_max,
+            body_bytes_max,
             variants_max,
             counters: ShardCounters::default(),
         }
@@ -117,7 +121,7 @@ impl Shard {
     }
 
     /// Stores an entry in place of the same variant, if there is one; makes room first. Says no if the entry
-    /// alone exceeds the budget; the variant that stood there is gone all the same.
+    /// alone exceeds a limit; the variant that stood there is gone all the same, as it is out of date.
     pub(crate) fn publish(&mut self, entry: Entry) -> bool {
         let variants = self.variants(entry.hash, &entry.key);
         let same = |id: &u32| {
@@ -130,7 +134,7 @@ impl Shard {
             self.drop_slot(id);
         }
         let bytes = entry.bytes();
-        if bytes > self.bytes_max {
+        if bytes > self.bytes_max || entry.object.body().len() > self.body_bytes_max {
             return false;
         }
         while self.order.bytes() + bytes > self.bytes_max {
@@ -210,5 +214,119 @@ impl Shard {
             }
             at = before.next;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Entry, SLOT_BYTES, Shard};
+    use crate::{Body, Key, Lookup, Object, SiteId};
+    use bytes::Bytes;
+    use message::{Fields, ResponseHead, Status};
+    use semantics::{Freshness, Moment, Policy, VaryRule};
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    fn key(name: &'static str) -> Key {
+        Key::new(SiteId(0), false, b"example.org", Bytes::from_static(name.as_bytes()))
+    }
+
+    fn fields(language: &'static str) -> Fields {
+        let mut fields = Fields::new();
+        fields.push("Accept-Language", language);
+        fields
+    }
+
+    fn entry(
+        hash: u64,
+        name: &'static str,
+        vary: &'static str,
+        language: &'static str,
+        body: &[u8],
+    ) -> Entry {
+        let mut response = Fields::new();
+        response.push("Vary", vary);
+        let rule = VaryRule::from_response(&response, &Policy::default_profile()).unwrap();
+        let variant = rule.key(&fields(language));
+        let freshness = Freshness {
+            lifetime: Duration::from_secs(60),
+            initial_age: Duration::ZERO,
+            received: Moment::default(),
+            may_be_stale: true,
+        };
+        let object = Object::new(&ResponseHead::new(Status::OK), b"", Body::copy_of(body), freshness);
+        Entry { hash, key: key(name), rule, variant, object: Arc::new(object) }
+    }
+
+    fn body(shard: &mut Shard, hash: u64, name: &'static str, language: &'static str) -> Option<String> {
+        match shard.lookup(hash, &key(name), &fields(language)) {
+            Lookup::Found(object) => Some(String::from_utf8(object.body().chunks().concat()).unwrap()),
+            Lookup::NoVariant => Some("other variant".to_owned()),
+            Lookup::Absent => None,
+        }
+    }
+
+    #[test]
+    fn keys_with_one_hash_stay_apart() {
+        let mut shard = Shard::new(1 << 20, 1 << 20, 4);
+        assert!(shard.publish(entry(7, "/a", "", "", b"a")));
+        assert!(shard.publish(entry(7, "/b", "", "", b"b")));
+        assert!(shard.publish(entry(7, "/c", "", "", b"c")));
+        assert_eq!(body(&mut shard, 7, "/a", "").unwrap(), "a");
+        assert_eq!(body(&mut shard, 7, "/d", ""), None);
+        assert_eq!(shard.remove(7, &key("/b")), 1);
+        assert_eq!(body(&mut shard, 7, "/b", ""), None);
+        assert_eq!(body(&mut shard, 7, "/a", "").unwrap(), "a");
+        assert_eq!(shard.remove(7, &key("/c")), 1);
+        assert_eq!(shard.remove(7, &key("/a")), 1);
+        assert_eq!((shard.index.len(), shard.bytes()), (0, 0));
+    }
+
+    #[test]
+    fn the_newest_matching_variant_answers() {
+        let mut shard = Shard::new(1 << 20, 1 << 20, 4);
+        assert!(shard.publish(entry(1, "/", "Accept-Language", "de", b"de")));
+        assert!(shard.publish(entry(1, "/", "Accept-Language", "en", b"en")));
+        assert_eq!(body(&mut shard, 1, "/", "de").unwrap(), "de");
+        assert_eq!(body(&mut shard, 1, "/", "fr").unwrap(), "other variant");
+        assert!(shard.publish(entry(1, "/", "", "", b"all")));
+        assert_eq!(body(&mut shard, 1, "/", "de").unwrap(), "all");
+        assert_eq!(shard.rule(1, &key("/")).names(), ["accept-language"]);
+        assert!(shard.publish(entry(1, "/", "Accept-Language", "de", b"DE")));
+        assert_eq!(body(&mut shard, 1, "/", "de").unwrap(), "DE");
+        assert_eq!(shard.remove(1, &key("/")), 3);
+    }
+
+    #[test]
+    fn past_the_limit_of_variants_the_oldest_goes() {
+        let mut shard = Shard::new(1 << 20, 1 << 20, 2);
+        for (language, text) in [("de", "de"), ("en", "en"), ("fr", "fr")] {
+            assert!(shard.publish(entry(1, "/", "Accept-Language", language, text.as_bytes())));
+        }
+        assert_eq!(body(&mut shard, 1, "/", "de").unwrap(), "other variant");
+        assert_eq!(body(&mut shard, 1, "/", "fr").unwrap(), "fr");
+        assert_eq!(shard.counters().objects, 2);
+    }
+
+    #[test]
+    fn what_exceeds_a_limit_is_refused_and_the_outdated_one_goes() {
+        for (bytes_max, body_bytes_max) in [(SLOT_BYTES * 4, 1 << 20), (1 << 20, 1_000)] {
+            let mut shard = Shard::new(bytes_max, body_bytes_max, 2);
+            assert!(shard.publish(entry(1, "/", "", "", b"small")));
+            assert!(!shard.publish(entry(1, "/", "", "", &vec![b'x'; SLOT_BYTES * 4])));
+            assert_eq!(body(&mut shard, 1, "/", ""), None);
+            assert_eq!(shard.bytes(), 0);
+        }
+    }
+
+    #[test]
+    fn replacing_is_no_growth() {
+        let mut shard = Shard::new(1 << 20, 1 << 20, 2);
+        assert!(shard.publish(entry(1, "/", "", "", b"0123456789")));
+        let bytes = shard.bytes();
+        for _ in 0..100 {
+            assert!(shard.publish(entry(1, "/", "", "", b"9876543210")));
+        }
+        assert_eq!((shard.bytes(), shard.slots.len()), (bytes, 1));
     }
 }

@@ -55,7 +55,7 @@ pub enum Lookup {
 pub enum Published {
     /// It is stored and will be found.
     Stored,
-    /// It is larger than the limits allow.
+    /// It is larger than the limits allow. An older one that it would have replaced is gone too.
     TooLarge,
 }
 
@@ -85,7 +85,8 @@ impl Store {
     pub fn new(limits: StoreLimits, seed: u64) -> Self {
         let count = limits.shards();
         let bytes_max = usize::try_from(limits.memory_bytes_max).unwrap_or(usize::MAX) / count;
-        let shard = |_| Mutex::new(Shard::new(bytes_max, limits.variants_max.max(1)));
+        let shard =
+            |_| Mutex::new(Shard::new(bytes_max, limits.object_bytes_max, limits.variants_max.max(1)));
         Self { limits, hasher: KeyHasher::new(seed), shards: (0..count).map(shard).collect() }
     }
 
@@ -110,9 +111,6 @@ impl Store {
     /// `rule.key` of the fields that were forwarded to get it.
     pub fn publish(&self, key: &Key, rule: VaryRule, variant: VariantKey, object: Arc<Object>) -> Published {
         let hash = self.hasher.hash(key);
-        if object.body().len() > self.limits.object_bytes_max {
-            return Published::TooLarge;
-        }
         let entry = Entry { hash, key: key.detached(), rule, variant, object };
         let stored = self.shard(hash).is_some_and(|mut shard| shard.publish(entry));
         if stored { Published::Stored } else { Published::TooLarge }

@@ -262,6 +262,7 @@ mod tests {
         assert!(rule.matches(&fields(&[("Foo", "1, 2")]), &key(&[("Foo", "1,2")])));
         assert!(!rule.matches(&fields(&[("Foo", "1")]), &key(&[("Foo", "1,2")])));
         assert!(!rule.matches(&fields(&[("Foo", "1")]), &VaryRule::default().key(&Fields::new())));
+        assert!(!VaryRule::default().matches(&Fields::new(), &key(&[("Foo", "1")])));
     }
 
     #[test]

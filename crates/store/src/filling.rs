@@ -236,9 +236,8 @@ impl Drop for FillingReader {
             if let Some(place) = state.readers.get_mut(self.slot) {
                 *place = None;
             }
-            let made_room = state.drop_taken();
-            // Also when no room was made: the writer may be waiting for a reader that has gone.
-            made_room.or_else(|| state.writer.take())
+            // A writer that waits holds a window of octets. When the last reader goes they go too, which wakes it.
+            state.drop_taken()
         };
         if let Some(writer) = writer {
             writer.wake();

@@ -71,10 +71,10 @@ pub(crate) struct Connection {
 
 impl Connection {
     /// A connection that is being made for `exchange`.
-    pub(crate) fn new(stream: TcpStream, exchange: Exchange, answers_head: bool) -> Self {
+    pub(crate) fn new(stream: TcpStream, exchange: Exchange) -> Self {
         Self {
             stream,
-            reader: AnswerReader::new(answers_head),
+            reader: AnswerReader::default(),
             exchange,
             sent_bytes: 0,
             connected: false,

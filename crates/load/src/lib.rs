@@ -229,17 +229,18 @@ fn outcome(shared: &Shared<'_>, mut recorder: Recorder, run: Run) -> Outcome {
         samples,
     };
     let (good_times, wrong_times, verdicts) = recorder.into_times();
+    let outcome = Outcome { good_times, wrong_times, verdicts, ..outcome };
     let check = SelfCheck::judge(&Figures {
         users: shared.plan.users,
         elapsed: run.elapsed,
         cpu: &outcome.cpu,
         requests: outcome.requests(),
         in_flight,
-        latency_p50_us: good_times.total.median_us(),
+        latency_p50_us: outcome.complete_times().total.median_us(),
         lag_p99_us,
         addresses_missing: outcome.failures.of(FailureKind::Address),
     });
-    Outcome { good_times, wrong_times, verdicts, check, ..outcome }
+    Outcome { check, ..outcome }
 }
 
 /// The part of `whole` that falls to place `index` of `parts`; parts differ by at most one.

@@ -5,7 +5,7 @@
 
 use crate::verdict::CacheVerdict;
 use h1::{BodyDecoder, Limits, ResponseSkim, Strictness, skim_response};
-use message::names;
+use message::{list_members, names};
 
 /// One complete answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,10 +29,25 @@ pub(crate) enum ReadError {
     Nothing,
 }
 
+/// When a connection may carry another request after an answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Persistence {
+    /// Never: it was not asked for.
+    #[default]
+    Never,
+    /// If the answer says `keep-alive`. For HTTP/1.0 requests, also where the answer is HTTP/1.1: many servers
+    /// write 1.1 into every answer and close all the same.
+    IfSaid,
+    /// Unless the answer says otherwise (RFC 9112 section 9.3). For HTTP/1.1 requests.
+    UnlessDenied,
+}
+
 /// The heads of a run are mostly the same octets again and again, so the last one and what it meant are kept:
 /// comparing is ten times faster than parsing. One per thread.
 #[derive(Debug, Default)]
 pub(crate) struct HeadMemo {
+    answers_head: bool,
+    persistence: Persistence,
     octets: Vec<u8>,
     head: Option<Head>,
     /// The first final head seen.
@@ -43,13 +58,13 @@ pub(crate) struct HeadMemo {
 #[derive(Clone, Copy, Debug)]
 struct Head {
     skim: ResponseSkim,
+    persistent: bool,
     verdict: Option<CacheVerdict>,
 }
 
 /// Reads the answers of one connection.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct AnswerReader {
-    answers_head: bool,
     /// The beginning of a head whose end has not come yet.
     partial_head: Vec<u8>,
     body: Option<(Head, BodyDecoder)>,
@@ -61,11 +76,6 @@ pub(crate) struct AnswerReader {
 const LIMITS: Limits = Limits::DEFAULT;
 
 impl AnswerReader {
-    /// A reader for the answers to requests of one method; `answers_head` says that it is HEAD.
-    pub(crate) fn new(answers_head: bool) -> Self {
-        Self { answers_head, partial_head: Vec::new(), body: None, content_bytes: 0, begun: false }
-    }
-
     /// Whether an octet of the current answer has come.
     pub(crate) fn has_begun(&self) -> bool {
         self.begun
@@ -120,10 +130,10 @@ impl AnswerReader {
         loop {
             let kept_bytes = self.partial_head.len();
             let found = if kept_bytes == 0 {
-                memo.head(rest, self.answers_head)?
+                memo.head(rest)?
             } else {
                 self.partial_head.extend_from_slice(rest);
-                memo.head(&self.partial_head, self.answers_head)?
+                memo.head(&self.partial_head)?
             };
             let Some(head) = found else {
                 if kept_bytes == 0 {
@@ -154,14 +164,25 @@ impl AnswerReader {
 }
 
 impl HeadMemo {
+    /// A memo for answers to requests of one kind; `answers_head` says that their method is HEAD.
+    pub(crate) fn new(answers_head: bool, persistence: Persistence) -> Self {
+        Self { answers_head, persistence, ..Self::default() }
+    }
+
     /// What the head at the start of `input` means; `None` if it is not complete.
-    fn head(&mut self, input: &[u8], answers_head: bool) -> Result<Option<Head>, ReadError> {
+    fn head(&mut self, input: &[u8]) -> Result<Option<Head>, ReadError> {
         if let Some(head) = self.head.filter(|_| input.starts_with(&self.octets)) {
             return Ok(Some(head));
         }
-        let skim = skim_response(input, answers_head, &LIMITS).map_err(|_| ReadError::Malformed)?;
+        let skim = skim_response(input, self.answers_head, &LIMITS).map_err(|_| ReadError::Malformed)?;
         let Some(skim) = skim else { return Ok(None) };
-        let head = Head { skim, verdict: verdict(&skim, input) };
+        let persistent = skim.persistent
+            && match self.persistence {
+                Persistence::Never => false,
+                Persistence::IfSaid => says_keep_alive(&skim, input),
+                Persistence::UnlessDenied => true,
+            };
+        let head = Head { skim, persistent, verdict: verdict(&skim, input) };
         self.octets.clear();
         self.octets.extend_from_slice(input.get(..skim.head_bytes).unwrap_or_default());
         self.head = Some(head);
@@ -170,6 +191,11 @@ impl HeadMemo {
         }
         Ok(Some(head))
     }
+}
+
+fn says_keep_alive(skim: &ResponseSkim, input: &[u8]) -> bool {
+    let options = skim.field(input, names::CONNECTION).unwrap_or_default();
+    list_members(options).any(|option| option.eq_ignore_ascii_case(b"keep-alive"))
 }
 
 fn verdict(skim: &ResponseSkim, input: &[u8]) -> Option<CacheVerdict> {
@@ -181,19 +207,24 @@ fn answer(head: &Head, content_bytes: u64) -> Answer {
     Answer {
         status: head.skim.status.code(),
         content_bytes,
-        persistent: head.skim.persistent,
+        persistent: head.persistent,
         verdict: head.verdict,
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Answer, AnswerReader, HeadMemo, ReadError};
+    use super::{Answer, AnswerReader, HeadMemo, Persistence, ReadError};
     use crate::verdict::CacheVerdict;
+
+    /// A reader and a memo for plain HTTP/1.1 requests.
+    fn reader() -> (AnswerReader, HeadMemo) {
+        (AnswerReader::default(), HeadMemo::new(false, Persistence::UnlessDenied))
+    }
 
     /// Feeds `octets` in pieces of `size` and gives the first result that is not "more".
     fn read(octets: &[u8], size: usize) -> Result<Option<Answer>, ReadError> {
-        let (mut reader, mut memo) = (AnswerReader::new(false), HeadMemo::default());
+        let (mut reader, mut memo) = reader();
         for piece in octets.chunks(size) {
             match reader.feed(piece, &mut memo) {
                 Ok(None) => {}
@@ -223,7 +254,7 @@ mod tests {
 
     #[test]
     fn a_repeated_head_means_the_same_and_a_changed_one_does_not() {
-        let (mut reader, mut memo) = (AnswerReader::new(false), HeadMemo::default());
+        let (mut reader, mut memo) = reader();
         let mut status = |octets: &[u8]| reader.feed(octets, &mut memo).unwrap().map(|answer| answer.status);
         assert_eq!(status(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na"), Some(200));
         assert_eq!(status(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nb"), Some(200));
@@ -236,7 +267,7 @@ mod tests {
     #[test]
     fn the_end_of_the_connection_is_judged() {
         let end = |octets: &[u8]| {
-            let (mut reader, mut memo) = (AnswerReader::new(false), HeadMemo::default());
+            let (mut reader, mut memo) = reader();
             if !octets.is_empty() {
                 assert_eq!(reader.feed(octets, &mut memo), Ok(None));
             }
@@ -252,10 +283,24 @@ mod tests {
 
     #[test]
     fn answers_to_head_have_no_content() {
-        let (mut reader, mut memo) = (AnswerReader::new(true), HeadMemo::default());
+        let mut reader = AnswerReader::default();
+        let mut memo = HeadMemo::new(true, Persistence::UnlessDenied);
         let answer =
             reader.feed(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n", &mut memo).unwrap().unwrap();
         assert_eq!((answer.content_bytes, answer.persistent), (0, true));
+    }
+
+    #[test]
+    fn connections_persist_only_where_both_sides_want_it() {
+        let persists = |persistence, head: &str| {
+            let octets = format!("HTTP/1.1 200 OK\r\n{head}Content-Length: 0\r\n\r\n");
+            let mut memo = HeadMemo::new(false, persistence);
+            AnswerReader::default().feed(octets.as_bytes(), &mut memo).unwrap().unwrap().persistent
+        };
+        let fields = ["", "Connection: Keep-Alive\r\n", "Connection: close\r\n"];
+        assert_eq!(fields.map(|field| persists(Persistence::Never, field)), [false; 3]);
+        assert_eq!(fields.map(|field| persists(Persistence::IfSaid, field)), [false, true, false]);
+        assert_eq!(fields.map(|field| persists(Persistence::UnlessDenied, field)), [true, true, false]);
     }
 
     #[test]

@@ -10,10 +10,10 @@ use crate::LoadError;
 use crate::arrival::Next;
 use crate::connection::{Connection, Readiness, Tools, Turn};
 use crate::outcome::{Ended, FailureKind};
-use crate::reader::{Answer, HeadMemo};
+use crate::reader::{Answer, HeadMemo, Persistence};
 use crate::recorder::{Exchange, Received, Recorder};
 use crate::shared::{Shared, connect_failure_kind};
-use message::Method;
+use message::{Method, Version};
 use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token};
 use platform::Monotonic;
@@ -58,7 +58,6 @@ pub(crate) struct Worker<'a> {
     woke: Monotonic,
     /// Connections that wait for the server's close.
     draining: usize,
-    answers_head: bool,
     /// Requests ended and failed when progress was last published.
     published: (u64, u64),
 }
@@ -66,12 +65,17 @@ pub(crate) struct Worker<'a> {
 impl<'a> Worker<'a> {
     /// A worker for so many users, keeping at most `samples_max` samples.
     pub(crate) fn new(shared: &'a Shared<'a>, users: usize, samples_max: usize) -> io::Result<Self> {
+        let persistence = match (shared.plan.keep_alive, shared.plan.version) {
+            (false, _) => Persistence::Never,
+            (true, Version::Http10) => Persistence::IfSaid,
+            (true, Version::Http11) => Persistence::UnlessDenied,
+        };
         let tools = Tools {
             clock: shared.clock,
             image: shared.image,
             resendable: shared.plan.method.is_idempotent(),
             recorder: Recorder::new(shared.closed_loop.measuring_since(), samples_max),
-            memo: HeadMemo::default(),
+            memo: HeadMemo::new(shared.plan.method == Method::Head, persistence),
             buffer: vec![0; BUFFER_BYTES],
         };
         Ok(Self {
@@ -84,7 +88,6 @@ impl<'a> Worker<'a> {
             users,
             woke: Monotonic::default(),
             draining: 0,
-            answers_head: shared.plan.method == Method::Head,
             published: (0, 0),
         })
     }
@@ -171,7 +174,7 @@ impl<'a> Worker<'a> {
         if exchange.measured {
             self.tools.recorder.connections += 1;
         }
-        let connection = Connection::new(stream, exchange, self.answers_head);
+        let connection = Connection::new(stream, exchange);
         let slot = self.slots.insert(connection);
         let Some(connection) = self.slots.get_mut(slot) else { return };
         let both = Interest::READABLE | Interest::WRITABLE;

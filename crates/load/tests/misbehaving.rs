@@ -79,6 +79,13 @@ fn without_keep_alive_every_request_has_its_connection() {
 }
 
 #[test]
+fn an_offer_to_keep_the_connection_is_not_taken_up_unasked() {
+    let origin = Origin::start(|_| response("200 OK", &[], b"hello"));
+    let outcome = run(&Plan { keep_alive: false, ..plan(&origin, 5) });
+    assert_eq!((outcome.good, outcome.connections, outcome.kept), (5, 5, 0));
+}
+
+#[test]
 fn an_http10_server_that_keeps_the_connection_must_say_so() {
     let says = Origin::start(|seen| {
         assert_eq!(seen.field("Connection"), Some("Keep-Alive"));

@@ -8,9 +8,13 @@
 //!                       found  -> reuse(freshness, directives) -> Fresh | Stale: evaluate_conditions -> send
 //!                                                              -> Revalidate(reason): fetch
 //!                       absent -> fetch shared_fields(rule known for the key)
-//! fetched head     -> judge_response + VaryRule::from_response -> Store(freshness) under rule.key(forwarded fields)
+//! fetched head     -> judge_response + VaryRule::from_response -> Store(freshness)
 //!                                                              -> DoNotStore(reason)
 //! ```
+//!
+//! A response is stored under the union of the rule that was known when it was fetched (those fields were
+//! forwarded) and the rule it states, as the variant that this union gives for the *forwarded* fields. It answers a
+//! client only if the client's own fields give the same variant.
 //!
 //! Invariant: in doubt nothing is shared, and every decision names exactly one [`Reason`]. No function here
 //! reads a clock, a socket or a file, and none keeps state. What HTTP/1 looks like on the wire is `h1`'s part.

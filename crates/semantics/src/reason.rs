@@ -121,8 +121,6 @@ reasons! {
         "The response's Vary is * or cannot be read; name the request fields that matter instead.";
     StoreRefusedVaryAddress "store-refused-vary-address" Miss
         "The response's Vary names the client's address, so it is different for everyone; leave the address out if the page does not depend on it.";
-    StoreRefusedTruncated "store-refused-truncated" Miss
-        "The body ended early or broke its framing; look at the origin's error log.";
     StoreRefusedTooLarge "store-refused-too-large" Miss
         "The body is larger than the limit for one stored response; raise the limit if such files should be kept.";
 

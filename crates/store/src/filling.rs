@@ -6,13 +6,13 @@
 //!                       ^ start                  ^ end
 //! ```
 //!
-//! It starts out *kept*: every octet stays, anybody may join, and `finish` gives the complete [`Body`]. Past
+//! It starts out *kept*: every octet stays, anybody may join, and `finish_with` hands over the complete [`Body`]. Past
 //! its limit it becomes a *window*: octets that every reader has taken are dropped, nobody new joins, and
 //! `poll_ready` holds the writer back while the slowest reader lags by the window. So a body that will not be
 //! stored costs a window, however large it is.
 //!
 //! Invariant: every reader gets a prefix of what was pushed, and the end only if the writer finished. A writer
-//! that is dropped without `finish` aborts, so nobody takes a part for the whole.
+//! that is dropped without `finish_with` aborts, so nobody takes a part for the whole.
 //! Wakers are registered under the lock that guards the state they wait for; no wake-up can be lost.
 
 use crate::{Body, CHUNK_BYTES};
@@ -120,7 +120,8 @@ impl Filling {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // No code that can panic runs under the lock, so a poisoned state is whole.
+        // The state is whole wherever a panic could strike: the one foreign call under the lock, `publish`, comes
+        // after the last change.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -176,13 +177,6 @@ impl FillingWriter {
             state.take_reader_wakers()
         };
         wakers.into_iter().for_each(Waker::wake);
-    }
-
-    /// Ends the body: it is complete. Gives the whole of it if it was kept.
-    pub fn finish(self) -> Option<Body> {
-        let mut whole = None;
-        self.finish_with(Bytes::new(), |body| whole = Some(body));
-        whole
     }
 
     /// Ends the body with these last octets, which may be none: it is complete. If it was kept, `publish` gets
@@ -337,8 +331,8 @@ impl State {
 
 #[cfg(test)]
 mod tests {
-    use super::{Abandoned, Aborted, Filling, FillingReader};
-    use crate::CHUNK_BYTES;
+    use super::{Abandoned, Aborted, Filling, FillingReader, FillingWriter};
+    use crate::{Body, CHUNK_BYTES};
     use bytes::Bytes;
     use semantics::Reason;
     use std::sync::Arc;
@@ -364,6 +358,12 @@ mod tests {
         reader.poll_next(&mut Context::from_waker(Waker::noop()))
     }
 
+    fn finish(writer: FillingWriter) -> Option<Body> {
+        let mut whole = None;
+        writer.finish_with(Bytes::new(), |body| whole = Some(body));
+        whole
+    }
+
     fn octets(text: &'static str) -> Poll<Option<Result<Bytes, Aborted>>> {
         Poll::Ready(Some(Ok(Bytes::from_static(text.as_bytes()))))
     }
@@ -379,7 +379,7 @@ mod tests {
         let mut late = filling.reader().unwrap();
         assert_eq!(next(&mut late), octets("ab"));
         assert_eq!(next(&mut late), octets("cd"));
-        let body = writer.finish().unwrap();
+        let body = finish(writer).unwrap();
         assert_eq!(body.chunks(), ["abcd"]);
         assert_eq!(next(&mut late), Poll::Ready(None));
         assert_eq!(next(&mut early), octets("cd"));
@@ -395,7 +395,7 @@ mod tests {
             writer.push(Bytes::copy_from_slice(part));
         }
         assert_eq!(filling.held_bytes(), whole.len() as u64);
-        let body = writer.finish().unwrap();
+        let body = finish(writer).unwrap();
         let lengths: Vec<_> = body.chunks().iter().map(Bytes::len).collect();
         assert_eq!(lengths, [CHUNK_BYTES, CHUNK_BYTES, 1_000]);
         assert_eq!(body.chunks().concat(), whole);
@@ -406,7 +406,7 @@ mod tests {
         let (mut writer, filling) = Filling::start(1 << 20);
         let buffer = Bytes::from(vec![7; 16_384]);
         writer.push(buffer.slice(10..20));
-        let body = writer.finish().unwrap();
+        let body = finish(writer).unwrap();
         drop(filling);
         assert!(buffer.is_unique());
         assert_eq!(body.len(), 10);
@@ -441,7 +441,7 @@ mod tests {
         assert_eq!(next(&mut reader), octets("abc"));
         assert_eq!(filling.held_bytes(), 1);
         assert_eq!(next(&mut reader), octets("d"));
-        assert_eq!(writer.finish().map(|body| body.len()), None);
+        assert_eq!(finish(writer).map(|body| body.len()), None);
         assert_eq!(next(&mut reader), Poll::Ready(None));
     }
 
@@ -473,7 +473,7 @@ mod tests {
         let mut context = Context::from_waker(Waker::noop());
         assert_eq!(writer.poll_ready(&mut context, 1), Poll::Ready(Ok(())));
         writer.push("abc".into());
-        assert_eq!(writer.finish().map(|body| body.len()), Some(3));
+        assert_eq!(finish(writer).map(|body| body.len()), Some(3));
     }
 
     #[test]

@@ -330,3 +330,134 @@ fn hex_value(digit: u8) -> u8 {
         letter => (letter | 0x20) - b'a' + 10,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{BodyDecoder, Decoded, Skimmed};
+    use crate::error::{BodyError, HeadError};
+    use crate::framing::BodyFraming;
+    use crate::limits::{Limits, Strictness};
+    use bytes::BytesMut;
+
+    fn chunked_with(change: impl FnOnce(&mut Limits)) -> BodyDecoder {
+        let mut limits = Limits::DEFAULT;
+        change(&mut limits);
+        BodyDecoder::with_limits(BodyFraming::Chunked, &limits, Strictness::Strict)
+    }
+
+    fn skim(decoder: &mut BodyDecoder, wire: &str) -> Result<Skimmed, BodyError> {
+        decoder.skim(wire.as_bytes())
+    }
+
+    #[test]
+    fn bodies_of_known_length_end_by_themselves_and_leave_the_rest() {
+        for framing in [BodyFraming::Empty, BodyFraming::Length(0)] {
+            let mut buf = BytesMut::from("next");
+            let mut decoder = BodyDecoder::new(framing);
+            assert!(decoder.is_done());
+            assert_eq!(decoder.decode(&mut buf), Ok(Decoded::End(None)));
+            assert_eq!(buf, "next");
+        }
+        let mut buf = BytesMut::from("abcdenext");
+        let mut decoder = BodyDecoder::new(BodyFraming::Length(5));
+        assert_eq!(decoder.decode(&mut buf), Ok(Decoded::Data("abcde".into())));
+        assert_eq!(decoder.decode(&mut buf), Ok(Decoded::End(None)));
+        assert_eq!(decoder.decode(&mut buf), Ok(Decoded::End(None)));
+        assert_eq!(buf, "next");
+    }
+
+    #[test]
+    fn the_end_of_the_connection_is_judged() {
+        let mut decoder = BodyDecoder::new(BodyFraming::Length(5));
+        assert_eq!(skim(&mut decoder, "abc").map(|skimmed| skimmed.done), Ok(false));
+        assert_eq!(decoder.eof(), Err(BodyError::Truncated { missing_bytes: Some(2) }));
+        assert_eq!(skim(&mut decoder, "de").map(|skimmed| skimmed.done), Ok(true));
+        assert_eq!(decoder.eof(), Ok(()));
+
+        let mut decoder = BodyDecoder::new(BodyFraming::UntilClose);
+        assert_eq!(decoder.eof(), Ok(()));
+        assert_eq!(skim(&mut decoder, "abc"), Ok(Skimmed { consumed: 3, content_bytes: 3, done: false }));
+        assert_eq!(decoder.eof(), Ok(()));
+
+        let whole = "3\r\nabc\r\n0\r\nX: y\r\n\r\n";
+        for cut in 0..whole.len() {
+            let mut decoder = BodyDecoder::new(BodyFraming::Chunked);
+            assert_eq!(skim(&mut decoder, &whole[..cut]).map(|skimmed| skimmed.done), Ok(false));
+            assert_eq!(decoder.eof(), Err(BodyError::Truncated { missing_bytes: None }), "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn skimming_counts_content_and_stops_at_the_end() {
+        let mut content = Vec::new();
+        let mut decoder = BodyDecoder::new(BodyFraming::Chunked);
+        let wire = b"3\r\nabc\r\nA;x\r\n0123456789\r\n0\r\n\r\nHTTP/1.1";
+        let skimmed = decoder.skim_with(wire, |run| content.push(run.to_vec()));
+        assert_eq!(skimmed, Ok(Skimmed { consumed: wire.len() - 8, content_bytes: 13, done: true }));
+        assert_eq!(content, [&b"abc"[..], b"0123456789"]);
+    }
+
+    #[test]
+    fn an_error_is_final() {
+        let mut decoder = BodyDecoder::new(BodyFraming::Chunked);
+        assert_eq!(skim(&mut decoder, "x"), Err(BodyError::ChunkSize));
+        assert_eq!(skim(&mut decoder, "0\r\n\r\n"), Err(BodyError::ChunkSize));
+        assert_eq!(decoder.eof(), Err(BodyError::ChunkSize));
+    }
+
+    #[test]
+    fn the_largest_chunk_size_fits_and_one_more_digit_does_not() {
+        let mut decoder = BodyDecoder::new(BodyFraming::Chunked);
+        assert_eq!(skim(&mut decoder, "FFFFFFFFffffffff\r\nab").map(|skimmed| skimmed.content_bytes), Ok(2));
+        let mut decoder = BodyDecoder::new(BodyFraming::Chunked);
+        assert_eq!(skim(&mut decoder, "00000000000000001"), Err(BodyError::ChunkSizeTooLong));
+    }
+
+    #[test]
+    fn extensions_count_over_the_whole_body() {
+        let wire = "1;abc\r\nx\r\n1 ;a\r\nx\r\n0\r\n\r\n";
+        let mut decoder = chunked_with(|limits| limits.chunk_extension_bytes_max = 7);
+        assert_eq!(skim(&mut decoder, wire).map(|skimmed| skimmed.done), Ok(true));
+        let mut decoder = chunked_with(|limits| limits.chunk_extension_bytes_max = 6);
+        assert_eq!(skim(&mut decoder, wire), Err(BodyError::ChunkExtensionsTooLarge));
+    }
+
+    #[test]
+    fn trailers_have_their_limits() {
+        let wire = "0\r\nX: y\r\nZ: z\r\n\r\n";
+        let mut decoder = chunked_with(|limits| limits.trailer_bytes_max = 14);
+        assert_eq!(skim(&mut decoder, wire).map(|skimmed| skimmed.done), Ok(true));
+        let mut decoder = chunked_with(|limits| limits.trailer_bytes_max = 13);
+        assert_eq!(skim(&mut decoder, wire), Err(BodyError::TrailerTooLarge));
+        let mut decoder = chunked_with(|limits| limits.fields_max = 1);
+        assert_eq!(skim(&mut decoder, wire), Err(BodyError::Trailer(HeadError::TooManyFields)));
+    }
+
+    #[test]
+    fn trailers_are_handed_out_once() {
+        let mut buf = BytesMut::from("0\r\nX-Sum: 1\r\nEmpty:\r\n\r\n");
+        let mut decoder = BodyDecoder::new(BodyFraming::Chunked);
+        let Ok(Decoded::End(Some(trailer))) = decoder.decode(&mut buf) else { panic!("no trailer") };
+        assert_eq!(trailer.only("x-sum").unwrap(), "1");
+        assert_eq!(trailer.only("empty").unwrap(), "");
+        assert_eq!(decoder.decode(&mut buf), Ok(Decoded::End(None)));
+    }
+
+    #[test]
+    fn tolerance_of_the_chunked_coding() {
+        let wire = "3 \t\nabc\n0\r\nX: y\n\n";
+        let decoder =
+            || BodyDecoder::with_limits(BodyFraming::Chunked, &Limits::DEFAULT, Strictness::Tolerant);
+        assert_eq!(
+            skim(&mut decoder(), wire),
+            Ok(Skimmed { consumed: wire.len(), content_bytes: 3, done: true })
+        );
+        for (wire, fault) in [
+            ("3 x\r\nabc\r\n", BodyError::ChunkSize),
+            ("3\r\nabcd\r\n", BodyError::ChunkEnd),
+            ("3;\x01\r\nabc\r\n", BodyError::ChunkExtension),
+        ] {
+            assert_eq!(skim(&mut decoder(), wire), Err(fault));
+        }
+    }
+}

@@ -200,3 +200,25 @@ pub enum WriteError {
     #[error("the value of field `{}` contains a control octet", .0.escape_ascii())]
     FieldValue(Bytes),
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{FramingError, HeadError, RequestError, TargetError};
+
+    #[test]
+    fn each_refusal_has_the_status_that_says_most() {
+        for (error, code) in [
+            (RequestError::Head(HeadError::TooLarge), 431),
+            (RequestError::Head(HeadError::TooManyFields), 431),
+            (RequestError::Head(HeadError::Version), 505),
+            (RequestError::Head(HeadError::BareLf), 400),
+            (RequestError::TargetTooLong, 414),
+            (RequestError::Target(TargetError::Octet), 400),
+            (RequestError::Framing(FramingError::TransferCodingUnsupported), 501),
+            (RequestError::Framing(FramingError::ChunkedNotLast), 400),
+            (RequestError::HostMissing, 400),
+        ] {
+            assert_eq!(error.status().code(), code, "{error}");
+        }
+    }
+}

@@ -223,3 +223,154 @@ impl Facts {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Asked, BodyFraming, Facts};
+    use crate::error::FramingError;
+    use crate::limits::Strictness::{self, Strict, Tolerant};
+    use message::Version::{Http10, Http11};
+    use message::{Fields, Status, Version};
+
+    type Verdict = Result<(BodyFraming, bool), FramingError>;
+
+    fn facts(lines: &[(&str, &str)]) -> Facts {
+        let mut facts = Facts::default();
+        for (name, value) in lines {
+            facts.observe(name.as_bytes(), value.as_bytes());
+        }
+        facts
+    }
+
+    fn request(version: Version, lines: &[(&str, &str)], strictness: Strictness) -> Verdict {
+        facts(lines).request(version, strictness)
+    }
+
+    fn response(status: u16, lines: &[(&str, &str)], strictness: Strictness) -> Verdict {
+        let status = Status::from_code(status).unwrap();
+        facts(lines).response(Http11, strictness, status, Asked::Other)
+    }
+
+    const LENGTH: (&str, &str) = ("content-length", "5");
+    const CHUNKED: (&str, &str) = ("TRANSFER-ENCODING", "Chunked");
+
+    #[test]
+    fn a_request_without_a_length_has_no_body() {
+        for strictness in [Strict, Tolerant] {
+            assert_eq!(request(Http11, &[], strictness), Ok((BodyFraming::Empty, true)));
+            assert_eq!(request(Http11, &[LENGTH], strictness), Ok((BodyFraming::Length(5), true)));
+            assert_eq!(request(Http11, &[CHUNKED], strictness), Ok((BodyFraming::Chunked, true)));
+        }
+    }
+
+    #[test]
+    fn a_request_whose_last_coding_is_not_chunked_has_no_end() {
+        for strictness in [Strict, Tolerant] {
+            for value in ["gzip", "chunked, gzip", "identity"] {
+                let verdict = request(Http11, &[("Transfer-Encoding", value)], strictness);
+                assert_eq!(verdict, Err(FramingError::ChunkedNotLast), "{value}");
+            }
+            let verdict = request(Http11, &[("Transfer-Encoding", "gzip, chunked")], strictness);
+            assert_eq!(verdict, Err(FramingError::TransferCodingUnsupported));
+        }
+    }
+
+    #[test]
+    fn tolerance_for_two_lengths_costs_the_connection() {
+        let chunked_once = Ok((BodyFraming::Chunked, false));
+        assert_eq!(request(Http11, &[LENGTH, CHUNKED], Tolerant), chunked_once);
+        assert_eq!(response(200, &[CHUNKED, LENGTH], Tolerant), chunked_once);
+        let keep_alive = ("Connection", "keep-alive");
+        assert_eq!(request(Http10, &[CHUNKED, keep_alive], Tolerant), chunked_once);
+    }
+
+    #[test]
+    fn tolerance_for_repeated_lengths_ends_where_they_differ() {
+        assert_eq!(response(200, &[LENGTH, LENGTH], Tolerant), Ok((BodyFraming::Length(5), true)));
+        assert_eq!(
+            response(200, &[("Content-Length", "5, 5")], Tolerant),
+            Ok((BodyFraming::Length(5), true))
+        );
+        for lines in [&[LENGTH, ("Content-Length", "6")][..], &[("Content-Length", "5, 6")]] {
+            assert_eq!(response(200, lines, Tolerant), Err(FramingError::ContentLengthsDiffer));
+        }
+        assert_eq!(
+            response(200, &[("Content-Length", "5 bytes")], Tolerant),
+            Err(FramingError::ContentLengthInvalid)
+        );
+    }
+
+    #[test]
+    fn a_response_by_the_items_of_section_6_3() {
+        for strictness in [Strict, Tolerant] {
+            let ok = |framing, persistent| Ok((framing, persistent));
+            // Item 1: no content by status; a length there describes another response.
+            assert_eq!(response(304, &[LENGTH], strictness), ok(BodyFraming::Empty, true));
+            assert_eq!(response(304, &[CHUNKED], strictness), ok(BodyFraming::Empty, true));
+            assert_eq!(response(204, &[], strictness), ok(BodyFraming::Empty, true));
+            assert_eq!(response(103, &[], strictness), ok(BodyFraming::Empty, true));
+            // Items 4, 6 and 8.
+            assert_eq!(response(200, &[CHUNKED], strictness), ok(BodyFraming::Chunked, true));
+            assert_eq!(response(200, &[LENGTH], strictness), ok(BodyFraming::Length(5), true));
+            assert_eq!(response(200, &[], strictness), ok(BodyFraming::UntilClose, false));
+        }
+    }
+
+    #[test]
+    fn content_where_there_cannot_be_any_costs_the_connection() {
+        assert_eq!(response(204, &[LENGTH], Strict), Ok((BodyFraming::Empty, false)));
+        assert_eq!(response(204, &[CHUNKED], Strict), Ok((BodyFraming::Empty, false)));
+        assert_eq!(response(204, &[("Content-Length", "0")], Strict), Ok((BodyFraming::Empty, true)));
+    }
+
+    #[test]
+    fn a_response_to_head_has_no_body_and_one_to_connect_ends_http() {
+        let to = |asked, status| {
+            let status = Status::from_code(status).unwrap();
+            facts(&[LENGTH]).response(Http11, Strict, status, asked)
+        };
+        assert_eq!(to(Asked::Head, 200), Ok((BodyFraming::Empty, true)));
+        assert_eq!(to(Asked::Connect, 200), Ok((BodyFraming::Empty, false)));
+        assert_eq!(to(Asked::Connect, 407), Ok((BodyFraming::Length(5), true)));
+        assert_eq!(to(Asked::Other, 101), Ok((BodyFraming::Empty, false)));
+    }
+
+    #[test]
+    fn a_tolerated_coding_that_we_do_not_know_reaches_to_the_end_or_the_last_chunk() {
+        let coded = |value| response(200, &[("Transfer-Encoding", value)], Tolerant);
+        assert_eq!(coded("gzip"), Ok((BodyFraming::UntilClose, false)));
+        assert_eq!(coded("chunked, gzip"), Ok((BodyFraming::UntilClose, false)));
+        assert_eq!(coded("gzip;q=1 , chunked"), Ok((BodyFraming::Chunked, true)));
+        assert_eq!(coded("chunked, chunked"), Err(FramingError::TransferEncodingRepeated));
+        for malformed in ["", "chunked,", ",chunked", "chun ked", "\u{fc}, chunked"] {
+            assert_eq!(coded(malformed), Err(FramingError::TransferCodingUnsupported), "{malformed}");
+        }
+    }
+
+    #[test]
+    fn persistence_by_version_and_option() {
+        let persistent = |version, option| {
+            request(version, &[("Connection", option)], Strict).map(|(_, persistent)| persistent)
+        };
+        assert_eq!(persistent(Http11, ""), Ok(true));
+        assert_eq!(persistent(Http11, "x, CLOSE"), Ok(false));
+        assert_eq!(persistent(Http11, "closed"), Ok(true));
+        assert_eq!(persistent(Http10, ""), Ok(false));
+        assert_eq!(persistent(Http10, "Keep-Alive"), Ok(true));
+        assert_eq!(persistent(Http10, "keep-alive, close"), Ok(false));
+    }
+
+    #[test]
+    fn announcing_replaces_what_was_announced() {
+        let mut fields = Fields::new();
+        fields.push("Content-Length", "1");
+        fields.push("transfer-encoding", "chunked");
+        BodyFraming::Length(12).announce(&mut fields);
+        assert_eq!(fields.only("content-length").unwrap(), "12");
+        assert!(!fields.has("transfer-encoding"));
+        BodyFraming::Chunked.announce(&mut fields);
+        assert_eq!(fields.only("transfer-encoding").unwrap(), "chunked");
+        BodyFraming::UntilClose.announce(&mut fields);
+        assert!(fields.is_empty());
+    }
+}

@@ -87,3 +87,64 @@ fn is_any_of(field: &Field, names: &[&str]) -> bool {
 fn is(field: &Field, option: &[u8]) -> bool {
     field.name.eq_ignore_ascii_case(option)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::strip_hop_by_hop;
+    use message::Fields;
+
+    fn stripped(lines: &[(&'static str, &'static str)]) -> Vec<String> {
+        let mut fields = Fields::new();
+        for (name, value) in lines {
+            fields.push(*name, *value);
+        }
+        strip_hop_by_hop(&mut fields);
+        fields
+            .iter()
+            .map(|field| format!("{}: {}", field.name.escape_ascii(), field.value.escape_ascii()))
+            .collect()
+    }
+
+    #[test]
+    fn fields_of_this_connection_go_no_further() {
+        let lines = [
+            ("Connection", "keep-alive"),
+            ("keep-alive", "timeout=5"),
+            ("Proxy-Connection", "keep-alive"),
+            ("TE", "trailers"),
+            ("Trailer", "X"),
+            ("Transfer-Encoding", "chunked"),
+            ("Upgrade", "h2c"),
+            ("HTTP2-Settings", "AAMAAABk"),
+            ("Proxy-Authorization", "Basic x"),
+            ("Proxy-Authenticate", "Basic"),
+            ("Proxy-Authentication-Info", "x"),
+            ("Accept", "*/*"),
+        ];
+        assert_eq!(stripped(&lines), ["Accept: */*"]);
+    }
+
+    #[test]
+    fn fields_that_connection_names_go_too_wherever_they_stand() {
+        let lines =
+            [("X-A", "1"), ("Connection", "x-a, close"), ("Connection", "X-B"), ("x-b", "2"), ("X-C", "3")];
+        assert_eq!(stripped(&lines), ["X-C: 3"]);
+    }
+
+    #[test]
+    fn protected_fields_stay_although_connection_names_them() {
+        let lines = [
+            ("Connection", "host, content-length, authorization, cookie, cache-control, x-forwarded-for"),
+            ("Connection", "set-cookie, vary, \"x\", close"),
+            ("Host", "h"),
+            ("Content-Length", "5"),
+            ("Authorization", "Basic x"),
+            ("Cookie", "a=b"),
+            ("Cache-Control", "private"),
+            ("X-Forwarded-For", "192.0.2.1"),
+            ("Set-Cookie", "a=b"),
+            ("Vary", "Cookie"),
+        ];
+        assert_eq!(stripped(&lines).len(), lines.len() - 2);
+    }
+}

@@ -167,3 +167,131 @@ fn name_fault(fault: httparse::Error, window: &[u8]) -> RequestError {
     }
     RequestError::Method
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Request, parse_request};
+    use crate::error::{HeadError, RequestError};
+    use crate::limits::{Limits, Strictness};
+    use bytes::BytesMut;
+    use message::Method;
+
+    fn parse(wire: &str, limits: &Limits, strictness: Strictness) -> Result<Option<Request>, RequestError> {
+        parse_request(&mut BytesMut::from(wire), limits, strictness)
+    }
+
+    fn strict(wire: &str) -> Result<Option<Request>, RequestError> {
+        parse(wire, &Limits::DEFAULT, Strictness::Strict)
+    }
+
+    #[test]
+    fn the_parts_are_slices_of_the_buffer() {
+        let mut buf = BytesMut::from("PURGE /a?b HTTP/1.1\r\nHost: h\r\nX:  y z \r\n\r\nrest");
+        let place = buf.as_ptr() as usize..buf.as_ptr() as usize + buf.len();
+        let request = parse_request(&mut buf, &Limits::DEFAULT, Strictness::Strict).unwrap().unwrap();
+        assert_eq!(request.head.method, Method::from_token(b"PURGE"));
+        assert_eq!(request.head.target, "/a?b");
+        assert_eq!(request.head.fields.first("x").unwrap(), "y z");
+        assert!(place.contains(&(request.head.target.as_ptr() as usize)));
+        for field in &request.head.fields {
+            assert!(place.contains(&(field.name.as_ptr() as usize)));
+            assert!(place.contains(&(field.value.as_ptr() as usize)));
+        }
+        assert_eq!(buf, "rest");
+    }
+
+    #[test]
+    fn a_refused_or_unfinished_head_stays_in_the_buffer() {
+        for wire in ["GET / HTTP/1.1\r\nHost: h\r\n", "GET / HTTP/1.1\r\n\r\n"] {
+            let mut buf = BytesMut::from(wire);
+            let parsed = parse_request(&mut buf, &Limits::DEFAULT, Strictness::Strict);
+            assert!(!matches!(parsed, Ok(Some(_))));
+            assert_eq!(buf, wire);
+        }
+    }
+
+    #[test]
+    fn more_fields_than_are_kept_near_are_kept_in_order() {
+        let lines: String = (0..90).map(|number| format!("X-{number}: v{number}\r\n")).collect();
+        let request = strict(&format!("GET / HTTP/1.1\r\nHost: h\r\n{lines}\r\n")).unwrap().unwrap();
+        assert_eq!(request.head.fields.len(), 91);
+        for (number, field) in request.head.fields.iter().skip(1).enumerate() {
+            assert_eq!(
+                (&field.name[..], &field.value[..]),
+                (format!("X-{number}").as_bytes(), format!("v{number}").as_bytes())
+            );
+        }
+    }
+
+    #[test]
+    fn each_limit_holds_to_the_octet() {
+        let wire = "GET /abcd HTTP/1.1\r\nHost: h\r\nX: y\r\n\r\n";
+        let with = |change: fn(&mut Limits)| {
+            let mut limits = Limits::DEFAULT;
+            change(&mut limits);
+            parse(wire, &limits, Strictness::Strict).map(|request| request.is_some())
+        };
+        assert_eq!(wire.len(), 37);
+        assert_eq!(with(|limits| limits.head_bytes_max = 37), Ok(true));
+        assert_eq!(with(|limits| limits.head_bytes_max = 36), Err(HeadError::TooLarge.into()));
+        assert_eq!(with(|limits| limits.head_bytes_max = 18), Err(RequestError::TargetTooLong));
+        assert_eq!(with(|limits| limits.head_bytes_max = 0), Err(HeadError::TooLarge.into()));
+        assert_eq!(with(|limits| limits.fields_max = 2), Ok(true));
+        assert_eq!(with(|limits| limits.fields_max = 1), Err(HeadError::TooManyFields.into()));
+        assert_eq!(with(|limits| limits.fields_max = 100_000), Ok(true));
+        assert_eq!(with(|limits| limits.target_bytes_max = 5), Ok(true));
+        assert_eq!(with(|limits| limits.target_bytes_max = 4), Err(RequestError::TargetTooLong));
+    }
+
+    #[test]
+    fn an_endless_run_of_empty_lines_is_a_head_too_large() {
+        let wire = "\r\n".repeat(Limits::HEAD_BYTES_MAX);
+        assert_eq!(strict(&wire), Err(HeadError::TooLarge.into()));
+    }
+
+    #[test]
+    fn expect_continue_counts_in_http11_with_a_body_only() {
+        let expects = |version: &str, length: u8, value: &str| {
+            let wire = format!(
+                "POST / HTTP/{version}\r\nHost: h\r\nContent-Length: {length}\r\nExpect: {value}\r\n\r\n"
+            );
+            strict(&wire).unwrap().unwrap().expect_continue
+        };
+        assert!(expects("1.1", 1, "100-Continue"));
+        assert!(!expects("1.1", 0, "100-continue"));
+        assert!(!expects("1.0", 1, "100-continue"));
+        assert!(!expects("1.1", 1, "200-ok"));
+    }
+
+    #[test]
+    fn an_upgrade_needs_field_option_and_http11() {
+        let upgrade = |version: &str, lines: &str| {
+            strict(&format!("GET / HTTP/{version}\r\nHost: h\r\n{lines}\r\n")).unwrap().unwrap().upgrade
+        };
+        assert!(upgrade("1.1", "Connection: keep-alive, Upgrade\r\nUpgrade: websocket\r\n"));
+        assert!(!upgrade("1.1", "Upgrade: websocket\r\n"));
+        assert!(!upgrade("1.1", "Connection: upgrade\r\n"));
+        assert!(!upgrade("1.0", "Connection: upgrade\r\nUpgrade: websocket\r\n"));
+    }
+
+    #[test]
+    fn tolerance_of_requests() {
+        let tolerant = |wire| parse(wire, &Limits::DEFAULT, Strictness::Tolerant);
+        for wire in [
+            "GET / HTTP/1.1\nHost: h\n\n",
+            "\nGET / HTTP/1.1\r\n\r\n",
+            "GET /\u{fc} HTTP/1.1\r\nHost: a b\r\n\r\n",
+            "GET x HTTP/1.1\r\n\r\n",
+        ] {
+            assert!(matches!(tolerant(wire), Ok(Some(_))), "{wire:?}");
+            assert!(strict(wire).is_err(), "{wire:?}");
+        }
+        for (wire, fault) in [
+            ("GET / HTTP/1.1\r\nHost: h\r\nHost: h\r\n\r\n", RequestError::HostRepeated),
+            ("GET / HTTP/1.1\r\nX : y\r\n\r\n", HeadError::BlankBeforeColon.into()),
+            ("GET / HTTP/1.1\r\nX: y\r\n z\r\n\r\n", HeadError::Folded.into()),
+        ] {
+            assert_eq!(tolerant(wire), Err(fault));
+        }
+    }
+}

@@ -177,3 +177,115 @@ fn reason_range(head: &[u8]) -> std::ops::Range<usize> {
 fn name_fault(fault: httparse::Error, window: &[u8], tolerant: bool) -> ResponseError {
     head::name_fault(fault, window, tolerant).map_or(ResponseError::StatusLine, ResponseError::Head)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Response, parse_response, skim_response};
+    use crate::error::{HeadError, ResponseError};
+    use crate::framing::BodyFraming;
+    use crate::limits::{Limits, Strictness};
+    use bytes::BytesMut;
+    use message::{Method, Status, Version};
+
+    fn parse(wire: &str, strictness: Strictness) -> Result<Option<Response>, ResponseError> {
+        parse_response(&mut BytesMut::from(wire), &Method::Get, &Limits::DEFAULT, strictness)
+    }
+
+    #[test]
+    fn a_response_parsed_and_skimmed() {
+        let wire = "HTTP/1.1 404 Not here\r\nContent-Length: 2\r\nConnection: close\r\n\r\nno";
+        let mut buf = BytesMut::from(wire);
+        let response =
+            parse_response(&mut buf, &Method::Get, &Limits::DEFAULT, Strictness::Strict).unwrap().unwrap();
+        assert_eq!(buf, "no");
+        assert_eq!((response.head.version, response.head.status), (Version::Http11, Status::NOT_FOUND));
+        assert_eq!(response.head.reason, "Not here");
+        assert_eq!((response.framing, response.persistent), (BodyFraming::Length(2), false));
+        let skim = skim_response(wire.as_bytes(), false, &Limits::DEFAULT).unwrap().unwrap();
+        assert_eq!((skim.version, skim.status), (Version::Http11, Status::NOT_FOUND));
+        assert_eq!((skim.framing, skim.persistent), (BodyFraming::Length(2), false));
+        assert_eq!(&wire[skim.head_bytes..], "no");
+        let head = skim_response(wire.as_bytes(), true, &Limits::DEFAULT).unwrap().unwrap();
+        assert_eq!(head.framing, BodyFraming::Empty);
+    }
+
+    #[test]
+    fn reasons_as_received() {
+        for (line, reason) in [
+            ("HTTP/1.1 200", ""),
+            ("HTTP/1.1 200 ", ""),
+            ("HTTP/1.0 200 O K", "O K"),
+            ("HTTP/1.1 200 Gr\u{fc}n", "Gr\u{fc}n"),
+        ] {
+            for strictness in [Strictness::Strict, Strictness::Tolerant] {
+                let response = parse(&format!("{line}\r\n\r\n"), strictness).unwrap().unwrap();
+                assert_eq!(response.head.reason, reason);
+            }
+        }
+    }
+
+    #[test]
+    fn informational_responses_are_responses() {
+        let response = parse("HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n", Strictness::Strict);
+        let response = response.unwrap().unwrap();
+        assert_eq!(response.head.status.code(), 103);
+        assert_eq!((response.framing, response.persistent), (BodyFraming::Empty, true));
+    }
+
+    #[test]
+    fn what_is_tolerated_and_how_it_is_read() {
+        for (wire, name, value) in [
+            ("HTTP/1.1 200 OK\nX: y\n\n", "x", "y"),
+            ("\r\n\nHTTP/1.1 200 OK\r\nX: y\r\n\r\n", "x", "y"),
+            ("HTTP/1.1 200 OK\r\nX \t: y\r\n\r\n", "x", "y"),
+            ("HTTP/1.1 200 OK\r\nX: y\r\n\tz\r\n\r\n", "x", "y  \tz"),
+            ("HTTP/1.1 200 OK\r\nX:\r\n y\r\n\r\n", "x", "y"),
+        ] {
+            assert!(parse(wire, Strictness::Strict).is_err(), "{wire:?}");
+            let response = parse(wire, Strictness::Tolerant).unwrap().unwrap();
+            assert_eq!(response.head.fields.only(name).unwrap(), value, "{wire:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_tolerated() {
+        for (wire, fault) in [
+            ("HTTP/1.1 200 OK\r\nX: a\0b\r\n\r\n", HeadError::FieldValue.into()),
+            ("HTTP/1.1 200 OK\r\nX: a\rb\r\n\r\n", HeadError::FieldValue.into()),
+            ("HTTP/1.1 200 OK\r\nX y: z\r\n\r\n", HeadError::BlankBeforeColon.into()),
+            ("HTTP/1.1 200 OK\r\n X: z\r\n\r\n", HeadError::Folded.into()),
+            (
+                "HTTP/1.1 200 OK\r\nW : 1\r\nX: y\r\n z\r\nno colon\r\n\r\n",
+                HeadError::BlankBeforeColon.into(),
+            ),
+            ("HTTP/1.1 200 OK\r\nW : 1\r\nX: y\r\n z\r\n(: y\r\n\r\n", HeadError::FieldName.into()),
+            ("HTTP/1.1  200 OK\r\n\r\n", ResponseError::StatusLine),
+            ("HTTP/3.0 200 OK\r\n\r\n", HeadError::Version.into()),
+            ("<html>", HeadError::Version.into()),
+        ] {
+            assert_eq!(parse(wire, Strictness::Tolerant), Err(fault), "{wire:?}");
+        }
+    }
+
+    #[test]
+    fn skimmed_fields_are_found_by_their_whole_name() {
+        let wire = b"\nHTTP/1.1 200 X: no\r\nX-Y: 1\r\nx :  2 \r\nX: 3\r\nLong: a\r\n b\r\nEmpty:\r\n\r\nLate: 4\r\n";
+        let skim = skim_response(wire, false, &Limits::DEFAULT).unwrap().unwrap();
+        assert_eq!(skim.field(wire, "X"), Some(&b"2"[..]));
+        assert_eq!(skim.field(wire, "x-y"), Some(&b"1"[..]));
+        assert_eq!(skim.field(wire, "long"), Some(&b"a\r\n b"[..]));
+        assert_eq!(skim.field(wire, "Empty"), Some(&b""[..]));
+        assert_eq!(skim.field(wire, "Late"), None);
+        assert_eq!(skim.field(wire, ""), None);
+    }
+
+    #[test]
+    fn a_head_that_does_not_end_is_refused_at_its_limit() {
+        let wire = format!("HTTP/1.1 200 OK\r\nX: {}", "y".repeat(Limits::HEAD_BYTES_MAX));
+        let short = wire.get(..Limits::HEAD_BYTES_MAX - 1).unwrap();
+        assert_eq!(parse(short, Strictness::Strict), Ok(None));
+        assert_eq!(parse(&wire, Strictness::Strict), Err(HeadError::TooLarge.into()));
+        let skimmed = skim_response(wire.as_bytes(), false, &Limits::DEFAULT);
+        assert_eq!(skimmed, Err(HeadError::TooLarge.into()));
+    }
+}

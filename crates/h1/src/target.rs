@@ -175,3 +175,114 @@ fn is_scheme(octets: &[u8]) -> bool {
     octets.first().is_some_and(u8::is_ascii_alphabetic)
         && octets.iter().all(|octet| octet.is_ascii_alphanumeric() || matches!(octet, b'+' | b'-' | b'.'))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{EffectiveAuthority, Target, TargetForm, check_authority, split_port};
+    use crate::error::TargetError;
+    use message::{Fields, Method, RequestHead, Version};
+
+    fn split<'a>(method: &Method, target: &'a str) -> Result<Target<'a>, TargetError> {
+        Target::split(method, target.as_bytes())
+    }
+
+    fn text(octets: &[u8]) -> String {
+        octets.escape_ascii().to_string()
+    }
+
+    #[test]
+    fn origin_form() {
+        let target = split(&Method::Get, "/a/b?c=d?e").unwrap();
+        assert_eq!((target.form, target.scheme, target.authority), (TargetForm::Origin, None, None));
+        assert_eq!((text(target.path()), target.query().map(text)), ("/a/b".into(), Some("c=d?e".into())));
+        assert_eq!(split(&Method::Get, "/a").unwrap().query(), None);
+        assert_eq!(split(&Method::Get, "/a?").unwrap().query(), Some(&b""[..]));
+        assert_eq!(split(&Method::Get, "//evil/x").unwrap().authority, None);
+    }
+
+    #[test]
+    fn browsers_send_brackets_and_the_like_unencoded() {
+        assert!(split(&Method::Get, "/a?filter[]=x|y&z={1}^`\\").is_ok());
+        for octet in [" ", "\"", "<", ">", "#", "\x7f", "\u{e9}", "\t", "\0"] {
+            assert_eq!(split(&Method::Get, &format!("/{octet}")), Err(TargetError::Octet), "{octet:?}");
+        }
+    }
+
+    #[test]
+    fn absolute_form() {
+        let target = split(&Method::Get, "HTTP://h.example:80/a?b").unwrap();
+        assert_eq!(target.form, TargetForm::Absolute);
+        assert_eq!(target.scheme.map(text), Some("HTTP".into()));
+        assert_eq!(target.authority.map(text), Some("h.example:80".into()));
+        assert_eq!(text(target.path_and_query), "/a?b");
+        assert_eq!(text(split(&Method::Get, "http://h").unwrap().path_and_query), "/");
+        assert_eq!(text(split(&Method::Options, "http://h").unwrap().path_and_query), "*");
+        let bare_query = split(&Method::Get, "http://h?b").unwrap();
+        assert_eq!(
+            (text(bare_query.path()), bare_query.query().map(text)),
+            (String::new(), Some("b".into()))
+        );
+        for (target, fault) in [
+            ("http:///a", TargetError::Authority),
+            ("http://u@h/a", TargetError::Authority),
+            ("http://u:p@h/a", TargetError::Authority),
+            ("http://h\\evil/a", TargetError::Authority),
+            ("1http://h/", TargetError::Form),
+            ("http:/h/", TargetError::Form),
+            ("://h/", TargetError::Form),
+            ("", TargetError::Form),
+            ("*", TargetError::Form),
+        ] {
+            assert_eq!(split(&Method::Get, target), Err(fault), "{target}");
+        }
+    }
+
+    #[test]
+    fn authority_form_is_for_connect_and_needs_a_port() {
+        let target = split(&Method::Connect, "[::1]:443").unwrap();
+        assert_eq!((target.form, target.authority), (TargetForm::Authority, Some(&b"[::1]:443"[..])));
+        assert_eq!(split(&Method::Connect, "h"), Err(TargetError::Form));
+        assert_eq!(split(&Method::Connect, "h:"), Err(TargetError::Form));
+        assert_eq!(split(&Method::Connect, "/"), Err(TargetError::Authority));
+        assert_eq!(split(&Method::Get, "h:443"), Err(TargetError::Form));
+    }
+
+    #[test]
+    fn asterisk_form_is_for_options() {
+        assert_eq!(split(&Method::Options, "*").map(|target| target.form), Ok(TargetForm::Asterisk));
+    }
+
+    #[test]
+    fn hosts_and_ports() {
+        for good in ["h", "h:80", "h:", "192.0.2.1", "[2001:db8::1]:8080", "a_b.example", "%41", "h:65535"] {
+            assert_eq!(check_authority(good.as_bytes()), Ok(()), "{good}");
+        }
+        for bad in
+            ["", ":80", "h:80a", "h:65536", "a:b:c", "a b", "a/b", "a@b", "[::1", "[]", "[h", "::1", "a\"b"]
+        {
+            assert_eq!(check_authority(bad.as_bytes()), Err(TargetError::Authority), "{bad}");
+        }
+        assert_eq!(split_port(b"[::1]"), (&b"[::1]"[..], None));
+        assert_eq!(split_port(b"[::1]:8"), (&b"[::1]"[..], Some(&b"8"[..])));
+        assert_eq!(split_port(b"h:"), (&b"h"[..], Some(&b""[..])));
+    }
+
+    #[test]
+    fn the_targets_authority_wins_over_host() {
+        let effective = |target: &'static str, host: Option<&'static str>| {
+            let mut fields = Fields::new();
+            if let Some(host) = host {
+                fields.push("Host", host);
+            }
+            let head =
+                RequestHead { method: Method::Get, target: target.into(), version: Version::Http11, fields };
+            EffectiveAuthority::of(&head).map(|found| (text(found.authority), found.host_differs))
+        };
+        assert_eq!(effective("http://A/x", Some("a")), Some(("A".into(), false)));
+        assert_eq!(effective("http://a/x", Some("b")), Some(("a".into(), true)));
+        assert_eq!(effective("http://a:80/x", Some("a")), Some(("a:80".into(), true)));
+        assert_eq!(effective("http://a/x", None), Some(("a".into(), false)));
+        assert_eq!(effective("/x", Some("b")), Some(("b".into(), false)));
+        assert_eq!(effective("/x", None), None);
+    }
+}

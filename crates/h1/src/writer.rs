@@ -195,3 +195,111 @@ fn version_octets(version: Version) -> &'static [u8] {
         Version::Http11 => b"HTTP/1.1",
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        write_chunk, write_chunk_size, write_decimal_field, write_field, write_fields, write_last_chunk,
+        write_request_head, write_response_head, write_status_line,
+    };
+    use crate::error::WriteError;
+    use bytes::Bytes;
+    use message::{Fields, Method, RequestHead, ResponseHead, Status, Version};
+
+    fn request() -> RequestHead {
+        let mut fields = Fields::new();
+        fields.push("Host", "h");
+        fields.push("X", "");
+        RequestHead { method: Method::Get, target: "/a".into(), version: Version::Http11, fields }
+    }
+
+    #[test]
+    fn heads_octet_by_octet() {
+        let mut out = Vec::new();
+        write_request_head(&mut out, &request()).unwrap();
+        assert_eq!(out, b"GET /a HTTP/1.1\r\nHost: h\r\nX: \r\n\r\n");
+
+        let mut head = ResponseHead::new(Status::NOT_FOUND);
+        head.version = Version::Http10;
+        head.fields.push("A", "b");
+        out.clear();
+        write_response_head(&mut out, &head).unwrap();
+        assert_eq!(out, b"HTTP/1.0 404 Not Found\r\nA: b\r\n\r\n");
+    }
+
+    #[test]
+    fn nothing_can_be_injected_and_nothing_of_it_is_written() {
+        let mut out = Vec::new();
+        for octets in ["a\rb", "a\nb", "a\0b", "\r\n", "\x1b", "\x7f"] {
+            let mut head = request();
+            head.fields.push("Bad", octets);
+            let fault = Err(WriteError::FieldValue(Bytes::from_static(b"Bad")));
+            assert_eq!(write_request_head(&mut out, &head), fault);
+            assert_eq!(write_field(&mut out, "Bad", octets.as_bytes()), fault);
+            assert_eq!(write_fields(&mut out, &head.fields), fault);
+            assert_eq!(write_last_chunk(&mut out, Some(&head.fields)), fault);
+
+            let head = RequestHead { target: octets.into(), ..request() };
+            assert_eq!(write_request_head(&mut out, &head), Err(WriteError::Target));
+            let mut head = ResponseHead::new(Status::OK);
+            head.reason = octets.into();
+            assert_eq!(write_response_head(&mut out, &head), Err(WriteError::Reason));
+        }
+        for name in ["", "A b", "A:", "A\r\nB", "\u{fc}"] {
+            let fault = Err(WriteError::FieldName(Bytes::from(name)));
+            assert_eq!(write_field(&mut out, name, b"x"), fault);
+            assert_eq!(write_decimal_field(&mut out, name, 1), fault);
+        }
+        for target in ["", "/a b", "/\t"] {
+            let head = RequestHead { target: target.into(), ..request() };
+            assert_eq!(write_request_head(&mut out, &head), Err(WriteError::Target));
+        }
+        let head = RequestHead { method: Method::Other("GET /".into()), ..request() };
+        assert_eq!(write_request_head(&mut out, &head), Err(WriteError::Method));
+        assert!(out.is_empty());
+    }
+
+    #[test]
+    fn tabs_and_octets_beyond_ascii_are_values() {
+        let mut out = Vec::new();
+        write_field(&mut out, "X", b"a\tb \xfc").unwrap();
+        assert_eq!(out, b"X: a\tb \xfc\r\n");
+    }
+
+    #[test]
+    fn numbers() {
+        for (number, digits) in [(0, "0"), (10, "10"), (u64::MAX, "18446744073709551615")] {
+            let mut out = Vec::new();
+            write_decimal_field(&mut out, "Age", number).unwrap();
+            assert_eq!(out, format!("Age: {digits}\r\n").as_bytes());
+        }
+        for (size, digits) in [(1, "1"), (10, "a"), (256, "100"), (usize::MAX, "ffffffffffffffff")] {
+            let mut out = Vec::new();
+            write_chunk_size(&mut out, size);
+            assert_eq!(out, format!("{digits}\r\n").as_bytes());
+        }
+        let mut out = Vec::new();
+        write_status_line(&mut out, Version::Http11, Status::OK, b"").unwrap();
+        assert_eq!(out, b"HTTP/1.1 200 \r\n");
+    }
+
+    #[test]
+    fn a_chunked_body() {
+        let mut trailer = Fields::new();
+        trailer.push("X", "y");
+        let mut out = Vec::new();
+        write_chunk(&mut out, b"hello world!");
+        write_chunk(&mut out, b"");
+        write_last_chunk(&mut out, Some(&trailer)).unwrap();
+        assert_eq!(out, b"c\r\nhello world!\r\n0\r\nX: y\r\n\r\n");
+        out.clear();
+        write_last_chunk(&mut out, None).unwrap();
+        assert_eq!(out, b"0\r\n\r\n");
+    }
+
+    #[test]
+    #[should_panic(expected = "a chunk without data")]
+    fn an_empty_chunk_is_our_mistake() {
+        write_chunk_size(&mut Vec::new(), 0);
+    }
+}

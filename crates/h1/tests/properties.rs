@@ -1,5 +1,5 @@
 //! Whatever a peer sends, and however the network cuts it: the checks of `support/checks.rs` on generated
-//! octets.
+//! octets, and on the seeds of the fuzz targets, so that these are kept true without a fuzzer.
 
 #![expect(clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
@@ -7,6 +7,7 @@ mod support;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
+use std::path::Path;
 use support::checks;
 use support::generate::{CHUNK_PARTS, REQUEST_LINES, STATUS_LINES, damaged, message, one_of};
 
@@ -34,4 +35,30 @@ proptest! {
         checks::responses(&octets);
         checks::chunked(&octets);
     }
+}
+
+/// Runs `check` on each committed seed of the fuzz target `name`.
+fn replay(name: &str, check: fn(&[u8])) {
+    let seeds = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus").join(name);
+    let mut count = 0;
+    for seed in std::fs::read_dir(&seeds).expect("the corpus is beside the crate") {
+        check(&std::fs::read(seed.expect("readable").path()).expect("readable"));
+        count += 1;
+    }
+    assert!(count >= 10, "{count} seeds in {}", seeds.display());
+}
+
+#[test]
+fn seeds_of_requests() {
+    replay("requests", checks::requests);
+}
+
+#[test]
+fn seeds_of_responses() {
+    replay("responses", checks::responses);
+}
+
+#[test]
+fn seeds_of_chunked() {
+    replay("chunked", checks::chunked);
 }

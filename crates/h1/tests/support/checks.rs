@@ -5,7 +5,9 @@
 //! input, between the parsers, with the writer, with a reference), not which verdict is right: the rules
 //! have tests of their own.
 
-use crate::support::reference;
+#[path = "reference.rs"]
+mod reference;
+
 use bytes::BytesMut;
 use message::{Fields, Method, RequestHead};
 use petasos_h1::{

@@ -1,7 +1,7 @@
 //! A second chunked decoder, slow and plain: it has the whole input before it, takes it apart line by line
 //! with the grammar of RFC 9112 section 7.1 in view, and keeps no state. It knows no limits.
 
-use crate::support::checks::Body;
+use super::Body;
 use petasos_h1::Strictness;
 
 /// What a body is, as far as the input goes.

@@ -1,0 +1,8 @@
+//! Everything a client may send over one connection. The checks are those of the property tests.
+
+#![no_main]
+
+#[path = "../../tests/support/checks.rs"]
+mod checks;
+
+libfuzzer_sys::fuzz_target!(|octets: &[u8]| checks::requests(octets));

@@ -12,16 +12,16 @@ const CONTEXT_CHARS: usize = 40;
 
 /// A page as it is compared.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Page {
+pub(crate) struct Page {
     /// Title, length and hash.
-    pub record: PageRecord,
+    pub(crate) record: PageRecord,
     /// The content without what the patterns took out.
-    pub content: Vec<u8>,
+    pub(crate) content: Vec<u8>,
 }
 
 impl Page {
     /// The page that a body is, without what `patterns` match.
-    pub fn new(body: &[u8], patterns: &[Pattern]) -> Self {
+    pub(crate) fn new(body: &[u8], patterns: &[Pattern]) -> Self {
         let mut content = body.to_vec();
         for pattern in patterns {
             content = pattern.0.replace_all(&content, &b""[..]).into_owned();
@@ -35,7 +35,7 @@ impl Page {
     }
 
     /// Where this page differs from the reference, in a sentence; `None` if it is the same page.
-    pub fn difference(&self, reference: &Self) -> Option<String> {
+    pub(crate) fn difference(&self, reference: &Self) -> Option<String> {
         if self.record.hash == reference.record.hash {
             return None;
         }

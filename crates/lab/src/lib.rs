@@ -3,19 +3,44 @@
 //!
 //! Invariants: a figure without proof that its layer was on and its page the same is never a figure; what was
 //! measured is on the disk before the next cell is visited; no process outlives the lab.
+//!
+//! ```text
+//!   text ── read ──> Ladder ── Plan::new ──> cells and order ── walk ──> visits ──> Results
+//!                                                  journal <──┘  (resume)
+//! ```
 
+mod bound;
+mod bystander;
+mod client;
+mod command;
 mod fingerprint;
+mod interrupt;
+mod journal;
 mod ladder;
+mod observer;
+mod output;
 mod plan;
+mod ports;
+mod proof;
 mod read;
 mod read_step;
 mod reader;
+mod record;
+mod service;
 mod template;
+mod visit;
+mod walk;
 
+pub use bound::{Figures, GENERATOR_THREAD, HOST_BUSY, HOST_IDLE, LINK_FULL, bound_by};
+pub use interrupt::Stop;
+pub use journal::JOURNAL_FILE;
 pub use ladder::{
     Action, Group, HeaderTest, JsonTest, Ladder, Load, Meter, MeterSource, Mode, Pattern, Proof, Role, Root,
     Service, Step, Version,
 };
+pub use observer::{Observer, Phase, Status};
+pub use output::{REPORT_FILE, RESULTS_FILE};
 pub use plan::{Cell, Choice, Effort, Plan};
 pub use read::{read_ladder, read_ladder_file};
 pub use template::{Template, Variables};
+pub use walk::{LabError, Options, Walk, World, walk};

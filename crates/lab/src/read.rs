@@ -59,7 +59,7 @@ pub fn read_ladder_file(path: &Path) -> Result<Ladder, Vec<Diagnostic>> {
         fault(format!("{name} is not UTF-8 text: line {line} is the first that is not"), "save it as UTF-8")
     })?;
     // A bare file name has an empty parent, which means the current directory.
-    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
     read_ladder(&name, &text, Some(parent))
 }
 
@@ -136,7 +136,7 @@ fn constants(keys: &mut Keys<'_, '_>, directory: Option<&Path>) -> BTreeMap<Stri
     }
     let made_by = keys.text("variables_made_by");
     let Some(from) = keys.text("variables_from") else { return constants };
-    let path = directory.unwrap_or(Path::new(".")).join(from.get_ref());
+    let path = directory.unwrap_or_else(|| Path::new(".")).join(from.get_ref());
     let help = match &made_by {
         Some(command) => format!("make it with `{}`", command.get_ref()),
         None => "its path is relative to the ladder file".to_owned(),

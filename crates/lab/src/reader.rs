@@ -181,7 +181,7 @@ impl<'r, 't> Keys<'r, 't> {
     }
 
     /// The tables of a list of tables.
-    pub(crate) fn tables(&mut self, key: &'static str) -> Vec<Keys<'r, 't>> {
+    pub(crate) fn tables(&mut self, key: &'static str) -> Vec<Self> {
         let expected = format!("a list of tables, each begun by a line [[{key}]]");
         let items = self.items(key, &expected).unwrap_or_default();
         let keys = |item: &'r Spanned<DeValue<'t>>| match item.get_ref().as_table() {
@@ -195,7 +195,7 @@ impl<'r, 't> Keys<'r, 't> {
     }
 
     /// The keys of a table inside this one.
-    pub(crate) fn table(&mut self, key: &'static str) -> Option<Keys<'r, 't>> {
+    pub(crate) fn table(&mut self, key: &'static str) -> Option<Self> {
         let value = self.value(key)?;
         let table = value.get_ref().as_table();
         if table.is_none() {

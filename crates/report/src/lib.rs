@@ -4,5 +4,11 @@
 //! results.
 
 pub mod ab;
+mod grid;
+pub mod html;
+pub mod number;
 pub mod results;
 pub mod run;
+mod sentence;
+pub mod summary;
+pub mod table;

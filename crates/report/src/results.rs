@@ -227,12 +227,16 @@ pub struct ResponseTimes {
 }
 
 /// What the generator used.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct GeneratorRecord {
     /// Processor time in seconds.
     pub cpu_s: f64,
     /// The share of one core that its busiest thread used, 0 to 1.
     pub busiest_thread: f64,
+    /// The generator's self-check in a word: `clean`, `tight` or `invalid`.
+    pub trust: String,
+    /// Why it is not clean.
+    pub reasons: Vec<String>,
 }
 
 /// A watched group of processes.
@@ -259,7 +263,10 @@ pub struct GroupRecord {
 pub struct BystanderRecord {
     /// Response times during the load, in milliseconds.
     pub loaded_ms: Vec<f64>,
-    /// Requests during the load that failed or were not answered before it ended.
+    /// How long requests had waited that were not answered when the load ended, in milliseconds: they would
+    /// have taken longer.
+    pub unanswered_ms: Vec<f64>,
+    /// Requests during the load that failed.
     pub failed: u64,
     /// Response times before the load, one at a time on the idle site, in milliseconds.
     pub idle_ms: Vec<f64>,

@@ -1,0 +1,250 @@
+//! `petasos ladder` and the measuring part of `petasos demo`: walk a ladder, show how far it is, print the table.
+//!
+//! Exit codes: 0 every step was measured; 1 a step is void, or the walk was interrupted (what was measured is
+//! kept and printed); 2 the ladder could not be walked.
+
+use anyhow::Context as _;
+use config::Diagnostic;
+use lab::{Choice, Effort, Ladder, LabError, Observer, Options, Phase, Status, Stop, Walk, World};
+use platform::{SystemClock, SystemDisk};
+use report::number;
+use report::summary::{Standing, standing};
+use std::fmt::Write as _;
+use std::io::{self, IsTerminal as _, Write as _};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// The demo's ladder, as it stands in `labs/demo/`.
+const DEMO: &str = include_str!("../../../labs/demo/ladder.toml");
+/// What messages call it.
+const DEMO_NAME: &str = "labs/demo/ladder.toml";
+
+/// What is common to `ladder` and `demo`.
+#[derive(Debug, clap::Args)]
+struct Common {
+    /// Measure each step once, briefly
+    #[arg(long, conflicts_with = "full")]
+    quick: bool,
+    /// Measure every step at every concurrency, with at least five rounds; takes its time
+    #[arg(long)]
+    full: bool,
+    /// Move what an earlier walk left in the output directory aside and start anew
+    #[arg(long)]
+    fresh: bool,
+}
+
+/// Walk a ladder of caching layers, prove and measure each step, and print the table
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The ladder; docs/ladder.md describes the format
+    file: PathBuf,
+    /// Directory for results.json, report.html and the journal
+    #[arg(long, value_name = "DIR", default_value = "petasos-ladder")]
+    out: PathBuf,
+    /// How often each cell is measured, instead of what the file says
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100))]
+    rounds: Option<u64>,
+    /// Where the order of the rounds comes from, instead of what the file says
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// Walk the built-in ladder on the embedded site: the whole job in about three minutes
+#[derive(Debug, clap::Args)]
+pub(crate) struct DemoArgs {
+    /// Directory for results.json, report.html, the journal and the site's data
+    #[arg(long, value_name = "DIR", default_value = "petasos-demo")]
+    out: PathBuf,
+    /// Keep site and accelerator running afterwards, until Ctrl-C
+    #[arg(long)]
+    stay: bool,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// Walks a ladder file.
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    match lab::read_ladder_file(&args.file) {
+        Ok(ladder) => {
+            let choice = Choice { effort: args.common.effort(), rounds: args.rounds, seed: args.seed };
+            measure(&ladder, choice, args.out.clone(), args.common.fresh, false)
+        }
+        Err(problems) => Ok(told(&problems)),
+    }
+}
+
+/// Walks the built-in ladder.
+pub(crate) fn run_demo(args: &DemoArgs) -> anyhow::Result<ExitCode> {
+    match lab::read_ladder(DEMO_NAME, DEMO, None) {
+        Ok(ladder) => {
+            let choice = Choice { effort: args.common.effort(), ..Choice::default() };
+            measure(&ladder, choice, args.out.clone(), args.common.fresh, args.stay)
+        }
+        Err(problems) => Ok(told(&problems)),
+    }
+}
+
+impl Common {
+    fn effort(&self) -> Effort {
+        match (self.quick, self.full) {
+            (true, _) => Effort::Quick,
+            (_, true) => Effort::Full,
+            _ => Effort::Normal,
+        }
+    }
+}
+
+/// Says what is wrong with a ladder file.
+fn told(problems: &[Diagnostic]) -> ExitCode {
+    for problem in problems {
+        eprintln!("{problem}\n");
+    }
+    ExitCode::from(crate::EXIT_COULD_NOT_RUN)
+}
+
+fn measure(ladder: &Ladder, choice: Choice, out: PathBuf, fresh: bool, stay: bool) -> anyhow::Result<ExitCode> {
+    let stop = Stop::on_signals().context("cannot listen for signals")?;
+    let (clock, disk) = (SystemClock::new(), SystemDisk);
+    let petasos = std::env::current_exe().context("cannot find the running executable")?;
+    let options = Options { choice, out, fresh, stay, petasos, version: version() };
+    let mut line = ProgressLine::new();
+    let walked = lab::walk(ladder, &options, World { clock: &clock, disk: &disk, stop: &stop }, &mut line);
+    line.clear();
+    let mut walk = match walked {
+        Ok(walk) => walk,
+        Err(LabError::Interrupted) => {
+            eprintln!("petasos: interrupted before anything was measured");
+            return Ok(ExitCode::FAILURE);
+        }
+        Err(error) => return Err(error.into()),
+    };
+    print(&walk, stop.is_requested())?;
+    if stay && !stop.is_requested() {
+        hold(&mut walk, &stop)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let is_void = |cell| matches!(standing(cell), Standing::Void(_));
+    let good = walk.results.complete && !walk.results.cells.iter().any(is_void);
+    Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Program, version, and the commit it was built from where that is known.
+fn version() -> String {
+    let commit = option_env!("PETASOS_COMMIT").map(|commit| format!(" ({commit})")).unwrap_or_default();
+    format!("petasos {}{commit}", env!("CARGO_PKG_VERSION"))
+}
+
+/// The table on standard output, and where the rest is.
+fn print(walk: &Walk<'_>, interrupted: bool) -> io::Result<()> {
+    let mut text = report::table::text(&walk.results, columns());
+    if interrupted {
+        text.push_str("\nInterrupted. The same command goes on where this one was left.\n");
+    }
+    // Writing into a text does not fail.
+    let _ = write!(text, "\nReport:  {}\nResults: {}\n", walk.report_file.display(), walk.results_file.display());
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => written,
+    }
+}
+
+/// Keeps the services up until a signal.
+fn hold(walk: &mut Walk<'_>, stop: &Stop) -> anyhow::Result<()> {
+    eprintln!("\nStill running, until Ctrl-C:");
+    for (name, address) in &walk.addresses {
+        eprintln!("  {name:<8} http://{address}/");
+    }
+    Ok(walk.hold(stop)?)
+}
+
+/// The columns of the terminal on standard output; those of a pipe are the fewest.
+fn columns() -> usize {
+    let size = rustix::termios::tcgetwinsize(io::stdout());
+    size.map_or(report::table::WIDTH_MIN, |size| usize::from(size.ws_col))
+}
+
+/// One line on standard error, written again and again; nothing if that is no terminal.
+struct ProgressLine {
+    terminal: bool,
+    shown: String,
+}
+
+impl ProgressLine {
+    fn new() -> Self {
+        Self { terminal: io::stderr().is_terminal(), shown: String::new() }
+    }
+
+    fn show(&mut self, text: String) {
+        if self.terminal && text != self.shown {
+            eprint!("\r\x1b[2K{text}");
+            self.shown = text;
+        }
+    }
+
+    fn clear(&mut self) {
+        self.show(String::new());
+    }
+}
+
+impl Observer for ProgressLine {
+    fn status(&mut self, status: &Status) {
+        let width = rustix::termios::tcgetwinsize(io::stderr()).map_or(80, |size| usize::from(size.ws_col));
+        self.show(progress(status).chars().take(width.saturating_sub(1)).collect());
+    }
+
+    fn notice(&mut self, text: &str) {
+        if self.terminal {
+            self.clear();
+            eprintln!("{text}");
+        }
+    }
+}
+
+/// Step, round, rate, time left.
+fn progress(status: &Status) -> String {
+    let doing = match (status.phase, status.rate_per_s) {
+        (Phase::Preparing, _) => "switching and proving".to_owned(),
+        (Phase::WarmingUp, _) => "warming up".to_owned(),
+        (Phase::Measuring, None) => "measuring".to_owned(),
+        (Phase::Measuring, Some(rate)) => format!("{} req/s", number::rate(rate)),
+    };
+    format!(
+        "round {}/{}  step {} at {}: {doing}  ({} left)",
+        status.round,
+        status.rounds,
+        status.step,
+        status.concurrency,
+        number::time(status.left)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{DEMO, DEMO_NAME, progress};
+    use lab::{Phase, Status};
+    use std::time::Duration;
+
+    #[test]
+    fn the_built_in_ladder_can_be_read() {
+        if let Err(problems) = lab::read_ladder(DEMO_NAME, DEMO, None) {
+            panic!("{}", problems[0]);
+        }
+    }
+
+    #[test]
+    fn the_progress_line_says_step_round_rate_and_time_left() {
+        let status = Status {
+            step: "2 page cache".to_owned(),
+            concurrency: 5,
+            round: 1,
+            rounds: 3,
+            phase: Phase::Measuring,
+            rate_per_s: Some(73.14),
+            left: Duration::from_secs(159),
+        };
+        assert_eq!(progress(&status), "round 1/3  step 2 page cache at 5: 73.1 req/s  (2 min 39 s left)");
+    }
+}

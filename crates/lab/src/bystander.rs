@@ -1,0 +1,68 @@
+//! An uncached page asked while something else is loaded: does the rest of the site still live?
+//!
+//! Invariant: one request at a time, begun at most once a second; an address is never used twice, so no cache
+//! can know the answer. A request that is not answered when the load ends is reported with the time it had
+//! waited: leaving it out would make a site that answers nothing look well.
+
+use crate::client::{Client, ClientError};
+use crate::interrupt::Stop;
+use crate::template::{Template, Variables};
+use platform::Clock;
+use report::results::BystanderRecord;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// The time between the beginnings of two requests.
+const INTERVAL: Duration = Duration::from_secs(1);
+/// How long the load has run when the first request is made.
+const DELAY: Duration = Duration::from_millis(100);
+/// How long a request may take.
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// Asks for the page.
+pub(crate) struct Bystander<'a> {
+    pub(crate) clock: &'a dyn Clock,
+    pub(crate) path: &'a Template,
+    pub(crate) variables: &'a Variables,
+    pub(crate) address: String,
+    pub(crate) host: Option<&'a str>,
+    /// A number never used before; shared by all of a ladder.
+    pub(crate) unique: &'a AtomicU64,
+}
+
+impl Bystander<'_> {
+    /// One request; its response time in milliseconds.
+    pub(crate) fn ask(&self, stop: &Stop) -> Result<f64, ClientError> {
+        let unique = self.unique.fetch_add(1, Ordering::Relaxed).to_string();
+        let path = self.path.expand(&self.variables.with("unique", unique));
+        let client = Client { clock: self.clock, stop, limit: LIMIT };
+        let answer = client.ask("GET", &format!("http://{}{path}", self.address), self.host)?;
+        if (200..300).contains(&answer.status) {
+            Ok(milliseconds(answer.elapsed))
+        } else {
+            Err(ClientError::Malformed(format!("status {}", answer.status)))
+        }
+    }
+
+    /// Asks once a second until `over` is set.
+    pub(crate) fn ask_until(&self, over: &Stop) -> BystanderRecord {
+        let mut record = BystanderRecord::default();
+        over.wait(DELAY);
+        while !over.is_requested() {
+            let begun = self.clock.monotonic();
+            match self.ask(over) {
+                Ok(took) => record.loaded_ms.push(took),
+                Err(ClientError::Interrupted) => {
+                    record.unanswered_ms.push(milliseconds(self.clock.monotonic().since(begun)));
+                }
+                Err(_) => record.failed += 1,
+            }
+            over.wait(INTERVAL.saturating_sub(self.clock.monotonic().since(begun)));
+        }
+        record
+    }
+}
+
+fn milliseconds(time: Duration) -> f64 {
+    time.as_secs_f64() * 1000.0
+}

@@ -1,0 +1,273 @@
+//! The lab's own requests: switches, proofs, bystanders. One request, one connection, read to its end.
+//!
+//! Invariant: an answer is whole or it is an error; nothing takes longer than its limit, and a wish to stop
+//! ends it within [`crate::interrupt::SLICE`]. The measured load is not made here (`load` makes it).
+
+use crate::interrupt::{SLICE, Stop};
+use bytes::BytesMut;
+use h1::{BodyDecoder, Decoded, Limits, Strictness};
+use load::Target;
+use message::{Fields, Method, RequestHead, Version};
+use platform::{Clock, Monotonic};
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+/// The largest content that is read.
+const CONTENT_BYTES_MAX: usize = 64 << 20;
+/// How much is read at a time.
+const READ_BYTES: usize = 64 << 10;
+
+/// Makes requests.
+#[derive(Clone, Copy)]
+pub(crate) struct Client<'a> {
+    pub(crate) clock: &'a dyn Clock,
+    pub(crate) stop: &'a Stop,
+    /// How long one request may take.
+    pub(crate) limit: Duration,
+}
+
+/// A whole answer.
+#[derive(Clone, Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) fields: Fields,
+    pub(crate) content: Vec<u8>,
+    /// From before connecting to the last octet.
+    pub(crate) elapsed: Duration,
+}
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ClientError {
+    #[error("{0}")]
+    Url(#[from] load::TargetError),
+    #[error("cannot connect: {0}")]
+    Connect(io::Error),
+    #[error("the connection broke: {0}")]
+    Broken(io::Error),
+    #[error("the answer is not HTTP: {0}")]
+    Malformed(String),
+    #[error("the connection ended before the answer did")]
+    Truncated,
+    #[error("the answer is longer than {CONTENT_BYTES_MAX} bytes")]
+    TooLong,
+    #[error("no answer within {0:?}")]
+    Late(Duration),
+    #[error("interrupted")]
+    Interrupted,
+}
+
+impl Client<'_> {
+    /// Asks for a URL; `host` replaces the Host field.
+    pub(crate) fn ask(&self, method: &str, url: &str, host: Option<&str>) -> Result<Answer, ClientError> {
+        let begun = self.clock.monotonic();
+        let target = Target::parse(url)?;
+        let mut stream = self.connect(&target)?;
+        let method = Method::from_token(method.as_bytes());
+        stream.write_all(&request(&method, &target, host)?).map_err(ClientError::Broken)?;
+        let mut answer = self.read(&mut stream, &method, begun)?;
+        answer.elapsed = self.clock.monotonic().since(begun);
+        Ok(answer)
+    }
+
+    /// The same, where only a 2xx will do; else the reason in a sentence.
+    pub(crate) fn ask_2xx(&self, method: &str, url: &str, host: Option<&str>) -> Result<Answer, String> {
+        let answer = self.ask(method, url, host).map_err(|error| format!("{method} {url}: {error}"))?;
+        if (200..300).contains(&answer.status) {
+            Ok(answer)
+        } else {
+            Err(format!("{method} {url} was answered with status {}", answer.status))
+        }
+    }
+
+    fn connect(&self, target: &Target) -> Result<TcpStream, ClientError> {
+        let addresses = target.resolve().map_err(ClientError::Connect)?;
+        let mut failure = io::Error::from(io::ErrorKind::NotFound);
+        for address in addresses {
+            match TcpStream::connect_timeout(&address, self.limit) {
+                Ok(stream) => {
+                    let timeouts = stream
+                        .set_read_timeout(Some(SLICE))
+                        .and_then(|()| stream.set_write_timeout(Some(self.limit)))
+                        .and_then(|()| stream.set_nodelay(true));
+                    return timeouts.map(|()| stream).map_err(ClientError::Connect);
+                }
+                Err(error) => failure = error,
+            }
+        }
+        Err(ClientError::Connect(failure))
+    }
+
+    fn read(&self, stream: &mut TcpStream, method: &Method, begun: Monotonic) -> Result<Answer, ClientError> {
+        let malformed = |error: &dyn std::fmt::Display| ClientError::Malformed(error.to_string());
+        let mut buffer = BytesMut::new();
+        let response = loop {
+            let parsed = h1::parse_response(&mut buffer, method, &Limits::DEFAULT, Strictness::Tolerant);
+            match parsed.map_err(|error| malformed(&error))? {
+                Some(response) if response.head.status.code() < 200 => {}
+                Some(response) => break response,
+                None if self.fill(stream, &mut buffer, begun)? == 0 => return Err(ClientError::Truncated),
+                None => {}
+            }
+        };
+        let mut decoder = BodyDecoder::with_limits(response.framing, &Limits::DEFAULT, Strictness::Tolerant);
+        let mut content = Vec::new();
+        loop {
+            match decoder.decode(&mut buffer).map_err(|error| malformed(&error))? {
+                Decoded::Data(data) if content.len() + data.len() > CONTENT_BYTES_MAX => {
+                    return Err(ClientError::TooLong);
+                }
+                Decoded::Data(data) => content.extend_from_slice(&data),
+                Decoded::End(_) => break,
+                Decoded::NeedMore => {
+                    if self.fill(stream, &mut buffer, begun)? == 0 {
+                        decoder.eof().map_err(|_| ClientError::Truncated)?;
+                        break;
+                    }
+                }
+            }
+        }
+        let status = response.head.status.code();
+        Ok(Answer { status, fields: response.head.fields, content, elapsed: Duration::ZERO })
+    }
+
+    /// Reads more octets; 0 at the end of the connection.
+    fn fill(
+        &self,
+        stream: &mut TcpStream,
+        buffer: &mut BytesMut,
+        begun: Monotonic,
+    ) -> Result<usize, ClientError> {
+        let mut piece = [0; READ_BYTES];
+        loop {
+            if self.stop.is_requested() {
+                return Err(ClientError::Interrupted);
+            }
+            match stream.read(&mut piece) {
+                Ok(count) => {
+                    buffer.extend_from_slice(piece.get(..count).unwrap_or_default());
+                    return Ok(count);
+                }
+                Err(error) if is_pause(&error) => {}
+                Err(error) => return Err(ClientError::Broken(error)),
+            }
+            if self.clock.monotonic().since(begun) >= self.limit {
+                return Err(ClientError::Late(self.limit));
+            }
+        }
+    }
+}
+
+/// Whether a read came back only to let us look around.
+fn is_pause(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted)
+}
+
+/// The octets of a request.
+fn request(method: &Method, target: &Target, host: Option<&str>) -> Result<Vec<u8>, ClientError> {
+    let mut fields = Fields::new();
+    fields.push("Host", host.map_or_else(|| target.authority(), str::to_owned));
+    fields.push("User-Agent", "petasos-lab");
+    fields.push("Accept", "*/*");
+    fields.push("Connection", "close");
+    if !matches!(method, Method::Get | Method::Head) {
+        fields.push("Content-Length", "0");
+    }
+    let head = RequestHead {
+        method: method.clone(),
+        target: target.path().to_owned().into(),
+        version: Version::Http11,
+        fields,
+    };
+    let mut octets = Vec::new();
+    h1::write_request_head(&mut octets, &head).map_err(|error| ClientError::Malformed(error.to_string()))?;
+    Ok(octets)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Answer, Client, ClientError};
+    use crate::interrupt::Stop;
+    use platform::SystemClock;
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+    use std::time::Duration;
+
+    /// Serves one connection: reads a head, writes `answer`, and holds the connection until told to close.
+    fn served(
+        answer: &'static str,
+        hold: bool,
+        ask: impl FnOnce(&str) -> Result<Answer, ClientError>,
+    ) -> Result<Answer, ClientError> {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}/x", listener.local_addr().unwrap());
+        std::thread::scope(|scope| {
+            let (release, released) = std::sync::mpsc::channel::<()>();
+            scope.spawn(move || {
+                let (mut stream, _) = listener.accept().unwrap();
+                let mut head = [0; 4096];
+                assert!(stream.read(&mut head).unwrap() > 0);
+                stream.write_all(answer.as_bytes()).unwrap();
+                if hold {
+                    let _ = released.recv();
+                }
+            });
+            let result = ask(&url);
+            drop(release);
+            result
+        })
+    }
+
+    fn ask_for(url: &str, limit: Duration, stop: &Stop) -> Result<Answer, ClientError> {
+        Client { clock: &SystemClock::new(), stop, limit }.ask("GET", url, None)
+    }
+
+    fn ask(url: &str) -> Result<Answer, ClientError> {
+        ask_for(url, Duration::from_secs(20), &Stop::default())
+    }
+
+    #[test]
+    fn an_answer_is_read_to_its_end() {
+        let chunked = "HTTP/1.1 103 Early\r\n\r\nHTTP/1.1 201 Made\r\nX-A: b\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n";
+        let answer = served(chunked, true, ask).unwrap();
+        assert_eq!((answer.status, answer.content.as_slice()), (201, &b"abc"[..]));
+        assert_eq!(answer.fields.only("x-a").unwrap(), "b");
+        assert_eq!(
+            served("HTTP/1.0 200 OK\r\n\r\nuntil the end", false, ask).unwrap().content,
+            b"until the end"
+        );
+    }
+
+    #[test]
+    fn half_an_answer_is_none() {
+        let short = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nabc";
+        assert!(matches!(served(short, false, ask), Err(ClientError::Truncated)));
+        assert!(matches!(served("HTTP/1.1 200", false, ask), Err(ClientError::Truncated)));
+        assert!(matches!(served("SSH-2.0-x\r\n\r\n", false, ask), Err(ClientError::Malformed(_))));
+    }
+
+    #[test]
+    fn waiting_has_an_end() {
+        let limit = Duration::from_millis(120);
+        let late = served("", true, |url| ask_for(url, limit, &Stop::default()));
+        assert!(matches!(late, Err(ClientError::Late(_))));
+        let stop = Stop::default();
+        stop.request();
+        let interrupted = served("", true, |url| ask_for(url, Duration::from_secs(20), &stop));
+        assert!(matches!(interrupted, Err(ClientError::Interrupted)));
+    }
+
+    #[test]
+    fn a_status_outside_2xx_is_a_sentence() {
+        let stop = Stop::default();
+        let clock = SystemClock::new();
+        let client = Client { clock: &clock, stop: &stop, limit: Duration::from_secs(20) };
+        let refused = served("HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n", false, |url| {
+            let reason = client.ask_2xx("POST", url, Some("shop.example")).unwrap_err();
+            assert!(reason.ends_with("/x was answered with status 503"), "{reason}");
+            Err(ClientError::Interrupted)
+        });
+        assert!(refused.is_err());
+    }
+}

@@ -1,0 +1,161 @@
+//! The output directory: who may write to it, what an earlier walk left there.
+//!
+//! Invariant: nothing that was measured is overwritten. A finished ladder is moved to `earlier/` before another
+//! begins; an unfinished one of another plan is an error, unless a fresh start was asked for.
+
+use crate::journal::{JOURNAL_FILE, Journal, Past};
+use crate::walk::LabError;
+use platform::Disk;
+use std::fs::{File, TryLockError};
+use std::path::{Path, PathBuf};
+
+/// The results' file name.
+pub const RESULTS_FILE: &str = "results.json";
+/// The report's file name.
+pub const REPORT_FILE: &str = "report.html";
+/// The reference page's file name; its content is normalised.
+pub(crate) const REFERENCE_FILE: &str = "reference.page";
+/// The file that is locked while a ladder writes here.
+const LOCK_FILE: &str = "lock";
+/// Where earlier ladders are moved.
+const EARLIER: &str = "earlier";
+
+/// An output directory that is ours as long as this lives.
+#[derive(Debug)]
+pub(crate) struct Output {
+    pub(crate) directory: PathBuf,
+    _lock: File,
+}
+
+impl Output {
+    /// Makes the directory if it is not there, and takes it.
+    pub(crate) fn open(directory: &Path, disk: &dyn Disk) -> Result<Self, LabError> {
+        let fault =
+            |source| LabError::Disk { what: format!("output directory {}", directory.display()), source };
+        disk.create_directory(directory).map_err(fault)?;
+        let directory = directory.canonicalize().map_err(fault)?;
+        let lock = File::create(directory.join(LOCK_FILE)).map_err(fault)?;
+        match lock.try_lock() {
+            Ok(()) => Ok(Self { directory, _lock: lock }),
+            Err(TryLockError::WouldBlock) => Err(LabError::Busy(directory)),
+            Err(TryLockError::Error(source)) => Err(fault(source)),
+        }
+    }
+
+    /// What an unfinished walk of this plan left here. What a finished one left is moved aside, and so is
+    /// everything if `fresh`; an unfinished walk of another plan is an error.
+    pub(crate) fn past(
+        &self,
+        hash: &str,
+        words: &str,
+        fresh: bool,
+        disk: &dyn Disk,
+    ) -> Result<Option<Past>, LabError> {
+        let path = self.directory.join(JOURNAL_FILE);
+        let past = match Journal::read(disk, &self.directory) {
+            Ok(past) => past,
+            Err(_) if fresh => None,
+            Err(source) => return Err(LabError::Journal { path, source }),
+        };
+        match past {
+            Some(past) if !fresh && !past.is_complete() && past.header.hash == hash => Ok(Some(past)),
+            Some(past) if !fresh && !past.is_complete() => Err(LabError::OtherPlan {
+                directory: self.directory.clone(),
+                found: past.header.words,
+                asked: words.to_owned(),
+            }),
+            past => {
+                let name =
+                    past.map_or_else(|| "unknown".to_owned(), |past| past.header.started_at_s.to_string());
+                self.set_aside(&name)?;
+                Ok(None)
+            }
+        }
+    }
+
+    /// Moves an earlier ladder's files to a directory of their own.
+    fn set_aside(&self, name: &str) -> Result<(), LabError> {
+        let earlier = self.directory.join(EARLIER);
+        // Two ladders begun in the same second still get a directory each.
+        let free = (0..).map(|number| match number {
+            0 => earlier.join(name),
+            number => earlier.join(format!("{name}-{number}")),
+        });
+        let aside = free.into_iter().find(|path| !path.exists()).unwrap_or_else(|| earlier.join(name));
+        for file in [JOURNAL_FILE, RESULTS_FILE, REPORT_FILE, REFERENCE_FILE] {
+            let from = self.directory.join(file);
+            if from.exists() {
+                let moved =
+                    std::fs::create_dir_all(&aside).and_then(|()| std::fs::rename(&from, aside.join(file)));
+                moved.map_err(|source| LabError::Disk {
+                    what: format!("moving {} aside", from.display()),
+                    source,
+                })?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Output, RESULTS_FILE};
+    use crate::journal::{Header, Journal};
+    use crate::walk::LabError;
+    use platform::SystemDisk;
+    use std::path::Path;
+
+    fn begin(directory: &Path, hash: &str, visits: u64) {
+        let header = Header {
+            hash: hash.to_owned(),
+            words: format!("plan {hash}"),
+            visits,
+            started_at_s: 77,
+            ports: std::collections::BTreeMap::new(),
+        };
+        Journal::begin(&SystemDisk, directory, header).unwrap();
+        std::fs::write(directory.join(RESULTS_FILE), hash).unwrap();
+    }
+
+    #[test]
+    fn an_unfinished_walk_of_the_same_plan_goes_on() {
+        let directory = tempfile::tempdir().unwrap();
+        begin(directory.path(), "a", 1);
+        let output = Output::open(directory.path(), &SystemDisk).unwrap();
+        assert!(output.past("a", "plan a", false, &SystemDisk).unwrap().is_some());
+        assert!(directory.path().join(RESULTS_FILE).exists());
+    }
+
+    #[test]
+    fn an_unfinished_walk_of_another_plan_is_not_touched() {
+        let directory = tempfile::tempdir().unwrap();
+        begin(directory.path(), "a", 1);
+        let output = Output::open(directory.path(), &SystemDisk).unwrap();
+        let error = output.past("b", "plan b", false, &SystemDisk).unwrap_err();
+        assert!(matches!(error, LabError::OtherPlan { .. }));
+        assert!(error.to_string().contains("--fresh"), "{error}");
+        assert!(output.past("b", "plan b", true, &SystemDisk).unwrap().is_none());
+        assert_eq!(std::fs::read(directory.path().join("earlier/77").join(RESULTS_FILE)).unwrap(), b"a");
+    }
+
+    #[test]
+    fn a_finished_walk_is_moved_aside_each_time() {
+        let directory = tempfile::tempdir().unwrap();
+        let output = Output::open(directory.path(), &SystemDisk).unwrap();
+        for name in ["earlier/77", "earlier/77-1", "earlier/77-2"] {
+            begin(directory.path(), "a", 0);
+            assert!(output.past("a", "plan a", false, &SystemDisk).unwrap().is_none());
+            assert!(directory.path().join(name).join(RESULTS_FILE).exists());
+            assert!(!directory.path().join(RESULTS_FILE).exists());
+        }
+    }
+
+    #[test]
+    fn a_directory_has_one_owner() {
+        let directory = tempfile::tempdir().unwrap();
+        let first = Output::open(directory.path(), &SystemDisk).unwrap();
+        assert!(matches!(Output::open(directory.path(), &SystemDisk), Err(LabError::Busy(_))));
+        drop(first);
+        assert!(Output::open(directory.path(), &SystemDisk).is_ok());
+    }
+}

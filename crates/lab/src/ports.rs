@@ -1,0 +1,37 @@
+//! Free loopback ports for a ladder's services.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{Ipv4Addr, TcpListener};
+
+/// A free port for each name; the one of `wanted` where that is free. Another process may take a port between
+/// this choice and its use; the service then says so when it starts.
+pub(crate) fn choose(names: &[String], wanted: &BTreeMap<String, u16>) -> io::Result<BTreeMap<String, u16>> {
+    // All are held until all are chosen, so that no port comes twice.
+    let mut held = Vec::new();
+    let mut chosen = BTreeMap::new();
+    for name in names {
+        let again = wanted.get(name).and_then(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).ok());
+        let listener = again.map_or_else(|| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)), Ok)?;
+        chosen.insert(name.clone(), listener.local_addr()?.port());
+        held.push(listener);
+    }
+    Ok(chosen)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::choose;
+    use std::collections::{BTreeMap, BTreeSet};
+    use std::net::TcpListener;
+
+    #[test]
+    fn ports_are_free_and_distinct_and_the_wanted_ones_if_they_can_be() {
+        let names: Vec<String> = (0..20).map(|number| format!("p{number}")).collect();
+        let first = choose(&names, &BTreeMap::new()).unwrap();
+        assert_eq!(first.values().collect::<BTreeSet<_>>().len(), 20);
+        let taken = TcpListener::bind(("127.0.0.1", first["p3"])).unwrap();
+        let again = choose(&names[..4], &first).unwrap();
+        assert_ne!(again["p3"], taken.local_addr().unwrap().port());
+    }
+}

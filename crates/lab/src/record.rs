@@ -1,0 +1,224 @@
+//! From readings to the records of `results.json`; pure.
+
+use crate::ladder::{Ladder, Role, Step};
+use crate::plan::{Cell, Plan};
+use crate::template::Variables;
+use crate::visit::Readings;
+use load::{FailureKind, Outcome};
+use probe::Watch;
+use report::results::{
+    CellRecord, CountRecord, GeneratorRecord, GroupRecord, MeterRecord, PlanRecord, ResponseTimes, Run,
+    StepRecord,
+};
+
+/// The watched groups with their roles; processor time is shared out over `answers`.
+pub(crate) fn groups(ladder: &Ladder, watch: &Watch, answers: u64) -> Vec<GroupRecord> {
+    let pairs = ladder.groups.iter().zip(&watch.groups);
+    let record = pairs.map(|(group, seen)| GroupRecord {
+        name: group.name.clone(),
+        role: group.role.name().to_owned(),
+        load: seen.load(),
+        cpu_s: seen.cpu_seconds,
+        cpu_per_page_ms: (answers > 0).then(|| seen.cpu_seconds * 1000.0 / answers as f64),
+        pss_bytes: seen.pss_bytes,
+        processes: seen.processes,
+    });
+    record.collect()
+}
+
+/// Mean and samples of the runnable and blocked tasks of all groups with role site or database; no mean if
+/// there is no such group.
+pub(crate) fn observed_load(ladder: &Ladder, watch: &Watch) -> (Option<f64>, Vec<u32>) {
+    let pairs = ladder.groups.iter().zip(&watch.groups);
+    let mine = pairs.filter(|(group, _)| matches!(group.role, Role::Site | Role::Database));
+    let mine: Vec<_> = mine.map(|(_, seen)| seen).collect();
+    let count = mine.iter().map(|seen| seen.load_samples.len()).max().unwrap_or(0);
+    let at = |sample: usize| mine.iter().filter_map(|seen| seen.load_samples.get(sample)).sum();
+    let samples: Vec<u32> = (0..count).map(at).collect();
+    ((!mine.is_empty()).then(|| mine.iter().map(|seen| seen.load()).sum()), samples)
+}
+
+/// The kinds of failure that occurred.
+pub(crate) fn failures(outcome: &Outcome) -> Vec<CountRecord> {
+    let kinds = FailureKind::ALL.into_iter().map(|kind| (kind.name(), outcome.failures.of(kind)));
+    let occurred = kinds.filter(|(_, count)| *count > 0);
+    occurred.map(|(name, count)| CountRecord { name: name.to_owned(), count }).collect()
+}
+
+/// The times of good answers in milliseconds.
+pub(crate) fn response_times(outcome: &Outcome) -> ResponseTimes {
+    let total = &outcome.good_times.total;
+    let at = |percent| total.percentile_us(percent) as f64 / 1000.0;
+    ResponseTimes {
+        mean_ms: total.mean_us() / 1000.0,
+        sd_ms: total.standard_deviation_us() / 1000.0,
+        min_ms: total.min_us() as f64 / 1000.0,
+        p50_ms: at(50.0),
+        p75_ms: at(75.0),
+        p90_ms: at(90.0),
+        p95_ms: at(95.0),
+        p99_ms: at(99.0),
+        p999_ms: at(99.9),
+        max_ms: total.max_us() as f64 / 1000.0,
+    }
+}
+
+/// What the generator used, and what it says about itself.
+pub(crate) fn generator(outcome: &Outcome) -> GeneratorRecord {
+    GeneratorRecord {
+        cpu_s: outcome.cpu.iter().map(std::time::Duration::as_secs_f64).sum(),
+        busiest_thread: outcome.check.cpu_share_max,
+        trust: outcome.check.trust.to_string(),
+        reasons: outcome.check.reasons.clone(),
+    }
+}
+
+/// The counters' movements during the load.
+pub(crate) fn meters(ladder: &Ladder, readings: &Readings) -> Vec<MeterRecord> {
+    let seconds = readings.outcome.elapsed.as_secs_f64();
+    let answers = readings.outcome.good;
+    let record = ladder.meters.iter().zip(&readings.meters).map(|(meter, (before, after))| MeterRecord {
+        name: meter.name.clone(),
+        unit: meter.unit.clone(),
+        per_s: (after - before) / seconds,
+        per_page: (answers > 0).then(|| (after - before) / answers as f64),
+    });
+    record.collect()
+}
+
+/// What was to be measured.
+pub(crate) fn plan(plan: &Plan) -> PlanRecord {
+    let id = |cell: &usize| plan.cells.get(*cell).map(|cell| cell.id.clone());
+    PlanRecord {
+        hash: plan.hash.clone(),
+        effort: plan.effort.name().to_owned(),
+        seed: plan.seed,
+        rounds: plan.rounds(),
+        order: plan.order.iter().map(|round| round.iter().filter_map(id).collect()).collect(),
+    }
+}
+
+/// The rungs.
+pub(crate) fn steps(ladder: &Ladder) -> Vec<StepRecord> {
+    let record = ladder.steps.iter().map(|step| StepRecord {
+        id: step.id.clone(),
+        number: step.number.clone(),
+        title: step.title.clone(),
+        about: step.about.clone(),
+        cell: step.id.clone(),
+    });
+    record.collect()
+}
+
+/// The cells with their runs.
+pub(crate) fn cells(ladder: &Ladder, plan: &Plan, variables: &Variables, runs: &[Run]) -> Vec<CellRecord> {
+    let record = plan.cells.iter().filter_map(|cell| {
+        let step = ladder.steps.get(cell.step)?;
+        let mut mine: Vec<Run> = runs.iter().filter(|run| run.cell == cell.id).cloned().collect();
+        mine.sort_by_key(|run| run.round);
+        Some(CellRecord {
+            id: cell.id.clone(),
+            step: step.id.clone(),
+            concurrency: cell.load.concurrency,
+            keepalive: cell.load.keepalive,
+            ab: ab(cell, step, &ladder.page, variables),
+            runs: mine,
+        })
+    });
+    record.collect()
+}
+
+/// The ApacheBench command for the load of a cell. Its -t takes whole seconds and brings a limit of 50,000
+/// requests with it, which a -n after it lifts.
+fn ab(cell: &Cell, step: &Step, page: &str, variables: &Variables) -> String {
+    const REQUESTS_MANY: u64 = 10_000_000;
+    let load = &cell.load;
+    let keepalive = if load.keepalive { "-k " } else { "" };
+    let seconds = load.duration.as_millis().div_ceil(1000).max(1);
+    let requests = load.requests_max.unwrap_or(REQUESTS_MANY);
+    let host = step.host.as_ref().map(|host| format!("-H 'Host: {host}' ")).unwrap_or_default();
+    let url = format!("http://{}{page}", step.address.expand(variables));
+    let plain = url.chars().all(|c| c.is_ascii_alphanumeric() || ":/._-%".contains(c));
+    let url = if plain { url } else { format!("'{}'", url.replace('\'', "%27")) };
+    format!("ab {keepalive}-t {seconds} -n {requests} -c {} {host}{url}", load.concurrency)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ab, cells, observed_load, plan};
+    use crate::template::Variables;
+    use crate::{Choice, Plan, read_ladder};
+    use probe::{GroupWatch, HostWatch, Watch};
+    use report::results::{Outcome, Run};
+
+    const TEXT: &str = r#"
+        title = "t"
+        page = "/a?b=c"
+        duration = "1500ms"
+        ports = ["site"]
+        group = [
+            { name = "php", role = "site", pid = "1" },
+            { name = "edge", role = "accelerator", pid = "2" },
+            { name = "sql", role = "database", pid = "3" },
+        ]
+        [[step]]
+        id = "a"
+        title = "none"
+        about = "Nothing."
+        concurrency = 2
+        host = "shop.example"
+        address = "{site}"
+        proof = [{ header = "X", is = "off" }]
+        also = [{ keepalive = true, requests_max = 500 }]
+    "#;
+
+    #[test]
+    fn the_commands_repeat_the_load() {
+        let ladder = read_ladder("t", TEXT, None).unwrap();
+        let plan = Plan::new(&ladder, Choice::default(), "1");
+        let mut variables = Variables::default();
+        variables.set("site", "127.0.0.1:80");
+        let command = |cell: usize| ab(&plan.cells[cell], &ladder.steps[0], &ladder.page, &variables);
+        assert_eq!(
+            command(0),
+            "ab -t 2 -n 10000000 -c 2 -H 'Host: shop.example' 'http://127.0.0.1:80/a?b=c'"
+        );
+        assert_eq!(command(1), "ab -k -t 2 -n 500 -c 2 -H 'Host: shop.example' 'http://127.0.0.1:80/a?b=c'");
+    }
+
+    #[test]
+    fn observed_load_is_that_of_site_and_database() {
+        let ladder = read_ladder("t", TEXT, None).unwrap();
+        let group = |load_samples: &[u32]| GroupWatch {
+            name: String::new(),
+            load_samples: load_samples.to_vec(),
+            cpu_seconds: 0.0,
+            pss_bytes: None,
+            processes: 1,
+            tasks: 1,
+        };
+        let groups = vec![group(&[2, 4]), group(&[9, 9]), group(&[1, 0])];
+        let watch = Watch { seconds: 1.0, groups, host: HostWatch::default() };
+        assert_eq!(observed_load(&ladder, &watch), (Some(3.5), vec![3, 4]));
+    }
+
+    #[test]
+    fn runs_go_to_their_cells_in_the_order_of_rounds() {
+        let ladder = read_ladder("t", TEXT, None).unwrap();
+        let plan_made = Plan::new(&ladder, Choice::default(), "1");
+        let run = |cell: &str, round| Run {
+            cell: cell.to_owned(),
+            round,
+            started_at_s: 0,
+            visit_s: 1.0,
+            outcome: Outcome::Void { reason: String::new() },
+        };
+        let mut variables = Variables::default();
+        variables.set("site", "127.0.0.1:80");
+        let runs = [run("a", 2), run("a-c2-keepalive", 1), run("a", 1)];
+        let cells = cells(&ladder, &plan_made, &variables, &runs);
+        assert_eq!(cells[0].runs, [run("a", 1), run("a", 2)]);
+        assert_eq!(cells[1].runs, [run("a-c2-keepalive", 1)]);
+        assert_eq!(plan(&plan_made).order.len(), 3);
+    }
+}

@@ -1,0 +1,367 @@
+//! One visit to one cell: switch, prove, load, prove again.
+//!
+//! Invariant: a [`Measured`] comes out only if every proof held and the page was the reference page both before
+//! and after the load; else the reason why not.
+
+use crate::bound::{Figures, bound_by};
+use crate::bystander::Bystander;
+use crate::client::{Answer, Client};
+use crate::command::Commands;
+use crate::fingerprint::Page;
+use crate::interrupt::{SLICE, Stop};
+use crate::ladder::{Action, Ladder, Meter, MeterSource, Proof, Role, Root, Step};
+use crate::observer::{Observer, Phase, Status};
+use crate::plan::Cell;
+use crate::template::Variables;
+use crate::{proof, record};
+use load::{Control, Outcome, Target};
+use message::Version;
+use platform::Clock;
+use probe::{ProcFs, Watch};
+use report::results::{BystanderRecord, Measured};
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+/// How long a request of the lab may take.
+const REQUEST_LIMIT: Duration = Duration::from_secs(60);
+/// The window in which an idle site uses next to no processor time.
+const IDLE_WINDOW: Duration = Duration::from_millis(100);
+/// Processor time in that window up to which a site counts as idle.
+const IDLE_TICKS_MAX: u64 = 1;
+/// Bystander requests on the idle site, after one that is not counted.
+const IDLE_REQUESTS: usize = 3;
+
+/// What all visits share.
+pub(crate) struct Bench<'a> {
+    pub(crate) ladder: &'a Ladder,
+    pub(crate) variables: &'a Variables,
+    pub(crate) clock: &'a dyn Clock,
+    pub(crate) stop: &'a Stop,
+    pub(crate) commands: Commands<'a>,
+    pub(crate) proc: ProcFs,
+    /// Process numbers of services by name.
+    pub(crate) services: Vec<(String, u32)>,
+    pub(crate) cores: u32,
+    pub(crate) unique: AtomicU64,
+}
+
+/// The readings of a measured load, before anything is computed from them.
+pub(crate) struct Readings {
+    pub(crate) outcome: Outcome,
+    pub(crate) watch: Watch,
+    pub(crate) bystander: BystanderRecord,
+    /// Each meter's count before and after.
+    pub(crate) meters: Vec<(f64, f64)>,
+}
+
+impl Bench<'_> {
+    /// Visits a cell. `status` is shown, with phase and rate filled in.
+    pub(crate) fn visit(
+        &self,
+        cell: &Cell,
+        reference: &Page,
+        status: &Status,
+        observer: &mut dyn Observer,
+    ) -> Result<Measured, String> {
+        let step = self.step(cell)?;
+        let show = |observer: &mut dyn Observer, phase| observer.status(&Status { phase, ..status.clone() });
+        show(observer, Phase::Preparing);
+        self.settle();
+        self.prepare(step)?;
+        let (page, mut proofs) = self.prove(step, reference)?;
+        let idle_ms = if cell.own { self.idle_bystander(step) } else { Vec::new() };
+        if !cell.load.warmup.is_zero() {
+            show(observer, Phase::WarmingUp);
+            let mut plan = self.load_plan(cell, step)?;
+            plan.stop = load::Stop { time: Some(cell.load.warmup), ..load::Stop::default() };
+            self.loaded(&plan, step, &Status { phase: Phase::WarmingUp, ..status.clone() }, observer)?;
+        }
+        let plan = self.load_plan(cell, step)?;
+        let before = self.read_meters()?;
+        let status = Status { phase: Phase::Measuring, ..status.clone() };
+        let mut readings = self.loaded(&plan, step, &status, observer)?;
+        readings.meters = before.into_iter().zip(self.read_meters()?).collect();
+        readings.bystander.idle_ms = idle_ms;
+        self.interrupted()?;
+        let (_, after) = self.prove(step, reference).map_err(|reason| format!("after the load: {reason}"))?;
+        proofs.extend(after);
+        if readings.outcome.good == 0 {
+            return Err(format!("no good answer in {:.1} s", readings.outcome.elapsed.as_secs_f64()));
+        }
+        Ok(self.measured(cell, readings, page, proofs))
+    }
+
+    /// The page as a step serves it: switched on, reset and warm. Makes the reference.
+    pub(crate) fn page_of(&self, step: &Step) -> Result<Page, String> {
+        self.settle();
+        self.prepare(step)?;
+        let answer = self.ask_page(step)?;
+        Ok(Page::new(&answer.content, &self.ladder.normalise))
+    }
+
+    /// Switches a step on, resets it, warms it.
+    pub(crate) fn prepare(&self, step: &Step) -> Result<(), String> {
+        let parts = [("switching on", &step.on), ("resetting", &step.reset), ("warming", &step.warm)];
+        for (what, actions) in parts {
+            for action in actions {
+                self.perform(action, step).map_err(|reason| format!("{what} failed: {reason}"))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn step(&self, cell: &Cell) -> Result<&Step, String> {
+        self.ladder.steps.get(cell.step).ok_or_else(|| format!("cell `{}` has no step", cell.id))
+    }
+
+    fn interrupted(&self) -> Result<(), String> {
+        if self.stop.is_requested() { Err("interrupted".to_owned()) } else { Ok(()) }
+    }
+
+    fn client(&self) -> Client<'_> {
+        Client { clock: self.clock, stop: self.stop, limit: REQUEST_LIMIT }
+    }
+
+    /// Waits until the watched site, database and accelerator have finished what the cell before left them
+    /// with, so that it is not counted here; at most for the ladder's limit.
+    fn settle(&self) {
+        let roots: Vec<u32> = self.groups().into_iter().flat_map(|group| group.roots).collect();
+        let ticks = || -> u64 {
+            let members = self.proc.with_descendants(&roots);
+            let stats = members.iter().filter_map(|pid| self.proc.process(*pid));
+            stats.map(|stat| stat.own_ticks + stat.children_ticks).sum()
+        };
+        let begun = self.clock.monotonic();
+        let mut before = ticks();
+        while !self.stop.is_requested() && self.clock.monotonic().since(begun) < self.ladder.settle_limit {
+            self.stop.wait(IDLE_WINDOW);
+            let after = ticks();
+            if after <= before + IDLE_TICKS_MAX {
+                return;
+            }
+            before = after;
+        }
+    }
+
+    fn perform(&self, action: &Action, step: &Step) -> Result<(), String> {
+        self.interrupted()?;
+        match action {
+            Action::Command(words) => {
+                let words: Vec<String> = words.iter().map(|word| word.expand(self.variables)).collect();
+                self.commands.run(&words).map(|_| ())
+            }
+            Action::Http { method, url } => {
+                let url = url.expand(self.variables);
+                // The site's name matters where the step's own page is asked, not at a switch elsewhere.
+                let page = format!("http://{}/", step.address.expand(self.variables));
+                let host = step.host.as_deref().filter(|_| url.starts_with(&page));
+                self.client().ask_2xx(method, &url, host).map(|_| ())
+            }
+        }
+    }
+
+    fn ask_page(&self, step: &Step) -> Result<Answer, String> {
+        let url = format!("http://{}{}", step.address.expand(self.variables), self.ladder.page);
+        let answer = self.client().ask_2xx("GET", &url, step.host.as_deref())?;
+        if answer.status == 200 {
+            Ok(answer)
+        } else {
+            Err(format!("GET {url} was answered with status {}", answer.status))
+        }
+    }
+
+    /// Whether the layer is on and the page is the page. What was seen, or why not.
+    fn prove(&self, step: &Step, reference: &Page) -> Result<(Page, Vec<String>), String> {
+        let answer = self.ask_page(step)?;
+        let mut seen = Vec::new();
+        for proof in &step.proof {
+            seen.push(match proof {
+                Proof::Header { name, test } => proof::header(name, test, &answer.fields, self.variables)?,
+                Proof::Json { url, pointer, test } => {
+                    let url = url.expand(self.variables);
+                    let document = self.client().ask_2xx("GET", &url, None)?;
+                    proof::json(&url, pointer, test, &document.content)?
+                }
+            });
+        }
+        let page = Page::new(&answer.content, &self.ladder.normalise);
+        match page.difference(reference) {
+            None => Ok((page, seen)),
+            Some(difference) => Err(difference),
+        }
+    }
+
+    fn bystander<'b>(&'b self, step: &'b Step) -> Option<Bystander<'b>> {
+        let path = self.ladder.bystander.as_ref()?;
+        let address = step.address.expand(self.variables);
+        let host = step.host.as_deref();
+        Some(Bystander {
+            clock: self.clock,
+            path,
+            variables: self.variables,
+            address,
+            host,
+            unique: &self.unique,
+        })
+    }
+
+    /// What the bystander's page takes when nobody else asks. One that fails counts for nothing here; under
+    /// load failures are counted.
+    fn idle_bystander(&self, step: &Step) -> Vec<f64> {
+        let Some(bystander) = self.bystander(step) else { return Vec::new() };
+        (0..=IDLE_REQUESTS).filter_map(|_| bystander.ask(self.stop).ok()).skip(1).collect()
+    }
+
+    fn load_plan(&self, cell: &Cell, step: &Step) -> Result<load::Plan, String> {
+        let url = format!("http://{}{}", step.address.expand(self.variables), self.ladder.page);
+        let mut plan = load::Plan::new(Target::parse(&url).map_err(|error| error.to_string())?);
+        plan.users = usize::try_from(cell.load.concurrency).unwrap_or(usize::MAX);
+        plan.keep_alive = cell.load.keepalive;
+        // Without keep-alive the load is what ab sends, HTTP/1.0, so that ab repeats it exactly.
+        plan.version = if cell.load.keepalive { Version::Http11 } else { Version::Http10 };
+        plan.headers = step.host.iter().map(|host| ("Host".to_owned(), host.clone())).collect();
+        plan.stop = load::Stop {
+            requests: cell.load.requests_max,
+            time: Some(cell.load.duration),
+            ..load::Stop::default()
+        };
+        plan.expect.length = load::Length::Variable;
+        Ok(plan)
+    }
+
+    /// Runs a load with everything that watches it.
+    fn loaded(
+        &self,
+        plan: &load::Plan,
+        step: &Step,
+        status: &Status,
+        observer: &mut dyn Observer,
+    ) -> Result<Readings, String> {
+        let (control, over) = (Control::new(), Stop::default());
+        let groups = self.groups();
+        let (bystander, (outcome, watch)) = std::thread::scope(|scope| {
+            let (control, over) = (&control, &over);
+            let bystander =
+                self.bystander(step).map(|bystander| scope.spawn(move || bystander.ask_until(over)));
+            scope.spawn(move || self.accompany(control, over, status, observer));
+            let loaded = {
+                let _over = SetOnDrop(over);
+                probe::watch(&self.proc, &groups, self.clock, || load::run(plan, self.clock, control))
+            };
+            // A bystander that panicked is a fault of ours and goes on to the caller.
+            let bystander = bystander
+                .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+            (bystander, loaded)
+        });
+        let outcome = outcome.map_err(|error| error.to_string())?;
+        Ok(Readings { outcome, watch, bystander: bystander.unwrap_or_default(), meters: Vec::new() })
+    }
+
+    /// Hands a wish to stop on to the load, and the load's rate to the observer, until it is over.
+    fn accompany(&self, control: &Control, over: &Stop, status: &Status, observer: &mut dyn Observer) {
+        while !over.is_requested() {
+            if self.stop.is_requested() {
+                control.stop();
+            }
+            let progress = control.progress(self.clock);
+            let elapsed =
+                progress.elapsed.map(|elapsed| elapsed.as_secs_f64()).filter(|seconds| *seconds > 0.2);
+            let rate_per_s = elapsed.map(|seconds| progress.done as f64 / seconds);
+            observer.status(&Status { rate_per_s, ..status.clone() });
+            over.wait(SLICE);
+        }
+    }
+
+    fn groups(&self) -> Vec<probe::Group> {
+        let root = |root: &Root| match root {
+            Root::Service(name) => {
+                self.services.iter().find(|(service, _)| service == name).map(|(_, pid)| *pid)
+            }
+            Root::Pid(text) => text.expand(self.variables).trim().parse().ok(),
+            Root::PidFile(path) => {
+                let text = std::fs::read_to_string(path.expand(self.variables)).ok()?;
+                text.trim().parse().ok()
+            }
+        };
+        let group = |group: &crate::ladder::Group| probe::Group {
+            name: group.name.clone(),
+            roots: root(&group.root).into_iter().collect(),
+        };
+        self.ladder.groups.iter().map(group).collect()
+    }
+
+    fn read_meters(&self) -> Result<Vec<f64>, String> {
+        let read = |meter: &Meter| self.read_meter(&meter.source);
+        let named = |meter: &Meter| read(meter).map_err(|reason| format!("meter `{}`: {reason}", meter.name));
+        self.ladder.meters.iter().map(named).collect()
+    }
+
+    fn read_meter(&self, source: &MeterSource) -> Result<f64, String> {
+        match source {
+            MeterSource::Command(words) => {
+                let words: Vec<String> = words.iter().map(|word| word.expand(self.variables)).collect();
+                let printed = self.commands.run(&words)?;
+                printed.trim().parse().map_err(|_| format!("`{}` is not a number", printed.trim()))
+            }
+            MeterSource::Json { url, pointer } => {
+                let url = url.expand(self.variables);
+                let answer = self.client().ask_2xx("GET", &url, None)?;
+                let document: serde_json::Value =
+                    serde_json::from_slice(&answer.content).map_err(|error| format!("{url}: {error}"))?;
+                let number = document.pointer(pointer).and_then(serde_json::Value::as_f64);
+                number.ok_or_else(|| format!("{url} has no number at {pointer}"))
+            }
+        }
+    }
+
+    fn measured(&self, cell: &Cell, readings: Readings, page: Page, proofs: Vec<String>) -> Measured {
+        let outcome = &readings.outcome;
+        let groups = record::groups(self.ladder, &readings.watch, outcome.good);
+        let cpu = |roles: &[Role]| -> f64 {
+            let mine = groups.iter().filter(|group| roles.iter().any(|role| role.name() == group.role));
+            mine.map(|group| group.cpu_s).sum()
+        };
+        let generator = record::generator(outcome);
+        let host = readings.watch.host;
+        let bound_by = bound_by(&Figures {
+            concurrency: cell.load.concurrency,
+            cores: self.cores,
+            seconds: readings.watch.seconds,
+            host_busy: host.busy.zip(host.steal).map(|(busy, steal)| busy + steal),
+            link: host.link,
+            generator_thread: generator.busiest_thread,
+            generator_cpu_s: generator.cpu_s,
+            site_cpu_s: cpu(&[Role::Site, Role::Database]),
+            accelerator_cpu_s: cpu(&[Role::Accelerator]),
+        });
+        let (observed_load, load_samples) = record::observed_load(self.ladder, &readings.watch);
+        Measured {
+            seconds: outcome.elapsed.as_secs_f64(),
+            answers: outcome.good,
+            failures: record::failures(outcome),
+            other_length: outcome.length_differs,
+            received_bytes: outcome.received_bytes,
+            throughput_per_s: outcome.good_per_second(),
+            response: record::response_times(outcome),
+            meters: record::meters(self.ladder, &readings),
+            bystander: readings.bystander,
+            generator,
+            observed_load,
+            load_samples,
+            groups,
+            host,
+            page: page.record,
+            proofs,
+            bound_by,
+        }
+    }
+}
+
+/// Sets a flag at the end of a scope, also when the scope ends by a panic: threads wait for it.
+struct SetOnDrop<'a>(&'a Stop);
+
+impl Drop for SetOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.request();
+    }
+}

@@ -1,0 +1,419 @@
+//! Walks a ladder from the beginning to the end, or from where it was left: the assembly of the lab.
+//!
+//! Invariant: every visit is in the journal before the next one begins; results are written also when the walk
+//! is interrupted; when [`Walk`] is dropped no service runs any more.
+
+use crate::command::Commands;
+use crate::fingerprint::Page;
+use crate::interrupt::Stop;
+use crate::journal::{Header, Journal, Past};
+use crate::ladder::Ladder;
+use crate::observer::{Observer, Status};
+use crate::output::{Output, REFERENCE_FILE, REPORT_FILE, RESULTS_FILE};
+use crate::plan::{Cell, Choice, Plan};
+use crate::ports;
+use crate::record;
+use crate::service::Services;
+use crate::template::Variables;
+use crate::visit::Bench;
+use platform::{Clock, Disk};
+use probe::{Environment, ProcFs};
+use report::results::{EnvironmentRecord, Outcome, PageRecord, Results, Run, SCHEMA, VersionRecord};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+/// How often a held ladder looks whether its services still run.
+const HOLD_POLL: Duration = Duration::from_millis(200);
+
+/// What a walk is asked for.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How much is measured.
+    pub choice: Choice,
+    /// Where the results go.
+    pub out: PathBuf,
+    /// Whether what an earlier walk left there is moved aside even if it could be resumed.
+    pub fresh: bool,
+    /// Whether the services are to be held afterwards: then the last step is switched on at the end.
+    pub stay: bool,
+    /// The running executable: the variable `{petasos}`.
+    pub petasos: PathBuf,
+    /// What this program says about its version; also part of the plan's identity.
+    pub version: String,
+}
+
+/// The world outside.
+#[derive(Clone, Copy)]
+pub struct World<'a> {
+    /// The time.
+    pub clock: &'a dyn Clock,
+    /// The files of the output directory.
+    pub disk: &'a dyn Disk,
+    /// The wish to stop.
+    pub stop: &'a Stop,
+}
+
+/// Why a ladder cannot be walked. Faults of a single step are not here: they make the step void.
+#[derive(Debug, thiserror::Error)]
+pub enum LabError {
+    /// Another ladder is being walked with the same output directory.
+    #[error("another ladder is writing to {}: wait for it, or choose another directory with --out", .0.display())]
+    Busy(PathBuf),
+    /// A file or directory cannot be used.
+    #[error("{what}: {source}")]
+    Disk {
+        /// What was being done.
+        what: String,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// The journal cannot be read.
+    #[error("{} cannot be read ({source}): choose another directory with --out, or move it aside with --fresh", .path.display())]
+    Journal {
+        /// The journal.
+        path: PathBuf,
+        /// The reason.
+        source: io::Error,
+    },
+    /// The directory holds an unfinished walk of another plan.
+    #[error(
+        "{} holds an unfinished ladder of another plan ({found}; asked for is {asked}): resume that one with its \
+         own options, choose another directory with --out, or move it aside with --fresh",
+        .directory.display()
+    )]
+    OtherPlan {
+        /// The directory.
+        directory: PathBuf,
+        /// The plan found there, in words.
+        found: String,
+        /// The plan asked for, in words.
+        asked: String,
+    },
+    /// A service did not start, or ended.
+    #[error("{0}")]
+    Service(String),
+    /// The first step's page could not be had.
+    #[error("step {step} does not show the page that the others are compared with: {reason}")]
+    Reference {
+        /// The step's number.
+        step: String,
+        /// Why not.
+        reason: String,
+    },
+    /// It was interrupted before anything could be measured.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+/// A walk that came to its end, or was interrupted. Its services still run until it is dropped.
+pub struct Walk<'a> {
+    /// What was measured, in this walk and in those it resumed.
+    pub results: Results,
+    /// The addresses of the ladder's ports, by name.
+    pub addresses: Vec<(String, String)>,
+    /// The file with the results.
+    pub results_file: PathBuf,
+    /// The file with the report.
+    pub report_file: PathBuf,
+    services: Services<'a>,
+    _output: Output,
+}
+
+/// Walks a ladder.
+///
+/// # Errors
+/// When it cannot be walked at all; what had been measured stays in the journal.
+pub fn walk<'a>(
+    ladder: &Ladder,
+    options: &Options,
+    world: World<'a>,
+    observer: &mut dyn Observer,
+) -> Result<Walk<'a>, LabError> {
+    let plan = Plan::new(ladder, options.choice, &options.version);
+    let words = words(ladder, &plan);
+    let output = Output::open(&options.out, world.disk)?;
+    let past = output.past(&plan.hash, &words, options.fresh, world.disk)?;
+    let header = header(ladder, &plan, words, past.as_ref(), world.clock)?;
+    let variables = variables(ladder, options, &output.directory, &header.ports);
+    let journal = open_journal(&output, &header, past.is_some(), world.disk)?;
+    announce(&plan, past.as_ref(), observer);
+    let services = Services::start(&ladder.services, &variables, &output.directory, world.clock, world.stop)
+        .map_err(
+            |reason| {
+                if world.stop.is_requested() { LabError::Interrupted } else { LabError::Service(reason) }
+            },
+        )?;
+    let commands =
+        Commands { clock: world.clock, stop: world.stop, output: output.directory.join("command.out") };
+    let environment = environment(ladder, options, &variables, &commands);
+    let bench = Bench {
+        ladder,
+        variables: &variables,
+        clock: world.clock,
+        stop: world.stop,
+        commands,
+        proc: ProcFs::system(),
+        services: ladder
+            .services
+            .iter()
+            .filter_map(|s| Some((s.name.clone(), services.pid(&s.name)?)))
+            .collect(),
+        cores: environment.machine.cores,
+        unique: AtomicU64::new(world.clock.now().as_micros()),
+    };
+    let past = past.unwrap_or(Past { header, reference: None, runs: Vec::new() });
+    let mut walker = Walker { bench, plan: &plan, journal, services, world, runs: past.runs };
+    let reference = walker.reference(past.reference, &output.directory)?;
+    walker.visits(&reference, observer)?;
+    if options.stay && !world.stop.is_requested() {
+        walker.switch_to_last(observer);
+    }
+    let results = Results {
+        schema: SCHEMA.to_owned(),
+        title: ladder.title.clone(),
+        synthetic: ladder.synthetic,
+        about: ladder.about.clone(),
+        page: ladder.page.clone(),
+        plan: record::plan(&plan),
+        complete: walker.runs.len() as u64 >= past.header.visits,
+        started_at_s: past.header.started_at_s,
+        written_at_s: world.clock.now().as_secs(),
+        environment,
+        reference: Some(reference.record),
+        steps: record::steps(ladder),
+        cells: record::cells(ladder, &plan, &variables, &walker.runs),
+    };
+    let (results_file, report_file) = write(&results, &output.directory, world.disk)?;
+    let port = |name: &String| Some((name.clone(), variables.value(name)?.to_owned()));
+    let addresses = ladder.ports.iter().filter_map(port).collect();
+    Ok(Walk { results, addresses, results_file, report_file, services: walker.services, _output: output })
+}
+
+impl Walk<'_> {
+    /// Keeps the services running until the wish to stop comes.
+    ///
+    /// # Errors
+    /// When one of them ends by itself.
+    pub fn hold(&mut self, stop: &Stop) -> Result<(), LabError> {
+        while !stop.is_requested() {
+            self.services.check().map_err(LabError::Service)?;
+            stop.wait(HOLD_POLL);
+        }
+        Ok(())
+    }
+}
+
+/// The part of a walk that goes from visit to visit.
+struct Walker<'a, 'b> {
+    bench: Bench<'b>,
+    plan: &'b Plan,
+    journal: Journal<'b>,
+    services: Services<'a>,
+    world: World<'b>,
+    runs: Vec<Run>,
+}
+
+impl Walker<'_, '_> {
+    /// The page all others are compared with: the noted one, or that of the first step as it is served now.
+    fn reference(&mut self, noted: Option<PageRecord>, directory: &Path) -> Result<Page, LabError> {
+        let path = directory.join(REFERENCE_FILE);
+        let fault = |source| LabError::Disk { what: format!("reference page {}", path.display()), source };
+        if let Some(record) = noted
+            && let Ok(content) = self.world.disk.read(&path)
+        {
+            return Ok(Page { record, content });
+        }
+        let Some(step) = self.bench.ladder.steps.first() else { return Err(LabError::Interrupted) };
+        let page = self.bench.page_of(step).map_err(|reason| match self.services.check() {
+            _ if self.world.stop.is_requested() => LabError::Interrupted,
+            Err(ended) => LabError::Service(ended),
+            Ok(()) => LabError::Reference { step: step.number.clone(), reason },
+        })?;
+        self.world.disk.replace(&path, &page.content).map_err(fault)?;
+        self.journal.reference(&page.record).map_err(fault)?;
+        Ok(page)
+    }
+
+    /// Makes the visits that are still missing; ends early at a wish to stop.
+    fn visits(&mut self, reference: &Page, observer: &mut dyn Observer) -> Result<(), LabError> {
+        let done: BTreeSet<(u64, String)> =
+            self.runs.iter().map(|run| (run.round, run.cell.clone())).collect();
+        let is_missing = |(round, cell): &(u64, &Cell)| !done.contains(&(*round, cell.id.clone()));
+        let all = self.plan.visits().filter_map(|(round, cell)| Some((round, self.plan.cells.get(cell)?)));
+        let missing: Vec<(u64, &Cell)> = all.filter(is_missing).collect();
+        let mut pace = Pace::default();
+        for (position, (round, cell)) in missing.iter().enumerate() {
+            let rest = missing.iter().skip(position).map(|(_, cell)| *cell);
+            let status = self.status(cell, *round, pace.scale(Plan::expected(rest)));
+            let begun = self.world.clock.monotonic();
+            let started_at_s = self.world.clock.now().as_secs();
+            let visited = self.bench.visit(cell, reference, &status, observer);
+            if self.world.stop.is_requested() {
+                return Ok(());
+            }
+            self.services.check().map_err(LabError::Service)?;
+            let took = self.world.clock.monotonic().since(begun);
+            pace.add(Plan::expected(std::iter::once(*cell)), took);
+            let outcome = match visited {
+                Ok(measured) => Outcome::Measured(Box::new(measured)),
+                Err(reason) => Outcome::Void { reason },
+            };
+            let run = Run {
+                cell: cell.id.clone(),
+                round: *round,
+                started_at_s,
+                visit_s: took.as_secs_f64(),
+                outcome,
+            };
+            let fault = |source| LabError::Disk { what: "journal".to_owned(), source };
+            self.journal.run(&run).map_err(fault)?;
+            self.runs.push(run);
+        }
+        Ok(())
+    }
+
+    /// Switches the last step on, so that what is held afterwards shows the end of the ladder.
+    fn switch_to_last(&self, observer: &mut dyn Observer) {
+        if let Some(step) = self.bench.ladder.steps.last()
+            && let Err(reason) = self.bench.prepare(step)
+        {
+            observer.notice(&format!("step {} could not be switched on again: {reason}", step.number));
+        }
+    }
+
+    fn status(&self, cell: &Cell, round: u64, left: Duration) -> Status {
+        let step = self.bench.ladder.steps.get(cell.step);
+        Status {
+            step: step.map(|step| format!("{} {}", step.number, step.title)).unwrap_or_default(),
+            concurrency: cell.load.concurrency,
+            round,
+            rounds: self.plan.rounds(),
+            left,
+            ..Status::default()
+        }
+    }
+}
+
+/// How much longer visits take than was expected, from those made so far.
+#[derive(Default)]
+struct Pace {
+    expected: Duration,
+    took: Duration,
+}
+
+impl Pace {
+    fn add(&mut self, expected: Duration, took: Duration) {
+        self.expected += expected;
+        self.took += took;
+    }
+
+    fn scale(&self, expected: Duration) -> Duration {
+        if self.expected.is_zero() {
+            return expected;
+        }
+        expected.mul_f64(self.took.as_secs_f64() / self.expected.as_secs_f64())
+    }
+}
+
+/// A plan in words, for messages.
+fn words(ladder: &Ladder, plan: &Plan) -> String {
+    let (effort, rounds, seed) = (plan.effort.name(), plan.rounds(), plan.seed);
+    format!("{}, {effort}, {rounds} rounds of {} cells, seed {seed}", ladder.title, plan.cells.len())
+}
+
+/// The journal's first line: the one that is there, with ports that are free now, or a new one.
+fn header(
+    ladder: &Ladder,
+    plan: &Plan,
+    words: String,
+    past: Option<&Past>,
+    clock: &dyn Clock,
+) -> Result<Header, LabError> {
+    let none = BTreeMap::new();
+    let wanted = past.map_or(&none, |past| &past.header.ports);
+    let fault = |source| LabError::Disk { what: "choosing loopback ports".to_owned(), source };
+    let ports = ports::choose(&ladder.ports, wanted).map_err(fault)?;
+    let visits = plan.visits().count() as u64;
+    let started_at_s = past.map_or_else(|| clock.now().as_secs(), |past| past.header.started_at_s);
+    Ok(Header { hash: plan.hash.clone(), words, visits, started_at_s, ports })
+}
+
+fn open_journal<'a>(
+    output: &Output,
+    header: &Header,
+    resume: bool,
+    disk: &'a dyn Disk,
+) -> Result<Journal<'a>, LabError> {
+    let journal = if resume {
+        Journal::resume(disk, &output.directory)
+    } else {
+        Journal::begin(disk, &output.directory, header.clone())
+    };
+    journal.map_err(|source| LabError::Disk { what: "journal".to_owned(), source })
+}
+
+fn variables(ladder: &Ladder, options: &Options, out: &Path, ports: &BTreeMap<String, u16>) -> Variables {
+    let mut variables = Variables::default();
+    ladder.constants.iter().for_each(|(name, value)| variables.set(name, value.as_str()));
+    ports.iter().for_each(|(name, port)| variables.set(name, format!("127.0.0.1:{port}")));
+    variables.set("page", ladder.page.as_str());
+    variables.set("petasos", options.petasos.display().to_string());
+    variables.set("out", out.display().to_string());
+    variables
+}
+
+fn announce(plan: &Plan, past: Option<&Past>, observer: &mut dyn Observer) {
+    let visits = plan.visits().count();
+    let seconds = plan.expected_all().as_secs();
+    let (minutes, rest) = (seconds / 60, seconds % 60);
+    let (cells, rounds) = (plan.cells.len(), plan.rounds());
+    observer.notice(&format!(
+        "{cells} cells, {rounds} rounds, seed {}: {visits} visits, about {minutes} min {rest} s",
+        plan.seed
+    ));
+    if let Some(past) = past {
+        observer.notice(&format!("resuming: {} of {visits} visits are already measured", past.runs.len()));
+    }
+}
+
+fn environment(
+    ladder: &Ladder,
+    options: &Options,
+    variables: &Variables,
+    commands: &Commands<'_>,
+) -> EnvironmentRecord {
+    let petasos = VersionRecord { name: "petasos".to_owned(), version: options.version.clone() };
+    let others = ladder.versions.iter().map(|program| {
+        let words: Vec<String> = program.command.iter().map(|word| word.expand(variables)).collect();
+        let printed = commands.run(&words).unwrap_or_else(|reason| format!("unknown: {reason}"));
+        let version = printed.lines().next().unwrap_or_default().trim().to_owned();
+        VersionRecord { name: program.name.clone(), version }
+    });
+    let is_here = |address: String| {
+        let host = address.rsplit_once(':').map_or(address.as_str(), |(host, _)| host);
+        host == "localhost"
+            || host.trim_matches(['[', ']']).parse().is_ok_and(|ip: std::net::IpAddr| ip.is_loopback())
+    };
+    EnvironmentRecord {
+        machine: Environment::detect(),
+        versions: std::iter::once(petasos).chain(others).collect(),
+        generator_shares_host: ladder.steps.iter().any(|step| is_here(step.address.expand(variables))),
+    }
+}
+
+/// Writes `results.json` and `report.html`.
+fn write(results: &Results, directory: &Path, disk: &dyn Disk) -> Result<(PathBuf, PathBuf), LabError> {
+    let (results_file, report_file) = (directory.join(RESULTS_FILE), directory.join(REPORT_FILE));
+    let json = serde_json::to_vec_pretty(results).map_err(io::Error::from);
+    let written = json.and_then(|mut json| {
+        json.push(b'\n');
+        disk.replace(&results_file, &json)?;
+        disk.replace(&report_file, report::html::page(results).as_bytes())
+    });
+    written
+        .map_err(|source| LabError::Disk { what: format!("results in {}", directory.display()), source })?;
+    Ok((results_file, report_file))
+}

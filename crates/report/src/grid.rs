@@ -1,0 +1,231 @@
+//! Columns of text that keep to a width; pure.
+//!
+//! Invariant: every line is at most as wide as asked for, if the columns that cannot shrink fit; only lines put
+//! in verbatim may be wider. Width is counted in characters.
+
+/// The space between two columns.
+const GAP: &str = "  ";
+/// The narrowest a flexible column becomes.
+const FLEXIBLE_MIN: usize = 8;
+
+/// Where a column's text stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Align {
+    Left,
+    Right,
+}
+
+/// A column.
+#[derive(Clone, Debug)]
+pub(crate) struct Column {
+    heading: Vec<String>,
+    align: Align,
+    flexible: bool,
+}
+
+impl Column {
+    /// A column with a heading of one or more lines.
+    pub(crate) fn new(heading: &[&str], align: Align) -> Self {
+        Self { heading: heading.iter().map(|line| (*line).to_owned()).collect(), align, flexible: false }
+    }
+
+    /// A column whose texts may be broken between words to save width.
+    pub(crate) fn flexible(mut self) -> Self {
+        self.flexible = true;
+        self
+    }
+}
+
+enum Line {
+    Cells(Vec<String>),
+    CellsAndRest(Vec<String>, String),
+    Verbatim(String),
+}
+
+/// A table under construction.
+pub(crate) struct Grid {
+    columns: Vec<Column>,
+    lines: Vec<Line>,
+}
+
+impl Grid {
+    pub(crate) fn new(columns: Vec<Column>) -> Self {
+        Self { columns, lines: Vec::new() }
+    }
+
+    /// A row with a text for each column.
+    pub(crate) fn row(&mut self, cells: Vec<String>) {
+        self.lines.push(Line::Cells(cells));
+    }
+
+    /// A row whose first columns are given and whose others are taken by one text.
+    pub(crate) fn row_with_rest(&mut self, cells: Vec<String>, rest: &str) {
+        self.lines.push(Line::CellsAndRest(cells, rest.to_owned()));
+    }
+
+    /// A line as it is.
+    pub(crate) fn verbatim(&mut self, line: &str) {
+        self.lines.push(Line::Verbatim(line.to_owned()));
+    }
+
+    /// The table.
+    pub(crate) fn text(&self, width: usize) -> String {
+        let widths = self.widths(width);
+        let mut out = String::new();
+        let depth = self.columns.iter().map(|column| column.heading.len()).max().unwrap_or(0);
+        for line in 0..depth {
+            // Headings stand at the bottom of the head.
+            let heading = |column: &Column| {
+                (line + column.heading.len())
+                    .checked_sub(depth)
+                    .and_then(|line| column.heading.get(line))
+                    .cloned()
+                    .unwrap_or_default()
+            };
+            self.physical(&self.columns.iter().map(heading).collect::<Vec<_>>(), &widths, &mut out);
+        }
+        for line in &self.lines {
+            match line {
+                Line::Cells(cells) => self.logical(cells, &widths, &mut out),
+                Line::CellsAndRest(cells, rest) => self.with_rest(cells, rest, &widths, width, &mut out),
+                Line::Verbatim(text) => {
+                    out.push_str(text);
+                    out.push('\n');
+                }
+            }
+        }
+        out
+    }
+
+    /// Each column as wide as its widest text, the flexible ones narrowed so that all fit.
+    fn widths(&self, width: usize) -> Vec<usize> {
+        let natural = |index: usize, column: &Column| {
+            let cells = self.lines.iter().filter_map(|line| match line {
+                Line::Cells(cells) | Line::CellsAndRest(cells, _) => cells.get(index),
+                Line::Verbatim(_) => None,
+            });
+            cells.chain(&column.heading).map(|text| chars(text)).max().unwrap_or(0)
+        };
+        let mut widths: Vec<usize> =
+            self.columns.iter().enumerate().map(|(index, column)| natural(index, column)).collect();
+        let gaps = GAP.len() * widths.len().saturating_sub(1);
+        let mut over = (widths.iter().sum::<usize>() + gaps).saturating_sub(width);
+        for (column, width) in self.columns.iter().zip(&mut widths).filter(|(column, _)| column.flexible) {
+            let longest_word =
+                FLEXIBLE_MIN.max(column.heading.iter().map(|line| chars(line)).max().unwrap_or(0));
+            let narrower = width.saturating_sub(over).max(longest_word.min(*width));
+            over -= (*width - narrower).min(over);
+            *width = narrower;
+        }
+        widths
+    }
+
+    /// A row, on as many lines as its broken texts need.
+    fn logical(&self, cells: &[String], widths: &[usize], out: &mut String) {
+        let broken: Vec<Vec<String>> =
+            cells.iter().zip(widths).map(|(cell, width)| broken(cell, *width)).collect();
+        let depth = broken.iter().map(Vec::len).max().unwrap_or(0);
+        for line in 0..depth {
+            let cells: Vec<String> =
+                broken.iter().map(|lines| lines.get(line).cloned().unwrap_or_default()).collect();
+            self.physical(&cells, widths, out);
+        }
+    }
+
+    fn physical(&self, cells: &[String], widths: &[usize], out: &mut String) {
+        let mut line = String::new();
+        for (index, ((cell, width), column)) in cells.iter().zip(widths).zip(&self.columns).enumerate() {
+            if index > 0 {
+                line.push_str(GAP);
+            }
+            let padding = " ".repeat(width.saturating_sub(chars(cell)));
+            match column.align {
+                Align::Left => line.extend([cell.as_str(), &padding]),
+                Align::Right => line.extend([padding.as_str(), cell]),
+            }
+        }
+        out.push_str(line.trim_end());
+        out.push('\n');
+    }
+
+    fn with_rest(&self, cells: &[String], rest: &str, widths: &[usize], width: usize, out: &mut String) {
+        self.logical(cells, widths, out);
+        wrapped(&format!("     {rest}"), width, "     ", out);
+    }
+}
+
+fn chars(text: &str) -> usize {
+    text.chars().count()
+}
+
+/// A text in lines of at most `width`, broken between words; a longer word stays whole.
+fn broken(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if chars(line) + 1 + chars(word) <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
+/// Adds a paragraph, broken to `width`; lines after the first begin with `indent`, and the first with the spaces
+/// it has.
+pub(crate) fn wrapped(text: &str, width: usize, indent: &str, out: &mut String) {
+    let first = &text[..text.len() - text.trim_start().len()];
+    let narrow = width.saturating_sub(indent.len().max(first.len()));
+    for (index, line) in broken(text, narrow).iter().enumerate() {
+        out.push_str(if index == 0 { first } else { indent });
+        out.push_str(line);
+        out.push('\n');
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Align, Column, Grid, broken, wrapped};
+    use proptest::prelude::{prop_assert, prop_assert_eq, proptest};
+
+    #[test]
+    fn columns_line_up_and_flexible_ones_break() {
+        let mut grid = Grid::new(vec![
+            Column::new(&["step"], Align::Left),
+            Column::new(&["caching"], Align::Left).flexible(),
+            Column::new(&["through-", "put"], Align::Right),
+        ]);
+        grid.row(["1", "no cache", "7 req/s"].map(str::to_owned).to_vec());
+        grid.verbatim("     ab http://h/");
+        grid.row(["2", "opcode cache + page cache", "700 req/s"].map(str::to_owned).to_vec());
+        grid.row_with_rest(["3", "void"].map(str::to_owned).to_vec(), "VOID: no");
+        let lines = [
+            "                 through-",
+            "step  caching         put",
+            "1     no cache    7 req/s",
+            "     ab http://h/",
+            "2     opcode    700 req/s",
+            "      cache +",
+            "      page",
+            "      cache",
+            "3     void",
+            "     VOID: no",
+        ];
+        assert_eq!(grid.text(25).lines().collect::<Vec<_>>(), lines);
+    }
+
+    proptest! {
+        #[test]
+        fn breaking_keeps_the_words_and_the_width(text in "[a-z ]{0,80}", width in 10_usize..40) {
+            let words: Vec<&str> = text.split_whitespace().collect();
+            let lines = broken(&text, width);
+            prop_assert_eq!(lines.join(" "), words.join(" "));
+            prop_assert!(lines.iter().all(|line| line.len() <= width || !line.contains(' ')));
+            let mut out = String::new();
+            wrapped(&text, width, "  ", &mut out);
+            prop_assert!(out.lines().all(|line| line.len() <= width || !line.trim().contains(' ')));
+        }
+    }
+}

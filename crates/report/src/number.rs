@@ -1,0 +1,127 @@
+//! Numbers as tables and charts write them: three significant digits at most, units always.
+
+use std::time::Duration;
+
+/// A number with three significant digits: `0.831`, `7.31`, `73.1`, `731`, `7310` (whole from 100 up).
+pub fn three_digits(value: f64) -> String {
+    let magnitude = value.abs();
+    let decimals = match magnitude {
+        m if m >= 99.95 => 0,
+        m if m >= 9.995 => 1,
+        m if m >= 0.9995 => 2,
+        m if m >= 0.0005 => 3,
+        _ => return "0".to_owned(),
+    };
+    format!("{value:.decimals$}")
+}
+
+/// A time given in milliseconds: `6880 ms`, `37.2 ms`, `0.42 ms`, `45 µs`.
+pub fn milliseconds(ms: f64) -> String {
+    if ms.abs() < 0.0995 && ms != 0.0 {
+        format!("{} µs", three_digits((ms * 1000.0).round()))
+    } else {
+        format!("{} ms", three_digits(ms))
+    }
+}
+
+/// A mean with its standard deviation, in milliseconds.
+pub fn mean_and_deviation(mean_ms: f64, sd_ms: f64) -> String {
+    format!("{} ± {} ms", three_digits(mean_ms), three_digits(sd_ms))
+}
+
+/// A rate a second: `0.83`, `322`, `12400`.
+pub fn rate(per_second: f64) -> String {
+    three_digits(per_second)
+}
+
+/// A mean number of tasks: `3.5`, `12.0`, `0.04`.
+pub fn load(tasks: f64) -> String {
+    if tasks > 0.0 && tasks < 0.095 { format!("{tasks:.2}") } else { format!("{tasks:.1}") }
+}
+
+/// How many times: `1.3×`, `94×`, `2150×`.
+pub fn times(factor: f64) -> String {
+    match factor {
+        f if f >= 9.95 => format!("{f:.0}×"),
+        f if f >= 0.095 => format!("{f:.1}×"),
+        f => format!("{f:.2}×"),
+    }
+}
+
+/// Bytes in binary units: `512 B`, `45.3 MiB`.
+pub fn bytes(bytes: u64) -> String {
+    let units = [("GiB", 1_u64 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
+    match units.into_iter().find(|(_, size)| bytes >= *size) {
+        Some((unit, size)) => format!("{} {unit}", three_digits(bytes as f64 / size as f64)),
+        None => format!("{bytes} B"),
+    }
+}
+
+/// A share as a percentage: `97%`.
+pub fn percent(share: f64) -> String {
+    format!("{:.0}%", share * 100.0)
+}
+
+/// A length of time for people: `2 min 40 s`, `9 s`.
+pub fn time(duration: Duration) -> String {
+    let seconds = duration.as_secs_f64().round() as u64;
+    match (seconds / 60, seconds % 60) {
+        (0, seconds) => format!("{seconds} s"),
+        (minutes, seconds) => format!("{minutes} min {seconds} s"),
+    }
+}
+
+/// A moment as UTC, `2012-06-30 23:59:59 UTC`, from seconds since 1970-01-01 (days to date after Hinnant 2013).
+pub fn moment(seconds: u64) -> String {
+    let (days, second) = (seconds / 86_400, seconds % 86_400);
+    let shifted = days + 719_468;
+    let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
+    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted_month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
+    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
+    let year = year_of_era + era * 400 + u64::from(month <= 2);
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    format!("{year}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{bytes, load, mean_and_deviation, milliseconds, moment, percent, three_digits, time, times};
+    use std::time::Duration;
+
+    #[test]
+    fn digits() {
+        let cases = [(0.0, "0"), (0.000_4, "0"), (0.0312, "0.031"), (0.83, "0.830"), (9.994, "9.99")];
+        let more = [(9.996, "10.0"), (99.94, "99.9"), (99.96, "100"), (1869.4, "1869"), (-12.34, "-12.3")];
+        for (value, text) in cases.into_iter().chain(more) {
+            assert_eq!(three_digits(value), text, "{value}");
+        }
+    }
+
+    #[test]
+    fn units() {
+        assert_eq!(
+            [milliseconds(6880.3), milliseconds(37.25), milliseconds(0.0453)],
+            ["6880 ms", "37.2 ms", "45.0 µs"]
+        );
+        assert_eq!(mean_and_deviation(3.0, 0.25), "3.00 ± 0.250 ms");
+        assert_eq!([load(3.49), load(0.04), load(0.0)], ["3.5", "0.04", "0.0"]);
+        assert_eq!([times(1.25), times(94.2), times(0.04)], ["1.2×", "94×", "0.04×"]);
+        assert_eq!([bytes(512), bytes(47_500_000), bytes(3 << 30)], ["512 B", "45.3 MiB", "3.00 GiB"]);
+        assert_eq!(percent(0.967), "97%");
+        assert_eq!(
+            [time(Duration::from_millis(159_700)), time(Duration::from_secs(9))],
+            ["2 min 40 s", "9 s"]
+        );
+    }
+
+    #[test]
+    fn moments() {
+        assert_eq!(moment(0), "1970-01-01 00:00:00 UTC");
+        assert_eq!(moment(951_782_400), "2000-02-29 00:00:00 UTC");
+        assert_eq!(moment(1_341_100_799), "2012-06-30 23:59:59 UTC");
+        assert_eq!(moment(4_102_444_800), "2100-01-01 00:00:00 UTC");
+    }
+}

@@ -1,0 +1,58 @@
+//! One sentence for each step: what its layer does and what it brought, in numbers; pure.
+
+use crate::number;
+use crate::summary::{Row, Standing, Summary};
+use stats::Factor;
+
+/// The sentence of a row; `before` is the row before it.
+pub(crate) fn sentence(row: &Row<'_>, before: Option<&Row<'_>>) -> String {
+    let about = row.step.about.trim().trim_end_matches('.');
+    match &row.standing {
+        Standing::Missing => format!("{about}: not measured yet."),
+        Standing::Void(reason) => format!("{about}: VOID, {reason}."),
+        Standing::Measured(now) => {
+            let earlier = before.and_then(|before| Some((before, before.standing.summary()?)));
+            let brought = match earlier.zip(row.factor_before) {
+                Some(((before, earlier), factor)) => gained(&before.step.number, earlier, now, factor),
+                None => alone(now, row.cell.concurrency),
+            };
+            format!("{about}: {brought}.")
+        }
+    }
+}
+
+/// What a first step, or one after a void step, shows by itself.
+fn alone(now: &Summary, concurrency: u64) -> String {
+    let cpu = now.cpu_per_page_ms.map(|cpu| format!(", {} of CPU a page", number::milliseconds(cpu)));
+    format!(
+        "{} pages a second at {concurrency} users, 95% of them within {}{}",
+        number::rate(now.throughput.median),
+        number::milliseconds(now.response.p95_ms),
+        cpu.unwrap_or_default()
+    )
+}
+
+/// What a step brought over the one before it.
+fn gained(number_before: &str, before: &Summary, now: &Summary, factor: Factor) -> String {
+    let cpu = before.cpu_per_page_ms.zip(now.cpu_per_page_ms).map(|(before, now)| {
+        format!(", {} of CPU a page instead of {}", number::milliseconds(now), number::milliseconds(before))
+    });
+    format!(
+        "{} step {number_before}'s throughput{} ({} after {} req/s), 95% of the answers within {} instead of {}{}",
+        number::times(factor.times),
+        interval(factor),
+        number::rate(now.throughput.median),
+        number::rate(before.throughput.median),
+        number::milliseconds(now.response.p95_ms),
+        number::milliseconds(before.response.p95_ms),
+        cpu.unwrap_or_default()
+    )
+}
+
+/// The interval of a factor in brackets, if it has one.
+pub(crate) fn interval(factor: Factor) -> String {
+    let text = |interval: stats::Interval| {
+        format!(" [{} to {}]", number::times(interval.low), number::times(interval.high))
+    };
+    factor.interval.map(text).unwrap_or_default()
+}

@@ -1,0 +1,288 @@
+//! From runs to the figures of tables and charts; pure.
+//!
+//! Invariant: the unit is the run. A figure is the median over the rounds; intervals come from `stats` and exist
+//! for five rounds or more only. A cell with one void run is void: a layer that was off once may have been off
+//! at other times. Percentiles are taken within each run and then over runs, never over pooled requests. The
+//! bystander is the exception that has to be: it asks too seldom for a percentile of one run, so its few times
+//! are put together, and their number is told.
+
+use crate::results::{Bound, CellRecord, Measured, Outcome, ResponseTimes, Results, StepRecord};
+use stats::{Factor, Interval};
+
+/// A run with fewer good answers is marked: its percentiles are coarse.
+pub const ANSWERS_FEW: u64 = 100;
+
+/// What a cell came to.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Standing {
+    /// Figures.
+    Measured(Box<Summary>),
+    /// No run yet.
+    Missing,
+    /// At least one run proved nothing; the reason of the first.
+    Void(String),
+}
+
+impl Standing {
+    /// The figures, if there are any.
+    pub fn summary(&self) -> Option<&Summary> {
+        match self {
+            Self::Measured(summary) => Some(summary),
+            _ => None,
+        }
+    }
+}
+
+/// One number over the rounds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Figure {
+    /// The median of the rounds.
+    pub median: f64,
+    /// The smallest round.
+    pub low: f64,
+    /// The largest round.
+    pub high: f64,
+    /// The 95% interval of the median.
+    pub interval: Option<Interval>,
+}
+
+/// The uncached page that was asked meanwhile.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Bystander {
+    /// 95% of the requests took at most this, in milliseconds.
+    pub p95_ms: f64,
+    /// Whether that is only a lower bound, because requests were still waiting when the load ended.
+    pub at_least: bool,
+    /// How many requests it is taken from.
+    pub requests: usize,
+    /// Requests that failed.
+    pub failed: u64,
+}
+
+/// The figures of a cell.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Summary {
+    /// How many rounds were measured.
+    pub rounds: usize,
+    /// Good answers in all rounds.
+    pub answers: u64,
+    /// Whether a round had fewer than [`ANSWERS_FEW`].
+    pub few: bool,
+    /// Good answers a second.
+    pub throughput: Figure,
+    /// Response times: each the median of the rounds' own.
+    pub response: ResponseTimes,
+    /// The rounds' 95th percentiles in milliseconds.
+    pub p95: Figure,
+    /// Failed requests in all rounds.
+    pub failed: u64,
+    /// Good answers of another length than the first, in all rounds.
+    pub other_length: u64,
+    /// Runnable and blocked tasks of the site.
+    pub observed_load: Option<f64>,
+    /// The system's load average over one minute.
+    pub load_average: Option<f64>,
+    /// The share of all cores' time that was used.
+    pub host_busy: Option<f64>,
+    /// Processor milliseconds of site, database and accelerator per good answer.
+    pub cpu_per_page_ms: Option<f64>,
+    /// Memory of site and database in bytes.
+    pub site_pss_bytes: Option<f64>,
+    /// The bystander during the load; `None` if it never asked.
+    pub bystander: Option<Bystander>,
+    /// The bystander on the idle site.
+    pub idle: Option<Bystander>,
+    /// What bound most rounds.
+    pub bound_by: Bound,
+    /// The worst word of the generator's self-checks.
+    pub trust: String,
+}
+
+/// The measured runs of a cell with their rounds.
+fn measured(cell: &CellRecord) -> impl Iterator<Item = (u64, &Measured)> {
+    cell.runs.iter().filter_map(|run| match &run.outcome {
+        Outcome::Measured(measured) => Some((run.round, &**measured)),
+        Outcome::Void { .. } => None,
+    })
+}
+
+/// What a cell came to.
+pub fn standing(cell: &CellRecord) -> Standing {
+    let void = cell.runs.iter().find_map(|run| match &run.outcome {
+        Outcome::Void { reason } => Some(format!("round {}: {reason}", run.round)),
+        Outcome::Measured(_) => None,
+    });
+    if let Some(reason) = void {
+        return Standing::Void(reason);
+    }
+    let runs: Vec<&Measured> = measured(cell).map(|(_, measured)| measured).collect();
+    if runs.is_empty() { Standing::Missing } else { Standing::Measured(Box::new(summary(&runs))) }
+}
+
+fn summary(runs: &[&Measured]) -> Summary {
+    let of = |field: fn(&Measured) -> f64| -> Vec<f64> { runs.iter().map(|run| field(run)).collect() };
+    let middle = |values: Vec<f64>| stats::median(&values).unwrap_or(0.0);
+    let maybe = |field: fn(&Measured) -> Option<f64>| -> Option<f64> {
+        stats::median(&runs.iter().filter_map(|run| field(run)).collect::<Vec<_>>())
+    };
+    let p95 = figure(&of(|run| run.response.p95_ms));
+    let response = ResponseTimes {
+        mean_ms: middle(of(|run| run.response.mean_ms)),
+        sd_ms: middle(of(|run| run.response.sd_ms)),
+        min_ms: middle(of(|run| run.response.min_ms)),
+        p50_ms: middle(of(|run| run.response.p50_ms)),
+        p75_ms: middle(of(|run| run.response.p75_ms)),
+        p90_ms: middle(of(|run| run.response.p90_ms)),
+        p95_ms: p95.median,
+        p99_ms: middle(of(|run| run.response.p99_ms)),
+        p999_ms: middle(of(|run| run.response.p999_ms)),
+        max_ms: middle(of(|run| run.response.max_ms)),
+    };
+    Summary {
+        rounds: runs.len(),
+        answers: runs.iter().map(|run| run.answers).sum(),
+        few: runs.iter().any(|run| run.answers < ANSWERS_FEW),
+        throughput: figure(&of(|run| run.throughput_per_s)),
+        response,
+        p95,
+        failed: runs.iter().map(|run| run.failed()).sum(),
+        other_length: runs.iter().map(|run| run.other_length).sum(),
+        observed_load: maybe(|run| run.observed_load),
+        load_average: maybe(|run| run.host.load_average),
+        host_busy: maybe(|run| run.host.busy),
+        cpu_per_page_ms: maybe(cpu_per_page),
+        site_pss_bytes: maybe(site_pss),
+        bystander: bystander(runs),
+        idle: idle(runs),
+        bound_by: most_frequent(runs),
+        trust: worst_trust(runs),
+    }
+}
+
+fn figure(values: &[f64]) -> Figure {
+    Figure {
+        median: stats::median(values).unwrap_or(0.0),
+        low: values.iter().copied().fold(f64::INFINITY, f64::min),
+        high: values.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+        interval: stats::median_interval(values),
+    }
+}
+
+/// What serving a page costs, whoever pays it. The bystander's pages are in it too.
+fn cpu_per_page(run: &Measured) -> Option<f64> {
+    let serving = run.groups.iter().filter(|group| group.role != "other");
+    let costs: Vec<f64> = serving.filter_map(|group| group.cpu_per_page_ms).collect();
+    (!costs.is_empty()).then(|| costs.iter().sum())
+}
+
+fn site_pss(run: &Measured) -> Option<f64> {
+    let site = run.groups.iter().filter(|group| group.role == "site" || group.role == "database");
+    let bytes: Option<Vec<u64>> = site.map(|group| group.pss_bytes).collect();
+    bytes.filter(|bytes| !bytes.is_empty()).map(|bytes| bytes.iter().sum::<u64>() as f64)
+}
+
+fn bystander(runs: &[&Measured]) -> Option<Bystander> {
+    let answered: Vec<f64> = runs.iter().flat_map(|run| run.bystander.loaded_ms.iter().copied()).collect();
+    let unanswered: Vec<f64> =
+        runs.iter().flat_map(|run| run.bystander.unanswered_ms.iter().copied()).collect();
+    let failed = runs.iter().map(|run| run.bystander.failed).sum();
+    let all: Vec<f64> = answered.iter().chain(&unanswered).copied().collect();
+    if all.is_empty() && failed == 0 {
+        return None;
+    }
+    let p95_ms = stats::quantile(&all, 0.95).unwrap_or(0.0);
+    // A request still waiting would have ended at or above where it stood, so any that could reach the
+    // percentile makes it a lower bound.
+    let at_least = unanswered.len() as f64 > 0.05 * all.len() as f64;
+    Some(Bystander { p95_ms, at_least, requests: all.len(), failed })
+}
+
+fn idle(runs: &[&Measured]) -> Option<Bystander> {
+    let all: Vec<f64> = runs.iter().flat_map(|run| run.bystander.idle_ms.iter().copied()).collect();
+    let p95_ms = stats::quantile(&all, 0.95)?;
+    Some(Bystander { p95_ms, at_least: false, requests: all.len(), failed: 0 })
+}
+
+/// The bound of more than half of the runs; else it is unclear.
+fn most_frequent(runs: &[&Measured]) -> Bound {
+    let count = |bound: Bound| runs.iter().filter(|run| run.bound_by == bound).count();
+    runs.iter().map(|run| run.bound_by).find(|bound| 2 * count(*bound) > runs.len()).unwrap_or(Bound::Unclear)
+}
+
+fn worst_trust(runs: &[&Measured]) -> String {
+    let order = ["clean", "tight", "invalid"];
+    let rank = |run: &&Measured| order.iter().position(|word| *word == run.generator.trust).unwrap_or(0);
+    let worst = runs.iter().map(rank).max().unwrap_or(0);
+    order.get(worst).copied().unwrap_or_default().to_owned()
+}
+
+/// How many times more a cell served than another, over the rounds that measured both; `None` if either is void
+/// or missing.
+pub fn factor(before: &CellRecord, after: &CellRecord) -> Option<Factor> {
+    standing(before).summary()?;
+    standing(after).summary()?;
+    let pairs: Vec<(f64, f64)> = measured(before)
+        .filter_map(|(round, before)| {
+            let (_, after) = measured(after).find(|(other, _)| *other == round)?;
+            Some((before.throughput_per_s, after.throughput_per_s))
+        })
+        .collect();
+    stats::factor(&pairs)
+}
+
+/// A row of the classic table.
+#[derive(Clone, Debug)]
+pub struct Row<'a> {
+    /// The step.
+    pub step: &'a StepRecord,
+    /// Its own cell.
+    pub cell: &'a CellRecord,
+    /// What it came to.
+    pub standing: Standing,
+    /// Against the row before.
+    pub factor_before: Option<Factor>,
+    /// Against the first row.
+    pub factor_first: Option<Factor>,
+}
+
+/// The classic table's rows, in order.
+pub fn rows(results: &Results) -> Vec<Row<'_>> {
+    let cells: Vec<(&StepRecord, &CellRecord)> = results
+        .steps
+        .iter()
+        .filter_map(|step| Some((step, results.cells.iter().find(|cell| cell.id == step.cell)?)))
+        .collect();
+    let first = cells.first().map(|(_, cell)| *cell);
+    let before = std::iter::once(None).chain(cells.iter().map(|(_, cell)| Some(*cell)));
+    cells
+        .iter()
+        .zip(before)
+        .map(|((step, cell), before)| Row {
+            step,
+            cell,
+            standing: standing(cell),
+            factor_before: before.and_then(|before| factor(before, cell)),
+            factor_first: before.and(first).and_then(|first| factor(first, cell)),
+        })
+        .collect()
+}
+
+/// The step that a cell belongs to.
+pub fn step_of<'a>(results: &'a Results, cell: &CellRecord) -> Option<&'a StepRecord> {
+    results.steps.iter().find(|step| step.id == cell.step)
+}
+
+/// The concurrencies, ascending, at which at least two steps were measured without keep-alive.
+pub fn shared_concurrencies(results: &Results) -> Vec<u64> {
+    let plain: Vec<&CellRecord> = results.cells.iter().filter(|cell| !cell.keepalive).collect();
+    let mut shared: Vec<u64> = plain
+        .iter()
+        .filter(|cell| {
+            plain.iter().any(|other| other.concurrency == cell.concurrency && other.step != cell.step)
+        })
+        .map(|cell| cell.concurrency)
+        .collect();
+    shared.sort_unstable();
+    shared.dedup();
+    shared
+}

@@ -34,7 +34,8 @@ pub(crate) struct Args {
 /// # Errors
 /// When it could not run, or a result could not be written.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let request = options::parse(&args.arguments).map_err(|reason| anyhow!("ab: {reason} (petasos ab -h)"))?;
+    let request =
+        options::parse(&args.arguments).map_err(|reason| anyhow!("ab: {reason} (petasos ab -h)"))?;
     match request {
         Request::Help => measure::write_text(io::stdout(), USAGE)?,
         Request::Version => measure::write_text(io::stdout(), &ab::banner())?,
@@ -46,7 +47,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 fn load(mut options: Options) -> anyhow::Result<ExitCode> {
     if let Some(path) = &options.body_file {
         let content = std::fs::read(path).with_context(|| format!("ab: cannot read {}", path.display()))?;
-        options.plan.body = Some(Body { content: content.into(), content_type: options.content_type.clone() });
+        options.plan.body =
+            Some(Body { content: content.into(), content_type: options.content_type.clone() });
     }
     let requests = options.plan.stop.requests.unwrap_or_default();
     let shows_progress = requests > REQUESTS_WITHOUT_PROGRESS && !options.quiet;
@@ -87,10 +89,11 @@ fn before(options: &Options, shows_progress: bool) -> anyhow::Result<String> {
 fn after(options: &Options, outcome: &Outcome) -> String {
     let mut text = String::new();
     if options.verbosity >= 2 {
-        text += &format!("LOG: head of the first answer ==\n{}", String::from_utf8_lossy(&outcome.first_head));
+        text +=
+            &format!("LOG: head of the first answer ==\n{}", String::from_utf8_lossy(&outcome.first_head));
     }
     let parts = Parts { percentiles: !options.no_percentiles, spread: !options.no_spread };
-    text + "\n\n" + &ab::report(outcome, parts)
+    format!("{text}\n\n{}", ab::report(outcome, parts))
 }
 
 /// `ab`'s lines on standard error, one for each `step` requests.

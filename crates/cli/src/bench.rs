@@ -106,7 +106,8 @@ fn plan(args: &Args) -> anyhow::Result<Plan> {
     plan.expect = Expect { status: args.expect_status.clone(), length };
     if let Some(path) = &args.body {
         let content = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
-        plan.body = Some(Body { content: content.into(), content_type: "application/octet-stream".to_owned() });
+        plan.body =
+            Some(Body { content: content.into(), content_type: "application/octet-stream".to_owned() });
         plan.method = Method::Post;
     }
     if let Some(method) = &args.method {
@@ -124,7 +125,8 @@ fn progress_line(plan: &Plan) -> impl FnMut(Progress) + Send + use<> {
     move |progress| {
         let (true, Some(elapsed)) = (shown, progress.elapsed) else { return };
         let (since, done_then) = before.unwrap_or_default();
-        if elapsed.saturating_sub(since) < Duration::from_millis(200) && stop.requests != Some(progress.done) {
+        if elapsed.saturating_sub(since) < Duration::from_millis(200) && stop.requests != Some(progress.done)
+        {
             return;
         }
         let rate = (progress.done - done_then) as f64 / (elapsed - since).as_secs_f64().max(1e-3);

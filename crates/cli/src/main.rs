@@ -1,1 +1,72 @@
-fn main() {}
+//! The `petasos` command: reads arguments, hands them to the room that does the work, turns the outcome into
+//! an exit code. No work is done here.
+//!
+//! Exit codes are a contract: 0 done and thresholds met, 1 thresholds missed or interrupted, 2 could not run
+//! (bad arguments, bad file, unreachable), with the reason on standard error.
+
+mod ab;
+mod bench;
+mod check;
+mod demo;
+mod demo_site;
+mod serve;
+
+use clap::{ArgMatches, Args, Command, FromArgMatches};
+use std::process::ExitCode;
+
+/// What could not run at all.
+const EXIT_COULD_NOT_RUN: u8 = 2;
+
+fn main() -> ExitCode {
+    let matches = match command().try_get_matches() {
+        Ok(matches) => matches,
+        Err(error) => return usage(&error),
+    };
+    match run(&matches) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("petasos: {error:#}");
+            ExitCode::from(EXIT_COULD_NOT_RUN)
+        }
+    }
+}
+
+/// The whole command line.
+fn command() -> Command {
+    Command::new("petasos")
+        .about("Accelerates a web application, measures it, and proves what every caching layer brings")
+        .version(env!("CARGO_PKG_VERSION"))
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommand(serve::command())
+        .subcommand(check::command())
+        .subcommand(bench::Args::augment_args(Command::new("bench")))
+        .subcommand(ab::Args::augment_args(Command::new("ab")))
+        .subcommand(demo::command())
+}
+
+fn run(matches: &ArgMatches) -> anyhow::Result<ExitCode> {
+    match matches.subcommand() {
+        Some(("serve", matches)) => serve::run(matches),
+        Some(("check", matches)) => check::run(matches),
+        Some(("bench", matches)) => bench::run(&bench::Args::from_arg_matches(matches)?),
+        Some(("ab", matches)) => ab::run(&ab::Args::from_arg_matches(matches)?),
+        Some(("demo", matches)) => demo::run(matches),
+        _ => unreachable!("a subcommand is required and all are listed"),
+    }
+}
+
+/// Help and version go to standard output; anything else is a usage error on standard error.
+fn usage(error: &clap::Error) -> ExitCode {
+    // A closed pipe is no reason to complain about help that nobody reads.
+    let _ = error.print();
+    if error.use_stderr() { ExitCode::from(EXIT_COULD_NOT_RUN) } else { ExitCode::SUCCESS }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_command_line_is_consistent() {
+        super::command().debug_assert();
+    }
+}

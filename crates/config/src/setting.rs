@@ -92,6 +92,20 @@ impl Kind {
         }
     }
 
+    /// What stands for a value of the kind in a usage line.
+    pub const fn placeholder(self) -> &'static str {
+        match self {
+            Self::Address => "ADDRESS",
+            Self::Origin => "URL",
+            Self::Duration => "DURATION",
+            Self::Size => "SIZE",
+            Self::Count(..) => "N",
+            Self::Choice(_) | Self::Text => "NAME",
+            Self::Hosts => "HOSTS",
+            Self::Peers => "ADDRESSES",
+        }
+    }
+
     /// Reads one value from its text.
     ///
     /// # Errors

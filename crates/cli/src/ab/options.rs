@@ -85,7 +85,9 @@ pub(crate) fn parse(arguments: &[String]) -> Result<Request, String> {
     if given.iter().any(|(letter, _)| *letter == 'V') {
         return Ok(Request::Version);
     }
-    let [url] = rest else { return Err("wrong number of arguments: exactly one URL comes after the options".into()) };
+    let [url] = rest else {
+        return Err("wrong number of arguments: exactly one URL comes after the options".into());
+    };
     let mut options = Options::new(target(url)?);
     let mut requests = 1;
     for (letter, value) in &given {
@@ -194,7 +196,9 @@ impl Options {
             'H' => plan.headers.push(crate::bench::header(value)?),
             'C' => plan.cookies.push(value.to_owned()),
             'A' => plan.basic_auth = Some(value.to_owned()),
-            'v' => self.verbosity = value.parse().map_err(|_| format!("invalid verbosity {value:?} for -v"))?,
+            'v' => {
+                self.verbosity = value.parse().map_err(|_| format!("invalid verbosity {value:?} for -v"))?
+            }
             'q' => self.quiet = true,
             'd' => self.no_percentiles = true,
             'S' => self.no_spread = true,
@@ -281,7 +285,10 @@ mod tests {
     fn the_defaults_are_those_of_ab() {
         let plan = options("http://h/").plan;
         assert_eq!((plan.stop.requests, plan.stop.time, plan.users), (Some(1), None, 1));
-        assert_eq!((plan.version, plan.keep_alive, plan.timeout), (Version::Http10, false, Duration::from_secs(30)));
+        assert_eq!(
+            (plan.version, plan.keep_alive, plan.timeout),
+            (Version::Http10, false, Duration::from_secs(30))
+        );
         assert!(plan.stop.at_first_receive_error);
         assert_eq!(plan.expect.length, Length::Constant);
     }

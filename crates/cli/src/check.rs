@@ -1,0 +1,31 @@
+//! `petasos check`: reads, resolves and explains a configuration; binds nothing.
+
+use crate::serve;
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use config::Overrides;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// The subcommand with its flags.
+pub(crate) fn command() -> Command {
+    Command::new("check")
+        .about("Read a configuration file, say what is wrong with it, and bind nothing")
+        .arg(
+            Arg::new("file")
+                .value_name("FILE")
+                .required(true)
+                .value_parser(clap::value_parser!(PathBuf))
+                .help("Configuration file of `petasos serve`"),
+        )
+        .arg(Arg::new("print").long("print").action(ArgAction::SetTrue).help("Print what it resolves to"))
+}
+
+pub(crate) fn run(matches: &ArgMatches) -> anyhow::Result<ExitCode> {
+    let plan = serve::read(matches.get_one::<PathBuf>("file").map(PathBuf::as_path), &Overrides::new())?;
+    if matches.get_flag("print") {
+        print!("{}", plan.explain());
+    } else {
+        println!("petasos: the configuration is good");
+    }
+    Ok(ExitCode::SUCCESS)
+}

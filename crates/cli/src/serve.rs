@@ -1,0 +1,73 @@
+//! `petasos serve`: the accelerator. Its flags are the rows of the settings table that have one.
+
+use anyhow::{Context, anyhow};
+use clap::{Arg, ArgMatches, Command};
+use config::{Overrides, Plan, SETTINGS};
+use platform::{Machine, SystemClock};
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+/// The subcommand with its flags.
+pub(crate) fn command() -> Command {
+    let command = Command::new("serve")
+        .about("Stand in front of a web application and answer what can be shared from memory")
+        .arg(
+            Arg::new("file")
+                .value_name("FILE")
+                .value_parser(clap::value_parser!(PathBuf))
+                .help("Configuration file; without one, --origin says enough"),
+        );
+    with_settings(command)
+}
+
+/// Adds every flag of the settings table.
+fn with_settings(command: Command) -> Command {
+    SETTINGS.iter().filter_map(|setting| Some((setting, setting.flag?))).fold(
+        command,
+        |command, (setting, flag)| {
+            let default =
+                setting.default.map_or_else(String::new, |default| format!(" [default: {default}]"));
+            command.arg(
+                Arg::new(setting.key)
+                    .long(flag.trim_start_matches('-'))
+                    .value_name(setting.kind.placeholder())
+                    .help(format!("{}{default}", setting.doc)),
+            )
+        },
+    )
+}
+
+pub(crate) fn run(matches: &ArgMatches) -> anyhow::Result<ExitCode> {
+    let file = matches.get_one::<PathBuf>("file");
+    let overrides: Overrides = SETTINGS
+        .iter()
+        .filter(|setting| setting.flag.is_some())
+        .filter_map(|setting| Some((setting.key, matches.get_one::<String>(setting.key)?.clone())))
+        .collect();
+    let plan = read(file.map(PathBuf::as_path), &overrides)?;
+    edge::serve(plan, Arc::new(SystemClock::new()), &mut std::io::stdout())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Reads the file, if there is one, and the overrides into a plan.
+pub(crate) fn read(file: Option<&Path>, overrides: &Overrides) -> anyhow::Result<Plan> {
+    let (name, text) = match file {
+        Some(path) => {
+            let bytes = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+            let text =
+                String::from_utf8(bytes).with_context(|| format!("{} is not UTF-8 text", path.display()))?;
+            (path.display().to_string(), text)
+        }
+        None => ("(no file)".to_owned(), String::new()),
+    };
+    config::load(&name, &text, overrides, Machine::detect()).map_err(|problems| {
+        let mut message = String::from("the configuration cannot be used\n");
+        for problem in &problems {
+            // Writing into a String cannot fail.
+            let _ = write!(message, "\n{problem}\n");
+        }
+        anyhow!(message)
+    })
+}

@@ -182,6 +182,17 @@ impl FailureKind {
 pub struct Failures([u64; FailureKind::ALL.len()]);
 
 impl Failures {
+    /// So many of each of these kinds.
+    pub fn of_kinds(counts: &[(FailureKind, u64)]) -> Self {
+        let mut failures = Self::default();
+        for &(kind, count) in counts {
+            if let Some(place) = failures.0.get_mut(kind as usize) {
+                *place += count;
+            }
+        }
+        failures
+    }
+
     /// How many requests failed this way.
     pub fn of(&self, kind: FailureKind) -> u64 {
         self.0.get(kind as usize).copied().unwrap_or(0)
@@ -208,6 +219,17 @@ impl Failures {
 pub struct StatusCounts(Vec<u64>);
 
 impl StatusCounts {
+    /// So many of each of these codes; codes of four digits and more are left out.
+    pub fn of(counts: &[(u16, u64)]) -> Self {
+        let mut statuses = Self::default();
+        for &(code, count) in counts {
+            if let Some(place) = statuses.0.get_mut(usize::from(code)) {
+                *place += count;
+            }
+        }
+        statuses
+    }
+
     /// How many answers had a code of this class; 2 means 200 to 299.
     pub fn class(&self, class: u16) -> u64 {
         self.iter().filter(|(code, _)| code / 100 == class).map(|(_, count)| count).sum()

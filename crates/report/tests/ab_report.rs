@@ -1,0 +1,282 @@
+//! The texts and the JSON of a run, held against an outcome made by hand.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+
+use load::{
+    Ended, FailureKind, Failures, Outcome, Plan, Sample, SelfCheck, StatusCounts, Stop, Target, Times,
+};
+use petasos_report::ab::{Parts, gnuplot_tsv, percentile_csv, report};
+use petasos_report::run::{Run, SCHEMA};
+use platform::Timestamp;
+use std::time::Duration;
+
+/// Times of answers that took 1 ms to connect and then as long as given, in milliseconds.
+fn times(processing_ms: &[u64]) -> Times {
+    times_us(processing_ms.iter().map(|ms| ms * 1_000))
+}
+
+/// As [`times`], in microseconds.
+fn times_us(processing_us: impl IntoIterator<Item = u64>) -> Times {
+    let mut times = Times::default();
+    for us in processing_us {
+        times.connect.record(1_000);
+        times.processing.record(us);
+        times.waiting.record(us - 500);
+        times.total.record(us + 1_000);
+    }
+    times
+}
+
+/// Ten good answers within two seconds.
+fn ten_good() -> Outcome {
+    let mut plan = Plan::new(Target::parse("http://example.test:8080/page?x").unwrap());
+    plan.stop = Stop { requests: Some(10), ..Stop::default() };
+    plan.users = 2;
+    plan.keep_alive = false;
+    Outcome {
+        plan,
+        address: "127.0.0.1:8080".parse().unwrap(),
+        threads: 2,
+        started: Timestamp::from_secs(1_729_166_400),
+        elapsed: Duration::from_secs(2),
+        ended: Ended::Requests,
+        complete: 10,
+        good: 10,
+        failures: Failures::default(),
+        length_differs: 0,
+        statuses: StatusCounts::of(&[(200, 10)]),
+        received_bytes: 20_480,
+        content_bytes: 10_000,
+        sent_bytes: 1_000,
+        document_bytes: Some(1_000),
+        first_head: b"HTTP/1.1 200 OK\r\nServer: Apache/2.4.58 (Ubuntu)\r\n\r\n".to_vec(),
+        good_times: times(&[10, 11, 12, 13, 14, 15, 16, 17, 18, 40]),
+        wrong_times: Times::default(),
+        verdicts: Vec::new(),
+        kept: 0,
+        connections: 10,
+        resent: 0,
+        closed_by_us: 0,
+        unfinished: 0,
+        cpu: vec![Duration::from_millis(200); 2],
+        check: SelfCheck { cpu_share_max: 0.1, little_residual: Some(0.012), ..SelfCheck::default() },
+        samples: Vec::new(),
+    }
+}
+
+/// As [`ten_good`], with three answers of status 404 among the ten and one request that timed out.
+fn with_failures() -> Outcome {
+    Outcome {
+        good: 7,
+        failures: Failures::of_kinds(&[(FailureKind::Status, 3), (FailureKind::Timeout, 1)]),
+        statuses: StatusCounts::of(&[(200, 7), (404, 3)]),
+        good_times: times(&[10, 11, 12, 13, 14, 15, 16]),
+        wrong_times: times(&[17, 18, 40]),
+        ..ten_good()
+    }
+}
+
+#[test]
+fn the_report_of_a_good_run() {
+    let expected = "\
+Server Software:        Apache/2.4.58
+Server Hostname:        example.test
+Server Port:            8080
+
+Document Path:          /page?x
+Document Length:        1000 bytes
+
+Concurrency Level:      2
+Time taken for tests:   2.000 seconds
+Complete requests:      10
+Failed requests:        0
+Total transferred:      20480 bytes
+HTML transferred:       10000 bytes
+Requests per second:    5.00 [#/sec] (mean)
+Time per request:       400.000 [ms] (mean)
+Time per request:       200.000 [ms] (mean, across all concurrent requests)
+Transfer rate:          10.00 [Kbytes/sec] received
+
+Connection Times (ms)
+              min  mean[+/-sd] median   max
+Connect:        1    1   0.0      1       1
+Processing:    10   17   8.6     14      40
+Waiting:       10   16   8.6     14      40
+Total:         11   18   8.6     15      41
+
+Percentage of the requests served within a certain time (ms)
+  50%     15
+  66%     17
+  75%     18
+  80%     18
+  90%     19
+  95%     41
+  98%     41
+  99%     41
+ 100%     41 (longest request)
+
+Beyond ab
+Good answers:           10 of 10 requests, 5.00 req/s
+Status codes:           200 10
+Times of good answers:  mean 17.600 ms, sd 8.618, p50 15.007, p95 41.000, p99 41.000, max 41.000
+Connections:            10 opened
+Generator:              clean; threads 2, busiest 10% of a core, lag p99 0.000 ms, +1.2% off Little's law
+";
+    assert_eq!(report(&ten_good(), Parts::default()), expected);
+}
+
+#[test]
+fn error_pages_are_failed_requests_and_ab_is_quoted() {
+    let text = report(&with_failures(), Parts::default());
+    for line in [
+        "Complete requests:      10\n",
+        "Failed requests:        4\n   (Connect: 0, Receive: 0, Length: 0, Exceptions: 1)\n",
+        "Non-2xx responses:      3\n",
+        "Total:         11   18   8.6     15      41\n",
+        "Good answers:           7 of 11 requests, 3.50 req/s\n",
+        "Failed by kind:         timeout 1, status 3\n",
+        "Status codes:           200 7, 404 3\n",
+        "p50 14.007, p95 17.000, p99 17.000, max 17.000\n",
+        "ab would have reported 1 failed requests (Connect: 0, Receive: 0, Length: 0, Exceptions: 1).\n",
+    ] {
+        assert!(text.contains(line), "{line:?} is missing in\n{text}");
+    }
+}
+
+#[test]
+fn lengths_that_may_vary_are_said_to_fail_with_ab() {
+    let mut outcome = Outcome { length_differs: 4, ..ten_good() };
+    outcome.plan.expect.length = load::Length::Variable;
+    let text = report(&outcome, Parts::default());
+    assert!(text.contains("Document Length:        Variable\n"), "{text}");
+    assert!(text.contains("Failed requests:        0\n"), "{text}");
+    assert!(
+        text.contains("ab would have reported 4 failed requests (Connect: 0, Receive: 0, Length: 4,"),
+        "{text}"
+    );
+}
+
+#[test]
+fn optional_lines_appear_where_ab_has_them() {
+    let mut outcome = ten_good();
+    outcome.plan.keep_alive = true;
+    outcome.kept = 9;
+    outcome.plan.body = Some(load::Body { content: "x".into(), content_type: "text/plain".into() });
+    outcome.failures = Failures::of_kinds(&[(FailureKind::Send, 2), (FailureKind::Address, 1)]);
+    let text = report(&outcome, Parts { percentiles: false, spread: false });
+    let expected = "\
+Failed requests:        3
+   (Connect: 1, Receive: 0, Length: 0, Exceptions: 0)
+Write errors:           2
+Keep-Alive requests:    9
+Total transferred:      20480 bytes
+Total body sent:        1000
+HTML transferred:       10000 bytes
+Requests per second:    5.00 [#/sec] (mean)
+Time per request:       400.000 [ms] (mean)
+Time per request:       200.000 [ms] (mean, across all concurrent requests)
+Transfer rate:          10.00 [Kbytes/sec] received
+                        0.49 kb/s sent
+                        10.49 kb/s total
+
+Connection Times (ms)
+              min   avg   max
+Connect:        1     1    1
+Processing:    10    17   40
+Waiting:       10    16   40
+Total:         11    18   41
+
+Beyond ab
+";
+    assert!(text.contains(expected), "{text}");
+    assert!(text.contains("Note: all local ports toward this address are in use"), "{text}");
+}
+
+#[test]
+fn a_run_without_answers_has_no_times() {
+    let failures = Failures::of_kinds(&[(FailureKind::Timeout, 2)]);
+    let outcome = Outcome {
+        complete: 0,
+        good: 0,
+        failures,
+        good_times: Times::default(),
+        statuses: StatusCounts::default(),
+        ..ten_good()
+    };
+    let text = report(&outcome, Parts::default());
+    assert!(text.contains("Complete requests:      0\nFailed requests:        2\n"), "{text}");
+    assert!(!text.contains("Connection Times") && !text.contains("per second:"), "{text}");
+}
+
+#[test]
+fn a_mean_far_from_the_median_is_warned_about() {
+    // The mean is never further from the median than one deviation, but `ab` compares whole milliseconds: here
+    // a median of 10 with a mean of 11, and deviations of 0.2, 0.6 and 5.
+    let said = |others_us: u64, largest_us: u64| {
+        let mut values = vec![others_us; 6];
+        values.resize(11, largest_us);
+        let outcome = Outcome { good_times: times_us(values), complete: 11, good: 11, ..ten_good() };
+        let text = report(&outcome, Parts::default());
+        let about =
+            |word: &str| text.contains(&format!("{word}: The median and mean for the processing time"));
+        (about("WARNING"), about("ERROR"))
+    };
+    assert_eq!(said(10_400, 10_700), (false, true));
+    assert_eq!(said(10_000, 11_200), (true, false));
+    assert_eq!(said(6_000, 16_000), (false, false));
+}
+
+#[test]
+fn the_csv_has_101_rows_from_the_smallest_to_the_largest() {
+    let csv = percentile_csv(&ten_good());
+    let lines: Vec<_> = csv.lines().collect();
+    assert_eq!((lines.len(), lines[0]), (102, "Percentage served,Time in ms"));
+    assert_eq!((lines[1], lines[51], lines[101]), ("0,11.000", "50,15.007", "100,41.000"));
+}
+
+#[test]
+fn the_tsv_is_in_the_order_of_starts() {
+    let sample = |start_us, total_us| Sample {
+        start_us,
+        connect_us: 1_000,
+        total_us,
+        waiting_us: 2_400,
+        status: 200,
+        good: true,
+    };
+    let outcome = Outcome { samples: vec![sample(1_500_000, 9_600), sample(0, 20_000)], ..ten_good() };
+    let expected = "starttime\tseconds\tctime\tdtime\tttime\twait\n\
+                    Thu Oct 17 12:00:00 2024\t1729166400\t1\t19\t20\t2\n\
+                    Thu Oct 17 12:00:01 2024\t1729166401\t1\t9\t10\t2\n";
+    assert_eq!(gnuplot_tsv(&outcome), expected);
+}
+
+#[test]
+fn dates_in_the_tsv_know_leap_years() {
+    let date = |seconds| {
+        let sample =
+            Sample { start_us: 0, connect_us: 0, total_us: 0, waiting_us: 0, status: 200, good: true };
+        let outcome = Outcome { started: Timestamp::from_secs(seconds), samples: vec![sample], ..ten_good() };
+        gnuplot_tsv(&outcome).lines().nth(1).unwrap().split('\t').next().unwrap().to_owned()
+    };
+    assert_eq!(date(0), "Thu Jan  1 00:00:00 1970");
+    assert_eq!(date(951_782_399), "Mon Feb 28 23:59:59 2000");
+    assert_eq!(date(951_782_400), "Tue Feb 29 00:00:00 2000");
+    assert_eq!(date(1_709_251_200), "Fri Mar  1 00:00:00 2024");
+    assert_eq!(date(4_107_542_400), "Mon Mar  1 00:00:00 2100");
+}
+
+#[test]
+fn the_json_says_what_was_asked_and_what_was_found() {
+    let json: serde_json::Value = serde_json::from_str(&Run::from(&with_failures()).to_json()).unwrap();
+    let at = |path: &str| json.pointer(path).unwrap_or_else(|| panic!("{path} is missing"));
+    assert_eq!(at("/schema"), SCHEMA);
+    assert_eq!(at("/plan/users"), 2);
+    assert_eq!(at("/plan/time_s"), &serde_json::Value::Null);
+    assert_eq!((at("/requests"), at("/good"), at("/failed")), (&11.into(), &7.into(), &4.into()));
+    assert_eq!((at("/failed_by_kind/status"), at("/failed_by_kind/connect")), (&3.into(), &0.into()));
+    assert_eq!(at("/statuses/404"), 3);
+    assert_eq!(at("/good_times/total/max_us"), 17_000);
+    assert_eq!(at("/wrong_times/total/count"), 3);
+    assert_eq!(at("/generator/trust"), "clean");
+}

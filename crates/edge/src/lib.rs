@@ -1,1 +1,30 @@
-//! placeholder
+//! The accelerator: takes requests, answers what it can prove safe to share from memory, and lets the rest
+//! through to the applications, which it shields from more than they can take.
+//!
+//! Invariant: every request ends in one recorded verdict with one reason; nothing is shared that `semantics` did
+//! not allow; a body that did not end as its framing said is neither stored nor passed on as complete. This
+//! crate assembles: what may be shared is decided in `semantics`, octets are read and written by `h1`, kept by
+//! `store` and fetched by `origin`.
+
+mod access_log;
+mod admin;
+mod client;
+mod counters;
+mod date;
+mod deliver;
+mod flight;
+mod fly;
+mod forward;
+mod guard;
+mod metrics;
+mod pipeline;
+mod refusal;
+mod respond;
+mod serve;
+mod shared;
+mod sites;
+mod tunnel;
+mod worker;
+
+pub use counters::{COUNTERS, Counter, Kind, Row};
+pub use serve::{Bound, Edge, Running, ServeError, serve};

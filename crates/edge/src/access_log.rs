@@ -1,0 +1,248 @@
+//! The access log: one line for each request, written by a thread of its own.
+//!
+//! Invariant: a worker never waits for the log. When lines come faster than they can be written, the surplus
+//! is dropped and counted; what a visitor sent is escaped, so a line is always one line.
+//!
+//! The format is the combined log format followed by the edge's own fields:
+//!
+//! ```text
+//! PEER - - [DATE] "REQUEST LINE" STATUS BYTES "REFERER" "USER-AGENT" HOST VERDICT REASON MICROSECONDS
+//! ```
+//!
+//! BYTES are the octets of content sent. HOST is what the visitor sent, `-` if nothing. VERDICT and REASON are
+//! the names of the documentation's table. MICROSECONDS run from the end of the request's head to the last octet
+//! handed to the system.
+
+use crate::date::push_log_date;
+use bytes::Bytes;
+use config::AccessLog as Target;
+use message::{RequestHead, Status, Version, names};
+use net::Peer;
+use platform::Timestamp;
+use semantics::Reason;
+use std::fs::OpenOptions;
+use std::io::{self, BufWriter, Write};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// How long the writer lets lines gather before it looks again: enough for one write to carry many.
+const GATHERING: Duration = Duration::from_millis(10);
+
+/// A line made of this many octets needs no second allocation.
+const LINE_BYTES: usize = 384;
+
+/// What happened to one request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entry<'a> {
+    pub(crate) peer: Peer,
+    pub(crate) now: Timestamp,
+    pub(crate) request: &'a RequestHead,
+    pub(crate) status: Option<Status>,
+    pub(crate) content_bytes: u64,
+    pub(crate) reason: Reason,
+    pub(crate) elapsed: Duration,
+}
+
+/// The workers' end of the log. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct AccessLog {
+    lines: SyncSender<Vec<u8>>,
+}
+
+/// The thread that writes; joined when the log ends.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    thread: JoinHandle<()>,
+}
+
+impl AccessLog {
+    /// Opens the log and starts its thread.
+    ///
+    /// # Errors
+    /// When the file cannot be opened or there is no thread to be had.
+    pub(crate) fn start(target: &Target, lines_max: usize) -> io::Result<(Self, Writer)> {
+        let output: Box<dyn Write + Send> = match target {
+            Target::Stdout => Box::new(io::stdout()),
+            Target::File(path) => Box::new(OpenOptions::new().create(true).append(true).open(path)?),
+        };
+        Self::start_with(output, lines_max)
+    }
+
+    fn start_with(output: Box<dyn Write + Send>, lines_max: usize) -> io::Result<(Self, Writer)> {
+        let (lines, received) = sync_channel(lines_max);
+        let thread = std::thread::Builder::new()
+            .name("petasos-log".to_owned())
+            .spawn(move || write_lines(&received, BufWriter::new(output)))?;
+        Ok((Self { lines }, Writer { thread }))
+    }
+
+    /// Hands a line to the writer. False if it was dropped because too many wait.
+    pub(crate) fn record(&self, entry: &Entry<'_>) -> bool {
+        !matches!(self.lines.try_send(line(entry)), Err(TrySendError::Full(_)))
+    }
+}
+
+impl Writer {
+    /// Waits until every line is written; to be called when no [`AccessLog`] is left.
+    pub(crate) fn finish(self) {
+        // A panic of the writer has been reported by the thread itself.
+        let _ = self.thread.join();
+    }
+}
+
+/// Writes until no sender is left. An output that fails loses lines, not requests.
+fn write_lines(lines: &Receiver<Vec<u8>>, mut output: impl Write) {
+    while let Ok(first) = lines.recv() {
+        let _ = output.write_all(&first);
+        // Sleeping instead of waiting for each line saves the workers a system call to wake this thread.
+        std::thread::sleep(GATHERING);
+        for line in lines.try_iter() {
+            let _ = output.write_all(&line);
+        }
+        let _ = output.flush();
+    }
+}
+
+fn line(entry: &Entry<'_>) -> Vec<u8> {
+    let request = entry.request;
+    let mut line = Vec::with_capacity(LINE_BYTES);
+    // Writing to a Vec cannot fail.
+    let _ = write!(line, "{} - - [", entry.peer);
+    push_log_date(&mut line, entry.now);
+    line.extend_from_slice(b"] \"");
+    push_escaped(&mut line, request.method.as_bytes());
+    line.push(b' ');
+    push_escaped(&mut line, &request.target);
+    line.extend_from_slice(match request.version {
+        Version::Http10 => b" HTTP/1.0\" ",
+        Version::Http11 => b" HTTP/1.1\" ",
+    });
+    let _ = match entry.status {
+        Some(status) => write!(line, "{status} {} \"", entry.content_bytes),
+        None => write!(line, "- {} \"", entry.content_bytes),
+    };
+    push_value(&mut line, request.fields.first("Referer"));
+    line.extend_from_slice(b"\" \"");
+    push_value(&mut line, request.fields.first(names::USER_AGENT));
+    line.extend_from_slice(b"\" ");
+    push_value(&mut line, request.fields.first(names::HOST));
+    let (verdict, micros) = (entry.reason.verdict(), entry.elapsed.as_micros());
+    let _ = writeln!(line, " {verdict} {} {micros}", entry.reason);
+    line
+}
+
+fn push_value(line: &mut Vec<u8>, value: Option<&Bytes>) {
+    match value {
+        Some(value) => push_escaped(line, value),
+        None => line.push(b'-'),
+    }
+}
+
+/// Appends octets so that they cannot end a quoted part or a line: quotes, backslashes and everything that is
+/// not printable ASCII become escapes.
+fn push_escaped(line: &mut Vec<u8>, octets: &[u8]) {
+    for &octet in octets {
+        match octet {
+            b'"' | b'\\' | 0..=0x1f | 0x7f.. => {
+                let _ = write!(line, "\\x{octet:02x}");
+            }
+            _ => line.push(octet),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{AccessLog, Entry};
+    use message::{Fields, Method, RequestHead, Status, Version};
+    use net::Peer;
+    use platform::Timestamp;
+    use semantics::Reason;
+    use std::io::{self, Write};
+    use std::sync::mpsc::{Receiver, Sender, channel};
+    use std::sync::{Arc, Mutex};
+    use std::time::Duration;
+
+    fn request() -> RequestHead {
+        let mut fields = Fields::new();
+        fields.push("Host", "example.test");
+        fields.push("User-Agent", "a\"b\nc\\");
+        RequestHead { method: Method::Get, target: "/page?x=1".into(), version: Version::Http11, fields }
+    }
+
+    fn entry(request: &RequestHead) -> Entry<'_> {
+        Entry {
+            peer: Peer::Ip("127.0.0.1:5".parse().unwrap()),
+            now: Timestamp::from_secs(784_111_777),
+            request,
+            status: Status::from_code(200),
+            content_bytes: 12_972,
+            reason: Reason::HitFresh,
+            elapsed: Duration::from_micros(42),
+        }
+    }
+
+    #[derive(Clone, Default)]
+    struct Shared(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Shared {
+        fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().write(octets)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_line_is_one_line_whatever_the_visitor_sent() {
+        let output = Shared::default();
+        let (log, writer) = AccessLog::start_with(Box::new(output.clone()), 8).unwrap();
+        assert!(log.record(&entry(&request())));
+        drop(log);
+        writer.finish();
+        let text = String::from_utf8(output.0.lock().unwrap().clone()).unwrap();
+        assert_eq!(
+            text,
+            "127.0.0.1 - - [06/Nov/1994:08:49:37 +0000] \"GET /page?x=1 HTTP/1.1\" 200 12972 \"-\" \
+             \"a\\x22b\\x0ac\\x5c\" example.test hit hit-fresh 42\n"
+        );
+    }
+
+    /// An output that says when it is written to and then waits.
+    struct Stuck {
+        entered: Sender<()>,
+        leave: Receiver<()>,
+    }
+
+    impl Write for Stuck {
+        fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
+            self.entered.send(()).unwrap();
+            let _ = self.leave.recv();
+            Ok(octets.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_stuck_log_drops_lines_and_says_so() {
+        let ((entered, has_entered), (leave, wait)) = (channel(), channel());
+        let stuck = Stuck { entered, leave: wait };
+        let (log, writer) = AccessLog::start_with(Box::new(stuck), 1).unwrap();
+        let request = request();
+        // Enough lines to make the buffered writer write; from then on one line fits into the queue.
+        while has_entered.try_recv().is_err() {
+            log.record(&entry(&request));
+            std::thread::yield_now();
+        }
+        let kept = (0..10).filter(|_| log.record(&entry(&request))).count();
+        assert!(kept <= 1, "{kept} of 10 lines fitted into a queue of one");
+        drop((log, leave));
+        writer.finish();
+    }
+}

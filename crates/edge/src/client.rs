@@ -1,0 +1,333 @@
+//! A visitor's connection: request heads and content in, octets out, each with its time limit.
+//!
+//! Invariant: octets go out in the order they were queued; a request's content is read only as fast as it is
+//! passed on; once the connection failed nothing more is sent. What requests mean is not known here.
+
+use bytes::{Buf, Bytes, BytesMut};
+use config::Limits;
+use h1::{BodyDecoder, BodyFraming, Decoded, Request, RequestError, Strictness};
+use message::Frame;
+use net::{Patience, Peer, Stream};
+use origin::{Upload, UploadError};
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::io::{self, IoSlice};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWrite};
+
+/// Octets that one read of request heads may bring; heads are small, and many connections are idle.
+const HEAD_READ_BYTES: usize = 4 * 1024;
+
+/// Octets that one read of request content may bring.
+const CONTENT_READ_BYTES: usize = 64 * 1024;
+
+/// Pieces that one write may take.
+const SLICES_MAX: usize = 16;
+
+/// How long and how much is read and thrown away after the last response, so that the visitor can read it
+/// before it learns that the connection is closed (RFC 9112 section 9.6).
+const LINGER: Duration = Duration::from_secs(1);
+const LINGER_BYTES_MAX: usize = 256 * 1024;
+
+const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
+
+/// A visitor's connection.
+#[derive(Debug)]
+pub(crate) struct Client {
+    stream: Stream,
+    peer: Peer,
+    limits: Arc<Limits>,
+    head_limits: h1::Limits,
+    input: BytesMut,
+    output: VecDeque<Bytes>,
+    output_bytes: usize,
+    content: Content,
+    read_patience: Patience,
+    write_patience: Patience,
+    received_bytes: u64,
+    sent_bytes: u64,
+}
+
+/// The content of the request that is being answered.
+#[derive(Debug)]
+struct Content {
+    decoder: BodyDecoder,
+    read_bytes: u64,
+    /// The visitor waits for 100 (Continue) before it sends the content.
+    continue_owed: bool,
+}
+
+/// What a connection brought.
+#[derive(Debug)]
+pub(crate) enum Received {
+    /// A request head; its content can be read as an [`Upload`].
+    Request(Box<Request>),
+    /// Octets that are no request head.
+    Malformed(RequestError),
+    /// The visitor closed the connection, or it broke.
+    Closed,
+    /// No request began in time.
+    Idle,
+    /// A request began and its head did not end in time.
+    TimedOut,
+}
+
+/// Why a response could not be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SendError {
+    /// The visitor closed the connection.
+    Gone,
+    /// The visitor took nothing for too long.
+    TimedOut,
+}
+
+impl Client {
+    pub(crate) fn new(stream: Stream, peer: Peer, limits: Arc<Limits>) -> Self {
+        let head_limits = h1::Limits {
+            head_bytes_max: limits.request_head_bytes_max,
+            fields_max: limits.request_fields_max,
+            target_bytes_max: limits.request_head_bytes_max,
+            ..h1::Limits::DEFAULT
+        };
+        Self {
+            stream,
+            peer,
+            limits,
+            head_limits,
+            input: BytesMut::new(),
+            output: VecDeque::new(),
+            output_bytes: 0,
+            content: Content::new(BodyFraming::Empty, false),
+            read_patience: Patience::new(),
+            write_patience: Patience::new(),
+            received_bytes: 0,
+            sent_bytes: 0,
+        }
+    }
+
+    pub(crate) fn peer(&self) -> Peer {
+        self.peer
+    }
+
+    /// The next request head. Until its first octet `stop` may end the wait as if it were idle.
+    pub(crate) async fn receive(
+        &mut self,
+        mut stop: Pin<&mut (impl Future<Output = ()> + ?Sized)>,
+    ) -> Received {
+        self.read_patience.reset();
+        poll_fn(|context| self.poll_receive(context, stop.as_mut())).await
+    }
+
+    /// Queues octets.
+    pub(crate) fn push(&mut self, octets: Bytes) {
+        if !octets.is_empty() {
+            self.output_bytes += octets.len();
+            self.output.push_back(octets);
+        }
+    }
+
+    /// Octets that are queued.
+    pub(crate) fn queued_bytes(&self) -> usize {
+        self.output_bytes
+    }
+
+    /// Sends everything that is queued.
+    pub(crate) async fn flush(&mut self) -> Result<(), SendError> {
+        self.write_patience.reset();
+        poll_fn(|context| self.poll_flush(context)).await
+    }
+
+    /// Begins to count the time for writing anew; to be called before polling for a flush by hand.
+    pub(crate) fn begin_flush(&mut self) {
+        self.write_patience.reset();
+    }
+
+    /// Writes what is queued; ready when nothing is.
+    pub(crate) fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<Result<(), SendError>> {
+        while !self.output.is_empty() {
+            match self.poll_write_queued(context) {
+                Poll::Ready(Ok(0) | Err(_)) => {
+                    self.give_up();
+                    return Poll::Ready(Err(SendError::Gone));
+                }
+                Poll::Ready(Ok(written)) => self.consume(written),
+                Poll::Pending => {
+                    ready!(self.write_patience.poll_over(context, self.limits.write_timeout));
+                    self.give_up();
+                    return Poll::Ready(Err(SendError::TimedOut));
+                }
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Whether the whole content of the current request has been read.
+    pub(crate) fn is_content_read(&self) -> bool {
+        self.content.decoder.is_done()
+    }
+
+    /// Octets received and sent since this was last asked.
+    pub(crate) fn take_octet_counts(&mut self) -> (u64, u64) {
+        (std::mem::take(&mut self.received_bytes), std::mem::take(&mut self.sent_bytes))
+    }
+
+    /// Closes after the last response: tells the visitor that no more comes, and reads for a moment what it
+    /// still sends, because closing with unread input would take the response from it.
+    pub(crate) async fn close(mut self) {
+        let goodbye = async {
+            if tokio::io::AsyncWriteExt::shutdown(&mut self.stream).await.is_err() {
+                return;
+            }
+            let (mut discarded, mut octets) = (0, [0; 4096]);
+            while discarded < LINGER_BYTES_MAX {
+                match self.stream.read(&mut octets).await {
+                    Ok(0) | Err(_) => return,
+                    Ok(read) => discarded += read,
+                }
+            }
+        };
+        // Whoever sends for longer has had its chance.
+        let _ = tokio::time::timeout(LINGER, goodbye).await;
+    }
+
+    /// Closes in the middle of a response that cannot be completed, so that the visitor cannot take what it
+    /// has for the whole.
+    pub(crate) fn cut(self, framing: BodyFraming) {
+        if framing == BodyFraming::UntilClose {
+            self.stream.reset_on_close();
+        }
+    }
+
+    /// The connection and what was read ahead, for another protocol.
+    pub(crate) fn into_tunnel(self) -> (Stream, BytesMut) {
+        (self.stream, self.input)
+    }
+
+    fn poll_receive(
+        &mut self,
+        context: &mut Context<'_>,
+        stop: Pin<&mut (impl Future<Output = ()> + ?Sized)>,
+    ) -> Poll<Received> {
+        loop {
+            if !self.input.is_empty() {
+                match h1::parse_request(&mut self.input, &self.head_limits, Strictness::Strict) {
+                    Ok(Some(request)) => {
+                        self.content = Content::new(request.framing, request.expect_continue);
+                        self.read_patience.reset();
+                        return Poll::Ready(Received::Request(Box::new(request)));
+                    }
+                    Ok(None) => {}
+                    Err(error) => return Poll::Ready(Received::Malformed(error)),
+                }
+            }
+            let idle = self.input.is_empty();
+            match self.poll_fill(context, HEAD_READ_BYTES) {
+                Poll::Ready(Ok(0) | Err(_)) => return Poll::Ready(Received::Closed),
+                Poll::Ready(Ok(_)) if idle => self.read_patience.reset(),
+                Poll::Ready(Ok(_)) => {}
+                Poll::Pending if idle => {
+                    let limit = self.limits.idle_timeout;
+                    let over = self.read_patience.poll_over(context, limit).is_ready();
+                    return if over || stop.poll(context).is_ready() {
+                        Poll::Ready(Received::Idle)
+                    } else {
+                        Poll::Pending
+                    };
+                }
+                Poll::Pending => {
+                    let limit = self.limits.request_head_timeout;
+                    return self.read_patience.poll_over(context, limit).map(|()| Received::TimedOut);
+                }
+            }
+        }
+    }
+
+    fn poll_fill(&mut self, context: &mut Context<'_>, octets: usize) -> Poll<io::Result<usize>> {
+        self.input.reserve(octets);
+        // The future keeps no state, so one made for each poll loses nothing.
+        let read = ready!(pin!(self.stream.read_buf(&mut self.input)).poll(context));
+        self.received_bytes += read.as_ref().map_or(0, |read| *read as u64);
+        Poll::Ready(read)
+    }
+
+    fn poll_write_queued(&mut self, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        let mut slices = [IoSlice::new(&[]); SLICES_MAX];
+        let mut count = 0;
+        for (slice, octets) in slices.iter_mut().zip(&self.output) {
+            *slice = IoSlice::new(octets);
+            count += 1;
+        }
+        let slices = slices.get(..count).unwrap_or_default();
+        Pin::new(&mut self.stream).poll_write_vectored(context, slices)
+    }
+
+    /// The connection takes no more.
+    fn give_up(&mut self) {
+        self.output.clear();
+        self.output_bytes = 0;
+    }
+
+    fn consume(&mut self, written: usize) {
+        self.write_patience.reset();
+        self.sent_bytes += written as u64;
+        self.output_bytes -= written;
+        let mut left = written;
+        while let Some(first) = self.output.front_mut() {
+            if first.len() > left {
+                first.advance(left);
+                return;
+            }
+            left -= first.len();
+            self.output.pop_front();
+        }
+    }
+
+    /// The next piece of content in what was read, if there is one.
+    fn decode(&mut self) -> Result<Option<Frame>, UploadError> {
+        match self.content.decoder.decode(&mut self.input).map_err(UploadError::Malformed)? {
+            Decoded::NeedMore => Ok(None),
+            Decoded::Data(octets) => {
+                self.content.read_bytes += octets.len() as u64;
+                if self.content.read_bytes > self.limits.request_body_bytes_max {
+                    return Err(UploadError::TooLarge);
+                }
+                Ok(Some(Frame::Data(octets)))
+            }
+            Decoded::End(trailer) => Ok(Some(Frame::End(trailer.map(Box::new)))),
+        }
+    }
+}
+
+impl Upload for Client {
+    fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<Result<Frame, UploadError>> {
+        loop {
+            if let Some(frame) = self.decode()? {
+                self.read_patience.reset();
+                return Poll::Ready(Ok(frame));
+            }
+            if std::mem::take(&mut self.content.continue_owed) {
+                self.push(Bytes::from_static(CONTINUE));
+            }
+            if ready!(self.poll_flush(context)).is_err() {
+                return Poll::Ready(Err(UploadError::Gone));
+            }
+            match self.poll_fill(context, CONTENT_READ_BYTES) {
+                Poll::Ready(Ok(0) | Err(_)) => return Poll::Ready(Err(UploadError::Gone)),
+                Poll::Ready(Ok(_)) => self.read_patience.reset(),
+                Poll::Pending => {
+                    let limit = self.limits.request_body_timeout;
+                    return self.read_patience.poll_over(context, limit).map(|()| Err(UploadError::TimedOut));
+                }
+            }
+        }
+    }
+}
+
+impl Content {
+    fn new(framing: BodyFraming, continue_owed: bool) -> Self {
+        Self { decoder: BodyDecoder::new(framing), read_bytes: 0, continue_owed }
+    }
+}

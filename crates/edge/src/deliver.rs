@@ -1,0 +1,159 @@
+//! Sending content to a visitor, from wherever it comes.
+//!
+//! Invariant: content ends as its framing says only if its source ended so. A source that fails in the middle
+//! leaves the response visibly incomplete.
+
+use crate::client::{Client, SendError};
+use bytes::{Bytes, BytesMut};
+use h1::BodyFraming;
+use message::Fields;
+use origin::{Event, Exchange, FetchError};
+use std::future::poll_fn;
+use std::task::Poll;
+use store::{Body, FillingReader};
+
+/// Octets that are gathered before a write, as long as they are there without waiting.
+const BATCH_BYTES: usize = 128 * 1024;
+
+/// How sending ended before its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Interrupted {
+    /// By the visitor's connection.
+    Visitor(SendError),
+    /// By the content's source.
+    Source(Option<FetchError>),
+}
+
+impl From<SendError> for Interrupted {
+    fn from(error: SendError) -> Self {
+        Self::Visitor(error)
+    }
+}
+
+/// Sends what is queued and a whole body; one system call if it is small. Gives the octets of content.
+pub(crate) async fn send_body(
+    client: &mut Client,
+    body: &Body,
+    framing: BodyFraming,
+) -> Result<u64, Interrupted> {
+    let sends_content = framing != BodyFraming::Empty;
+    if sends_content {
+        for chunk in body.chunks() {
+            client.push(chunk.clone());
+        }
+    }
+    client.flush().await?;
+    Ok(if sends_content { body.len() } else { 0 })
+}
+
+/// Sends what is queued and a body that is still being filled. Gives the octets of content.
+pub(crate) async fn send_filling(
+    client: &mut Client,
+    mut reader: FillingReader,
+    framing: BodyFraming,
+) -> Result<u64, Interrupted> {
+    let mut content_bytes = 0;
+    if framing == BodyFraming::Empty {
+        client.flush().await?;
+        return Ok(0);
+    }
+    loop {
+        // What is there already goes out together with what is queued; waiting is for what is not.
+        let next = match poll_fn(|context| Poll::Ready(reader.poll_next(context))).await {
+            Poll::Ready(next) => next,
+            Poll::Pending => {
+                client.flush().await?;
+                poll_fn(|context| reader.poll_next(context)).await
+            }
+        };
+        match next {
+            Some(Ok(octets)) => {
+                content_bytes += octets.len() as u64;
+                push_content(client, framing, octets);
+                if client.queued_bytes() >= BATCH_BYTES {
+                    client.flush().await?;
+                }
+            }
+            Some(Err(_)) => {
+                // What arrived was whole as far as it goes; the visitor shall have it before the cut.
+                client.flush().await?;
+                return Err(Interrupted::Source(None));
+            }
+            None => {
+                push_end(client, framing, None);
+                client.flush().await?;
+                return Ok(content_bytes);
+            }
+        }
+    }
+}
+
+/// Sends what is queued and the content of an exchange, while the rest of the request goes up. Gives the octets
+/// of content.
+pub(crate) async fn send_exchange(
+    client: &mut Client,
+    mut exchange: Exchange,
+    framing: BodyFraming,
+) -> Result<u64, Interrupted> {
+    let mut content_bytes = 0;
+    flush_both_ways(client, &mut exchange).await?;
+    loop {
+        match exchange.next(client).await {
+            Ok(Event::Data(octets)) => {
+                content_bytes += octets.len() as u64;
+                push_content(client, framing, octets);
+                flush_both_ways(client, &mut exchange).await?;
+            }
+            Ok(Event::End(trailer)) => {
+                push_end(client, framing, trailer.as_ref());
+                client.flush().await?;
+                return Ok(content_bytes);
+            }
+            Ok(Event::Informational(_) | Event::Head { .. }) => {}
+            Err(error) => {
+                client.flush().await?;
+                return Err(Interrupted::Source(Some(error)));
+            }
+        }
+    }
+}
+
+/// Flushes the response while the request's content goes on to the application: one that answers while it
+/// reads must not wait for a visitor that reads only after it has written.
+async fn flush_both_ways(client: &mut Client, exchange: &mut Exchange) -> Result<(), Interrupted> {
+    client.begin_flush();
+    poll_fn(|context| {
+        if let Poll::Ready(error) = exchange.poll_upload(context, client) {
+            return Poll::Ready(Err(Interrupted::Source(Some(error.into()))));
+        }
+        client.poll_flush(context).map_err(Interrupted::from)
+    })
+    .await
+}
+
+fn push_content(client: &mut Client, framing: BodyFraming, octets: Bytes) {
+    match framing {
+        BodyFraming::Chunked => {
+            let mut size = BytesMut::with_capacity(20);
+            h1::write_chunk_size(&mut size, octets.len());
+            client.push(size.freeze());
+            client.push(octets);
+            client.push(Bytes::from_static(h1::CHUNK_END));
+        }
+        BodyFraming::Length(_) | BodyFraming::UntilClose => client.push(octets),
+        BodyFraming::Empty => {}
+    }
+}
+
+fn push_end(client: &mut Client, framing: BodyFraming, trailer: Option<&Fields>) {
+    if framing != BodyFraming::Chunked {
+        return;
+    }
+    let mut end = BytesMut::with_capacity(64);
+    if h1::write_last_chunk(&mut end, trailer).is_err() {
+        // Trailer fields are parsed as strictly as they are written; should one slip through, all are left
+        // out, as any recipient may do (RFC 9110 section 6.5.1).
+        let _ = h1::write_last_chunk(&mut end, None);
+    }
+    client.push(end.freeze());
+}

@@ -1,0 +1,216 @@
+//! The task of one flight: fetch -> judge -> { store and stream | stream only }.
+//!
+//! Invariant: an answer is published to the store before its flight leaves the table and before any reader sees
+//! its end; a body that did not end as its framing said is neither stored nor ended. The task belongs to
+//! nobody: that a visitor leaves does not touch it.
+
+use crate::counters::{Cells, Counter};
+use crate::flight::{Flight, Parcel, PrivateAnswer, SharedAnswer, State};
+use crate::respond;
+use crate::shared::Shared;
+use crate::sites::Site;
+use bytes::Bytes;
+use h1::BodyFraming;
+use message::{RequestHead, ResponseHead};
+use origin::{Event, Exchange, FetchError, FetchRequest, NoUpload};
+use semantics::{Freshness, Judgement, Moment, Reason, VaryRule, judge_response};
+use std::future::poll_fn;
+use std::sync::Arc;
+use store::{Filling, FillingWriter, Key, Object};
+
+/// Octets that the slowest visitor may lag behind in a body that is not stored.
+const WINDOW_BYTES: u64 = 256 * 1024;
+
+/// Everything a flight needs.
+pub(crate) struct Departure {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) worker: usize,
+    pub(crate) site: Arc<Site>,
+    pub(crate) key: Key,
+    /// The request as it is forwarded.
+    pub(crate) head: RequestHead,
+    pub(crate) request: FetchRequest,
+    pub(crate) flight: Arc<Flight>,
+    /// Whether it stands in the table of flights; one that nobody may join does not.
+    pub(crate) listed: bool,
+}
+
+/// What the application answered, before it is judged.
+struct Answer {
+    head: ResponseHead,
+    framing: BodyFraming,
+    exchange: Box<Exchange>,
+    asked: Moment,
+    answered: Moment,
+}
+
+/// Flies.
+pub(crate) async fn fly(departure: Departure) {
+    let departure = Aloft(departure);
+    departure.cells().count(Counter::FlightsStarted);
+    match departure.fetch().await {
+        Ok(answer) => departure.land(answer).await,
+        Err(error) => {
+            count_failure(departure.cells(), &error);
+            departure.flight.announce(State::Failed(error));
+        }
+    }
+}
+
+/// Counts why a fetch gave no response, or no whole one.
+pub(crate) fn count_failure(cells: &Cells, error: &FetchError) {
+    match error {
+        FetchError::Busy(_) => cells.count(Counter::OriginBusy),
+        FetchError::Refused | FetchError::Unreachable(_) => cells.count(Counter::OriginRefusals),
+        FetchError::ConnectTimeout | FetchError::FirstByteTimeout | FetchError::BetweenBytesTimeout => {
+            cells.count(Counter::OriginTimeouts);
+        }
+        FetchError::Closed | FetchError::BadHead(_) | FetchError::BadBody(_) => {
+            cells.count(Counter::OriginFaults)
+        }
+        // Counted where the visitor's connection is.
+        FetchError::Upload(_) => {}
+    }
+}
+
+/// A flight that leaves the table when it ends, also by a panic.
+struct Aloft(Departure);
+
+impl std::ops::Deref for Aloft {
+    type Target = Departure;
+
+    fn deref(&self) -> &Departure {
+        &self.0
+    }
+}
+
+impl Drop for Aloft {
+    fn drop(&mut self) {
+        // Without effect if there was an announcement; else nobody shall wait in vain.
+        self.flight.announce(State::Failed(FetchError::Closed));
+        self.leave_table();
+    }
+}
+
+impl Departure {
+    fn cells(&self) -> &Cells {
+        self.shared.cells(self.worker)
+    }
+
+    fn leave_table(&self) {
+        if self.listed {
+            self.shared.flights.remove(&self.key, &self.flight);
+        }
+    }
+
+    /// *fetch*: sends the request and waits for the head of its answer.
+    async fn fetch(&self) -> Result<Answer, FetchError> {
+        let asked = Moment::read(&*self.shared.clock);
+        let mut exchange = Box::new(self.site.origin.fetch(self.request.clone()).await?);
+        self.cells().count(Counter::OriginFetches);
+        loop {
+            match exchange.next(&mut NoUpload).await? {
+                Event::Informational(head) => self.flight.inform(head),
+                Event::Head { mut head, framing } => {
+                    let answered = Moment::read(&*self.shared.clock);
+                    respond::tidy(&mut head, answered.wall);
+                    return Ok(Answer { head, framing, exchange, asked, answered });
+                }
+                // The exchange gives a head before anything of the content.
+                Event::Data(_) | Event::End(_) => return Err(FetchError::Closed),
+            }
+        }
+    }
+
+    /// *judge*: may the answer be shared, and for how long? A HEAD says nothing about the page's GET.
+    fn judge(&self, answer: &Answer) -> Result<(Freshness, VaryRule), Reason> {
+        let policy = self.site.policy();
+        let rule = VaryRule::from_response(&answer.head.fields, policy);
+        match judge_response(&self.head, &answer.head, answer.asked, answer.answered, policy) {
+            Judgement::Store(freshness) => rule.map(|rule| (freshness, self.flight.known().union(&rule))),
+            Judgement::DoNotStore(reason) => Err(reason),
+        }
+    }
+
+    async fn land(&self, answer: Answer) {
+        match self.judge(&answer) {
+            Ok((freshness, rule)) => {
+                self.shared.flights.forget_in_vain(&self.key);
+                self.store_and_stream(answer, freshness, rule).await;
+            }
+            Err(reason) => {
+                if reason != Reason::StoreRefusedMethod {
+                    self.shared.flights.remember_in_vain(&self.key, answer.answered.monotonic);
+                }
+                // From here on requests for the page fetch by themselves; only those that wait are told.
+                self.leave_table();
+                let Answer { head, framing, exchange, .. } = answer;
+                let parcel = Parcel { head, framing, exchange };
+                self.flight.announce(State::Private(Arc::new(PrivateAnswer::new(reason, parcel))));
+            }
+        }
+    }
+
+    /// *store and stream*: whoever waits reads the body while it fills; the store gets it when it is whole.
+    async fn store_and_stream(&self, answer: Answer, freshness: Freshness, rule: VaryRule) {
+        let Answer { head, framing, exchange, .. } = answer;
+        let too_large =
+            matches!(framing, BodyFraming::Length(bytes) if bytes > self.shared.limits.object_bytes_max);
+        let keep_bytes_max = if too_large { 0 } else { self.shared.limits.object_bytes_max };
+        let (writer, filling) = Filling::start(keep_bytes_max);
+        let variant = rule.key(&self.head.fields);
+        let shared_answer = Arc::new(SharedAnswer { head, framing, freshness, rule, variant, filling });
+        self.flight.announce(State::Shared(Arc::clone(&shared_answer)));
+        if let Err(error) = self.fill(*exchange, writer, &shared_answer).await {
+            count_failure(self.cells(), &error);
+        }
+    }
+
+    /// Moves the body from the application to its readers and, when it is whole, into the store.
+    async fn fill(
+        &self,
+        mut exchange: Exchange,
+        mut writer: FillingWriter,
+        answer: &SharedAnswer,
+    ) -> Result<(), FetchError> {
+        // The last octets are held back until it is known whether they are the last, as the store must have
+        // the body before a reader has all of it.
+        let (mut held, mut nothing) = (Bytes::new(), NoUpload);
+        loop {
+            let event = tokio::select! {
+                biased;
+                event = exchange.next(&mut nothing) => event,
+                () = std::future::ready(()), if !held.is_empty() => {
+                    writer.push(std::mem::take(&mut held));
+                    continue;
+                }
+            };
+            match event {
+                Ok(Event::Data(octets)) => {
+                    writer.push(std::mem::replace(&mut held, octets));
+                    if poll_fn(|context| writer.poll_ready(context, WINDOW_BYTES)).await.is_err() {
+                        // A window without readers: nobody wants the rest.
+                        return Ok(());
+                    }
+                }
+                Ok(Event::End(_)) => {
+                    writer.finish_with(held, |body| self.publish(answer, body));
+                    return Ok(());
+                }
+                Ok(Event::Informational(_) | Event::Head { .. }) => {}
+                Err(error) => {
+                    writer.push(held);
+                    writer.abort(Reason::OriginTruncated);
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    fn publish(&self, answer: &SharedAnswer, body: store::Body) {
+        let prebuilt = respond::prebuilt(&answer.head, body.len());
+        let object = Arc::new(Object::new(&answer.head, &prebuilt, body, answer.freshness));
+        // An object too large for the store was streamed all the same.
+        let _ = self.shared.store.publish(&self.key, answer.rule.clone(), answer.variant.clone(), object);
+    }
+}

@@ -1,0 +1,239 @@
+//! What the application is sent.
+//!
+//! Invariant: a fetch whose answer may be shared carries the key, constants, and what a known Vary put into the
+//! variant's key; nothing else of its visitor. A fetch for one visitor alone carries what that visitor sent,
+//! but for what only the edge may say. Framing and hop-by-hop fields are made anew.
+
+use crate::guard::Subject;
+use bytes::{Bytes, BytesMut};
+use h1::{BodyFraming, Request, WriteError};
+use message::{Fields, Method, RequestHead, Version, names};
+use net::Peer;
+use origin::FetchRequest;
+use semantics::{VaryRule, passed_fields, shared_fields};
+use store::Key;
+
+/// How the edge calls itself in `Via` (RFC 9110 section 7.6.3).
+pub(crate) const VIA: &str = "1.1 petasos";
+
+/// A request whose answer may be shared, as the application gets it. `method` is GET or HEAD; `known` is what
+/// answers of this key are known to vary on.
+pub(crate) fn shared_head(
+    subject: &Subject,
+    key: &Key,
+    method: Method,
+    visitor: &Fields,
+    known: &VaryRule,
+) -> RequestHead {
+    let mut fields = shared_fields(visitor, known, subject.site.policy());
+    let host = Bytes::copy_from_slice(key.host());
+    fields.set(names::HOST, host.clone());
+    fields.push(names::X_FORWARDED_HOST, host);
+    fields.push(names::X_FORWARDED_PROTO, scheme(subject));
+    fields.push(names::VIA, VIA);
+    RequestHead { method, target: subject.target.clone(), version: Version::Http11, fields }
+}
+
+/// A request without content, ready to be sent.
+///
+/// # Errors
+/// [`WriteError`] for what cannot stand in a head; heads that were parsed strictly have nothing of it.
+pub(crate) fn without_content(head: &RequestHead) -> Result<FetchRequest, WriteError> {
+    Ok(FetchRequest {
+        head: written(head)?,
+        method: head.method.clone(),
+        framing: BodyFraming::Empty,
+        expect_continue: false,
+    })
+}
+
+/// A visitor's own request, ready to be sent.
+///
+/// # Errors
+/// As [`without_content`].
+pub(crate) fn passed(subject: &Subject, peer: Peer, request: &Request) -> Result<FetchRequest, WriteError> {
+    let visitor = &request.head.fields;
+    let mut fields = passed_fields(visitor, subject.site.policy());
+    h1::strip_hop_by_hop(&mut fields);
+    fields.remove(names::EXPECT);
+    fields.set(names::HOST, subject.host.clone());
+    for (name, value) in forwarding_fields(subject, peer, visitor) {
+        fields.push(name, value);
+    }
+    fields.push(names::VIA, VIA);
+    request.framing.announce(&mut fields);
+    if request.framing == BodyFraming::Empty && visitor.has(names::CONTENT_LENGTH) {
+        fields.push(names::CONTENT_LENGTH, "0");
+    }
+    if request.expect_continue {
+        fields.push(names::EXPECT, "100-continue");
+    }
+    if request.upgrade {
+        fields.push(names::CONNECTION, "upgrade");
+        for protocol in visitor.all(names::UPGRADE) {
+            fields.push(names::UPGRADE, protocol.clone());
+        }
+    }
+    let head = RequestHead {
+        method: request.head.method.clone(),
+        target: subject.target.clone(),
+        version: Version::Http11,
+        fields,
+    };
+    Ok(FetchRequest {
+        head: written(&head)?,
+        method: head.method,
+        framing: request.framing,
+        expect_continue: request.expect_continue,
+    })
+}
+
+/// Who the visitor is and what it asked for, as the edge vouches for it. A trusted proxy's account is kept and
+/// continued.
+fn forwarding_fields(subject: &Subject, peer: Peer, visitor: &Fields) -> Vec<(&'static str, Bytes)> {
+    let before = if subject.trusted { visitor.list(names::X_FORWARDED_FOR).collect() } else { Vec::new() };
+    let own = peer.ip().map(|ip| ip.to_string());
+    let chain: Vec<&[u8]> = before.into_iter().chain(own.as_deref().map(str::as_bytes)).collect();
+    let host = match visitor.first(names::X_FORWARDED_HOST) {
+        Some(host) if subject.trusted => host.clone(),
+        _ => subject.host.clone(),
+    };
+    let mut fields = vec![
+        (names::X_FORWARDED_HOST, host),
+        (names::X_FORWARDED_PROTO, Bytes::from_static(scheme(subject).as_bytes())),
+    ];
+    if !chain.is_empty() {
+        fields.push((names::X_FORWARDED_FOR, Bytes::from(chain.join(&b", "[..]))));
+    }
+    fields
+}
+
+fn scheme(subject: &Subject) -> &'static str {
+    if subject.https { "https" } else { "http" }
+}
+
+fn written(head: &RequestHead) -> Result<Bytes, WriteError> {
+    let mut octets = BytesMut::with_capacity(head.fields.wire_bytes() + head.target.len() + 32);
+    h1::write_request_head(&mut octets, head)?;
+    Ok(octets.freeze())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{passed, shared_head, without_content};
+    use crate::guard::{Subject, guard};
+    use crate::sites::Sites;
+    use bytes::BytesMut;
+    use config::Plan;
+    use h1::{Limits, Request, Strictness, parse_request};
+    use message::Method;
+    use net::Peer;
+    use platform::{Clock, SystemClock};
+    use semantics::VaryRule;
+    use std::sync::Arc;
+
+    fn peer() -> Peer {
+        Peer::Ip("10.0.0.1:5".parse().unwrap())
+    }
+
+    fn guarded(head: &str, trusted: bool) -> (Subject, Request) {
+        let mut octets = BytesMut::from(format!("{head}\r\n\r\n").as_bytes());
+        let request = parse_request(&mut octets, &Limits::DEFAULT, Strictness::Strict).unwrap().unwrap();
+        let mut plan = Plan::for_origin("http://127.0.0.1:9000".parse().unwrap());
+        plan.trusted_proxies.extend(trusted.then(|| peer().ip().unwrap()));
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        let subject = guard(&plan, &Sites::new(&plan, &clock), peer(), &request).unwrap();
+        (subject, request)
+    }
+
+    fn passed_text(head: &str, trusted: bool) -> String {
+        let (subject, request) = guarded(head, trusted);
+        String::from_utf8(passed(&subject, peer(), &request).unwrap().head.to_vec()).unwrap()
+    }
+
+    #[test]
+    fn a_shared_fetch_tells_nothing_of_its_visitor() {
+        let text = |head: &str| {
+            let (subject, request) = guarded(head, false);
+            let head = shared_head(
+                &subject,
+                &subject.key(),
+                Method::Get,
+                &request.head.fields,
+                &VaryRule::default(),
+            );
+            without_content(&head).unwrap().head
+        };
+        let plain = text("GET /a HTTP/1.1\r\nHost: a.test\r\nAccept-Encoding: gzip");
+        let chatty = text(
+            "GET /a HTTP/1.1\r\nHost: A.test:80\r\nAccept-Encoding: gzip;q=0.5, x\r\nUser-Agent: me\r\nCookie: _ga=1\r\n\
+             Referer: http://a.test/\r\nX-Forwarded-For: 1.2.3.4\r\nX-Forwarded-Host: evil.test\r\nVia: 1.1 x\r\n\
+             Accept-Language: fr\r\nCache-Control: no-cache\r\nIf-None-Match: \"a\"",
+        );
+        assert_eq!(plain, chatty);
+        let plain = String::from_utf8(plain.to_vec()).unwrap();
+        assert!(plain.contains("Host: a.test\r\n") && !plain.contains("X-Forwarded-For"), "{plain}");
+    }
+
+    #[test]
+    fn a_pass_carries_what_the_visitor_sent_and_what_the_edge_vouches_for() {
+        let text = passed_text(
+            "POST /form HTTP/1.1\r\nHost: A.test:80\r\nCookie: session=1\r\nContent-Length: 3\r\nX-Rewrite-URL: /admin\r\n\
+             X-Forwarded-For: 1.2.3.4\r\nX-Forwarded-Proto: https\r\nConnection: keep-alive, X-Hop\r\nX-Hop: 1\r\n\
+             Expect: 100-continue\r\nTE: trailers",
+            false,
+        );
+        for line in [
+            "POST /form HTTP/1.1",
+            "Host: A.test:80",
+            "Cookie: session=1",
+            "Content-Length: 3",
+            "Expect: 100-continue",
+            "X-Forwarded-For: 10.0.0.1",
+            "X-Forwarded-Proto: http",
+            "X-Forwarded-Host: A.test:80",
+            "Via: 1.1 petasos",
+        ] {
+            assert_eq!(text.lines().filter(|found| *found == line).count(), 1, "{line} in\n{text}");
+        }
+        for gone in ["1.2.3.4", "X-Rewrite-URL", "Connection", "X-Hop", "TE:"] {
+            assert!(!text.contains(gone), "{gone} in\n{text}");
+        }
+    }
+
+    #[test]
+    fn a_trusted_proxys_account_is_continued() {
+        let text = passed_text(
+            "GET / HTTP/1.1\r\nHost: a.test\r\nX-Forwarded-For: 1.2.3.4, 5.6.7.8\r\nX-Forwarded-Proto: https\r\n\
+             X-Forwarded-Host: b.test",
+            true,
+        );
+        for line in [
+            "X-Forwarded-For: 1.2.3.4, 5.6.7.8, 10.0.0.1",
+            "X-Forwarded-Proto: https",
+            "X-Forwarded-Host: b.test",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line} in\n{text}");
+        }
+    }
+
+    #[test]
+    fn an_upgrade_is_asked_for_anew() {
+        let text = passed_text(
+            "GET /ws HTTP/1.1\r\nHost: a.test\r\nConnection: keep-alive, Upgrade\r\nUpgrade: websocket\r\n\
+             Sec-WebSocket-Key: x",
+            false,
+        );
+        for line in ["Connection: upgrade", "Upgrade: websocket", "Sec-WebSocket-Key: x"] {
+            assert!(text.lines().any(|found| found == line), "{line} in\n{text}");
+        }
+    }
+
+    #[test]
+    fn framing_is_announced_once() {
+        let chunked = passed_text("PUT / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked", false);
+        assert!(chunked.contains("Transfer-Encoding: chunked\r\n") && !chunked.contains("Content-Length"));
+        let empty = passed_text("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0", false);
+        assert_eq!(empty.matches("Content-Length: 0\r\n").count(), 1);
+    }
+}

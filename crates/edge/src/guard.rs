@@ -1,0 +1,184 @@
+//! The first two steps with a request: *guard* refuses what must not go further, *key* says what the request
+//! is for. Nothing here asks the store or the application.
+//!
+//! Invariant: host and target in a [`Subject`] are exactly what goes into the key and to the application; what
+//! a visitor claims about host, scheme or address counts only if it comes from a trusted proxy.
+
+use crate::refusal::Refusal;
+use crate::sites::{Site, Sites};
+use bytes::Bytes;
+use config::Plan;
+use h1::{BodyFraming, EffectiveAuthority, Request, Target, TargetForm};
+use message::{Method, RequestHead, names};
+use net::Peer;
+use std::sync::Arc;
+use store::Key;
+
+/// What a request is for.
+#[derive(Clone, Debug)]
+pub(crate) struct Subject {
+    pub(crate) site: Arc<Site>,
+    /// The `Host` for the application.
+    pub(crate) host: Bytes,
+    /// The target in origin-form, or `*`.
+    pub(crate) target: Bytes,
+    /// Whether the visitor uses https, as far as the edge was told.
+    pub(crate) https: bool,
+    /// Whether forwarding fields of the request are believed.
+    pub(crate) trusted: bool,
+}
+
+/// *guard*: lets a request through to its site, or refuses it.
+pub(crate) fn guard(plan: &Plan, sites: &Sites, peer: Peer, request: &Request) -> Result<Subject, Refusal> {
+    let head = &request.head;
+    if head.method == Method::Connect {
+        return Err(Refusal::connect());
+    }
+    if matches!(request.framing, BodyFraming::Length(bytes) if bytes > plan.limits.request_body_bytes_max) {
+        return Err(Refusal::too_large());
+    }
+    let authority = EffectiveAuthority::of(head).map(|effective| effective.authority);
+    let site = sites.find(authority).ok_or_else(Refusal::unknown_site)?;
+    let trusted = peer.ip().is_some_and(|ip| plan.trusted_proxies.contains(&ip));
+    Ok(Subject {
+        host: origin_host(site, head, authority),
+        target: origin_target(head)?,
+        https: site.plan.public_https || (trusted && forwarded_https(head)),
+        site: Arc::clone(site),
+        trusted,
+    })
+}
+
+impl Subject {
+    /// *key*: what identifies the page.
+    pub(crate) fn key(&self) -> Key {
+        Key::new(self.site.id, self.https, &self.host, self.target.clone())
+    }
+}
+
+/// The `Host` for the application: the configured public name, or the visitor's unchanged, or for HTTP/1.0
+/// without Host the application's own.
+fn origin_host(site: &Site, head: &RequestHead, authority: Option<&[u8]>) -> Bytes {
+    if let Some(public) = &site.plan.public_host {
+        return Bytes::copy_from_slice(public.as_bytes());
+    }
+    match (authority, head.fields.first(names::HOST)) {
+        (Some(authority), Some(host)) if *authority == **host => host.clone(),
+        (Some(authority), _) => Bytes::copy_from_slice(authority),
+        (None, _) => Bytes::from(site.origin.url().authority()),
+    }
+}
+
+/// The target without scheme and authority, as the application gets it (RFC 9112 section 3.2.1).
+fn origin_target(head: &RequestHead) -> Result<Bytes, Refusal> {
+    let target =
+        Target::split(&head.method, &head.target).map_err(|error| Refusal::malformed(error.into()))?;
+    match target.form {
+        TargetForm::Origin | TargetForm::Asterisk => Ok(head.target.clone()),
+        TargetForm::Authority => Err(Refusal::connect()),
+        TargetForm::Absolute => {
+            let known =
+                |scheme: &[u8]| scheme.eq_ignore_ascii_case(b"http") || scheme.eq_ignore_ascii_case(b"https");
+            if !target.scheme.is_some_and(known) {
+                return Err(Refusal::foreign_scheme());
+            }
+            if target.path_and_query.starts_with(b"?") {
+                return Ok(Bytes::from([b"/", target.path_and_query].concat()));
+            }
+            Ok(Bytes::copy_from_slice(target.path_and_query))
+        }
+    }
+}
+
+/// Whether the last proxy says that the visitor used https.
+fn forwarded_https(head: &RequestHead) -> bool {
+    head.fields
+        .list(names::X_FORWARDED_PROTO)
+        .last()
+        .is_some_and(|proto| proto.eq_ignore_ascii_case(b"https"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::guard;
+    use crate::sites::Sites;
+    use bytes::BytesMut;
+    use config::Plan;
+    use h1::{Limits, Request, Strictness, parse_request};
+    use net::Peer;
+    use platform::{Clock, SystemClock};
+    use semantics::Reason;
+    use std::sync::Arc;
+
+    fn request(head: &str) -> Request {
+        let mut octets = BytesMut::from(format!("{head}\r\n\r\n").as_bytes());
+        parse_request(&mut octets, &Limits::DEFAULT, Strictness::Strict).unwrap().unwrap()
+    }
+
+    fn plan() -> Plan {
+        let mut plan = Plan::for_origin("http://127.0.0.1:9000".parse().unwrap());
+        plan.trusted_proxies = vec!["10.0.0.1".parse().unwrap()];
+        plan
+    }
+
+    /// Host, target and https of the subject, or the reason of the refusal.
+    fn guarded(plan: &Plan, peer: &str, head: &str) -> Result<(String, String, bool), Reason> {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        let peer = Peer::Ip(format!("{peer}:1").parse().unwrap());
+        let subject =
+            guard(plan, &Sites::new(plan, &clock), peer, &request(head)).map_err(|refusal| refusal.reason)?;
+        let text = |octets: &[u8]| String::from_utf8(octets.to_vec()).unwrap();
+        Ok((text(&subject.host), text(&subject.target), subject.https))
+    }
+
+    fn ok(host: &str, target: &str, https: bool) -> Result<(String, String, bool), Reason> {
+        Ok((host.to_owned(), target.to_owned(), https))
+    }
+
+    #[test]
+    fn host_and_target_are_those_of_the_effective_request() {
+        let plan = plan();
+        for (head, expected) in [
+            ("GET /a?b HTTP/1.1\r\nHost: A.test:8080", ok("A.test:8080", "/a?b", false)),
+            ("GET http://b.test/a HTTP/1.1\r\nHost: a.test", ok("b.test", "/a", false)),
+            ("GET http://b.test?q HTTP/1.1\r\nHost: b.test", ok("b.test", "/?q", false)),
+            ("GET ftp://b.test/ HTTP/1.1\r\nHost: b.test", Err(Reason::BadRequest)),
+            ("OPTIONS * HTTP/1.1\r\nHost: a.test", ok("a.test", "*", false)),
+            ("GET / HTTP/1.0", ok("127.0.0.1:9000", "/", false)),
+            ("CONNECT a.test:443 HTTP/1.1\r\nHost: a.test:443", Err(Reason::ConnectRefused)),
+        ] {
+            assert_eq!(guarded(&plan, "127.0.0.1", head), expected, "{head}");
+        }
+    }
+
+    #[test]
+    fn only_a_trusted_proxy_says_what_the_visitor_used() {
+        let plan = plan();
+        let head =
+            "GET / HTTP/1.1\r\nHost: a.test\r\nX-Forwarded-Proto: https\r\nX-Forwarded-Host: evil.test";
+        assert_eq!(guarded(&plan, "10.0.0.1", head), ok("a.test", "/", true));
+        assert_eq!(guarded(&plan, "10.0.0.2", head), ok("a.test", "/", false));
+    }
+
+    #[test]
+    fn the_public_name_and_scheme_replace_what_was_sent() {
+        let mut plan = plan();
+        plan.sites[0].public_host = Some("www.example.org".to_owned());
+        plan.sites[0].public_https = true;
+        let head = "GET / HTTP/1.1\r\nHost: 127.0.0.1:8080";
+        assert_eq!(guarded(&plan, "127.0.0.1", head), ok("www.example.org", "/", true));
+    }
+
+    #[test]
+    fn unknown_names_and_large_content_are_refused() {
+        let mut plan = plan();
+        plan.sites[0].names = vec!["a.test".to_owned()];
+        plan.limits.request_body_bytes_max = 10;
+        let post =
+            |host: &str, length: u32| format!("POST / HTTP/1.1\r\nHost: {host}\r\nContent-Length: {length}");
+        assert_eq!(guarded(&plan, "127.0.0.1", &post("b.test", 1)), Err(Reason::UnknownSite));
+        assert_eq!(guarded(&plan, "127.0.0.1", &post("a.test", 11)), Err(Reason::BodyTooLarge));
+        assert_eq!(guarded(&plan, "127.0.0.1", &post("a.test", 10)), ok("a.test", "/", false));
+        assert_eq!(guarded(&plan, "127.0.0.1", "GET / HTTP/1.0"), Err(Reason::UnknownSite));
+    }
+}

@@ -1,0 +1,554 @@
+//! A request's life, as named steps with explicit outcomes.
+//!
+//! ```text
+//!   receive -> guard -> key -> lookup -> { deliver | wait on a flight | fetch | pass | refuse }
+//!              fetch -> judge -> { store and stream | stream only }         (see `fly`)
+//!              deliver -> send -> record
+//! ```
+//!
+//! Invariant: every request takes this path once, ends in exactly one recorded outcome, and each step says what
+//! comes next without doing it. A request that passes shares its fetch with nobody.
+
+use crate::access_log::Entry;
+use crate::client::{Client, SendError};
+use crate::counters::{Cells, Counter};
+use crate::deliver::{self, Interrupted};
+use crate::flight::{Flight, Joined, Parcel, PrivateAnswer, Progress, SharedAnswer, State};
+use crate::fly::{self, Departure};
+use crate::forward;
+use crate::guard::{Subject, guard};
+use crate::refusal::Refusal;
+use crate::respond::{self, Account, Asker, Written};
+use crate::shared::Shared;
+use bytes::BytesMut;
+use h1::{BodyFraming, Request};
+use message::{Method, ResponseHead, Status, Version};
+use net::Stream;
+use origin::{Event, Exchange, FetchError};
+use semantics::{
+    CacheStatusFacts, Condition, Directives, Freshness, Moment, Reason, RequestClass, Reuse, Verdict,
+    classify_request, evaluate_conditions, reuse,
+};
+use std::sync::Arc;
+use store::{FillingReader, Key, Lookup, Object};
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+/// How often a request may take part in a flight whose answer turns out to be for another variant than its own,
+/// before it fetches by itself.
+const FLIGHTS_MAX: u32 = 3;
+
+/// What is to become of the connection.
+#[derive(Debug)]
+pub(crate) enum After {
+    /// The next request.
+    Keep,
+    /// Nothing more; the response is whole.
+    Close,
+    /// Nothing more; the response is not whole.
+    Cut(BodyFraming),
+    /// The visitor is gone.
+    Gone,
+    /// Another protocol, with what the application sent early.
+    Tunnel(Stream, BytesMut),
+}
+
+/// A step and what it needs from those before it.
+enum Step {
+    Guard,
+    Key(Subject),
+    Lookup(Wanted),
+    Wait { wanted: Wanted, reason: Reason, receiver: watch::Receiver<Progress>, leads: bool },
+    Fetch { wanted: Wanted, reason: Reason },
+    Pass(Subject, Reason),
+    Deliver(Delivery),
+    Refuse(Refusal),
+}
+
+/// A look-up and what it is for.
+struct Wanted {
+    subject: Subject,
+    key: Key,
+    directives: Directives,
+    /// Flights that this request has taken part in.
+    flights: u32,
+    /// When waiting for others ends; set by the first wait.
+    patience_ends: Option<Instant>,
+}
+
+/// A response ready to be sent.
+struct Delivery {
+    content: Content,
+    account: Account,
+}
+
+/// Where the content of a response comes from.
+enum Content {
+    Stored(Arc<Object>),
+    Filling(Arc<SharedAnswer>, FillingReader),
+    Exchange(Parcel),
+    Switch(ResponseHead, Box<Exchange>),
+}
+
+/// What happened, for the record.
+struct Outcome {
+    status: Option<Status>,
+    reason: Reason,
+    content_bytes: u64,
+    after: After,
+}
+
+/// One request on its way through the steps.
+pub(crate) struct Visit<'a> {
+    shared: &'a Arc<Shared>,
+    worker: usize,
+    client: &'a mut Client,
+    request: &'a Request,
+    begun: Moment,
+    asker: Asker,
+}
+
+impl<'a> Visit<'a> {
+    /// A request that was just received.
+    pub(crate) fn new(
+        shared: &'a Arc<Shared>,
+        worker: usize,
+        client: &'a mut Client,
+        request: &'a Request,
+    ) -> Self {
+        let persistent = request.persistent && !shared.is_draining();
+        let asker = Asker::new(&request.head.method, request.head.version, persistent);
+        Self { shared, worker, client, request, begun: Moment::read(&*shared.clock), asker }
+    }
+
+    /// Takes the request through its steps.
+    pub(crate) async fn run(mut self) -> After {
+        let mut step = Step::Guard;
+        let outcome = loop {
+            step = match step {
+                Step::Guard => self.guard(),
+                Step::Key(subject) => self.key(subject),
+                Step::Lookup(wanted) => self.lookup(wanted),
+                Step::Wait { wanted, reason, receiver, leads } => {
+                    self.wait(wanted, reason, receiver, leads).await
+                }
+                Step::Fetch { wanted, reason } => self.fetch(wanted, reason),
+                Step::Pass(subject, reason) => self.pass(subject, reason).await,
+                Step::Deliver(delivery) => break self.deliver(delivery).await,
+                Step::Refuse(refusal) => break self.refuse(refusal).await,
+            };
+        };
+        self.record(&outcome);
+        outcome.after
+    }
+
+    fn cells(&self) -> &'a Cells {
+        self.shared.cells(self.worker)
+    }
+
+    /// *guard*: limits, method, host.
+    fn guard(&self) -> Step {
+        match guard(&self.shared.plan, &self.shared.sites, self.client.peer(), self.request) {
+            Ok(subject) => Step::Key(subject),
+            Err(refusal) => Step::Refuse(refusal),
+        }
+    }
+
+    /// *key*: what identifies the page, if the request may share one at all.
+    fn key(&self, subject: Subject) -> Step {
+        let has_content = self.request.framing != BodyFraming::Empty;
+        match classify_request(&self.request.head, has_content, subject.site.policy()) {
+            RequestClass::Pass(reason) => Step::Pass(subject, reason),
+            RequestClass::Lookup(directives) => {
+                let key = subject.key();
+                Step::Lookup(Wanted { subject, key, directives, flights: 0, patience_ends: None })
+            }
+        }
+    }
+
+    /// *lookup*: a stored answer that this request may have, or a flight for it.
+    fn lookup(&self, wanted: Wanted) -> Step {
+        let reason = match self.find(&wanted) {
+            Ok(delivery) => return Step::Deliver(delivery),
+            Err(reason) => reason,
+        };
+        if wanted.directives.only_if_cached {
+            return Step::Refuse(Refusal::only_if_cached());
+        }
+        let now = self.begun;
+        let alone = self.request.head.method == Method::Head
+            || self.shared.flights.was_in_vain(&wanted.key, now.monotonic);
+        if alone {
+            return Step::Fetch { wanted, reason };
+        }
+        self.join(wanted, reason)
+    }
+
+    /// A stored answer that this request may have, or why it must be fetched.
+    fn find(&self, wanted: &Wanted) -> Result<Delivery, Reason> {
+        let object = match self.shared.store.lookup(&wanted.key, &self.request.head.fields) {
+            Lookup::Found(object) => object,
+            Lookup::NoVariant => return Err(Reason::MissVariant),
+            Lookup::Absent => return Err(Reason::MissAbsent),
+        };
+        let policy = wanted.subject.site.policy();
+        let (age_secs, ttl_secs, reason) =
+            match reuse(object.freshness(), &wanted.directives, policy, self.begun) {
+                Reuse::Fresh { age_secs, ttl_secs } => (age_secs, ttl_secs, Reason::HitFresh),
+                Reuse::Stale { age_secs, ttl_secs, reason } => (age_secs, ttl_secs, reason),
+                Reuse::Revalidate(reason) => return Err(reason),
+            };
+        let facts = CacheStatusFacts { ttl_secs: Some(ttl_secs), ..CacheStatusFacts::default() };
+        let account = Account { reason, facts, age_secs: Some(age_secs) };
+        Ok(Delivery { content: Content::Stored(object), account })
+    }
+
+    /// Joins the flight for the wanted page, or starts it.
+    fn join(&self, mut wanted: Wanted, reason: Reason) -> Step {
+        let (policy, now) = (wanted.subject.site.policy(), self.begun);
+        let usable = |freshness: &Freshness| {
+            !matches!(reuse(freshness, &wanted.directives, policy, now), Reuse::Revalidate(_))
+        };
+        let known = self.shared.store.known_rule(&wanted.key);
+        let fields = &self.request.head.fields;
+        let find = || self.find(&wanted).ok();
+        match self.shared.flights.join(&wanted.key, fields, known, find, usable) {
+            Joined::Found(delivery) => Step::Deliver(delivery),
+            Joined::Filling(answer, reader) => {
+                self.cells().count(Counter::FlightWaits);
+                Step::Deliver(self.shared_delivery(answer, reader, Reason::MissCollapsed))
+            }
+            Joined::Waiter(receiver) => {
+                self.cells().count(Counter::FlightWaits);
+                wanted.flights += 1;
+                Step::Wait { wanted, reason, receiver, leads: false }
+            }
+            Joined::Leader(flight) => {
+                wanted.flights += 1;
+                self.depart(wanted, reason, flight, true)
+            }
+        }
+    }
+
+    /// *fetch*: a flight that nobody else joins.
+    fn fetch(&self, mut wanted: Wanted, reason: Reason) -> Step {
+        wanted.flights += 1;
+        let known = self.shared.store.known_rule(&wanted.key);
+        let flight = Flight::new(known, &self.request.head.fields);
+        self.depart(wanted, reason, flight, false)
+    }
+
+    /// Starts a flight as a task of its own and waits for it.
+    fn depart(&self, wanted: Wanted, reason: Reason, flight: Arc<Flight>, listed: bool) -> Step {
+        let (subject, key) = (&wanted.subject, &wanted.key);
+        let method = self.request.head.method.clone();
+        let head = forward::shared_head(subject, key, method, &self.request.head.fields, flight.known());
+        let Ok(request) = forward::without_content(&head) else {
+            return Step::Refuse(Refusal::unwritable());
+        };
+        let receiver = flight.subscribe();
+        tokio::spawn(fly::fly(Departure {
+            shared: Arc::clone(self.shared),
+            worker: self.worker,
+            site: Arc::clone(&subject.site),
+            key: key.clone(),
+            head,
+            request,
+            flight,
+            listed,
+        }));
+        Step::Wait { wanted, reason, receiver, leads: true }
+    }
+
+    /// *wait*: until the flight has an answer, passing on what it is told before. Who leads waits as long as the
+    /// application may take; who follows has a limit, after which it fetches by itself.
+    async fn wait(
+        &mut self,
+        mut wanted: Wanted,
+        reason: Reason,
+        mut receiver: watch::Receiver<Progress>,
+        leads: bool,
+    ) -> Step {
+        let limit = self.shared.limits.flight_wait;
+        let end = *wanted.patience_ends.get_or_insert_with(|| Instant::now() + limit);
+        let mut informed = 0;
+        loop {
+            let Progress { hints, state } = receiver.borrow_and_update().clone();
+            for hint in hints.into_iter().skip(informed) {
+                informed += 1;
+                self.inform(hint).await;
+            }
+            match state {
+                State::Waiting => {}
+                State::Shared(answer) => return self.take_shared(wanted, reason, answer, leads),
+                State::Private(answer) => return self.take_private(wanted, reason, &answer),
+                State::Failed(error) => {
+                    return Step::Refuse(Refusal::failed_fetch(&error, wanted.subject.site.origin.url()));
+                }
+            }
+            let changed = async { receiver.changed().await.is_ok() };
+            // A flight that ends without a word has announced its failure; the loop finds it.
+            if leads {
+                changed.await;
+            } else if tokio::time::timeout_at(end, changed).await.is_err() {
+                self.cells().count(Counter::FlightWaitTimeouts);
+                return Step::Fetch { wanted, reason };
+            }
+        }
+    }
+
+    /// A flight's answer may be shared: is it the variant that this request selects?
+    fn take_shared(&self, wanted: Wanted, reason: Reason, answer: Arc<SharedAnswer>, leads: bool) -> Step {
+        if !answer.rule.matches(&self.request.head.fields, &answer.variant) {
+            return self.take_other_variant(wanted);
+        }
+        match answer.filling.reader() {
+            Some(reader) => {
+                let reason = if leads { reason } else { Reason::MissCollapsed };
+                Step::Deliver(self.shared_delivery(answer, reader, reason))
+            }
+            // It has become too large to be kept, and nobody can join any more.
+            None => Step::Fetch { wanted, reason },
+        }
+    }
+
+    /// The answer is for another variant. The request's own is fetched with the rule known; if the answers go on
+    /// varying on something else each time, it goes to the application by itself.
+    fn take_other_variant(&self, wanted: Wanted) -> Step {
+        if wanted.flights < FLIGHTS_MAX {
+            return self.join(wanted, Reason::MissVariant);
+        }
+        Step::Pass(wanted.subject, Reason::MissVariant)
+    }
+
+    /// A flight's answer is for one visitor: the first who claims it. The others fetch by themselves.
+    fn take_private(&self, wanted: Wanted, reason: Reason, answer: &PrivateAnswer) -> Step {
+        match answer.claim() {
+            Some(parcel) => {
+                let facts = CacheStatusFacts {
+                    forward_status: Some(parcel.head.status),
+                    ..CacheStatusFacts::default()
+                };
+                let account = Account { reason: answer.reason, facts, age_secs: None };
+                Step::Deliver(Delivery { content: Content::Exchange(parcel), account })
+            }
+            None => Step::Fetch { wanted, reason },
+        }
+    }
+
+    fn shared_delivery(&self, answer: Arc<SharedAnswer>, reader: FillingReader, reason: Reason) -> Delivery {
+        let now = Moment::read(&*self.shared.clock);
+        let facts = CacheStatusFacts {
+            ttl_secs: Some(answer.freshness.ttl_secs(now)),
+            forward_status: Some(answer.head.status),
+            stored: true,
+            collapsed: reason == Reason::MissCollapsed,
+        };
+        let age_secs = Some(answer.freshness.age(now).as_secs());
+        Delivery { content: Content::Filling(answer, reader), account: Account { reason, facts, age_secs } }
+    }
+
+    /// *pass*: this visitor's own request, with its content streaming up.
+    async fn pass(&mut self, subject: Subject, reason: Reason) -> Step {
+        let failed =
+            |error: &FetchError| Step::Refuse(Refusal::failed_fetch(error, subject.site.origin.url()));
+        let Ok(request) = forward::passed(&subject, self.client.peer(), self.request) else {
+            return Step::Refuse(Refusal::unwritable());
+        };
+        let mut exchange = match subject.site.origin.fetch(request).await {
+            Ok(exchange) => Box::new(exchange),
+            Err(error) => {
+                fly::count_failure(self.cells(), &error);
+                return failed(&error);
+            }
+        };
+        self.cells().count(Counter::OriginFetches);
+        loop {
+            match exchange.next(self.client).await {
+                Ok(Event::Informational(head)) if head.status.code() != 100 => self.inform(head).await,
+                Ok(Event::Head { head, framing }) => {
+                    return self.take_passed(&subject, reason, head, framing, exchange);
+                }
+                Ok(Event::Informational(_) | Event::Data(_) | Event::End(_)) => {}
+                Err(error) => {
+                    fly::count_failure(self.cells(), &error);
+                    return failed(&error);
+                }
+            }
+        }
+    }
+
+    fn take_passed(
+        &self,
+        subject: &Subject,
+        reason: Reason,
+        mut head: ResponseHead,
+        framing: BodyFraming,
+        mut exchange: Box<Exchange>,
+    ) -> Step {
+        let facts = CacheStatusFacts { forward_status: Some(head.status), ..CacheStatusFacts::default() };
+        let account = Account { reason, facts, age_secs: None };
+        if head.status.code() == 101 {
+            if !self.request.upgrade {
+                return Step::Refuse(Refusal::unasked_switch(subject.site.origin.url()));
+            }
+            return Step::Deliver(Delivery { content: Content::Switch(head, exchange), account });
+        }
+        if is_event_stream(&head) {
+            exchange.release_turn();
+        }
+        respond::tidy(&mut head, self.shared.clock.now());
+        Step::Deliver(Delivery { content: Content::Exchange(Parcel { head, framing, exchange }), account })
+    }
+
+    /// Passes on an informational response to visitors that understand it. One that cannot be sent is found out
+    /// by the response itself.
+    async fn inform(&mut self, head: ResponseHead) {
+        if self.request.head.version == Version::Http11 {
+            self.client.push(respond::write_informational(head));
+            let _ = self.client.flush().await;
+        }
+    }
+
+    /// *deliver*: conditions, head, content.
+    async fn deliver(&mut self, delivery: Delivery) -> Outcome {
+        let Delivery { content, account } = delivery;
+        // Whatever of the request's content is still to come may never come.
+        self.asker.persistent &= self.client.is_content_read();
+        let (head, source) = match &content {
+            Content::Stored(object) => (object.head(), BodyFraming::Length(object.body().len())),
+            Content::Filling(answer, _) => (&answer.head, answer.framing),
+            Content::Exchange(parcel) => (&parcel.head, parcel.framing),
+            Content::Switch(..) => return self.switch(content, account).await,
+        };
+        let answers_alone = account.reason.verdict() == Verdict::Pass;
+        let conditional = if answers_alone { Condition::Proceed } else { self.condition(head) };
+        let substitute = match conditional {
+            Condition::Proceed => None,
+            Condition::NotModified => Some(respond::not_modified(head)),
+            Condition::PreconditionFailed => Some(respond::precondition_failed(head)),
+        };
+        if let Some(head) = substitute {
+            let written = respond::write_head(&head, BodyFraming::Empty, Some(&account), self.asker);
+            return self.send_head_only(head.status, &account, written).await;
+        }
+        let status = head.status;
+        let written = match &content {
+            Content::Stored(object) => {
+                let (prebuilt, written) = respond::write_hit(object, &account, self.asker);
+                self.client.push(prebuilt);
+                written
+            }
+            _ => respond::write_head(head, source, Some(&account), self.asker),
+        };
+        self.client.push(written.octets.clone());
+        let sent = match content {
+            Content::Stored(object) => deliver::send_body(self.client, object.body(), written.framing).await,
+            Content::Filling(_, reader) => deliver::send_filling(self.client, reader, written.framing).await,
+            Content::Exchange(parcel) => {
+                deliver::send_exchange(self.client, *parcel.exchange, written.framing).await
+            }
+            Content::Switch(..) => Ok(0),
+        };
+        self.outcome(status, account.reason, sent, &written)
+    }
+
+    /// What the request's conditions say about a response for several visitors.
+    fn condition(&self, head: &ResponseHead) -> Condition {
+        match self.request.head.method {
+            Method::Get | Method::Head => evaluate_conditions(&self.request.head.fields, head),
+            _ => Condition::Proceed,
+        }
+    }
+
+    async fn send_head_only(&mut self, status: Status, account: &Account, written: Written) -> Outcome {
+        self.client.push(written.octets.clone());
+        let sent = self.client.flush().await.map(|()| 0).map_err(Interrupted::from);
+        self.outcome(status, account.reason, sent, &written)
+    }
+
+    async fn switch(&mut self, content: Content, account: Account) -> Outcome {
+        let status = Status::from_code(101);
+        let Content::Switch(head, exchange) = content else {
+            return Outcome { status, reason: account.reason, content_bytes: 0, after: After::Gone };
+        };
+        self.cells().count(Counter::Tunnels);
+        self.client.push(respond::write_switch(head));
+        let after = match (self.client.flush().await, exchange.into_tunnel()) {
+            (Ok(()), Some((stream, early))) => After::Tunnel(stream, early),
+            _ => After::Gone,
+        };
+        Outcome { status, reason: account.reason, content_bytes: 0, after }
+    }
+
+    /// *refuse*: an answer of the edge's own.
+    async fn refuse(&mut self, refusal: Refusal) -> Outcome {
+        self.asker.persistent &= self.client.is_content_read();
+        let (written, page) = respond::write_refusal(&refusal, self.shared.clock.now(), self.asker);
+        self.client.push(written.octets.clone());
+        let page_bytes = if written.framing == BodyFraming::Empty { 0 } else { page.len() as u64 };
+        if page_bytes > 0 {
+            self.client.push(page);
+        }
+        let sent = self.client.flush().await.map(|()| page_bytes).map_err(Interrupted::from);
+        self.outcome(refusal.status, refusal.reason, sent, &written)
+    }
+
+    fn outcome(
+        &self,
+        status: Status,
+        reason: Reason,
+        sent: Result<u64, Interrupted>,
+        written: &Written,
+    ) -> Outcome {
+        let (content_bytes, after) = match sent {
+            Ok(bytes) if written.persistent && self.client.is_content_read() => (bytes, After::Keep),
+            Ok(bytes) => (bytes, After::Close),
+            Err(Interrupted::Visitor(error)) => {
+                self.cells().count(match error {
+                    SendError::Gone => Counter::VisitorsGone,
+                    SendError::TimedOut => Counter::VisitorTimeouts,
+                });
+                (0, After::Gone)
+            }
+            Err(Interrupted::Source(error)) => {
+                self.cells().count(Counter::ResponsesCut);
+                if let Some(error) = error {
+                    fly::count_failure(self.cells(), &error);
+                }
+                (0, After::Cut(written.framing))
+            }
+        };
+        Outcome { status: Some(status), reason, content_bytes, after }
+    }
+
+    /// *record*: counters and log.
+    fn record(&mut self, outcome: &Outcome) {
+        let cells = self.cells();
+        cells.count_reason(outcome.reason);
+        let (received, sent) = self.client.take_octet_counts();
+        cells.add(Counter::BytesReceived, received);
+        cells.add(Counter::BytesSent, sent);
+        let Some(log) = &self.shared.log else { return };
+        let recorded = log.record(&Entry {
+            peer: self.client.peer(),
+            now: self.begun.wall,
+            request: &self.request.head,
+            status: outcome.status,
+            content_bytes: outcome.content_bytes,
+            reason: outcome.reason,
+            elapsed: self.shared.clock.monotonic().since(self.begun.monotonic),
+        });
+        if !recorded {
+            cells.count(Counter::AccessLogDropped);
+        }
+    }
+}
+
+/// Whether a response stays open for as long as its visitor does (server-sent events).
+fn is_event_stream(head: &ResponseHead) -> bool {
+    head.fields
+        .first(message::names::CONTENT_TYPE)
+        .and_then(|value| value.split(|&octet| octet == b';').next())
+        .is_some_and(|media_type| media_type.trim_ascii().eq_ignore_ascii_case(b"text/event-stream"))
+}

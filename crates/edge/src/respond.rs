@@ -1,0 +1,221 @@
+//! Response heads as visitors get them.
+//!
+//! Invariant: framing, connection and hop-by-hop fields are the edge's own; every response carries `Date`,
+//! `Via` and a `Cache-Status` member with the reason, and every response that may have been made for another
+//! request carries its `Age`.
+
+use crate::date::http_date;
+use crate::forward::VIA;
+use crate::refusal::Refusal;
+use bytes::{Bytes, BytesMut};
+use h1::BodyFraming;
+use message::{Fields, Method, ResponseHead, Status, Version, names};
+use platform::Timestamp;
+use semantics::{CacheStatusFacts, Reason, cache_status_value};
+use store::Object;
+
+/// What the framing of a response depends on besides the response.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asker {
+    pub(crate) version: Version,
+    pub(crate) head_only: bool,
+    /// Whether the connection stays open after the response, if its framing allows.
+    pub(crate) persistent: bool,
+}
+
+/// The lines that are different for each response made from one head.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Account {
+    pub(crate) reason: Reason,
+    pub(crate) facts: CacheStatusFacts,
+    pub(crate) age_secs: Option<u64>,
+}
+
+/// A head on the wire, and how its content is to be framed.
+#[derive(Clone, Debug)]
+pub(crate) struct Written {
+    pub(crate) octets: Bytes,
+    pub(crate) framing: BodyFraming,
+    /// Whether the connection stays open, as the head says.
+    pub(crate) persistent: bool,
+}
+
+impl Asker {
+    pub(crate) fn new(method: &Method, version: Version, persistent: bool) -> Self {
+        Self { version, head_only: *method == Method::Head, persistent }
+    }
+
+    /// How the content of a response with this status, framed so by its source, is framed for this visitor.
+    fn framing(self, status: Status, source: BodyFraming) -> BodyFraming {
+        if self.head_only || status.has_no_content() {
+            return BodyFraming::Empty;
+        }
+        match source {
+            BodyFraming::Empty => BodyFraming::Length(0),
+            BodyFraming::Length(bytes) => BodyFraming::Length(bytes),
+            BodyFraming::Chunked | BodyFraming::UntilClose if self.version == Version::Http11 => {
+                BodyFraming::Chunked
+            }
+            BodyFraming::Chunked | BodyFraming::UntilClose => BodyFraming::UntilClose,
+        }
+    }
+}
+
+/// Makes an application's head fit to be stored and sent: without what belonged to its connection, with `Date`
+/// and `Via`. `Content-Length` stays for responses that have no content of their own.
+pub(crate) fn tidy(head: &mut ResponseHead, now: Timestamp) {
+    h1::strip_hop_by_hop(&mut head.fields);
+    head.version = Version::Http11;
+    if !head.fields.has(names::DATE) {
+        head.fields.push(names::DATE, http_date(now));
+    }
+    head.fields.push(names::VIA, VIA);
+}
+
+/// The octets of a tidy head that are the same for every hit: everything but age, account and connection.
+pub(crate) fn prebuilt(head: &ResponseHead, content_bytes: u64) -> Bytes {
+    let mut octets = BytesMut::with_capacity(head.fields.wire_bytes() + 64);
+    put_start(&mut octets, head, |name| !is_for_storage(name));
+    if !head.status.has_no_content() {
+        // A decimal field of a known name cannot fail.
+        let _ = h1::write_decimal_field(&mut octets, names::CONTENT_LENGTH, content_bytes);
+    }
+    octets.freeze()
+}
+
+/// The head of a hit: the prebuilt octets and the lines added for this visitor.
+pub(crate) fn write_hit(object: &Object, account: &Account, asker: Asker) -> (Bytes, Written) {
+    let mut octets = BytesMut::with_capacity(192);
+    put_account(&mut octets, account);
+    put_connection(&mut octets, asker.version, asker.persistent);
+    h1::write_head_end(&mut octets);
+    let framing = asker.framing(object.head().status, BodyFraming::Length(object.body().len()));
+    (object.prebuilt().clone(), Written { octets: octets.freeze(), framing, persistent: asker.persistent })
+}
+
+/// The head of any other response: a tidy head with its source's framing. Only answers about the edge itself
+/// have no account.
+pub(crate) fn write_head(
+    head: &ResponseHead,
+    source: BodyFraming,
+    account: Option<&Account>,
+    asker: Asker,
+) -> Written {
+    let framing = asker.framing(head.status, source);
+    let persistent = asker.persistent && framing != BodyFraming::UntilClose;
+    let mut octets = BytesMut::with_capacity(head.fields.wire_bytes() + 256);
+    // Where there is no content, its length is a statement about the content that there would be.
+    let keeps_length =
+        framing == BodyFraming::Empty && (asker.head_only || head.status == Status::NOT_MODIFIED);
+    let has_age = account.is_some_and(|account| account.age_secs.is_some());
+    put_start(&mut octets, head, |name| {
+        let length = name.eq_ignore_ascii_case(names::CONTENT_LENGTH.as_bytes());
+        let age = name.eq_ignore_ascii_case(names::AGE.as_bytes());
+        !(length && !keeps_length || age && has_age)
+    });
+    // These names and values are ours and legal.
+    let _ = match framing {
+        BodyFraming::Length(bytes) => h1::write_decimal_field(&mut octets, names::CONTENT_LENGTH, bytes),
+        BodyFraming::Chunked => h1::write_field(&mut octets, names::TRANSFER_ENCODING, b"chunked"),
+        BodyFraming::Empty | BodyFraming::UntilClose => Ok(()),
+    };
+    if let Some(account) = account {
+        put_account(&mut octets, account);
+    }
+    put_connection(&mut octets, asker.version, persistent);
+    h1::write_head_end(&mut octets);
+    Written { octets: octets.freeze(), framing, persistent }
+}
+
+/// An informational response (RFC 9110 section 15.2) as it is passed on.
+pub(crate) fn write_informational(mut head: ResponseHead) -> Bytes {
+    h1::strip_hop_by_hop(&mut head.fields);
+    head.version = Version::Http11;
+    let mut octets = BytesMut::with_capacity(head.fields.wire_bytes() + 64);
+    put_start(&mut octets, &head, |_| true);
+    h1::write_head_end(&mut octets);
+    octets.freeze()
+}
+
+/// The head that switches protocols (RFC 9110 section 15.2.2).
+pub(crate) fn write_switch(mut head: ResponseHead) -> Bytes {
+    let protocols: Vec<_> = head.fields.all(names::UPGRADE).cloned().collect();
+    h1::strip_hop_by_hop(&mut head.fields);
+    head.version = Version::Http11;
+    head.fields.push(names::CONNECTION, "upgrade");
+    for protocol in protocols {
+        head.fields.push(names::UPGRADE, protocol);
+    }
+    let mut octets = BytesMut::with_capacity(head.fields.wire_bytes() + 64);
+    put_start(&mut octets, &head, |_| true);
+    h1::write_head_end(&mut octets);
+    octets.freeze()
+}
+
+/// A whole answer made by the edge: its head and its page.
+pub(crate) fn write_refusal(refusal: &Refusal, now: Timestamp, asker: Asker) -> (Written, Bytes) {
+    let page = refusal.page();
+    let mut head = ResponseHead::new(refusal.status);
+    head.fields.push(names::DATE, http_date(now));
+    head.fields.push(names::VIA, VIA);
+    head.fields.push(names::CONTENT_TYPE, "text/plain; charset=utf-8");
+    head.fields.push(names::CACHE_CONTROL, "no-store");
+    if let Some(secs) = refusal.retry_after_secs {
+        head.fields.push(names::RETRY_AFTER, secs.to_string());
+    }
+    let account = Account { reason: refusal.reason, facts: CacheStatusFacts::default(), age_secs: None };
+    let asker = Asker { persistent: asker.persistent && !refusal.close, ..asker };
+    (write_head(&head, BodyFraming::Length(page.len() as u64), Some(&account), asker), Bytes::from(page))
+}
+
+/// The 304 that stands for a stored response.
+pub(crate) fn not_modified(head: &ResponseHead) -> ResponseHead {
+    with_fields(Status::NOT_MODIFIED, semantics::not_modified_fields(head))
+}
+
+/// The 412 for a condition that does not hold.
+pub(crate) fn precondition_failed(head: &ResponseHead) -> ResponseHead {
+    let mut fields = semantics::not_modified_fields(head);
+    fields.retain(|field| field.is(names::DATE) || field.is(names::ETAG));
+    with_fields(Status::from_code(412).unwrap_or(Status::BAD_REQUEST), fields)
+}
+
+fn with_fields(status: Status, mut fields: Fields) -> ResponseHead {
+    fields.push(names::VIA, VIA);
+    ResponseHead { fields, ..ResponseHead::new(status) }
+}
+
+/// Fields of a stored head that a hit does not send as they are.
+fn is_for_storage(name: &[u8]) -> bool {
+    [names::AGE, names::CONTENT_LENGTH].iter().any(|kept| name.eq_ignore_ascii_case(kept.as_bytes()))
+}
+
+/// Status line and the field lines that `keep` wants. A line that cannot be written is left out: heads are
+/// parsed as strictly as they are written, so there is none.
+fn put_start(octets: &mut BytesMut, head: &ResponseHead, keep: impl Fn(&[u8]) -> bool) {
+    if h1::write_status_line(octets, head.version, head.status, &head.reason).is_err() {
+        let _ = h1::write_status_line(octets, head.version, head.status, head.status.reason().as_bytes());
+    }
+    for field in head.fields.iter().filter(|field| keep(&field.name)) {
+        if let Ok(name) = std::str::from_utf8(&field.name) {
+            let _ = h1::write_field(octets, name, &field.value);
+        }
+    }
+}
+
+fn put_account(octets: &mut BytesMut, account: &Account) {
+    if let Some(age_secs) = account.age_secs {
+        let _ = h1::write_decimal_field(octets, names::AGE, age_secs);
+    }
+    let _ = h1::write_field(octets, names::CACHE_STATUS, &cache_status_value(account.reason, account.facts));
+}
+
+/// What HTTP/1.1 does not assume by itself (RFC 9112 section 9.3).
+fn put_connection(octets: &mut BytesMut, version: Version, persistent: bool) {
+    let option: &[u8] = match (version, persistent) {
+        (_, false) => b"close",
+        (Version::Http10, true) => b"keep-alive",
+        (Version::Http11, true) => return,
+    };
+    let _ = h1::write_field(octets, names::CONNECTION, option);
+}

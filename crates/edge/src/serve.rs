@@ -1,0 +1,273 @@
+//! Starting and ending an edge: binding, the workers' threads, signals, the drain.
+//!
+//! Invariant: nothing is served before everything is bound, and nothing is left running after [`Edge::run`]
+//! returned. Ending has two stages: the drain, in which requests in flight go on and idle connections end; and
+//! quitting, at the drain's deadline or when asked a second time.
+
+use crate::access_log::{AccessLog, Writer};
+use crate::admin;
+use crate::shared::Shared;
+use crate::worker;
+use config::{AccessLog as LogTarget, Plan};
+use net::{Address, BindError, Listener};
+use platform::Clock;
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc;
+
+/// How often the end of a drain is looked for.
+const TICK: Duration = Duration::from_millis(20);
+
+/// Why an edge could not run.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// An address could not be listened on.
+    #[error(transparent)]
+    Bind(#[from] BindError),
+    /// The access log could not be opened.
+    #[error("cannot open the access log {path}: {error}; choose a file that can be written")]
+    AccessLog {
+        /// The path as configured.
+        path: String,
+        /// The system's own words.
+        error: io::Error,
+    },
+    /// The system gave no thread, no descriptor or no signal handler.
+    #[error("cannot start: {0}")]
+    System(#[from] io::Error),
+}
+
+/// The addresses that are really listened on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bound {
+    /// Where visitors connect.
+    pub listen: Address,
+    /// Where metrics and status are.
+    pub admin: Address,
+}
+
+/// An edge whose addresses are bound and that serves nobody yet.
+pub struct Edge {
+    shared: Arc<Shared>,
+    listeners: Vec<Listener>,
+    admin: Listener,
+    writer: Option<Writer>,
+    bound: Bound,
+}
+
+/// An edge that runs in the background; it quits when this is dropped.
+pub struct Running {
+    bound: Bound,
+    stop: mpsc::Sender<()>,
+    thread: Option<JoinHandle<Result<(), ServeError>>>,
+}
+
+/// Runs the edge of a plan until a signal ends it: SIGTERM or SIGINT drain, a second one quits at once. When it
+/// is ready to accept, one line with the addresses goes to `output`.
+///
+/// # Errors
+/// [`ServeError`] when it cannot start.
+pub fn serve(plan: Plan, clock: Arc<dyn Clock>, output: &mut dyn Write) -> Result<(), ServeError> {
+    let edge = Edge::bind(plan, clock)?;
+    // Whoever closed the output does not want to know.
+    let _ = writeln!(output, "{}", edge.ready_line()).and_then(|()| output.flush());
+    edge.run(Stops::Signals)
+}
+
+impl Edge {
+    /// Binds the plan's addresses and opens its log.
+    ///
+    /// # Errors
+    /// [`ServeError`]; nothing is left bound.
+    pub fn bind(plan: Plan, clock: Arc<dyn Clock>) -> Result<Self, ServeError> {
+        let listeners = net::bind(&plan.listen, plan.workers.max(1))?;
+        let admin = one(net::bind(&plan.admin, 1)?, &plan.admin)?;
+        let listen =
+            listeners.first().map_or_else(|| plan.listen.clone(), |listener| listener.local().clone());
+        let bound = Bound { listen, admin: admin.local().clone() };
+        let (log, writer) = match &plan.access_log {
+            Some(target) => {
+                let opened = AccessLog::start(target, plan.limits.access_log_lines_max);
+                let (log, writer) =
+                    opened.map_err(|error| ServeError::AccessLog { path: path_of(target), error })?;
+                (Some(log), Some(writer))
+            }
+            None => (None, None),
+        };
+        Ok(Self { shared: Arc::new(Shared::new(plan, log, clock)), listeners, admin, writer, bound })
+    }
+
+    /// The addresses that are really listened on.
+    pub fn bound(&self) -> &Bound {
+        &self.bound
+    }
+
+    /// `petasos: serving http://127.0.0.1:8080 -> http://127.0.0.1:9000 (profile default), admin ...`
+    pub fn ready_line(&self) -> String {
+        let sites: Vec<_> = self
+            .shared
+            .sites
+            .iter()
+            .map(|site| format!("{} (profile {})", site.plan.origin, site.plan.profile))
+            .collect();
+        let (listen, admin) = (in_a_url(&self.bound.listen), in_a_url(&self.bound.admin));
+        format!("petasos: serving {listen} -> {}, admin {admin}", sites.join(", "))
+    }
+
+    /// Serves in a thread of its own.
+    ///
+    /// # Errors
+    /// When there is no thread to be had.
+    pub fn start(self) -> io::Result<Running> {
+        let bound = self.bound.clone();
+        let (stop, stops) = mpsc::channel(2);
+        let thread = std::thread::Builder::new()
+            .name("petasos-edge".to_owned())
+            .spawn(move || self.run(Stops::Channel(stops)))?;
+        Ok(Running { bound, stop, thread: Some(thread) })
+    }
+
+    fn run(self, stops: Stops) -> Result<(), ServeError> {
+        let Self { shared, listeners, admin, writer, bound } = self;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let mut workers = Vec::with_capacity(listeners.len());
+        for (index, listener) in listeners.into_iter().enumerate() {
+            let shared = Arc::clone(&shared);
+            let thread = std::thread::Builder::new()
+                .name(format!("petasos-worker-{index}"))
+                .spawn(move || worker::run(&shared, index, listener));
+            workers.push(thread?);
+        }
+        let controlled = runtime.block_on(async {
+            let acceptor = admin.acceptor()?;
+            tokio::spawn(admin::serve(Arc::clone(&shared), acceptor, bound.admin));
+            control(&shared, stops).await
+        });
+        // Whatever ended the control ends the workers.
+        shared.quit();
+        let ended: io::Result<()> = workers.into_iter().try_for_each(|worker| {
+            worker.join().unwrap_or_else(|_| Err(io::Error::other("a worker has panicked")))
+        });
+        drop((runtime, shared));
+        if let Some(writer) = writer {
+            writer.finish();
+        }
+        controlled.and(ended).map_err(ServeError::System)
+    }
+}
+
+impl Running {
+    /// The addresses that are really listened on.
+    pub fn bound(&self) -> &Bound {
+        &self.bound
+    }
+
+    /// The first time, begins the drain; the second time, quits.
+    pub fn stop(&self) {
+        // A full queue or an edge that is gone has been told already.
+        let _ = self.stop.try_send(());
+    }
+
+    /// Waits until the edge has ended.
+    ///
+    /// # Errors
+    /// [`ServeError`] when it could not run.
+    pub fn join(mut self) -> Result<(), ServeError> {
+        match self.thread.take().map(JoinHandle::join) {
+            Some(Ok(ended)) => ended,
+            Some(Err(_)) => Err(ServeError::System(io::Error::other("the edge has panicked"))),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.stop();
+        self.stop();
+        if let Some(thread) = self.thread.take() {
+            // How it ended is nobody's interest any more.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// What asks an edge to end.
+enum Stops {
+    Signals,
+    Channel(mpsc::Receiver<()>),
+}
+
+/// Waits for the first stop, drains, and returns when the drain is over, its time is up or a second stop came.
+async fn control(shared: &Shared, stops: Stops) -> io::Result<()> {
+    let mut stops = StopStream::new(stops)?;
+    stops.next().await;
+    shared.draining.send_replace(true);
+    let drained = async {
+        while shared.connections() > 0 {
+            tokio::time::sleep(TICK).await;
+        }
+    };
+    tokio::select! {
+        () = drained => {}
+        () = tokio::time::sleep(shared.limits.drain_timeout) => {}
+        () = stops.next() => {}
+    }
+    Ok(())
+}
+
+enum StopStream {
+    Signals { terminate: Signal, interrupt: Signal },
+    Channel(mpsc::Receiver<()>),
+}
+
+impl StopStream {
+    fn new(stops: Stops) -> io::Result<Self> {
+        Ok(match stops {
+            Stops::Signals => Self::Signals {
+                terminate: signal(SignalKind::terminate())?,
+                interrupt: signal(SignalKind::interrupt())?,
+            },
+            Stops::Channel(receiver) => Self::Channel(receiver),
+        })
+    }
+
+    async fn next(&mut self) {
+        match self {
+            Self::Signals { terminate, interrupt } => {
+                tokio::select! {
+                    _ = terminate.recv() => {}
+                    _ = interrupt.recv() => {}
+                }
+            }
+            Self::Channel(receiver) => {
+                // A sender that is gone asks for the end as well.
+                let _ = receiver.recv().await;
+            }
+        }
+    }
+}
+
+fn one(listeners: Vec<Listener>, address: &Address) -> Result<Listener, BindError> {
+    listeners.into_iter().next().ok_or_else(|| BindError::System {
+        address: address.clone(),
+        error: io::Error::other("no socket was made"),
+    })
+}
+
+fn in_a_url(address: &Address) -> String {
+    match address {
+        Address::Ip(_) | Address::Host { .. } => format!("http://{address}"),
+        Address::Unix(_) => address.to_string(),
+    }
+}
+
+fn path_of(target: &LogTarget) -> String {
+    match target {
+        LogTarget::Stdout => "on standard output".to_owned(),
+        LogTarget::File(path) => path.display().to_string(),
+    }
+}

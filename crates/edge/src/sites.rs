@@ -1,0 +1,148 @@
+//! The configured sites at work: which one a host name belongs to, and the application behind each.
+//!
+//! Invariant: a name belongs to one site or to none; with named sites only, an unknown name finds nothing.
+
+use config::{Limits, Plan};
+use origin::{Origin, Settings};
+use platform::Clock;
+use semantics::Policy;
+use std::collections::HashMap;
+use std::sync::Arc;
+use store::SiteId;
+
+/// The longest host name (RFC 1035 section 2.3.4); a longer one belongs to no named site.
+const HOST_BYTES_MAX: usize = 255;
+
+/// A site and its application.
+#[derive(Debug)]
+pub(crate) struct Site {
+    pub(crate) id: SiteId,
+    pub(crate) plan: config::Site,
+    pub(crate) origin: Arc<Origin>,
+}
+
+/// All sites.
+#[derive(Debug)]
+pub(crate) struct Sites {
+    all: Vec<Arc<Site>>,
+    by_name: HashMap<Box<[u8]>, usize>,
+    any: Option<usize>,
+}
+
+impl Site {
+    pub(crate) fn policy(&self) -> &Policy {
+        &self.plan.policy
+    }
+
+    /// What metrics and status call the site: its first name, or `any`.
+    pub(crate) fn label(&self) -> &str {
+        self.plan.names.first().map_or("any", String::as_str)
+    }
+}
+
+impl Sites {
+    /// The sites of a plan.
+    pub(crate) fn new(plan: &Plan, clock: &Arc<dyn Clock>) -> Self {
+        let all: Vec<_> = plan
+            .sites
+            .iter()
+            .map(|site| {
+                let origin = Origin::new(site.origin.clone(), settings(&plan.limits), Arc::clone(clock));
+                Arc::new(Site { id: SiteId(site.id), plan: site.clone(), origin: Arc::new(origin) })
+            })
+            .collect();
+        let names = all.iter().enumerate().flat_map(|(index, site)| {
+            site.plan.names.iter().map(move |name| (name.as_bytes().into(), index))
+        });
+        let by_name = names.collect();
+        let any = all.iter().position(|site| site.plan.names.is_empty());
+        Self { all, by_name, any }
+    }
+
+    /// All sites in the order of the plan.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Site>> {
+        self.all.iter()
+    }
+
+    /// The site that answers to `authority`, a host with or without a port, in any case.
+    pub(crate) fn find(&self, authority: Option<&[u8]>) -> Option<&Arc<Site>> {
+        let named = authority.and_then(|authority| self.find_named(h1::split_port(authority).0));
+        self.all.get(named.or(self.any)?)
+    }
+
+    fn find_named(&self, host: &[u8]) -> Option<usize> {
+        if self.by_name.is_empty() {
+            return None;
+        }
+        // A final dot names the same host (RFC 3986 section 3.2.2).
+        let host = host.strip_suffix(b".").unwrap_or(host);
+        let mut lower = [0; HOST_BYTES_MAX];
+        let lower = lower.get_mut(..host.len())?;
+        lower.copy_from_slice(host);
+        lower.make_ascii_lowercase();
+        self.by_name.get(&*lower).copied()
+    }
+}
+
+/// The part of the limits that is about one origin.
+fn settings(limits: &Limits) -> Settings {
+    Settings {
+        connect_timeout: limits.connect_timeout,
+        first_byte_timeout: limits.first_byte_timeout,
+        between_bytes_timeout: limits.between_bytes_timeout,
+        response_limits: h1::Limits {
+            head_bytes_max: limits.response_head_bytes_max,
+            fields_max: limits.response_fields_max,
+            ..h1::Limits::DEFAULT
+        },
+        fetches_max: limits.fetches_max,
+        queue_max: limits.queue_max,
+        queue_timeout: limits.queue_timeout,
+        idle_connections_max: limits.idle_connections_max,
+        idle_connection_timeout: limits.idle_connection_timeout,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Sites;
+    use config::Plan;
+    use platform::{Clock, SystemClock};
+    use std::sync::Arc;
+
+    fn sites(names: &[&[&str]]) -> Sites {
+        let mut plan = Plan::for_origin("http://127.0.0.1:1".parse().unwrap());
+        let first = plan.sites.remove(0);
+        plan.sites = (0..)
+            .zip(names)
+            .map(|(id, names)| {
+                let mut site = first.clone();
+                site.id = id;
+                site.names = names.iter().map(|name| (*name).to_owned()).collect();
+                site
+            })
+            .collect();
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        Sites::new(&plan, &clock)
+    }
+
+    #[test]
+    fn a_name_finds_its_site_in_any_case_and_with_any_port() {
+        let sites = sites(&[&["a.test", "www.a.test"], &["b.test"]]);
+        let found = |authority: &str| sites.find(Some(authority.as_bytes())).map(|site| site.id.0);
+        assert_eq!(found("A.Test:8080"), Some(0));
+        assert_eq!(found("www.a.test."), Some(0));
+        assert_eq!(found("b.test"), Some(1));
+        assert_eq!(found("c.test"), None);
+        assert_eq!(found(&"a".repeat(300)), None);
+        assert!(sites.find(None).is_none());
+    }
+
+    #[test]
+    fn a_site_without_names_takes_the_rest() {
+        let sites = sites(&[&["a.test"], &[]]);
+        assert_eq!(sites.find(Some(b"c.test")).unwrap().id.0, 1);
+        assert_eq!(sites.find(None).unwrap().id.0, 1);
+        assert_eq!(sites.find(Some(b"a.test")).unwrap().id.0, 0);
+    }
+}

@@ -1,0 +1,135 @@
+//! An upgraded connection: octets both ways until one side is done or nothing moves for too long.
+//!
+//! Invariant: what either side sent before the switch is delivered first; the end of one direction is passed
+//! on, and the other goes on until it ends too.
+
+use bytes::{Buf, BytesMut};
+use net::{Patience, Stream};
+use std::future::poll_fn;
+use std::io;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWrite};
+
+/// Octets that wait in one direction.
+const BUFFER_BYTES: usize = 16 * 1024;
+
+/// One direction.
+struct Way {
+    buffer: BytesMut,
+    /// The sender has ended.
+    ended: bool,
+    /// The receiver was told.
+    told: bool,
+    moved_bytes: u64,
+}
+
+/// Connects two streams, each with the octets that were read from it ahead, until both directions ended, one
+/// failed, or nothing moved for `idle_timeout`.
+pub(crate) async fn tunnel(
+    (mut visitor, from_visitor): (Stream, BytesMut),
+    (mut application, from_application): (Stream, BytesMut),
+    idle_timeout: Duration,
+) {
+    let (mut up, mut down) = (Way::new(from_visitor), Way::new(from_application));
+    let mut patience = Patience::new();
+    poll_fn(|context| {
+        let moved_before = up.moved_bytes + down.moved_bytes;
+        let up_done = up.poll_move(&mut visitor, &mut application, context);
+        let down_done = down.poll_move(&mut application, &mut visitor, context);
+        match (up_done, down_done) {
+            (Poll::Ready(Ok(())), Poll::Ready(Ok(()))) => return Poll::Ready(()),
+            (Poll::Ready(Err(_)), _) | (_, Poll::Ready(Err(_))) => return Poll::Ready(()),
+            _ => {}
+        }
+        if up.moved_bytes + down.moved_bytes != moved_before {
+            patience.reset();
+        }
+        patience.poll_over(context, idle_timeout)
+    })
+    .await;
+}
+
+impl Way {
+    fn new(buffer: BytesMut) -> Self {
+        Self { buffer, ended: false, told: false, moved_bytes: 0 }
+    }
+
+    /// Moves what there is; ready when the sender ended and the receiver has everything.
+    fn poll_move(
+        &mut self,
+        sender: &mut Stream,
+        receiver: &mut Stream,
+        context: &mut Context<'_>,
+    ) -> Poll<io::Result<()>> {
+        loop {
+            while !self.buffer.is_empty() {
+                match ready!(Pin::new(&mut *receiver).poll_write(context, &self.buffer))? {
+                    0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                    written => {
+                        self.buffer.advance(written);
+                        self.moved_bytes += written as u64;
+                    }
+                }
+            }
+            if self.ended {
+                if !self.told {
+                    ready!(Pin::new(&mut *receiver).poll_shutdown(context))?;
+                    self.told = true;
+                }
+                return Poll::Ready(Ok(()));
+            }
+            self.buffer.reserve(BUFFER_BYTES);
+            // The future keeps no state, so one made for each poll loses nothing.
+            self.ended = ready!(pin!(sender.read_buf(&mut self.buffer)).poll(context))? == 0;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::tunnel;
+    use bytes::BytesMut;
+    use net::Stream;
+    use std::time::Duration;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::UnixStream;
+
+    const HOUR: Duration = Duration::from_secs(3600);
+
+    #[tokio::test]
+    async fn octets_and_ends_pass_both_ways_early_ones_first() {
+        let (mut visitor, at_edge) = UnixStream::pair().unwrap();
+        let (mut application, to_application) = UnixStream::pair().unwrap();
+        let running = tokio::spawn(tunnel(
+            (Stream::Unix(at_edge), BytesMut::from(&b"early up "[..])),
+            (Stream::Unix(to_application), BytesMut::from(&b"early down "[..])),
+            HOUR,
+        ));
+        visitor.write_all(b"up").await.unwrap();
+        visitor.shutdown().await.unwrap();
+        let mut received = String::new();
+        application.read_to_string(&mut received).await.unwrap();
+        assert_eq!(received, "early up up");
+        application.write_all(b"down").await.unwrap();
+        drop(application);
+        received.clear();
+        visitor.read_to_string(&mut received).await.unwrap();
+        assert_eq!(received, "early down down");
+        running.await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn silence_has_an_end() {
+        let (mut visitor, at_edge) = UnixStream::pair().unwrap();
+        let (_application, to_application) = UnixStream::pair().unwrap();
+        tunnel(
+            (Stream::Unix(at_edge), BytesMut::new()),
+            (Stream::Unix(to_application), BytesMut::new()),
+            HOUR,
+        )
+        .await;
+        assert_eq!(visitor.read(&mut [0]).await.unwrap(), 0);
+    }
+}

@@ -1,0 +1,160 @@
+//! A worker: one thread with its own runtime and its own listening socket, which takes connections and serves
+//! their requests one after the other.
+//!
+//! Invariant: no more connections than the limit are open; after the drain began no new one is taken and idle
+//! ones end; a worker ends only when no worker has a connection left, because flights of one feed visitors of
+//! another.
+
+use crate::client::{Client, Received};
+use crate::counters::Counter;
+use crate::pipeline::{After, Visit};
+use crate::refusal::Refusal;
+use crate::respond::{self, Asker};
+use crate::shared::{Place, Shared};
+use crate::tunnel::tunnel;
+use message::{Method, Version};
+use net::{Acceptor, Listener, Peer, Stream};
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+
+/// How long to wait when a connection cannot be accepted for want of descriptors or memory.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// How often a drain looks whether the last connection is gone.
+const TICK: Duration = Duration::from_millis(20);
+
+/// How often idle connections to applications are looked at.
+const SWEEP: Duration = Duration::from_secs(1);
+
+/// Serves until the drain is over or the edge quits. `index` is the worker's number.
+///
+/// # Errors
+/// When the runtime cannot be made or the socket not registered.
+pub(crate) fn run(shared: &Arc<Shared>, index: usize, listener: Listener) -> io::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let acceptor = listener.acceptor()?;
+        if index == 0 {
+            tokio::spawn(sweep(Arc::clone(shared)));
+        }
+        accept(shared, index, &acceptor).await;
+        accept_waiting(shared, index, &acceptor).await;
+        drop((acceptor, listener));
+        while shared.connections() > 0 && !shared.is_quitting() {
+            tokio::time::sleep(TICK).await;
+        }
+        Ok(())
+    })
+}
+
+/// Takes connections until the drain begins.
+async fn accept(shared: &Arc<Shared>, index: usize, acceptor: &Acceptor) {
+    let mut draining = shared.draining.subscribe();
+    loop {
+        let accepted = tokio::select! {
+            accepted = acceptor.accept() => accepted,
+            _ = draining.wait_for(|draining| *draining) => return,
+        };
+        match accepted {
+            Ok((stream, peer)) => take(shared, index, stream, peer),
+            Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
+        }
+    }
+}
+
+/// Takes the connections that the system has accepted already: closing the socket would reset them.
+async fn accept_waiting(shared: &Arc<Shared>, index: usize, acceptor: &Acceptor) {
+    loop {
+        tokio::select! {
+            biased;
+            Ok((stream, peer)) = acceptor.accept() => take(shared, index, stream, peer),
+            () = std::future::ready(()) => return,
+        }
+    }
+}
+
+/// Serves a connection if there is a place for it.
+fn take(shared: &Arc<Shared>, index: usize, stream: Stream, peer: Peer) {
+    let cells = shared.cells(index);
+    match shared.take_place() {
+        Some(place) => {
+            cells.count(Counter::ConnectionsAccepted);
+            tokio::spawn(converse(Arc::clone(shared), index, stream, peer, place));
+        }
+        None => cells.count(Counter::ConnectionsRefused),
+    }
+}
+
+/// Serves one connection to its end.
+async fn converse(shared: Arc<Shared>, index: usize, stream: Stream, peer: Peer, place: Place) {
+    let cells = shared.cells(index);
+    cells.count(Counter::ConnectionsOpen);
+    let client = Client::new(stream, peer, Arc::clone(&shared.limits));
+    serve_requests(&shared, index, client).await;
+    cells.discount(Counter::ConnectionsOpen);
+    drop(place);
+}
+
+async fn serve_requests(shared: &Arc<Shared>, index: usize, mut client: Client) {
+    let mut stop = Box::pin(drained(shared.draining.subscribe()));
+    let cells = shared.cells(index);
+    loop {
+        let request = match client.receive(stop.as_mut()).await {
+            Received::Request(request) => request,
+            Received::Malformed(error) => {
+                cells.count(Counter::RequestsMalformed);
+                return refuse(shared, index, client, &Refusal::malformed(error)).await;
+            }
+            Received::TimedOut => {
+                cells.count(Counter::VisitorTimeouts);
+                return refuse(shared, index, client, &Refusal::head_timed_out()).await;
+            }
+            Received::Closed | Received::Idle => return,
+        };
+        match Box::pin(Visit::new(shared, index, &mut client, &request).run()).await {
+            After::Keep => {}
+            After::Close => return client.close().await,
+            After::Cut(framing) => return client.cut(framing),
+            After::Gone => return,
+            After::Tunnel(stream, early) => {
+                let idle_timeout = shared.limits.tunnel_idle_timeout;
+                return tunnel(client.into_tunnel(), (stream, early), idle_timeout).await;
+            }
+        }
+    }
+}
+
+/// Answers octets that are no request, and closes. There is no request to put into the log.
+async fn refuse(shared: &Shared, index: usize, mut client: Client, refusal: &Refusal) {
+    let asker = Asker::new(&Method::Get, Version::Http11, false);
+    let (written, page) = respond::write_refusal(refusal, shared.clock.now(), asker);
+    client.push(written.octets);
+    client.push(page);
+    let flushed = client.flush().await;
+    let cells = shared.cells(index);
+    cells.count_reason(refusal.reason);
+    let (received, sent) = client.take_octet_counts();
+    cells.add(Counter::BytesReceived, received);
+    cells.add(Counter::BytesSent, sent);
+    if flushed.is_ok() {
+        client.close().await;
+    }
+}
+
+/// Ready when the drain begins.
+async fn drained(mut draining: watch::Receiver<bool>) {
+    // An error means that the edge is gone, which ends connections as well.
+    let _ = draining.wait_for(|draining| *draining).await;
+}
+
+/// Closes connections to applications that have been idle for too long.
+async fn sweep(shared: Arc<Shared>) {
+    loop {
+        tokio::time::sleep(SWEEP).await;
+        for site in shared.sites.iter() {
+            site.origin.sweep();
+        }
+    }
+}

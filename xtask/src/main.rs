@@ -1,19 +1,33 @@
 //! Chores of the repository, as `cargo xtask ...`. It works at the top of the repository wherever it is called.
 
 mod account;
+mod docs;
+mod fuzz;
 mod lab;
 mod packages;
 mod service;
+mod test;
+mod tidy;
+mod tools;
 
 use anyhow::{Context, Result};
 use clap::Parser;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 /// Chores: tests, labs, benchmarks, docs checks
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
 enum Xtask {
+    /// Everything that must hold before a change lands
+    Test(test::Args),
+    /// Render the documents that come from tables
+    Docs,
+    /// Run every fuzz target for a minute
+    Fuzz,
+    /// Look the dependencies up in the advisory database, which comes from the network
+    Advisories,
     /// Real stacks on loopback, to measure against
     #[command(subcommand)]
     Lab(lab::Lab),
@@ -33,6 +47,10 @@ fn run(xtask: &Xtask) -> Result<()> {
     let top = repository();
     std::env::set_current_dir(&top).with_context(|| format!("cannot enter {}", top.display()))?;
     match xtask {
+        Xtask::Test(args) => test::run(args),
+        Xtask::Docs => docs::write(),
+        Xtask::Fuzz => fuzz::run(Duration::from_secs(60)).map(|_| ()),
+        Xtask::Advisories => tools::advisories(),
         Xtask::Lab(lab) => lab::run(lab),
     }
 }

@@ -1,0 +1,22 @@
+//! docs/reasons.md, rendered from the table of reasons. A test compares the file with this text.
+
+use crate::{Reason, Verdict};
+use std::fmt::Write;
+
+/// The reference of all verdicts and reasons as Markdown.
+pub fn reasons_reference() -> String {
+    let mut page = String::from(
+        "# Verdicts and reasons\n\n\
+         Every answer of the edge has one verdict and one reason for it. The reason stands in the `detail` of the\n\
+         answer's `Cache-Status` (RFC 9211), in the access log, and as a label of the metric `petasos_requests_total`.\n\n\
+         This page is rendered from the table of reasons by `cargo xtask docs`.\n",
+    );
+    for verdict in Verdict::ALL {
+        // Writing into a String cannot fail.
+        let _ = writeln!(page, "\n## {}\n\n| reason | what it means and what to do |\n|---|---|", verdict.name());
+        for reason in Reason::ALL.iter().filter(|reason| reason.verdict() == verdict) {
+            let _ = writeln!(page, "| `{}` | {} |", reason.name(), reason.advice());
+        }
+    }
+    page
+}

@@ -1,0 +1,78 @@
+//! Documents that are rendered from tables in the code, and the check that they still agree.
+//!
+//! Invariant: nobody edits these files by hand; `cargo xtask docs` writes them, the tests compare them.
+
+use anyhow::{Context, Result, ensure};
+use std::path::Path;
+
+/// A document and what renders it.
+type Page = (&'static str, fn() -> String);
+
+/// Every rendered document.
+const PAGES: &[Page] =
+    &[("docs/settings.md", config::settings_reference), ("docs/reasons.md", semantics::reasons_reference)];
+
+/// Writes every document.
+///
+/// # Errors
+/// If a file cannot be written.
+pub(crate) fn write() -> Result<()> {
+    for (path, render) in PAGES {
+        std::fs::write(path, render()).with_context(|| format!("cannot write {path}"))?;
+    }
+    Ok(())
+}
+
+/// Compares every document with its table, and every link between documents with the files there are.
+///
+/// # Errors
+/// Names the documents that differ and the links that lead nowhere.
+pub(crate) fn check() -> Result<()> {
+    for (path, render) in PAGES {
+        let found = std::fs::read_to_string(path).with_context(|| format!("cannot read {path}"))?;
+        ensure!(found == render(), "{path} differs from its table: run `cargo xtask docs`");
+    }
+    let mut broken = Vec::new();
+    for page in pages()? {
+        let text = std::fs::read_to_string(&page)?;
+        let folder = Path::new(&page).parent().unwrap_or_else(|| Path::new("."));
+        let dead = links(&text).filter(|link| !folder.join(link).exists());
+        broken.extend(dead.map(|link| format!("{page}: {link}")));
+    }
+    ensure!(broken.is_empty(), "links that lead nowhere:\n{}", broken.join("\n"));
+    Ok(())
+}
+
+/// The Markdown files at the top and in docs/.
+fn pages() -> Result<Vec<String>> {
+    let mut pages = Vec::new();
+    for folder in [".", "docs"] {
+        for entry in std::fs::read_dir(folder)? {
+            let path = entry?.path();
+            if path.extension().is_some_and(|extension| extension == "md") {
+                pages.push(path.display().to_string());
+            }
+        }
+    }
+    pages.sort();
+    Ok(pages)
+}
+
+/// The targets of Markdown links to files of the repository, anchors left out.
+fn links(text: &str) -> impl Iterator<Item = &str> {
+    text.split("](").skip(1).filter_map(|rest| {
+        let target = rest.split(')').next()?.split('#').next()?;
+        (!target.is_empty() && !target.contains("://")).then_some(target)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::links;
+
+    #[test]
+    fn only_links_to_files_count() {
+        let text = "[a](docs/a.md) [b](https://b.test/) [c](#here) [d](d.md#part)";
+        assert_eq!(links(text).collect::<Vec<_>>(), ["docs/a.md", "d.md"]);
+    }
+}

@@ -1,0 +1,52 @@
+//! Runs the fuzz targets that stand beside their crates, each for a given time, on the stable compiler.
+//!
+//! Inputs that fail are kept by the fuzzer under the crate's `fuzz/artifacts` and named by it; a fix adds
+//! them to the committed corpus, which the ordinary tests replay.
+
+use crate::tools;
+use anyhow::{Context, Result, ensure};
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+/// Fuzzes every target for `time`; gives the number of targets.
+///
+/// # Errors
+/// If a target fails or cannot be built.
+pub(crate) fn run(time: Duration) -> Result<u64> {
+    let tool = tools::ensure("cargo-fuzz")?;
+    let mut count = 0;
+    for (directory, target) in targets()? {
+        eprintln!("fuzzing {target} for {} s", time.as_secs());
+        let status = Command::new(&tool)
+            // Sanitizers and coverage need options that the stable compiler hides behind this variable.
+            .env("RUSTC_BOOTSTRAP", "1")
+            .args(["run", "--sanitizer", "none", "--fuzz-dir"])
+            .arg(&directory)
+            .arg(&target)
+            .arg("--")
+            .arg(format!("-max_total_time={}", time.as_secs()))
+            .arg("-verbosity=0")
+            .status()?;
+        ensure!(status.success(), "fuzz target {target} failed: {status}");
+        count += 1;
+    }
+    ensure!(count > 0, "there are no fuzz targets");
+    Ok(count)
+}
+
+/// Every target with the directory of its fuzz package.
+fn targets() -> Result<Vec<(PathBuf, String)>> {
+    let mut targets = Vec::new();
+    for package in std::fs::read_dir("crates")? {
+        let directory = package?.path().join("fuzz");
+        let Ok(files) = std::fs::read_dir(directory.join("fuzz_targets")) else { continue };
+        for file in files {
+            let path = file?.path();
+            let stem = path.file_stem().context("a fuzz target has a name")?;
+            targets.push((directory.clone(), stem.to_string_lossy().into_owned()));
+        }
+    }
+    targets.sort();
+    Ok(targets)
+}

@@ -1,0 +1,265 @@
+//! `cargo xtask test`: everything that must hold before a change lands, in groups with a printed time budget.
+//!
+//! Invariant: nothing passes by being skipped; a group that cannot run has failed. It installs the Debian
+//! packages that the real servers come from. Groups run in the order in which they fail cheapest.
+
+use crate::{docs, packages, tidy};
+use anyhow::{Context, Result, bail, ensure};
+use platform::{Clock, SystemClock};
+use std::ffi::OsStr;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+/// Programs that tests in files called `real_*.rs` start or compare with.
+const TEST_PACKAGES: [&str; 2] = ["apache2-utils", "chromium"];
+
+/// What `cargo xtask test` may be told.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Format, lints, documents, unit, property and core end-to-end tests only: at most six minutes
+    #[arg(long)]
+    quick: bool,
+}
+
+/// How many tests passed and failed.
+#[derive(Clone, Copy, Default)]
+struct Tally {
+    passed: u64,
+    failed: u64,
+}
+
+/// One group: its name, its budget, what it does.
+struct Group {
+    name: &'static str,
+    budget_s: u64,
+    quick: bool,
+    run: fn() -> Result<Tally>,
+}
+
+/// All groups in order. The budgets hold on two cores with nothing built.
+const GROUPS: &[Group] = &[
+    Group { name: "format", budget_s: 20, quick: true, run: format },
+    Group { name: "tidy", budget_s: 10, quick: true, run: || tidy::run().map(|()| ONE) },
+    Group { name: "lints", budget_s: 150, quick: true, run: lints },
+    Group { name: "documents", budget_s: 10, quick: true, run: || docs::check().map(|()| ONE) },
+    Group { name: "unit and property tests", budget_s: 150, quick: true, run: unit },
+    Group {
+        name: "end-to-end tests",
+        budget_s: 120,
+        quick: true,
+        run: || integration(|name| !is_real(name)),
+    },
+    Group {
+        name: "packages",
+        budget_s: 240,
+        quick: false,
+        run: || packages::ensure(&TEST_PACKAGES).map(|()| ONE),
+    },
+    Group { name: "real programs", budget_s: 180, quick: false, run: || integration(is_real) },
+    Group { name: "demo", budget_s: 300, quick: false, run: demo },
+    Group { name: "wordpress lab", budget_s: 600, quick: false, run: wordpress },
+    Group { name: "fuzz", budget_s: 420, quick: false, run: fuzz },
+    Group { name: "dependencies", budget_s: 420, quick: false, run: dependencies },
+];
+
+/// What a group that is one check counts for.
+const ONE: Tally = Tally { passed: 1, failed: 0 };
+
+/// Runs the groups and prints what a test runner prints last.
+///
+/// # Errors
+/// If any test failed; every group has run by then.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let mut total = Tally::default();
+    let clock = SystemClock::new();
+    let begin = clock.monotonic();
+    for group in GROUPS.iter().filter(|group| group.quick || !args.quick) {
+        eprintln!("== {} (budget {} s)", group.name, group.budget_s);
+        let start = clock.monotonic();
+        let tally = (group.run)().unwrap_or_else(|error| {
+            eprintln!("error: {error:#}");
+            Tally { passed: 0, failed: 1 }
+        });
+        let (took_s, failed) = (clock.monotonic().since(start).as_secs(), tally.failed);
+        let over = if took_s > group.budget_s { ": OVER BUDGET" } else { "" };
+        eprintln!(
+            "== {}: {} passed, {failed} failed, {took_s} of {} s{over}",
+            group.name, tally.passed, group.budget_s
+        );
+        total.passed += tally.passed;
+        total.failed += failed;
+    }
+    eprintln!("== all groups: {} s", clock.monotonic().since(begin).as_secs());
+    println!("{} passed, {} failed", total.passed, total.failed);
+    ensure!(total.failed == 0, "{} tests failed", total.failed);
+    Ok(())
+}
+
+fn cargo(arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Command {
+    let mut command = Command::new(env!("CARGO"));
+    command.args(arguments).stdin(Stdio::null());
+    command
+}
+
+/// Runs a command whose success is one passed test.
+fn check(mut command: Command) -> Result<Tally> {
+    let status = command.status().with_context(|| format!("cannot run {command:?}"))?;
+    ensure!(status.success(), "{command:?} ended with {status}");
+    Ok(ONE)
+}
+
+fn format() -> Result<Tally> {
+    check(cargo(["fmt", "--all", "--check"]))
+}
+
+fn lints() -> Result<Tally> {
+    check(cargo(["clippy", "--quiet", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"]))
+}
+
+fn unit() -> Result<Tally> {
+    let tests = count(cargo(["test", "--workspace", "--locked", "--lib", "--bins", "--no-fail-fast"]))?;
+    let doc = count(cargo(["test", "--workspace", "--locked", "--doc", "--no-fail-fast"]))?;
+    Ok(Tally { passed: tests.passed + doc.passed, failed: tests.failed + doc.failed })
+}
+
+/// Whether a file of integration tests needs programs from Debian packages.
+fn is_real(name: &str) -> bool {
+    name.starts_with("real_")
+}
+
+/// Runs the integration tests in files whose name is chosen.
+fn integration(chosen: fn(&str) -> bool) -> Result<Tally> {
+    // The tests start the binary; cargo builds it only for its own package's tests.
+    check(cargo(["build", "--quiet", "--locked", "--package", "petasos"]))?;
+    let mut arguments: Vec<String> =
+        ["test", "--workspace", "--locked", "--no-fail-fast"].map(str::to_owned).to_vec();
+    for name in integration_tests()?.iter().filter(|name| chosen(name)) {
+        arguments.extend(["--test".to_owned(), name.clone()]);
+    }
+    count(cargo(arguments))
+}
+
+/// The names of all files of integration tests.
+fn integration_tests() -> Result<Vec<String>> {
+    let mut names = Vec::new();
+    for package in std::fs::read_dir("crates")? {
+        let Ok(files) = std::fs::read_dir(package?.path().join("tests")) else { continue };
+        for file in files {
+            let path = file?.path();
+            if let (Some("rs"), Some(stem)) = (path.extension().and_then(OsStr::to_str), path.file_stem()) {
+                names.push(stem.to_string_lossy().into_owned());
+            }
+        }
+    }
+    names.sort();
+    names.dedup();
+    Ok(names)
+}
+
+/// Runs cargo's test runner, shows what it says and adds up its closing lines.
+fn count(mut command: Command) -> Result<Tally> {
+    let mut child =
+        command.stdout(Stdio::piped()).spawn().with_context(|| format!("cannot run {command:?}"))?;
+    let stdout = child.stdout.take().context("the pipe was asked for")?;
+    let mut tally = Tally::default();
+    for line in BufReader::new(stdout).lines() {
+        let line = line?;
+        if let Some(result) = line.strip_prefix("test result:") {
+            tally.passed += number_before(result, " passed");
+            tally.failed += number_before(result, " failed");
+            ensure!(
+                number_before(result, " ignored") == 0,
+                "a test is ignored: nothing passes by being skipped"
+            );
+        }
+        if !line.is_empty() && !line.ends_with("... ok") {
+            eprintln!("{line}");
+        }
+    }
+    let status = child.wait()?;
+    if !status.success() && tally.failed == 0 {
+        bail!("{command:?} ended with {status}");
+    }
+    ensure!(tally.passed + tally.failed > 0, "no test ran");
+    Ok(tally)
+}
+
+/// The number that stands before `word` in a runner's closing line, or 0.
+fn number_before(line: &str, word: &str) -> u64 {
+    let before = line.split(word).next().filter(|before| before.len() < line.len());
+    before.and_then(|before| before.rsplit(' ').next()?.parse().ok()).unwrap_or(0)
+}
+
+/// README's first command, in its short form.
+fn demo() -> Result<Tally> {
+    let out = Path::new("target/test-demo");
+    if out.exists() {
+        std::fs::remove_dir_all(out)?;
+    }
+    check(cargo([
+        "run",
+        "--release",
+        "--locked",
+        "--quiet",
+        "--",
+        "demo",
+        "--quick",
+        "--out",
+        "target/test-demo",
+    ]))?;
+    ensure!(
+        out.join("report.html").exists() && out.join("results.json").exists(),
+        "the demo wrote no results"
+    );
+    Ok(ONE)
+}
+
+/// The real stack comes up, its ladder runs in its short form, and everything goes down again.
+fn wordpress() -> Result<Tally> {
+    let lab = |word: &str| check(cargo(["xtask", "lab", "wordpress", word]));
+    lab("up")?;
+    let ladder = check(cargo([
+        "run",
+        "--release",
+        "--locked",
+        "--quiet",
+        "--",
+        "ladder",
+        "labs/wordpress/ladder.toml",
+        "--quick",
+        "--fresh",
+        "--out",
+        "target/test-wordpress",
+    ]));
+    lab("status")?;
+    lab("down")?;
+    ladder
+}
+
+/// A few seconds for each fuzz target; `cargo xtask fuzz` gives each a minute.
+fn fuzz() -> Result<Tally> {
+    crate::fuzz::run(Duration::from_secs(5)).map(|targets| Tally { passed: targets, failed: 0 })
+}
+
+/// Licences, sources and duplicate versions; the tool is built into target/tools once.
+fn dependencies() -> Result<Tally> {
+    let tool = crate::tools::ensure("cargo-deny")?;
+    let mut command = Command::new(tool);
+    command.args(["check", "--hide-inclusion-graph", "licenses", "bans", "sources"]);
+    check(command)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::number_before;
+
+    #[test]
+    fn closing_lines_are_read() {
+        let line = " ok. 12 passed; 3 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s";
+        assert_eq!(number_before(line, " passed"), 12);
+        assert_eq!(number_before(line, " failed"), 3);
+        assert_eq!(number_before(line, " absent"), 0);
+    }
+}

@@ -63,6 +63,7 @@ impl Bystander<'_> {
     }
 }
 
+/// Milliseconds with three decimals: what is finer than a microsecond is not known.
 fn milliseconds(time: Duration) -> f64 {
-    time.as_secs_f64() * 1000.0
+    time.as_micros() as f64 / 1000.0
 }

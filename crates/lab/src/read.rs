@@ -59,7 +59,8 @@ pub fn read_ladder_file(path: &Path) -> Result<Ladder, Vec<Diagnostic>> {
         fault(format!("{name} is not UTF-8 text: line {line} is the first that is not"), "save it as UTF-8")
     })?;
     // A bare file name has an empty parent, which means the current directory.
-    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
+    let parent =
+        path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
     read_ladder(&name, &text, Some(parent))
 }
 

@@ -50,8 +50,8 @@ pub(crate) fn response_times(outcome: &Outcome) -> ResponseTimes {
     let total = &outcome.good_times.total;
     let at = |percent| total.percentile_us(percent) as f64 / 1000.0;
     ResponseTimes {
-        mean_ms: total.mean_us() / 1000.0,
-        sd_ms: total.standard_deviation_us() / 1000.0,
+        mean_ms: total.mean_us().round() / 1000.0,
+        sd_ms: total.standard_deviation_us().round() / 1000.0,
         min_ms: total.min_us() as f64 / 1000.0,
         p50_ms: at(50.0),
         p75_ms: at(75.0),

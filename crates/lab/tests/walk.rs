@@ -1,0 +1,246 @@
+//! Whole walks over a site in this process: proofs, voids, interruption and resumption. Loads last fractions
+//! of a second; nothing here depends on how many answers they get.
+
+use petasos_lab::{Choice, LabError, Observer, Options, Phase, Status, Stop, Walk, World, read_ladder, walk};
+use platform::{SystemClock, SystemDisk};
+use report::results::{Outcome, Results};
+use report::summary::{Standing, standing};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use testkit::{Origin, response};
+
+/// A site with one switch. `page` makes the page's body from the switch's state.
+fn site(page: impl Fn(bool) -> String + Send + Sync + 'static) -> Origin {
+    let on = Arc::new(AtomicBool::new(false));
+    Origin::start(move |seen| {
+        match seen.target() {
+            "/switch?on" => on.store(true, Ordering::SeqCst),
+            "/switch?off" => on.store(false, Ordering::SeqCst),
+            "/status" => {
+                return response(
+                    "200 OK",
+                    &[],
+                    format!("{{\"on\":{}}}", on.load(Ordering::SeqCst)).as_bytes(),
+                );
+            }
+            "/broken" => return response("500 Oh", &[], b""),
+            "/" => {}
+            _ => return response("200 OK", &[], b"searched"),
+        }
+        let on = on.load(Ordering::SeqCst);
+        let field = if on { "X-Cache: on" } else { "X-Cache: off" };
+        response("200 OK", &[field], page(on).as_bytes())
+    })
+}
+
+fn ladder_text(site: &Origin) -> String {
+    let address = site.address();
+    format!(
+        r#"
+        title = "Test site"
+        page = "/"
+        rounds = 2
+        warmup = "20ms"
+        duration = "150ms"
+        bystander = "/search?q={{unique}}"
+        normalise = ["<!-- .*? -->"]
+        [[service]]
+        name = "sleeper"
+        command = ["sleep", "600"]
+        [[group]]
+        name = "sleeper"
+        role = "site"
+        service = "sleeper"
+        [[meter]]
+        name = "constant"
+        unit = "things"
+        command = ["echo", "17"]
+        [[step]]
+        id = "off"
+        title = "no cache"
+        about = "Nothing is kept."
+        concurrency = 1
+        address = "{address}"
+        on = ["POST http://{address}/switch?off"]
+        proof = [{{ header = "X-Cache", is = "off" }}, {{ json = "http://{address}/status", pointer = "/on", is = false }}]
+        also = [{{ concurrency = 2, keepalive = true }}]
+        [[step]]
+        id = "on"
+        title = "cache"
+        about = "Pages are kept."
+        concurrency = 2
+        address = "{address}"
+        on = ["POST http://{address}/switch?on"]
+        warm = ["GET http://{address}/", {{ command = ["true"] }}]
+        proof = [{{ header = "X-Cache", is = "on" }}]
+        "#
+    )
+}
+
+/// Stops the walk in the given visit, as Ctrl-C in its load would; counts visits.
+#[derive(Default)]
+struct Watcher {
+    visits: usize,
+    measuring: bool,
+    stop_in: Option<(usize, Stop)>,
+}
+
+impl Observer for Watcher {
+    fn status(&mut self, status: &Status) {
+        self.visits += usize::from(status.phase == Phase::Preparing);
+        self.measuring |= status.phase == Phase::Measuring;
+        if let Some((visit, stop)) = &self.stop_in
+            && *visit == self.visits
+            && status.phase == Phase::Measuring
+        {
+            stop.request();
+        }
+    }
+
+    fn notice(&mut self, _: &str) {}
+}
+
+fn walked(text: &str, out: &Path, fresh: bool, watcher: &mut Watcher) -> Result<Results, LabError> {
+    let ladder = read_ladder("test", text, None).unwrap_or_else(|problems| panic!("{}", problems[0]));
+    let stop = watcher.stop_in.as_ref().map(|(_, stop)| stop.clone()).unwrap_or_default();
+    let (clock, disk) = (SystemClock::new(), SystemDisk);
+    let options = Options {
+        choice: Choice::default(),
+        out: out.to_owned(),
+        fresh,
+        stay: false,
+        petasos: "petasos".into(),
+        version: "test".to_owned(),
+    };
+    let walk: Walk<'_> = walk(&ladder, &options, World { clock: &clock, disk: &disk, stop: &stop }, watcher)?;
+    assert!(walk.results_file.exists() && walk.report_file.exists());
+    let saved: Results = serde_json::from_slice(&std::fs::read(&walk.results_file).unwrap()).unwrap();
+    assert!(saved == walk.results, "what is saved is what is returned");
+    Ok(walk.results.clone())
+}
+
+fn same_page(_: bool) -> String {
+    "<title>Shop</title>\n<p>bikes\n<!-- made in 3 ms -->".to_owned()
+}
+
+#[test]
+fn every_cell_is_measured_in_every_round() {
+    let (site, out) = (site(same_page), tempfile::tempdir().unwrap());
+    let mut watcher = Watcher::default();
+    let results = walked(&ladder_text(&site), out.path(), false, &mut watcher).unwrap();
+    assert!(results.complete && watcher.measuring);
+    assert_eq!(watcher.visits, 6);
+    assert_eq!(results.reference.as_ref().unwrap().title.as_deref(), Some("Shop"));
+    let ids: Vec<&str> = results.cells.iter().map(|cell| cell.id.as_str()).collect();
+    assert_eq!(ids, ["off", "off-c2-keepalive", "on"]);
+    for cell in &results.cells {
+        assert_eq!(cell.runs.len(), 2);
+        for run in &cell.runs {
+            let Outcome::Measured(measured) = &run.outcome else { panic!("{run:?}") };
+            assert!(measured.answers > 0 && measured.failed() == 0, "{measured:?}");
+            assert_eq!(measured.observed_load, Some(0.0), "a sleeper does nothing");
+            assert_eq!((measured.meters[0].per_s, measured.meters[0].name.as_str()), (0.0, "constant"));
+            assert!(measured.proofs.len() >= 2, "{:?}", measured.proofs);
+            assert_eq!(measured.bystander.idle_ms.len(), if cell.id.contains("-c") { 0 } else { 3 });
+        }
+    }
+    let targets: Vec<String> = site.seen().iter().map(|seen| seen.target().to_owned()).collect();
+    let mut searches: Vec<&String> =
+        targets.iter().filter(|target| target.starts_with("/search?q=")).collect();
+    let count = searches.len();
+    searches.sort();
+    searches.dedup();
+    assert!(count >= 8 && searches.len() == count, "each bystander's address is new");
+}
+
+#[test]
+fn an_interrupted_walk_resumes_with_the_missing_cells_only() {
+    let (site, out) = (site(same_page), tempfile::tempdir().unwrap());
+    let text = ladder_text(&site);
+    let mut first = Watcher { stop_in: Some((4, Stop::default())), ..Watcher::default() };
+    let partial = walked(&text, out.path(), false, &mut first).unwrap();
+    assert!(!partial.complete);
+    let runs =
+        |results: &Results| results.cells.iter().flat_map(|cell| cell.runs.clone()).collect::<Vec<_>>();
+    assert_eq!(runs(&partial).len(), 3, "the visit that was interrupted does not count");
+    let mut second = Watcher::default();
+    let whole = walked(&text, out.path(), false, &mut second).unwrap();
+    assert!(whole.complete);
+    assert_eq!((second.visits, runs(&whole).len()), (3, 6));
+    for run in runs(&partial) {
+        assert!(runs(&whole).contains(&run), "what was measured is kept as it was");
+    }
+    assert_eq!(whole.started_at_s, partial.started_at_s);
+    // Once more: the finished ladder is moved aside and a new one begun.
+    let mut third = Watcher::default();
+    walked(&text, out.path(), false, &mut third).unwrap();
+    assert_eq!(third.visits, 6);
+    assert!(out.path().join(format!("earlier/{}/results.json", whole.started_at_s)).exists());
+}
+
+#[test]
+fn an_unfinished_walk_of_another_plan_is_refused_until_a_fresh_start_is_asked_for() {
+    let (site, out) = (site(same_page), tempfile::tempdir().unwrap());
+    let text = ladder_text(&site);
+    let mut first = Watcher { stop_in: Some((1, Stop::default())), ..Watcher::default() };
+    walked(&text, out.path(), false, &mut first).unwrap();
+    let other = text.replace("rounds = 2", "rounds = 1");
+    let error = walked(&other, out.path(), false, &mut Watcher::default()).unwrap_err();
+    assert!(matches!(error, LabError::OtherPlan { .. }), "{error}");
+    assert!(walked(&other, out.path(), true, &mut Watcher::default()).unwrap().complete);
+}
+
+fn reason(results: &Results, cell: &str) -> String {
+    let cell = results.cells.iter().find(|found| found.id == cell).unwrap();
+    match standing(cell) {
+        Standing::Void(reason) => reason,
+        other => panic!("{} is not void: {other:?}", cell.id),
+    }
+}
+
+#[test]
+fn another_page_makes_the_step_void_with_the_place() {
+    let page = |on: bool| format!("<title>Shop</title>\n<p>{}", if on { "log in first" } else { "bikes" });
+    let (site, out) = (site(page), tempfile::tempdir().unwrap());
+    let results = walked(&ladder_text(&site), out.path(), false, &mut Watcher::default()).unwrap();
+    let reason = reason(&results, "on");
+    assert!(reason.contains("line 2, column 4: “<p>log in first” instead of “<p>bikes”"), "{reason}");
+    assert!(matches!(standing(&results.cells[0]), Standing::Measured(_)));
+}
+
+#[test]
+fn a_layer_that_is_not_on_makes_the_step_void() {
+    let (site, out) = (site(same_page), tempfile::tempdir().unwrap());
+    let text = ladder_text(&site).replace("on = [\"POST http://", "reset = [\"POST http://");
+    let text = text.replace("/switch?on", "/broken");
+    let results = walked(&text, out.path(), false, &mut Watcher::default()).unwrap();
+    assert!(reason(&results, "on").contains("resetting failed: POST"), "{}", reason(&results, "on"));
+    let text = ladder_text(&site).replace("/switch?on", "/switch?off");
+    let results = walked(&text, out.path(), true, &mut Watcher::default()).unwrap();
+    assert!(
+        reason(&results, "on").contains("found X-Cache: off; expected “on”"),
+        "{}",
+        reason(&results, "on")
+    );
+}
+
+#[test]
+fn a_service_that_ends_ends_the_walk_and_what_was_measured_stays() {
+    let (site, out) = (site(same_page), tempfile::tempdir().unwrap());
+    let text = ladder_text(&site)
+        .replace("[\"sleep\", \"600\"]", "[\"sh\", \"-c\", \"sleep 1.5; echo out of memory; exit 3\"]");
+    let text = text.replace("rounds = 2", "rounds = 50");
+    let error = walked(&text, out.path(), false, &mut Watcher::default()).unwrap_err();
+    assert_eq!(error.to_string(), "service `sleeper` ended (exit status: 3): out of memory");
+    let journal = std::fs::read_to_string(out.path().join(petasos_lab::JOURNAL_FILE)).unwrap();
+    assert!(journal.lines().any(|line| line.starts_with("{\"run\"")), "{journal}");
+}
+
+#[test]
+fn no_first_page_no_walk() {
+    let (site, out) = (site(same_page), tempfile::tempdir().unwrap());
+    let text = ladder_text(&site).replace("page = \"/\"", "page = \"/broken\"");
+    let error = walked(&text, out.path(), false, &mut Watcher::default()).unwrap_err();
+    assert!(error.to_string().contains("/broken was answered with status 500"), "{error}");
+}

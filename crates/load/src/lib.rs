@@ -136,14 +136,7 @@ pub fn run(plan: &Plan, clock: &dyn Clock, control: &Control) -> Result<Outcome,
     let mut shared = Shared::new(plan, clock, control, address, &image);
     control.measuring_since(shared.closed_loop.measuring_since());
     let workers = (0..threads)
-        .map(|index| {
-            let samples = share(plan.samples_max, threads as u64, index as u64);
-            Worker::new(
-                &shared,
-                share(plan.users as u64, threads as u64, index as u64) as usize,
-                samples as usize,
-            )
-        })
+        .map(|index| Worker::new(&shared, share(plan.users, threads, index)))
         .collect::<io::Result<Vec<_>>>()
         .map_err(|error| LoadError::system("epoll_create", &error))?;
     let reports = work(workers)?;
@@ -197,7 +190,9 @@ struct Run {
 fn outcome(shared: &Shared<'_>, mut recorder: Recorder, run: Run) -> Outcome {
     let lag_p99_us = recorder.lag.percentile_us(99.0);
     let cpu = std::mem::take(&mut recorder.cpu);
-    let samples = std::mem::take(&mut recorder.samples);
+    let mut samples = std::mem::take(&mut recorder.samples);
+    samples.sort_unstable_by_key(|sample| sample.start_us);
+    samples.truncate(shared.plan.samples_max as usize);
     let in_flight = Duration::from_nanos(u64::try_from(recorder.in_flight_ns).unwrap_or(u64::MAX));
     let outcome = Outcome {
         plan: shared.plan.clone(),
@@ -244,8 +239,8 @@ fn outcome(shared: &Shared<'_>, mut recorder: Recorder, run: Run) -> Outcome {
 }
 
 /// The part of `whole` that falls to place `index` of `parts`; parts differ by at most one.
-fn share(whole: u64, parts: u64, index: u64) -> u64 {
-    whole / parts + u64::from(index < whole % parts)
+fn share(whole: usize, parts: usize, index: usize) -> usize {
+    whole / parts + usize::from(index < whole % parts)
 }
 
 /// Raises the soft limit on descriptors as far as it is needed and allowed.

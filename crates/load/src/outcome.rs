@@ -84,7 +84,7 @@ pub struct Outcome {
     pub cpu: Vec<Duration>,
     /// How far the figures can be trusted.
     pub check: SelfCheck,
-    /// Single answers, if the plan asked for them, in no particular order.
+    /// Single answers, if the plan asked for them, in the order in which their requests started.
     pub samples: Vec<Sample>,
 }
 

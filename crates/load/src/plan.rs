@@ -15,7 +15,7 @@ pub const USERS_MAX: usize = 200_000;
 /// The most worker threads a run may have.
 pub const THREADS_MAX: usize = 256;
 
-/// The most single answers a run keeps for export; 32 bytes each.
+/// The most single answers a run keeps for export.
 pub const SAMPLES_MAX: u64 = 4_000_000;
 
 /// The longest request head in bytes, so that a mistake in a script does not send megabytes of header.
@@ -58,8 +58,8 @@ pub struct Plan {
     pub timeout: Duration,
     /// Which answers count as good.
     pub expect: Expect,
-    /// How many single answers to keep for export, at most [`SAMPLES_MAX`]; 0 keeps none. Later ones are
-    /// still counted everywhere else.
+    /// How many single answers to keep for export, at most [`SAMPLES_MAX`]; 0 keeps none. It is the first that
+    /// are kept; later ones are still counted everywhere else. Each thread may take 24 bytes for each.
     pub samples_max: u64,
 }
 

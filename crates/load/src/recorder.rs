@@ -86,13 +86,7 @@ const VERDICTS: usize = CacheVerdict::ALL.len() + 1;
 impl Recorder {
     /// An empty recorder for requests from `measuring_since` on that keeps at most `samples_max` samples.
     pub(crate) fn new(measuring_since: Monotonic, samples_max: usize) -> Self {
-        Self {
-            samples: Vec::with_capacity(samples_max),
-            samples_max,
-            measuring_since,
-            last_end: measuring_since,
-            ..Self::default()
-        }
+        Self { samples_max, measuring_since, last_end: measuring_since, ..Self::default() }
     }
 
     /// Takes note of a complete answer.

@@ -63,8 +63,10 @@ pub(crate) struct Worker<'a> {
 }
 
 impl<'a> Worker<'a> {
-    /// A worker for so many users, keeping at most `samples_max` samples.
-    pub(crate) fn new(shared: &'a Shared<'a>, users: usize, samples_max: usize) -> io::Result<Self> {
+    /// A worker for so many users.
+    pub(crate) fn new(shared: &'a Shared<'a>, users: usize) -> io::Result<Self> {
+        // Any thread may turn out to have answered all requests.
+        let samples_max = shared.plan.samples_max as usize;
         let persistence = match (shared.plan.keep_alive, shared.plan.version) {
             (false, _) => Persistence::Never,
             (true, Version::Http10) => Persistence::IfSaid,

@@ -346,7 +346,10 @@ fn a_large_request_is_sent_whole() {
 #[test]
 fn samples_are_kept_up_to_their_number() {
     let origin = Origin::start(|_| response("200 OK", &[], b"hello"));
-    let outcome = run(&Plan { samples_max: 10, users: 2, ..plan(&origin, 40) });
-    assert_eq!(outcome.samples.len(), 10);
-    assert!(outcome.samples.iter().all(|sample| sample.good && sample.status == 200));
+    for (samples_max, kept) in [(10, 10), (40, 40), (100, 40)] {
+        let outcome = run(&Plan { samples_max, users: 4, ..plan(&origin, 40) });
+        assert_eq!(outcome.samples.len(), kept);
+        assert!(outcome.samples.is_sorted_by_key(|sample| sample.start_us));
+        assert!(outcome.samples.iter().all(|sample| sample.good && sample.status == 200));
+    }
 }

@@ -74,10 +74,8 @@ pub fn percentile_csv(outcome: &Outcome) -> String {
 /// One line for each kept answer as tab-separated values, as `ab -g` writes them, but in the order in which
 /// the requests started. Times are UTC.
 pub fn gnuplot_tsv(outcome: &Outcome) -> String {
-    let mut samples = outcome.samples.clone();
-    samples.sort_unstable_by_key(|sample| sample.start_us);
     let mut text = String::from("starttime\tseconds\tctime\tdtime\tttime\twait\n");
-    for sample in samples {
+    for sample in &outcome.samples {
         let start_s = (outcome.started.as_micros() + sample.start_us) / 1_000_000;
         let round = |value_us: u32| rounded_ms(f64::from(value_us));
         let _ = writeln!(

@@ -244,7 +244,7 @@ fn the_tsv_is_in_the_order_of_starts() {
         status: 200,
         good: true,
     };
-    let outcome = Outcome { samples: vec![sample(1_500_000, 9_600), sample(0, 20_000)], ..ten_good() };
+    let outcome = Outcome { samples: vec![sample(0, 20_000), sample(1_500_000, 9_600)], ..ten_good() };
     let expected = "starttime\tseconds\tctime\tdtime\tttime\twait\n\
                     Thu Oct 17 12:00:00 2024\t1729166400\t1\t19\t20\t2\n\
                     Thu Oct 17 12:00:01 2024\t1729166401\t1\t9\t10\t2\n";

@@ -47,7 +47,7 @@ impl Place {
         let Service { name, command } = service;
         let log_path = self.log(name);
         let mut child = self.spawn(command, &log_path).with_context(|| format!("cannot start {name}"))?;
-        let record = Record::of(child.id()).with_context(|| format!("cannot look at {name}"))?;
+        let record = Record::of(child.id(), command).with_context(|| format!("cannot look at {name}"))?;
         fs::write(self.record(name), record.render()).with_context(|| format!("cannot record {name}"))?;
         for _ in 0..START_POLLS_MAX {
             if let Some(status) = child.try_wait()? {
@@ -65,6 +65,12 @@ impl Place {
     pub(crate) fn running(&self, name: &str) -> Option<u32> {
         let record = Record::read(&self.record(name))?;
         record.is_alive().then_some(record.pid)
+    }
+
+    /// Whether a server runs, and was started by the very command it would be started by now.
+    pub(crate) fn is_running(&self, service: &Service) -> bool {
+        let record = Record::read(&self.record(service.name));
+        record.is_some_and(|record| record.is_alive() && record.command == service.command.join(" "))
     }
 
     /// Stops a server with its descendants. Returns whether there was anything to stop.
@@ -150,11 +156,13 @@ struct Record {
     start_ticks: u64,
     /// The kernel's name for this start of the machine.
     boot: String,
+    /// The program and its arguments, on a line of their own.
+    command: String,
 }
 
 impl Record {
-    fn of(pid: u32) -> Option<Self> {
-        Some(Self { pid, start_ticks: Stat::of(pid)?.start_ticks, boot: boot() })
+    fn of(pid: u32, command: &[String]) -> Option<Self> {
+        Some(Self { pid, start_ticks: Stat::of(pid)?.start_ticks, boot: boot(), command: command.join(" ") })
     }
 
     fn read(path: &Path) -> Option<Self> {
@@ -162,15 +170,16 @@ impl Record {
     }
 
     fn parse(text: &str) -> Option<Self> {
-        let mut words = text.split_ascii_whitespace();
+        let (process, command) = text.split_once('\n')?;
+        let mut words = process.split(' ');
         let pid = words.next()?.parse().ok()?;
         let start_ticks = words.next()?.parse().ok()?;
         let boot = words.next()?.to_owned();
-        Some(Self { pid, start_ticks, boot })
+        Some(Self { pid, start_ticks, boot, command: command.trim_end().to_owned() })
     }
 
     fn render(&self) -> String {
-        format!("{} {} {}\n", self.pid, self.start_ticks, self.boot)
+        format!("{} {} {}\n{}\n", self.pid, self.start_ticks, self.boot, self.command)
     }
 
     /// Whether the recorded process itself still runs.
@@ -255,15 +264,15 @@ mod tests {
 
     #[test]
     fn a_record_survives_being_written() {
-        let record = Record { pid: 7, start_ticks: 8, boot: "b".to_owned() };
+        let record = Record { pid: 7, start_ticks: 8, boot: "b".to_owned(), command: "c d".to_owned() };
         assert_eq!(Record::parse(&record.render()), Some(record));
-        assert_eq!(Record::parse("7 8"), None);
-        assert_eq!(Record::parse("x 8 b"), None);
+        assert_eq!(Record::parse("7 8\nc\n"), None);
+        assert_eq!(Record::parse("x 8 b\nc\n"), None);
     }
 
     #[test]
     fn the_number_of_another_process_is_not_ours() {
-        let own = Record::of(std::process::id()).unwrap();
+        let own = Record::of(std::process::id(), &[]).unwrap();
         assert!(own.is_alive());
         assert!(!Record { start_ticks: own.start_ticks + 1, ..own.clone() }.is_alive());
         assert!(!Record { boot: "another".to_owned(), ..own }.is_alive());
@@ -272,7 +281,7 @@ mod tests {
     #[test]
     fn a_foreign_process_under_a_recorded_number_is_left_alone() {
         let place = place("foreign");
-        let own = Record::of(std::process::id()).unwrap();
+        let own = Record::of(std::process::id(), &[]).unwrap();
         let stale = Record { start_ticks: own.start_ticks + 1, ..own };
         fs::write(place.record("tested"), stale.render()).unwrap();
         assert_eq!(place.running("tested"), None);
@@ -287,6 +296,8 @@ mod tests {
         // The descendant does not listen to SIGTERM and outlives its parent.
         let script = "trap '' TERM; (while :; do sleep 1; done) & trap 'exit 0' TERM; : >ready; while :; do sleep 0.05; done";
         place.start(&service(script), || file.exists()).unwrap();
+        assert!(place.is_running(&service(script)));
+        assert!(!place.is_running(&service("another command")));
         let record = Record::read(&place.record("tested")).unwrap();
         assert_eq!(place.running("tested"), Some(record.pid));
         assert!(place.members(&record).len() >= 2, "the shell and its descendant");

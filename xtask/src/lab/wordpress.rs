@@ -134,7 +134,7 @@ fn variables(dir: &Path) -> Option<Variables> {
 /// Whether every server runs, with the configuration of this version, and every address answers.
 fn is_up(place: &Place, variables: &Variables) -> bool {
     let Ports { nginx_plain, nginx_opcode, varnish } = variables.ports;
-    NAMES.iter().all(|name| place.running(name).is_some())
+    services(place, &variables.ports).iter().all(|service| place.is_running(service))
         && files::are_current(place, &variables.ports)
         && [nginx_plain, nginx_opcode, varnish].into_iter().all(answers)
 }
@@ -216,7 +216,7 @@ fn services(place: &Place, ports: &Ports) -> [Service; 5] {
         php("opcode", "1"),
         format!("nginx -p {} -c {}", at("tmp"), at("conf/nginx.conf")),
         format!(
-            "varnishd -F -T none -n {} -f {} -a {} -s malloc,128m",
+            "varnishd -F -T none -n {} -f {} -a {} -s malloc,128m -p http_gzip_support=off",
             at("varnish"),
             at("conf/varnish.vcl"),
             ports.varnish

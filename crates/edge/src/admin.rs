@@ -4,24 +4,26 @@
 //! whose Host or Origin is not this address' own is refused, so that a browser cannot be made to ask.
 
 use crate::client::{Client, Received};
-use crate::counters::Kind;
 use crate::date::http_date;
-use crate::metrics::{self, Sample};
+use crate::metrics;
 use crate::respond::{self, Asker};
 use crate::shared::Shared;
 use bytes::Bytes;
 use h1::BodyFraming;
 use message::{Method, RequestHead, ResponseHead, Status, names};
 use net::{Acceptor, Address};
-use origin::Gauges;
 use semantics::Reason;
 use serde_json::json;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::Semaphore;
 
 /// How long to wait when a connection cannot be accepted for want of descriptors or memory.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Connections that may be open; operators and their tools need few.
+const CONNECTIONS_MAX: usize = 64;
 
 /// One answer.
 struct Page {
@@ -32,14 +34,21 @@ struct Page {
 
 /// Serves the admin address for as long as the runtime lives.
 pub(crate) async fn serve(shared: Arc<Shared>, acceptor: Acceptor, local: Address) {
-    let local = Arc::new(local);
+    let (local, places) = (Arc::new(local), Arc::new(Semaphore::new(CONNECTIONS_MAX)));
     loop {
         let Ok((stream, peer)) = acceptor.accept().await else {
             tokio::time::sleep(ACCEPT_PAUSE).await;
             continue;
         };
-        let client = Client::new(stream, peer, Arc::clone(&shared.limits));
-        tokio::spawn(converse(Arc::clone(&shared), Arc::clone(&local), client));
+        // Without a place the connection is closed at once.
+        if let Ok(place) = Arc::clone(&places).try_acquire_owned() {
+            let client = Client::new(stream, peer, Arc::clone(&shared.limits));
+            let conversation = converse(Arc::clone(&shared), Arc::clone(&local), client);
+            tokio::spawn(async move {
+                conversation.await;
+                drop(place);
+            });
+        }
     }
 }
 
@@ -64,7 +73,7 @@ async fn converse(shared: Arc<Shared>, local: Arc<Address>, mut client: Client) 
     }
 }
 
-fn answer(shared: &Shared, local: &Address, request: &RequestHead) -> Page {
+fn answer(shared: &Arc<Shared>, local: &Address, request: &RequestHead) -> Page {
     if !is_own(request, local) {
         return Page::plain(
             403,
@@ -77,11 +86,9 @@ fn answer(shared: &Shared, local: &Address, request: &RequestHead) -> Page {
     let path = request.target.split(|&octet| octet == b'?').next().unwrap_or_default();
     match path {
         b"/healthz" => Page::plain(200, "ok\n"),
-        b"/metrics" => Page {
-            status: Status::OK,
-            media_type: metrics::MEDIA_TYPE,
-            text: metrics::render(Arc::clone(&shared.counters), samples(shared)),
-        },
+        b"/metrics" => {
+            Page { status: Status::OK, media_type: metrics::MEDIA_TYPE, text: metrics::render(shared) }
+        }
         b"/status" => Page { status: Status::OK, media_type: "application/json", text: status(shared) },
         _ => Page::plain(404, "There are /metrics, /healthz and /status.\n"),
     }
@@ -107,59 +114,6 @@ fn is_own(request: &RequestHead, local: &Address) -> bool {
         origin.strip_prefix(b"http://").is_some_and(|authority| authority.eq_ignore_ascii_case(host))
     });
     (literal || configured || name.eq_ignore_ascii_case(b"localhost")) && own_origin
-}
-
-/// What is measured when it is asked for.
-fn samples(shared: &Shared) -> Vec<Sample> {
-    let store = shared.store.stats();
-    let single = |name, kind, value, help| Sample { name, help, kind, readings: vec![(None, value)] };
-    let per_site = |name, help, value: fn(Gauges) -> usize| Sample {
-        name,
-        help,
-        kind: Kind::Gauge,
-        readings: shared
-            .sites
-            .iter()
-            .map(|site| (Some(("site", site.label().to_owned())), value(site.origin.gauges()) as u64))
-            .collect(),
-    };
-    vec![
-        single(
-            "store_bytes",
-            Kind::Gauge,
-            store.bytes,
-            "Memory that stored responses occupy, index included.",
-        ),
-        single(
-            "store_bytes_max",
-            Kind::Gauge,
-            shared.store.limits().memory_bytes_max,
-            "Memory that they may occupy (the setting memory). When store_bytes stays near it and evictions go on, \
-             give more.",
-        ),
-        single("store_objects", Kind::Gauge, store.objects, "Responses stored now."),
-        single("store_published", Kind::Counter, store.published, "Responses stored so far."),
-        single(
-            "store_evicted",
-            Kind::Counter,
-            store.evicted,
-            "Responses removed to make room. Many in comparison to hits mean that memory is too small.",
-        ),
-        single("flights_open", Kind::Gauge, shared.flights.len() as u64, "Shared fetches under way now."),
-        per_site(
-            "origin_fetches_active",
-            "Requests an application works on now. At limits.fetches_max others wait.",
-            |gauges| gauges.active,
-        ),
-        per_site(
-            "origin_fetches_waiting",
-            "Requests that wait for their turn at an application. More than a few for long mean that it is too slow.",
-            |gauges| gauges.waiting,
-        ),
-        per_site("origin_connections_idle", "Unused connections kept to an application.", |gauges| {
-            gauges.idle
-        }),
-    ]
 }
 
 fn status(shared: &Shared) -> String {
@@ -209,7 +163,7 @@ mod tests {
 
     fn asked(method: Method, target: &'static str, fields: &[(&'static str, &'static str)]) -> (u16, String) {
         let plan = Plan::for_origin("http://127.0.0.1:9".parse().unwrap());
-        let shared = Shared::new(plan, None, Arc::new(SystemClock::new()));
+        let shared = Arc::new(Shared::new(plan, None, Arc::new(SystemClock::new())));
         let mut head =
             RequestHead { method, target: target.into(), version: Version::Http11, fields: Fields::new() };
         for (name, value) in fields {

@@ -1,8 +1,9 @@
-//! What the edge counts: one table with each counter's name, kind and what it tells an operator to do; and
-//! the cells that workers count in.
+//! What the edge counts and measures: one table with each metric's name, kind and what it tells an operator to
+//! do; and the cells that workers count in.
 //!
 //! Invariant: a worker writes to cells of its own only, so counting costs no cache line that another core
-//! wants; a reading is the sum over all workers. Rendering is `metrics`' business.
+//! wants; a reading is the sum over all workers. What others count or hold is read where it is, in
+//! `shared`, when asked for. Rendering is `metrics`' business.
 
 use semantics::Reason;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,41 +20,41 @@ pub enum Kind {
 /// One row of the table.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
-    /// Which counter this is.
-    pub counter: Counter,
+    /// Which metric this is.
+    pub metric: Metric,
     /// Whether it only grows.
     pub kind: Kind,
     /// The metric's name without the `petasos_` in front and, for counters, the `_total` behind it.
     pub name: &'static str,
-    /// What it counts and what to do about it.
+    /// What it says and what to do about it.
     pub help: &'static str,
 }
 
-macro_rules! counters {
+macro_rules! metrics {
     ($($variant:ident: $kind:ident $name:literal, $help:literal;)*) => {
-        /// Everything that is counted besides requests by reason.
+        /// Everything that is counted or measured besides requests by reason.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum Counter {
+        pub enum Metric {
             $(#[doc = $help] $variant,)*
         }
 
         /// The table, in the order of the enum.
-        pub const COUNTERS: &[Row] = &[
-            $(Row { counter: Counter::$variant, kind: Kind::$kind, name: $name, help: $help },)*
+        pub const METRICS: &[Row] = &[
+            $(Row { metric: Metric::$variant, kind: Kind::$kind, name: $name, help: $help },)*
         ];
     };
 }
 
-counters! {
+metrics! {
     ConnectionsAccepted: Counter "connections_accepted",
-        "Connections accepted from visitors. Far more than requests divided by a few means that something in \
-         front does not keep connections alive.";
-    ConnectionsOpen: Gauge "connections_open",
-        "Connections from visitors that are open now. Near limits.connections_max, raise that limit or lower \
-         limits.idle_timeout.";
+        "Connections accepted from visitors. About as many as requests means that something in front does not \
+         keep connections alive.";
     ConnectionsRefused: Counter "connections_refused",
         "Connections closed at once because limits.connections_max were open. Raise the limit, or find out \
          who opens so many.";
+    ConnectionsOpen: Gauge "connections_open",
+        "Connections from visitors that are open now. Near limits.connections_max, raise that limit or lower \
+         limits.idle_timeout.";
     RequestsMalformed: Counter "requests_malformed",
         "Requests refused because they are no correct HTTP/1. Some are normal on the open Internet; many from \
          one address are an attack or a broken client.";
@@ -80,18 +81,43 @@ counters! {
         "Responses from applications that broke HTTP or ended too early. Look for crashes in the \
          application's log.";
     OriginBusy: Counter "origin_busy",
-        "Requests answered 503 because all fetches of the application were in use and its queue was full or \
-         too slow. Raise limits.fetches_max if the application can take more.";
+        "Fetches given up because all fetches of the application were in use and its queue was full or too \
+         slow. Raise limits.fetches_max if the application can take more.";
+    OriginFetchesActive: Gauge "origin_fetches_active",
+        "Requests an application works on now. At limits.fetches_max others wait.";
+    OriginFetchesWaiting: Gauge "origin_fetches_waiting",
+        "Requests that wait for their turn at an application. More than a few for long mean that it is too slow.";
+    OriginConnectionsIdle: Gauge "origin_connections_idle",
+        "Unused connections kept to an application.";
     ResponsesCut: Counter "responses_cut",
         "Responses that were cut off at the visitor because the application's response was. Nothing of them \
          is stored. Look for crashes in the application's log.";
     FlightsStarted: Counter "flights_started",
         "Fetches whose answer any number of requests may share.";
+    FlightsOpen: Gauge "flights_open",
+        "Such fetches under way now.";
     FlightWaits: Counter "flight_waits",
         "Requests that waited for the fetch of another instead of asking the application themselves.";
     FlightWaitTimeouts: Counter "flight_wait_timeouts",
         "Requests that gave up waiting for another's fetch after limits.flight_wait and asked themselves. The \
          application is slow to start its answers.";
+    FillingBytes: Gauge "filling_bytes",
+        "Octets held of bodies that arrive and will be stored.";
+    FillingsUnkept: Counter "fillings_unkept",
+        "Bodies passed on without being stored because too much memory was taken by other bodies that were \
+         arriving. Give more memory, or lower limits.object_bytes_max.";
+    StoreBytes: Gauge "store_bytes",
+        "Memory that stored responses occupy, index included.";
+    StoreBytesMax: Gauge "store_bytes_max",
+        "Memory that stored responses may occupy, most of the setting memory. When store_bytes stays near it \
+         and evictions go on, give more.";
+    StoreObjects: Gauge "store_objects",
+        "Responses stored now.";
+    StorePublished: Counter "store_published",
+        "Responses stored.";
+    StoreEvicted: Counter "store_evicted",
+        "Responses removed to make room. Many in comparison to hits mean that memory is too \
+         small.";
     Tunnels: Counter "tunnels",
         "Connections upgraded to another protocol, such as WebSocket, and passed through.";
     AccessLogDropped: Counter "access_log_dropped",
@@ -100,13 +126,13 @@ counters! {
 }
 
 /// The number of rows.
-const COUNTER_COUNT: usize = COUNTERS.len();
+const METRIC_COUNT: usize = METRICS.len();
 
 /// The cells of one worker, on cache lines of their own.
 #[repr(align(128))]
 #[derive(Debug)]
 pub(crate) struct Cells {
-    values: [AtomicU64; COUNTER_COUNT],
+    values: [AtomicU64; METRIC_COUNT],
     reasons: Vec<AtomicU64>,
 }
 
@@ -126,24 +152,15 @@ impl Cells {
 
     /// Adds one.
     #[inline]
-    pub(crate) fn count(&self, counter: Counter) {
-        self.add(counter, 1);
+    pub(crate) fn count(&self, metric: Metric) {
+        self.add(metric, 1);
     }
 
     /// Adds `amount`.
     #[inline]
-    pub(crate) fn add(&self, counter: Counter, amount: u64) {
-        if let Some(cell) = self.values.get(counter as usize) {
+    pub(crate) fn add(&self, metric: Metric, amount: u64) {
+        if let Some(cell) = self.values.get(metric as usize) {
             cell.fetch_add(amount, Ordering::Relaxed);
-        }
-    }
-
-    /// Takes one from a gauge. Another worker's cell may have been the one that counted up: only the sum
-    /// means something, and it wraps as the cells do.
-    #[inline]
-    pub(crate) fn discount(&self, gauge: Counter) {
-        if let Some(cell) = self.values.get(gauge as usize) {
-            cell.fetch_sub(1, Ordering::Relaxed);
         }
     }
 
@@ -171,12 +188,13 @@ impl Counters {
         &self.workers[index % self.workers.len()]
     }
 
-    /// The value of one row.
-    pub(crate) fn value(&self, counter: Counter) -> u64 {
+    /// The value of a counter.
+    pub(crate) fn value(&self, metric: Metric) -> u64 {
         self.workers
             .iter()
-            .filter_map(|cells| cells.values.get(counter as usize))
-            .fold(0, |sum, cell| sum.wrapping_add(cell.load(Ordering::Relaxed)))
+            .filter_map(|cells| cells.values.get(metric as usize))
+            .map(|cell| cell.load(Ordering::Relaxed))
+            .sum()
     }
 
     /// Requests that got the verdict with this reason.
@@ -191,28 +209,25 @@ impl Counters {
 
 #[cfg(test)]
 mod tests {
-    use super::{COUNTERS, Counter, Counters};
+    use super::{Counters, METRICS, Metric};
     use std::collections::HashSet;
 
     #[test]
     fn rows_stand_in_the_order_of_the_enum_with_unique_names_and_sentences() {
-        let names: HashSet<_> = COUNTERS.iter().map(|row| row.name).collect();
-        assert_eq!(names.len(), COUNTERS.len());
-        for (index, row) in COUNTERS.iter().enumerate() {
-            assert_eq!(row.counter as usize, index);
+        let names: HashSet<_> = METRICS.iter().map(|row| row.name).collect();
+        assert_eq!(names.len(), METRICS.len());
+        for (index, row) in METRICS.iter().enumerate() {
+            assert_eq!(row.metric as usize, index);
             assert!(row.help.ends_with('.') && !row.help.contains("  "), "{}", row.name);
             assert!(!row.name.ends_with("_total"), "{}", row.name);
         }
     }
 
     #[test]
-    fn a_reading_is_the_sum_over_workers_and_gauges_may_cross_them() {
+    fn a_reading_is_the_sum_over_workers() {
         let counters = Counters::new(2);
-        counters.worker(0).add(Counter::BytesSent, 5);
-        counters.worker(1).add(Counter::BytesSent, 7);
-        assert_eq!(counters.value(Counter::BytesSent), 12);
-        counters.worker(0).count(Counter::ConnectionsOpen);
-        counters.worker(1).discount(Counter::ConnectionsOpen);
-        assert_eq!(counters.value(Counter::ConnectionsOpen), 0);
+        counters.worker(0).add(Metric::BytesSent, 5);
+        counters.worker(1).add(Metric::BytesSent, 7);
+        assert_eq!(counters.value(Metric::BytesSent), 12);
     }
 }

@@ -4,7 +4,7 @@
 //! its end; a body that did not end as its framing said is neither stored nor ended. The task belongs to
 //! nobody: that a visitor leaves does not touch it.
 
-use crate::counters::{Cells, Counter};
+use crate::counters::{Cells, Metric};
 use crate::flight::{Flight, Parcel, PrivateAnswer, SharedAnswer, State};
 use crate::respond;
 use crate::shared::Shared;
@@ -47,7 +47,7 @@ struct Answer {
 /// Flies.
 pub(crate) async fn fly(departure: Departure) {
     let departure = Aloft(departure);
-    departure.cells().count(Counter::FlightsStarted);
+    departure.cells().count(Metric::FlightsStarted);
     match departure.fetch().await {
         Ok(answer) => departure.land(answer).await,
         Err(error) => {
@@ -60,13 +60,13 @@ pub(crate) async fn fly(departure: Departure) {
 /// Counts why a fetch gave no response, or no whole one.
 pub(crate) fn count_failure(cells: &Cells, error: &FetchError) {
     match error {
-        FetchError::Busy(_) => cells.count(Counter::OriginBusy),
-        FetchError::Refused | FetchError::Unreachable(_) => cells.count(Counter::OriginRefusals),
+        FetchError::Busy(_) => cells.count(Metric::OriginBusy),
+        FetchError::Refused | FetchError::Unreachable(_) => cells.count(Metric::OriginRefusals),
         FetchError::ConnectTimeout | FetchError::FirstByteTimeout | FetchError::BetweenBytesTimeout => {
-            cells.count(Counter::OriginTimeouts);
+            cells.count(Metric::OriginTimeouts);
         }
         FetchError::Closed | FetchError::BadHead(_) | FetchError::BadBody(_) => {
-            cells.count(Counter::OriginFaults)
+            cells.count(Metric::OriginFaults)
         }
         // Counted where the visitor's connection is.
         FetchError::Upload(_) => {}
@@ -75,6 +75,30 @@ pub(crate) fn count_failure(cells: &Cells, error: &FetchError) {
 
 /// A flight that leaves the table when it ends, also by a panic.
 struct Aloft(Departure);
+
+/// The memory that one body takes on its way into the store; given back when it is there, or not kept.
+struct Room<'a> {
+    shared: &'a Shared,
+    bytes: u64,
+}
+
+impl Room<'_> {
+    fn take(&mut self, octets: usize) -> bool {
+        let taken = self.shared.filling.take(octets as u64);
+        self.bytes += if taken { octets as u64 } else { 0 };
+        taken
+    }
+
+    fn give_back(&mut self) {
+        self.shared.filling.give_back(std::mem::take(&mut self.bytes));
+    }
+}
+
+impl Drop for Room<'_> {
+    fn drop(&mut self) {
+        self.give_back();
+    }
+}
 
 impl std::ops::Deref for Aloft {
     type Target = Departure;
@@ -107,7 +131,7 @@ impl Departure {
     async fn fetch(&self) -> Result<Answer, FetchError> {
         let asked = Moment::read(&*self.shared.clock);
         let mut exchange = Box::new(self.site.origin.fetch(self.request.clone()).await?);
-        self.cells().count(Counter::OriginFetches);
+        self.cells().count(Metric::OriginFetches);
         loop {
             match exchange.next(&mut NoUpload).await? {
                 Event::Informational(head) => self.flight.inform(head),
@@ -176,6 +200,7 @@ impl Departure {
         // The last octets are held back until it is known whether they are the last, as the store must have
         // the body before a reader has all of it.
         let (mut held, mut nothing) = (Bytes::new(), NoUpload);
+        let mut room = Room { shared: &self.shared, bytes: 0 };
         loop {
             let event = tokio::select! {
                 biased;
@@ -187,6 +212,12 @@ impl Departure {
             };
             match event {
                 Ok(Event::Data(octets)) => {
+                    if !writer.is_kept() {
+                        room.give_back();
+                    } else if !room.take(octets.len()) {
+                        self.cells().count(Metric::FillingsUnkept);
+                        writer.stop_keeping();
+                    }
                     writer.push(std::mem::replace(&mut held, octets));
                     if poll_fn(|context| writer.poll_ready(context, WINDOW_BYTES)).await.is_err() {
                         // A window without readers: nobody wants the rest.

@@ -4,7 +4,7 @@
 //! variant's key; nothing else of its visitor. A fetch for one visitor alone carries what that visitor sent,
 //! but for what only the edge may say. Framing and hop-by-hop fields are made anew.
 
-use crate::guard::Subject;
+use crate::guard::{CDN_LOOP, Subject};
 use bytes::{Bytes, BytesMut};
 use h1::{BodyFraming, Request, WriteError};
 use message::{Fields, Method, RequestHead, Version, names};
@@ -19,7 +19,8 @@ pub(crate) const VIA: &str = "1.1 petasos";
 /// A request whose answer may be shared, as the application gets it. `method` is GET or HEAD; `known` is what
 /// answers of this key are known to vary on.
 pub(crate) fn shared_head(
-    subject: &Subject,
+    subject: &Subject<'_>,
+    loop_mark: &Bytes,
     key: &Key,
     method: Method,
     visitor: &Fields,
@@ -31,6 +32,7 @@ pub(crate) fn shared_head(
     fields.push(names::X_FORWARDED_HOST, host);
     fields.push(names::X_FORWARDED_PROTO, scheme(subject));
     fields.push(names::VIA, VIA);
+    fields.push(CDN_LOOP, loop_mark.clone());
     RequestHead { method, target: subject.target.clone(), version: Version::Http11, fields }
 }
 
@@ -51,7 +53,12 @@ pub(crate) fn without_content(head: &RequestHead) -> Result<FetchRequest, WriteE
 ///
 /// # Errors
 /// As [`without_content`].
-pub(crate) fn passed(subject: &Subject, peer: Peer, request: &Request) -> Result<FetchRequest, WriteError> {
+pub(crate) fn passed(
+    subject: &Subject<'_>,
+    loop_mark: &Bytes,
+    peer: Peer,
+    request: &Request,
+) -> Result<FetchRequest, WriteError> {
     let visitor = &request.head.fields;
     let mut fields = passed_fields(visitor, subject.site.policy());
     h1::strip_hop_by_hop(&mut fields);
@@ -61,6 +68,7 @@ pub(crate) fn passed(subject: &Subject, peer: Peer, request: &Request) -> Result
         fields.push(name, value);
     }
     fields.push(names::VIA, VIA);
+    fields.push(CDN_LOOP, loop_mark.clone());
     request.framing.announce(&mut fields);
     if request.framing == BodyFraming::Empty && visitor.has(names::CONTENT_LENGTH) {
         fields.push(names::CONTENT_LENGTH, "0");
@@ -68,11 +76,10 @@ pub(crate) fn passed(subject: &Subject, peer: Peer, request: &Request) -> Result
     if request.expect_continue {
         fields.push(names::EXPECT, "100-continue");
     }
-    if request.upgrade {
+    let protocols: Vec<&[u8]> = tunnelled_protocols(request).collect();
+    if !protocols.is_empty() {
         fields.push(names::CONNECTION, "upgrade");
-        for protocol in visitor.all(names::UPGRADE) {
-            fields.push(names::UPGRADE, protocol.clone());
-        }
+        fields.push(names::UPGRADE, Bytes::from(protocols.join(&b", "[..])));
     }
     let head = RequestHead {
         method: request.head.method.clone(),
@@ -88,9 +95,22 @@ pub(crate) fn passed(subject: &Subject, peer: Peer, request: &Request) -> Result
     })
 }
 
+/// The protocols that a request asks to switch to and that the edge lets through. Other versions of HTTP, and
+/// TLS, would be a way around everything the edge does: whatever came through the tunnel would reach the
+/// application unseen.
+pub(crate) fn tunnelled_protocols(request: &Request) -> impl Iterator<Item = &[u8]> {
+    let asked = request.head.fields.list(names::UPGRADE).filter(|_| request.upgrade);
+    asked.filter(|protocol| {
+        let starts = |prefix: &str| {
+            protocol.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix.as_bytes()))
+        };
+        !["h2", "h3", "http", "tls"].into_iter().any(starts)
+    })
+}
+
 /// Who the visitor is and what it asked for, as the edge vouches for it. A trusted proxy's account is kept and
 /// continued.
-fn forwarding_fields(subject: &Subject, peer: Peer, visitor: &Fields) -> Vec<(&'static str, Bytes)> {
+fn forwarding_fields(subject: &Subject<'_>, peer: Peer, visitor: &Fields) -> Vec<(&'static str, Bytes)> {
     let before = if subject.trusted { visitor.list(names::X_FORWARDED_FOR).collect() } else { Vec::new() };
     let own = peer.ip().map(|ip| ip.to_string());
     let chain: Vec<&[u8]> = before.into_iter().chain(own.as_deref().map(str::as_bytes)).collect();
@@ -108,7 +128,7 @@ fn forwarding_fields(subject: &Subject, peer: Peer, visitor: &Fields) -> Vec<(&'
     fields
 }
 
-fn scheme(subject: &Subject) -> &'static str {
+fn scheme(subject: &Subject<'_>) -> &'static str {
     if subject.https { "https" } else { "http" }
 }
 
@@ -121,47 +141,47 @@ fn written(head: &RequestHead) -> Result<Bytes, WriteError> {
 #[cfg(test)]
 mod tests {
     use super::{passed, shared_head, without_content};
-    use crate::guard::{Subject, guard};
-    use crate::sites::Sites;
-    use bytes::BytesMut;
+    use crate::guard::guard;
+    use crate::shared::Shared;
+    use bytes::{Bytes, BytesMut};
     use config::Plan;
     use h1::{Limits, Request, Strictness, parse_request};
     use message::Method;
     use net::Peer;
-    use platform::{Clock, SystemClock};
+    use platform::SystemClock;
     use semantics::VaryRule;
     use std::sync::Arc;
+
+    const MARK: Bytes = Bytes::from_static(b"petasos; id=7");
 
     fn peer() -> Peer {
         Peer::Ip("10.0.0.1:5".parse().unwrap())
     }
 
-    fn guarded(head: &str, trusted: bool) -> (Subject, Request) {
+    fn request(head: &str) -> Request {
         let mut octets = BytesMut::from(format!("{head}\r\n\r\n").as_bytes());
-        let request = parse_request(&mut octets, &Limits::DEFAULT, Strictness::Strict).unwrap().unwrap();
+        parse_request(&mut octets, &Limits::DEFAULT, Strictness::Strict).unwrap().unwrap()
+    }
+
+    fn shared(trusted: bool) -> Shared {
         let mut plan = Plan::for_origin("http://127.0.0.1:9000".parse().unwrap());
         plan.trusted_proxies.extend(trusted.then(|| peer().ip().unwrap()));
-        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-        let subject = guard(&plan, &Sites::new(&plan, &clock), peer(), &request).unwrap();
-        (subject, request)
+        Shared::new(plan, None, Arc::new(SystemClock::new()))
     }
 
     fn passed_text(head: &str, trusted: bool) -> String {
-        let (subject, request) = guarded(head, trusted);
-        String::from_utf8(passed(&subject, peer(), &request).unwrap().head.to_vec()).unwrap()
+        let (shared, request) = (shared(trusted), request(head));
+        let subject = guard(&shared, peer(), &request).unwrap();
+        String::from_utf8(passed(&subject, &MARK, peer(), &request).unwrap().head.to_vec()).unwrap()
     }
 
     #[test]
     fn a_shared_fetch_tells_nothing_of_its_visitor() {
         let text = |head: &str| {
-            let (subject, request) = guarded(head, false);
-            let head = shared_head(
-                &subject,
-                &subject.key(),
-                Method::Get,
-                &request.head.fields,
-                &VaryRule::default(),
-            );
+            let (shared, request) = (shared(false), request(head));
+            let subject = guard(&shared, peer(), &request).unwrap();
+            let (key, visitor) = (subject.key(), &request.head.fields);
+            let head = shared_head(&subject, &MARK, &key, Method::Get, visitor, &VaryRule::default());
             without_content(&head).unwrap().head
         };
         let plain = text("GET /a HTTP/1.1\r\nHost: a.test\r\nAccept-Encoding: gzip");
@@ -193,6 +213,7 @@ mod tests {
             "X-Forwarded-Proto: http",
             "X-Forwarded-Host: A.test:80",
             "Via: 1.1 petasos",
+            "CDN-Loop: petasos; id=7",
         ] {
             assert_eq!(text.lines().filter(|found| *found == line).count(), 1, "{line} in\n{text}");
         }
@@ -227,6 +248,18 @@ mod tests {
         for line in ["Connection: upgrade", "Upgrade: websocket", "Sec-WebSocket-Key: x"] {
             assert!(text.lines().any(|found| found == line), "{line} in\n{text}");
         }
+    }
+
+    #[test]
+    fn no_other_http_is_tunnelled() {
+        for protocols in ["h2c", "HTTP/2.0", "TLS/1.0", "H2C"] {
+            let head = format!("GET / HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: {protocols}");
+            let text = passed_text(&head, false);
+            assert!(!text.contains("Upgrade") && !text.contains("Connection"), "{text}");
+        }
+        let text =
+            passed_text("GET / HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: h2c, websocket", false);
+        assert!(text.contains("Upgrade: websocket\r\n"), "{text}");
     }
 
     #[test]

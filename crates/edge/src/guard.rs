@@ -5,9 +5,9 @@
 //! a visitor claims about host, scheme or address counts only if it comes from a trusted proxy.
 
 use crate::refusal::Refusal;
-use crate::sites::{Site, Sites};
+use crate::shared::Shared;
+use crate::sites::Site;
 use bytes::Bytes;
-use config::Plan;
 use h1::{BodyFraming, EffectiveAuthority, Request, Target, TargetForm};
 use message::{Method, RequestHead, names};
 use net::Peer;
@@ -16,8 +16,8 @@ use store::Key;
 
 /// What a request is for.
 #[derive(Clone, Debug)]
-pub(crate) struct Subject {
-    pub(crate) site: Arc<Site>,
+pub(crate) struct Subject<'a> {
+    pub(crate) site: &'a Arc<Site>,
     /// The `Host` for the application.
     pub(crate) host: Bytes,
     /// The target in origin-form, or `*`.
@@ -28,28 +28,34 @@ pub(crate) struct Subject {
     pub(crate) trusted: bool,
 }
 
+/// Where proxies write who they are (RFC 8586).
+pub(crate) const CDN_LOOP: &str = "CDN-Loop";
+
 /// *guard*: lets a request through to its site, or refuses it.
-pub(crate) fn guard(plan: &Plan, sites: &Sites, peer: Peer, request: &Request) -> Result<Subject, Refusal> {
+pub(crate) fn guard<'a>(shared: &'a Shared, peer: Peer, request: &Request) -> Result<Subject<'a>, Refusal> {
     let head = &request.head;
     if head.method == Method::Connect {
         return Err(Refusal::connect());
     }
-    if matches!(request.framing, BodyFraming::Length(bytes) if bytes > plan.limits.request_body_bytes_max) {
+    if matches!(request.framing, BodyFraming::Length(bytes) if bytes > shared.limits.request_body_bytes_max) {
         return Err(Refusal::too_large());
     }
     let authority = EffectiveAuthority::of(head).map(|effective| effective.authority);
-    let site = sites.find(authority).ok_or_else(Refusal::unknown_site)?;
-    let trusted = peer.ip().is_some_and(|ip| plan.trusted_proxies.contains(&ip));
+    let site = shared.sites.find(authority).ok_or_else(Refusal::unknown_site)?;
+    if head.fields.list(CDN_LOOP).any(|member| member == shared.loop_mark) {
+        return Err(Refusal::looping(site.origin.url()));
+    }
+    let trusted = peer.ip().is_some_and(|ip| shared.plan.trusted_proxies.contains(&ip));
     Ok(Subject {
         host: origin_host(site, head, authority),
         target: origin_target(head)?,
         https: site.plan.public_https || (trusted && forwarded_https(head)),
-        site: Arc::clone(site),
+        site,
         trusted,
     })
 }
 
-impl Subject {
+impl Subject<'_> {
     /// *key*: what identifies the page.
     pub(crate) fn key(&self) -> Key {
         Key::new(self.site.id, self.https, &self.host, self.target.clone())
@@ -101,12 +107,12 @@ fn forwarded_https(head: &RequestHead) -> bool {
 #[cfg(test)]
 mod tests {
     use super::guard;
-    use crate::sites::Sites;
+    use crate::shared::Shared;
     use bytes::BytesMut;
     use config::Plan;
     use h1::{Limits, Request, Strictness, parse_request};
     use net::Peer;
-    use platform::{Clock, SystemClock};
+    use platform::SystemClock;
     use semantics::Reason;
     use std::sync::Arc;
 
@@ -123,10 +129,10 @@ mod tests {
 
     /// Host, target and https of the subject, or the reason of the refusal.
     fn guarded(plan: &Plan, peer: &str, head: &str) -> Result<(String, String, bool), Reason> {
-        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        let shared = Shared::new(plan.clone(), None, Arc::new(SystemClock::new()));
         let peer = Peer::Ip(format!("{peer}:1").parse().unwrap());
-        let subject =
-            guard(plan, &Sites::new(plan, &clock), peer, &request(head)).map_err(|refusal| refusal.reason)?;
+        let head = head.replace("OWN-MARK", std::str::from_utf8(&shared.loop_mark).unwrap());
+        let subject = guard(&shared, peer, &request(&head)).map_err(|refusal| refusal.reason)?;
         let text = |octets: &[u8]| String::from_utf8(octets.to_vec()).unwrap();
         Ok((text(&subject.host), text(&subject.target), subject.https))
     }
@@ -149,6 +155,15 @@ mod tests {
         ] {
             assert_eq!(guarded(&plan, "127.0.0.1", head), expected, "{head}");
         }
+    }
+
+    #[test]
+    fn a_request_that_was_here_before_is_refused() {
+        let plan = plan();
+        let head = "GET / HTTP/1.1\r\nHost: a.test\r\nCDN-Loop: other; id=1, OWN-MARK";
+        assert_eq!(guarded(&plan, "127.0.0.1", head), Err(Reason::LoopDetected));
+        let head = "GET / HTTP/1.1\r\nHost: a.test\r\nCDN-Loop: petasos; id=0";
+        assert_eq!(guarded(&plan, "127.0.0.1", head), ok("a.test", "/", false));
     }
 
     #[test]

@@ -26,5 +26,5 @@ mod sites;
 mod tunnel;
 mod worker;
 
-pub use counters::{COUNTERS, Counter, Kind, Row};
+pub use counters::{Kind, METRICS, Metric, Row};
 pub use serve::{Bound, Edge, Running, ServeError, serve};

@@ -1,9 +1,10 @@
-//! The counters as OpenMetrics text, for `GET /metrics` at the admin address.
+//! The metrics as OpenMetrics text, for `GET /metrics` at the admin address.
 //!
-//! Invariant: every row of the counter table and every reason appears, also at zero, so that a dashboard can
-//! be built before anything goes wrong.
+//! Invariant: every row of the table and every reason appears, also at zero, so that a dashboard can be built
+//! before anything goes wrong.
 
-use crate::counters::{COUNTERS, Counters, Kind};
+use crate::counters::{Kind, METRICS, Row};
+use crate::shared::Shared;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder, text};
 use prometheus_client::metrics::MetricType;
@@ -17,89 +18,62 @@ use std::sync::Arc;
 /// The media type of the text (OpenMetrics 1.0).
 pub(crate) const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// A value that is measured when it is asked for.
-#[derive(Clone, Debug)]
-pub(crate) struct Sample {
-    /// The metric's name without the `petasos_` in front.
-    pub(crate) name: &'static str,
-    /// What it means and what to do about it.
-    pub(crate) help: &'static str,
-    /// Whether it only grows.
-    pub(crate) kind: Kind,
-    /// A label and its value for each reading; no label for a single one.
-    pub(crate) readings: Vec<(Option<(&'static str, String)>, u64)>,
+/// One value of a metric.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Reading {
+    /// The site it belongs to, if it is one of several.
+    pub(crate) site: Option<String>,
+    pub(crate) value: u64,
 }
 
-/// The text of all counters and of the given samples.
-pub(crate) fn render(counters: Arc<Counters>, samples: Vec<Sample>) -> String {
+/// The text of all metrics.
+pub(crate) fn render(shared: &Arc<Shared>) -> String {
     let mut registry = Registry::with_prefix("petasos");
-    registry.register_collector(Box::new(Table { counters, samples }));
+    registry.register_collector(Box::new(Table { shared: Arc::clone(shared) }));
     let mut text = String::with_capacity(32 * 1024);
     // Writing to a String cannot fail, and the table's names are legal: a test encodes them all.
     let _ = text::encode(&mut text, &registry);
     text
 }
 
+#[derive(Debug)]
 struct Table {
-    counters: Arc<Counters>,
-    samples: Vec<Sample>,
-}
-
-impl fmt::Debug for Table {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Table")
-    }
+    shared: Arc<Shared>,
 }
 
 impl Collector for Table {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         self.encode_requests(&mut encoder)?;
-        for row in COUNTERS {
-            let readings = [(None, self.counters.value(row.counter))];
-            encode_readings(&mut encoder, row.name, row.help, row.kind, &readings)?;
-        }
-        for sample in &self.samples {
-            encode_readings(&mut encoder, sample.name, sample.help, sample.kind, &sample.readings)?;
-        }
-        Ok(())
+        METRICS.iter().try_for_each(|row| encode_row(&mut encoder, row, &self.shared.read(row.metric)))
     }
 }
 
 impl Table {
     fn encode_requests(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let mut family = encoder.encode_descriptor(
-            "requests",
-            "Requests by verdict and reason. The table of reasons in the documentation says what to do about each.",
-            None,
-            MetricType::Counter,
-        )?;
+        let help = "Requests by verdict and reason. The table of reasons in the documentation says what to do about each.";
+        let mut family = encoder.encode_descriptor("requests", help, None, MetricType::Counter)?;
         for &reason in Reason::ALL {
             let labels = [("verdict", reason.verdict().name()), ("reason", reason.name())];
-            ConstCounter::new(self.counters.requests(reason)).encode(family.encode_family(&labels)?)?;
+            let value = self.shared.counters.requests(reason);
+            ConstCounter::new(value).encode(family.encode_family(&labels)?)?;
         }
         Ok(())
     }
 }
 
-fn encode_readings(
-    encoder: &mut DescriptorEncoder<'_>,
-    name: &str,
-    help: &str,
-    kind: Kind,
-    readings: &[(Option<(&'static str, String)>, u64)],
-) -> fmt::Result {
-    let metric_type = match kind {
+fn encode_row(encoder: &mut DescriptorEncoder<'_>, row: &Row, readings: &[Reading]) -> fmt::Result {
+    let metric_type = match row.kind {
         Kind::Counter => MetricType::Counter,
         Kind::Gauge => MetricType::Gauge,
     };
-    let mut family = encoder.encode_descriptor(name, help, None, metric_type)?;
-    for (label, value) in readings {
-        match label {
-            Some((name, text)) => {
-                encode_value(family.encode_family(&[(*name, text.as_str())])?, kind, *value)?
+    let mut family = encoder.encode_descriptor(row.name, row.help, None, metric_type)?;
+    for reading in readings {
+        match &reading.site {
+            Some(site) => {
+                encode_value(family.encode_family(&[("site", site.as_str())])?, row.kind, reading.value)?;
             }
             // Without a label there is one reading, which ends the family.
-            None => return encode_value(family, kind, *value),
+            None => return encode_value(family, row.kind, reading.value),
         }
     }
     Ok(())
@@ -114,35 +88,34 @@ fn encode_value(encoder: MetricEncoder<'_>, kind: Kind, value: u64) -> fmt::Resu
 
 #[cfg(test)]
 mod tests {
-    use super::{Sample, render};
-    use crate::counters::{COUNTERS, Counter, Counters, Kind};
+    use super::render;
+    use crate::counters::{METRICS, Metric};
+    use crate::shared::Shared;
+    use config::Plan;
+    use platform::SystemClock;
     use semantics::Reason;
     use std::sync::Arc;
 
     #[test]
     fn every_row_and_reason_is_rendered() {
-        let counters = Arc::new(Counters::new(2));
-        counters.worker(1).add(Counter::BytesSent, 7);
-        counters.worker(0).count(Counter::ConnectionsOpen);
-        counters.worker(0).count_reason(Reason::HitFresh);
-        let sample = Sample {
-            name: "origin_queue",
-            help: "Requests that wait.",
-            kind: Kind::Gauge,
-            readings: vec![(Some(("site", "a\"b".to_owned())), 3)],
-        };
-        let text = render(counters, vec![sample]);
-        for row in COUNTERS {
-            assert!(text.contains(&format!("# HELP petasos_{} ", row.name)), "{}", row.name);
+        let mut plan = Plan::for_origin("http://127.0.0.1:9".parse().unwrap());
+        plan.sites[0].names = vec!["a.test".to_owned()];
+        let shared = Arc::new(Shared::new(plan, None, Arc::new(SystemClock::new())));
+        shared.cells(0).add(Metric::BytesSent, 7);
+        shared.cells(0).count_reason(Reason::HitFresh);
+        let text = render(&shared);
+        for row in METRICS {
+            assert!(text.contains(&format!("\npetasos_{}", row.name)), "{} has no value", row.name);
+            assert!(text.contains(&format!("# HELP petasos_{} {}", row.name, row.help)), "{}", row.name);
         }
         for reason in Reason::ALL {
             assert!(text.contains(&format!("reason=\"{reason}\"")), "{reason}");
         }
         for line in [
             "petasos_bytes_sent_total 7",
-            "petasos_connections_open 1",
+            "petasos_connections_open 0",
             "petasos_requests_total{verdict=\"hit\",reason=\"hit-fresh\"} 1",
-            "petasos_origin_queue{site=\"a\\\"b\"} 3",
+            "petasos_origin_fetches_waiting{site=\"a.test\"} 0",
             "# EOF",
         ] {
             assert!(text.lines().any(|found| found == line), "{line} is missing in\n{text}");

@@ -11,7 +11,7 @@
 
 use crate::access_log::Entry;
 use crate::client::{Client, SendError};
-use crate::counters::{Cells, Counter};
+use crate::counters::{Cells, Metric};
 use crate::deliver::{self, Interrupted};
 use crate::flight::{Flight, Joined, Parcel, PrivateAnswer, Progress, SharedAnswer, State};
 use crate::fly::{self, Departure};
@@ -54,20 +54,20 @@ pub(crate) enum After {
 }
 
 /// A step and what it needs from those before it.
-enum Step {
+enum Step<'a> {
     Guard,
-    Key(Subject),
-    Lookup(Wanted),
-    Wait { wanted: Wanted, reason: Reason, receiver: watch::Receiver<Progress>, leads: bool },
-    Fetch { wanted: Wanted, reason: Reason },
-    Pass(Subject, Reason),
+    Key(Subject<'a>),
+    Lookup(Wanted<'a>),
+    Wait { wanted: Wanted<'a>, reason: Reason, receiver: watch::Receiver<Progress>, leads: bool },
+    Fetch { wanted: Wanted<'a>, reason: Reason },
+    Pass(Subject<'a>, Reason),
     Deliver(Delivery),
     Refuse(Refusal),
 }
 
 /// A look-up and what it is for.
-struct Wanted {
-    subject: Subject,
+struct Wanted<'a> {
+    subject: Subject<'a>,
     key: Key,
     directives: Directives,
     /// Flights that this request has taken part in.
@@ -147,15 +147,15 @@ impl<'a> Visit<'a> {
     }
 
     /// *guard*: limits, method, host.
-    fn guard(&self) -> Step {
-        match guard(&self.shared.plan, &self.shared.sites, self.client.peer(), self.request) {
+    fn guard(&self) -> Step<'a> {
+        match guard(self.shared, self.client.peer(), self.request) {
             Ok(subject) => Step::Key(subject),
             Err(refusal) => Step::Refuse(refusal),
         }
     }
 
     /// *key*: what identifies the page, if the request may share one at all.
-    fn key(&self, subject: Subject) -> Step {
+    fn key(&self, subject: Subject<'a>) -> Step<'a> {
         let has_content = self.request.framing != BodyFraming::Empty;
         match classify_request(&self.request.head, has_content, subject.site.policy()) {
             RequestClass::Pass(reason) => Step::Pass(subject, reason),
@@ -167,17 +167,16 @@ impl<'a> Visit<'a> {
     }
 
     /// *lookup*: a stored answer that this request may have, or a flight for it.
-    fn lookup(&self, wanted: Wanted) -> Step {
-        let reason = match self.find(&wanted) {
+    fn lookup(&self, wanted: Wanted<'a>) -> Step<'a> {
+        let reason = match self.find(&wanted, self.begun) {
             Ok(delivery) => return Step::Deliver(delivery),
             Err(reason) => reason,
         };
         if wanted.directives.only_if_cached {
             return Step::Refuse(Refusal::only_if_cached());
         }
-        let now = self.begun;
         let alone = self.request.head.method == Method::Head
-            || self.shared.flights.was_in_vain(&wanted.key, now.monotonic);
+            || self.shared.flights.was_in_vain(&wanted.key, self.begun.monotonic);
         if alone {
             return Step::Fetch { wanted, reason };
         }
@@ -185,41 +184,40 @@ impl<'a> Visit<'a> {
     }
 
     /// A stored answer that this request may have, or why it must be fetched.
-    fn find(&self, wanted: &Wanted) -> Result<Delivery, Reason> {
+    fn find(&self, wanted: &Wanted<'_>, now: Moment) -> Result<Delivery, Reason> {
         let object = match self.shared.store.lookup(&wanted.key, &self.request.head.fields) {
             Lookup::Found(object) => object,
             Lookup::NoVariant => return Err(Reason::MissVariant),
             Lookup::Absent => return Err(Reason::MissAbsent),
         };
         let policy = wanted.subject.site.policy();
-        let (age_secs, ttl_secs, reason) =
-            match reuse(object.freshness(), &wanted.directives, policy, self.begun) {
-                Reuse::Fresh { age_secs, ttl_secs } => (age_secs, ttl_secs, Reason::HitFresh),
-                Reuse::Stale { age_secs, ttl_secs, reason } => (age_secs, ttl_secs, reason),
-                Reuse::Revalidate(reason) => return Err(reason),
-            };
+        let (age_secs, ttl_secs, reason) = match reuse(object.freshness(), &wanted.directives, policy, now) {
+            Reuse::Fresh { age_secs, ttl_secs } => (age_secs, ttl_secs, Reason::HitFresh),
+            Reuse::Stale { age_secs, ttl_secs, reason } => (age_secs, ttl_secs, reason),
+            Reuse::Revalidate(reason) => return Err(reason),
+        };
         let facts = CacheStatusFacts { ttl_secs: Some(ttl_secs), ..CacheStatusFacts::default() };
         let account = Account { reason, facts, age_secs: Some(age_secs) };
         Ok(Delivery { content: Content::Stored(object), account })
     }
 
     /// Joins the flight for the wanted page, or starts it.
-    fn join(&self, mut wanted: Wanted, reason: Reason) -> Step {
-        let (policy, now) = (wanted.subject.site.policy(), self.begun);
+    fn join(&self, mut wanted: Wanted<'a>, reason: Reason) -> Step<'a> {
+        let (policy, now) = (wanted.subject.site.policy(), Moment::read(&*self.shared.clock));
         let usable = |freshness: &Freshness| {
             !matches!(reuse(freshness, &wanted.directives, policy, now), Reuse::Revalidate(_))
         };
         let known = self.shared.store.known_rule(&wanted.key);
         let fields = &self.request.head.fields;
-        let find = || self.find(&wanted).ok();
+        let find = || self.find(&wanted, now).ok();
         match self.shared.flights.join(&wanted.key, fields, known, find, usable) {
             Joined::Found(delivery) => Step::Deliver(delivery),
             Joined::Filling(answer, reader) => {
-                self.cells().count(Counter::FlightWaits);
+                self.cells().count(Metric::FlightWaits);
                 Step::Deliver(self.shared_delivery(answer, reader, Reason::MissCollapsed))
             }
             Joined::Waiter(receiver) => {
-                self.cells().count(Counter::FlightWaits);
+                self.cells().count(Metric::FlightWaits);
                 wanted.flights += 1;
                 Step::Wait { wanted, reason, receiver, leads: false }
             }
@@ -231,7 +229,7 @@ impl<'a> Visit<'a> {
     }
 
     /// *fetch*: a flight that nobody else joins.
-    fn fetch(&self, mut wanted: Wanted, reason: Reason) -> Step {
+    fn fetch(&self, mut wanted: Wanted<'a>, reason: Reason) -> Step<'a> {
         wanted.flights += 1;
         let known = self.shared.store.known_rule(&wanted.key);
         let flight = Flight::new(known, &self.request.head.fields);
@@ -239,10 +237,17 @@ impl<'a> Visit<'a> {
     }
 
     /// Starts a flight as a task of its own and waits for it.
-    fn depart(&self, wanted: Wanted, reason: Reason, flight: Arc<Flight>, listed: bool) -> Step {
+    fn depart(&self, wanted: Wanted<'a>, reason: Reason, flight: Arc<Flight>, listed: bool) -> Step<'a> {
         let (subject, key) = (&wanted.subject, &wanted.key);
         let method = self.request.head.method.clone();
-        let head = forward::shared_head(subject, key, method, &self.request.head.fields, flight.known());
+        let head = forward::shared_head(
+            subject,
+            &self.shared.loop_mark,
+            key,
+            method,
+            &self.request.head.fields,
+            flight.known(),
+        );
         let Ok(request) = forward::without_content(&head) else {
             return Step::Refuse(Refusal::unwritable());
         };
@@ -250,7 +255,7 @@ impl<'a> Visit<'a> {
         tokio::spawn(fly::fly(Departure {
             shared: Arc::clone(self.shared),
             worker: self.worker,
-            site: Arc::clone(&subject.site),
+            site: Arc::clone(subject.site),
             key: key.clone(),
             head,
             request,
@@ -264,11 +269,11 @@ impl<'a> Visit<'a> {
     /// application may take; who follows has a limit, after which it fetches by itself.
     async fn wait(
         &mut self,
-        mut wanted: Wanted,
+        mut wanted: Wanted<'a>,
         reason: Reason,
         mut receiver: watch::Receiver<Progress>,
         leads: bool,
-    ) -> Step {
+    ) -> Step<'a> {
         let limit = self.shared.limits.flight_wait;
         let end = *wanted.patience_ends.get_or_insert_with(|| Instant::now() + limit);
         let mut informed = 0;
@@ -291,14 +296,20 @@ impl<'a> Visit<'a> {
             if leads {
                 changed.await;
             } else if tokio::time::timeout_at(end, changed).await.is_err() {
-                self.cells().count(Counter::FlightWaitTimeouts);
+                self.cells().count(Metric::FlightWaitTimeouts);
                 return Step::Fetch { wanted, reason };
             }
         }
     }
 
     /// A flight's answer may be shared: is it the variant that this request selects?
-    fn take_shared(&self, wanted: Wanted, reason: Reason, answer: Arc<SharedAnswer>, leads: bool) -> Step {
+    fn take_shared(
+        &self,
+        wanted: Wanted<'a>,
+        reason: Reason,
+        answer: Arc<SharedAnswer>,
+        leads: bool,
+    ) -> Step<'a> {
         if !answer.rule.matches(&self.request.head.fields, &answer.variant) {
             return self.take_other_variant(wanted);
         }
@@ -314,7 +325,7 @@ impl<'a> Visit<'a> {
 
     /// The answer is for another variant. The request's own is fetched with the rule known; if the answers go on
     /// varying on something else each time, it goes to the application by itself.
-    fn take_other_variant(&self, wanted: Wanted) -> Step {
+    fn take_other_variant(&self, wanted: Wanted<'a>) -> Step<'a> {
         if wanted.flights < FLIGHTS_MAX {
             return self.join(wanted, Reason::MissVariant);
         }
@@ -322,7 +333,7 @@ impl<'a> Visit<'a> {
     }
 
     /// A flight's answer is for one visitor: the first who claims it. The others fetch by themselves.
-    fn take_private(&self, wanted: Wanted, reason: Reason, answer: &PrivateAnswer) -> Step {
+    fn take_private(&self, wanted: Wanted<'a>, reason: Reason, answer: &PrivateAnswer) -> Step<'a> {
         match answer.claim() {
             Some(parcel) => {
                 let facts = CacheStatusFacts {
@@ -349,10 +360,11 @@ impl<'a> Visit<'a> {
     }
 
     /// *pass*: this visitor's own request, with its content streaming up.
-    async fn pass(&mut self, subject: Subject, reason: Reason) -> Step {
+    async fn pass(&mut self, subject: Subject<'a>, reason: Reason) -> Step<'a> {
         let failed =
             |error: &FetchError| Step::Refuse(Refusal::failed_fetch(error, subject.site.origin.url()));
-        let Ok(request) = forward::passed(&subject, self.client.peer(), self.request) else {
+        let Ok(request) = forward::passed(&subject, &self.shared.loop_mark, self.client.peer(), self.request)
+        else {
             return Step::Refuse(Refusal::unwritable());
         };
         let mut exchange = match subject.site.origin.fetch(request).await {
@@ -362,7 +374,7 @@ impl<'a> Visit<'a> {
                 return failed(&error);
             }
         };
-        self.cells().count(Counter::OriginFetches);
+        self.cells().count(Metric::OriginFetches);
         loop {
             match exchange.next(self.client).await {
                 Ok(Event::Informational(head)) if head.status.code() != 100 => self.inform(head).await,
@@ -380,16 +392,16 @@ impl<'a> Visit<'a> {
 
     fn take_passed(
         &self,
-        subject: &Subject,
+        subject: &Subject<'a>,
         reason: Reason,
         mut head: ResponseHead,
         framing: BodyFraming,
         mut exchange: Box<Exchange>,
-    ) -> Step {
+    ) -> Step<'a> {
         let facts = CacheStatusFacts { forward_status: Some(head.status), ..CacheStatusFacts::default() };
         let account = Account { reason, facts, age_secs: None };
         if head.status.code() == 101 {
-            if !self.request.upgrade {
+            if forward::tunnelled_protocols(self.request).next().is_none() {
                 return Step::Refuse(Refusal::unasked_switch(subject.site.origin.url()));
             }
             return Step::Deliver(Delivery { content: Content::Switch(head, exchange), account });
@@ -472,7 +484,7 @@ impl<'a> Visit<'a> {
         let Content::Switch(head, exchange) = content else {
             return Outcome { status, reason: account.reason, content_bytes: 0, after: After::Gone };
         };
-        self.cells().count(Counter::Tunnels);
+        self.cells().count(Metric::Tunnels);
         self.client.push(respond::write_switch(head));
         let after = match (self.client.flush().await, exchange.into_tunnel()) {
             (Ok(()), Some((stream, early))) => After::Tunnel(stream, early),
@@ -506,13 +518,13 @@ impl<'a> Visit<'a> {
             Ok(bytes) => (bytes, After::Close),
             Err(Interrupted::Visitor(error)) => {
                 self.cells().count(match error {
-                    SendError::Gone => Counter::VisitorsGone,
-                    SendError::TimedOut => Counter::VisitorTimeouts,
+                    SendError::Gone => Metric::VisitorsGone,
+                    SendError::TimedOut => Metric::VisitorTimeouts,
                 });
                 (0, After::Gone)
             }
             Err(Interrupted::Source(error)) => {
-                self.cells().count(Counter::ResponsesCut);
+                self.cells().count(Metric::ResponsesCut);
                 if let Some(error) = error {
                     fly::count_failure(self.cells(), &error);
                 }
@@ -527,8 +539,8 @@ impl<'a> Visit<'a> {
         let cells = self.cells();
         cells.count_reason(outcome.reason);
         let (received, sent) = self.client.take_octet_counts();
-        cells.add(Counter::BytesReceived, received);
-        cells.add(Counter::BytesSent, sent);
+        cells.add(Metric::BytesReceived, received);
+        cells.add(Metric::BytesSent, sent);
         let Some(log) = &self.shared.log else { return };
         let recorded = log.record(&Entry {
             peer: self.client.peer(),
@@ -540,7 +552,7 @@ impl<'a> Visit<'a> {
             elapsed: self.shared.clock.monotonic().since(self.begun.monotonic),
         });
         if !recorded {
-            cells.count(Counter::AccessLogDropped);
+            cells.count(Metric::AccessLogDropped);
         }
     }
 }

@@ -62,6 +62,17 @@ impl Refusal {
         Self::new(400, Reason::BadRequest, "The request's target is neither an http nor an https URL.")
     }
 
+    /// A request that this edge has sent itself.
+    pub(crate) fn looping(origin: &OriginUrl) -> Self {
+        Self::new(
+            508,
+            Reason::LoopDetected,
+            format!(
+                "The origin {origin} leads back to this server. Correct it to the application's own address."
+            ),
+        )
+    }
+
     /// A host that no site answers to.
     pub(crate) fn unknown_site() -> Self {
         Self::new(

@@ -205,7 +205,7 @@ enum Stops {
 async fn control(shared: &Shared, stops: Stops) -> io::Result<()> {
     let mut stops = StopStream::new(stops)?;
     stops.next().await;
-    shared.draining.send_replace(true);
+    shared.drain();
     let drained = async {
         while shared.connections() > 0 {
             tokio::time::sleep(TICK).await;

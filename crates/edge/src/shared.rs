@@ -1,21 +1,28 @@
 //! What all workers share, made once from the plan.
 //!
 //! Invariant: everything here can be used from any worker at any time; a hit takes no lock of it but one shard
-//! of the store.
+//! of the store, and writes to no memory that another worker writes to.
 
 use crate::access_log::AccessLog;
-use crate::counters::{Cells, Counters};
+use crate::counters::{Cells, Counters, Metric};
 use crate::flight::Flights;
+use crate::metrics::Reading;
 use crate::sites::Sites;
+use bytes::Bytes;
 use config::{Limits, Plan};
+use origin::Gauges;
 use platform::Clock;
 use std::collections::hash_map::RandomState;
 use std::fmt;
 use std::hash::BuildHasher;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use store::{Store, StoreLimits};
 use tokio::sync::watch;
+
+/// The part of the memory that bodies on their way into the store may take: one in this many. The store has
+/// the rest.
+const FILLING_SHARE: u64 = 8;
 
 /// The parts of a running edge.
 pub(crate) struct Shared {
@@ -24,13 +31,31 @@ pub(crate) struct Shared {
     pub(crate) sites: Sites,
     pub(crate) store: Store,
     pub(crate) flights: Flights,
-    pub(crate) counters: Arc<Counters>,
+    pub(crate) filling: FillingBudget,
+    pub(crate) counters: Counters,
     pub(crate) log: Option<AccessLog>,
     pub(crate) clock: Arc<dyn Clock>,
-    /// True from the moment on that no new connections are taken.
-    pub(crate) draining: watch::Sender<bool>,
+    /// What this edge adds to `CDN-Loop`, and knows itself by (RFC 8586).
+    pub(crate) loop_mark: Bytes,
     connections: AtomicUsize,
+    ending: Ending,
+}
+
+/// The memory of bodies that are arriving to be stored.
+#[derive(Debug)]
+pub(crate) struct FillingBudget {
+    bytes: AtomicU64,
+    bytes_max: u64,
+}
+
+/// How far the end of the edge has come.
+#[derive(Debug)]
+struct Ending {
+    /// No new connection is taken. Beside the channel a flag, because asking a channel takes a lock.
+    draining: AtomicBool,
+    /// Open connections are given up.
     quitting: AtomicBool,
+    announced: watch::Sender<bool>,
 }
 
 /// One of the permitted connections; its place is free again when this is dropped.
@@ -40,24 +65,30 @@ pub(crate) struct Place {
 
 impl Shared {
     pub(crate) fn new(plan: Plan, log: Option<AccessLog>, clock: Arc<dyn Clock>) -> Self {
+        let filling_bytes_max = plan.memory_bytes / FILLING_SHARE;
         let store_limits = StoreLimits {
-            memory_bytes_max: plan.memory_bytes,
+            memory_bytes_max: plan.memory_bytes - filling_bytes_max,
             object_bytes_max: plan.limits.object_bytes_max,
             ..StoreLimits::default()
         };
         // The standard library's hasher is keyed at random for each process, and needs no crate of its own.
-        let seed = RandomState::new().hash_one("store");
+        let random = RandomState::new();
         Self {
             limits: Arc::new(plan.limits.clone()),
             sites: Sites::new(&plan, &clock),
-            store: Store::new(store_limits, seed),
+            store: Store::new(store_limits, random.hash_one("store")),
             flights: Flights::new(plan.limits.hit_for_miss, plan.limits.hit_for_miss_entries_max),
-            counters: Arc::new(Counters::new(plan.workers)),
+            filling: FillingBudget { bytes: AtomicU64::new(0), bytes_max: filling_bytes_max },
+            counters: Counters::new(plan.workers),
             log,
             clock,
-            draining: watch::Sender::new(false),
+            loop_mark: Bytes::from(format!("petasos; id={:016x}", random.hash_one("loop"))),
             connections: AtomicUsize::new(0),
-            quitting: AtomicBool::new(false),
+            ending: Ending {
+                draining: AtomicBool::new(false),
+                quitting: AtomicBool::new(false),
+                announced: watch::Sender::new(false),
+            },
             plan,
         }
     }
@@ -67,18 +98,33 @@ impl Shared {
         self.counters.worker(worker)
     }
 
-    pub(crate) fn is_draining(&self) -> bool {
-        *self.draining.borrow()
+    /// Takes no new connection from now on.
+    pub(crate) fn drain(&self) {
+        self.ending.draining.store(true, Ordering::Relaxed);
+        self.ending.announced.send_replace(true);
     }
 
-    /// Whether open connections are to be given up.
-    pub(crate) fn is_quitting(&self) -> bool {
-        self.quitting.load(Ordering::Relaxed)
-    }
-
+    /// Gives up the connections that are open.
     pub(crate) fn quit(&self) {
-        self.quitting.store(true, Ordering::Relaxed);
-        self.draining.send_replace(true);
+        self.ending.quitting.store(true, Ordering::Relaxed);
+        self.drain();
+    }
+
+    pub(crate) fn is_draining(&self) -> bool {
+        self.ending.draining.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn is_quitting(&self) -> bool {
+        self.ending.quitting.load(Ordering::Relaxed)
+    }
+
+    /// Ready when the drain begins.
+    pub(crate) fn drained(&self) -> impl Future<Output = ()> + Send + use<> {
+        let mut announced = self.ending.announced.subscribe();
+        async move {
+            // An error means that the edge is gone, which ends everything as well.
+            let _ = announced.wait_for(|draining| *draining).await;
+        }
     }
 
     /// A place for one more connection, if the limit leaves one.
@@ -94,6 +140,50 @@ impl Shared {
     /// Connections that are open now.
     pub(crate) fn connections(&self) -> usize {
         self.connections.load(Ordering::Relaxed)
+    }
+
+    /// What a metric says now: one reading, or one for each site.
+    pub(crate) fn read(&self, metric: Metric) -> Vec<Reading> {
+        let store = || self.store.stats();
+        let value = match metric {
+            Metric::OriginFetchesActive => return self.read_origins(|gauges| gauges.active),
+            Metric::OriginFetchesWaiting => return self.read_origins(|gauges| gauges.waiting),
+            Metric::OriginConnectionsIdle => return self.read_origins(|gauges| gauges.idle),
+            Metric::ConnectionsOpen => self.connections() as u64,
+            Metric::FlightsOpen => self.flights.len() as u64,
+            Metric::FillingBytes => self.filling.bytes.load(Ordering::Relaxed),
+            Metric::StoreBytes => store().bytes,
+            Metric::StoreBytesMax => self.store.limits().memory_bytes_max,
+            Metric::StoreObjects => store().objects,
+            Metric::StorePublished => store().published,
+            Metric::StoreEvicted => store().evicted,
+            counted => self.counters.value(counted),
+        };
+        vec![Reading { site: None, value }]
+    }
+
+    fn read_origins(&self, value: impl Fn(Gauges) -> usize) -> Vec<Reading> {
+        let read = |site: &crate::sites::Site| Reading {
+            site: Some(site.label().to_owned()),
+            value: value(site.origin.gauges()) as u64,
+        };
+        self.sites.iter().map(|site| read(site)).collect()
+    }
+}
+
+impl FillingBudget {
+    /// Takes room for more octets of a body; false if there is none.
+    pub(crate) fn take(&self, bytes: u64) -> bool {
+        self.bytes
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |held| {
+                held.checked_add(bytes).filter(|held| *held <= self.bytes_max)
+            })
+            .is_ok()
+    }
+
+    /// Gives back room that was taken.
+    pub(crate) fn give_back(&self, bytes: u64) {
+        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 }
 

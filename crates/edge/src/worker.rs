@@ -6,7 +6,7 @@
 //! another.
 
 use crate::client::{Client, Received};
-use crate::counters::Counter;
+use crate::counters::Metric;
 use crate::pipeline::{After, Visit};
 use crate::refusal::Refusal;
 use crate::respond::{self, Asker};
@@ -17,7 +17,6 @@ use net::{Acceptor, Listener, Peer, Stream};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::watch;
 
 /// How long to wait when a connection cannot be accepted for want of descriptors or memory.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -51,11 +50,11 @@ pub(crate) fn run(shared: &Arc<Shared>, index: usize, listener: Listener) -> io:
 
 /// Takes connections until the drain begins.
 async fn accept(shared: &Arc<Shared>, index: usize, acceptor: &Acceptor) {
-    let mut draining = shared.draining.subscribe();
+    let mut drained = std::pin::pin!(shared.drained());
     loop {
         let accepted = tokio::select! {
             accepted = acceptor.accept() => accepted,
-            _ = draining.wait_for(|draining| *draining) => return,
+            () = &mut drained => return,
         };
         match accepted {
             Ok((stream, peer)) => take(shared, index, stream, peer),
@@ -80,35 +79,32 @@ fn take(shared: &Arc<Shared>, index: usize, stream: Stream, peer: Peer) {
     let cells = shared.cells(index);
     match shared.take_place() {
         Some(place) => {
-            cells.count(Counter::ConnectionsAccepted);
+            cells.count(Metric::ConnectionsAccepted);
             tokio::spawn(converse(Arc::clone(shared), index, stream, peer, place));
         }
-        None => cells.count(Counter::ConnectionsRefused),
+        None => cells.count(Metric::ConnectionsRefused),
     }
 }
 
 /// Serves one connection to its end.
 async fn converse(shared: Arc<Shared>, index: usize, stream: Stream, peer: Peer, place: Place) {
-    let cells = shared.cells(index);
-    cells.count(Counter::ConnectionsOpen);
     let client = Client::new(stream, peer, Arc::clone(&shared.limits));
     serve_requests(&shared, index, client).await;
-    cells.discount(Counter::ConnectionsOpen);
     drop(place);
 }
 
 async fn serve_requests(shared: &Arc<Shared>, index: usize, mut client: Client) {
-    let mut stop = Box::pin(drained(shared.draining.subscribe()));
+    let mut stop = Box::pin(shared.drained());
     let cells = shared.cells(index);
     loop {
         let request = match client.receive(stop.as_mut()).await {
             Received::Request(request) => request,
             Received::Malformed(error) => {
-                cells.count(Counter::RequestsMalformed);
+                cells.count(Metric::RequestsMalformed);
                 return refuse(shared, index, client, &Refusal::malformed(error)).await;
             }
             Received::TimedOut => {
-                cells.count(Counter::VisitorTimeouts);
+                cells.count(Metric::VisitorTimeouts);
                 return refuse(shared, index, client, &Refusal::head_timed_out()).await;
             }
             Received::Closed | Received::Idle => return,
@@ -136,17 +132,11 @@ async fn refuse(shared: &Shared, index: usize, mut client: Client, refusal: &Ref
     let cells = shared.cells(index);
     cells.count_reason(refusal.reason);
     let (received, sent) = client.take_octet_counts();
-    cells.add(Counter::BytesReceived, received);
-    cells.add(Counter::BytesSent, sent);
+    cells.add(Metric::BytesReceived, received);
+    cells.add(Metric::BytesSent, sent);
     if flushed.is_ok() {
         client.close().await;
     }
-}
-
-/// Ready when the drain begins.
-async fn drained(mut draining: watch::Receiver<bool>) {
-    // An error means that the edge is gone, which ends connections as well.
-    let _ = draining.wait_for(|draining| *draining).await;
 }
 
 /// Closes connections to applications that have been idle for too long.

@@ -165,6 +165,8 @@ reasons! {
         "The visitor closed the connection before the request or its answer was complete; nothing to do unless there are many.";
     ConnectRefused "connect-refused" Refused
         "The request takes the edge for a forward proxy; correct the client.";
+    LoopDetected "loop-detected" Refused
+        "The request has come through this edge before; correct the origin's address, which leads back to the edge.";
     UnknownSite "unknown-site" Refused
         "No site has this host name; add it as a name or alias of a site.";
     OnlyIfCached "only-if-cached" Refused

@@ -166,6 +166,14 @@ impl FillingWriter {
         Poll::Pending
     }
 
+    /// Makes it a window from now on, because it shall not be kept after all.
+    pub fn stop_keeping(&mut self) {
+        let mut state = self.filling.lock();
+        if state.keep_bytes_max.take().is_some() {
+            state.drop_taken();
+        }
+    }
+
     /// Adds octets at the end. Past the limit of a kept body it becomes a window.
     pub fn push(&mut self, octets: Bytes) {
         if octets.is_empty() {

@@ -91,7 +91,8 @@ mod tests {
 
     #[test]
     fn a_user_is_found_by_its_whole_name() {
-        let passwd = "root:x:0:0:root:/root:/bin/sh\nwww:x:7:8::/:/bin/sh\nwww-data:x:33:34:w:/var/www:/bin/sh\nbad:x:a:b\n";
+        let passwd = "root:x:0:0:root:/root:/bin/sh\nwww:x:7:8::/:/bin/sh\nwww-data-x:x:1:2::/:/bin/sh\n\
+            www-data:x:33:34:w:/var/www:/bin/sh\nbad:x:a:b\n";
         assert_eq!(numbers(passwd, "www-data"), Some((33, 34)));
         assert_eq!(numbers(passwd, "www-dat"), None);
         assert_eq!(numbers(passwd, "bad"), None);

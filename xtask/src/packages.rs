@@ -96,7 +96,8 @@ fn install(lists: &[String]) -> Result<()> {
     match status.code() {
         Some(0) => Ok(()),
         Some(POLICY_ALLOWS) => bail!(
-            "{POLICY_PATH} is yours and lets packages start their services, so nothing was installed; as root: {by_hand}"
+            "{POLICY_PATH} is yours and lets packages start their services, so nothing was installed; as root: \
+             {by_hand}"
         ),
         _ => bail!("apt-get failed ({status}); {}", tail(Path::new(LOG_PATH))),
     }

@@ -294,7 +294,8 @@ mod tests {
         let place = place("descendants");
         let file = place.directory.join("ready");
         // The descendant does not listen to SIGTERM and outlives its parent.
-        let script = "trap '' TERM; (while :; do sleep 1; done) & trap 'exit 0' TERM; : >ready; while :; do sleep 0.05; done";
+        let script = "trap '' TERM; (while :; do sleep 1; done) & trap 'exit 0' TERM; : >ready; \
+            while :; do sleep 0.05; done";
         place.start(&service(script), || file.exists()).unwrap();
         assert!(place.is_running(&service(script)));
         assert!(!place.is_running(&service("another command")));

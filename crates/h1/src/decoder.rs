@@ -208,7 +208,7 @@ impl BodyDecoder {
                 }
             }
             (State::Size { .. } | State::SizeBlank { .. }, _) => Err(BodyError::ChunkSize),
-            (State::Extension { size }, octet) if octets::TEXT.has(octet) => {
+            (State::Extension { size }, octet) if octets::is_text_octet(octet) => {
                 self.count_extension_octet()?;
                 Ok(State::Extension { size })
             }

@@ -5,10 +5,66 @@
 //! nothing about caching, and does not interpret content.
 //!
 //! ```text
-//!   octets ── parse_request / parse_response ──> head + BodyFraming ──> BodyDecoder ──> content, trailers
-//!          └─ skim_response ──> ResponseSkim ──> BodyDecoder::skim ──> counts, no copy
-//!   head, chunks ── write_* ──> octets
+//!   octets -- parse_request, parse_response --> head, BodyFraming --> BodyDecoder --> content, trailer
+//!          `- skim_response ------------------> ResponseSkim ------> BodyDecoder::skim --> counts, no copy
+//!   head, content -- write_* --> octets
 //! ```
+//!
+//! What a peer sends is judged by its octets alone, never by how the network cut them: any number of reads
+//! gives the same messages and the same errors as one.
+//!
+//! # Example
+//!
+//! ```
+//! use bytes::BytesMut;
+//! use petasos_h1::{BodyDecoder, Decoded, Limits, Strictness, parse_request};
+//!
+//! let mut buf = BytesMut::from("POST /cart HTTP/1.1\r\nHost: shop.example\r\nContent-Length: 4\r\n\r\nid=1GET");
+//! let request = parse_request(&mut buf, &Limits::DEFAULT, Strictness::Strict)?.unwrap();
+//! assert_eq!(request.head.target, "/cart");
+//! let mut body = BodyDecoder::new(request.framing);
+//! assert_eq!(body.decode(&mut buf), Ok(Decoded::Data("id=1".into())));
+//! assert_eq!(body.decode(&mut buf), Ok(Decoded::End(None)));
+//! assert_eq!(buf, "GET");
+//! # Ok::<(), petasos_h1::RequestError>(())
+//! ```
+//!
+//! # Strictness
+//!
+//! What is not in this table is the same in both modes. *Refused* is a typed error, after which the
+//! connection is of no use. *Closes* means that the message is read but `persistent` is false.
+//!
+//! | The peer sends | RFC 9112 | Strict | Tolerant |
+//! |---|---|---|---|
+//! | Lines of a head that end in LF alone | 2.2 | refused | read |
+//! | Empty lines before a request line | 2.2 | CR LF: skipped; LF: refused | skipped |
+//! | Empty lines before a status line | 2.2 | refused | skipped |
+//! | White space before the colon, in a response | 5.1 | refused | dropped |
+//! | White space before the colon, in a request | 5.1 | refused | refused |
+//! | A folded line, in a response | 5.2 | refused | joined by spaces |
+//! | A folded line, in a request | 5.2 | refused | refused |
+//! | A target with octets that do not belong there, or of no form | 3.2 | refused | passed on |
+//! | HTTP/1.1 without Host, or with an invalid one | 3.2 | refused | passed on |
+//! | Transfer-Encoding in HTTP/1.0 | 6.1 | refused | wins, closes |
+//! | Transfer-Encoding and Content-Length | 6.3 | refused | Transfer-Encoding wins, closes |
+//! | Transfer-Encoding on two lines | 6.1 | refused | read as one list |
+//! | A coding besides `chunked`, last coding `chunked`: request | 6.1 | refused | refused |
+//! | A coding besides `chunked`, last coding `chunked`: response | 6.1 | refused | chunked, content still coded |
+//! | A last coding that is not `chunked`: request | 6.3 | refused | refused |
+//! | A last coding that is not `chunked`: response | 6.3 | refused | until close, content still coded |
+//! | One Content-Length twice, on two lines or as a list | 6.3 | refused | read once |
+//! | White space after a chunk size without extension | 7.1.1 | refused | read |
+//! | Lines of the chunked coding or a trailer that end in LF alone | 7.1 | refused | read |
+//!
+//! Refused in both modes: control octets in values, reasons and extensions; names that are no tokens;
+//! contradicting, signed or overlarge Content-Lengths; a Transfer-Encoding with `chunked` twice, with an
+//! empty member or one that is no coding; a repeated Host; versions other than 1.0 and 1.1; chunk sizes that
+//! are not hexadecimal or have more than 16 digits. Accepted in both: a status line that ends after the
+//! code, since no reader takes that for anything else.
+//!
+//! RFC 9112 section 6.3 leaves it to the recipient whether to refuse a Content-Length that is repeated with
+//! the same number. Strict mode does: the next reader may join, pick or reject the lines, and no client or
+//! server that is in order sends them.
 
 mod decoder;
 mod error;
@@ -34,45 +90,3 @@ pub use writer::{
     CHUNK_END, write_chunk, write_chunk_size, write_decimal_field, write_field, write_fields, write_head_end,
     write_last_chunk, write_request_head, write_request_line, write_response_head, write_status_line,
 };
-
-#[cfg(test)]
-mod tests {
-    use crate::{BodyDecoder, BodyFraming, Decoded, Limits, Strictness};
-    use bytes::BytesMut;
-    use message::{Method, Status, Version};
-
-    #[test]
-    fn a_request_with_a_chunked_body_from_end_to_end() {
-        let mut buf = BytesMut::from(
-            "POST /cart?id=1 HTTP/1.1\r\nHost: shop.example\r\nTransfer-Encoding: chunked\r\n\r\n\
-             4\r\nfour\r\n0\r\nX-Sum: 1\r\n\r\nGET",
-        );
-        let request = crate::parse_request(&mut buf, &Limits::DEFAULT, Strictness::Strict).unwrap().unwrap();
-        assert_eq!(request.head.method, Method::Post);
-        assert_eq!(request.head.target, "/cart?id=1");
-        assert_eq!(request.head.fields.only("host").unwrap(), "shop.example");
-        assert_eq!(request.framing, BodyFraming::Chunked);
-        assert!(request.persistent);
-        let mut body = BodyDecoder::new(request.framing);
-        assert_eq!(body.decode(&mut buf), Ok(Decoded::Data("four".into())));
-        let Ok(Decoded::End(Some(trailer))) = body.decode(&mut buf) else { panic!("no end") };
-        assert_eq!(trailer.only("x-sum").unwrap(), "1");
-        assert_eq!(buf, "GET");
-    }
-
-    #[test]
-    fn a_response_parsed_and_skimmed() {
-        let input = b"HTTP/1.1 404 Not here\r\nContent-Length: 2\r\nConnection: close\r\n\r\nno";
-        let mut buf = BytesMut::from(&input[..]);
-        let response = crate::parse_response(&mut buf, &Method::Get, &Limits::DEFAULT, Strictness::Strict)
-            .unwrap()
-            .unwrap();
-        assert_eq!(response.head.reason, "Not here");
-        assert_eq!(response.framing, BodyFraming::Length(2));
-        assert!(!response.persistent);
-        let skim = crate::skim_response(input, false, &Limits::DEFAULT).unwrap().unwrap();
-        assert_eq!((skim.status, skim.version), (Status::NOT_FOUND, Version::Http11));
-        assert_eq!(skim.field(input, "content-length"), Some(&b"2"[..]));
-        assert_eq!(&input[skim.head_bytes..], b"no");
-    }
-}

@@ -21,19 +21,6 @@ impl Class {
         }
         Self(members)
     }
-
-    /// All octets from 0x20 on but DEL, and HTAB where `tab` is set.
-    const fn printable(tab: bool) -> Self {
-        let mut members = [true; 256];
-        let mut octet = 0;
-        while octet < 0x20 {
-            members[octet] = false;
-            octet += 1;
-        }
-        members[b'\t' as usize] = tab;
-        members[0x7f] = false;
-        Self(members)
-    }
 }
 
 impl Class {
@@ -53,10 +40,6 @@ impl Class {
 /// `tchar` (RFC 9110 section 5.6.2).
 pub(crate) static TOKEN: Class = Class::alphanumeric_and(b"!#$%&'*+-.^_`|~");
 
-/// Field values, reason phrases and chunk extensions: visible octets, `obs-text`, space and tab (RFC 9110
-/// section 5.5).
-pub(crate) static TEXT: Class = Class::printable(true);
-
 /// `reg-name` (RFC 3986 section 3.2.2).
 pub(crate) static HOST: Class = Class::alphanumeric_and(b"-._~%!$&'()*+,;=");
 
@@ -67,6 +50,20 @@ pub(crate) static IP_LITERAL: Class = Class::alphanumeric_and(b"-._~!$&'()*+,;=:
 /// Standard (brackets, braces, bar, caret, backquote, backslash). Refusing these would break ordinary
 /// sites, `?filter[]=x` for one, and no two readers split a request line differently because of them.
 pub(crate) static TARGET: Class = Class::alphanumeric_and(b"-._~%!$&'()*+,;=:@/?[]{}|^`\\");
+
+/// Whether `octet` may stand in a field value, a reason phrase or a chunk extension: visible octets,
+/// `obs-text`, space and tab (RFC 9110 section 5.5).
+#[inline]
+pub(crate) const fn is_text_octet(octet: u8) -> bool {
+    (octet >= b' ') & (octet != 0x7f) | (octet == b'\t')
+}
+
+/// Whether all of `octets` are text octets. Looks at all of them without a branch, which the compiler turns
+/// into vector code; values are long, and bad ones are rare.
+#[inline]
+pub(crate) fn is_text(octets: &[u8]) -> bool {
+    octets.iter().fold(true, |text, &octet| text & is_text_octet(octet))
+}
 
 /// Whether `octets` is a token: one or more `tchar`.
 #[inline]
@@ -88,4 +85,37 @@ pub(crate) fn decimal(octets: &[u8]) -> Option<u64> {
     octets
         .iter()
         .try_fold(0_u64, |number, digit| number.checked_mul(10)?.checked_add(u64::from(digit - b'0')))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{HOST, TARGET, TOKEN, decimal, is_text, is_text_octet, is_token};
+
+    #[test]
+    fn classes_octet_by_octet() {
+        for octet in 0..=u8::MAX {
+            let visible = (0x21..=0x7e).contains(&octet);
+            let delimiter = b"\"(),/:;<=>?@[\\]{}".contains(&octet);
+            assert_eq!(TOKEN.has(octet), visible && !delimiter, "token {octet:#x}");
+            assert_eq!(TARGET.has(octet), visible && !b"\"<>#".contains(&octet), "target {octet:#x}");
+            assert_eq!(
+                HOST.has(octet),
+                visible && !b"\"<>#:@/?[]{}|^`\\".contains(&octet),
+                "host {octet:#x}"
+            );
+            let control = octet.is_ascii_control() && octet != b'\t';
+            assert_eq!(is_text_octet(octet), !control, "text {octet:#x}");
+            assert_eq!(is_text(&[b'a', octet, b'b']), !control);
+        }
+        assert!(!is_token(b"") && is_token(b"a") && !is_token(b"a b"));
+    }
+
+    #[test]
+    fn decimals() {
+        assert_eq!(decimal(b"18446744073709551615"), Some(u64::MAX));
+        assert_eq!(decimal(b"0012"), Some(12));
+        for bad in ["18446744073709551616", "", "+1", "-1", "1 ", "1a", "99999999999999999999999"] {
+            assert_eq!(decimal(bad.as_bytes()), None, "{bad}");
+        }
+    }
 }

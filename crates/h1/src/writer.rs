@@ -61,7 +61,7 @@ pub fn write_status_line(
     status: Status,
     reason: &[u8],
 ) -> Result<(), WriteError> {
-    if !octets::TEXT.has_all(reason) {
+    if !octets::is_text(reason) {
         return Err(WriteError::Reason);
     }
     out.put_slice(version_octets(version));
@@ -154,7 +154,7 @@ fn check_field(name: &[u8], value: &[u8]) -> Result<(), WriteError> {
     if !octets::is_token(name) {
         return Err(WriteError::FieldName(Bytes::copy_from_slice(name)));
     }
-    if !octets::TEXT.has_all(value) {
+    if !octets::is_text(value) {
         return Err(WriteError::FieldValue(Bytes::copy_from_slice(name)));
     }
     Ok(())

@@ -3,6 +3,7 @@
 #![no_main]
 
 #[path = "../../tests/support/checks.rs"]
+#[expect(dead_code, reason = "each target calls one of the checks")]
 mod checks;
 
 libfuzzer_sys::fuzz_target!(|octets: &[u8]| checks::responses(octets));

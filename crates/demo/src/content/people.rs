@@ -84,7 +84,7 @@ pub(super) fn write_comments(writer: &mut Writer<'_>) -> rusqlite::Result<()> {
         let heading = heading.join(" ");
         let heading = heading.trim_end_matches([',', '.', ':']);
         writer.run(
-            "INSERT INTO comments (cid, nid, pid, uid, name, subject, comment, rating, created, status, thread) \
+            "INSERT INTO comments (cid, nid, pid, uid, name, subject, comment, rating, created, status, place) \
              VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 1, ?)",
             params![cid, nid, pid, uid, name, heading, text, rating, created, thread],
         )?;

@@ -65,9 +65,9 @@ CREATE INDEX term_node_tid ON term_node (tid, nid);
 CREATE TABLE comments (
   cid INTEGER PRIMARY KEY, nid INTEGER NOT NULL, pid INTEGER NOT NULL, uid INTEGER NOT NULL,
   name TEXT NOT NULL, subject TEXT NOT NULL, comment TEXT NOT NULL, rating INTEGER NOT NULL,
-  created INTEGER NOT NULL, status INTEGER NOT NULL, thread TEXT NOT NULL
+  created INTEGER NOT NULL, status INTEGER NOT NULL, place TEXT NOT NULL
 );
-CREATE INDEX comments_node ON comments (nid, status, thread);
+CREATE INDEX comments_node ON comments (nid, status, place);
 CREATE INDEX comments_created ON comments (status, created);
 
 CREATE TABLE url_alias (src TEXT PRIMARY KEY, dst TEXT NOT NULL UNIQUE) WITHOUT ROWID;

@@ -11,7 +11,7 @@ type Outcome<T> = Result<T, Box<EvalAltResult>>;
 
 /// Makes the query functions known to scripts:
 /// `db_rows`, `db_row`, `db_column`, `db_value` read; `db_exec` (rows changed) and `db_insert` (new key) write;
-/// `db_begin` and `db_commit` bind several writes together.
+/// `db_begin`, `db_commit` and `db_rollback` bind several writes together.
 pub(crate) fn register(engine: &mut Engine, context: &Arc<Context>) {
     let with = |function: fn(&Context, &str, Array) -> Outcome<Dynamic>| {
         let context = Arc::clone(context);
@@ -28,6 +28,8 @@ pub(crate) fn register(engine: &mut Engine, context: &Arc<Context>) {
     engine.register_fn("db_begin", move || transaction(&begin, "BEGIN IMMEDIATE"));
     let commit = Arc::clone(context);
     engine.register_fn("db_commit", move || transaction(&commit, "COMMIT"));
+    let rollback = Arc::clone(context);
+    engine.register_fn("db_rollback", move || transaction(&rollback, "ROLLBACK"));
 }
 
 /// All rows, each a map from column to value.

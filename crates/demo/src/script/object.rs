@@ -83,6 +83,13 @@ pub(crate) fn register(engine: &mut Engine) {
         .register_fn("values", |object: &mut Object| -> Array { object.map().values().cloned().collect() })
         .register_fn("len", |object: &mut Object| object.map().len() as i64)
         .register_fn("remove", |object: &mut Object, key: &str| object.map().remove(key).unwrap_or(Dynamic::UNIT))
+        .register_fn("push", |object: &mut Object, key: &str, value: Dynamic| {
+            let mut map = object.map();
+            let list = map.entry(key.into()).or_insert_with(|| Array::new().into());
+            if let Some(mut list) = list.write_lock::<Array>() {
+                list.push(value);
+            }
+        })
         .register_fn("to_map", |object: &mut Object| object.map().clone());
 }
 
@@ -101,6 +108,11 @@ mod tests {
     fn functions_change_the_object_of_their_caller() {
         assert_eq!(evaluate::<i64>("fn f(o) { o.n = 2; } let o = object(); o.n = 1; f(o); o.n"), 2);
         assert!(evaluate::<bool>(r#"let o = object(#{ a: 1 }); "a" in o && !("b" in o) && o.b == ()"#));
+    }
+
+    #[test]
+    fn a_list_in_an_object_grows_in_place() {
+        assert_eq!(evaluate::<i64>(r#"let o = object(); o.push("a", 1); o.push("a", 2); o.a.len()"#), 2);
     }
 
     #[test]

@@ -38,7 +38,7 @@ pub(crate) struct Entry<'a> {
     pub(crate) peer: Peer,
     pub(crate) now: Timestamp,
     pub(crate) request: &'a RequestHead,
-    pub(crate) status: Option<Status>,
+    pub(crate) status: Status,
     pub(crate) content_bytes: u64,
     pub(crate) reason: Reason,
     pub(crate) elapsed: Duration,
@@ -118,10 +118,7 @@ fn line(entry: &Entry<'_>) -> Vec<u8> {
         Version::Http10 => b" HTTP/1.0\" ",
         Version::Http11 => b" HTTP/1.1\" ",
     });
-    let _ = match entry.status {
-        Some(status) => write!(line, "{status} {} \"", entry.content_bytes),
-        None => write!(line, "- {} \"", entry.content_bytes),
-    };
+    let _ = write!(line, "{} {} \"", entry.status, entry.content_bytes);
     push_value(&mut line, request.fields.first("Referer"));
     line.extend_from_slice(b"\" \"");
     push_value(&mut line, request.fields.first(names::USER_AGENT));
@@ -176,7 +173,7 @@ mod tests {
             peer: Peer::Ip("127.0.0.1:5".parse().unwrap()),
             now: Timestamp::from_secs(784_111_777),
             request,
-            status: Status::from_code(200),
+            status: Status::OK,
             content_bytes: 12_972,
             reason: Reason::HitFresh,
             elapsed: Duration::from_micros(42),

@@ -134,6 +134,31 @@ impl Client {
         self.output_bytes
     }
 
+    /// Writes as much of `pieces` as the system takes at once, if nothing is queued before them. Gives the octets
+    /// taken; the caller queues the rest.
+    pub(crate) fn write_at_once<'a>(
+        &mut self,
+        pieces: impl Iterator<Item = &'a Bytes>,
+    ) -> Result<usize, SendError> {
+        if !self.output.is_empty() {
+            return Ok(0);
+        }
+        let mut slices = [IoSlice::new(&[]); SLICES_MAX];
+        let mut count = 0;
+        for (slice, octets) in slices.iter_mut().zip(pieces) {
+            *slice = IoSlice::new(octets);
+            count += 1;
+        }
+        match self.stream.try_write_vectored(slices.get(..count).unwrap_or_default()) {
+            Ok(written) => {
+                self.sent_bytes += written as u64;
+                Ok(written)
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(0),
+            Err(_) => Err(SendError::Gone),
+        }
+    }
+
     /// Sends everything that is queued.
     pub(crate) async fn flush(&mut self) -> Result<(), SendError> {
         self.write_patience.reset();
@@ -167,6 +192,11 @@ impl Client {
     /// Whether the whole content of the current request has been read.
     pub(crate) fn is_content_read(&self) -> bool {
         self.content.decoder.is_done()
+    }
+
+    /// Octets sent since [`Client::take_octet_counts`] was last asked.
+    pub(crate) fn sent_bytes(&self) -> u64 {
+        self.sent_bytes
     }
 
     /// Octets received and sent since this was last asked.

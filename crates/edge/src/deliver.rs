@@ -10,7 +10,7 @@ use message::Fields;
 use origin::{Event, Exchange, FetchError};
 use std::future::poll_fn;
 use std::task::Poll;
-use store::{Body, FillingReader};
+use store::FillingReader;
 
 /// Octets that are gathered before a write, as long as they are there without waiting.
 const BATCH_BYTES: usize = 128 * 1024;
@@ -30,32 +30,36 @@ impl From<SendError> for Interrupted {
     }
 }
 
-/// Sends what is queued and a whole body; one system call if it is small. Gives the octets of content.
-pub(crate) async fn send_body(
+/// Sends a stored response: its prebuilt head, the rest of its head, its content. A small one goes out in one
+/// system call, without touching the reference counts that other workers touch too.
+pub(crate) async fn send_stored(
     client: &mut Client,
-    body: &Body,
-    framing: BodyFraming,
-) -> Result<u64, Interrupted> {
-    let sends_content = framing != BodyFraming::Empty;
-    if sends_content {
-        for chunk in body.chunks() {
-            client.push(chunk.clone());
+    prebuilt: &Bytes,
+    rest_of_head: &Bytes,
+    content: &[Bytes],
+) -> Result<(), Interrupted> {
+    let pieces = || [prebuilt, rest_of_head].into_iter().chain(content);
+    let mut written = client.write_at_once(pieces())?;
+    for piece in pieces() {
+        // What the system did not take at once is queued.
+        let skipped = written.min(piece.len());
+        written -= skipped;
+        if skipped < piece.len() {
+            client.push(piece.slice(skipped..));
         }
     }
-    client.flush().await?;
-    Ok(if sends_content { body.len() } else { 0 })
+    client.flush().await.map_err(Interrupted::from)
 }
 
-/// Sends what is queued and a body that is still being filled. Gives the octets of content.
+/// Sends what is queued and a body that is still being filled. Adds up the octets of content.
 pub(crate) async fn send_filling(
     client: &mut Client,
     mut reader: FillingReader,
     framing: BodyFraming,
-) -> Result<u64, Interrupted> {
-    let mut content_bytes = 0;
+    content_bytes: &mut u64,
+) -> Result<(), Interrupted> {
     if framing == BodyFraming::Empty {
-        client.flush().await?;
-        return Ok(0);
+        return client.flush().await.map_err(Interrupted::from);
     }
     loop {
         // What is there already goes out together with what is queued; waiting is for what is not.
@@ -68,7 +72,7 @@ pub(crate) async fn send_filling(
         };
         match next {
             Some(Ok(octets)) => {
-                content_bytes += octets.len() as u64;
+                *content_bytes += octets.len() as u64;
                 push_content(client, framing, octets);
                 if client.queued_bytes() >= BATCH_BYTES {
                     client.flush().await?;
@@ -81,33 +85,31 @@ pub(crate) async fn send_filling(
             }
             None => {
                 push_end(client, framing, None);
-                client.flush().await?;
-                return Ok(content_bytes);
+                return client.flush().await.map_err(Interrupted::from);
             }
         }
     }
 }
 
-/// Sends what is queued and the content of an exchange, while the rest of the request goes up. Gives the octets
+/// Sends what is queued and the content of an exchange, while the rest of the request goes up. Adds up the octets
 /// of content.
 pub(crate) async fn send_exchange(
     client: &mut Client,
     mut exchange: Exchange,
     framing: BodyFraming,
-) -> Result<u64, Interrupted> {
-    let mut content_bytes = 0;
+    content_bytes: &mut u64,
+) -> Result<(), Interrupted> {
     flush_both_ways(client, &mut exchange).await?;
     loop {
         match exchange.next(client).await {
             Ok(Event::Data(octets)) => {
-                content_bytes += octets.len() as u64;
+                *content_bytes += octets.len() as u64;
                 push_content(client, framing, octets);
                 flush_both_ways(client, &mut exchange).await?;
             }
             Ok(Event::End(trailer)) => {
                 push_end(client, framing, trailer.as_ref());
-                client.flush().await?;
-                return Ok(content_bytes);
+                return client.flush().await.map_err(Interrupted::from);
             }
             Ok(Event::Informational(_) | Event::Head { .. }) => {}
             Err(error) => {

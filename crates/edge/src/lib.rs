@@ -9,6 +9,7 @@
 mod access_log;
 mod admin;
 mod client;
+mod conclude;
 mod counters;
 mod date;
 mod deliver;

@@ -9,28 +9,26 @@
 //! Invariant: every request takes this path once, ends in exactly one recorded outcome, and each step says what
 //! comes next without doing it. A request that passes shares its fetch with nobody.
 
-use crate::access_log::Entry;
-use crate::client::{Client, SendError};
+use crate::client::Client;
+use crate::conclude::{Content, Delivery};
 use crate::counters::{Cells, Metric};
-use crate::deliver::{self, Interrupted};
 use crate::flight::{Flight, Joined, Parcel, PrivateAnswer, Progress, SharedAnswer, State};
 use crate::fly::{self, Departure};
 use crate::forward;
 use crate::guard::{Subject, guard};
 use crate::refusal::Refusal;
-use crate::respond::{self, Account, Asker, Written};
+use crate::respond::{self, Account, Asker};
 use crate::shared::Shared;
 use bytes::BytesMut;
 use h1::{BodyFraming, Request};
-use message::{Method, ResponseHead, Status, Version};
+use message::{Method, ResponseHead, Version};
 use net::Stream;
 use origin::{Event, Exchange, FetchError};
 use semantics::{
-    CacheStatusFacts, Condition, Directives, Freshness, Moment, Reason, RequestClass, Reuse, Verdict,
-    classify_request, evaluate_conditions, reuse,
+    CacheStatusFacts, Directives, Freshness, Moment, Reason, RequestClass, Reuse, classify_request, reuse,
 };
 use std::sync::Arc;
-use store::{FillingReader, Key, Lookup, Object};
+use store::{FillingReader, Key, Lookup};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -76,36 +74,14 @@ struct Wanted<'a> {
     patience_ends: Option<Instant>,
 }
 
-/// A response ready to be sent.
-struct Delivery {
-    content: Content,
-    account: Account,
-}
-
-/// Where the content of a response comes from.
-enum Content {
-    Stored(Arc<Object>),
-    Filling(Arc<SharedAnswer>, FillingReader),
-    Exchange(Parcel),
-    Switch(ResponseHead, Box<Exchange>),
-}
-
-/// What happened, for the record.
-struct Outcome {
-    status: Option<Status>,
-    reason: Reason,
-    content_bytes: u64,
-    after: After,
-}
-
 /// One request on its way through the steps.
 pub(crate) struct Visit<'a> {
-    shared: &'a Arc<Shared>,
+    pub(crate) shared: &'a Arc<Shared>,
     worker: usize,
-    client: &'a mut Client,
-    request: &'a Request,
-    begun: Moment,
-    asker: Asker,
+    pub(crate) client: &'a mut Client,
+    pub(crate) request: &'a Request,
+    pub(crate) begun: Moment,
+    pub(crate) asker: Asker,
 }
 
 impl<'a> Visit<'a> {
@@ -142,7 +118,7 @@ impl<'a> Visit<'a> {
         outcome.after
     }
 
-    fn cells(&self) -> &'a Cells {
+    pub(crate) fn cells(&self) -> &'a Cells {
         self.shared.cells(self.worker)
     }
 
@@ -419,140 +395,6 @@ impl<'a> Visit<'a> {
         if self.request.head.version == Version::Http11 {
             self.client.push(respond::write_informational(head));
             let _ = self.client.flush().await;
-        }
-    }
-
-    /// *deliver*: conditions, head, content.
-    async fn deliver(&mut self, delivery: Delivery) -> Outcome {
-        let Delivery { content, account } = delivery;
-        // Whatever of the request's content is still to come may never come.
-        self.asker.persistent &= self.client.is_content_read();
-        let (head, source) = match &content {
-            Content::Stored(object) => (object.head(), BodyFraming::Length(object.body().len())),
-            Content::Filling(answer, _) => (&answer.head, answer.framing),
-            Content::Exchange(parcel) => (&parcel.head, parcel.framing),
-            Content::Switch(..) => return self.switch(content, account).await,
-        };
-        let answers_alone = account.reason.verdict() == Verdict::Pass;
-        let conditional = if answers_alone { Condition::Proceed } else { self.condition(head) };
-        let substitute = match conditional {
-            Condition::Proceed => None,
-            Condition::NotModified => Some(respond::not_modified(head)),
-            Condition::PreconditionFailed => Some(respond::precondition_failed(head)),
-        };
-        if let Some(head) = substitute {
-            let written = respond::write_head(&head, BodyFraming::Empty, Some(&account), self.asker);
-            return self.send_head_only(head.status, &account, written).await;
-        }
-        let status = head.status;
-        let written = match &content {
-            Content::Stored(object) => {
-                let (prebuilt, written) = respond::write_hit(object, &account, self.asker);
-                self.client.push(prebuilt);
-                written
-            }
-            _ => respond::write_head(head, source, Some(&account), self.asker),
-        };
-        self.client.push(written.octets.clone());
-        let sent = match content {
-            Content::Stored(object) => deliver::send_body(self.client, object.body(), written.framing).await,
-            Content::Filling(_, reader) => deliver::send_filling(self.client, reader, written.framing).await,
-            Content::Exchange(parcel) => {
-                deliver::send_exchange(self.client, *parcel.exchange, written.framing).await
-            }
-            Content::Switch(..) => Ok(0),
-        };
-        self.outcome(status, account.reason, sent, &written)
-    }
-
-    /// What the request's conditions say about a response for several visitors.
-    fn condition(&self, head: &ResponseHead) -> Condition {
-        match self.request.head.method {
-            Method::Get | Method::Head => evaluate_conditions(&self.request.head.fields, head),
-            _ => Condition::Proceed,
-        }
-    }
-
-    async fn send_head_only(&mut self, status: Status, account: &Account, written: Written) -> Outcome {
-        self.client.push(written.octets.clone());
-        let sent = self.client.flush().await.map(|()| 0).map_err(Interrupted::from);
-        self.outcome(status, account.reason, sent, &written)
-    }
-
-    async fn switch(&mut self, content: Content, account: Account) -> Outcome {
-        let status = Status::from_code(101);
-        let Content::Switch(head, exchange) = content else {
-            return Outcome { status, reason: account.reason, content_bytes: 0, after: After::Gone };
-        };
-        self.cells().count(Metric::Tunnels);
-        self.client.push(respond::write_switch(head));
-        let after = match (self.client.flush().await, exchange.into_tunnel()) {
-            (Ok(()), Some((stream, early))) => After::Tunnel(stream, early),
-            _ => After::Gone,
-        };
-        Outcome { status, reason: account.reason, content_bytes: 0, after }
-    }
-
-    /// *refuse*: an answer of the edge's own.
-    async fn refuse(&mut self, refusal: Refusal) -> Outcome {
-        self.asker.persistent &= self.client.is_content_read();
-        let (written, page) = respond::write_refusal(&refusal, self.shared.clock.now(), self.asker);
-        self.client.push(written.octets.clone());
-        let page_bytes = if written.framing == BodyFraming::Empty { 0 } else { page.len() as u64 };
-        if page_bytes > 0 {
-            self.client.push(page);
-        }
-        let sent = self.client.flush().await.map(|()| page_bytes).map_err(Interrupted::from);
-        self.outcome(refusal.status, refusal.reason, sent, &written)
-    }
-
-    fn outcome(
-        &self,
-        status: Status,
-        reason: Reason,
-        sent: Result<u64, Interrupted>,
-        written: &Written,
-    ) -> Outcome {
-        let (content_bytes, after) = match sent {
-            Ok(bytes) if written.persistent && self.client.is_content_read() => (bytes, After::Keep),
-            Ok(bytes) => (bytes, After::Close),
-            Err(Interrupted::Visitor(error)) => {
-                self.cells().count(match error {
-                    SendError::Gone => Metric::VisitorsGone,
-                    SendError::TimedOut => Metric::VisitorTimeouts,
-                });
-                (0, After::Gone)
-            }
-            Err(Interrupted::Source(error)) => {
-                self.cells().count(Metric::ResponsesCut);
-                if let Some(error) = error {
-                    fly::count_failure(self.cells(), &error);
-                }
-                (0, After::Cut(written.framing))
-            }
-        };
-        Outcome { status: Some(status), reason, content_bytes, after }
-    }
-
-    /// *record*: counters and log.
-    fn record(&mut self, outcome: &Outcome) {
-        let cells = self.cells();
-        cells.count_reason(outcome.reason);
-        let (received, sent) = self.client.take_octet_counts();
-        cells.add(Metric::BytesReceived, received);
-        cells.add(Metric::BytesSent, sent);
-        let Some(log) = &self.shared.log else { return };
-        let recorded = log.record(&Entry {
-            peer: self.client.peer(),
-            now: self.begun.wall,
-            request: &self.request.head,
-            status: outcome.status,
-            content_bytes: outcome.content_bytes,
-            reason: outcome.reason,
-            elapsed: self.shared.clock.monotonic().since(self.begun.monotonic),
-        });
-        if !recorded {
-            cells.count(Metric::AccessLogDropped);
         }
     }
 }

@@ -83,14 +83,14 @@ pub(crate) fn prebuilt(head: &ResponseHead, content_bytes: u64) -> Bytes {
     octets.freeze()
 }
 
-/// The head of a hit: the prebuilt octets and the lines added for this visitor.
-pub(crate) fn write_hit(object: &Object, account: &Account, asker: Asker) -> (Bytes, Written) {
+/// The part of a hit's head that follows its prebuilt octets: the lines added for this visitor.
+pub(crate) fn write_hit(object: &Object, account: &Account, asker: Asker) -> Written {
     let mut octets = BytesMut::with_capacity(192);
     put_account(&mut octets, account);
     put_connection(&mut octets, asker.version, asker.persistent);
     h1::write_head_end(&mut octets);
     let framing = asker.framing(object.head().status, BodyFraming::Length(object.body().len()));
-    (object.prebuilt().clone(), Written { octets: octets.freeze(), framing, persistent: asker.persistent })
+    Written { octets: octets.freeze(), framing, persistent: asker.persistent }
 }
 
 /// The head of any other response: a tidy head with its source's framing. Only answers about the edge itself

@@ -65,6 +65,17 @@ impl Stream {
         }
     }
 
+    /// Writes as much as the system takes at once.
+    ///
+    /// # Errors
+    /// `WouldBlock` when it takes nothing now; otherwise as the system reports them.
+    pub fn try_write_vectored(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(stream) => stream.try_write_vectored(slices),
+            Self::Unix(stream) => stream.try_write_vectored(slices),
+        }
+    }
+
     /// Makes the coming close abrupt: the peer of a TCP connection gets a reset instead of an orderly end,
     /// and so cannot take what it has for the whole.
     pub fn reset_on_close(&self) {

@@ -1,0 +1,190 @@
+//! The last steps of a request: deliver or refuse, send, record.
+//!
+//! Invariant: a connection is kept for another request only if its response was whole, its request was read to
+//! the end and the head that was sent said so; every request is recorded once, with what was really sent.
+
+use crate::access_log::Entry;
+use crate::client::SendError;
+use crate::counters::Metric;
+use crate::deliver::{self, Interrupted};
+use crate::flight::{Parcel, SharedAnswer};
+use crate::fly;
+use crate::pipeline::{After, Visit};
+use crate::refusal::Refusal;
+use crate::respond::{self, Account, Written};
+use h1::BodyFraming;
+use message::{Method, ResponseHead, Status};
+use origin::Exchange;
+use semantics::{Condition, Reason, Verdict, evaluate_conditions};
+use std::sync::Arc;
+use store::{FillingReader, Object};
+
+/// A response ready to be sent.
+pub(crate) struct Delivery {
+    pub(crate) content: Content,
+    pub(crate) account: Account,
+}
+
+/// Where the content of a response comes from.
+pub(crate) enum Content {
+    Stored(Arc<Object>),
+    Filling(Arc<SharedAnswer>, FillingReader),
+    Exchange(Parcel),
+    Switch(ResponseHead, Box<Exchange>),
+}
+
+/// What happened, for the record.
+pub(crate) struct Outcome {
+    status: Status,
+    reason: Reason,
+    content_bytes: u64,
+    pub(crate) after: After,
+}
+
+impl Visit<'_> {
+    /// *deliver*: conditions, head, content.
+    pub(crate) async fn deliver(&mut self, delivery: Delivery) -> Outcome {
+        let Delivery { content, account } = delivery;
+        // Whatever of the request's content is still to come may never come.
+        self.asker.persistent &= self.client.is_content_read();
+        if let Some(head) = self.substitute(&content, &account) {
+            let written = respond::write_head(&head, BodyFraming::Empty, Some(&account), self.asker);
+            self.client.push(written.octets.clone());
+            let sent = self.client.flush().await.map_err(Interrupted::from);
+            return self.outcome(head.status, account.reason, 0, sent, &written);
+        }
+        match content {
+            Content::Stored(object) => self.send_stored(&object, &account).await,
+            Content::Filling(answer, reader) => self.send_filling(&answer, reader, &account).await,
+            Content::Exchange(parcel) => self.send_parcel(parcel, &account).await,
+            Content::Switch(head, exchange) => self.switch(head, exchange, &account).await,
+        }
+    }
+
+    /// *refuse*: an answer of the edge's own.
+    pub(crate) async fn refuse(&mut self, refusal: Refusal) -> Outcome {
+        self.asker.persistent &= self.client.is_content_read();
+        let (written, page) = respond::write_refusal(&refusal, self.shared.clock.now(), self.asker);
+        self.client.push(written.octets.clone());
+        let page_bytes = if written.framing == BodyFraming::Empty { 0 } else { page.len() as u64 };
+        if page_bytes > 0 {
+            self.client.push(page);
+        }
+        let sent = self.client.flush().await.map_err(Interrupted::from);
+        self.outcome(refusal.status, refusal.reason, page_bytes, sent, &written)
+    }
+
+    /// *record*: counters and log.
+    pub(crate) fn record(&mut self, outcome: &Outcome) {
+        let cells = self.cells();
+        cells.count_reason(outcome.reason);
+        let (received, sent) = self.client.take_octet_counts();
+        cells.add(Metric::BytesReceived, received);
+        cells.add(Metric::BytesSent, sent);
+        let Some(log) = &self.shared.log else { return };
+        let recorded = log.record(&Entry {
+            peer: self.client.peer(),
+            now: self.begun.wall,
+            request: &self.request.head,
+            status: outcome.status,
+            content_bytes: outcome.content_bytes,
+            reason: outcome.reason,
+            elapsed: self.shared.clock.monotonic().since(self.begun.monotonic),
+        });
+        if !recorded {
+            cells.count(Metric::AccessLogDropped);
+        }
+    }
+
+    /// What is sent in place of the response because of the request's conditions. An answer to this visitor's own
+    /// request has had them evaluated by the application.
+    fn substitute(&self, content: &Content, account: &Account) -> Option<ResponseHead> {
+        let head = match content {
+            Content::Stored(object) => object.head(),
+            Content::Filling(answer, _) => &answer.head,
+            Content::Exchange(parcel) => &parcel.head,
+            Content::Switch(..) => return None,
+        };
+        let readable = matches!(self.request.head.method, Method::Get | Method::Head);
+        if !readable || account.reason.verdict() == Verdict::Pass {
+            return None;
+        }
+        match evaluate_conditions(&self.request.head.fields, head) {
+            Condition::Proceed => None,
+            Condition::NotModified => Some(respond::not_modified(head)),
+            Condition::PreconditionFailed => Some(respond::precondition_failed(head)),
+        }
+    }
+
+    async fn send_stored(&mut self, object: &Object, account: &Account) -> Outcome {
+        let written = respond::write_hit(object, account, self.asker);
+        let content = if written.framing == BodyFraming::Empty { &[] } else { object.body().chunks() };
+        let sent = deliver::send_stored(self.client, object.prebuilt(), &written.octets, content).await;
+        let content_bytes = if content.is_empty() { 0 } else { object.body().len() };
+        self.outcome(object.head().status, account.reason, content_bytes, sent, &written)
+    }
+
+    async fn send_filling(
+        &mut self,
+        answer: &SharedAnswer,
+        reader: FillingReader,
+        account: &Account,
+    ) -> Outcome {
+        let written = respond::write_head(&answer.head, answer.framing, Some(account), self.asker);
+        self.client.push(written.octets.clone());
+        let mut content_bytes = 0;
+        let sent = deliver::send_filling(self.client, reader, written.framing, &mut content_bytes).await;
+        self.outcome(answer.head.status, account.reason, content_bytes, sent, &written)
+    }
+
+    async fn send_parcel(&mut self, parcel: Parcel, account: &Account) -> Outcome {
+        let Parcel { head, framing, exchange } = parcel;
+        let written = respond::write_head(&head, framing, Some(account), self.asker);
+        self.client.push(written.octets.clone());
+        let mut content_bytes = 0;
+        let sent = deliver::send_exchange(self.client, *exchange, written.framing, &mut content_bytes).await;
+        self.outcome(head.status, account.reason, content_bytes, sent, &written)
+    }
+
+    async fn switch(&mut self, head: ResponseHead, exchange: Box<Exchange>, account: &Account) -> Outcome {
+        let status = head.status;
+        self.cells().count(Metric::Tunnels);
+        self.client.push(respond::write_switch(head));
+        let after = match (self.client.flush().await, exchange.into_tunnel()) {
+            (Ok(()), Some((stream, early))) => After::Tunnel(stream, early),
+            _ => After::Gone,
+        };
+        Outcome { status, reason: account.reason, content_bytes: 0, after }
+    }
+
+    fn outcome(
+        &self,
+        status: Status,
+        reason: Reason,
+        content_bytes: u64,
+        sent: Result<(), Interrupted>,
+        written: &Written,
+    ) -> Outcome {
+        let after = match sent {
+            Ok(()) if written.persistent && self.client.is_content_read() => After::Keep,
+            Ok(()) => After::Close,
+            Err(Interrupted::Visitor(error)) => {
+                self.cells().count(match error {
+                    SendError::Gone => Metric::VisitorsGone,
+                    SendError::TimedOut => Metric::VisitorTimeouts,
+                });
+                After::Gone
+            }
+            Err(Interrupted::Source(error)) => {
+                self.cells().count(Metric::ResponsesCut);
+                if let Some(error) = error {
+                    fly::count_failure(self.cells(), &error);
+                }
+                After::Cut(written.framing)
+            }
+        };
+        // After an interruption not all of what was meant to be sent has been.
+        let beyond_head = self.client.sent_bytes().saturating_sub(written.octets.len() as u64);
+        Outcome { status, reason, content_bytes: content_bytes.min(beyond_head), after }
+    }
+}

@@ -139,20 +139,41 @@ pub(super) fn fill(choices: &mut Choices, sentence: &str, subject: &Subject<'_>)
     text
 }
 
-/// A paragraph of `count` different sentences.
+/// Sentences of one subject in an order of its own: none comes again before all others have been used.
+struct Draw<'s> {
+    subject: Subject<'s>,
+    next: usize,
+    stride: usize,
+}
+
+impl<'s> Draw<'s> {
+    fn new(choices: &mut Choices, subject: &Subject<'s>) -> Self {
+        let next = choices.below(subject.sentences.len());
+        // A stride that is coprime to every table length below 60 visits each sentence once.
+        Self { subject: *subject, next, stride: *choices.pick(&[61, 67, 71, 73, 79]) }
+    }
+
+    fn sentence(&mut self, choices: &mut Choices) -> String {
+        let sentences = self.subject.sentences;
+        let sentence = sentences.get(self.next).copied().unwrap_or_default();
+        self.next = (self.next + self.stride) % sentences.len().max(1);
+        fill(choices, sentence, &self.subject)
+    }
+
+    fn paragraph(&mut self, choices: &mut Choices, count: usize) -> String {
+        let sentences: Vec<String> = (0..count).map(|_| self.sentence(choices)).collect();
+        sentences.join(" ")
+    }
+}
+
+/// A paragraph of `count` sentences.
 pub(super) fn paragraph(choices: &mut Choices, count: usize, subject: &Subject<'_>) -> String {
-    let start = choices.below(subject.sentences.len());
-    // A stride that is coprime to every table length below 60 visits each sentence once.
-    let stride = *choices.pick(&[61, 67, 71, 73, 79]);
-    let sentences: Vec<String> = (0..count.min(subject.sentences.len()))
-        .filter_map(|index| subject.sentences.get((start + index * stride) % subject.sentences.len()))
-        .map(|sentence| fill(choices, sentence, subject))
-        .collect();
-    sentences.join(" ")
+    Draw::new(choices, subject).paragraph(choices, count)
 }
 
 /// A text of several paragraphs with headings and a list, as long as `paragraphs` asks.
 pub(super) fn text(choices: &mut Choices, paragraphs: usize, headings: &[&str], subject: &Subject<'_>) -> String {
+    let mut draw = Draw::new(choices, subject);
     let mut text = String::new();
     for index in 0..paragraphs {
         if index > 0 {
@@ -164,12 +185,12 @@ pub(super) fn text(choices: &mut Choices, paragraphs: usize, headings: &[&str], 
             text.push_str("\n\n");
         }
         let sentences = 2 + choices.below(3);
-        text.push_str(&paragraph(choices, sentences, subject));
+        text.push_str(&draw.paragraph(choices, sentences));
         if index % 3 == 2 {
             text.push('\n');
             for _ in 0..3 {
                 text.push_str("\n- ");
-                text.push_str(&paragraph(choices, 1, subject));
+                text.push_str(&draw.sentence(choices));
             }
         }
     }

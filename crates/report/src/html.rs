@@ -1,8 +1,161 @@
-//! `report.html`: one file that opens anywhere.
+//! `report.html`: one file that opens anywhere, without scripts and without any request to anybody.
+//!
+//! Invariant: everything shown is computed from the results; every chart is drawn twice, for wide and for narrow
+//! pages, with the same content, and says in words what it shows. The page forbids itself to load anything.
 
-use crate::results::Results;
+mod by_number;
+mod by_step;
+mod svg;
+mod tables;
+
+use crate::number;
+use crate::results::{Results, StepRecord};
+use crate::summary::{Row, Standing, rows};
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+const STYLE: &str = include_str!("html/style.css");
+/// Forbids every request; style and the empty icon are in the page itself.
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src data:";
+/// The width of a chart that has the page's whole width, of one that shares it, and of any on a narrow page.
+const WIDE: f64 = 1150.0;
+const HALF: f64 = 560.0;
+const NARROW: f64 = 350.0;
+/// Colours from the first step on; the last kind of caching has one of its own.
+const RAMP: [&str; 6] = ["c0", "c1", "c2", "c3", "c4", "c5"];
+const ACCENT: &str = "ca";
+
+/// How large a chart is drawn.
+#[derive(Clone, Copy, Debug)]
+struct Size {
+    width: f64,
+    narrow: bool,
+}
 
 /// The page.
 pub fn page(results: &Results) -> String {
-    results.title.clone()
+    let rows = rows(results);
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta http-equiv="Content-Security-Policy" content=(POLICY);
+                meta name="color-scheme" content="light dark";
+                link rel="icon" href="data:,";
+                title { (results.title) ": what each layer brings" }
+                style { (PreEscaped(STYLE)) }
+            }
+            body {
+                main {
+                    (head(results, &rows))
+                    (tables::classic(&rows))
+                    (charts(results, &rows))
+                    (tables::further(results))
+                    (tables::steps(results, &rows))
+                    (tables::environment(results))
+                }
+            }
+        }
+    };
+    page.into_string()
+}
+
+/// The colour of a row: the last kind of caching stands out from the steps that lead to it.
+fn colour(rows: &[Row<'_>], position: usize) -> &'static str {
+    let title = |row: &Row<'_>| row.step.title.clone();
+    let last = rows.last().map(title);
+    if rows.get(position).map(title) == last {
+        return ACCENT;
+    }
+    let before = rows.iter().filter(|row| Some(title(row)) != last).count();
+    let shade = if before > 1 { position * (RAMP.len() - 1) / (before - 1) } else { 0 };
+    RAMP.get(shade).copied().unwrap_or("c5")
+}
+
+fn head(results: &Results, rows: &[Row<'_>]) -> Markup {
+    let rounds = results.plan.rounds;
+    html! {
+        header {
+            p.kicker { "Ladder report" }
+            h1 { (results.title) }
+            p.lead { (verdict(rows)) }
+            @if !results.complete {
+                p.warning { "Not complete: some visits are missing. The same command goes on with them." }
+            }
+            @for row in rows {
+                @if let Standing::Void(reason) = &row.standing {
+                    p.warning { strong { "Step " (row.step.number) " is void." } " " (reason) "." }
+                }
+            }
+            p.facts {
+                @if results.synthetic { span { "synthetic site" } }
+                span { "page " code { (results.page) } }
+                @if let Some(page) = &results.reference { span { (number::bytes(page.length_bytes)) } }
+                span { (rounds) @if rounds == 1 { " round" } @else { " rounds" } }
+                span { "seed " (results.plan.seed) }
+                span { (number::moment(results.started_at_s)) }
+            }
+            @if let Some(about) = &results.about { p.about { (about) } }
+        }
+    }
+}
+
+/// The first sentence: from where to where.
+fn verdict(rows: &[Row<'_>]) -> Markup {
+    let measured: Vec<_> = rows.iter().filter_map(|row| Some((row, row.standing.summary()?))).collect();
+    let best =
+        measured.iter().copied().max_by(|(_, a), (_, b)| a.throughput.median.total_cmp(&b.throughput.median));
+    let (Some((first, from)), Some((row, to))) = (measured.first(), best) else {
+        return html! { "Nothing has been measured yet." };
+    };
+    let name = |step: &StepRecord| html! { "step " (step.number) " (" (step.title) ")" };
+    html! {
+        "From " strong { (number::rate(from.throughput.median)) } " pages a second in " (name(first.step))
+        " to " strong { (number::rate(to.throughput.median)) } " in " (name(row.step))
+        @if let Some(factor) = row.factor_first {
+            ": " strong { (number::times(factor.times)) } (crate::sentence::interval(factor))
+        }
+        "."
+        @if let Some((before, after)) = from.observed_load.zip(to.observed_load) {
+            " The site's load went from " strong { (number::load(before)) } " to " strong { (number::load(after)) } "."
+        }
+    }
+}
+
+fn charts(results: &Results, rows: &[Row<'_>]) -> Markup {
+    let has_bystander =
+        rows.iter().any(|row| row.standing.summary().is_some_and(|summary| summary.bystander.is_some()));
+    html! {
+        (figure("throughput", "Throughput by step", "Good answers a second, on a logarithmic axis. Dot: median of the rounds; rings: the rounds; in grey: times step 1.", WIDE,
+            |id, size| by_step::throughput(id, rows, size)))
+        (figure("response", "Response time by step", "On a logarithmic axis. Ring: half of the answers; dot and number: 95%; end of the line: 99%.", WIDE,
+            |id, size| by_step::response(id, rows, size)))
+        (figure("load", "Throughput and load on one axis", "Throughput (line, req/s) and observed load (dashed, runnable and blocked tasks of the site); the axis is logarithmic.", WIDE,
+            |id, size| by_step::load_and_throughput(id, rows, size)))
+        @if has_bystander {
+            (figure("bystander", "Does the rest of the site still live?", "95% response time of an uncached page. Ring: on the idle site; dot and number: asked once a second while the step was loaded.", WIDE,
+                |id, size| by_step::bystander(id, rows, size)))
+        }
+        div.pair {
+            (figure("throughput-users", "Throughput against concurrency", "Each step without keep-alive, at every number of users that was measured.", HALF,
+                |id, size| by_number::throughput(id, results, rows, size)))
+            (figure("response-users", "Response time against concurrency", "95% of the answers came within this time.", HALF,
+                |id, size| by_number::response(id, results, rows, size)))
+        }
+        (figure("percentiles", "Response time by percentile", "Each step at its own concurrency; the axis stretches towards the slowest answers. Percentiles with fewer than one answer beyond them are left out.", WIDE,
+            |id, size| by_number::percentiles(id, rows, size)))
+    }
+}
+
+/// A chart for wide pages and for narrow ones, with its heading and how to read it.
+fn figure(id: &str, heading: &str, caption: &str, width: f64, draw: impl Fn(&str, Size) -> Markup) -> Markup {
+    html! {
+        figure id=(id) {
+            h2 { (heading) }
+            figcaption { (caption) }
+            div.chart.wide { (draw(&format!("{id}-wide"), Size { width, narrow: false })) }
+            div.chart.narrow { (draw(&format!("{id}-narrow"), Size { width: NARROW, narrow: true })) }
+        }
+    }
 }

@@ -2,9 +2,14 @@
 
 use std::time::Duration;
 
-/// A number with three significant digits: `0.831`, `7.31`, `73.1`, `731`, `7310` (whole from 100 up).
+/// A number with three significant digits below 100, whole from there on, and in groups from 10,000 on: `0.831`,
+/// `7.31`, `73.1`, `731`, `7310`, `73,100`.
 pub fn three_digits(value: f64) -> String {
     let magnitude = value.abs();
+    if magnitude >= 9999.5 {
+        let sign = if value < 0.0 { "-" } else { "" };
+        return format!("{sign}{}", grouped(magnitude.round() as u64));
+    }
     let decimals = match magnitude {
         m if m >= 99.95 => 0,
         m if m >= 9.995 => 1,
@@ -13,6 +18,33 @@ pub fn three_digits(value: f64) -> String {
         _ => return "0".to_owned(),
     };
     format!("{value:.decimals$}")
+}
+
+/// A whole number with a comma before every third digit from the right.
+pub fn grouped(value: u64) -> String {
+    let digits = value.to_string();
+    let mut text = String::new();
+    for (position, digit) in digits.chars().enumerate() {
+        if position > 0 && (digits.len() - position).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A number where there is little room: `7.31`, `731`, `7.3k`, `731k`.
+pub fn compact(value: f64) -> String {
+    match value {
+        v if v >= 999_500.0 => format!("{}M", one_decimal_below_ten(v / 1e6)),
+        v if v >= 999.5 => format!("{}k", one_decimal_below_ten(v / 1e3)),
+        v => three_digits(v),
+    }
+}
+
+fn one_decimal_below_ten(value: f64) -> String {
+    let text = if value < 9.95 { format!("{value:.1}") } else { format!("{value:.0}") };
+    text.trim_end_matches(".0").to_owned()
 }
 
 /// A time given in milliseconds: `6880 ms`, `37.2 ms`, `0.42 ms`, `45 µs`.
@@ -29,7 +61,7 @@ pub fn mean_and_deviation(mean_ms: f64, sd_ms: f64) -> String {
     format!("{} ± {} ms", three_digits(mean_ms), three_digits(sd_ms))
 }
 
-/// A rate a second: `0.83`, `322`, `12400`.
+/// A rate a second: `0.83`, `322`, `12,400`.
 pub fn rate(per_second: f64) -> String {
     three_digits(per_second)
 }
@@ -39,10 +71,10 @@ pub fn load(tasks: f64) -> String {
     if tasks > 0.0 && tasks < 0.095 { format!("{tasks:.2}") } else { format!("{tasks:.1}") }
 }
 
-/// How many times: `1.3×`, `94×`, `2150×`.
+/// How many times: `1.3×`, `94×`, `2,150×`.
 pub fn times(factor: f64) -> String {
     match factor {
-        f if f >= 9.95 => format!("{f:.0}×"),
+        f if f >= 9.95 => format!("{}×", grouped(f.round() as u64)),
         f if f >= 0.095 => format!("{f:.1}×"),
         f => format!("{f:.2}×"),
     }
@@ -88,16 +120,33 @@ pub fn moment(seconds: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{bytes, load, mean_and_deviation, milliseconds, moment, percent, three_digits, time, times};
+    use super::{
+        bytes, compact, grouped, load, mean_and_deviation, milliseconds, moment, percent, three_digits, time,
+        times,
+    };
     use std::time::Duration;
 
     #[test]
     fn digits() {
         let cases = [(0.0, "0"), (0.000_4, "0"), (0.0312, "0.031"), (0.83, "0.830"), (9.994, "9.99")];
-        let more = [(9.996, "10.0"), (99.94, "99.9"), (99.96, "100"), (1869.4, "1869"), (-12.34, "-12.3")];
+        let more = [
+            (9.996, "10.0"),
+            (99.94, "99.9"),
+            (99.96, "100"),
+            (1869.4, "1869"),
+            (-12.34, "-12.3"),
+            (22_874.4, "22,874"),
+        ];
         for (value, text) in cases.into_iter().chain(more) {
             assert_eq!(three_digits(value), text, "{value}");
         }
+    }
+
+    #[test]
+    fn little_room() {
+        let numbers = [0.5, 7.314, 731.0, 1000.0, 7314.0, 21_800.0, 1e6].map(compact);
+        assert_eq!(numbers, ["0.500", "7.31", "731", "1k", "7.3k", "22k", "1M"]);
+        assert_eq!([999, 1000, 1_234_567].map(grouped), ["999", "1,000", "1,234,567"]);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! One sentence for each step: what its layer does and what it brought, in numbers; pure.
 
 use crate::number;
+use crate::results::Bound;
 use crate::summary::{Row, Standing, Summary};
 use stats::Factor;
 
@@ -16,7 +17,12 @@ pub(crate) fn sentence(row: &Row<'_>, before: Option<&Row<'_>>) -> String {
                 Some(((before, earlier), factor)) => gained(&before.step.number, earlier, now, factor),
                 None => alone(now, row.cell.concurrency),
             };
-            format!("{about}: {brought}.")
+            let bound = match now.bound_by {
+                Bound::Unclear => "what bound it is unclear".to_owned(),
+                Bound::Users => "bound by its few users".to_owned(),
+                bound => format!("bound by the {}", bound.words()),
+            };
+            format!("{about}: {brought}; {bound}.")
         }
     }
 }
@@ -49,10 +55,10 @@ fn gained(number_before: &str, before: &Summary, now: &Summary, factor: Factor) 
     )
 }
 
-/// The interval of a factor in brackets, if it has one.
+/// The interval of a factor, if it has one.
 pub(crate) fn interval(factor: Factor) -> String {
     let text = |interval: stats::Interval| {
-        format!(" [{} to {}]", number::times(interval.low), number::times(interval.high))
+        format!(" (95% interval {} to {})", number::times(interval.low), number::times(interval.high))
     };
     factor.interval.map(text).unwrap_or_default()
 }

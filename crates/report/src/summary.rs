@@ -272,17 +272,15 @@ pub fn step_of<'a>(results: &'a Results, cell: &CellRecord) -> Option<&'a StepRe
     results.steps.iter().find(|step| step.id == cell.step)
 }
 
-/// The concurrencies, ascending, at which at least two steps were measured without keep-alive.
+/// The concurrencies, ascending, at which more than half of the steps were measured without keep-alive.
 pub fn shared_concurrencies(results: &Results) -> Vec<u64> {
-    let plain: Vec<&CellRecord> = results.cells.iter().filter(|cell| !cell.keepalive).collect();
-    let mut shared: Vec<u64> = plain
-        .iter()
-        .filter(|cell| {
-            plain.iter().any(|other| other.concurrency == cell.concurrency && other.step != cell.step)
-        })
-        .map(|cell| cell.concurrency)
-        .collect();
+    let plain = || results.cells.iter().filter(|cell| !cell.keepalive);
+    let mut shared: Vec<u64> = plain().map(|cell| cell.concurrency).collect();
     shared.sort_unstable();
     shared.dedup();
+    shared.retain(|concurrency| {
+        let count = plain().filter(|cell| cell.concurrency == *concurrency).count();
+        count > 1 && 2 * count > results.steps.len()
+    });
     shared
 }

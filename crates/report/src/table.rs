@@ -18,6 +18,9 @@ pub const WIDTH_MIN: usize = 80;
 /// The width from which all figures of a step stand in one row.
 const WIDTH_ONE_BLOCK: usize = 165;
 
+/// How many columns the second block has on a narrow terminal: all but the last.
+const NARROW_COLUMNS: usize = 8;
+
 /// The whole text for a terminal or pipe of `width` columns.
 pub fn text(results: &Results, width: usize) -> String {
     let width = width.max(WIDTH_MIN);
@@ -54,13 +57,14 @@ fn classic(rows: &[Row<'_>], width: usize, out: &mut String) {
     }
     out.push_str(&grid.text(width));
     if !together {
+        // What bound each step is in its sentence.
         let columns = std::iter::once(Column::new(&["step"], Align::Left)).chain(more_columns());
-        let mut grid = Grid::new(columns.collect());
+        let mut grid = Grid::new(columns.take(NARROW_COLUMNS).collect());
         for row in rows {
             match &row.standing {
                 Standing::Measured(summary) => {
                     let cells = std::iter::once(row.step.number.clone()).chain(more_cells(row, summary));
-                    grid.row(cells.collect());
+                    grid.row(cells.take(NARROW_COLUMNS).collect());
                 }
                 other => grid.row_with_rest(vec![row.step.number.clone()], &no_figures(other)),
             }
@@ -113,7 +117,7 @@ fn more_columns() -> Vec<Column> {
         Column::new(&["memory", "(PSS)"], Align::Right),
         Column::new(&["× step", "before"], Align::Right),
         Column::new(&["× step", "1"], Align::Right),
-        Column::new(&["bystander", "p95"], Align::Right),
+        Column::new(&["by-", "stander", "p95"], Align::Right),
         Column::new(&["bound by"], Align::Left).flexible(),
     ]
 }
@@ -215,7 +219,7 @@ fn notes(results: &Results, rows: &[Row<'_>], width: usize, out: &mut String) {
         results.plan.seed
     ));
     note(
-        "Observed load: mean number of runnable and blocked tasks of the site, at 10 Hz. Bystander: an uncached page asked once a second during the load.",
+        "Mean ± sd: of the response times. Observed load: mean number of runnable and blocked tasks of the site, at 10 Hz. Bystander: an uncached page asked once a second during the load.",
     );
     idle_note(rows, &mut note);
     for (row, summary) in rows.iter().filter_map(|row| Some((row, row.standing.summary()?))) {

@@ -1,0 +1,266 @@
+//! Charts with one row or column for each step: throughput, response time, the bystander, load beside
+//! throughput.
+
+use super::svg::{LogScale, drawing, horizontal_tick, label, points, px, shortened, tick, vertical_tick};
+use super::{Size, colour};
+use crate::number;
+use crate::results::Outcome;
+use crate::summary::{Row, Summary};
+use maud::{Markup, html};
+
+/// The height of a row.
+const ROW: f64 = 40.0;
+/// The space for labels to the right of the largest value.
+const RIGHT: f64 = 128.0;
+/// The space below for the axis.
+const BOTTOM: f64 = 30.0;
+
+/// A row of a chart with its place in the ladder.
+struct Line<'a> {
+    row: &'a Row<'a>,
+    summary: Option<&'a Summary>,
+    colour: &'static str,
+    /// The middle of the row.
+    y: f64,
+}
+
+/// Where rows and axis are.
+struct Frame<'a> {
+    lines: Vec<Line<'a>>,
+    left: f64,
+    right: f64,
+    height: f64,
+}
+
+impl<'a> Frame<'a> {
+    fn new(rows: &'a [Row<'a>], size: Size) -> Self {
+        // On a narrow page the step's name stands above its row, on a wide one beside it.
+        let (left, row) = if size.narrow { (8.0, ROW + 12.0) } else { (250.0, ROW) };
+        let below = if size.narrow { 14.0 } else { 0.0 };
+        let line = |(position, line): (usize, &'a Row<'a>)| Line {
+            row: line,
+            summary: line.standing.summary(),
+            colour: colour(rows, position),
+            y: (position as f64 + 0.5) * row + below,
+        };
+        let lines: Vec<Line<'a>> = rows.iter().enumerate().map(line).collect();
+        let height = lines.len() as f64 * row + BOTTOM;
+        Self { lines, left, right: size.width - RIGHT, height }
+    }
+
+    /// Decades of the axis and names of the steps.
+    fn background(&self, scale: &LogScale, size: Size, unit: &str) -> Markup {
+        let bottom = self.height - BOTTOM;
+        html! {
+            @for (value, x) in scale.ticks() { (vertical_tick(x, 4.0, bottom, &tick(value, size.narrow))) }
+            (label(size.width - 2.0, bottom + 18.0, "end", "tick", unit))
+            @for line in &self.lines { (self.name(line, size)) }
+        }
+    }
+
+    fn name(&self, line: &Line<'_>, size: Size) -> Markup {
+        let (step, users) = (&line.row.step, line.row.cell.concurrency);
+        let users = format!("{users} users");
+        if size.narrow {
+            html! {
+                text x=(px(self.left)) y=(px(line.y - 18.0)) class="name" {
+                    (step.number) " " (step.title) tspan class="tick" dx="8" { (users) }
+                }
+            }
+        } else {
+            html! {
+                (label(0.0, line.y + 4.5, "start", "name strong", &step.number))
+                (label(22.0, line.y + 4.5, "start", "name", &step.title))
+                (label(self.left - 16.0, line.y + 4.5, "end", "tick", &line.row.cell.concurrency.to_string()))
+            }
+        }
+    }
+
+    /// What stands in a row without figures.
+    fn absent(&self, line: &Line<'_>) -> Markup {
+        let text = match line.row.standing {
+            crate::summary::Standing::Void(_) => "void",
+            _ => "not measured",
+        };
+        label(self.left + 4.0, line.y + 4.5, "start", "absent", text)
+    }
+}
+
+/// Throughput of each step, every round as a small ring.
+pub(super) fn throughput(id: &str, rows: &[Row<'_>], size: Size) -> Markup {
+    let frame = Frame::new(rows, size);
+    let runs = |line: &Line<'_>| -> Vec<f64> {
+        let measured = line.row.cell.runs.iter().filter_map(|run| match &run.outcome {
+            Outcome::Measured(measured) => Some(measured.throughput_per_s),
+            Outcome::Void { .. } => None,
+        });
+        measured.collect()
+    };
+    let scale = LogScale::over(frame.lines.iter().flat_map(&runs), frame.left, frame.right);
+    let content = html! {
+        (frame.background(&scale, size, "req/s"))
+        @for line in &frame.lines {
+            @if let Some(summary) = line.summary {
+                @let x = scale.at(summary.throughput.median);
+                g class=(line.colour) {
+                    line x1=(px(frame.left)) x2=(px(x)) y1=(px(line.y)) y2=(px(line.y)) class="stem" {}
+                    @for run in runs(line) { circle cx=(px(scale.at(run))) cy=(px(line.y)) r="4" class="ring" {} }
+                    circle cx=(px(x)) cy=(px(line.y)) r="5.5" class="dot" {}
+                }
+                text x=(px(scale.at(summary.throughput.high) + 12.0)) y=(px(line.y + 4.5)) class="value" {
+                    (number::rate(summary.throughput.median))
+                    @if let Some(factor) = line.row.factor_first {
+                        tspan class="tick" dx="8" { (number::times(factor.times)) }
+                    }
+                }
+            } @else { (frame.absent(line)) }
+        }
+    };
+    drawing(
+        id,
+        size.width,
+        frame.height,
+        "Throughput of each step",
+        &described(rows, |summary| format!("{} requests a second", number::rate(summary.throughput.median))),
+        &content,
+    )
+}
+
+/// Response times of each step: median, 95% and 99%.
+pub(super) fn response(id: &str, rows: &[Row<'_>], size: Size) -> Markup {
+    let frame = Frame::new(rows, size);
+    let times = frame.lines.iter().filter_map(|line| Some(line.summary?.response));
+    let scale = LogScale::over(times.flat_map(|times| [times.p50_ms, times.p99_ms]), frame.left, frame.right);
+    let content = html! {
+        (frame.background(&scale, size, "ms"))
+        @for line in &frame.lines {
+            @if let Some(summary) = line.summary {
+                @let times = summary.response;
+                g class=(line.colour) {
+                    line x1=(px(scale.at(times.p50_ms))) x2=(px(scale.at(times.p99_ms))) y1=(px(line.y)) y2=(px(line.y)) class="range" {}
+                    circle cx=(px(scale.at(times.p50_ms))) cy=(px(line.y)) r="4" class="ring" {}
+                    circle cx=(px(scale.at(times.p95_ms))) cy=(px(line.y)) r="5.5" class="dot" {}
+                }
+                (label(scale.at(times.p99_ms) + 12.0, line.y + 4.5, "start", "value", &number::milliseconds(times.p95_ms)))
+            } @else { (frame.absent(line)) }
+        }
+    };
+    drawing(
+        id,
+        size.width,
+        frame.height,
+        "Response time of each step",
+        &described(rows, |summary| {
+            let times = summary.response;
+            format!(
+                "half of the answers within {}, 95% within {}, 99% within {}",
+                number::milliseconds(times.p50_ms),
+                number::milliseconds(times.p95_ms),
+                number::milliseconds(times.p99_ms)
+            )
+        }),
+        &content,
+    )
+}
+
+/// The uncached page: on the idle site, and while the step was loaded.
+pub(super) fn bystander(id: &str, rows: &[Row<'_>], size: Size) -> Markup {
+    let frame = Frame::new(rows, size);
+    let pair = |line: &Line<'_>| Some((line.summary?.idle.map(|idle| idle.p95_ms), line.summary?.bystander?));
+    let values = frame
+        .lines
+        .iter()
+        .filter_map(pair)
+        .flat_map(|(idle, loaded)| [idle.unwrap_or(loaded.p95_ms), loaded.p95_ms]);
+    let scale = LogScale::over(values, frame.left, frame.right);
+    let content = html! {
+        (frame.background(&scale, size, "ms"))
+        @for line in &frame.lines {
+            @if let Some((idle, loaded)) = pair(line).filter(|(_, loaded)| loaded.requests > 0) {
+                @let x = scale.at(loaded.p95_ms);
+                @let from = scale.at(idle.unwrap_or(loaded.p95_ms));
+                g class=(line.colour) {
+                    line x1=(px(from)) x2=(px(x)) y1=(px(line.y)) y2=(px(line.y)) class="range" {}
+                    @if idle.is_some() { circle cx=(px(from)) cy=(px(line.y)) r="4" class="ring" {} }
+                    circle cx=(px(x)) cy=(px(line.y)) r="5.5" class="dot" {}
+                }
+                (label(x.max(from) + 12.0, line.y + 4.5, "start", "value", &crate::table::bystander(loaded)))
+            } @else { (frame.absent(line)) }
+        }
+    };
+    drawing(
+        id,
+        size.width,
+        frame.height,
+        "An uncached page while each step is loaded",
+        &described(rows, |summary| {
+            let idle = summary.idle.map_or_else(|| "unknown".to_owned(), crate::table::bystander);
+            let loaded = summary.bystander.map_or_else(|| "unknown".to_owned(), crate::table::bystander);
+            format!("95% within {loaded} under load, {idle} on the idle site")
+        }),
+        &content,
+    )
+}
+
+/// Throughput and observed load of each step on one axis.
+pub(super) fn load_and_throughput(id: &str, rows: &[Row<'_>], size: Size) -> Markup {
+    let height = 330.0;
+    let (left, right, top, bottom) =
+        (if size.narrow { 48.0 } else { 64.0 }, size.width - 30.0, 24.0, height - 52.0);
+    let figures = |field: fn(&Summary) -> Option<f64>| -> Vec<(usize, f64)> {
+        let found =
+            rows.iter().enumerate().filter_map(|(at, row)| Some((at, field(row.standing.summary()?)?)));
+        found.collect()
+    };
+    let throughput = figures(|summary| Some(summary.throughput.median));
+    let load = figures(|summary| summary.observed_load);
+    let values = throughput.iter().chain(&load).map(|(_, value)| *value);
+    let scale = LogScale::over(values, bottom, top);
+    let column = (right - left) / rows.len().max(1) as f64;
+    let rate = if size.narrow { number::compact } else { number::rate };
+    let x = |at: usize| left + (at as f64 + 0.5) * column;
+    let place = |series: &[(usize, f64)]| -> Vec<(f64, f64)> {
+        series.iter().map(|(at, value)| (x(*at), scale.at(*value))).collect()
+    };
+    let content = html! {
+        @for (value, y) in scale.ticks() { (horizontal_tick(y, left, right, &tick(value, size.narrow))) }
+        @for (at, row) in rows.iter().enumerate() {
+            (label(x(at), bottom + 20.0, "middle", "name strong", &row.step.number))
+            @if !size.narrow { (label(x(at), bottom + 38.0, "middle", "tick", &shortened(&row.step.title, column))) }
+        }
+        g class="ca" {
+            polyline points=(points(&place(&throughput))) class="line" {}
+            @for ((px_x, y), (_, value)) in place(&throughput).into_iter().zip(&throughput) {
+                circle cx=(px(px_x)) cy=(px(y)) r="4.5" class="dot" {}
+                (label(px_x, y - 11.0, "middle", "value", &rate(*value)))
+            }
+        }
+        g class="c3" {
+            polyline points=(points(&place(&load))) class="line dashed" {}
+            @for ((px_x, y), (_, value)) in place(&load).into_iter().zip(&load) {
+                circle cx=(px(px_x)) cy=(px(y)) r="4.5" class="dot" {}
+                (label(px_x, y + 19.0, "middle", "value", &number::load(*value)))
+            }
+        }
+    };
+    drawing(
+        id,
+        size.width,
+        height,
+        "Throughput and observed load of each step",
+        &described(rows, |summary| {
+            let load = summary.observed_load.map_or_else(|| "unknown".to_owned(), number::load);
+            format!("{} requests a second, load {load}", number::rate(summary.throughput.median))
+        }),
+        &content,
+    )
+}
+
+/// What a chart shows, in words, step by step.
+pub(super) fn described(rows: &[Row<'_>], words: impl Fn(&Summary) -> String) -> String {
+    let step = |row: &Row<'_>| {
+        let figures = row.standing.summary().map_or_else(|| "no figures".to_owned(), &words);
+        format!("Step {}, {}: {figures}.", row.step.number, row.step.title)
+    };
+    rows.iter().map(step).collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,174 @@
+//! The little drawing that the charts need: logarithmic scales, labels that do not overlap, and an SVG element
+//! that says in words what it shows; pure.
+
+use crate::number;
+use maud::{Markup, html};
+
+/// A logarithmic axis: values to pixels.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct LogScale {
+    low: f64,
+    high: f64,
+    start: f64,
+    end: f64,
+}
+
+impl LogScale {
+    /// An axis over whole decades that contain all positive `values`, from pixel `start` to pixel `end`.
+    pub(super) fn over(values: impl Iterator<Item = f64>, start: f64, end: f64) -> Self {
+        let positive = values.filter(|value| value.is_finite() && *value > 0.0);
+        let (least, most) =
+            positive.fold((f64::INFINITY, 0.0_f64), |(least, most), v| (least.min(v), most.max(v)));
+        let (least, most) = if most > 0.0 { (least, most) } else { (1.0, 10.0) };
+        let low = least.log10().floor();
+        let high = most.log10().ceil().max(low + 1.0);
+        Self { low, high, start, end }
+    }
+
+    /// The pixel of a value; what lies below the axis stands at its start.
+    pub(super) fn at(&self, value: f64) -> f64 {
+        let position = if value > 0.0 { (value.log10() - self.low) / (self.high - self.low) } else { 0.0 };
+        self.start + position.clamp(0.0, 1.0) * (self.end - self.start)
+    }
+
+    /// The decades with their pixels.
+    pub(super) fn ticks(&self) -> impl Iterator<Item = (f64, f64)> {
+        let (scale, low, high) = (*self, self.low as i32, self.high as i32);
+        (low..=high).map(move |exponent| 10_f64.powi(exponent)).map(move |value| (value, scale.at(value)))
+    }
+}
+
+/// A power of ten as an axis writes it: `0.01`, `1`, `1,000`; `1k` where there is little room.
+pub(super) fn tick(value: f64, narrow: bool) -> String {
+    if value < 1.0 {
+        let decimals = (-value.log10()).round().max(0.0) as usize;
+        return format!("{value:.decimals$}");
+    }
+    if narrow && value >= 1000.0 { number::compact(value) } else { number::grouped(value.round() as u64) }
+}
+
+/// Moves labels apart: the positions, in their order, with at least `gap` between any two and as near to where
+/// they were as one pass down and one pass up allow; none above `low` or below `high` if they fit at all.
+pub(super) fn spread(positions: &[f64], gap: f64, low: f64, high: f64) -> Vec<f64> {
+    let mut order: Vec<(usize, f64)> = positions.iter().copied().enumerate().collect();
+    order.sort_by(|(_, a), (_, b)| a.total_cmp(b));
+    let mut floor = low;
+    for (_, position) in &mut order {
+        *position = position.max(floor);
+        floor = *position + gap;
+    }
+    let mut ceiling = high;
+    for (_, position) in order.iter_mut().rev() {
+        *position = position.min(ceiling);
+        ceiling = *position - gap;
+    }
+    order.sort_by_key(|(index, _)| *index);
+    order.into_iter().map(|(_, position)| position).collect()
+}
+
+/// A text cut to a width in pixels, as far as that can be known without the font.
+pub(super) fn shortened(text: &str, width: f64) -> String {
+    const CHAR_PX: f64 = 7.0;
+    let room = (width / CHAR_PX) as usize;
+    if text.chars().count() <= room {
+        return text.to_owned();
+    }
+    let short: String = text.chars().take(room.saturating_sub(1)).collect();
+    format!("{}…", short.trim_end())
+}
+
+/// A pixel with one decimal.
+pub(super) fn px(value: f64) -> String {
+    format!("{value:.1}")
+}
+
+/// The `points` of a polyline.
+pub(super) fn points(points: &[(f64, f64)]) -> String {
+    points.iter().map(|(x, y)| format!("{},{}", px(*x), px(*y))).collect::<Vec<_>>().join(" ")
+}
+
+/// A text whose baseline begins (`start`), ends (`end`) or is centred (`middle`) at a point.
+pub(super) fn label(x: f64, y: f64, anchor: &str, class: &str, text: &str) -> Markup {
+    html! { text x=(px(x)) y=(px(y)) text-anchor=(anchor) class=(class) { (text) } }
+}
+
+/// A grid line with its label below it.
+pub(super) fn vertical_tick(x: f64, top: f64, bottom: f64, text: &str) -> Markup {
+    html! {
+        line x1=(px(x)) x2=(px(x)) y1=(px(top)) y2=(px(bottom)) class="grid" {}
+        (label(x, bottom + 18.0, "middle", "tick", text))
+    }
+}
+
+/// A grid line with its label to its left.
+pub(super) fn horizontal_tick(y: f64, left: f64, right: f64, text: &str) -> Markup {
+    html! {
+        line x1=(px(left)) x2=(px(right)) y1=(px(y)) y2=(px(y)) class="grid" {}
+        (label(left - 8.0, y + 4.0, "end", "tick", text))
+    }
+}
+
+/// A drawing of a size, with a title and a description for those who do not see it.
+pub(super) fn drawing(
+    id: &str,
+    width: f64,
+    height: f64,
+    title: &str,
+    description: &str,
+    content: &Markup,
+) -> Markup {
+    html! {
+        svg viewBox={ "0 0 " (px(width)) " " (px(height)) } width=(px(width)) height=(px(height))
+            role="img" aria-labelledby={ (id) "-t " (id) "-d" } {
+            title id={ (id) "-t" } { (title) }
+            desc id={ (id) "-d" } { (description) }
+            (content)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{LogScale, shortened, spread, tick};
+    use proptest::prelude::{prop_assert, proptest};
+
+    #[test]
+    fn a_scale_spans_whole_decades() {
+        let scale = LogScale::over([8.1, 22_900.0, 0.0].into_iter(), 100.0, 600.0);
+        let ticks: Vec<String> = scale.ticks().map(|(value, _)| tick(value, false)).collect();
+        assert_eq!(ticks, ["1", "10", "100", "1,000", "10,000", "100,000"]);
+        assert_eq!(
+            [scale.at(1.0), scale.at(1000.0), scale.at(0.0), scale.at(1e9)],
+            [100.0, 400.0, 100.0, 600.0]
+        );
+        let small = LogScale::over([0.02, 0.03].into_iter(), 0.0, 10.0);
+        assert_eq!(small.ticks().map(|(value, _)| tick(value, false)).collect::<Vec<_>>(), ["0.01", "0.1"]);
+        assert!(LogScale::over(std::iter::empty(), 0.0, 1.0).ticks().count() >= 2);
+        assert!(LogScale::over([10.0].into_iter(), 0.0, 1.0).ticks().count() >= 2);
+    }
+
+    #[test]
+    fn labels_that_overlap_are_moved_apart() {
+        assert_eq!(spread(&[10.0, 12.0, 50.0], 10.0, 0.0, 100.0), [10.0, 20.0, 50.0]);
+        assert_eq!(spread(&[99.0, 100.0, 20.0], 10.0, 0.0, 100.0), [90.0, 100.0, 20.0]);
+        assert_eq!(spread(&[], 10.0, 0.0, 100.0), Vec::<f64>::new());
+    }
+
+    #[test]
+    fn texts_are_cut_to_a_width() {
+        assert_eq!(shortened("opcode cache + page cache", 98.0), "opcode cache…");
+        assert_eq!(shortened("opcode cache + page cache", 190.0), "opcode cache + page cache");
+        assert_eq!(shortened("Petasos", 98.0), "Petasos");
+        assert_eq!([1.0, 10_000.0].map(|value| tick(value, true)), ["1", "10k"]);
+    }
+
+    proptest! {
+        #[test]
+        fn labels_that_fit_never_overlap(positions in proptest::collection::vec(0.0_f64..100.0, 0..10)) {
+            let mut moved = spread(&positions, 10.0, 0.0, 100.0);
+            moved.sort_by(f64::total_cmp);
+            prop_assert!(moved.windows(2).all(|pair| pair[1] - pair[0] > 10.0 - 1e-9));
+            prop_assert!(moved.iter().all(|position| (-1e-9..=100.0 + 1e-9).contains(position)));
+        }
+    }
+}

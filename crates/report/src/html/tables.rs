@@ -1,0 +1,246 @@
+//! The tables of the page: the classic one, the further cells, each step in detail, the environment.
+
+use crate::number;
+use crate::results::{CellRecord, Measured, Outcome, Results};
+use crate::sentence::sentence;
+use crate::summary::{ANSWERS_FEW, Row, Standing, Summary, shared_concurrencies, standing, step_of};
+use crate::table::bystander;
+use maud::{Markup, html};
+use stats::Factor;
+
+/// A table that scrolls by itself where it is wider than the page.
+fn scrolling(label: &str, table: &Markup) -> Markup {
+    html! { div.scroll role="region" aria-label=(label) tabindex="0" { (table) } }
+}
+
+/// The classic table with everything beside it.
+pub(super) fn classic(rows: &[Row<'_>]) -> Markup {
+    let few = rows.iter().filter_map(|row| row.standing.summary()).any(|summary| summary.few);
+    let table = html! {
+        table.classic {
+            thead { tr {
+                th { "step" } th.n { "concur\u{ad}rency" } th { "caching" } th.n { "through\u{ad}put, req/s" } th.n { "95% response" }
+                th.n { "observed load" } th.n { "system load" } th.n { "failed" } th.n { "mean ± sd, ms" } th.n { "CPU a page" }
+                th.n { "memory" } th.n { "× before" } th.n { "× step 1" } th.n { "bystander 95%" } th { "bound by" }
+            } }
+            @for row in rows {
+                tbody {
+                    tr {
+                        th scope="row" { (row.step.number) }
+                        td.n { (row.cell.concurrency) }
+                        td.title { (row.step.title) }
+                        @match &row.standing {
+                            Standing::Measured(summary) => { (figures(row, summary)) }
+                            Standing::Void(reason) => { td.void colspan="12" { strong { "VOID" } " " (reason) } }
+                            Standing::Missing => { td.void colspan="12" { "not measured yet" } }
+                        }
+                    }
+                    tr.command { td {} td colspan="14" { code { (row.cell.ab) } } }
+                }
+            }
+        }
+    };
+    html! {
+        section id="table" {
+            h2 { "The ladder" }
+            (scrolling("The ladder", &table))
+            @if few { p.note { "* fewer than " (ANSWERS_FEW) " answers in a round: percentiles are coarse." } }
+            @if rows.iter().any(|row| row.factor_first.is_some_and(|factor| factor.interval.is_some())) {
+                p.note { "Below a factor stands its 95% interval over the rounds." }
+            }
+            p.note { "Each figure is the median of the rounds' own. Mean ± sd is of the response times. Memory is the site's (PSS). CPU a page is that of site, database and accelerator together. Below each row stands the command that repeats its load." }
+        }
+    }
+}
+
+fn figures(row: &Row<'_>, summary: &Summary) -> Markup {
+    let times = |factor: Option<Factor>| {
+        html! {
+            @if let Some(factor) = factor {
+                (number::times(factor.times))
+                @if let Some(interval) = factor.interval {
+                small { (number::times(interval.low)) " – " (number::times(interval.high)) }
+            }
+            } @else { "–" }
+        }
+    };
+    html! {
+        (first_figures(summary))
+        td.n { (summary.failed) }
+        td.n { (number::three_digits(summary.response.mean_ms)) " ± " (number::three_digits(summary.response.sd_ms)) }
+        td.n { (or_dash(summary.cpu_per_page_ms.map(number::milliseconds))) }
+        td.n { (or_dash(summary.site_pss_bytes.map(|bytes| number::bytes(bytes as u64)))) }
+        td.n { (times(row.factor_before)) }
+        td.n { (times(row.factor_first)) }
+        td.n { (or_dash(summary.bystander.map(bystander))) }
+        td { (summary.bound_by.words()) }
+    }
+}
+
+fn first_figures(summary: &Summary) -> Markup {
+    html! {
+        td.n { strong { (number::rate(summary.throughput.median)) } @if summary.few { "*" } }
+        td.n { (number::milliseconds(summary.response.p95_ms)) }
+        td.n { (or_dash(summary.observed_load.map(number::load))) }
+        td.n { (or_dash(summary.load_average.map(number::load))) }
+    }
+}
+
+fn or_dash(text: Option<String>) -> String {
+    text.unwrap_or_else(|| "–".to_owned())
+}
+
+/// Cells beside the classic ones: with keep-alive, and at equal concurrency.
+pub(super) fn further(results: &Results) -> Markup {
+    let keepalive: Vec<&CellRecord> = results.cells.iter().filter(|cell| cell.keepalive).collect();
+    html! {
+        @if !keepalive.is_empty() {
+            section id="keepalive" {
+                h2 { "With keep-alive" }
+                p.note { "The classic ladder makes a new connection for every request. Here connections are used again." }
+                (scrolling("With keep-alive", &cells(results, &keepalive, true)))
+            }
+        }
+        @for concurrency in shared_concurrencies(results) {
+            @let same: Vec<&CellRecord> = results.cells.iter().filter(|cell| !cell.keepalive && cell.concurrency == concurrency).collect();
+            @let heading = format!("Every step at concurrency {concurrency}");
+            section {
+                h2 { (heading) }
+                (scrolling(&heading, &cells(results, &same, false)))
+            }
+        }
+    }
+}
+
+fn cells(results: &Results, cells: &[&CellRecord], commands: bool) -> Markup {
+    html! {
+        table {
+            thead { tr {
+                th { "step" } th.n { "concur\u{ad}rency" } th { "caching" } th.n { "through\u{ad}put, req/s" } th.n { "95% response" }
+                th.n { "observed load" } th.n { "system load" }
+            } }
+            @for cell in cells {
+                @let step = step_of(results, cell);
+                tbody {
+                    tr {
+                        th scope="row" { (step.map_or("", |step| &step.number)) }
+                        td.n { (cell.concurrency) }
+                        td.title { (step.map_or("", |step| &step.title)) }
+                        @match standing(cell) {
+                            Standing::Measured(summary) => { (first_figures(&summary)) }
+                            Standing::Void(reason) => { td.void colspan="4" { strong { "VOID" } " " (reason) } }
+                            Standing::Missing => { td.void colspan="4" { "not measured yet" } }
+                        }
+                    }
+                    @if commands { tr.command { td {} td colspan="6" { code { (cell.ab) } } } }
+                }
+            }
+        }
+    }
+}
+
+/// A sentence for each step, what proved it, and who used what.
+pub(super) fn steps(results: &Results, rows: &[Row<'_>]) -> Markup {
+    let before = std::iter::once(None).chain(rows.iter().map(Some));
+    html! {
+        section id="steps" {
+            h2 { "Step by step" }
+            ol.steps {
+                @for (row, before) in rows.iter().zip(before) {
+                    li {
+                        h3 { span.number { (row.step.number) } " " (row.step.title) }
+                        p { (sentence(row, before)) }
+                        @if let Some(run) = last_run(row.cell) { (detail(run)) }
+                    }
+                }
+            }
+            @if results.plan.rounds < stats::RUNS_FOR_INTERVAL as u64 {
+                p.note { "With fewer than five rounds there are figures and no intervals." }
+            }
+        }
+    }
+}
+
+fn last_run(cell: &CellRecord) -> Option<&Measured> {
+    cell.runs.iter().rev().find_map(|run| match &run.outcome {
+        Outcome::Measured(measured) => Some(&**measured),
+        Outcome::Void { .. } => None,
+    })
+}
+
+/// The last round of a step: processes, counters, proofs.
+fn detail(run: &Measured) -> Markup {
+    let mut proofs: Vec<&String> = run.proofs.iter().collect();
+    proofs.dedup();
+    let groups = html! {
+        table.small {
+            thead { tr { th { "processes" } th { "role" } th.n { "load" } th.n { "CPU" } th.n { "CPU a page" } th.n { "memory (PSS)" } } }
+            tbody {
+                @for group in &run.groups {
+                    tr {
+                        td { (group.name) } td { (group.role) } td.n { (number::load(group.load)) }
+                        td.n { (number::percent(group.cpu_s / run.seconds)) }
+                        td.n { (or_dash(group.cpu_per_page_ms.map(number::milliseconds))) }
+                        td.n { (or_dash(group.pss_bytes.map(number::bytes))) }
+                    }
+                }
+                tr {
+                    td { "load generator" } td { "generator" } td.n { "–" }
+                    td.n { (number::percent(run.generator.cpu_s / run.seconds)) }
+                    td.n { "–" } td.n { "–" }
+                }
+            }
+        }
+    };
+    html! {
+        details {
+            summary { "Last round: processes, counters, proof" }
+            (scrolling("Processes", &groups))
+            @for meter in &run.meters {
+                p.note {
+                    (meter.name) ": " (number::rate(meter.per_s)) " " (meter.unit) " a second"
+                    @if let Some(per_page) = meter.per_page { ", " (number::three_digits(per_page)) " a page" }
+                }
+            }
+            p.note { "Proven by " @for (position, proof) in proofs.iter().enumerate() {
+                @if position > 0 { "; " } code { (proof) }
+            } "." }
+            @if run.other_length > 0 { p.note { (run.other_length) " good answers differ in length from the first one." } }
+            @for failure in &run.failures { p.note { "Failed (" (failure.name) "): " (failure.count) } }
+            @for reason in &run.generator.reasons { p.note { "Self-check of the generator: " (run.generator.trust) ", " (reason) "." } }
+        }
+    }
+}
+
+/// Where it was measured, and how.
+pub(super) fn environment(results: &Results) -> Markup {
+    let environment = &results.environment;
+    let machine = &environment.machine;
+    let fact = |name: &str, value: Option<String>| {
+        html! {
+            @if let Some(value) = value { div { dt { (name) } dd { (value) } } }
+        }
+    };
+    html! {
+        section id="environment" {
+            h2 { "Where and how" }
+            dl {
+                (fact("Processor", machine.cpu_model.clone()))
+                (fact("Cores", Some(machine.cores.to_string())))
+                (fact("Governor", machine.governor.clone()))
+                (fact("Memory", machine.memory_bytes.map(number::bytes)))
+                (fact("Kernel", machine.kernel.clone()))
+                (fact("System", machine.system.clone()))
+                @for limit in &machine.limits { (fact(&limit.name, Some(limit.value.clone()))) }
+                @for version in &environment.versions { (fact(&version.name, Some(version.version.clone()))) }
+                (fact("Load generator", Some(if environment.generator_shares_host { "on the same host as the site" } else { "on another host than the site" }.to_owned())))
+                (fact("Plan", Some(format!("{}, {}", results.plan.effort, results.plan.hash))))
+            }
+            p.note {
+                "Closed loop: each user sends a request when the answer to the one before has been read. The cells are visited once a round, in an order shuffled from the seed. "
+                "Before and after each load the layer is proven and the page compared with step 1's; else the step is void. "
+                "Observed load is the mean number of runnable and blocked tasks of the site's processes, sampled ten times a second."
+            }
+        }
+    }
+}

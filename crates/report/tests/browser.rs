@@ -1,0 +1,141 @@
+//! The ladder's page in a real browser: every chart is drawn, the console is silent, nobody else is asked.
+//!
+//! Chromium loads a harness from this process' own origin, which shows the page in a frame of a given width and
+//! writes down what the layout came to. Every host but 127.0.0.1 is reached through a proxy that is ours too, and
+//! notes who was asked.
+
+mod common;
+
+use common::made_up;
+use petasos_report::html::page;
+use serde_json::Value;
+use std::process::Command;
+use testkit::{Origin, response};
+
+/// Names under which the browser is installed.
+const BROWSERS: [&str; 2] = ["/usr/bin/chromium", "/usr/bin/chromium-browser"];
+
+/// Whom the browser asks by itself, whatever the page is: updates, the time, accounts.
+const BROWSER_ITSELF: [&str; 10] = [
+    "accounts.google.com",
+    "android.clients.google.com",
+    "clients.google.com",
+    "clients2.google.com",
+    "content-autofill.googleapis.com",
+    "edgedl.me.gvt1.com",
+    "optimizationguide-pa.googleapis.com",
+    "redirector.gvt1.com",
+    "safebrowsing.googleapis.com",
+    "update.googleapis.com",
+];
+
+/// Shows `/page` in a frame and reports, for each drawing that is displayed, its box and its marks.
+const HARNESS: &str = r#"<!doctype html><meta charset="utf-8"><link rel="icon" href="data:,">
+<iframe id="f" src="/page" style="width:WIDTHpx;height:3000px;border:0"></iframe><pre id="out"></pre>
+<script>
+const frame = document.getElementById('f');
+frame.onload = () => {
+  const inner = frame.contentDocument, view = frame.contentWindow;
+  const shown = [...inner.querySelectorAll('svg')].filter(svg => svg.getClientRects().length > 0);
+  const box = element => { const r = element.getBoundingClientRect(); return [r.left, r.right, r.width, r.height]; };
+  const charts = shown.map(svg => ({
+    id: svg.getAttribute('aria-labelledby'), box: box(svg),
+    marks: [...svg.querySelectorAll('circle, polyline, .stem, .range')].filter(m => { const b = m.getBBox(); return b.width + b.height > 0; }).length,
+    smallest: Math.min(...[...svg.querySelectorAll('text')].map(t => t.getBoundingClientRect().height)),
+  }));
+  const wide = [...inner.querySelectorAll('body *')].filter(e => !e.closest('.scroll') && !e.closest('svg') && e.getBoundingClientRect().right > view.innerWidth + 1).length;
+  document.getElementById('out').textContent = JSON.stringify({charts, wide, scrolls: inner.documentElement.scrollWidth > view.innerWidth});
+};
+</script>"#;
+
+/// What the browser saw.
+struct Seen {
+    layout: Value,
+    console: Vec<String>,
+    own_requests: Vec<String>,
+    foreign_requests: Vec<String>,
+}
+
+fn browse(page: String, width: u32) -> Seen {
+    let browser = BROWSERS.iter().find(|path| std::path::Path::new(path).exists());
+    let browser = browser.expect("no Chromium here: install Debian's package `chromium`");
+    let harness = HARNESS.replace("WIDTH", &width.to_string());
+    let origin = Origin::start(move |seen| match seen.target() {
+        "/page" => response("200 OK", &["Content-Type: text/html; charset=utf-8"], page.as_bytes()),
+        "/" => response("200 OK", &["Content-Type: text/html; charset=utf-8"], harness.as_bytes()),
+        _ => response("404 Not Found", &[], b""),
+    });
+    let proxy = Origin::start(|_| response("502 No", &[], b""));
+    let profile = tempfile::tempdir().unwrap();
+    let output = Command::new(browser)
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-extensions"])
+        .args(["--disable-background-networking", "--disable-component-update", "--disable-sync"])
+        .args(["--disable-default-apps", "--disable-domain-reliability", "--no-pings"])
+        .arg(format!("--proxy-server={}", proxy.address()))
+        .arg(format!("--user-data-dir={}", profile.path().display()))
+        .args(["--enable-logging=stderr", "--v=0", "--virtual-time-budget=5000", "--dump-dom"])
+        .arg(format!("--window-size={width},3000"))
+        .arg(format!("{}/", origin.url()))
+        .output()
+        .unwrap();
+    let dom = String::from_utf8_lossy(&output.stdout).into_owned();
+    let log = String::from_utf8_lossy(&output.stderr).into_owned();
+    let json =
+        dom.split("<pre id=\"out\">").nth(1).and_then(|rest| rest.split("</pre>").next()).unwrap_or_default();
+    let layout = serde_json::from_str(json).unwrap_or_else(|error| panic!("{error}: {dom}\n{log}"));
+    Seen {
+        layout,
+        console: log.lines().filter(|line| line.contains("CONSOLE")).map(str::to_owned).collect(),
+        own_requests: origin.seen().iter().map(|seen| seen.target().to_owned()).collect(),
+        foreign_requests: proxy
+            .seen()
+            .iter()
+            .map(|seen| seen.target().to_owned())
+            .filter(|t| is_foreign(t))
+            .collect(),
+    }
+}
+
+/// Whether a request that reached the proxy was made for the page. A target is a URL or, to be tunnelled, a host
+/// and a port.
+fn is_foreign(target: &str) -> bool {
+    let rest = target.strip_prefix("http://").unwrap_or(target);
+    let host = rest.split(['/', ':']).next().unwrap_or_default();
+    !BROWSER_ITSELF.contains(&host)
+}
+
+#[test]
+fn every_chart_is_drawn_and_nobody_else_is_asked() {
+    for width in [1280, 390] {
+        let seen = browse(page(&made_up(3)), width);
+        assert_eq!(seen.console, Vec::<String>::new());
+        assert_eq!(seen.foreign_requests, Vec::<String>::new());
+        assert_eq!(seen.own_requests, ["/", "/page"]);
+        let charts = seen.layout["charts"].as_array().unwrap();
+        assert_eq!(charts.len(), 7, "{charts:?}");
+        for chart in charts {
+            let edge = |at: usize| chart["box"][at].as_f64().unwrap();
+            assert!(edge(2) > 300.0 && edge(3) > 200.0, "{width}: {chart}");
+            assert!(edge(0) >= 0.0 && edge(1) <= f64::from(width), "{width}: {chart}");
+            assert!(chart["marks"].as_u64().unwrap() >= 12, "{width}: {chart}");
+            assert!(chart["smallest"].as_f64().unwrap() >= 10.0, "{width}: text too small to read: {chart}");
+        }
+        assert_eq!(
+            (seen.layout["wide"].as_u64(), seen.layout["scrolls"].as_bool()),
+            (Some(0), Some(false)),
+            "{width}"
+        );
+    }
+}
+
+/// The test above must be able to fail.
+#[test]
+fn the_browser_would_tell() {
+    let page = "<!doctype html><body><svg width=900 height=300></svg><img src='http://foreign.example/a.png'>\
+                <script>console.error('oh')</script>";
+    let seen = browse(page.to_owned(), 390);
+    assert_eq!(seen.console.len(), 1, "{:?}", seen.console);
+    assert_eq!(seen.foreign_requests, ["http://foreign.example/a.png"]);
+    assert_eq!(seen.layout["charts"][0]["marks"], 0);
+    assert_eq!(seen.layout["scrolls"], true);
+}

@@ -1,0 +1,67 @@
+//! The ladder's page, without a browser: what it contains for which results.
+
+mod common;
+
+use common::made_up;
+use petasos_report::html::page;
+use petasos_report::results::Outcome;
+
+#[test]
+fn the_page_is_one_file_that_asks_nobody() {
+    let page = page(&made_up(3));
+    for forbidden in ["<script", "src=", "@import", "url(", "https://", "<iframe", "onload"] {
+        assert!(!page.contains(forbidden), "{forbidden}");
+    }
+    assert!(page.contains("default-src 'none'"));
+    let links = page.matches("http://").count();
+    assert_eq!(links, page.matches("http://127.0.0.1:1808").count(), "addresses stand in commands only");
+}
+
+#[test]
+fn every_chart_is_drawn_for_wide_and_narrow_pages_with_words() {
+    let page = page(&made_up(3));
+    for id in
+        ["throughput", "response", "load", "bystander", "throughput-users", "response-users", "percentiles"]
+    {
+        for variant in ["wide", "narrow"] {
+            assert!(
+                page.contains(&format!("aria-labelledby=\"{id}-{variant}-t {id}-{variant}-d\"")),
+                "{id} {variant}"
+            );
+        }
+    }
+    assert!(page.contains("Step 6, Petasos: 21,800 requests a second."));
+    assert!(page.contains("2,691×"));
+    assert!(page.contains("synthetic site"));
+}
+
+#[test]
+fn text_from_results_is_text_and_never_markup() {
+    let mut results = made_up(1);
+    results.title = "<b>bold</b> & \"quoted\"".to_owned();
+    results.steps[0].title = "<img src=x>".to_owned();
+    let page = page(&results);
+    assert!(
+        page.contains("&lt;b&gt;bold&lt;/b&gt; &amp;") && !page.contains("<b>") && !page.contains("<img")
+    );
+}
+
+#[test]
+fn a_void_step_is_told_with_its_reason() {
+    let mut results = made_up(2);
+    results.cells[0].runs[1].outcome = Outcome::Void { reason: "the door was locked".to_owned() };
+    let page = page(&results);
+    assert!(page.contains("Step 1 is void."));
+    assert_eq!(page.matches("the door was locked").count(), 3, "at the top, in the table, in its sentence");
+}
+
+#[test]
+fn nothing_measured_is_a_page_too() {
+    let mut results = made_up(1);
+    results.complete = false;
+    results.cells.iter_mut().for_each(|cell| cell.runs.clear());
+    assert!(page(&results).contains("Nothing has been measured yet."));
+    results.steps.clear();
+    results.cells.clear();
+    assert!(page(&results).contains("Nothing has been measured yet."));
+}

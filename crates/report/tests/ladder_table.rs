@@ -1,0 +1,109 @@
+//! The ladder's text table, kept as it should look, and the rules behind its figures.
+
+mod common;
+
+use common::made_up;
+use petasos_report::results::{Outcome, Results};
+use petasos_report::summary::{Standing, factor, rows, shared_concurrencies, standing};
+use petasos_report::table::text;
+
+fn widest(text: &str) -> usize {
+    let commands = |line: &&str| !line.trim_start().starts_with("ab ");
+    text.lines().filter(commands).map(|line| line.chars().count()).max().unwrap()
+}
+
+#[test]
+fn a_narrow_terminal() {
+    let text = text(&made_up(3), 80);
+    assert!(widest(&text) <= 80, "{text}");
+    insta::assert_snapshot!(text);
+}
+
+#[test]
+fn a_wide_terminal() {
+    let text = text(&made_up(5), 180);
+    assert!(widest(&text) <= 180, "{text}");
+    insta::assert_snapshot!(text);
+}
+
+#[test]
+fn every_width_is_kept() {
+    for width in 80..200 {
+        assert!(widest(&text(&made_up(1), width)) <= width, "{width}");
+    }
+    assert_eq!(text(&made_up(1), 10), text(&made_up(1), 80));
+}
+
+/// Results in which the first run of a cell is void.
+fn with_void(id: &str) -> Results {
+    let mut results = made_up(3);
+    let cell = results.cells.iter_mut().find(|cell| cell.id == id).unwrap();
+    cell.runs[0].outcome = Outcome::Void {
+        reason: "the layer is not proven: found X-Cache: MISS; expected “HIT”".to_owned(),
+    };
+    results
+}
+
+#[test]
+fn a_void_step_has_a_reason_and_no_number() {
+    let mut results = with_void("opcode");
+    results.cells.iter_mut().find(|cell| cell.id == "objects").unwrap().runs.clear();
+    results.complete = false;
+    let text = text(&results, 80);
+    assert!(widest(&text) <= 80, "{text}");
+    insta::assert_snapshot!(text.split("\n\n").take(4).collect::<Vec<_>>().join("\n\n"));
+}
+
+#[test]
+fn one_void_run_makes_the_cell_void_and_breaks_the_factors() {
+    let results = with_void("opcode");
+    let rows = rows(&results);
+    assert!(
+        matches!(&rows[2].standing, Standing::Void(reason) if reason.starts_with("round 1: the layer is not proven"))
+    );
+    assert_eq!((rows[2].factor_before, rows[2].factor_first, rows[3].factor_before), (None, None, None));
+    assert!(rows[3].factor_first.is_some());
+}
+
+#[test]
+fn factors_are_of_medians_over_rounds_and_have_intervals_from_five_rounds_on() {
+    for (rounds, has_interval) in [(3, false), (4, false), (5, true)] {
+        let results = made_up(rounds);
+        let rows = rows(&results);
+        let first = rows[5].factor_first.unwrap();
+        assert!((first.times - 21_800.0 / 8.1).abs() < 1e-6, "{first:?}");
+        assert_eq!(first.interval.is_some(), has_interval);
+        assert_eq!((rows[0].factor_before, rows[0].factor_first), (None, None));
+    }
+}
+
+#[test]
+fn factors_use_only_rounds_that_measured_both() {
+    let mut results = made_up(3);
+    let cell = |results: &Results, id: &str| results.cells.iter().find(|cell| cell.id == id).unwrap().clone();
+    results.cells.iter_mut().find(|cell| cell.id == "none").unwrap().runs.truncate(1);
+    let (before, after) = (cell(&results, "none"), cell(&results, "page-cache"));
+    assert!((factor(&before, &after).unwrap().times - 29.6 / 8.1).abs() < 1e-9);
+}
+
+#[test]
+fn figures_are_medians_of_the_rounds_own() {
+    let results = made_up(3);
+    let Standing::Measured(summary) = standing(&results.cells[0]) else { panic!("no figures") };
+    // The rounds have 1.00, 1.06 and 0.97 of the step's throughput.
+    assert_eq!((summary.throughput.median, summary.rounds), (8.1, 3));
+    assert!(
+        (summary.throughput.low - 8.1 * 0.97).abs() < 1e-9
+            && (summary.throughput.high - 8.1 * 1.06).abs() < 1e-9
+    );
+    assert!(summary.few, "16 answers are fewer than 100");
+    let bystander = summary.bystander.unwrap();
+    assert!(bystander.at_least && bystander.requests == 9 && bystander.p95_ms == 700.0, "{bystander:?}");
+    assert_eq!(summary.idle.unwrap().requests, 9);
+    assert_eq!((summary.other_length, summary.failed), (9, 0));
+}
+
+#[test]
+fn concurrencies_that_several_steps_share() {
+    assert_eq!(shared_concurrencies(&made_up(1)), [1, 25]);
+}

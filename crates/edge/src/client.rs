@@ -211,9 +211,11 @@ impl Client {
             if tokio::io::AsyncWriteExt::shutdown(&mut self.stream).await.is_err() {
                 return;
             }
-            let (mut discarded, mut octets) = (0, [0; 4096]);
+            let mut discarded = 0;
             while discarded < LINGER_BYTES_MAX {
-                match self.stream.read(&mut octets).await {
+                self.input.clear();
+                self.input.reserve(HEAD_READ_BYTES);
+                match self.stream.read_buf(&mut self.input).await {
                     Ok(0) | Err(_) => return,
                     Ok(read) => discarded += read,
                 }

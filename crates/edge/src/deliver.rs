@@ -9,11 +9,14 @@ use h1::BodyFraming;
 use message::Fields;
 use origin::{Event, Exchange, FetchError};
 use std::future::poll_fn;
-use std::task::Poll;
+use std::task::{Context, Poll};
 use store::FillingReader;
 
 /// Octets that are gathered before a write, as long as they are there without waiting.
 const BATCH_BYTES: usize = 128 * 1024;
+
+/// Octets of an application's response that may wait for a slow visitor.
+const READ_AHEAD_BYTES: usize = 256 * 1024;
 
 /// How sending ended before its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,44 +96,93 @@ pub(crate) async fn send_filling(
 
 /// Sends what is queued and the content of an exchange, while the rest of the request goes up. Adds up the octets
 /// of content.
+///
+/// The application is read ahead of the visitor by up to [`READ_AHEAD_BYTES`]: a page of usual size frees it at
+/// once however slow the visitor is.
 pub(crate) async fn send_exchange(
     client: &mut Client,
-    mut exchange: Exchange,
+    exchange: Exchange,
     framing: BodyFraming,
     content_bytes: &mut u64,
 ) -> Result<(), Interrupted> {
-    flush_both_ways(client, &mut exchange).await?;
-    loop {
-        match exchange.next(client).await {
-            Ok(Event::Data(octets)) => {
-                *content_bytes += octets.len() as u64;
-                push_content(client, framing, octets);
-                flush_both_ways(client, &mut exchange).await?;
+    client.begin_flush();
+    let mut sending = Sending { exchange: Some(exchange), held_back: true, failed: None };
+    poll_fn(|context| sending.poll(client, framing, content_bytes, context)).await?;
+    sending.failed.map_or(Ok(()), |error| Err(Interrupted::Source(Some(error))))
+}
+
+/// How far [`send_exchange`] is.
+struct Sending {
+    /// `None` once it gave its end, which frees the application.
+    exchange: Option<Exchange>,
+    /// Whether the application is waiting because enough was read ahead.
+    held_back: bool,
+    failed: Option<FetchError>,
+}
+
+impl Sending {
+    /// Reads and writes as long as either is possible; ready when everything was written.
+    fn poll(
+        &mut self,
+        client: &mut Client,
+        framing: BodyFraming,
+        content_bytes: &mut u64,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<(), SendError>> {
+        loop {
+            let received = self.poll_receive(client, framing, content_bytes, context);
+            if received && client.queued_bytes() < BATCH_BYTES && self.exchange.is_some() {
+                continue;
             }
-            Ok(Event::End(trailer)) => {
-                push_end(client, framing, trailer.as_ref());
-                return client.flush().await.map_err(Interrupted::from);
-            }
-            Ok(Event::Informational(_) | Event::Head { .. }) => {}
-            Err(error) => {
-                client.flush().await?;
-                return Err(Interrupted::Source(Some(error)));
+            match client.poll_flush(context)? {
+                Poll::Ready(()) if self.exchange.is_none() => return Poll::Ready(Ok(())),
+                // There is room again for what was held back, or more may have come.
+                Poll::Ready(()) if received || self.held_back => {}
+                Poll::Pending if received && client.queued_bytes() < READ_AHEAD_BYTES => {}
+                Poll::Ready(()) | Poll::Pending => return Poll::Pending,
             }
         }
     }
-}
 
-/// Flushes the response while the request's content goes on to the application: one that answers while it
-/// reads must not wait for a visitor that reads only after it has written.
-async fn flush_both_ways(client: &mut Client, exchange: &mut Exchange) -> Result<(), Interrupted> {
-    client.begin_flush();
-    poll_fn(|context| {
-        if let Poll::Ready(error) = exchange.poll_upload(context, client) {
-            return Poll::Ready(Err(Interrupted::Source(Some(error.into()))));
+    /// Queues the next event, if there is room for it and it is there; says whether it did.
+    fn poll_receive(
+        &mut self,
+        client: &mut Client,
+        framing: BodyFraming,
+        content_bytes: &mut u64,
+        context: &mut Context<'_>,
+    ) -> bool {
+        let Some(exchange) = &mut self.exchange else { return false };
+        let event = if client.queued_bytes() < READ_AHEAD_BYTES {
+            if std::mem::take(&mut self.held_back) {
+                exchange.resume();
+            }
+            exchange.poll_next(context, client)
+        } else {
+            // An application that answers while it reads must not wait for a visitor that reads only after it
+            // has written: the request goes on.
+            self.held_back = true;
+            exchange.poll_upload(context, client).map(|error| Err(error.into()))
+        };
+        let Poll::Ready(event) = event else { return false };
+        match event {
+            Ok(Event::Data(octets)) => {
+                *content_bytes += octets.len() as u64;
+                push_content(client, framing, octets);
+            }
+            Ok(Event::End(trailer)) => {
+                push_end(client, framing, trailer.as_ref());
+                self.exchange = None;
+            }
+            Ok(Event::Informational(_) | Event::Head { .. }) => {}
+            Err(error) => {
+                // What came is whole as far as it goes; the visitor shall have it before the cut.
+                self.failed = Some(error);
+                self.exchange = None;
+            }
         }
-        client.poll_flush(context).map_err(Interrupted::from)
-    })
-    .await
+        true
+    }
 }
 
 fn push_content(client: &mut Client, framing: BodyFraming, octets: Bytes) {

@@ -116,7 +116,7 @@ async fn serve_requests(shared: &Arc<Shared>, index: usize, mut client: Client) 
             After::Gone => return,
             After::Tunnel(stream, early) => {
                 let idle_timeout = shared.limits.tunnel_idle_timeout;
-                return tunnel(client.into_tunnel(), (stream, early), idle_timeout).await;
+                return Box::pin(tunnel(client.into_tunnel(), (stream, early), idle_timeout)).await;
             }
         }
     }

@@ -151,8 +151,26 @@ impl Exchange {
         }
     }
 
-    /// Sends more of the request's content without reading the response: to be polled while its last event
-    /// is passed on. Never ready but for an error of the upload.
+    /// The next event, as [`Exchange::next`] gives it, but without repeating the request: for what follows the
+    /// head. Call [`Exchange::resume`] before the first poll and after any time in which it was not polled.
+    ///
+    /// # Errors
+    /// [`FetchError`]; the exchange is over then.
+    pub fn poll_next(
+        &mut self,
+        context: &mut Context<'_>,
+        upload: &mut impl Upload,
+    ) -> Poll<Result<Event, FetchError>> {
+        self.poll_event(context, upload)
+    }
+
+    /// Begins to count the application's time anew.
+    pub fn resume(&mut self) {
+        self.patience.reset();
+    }
+
+    /// Sends more of the request's content without reading the response: to be polled while the response is
+    /// held back. Never ready but for an error of the upload.
     pub fn poll_upload(&mut self, context: &mut Context<'_>, upload: &mut impl Upload) -> Poll<UploadError> {
         match self.poll_send(context, upload) {
             Poll::Ready(Err(error)) => Poll::Ready(error),

@@ -318,7 +318,7 @@ mod tests {
 
     #[test]
     fn content_where_there_cannot_be_any_costs_the_connection() {
-        assert_eq!(response(204, &[LENGTH], Strict), Ok((BodyFraming::Empty, false)));
+        assert_eq!(response(204, &[("Content-Length", "1")], Strict), Ok((BodyFraming::Empty, false)));
         assert_eq!(response(204, &[CHUNKED], Strict), Ok((BodyFraming::Empty, false)));
         assert_eq!(response(204, &[("Content-Length", "0")], Strict), Ok((BodyFraming::Empty, true)));
     }
@@ -342,6 +342,7 @@ mod tests {
         assert_eq!(coded("chunked, gzip"), Ok((BodyFraming::UntilClose, false)));
         assert_eq!(coded("gzip;q=1 , chunked"), Ok((BodyFraming::Chunked, true)));
         assert_eq!(coded("chunked, chunked"), Err(FramingError::TransferEncodingRepeated));
+        assert_eq!(response(200, &[CHUNKED, CHUNKED], Tolerant), Err(FramingError::TransferEncodingRepeated));
         for malformed in ["", "chunked,", ",chunked", "chun ked", "\u{fc}, chunked"] {
             assert_eq!(coded(malformed), Err(FramingError::TransferCodingUnsupported), "{malformed}");
         }
@@ -352,12 +353,16 @@ mod tests {
         let persistent = |version, option| {
             request(version, &[("Connection", option)], Strict).map(|(_, persistent)| persistent)
         };
+        // The options that mean nothing here are as long as those that do.
         assert_eq!(persistent(Http11, ""), Ok(true));
         assert_eq!(persistent(Http11, "x, CLOSE"), Ok(false));
+        assert_eq!(persistent(Http11, "close, clone"), Ok(false));
         assert_eq!(persistent(Http11, "closed"), Ok(true));
         assert_eq!(persistent(Http10, ""), Ok(false));
         assert_eq!(persistent(Http10, "Keep-Alive"), Ok(true));
+        assert_eq!(persistent(Http10, "keep-alive, other-name"), Ok(true));
         assert_eq!(persistent(Http10, "keep-alive, close"), Ok(false));
+        assert!(facts(&[("Connection", "upgrade, options")]).upgrade);
     }
 
     #[test]

@@ -269,6 +269,7 @@ mod tests {
             strict(&format!("GET / HTTP/{version}\r\nHost: h\r\n{lines}\r\n")).unwrap().unwrap().upgrade
         };
         assert!(upgrade("1.1", "Connection: keep-alive, Upgrade\r\nUpgrade: websocket\r\n"));
+        assert!(upgrade("1.1", "Connection: upgrade\r\nUpgrade: websocket\r\nUpgrade:\r\n"));
         assert!(!upgrade("1.1", "Upgrade: websocket\r\n"));
         assert!(!upgrade("1.1", "Connection: upgrade\r\n"));
         assert!(!upgrade("1.0", "Connection: upgrade\r\nUpgrade: websocket\r\n"));

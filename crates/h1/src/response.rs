@@ -259,6 +259,7 @@ mod tests {
                 HeadError::BlankBeforeColon.into(),
             ),
             ("HTTP/1.1 200 OK\r\nW : 1\r\nX: y\r\n z\r\n(: y\r\n\r\n", HeadError::FieldName.into()),
+            ("HTTP/1.1 200 OK\r\nX: y\r\n z\r\n(: y\r\n\r\n", HeadError::FieldName.into()),
             ("HTTP/1.1  200 OK\r\n\r\n", ResponseError::StatusLine),
             ("HTTP/3.0 200 OK\r\n\r\n", HeadError::Version.into()),
             ("<html>", HeadError::Version.into()),

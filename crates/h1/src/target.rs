@@ -264,6 +264,7 @@ mod tests {
         }
         assert_eq!(split_port(b"[::1]"), (&b"[::1]"[..], None));
         assert_eq!(split_port(b"[::1]:8"), (&b"[::1]"[..], Some(&b"8"[..])));
+        assert_eq!(split_port(b":80"), (&b""[..], Some(&b"80"[..])));
         assert_eq!(split_port(b"h:"), (&b"h"[..], Some(&b""[..])));
     }
 

@@ -94,9 +94,9 @@ impl SelfCheck {
             check.add(
                 Trust::Invalid,
                 format!(
-                    "{} users had {:.1} requests in flight on average (Little's law)",
-                    figures.users,
-                    figures.users as f64 * (1.0 - residual)
+                    "the answers account for {:.1} of {} users (Little's law): the others were idle or stuck",
+                    figures.users as f64 * (1.0 - residual),
+                    figures.users
                 ),
             );
         }
@@ -187,7 +187,10 @@ mod tests {
         let idle = Figures { in_flight: Duration::from_secs(80), ..quiet() };
         let check = SelfCheck::judge(&idle);
         assert_eq!(check.trust, Trust::Invalid);
-        assert_eq!(check.reasons, ["10 users had 8.0 requests in flight on average (Little's law)"]);
+        assert_eq!(
+            check.reasons,
+            ["the answers account for 8.0 of 10 users (Little's law): the others were idle or stuck"]
+        );
         assert_eq!(SelfCheck::judge(&Figures { requests: 499, ..idle }).little_residual, None);
     }
 

@@ -53,7 +53,7 @@ use shared::Shared;
 use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
-use worker::Worker;
+use worker::{DRAINING_MAX, Worker};
 
 /// A target that was there and to which no connection can be made any more is given up after this time.
 pub const GONE_AFTER: Duration = Duration::from_secs(3);
@@ -125,13 +125,13 @@ impl LoadError {
 /// made, or the system refuses what a load tester needs. A target that fails later is an [`Outcome`].
 pub fn run(plan: &Plan, clock: &dyn Clock, control: &Control) -> Result<Outcome, LoadError> {
     let image = image(plan)?;
-    allow_descriptors(plan.users)?;
     let address = find_address(&plan.target)?;
     let threads = match plan.threads {
         0 => std::thread::available_parallelism().map_or(1, usize::from),
         threads => threads,
     }
     .min(plan.users);
+    allow_descriptors(plan.users, threads)?;
     let started = clock.now().plus(plan.warmup);
     let mut shared = Shared::new(plan, clock, control, address, &image);
     control.measuring_since(shared.closed_loop.measuring_since());
@@ -244,10 +244,10 @@ fn share(whole: usize, parts: usize, index: usize) -> usize {
 }
 
 /// Raises the soft limit on descriptors as far as it is needed and allowed.
-fn allow_descriptors(users: usize) -> Result<(), LoadError> {
+fn allow_descriptors(users: usize, threads: usize) -> Result<(), LoadError> {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     // A user may have one connection in use and one that waits for the server's close.
-    let needed = users as u64 * 2 + DESCRIPTORS_SPARE;
+    let needed = (users + users.min(threads * DRAINING_MAX)) as u64 + DESCRIPTORS_SPARE;
     let limit = getrlimit(Resource::Nofile);
     if limit.current.is_none_or(|soft| soft >= needed) {
         return Ok(());
@@ -286,9 +286,9 @@ mod tests {
     fn too_many_users_for_the_descriptors_are_refused_by_name() {
         let hard = rustix::process::getrlimit(rustix::process::Resource::Nofile).maximum;
         if let Some(hard) = hard {
-            let error = allow_descriptors(hard as usize).unwrap_err();
+            let error = allow_descriptors(hard as usize, 1).unwrap_err();
             assert!(matches!(error, LoadError::Descriptors { allowed, .. } if allowed == hard), "{error}");
         }
-        assert_eq!(allow_descriptors(1), Ok(()));
+        assert_eq!(allow_descriptors(1, 1), Ok(()));
     }
 }

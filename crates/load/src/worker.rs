@@ -373,7 +373,7 @@ impl<'a> Worker<'a> {
 const SEGMENT_BYTES_MIN: usize = 1200;
 
 /// Connections of one thread that may wait for the server's close at a time.
-const DRAINING_MAX: usize = 1024;
+pub(crate) const DRAINING_MAX: usize = 1024;
 
 /// Connections by slot. Freed slots are used again, so that in the steady state nothing grows.
 #[derive(Debug, Default)]

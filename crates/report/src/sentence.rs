@@ -10,7 +10,7 @@ pub(crate) fn sentence(row: &Row<'_>, before: Option<&Row<'_>>) -> String {
     let about = row.step.about.trim().trim_end_matches('.');
     match &row.standing {
         Standing::Missing => format!("{about}: not measured yet."),
-        Standing::Void(reason) => format!("{about}: VOID, {reason}."),
+        Standing::Void(_) => format!("{about}: VOID, for the reason given in the table."),
         Standing::Measured(now) => {
             let earlier = before.and_then(|before| Some((before, before.standing.summary()?)));
             let brought = match earlier.zip(row.factor_before) {

@@ -66,7 +66,9 @@ fn classic(rows: &[Row<'_>], width: usize, out: &mut String) {
                     let cells = std::iter::once(row.step.number.clone()).chain(more_cells(row, summary));
                     grid.row(cells.take(NARROW_COLUMNS).collect());
                 }
-                other => grid.row_with_rest(vec![row.step.number.clone()], &no_figures(other)),
+                // The reason stands in the first block.
+                Standing::Void(_) => grid.row(vec![row.step.number.clone(), "VOID".to_owned()]),
+                Standing::Missing => grid.row(vec![row.step.number.clone()]),
             }
         }
         out.push('\n');
@@ -214,8 +216,9 @@ fn notes(results: &Results, rows: &[Row<'_>], width: usize, out: &mut String) {
         });
         format!("× step 1 with 95% intervals: {}", texts.collect::<Vec<_>>().join(", "))
     };
+    let plural = if rounds == 1 { "" } else { "s" };
     note(&format!(
-        "Each figure is the median of the rounds' own ({rounds} rounds, seed {}); {verdict}.",
+        "Each figure is the median of the rounds' own ({rounds} round{plural}, seed {}); {verdict}.",
         results.plan.seed
     ));
     note(

@@ -144,7 +144,8 @@ mod tests {
 
     #[test]
     fn other_values_are_no_answers() {
-        for script in ["1", "#{}", "#{ status: 99, body: \"\", headers: [] }", "#{ status: 200, body: 1, headers: [] }"]
+        for script in
+            ["1", "#{}", "#{ status: 99, body: \"\", headers: [] }", "#{ status: 200, body: 1, headers: [] }"]
         {
             assert!(Answer::from_script(Engine::new().eval(script).unwrap()).is_none(), "{script}");
         }

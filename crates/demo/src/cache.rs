@@ -86,7 +86,14 @@ impl Caches {
     }
 
     /// Keeps a page in memory.
-    pub(crate) fn store_page(&self, begun: u64, key: &str, page: Page, tags: Vec<String>, expires: Timestamp) -> Stored {
+    pub(crate) fn store_page(
+        &self,
+        begun: u64,
+        key: &str,
+        page: Page,
+        tags: Vec<String>,
+        expires: Timestamp,
+    ) -> Stored {
         let bytes = page.body.len() + page.headers.len();
         self.write().insert(begun, page_key(key), Value::Page(page), bytes, tags, expires)
     }
@@ -161,7 +168,8 @@ impl Caches {
             }
             Scope::Tags(tags) => {
                 memory.remove_tagged(tags);
-                let mut delete = connection.prepare_cached("DELETE FROM cache_page WHERE instr(tags, ?) > 0")?;
+                let mut delete =
+                    connection.prepare_cached("DELETE FROM cache_page WHERE instr(tags, ?) > 0")?;
                 for tag in tags {
                     delete.execute([format!(" {tag} ")])?;
                 }
@@ -203,7 +211,8 @@ pub(crate) fn row(connection: &Connection, key: &str, now: Timestamp) -> rusqlit
 
 /// Keeps the number of rows within its limit: the oldest leave.
 fn trim_rows(connection: &Connection) -> rusqlite::Result<()> {
-    let rows: i64 = connection.prepare_cached("SELECT count(*) FROM cache_page")?.query_row([], |row| row.get(0))?;
+    let rows: i64 =
+        connection.prepare_cached("SELECT count(*) FROM cache_page")?.query_row([], |row| row.get(0))?;
     if rows > limits::PAGE_ROWS_MAX {
         connection
             .prepare_cached(
@@ -309,7 +318,10 @@ mod tests {
         caches.invalidate(&connection, &Scope::Tags(tags(&["unrelated"]))).unwrap();
         let lifetime = (NOW, Duration::from_secs(60));
         assert_eq!(caches.store_page(begun, "a", page("old"), vec![], LATER), Stored::Overtaken);
-        assert_eq!(caches.store_row(&connection, begun, "a", &page("old"), &[], lifetime).unwrap(), Stored::Overtaken);
+        assert_eq!(
+            caches.store_row(&connection, begun, "a", &page("old"), &[], lifetime).unwrap(),
+            Stored::Overtaken
+        );
         assert_eq!(caches.page("a", NOW), None);
         assert_eq!(row(&connection, "a", NOW).unwrap(), None);
     }

@@ -48,7 +48,11 @@ pub(crate) enum DatabaseError {
 ///
 /// # Errors
 /// If it can neither be used nor built.
-pub(crate) fn prepare(directory: &Path, scripts: &Scripts, shared: &Shared) -> Result<PathBuf, DatabaseError> {
+pub(crate) fn prepare(
+    directory: &Path,
+    scripts: &Scripts,
+    shared: &Shared,
+) -> Result<PathBuf, DatabaseError> {
     let path = directory.join("site.db");
     let version = version();
     if stamp(&path).is_some_and(|(found, seed)| found == version && seed == content::SEED) {
@@ -84,7 +88,9 @@ pub(crate) fn open(path: &Path) -> rusqlite::Result<Connection> {
     connection.set_prepared_statement_cache_capacity(limits::STATEMENTS_MAX);
     // Readers and a writer do not wait for each other; a crash of the machine may lose the last moments of
     // a demonstration, but never its consistency.
-    connection.execute_batch("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA temp_store = MEMORY;")?;
+    connection.execute_batch(
+        "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA temp_store = MEMORY;",
+    )?;
     Ok(connection)
 }
 
@@ -107,7 +113,9 @@ fn stamp(path: &Path) -> Option<(String, u64)> {
         return None;
     }
     let connection = Connection::open(path).ok()?;
-    let read = connection.query_row("SELECT version, seed FROM stamp", [], |row| Ok((row.get(0)?, row.get::<_, i64>(1)? as u64)));
+    let read = connection.query_row("SELECT version, seed FROM stamp", [], |row| {
+        Ok((row.get(0)?, row.get::<_, i64>(1)? as u64))
+    });
     read.optional().ok()?
 }
 

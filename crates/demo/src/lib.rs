@@ -98,13 +98,20 @@ impl Site {
             return Err(StartError(format!("workers: {} is not between 1 and {max}", options.workers)));
         }
         let data = options.data.display();
-        let listener = TcpListener::bind(options.listen).map_err(|error| StartError::new(options.listen, &error))?;
+        let listener =
+            TcpListener::bind(options.listen).map_err(|error| StartError::new(options.listen, &error))?;
         fs::create_dir_all(&options.data).map_err(|error| StartError::new(&data, &error))?;
         let lock = lock(&options.data).map_err(|error| StartError::new(&data, &error))?;
-        let scripts = Scripts::install(options.data.join("site")).map_err(|error| StartError(error.to_string()))?;
-        let mut shared =
-            Shared { clock, counters: Counters::default(), caches: cache::Caches::default(), secret: String::new() };
-        let path = database::prepare(&options.data, &scripts, &shared).map_err(|error| StartError(error.to_string()))?;
+        let scripts =
+            Scripts::install(options.data.join("site")).map_err(|error| StartError(error.to_string()))?;
+        let mut shared = Shared {
+            clock,
+            counters: Counters::default(),
+            caches: cache::Caches::default(),
+            secret: String::new(),
+        };
+        let path = database::prepare(&options.data, &scripts, &shared)
+            .map_err(|error| StartError(error.to_string()))?;
         let sqlite = |error: rusqlite::Error| StartError::new(path.display(), &error);
         let connect = || database::open(&path).map_err(sqlite);
         let admin = connect()?;

@@ -90,7 +90,12 @@ impl Scripts {
     ///
     /// # Errors
     /// The first file that cannot be read or compiled.
-    pub(crate) fn core(&self, keep: bool, engine: &Engine, counters: &Counters) -> Result<Loaded, ScriptError> {
+    pub(crate) fn core(
+        &self,
+        keep: bool,
+        engine: &Engine,
+        counters: &Counters,
+    ) -> Result<Loaded, ScriptError> {
         kept_or(&self.core, keep, || self.compile_all(AST::empty(), CORE, engine, counters))
     }
 
@@ -132,8 +137,8 @@ impl Scripts {
 
     fn compile(&self, source: &Source, engine: &Engine) -> Result<AST, ScriptError> {
         let path = self.directory.join(source.file);
-        let text =
-            fs::read_to_string(&path).map_err(|error| ScriptError::File { path: path.clone(), source: error })?;
+        let text = fs::read_to_string(&path)
+            .map_err(|error| ScriptError::File { path: path.clone(), source: error })?;
         engine.compile(&text).map_err(|error| ScriptError::Syntax { path, source: Box::new(error) })
     }
 }

@@ -74,7 +74,7 @@ fn hexadecimal(octets: &[u8]) -> String {
 }
 
 fn octets(digits: &str) -> Option<Vec<u8>> {
-    if digits.len() % 2 != 0 || !digits.is_ascii() {
+    if !digits.len().is_multiple_of(2) || !digits.is_ascii() {
         return None;
     }
     let pairs = digits.as_bytes().chunks(2);
@@ -90,7 +90,8 @@ mod tests {
         let stored = password_hash("two-wheels", b"salt");
         assert!(password_matches("two-wheels", &stored));
         assert!(!password_matches("two-wheel", &stored));
-        for broken in ["", "x", "pbkdf2-sha256$0$73$", "pbkdf2-sha256$1$7$00", "pbkdf2-sha256$99999999$73$00"] {
+        for broken in ["", "x", "pbkdf2-sha256$0$73$", "pbkdf2-sha256$1$7$00", "pbkdf2-sha256$99999999$73$00"]
+        {
             assert!(!password_matches("", broken), "{broken}");
         }
     }

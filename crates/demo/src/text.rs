@@ -2,8 +2,10 @@
 //! same way when they are indexed and when they are searched for.
 
 /// Words too common to be worth finding.
-const STOP_WORDS: &[&str] =
-    &["and", "are", "but", "for", "from", "has", "have", "into", "not", "that", "the", "this", "was", "with", "you"];
+const STOP_WORDS: &[&str] = &[
+    "and", "are", "but", "for", "from", "has", "have", "into", "not", "that", "the", "this", "was", "with",
+    "you",
+];
 
 /// The longest word that is indexed, in octets; longer ones are left out.
 const WORD_BYTES_MAX: usize = 40;
@@ -96,7 +98,8 @@ pub(crate) fn strip_tags(html: &str) -> String {
 }
 
 fn hexadecimal(digits: &[u8]) -> Option<u8> {
-    let digits = std::str::from_utf8(digits).ok().filter(|text| text.bytes().all(|b| b.is_ascii_hexdigit()))?;
+    let digits =
+        std::str::from_utf8(digits).ok().filter(|text| text.bytes().all(|b| b.is_ascii_hexdigit()))?;
     u8::from_str_radix(digits, 16).ok()
 }
 
@@ -118,7 +121,10 @@ mod tests {
 
     #[test]
     fn no_letter_of_markup_survives_escaping() {
-        assert_eq!(escape_html("<a href=\"x\" title='y'>&"), "&lt;a href=&quot;x&quot; title=&#39;y&#39;&gt;&amp;");
+        assert_eq!(
+            escape_html("<a href=\"x\" title='y'>&"),
+            "&lt;a href=&quot;x&quot; title=&#39;y&#39;&gt;&amp;"
+        );
     }
 
     #[test]

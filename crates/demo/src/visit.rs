@@ -37,7 +37,8 @@ impl Visit {
     /// every visitor look like one.
     pub(crate) fn is_local(&self) -> bool {
         let forwarded = [names::X_FORWARDED_FOR, names::X_FORWARDED_HOST, names::FORWARDED, names::VIA];
-        self.peer.ip().to_canonical().is_loopback() && !forwarded.iter().any(|name| self.head.fields.has(name))
+        self.peer.ip().to_canonical().is_loopback()
+            && !forwarded.iter().any(|name| self.head.fields.has(name))
     }
 
     /// What the scripts get.

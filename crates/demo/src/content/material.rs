@@ -52,8 +52,12 @@ const FRAME: &[(&str, &[&str])] = &[
     ("Colour", COLOURS),
     ("Bottom bracket", &["threaded, 68 mm", "threaded, 73 mm", "eccentric"]),
 ];
-const WHEEL: &[(&str, &[&str])] =
-    &[("Size", WHEEL_SIZES), ("Spokes", &["28", "32", "36"]), ("Material", ALLOY), ("Colour", &["silver", "black"])];
+const WHEEL: &[(&str, &[&str])] = &[
+    ("Size", WHEEL_SIZES),
+    ("Spokes", &["28", "32", "36"]),
+    ("Material", ALLOY),
+    ("Colour", &["silver", "black"]),
+];
 const TYRE: &[(&str, &[&str])] = &[
     ("Size", WHEEL_SIZES),
     ("Width", &["28 mm", "32 mm", "40 mm", "50 mm"]),
@@ -71,8 +75,10 @@ const BAR: &[(&str, &[&str])] = &[
     ("Clamp", &["25.4 mm", "26.0 mm", "31.8 mm"]),
     ("Width", &["400 mm", "440 mm", "580 mm", "640 mm"]),
 ];
-const SOFT: &[(&str, &[&str])] =
-    &[("Cover", &["leather", "waxed cotton", "synthetic leather"]), ("Colour", &["honey", "black", "dark brown"])];
+const SOFT: &[(&str, &[&str])] = &[
+    ("Cover", &["leather", "waxed cotton", "synthetic leather"]),
+    ("Colour", &["honey", "black", "dark brown"]),
+];
 const GEAR: &[(&str, &[&str])] =
     &[("Colour", COLOURS), ("Mounting", &["without tools", "with the screws supplied", "with straps"])];
 const LIGHT: &[(&str, &[&str])] = &[
@@ -80,10 +86,15 @@ const LIGHT: &[(&str, &[&str])] = &[
     ("Power", &["hub dynamo", "battery, 6 hours", "battery, 14 hours"]),
     ("Mounting", &["fork crown", "handlebar", "carrier"]),
 ];
-const GARMENT: &[(&str, &[&str])] =
-    &[("Sizes", WEAR), ("Colour", COLOURS), ("Fabric", &["merino wool", "waxed cotton", "recycled polyester"])];
-const TOOL: &[(&str, &[&str])] =
-    &[("Material", &["chrome vanadium steel", "hardened steel", "aluminium"]), ("Guarantee", &["2 years", "10 years"])];
+const GARMENT: &[(&str, &[&str])] = &[
+    ("Sizes", WEAR),
+    ("Colour", COLOURS),
+    ("Fabric", &["merino wool", "waxed cotton", "recycled polyester"]),
+];
+const TOOL: &[(&str, &[&str])] = &[
+    ("Material", &["chrome vanadium steel", "hardened steel", "aluminium"]),
+    ("Guarantee", &["2 years", "10 years"]),
+];
 const CARE: &[(&str, &[&str])] =
     &[("Content", &["50 ml", "100 ml", "250 ml"]), ("Base", &["wax", "plant oil", "water"])];
 
@@ -164,9 +175,10 @@ pub(super) const BRANDS: &[(&str, &str)] = &[
 
 /// Names of lines: a product is called by brand, line and noun.
 pub(super) const LINES: &[&str] = &[
-    "Aurora", "Bantam", "Cadence", "Drift", "Ember", "Fathom", "Gale", "Harbour", "Iris", "Juniper", "Kestrel",
-    "Lantern", "Meridian", "Nomad", "Orchard", "Passage", "Quarry", "Rambler", "Saffron", "Tempo", "Umber",
-    "Voyager", "Wren", "Yarrow", "Zephyr", "Atlas", "Beacon", "Compass", "Dune", "Echo", "Falcon", "Grove",
+    "Aurora", "Bantam", "Cadence", "Drift", "Ember", "Fathom", "Gale", "Harbour", "Iris", "Juniper",
+    "Kestrel", "Lantern", "Meridian", "Nomad", "Orchard", "Passage", "Quarry", "Rambler", "Saffron", "Tempo",
+    "Umber", "Voyager", "Wren", "Yarrow", "Zephyr", "Atlas", "Beacon", "Compass", "Dune", "Echo", "Falcon",
+    "Grove",
 ];
 
 /// Topics of articles with their sentences.
@@ -185,27 +197,49 @@ pub(super) const TOPICS: &[(&str, &str)] = &[
 
 /// Free tags of articles and events.
 pub(super) const TAGS: &[&str] = &[
-    "steel", "rain", "winter", "night", "gravel", "hills", "bags", "lights", "wheels", "brakes", "chain", "tyres",
-    "leather", "maps", "trains", "children", "dogs", "markets", "museums", "coffee", "camping", "rivers",
+    "steel", "rain", "winter", "night", "gravel", "hills", "bags", "lights", "wheels", "brakes", "chain",
+    "tyres", "leather", "maps", "trains", "children", "dogs", "markets", "museums", "coffee", "camping",
+    "rivers",
 ];
 
 /// Places of stores, rides and authors.
 pub(super) const TOWNS: &[&str] = &[
-    "Northport", "Ashford", "Bellhaven", "Millbridge", "Stonefield", "Larkhill", "Eastmoor", "Rivermouth",
-    "Weststrand", "Oakham", "Fernley", "Coldwater", "Highgate", "Saltmarsh", "Kingsferry", "Thornbury",
+    "Northport",
+    "Ashford",
+    "Bellhaven",
+    "Millbridge",
+    "Stonefield",
+    "Larkhill",
+    "Eastmoor",
+    "Rivermouth",
+    "Weststrand",
+    "Oakham",
+    "Fernley",
+    "Coldwater",
+    "Highgate",
+    "Saltmarsh",
+    "Kingsferry",
+    "Thornbury",
 ];
 
 /// Streets of stores.
-pub(super) const STREETS: &[&str] =
-    &["Canal Street", "Station Road", "Mill Lane", "Harbour Street", "Church Walk", "Foundry Row", "Park Avenue"];
+pub(super) const STREETS: &[&str] = &[
+    "Canal Street",
+    "Station Road",
+    "Mill Lane",
+    "Harbour Street",
+    "Church Walk",
+    "Foundry Row",
+    "Park Avenue",
+];
 
 /// First and last names of the people who write here.
 pub(super) const FIRST_NAMES: &[&str] = &[
-    "Ada", "Bruno", "Clara", "David", "Elena", "Felix", "Greta", "Hugo", "Ines", "Jonas", "Katja", "Leo", "Mara",
-    "Nils", "Olga", "Paul", "Rosa", "Simon", "Tilda", "Viktor", "Wanda", "Yusuf",
+    "Ada", "Bruno", "Clara", "David", "Elena", "Felix", "Greta", "Hugo", "Ines", "Jonas", "Katja", "Leo",
+    "Mara", "Nils", "Olga", "Paul", "Rosa", "Simon", "Tilda", "Viktor", "Wanda", "Yusuf",
 ];
 /// Last names.
 pub(super) const LAST_NAMES: &[&str] = &[
-    "Arnold", "Berger", "Castle", "Drew", "Ellis", "Fisher", "Grant", "Holm", "Irving", "Jansen", "Keller", "Lund",
-    "Moss", "North", "Okafor", "Pell", "Quist", "Rivers", "Sato", "Tull", "Vance", "Wood",
+    "Arnold", "Berger", "Castle", "Drew", "Ellis", "Fisher", "Grant", "Holm", "Irving", "Jansen", "Keller",
+    "Lund", "Moss", "North", "Okafor", "Pell", "Quist", "Rivers", "Sato", "Tull", "Vance", "Wood",
 ];

@@ -148,7 +148,10 @@ impl<'t> Writer<'t> {
         // In the order of the table's key, SQLite only ever appends.
         words.sort_unstable();
         for ((word, nid), score) in words {
-            self.run("INSERT INTO search_index (word, nid, score) VALUES (?, ?, ?)", params![word, nid, score])?;
+            self.run(
+                "INSERT INTO search_index (word, nid, score) VALUES (?, ?, ?)",
+                params![word, nid, score],
+            )?;
         }
         Ok(())
     }
@@ -198,8 +201,9 @@ mod tests {
     fn the_seed_decides_the_content() {
         let sum = |seed| {
             let connection = built(seed);
-            let nodes: String =
-                connection.query_row("SELECT group_concat(title || body) FROM node", [], |row| row.get(0)).unwrap();
+            let nodes: String = connection
+                .query_row("SELECT group_concat(title || body) FROM node", [], |row| row.get(0))
+                .unwrap();
             (nodes, number(&connection, "SELECT sum(price) FROM product"))
         };
         let first = sum(1);

@@ -9,8 +9,11 @@ use rusqlite::params;
 
 /// Accounts one can log in with, each with its password and role: the site is a demonstration on loopback,
 /// and these are written in its documentation. All others have no password and cannot be used.
-const ACCOUNTS: &[(&str, &str, i64)] =
-    &[("editor", "two-wheels", EDITOR), ("alice", "bell-and-lamp", CUSTOMER), ("bruno", "chain-and-oil", CUSTOMER)];
+const ACCOUNTS: &[(&str, &str, i64)] = &[
+    ("editor", "two-wheels", EDITOR),
+    ("alice", "bell-and-lamp", CUSTOMER),
+    ("bruno", "chain-and-oil", CUSTOMER),
+];
 
 const CUSTOMER: i64 = 3;
 const EDITOR: i64 = 4;
@@ -23,7 +26,8 @@ const ORDERS: usize = 900;
 
 /// Writes accounts, authors and roles.
 pub(super) fn write_users(writer: &mut Writer<'_>) -> rusqlite::Result<()> {
-    let roles = [(1, "anonymous user"), (2, "authenticated user"), (CUSTOMER, "customer"), (EDITOR, "editor")];
+    let roles =
+        [(1, "anonymous user"), (2, "authenticated user"), (CUSTOMER, "customer"), (EDITOR, "editor")];
     for (rid, name) in roles {
         writer.run("INSERT INTO role VALUES (?, ?)", params![rid, name])?;
     }
@@ -68,7 +72,9 @@ pub(super) fn write_comments(writer: &mut Writer<'_>) -> rusqlite::Result<()> {
         } else {
             None
         };
-        let nid = answered.as_ref().map_or_else(|| 1 + choices.below((PRODUCTS + ARTICLES + EVENTS) as usize) as i64, |to| to.1);
+        let nid = answered
+            .as_ref()
+            .map_or_else(|| 1 + choices.below((PRODUCTS + ARTICLES + EVENTS) as usize) as i64, |to| to.1);
         let sentences = 1 + choices.below(3);
         let text = prose::paragraph(choices, sentences, &subject);
         let registered = choices.chance(70);
@@ -110,7 +116,10 @@ pub(super) fn write_orders(writer: &mut Writer<'_>) -> rusqlite::Result<()> {
                 .transaction
                 .prepare_cached("SELECT price FROM product WHERE nid = ?")?
                 .query_row([nid], |row| row.get(0))?;
-            writer.run("INSERT OR IGNORE INTO order_items VALUES (?, ?, ?, ?)", params![oid, nid, quantity, price])?;
+            writer.run(
+                "INSERT OR IGNORE INTO order_items VALUES (?, ?, ?, ?)",
+                params![oid, nid, quantity, price],
+            )?;
             total += price * quantity;
         }
         let created = FIRST_DAY + 20 * DAY + index as i64 * DAY / 2;

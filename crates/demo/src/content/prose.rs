@@ -127,9 +127,9 @@ pub(super) fn fill(choices: &mut Choices, sentence: &str, subject: &Subject<'_>)
         text.push_str(before);
         match gap {
             "noun" => text.push_str(subject.noun),
-            "town" => text.push_str(*choices.pick(TOWNS)),
+            "town" => text.push_str(choices.pick::<&str>(TOWNS)),
             "brand" => text.push_str(choices.pick(BRANDS).0),
-            "line" => text.push_str(*choices.pick(LINES)),
+            "line" => text.push_str(choices.pick::<&str>(LINES)),
             "node" => text.push_str(&choices.between(1, subject.nodes).to_string()),
             other => debug_assert!(false, "no gap is called {other}"),
         }
@@ -172,7 +172,12 @@ pub(super) fn paragraph(choices: &mut Choices, count: usize, subject: &Subject<'
 }
 
 /// A text of several paragraphs with headings and a list, as long as `paragraphs` asks.
-pub(super) fn text(choices: &mut Choices, paragraphs: usize, headings: &[&str], subject: &Subject<'_>) -> String {
+pub(super) fn text(
+    choices: &mut Choices,
+    paragraphs: usize,
+    headings: &[&str],
+    subject: &Subject<'_>,
+) -> String {
     let mut draw = Draw::new(choices, subject);
     let mut text = String::new();
     for index in 0..paragraphs {

@@ -41,7 +41,10 @@ impl Choices {
     /// If there are none: the material of the generator is constant and never empty.
     pub(super) const fn pick<'a, T>(&mut self, items: &'a [T]) -> &'a T {
         let index = self.below(items.len());
-        #[expect(clippy::indexing_slicing, reason = "below() stays under the length; empty material is our fault")]
+        #[expect(
+            clippy::indexing_slicing,
+            reason = "below() stays under the length; empty material is our fault"
+        )]
         &items[index]
     }
 }

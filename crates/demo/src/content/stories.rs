@@ -72,8 +72,14 @@ fn event(writer: &mut Writer<'_>, index: i64) -> rusqlite::Result<()> {
     let choices = &mut writer.choices;
     let subject = Subject { noun: "ride", nodes: NODES, sentences: prose::EVENT };
     let town = *choices.pick(TOWNS);
-    let name =
-        *choices.pick(&["Night ride", "Slow ride", "Family ride", "Gravel morning", "Spring tour", "Museum ride"]);
+    let name = *choices.pick(&[
+        "Night ride",
+        "Slow ride",
+        "Family ride",
+        "Gravel morning",
+        "Spring tour",
+        "Museum ride",
+    ]);
     let title = format!("{name} to {town}");
     let body = prose::text(choices, 3, &["How it goes"], &subject);
     let uid = 2 + choices.below(40) as i64;

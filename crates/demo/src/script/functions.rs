@@ -50,7 +50,9 @@ fn register_secrets(engine: &mut Engine, context: &Arc<Context>) {
         .register_fn("random_token", || secret::token().map_err(|error| failure(&error.to_string())))
         .register_fn("fingerprint", |text: &str| secret::fingerprint(text.as_bytes()))
         .register_fn("secret_equal", |left: &str, right: &str| secret::equal(left, right))
-        .register_fn("password_matches", |password: &str, stored: &str| secret::password_matches(password, stored));
+        .register_fn("password_matches", |password: &str, stored: &str| {
+            secret::password_matches(password, stored)
+        });
 }
 
 fn register_request(engine: &mut Engine, context: &Arc<Context>) {

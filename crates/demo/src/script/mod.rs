@@ -110,7 +110,8 @@ mod tests {
     #[test]
     fn scripts_cannot_run_for_ever_or_load_code() {
         let context = context();
-        for script in ["fn f() { loop {} }", "fn f() { f() }", r#"fn f() { eval("1") }"#, r#"fn f() { import "x"; }"#]
+        for script in
+            ["fn f() { loop {} }", "fn f() { f() }", r#"fn f() { eval("1") }"#, r#"fn f() { import "x"; }"#]
         {
             assert!(run(&context, script).is_err(), "{script}");
         }

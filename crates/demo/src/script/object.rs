@@ -82,7 +82,9 @@ pub(crate) fn register(engine: &mut Engine) {
         })
         .register_fn("values", |object: &mut Object| -> Array { object.map().values().cloned().collect() })
         .register_fn("len", |object: &mut Object| object.map().len() as i64)
-        .register_fn("remove", |object: &mut Object, key: &str| object.map().remove(key).unwrap_or(Dynamic::UNIT))
+        .register_fn("remove", |object: &mut Object, key: &str| {
+            object.map().remove(key).unwrap_or(Dynamic::UNIT)
+        })
         .register_fn("push", |object: &mut Object, key: &str, value: Dynamic| {
             let mut map = object.map();
             let list = map.entry(key.into()).or_insert_with(|| Array::new().into());

@@ -44,10 +44,20 @@ impl Admin {
     }
 
     fn status(&self) -> Value {
-        let switches: Map<String, Value> =
-            self.switches.load().named().iter().map(|(name, on)| ((*name).to_owned(), (*on).into())).collect();
-        let counters: Map<String, Value> =
-            self.shared.counters.named().iter().map(|(name, value)| ((*name).to_owned(), (*value).into())).collect();
+        let switches: Map<String, Value> = self
+            .switches
+            .load()
+            .named()
+            .iter()
+            .map(|(name, on)| ((*name).to_owned(), (*on).into()))
+            .collect();
+        let counters: Map<String, Value> = self
+            .shared
+            .counters
+            .named()
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).into()))
+            .collect();
         let (entries, bytes) = self.shared.caches.size();
         json!({
             "switches": switches,

@@ -89,7 +89,14 @@ impl Connection {
     }
 
     /// Writes a response; `false` if the connection is of no further use.
-    pub(super) fn send(&mut self, answer: &Answer, version: Version, persistent: bool, head_only: bool, clock: &dyn Clock) -> bool {
+    pub(super) fn send(
+        &mut self,
+        answer: &Answer,
+        version: Version,
+        persistent: bool,
+        head_only: bool,
+        clock: &dyn Clock,
+    ) -> bool {
         let mut head = ResponseHead::new(answer.status);
         head.fields = answer.fields.clone();
         if !answer.status.has_no_content() {
@@ -130,7 +137,9 @@ impl Connection {
         loop {
             match receiving.decoder.decode(&mut self.input) {
                 Ok(Decoded::NeedMore) => return Ok(None),
-                Ok(Decoded::Data(data)) if receiving.content.len() + data.len() > limits::CONTENT_BYTES_MAX => {
+                Ok(Decoded::Data(data))
+                    if receiving.content.len() + data.len() > limits::CONTENT_BYTES_MAX =>
+                {
                     return Err(413);
                 }
                 Ok(Decoded::Data(data)) => receiving.content.extend_from_slice(&data),

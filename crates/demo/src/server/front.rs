@@ -144,7 +144,8 @@ impl Front {
     /// workers are busy.
     fn dispatch(&self, connection: Connection, incoming: Incoming) {
         let path = incoming.visit.path();
-        let queue = if path.starts_with(b"/assets/") || path.starts_with(b"/_") { &self.aside } else { &self.pages };
+        let queue =
+            if path.starts_with(b"/assets/") || path.starts_with(b"/_") { &self.aside } else { &self.pages };
         if let Err(job) = queue.push(Job { connection, incoming }) {
             self.link.shared.counters.queue_full.add(1);
             let mut answer = Answer::plain(503, "All workers are busy.\n");
@@ -155,7 +156,13 @@ impl Front {
 
     fn refuse(&self, connection: Connection, code: u16) {
         self.link.shared.counters.bad_requests.add(1);
-        self.link.finish(connection, &Answer::plain(code, "This request cannot be read.\n"), Version::Http11, false, false);
+        self.link.finish(
+            connection,
+            &Answer::plain(code, "This request cannot be read.\n"),
+            Version::Http11,
+            false,
+            false,
+        );
     }
 
     /// Ends connections whose time is up.

@@ -49,7 +49,14 @@ impl Link {
     }
 
     /// Sends an answer and closes the connection or gives it back to the front.
-    fn finish(&self, mut connection: Connection, answer: &Answer, version: Version, persistent: bool, head_only: bool) {
+    fn finish(
+        &self,
+        mut connection: Connection,
+        answer: &Answer,
+        version: Version,
+        persistent: bool,
+        head_only: bool,
+    ) {
         let mut answer = answer.clone();
         worker::complete(&mut answer.fields, self.clock().now());
         if connection.send(&answer, version, persistent, head_only, self.clock()) {

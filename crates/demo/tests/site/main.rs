@@ -1,0 +1,10 @@
+//! The site over real HTTP: every kind of page, every layer, and what must never mix.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on panics")]
+#![allow(clippy::indexing_slicing, reason = "a test that cannot go on panics")]
+
+mod browser;
+mod layers;
+mod pages;
+mod server;
+mod visitors;

@@ -1,0 +1,242 @@
+//! Accounts, carts, orders and forms: who may do what, and who sees what.
+
+use crate::browser::{LAYERS, Running, form};
+use std::collections::BTreeMap;
+
+const ALICE: (&str, &str) = ("alice", "bell-and-lamp");
+const BRUNO: (&str, &str) = ("bruno", "chain-and-oil");
+const EDITOR: (&str, &str) = ("editor", "two-wheels");
+
+/// A product that can be bought.
+fn product(site: &Running) -> String {
+    let page = site.visitor().get("/shop/bells?sort=price");
+    let mut targets =
+        page.text().split("<h3><a href=\"").skip(1).map(|rest| rest.split('"').next().unwrap().to_owned());
+    targets.find(|target| site.visitor().get(target).text().contains("value=\"cart_add\"")).unwrap()
+}
+
+#[test]
+fn a_session_begins_with_the_log_in_and_ends_with_the_log_out() {
+    let site = Running::start();
+    let mut member = site.visitor();
+    member.visit("/user");
+    assert!(member.cookies.is_empty());
+    let own = member.log_in(ALICE.0, ALICE.1);
+    assert!(own.text().contains("<h1>alice</h1>"));
+    assert_eq!(member.cookies.len(), 1);
+    assert!(member.get("/").text().contains("Log out"));
+    let kept = member.cookies.clone();
+    member.submit("/user/logout", "logout", &[]);
+    assert!(member.cookies.is_empty());
+    // The cookie is worth nothing afterwards.
+    member.cookies = kept;
+    assert!(!member.get("/").text().contains("alice"));
+}
+
+#[test]
+fn wrong_passwords_are_refused_and_not_for_ever() {
+    let site = Running::start();
+    let mut guest = site.visitor();
+    for (name, password) in
+        [("alice", "wrong"), ("nobody", "bell-and-lamp"), ("Ada Arnold", ""), ("alice", "")]
+    {
+        let page = guest.log_in(name, password);
+        assert!(page.text().contains("Name and password do not match."), "{name}");
+        assert!(guest.cookies.is_empty());
+    }
+    for _ in 0..4 {
+        guest.log_in(BRUNO.0, "wrong");
+    }
+    assert!(guest.log_in(BRUNO.0, "wrong").text().contains("do not match"));
+    assert!(guest.log_in(BRUNO.0, BRUNO.1).text().contains("Too many attempts."));
+    assert!(guest.cookies.is_empty());
+}
+
+#[test]
+fn the_session_has_another_name_after_the_log_in() {
+    let site = Running::start();
+    let mut member = site.visitor();
+    member.submit(&product(&site), "cart_add", &[]);
+    let before = member.cookies.clone();
+    assert_eq!(before.len(), 1);
+    member.log_in(ALICE.0, ALICE.1);
+    assert_ne!(member.cookies, before);
+    // What was in the cart is still there, and the old name leads nowhere.
+    assert!(member.get("/cart").text().contains("name=\"quantity_"));
+    let mut thief = site.visitor();
+    thief.cookies = before;
+    assert!(thief.get("/cart").text().contains("Your cart is empty."));
+}
+
+#[test]
+fn two_members_never_see_each_other() {
+    let site = Running::start();
+    let target = product(&site);
+    for layer in LAYERS {
+        site.switch(layer);
+        let (mut alice, mut bruno) = (site.visitor(), site.visitor());
+        alice.log_in(ALICE.0, ALICE.1);
+        bruno.log_in(BRUNO.0, BRUNO.1);
+        alice.submit(&target, "cart_add", &[("quantity", "1")]);
+        for page in ["/", "/shop", "/cart", &target, "/about-us"] {
+            let (hers, his) = (alice.get(page), bruno.get(page));
+            assert!(hers.text().contains(">alice</a>") && !hers.text().contains("bruno"), "{layer} {page}");
+            assert!(his.text().contains(">bruno</a>") && !his.text().contains("alice"), "{layer} {page}");
+            assert!(
+                hers.text().contains("Shopping cart: one thing") || hers.text().contains("Shopping cart: ")
+            );
+            assert!(!his.text().contains("Shopping cart: "), "{layer} {page}: his cart is not hers");
+            let guest = site.visitor().get(page);
+            assert!(!guest.text().contains("alice") && !guest.text().contains("bruno"), "{layer} {page}");
+            assert!(!guest.text().contains("Shopping cart: "), "{layer} {page}");
+        }
+        alice.submit("/cart", "cart_update", &[("quantity_0", "0")]);
+        let quantity = alice
+            .get("/cart")
+            .text()
+            .split_once("name=\"quantity_")
+            .unwrap()
+            .1
+            .split('"')
+            .next()
+            .unwrap()
+            .to_owned();
+        let empty = alice.submit("/cart", "cart_update", &[(&format!("quantity_{quantity}"), "0")]);
+        assert!(empty.text().contains("Your cart is empty."));
+    }
+}
+
+#[test]
+fn an_order_takes_from_stock_and_shows_only_to_its_owner() {
+    let site = Running::start();
+    site.switch(LAYERS[4]);
+    let mut member = site.visitor();
+    member.log_in(ALICE.0, ALICE.1);
+    let added = member.submit(&product(&site), "cart_add", &[("quantity", "1")]);
+    assert!(added.text().contains("is in your cart."));
+    let ways = [("name", "Alice"), ("address", "1 Canal Street"), ("way", "parcel")];
+    let refused = member.submit("/cart/order", "order", &[("name", ""), ("address", "x"), ("way", "parcel")]);
+    assert!(refused.text().contains("Please say who you are"));
+    let thanks = member.submit("/cart/order", "order", &ways);
+    assert!(thanks.text().contains("Your order has the number"), "{}", thanks.text());
+    assert!(member.get("/cart").text().contains("Your cart is empty."));
+    assert!(member.get("/people/alice").text().contains("Your orders"));
+    assert!(!site.visitor().get("/people/alice").text().contains("Your orders"));
+    let mut other = site.visitor();
+    other.log_in(BRUNO.0, BRUNO.1);
+    assert!(!other.get("/people/alice").text().contains("Your orders"));
+}
+
+#[test]
+fn more_than_there_is_cannot_be_put_into_the_cart() {
+    let site = Running::start();
+    let mut guest = site.visitor();
+    let page = guest.submit(&product(&site), "cart_add", &[("quantity", "99")]);
+    assert!(page.text().contains("We do not have as many as that."));
+    assert!(guest.cookies.is_empty());
+}
+
+#[test]
+fn a_form_that_was_not_shown_here_does_nothing() {
+    let site = Running::start();
+    let mut member = site.visitor();
+    member.log_in(ALICE.0, ALICE.1);
+    let target = product(&site);
+    let (action, genuine) = form(member.get(&target).text(), "cart_add").unwrap();
+    let mut forged = genuine.clone();
+    forged.insert("token".into(), "0".repeat(32));
+    member.post(&action, &forged);
+    // The proof of another visitor, or that for visitors without a session, is none for a member.
+    let (_, guest) = form(site.visitor().get(&target).text(), "cart_add").unwrap();
+    member.post(&action, &guest);
+    assert!(member.get("/cart").text().contains("Your cart is empty."));
+    let kind = "Content-Type: application/x-www-form-urlencoded";
+    let content: Vec<String> = genuine.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    for foreign in ["Origin: http://evil.test", "Sec-Fetch-Site: cross-site"] {
+        member.send("POST", &action, &[kind, foreign], &content.join("&"));
+    }
+    assert!(member.get("/cart").text().contains("Your cart is empty."));
+    member.send("POST", &action, &[kind, "Origin: http://shop.test"], &content.join("&"));
+    assert!(!member.get("/cart").text().contains("Your cart is empty."));
+}
+
+#[test]
+fn what_visitors_write_is_text() {
+    let site = Running::start();
+    let nasty = "<script>alert('x')</script> \"quoted\" & https://a.test/?q=\"><b> **not strong**";
+    let target = site.visitor().get("/node/5").field("Location").unwrap().to_owned();
+    let mut guest = site.visitor();
+    let page = guest.submit(&target, "comment", &[("name", "<i>N</i>"), ("comment", nasty)]);
+    assert!(page.text().contains("&lt;script&gt;alert(") && page.text().contains("&lt;i&gt;N&lt;/i&gt;"));
+    for forbidden in ["<script>alert", "<i>N", "\"><b>"] {
+        assert!(!page.text().contains(forbidden), "{forbidden}");
+    }
+    let empty = guest.submit(&target, "comment", &[("comment", "   ")]);
+    assert!(empty.text().contains("Please write something."));
+}
+
+#[test]
+fn staff_may_do_what_others_may_not() {
+    let site = Running::start();
+    let pages = [
+        "/admin",
+        "/admin/log",
+        "/admin/stock",
+        "/admin/comments",
+        "/admin/views",
+        "/admin/upkeep",
+        "/admin/menu",
+        "/admin/blocks",
+        "/admin/access",
+        "/admin/tax",
+        "/admin/statistics",
+        "/admin/sales",
+        "/admin/contact",
+        "/admin/newsletter",
+        "/admin/locale",
+    ];
+    let (mut editor, mut member) = (site.visitor(), site.visitor());
+    editor.log_in(EDITOR.0, EDITOR.1);
+    member.log_in(ALICE.0, ALICE.1);
+    for page in pages {
+        assert_eq!(editor.get(page).status, 200, "{page}");
+        assert_eq!((member.get(page).status, site.visitor().get(page).status), (403, 403), "{page}");
+    }
+    let hidden = editor.submit("/admin/comments", "comment_hide", &[]);
+    assert_eq!(hidden.status, 200);
+    assert!(editor.submit("/admin/upkeep", "cron", &[]).text().contains("Everything is tidy."));
+    assert_eq!(site.counter("script_failures"), 0);
+}
+
+#[test]
+fn letters_and_messages_are_taken_without_a_session() {
+    let site = Running::start();
+    let mut guest = site.visitor();
+    assert!(
+        guest
+            .submit("/", "newsletter", &[("mail", "no address")])
+            .text()
+            .contains("This is no e-mail address.")
+    );
+    assert!(guest.submit("/", "newsletter", &[("mail", "a@b.test")]).text().contains("The next letter"));
+    let message = [("name", "N"), ("mail", "a@b.test"), ("message", "Hello")];
+    assert!(guest.submit("/contact", "contact", &message).text().contains("within a working day"));
+    assert!(guest.cookies.is_empty());
+    // A form of another type is no form.
+    let answer = guest.send("POST", "/contact", &["Content-Type: text/plain"], "form=contact");
+    assert!(answer.status == 200 && answer.text().contains("name=\"message\""));
+    assert_eq!(guest.post("/nothing", &BTreeMap::new()).status, 404);
+}
+
+#[test]
+fn a_visitor_with_a_session_sees_what_they_looked_at() {
+    let site = Running::start();
+    let target = product(&site);
+    let mut member = site.visitor();
+    member.log_in(ALICE.0, ALICE.1);
+    member.visit(&target);
+    assert!(member.get("/").text().contains("You have looked at"));
+    let mut guest = site.visitor();
+    guest.visit(&target);
+    assert!(guest.cookies.is_empty() && !guest.get("/").text().contains("You have looked at"));
+}

@@ -9,8 +9,11 @@ use std::path::Path;
 type Page = (&'static str, fn() -> String);
 
 /// Every rendered document.
-const PAGES: &[Page] =
-    &[("docs/settings.md", config::settings_reference), ("docs/reasons.md", semantics::reasons_reference)];
+const PAGES: &[Page] = &[
+    ("docs/observing.md", edge::observing_reference),
+    ("docs/reasons.md", semantics::reasons_reference),
+    ("docs/settings.md", config::settings_reference),
+];
 
 /// Writes every document.
 ///

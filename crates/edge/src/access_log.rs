@@ -3,15 +3,7 @@
 //! Invariant: a worker never waits for the log. When lines come faster than they can be written, the surplus
 //! is dropped and counted; what a visitor sent is escaped, so a line is always one line.
 //!
-//! The format is the combined log format followed by the edge's own fields:
-//!
-//! ```text
-//! PEER - - [DATE] "REQUEST LINE" STATUS BYTES "REFERER" "USER-AGENT" HOST VERDICT REASON MICROSECONDS
-//! ```
-//!
-//! BYTES are the octets of content sent. HOST is what the visitor sent, `-` if nothing. VERDICT and REASON are
-//! the names of the documentation's table. MICROSECONDS run from the end of the request's head to the last octet
-//! handed to the system.
+//! The fields stand in the order of [`FORMAT`]; `reference` explains them.
 
 use crate::date::push_log_date;
 use bytes::Bytes;
@@ -25,6 +17,9 @@ use std::io::{self, BufWriter, Write};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
+
+/// The fields of a line: the combined log format, then the edge's own.
+pub(crate) const FORMAT: &str = "PEER - - [DATE] \"REQUEST LINE\" STATUS BYTES \"REFERER\" \"USER-AGENT\" HOST VERDICT REASON MICROSECONDS";
 
 /// How long the writer lets lines gather before it looks again: enough for one write to carry many.
 const GATHERING: Duration = Duration::from_millis(10);

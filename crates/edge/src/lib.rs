@@ -19,6 +19,7 @@ mod forward;
 mod guard;
 mod metrics;
 mod pipeline;
+mod reference;
 mod refusal;
 mod respond;
 mod serve;
@@ -28,4 +29,5 @@ mod tunnel;
 mod worker;
 
 pub use counters::{Kind, METRICS, Metric, Row};
+pub use reference::observing_reference;
 pub use serve::{Bound, Edge, Running, ServeError, serve};

@@ -1,0 +1,39 @@
+//! docs/observing.md, rendered from the table of metrics. A test compares the file with this text.
+
+use crate::access_log::FORMAT;
+use crate::counters::{Kind, METRICS};
+use std::fmt::Write;
+
+/// What an operator can see of a running edge, as Markdown.
+pub fn observing_reference() -> String {
+    let mut page = format!(
+        "# Observing the edge\n\n\
+         The admin address (setting `admin`) answers `GET /metrics` (OpenMetrics text, for Prometheus and its\n\
+         like), `GET /status` (JSON: version, sites, store, connections) and `GET /healthz` (the process lives). It\n\
+         changes nothing. A request must name the address by an IP address, `localhost` or the configured name, so\n\
+         that no page of another site can make a browser ask.\n\n\
+         Every answer carries `Cache-Status` with the reason for what was done; [reasons.md](reasons.md) lists them.\n\n\
+         ## The access log\n\n\
+         The setting `access_log` names a file, or `-` for standard output. Each request is one line: the combined\n\
+         log format, followed by the edge's own fields.\n\n\
+         ```text\n{FORMAT}\n```\n\n\
+         BYTES are the octets of content sent. HOST is what the visitor sent, `-` if nothing. VERDICT and REASON are\n\
+         names from [reasons.md](reasons.md). MICROSECONDS run from the end of the request's head to the last octet\n\
+         handed to the system. Quotes, backslashes and octets that are not printable ASCII are written as `\\xHH`.\n\
+         When lines come faster than they can be written, the surplus is dropped and counted.\n\n\
+         ## Metrics\n\n\
+         `petasos_requests_total` counts requests, with the labels `verdict` and `reason`. Metrics about origins have\n\
+         the label `site`: the site's first name, or `any`.\n\n\
+         This page is rendered from the table of metrics by `cargo xtask docs`.\n\n\
+         | metric | kind | what it says and what to do |\n|---|---|---|\n"
+    );
+    for row in METRICS {
+        let (suffix, kind) = match row.kind {
+            Kind::Counter => ("_total", "counter"),
+            Kind::Gauge => ("", "gauge"),
+        };
+        // Writing into a String cannot fail.
+        let _ = writeln!(page, "| `petasos_{}{suffix}` | {kind} | {} |", row.name, row.help);
+    }
+    page
+}

@@ -219,3 +219,155 @@ fn put_connection(octets: &mut BytesMut, version: Version, persistent: bool) {
     };
     let _ = h1::write_field(octets, names::CONNECTION, option);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        Account, Asker, prebuilt, tidy, write_head, write_hit, write_informational, write_refusal,
+        write_switch,
+    };
+    use crate::refusal::Refusal;
+    use h1::BodyFraming;
+    use message::{Method, ResponseHead, Status, Version};
+    use platform::Timestamp;
+    use semantics::{CacheStatusFacts, Freshness, Moment, Reason};
+    use std::time::Duration;
+    use store::{Body, Object};
+
+    const NOW: Timestamp = Timestamp::from_secs(784_111_777);
+
+    fn head(code: u16, fields: &[(&'static str, &'static str)]) -> ResponseHead {
+        let mut head = ResponseHead::new(Status::from_code(code).unwrap());
+        for (name, value) in fields {
+            head.fields.push(*name, *value);
+        }
+        head
+    }
+
+    fn account(age_secs: Option<u64>) -> Account {
+        Account { reason: Reason::PassCookie, facts: CacheStatusFacts::default(), age_secs }
+    }
+
+    fn asker(method: &Method, version: Version) -> Asker {
+        Asker::new(method, version, true)
+    }
+
+    fn text(octets: &[u8]) -> String {
+        String::from_utf8(octets.to_vec()).unwrap()
+    }
+
+    #[test]
+    fn framing_depends_on_the_visitor_and_is_announced_once() {
+        use BodyFraming::{Chunked, Empty, Length, UntilClose};
+        let (get, new, old) = (Method::Get, Version::Http11, Version::Http10);
+        for (source, version, framing, line, persistent) in [
+            (Length(5), new, Length(5), "Content-Length: 5", true),
+            (Empty, new, Length(0), "Content-Length: 0", true),
+            (Chunked, new, Chunked, "Transfer-Encoding: chunked", true),
+            (UntilClose, new, Chunked, "Transfer-Encoding: chunked", true),
+            (Length(5), old, Length(5), "Connection: keep-alive", true),
+            (Chunked, old, UntilClose, "Connection: close", false),
+        ] {
+            let head = head(200, &[("Content-Length", "7"), ("X", "y")]);
+            let written = write_head(&head, source, Some(&account(None)), asker(&get, version));
+            let text = text(&written.octets);
+            assert_eq!(
+                (written.framing, written.persistent),
+                (framing, persistent),
+                "{source:?} {version:?}"
+            );
+            assert!(text.lines().any(|found| found == line), "{line} in\n{text}");
+            assert!(!text.contains("Content-Length: 7") && text.contains("X: y\r\n"), "{text}");
+        }
+    }
+
+    #[test]
+    fn where_there_is_no_content_its_length_stays_a_statement() {
+        for (method, code, stays) in [
+            (Method::Head, 200, true),
+            (Method::Get, 304, true),
+            (Method::Get, 204, false),
+            (Method::Head, 204, true),
+        ] {
+            let head = head(code, &[("Content-Length", "7")]);
+            let written =
+                write_head(&head, BodyFraming::Empty, Some(&account(None)), asker(&method, Version::Http11));
+            assert_eq!(written.framing, BodyFraming::Empty);
+            assert_eq!(text(&written.octets).contains("Content-Length: 7\r\n"), stays, "{method} {code}");
+        }
+    }
+
+    #[test]
+    fn what_belonged_to_the_applications_connection_is_gone() {
+        let mut head =
+            head(200, &[("Connection", "close, X-Hop"), ("X-Hop", "1"), ("Keep-Alive", "5"), ("A", "b")]);
+        tidy(&mut head, NOW);
+        let names: Vec<_> = head.fields.iter().map(|field| text(&field.name)).collect();
+        assert_eq!(names, ["A", "Date", "Via"]);
+        assert_eq!(head.fields.first("date").unwrap(), "Sun, 06 Nov 1994 08:49:37 GMT");
+    }
+
+    #[test]
+    fn a_hit_adds_its_lines_to_the_prebuilt_ones() {
+        let mut head = head(200, &[("Age", "100"), ("Content-Length", "9"), ("A", "b")]);
+        tidy(&mut head, NOW);
+        let body = Body::copy_of(b"hello");
+        let freshness = Freshness {
+            lifetime: Duration::from_secs(60),
+            initial_age: Duration::ZERO,
+            received: Moment::default(),
+            may_be_stale: true,
+        };
+        let object = Object::new(&head, &prebuilt(&head, body.len()), body, freshness);
+        let facts = CacheStatusFacts { ttl_secs: Some(50), ..CacheStatusFacts::default() };
+        let account = Account { reason: Reason::HitFresh, facts, age_secs: Some(10) };
+        let written = write_hit(&object, &account, asker(&Method::Get, Version::Http11));
+        assert_eq!(
+            text(&[&object.prebuilt()[..], &written.octets].concat()),
+            "HTTP/1.1 200 OK\r\nA: b\r\nDate: Sun, 06 Nov 1994 08:49:37 GMT\r\nVia: 1.1 petasos\r\nContent-Length: 5\r\n\
+             Age: 10\r\nCache-Status: Petasos; hit; ttl=50; detail=hit-fresh\r\n\r\n"
+        );
+        let closing = Asker { persistent: false, ..asker(&Method::Get, Version::Http11) };
+        assert!(
+            text(&write_hit(&object, &account, closing).octets).contains("\r\nConnection: close\r\n\r\n")
+        );
+    }
+
+    #[test]
+    fn an_age_of_our_own_replaces_the_applications() {
+        let head = head(200, &[("Age", "100")]);
+        let ages = |age_secs| {
+            let written = write_head(
+                &head,
+                BodyFraming::Empty,
+                Some(&account(age_secs)),
+                asker(&Method::Get, Version::Http11),
+            );
+            text(&written.octets).lines().filter(|line| line.starts_with("Age")).collect::<Vec<_>>().join(";")
+        };
+        assert_eq!((ages(Some(3)), ages(None)), ("Age: 3".to_owned(), "Age: 100".to_owned()));
+    }
+
+    #[test]
+    fn informational_and_switching_heads_say_only_what_concerns_the_visitor() {
+        let hints = head(103, &[("Link", "</a>"), ("Connection", "close")]);
+        assert_eq!(text(&write_informational(hints)), "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n");
+        let switch =
+            head(101, &[("Upgrade", "websocket"), ("Connection", "Upgrade"), ("Sec-WebSocket-Accept", "x")]);
+        assert_eq!(
+            text(&write_switch(switch)),
+            "HTTP/1.1 101 Switching Protocols\r\nSec-WebSocket-Accept: x\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n"
+        );
+    }
+
+    #[test]
+    fn a_refusal_explains_itself_and_is_not_to_be_stored() {
+        let (written, page) =
+            write_refusal(&Refusal::unknown_site(), NOW, asker(&Method::Get, Version::Http11));
+        let head = text(&written.octets);
+        assert!(head.starts_with("HTTP/1.1 421 ") && head.contains("Cache-Control: no-store\r\n"), "{head}");
+        assert!(written.persistent && text(&page).ends_with("Petasos, reason unknown-site\n"));
+        let (written, _) = write_refusal(&Refusal::connect(), NOW, asker(&Method::Get, Version::Http11));
+        assert!(!written.persistent);
+    }
+}

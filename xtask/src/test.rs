@@ -148,9 +148,10 @@ fn integration_tests() -> Result<Vec<String>> {
         let Ok(files) = std::fs::read_dir(package?.path().join("tests")) else { continue };
         for file in files {
             let path = file?.path();
-            if let (Some("rs"), Some(stem)) = (path.extension().and_then(OsStr::to_str), path.file_stem()) {
-                names.push(stem.to_string_lossy().into_owned());
-            }
+            let is_test =
+                path.extension().is_some_and(|extension| extension == "rs") || path.join("main.rs").exists();
+            names
+                .extend(path.file_stem().filter(|_| is_test).map(|stem| stem.to_string_lossy().into_owned()));
         }
     }
     names.sort();

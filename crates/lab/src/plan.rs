@@ -11,7 +11,7 @@ use stats::Random;
 use std::time::Duration;
 
 /// What a visit takes besides its load, as far as it can be known beforehand: switching, warming, proving.
-pub(crate) const VISIT_OVERHEAD: Duration = Duration::from_millis(700);
+pub(crate) const VISIT_OVERHEAD: Duration = Duration::from_millis(500);
 
 /// How much is measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -206,7 +206,7 @@ mod tests {
 
     #[test]
     fn the_expected_time_is_the_sum_of_the_visits() {
-        assert_eq!(plan(Effort::Quick).expected_all(), Duration::from_millis(2 * (300 + 1000 + 700)));
+        assert_eq!(plan(Effort::Quick).expected_all(), Duration::from_millis(2 * (300 + 1000 + 500)));
     }
 
     #[test]

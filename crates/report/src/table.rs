@@ -253,14 +253,18 @@ fn notes(results: &Results, rows: &[Row<'_>], width: usize, out: &mut String) {
     ));
 }
 
-/// What the bystander took on the idle site, per step.
+/// What the bystander took on the idle site, per step, and how often it asked.
 fn idle_note(rows: &[Row<'_>], note: &mut impl FnMut(&str)) {
-    let idle = rows.iter().filter_map(|row| {
-        let idle = row.standing.summary()?.idle?;
-        Some(format!("step {} {}", row.step.number, number::milliseconds(idle.p95_ms)))
+    let measured = || rows.iter().filter_map(|row| Some((row, row.standing.summary()?)));
+    let asked = || measured().filter_map(|(_, summary)| Some(summary.bystander?.requests));
+    let idle = measured().filter_map(|(row, summary)| {
+        Some(format!("step {} {}", row.step.number, number::milliseconds(summary.idle?.p95_ms)))
     });
     let idle: Vec<String> = idle.collect();
-    if !idle.is_empty() {
-        note(&format!("Bystander p95 on the idle site: {}.", idle.join(", ")));
+    if let (false, Some(least), Some(most)) = (idle.is_empty(), asked().min(), asked().max()) {
+        let idle = idle.join(", ");
+        note(&format!(
+            "Bystander p95 on the idle site: {idle}; under load from {least} to {most} requests a step."
+        ));
     }
 }

@@ -16,8 +16,10 @@ use std::collections::BTreeMap;
 const HEIGHT: f64 = 380.0;
 /// The least distance of two labels.
 const LABEL_GAP: f64 = 16.0;
-/// Percentiles that are drawn, with what they read from a run.
-const PERCENTILES: [(f64, fn(&ResponseTimes) -> f64); 6] = [
+/// A percentage and the time within which so many answers came.
+type Percentile = (f64, fn(&ResponseTimes) -> f64);
+/// Percentiles that are drawn.
+const PERCENTILES: [Percentile; 6] = [
     (50.0, |times| times.p50_ms),
     (75.0, |times| times.p75_ms),
     (90.0, |times| times.p90_ms),

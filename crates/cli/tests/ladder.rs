@@ -1,0 +1,155 @@
+//! `petasos ladder` as people run it: exit codes, messages, Ctrl-C at any moment, resumption.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use testkit::{Origin, eventually, response};
+
+/// A site whose page never changes.
+fn site() -> Origin {
+    Origin::start(|_| response("200 OK", &["X-Cache: off"], b"<title>Shop</title>"))
+}
+
+/// A ladder of one step with a service that can be found by its odd argument.
+fn ladder(directory: &Path, site: &Origin, marker: &str, rounds: u32) -> PathBuf {
+    let text = format!(
+        r#"
+        title = "Test site"
+        page = "/"
+        rounds = {rounds}
+        warmup = "0s"
+        duration = "200ms"
+        [[service]]
+        name = "sleeper"
+        command = ["sh", "-c", "sleep {marker} & sleep {marker}; wait"]
+        [[step]]
+        id = "off"
+        title = "no cache"
+        about = "Nothing is kept."
+        concurrency = 2
+        address = "{}"
+        proof = [{{ header = "X-Cache", is = "off" }}]
+        "#,
+        site.address()
+    );
+    let file = directory.join("ladder.toml");
+    std::fs::write(&file, text).unwrap();
+    file
+}
+
+fn petasos(file: &Path, out: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_petasos"));
+    command.arg("ladder").arg(file).arg("--out").arg(out).stdin(Stdio::null());
+    command
+}
+
+/// How many processes of this machine have `sleep MARKER` as their command line.
+fn sleepers(marker: &str) -> usize {
+    let wanted = format!("sleep\0{marker}\0");
+    let processes = std::fs::read_dir("/proc").unwrap().filter_map(Result::ok);
+    let lines = processes.filter_map(|process| std::fs::read(process.path().join("cmdline")).ok());
+    lines.filter(|line| line == wanted.as_bytes()).count()
+}
+
+fn signal(child: &Child, name: &str) {
+    let sent = Command::new("kill").arg(format!("-{name}")).arg(child.id().to_string()).status().unwrap();
+    assert!(sent.success());
+}
+
+fn runs(out: &Path) -> usize {
+    let journal = std::fs::read_to_string(out.join("journal.jsonl")).unwrap_or_default();
+    journal.lines().filter(|line| line.starts_with("{\"run\"")).count()
+}
+
+#[test]
+fn a_walk_prints_its_table_and_says_where_the_report_is() {
+    let (directory, site) = (tempfile::tempdir().unwrap(), site());
+    let out = directory.path().join("out");
+    let output = petasos(&ladder(directory.path(), &site, "7001.1", 1), &out).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{text}");
+    assert_eq!(String::from_utf8(output.stderr).unwrap(), "", "silent in a pipe");
+    assert!(text.contains("ab -t 1 -n 10000000 -c 2 http://127.0.0.1:"), "{text}");
+    assert!(
+        text.contains("report.html") && out.join("report.html").exists() && out.join("results.json").exists()
+    );
+    assert_eq!(sleepers("7001.1"), 0);
+}
+
+#[test]
+fn interrupted_at_any_moment_nothing_is_left_behind_and_what_was_measured_is_kept() {
+    let (directory, site) = (tempfile::tempdir().unwrap(), site());
+    let out = directory.path().join("out");
+    let file = ladder(directory.path(), &site, "7002.1", 4);
+    for (name, at_least) in [("INT", 0), ("TERM", 1), ("INT", 2)] {
+        let mut child = petasos(&file, &out).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        eventually("the service runs", || sleepers("7002.1") == 2);
+        eventually("some runs are in the journal", || runs(&out) >= at_least);
+        signal(&child, name);
+        assert_eq!(child.wait().unwrap().code(), Some(1));
+        assert_eq!(sleepers("7002.1"), 0, "after SIG{name}");
+    }
+    let kept = std::fs::read_to_string(out.join("journal.jsonl")).unwrap();
+    let output = petasos(&file, &out).output().unwrap();
+    assert!(output.status.success());
+    let journal = std::fs::read_to_string(out.join("journal.jsonl")).unwrap();
+    assert!(journal.starts_with(&kept), "what was measured stays as it was");
+    assert_eq!(runs(&out), 4);
+}
+
+#[test]
+fn killed_outright_its_services_end_too_and_the_journal_can_be_resumed() {
+    let (directory, site) = (tempfile::tempdir().unwrap(), site());
+    let out = directory.path().join("out");
+    let file = ladder(directory.path(), &site, "7003.1", 3);
+    // The kernel ends the service's own process; one that it had started itself would need its own arrangement.
+    let text = std::fs::read_to_string(&file).unwrap();
+    let direct =
+        text.replace("[\"sh\", \"-c\", \"sleep 7003.1 & sleep 7003.1; wait\"]", "[\"sleep\", \"7003.1\"]");
+    assert_ne!(text, direct);
+    std::fs::write(&file, direct).unwrap();
+    let mut child = petasos(&file, &out).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    eventually("a run is in the journal", || runs(&out) >= 1);
+    assert_eq!(sleepers("7003.1"), 1);
+    signal(&child, "KILL");
+    child.wait().unwrap();
+    eventually("the service is gone", || sleepers("7003.1") == 0);
+    assert!(petasos(&file, &out).output().unwrap().status.success());
+    assert_eq!(runs(&out), 3);
+}
+
+#[test]
+fn what_cannot_be_walked_ends_with_2_and_a_reason() {
+    let (directory, site) = (tempfile::tempdir().unwrap(), site());
+    let out = directory.path().join("out");
+    let file = ladder(directory.path(), &site, "7004.1", 1);
+    let text = std::fs::read_to_string(&file).unwrap();
+    let told = |text: &str| {
+        std::fs::write(&file, text).unwrap();
+        let output = petasos(&file, &out).output().unwrap();
+        assert_eq!(output.status.code(), Some(2));
+        assert!(output.stdout.is_empty());
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let unknown = told(&text.replace("concurrency", "concurency"));
+    assert!(
+        unknown.contains("ladder.toml:14:9") && unknown.contains("did you mean `concurrency`?"),
+        "{unknown}"
+    );
+    let dead = told(&text.replace("[\"sh\"", "[\"/no/such/program\""));
+    assert!(dead.contains("service `sleeper`"), "{dead}");
+    let missing = petasos(&directory.path().join("none.toml"), &out).output().unwrap();
+    assert_eq!(missing.status.code(), Some(2));
+    assert!(String::from_utf8(missing.stderr).unwrap().contains("none.toml"));
+}
+
+#[test]
+fn a_void_step_ends_with_1() {
+    let (directory, site) = (tempfile::tempdir().unwrap(), site());
+    let file = ladder(directory.path(), &site, "7005.1", 1);
+    let text = std::fs::read_to_string(&file).unwrap().replace("is = \"off\"", "is = \"on\"");
+    std::fs::write(&file, text).unwrap();
+    let output = petasos(&file, &directory.path().join("out")).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("VOID: round 1: the layer is not proven: found X-Cache: off"), "{text}");
+}

@@ -68,7 +68,7 @@ async fn converse(shared: Arc<Shared>, local: Arc<Address>, mut client: Client) 
             client.push(Bytes::from(page.text));
         }
         if client.flush().await.is_err() || !persistent {
-            return client.close().await;
+            return client.linger().await;
         }
     }
 }

@@ -194,6 +194,11 @@ impl Client {
         self.content.decoder.is_done()
     }
 
+    /// Whether the whole request has been read, and nothing behind it.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.is_content_read() && self.input.is_empty()
+    }
+
     /// Octets sent since [`Client::take_octet_counts`] was last asked.
     pub(crate) fn sent_bytes(&self) -> u64 {
         self.sent_bytes
@@ -204,9 +209,9 @@ impl Client {
         (std::mem::take(&mut self.received_bytes), std::mem::take(&mut self.sent_bytes))
     }
 
-    /// Closes after the last response: tells the visitor that no more comes, and reads for a moment what it
+    /// Closes after the last response to a visitor that may be sending still: tells the visitor that no more comes, and reads for a moment what it
     /// still sends, because closing with unread input would take the response from it.
-    pub(crate) async fn close(mut self) {
+    pub(crate) async fn linger(mut self) {
         let goodbye = async {
             if tokio::io::AsyncWriteExt::shutdown(&mut self.stream).await.is_err() {
                 return;

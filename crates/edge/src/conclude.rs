@@ -167,7 +167,8 @@ impl Visit<'_> {
     ) -> Outcome {
         let after = match sent {
             Ok(()) if written.persistent && self.client.is_content_read() => After::Keep,
-            Ok(()) => After::Close,
+            Ok(()) if !self.request.persistent && self.client.is_quiet() => After::Close,
+            Ok(()) => After::Linger,
             Err(Interrupted::Visitor(error)) => {
                 self.cells().count(match error {
                     SendError::Gone => Metric::VisitorsGone,

@@ -41,8 +41,10 @@ const FLIGHTS_MAX: u32 = 3;
 pub(crate) enum After {
     /// The next request.
     Keep,
-    /// Nothing more; the response is whole.
+    /// Nothing more; the response is whole, and the visitor knows that it is the last.
     Close,
+    /// Nothing more; the response is whole, and the visitor may be sending still.
+    Linger,
     /// Nothing more; the response is not whole.
     Cut(BodyFraming),
     /// The visitor is gone.

@@ -71,6 +71,7 @@ pub struct Running {
 /// # Errors
 /// [`ServeError`] when it cannot start.
 pub fn serve(plan: Plan, clock: Arc<dyn Clock>, output: &mut dyn Write) -> Result<(), ServeError> {
+    raise_descriptor_limit();
     let edge = Edge::bind(plan, clock)?;
     // Whoever closed the output does not want to know.
     let _ = writeln!(output, "{}", edge.ready_line()).and_then(|()| output.flush());
@@ -249,6 +250,14 @@ impl StopStream {
             }
         }
     }
+}
+
+/// Lets the process have as many descriptors as it may: the usual soft limit of 1024 is far below
+/// limits.connections_max. If it cannot be raised, surplus connections wait to be accepted.
+fn raise_descriptor_limit() {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    let raised = rustix::process::Rlimit { current: limit.maximum, maximum: limit.maximum };
+    let _ = rustix::process::setrlimit(rustix::process::Resource::Nofile, raised);
 }
 
 fn one(listeners: Vec<Listener>, address: &Address) -> Result<Listener, BindError> {

@@ -111,9 +111,9 @@ async fn serve_requests(shared: &Arc<Shared>, index: usize, mut client: Client) 
         };
         match Box::pin(Visit::new(shared, index, &mut client, &request).run()).await {
             After::Keep => {}
-            After::Close => return client.close().await,
+            After::Close | After::Gone => return,
+            After::Linger => return client.linger().await,
             After::Cut(framing) => return client.cut(framing),
-            After::Gone => return,
             After::Tunnel(stream, early) => {
                 let idle_timeout = shared.limits.tunnel_idle_timeout;
                 return Box::pin(tunnel(client.into_tunnel(), (stream, early), idle_timeout)).await;
@@ -135,7 +135,7 @@ async fn refuse(shared: &Shared, index: usize, mut client: Client, refusal: &Ref
     cells.add(Metric::BytesReceived, received);
     cells.add(Metric::BytesSent, sent);
     if flushed.is_ok() {
-        client.close().await;
+        client.linger().await;
     }
 }
 

@@ -10,7 +10,7 @@ use crate::interrupt::Stop;
 use crate::ladder::Service;
 use crate::template::Variables;
 use platform::Clock;
-use probe::ProcFs;
+use probe::{ProcFs, TaskState};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// How long processes may take to end after the polite signal.
+/// How long processes may take to end after each of the two signals.
 const GRACE: Duration = Duration::from_secs(2);
 /// How often we look whether a process is ready, or gone.
 const POLL: Duration = Duration::from_millis(20);
@@ -105,18 +105,28 @@ impl Drop for Services<'_> {
     fn drop(&mut self) {
         let roots: Vec<u32> = self.running.iter().map(|running| running.child.id()).collect();
         let descendants = ProcFs::system().with_descendants(&roots);
-        signal_all(&roots, &descendants, Signal::TERM);
-        let begun = self.clock.monotonic();
-        while self.running.iter_mut().any(|running| matches!(running.child.try_wait(), Ok(None)))
-            && self.clock.monotonic().since(begun) < GRACE
-        {
-            std::thread::sleep(POLL);
+        for signal in [Signal::TERM, Signal::KILL] {
+            signal_all(&roots, &descendants, signal);
+            let begun = self.clock.monotonic();
+            while !self.all_over(&descendants) && self.clock.monotonic().since(begun) < GRACE {
+                std::thread::sleep(POLL);
+            }
         }
-        signal_all(&roots, &descendants, Signal::KILL);
+    }
+}
+
+impl Services<'_> {
+    /// Whether no process runs any more; collects the status of those that are ours.
+    fn all_over(&mut self, descendants: &BTreeSet<u32>) -> bool {
+        let mut over = true;
         for running in &mut self.running {
-            // After the deadly signal this only collects the status.
-            let _ = running.child.wait();
+            over &= !matches!(running.child.try_wait(), Ok(None));
         }
+        let proc = ProcFs::system();
+        over && descendants
+            .iter()
+            .filter_map(|pid| proc.process(*pid))
+            .all(|stat| stat.state == TaskState::Dead)
     }
 }
 

@@ -64,21 +64,22 @@ impl Bench<'_> {
         observer: &mut dyn Observer,
     ) -> Result<Measured, String> {
         let step = self.step(cell)?;
-        let show = |observer: &mut dyn Observer, phase| observer.status(&Status { phase, ..status.clone() });
-        show(observer, Phase::Preparing);
+        let begun = self.clock.monotonic();
+        observer.status(&Status { phase: Phase::Preparing, ..status.clone() });
         self.settle();
         self.prepare(step)?;
         let (page, mut proofs) = self.prove(step, reference)?;
         let idle_ms = if cell.own { self.idle_bystander(step) } else { Vec::new() };
         if !cell.load.warmup.is_zero() {
-            show(observer, Phase::WarmingUp);
             let mut plan = self.load_plan(cell, step)?;
             plan.stop = load::Stop { time: Some(cell.load.warmup), ..load::Stop::default() };
-            self.loaded(&plan, step, &Status { phase: Phase::WarmingUp, ..status.clone() }, observer)?;
+            let left = status.left.saturating_sub(self.clock.monotonic().since(begun));
+            self.loaded(&plan, step, &Status { phase: Phase::WarmingUp, left, ..status.clone() }, observer)?;
         }
         let plan = self.load_plan(cell, step)?;
         let before = self.read_meters()?;
-        let status = Status { phase: Phase::Measuring, ..status.clone() };
+        let left = status.left.saturating_sub(self.clock.monotonic().since(begun));
+        let status = Status { phase: Phase::Measuring, left, ..status.clone() };
         let mut readings = self.loaded(&plan, step, &status, observer)?;
         readings.meters = before.into_iter().zip(self.read_meters()?).collect();
         readings.bystander.idle_ms = idle_ms;
@@ -259,6 +260,7 @@ impl Bench<'_> {
 
     /// Hands a wish to stop on to the load, and the load's rate to the observer, until it is over.
     fn accompany(&self, control: &Control, over: &Stop, status: &Status, observer: &mut dyn Observer) {
+        let begun = self.clock.monotonic();
         while !over.is_requested() {
             if self.stop.is_requested() {
                 control.stop();
@@ -267,7 +269,8 @@ impl Bench<'_> {
             let elapsed =
                 progress.elapsed.map(|elapsed| elapsed.as_secs_f64()).filter(|seconds| *seconds > 0.2);
             let rate_per_s = elapsed.map(|seconds| progress.done as f64 / seconds);
-            observer.status(&Status { rate_per_s, ..status.clone() });
+            let left = status.left.saturating_sub(self.clock.monotonic().since(begun));
+            observer.status(&Status { rate_per_s, left, ..status.clone() });
             over.wait(SLICE);
         }
     }

@@ -139,7 +139,7 @@ pub fn walk<'a>(
     let header = header(ladder, &plan, words, past.as_ref(), world.clock)?;
     let variables = variables(ladder, options, &output.directory, &header.ports);
     let journal = open_journal(&output, &header, past.is_some(), world.disk)?;
-    announce(&plan, past.as_ref(), observer);
+    announce(ladder, &plan, past.as_ref(), observer);
     let services = Services::start(&ladder.services, &variables, &output.directory, world.clock, world.stop)
         .map_err(
             |reason| {
@@ -365,17 +365,17 @@ fn variables(ladder: &Ladder, options: &Options, out: &Path, ports: &BTreeMap<St
     variables
 }
 
-fn announce(plan: &Plan, past: Option<&Past>, observer: &mut dyn Observer) {
+fn announce(ladder: &Ladder, plan: &Plan, past: Option<&Past>, observer: &mut dyn Observer) {
     let visits = plan.visits().count();
-    let seconds = plan.expected_all().as_secs();
-    let (minutes, rest) = (seconds / 60, seconds % 60);
-    let (cells, rounds) = (plan.cells.len(), plan.rounds());
-    observer.notice(&format!(
-        "{cells} cells, {rounds} rounds, seed {}: {visits} visits, about {minutes} min {rest} s",
-        plan.seed
-    ));
+    let (cells, rounds, seed) = (plan.cells.len(), plan.rounds(), plan.seed);
+    let time = report::number::time(plan.expected_all());
+    observer.notice(&format!("{visits} visits: {cells} cells, rounds: {rounds}, seed {seed}; about {time}"));
     if let Some(past) = past {
-        observer.notice(&format!("resuming: {} of {visits} visits are already measured", past.runs.len()));
+        observer.notice(&format!("Resuming: {} of them are already measured", past.runs.len()));
+    }
+    if !ladder.services.is_empty() {
+        let names: Vec<&str> = ladder.services.iter().map(|service| service.name.as_str()).collect();
+        observer.notice(&format!("Starting {}", names.join(", ")));
     }
 }
 

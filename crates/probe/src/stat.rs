@@ -10,7 +10,9 @@ pub enum TaskState {
     Runnable,
     /// Waiting for something that cannot be interrupted, usually a disk (`D`).
     Blocked,
-    /// Anything else: asleep, stopped, dead.
+    /// Over, though its parent may not have noticed yet (`Z`, `X`).
+    Dead,
+    /// Anything else: asleep, stopped.
     Idle,
 }
 
@@ -42,6 +44,7 @@ impl ProcessStat {
         let state = match fields.next()? {
             "R" => TaskState::Runnable,
             "D" => TaskState::Blocked,
+            "X" | "Z" => TaskState::Dead,
             _ => TaskState::Idle,
         };
         let parent = fields.next()?.parse().ok()?;

@@ -1,8 +1,8 @@
 //! One sentence for each step: what its layer does and what it brought, in numbers; pure.
 
 use crate::number;
-use crate::results::Bound;
-use crate::summary::{Row, Standing, Summary};
+use crate::results::{Bound, Results};
+use crate::summary::{Row, Standing, Summary, twins};
 use stats::Factor;
 
 /// The sentence of a row; `before` is the row before it.
@@ -61,4 +61,18 @@ pub(crate) fn interval(factor: Factor) -> String {
         format!(" (95% interval {} to {})", number::times(interval.low), number::times(interval.high))
     };
     factor.interval.map(text).unwrap_or_default()
+}
+
+/// How far measurements of the same thing lay apart; `None` if nothing was measured twice.
+pub(crate) fn noise(results: &Results) -> Option<String> {
+    let twins = twins(results);
+    let widest = twins.iter().max_by(|a, b| a.ratio.total_cmp(&b.ratio))?;
+    Some(format!(
+        "Noise: steps {} and {} are the same at concurrency {}, and their throughputs differ by {}; smaller \
+         differences between steps mean nothing",
+        widest.first.number,
+        widest.second.number,
+        widest.concurrency,
+        number::percent(widest.ratio - 1.0)
+    ))
 }

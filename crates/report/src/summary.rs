@@ -284,3 +284,40 @@ pub fn shared_concurrencies(results: &Results) -> Vec<u64> {
     });
     shared
 }
+
+/// Two cells that measured the same thing: what they differ by is noise.
+#[derive(Clone, Copy, Debug)]
+pub struct Twins<'a> {
+    /// The earlier step.
+    pub first: &'a StepRecord,
+    /// The later step.
+    pub second: &'a StepRecord,
+    /// Their concurrency.
+    pub concurrency: u64,
+    /// The larger throughput over the smaller.
+    pub ratio: f64,
+}
+
+/// Cells of different steps with the same caching, concurrency and keep-alive.
+pub fn twins(results: &Results) -> Vec<Twins<'_>> {
+    let measured: Vec<(&StepRecord, &CellRecord, f64)> = results
+        .cells
+        .iter()
+        .filter_map(|cell| Some((step_of(results, cell)?, cell, standing(cell).summary()?.throughput.median)))
+        .filter(|(_, _, throughput)| *throughput > 0.0)
+        .collect();
+    let same = |(step, a, _): &(&StepRecord, &CellRecord, f64),
+                (other, b, _): &(&StepRecord, &CellRecord, f64)| {
+        step.id != other.id
+            && step.title == other.title
+            && (a.concurrency, a.keepalive) == (b.concurrency, b.keepalive)
+    };
+    let mut twins = Vec::new();
+    for (position, first) in measured.iter().enumerate() {
+        for second in measured.iter().skip(position + 1).filter(|second| same(first, second)) {
+            let ratio = (second.2 / first.2).max(first.2 / second.2);
+            twins.push(Twins { first: first.0, second: second.0, concurrency: first.1.concurrency, ratio });
+        }
+    }
+    twins
+}

@@ -8,7 +8,7 @@
 use crate::grid::{Align, Column, Grid, wrapped};
 use crate::number;
 use crate::results::{CellRecord, Results};
-use crate::sentence::{interval, sentence};
+use crate::sentence::{interval, noise, sentence};
 use crate::summary::{
     ANSWERS_FEW, Bystander, Row, Standing, Summary, rows, shared_concurrencies, standing, step_of,
 };
@@ -225,6 +225,9 @@ fn notes(results: &Results, rows: &[Row<'_>], width: usize, out: &mut String) {
         "Mean ± sd: of the response times. Observed load: mean number of runnable and blocked tasks of the site, at 10 Hz. Bystander: an uncached page asked once a second during the load.",
     );
     idle_note(rows, &mut note);
+    if let Some(noise) = noise(results) {
+        note(&format!("{noise}."));
+    }
     for (row, summary) in rows.iter().filter_map(|row| Some((row, row.standing.summary()?))) {
         if summary.other_length > 0 {
             note(&format!(
@@ -239,15 +242,23 @@ fn notes(results: &Results, rows: &[Row<'_>], width: usize, out: &mut String) {
             ));
         }
     }
+    machine_note(results, &mut note);
+}
+
+/// The machine, the programs, the limits.
+fn machine_note(results: &Results, note: &mut impl FnMut(&str)) {
     let environment = &results.environment;
     let machine = &environment.machine;
     let versions: Vec<&str> = environment.versions.iter().map(|version| version.version.as_str()).collect();
+    let limits: Vec<String> =
+        machine.limits.iter().map(|limit| format!("{} {}", limit.name, limit.value)).collect();
     note(&format!(
-        "{}, {} cores, {}, {}. {}.{}",
+        "{}, {} cores, {}, {}; {}. {}.{}",
         machine.cpu_model.as_deref().unwrap_or("unknown processor"),
         machine.cores,
         machine.memory_bytes.map_or_else(|| "unknown memory".to_owned(), number::bytes),
         machine.kernel.as_deref().unwrap_or("unknown kernel"),
+        limits.join(", "),
         versions.join("; "),
         if environment.generator_shares_host { " The generator shares the host." } else { "" }
     ));

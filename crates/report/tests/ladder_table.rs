@@ -4,7 +4,7 @@ mod common;
 
 use common::made_up;
 use petasos_report::results::{Outcome, Results};
-use petasos_report::summary::{Standing, factor, rows, shared_concurrencies, standing};
+use petasos_report::summary::{Standing, factor, rows, shared_concurrencies, standing, twins};
 use petasos_report::table::text;
 
 fn widest(text: &str) -> usize {
@@ -106,4 +106,13 @@ fn figures_are_medians_of_the_rounds_own() {
 #[test]
 fn concurrencies_that_several_steps_share() {
     assert_eq!(shared_concurrencies(&made_up(1)), [1, 25]);
+}
+
+#[test]
+fn steps_that_are_the_same_at_one_concurrency_show_the_noise() {
+    let results = made_up(3);
+    let found: Vec<(u64, i64)> =
+        twins(&results).iter().map(|twins| (twins.concurrency, (twins.ratio * 1000.0) as i64)).collect();
+    // Step 6 at 1 and step 7 at 1, and both at 25, where step 7's further cell has 1.02 of its throughput.
+    assert_eq!(found, [(25, 1071), (1, 1050)]);
 }

@@ -2,7 +2,7 @@
 
 use crate::number;
 use crate::results::{CellRecord, Measured, Outcome, Results};
-use crate::sentence::sentence;
+use crate::sentence::{noise, sentence};
 use crate::summary::{ANSWERS_FEW, Row, Standing, Summary, shared_concurrencies, standing, step_of};
 use crate::table::bystander;
 use maud::{Markup, html};
@@ -241,6 +241,7 @@ pub(super) fn environment(results: &Results) -> Markup {
                 "Before and after each load the layer is proven and the page compared with step 1's; else the step is void. "
                 "Observed load is the mean number of runnable and blocked tasks of the site's processes, sampled ten times a second."
             }
+            @if let Some(noise) = noise(results) { p.note { (noise) "." } }
         }
     }
 }

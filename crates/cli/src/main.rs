@@ -9,6 +9,7 @@ mod bench;
 mod check;
 mod demo;
 mod demo_site;
+mod ladder;
 mod serve;
 
 use clap::{ArgMatches, Args, Command, FromArgMatches};
@@ -42,6 +43,7 @@ fn command() -> Command {
         .subcommand(check::command())
         .subcommand(bench::Args::augment_args(Command::new("bench")))
         .subcommand(ab::Args::augment_args(Command::new("ab")))
+        .subcommand(ladder::Args::augment_args(Command::new("ladder")))
         .subcommand(demo::command())
 }
 
@@ -51,6 +53,7 @@ fn run(matches: &ArgMatches) -> anyhow::Result<ExitCode> {
         Some(("check", matches)) => check::run(matches),
         Some(("bench", matches)) => bench::run(&bench::Args::from_arg_matches(matches)?),
         Some(("ab", matches)) => ab::run(&ab::Args::from_arg_matches(matches)?),
+        Some(("ladder", matches)) => ladder::run(&ladder::Args::from_arg_matches(matches)?),
         Some(("demo", matches)) => demo::run(matches),
         _ => unreachable!("a subcommand is required and all are listed"),
     }

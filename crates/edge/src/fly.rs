@@ -46,7 +46,6 @@ struct Answer {
 
 /// Flies.
 pub(crate) async fn fly(departure: Departure) {
-    let departure = Aloft(departure);
     departure.cells().count(Metric::FlightsStarted);
     match departure.fetch().await {
         Ok(answer) => departure.land(answer).await,
@@ -73,9 +72,6 @@ pub(crate) fn count_failure(cells: &Cells, error: &FetchError) {
     }
 }
 
-/// A flight that leaves the table when it ends, also by a panic.
-struct Aloft(Departure);
-
 /// The memory that one body takes on its way into the store; given back when it is there, or not kept.
 struct Room<'a> {
     shared: &'a Shared,
@@ -100,17 +96,10 @@ impl Drop for Room<'_> {
     }
 }
 
-impl std::ops::Deref for Aloft {
-    type Target = Departure;
-
-    fn deref(&self) -> &Departure {
-        &self.0
-    }
-}
-
-impl Drop for Aloft {
+/// However a flight ends, also by a panic or before it began: it leaves the table, and nobody waits in vain.
+impl Drop for Departure {
     fn drop(&mut self) {
-        // Without effect if there was an announcement; else nobody shall wait in vain.
+        // Without effect if there was an announcement.
         self.flight.announce(State::Failed(FetchError::Closed));
         self.leave_table();
     }

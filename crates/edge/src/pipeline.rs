@@ -227,6 +227,7 @@ impl<'a> Visit<'a> {
             flight.known(),
         );
         let Ok(request) = forward::without_content(&head) else {
+            self.shared.flights.remove(key, &flight);
             return Step::Refuse(Refusal::unwritable());
         };
         let receiver = flight.subscribe();
@@ -269,13 +270,17 @@ impl<'a> Visit<'a> {
                     return Step::Refuse(Refusal::failed_fetch(&error, wanted.subject.site.origin.url()));
                 }
             }
-            let changed = async { receiver.changed().await.is_ok() };
-            // A flight that ends without a word has announced its failure; the loop finds it.
-            if leads {
-                changed.await;
-            } else if tokio::time::timeout_at(end, changed).await.is_err() {
-                self.cells().count(Metric::FlightWaitTimeouts);
-                return Step::Fetch { wanted, reason };
+            let changed = receiver.changed();
+            let limited =
+                async { if leads { Ok(changed.await) } else { tokio::time::timeout_at(end, changed).await } };
+            match limited.await {
+                Ok(Ok(())) => {}
+                // The flight never began.
+                Ok(Err(_)) => return Step::Fetch { wanted, reason },
+                Err(_) => {
+                    self.cells().count(Metric::FlightWaitTimeouts);
+                    return Step::Fetch { wanted, reason };
+                }
             }
         }
     }

@@ -19,7 +19,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// The fields of a line: the combined log format, then the edge's own.
-pub(crate) const FORMAT: &str = "PEER - - [DATE] \"REQUEST LINE\" STATUS BYTES \"REFERER\" \"USER-AGENT\" HOST VERDICT REASON MICROSECONDS";
+pub(crate) const FORMAT: &str = "PEER - - [DATE] \"REQUEST LINE\" STATUS BYTES \"REFERER\" \"USER-AGENT\" \
+                                 HOST VERDICT REASON MICROSECONDS";
 
 /// How long the writer lets lines gather before it looks again: enough for one write to carry many.
 const GATHERING: Duration = Duration::from_millis(10);

@@ -209,8 +209,8 @@ impl Client {
         (std::mem::take(&mut self.received_bytes), std::mem::take(&mut self.sent_bytes))
     }
 
-    /// Closes after the last response to a visitor that may be sending still: tells the visitor that no more comes, and reads for a moment what it
-    /// still sends, because closing with unread input would take the response from it.
+    /// Closes after the last response to a visitor that may be sending still: tells it that no more comes, and
+    /// reads for a moment what it sends, because closing with unread input would take the response from it.
     pub(crate) async fn linger(mut self) {
         let goodbye = async {
             if tokio::io::AsyncWriteExt::shutdown(&mut self.stream).await.is_err() {

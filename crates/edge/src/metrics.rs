@@ -50,7 +50,7 @@ impl Collector for Table {
 
 impl Table {
     fn encode_requests(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let help = "Requests by verdict and reason. The table of reasons in the documentation says what to do about each.";
+        let help = "Requests by verdict and reason. docs/reasons.md says what to do about each.";
         let mut family = encoder.encode_descriptor("requests", help, None, MetricType::Counter)?;
         for &reason in Reason::ALL {
             let labels = [("verdict", reason.verdict().name()), ("reason", reason.name())];

@@ -7,8 +7,9 @@ use report::results::{Outcome, Results};
 use report::summary::{Standing, standing};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use testkit::{Origin, response};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+use testkit::{Action, Origin, response};
 
 /// A site with one switch. `page` makes the page's body from the switch's state.
 fn site(page: impl Fn(bool) -> String + Send + Sync + 'static) -> Origin {
@@ -243,4 +244,50 @@ fn no_first_page_no_walk() {
     let text = ladder_text(&site).replace("page = \"/\"", "page = \"/broken\"");
     let error = walked(&text, out.path(), false, &mut Watcher::default()).unwrap_err();
     assert!(error.to_string().contains("/broken was answered with status 500"), "{error}");
+}
+
+#[test]
+fn a_layer_that_falls_off_under_load_makes_the_step_void() {
+    let asked = AtomicUsize::new(0);
+    let site = Origin::start(move |_| {
+        // The proof before the load sees the first few answers, the proof after it a later one.
+        let on = asked.fetch_add(1, Ordering::SeqCst) < 5;
+        response("200 OK", &[if on { "X-Cache: off" } else { "X-Cache: lost" }], b"page")
+    });
+    let out = tempfile::tempdir().unwrap();
+    let results = walked(&first_step_only(&site), out.path(), false, &mut Watcher::default()).unwrap();
+    let reason = reason(&results, "off");
+    assert!(reason.contains("after the load: the layer is not proven: found X-Cache: lost"), "{reason}");
+}
+
+#[test]
+fn a_bystander_that_waits_in_vain_is_counted_with_its_waiting_time() {
+    let searches = AtomicUsize::new(0);
+    let site = Origin::start(move |seen| {
+        let answer = response("200 OK", &["X-Cache: off"], b"page");
+        // The idle site answers the four requests before the load; under load nothing comes for a long time.
+        if seen.target().starts_with("/search") && searches.fetch_add(1, Ordering::SeqCst) >= 4 {
+            return std::iter::once(Action::Pause(Duration::from_secs(5))).chain(answer).collect();
+        }
+        answer
+    });
+    let out = tempfile::tempdir().unwrap();
+    let text = first_step_only(&site).replace("duration = \"150ms\"", "duration = \"400ms\"");
+    let results = walked(&text, out.path(), false, &mut Watcher::default()).unwrap();
+    let Outcome::Measured(measured) = &results.cells[0].runs[0].outcome else { panic!("{results:?}") };
+    assert_eq!((measured.bystander.loaded_ms.len(), measured.bystander.idle_ms.len()), (0, 3));
+    assert_eq!(measured.bystander.unanswered_ms.len(), 1);
+    let bystander = standing(&results.cells[0]).summary().unwrap().bystander.unwrap();
+    assert!(bystander.at_least && bystander.requests == 1);
+}
+
+/// The ladder with its first step in one round, without proofs elsewhere and without warm-up.
+fn first_step_only(site: &Origin) -> String {
+    let text = ladder_text(site);
+    let (first, _) = text.rsplit_once("[[step]]").unwrap();
+    let first = first.replace("rounds = 2", "rounds = 1").replace("warmup = \"20ms\"", "warmup = \"0s\"");
+    let json = first.find(", { json").unwrap();
+    let end = first[json..].find("}]").unwrap() + json;
+    let also = first.find("also = ").unwrap();
+    format!("{}{}", &first[..json], &first[end + 1..also])
 }

@@ -16,7 +16,7 @@
 //! differs from that of the forwarded ones); the client's own variant is then fetched with the rule known.
 //! A field that is not in our table makes the request pass, so nobody misses it.
 
-use crate::request_fields::{Role, role};
+use crate::request_fields::{Role, is_known, role};
 use crate::vary::{AcceptedCodings, normalised_value};
 use crate::{Policy, VaryRule};
 use message::{Field, Fields, names};
@@ -53,6 +53,46 @@ pub fn passed_fields(fields: &Fields, policy: &Policy) -> Fields {
     fields.iter().filter(keep).cloned().collect()
 }
 
+/// The fields of a trailer section, a request's or a response's, that are forwarded: those that no recipient can
+/// take for a field of the head. Some merge the two, although what frames, routes, authenticates, or guides caches
+/// may not stand in a trailer section (RFC 9110 section 6.5.1): there it would come behind every check of the head.
+pub fn trailer_fields(fields: &Fields) -> Fields {
+    let keep = |field: &&Field| {
+        let starts = |prefix: &str| {
+            field.name.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix.as_bytes()))
+        };
+        let of_a_head = is_known(&field.name)
+            || HEAD_ONLY.iter().any(|name| field.is(name))
+            || HEAD_ONLY_PREFIXES.iter().any(|prefix| starts(prefix));
+        !of_a_head
+    };
+    fields.iter().filter(keep).cloned().collect()
+}
+
+/// Fields of response heads, beside those of requests, that no trailer section may repeat.
+const HEAD_ONLY: &[&str] = &[
+    names::ACCEPT_RANGES,
+    names::AGE,
+    names::CACHE_STATUS,
+    names::CDN_CACHE_CONTROL,
+    names::ETAG,
+    names::EXPIRES,
+    names::LAST_MODIFIED,
+    names::LOCATION,
+    names::PROXY_AUTHENTICATE,
+    "Proxy-Authentication-Info",
+    "Refresh",
+    names::RETRY_AFTER,
+    names::SERVER,
+    names::SET_COOKIE,
+    "Strict-Transport-Security",
+    names::VARY,
+    "WWW-Authenticate",
+];
+
+/// The same for families of fields.
+const HEAD_ONLY_PREFIXES: &[&str] = &["Access-Control-", "Content-", "Cross-Origin-", "X-Accel-"];
+
 /// Fields that only the edge, or a proxy it trusts, may write.
 fn is_claim(field: &Field) -> bool {
     [names::X_FORWARDED_FOR, names::X_FORWARDED_HOST, names::X_FORWARDED_PROTO, names::FORWARDED, "X-Real-IP"]
@@ -62,7 +102,7 @@ fn is_claim(field: &Field) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{SHARED_USER_AGENT, passed_fields, shared_fields};
+    use super::{SHARED_USER_AGENT, passed_fields, shared_fields, trailer_fields};
     use crate::{Policy, VaryRule};
     use message::Fields;
 
@@ -141,5 +181,23 @@ mod tests {
                 "X-Api-Key"
             ]
         );
+    }
+
+    #[test]
+    fn a_trailer_section_keeps_nothing_that_means_something_in_a_head() {
+        let sent = fields(&[
+            ("Content-Length", "5"),
+            ("transfer-encoding", "chunked"),
+            ("Set-Cookie", "a=b"),
+            ("Content-Type", "text/html"),
+            ("X-Forwarded-For", "192.0.2.1"),
+            ("X_Real_IP", "192.0.2.1"),
+            ("Cookie", "a=b"),
+            ("X-Rewrite-URL", "/admin"),
+            ("Access-Control-Allow-Origin", "*"),
+            ("X-Checksum", "1"),
+            ("Server-Timing", "db;dur=1"),
+        ]);
+        assert_eq!(trailer_fields(&sent), fields(&[("X-Checksum", "1"), ("Server-Timing", "db;dur=1")]));
     }
 }

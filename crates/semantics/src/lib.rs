@@ -40,7 +40,7 @@ pub use cache_status::{CacheStatusFacts, cache_status_value};
 pub use conditions::{Condition, evaluate_conditions, not_modified_fields};
 pub use dates::{format_date, parse_date};
 pub use directives::{DELTA_SECS_MAX, Directives, Scope};
-pub use forward::{SHARED_USER_AGENT, passed_fields, shared_fields};
+pub use forward::{SHARED_USER_AGENT, passed_fields, shared_fields, trailer_fields};
 pub use freshness::{Freshness, FreshnessState, Reuse, reuse};
 pub use judge::{Judgement, judge_response};
 pub use moment::Moment;

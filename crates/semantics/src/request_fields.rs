@@ -2,10 +2,11 @@
 //!
 //! Invariant: a field that is not in the table is [`Role::Unknown`], and a request that carries one is not
 //! shared unless the site's policy declares it noise. So whatever may change an answer is either in the key
-//! or not forwarded.
+//! or not forwarded. A name with underscores claims no more than the same name with hyphens.
 
 use crate::Policy;
 use message::{Field, names};
+use std::borrow::Cow;
 use std::sync::LazyLock;
 
 /// What a request field means for a fetch whose answer may be shared.
@@ -31,17 +32,37 @@ pub(crate) fn role(name: &[u8], policy: &Policy) -> Role {
     if let Some(role) = known_role(name) {
         return role;
     }
-    let starts = |prefix: &str| {
-        name.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix.as_bytes()))
-    };
-    if starts("X-Forwarded-") {
+    if is_forged(name) || starts(name, "X-Forwarded-") {
         return Role::Override;
     }
-    let variable = VARIABLE_PREFIXES.iter().any(|prefix| starts(prefix));
+    let variable = VARIABLE_PREFIXES.iter().any(|prefix| starts(name, prefix));
     if variable || policy.noise_fields.iter().any(|pattern| pattern.matches(name)) {
         return Role::Variable;
     }
     Role::Unknown
+}
+
+/// Whether the name is in the table, or of a family in it, whatever any policy says.
+pub(crate) fn is_known(name: &[u8]) -> bool {
+    known_role(name).is_some() || is_forged(name) || starts(name, "X-Forwarded-")
+}
+
+/// Whether the name has underscores where a field that overrides the key, or claims an address, has hyphens. CGI
+/// and what descends from it (PHP, WSGI, Rack) give both the same name, so for the application it is that field.
+fn is_forged(name: &[u8]) -> bool {
+    let Cow::Owned(hyphened) = hyphened(name) else { return false };
+    starts(&hyphened, "X-Forwarded-") || matches!(known_role(&hyphened), Some(Role::Override | Role::Address))
+}
+
+fn hyphened(name: &[u8]) -> Cow<'_, [u8]> {
+    if !name.contains(&b'_') {
+        return Cow::Borrowed(name);
+    }
+    name.iter().map(|&octet| if octet == b'_' { b'-' } else { octet }).collect::<Vec<_>>().into()
+}
+
+fn starts(name: &[u8], prefix: &str) -> bool {
+    name.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix.as_bytes()))
 }
 
 /// Whether this field, on its own, makes it doubtful that the answer can be shared. The embedded browsers of
@@ -158,6 +179,9 @@ const ROLES: &[(&str, Role)] = &[
     (names::X_FORWARDED_PROTO, Role::Constant),
     ("Front-End-Https", Role::Override),
     ("Proxy", Role::Override),
+    ("Surrogate-Capability", Role::Override),
+    (names::SURROGATE_CONTROL, Role::Override),
+    (names::SURROGATE_KEY, Role::Override),
     ("X-Host", Role::Override),
     ("X-Http-Host-Override", Role::Override),
     ("X-HTTP-Method", Role::Override),
@@ -202,6 +226,19 @@ mod tests {
         assert_eq!(role(b"X-Forwarded-Prefix", &policy), Role::Override);
         policy.noise_fields.push(Pattern::new("x-api-*"));
         assert_eq!(role(b"X-Api-Key", &policy), Role::Variable);
+    }
+
+    #[test]
+    fn underscores_forge_nothing() {
+        let policy = Policy::default_profile();
+        for forged in
+            ["X_Forwarded_For", "x-forwarded_host", "X_FORWARDED_PREFIX", "X_Real-IP", "x_rewrite_url"]
+        {
+            assert_eq!(role(forged.as_bytes(), &policy), Role::Override, "{forged}");
+        }
+        for own in ["api_key", "Accept_Language", "X_Request_Id", "_"] {
+            assert_eq!(role(own.as_bytes(), &policy), Role::Unknown, "{own}");
+        }
     }
 
     #[test]

@@ -61,6 +61,8 @@ struct State {
     keep_bytes_max: Option<u64>,
     readers: Vec<Option<ReaderState>>,
     had_readers: bool,
+    /// Nobody joins any more.
+    closed: bool,
     writer: Option<Waker>,
     outcome: Option<Result<(), Aborted>>,
 }
@@ -89,6 +91,7 @@ impl Filling {
             keep_bytes_max: (keep_bytes_max > 0).then_some(keep_bytes_max),
             readers: Vec::new(),
             had_readers: false,
+            closed: false,
             writer: None,
             outcome: None,
         };
@@ -96,10 +99,10 @@ impl Filling {
         (FillingWriter { filling: Arc::clone(&filling) }, filling)
     }
 
-    /// A new reader at the first octet; `None` once octets may have been dropped.
+    /// A new reader at the first octet; `None` once octets may have been dropped or the writer closed it.
     pub fn reader(self: &Arc<Self>) -> Option<FillingReader> {
         let mut state = self.lock();
-        if state.start > 0 || (state.keep_bytes_max.is_none() && state.had_readers) {
+        if state.closed || state.start > 0 || (state.keep_bytes_max.is_none() && state.had_readers) {
             return None;
         }
         state.had_readers = true;
@@ -156,7 +159,7 @@ impl FillingWriter {
         if state.keep_bytes_max.is_some() {
             return Poll::Ready(Ok(()));
         }
-        if state.had_readers && state.readers.iter().all(Option::is_none) {
+        if state.may_be_abandoned() && state.readers.iter().all(Option::is_none) {
             return Poll::Ready(Err(Abandoned));
         }
         if state.end - state.start < window_bytes {
@@ -164,6 +167,14 @@ impl FillingWriter {
         }
         state.writer = Some(context.waker().clone());
         Poll::Pending
+    }
+
+    /// Lets nobody join from now on. A window that nobody has joined waits for its first reader; without this it
+    /// would wait for ever.
+    pub fn close(&mut self) {
+        let mut state = self.filling.lock();
+        state.closed = true;
+        state.drop_taken();
     }
 
     /// Makes it a window from now on, because it shall not be kept after all.
@@ -315,7 +326,7 @@ impl State {
 
     /// In a window, drops the chunks that every reader has taken. Gives the writer's waker if that made room.
     fn drop_taken(&mut self) -> Option<Waker> {
-        if self.keep_bytes_max.is_some() || !self.had_readers {
+        if self.keep_bytes_max.is_some() || !self.may_be_abandoned() {
             return None;
         }
         let slowest = self.readers.iter().flatten().map(|reader| reader.cursor).min().unwrap_or(self.end);
@@ -330,6 +341,11 @@ impl State {
             self.loose_from = self.loose_from.saturating_sub(1);
         }
         if self.start > before { self.writer.take() } else { None }
+    }
+
+    /// Whether a window without readers is one that nobody will ever read.
+    fn may_be_abandoned(&self) -> bool {
+        self.had_readers || self.closed
     }
 
     fn take_reader_wakers(&mut self) -> Vec<Waker> {
@@ -472,6 +488,29 @@ mod tests {
         drop(reader);
         assert_eq!(count.wakes(), 2);
         assert_eq!(writer.poll_ready(&mut context, 4), Poll::Ready(Err(Abandoned)));
+    }
+
+    #[test]
+    fn a_closed_window_that_nobody_joined_is_abandoned() {
+        let (mut writer, filling) = Filling::start(0);
+        let mut context = Context::from_waker(Waker::noop());
+        writer.push("abcd".into());
+        assert_eq!(writer.poll_ready(&mut context, 4), Poll::Pending);
+        writer.close();
+        assert_eq!(writer.poll_ready(&mut context, 4), Poll::Ready(Err(Abandoned)));
+        assert!(filling.reader().is_none());
+        assert_eq!(filling.held_bytes(), 0);
+    }
+
+    #[test]
+    fn closing_takes_nothing_from_who_has_joined() {
+        let (mut writer, filling) = Filling::start(0);
+        let mut reader = filling.reader().unwrap();
+        writer.push("abcd".into());
+        writer.close();
+        assert_eq!(next(&mut reader), octets("abcd"));
+        assert_eq!(finish(writer).map(|body| body.len()), None);
+        assert_eq!(next(&mut reader), Poll::Ready(None));
     }
 
     #[test]

@@ -1,5 +1,13 @@
 //! `petasos ladder` as people run it: exit codes, messages, Ctrl-C at any moment, resumption.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test that cannot go on panics"
+)]
+
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use testkit::{Origin, eventually, response};

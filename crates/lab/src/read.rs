@@ -66,13 +66,10 @@ pub fn read_ladder_file(path: &Path) -> Result<Ladder, Vec<Diagnostic>> {
 
 fn top(mut keys: Keys<'_, '_>, directory: Option<&Path>) -> Ladder {
     let ports = ports(&mut keys);
-    let constants = constants(&mut keys, directory);
-    let names = Names::new(
-        BUILT_IN
-            .into_iter()
-            .chain(ports.iter().map(String::as_str))
-            .chain(constants.keys().map(String::as_str)),
-    );
+    let (constants, all_known) = constants(&mut keys, directory);
+    let built_in = BUILT_IN.into_iter();
+    let given = ports.iter().chain(constants.keys()).map(String::as_str);
+    let names = Names::new(built_in.chain(given), all_known);
     let defaults = Load {
         concurrency: 1,
         keepalive: false,
@@ -129,14 +126,15 @@ fn ports(keys: &mut Keys<'_, '_>) -> Vec<String> {
     names
 }
 
-/// The variables of the file named by `variables_from`, and `here`.
-fn constants(keys: &mut Keys<'_, '_>, directory: Option<&Path>) -> BTreeMap<String, String> {
+/// The variables of the file named by `variables_from`, and `here`; and whether these are all, which is not known
+/// if that file cannot be read.
+fn constants(keys: &mut Keys<'_, '_>, directory: Option<&Path>) -> (BTreeMap<String, String>, bool) {
     let mut constants = BTreeMap::new();
     if let Some(directory) = directory {
         constants.insert("here".to_owned(), directory.display().to_string());
     }
     let made_by = keys.text("variables_made_by");
-    let Some(from) = keys.text("variables_from") else { return constants };
+    let Some(from) = keys.text("variables_from") else { return (constants, true) };
     let path = directory.unwrap_or_else(|| Path::new(".")).join(from.get_ref());
     let help = match &made_by {
         Some(command) => format!("make it with `{}`", command.get_ref()),
@@ -146,21 +144,23 @@ fn constants(keys: &mut Keys<'_, '_>, directory: Option<&Path>) -> BTreeMap<Stri
         Ok(text) => text,
         Err(error) => {
             keys.reader.problem(from.span(), format!("cannot read {}: {error}", path.display()), &help);
-            return constants;
+            return (constants, false);
         }
     };
-    match text.parse::<toml::Table>() {
-        Ok(table) => constants.extend(table.into_iter().filter_map(|(name, value)| match value {
-            toml::Value::String(value) => Some((name, value)),
-            toml::Value::Integer(value) => Some((name, value.to_string())),
-            _ => None,
-        })),
+    let table = match text.parse::<toml::Table>() {
+        Ok(table) => table,
         Err(error) => {
             let message = format!("{} is not TOML: {}", path.display(), error.message().trim_end());
             keys.reader.problem(from.span(), message, &help);
+            return (constants, false);
         }
-    }
-    constants
+    };
+    constants.extend(table.into_iter().filter_map(|(name, value)| match value {
+        toml::Value::String(value) => Some((name, value)),
+        toml::Value::Integer(value) => Some((name, value.to_string())),
+        _ => None,
+    }));
+    (constants, true)
 }
 
 fn bystander(keys: &mut Keys<'_, '_>, names: &Names) -> Option<Template> {

@@ -11,28 +11,32 @@ use toml::de::DeValue;
 
 /// The names of variables that texts may use.
 #[derive(Clone, Debug)]
-pub(crate) struct Names(BTreeSet<String>);
+pub(crate) struct Names {
+    known: BTreeSet<String>,
+    /// Whether there are no others. If not, an unknown name is no problem of its own.
+    complete: bool,
+}
 
 impl Names {
-    pub(crate) fn new<'a>(names: impl Iterator<Item = &'a str>) -> Self {
-        Self(names.map(str::to_owned).collect())
+    pub(crate) fn new<'a>(names: impl Iterator<Item = &'a str>, complete: bool) -> Self {
+        Self { known: names.map(str::to_owned).collect(), complete }
     }
 
     /// These names and one more.
     pub(crate) fn and(&self, name: &str) -> Self {
         let mut more = self.clone();
-        more.0.insert(name.to_owned());
+        more.known.insert(name.to_owned());
         more
     }
 
     /// A text whose variables all exist; others are problems.
     pub(crate) fn template(&self, reader: &Reader, text: &Spanned<String>) -> Template {
         let template = Template::parse(text.get_ref());
-        for name in template.variables().filter(|name| !self.0.contains(*name)) {
-            let help = match config::nearest(name, self.0.iter().map(String::as_str)) {
+        for name in template.variables().filter(|name| self.complete && !self.known.contains(*name)) {
+            let help = match config::nearest(name, self.known.iter().map(String::as_str)) {
                 Some(known) => format!("did you mean {{{known}}}?"),
                 None => {
-                    let known: Vec<String> = self.0.iter().map(|name| format!("{{{name}}}")).collect();
+                    let known: Vec<String> = self.known.iter().map(|name| format!("{{{name}}}")).collect();
                     format!(
                         "the variables here are {}; write {{{{{name}}}}} for the text itself",
                         known.join(", ")

@@ -1,6 +1,14 @@
 //! Ladder files as people write them: the ones of this repository are read, and every mistake is answered
 //! with its line and its fix, in words that are kept here.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test that cannot go on panics"
+)]
+
 use petasos_lab::{Choice, Effort, Plan, read_ladder, read_ladder_file};
 use std::path::Path;
 
@@ -92,6 +100,15 @@ mistakes! {
     page_with_a_host: "page  = \"/\"" => "page  = \"http://shop.example/\"";
     missing_variables_file: "page  = \"/\"" => "page  = \"/\"\nvariables_from = \"no/such.toml\"\nvariables_made_by = \"make lab\"";
     not_toml: "ports = [\"site\"]" => "ports = [\"site\"";
+}
+
+/// What the missing file would have said is not held against the texts that need it.
+#[test]
+fn missing_variables_file_and_what_needs_it() {
+    let missing = "page = \"/\"\nvariables_from = \"no/such.toml\"\nvariables_made_by = \"make lab\"";
+    let text = RIGHT.replace("page  = \"/\"", missing).replace("\"{site}\"\nabout", "\"{nginx}\"\nabout");
+    assert!(text.contains("{nginx}"));
+    insta::assert_snapshot!(told(&text));
 }
 
 #[test]

@@ -1,6 +1,14 @@
 //! Whole walks over a site in this process: proofs, voids, interruption and resumption. Loads last fractions
 //! of a second; nothing here depends on how many answers they get.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test that cannot go on panics"
+)]
+
 use petasos_lab::{Choice, LabError, Observer, Options, Phase, Status, Stop, Walk, World, read_ladder, walk};
 use platform::{SystemClock, SystemDisk};
 use report::results::{Outcome, Results};
@@ -118,7 +126,7 @@ fn walked(text: &str, out: &Path, fresh: bool, watcher: &mut Watcher) -> Result<
     assert!(walk.results_file.exists() && walk.report_file.exists());
     let saved: Results = serde_json::from_slice(&std::fs::read(&walk.results_file).unwrap()).unwrap();
     assert!(saved == walk.results, "what is saved is what is returned");
-    Ok(walk.results.clone())
+    Ok(walk.results)
 }
 
 fn same_page(_: bool) -> String {

@@ -66,9 +66,13 @@ pub fn rate(per_second: f64) -> String {
     three_digits(per_second)
 }
 
-/// A mean number of tasks: `3.5`, `12.0`, `0.04`.
+/// A mean number of tasks: `3.5`, `12.0`, `0.04`, `0`.
 pub fn load(tasks: f64) -> String {
-    if tasks > 0.0 && tasks < 0.095 { format!("{tasks:.2}") } else { format!("{tasks:.1}") }
+    match tasks {
+        0.0 => "0".to_owned(),
+        t if t < 0.095 => format!("{t:.2}"),
+        t => format!("{t:.1}"),
+    }
 }
 
 /// How many times: `1.3×`, `94×`, `2,150×`.
@@ -156,7 +160,7 @@ mod tests {
             ["6880 ms", "37.2 ms", "45.0 µs"]
         );
         assert_eq!(mean_and_deviation(3.0, 0.25), "3.00 ± 0.250 ms");
-        assert_eq!([load(3.49), load(0.04), load(0.0)], ["3.5", "0.04", "0.0"]);
+        assert_eq!([load(3.49), load(0.04), load(0.0)], ["3.5", "0.04", "0"]);
         assert_eq!([times(1.25), times(94.2), times(0.04)], ["1.2×", "94×", "0.04×"]);
         assert_eq!([bytes(512), bytes(47_500_000), bytes(3 << 30)], ["512 B", "45.3 MiB", "3.00 GiB"]);
         assert_eq!(percent(0.967), "97%");

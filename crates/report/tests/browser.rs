@@ -4,6 +4,14 @@
 //! writes down what the layout came to. Every host but 127.0.0.1 is reached through a proxy that is ours too, and
 //! notes who was asked.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test that cannot go on panics"
+)]
+
 mod common;
 
 use common::made_up;

@@ -1,5 +1,13 @@
 //! The ladder's page, without a browser: what it contains for which results.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test that cannot go on panics"
+)]
+
 mod common;
 
 use common::made_up;

@@ -1,5 +1,13 @@
 //! The ladder's text table, kept as it should look, and the rules behind its figures.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test that cannot go on panics"
+)]
+
 mod common;
 
 use common::made_up;

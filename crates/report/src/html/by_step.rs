@@ -239,7 +239,9 @@ pub(super) fn load_and_throughput(id: &str, rows: &[Row<'_>], size: Size) -> Mar
             polyline points=(points(&place(&load))) class="line dashed" {}
             @for ((px_x, y), (_, value)) in place(&load).into_iter().zip(&load) {
                 circle cx=(px(px_x)) cy=(px(y)) r="4.5" class="dot" {}
-                (label(px_x, y + 19.0, "middle", "value", &number::load(*value)))
+                // Below the line, except where that would be in the axis: no load stands at its very start.
+                @let beside = if y + 19.0 > bottom { y - 11.0 } else { y + 19.0 };
+                (label(px_x, beside, "middle", "value", &number::load(*value)))
             }
         }
     };

@@ -226,18 +226,7 @@ fn measured(step: &Like, concurrency: u64, gain: f64) -> Measured {
         other_length: u64::from(step.0 == "none") * 3,
         received_bytes: answers * 13_200,
         throughput_per_s: throughput,
-        response: ResponseTimes {
-            mean_ms: p95 * 0.72,
-            sd_ms: p95 * 0.18,
-            min_ms: p95 * 0.31,
-            p50_ms: p95 * 0.69,
-            p75_ms: p95 * 0.81,
-            p90_ms: p95 * 0.93,
-            p95_ms: p95,
-            p99_ms: p95 * 1.4,
-            p999_ms: p95 * 2.2,
-            max_ms: p95 * 2.9,
-        },
+        response: times(p95),
         generator: GeneratorRecord {
             cpu_s: 0.4,
             busiest_thread: 0.3,
@@ -271,5 +260,21 @@ fn measured(step: &Like, concurrency: u64, gain: f64) -> Measured {
         page: page(),
         proofs: vec!["X-Demo-Layers: page_cache=off".to_owned()],
         bound_by: step.9,
+    }
+}
+
+/// Response times around a 95th percentile.
+fn times(p95: f64) -> ResponseTimes {
+    ResponseTimes {
+        mean_ms: p95 * 0.72,
+        sd_ms: p95 * 0.18,
+        min_ms: p95 * 0.31,
+        p50_ms: p95 * 0.69,
+        p75_ms: p95 * 0.81,
+        p90_ms: p95 * 0.93,
+        p95_ms: p95,
+        p99_ms: p95 * 1.4,
+        p999_ms: p95 * 2.2,
+        max_ms: p95 * 2.9,
     }
 }

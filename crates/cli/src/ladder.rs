@@ -5,7 +5,7 @@
 
 use anyhow::Context as _;
 use config::Diagnostic;
-use lab::{Choice, Effort, Ladder, LabError, Observer, Options, Phase, Status, Stop, Walk, World};
+use lab::{Choice, Effort, LabError, Ladder, Observer, Options, Phase, Status, Stop, Walk, World};
 use platform::{SystemClock, SystemDisk};
 use report::number;
 use report::summary::{Standing, standing};
@@ -104,7 +104,13 @@ fn told(problems: &[Diagnostic]) -> ExitCode {
     ExitCode::from(crate::EXIT_COULD_NOT_RUN)
 }
 
-fn measure(ladder: &Ladder, choice: Choice, out: PathBuf, fresh: bool, stay: bool) -> anyhow::Result<ExitCode> {
+fn measure(
+    ladder: &Ladder,
+    choice: Choice,
+    out: PathBuf,
+    fresh: bool,
+    stay: bool,
+) -> anyhow::Result<ExitCode> {
     let stop = Stop::on_signals().context("cannot listen for signals")?;
     let (clock, disk) = (SystemClock::new(), SystemDisk);
     let petasos = std::env::current_exe().context("cannot find the running executable")?;
@@ -143,7 +149,8 @@ fn print(walk: &Walk<'_>, interrupted: bool) -> io::Result<()> {
         text.push_str("\nInterrupted. The same command goes on where this one was left.\n");
     }
     // Writing into a text does not fail.
-    let _ = write!(text, "\nReport:  {}\nResults: {}\n", walk.report_file.display(), walk.results_file.display());
+    let _ =
+        write!(text, "\nReport:  {}\nResults: {}\n", walk.report_file.display(), walk.results_file.display());
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),

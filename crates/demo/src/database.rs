@@ -91,6 +91,7 @@ pub(crate) fn open(path: &Path) -> rusqlite::Result<Connection> {
     connection.execute_batch(
         "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA temp_store = MEMORY;",
     )?;
+    connection.pragma_update(None, "cache_size", -(limits::DATABASE_CACHE_KIB as i64))?;
     Ok(connection)
 }
 

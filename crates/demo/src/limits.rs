@@ -33,6 +33,9 @@ pub(crate) const DATABASE_WAIT: Duration = Duration::from_secs(5);
 /// Prepared statements kept by each worker's connection.
 pub(crate) const STATEMENTS_MAX: usize = 512;
 
+/// Database pages in kibibytes that each worker's connection keeps: the whole of a new database.
+pub(crate) const DATABASE_CACHE_KIB: usize = 16 * 1024;
+
 /// Rows one query may return to a script.
 pub(crate) const ROWS_MAX: usize = 10_000;
 
@@ -56,6 +59,10 @@ pub(crate) const EXPRESSION_DEPTH_MAX: usize = 96;
 
 /// Octets of one string in a script: a page, with room for the longest feed.
 pub(crate) const STRING_BYTES_MAX: usize = 2 * 1024 * 1024;
+
+/// Short strings that an engine keeps one copy of: the names and words of all scripts, with room for as many
+/// of a page. With fewer, the engine is busy choosing which to drop.
+pub(crate) const STRINGS_SHARED_MAX: usize = 16 * 1024;
 
 /// Elements of one array or map in a script.
 pub(crate) const COLLECTION_MAX: usize = 20_000;

@@ -30,12 +30,13 @@ const CORE: &[Source] = sources! { "core": "bootstrap" "cache" "session" "settin
 
 /// What is loaded when a page has to be looked up or made.
 const MODULES: &[Source] = sources! { "modules":
-    "access" "admin" "block" "breadcrumb" "cart" "catalog" "comment" "compare" "contact" "cron"
-    "date" "delivery" "event" "feed" "filter" "flood" "form" "glossary" "image" "journal" "layout"
-    "locale" "menu" "metadata" "module" "newsletter" "node" "order" "pager" "path" "popular" "price"
-    "product" "promotion" "rating" "recent" "related" "router" "search" "shipping" "sitemap"
-    "sizing" "statistics" "stock" "store" "system" "tax" "taxonomy" "text" "theme" "typography"
-    "user" "view" "watchdog"
+    "access" "account" "admin" "block" "booking" "breadcrumb" "cart" "catalog" "comment" "compare"
+    "configure" "contact" "coupon" "cron" "date" "delivery" "edit" "event" "facet" "feed" "filter"
+    "flood" "form" "glossary" "image" "journal" "layout" "locale" "menu" "metadata" "module"
+    "newsletter" "node" "order" "pager" "path" "poll" "popular" "price" "product" "promotion"
+    "rating" "recent" "related" "router" "search" "shipping" "sitemap" "sizing" "statistics" "stock"
+    "store" "system" "tax" "taxonomy" "text" "theme" "typography" "user" "view" "watchdog"
+    "wishlist"
 };
 
 /// Why the scripts cannot be run.

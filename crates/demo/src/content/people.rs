@@ -124,7 +124,7 @@ pub(super) fn write_orders(writer: &mut Writer<'_>) -> rusqlite::Result<()> {
         }
         let created = FIRST_DAY + 20 * DAY + index as i64 * DAY / 2;
         writer.run(
-            "INSERT INTO orders (oid, uid, created, total, address) VALUES (?, ?, ?, ?, '')",
+            "INSERT INTO orders (oid, uid, created, total, address, status) VALUES (?, ?, ?, ?, '', 'sent')",
             params![oid, uid, created, total],
         )?;
     }

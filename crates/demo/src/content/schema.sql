@@ -31,6 +31,11 @@ CREATE TABLE node (
 );
 CREATE INDEX node_type ON node (type, status, created);
 CREATE INDEX node_promote ON node (promote, status, created);
+CREATE TABLE node_revision (
+  vid INTEGER PRIMARY KEY, nid INTEGER NOT NULL, uid INTEGER NOT NULL, title TEXT NOT NULL, body TEXT NOT NULL,
+  created INTEGER NOT NULL
+);
+CREATE INDEX node_revision_nid ON node_revision (nid, created);
 CREATE TABLE node_access (
   nid INTEGER NOT NULL, gid INTEGER NOT NULL, realm TEXT NOT NULL, grant_view INTEGER NOT NULL,
   PRIMARY KEY (nid, realm, gid)
@@ -107,13 +112,30 @@ CREATE TABLE cart (
 ) WITHOUT ROWID;
 CREATE TABLE orders (
   oid INTEGER PRIMARY KEY, uid INTEGER NOT NULL, created INTEGER NOT NULL, total INTEGER NOT NULL,
-  address TEXT NOT NULL
+  address TEXT NOT NULL, status TEXT NOT NULL
 );
 CREATE TABLE order_items (
   oid INTEGER NOT NULL, nid INTEGER NOT NULL, quantity INTEGER NOT NULL, price INTEGER NOT NULL,
   PRIMARY KEY (oid, nid)
 ) WITHOUT ROWID;
 CREATE INDEX order_items_nid ON order_items (nid);
+CREATE TABLE coupon (
+  code TEXT PRIMARY KEY, title TEXT NOT NULL, per_cent INTEGER NOT NULL, sum_min INTEGER NOT NULL, ends INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE wishlist (
+  uid INTEGER NOT NULL, nid INTEGER NOT NULL, created INTEGER NOT NULL, PRIMARY KEY (uid, nid)
+) WITHOUT ROWID;
+CREATE TABLE booking (
+  bid INTEGER PRIMARY KEY, store INTEGER NOT NULL, day INTEGER NOT NULL, slot INTEGER NOT NULL,
+  name TEXT NOT NULL, mail TEXT NOT NULL, work TEXT NOT NULL, created INTEGER NOT NULL,
+  UNIQUE (store, day, slot)
+);
+CREATE TABLE poll (pid INTEGER PRIMARY KEY, question TEXT NOT NULL, open INTEGER NOT NULL);
+CREATE TABLE poll_choice (
+  pid INTEGER NOT NULL, position INTEGER NOT NULL, text TEXT NOT NULL, votes INTEGER NOT NULL,
+  PRIMARY KEY (pid, position)
+) WITHOUT ROWID;
+CREATE TABLE poll_vote (pid INTEGER NOT NULL, voter TEXT NOT NULL, PRIMARY KEY (pid, voter)) WITHOUT ROWID;
 CREATE TABLE newsletter (mail TEXT PRIMARY KEY, created INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE contact (
   mid INTEGER PRIMARY KEY, name TEXT NOT NULL, mail TEXT NOT NULL, message TEXT NOT NULL,

@@ -24,6 +24,7 @@ pub(crate) fn engine(context: &Arc<Context>) -> Engine {
         .set_max_array_size(limits::COLLECTION_MAX)
         .set_max_map_size(limits::COLLECTION_MAX)
         .set_max_modules(0)
+        .set_max_strings_interned(limits::STRINGS_SHARED_MAX)
         .disable_symbol("eval")
         .disable_symbol("import")
         .on_print(|_| {})

@@ -7,4 +7,5 @@ mod browser;
 mod layers;
 mod pages;
 mod server;
+mod staff;
 mod visitors;

@@ -274,8 +274,7 @@ fn idle_note(rows: &[Row<'_>], note: &mut impl FnMut(&str)) {
     let idle: Vec<String> = idle.collect();
     if let (false, Some(least), Some(most)) = (idle.is_empty(), asked().min(), asked().max()) {
         let idle = idle.join(", ");
-        note(&format!(
-            "Bystander p95 on the idle site: {idle}; under load from {least} to {most} requests a step."
-        ));
+        let requests = if least == most { least.to_string() } else { format!("{least} to {most}") };
+        note(&format!("Bystander p95 on the idle site: {idle}; under load from {requests} requests a step."));
     }
 }

@@ -13,9 +13,9 @@ use crate::pipeline::{After, Visit};
 use crate::refusal::Refusal;
 use crate::respond::{self, Account, Written};
 use h1::BodyFraming;
-use message::{Method, ResponseHead, Status};
+use message::{ResponseHead, Status};
 use origin::Exchange;
-use semantics::{Condition, Reason, Verdict, evaluate_conditions};
+use semantics::{Condition, Reason, evaluate_conditions};
 use std::sync::Arc;
 use store::{FillingReader, Object};
 
@@ -29,7 +29,10 @@ pub(crate) struct Delivery {
 pub(crate) enum Content {
     Stored(Arc<Object>),
     Filling(Arc<SharedAnswer>, FillingReader),
-    Exchange(Parcel),
+    /// A flight's answer that one visitor has claimed.
+    Claimed(Parcel),
+    /// The answer to this visitor's own request.
+    Own(Parcel),
     Switch(ResponseHead, Box<Exchange>),
 }
 
@@ -47,7 +50,7 @@ impl Visit<'_> {
         let Delivery { content, account } = delivery;
         // Whatever of the request's content is still to come may never come.
         self.asker.persistent &= self.client.is_content_read();
-        if let Some(head) = self.substitute(&content, &account) {
+        if let Some(head) = self.substitute(&content) {
             let written = respond::write_head(&head, BodyFraming::Empty, Some(&account), self.asker);
             self.client.push(written.octets.clone());
             let sent = self.client.flush().await.map_err(Interrupted::from);
@@ -56,7 +59,7 @@ impl Visit<'_> {
         match content {
             Content::Stored(object) => self.send_stored(&object, &account).await,
             Content::Filling(answer, reader) => self.send_filling(&answer, reader, &account).await,
-            Content::Exchange(parcel) => self.send_parcel(parcel, &account).await,
+            Content::Claimed(parcel) | Content::Own(parcel) => self.send_parcel(parcel, &account).await,
             Content::Switch(head, exchange) => self.switch(head, exchange, &account).await,
         }
     }
@@ -98,17 +101,13 @@ impl Visit<'_> {
 
     /// What is sent in place of the response because of the request's conditions. An answer to this visitor's own
     /// request has had them evaluated by the application.
-    fn substitute(&self, content: &Content, account: &Account) -> Option<ResponseHead> {
+    fn substitute(&self, content: &Content) -> Option<ResponseHead> {
         let head = match content {
             Content::Stored(object) => object.head(),
             Content::Filling(answer, _) => &answer.head,
-            Content::Exchange(parcel) => &parcel.head,
-            Content::Switch(..) => return None,
+            Content::Claimed(parcel) => &parcel.head,
+            Content::Own(_) | Content::Switch(..) => return None,
         };
-        let readable = matches!(self.request.head.method, Method::Get | Method::Head);
-        if !readable || account.reason.verdict() == Verdict::Pass {
-            return None;
-        }
         match evaluate_conditions(&self.request.head.fields, head) {
             Condition::Proceed => None,
             Condition::NotModified => Some(respond::not_modified(head)),

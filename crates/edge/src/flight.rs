@@ -11,7 +11,7 @@
 //! that finds neither it nor its answer in the store becomes the next. A flight is owned by no visitor: it is
 //! a task, and its end, however it comes, is always announced.
 
-use message::{Fields, ResponseHead};
+use message::{Fields, ResponseHead, names};
 use origin::{Exchange, FetchError};
 use platform::Monotonic;
 use semantics::{Freshness, Reason, VariantKey, VaryRule};
@@ -136,8 +136,14 @@ impl Flight {
         });
     }
 
-    /// Passes on an informational response.
-    pub(crate) fn inform(&self, head: ResponseHead) {
+    /// Ready when nobody waits for the flight: whoever did has made something of its answer, or has gone.
+    pub(crate) async fn unawaited(&self) {
+        self.progress.closed().await;
+    }
+
+    /// Passes on an informational response to everybody who waits; a cookie in it would be one visitor's own.
+    pub(crate) fn inform(&self, mut head: ResponseHead) {
+        head.fields.remove(names::SET_COOKIE);
         self.progress.send_modify(|progress| progress.hints.push(head));
     }
 
@@ -279,7 +285,9 @@ mod tests {
     use origin::FetchError;
     use platform::Monotonic;
     use semantics::VaryRule;
+    use std::future::poll_fn;
     use std::sync::Arc;
+    use std::task::Poll;
     use std::time::Duration;
     use store::{Key, SiteId};
 
@@ -338,6 +346,18 @@ mod tests {
         assert!(!flights.was_in_vain(&key("/c"), at(3)));
         let in_vain = flights.in_vain();
         assert!(in_vain.order.len() <= 2 && in_vain.until.len() <= 2);
+    }
+
+    #[tokio::test]
+    async fn a_flight_knows_when_nobody_waits() {
+        let flights = Flights::new(Duration::from_secs(120), 10);
+        let Joined::Leader(flight) = join(&flights, &key("/a")) else { panic!("nobody leads") };
+        let waits = flight.subscribe();
+        let mut unawaited = std::pin::pin!(flight.unawaited());
+        let polled = poll_fn(|context| Poll::Ready(unawaited.as_mut().poll(context))).await;
+        assert!(polled.is_pending());
+        drop(waits);
+        unawaited.await;
     }
 
     #[test]

@@ -16,7 +16,7 @@ use origin::{Event, Exchange, FetchError, FetchRequest, NoUpload};
 use semantics::{Freshness, Judgement, Moment, Reason, VaryRule, judge_response};
 use std::future::poll_fn;
 use std::sync::Arc;
-use store::{Filling, FillingWriter, Key, Object};
+use store::{Abandoned, Filling, FillingWriter, Key, Object};
 
 /// Octets that the slowest visitor may lag behind in a body that is not stored.
 const WINDOW_BYTES: u64 = 256 * 1024;
@@ -31,8 +31,6 @@ pub(crate) struct Departure {
     pub(crate) head: RequestHead,
     pub(crate) request: FetchRequest,
     pub(crate) flight: Arc<Flight>,
-    /// Whether it stands in the table of flights; one that nobody may join does not.
-    pub(crate) listed: bool,
 }
 
 /// What the application answered, before it is judged.
@@ -64,9 +62,11 @@ pub(crate) fn count_failure(cells: &Cells, error: &FetchError) {
         FetchError::ConnectTimeout | FetchError::FirstByteTimeout | FetchError::BetweenBytesTimeout => {
             cells.count(Metric::OriginTimeouts);
         }
-        FetchError::Closed | FetchError::BadHead(_) | FetchError::BadBody(_) => {
-            cells.count(Metric::OriginFaults)
-        }
+        FetchError::Closed
+        | FetchError::BadHead(_)
+        | FetchError::BadBody(_)
+        | FetchError::TooManyInformational
+        | FetchError::UnaskedSwitch => cells.count(Metric::OriginFaults),
         // Counted where the visitor's connection is.
         FetchError::Upload(_) => {}
     }
@@ -85,14 +85,17 @@ impl Room<'_> {
         taken
     }
 
-    fn give_back(&mut self) {
-        self.shared.filling.give_back(std::mem::take(&mut self.bytes));
+    /// Gives back what is more than `bytes`.
+    fn shrink_to(&mut self, bytes: u64) {
+        let surplus = self.bytes.saturating_sub(bytes);
+        self.bytes -= surplus;
+        self.shared.filling.give_back(surplus);
     }
 }
 
 impl Drop for Room<'_> {
     fn drop(&mut self) {
-        self.give_back();
+        self.shrink_to(0);
     }
 }
 
@@ -111,9 +114,7 @@ impl Departure {
     }
 
     fn leave_table(&self) {
-        if self.listed {
-            self.shared.flights.remove(&self.key, &self.flight);
-        }
+        self.shared.flights.remove(&self.key, &self.flight);
     }
 
     /// *fetch*: sends the request and waits for the head of its answer.
@@ -123,7 +124,12 @@ impl Departure {
         self.cells().count(Metric::OriginFetches);
         loop {
             match exchange.next(&mut NoUpload).await? {
+                // Nobody has anything to go on with: the request has no content.
+                Event::Informational(head) if head.status.code() == 100 => {}
                 Event::Informational(head) => self.flight.inform(head),
+                Event::Head { head, .. } if head.status.code() == 101 => {
+                    return Err(FetchError::UnaskedSwitch);
+                }
                 Event::Head { mut head, framing } => {
                     let answered = Moment::read(&*self.shared.clock);
                     respond::tidy(&mut head, answered.wall);
@@ -202,13 +208,14 @@ impl Departure {
             match event {
                 Ok(Event::Data(octets)) => {
                     if !writer.is_kept() {
-                        room.give_back();
+                        // A slow reader may still hold what was kept.
+                        room.shrink_to(answer.filling.held_bytes());
                     } else if !room.take(octets.len()) {
                         self.cells().count(Metric::FillingsUnkept);
                         writer.stop_keeping();
                     }
                     writer.push(std::mem::replace(&mut held, octets));
-                    if poll_fn(|context| writer.poll_ready(context, WINDOW_BYTES)).await.is_err() {
+                    if self.make_room(&mut writer).await.is_err() {
                         // A window without readers: nobody wants the rest.
                         return Ok(());
                     }
@@ -225,6 +232,20 @@ impl Departure {
                 }
             }
         }
+    }
+
+    /// Waits until the slowest reader has taken enough. A window that is full before anybody reads it may be one
+    /// that nobody wants, as when the visitors selected other variants: that is known once all have decided.
+    async fn make_room(&self, writer: &mut FillingWriter) -> Result<(), Abandoned> {
+        tokio::select! {
+            biased;
+            ready = poll_fn(|context| writer.poll_ready(context, WINDOW_BYTES)) => return ready,
+            () = self.flight.unawaited() => {}
+        }
+        // Who comes now starts a flight of its own, or has taken a reader before.
+        self.leave_table();
+        writer.close();
+        poll_fn(|context| writer.poll_ready(context, WINDOW_BYTES)).await
     }
 
     fn publish(&self, answer: &SharedAnswer, body: store::Body) {

@@ -1,13 +1,14 @@
 //! A request's life, as named steps with explicit outcomes.
 //!
 //! ```text
-//!   receive -> guard -> key -> lookup -> { deliver | wait on a flight | fetch | pass | refuse }
-//!              fetch -> judge -> { store and stream | stream only }         (see `fly`)
+//!   receive -> guard -> key -> lookup -> { deliver | wait on a flight | pass | refuse }
+//!              flight: fetch -> judge -> { store and stream | stream only }         (see `fly`)
 //!              deliver -> send -> record
 //! ```
 //!
 //! Invariant: every request takes this path once, ends in exactly one recorded outcome, and each step says what
-//! comes next without doing it. A request that passes shares its fetch with nobody.
+//! comes next without doing it. A request that passes shares its fetch with nobody, and so carries what its
+//! visitor sent.
 
 use crate::client::Client;
 use crate::conclude::{Content, Delivery};
@@ -21,11 +22,12 @@ use crate::respond::{self, Account, Asker};
 use crate::shared::Shared;
 use bytes::BytesMut;
 use h1::{BodyFraming, Request};
-use message::{Method, ResponseHead, Version};
+use message::{Method, ResponseHead, Status, Version};
 use net::Stream;
-use origin::{Event, Exchange, FetchError};
+use origin::{Event, FetchError};
 use semantics::{
-    CacheStatusFacts, Directives, Freshness, Moment, Reason, RequestClass, Reuse, classify_request, reuse,
+    CacheStatusFacts, Directives, Freshness, Judgement, Moment, Reason, RequestClass, Reuse, VaryRule,
+    classify_request, judge_response, reuse,
 };
 use std::sync::Arc;
 use store::{FillingReader, Key, Lookup};
@@ -59,10 +61,17 @@ enum Step<'a> {
     Key(Subject<'a>),
     Lookup(Wanted<'a>),
     Wait { wanted: Wanted<'a>, reason: Reason, receiver: watch::Receiver<Progress>, leads: bool },
-    Fetch { wanted: Wanted<'a>, reason: Reason },
-    Pass(Subject<'a>, Reason),
+    Pass(Passing<'a>),
     Deliver(Delivery),
     Refuse(Refusal),
+}
+
+/// A request for its visitor alone.
+struct Passing<'a> {
+    subject: Subject<'a>,
+    reason: Reason,
+    /// The page's key, if the request would have shared its answer: then the answer is judged for those to come.
+    key: Option<Key>,
 }
 
 /// A look-up and what it is for.
@@ -110,8 +119,7 @@ impl<'a> Visit<'a> {
                 Step::Wait { wanted, reason, receiver, leads } => {
                     self.wait(wanted, reason, receiver, leads).await
                 }
-                Step::Fetch { wanted, reason } => self.fetch(wanted, reason),
-                Step::Pass(subject, reason) => self.pass(subject, reason).await,
+                Step::Pass(passing) => self.pass(passing).await,
                 Step::Deliver(delivery) => break self.deliver(delivery).await,
                 Step::Refuse(refusal) => break self.refuse(refusal).await,
             };
@@ -136,7 +144,7 @@ impl<'a> Visit<'a> {
     fn key(&self, subject: Subject<'a>) -> Step<'a> {
         let has_content = self.request.framing != BodyFraming::Empty;
         match classify_request(&self.request.head, has_content, subject.site.policy()) {
-            RequestClass::Pass(reason) => Step::Pass(subject, reason),
+            RequestClass::Pass(reason) => Step::Pass(Passing { subject, reason, key: None }),
             RequestClass::Lookup(directives) => {
                 let key = subject.key();
                 Step::Lookup(Wanted { subject, key, directives, flights: 0, patience_ends: None })
@@ -156,7 +164,7 @@ impl<'a> Visit<'a> {
         let alone = self.request.head.method == Method::Head
             || self.shared.flights.was_in_vain(&wanted.key, self.begun.monotonic);
         if alone {
-            return Step::Fetch { wanted, reason };
+            return wanted.pass(reason);
         }
         self.join(wanted, reason)
     }
@@ -201,21 +209,13 @@ impl<'a> Visit<'a> {
             }
             Joined::Leader(flight) => {
                 wanted.flights += 1;
-                self.depart(wanted, reason, flight, true)
+                self.depart(wanted, reason, flight)
             }
         }
     }
 
-    /// *fetch*: a flight that nobody else joins.
-    fn fetch(&self, mut wanted: Wanted<'a>, reason: Reason) -> Step<'a> {
-        wanted.flights += 1;
-        let known = self.shared.store.known_rule(&wanted.key);
-        let flight = Flight::new(known, &self.request.head.fields);
-        self.depart(wanted, reason, flight, false)
-    }
-
     /// Starts a flight as a task of its own and waits for it.
-    fn depart(&self, wanted: Wanted<'a>, reason: Reason, flight: Arc<Flight>, listed: bool) -> Step<'a> {
+    fn depart(&self, wanted: Wanted<'a>, reason: Reason, flight: Arc<Flight>) -> Step<'a> {
         let (subject, key) = (&wanted.subject, &wanted.key);
         let method = self.request.head.method.clone();
         let head = forward::shared_head(
@@ -239,13 +239,12 @@ impl<'a> Visit<'a> {
             head,
             request,
             flight,
-            listed,
         }));
         Step::Wait { wanted, reason, receiver, leads: true }
     }
 
     /// *wait*: until the flight has an answer, passing on what it is told before. Who leads waits as long as the
-    /// application may take; who follows has a limit, after which it fetches by itself.
+    /// application may take; who follows has a limit, after which it goes to the application by itself.
     async fn wait(
         &mut self,
         mut wanted: Wanted<'a>,
@@ -276,10 +275,10 @@ impl<'a> Visit<'a> {
             match limited.await {
                 Ok(Ok(())) => {}
                 // The flight never began.
-                Ok(Err(_)) => return Step::Fetch { wanted, reason },
+                Ok(Err(_)) => return wanted.pass(reason),
                 Err(_) => {
                     self.cells().count(Metric::FlightWaitTimeouts);
-                    return Step::Fetch { wanted, reason };
+                    return wanted.pass(reason);
                 }
             }
         }
@@ -302,7 +301,7 @@ impl<'a> Visit<'a> {
                 Step::Deliver(self.shared_delivery(answer, reader, reason))
             }
             // It has become too large to be kept, and nobody can join any more.
-            None => Step::Fetch { wanted, reason },
+            None => wanted.pass(reason),
         }
     }
 
@@ -312,10 +311,10 @@ impl<'a> Visit<'a> {
         if wanted.flights < FLIGHTS_MAX {
             return self.join(wanted, Reason::MissVariant);
         }
-        Step::Pass(wanted.subject, Reason::MissVariant)
+        wanted.pass(Reason::MissVariant)
     }
 
-    /// A flight's answer is for one visitor: the first who claims it. The others fetch by themselves.
+    /// A flight's answer is for one visitor: the first who claims it. The others go to the application by themselves.
     fn take_private(&self, wanted: Wanted<'a>, reason: Reason, answer: &PrivateAnswer) -> Step<'a> {
         match answer.claim() {
             Some(parcel) => {
@@ -324,9 +323,9 @@ impl<'a> Visit<'a> {
                     ..CacheStatusFacts::default()
                 };
                 let account = Account { reason: answer.reason, facts, age_secs: None };
-                Step::Deliver(Delivery { content: Content::Exchange(parcel), account })
+                Step::Deliver(Delivery { content: Content::Claimed(parcel), account })
             }
-            None => Step::Fetch { wanted, reason },
+            None => wanted.pass(reason),
         }
     }
 
@@ -343,57 +342,75 @@ impl<'a> Visit<'a> {
     }
 
     /// *pass*: this visitor's own request, with its content streaming up.
-    async fn pass(&mut self, subject: Subject<'a>, reason: Reason) -> Step<'a> {
-        let failed =
-            |error: &FetchError| Step::Refuse(Refusal::failed_fetch(error, subject.site.origin.url()));
-        let Ok(request) = forward::passed(&subject, &self.shared.loop_mark, self.client.peer(), self.request)
+    async fn pass(&mut self, passing: Passing<'a>) -> Step<'a> {
+        let subject = &passing.subject;
+        let failed = |cells: &Cells, error: &FetchError| {
+            fly::count_failure(cells, error);
+            Step::Refuse(Refusal::failed_fetch(error, subject.site.origin.url()))
+        };
+        let asked = Moment::read(&*self.shared.clock);
+        let Ok(request) = forward::passed(subject, &self.shared.loop_mark, self.client.peer(), self.request)
         else {
             return Step::Refuse(Refusal::unwritable());
         };
         let mut exchange = match subject.site.origin.fetch(request).await {
             Ok(exchange) => Box::new(exchange),
-            Err(error) => {
-                fly::count_failure(self.cells(), &error);
-                return failed(&error);
-            }
+            Err(error) => return failed(self.cells(), &error),
         };
         self.cells().count(Metric::OriginFetches);
         loop {
             match exchange.next(self.client).await {
                 Ok(Event::Informational(head)) if head.status.code() != 100 => self.inform(head).await,
+                Ok(Event::Head { head, .. })
+                    if head.status.code() == 101
+                        && forward::tunnelled_protocols(self.request).next().is_none() =>
+                {
+                    return failed(self.cells(), &FetchError::UnaskedSwitch);
+                }
                 Ok(Event::Head { head, framing }) => {
-                    return self.take_passed(&subject, reason, head, framing, exchange);
+                    return self.take_passed(&passing, asked, Parcel { head, framing, exchange });
                 }
                 Ok(Event::Informational(_) | Event::Data(_) | Event::End(_)) => {}
-                Err(error) => {
-                    fly::count_failure(self.cells(), &error);
-                    return failed(&error);
-                }
+                Err(error) => return failed(self.cells(), &error),
             }
         }
     }
 
-    fn take_passed(
-        &self,
-        subject: &Subject<'a>,
-        reason: Reason,
-        mut head: ResponseHead,
-        framing: BodyFraming,
-        mut exchange: Box<Exchange>,
-    ) -> Step<'a> {
+    fn take_passed(&self, passing: &Passing<'a>, asked: Moment, parcel: Parcel) -> Step<'a> {
+        let Parcel { mut head, framing, mut exchange } = parcel;
+        let judged = passing.key.as_ref().and_then(|key| self.learn(&passing.subject, key, asked, &head));
+        let reason = judged.unwrap_or(passing.reason);
         let facts = CacheStatusFacts { forward_status: Some(head.status), ..CacheStatusFacts::default() };
         let account = Account { reason, facts, age_secs: None };
         if head.status.code() == 101 {
-            if forward::tunnelled_protocols(self.request).next().is_none() {
-                return Step::Refuse(Refusal::unasked_switch(subject.site.origin.url()));
-            }
             return Step::Deliver(Delivery { content: Content::Switch(head, exchange), account });
         }
         if is_event_stream(&head) {
             exchange.release_turn();
         }
         respond::tidy(&mut head, self.shared.clock.now());
-        Step::Deliver(Delivery { content: Content::Exchange(Parcel { head, framing, exchange }), account })
+        Step::Deliver(Delivery { content: Content::Own(Parcel { head, framing, exchange }), account })
+    }
+
+    /// Learns from the answer to one visitor whether answers for the page could be shared; gives the reason if not.
+    /// The answer itself is not stored, as more than the key went into it.
+    fn learn(&self, subject: &Subject<'_>, key: &Key, asked: Moment, head: &ResponseHead) -> Option<Reason> {
+        if head.status == Status::NOT_MODIFIED {
+            // It says what the visitor has, not what others would get.
+            return None;
+        }
+        let (policy, answered) = (subject.site.policy(), Moment::read(&*self.shared.clock));
+        let judgement = judge_response(&self.request.head, head, asked, answered, policy);
+        let refusal = match (judgement, VaryRule::from_response(&head.fields, policy)) {
+            (Judgement::Store(_), Ok(_)) => None,
+            (Judgement::DoNotStore(reason), _) | (_, Err(reason)) => Some(reason),
+        };
+        match refusal {
+            None => self.shared.flights.forget_in_vain(key),
+            Some(Reason::StoreRefusedMethod) => {}
+            Some(_) => self.shared.flights.remember_in_vain(key, answered.monotonic),
+        }
+        refusal
     }
 
     /// Passes on an informational response to visitors that understand it. One that cannot be sent is found out
@@ -403,6 +420,13 @@ impl<'a> Visit<'a> {
             self.client.push(respond::write_informational(head));
             let _ = self.client.flush().await;
         }
+    }
+}
+
+impl<'a> Wanted<'a> {
+    /// To the application alone, after all.
+    fn pass(self, reason: Reason) -> Step<'a> {
+        Step::Pass(Passing { subject: self.subject, reason, key: Some(self.key) })
     }
 }
 

@@ -132,22 +132,16 @@ impl Refusal {
                     "The application at {origin} closed the connection without an answer. Look at its error log."
                 ),
             ),
-            FetchError::BadHead(_) | FetchError::BadBody(_) => Self::new(
+            FetchError::BadHead(_)
+            | FetchError::BadBody(_)
+            | FetchError::TooManyInformational
+            | FetchError::UnaskedSwitch => Self::new(
                 502,
                 Reason::OriginBadResponse,
                 format!("The application at {origin} gave an answer that cannot be used: {error}."),
             ),
             FetchError::Upload(error) => Self::failed_upload(*error),
         }
-    }
-
-    /// A response that switches protocols although nobody asked for it.
-    pub(crate) fn unasked_switch(origin: &OriginUrl) -> Self {
-        Self::new(
-            502,
-            Reason::OriginBadResponse,
-            format!("The application at {origin} switched protocols without being asked to."),
-        )
     }
 
     /// A request that cannot be written as it was read.
@@ -210,6 +204,8 @@ mod tests {
             (FetchError::BetweenBytesTimeout, 504, Reason::OriginTimeout),
             (FetchError::Closed, 502, Reason::OriginTruncated),
             (FetchError::BadBody(truncated), 502, Reason::OriginBadResponse),
+            (FetchError::TooManyInformational, 502, Reason::OriginBadResponse),
+            (FetchError::UnaskedSwitch, 502, Reason::OriginBadResponse),
             (FetchError::Upload(UploadError::TooLarge), 413, Reason::BodyTooLarge),
             (FetchError::Upload(UploadError::TimedOut), 408, Reason::RequestTimeout),
             (FetchError::Upload(UploadError::Malformed(truncated)), 400, Reason::AmbiguousFraming),

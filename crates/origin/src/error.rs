@@ -31,6 +31,12 @@ pub enum FetchError {
     /// The response's head is no correct HTTP/1.
     #[error("the application's answer is no correct HTTP/1: {0}")]
     BadHead(ResponseError),
+    /// One 1xx response after the other, and none that answers.
+    #[error("the application sent more informational responses than anybody reads")]
+    TooManyInformational,
+    /// A switch of protocols that the request did not ask for.
+    #[error("the application switched protocols without being asked to")]
+    UnaskedSwitch,
     /// The response's content breaks its framing or ended too early.
     #[error("the application's answer broke off or broke its framing: {0}")]
     BadBody(BodyError),

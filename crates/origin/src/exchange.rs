@@ -26,6 +26,10 @@ const READ_BYTES: usize = 64 * 1024;
 /// same, since many applications never send one (RFC 9110 section 10.1.1).
 const CONTINUE_WAIT: Duration = Duration::from_secs(1);
 
+/// Informational responses before the one that answers; applications send one or two. They may be kept for
+/// visitors who come later, so without a limit they would fill the memory.
+const INFORMATIONAL_MAX: u32 = 32;
+
 /// Where the content of a request comes from.
 pub trait Upload {
     /// The next piece. After [`Frame::End`] it is not called again.
@@ -72,6 +76,7 @@ pub struct Exchange {
     link: Link,
     upload: Uploading,
     download: Downloading,
+    informational: u32,
     patience: Patience,
     continue_patience: Patience,
 }
@@ -127,6 +132,7 @@ impl Exchange {
             link,
             upload,
             download: Downloading::Head,
+            informational: 0,
             patience: Patience::new(),
             continue_patience: Patience::new(),
         }
@@ -316,6 +322,10 @@ impl Exchange {
         if status.is_informational() && status.code() != 101 {
             if status.code() == 100 && self.upload == Uploading::Held {
                 self.upload = Uploading::Streaming;
+            }
+            self.informational += 1;
+            if self.informational > INFORMATIONAL_MAX {
+                return Err(FetchError::TooManyInformational);
             }
             return Ok(Some(Event::Informational(response.head)));
         }

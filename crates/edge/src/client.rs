@@ -9,6 +9,7 @@ use h1::{BodyDecoder, BodyFraming, Decoded, Request, RequestError, Strictness};
 use message::Frame;
 use net::{Patience, Peer, Stream};
 use origin::{Upload, UploadError};
+use semantics::trailer_fields;
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
@@ -333,7 +334,9 @@ impl Client {
                 }
                 Ok(Some(Frame::Data(octets)))
             }
-            Decoded::End(trailer) => Ok(Some(Frame::End(trailer.map(Box::new)))),
+            Decoded::End(trailer) => {
+                Ok(Some(Frame::End(trailer.map(|trailer| Box::new(trailer_fields(&trailer))))))
+            }
         }
     }
 }

@@ -8,6 +8,7 @@ use bytes::{Bytes, BytesMut};
 use h1::BodyFraming;
 use message::Fields;
 use origin::{Event, Exchange, FetchError};
+use semantics::trailer_fields;
 use std::future::poll_fn;
 use std::task::{Context, Poll};
 use store::FillingReader;
@@ -171,7 +172,7 @@ impl Sending {
                 push_content(client, framing, octets);
             }
             Ok(Event::End(trailer)) => {
-                push_end(client, framing, trailer.as_ref());
+                push_end(client, framing, trailer.as_ref().map(trailer_fields).as_ref());
                 self.exchange = None;
             }
             Ok(Event::Informational(_) | Event::Head { .. }) => {}

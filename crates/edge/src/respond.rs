@@ -1,6 +1,7 @@
 //! Response heads as visitors get them.
 //!
-//! Invariant: framing, connection and hop-by-hop fields are the edge's own; every response carries `Date`,
+//! Invariant: framing, connection and hop-by-hop fields are the edge's own, and what the application says to the
+//! edge alone goes no further; every response carries `Date`,
 //! `Via` and a `Cache-Status` member with the reason, and every response that may have been made for another
 //! request carries its `Age`.
 
@@ -9,7 +10,7 @@ use crate::forward::VIA;
 use crate::refusal::Refusal;
 use bytes::{Bytes, BytesMut};
 use h1::BodyFraming;
-use message::{Fields, Method, ResponseHead, Status, Version, names};
+use message::{Field, Fields, Method, ResponseHead, Status, Version, names};
 use platform::Timestamp;
 use semantics::{CacheStatusFacts, Reason, cache_status_value};
 use store::Object;
@@ -190,13 +191,18 @@ fn is_for_storage(name: &[u8]) -> bool {
     [names::AGE, names::CONTENT_LENGTH].iter().any(|kept| name.eq_ignore_ascii_case(kept.as_bytes()))
 }
 
-/// Status line and the field lines that `keep` wants. A line that cannot be written is left out: heads are
+/// Fields that the application sends to its surrogate, which is the edge (Edge Architecture Specification).
+fn is_for_the_edge(field: &Field) -> bool {
+    field.is(names::SURROGATE_CONTROL) || field.is(names::SURROGATE_KEY)
+}
+
+/// Status line and the field lines that `keep` wants and that are not for the edge alone. A line that cannot be written is left out: heads are
 /// parsed as strictly as they are written, so there is none.
 fn put_start(octets: &mut BytesMut, head: &ResponseHead, keep: impl Fn(&[u8]) -> bool) {
     if h1::write_status_line(octets, head.version, head.status, &head.reason).is_err() {
         let _ = h1::write_status_line(octets, head.version, head.status, head.status.reason().as_bytes());
     }
-    for field in head.fields.iter().filter(|field| keep(&field.name)) {
+    for field in head.fields.iter().filter(|field| keep(&field.name) && !is_for_the_edge(field)) {
         if let Ok(name) = std::str::from_utf8(&field.name) {
             let _ = h1::write_field(octets, name, &field.value);
         }

@@ -110,7 +110,8 @@ async fn serve_requests(shared: &Arc<Shared>, index: usize, mut client: Client) 
             Received::Closed | Received::Idle => return,
         };
         match Box::pin(Visit::new(shared, index, &mut client, &request).run()).await {
-            After::Keep => {}
+            // A visitor that pipelines hits without end never waits for anything by itself: the others get their turn.
+            After::Keep => tokio::task::coop::consume_budget().await,
             After::Close | After::Gone => return,
             After::Linger => return client.linger().await,
             After::Cut(framing) => return client.cut(framing),

@@ -187,13 +187,33 @@ fn read_request(reader: &mut BufReader<&TcpStream>) -> Option<Seen> {
         body.resize(length.parse().ok()?, 0);
         reader.read_exact(&mut body).ok()?;
     } else if field(&head, "Transfer-Encoding").is_some() {
-        while !body.ends_with(b"0\r\n\r\n") {
-            if reader.read_until(b'\n', &mut body).ok()? == 0 {
-                return None;
-            }
-        }
+        read_chunked(reader, &mut body)?;
     }
     Some(Seen { head, body })
+}
+
+/// Reads a chunked body as it stands on the wire, its trailer section included.
+fn read_chunked(reader: &mut impl BufRead, body: &mut Vec<u8>) -> Option<()> {
+    loop {
+        let size = read_line(reader, body)?;
+        let bytes = usize::from_str_radix(size.split(';').next()?, 16).ok()?;
+        if bytes == 0 {
+            break;
+        }
+        let start = body.len();
+        body.resize(start + bytes + 2, 0);
+        reader.read_exact(&mut body[start..]).ok()?;
+    }
+    while !read_line(reader, body)?.is_empty() {}
+    Some(())
+}
+
+/// Appends a line to `octets`; gives it without its end.
+fn read_line(reader: &mut impl BufRead, octets: &mut Vec<u8>) -> Option<String> {
+    let start = octets.len();
+    reader.read_until(b'\n', octets).ok()?;
+    let line = std::str::from_utf8(&octets[start..]).ok()?;
+    line.strip_suffix("\r\n").map(str::to_owned)
 }
 
 /// Everything up to the empty line, which is taken but not given.

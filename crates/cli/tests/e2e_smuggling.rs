@@ -1,0 +1,173 @@
+//! The real binary and requests that two readers could understand differently: it refuses them, or forwards
+//! exactly one request that nobody can understand differently any more.
+
+use testkit::{Client, Edge, Origin, response};
+
+/// An origin that shares everything, so that whatever reaches it as a request of its own would show.
+fn origin() -> Origin {
+    Origin::start(|seen| {
+        let text = format!("{} at {}", seen.target(), seen.field("Host").unwrap_or("none"));
+        response("200 OK", &["Cache-Control: max-age=60"], text.as_bytes())
+    })
+}
+
+/// Sends `octets`; gives the status of the first answer and whether the connection ends after it.
+fn answer(edge: &Edge, octets: &[u8]) -> (u16, bool) {
+    let mut client = Client::connect(edge.address);
+    client.send(octets);
+    let status = client.read().status;
+    (status, client.is_closed())
+}
+
+#[test]
+fn framings_that_two_readers_could_see_differently_are_refused() {
+    let (origin, head) = (origin(), "POST / HTTP/1.1\r\nHost: a.test\r\n");
+    let edge = Edge::start(&origin.url(), &[]);
+    let smuggled = "GET /smuggled HTTP/1.1\r\nHost: a.test\r\n\r\n";
+    for lines in [
+        "Content-Length: 5\r\nTransfer-Encoding: chunked",
+        "Transfer-Encoding: chunked\r\nContent-Length: 5",
+        "Content-Length: 5, 5",
+        "Content-Length: 5\r\nContent-Length: 5",
+        "Content-Length: +5",
+        "Content-Length: -1",
+        "Content-Length: 0x5",
+        "Content-Length: 5 5",
+        "Content-Length:",
+        "Content-Length: 99999999999999999999",
+        "Content-Length: 5\r\n\tfolded: x",
+        "Content-Length : 5",
+        "Content-Length\t: 5",
+        "Content-Length\0: 5",
+        " Content-Length: 5",
+        "Transfer-Encoding: chunked, chunked",
+        "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked",
+        "Transfer-Encoding: chunked, identity",
+        "Transfer-Encoding: identity",
+        "Transfer-Encoding: gzip, chunked",
+        "Transfer-Encoding: xchunked",
+        "Transfer-Encoding: chunked;q=1",
+        "Transfer-Encoding: \u{b}chunked",
+        "Transfer-Encoding: \"chunked\"",
+        "Transfer-Encoding:\r\n chunked",
+        "Transfer-Encoding",
+        "X: y\rTransfer-Encoding: chunked",
+        "X: y\nTransfer-Encoding: chunked",
+        "X: \0",
+        ": chunked",
+    ] {
+        let request = format!("{head}{lines}\r\n\r\n0\r\n\r\n{smuggled}");
+        let (status, closed) = answer(&edge, request.as_bytes());
+        assert!(matches!(status, 400 | 501) && closed, "{lines:?}: {status}");
+    }
+    let http_1_0 = format!("POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n{smuggled}");
+    assert_eq!(answer(&edge, http_1_0.as_bytes()), (400, true));
+    assert!(origin.seen().is_empty(), "{:?}", origin.seen());
+}
+
+#[test]
+fn chunks_that_two_readers_could_see_differently_never_complete_a_request() {
+    let origin = origin();
+    let edge = Edge::start(&origin.url(), &[]);
+    for body in [
+        "5\nhello\r\n0\r\n\r\n",
+        "5\r\nhello\n0\r\n\r\n",
+        "5\r\nhelloXX0\r\n\r\n",
+        "5 \r\nhello\r\n0\r\n\r\n",
+        "+5\r\nhello\r\n0\r\n\r\n",
+        "0x5\r\nhello\r\n0\r\n\r\n",
+        "-1\r\nhello\r\n0\r\n\r\n",
+        "\r\n5\r\nhello\r\n0\r\n\r\n",
+        "5;a\nb\r\nhello\r\n0\r\n\r\n",
+        "5;a\rb\r\nhello\r\n0\r\n\r\n",
+        "5\r\nhello\r\n0\r\nX: y\n\r\n",
+        "5\r\nhello\r\n0\r\nbad line\r\n\r\n",
+        "00000000000000005\r\nhello\r\n0\r\n\r\n",
+        "ffffffffffffffff0\r\nhello\r\n0\r\n\r\n",
+    ] {
+        let head = "POST /chunks HTTP/1.1\r\nHost: a.test\r\nTransfer-Encoding: chunked\r\n\r\n";
+        let (status, closed) = answer(&edge, format!("{head}{body}").as_bytes());
+        assert!(status == 400 && closed, "{body:?}: {status}");
+    }
+    assert_eq!(origin.count("/chunks"), 0, "a request without an end was taken as complete");
+}
+
+#[test]
+fn content_of_a_get_is_no_second_request() {
+    let origin = origin();
+    let edge = Edge::start(&origin.url(), &[]);
+    let smuggled = "GET /smuggled HTTP/1.1\r\nHost: a.test\r\n\r\n";
+    let length = format!("Content-Length: {}", smuggled.len());
+    let mut client = Client::connect(edge.address);
+    for _ in 0..2 {
+        client.send(format!("GET /page HTTP/1.1\r\nHost: a.test\r\n{length}\r\n\r\n{smuggled}"));
+        assert_eq!(client.read().text(), "/page at a.test");
+    }
+    client.send("GET /page HTTP/1.1\r\nHost: a.test\r\n\r\n");
+    assert_eq!(client.read().text(), "/page at a.test");
+    client.send(format!("HEAD /page HTTP/1.1\r\nHost: a.test\r\n{length}\r\n\r\n{smuggled}"));
+    client.read_head();
+    client.send("GET /last HTTP/1.1\r\nHost: a.test\r\n\r\n");
+    assert_eq!(client.read().text(), "/last at a.test");
+    assert_eq!(origin.count("/smuggled"), 0);
+}
+
+#[test]
+fn connection_options_take_away_nothing_that_counts() {
+    let origin = Origin::start(|_| response("200 OK", &["Cache-Control: no-store"], b"x"));
+    let edge = Edge::start(&origin.url(), &[]);
+    let mut client = Client::connect(edge.address);
+    client.send(
+        "POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 1\r\nCookie: session=1\r\n\
+         Connection: content-length, host, cookie, x-forwarded-for, via, x-own\r\nX-Own: 1\r\n\r\nx",
+    );
+    assert_eq!(client.read().status, 200);
+    let seen = &origin.seen()[0];
+    for (name, value) in [
+        ("Host", Some("a.test")),
+        ("Content-Length", Some("1")),
+        ("Cookie", Some("session=1")),
+        ("X-Forwarded-For", Some("127.0.0.1")),
+        ("X-Own", None),
+    ] {
+        assert_eq!(seen.field(name), value, "{}", seen.head);
+    }
+}
+
+#[test]
+fn the_host_is_what_the_key_says_however_it_is_written() {
+    let origin = origin();
+    let edge = Edge::start(&origin.url(), &[]);
+    let ask = |target: &str, host: &str| {
+        let mut client = Client::connect(edge.address);
+        client.send(format!("GET {target} HTTP/1.1\r\nHost: {host}\r\n\r\n"));
+        let page = client.read();
+        (page.status, page.text().to_owned())
+    };
+    // An absolute-form fills the key that it names, not the one that Host names.
+    assert_eq!(ask("http://evil.test/page", "victim.test").1, "/page at evil.test");
+    assert_eq!(ask("/page", "victim.test").1, "/page at victim.test");
+    assert_eq!(ask("http://victim.test/page", "evil.test").1, "/page at victim.test");
+    assert_eq!(ask("http://victim.test?page", "victim.test").1, "/?page at victim.test");
+    assert_eq!(ask("https://victim.test/page", "victim.test").1, "/page at victim.test");
+    assert_eq!(ask("/page", "VICTIM.test:80").1, "/page at victim.test");
+    for (target, host) in [
+        ("/page", "victim.test@evil.test"),
+        ("/page", "victim.test/evil"),
+        ("/page", "victim.test, evil.test"),
+        ("/page", "victim.test evil.test"),
+        ("/page", "victim.test:port"),
+        ("/page", ""),
+        ("http://victim.test@evil.test/page", "victim.test"),
+        ("http://victim.test:80@evil.test/page", "victim.test"),
+        ("http:///page", "victim.test"),
+        ("http:page", "victim.test"),
+        ("page", "victim.test"),
+        ("*", "victim.test"),
+        ("/page#fragment", "victim.test"),
+        ("/pa\u{7f}ge", "victim.test"),
+    ] {
+        assert_eq!(ask(target, host).0, 400, "{target:?} {host:?}");
+    }
+    assert_eq!(origin.seen().len(), 3, "{:?}", origin.seen());
+}

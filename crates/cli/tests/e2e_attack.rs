@@ -1,5 +1,7 @@
 //! The real binary under attack: requests and answers made to leave something behind that hurts others.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+
 use testkit::{Action, Client, Edge, Gate, Origin, eventually, get, response};
 
 const SHARED: &str = "Cache-Control: max-age=60";

@@ -21,6 +21,12 @@ pub(crate) const RECEIVE_TIMEOUT: Duration = Duration::from_secs(15);
 /// How long a client may take to accept a complete response.
 pub(crate) const SEND_TIMEOUT: Duration = Duration::from_secs(15);
 
+/// How long a refused client may go on sending before its connection is closed all the same.
+pub(crate) const LINGER_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// How many octets a refused client may go on sending.
+pub(crate) const LINGER_BYTES_MAX: usize = 4 * 1024 * 1024;
+
 /// Workers when `--workers` is not given: enough to use two cores while some wait for the disk.
 pub(crate) const WORKERS_DEFAULT: usize = 4;
 

@@ -13,7 +13,8 @@ use mio::net::TcpStream;
 use platform::{Clock, Monotonic};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::SocketAddr;
+use std::net::{Shutdown, SocketAddr};
+use std::time::Duration;
 
 /// Limits of what a client may send.
 const READ_LIMITS: h1::Limits = h1::Limits { head_bytes_max: limits::HEAD_BYTES_MAX, ..h1::Limits::DEFAULT };
@@ -30,6 +31,8 @@ pub(super) struct Connection {
     pub(super) deadline: Monotonic,
     input: BytesMut,
     receiving: Option<Receiving>,
+    /// Set when the connection is over and only lingers: how many octets it may still send.
+    left_to_drop: Option<usize>,
 }
 
 /// A request whose content is not complete.
@@ -60,13 +63,29 @@ pub(super) struct Incoming {
     pub(super) persistent: bool,
 }
 
+/// How an answer is to be sent.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Delivery {
+    /// The version of the request.
+    pub(super) version: Version,
+    /// Whether another request may follow.
+    pub(super) persistent: bool,
+    /// Whether the request was HEAD.
+    pub(super) head_only: bool,
+    /// How long to wait for a client that does not read. Zero for who must not wait at all.
+    pub(super) patience: Duration,
+}
+
 impl Connection {
     pub(super) fn new(stream: TcpStream, peer: SocketAddr, deadline: Monotonic) -> Self {
-        Self { stream, peer, deadline, input: BytesMut::new(), receiving: None }
+        Self { stream, peer, deadline, input: BytesMut::new(), receiving: None, left_to_drop: None }
     }
 
     /// Reads what there is, up to the end of one request.
     pub(super) fn advance(&mut self) -> Progress {
+        if let Some(left) = self.left_to_drop {
+            return self.drop_input(left);
+        }
         loop {
             match self.parse() {
                 Ok(Some(incoming)) => return Progress::Complete(Box::new(incoming)),
@@ -85,24 +104,17 @@ impl Connection {
 
     /// Whether a client that says nothing now is only idle and may be dropped without a word.
     pub(super) fn is_idle(&self) -> bool {
-        self.input.is_empty() && self.receiving.is_none()
+        self.left_to_drop.is_some() || (self.input.is_empty() && self.receiving.is_none())
     }
 
     /// Writes a response; `false` if the connection is of no further use.
-    pub(super) fn send(
-        &mut self,
-        answer: &Answer,
-        version: Version,
-        persistent: bool,
-        head_only: bool,
-        clock: &dyn Clock,
-    ) -> bool {
+    pub(super) fn send(&mut self, answer: &Answer, how: Delivery, clock: &dyn Clock) -> bool {
         let mut head = ResponseHead::new(answer.status);
         head.fields = answer.fields.clone();
         if !answer.status.has_no_content() {
             head.fields.push(names::CONTENT_LENGTH, answer.body.len().to_string());
         }
-        match (persistent, version) {
+        match (how.persistent, how.version) {
             (false, _) => head.fields.push(names::CONNECTION, "close"),
             (true, Version::Http10) => head.fields.push(names::CONNECTION, "keep-alive"),
             (true, Version::Http11) => {}
@@ -111,12 +123,42 @@ impl Connection {
         if h1::write_response_head(&mut out, &head).is_err() {
             // A script put an octet into a field that must not be there.
             let plain = Answer::plain(500, "This page is out of order.\n");
-            return self.send(&plain, version, false, head_only, clock);
+            return self.send(&plain, Delivery { persistent: false, ..how }, clock);
         }
-        if !head_only {
+        if !how.head_only {
             out.extend_from_slice(&answer.body);
         }
-        self.write_all(&out, clock).is_ok() && persistent
+        self.write_all(&out, how.patience, clock).is_ok() && how.persistent
+    }
+
+    /// Says that nothing more will be sent, and from now on throws away what comes. Closing at once would
+    /// reset the connection while the client still sends, and it might never read its answer.
+    pub(super) fn linger(&mut self, deadline: Monotonic) {
+        // If the client is gone already, reading says so.
+        let _ = self.stream.shutdown(Shutdown::Write);
+        self.deadline = deadline;
+        self.left_to_drop = Some(limits::LINGER_BYTES_MAX);
+        self.input = BytesMut::new();
+        self.receiving = None;
+    }
+
+    /// Throws away what the client still sends.
+    fn drop_input(&mut self, left: usize) -> Progress {
+        let mut left = left;
+        while left > 0 {
+            match self.read() {
+                Ok(0) => return Progress::Closed,
+                Ok(octets) => left = left.saturating_sub(octets),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    self.left_to_drop = Some(left);
+                    return Progress::Waiting;
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => return Progress::Closed,
+            }
+            self.input.clear();
+        }
+        Progress::Closed
     }
 
     /// The next request, if it is complete in the input.
@@ -163,8 +205,8 @@ impl Connection {
         read
     }
 
-    fn write_all(&mut self, mut octets: &[u8], clock: &dyn Clock) -> io::Result<()> {
-        let deadline = clock.monotonic().plus(limits::SEND_TIMEOUT);
+    fn write_all(&mut self, mut octets: &[u8], patience: Duration, clock: &dyn Clock) -> io::Result<()> {
+        let deadline = clock.monotonic().plus(patience);
         while !octets.is_empty() {
             match self.stream.write(octets) {
                 Ok(0) => return Err(ErrorKind::WriteZero.into()),

@@ -1,7 +1,7 @@
 //! The front: accepts connections, reads requests to their end, and hands complete ones to the workers, so
 //! that neither a slow client nor an idle connection holds a worker.
 
-use super::connection::{Connection, Incoming, Progress};
+use super::connection::{Connection, Delivery, Incoming, Progress};
 use super::queue::Queue;
 use super::{Job, Link};
 use crate::answer::Answer;
@@ -21,6 +21,10 @@ const FIRST_CONNECTION: usize = 2;
 
 /// How often connections that say nothing are looked for.
 const SWEEP_INTERVAL: Duration = Duration::from_millis(500);
+
+/// How the front itself answers: it serves everybody and waits for nobody.
+const LAST_WORD: Delivery =
+    Delivery { version: Version::Http11, persistent: false, head_only: false, patience: Duration::ZERO };
 
 /// The thread's state.
 pub(super) struct Front {
@@ -150,19 +154,16 @@ impl Front {
             self.link.shared.counters.queue_full.add(1);
             let mut answer = Answer::plain(503, "All workers are busy.\n");
             answer.fields.push("Retry-After", "1");
-            self.link.finish(job.connection, &answer, job.incoming.visit.head.version, false, false);
+            self.link.finish(job.connection, &answer, LAST_WORD);
         }
     }
 
-    fn refuse(&self, connection: Connection, code: u16) {
+    /// Tells a client why it is not understood, and lets it finish its sentence.
+    fn refuse(&mut self, mut connection: Connection, code: u16) {
         self.link.shared.counters.bad_requests.add(1);
-        self.link.finish(
-            connection,
-            &Answer::plain(code, "This request cannot be read.\n"),
-            Version::Http11,
-            false,
-            false,
-        );
+        self.link.send(&mut connection, &Answer::plain(code, "This request cannot be read.\n"), LAST_WORD);
+        connection.linger(self.link.clock().monotonic().plus(limits::LINGER_TIMEOUT));
+        self.receive(connection);
     }
 
     /// Ends connections whose time is up.
@@ -176,7 +177,9 @@ impl Front {
             .map(|(token, _)| *token)
             .collect();
         for token in late {
-            let Some(connection) = self.connections.remove(&token) else { continue };
+            let Some(mut connection) = self.connections.remove(&token) else { continue };
+            // It fails only if the descriptor is gone, and then there is nothing left to watch.
+            let _ = self.poll.registry().deregister(&mut connection.stream);
             if connection.is_idle() {
                 self.link.closed(connection);
             } else {

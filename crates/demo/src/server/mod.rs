@@ -14,9 +14,8 @@ use crate::switches::SharedSwitches;
 use crate::worker::{self, Worker};
 use crate::{assets, limits};
 use admin::Admin;
-use connection::{Connection, Incoming};
+use connection::{Connection, Delivery, Incoming};
 use front::Front;
-use message::Version;
 use mio::{Poll, Waker};
 use platform::Clock;
 use queue::Queue;
@@ -49,23 +48,21 @@ impl Link {
     }
 
     /// Sends an answer and closes the connection or gives it back to the front.
-    fn finish(
-        &self,
-        mut connection: Connection,
-        answer: &Answer,
-        version: Version,
-        persistent: bool,
-        head_only: bool,
-    ) {
-        let mut answer = answer.clone();
-        worker::complete(&mut answer.fields, self.clock().now());
-        if connection.send(&answer, version, persistent, head_only, self.clock()) {
+    fn finish(&self, mut connection: Connection, answer: &Answer, how: Delivery) {
+        if self.send(&mut connection, answer, how) {
             self.returned.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
             // If the front cannot be woken, its next sweep finds the connection.
             let _ = self.waker.wake();
         } else {
             self.closed(connection);
         }
+    }
+
+    /// Sends an answer; `false` if the connection is of no further use.
+    fn send(&self, connection: &mut Connection, answer: &Answer, how: Delivery) -> bool {
+        let mut answer = answer.clone();
+        worker::complete(&mut answer.fields, self.clock().now());
+        connection.send(&answer, how, self.clock())
     }
 
     /// Ends a connection.
@@ -167,7 +164,13 @@ fn serve(link: &Link, queue: &Queue<Job>, answer: impl Fn(&crate::visit::Visit) 
         let visit = &job.incoming.visit;
         let response = answer(visit);
         let persistent = job.incoming.persistent && !link.stopping.load(Ordering::SeqCst);
-        link.finish(job.connection, &response, visit.head.version, persistent, visit.is_head());
+        let how = Delivery {
+            version: visit.head.version,
+            persistent,
+            head_only: visit.is_head(),
+            patience: limits::SEND_TIMEOUT,
+        };
+        link.finish(job.connection, &response, how);
     }
 }
 

@@ -77,9 +77,12 @@ impl Drop for Running {
 }
 
 pub(crate) fn start(data: &Path, workers: usize) -> Site {
+    Site::start(&options(data, workers), Arc::new(SystemClock::new())).unwrap()
+}
+
+pub(crate) fn options(data: &Path, workers: usize) -> Options {
     let listen = "127.0.0.1:0".parse().unwrap();
-    let options = Options { listen, data: data.to_owned(), workers, switches: Switches::default() };
-    Site::start(&options, Arc::new(SystemClock::new())).unwrap()
+    Options { listen, data: data.to_owned(), workers, switches: Switches::default() }
 }
 
 /// A visitor who keeps cookies and follows no redirects unless told to.

@@ -1,9 +1,10 @@
 //! The server: connections, limits, the operator's pages, and the data directory.
 
-use crate::browser::{LAYERS, Running, start};
-use petasos_demo::{Options, Site, Switches};
-use platform::SystemClock;
+use crate::browser::{LAYERS, Running, options, start};
+use petasos_demo::{Options, Site};
+use platform::{ManualClock, SystemClock, Timestamp};
 use std::sync::Arc;
+use std::time::Duration;
 use testkit::Client;
 
 #[test]
@@ -39,6 +40,22 @@ fn idle_connections_hold_no_worker() {
     assert_eq!(site.visitor().get("/robots.txt").status, 200);
     idle[0].send("P/1.1\r\nHost: x\r\n\r\n");
     assert_eq!(idle[0].read().status, 200);
+}
+
+#[test]
+fn who_takes_too_long_is_told_so_and_who_says_nothing_is_dropped() {
+    let data = tempfile::tempdir().unwrap();
+    let clock = Arc::new(ManualClock::at(Timestamp::from_secs(1_900_000_000)));
+    let site = Site::start(&options(data.path(), 1), clock.clone()).unwrap();
+    let (mut idle, mut slow) = (Client::connect(site.address()), Client::connect(site.address()));
+    assert_eq!(idle.get("/robots.txt", &[]).status, 200);
+    slow.send("GET /robots.txt HT");
+    // Answered after the slow client's octets were read, so both are known to be waiting.
+    assert_eq!(Client::connect(site.address()).get("/robots.txt", &[]).status, 200);
+    clock.advance(Duration::from_secs(60));
+    assert_eq!(slow.read().status, 408);
+    assert!(idle.is_closed() && slow.is_closed());
+    site.stop();
 }
 
 #[test]
@@ -137,12 +154,7 @@ fn a_switched_off_layer_does_not_come_back_with_old_pages() {
 fn one_directory_serves_one_site_and_is_used_again() {
     let data = tempfile::tempdir().unwrap();
     let first = start(data.path(), 1);
-    let options = Options {
-        listen: "127.0.0.1:0".parse().unwrap(),
-        data: data.path().to_owned(),
-        workers: 1,
-        switches: Switches::default(),
-    };
+    let options = options(data.path(), 1);
     let again = || Site::start(&options, Arc::new(SystemClock::new()));
     let refused = again().err().unwrap().to_string();
     assert!(refused.contains("another site uses this directory"), "{refused}");
@@ -168,12 +180,9 @@ fn one_directory_serves_one_site_and_is_used_again() {
 fn workers_have_a_range() {
     let data = tempfile::tempdir().unwrap();
     for workers in [0, Options::WORKERS_MAX + 1] {
-        let options = Options {
-            listen: "127.0.0.1:0".parse().unwrap(),
-            data: data.path().to_owned(),
-            workers,
-            switches: Switches::default(),
-        };
-        assert!(Site::start(&options, Arc::new(SystemClock::new())).is_err(), "{workers}");
+        assert!(
+            Site::start(&options(data.path(), workers), Arc::new(SystemClock::new())).is_err(),
+            "{workers}"
+        );
     }
 }

@@ -218,3 +218,46 @@ fn storms_of_visitors_that_leave_keep_nothing() {
     settles(&edge);
     assert_eq!(get(edge.address, "/1/1", &["Cookie: session=2"]).body.len(), 300_000);
 }
+
+/// The resident memory of a process in octets.
+fn resident_bytes(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().trim_end_matches("kB").trim().parse::<u64>().unwrap() * 1024
+}
+
+#[test]
+fn visitors_that_read_slowly_hold_no_more_than_the_memory_there_is() {
+    let origin = Origin::start(|seen| {
+        let bytes = if seen.target().starts_with("/large") { 8 << 20 } else { 1_000 };
+        response("200 OK", &[SHARED], &vec![b'x'; bytes])
+    });
+    let (edge, _directory) = edge_with_limits(&origin, "fetches_max = 200", &["--memory", "64MiB"]);
+    let slow: Vec<_> = (0..40)
+        .map(|number| {
+            // What is stored already and what is on its way are held alike.
+            let target = format!("/large/{}", number / 2);
+            let mut client = Client::connect(edge.address);
+            client.send(format!("GET {target} HTTP/1.1\r\nHost: example.test\r\n\r\n"));
+            client.read_head();
+            if number % 2 == 0 {
+                eventually("the body is stored, or passed on only", || {
+                    edge.metric("petasos_store_published_total", "")
+                        + edge.metric("petasos_fillings_unkept_total", "")
+                        > f64::from(number / 2)
+                });
+            }
+            client
+        })
+        .collect();
+    assert!(edge.metric("petasos_lingering_bytes", "") > 0.0);
+    let resident = resident_bytes(edge.pid());
+    assert!(resident < 160 << 20, "{resident} octets of memory for a limit of 64 MiB");
+    for _ in 0..2 {
+        assert_eq!(get(edge.address, "/small", &[]).body.len(), 1_000);
+    }
+    assert_eq!(origin.count("/small"), 1, "slow visitors kept a page from being stored");
+    drop(slow);
+    settles(&edge);
+    eventually("nothing lingers", || edge.metric("petasos_lingering_bytes", "") <= 0.0);
+}

@@ -105,7 +105,10 @@ metrics! {
         "Octets held of bodies that arrive and will be stored.";
     FillingsUnkept: Counter "fillings_unkept",
         "Bodies passed on without being stored because too much memory was taken by other bodies that were \
-         arriving. Give more memory, or lower limits.object_bytes_max.";
+         arriving or lingering. Give more memory, or lower limits.object_bytes_max.";
+    LingeringBytes: Gauge "lingering_bytes",
+        "Octets of responses that are no longer stored and still in memory, because visitors have not taken \
+         all of them yet.";
     StoreBytes: Gauge "store_bytes",
         "Memory that stored responses occupy, index included.";
     StoreBytesMax: Gauge "store_bytes_max",

@@ -18,9 +18,9 @@ use semantics::{Freshness, Reason, VariantKey, VaryRule};
 use std::collections::hash_map::RandomState;
 use std::collections::{HashMap, VecDeque};
 use std::hash::BuildHasher;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
-use store::{Filling, FillingReader, Key};
+use store::{Filling, FillingReader, Key, Object};
 use tokio::sync::watch;
 
 /// One fetch on its way.
@@ -60,6 +60,8 @@ pub(crate) struct SharedAnswer {
     pub(crate) rule: VaryRule,
     pub(crate) variant: VariantKey,
     pub(crate) filling: Arc<Filling>,
+    /// What the store got. Held here, the store knows that the body stays in memory until its last reader is done.
+    pub(crate) object: OnceLock<Arc<Object>>,
 }
 
 /// A response for one visitor.

@@ -15,11 +15,15 @@ use message::{RequestHead, ResponseHead};
 use origin::{Event, Exchange, FetchError, FetchRequest, NoUpload};
 use semantics::{Freshness, Judgement, Moment, Reason, VaryRule, judge_response};
 use std::future::poll_fn;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use store::{Abandoned, Filling, FillingWriter, Key, Object};
 
 /// Octets that the slowest visitor may lag behind in a body that is not stored.
 const WINDOW_BYTES: u64 = 256 * 1024;
+
+/// A body up to this size is kept however much slow visitors hold. The system's buffers take it at once, so that a
+/// slow visitor holds nothing of it; and pages must not be lost because somebody reads downloads slowly.
+const SMALL_BYTES: u64 = 64 * 1024;
 
 /// Everything a flight needs.
 pub(crate) struct Departure {
@@ -80,8 +84,11 @@ struct Room<'a> {
 
 impl Room<'_> {
     fn take(&mut self, octets: usize) -> bool {
-        let taken = self.shared.filling.take(octets as u64);
-        self.bytes += if taken { octets as u64 } else { 0 };
+        let octets = octets as u64;
+        let small = self.bytes + octets <= SMALL_BYTES;
+        let lingering = if small { 0 } else { self.shared.store.lingering_bytes() };
+        let taken = self.shared.filling.take(octets, lingering);
+        self.bytes += if taken { octets } else { 0 };
         taken
     }
 
@@ -178,7 +185,9 @@ impl Departure {
         let keep_bytes_max = if too_large { 0 } else { self.shared.limits.object_bytes_max };
         let (writer, filling) = Filling::start(keep_bytes_max);
         let variant = rule.key(&self.head.fields);
-        let shared_answer = Arc::new(SharedAnswer { head, framing, freshness, rule, variant, filling });
+        let object = OnceLock::new();
+        let shared_answer =
+            Arc::new(SharedAnswer { head, framing, freshness, rule, variant, filling, object });
         self.flight.announce(State::Shared(Arc::clone(&shared_answer)));
         if let Err(error) = self.fill(*exchange, writer, &shared_answer).await {
             count_failure(self.cells(), &error);
@@ -250,7 +259,8 @@ impl Departure {
 
     fn publish(&self, answer: &SharedAnswer, body: store::Body) {
         let prebuilt = respond::prebuilt(&answer.head, body.len());
-        let object = Arc::new(Object::new(&answer.head, &prebuilt, body, answer.freshness));
+        let made = || Arc::new(Object::new(&answer.head, &prebuilt, body, answer.freshness));
+        let object = Arc::clone(answer.object.get_or_init(made));
         // An object too large for the store was streamed all the same.
         let _ = self.shared.store.publish(&self.key, answer.rule.clone(), answer.variant.clone(), object);
     }

@@ -20,8 +20,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use store::{Store, StoreLimits};
 use tokio::sync::watch;
 
-/// The part of the memory that bodies on their way into the store may take: one in this many. The store has
-/// the rest.
+/// The part of the memory that bodies outside the store may take, on their way in or pushed out while slow visitors
+/// still read them: one in this many. The store has the rest.
 const FILLING_SHARE: u64 = 8;
 
 /// The parts of a running edge.
@@ -152,6 +152,7 @@ impl Shared {
             Metric::ConnectionsOpen => self.connections() as u64,
             Metric::FlightsOpen => self.flights.len() as u64,
             Metric::FillingBytes => self.filling.bytes.load(Ordering::Relaxed),
+            Metric::LingeringBytes => self.store.lingering_bytes(),
             Metric::StoreBytes => store().bytes,
             Metric::StoreBytesMax => self.store.limits().memory_bytes_max,
             Metric::StoreObjects => store().objects,
@@ -172,11 +173,12 @@ impl Shared {
 }
 
 impl FillingBudget {
-    /// Takes room for more octets of a body; false if there is none.
-    pub(crate) fn take(&self, bytes: u64) -> bool {
+    /// Takes room for more octets of a body beside `lingering_bytes` that others hold; false if there is none.
+    pub(crate) fn take(&self, bytes: u64, lingering_bytes: u64) -> bool {
+        let bytes_max = self.bytes_max.saturating_sub(lingering_bytes);
         self.bytes
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |held| {
-                held.checked_add(bytes).filter(|held| *held <= self.bytes_max)
+                held.checked_add(bytes).filter(|held| *held <= bytes_max)
             })
             .is_ok()
     }

@@ -8,6 +8,7 @@ mod body;
 mod filling;
 mod hash;
 mod key;
+mod lingering;
 mod object;
 mod s3fifo;
 mod shard;

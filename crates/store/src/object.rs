@@ -4,24 +4,29 @@
 //! copies them into allocations of its own, so its weight is what it costs.
 
 use crate::Body;
+use crate::lingering::Share;
 use bytes::{Bytes, BytesMut};
 use message::{Field, ResponseHead};
 use semantics::Freshness;
+use std::sync::OnceLock;
 
 /// One stored response, immutable.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Object {
     head: ResponseHead,
     prebuilt: Bytes,
     body: Body,
     freshness: Freshness,
+    /// Set when it leaves the store before its last reader.
+    lingering: OnceLock<Share>,
 }
 
 impl Object {
     /// An object made of a response's head and body. `prebuilt` is the head's octets as the edge sends them on
     /// a hit, up to the point where it adds the lines that change from hit to hit.
     pub fn new(head: &ResponseHead, prebuilt: &[u8], body: Body, freshness: Freshness) -> Self {
-        Self { head: detached(head), prebuilt: Bytes::copy_from_slice(prebuilt), body, freshness }
+        let (head, prebuilt) = (detached(head), Bytes::copy_from_slice(prebuilt));
+        Self { head, prebuilt, body, freshness, lingering: OnceLock::new() }
     }
 
     /// The head as it was judged and stored.
@@ -42,6 +47,12 @@ impl Object {
     /// The freshness as it was judged.
     pub const fn freshness(&self) -> &Freshness {
         &self.freshness
+    }
+
+    /// Keeps `share` for as long as the object lives.
+    pub(crate) fn linger(&self, share: Share) {
+        // An object leaves the store once; a second share would be given back at once.
+        let _ = self.lingering.set(share);
     }
 
     /// The octets of memory this object occupies, its own allocations and their tables included.

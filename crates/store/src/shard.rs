@@ -6,6 +6,7 @@
 //! oldest. The lock around a shard is the store's.
 
 use crate::hash::PrehashedState;
+use crate::lingering::Lingering;
 use crate::s3fifo::S3Fifo;
 use crate::{Key, Lookup, Object};
 use message::Fields;
@@ -30,6 +31,7 @@ pub(crate) struct Shard {
     body_bytes_max: u64,
     variants_max: usize,
     counters: ShardCounters,
+    lingering: Lingering,
 }
 
 /// What a shard counts.
@@ -70,8 +72,13 @@ impl Entry {
 
 impl Shard {
     /// An empty shard for `bytes_max` octets, of bodies of at most `body_bytes_max` and at most `variants_max`
-    /// variants a key.
-    pub(crate) fn new(bytes_max: usize, body_bytes_max: u64, variants_max: usize) -> Self {
+    /// variants a key. What leaves it while it is read is counted in `lingering`.
+    pub(crate) fn new(
+        bytes_max: usize,
+        body_bytes_max: u64,
+        variants_max: usize,
+        lingering: Lingering,
+    ) -> Self {
         Self {
             index: HashMap::default(),
             slots: Vec::new(),
@@ -81,6 +88,7 @@ impl Shard {
             body_bytes_max,
             variants_max,
             counters: ShardCounters::default(),
+            lingering,
         }
     }
 
@@ -134,13 +142,10 @@ impl Shard {
             self.drop_slot(id);
         }
         let bytes = entry.bytes();
-        if bytes > self.bytes_max || entry.object.body().len() > self.body_bytes_max {
+        let fits = bytes <= self.bytes_max && entry.object.body().len() <= self.body_bytes_max;
+        if !fits || !self.make_room(bytes) {
+            self.lingering.count(&entry.object);
             return false;
-        }
-        while self.order.bytes() + bytes > self.bytes_max {
-            let Some(id) = self.order.evict() else { return false };
-            self.take_slot(id);
-            self.counters.evicted += 1;
         }
         self.add(entry, bytes);
         true
@@ -153,6 +158,16 @@ impl Shard {
             self.drop_slot(*id);
         }
         variants.len()
+    }
+
+    /// Evicts until `bytes` more fit.
+    fn make_room(&mut self, bytes: usize) -> bool {
+        while self.order.bytes() + bytes > self.bytes_max {
+            let Some(id) = self.order.evict() else { return false };
+            self.take_slot(id);
+            self.counters.evicted += 1;
+        }
+        true
     }
 
     fn add(&mut self, entry: Entry, bytes: usize) {
@@ -196,6 +211,7 @@ impl Shard {
     /// Empties a slot that the eviction order no longer has, and mends its chain.
     fn take_slot(&mut self, id: u32) {
         let Some(slot) = self.slots.get_mut(id as usize).and_then(Option::take) else { return };
+        self.lingering.count(&slot.object);
         self.free.push(id);
         self.counters.objects -= 1;
         let Some(&first) = self.index.get(&slot.hash) else { return };
@@ -219,7 +235,7 @@ impl Shard {
 
 #[cfg(test)]
 mod tests {
-    use super::{Entry, SLOT_BYTES, Shard};
+    use super::{Entry, Lingering, SLOT_BYTES, Shard};
     use crate::{Body, Key, Lookup, Object, SiteId};
     use bytes::Bytes;
     use message::{Fields, ResponseHead, Status};
@@ -268,7 +284,7 @@ mod tests {
 
     #[test]
     fn keys_with_one_hash_stay_apart() {
-        let mut shard = Shard::new(1 << 20, 1 << 20, 4);
+        let mut shard = Shard::new(1 << 20, 1 << 20, 4, Lingering::default());
         assert!(shard.publish(entry(7, "/a", "", "", b"a")));
         assert!(shard.publish(entry(7, "/b", "", "", b"b")));
         assert!(shard.publish(entry(7, "/c", "", "", b"c")));
@@ -284,7 +300,7 @@ mod tests {
 
     #[test]
     fn the_newest_matching_variant_answers() {
-        let mut shard = Shard::new(1 << 20, 1 << 20, 4);
+        let mut shard = Shard::new(1 << 20, 1 << 20, 4, Lingering::default());
         assert!(shard.publish(entry(1, "/", "Accept-Language", "de", b"de")));
         assert!(shard.publish(entry(1, "/", "Accept-Language", "en", b"en")));
         assert_eq!(body(&mut shard, 1, "/", "de").unwrap(), "de");
@@ -299,7 +315,7 @@ mod tests {
 
     #[test]
     fn past_the_limit_of_variants_the_oldest_goes() {
-        let mut shard = Shard::new(1 << 20, 1 << 20, 2);
+        let mut shard = Shard::new(1 << 20, 1 << 20, 2, Lingering::default());
         for (language, text) in [("de", "de"), ("en", "en"), ("fr", "fr")] {
             assert!(shard.publish(entry(1, "/", "Accept-Language", language, text.as_bytes())));
         }
@@ -311,7 +327,7 @@ mod tests {
     #[test]
     fn what_exceeds_a_limit_is_refused_and_the_outdated_one_goes() {
         for (bytes_max, body_bytes_max) in [(SLOT_BYTES * 4, 1 << 20), (1 << 20, 1_000)] {
-            let mut shard = Shard::new(bytes_max, body_bytes_max, 2);
+            let mut shard = Shard::new(bytes_max, body_bytes_max, 2, Lingering::default());
             assert!(shard.publish(entry(1, "/", "", "", b"small")));
             assert!(!shard.publish(entry(1, "/", "", "", &vec![b'x'; SLOT_BYTES * 4])));
             assert_eq!(body(&mut shard, 1, "/", ""), None);
@@ -321,12 +337,38 @@ mod tests {
 
     #[test]
     fn replacing_is_no_growth() {
-        let mut shard = Shard::new(1 << 20, 1 << 20, 2);
+        let mut shard = Shard::new(1 << 20, 1 << 20, 2, Lingering::default());
         assert!(shard.publish(entry(1, "/", "", "", b"0123456789")));
         let bytes = shard.bytes();
         for _ in 0..100 {
             assert!(shard.publish(entry(1, "/", "", "", b"9876543210")));
         }
         assert_eq!((shard.bytes(), shard.slots.len()), (bytes, 1));
+    }
+
+    #[test]
+    fn what_leaves_while_it_is_read_is_counted_until_it_is_let_go() {
+        let (lingering, body) = (Lingering::default(), vec![b'x'; 1_000]);
+        let mut shard = Shard::new(1 << 20, 1 << 20, 4, lingering.clone());
+        for round in 0..2 {
+            assert!(shard.publish(entry(1, "a", "", "", &body)));
+            let Lookup::Found(read) = shard.lookup(1, &key("a"), &fields("")) else { panic!("not stored") };
+            assert_eq!(lingering.bytes(), 0);
+            match round {
+                0 => assert_eq!(shard.remove(1, &key("a")), 1),
+                _ => assert!(shard.publish(entry(1, "a", "", "", b"new"))),
+            }
+            assert!(lingering.bytes() > 1_000);
+            drop(read);
+            assert_eq!(lingering.bytes(), 0);
+        }
+        assert_eq!(shard.remove(1, &key("a")), 1);
+        assert_eq!(lingering.bytes(), 0, "nobody read it");
+        let mut tiny = Shard::new(100, 1 << 20, 4, lingering.clone());
+        let refused = entry(1, "a", "", "", &body);
+        let read = Arc::clone(&refused.object);
+        assert!(!tiny.publish(refused) && lingering.bytes() > 1_000);
+        drop(read);
+        assert_eq!(lingering.bytes(), 0);
     }
 }

@@ -4,6 +4,7 @@
 //! changes afterwards. Whether an object may be used is `semantics`' decision; staleness does not remove it.
 
 use crate::hash::KeyHasher;
+use crate::lingering::Lingering;
 use crate::shard::{Entry, Shard};
 use crate::{Key, Object};
 use message::Fields;
@@ -78,6 +79,7 @@ pub struct Store {
     limits: StoreLimits,
     hasher: KeyHasher,
     shards: Box<[Mutex<Shard>]>,
+    lingering: Lingering,
 }
 
 impl Store {
@@ -85,9 +87,17 @@ impl Store {
     pub fn new(limits: StoreLimits, seed: u64) -> Self {
         let count = limits.shards();
         let bytes_max = usize::try_from(limits.memory_bytes_max).unwrap_or(usize::MAX) / count;
+        let (variants_max, lingering) = (limits.variants_max.max(1), Lingering::default());
         let shard =
-            |_| Mutex::new(Shard::new(bytes_max, limits.object_bytes_max, limits.variants_max.max(1)));
-        Self { limits, hasher: KeyHasher::new(seed), shards: (0..count).map(shard).collect() }
+            |_| Mutex::new(Shard::new(bytes_max, limits.object_bytes_max, variants_max, lingering.clone()));
+        let shards = (0..count).map(shard).collect();
+        Self { limits, hasher: KeyHasher::new(seed), shards, lingering }
+    }
+
+    /// The octets of objects that have left the store and are still held by who looked them up or published them.
+    /// They are in memory beyond the store's limit.
+    pub fn lingering_bytes(&self) -> u64 {
+        self.lingering.bytes()
     }
 
     /// The limits it was made with.

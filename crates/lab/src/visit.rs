@@ -217,6 +217,8 @@ impl Bench<'_> {
         let url = format!("http://{}{}", step.address.expand(self.variables), self.ladder.page);
         let mut plan = load::Plan::new(Target::parse(&url).map_err(|error| error.to_string())?);
         plan.users = usize::try_from(cell.load.concurrency).unwrap_or(usize::MAX);
+        // The generator shares the host; it must not starve the site that it measures.
+        plan.gives_way = true;
         plan.keep_alive = cell.load.keepalive;
         // Without keep-alive the load is what ab sends, HTTP/1.0, so that ab repeats it exactly.
         plan.version = if cell.load.keepalive { Version::Http11 } else { Version::Http10 };

@@ -40,7 +40,8 @@ pub use control::{Control, Progress};
 pub use expect::{Expect, Length, StatusSet, StatusSetError};
 pub use outcome::{Ended, FailureKind, Failures, Outcome, Sample, StatusCounts, Times, VerdictTimes};
 pub use plan::{
-    Body, Plan, PlanError, REQUEST_HEAD_BYTES_MAX, SAMPLES_MAX, Stop, THREADS_MAX, TIMEOUT_DEFAULT, USERS_MAX,
+    Body, GIVE_WAY_NICE, Plan, PlanError, REQUEST_HEAD_BYTES_MAX, SAMPLES_MAX, Stop, THREADS_MAX,
+    TIMEOUT_DEFAULT, USERS_MAX,
 };
 pub use request::{USER_AGENT, image};
 pub use target::{Target, TargetError};
@@ -139,7 +140,7 @@ pub fn run(plan: &Plan, clock: &dyn Clock, control: &Control) -> Result<Outcome,
         .map(|index| Worker::new(&shared, share(plan.users, threads, index)))
         .collect::<io::Result<Vec<_>>>()
         .map_err(|error| LoadError::system("epoll_create", &error))?;
-    let reports = work(workers)?;
+    let reports = work(workers, plan.gives_way)?;
     let end = clock.monotonic();
     if let Some(error) = shared.take_fatal() {
         return Err(error);
@@ -162,13 +163,20 @@ pub fn run(plan: &Plan, clock: &dyn Clock, control: &Control) -> Result<Outcome,
 }
 
 /// Lets every worker run in a thread of its own.
-fn work(workers: Vec<Worker<'_>>) -> Result<Vec<(Recorder, Vec<u8>)>, LoadError> {
+fn work(workers: Vec<Worker<'_>>, gives_way: bool) -> Result<Vec<(Recorder, Vec<u8>)>, LoadError> {
     std::thread::scope(|scope| {
         let handles = workers
             .into_iter()
             .enumerate()
             .map(|(index, worker)| {
-                std::thread::Builder::new().name(format!("load-{index}")).spawn_scoped(scope, || worker.run())
+                std::thread::Builder::new().name(format!("load-{index}")).spawn_scoped(scope, move || {
+                    if gives_way {
+                        // On Linux this is the calling thread alone. Being nicer is always allowed; where it
+                        // is not, the load is merely less polite.
+                        let _ = rustix::process::setpriority_process(None, GIVE_WAY_NICE);
+                    }
+                    worker.run()
+                })
             })
             .collect::<io::Result<Vec<_>>>()
             .map_err(|error| LoadError::system("creating a thread", &error))?;

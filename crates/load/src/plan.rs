@@ -34,6 +34,9 @@ pub struct Plan {
     pub users: usize,
     /// Worker threads; 0 means one for each core. Never more than there are users.
     pub threads: usize,
+    /// Whether the worker threads give way: they run at a lower priority (nice [`GIVE_WAY_NICE`]), so that a server
+    /// on the same host gets the processor first, as it would if the load came from another machine.
+    pub gives_way: bool,
     /// When the run ends.
     pub stop: Stop,
     /// Load before the measured part; its requests are sent like the others and counted nowhere.
@@ -62,6 +65,9 @@ pub struct Plan {
     /// are kept; later ones are still counted everywhere else. Each thread may take 24 bytes for each.
     pub samples_max: u64,
 }
+
+/// How much nicer threads are that give way; 10 is a tenth of an ordinary thread's weight.
+pub const GIVE_WAY_NICE: i32 = 10;
 
 /// The content of every request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -130,6 +136,7 @@ impl Plan {
             target,
             users: 1,
             threads: 0,
+            gives_way: false,
             stop: Stop::default(),
             warmup: Duration::ZERO,
             keep_alive: true,

@@ -14,6 +14,9 @@
 //! Invariants: a page made for one visitor is never kept for another; nothing made from data older than a
 //! write is kept after it; what visitors send reaches HTML escaped and SQL as a bound parameter.
 //!
+//! Three accounts can log in: `editor` (password `two-wheels`), `alice` (`bell-and-lamp`) and `bruno`
+//! (`chain-and-oil`). They are known to everybody; a site that anybody else can reach needs others.
+//!
 //! This crate is no framework: it serves this one site, over HTTP/1, for demonstration and measurement.
 
 mod answer;

@@ -69,7 +69,7 @@ fn every_link_of_the_main_pages_leads_somewhere() {
 fn the_front_page_has_the_size_of_its_model() {
     let site = Running::start();
     let bytes = site.visitor().get("/").body.len();
-    assert!((12_000..14_000).contains(&bytes), "{bytes}");
+    assert!((12_600..13_400).contains(&bytes), "{bytes}");
 }
 
 #[test]

@@ -107,12 +107,17 @@ fn what_speaks_to_the_edge_only_goes_no_further() {
 fn trailers_cannot_say_what_only_heads_may() {
     let origin = Origin::start(|_| {
         vec![send(
-            "HTTP/1.1 200 OK\r\nCache-Control: no-store\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\nContent-Length: 5\r\nSet-Cookie: a=b\r\nX-Sum: 1\r\nLocation: /x\r\nContent-Encoding: gzip\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nCache-Control: no-store\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\
+             Content-Length: 5\r\nSet-Cookie: a=b\r\nX-Sum: 1\r\nLocation: /x\r\nContent-Encoding: gzip\r\n\r\n",
         )]
     });
     let edge = Edge::start(&origin.url(), &[]);
     let mut client = Client::connect(edge.address);
-    client.send("POST / HTTP/1.1\r\nHost: a.test\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\nX-Forwarded-For: 6.6.6.6\r\nContent-Length: 7\r\nCookie: session=1\r\nX-Rewrite-URL: /admin\r\nX-Sum: 2\r\n\r\n");
+    client.send(
+        "POST / HTTP/1.1\r\nHost: a.test\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\
+         X-Forwarded-For: 6.6.6.6\r\nContent-Length: 7\r\nCookie: session=1\r\nX-Rewrite-URL: /admin\r\n\
+         X-Sum: 2\r\n\r\n",
+    );
     let page = client.read();
     assert_eq!(page.trailers, "X-Sum: 1\n");
     let body = String::from_utf8(origin.seen()[0].body.clone()).unwrap();
@@ -150,7 +155,8 @@ fn hints_have_a_limit_and_carry_no_cookies() {
             send("HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx"),
         ],
         _ => vec![send(
-            "HTTP/1.1 103 Early Hints\r\nSet-Cookie: a=b\r\nLink: </a>\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx",
+            "HTTP/1.1 103 Early Hints\r\nSet-Cookie: a=b\r\nLink: </a>\r\n\r\n\
+             HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx",
         )],
     });
     let edge = Edge::start(&origin.url(), &[]);
@@ -260,4 +266,40 @@ fn visitors_that_read_slowly_hold_no_more_than_the_memory_there_is() {
     drop(slow);
     settles(&edge);
     eventually("nothing lingers", || edge.metric("petasos_lingering_bytes", "") <= 0.0);
+}
+
+#[test]
+fn a_response_that_ends_with_the_connection_ends_so_only_when_it_is_whole() {
+    let whole = 32 << 20;
+    let chunk = "x".repeat(1 << 20);
+    let origin = Origin::start(move |_| {
+        let piece = format!("{:x}\r\n{chunk}\r\n", chunk.len());
+        let mut actions =
+            vec![send("HTTP/1.1 200 OK\r\nCache-Control: no-store\r\nTransfer-Encoding: chunked\r\n\r\n")];
+        actions.extend((0..32).map(|_| send(piece.clone())));
+        actions.push(send("0\r\n\r\n"));
+        actions
+    });
+    let ask = |edge: &Edge| {
+        let mut client = Client::connect(edge.address);
+        client.send("GET / HTTP/1.0\r\nHost: example.test\r\n\r\n");
+        client
+    };
+    let (edge, _directory) = edge_with_limits(&origin, "write_timeout = '300ms'", &[]);
+    let page = ask(&edge).read();
+    assert_eq!((page.body.len(), page.complete), (whole, true));
+    // The visitor takes nothing until it is given up.
+    let mut slow = ask(&edge);
+    eventually("the visitor is given up", || edge.metric("petasos_visitor_timeouts_total", "") >= 1.0);
+    let page = slow.read();
+    assert!(!page.complete && page.body.len() < whole, "a part was passed on as the whole");
+    // The edge ends before the response does.
+    let (mut edge, _directory) = edge_with_limits(&origin, "", &[]);
+    let mut slow = ask(&edge);
+    eventually("the response is under way", || edge.metric("petasos_origin_fetches_total", "") >= 1.0);
+    slow.read_head();
+    edge.signal("TERM");
+    edge.signal("INT");
+    edge.wait();
+    assert!(!slow.read_to_end(), "a part was passed on as the whole");
 }

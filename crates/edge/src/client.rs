@@ -231,12 +231,10 @@ impl Client {
         let _ = tokio::time::timeout(LINGER, goodbye).await;
     }
 
-    /// Closes in the middle of a response that cannot be completed, so that the visitor cannot take what it
-    /// has for the whole.
-    pub(crate) fn cut(self, framing: BodyFraming) {
-        if framing == BodyFraming::UntilClose {
-            self.stream.reset_on_close();
-        }
+    /// From now on, or no more, a closed connection is the end of a response: until the response is whole, whatever
+    /// closes the connection must not look like that end.
+    pub(crate) fn end_means_whole(&self, begun: bool) {
+        self.stream.reset_on_close(begun);
     }
 
     /// The connection and what was read ahead, for another protocol.

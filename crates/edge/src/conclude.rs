@@ -130,7 +130,7 @@ impl Visit<'_> {
         account: &Account,
     ) -> Outcome {
         let written = respond::write_head(&answer.head, answer.framing, Some(account), self.asker);
-        self.client.push(written.octets.clone());
+        self.begin(&written);
         let mut content_bytes = 0;
         let sent = deliver::send_filling(self.client, reader, written.framing, &mut content_bytes).await;
         self.outcome(answer.head.status, account.reason, content_bytes, sent, &written)
@@ -139,10 +139,18 @@ impl Visit<'_> {
     async fn send_parcel(&mut self, parcel: Parcel, account: &Account) -> Outcome {
         let Parcel { head, framing, exchange } = parcel;
         let written = respond::write_head(&head, framing, Some(account), self.asker);
-        self.client.push(written.octets.clone());
+        self.begin(&written);
         let mut content_bytes = 0;
         let sent = deliver::send_exchange(self.client, *exchange, written.framing, &mut content_bytes).await;
         self.outcome(head.status, account.reason, content_bytes, sent, &written)
+    }
+
+    /// Queues the head of a response whose content comes from elsewhere.
+    fn begin(&mut self, written: &Written) {
+        if written.framing == BodyFraming::UntilClose {
+            self.client.end_means_whole(true);
+        }
+        self.client.push(written.octets.clone());
     }
 
     async fn switch(&mut self, head: ResponseHead, exchange: Box<Exchange>, account: &Account) -> Outcome {
@@ -164,6 +172,9 @@ impl Visit<'_> {
         sent: Result<(), Interrupted>,
         written: &Written,
     ) -> Outcome {
+        if sent.is_ok() && written.framing == BodyFraming::UntilClose {
+            self.client.end_means_whole(false);
+        }
         let after = match sent {
             Ok(()) if written.persistent && self.client.is_content_read() => After::Keep,
             Ok(()) if !self.request.persistent && self.client.is_quiet() => After::Close,
@@ -180,7 +191,7 @@ impl Visit<'_> {
                 if let Some(error) = error {
                     fly::count_failure(self.cells(), &error);
                 }
-                After::Cut(written.framing)
+                After::Gone
             }
         };
         // After an interruption not all of what was meant to be sent has been.

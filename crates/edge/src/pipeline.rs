@@ -47,9 +47,7 @@ pub(crate) enum After {
     Close,
     /// Nothing more; the response is whole, and the visitor may be sending still.
     Linger,
-    /// Nothing more; the response is not whole.
-    Cut(BodyFraming),
-    /// The visitor is gone.
+    /// Nothing more; the response is not whole, or the visitor is gone.
     Gone,
     /// Another protocol, with what the application sent early.
     Tunnel(Stream, BytesMut),

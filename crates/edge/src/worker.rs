@@ -114,7 +114,6 @@ async fn serve_requests(shared: &Arc<Shared>, index: usize, mut client: Client) 
             After::Keep => tokio::task::coop::consume_budget().await,
             After::Close | After::Gone => return,
             After::Linger => return client.linger().await,
-            After::Cut(framing) => return client.cut(framing),
             After::Tunnel(stream, early) => {
                 let idle_timeout = shared.limits.tunnel_idle_timeout;
                 return Box::pin(tunnel(client.into_tunnel(), (stream, early), idle_timeout)).await;

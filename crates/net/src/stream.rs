@@ -76,12 +76,12 @@ impl Stream {
         }
     }
 
-    /// Makes the coming close abrupt: the peer of a TCP connection gets a reset instead of an orderly end,
-    /// and so cannot take what it has for the whole.
-    pub fn reset_on_close(&self) {
+    /// Makes the coming close abrupt, or orderly again: the peer of a TCP connection gets a reset instead of an
+    /// end, and so cannot take what it has for the whole. However the connection comes to be dropped, this holds.
+    pub fn reset_on_close(&self, abrupt: bool) {
         if let Self::Tcp(stream) = self {
-            // If it fails the close is orderly, and the missing framing still tells the peer.
-            let _ = socket2::SockRef::from(stream).set_linger(Some(std::time::Duration::ZERO));
+            // It cannot fail on a socket that is open.
+            let _ = socket2::SockRef::from(stream).set_linger(abrupt.then_some(std::time::Duration::ZERO));
         }
     }
 }

@@ -85,6 +85,11 @@ impl Client {
         }
     }
 
+    /// Reads and forgets everything up to the end of the connection; says whether it ended in good order.
+    pub fn read_to_end(&mut self) -> bool {
+        std::io::copy(&mut self.reader, &mut std::io::sink()).is_ok()
+    }
+
     /// Reads exactly this many octets.
     pub fn read_octets(&mut self, count: usize) -> Vec<u8> {
         let mut octets = vec![0; count];

@@ -56,6 +56,7 @@ mod tests {
     use crate::cache::Caches;
     use crate::content::SCHEMA;
     use crate::counters::Counters;
+    use crate::scripts::Scripts;
     use crate::switches::Switches;
     use platform::{ManualClock, Timestamp};
     use rhai::Dynamic;
@@ -106,6 +107,31 @@ mod tests {
         context.end();
         let roles = run(&context, r#"fn f() { db_value("SELECT count(*) FROM role", []) }"#);
         assert_eq!(roles.unwrap().as_int(), Ok(0));
+    }
+
+    #[test]
+    fn an_answer_with_a_cookie_is_not_shared() {
+        let context = context();
+        let directory = tempfile::tempdir().unwrap();
+        let scripts = Scripts::install(directory.path().to_owned()).unwrap();
+        let engine = engine(&context);
+        let counters = &context.shared.counters;
+        let core = scripts.core(false, &engine, counters).unwrap();
+        let mut program = scripts.whole(&core, false, &engine, counters).unwrap().ast.as_ref().clone();
+        let script = r#"fn answer(cookie) {
+            settings_init();
+            set_state("variables", object());
+            set_state("response", object(#{ headers: [], cookies: [] }));
+            if cookie { response_cookie("MISSION", "x", 60); }
+            let request = object(#{ method: "GET", cookies: #{}, raw_path: "/", raw_query: "" });
+            let page = delivery_finish(request, #{ status: 200, body: "page", type: "text/html" });
+            ["Cache-Control", "private, no-store"] in page.headers && page_find("/") == ()
+        }"#;
+        program.combine(engine.compile(script).unwrap());
+        let kept_for_one =
+            |cookie: bool| call(&engine, &program, "answer", (cookie,)).unwrap().as_bool().unwrap();
+        assert!(kept_for_one(true));
+        assert!(!kept_for_one(false));
     }
 
     #[test]

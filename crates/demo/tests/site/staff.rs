@@ -282,6 +282,42 @@ fn a_coupon_makes_an_order_cheaper_until_it_ends() {
 }
 
 #[test]
+fn the_last_piece_is_sold_once() {
+    let site = Running::start();
+    let mut staff = editor(&site);
+    let page = staff.get("/node/add/product").text().to_owned();
+    let (kind, brand) = (form_option(&page, "Bells"), form_option(&page, "Bernal"));
+    let product = [
+        ("title", "Last bell"),
+        ("body", "There is one."),
+        ("sku", "MB-LAST"),
+        ("price", "9.00"),
+        ("list_price", "9.00"),
+        ("tax_class", "goods"),
+        ("weight", "90"),
+        ("stock", "1"),
+        ("image", "bell"),
+        ("features", ""),
+        ("term_catalogue", &kind),
+        ("term_brand", &brand),
+        ("alias", "last-bell"),
+        ("status", "1"),
+    ];
+    staff.submit("/node/add/product", "edit", &product);
+    let (mut first, mut second) = (site.visitor(), site.visitor());
+    for guest in [&mut first, &mut second] {
+        assert!(
+            guest.submit("/last-bell", "cart_add", &[("quantity", "1")]).text().contains("is in your cart")
+        );
+    }
+    let data = [("name", "N"), ("address", "A"), ("way", "collect")];
+    assert!(first.submit("/cart/order", "order", &data).text().contains("Your order has the number"));
+    assert!(second.submit("/cart/order", "order", &data).text().contains("was sold while you were writing"));
+    assert!(second.get("/cart").text().contains("Last bell"));
+    assert!(site.visitor().get("/last-bell").text().contains("Sold out"));
+}
+
+#[test]
 fn facets_narrow_a_listing_down() {
     let site = Running::start();
     let all = site.visitor().get("/shop/bells");

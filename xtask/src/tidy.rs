@@ -10,16 +10,11 @@ use std::process::Command;
 
 /// Lines of product code in one file, tests at its end not counted. Heavier files are two nouns.
 const FILE_LINES_MAX: usize = 700;
-/// Characters in one line of Rust.
-const LINE_CHARACTERS_MAX: usize = 120;
+/// Characters in one line of comment. Code is rustfmt's business, and tables of texts may be as wide as they are.
+const COMMENT_CHARACTERS_MAX: usize = 120;
 /// Words that mark unfinished work, written so that this file does not contain them.
-const UNFINISHED: [&str; 5] = [
-    concat!("TO", "DO"),
-    concat!("FIX", "ME"),
-    concat!("todo", "!("),
-    concat!("X", "XX"),
-    concat!("dbg", "!("),
-];
+const UNFINISHED: [&str; 4] =
+    [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("todo", "!("), concat!("dbg", "!(")];
 
 /// Checks every tracked file.
 ///
@@ -65,8 +60,8 @@ fn check_rust(path: &Path, findings: &mut String) -> Result<()> {
         );
     }
     for (number, line) in (1..).zip(text.lines()) {
-        if line.chars().count() > LINE_CHARACTERS_MAX {
-            find(number, format!("longer than {LINE_CHARACTERS_MAX} characters"));
+        if line.trim_start().starts_with("//") && line.chars().count() > COMMENT_CHARACTERS_MAX {
+            find(number, format!("a comment longer than {COMMENT_CHARACTERS_MAX} characters"));
         }
         if let Some(mark) = UNFINISHED.iter().find(|mark| line.contains(*mark)) {
             find(number, format!("`{mark}` marks unfinished work: finish it, or write it down as an issue"));

@@ -1,5 +1,7 @@
 //! `petasos serve` and `petasos check` as an operator meets them: bad files, bad flags, ports in use, signals.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+
 use testkit::{Action, Client, Edge, Gate, Origin, eventually, get, petasos, response};
 
 /// A file with this content in a directory that goes away with the handle.

@@ -2,6 +2,7 @@
 //! The real one must be installed; without it these tests fail and say so.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on panics")]
+#![allow(clippy::indexing_slicing, reason = "a test that cannot go on panics")]
 
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -32,10 +33,10 @@ fn origin(status: &'static str, body: impl Fn(&Seen, usize) -> Vec<u8> + Send + 
         let body = body(seen, number.fetch_add(1, Ordering::SeqCst));
         let connection = if kept { "Connection: Keep-Alive" } else { "Connection: close" };
         let mut actions = response(status, &["Server: Tester/1.0 (test)", connection], &body);
-        if seen.head.starts_with("HEAD") {
-            if let Some(Action::Send(octets)) = actions.first_mut() {
-                octets.truncate(octets.len() - body.len());
-            }
+        if seen.head.starts_with("HEAD")
+            && let Some(Action::Send(octets)) = actions.first_mut()
+        {
+            octets.truncate(octets.len() - body.len());
         }
         if !kept {
             actions.push(Action::Close);

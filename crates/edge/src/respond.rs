@@ -196,8 +196,8 @@ fn is_for_the_edge(field: &Field) -> bool {
     field.is(names::SURROGATE_CONTROL) || field.is(names::SURROGATE_KEY)
 }
 
-/// Status line and the field lines that `keep` wants and that are not for the edge alone. A line that cannot be written is left out: heads are
-/// parsed as strictly as they are written, so there is none.
+/// Status line and the field lines that `keep` wants and that are not for the edge alone. A line that cannot be
+/// written is left out: heads are parsed as strictly as they are written, so there is none.
 fn put_start(octets: &mut BytesMut, head: &ResponseHead, keep: impl Fn(&[u8]) -> bool) {
     if h1::write_status_line(octets, head.version, head.status, &head.reason).is_err() {
         let _ = h1::write_status_line(octets, head.version, head.status, head.status.reason().as_bytes());

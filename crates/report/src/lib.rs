@@ -7,6 +7,7 @@ pub mod ab;
 mod grid;
 pub mod html;
 pub mod number;
+mod processes;
 pub mod results;
 pub mod run;
 mod sentence;

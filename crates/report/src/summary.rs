@@ -6,6 +6,7 @@
 //! bystander is the exception that has to be: it asks too seldom for a percentile of one run, so its few times
 //! are put together, and their number is told.
 
+use crate::processes;
 use crate::results::{Bound, CellRecord, Measured, Outcome, ResponseTimes, Results, StepRecord};
 use stats::{Factor, Interval};
 
@@ -59,6 +60,15 @@ pub struct Bystander {
     pub failed: u64,
 }
 
+/// A named figure of a cell.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Named {
+    /// The group's name, or the meter's unit.
+    pub name: String,
+    /// The median of the rounds.
+    pub value: f64,
+}
+
 /// The figures of a cell.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Summary {
@@ -96,6 +106,10 @@ pub struct Summary {
     pub bound_by: Bound,
     /// The worst word of the generator's self-checks.
     pub trust: String,
+    /// Cores used by each watched group, and last by the generator.
+    pub cores: Vec<Named>,
+    /// What each meter counted a second.
+    pub meters: Vec<Named>,
 }
 
 /// The measured runs of a cell with their rounds.
@@ -156,6 +170,8 @@ fn summary(runs: &[&Measured]) -> Summary {
         idle: idle(runs),
         bound_by: most_frequent(runs),
         trust: worst_trust(runs),
+        cores: processes::cores(runs),
+        meters: processes::meters(runs),
     }
 }
 

@@ -7,6 +7,7 @@
 
 use crate::grid::{Align, Column, Grid, wrapped};
 use crate::number;
+use crate::processes;
 use crate::results::{CellRecord, Results};
 use crate::sentence::{interval, noise, sentence};
 use crate::summary::{
@@ -29,6 +30,7 @@ pub fn text(results: &Results, width: usize) -> String {
     let synthetic = if results.synthetic { " (a synthetic site)" } else { "" };
     out.push_str(&format!("{}{synthetic}, page {}\n\n", results.title, results.page));
     classic(&rows, width, &mut out);
+    processes::table(&rows, width, &mut out);
     sentences(&rows, width, &mut out);
     keepalive(results, &mut out, width);
     equal_concurrency(results, &mut out, width);

@@ -59,7 +59,7 @@ fn a_void_step_has_a_reason_and_no_number() {
     results.complete = false;
     let text = text(&results, 80);
     assert!(widest(&text) <= 80, "{text}");
-    insta::assert_snapshot!(text.split("\n\n").take(4).collect::<Vec<_>>().join("\n\n"));
+    insta::assert_snapshot!(text.split("\n\n").take(5).collect::<Vec<_>>().join("\n\n"));
 }
 
 #[test]

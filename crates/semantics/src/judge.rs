@@ -124,7 +124,8 @@ fn initial_age(fields: &Fields, request_time: Moment, response_time: Moment) -> 
     apparent_age.max(stated_age(fields).saturating_add(response_delay))
 }
 
-/// The value of `Age`: of several the oldest, of a list its members; what is no number is ignored (RFC 9111 section 5.1).
+/// The value of `Age`: of several the oldest, of a list its members; what is no number is ignored (RFC 9111
+/// section 5.1).
 fn stated_age(fields: &Fields) -> Duration {
     let oldest = fields.list(names::AGE).filter_map(delta_secs).max().unwrap_or(0);
     Duration::from_secs(u64::from(oldest))

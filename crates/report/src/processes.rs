@@ -1,0 +1,68 @@
+//! Who used the processor during each step, and what the meters counted: one more table of text.
+//!
+//! Invariant: a figure is the median over the rounds, and a step without figures has none here either; why
+//! stands in the classic table.
+
+use crate::grid::{Align, Column, Grid};
+use crate::number;
+use crate::results::Measured;
+use crate::summary::{Named, Row, Standing, Summary};
+
+/// Cores used by each group of processes and last by the generator.
+pub(crate) fn cores(runs: &[&Measured]) -> Vec<Named> {
+    let generator = |run: &&Measured| (run.generator.cpu_s, run.seconds);
+    let mut cores = named(runs, |run| {
+        run.groups.iter().map(|group| (group.name.clone(), group.cpu_s / run.seconds)).collect()
+    });
+    let own: Vec<f64> = runs.iter().map(generator).map(|(cpu_s, seconds)| cpu_s / seconds).collect();
+    cores.extend(stats::median(&own).map(|value| Named { name: "generator".to_owned(), value }));
+    cores
+}
+
+/// What each meter counted a second.
+pub(crate) fn meters(runs: &[&Measured]) -> Vec<Named> {
+    named(runs, |run| run.meters.iter().map(|meter| (meter.unit.clone(), meter.per_s)).collect())
+}
+
+/// The median of each name over the runs, in the order of the first run.
+fn named(runs: &[&Measured], figures: impl Fn(&Measured) -> Vec<(String, f64)>) -> Vec<Named> {
+    let all: Vec<Vec<(String, f64)>> = runs.iter().map(|run| figures(run)).collect();
+    let names = all.first().into_iter().flatten().map(|(name, _)| name);
+    let median = |name: &String| {
+        let values: Vec<f64> =
+            all.iter().flatten().filter(|(other, _)| other == name).map(|(_, value)| *value).collect();
+        stats::median(&values).map(|value| Named { name: name.clone(), value })
+    };
+    names.filter_map(median).collect()
+}
+
+/// The table, for results with any group or meter.
+pub(crate) fn table(rows: &[Row<'_>], width: usize, out: &mut String) {
+    let Some(first) = rows.iter().find_map(|row| row.standing.summary()) else { return };
+    let columns = first.cores.iter().chain(&first.meters).map(|figure| heading(&figure.name));
+    let mut grid = Grid::new(std::iter::once(Column::new(&["step"], Align::Left)).chain(columns).collect());
+    for row in rows {
+        let mut cells = vec![row.step.number.clone()];
+        if let Standing::Measured(summary) = &row.standing {
+            cells.extend(figures(summary));
+        }
+        grid.row(cells);
+    }
+    out.push_str("\nCores used by each group of processes, and what was counted each second\n");
+    out.push_str(&grid.text(width));
+}
+
+fn figures(summary: &Summary) -> Vec<String> {
+    let cores = summary.cores.iter().map(|figure| format!("{:.2}", figure.value));
+    let meters = summary.meters.iter().map(|figure| match figure.value {
+        value if value < 10.0 => number::load(value),
+        value => number::three_digits(value),
+    });
+    cores.chain(meters).collect()
+}
+
+/// A name over as many lines as it has parts, so that columns stay narrow.
+fn heading(name: &str) -> Column {
+    let broken = name.replace('-', "-\n").replace('/', "\n/");
+    Column::new(&broken.lines().collect::<Vec<_>>(), Align::Right)
+}

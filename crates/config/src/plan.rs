@@ -133,7 +133,9 @@ impl Plan {
         Self {
             listen: top.address("listen"),
             admin: top.address("admin"),
-            workers: top.count("workers").map_or(machine.cores, |count| usize::try_from(count).unwrap_or(1)),
+            workers: top
+                .count("workers")
+                .map_or_else(|| default_workers(machine), |count| usize::try_from(count).unwrap_or(1)),
             memory_bytes: top.size("memory").unwrap_or(machine.memory_bytes / MEMORY_SHARE),
             access_log: top.text("access_log").map(|text| match text {
                 "-" => AccessLog::Stdout,
@@ -170,6 +172,12 @@ impl Plan {
         }
         text
     }
+}
+
+/// A worker for each core but one, and at least one: the application often shares the machine, and a flood of hits
+/// must leave it a core for the pages that only it can make.
+fn default_workers(machine: Machine) -> usize {
+    machine.cores.saturating_sub(1).max(1)
 }
 
 /// The share of the machine's memory that stored responses may take by default: one in this many.
@@ -362,7 +370,7 @@ mod tests {
     #[test]
     fn defaults_come_from_the_machine() {
         let plan = load("", &origin()).unwrap();
-        assert_eq!((plan.workers, plan.memory_bytes), (3, 1 << 30));
+        assert_eq!((plan.workers, plan.memory_bytes), (2, 1 << 30));
         assert_eq!(plan.limits, Limits::default());
     }
 

@@ -46,7 +46,8 @@ pub const SETTINGS: &[Setting] = &[
         Scope::Global,
         Kind::Count(1, 1024),
         None,
-        "Threads that serve connections. Left out: one for each processor core.",
+        "Threads that serve connections. Left out: one for each processor core but one, and at least one, so that an \
+         application on the same machine keeps a core under a flood of hits.",
     )
     .flag("--workers"),
     row(

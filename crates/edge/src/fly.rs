@@ -153,7 +153,7 @@ impl Departure {
         let policy = self.site.policy();
         let rule = VaryRule::from_response(&answer.head.fields, policy);
         match judge_response(&self.head, &answer.head, answer.asked, answer.answered, policy) {
-            Judgement::Store(freshness) => rule.map(|rule| (freshness, self.flight.known().union(&rule))),
+            Judgement::Store(storable) => rule.map(|rule| (storable.freshness, self.flight.known().union(&rule))),
             Judgement::DoNotStore(reason) => Err(reason),
         }
     }

@@ -177,7 +177,7 @@ impl<'a> Visit<'a> {
         let policy = wanted.subject.site.policy();
         let (age_secs, ttl_secs, reason) = match reuse(object.freshness(), &wanted.directives, policy, now) {
             Reuse::Fresh { age_secs, ttl_secs } => (age_secs, ttl_secs, Reason::HitFresh),
-            Reuse::Stale { age_secs, ttl_secs, reason } => (age_secs, ttl_secs, reason),
+            Reuse::Stale { age_secs, ttl_secs, reason, .. } => (age_secs, ttl_secs, reason),
             Reuse::Revalidate(reason) => return Err(reason),
         };
         let facts = CacheStatusFacts { ttl_secs: Some(ttl_secs), ..CacheStatusFacts::default() };

@@ -318,12 +318,7 @@ mod tests {
         let mut head = head(200, &[("Age", "100"), ("Content-Length", "9"), ("A", "b")]);
         tidy(&mut head, NOW);
         let body = Body::copy_of(b"hello");
-        let freshness = Freshness {
-            lifetime: Duration::from_secs(60),
-            initial_age: Duration::ZERO,
-            received: Moment::default(),
-            may_be_stale: true,
-        };
+        let freshness = Freshness::lasting(Duration::from_secs(60), Moment::default());
         let object = Object::new(&head, &prebuilt(&head, body.len()), body, freshness);
         let facts = CacheStatusFacts { ttl_secs: Some(50), ..CacheStatusFacts::default() };
         let account = Account { reason: Reason::HitFresh, facts, age_secs: Some(10) };

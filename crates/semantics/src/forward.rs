@@ -18,7 +18,7 @@
 
 use crate::request_fields::{Role, is_known, role};
 use crate::vary::{AcceptedCodings, normalised_value};
-use crate::{Policy, VaryRule};
+use crate::{Forwarding, Policy, VaryRule};
 use message::{Field, Fields, names};
 
 /// The `User-Agent` of a fetch whose answer may be shared.
@@ -28,6 +28,9 @@ pub const SHARED_USER_AGENT: &str = "Mozilla/5.0 (compatible; Petasos)";
 /// vary on; the default rule if nothing is known. The edge adds the fields that it writes itself; to keep the
 /// invariant these must be the same for every client.
 pub fn shared_fields(fields: &Fields, known: &VaryRule, policy: &Policy) -> Fields {
+    if policy.forwarding == Forwarding::Everything {
+        return end_to_end_fields(fields, policy);
+    }
     let mut forwarded: Fields =
         fields.iter().filter(|field| role(&field.name, policy) == Role::Keyed).cloned().collect();
     forwarded.push(names::ACCEPT_ENCODING, AcceptedCodings::of(fields).value());
@@ -44,6 +47,35 @@ pub fn shared_fields(fields: &Fields, known: &VaryRule, policy: &Policy) -> Fiel
     }
     forwarded
 }
+
+/// All that the visitor sent, but for what only the edge may write, what belongs to one hop, and what asks for less
+/// than the whole content: the answer is to be stored.
+fn end_to_end_fields(fields: &Fields, policy: &Policy) -> Fields {
+    let mut forwarded = passed_fields(fields, policy);
+    forwarded.retain(|field| !NOT_SHARED.iter().any(|name| field.is(name)));
+    forwarded
+}
+
+/// Fields that are not forwarded on a fetch whose answer may be stored.
+const NOT_SHARED: &[&str] = &[
+    names::CONNECTION,
+    names::CONTENT_LENGTH,
+    names::EXPECT,
+    "HTTP2-Settings",
+    names::IF_MATCH,
+    names::IF_MODIFIED_SINCE,
+    names::IF_NONE_MATCH,
+    names::IF_RANGE,
+    names::IF_UNMODIFIED_SINCE,
+    names::KEEP_ALIVE,
+    names::PROXY_AUTHORIZATION,
+    names::PROXY_CONNECTION,
+    names::RANGE,
+    names::TE,
+    names::TRAILER,
+    names::TRANSFER_ENCODING,
+    names::UPGRADE,
+];
 
 /// The fields of a request that is forwarded for its client alone: all but those that claim another URL, host,
 /// scheme, method or client address than the connection's own. Fields of one hop are the wire's business and

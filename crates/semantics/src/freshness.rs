@@ -15,8 +15,16 @@ pub struct Freshness {
     pub initial_age: Duration,
     /// When the response was received.
     pub received: Moment,
+    /// For how long after its lifetime it may answer while it is being revalidated (RFC 5861 section 3).
+    pub while_revalidate: Duration,
+    /// For how long after its lifetime it may answer while the origin fails (RFC 5861 section 4).
+    pub if_error: Duration,
     /// Whether a client may accept it stale: no directive of the response forbids that (RFC 9111 section 4.2.4).
     pub may_be_stale: bool,
+    /// Whether the response forbids staleness, and `if_error` is above zero only because the policy overrides that.
+    pub overridden: bool,
+    /// Whether every use must be validated first: the response says `no-cache`.
+    pub validate_always: bool,
 }
 
 /// Whether a response is within its lifetime.
@@ -29,6 +37,20 @@ pub enum FreshnessState {
 }
 
 impl Freshness {
+    /// Fresh for `lifetime` from `received` on, and of no use after it.
+    pub const fn lasting(lifetime: Duration, received: Moment) -> Self {
+        Self {
+            lifetime,
+            initial_age: Duration::ZERO,
+            received,
+            while_revalidate: Duration::ZERO,
+            if_error: Duration::ZERO,
+            may_be_stale: false,
+            overridden: false,
+            validate_always: false,
+        }
+    }
+
     /// The current age (RFC 9111 section 4.2.3).
     pub fn age(&self, now: Moment) -> Duration {
         self.initial_age.saturating_add(now.since(self.received))
@@ -70,6 +92,8 @@ pub enum Reuse {
         ttl_secs: i64,
         /// Why it may be used.
         reason: Reason,
+        /// Whether it is to be revalidated in the meantime, by one request at a time.
+        refresh: bool,
     },
     /// No, the origin must be asked.
     Revalidate(Reason),
@@ -77,25 +101,64 @@ pub enum Reuse {
 
 /// Whether a stored response with this freshness may answer a request with these directives at `now`.
 pub fn reuse(freshness: &Freshness, request: &Directives, policy: &Policy, now: Moment) -> Reuse {
+    if freshness.validate_always {
+        return Reuse::Revalidate(Reason::MissNoCache);
+    }
     let age = freshness.age(now);
     let (age_secs, ttl_secs) = (age.as_secs(), freshness.ttl_secs(now));
-    match freshness.state(now) {
-        FreshnessState::Fresh(left) => {
-            if wants_newer(request, age, left) && age >= policy.reload_age_min {
-                Reuse::Revalidate(Reason::MissReload)
-            } else {
-                Reuse::Fresh { age_secs, ttl_secs }
-            }
-        }
-        FreshnessState::Stale(over) => {
-            let accepted = request.max_stale_secs.is_some_and(|secs| over <= seconds(secs));
-            if accepted && freshness.may_be_stale && !wants_newer(request, age, Duration::ZERO) {
-                Reuse::Stale { age_secs, ttl_secs, reason: Reason::StaleClientAllows }
-            } else {
-                Reuse::Revalidate(Reason::MissExpired)
-            }
-        }
+    let (left, over) = match freshness.state(now) {
+        FreshnessState::Fresh(left) => (left, None),
+        FreshnessState::Stale(over) => (Duration::ZERO, Some(over)),
+    };
+    let declined = wants_newer(request, age, left) && age >= policy.reload_age_min;
+    let Some(over) = over else {
+        return if declined {
+            Reuse::Revalidate(Reason::MissReload)
+        } else {
+            Reuse::Fresh { age_secs, ttl_secs }
+        };
+    };
+    let stale = |reason, refresh| Reuse::Stale { age_secs, ttl_secs, reason, refresh };
+    if over < freshness.while_revalidate {
+        return if declined {
+            Reuse::Revalidate(Reason::MissReload)
+        } else {
+            stale(Reason::StaleWhileRevalidate, true)
+        };
     }
+    let accepted = request.max_stale_secs.is_some_and(|secs| over <= seconds(secs));
+    if accepted && freshness.may_be_stale && !declined {
+        return stale(Reason::StaleClientAllows, false);
+    }
+    Reuse::Revalidate(Reason::MissExpired)
+}
+
+/// Whether a stored response may stand in for an answer that the origin failed to give; `None` if not. Asked after
+/// [`reuse`] said [`Reuse::Revalidate`] and the origin gave an error or nothing.
+///
+/// A wish for a newer response (`max-age`, `min-fresh`) is not a wish for an error instead; the request's
+/// `no-cache` is, unless the response is younger than the policy's floor.
+pub fn reuse_on_error(
+    freshness: &Freshness,
+    request: &Directives,
+    policy: &Policy,
+    now: Moment,
+) -> Option<Reuse> {
+    let declined = request.no_cache.is_present() && freshness.age(now) >= policy.reload_age_min;
+    if freshness.validate_always || declined {
+        return None;
+    }
+    let (age_secs, ttl_secs) = (freshness.age(now).as_secs(), freshness.ttl_secs(now));
+    let over = match freshness.state(now) {
+        FreshnessState::Fresh(_) => return Some(Reuse::Fresh { age_secs, ttl_secs }),
+        FreshnessState::Stale(over) => over,
+    };
+    let stale = |reason| Some(Reuse::Stale { age_secs, ttl_secs, reason, refresh: false });
+    if over < freshness.if_error {
+        return stale(if freshness.overridden { Reason::StaleOnErrorOverride } else { Reason::StaleOnError });
+    }
+    let accepted = request.stale_if_error_secs.is_some_and(|secs| over <= seconds(secs));
+    if accepted && freshness.may_be_stale { stale(Reason::StaleOnError) } else { None }
 }
 
 /// Whether the request's directives ask for a response newer than one of this age and this much time left.
@@ -130,7 +193,7 @@ mod tests {
 
     /// A lifetime of a minute, ten seconds old when it arrived.
     fn minute() -> Freshness {
-        Freshness { lifetime: secs(60), initial_age: secs(10), received: start(), may_be_stale: true }
+        Freshness { initial_age: secs(10), may_be_stale: true, ..Freshness::lasting(secs(60), start()) }
     }
 
     fn after(seconds: u64, request: &Directives) -> Reuse {
@@ -171,7 +234,10 @@ mod tests {
     fn max_stale_revives_only_what_may_be_stale() {
         let patient = |max_stale| Directives { max_stale_secs: Some(max_stale), ..Directives::default() };
         let reason = Reason::StaleClientAllows;
-        assert_eq!(after(60, &patient(10)), Reuse::Stale { age_secs: 70, ttl_secs: -10, reason });
+        assert_eq!(
+            after(60, &patient(10)),
+            Reuse::Stale { age_secs: 70, ttl_secs: -10, reason, refresh: false }
+        );
         assert_eq!(after(61, &patient(10)), Reuse::Revalidate(Reason::MissExpired));
         let strict = Freshness { may_be_stale: false, ..minute() };
         let now = start().plus(secs(60));

@@ -7,17 +7,27 @@
 use crate::dates::parse_date;
 use crate::directives::delta_secs;
 use crate::{Directives, Freshness, FreshnessState, Moment, Policy, Reason, stated_directives};
+use bytes::Bytes;
 use message::{Fields, Method, RequestHead, ResponseHead, names};
 use platform::Timestamp;
 use std::time::Duration;
 
 /// What is to be done with a response.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Judgement {
-    /// Store it; it is fresh as said.
-    Store(Freshness),
+    /// It may be stored.
+    Store(Storable),
     /// Forward it to whoever asked, and keep nothing.
     DoNotStore(Reason),
+}
+
+/// What a response that may be stored permits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Storable {
+    /// For how long, and how it may be reused.
+    pub freshness: Freshness,
+    /// The names of fields that must neither be stored nor sent to anyone but who asked.
+    pub withheld: Vec<Bytes>,
 }
 
 /// Judges the response to a request that was looked up.
@@ -41,15 +51,14 @@ pub fn judge_response(
         return Judgement::DoNotStore(Reason::StoreRefusedNoFreshness);
     };
     let freshness = Freshness {
-        lifetime,
         initial_age: initial_age(&response.fields, request_time, response_time),
-        received: response_time,
         may_be_stale: !directives.must_revalidate
             && !directives.proxy_revalidate
             && directives.s_maxage_secs.is_none(),
+        ..Freshness::lasting(lifetime, response_time)
     };
     match freshness.state(response_time) {
-        FreshnessState::Fresh(_) => Judgement::Store(freshness),
+        FreshnessState::Fresh(_) => Judgement::Store(Storable { freshness, withheld: Vec::new() }),
         FreshnessState::Stale(_) => Judgement::DoNotStore(Reason::StoreRefusedExpired),
     }
 }
@@ -137,8 +146,8 @@ fn response_date(fields: &Fields) -> Option<Timestamp> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Judgement, judge_response};
-    use crate::{Freshness, Moment, Policy, Reason};
+    use super::{Judgement, Storable, judge_response};
+    use crate::{Moment, Policy, Reason};
     use message::{Fields, Method, RequestHead, ResponseHead, Status, Version};
     use platform::Timestamp;
     use std::time::Duration;
@@ -169,8 +178,8 @@ mod tests {
 
     fn lifetime_and_age(fields: &[(&'static str, &'static str)]) -> (u64, u64) {
         match judged(200, fields) {
-            Judgement::Store(Freshness { lifetime, initial_age, .. }) => {
-                (lifetime.as_secs(), initial_age.as_secs())
+            Judgement::Store(Storable { freshness, .. }) => {
+                (freshness.lifetime.as_secs(), freshness.initial_age.as_secs())
             }
             Judgement::DoNotStore(reason) => panic!("{reason}"),
         }
@@ -179,7 +188,7 @@ mod tests {
     fn refused(fields: &[(&'static str, &'static str)]) -> Reason {
         match judged(200, fields) {
             Judgement::DoNotStore(reason) => reason,
-            Judgement::Store(freshness) => panic!("{freshness:?}"),
+            Judgement::Store(Storable { freshness, .. }) => panic!("{freshness:?}"),
         }
     }
 
@@ -231,7 +240,7 @@ mod tests {
         );
         let waited = now().plus(Duration::from_secs(4));
         let head = response(200, &[fresh, ("Age", "30")]);
-        let Judgement::Store(freshness) =
+        let Judgement::Store(Storable { freshness, .. }) =
             judge_response(&request(&[]), &head, now(), waited, &Policy::default_profile())
         else {
             panic!("must be stored")
@@ -288,7 +297,9 @@ mod tests {
         };
         let plain = request(&[]);
         for status in [200, 301, 404] {
-            let Judgement::Store(freshness) = judge(&plain, status, &[]) else { panic!("{status}") };
+            let Judgement::Store(Storable { freshness, .. }) = judge(&plain, status, &[]) else {
+                panic!("{status}")
+            };
             assert_eq!(freshness.lifetime, Duration::from_secs(300));
         }
         let none = Judgement::DoNotStore(Reason::StoreRefusedNoFreshness);
@@ -309,12 +320,14 @@ mod tests {
     #[test]
     fn directives_that_forbid_staleness_are_remembered() {
         for control in ["max-age=9, must-revalidate", "max-age=9, proxy-revalidate", "s-maxage=9"] {
-            let Judgement::Store(freshness) = judged(200, &[("Cache-Control", control)]) else {
+            let Judgement::Store(Storable { freshness, .. }) = judged(200, &[("Cache-Control", control)])
+            else {
                 panic!("{control}")
             };
             assert!(!freshness.may_be_stale, "{control}");
         }
-        let Judgement::Store(freshness) = judged(200, &[("Cache-Control", "max-age=9")]) else {
+        let Judgement::Store(Storable { freshness, .. }) = judged(200, &[("Cache-Control", "max-age=9")])
+        else {
             panic!("stored")
         };
         assert!(freshness.may_be_stale);

@@ -67,6 +67,33 @@ pub enum TargetedField {
     SurrogateControl,
 }
 
+/// What of a request goes along on a fetch whose answer may be shared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Forwarding {
+    /// Only what is in the key, or constant.
+    Keyed,
+    /// Every end-to-end field that the visitor sent. The answer is trusted to name in `Vary` whatever it depends on.
+    Everything,
+}
+
+/// When the answer to a request with `Authorization` may be stored and shared (RFC 9111 section 3.5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Credentials {
+    /// Never from the store, and only an answer that says `public` is taken for one that could be shared.
+    WithPublic,
+    /// As the RFC says: `public`, `s-maxage` and `must-revalidate` each permit it.
+    AsStated,
+}
+
+/// What a response's ban on staleness means while the origin fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StaleOnError {
+    /// It holds.
+    Obey,
+    /// `must-revalidate`, `proxy-revalidate` and the ban that goes with `s-maxage` are lifted; `no-cache` holds.
+    Override,
+}
+
 /// What a site's operator decides about sharing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
@@ -92,6 +119,25 @@ pub struct Policy {
     /// directives are advice (RFC 9111 section 5.2.1); with this floor a crowd that presses reload costs the
     /// origin one fetch a page in this time.
     pub reload_age_min: Duration,
+    /// What goes along on a fetch whose answer may be shared.
+    pub forwarding: Forwarding,
+    /// Whether an answer that sets a cookie is stored when it states a lifetime.
+    pub stores_cookies: bool,
+    /// When the answer to a request with credentials may be shared.
+    pub credentials: Credentials,
+    /// Whether a lifetime is guessed from `Last-Modified` where none is stated (RFC 9111 section 4.2.2).
+    pub heuristics: bool,
+    /// Freshness of 404 and 410 answers: given to those that state none, and the most for those that state one.
+    /// `None`: as stated.
+    pub not_found_ttl: Option<Duration>,
+    /// The longest freshness of a 5xx answer that states one; a 5xx that states none is not stored. `None`: as
+    /// stated.
+    pub error_ttl: Option<Duration>,
+    /// What a response's ban on staleness means while the origin fails.
+    pub stale_on_error: StaleOnError,
+    /// How long after its lifetime a response that says nothing of `stale-if-error` may answer while the origin
+    /// fails; zero: not at all.
+    pub stale_on_error_max: Duration,
 }
 
 impl Policy {
@@ -108,6 +154,33 @@ impl Policy {
             bypass_parameters: Vec::new(),
             targeted_fields: vec![TargetedField::SurrogateControl, TargetedField::CdnCacheControl],
             reload_age_min: Duration::from_secs(5),
+            forwarding: Forwarding::Keyed,
+            stores_cookies: false,
+            credentials: Credentials::WithPublic,
+            heuristics: false,
+            not_found_ttl: Some(Duration::from_secs(30)),
+            error_ttl: Some(Duration::from_secs(5)),
+            stale_on_error: StaleOnError::Obey,
+            stale_on_error_max: Duration::from_secs(24 * 3600),
+        }
+    }
+
+    /// The letter of RFC 9111: everything is forwarded, answers are shared as they and their `Vary` state, and
+    /// lifetimes are guessed where the RFC allows it. For applications that are known to state the truth.
+    pub fn rfc() -> Self {
+        Self {
+            name: "rfc",
+            session_cookies: Vec::new(),
+            noise_cookies: Vec::new(),
+            reload_age_min: Duration::ZERO,
+            forwarding: Forwarding::Everything,
+            stores_cookies: true,
+            credentials: Credentials::AsStated,
+            heuristics: true,
+            not_found_ttl: None,
+            error_ttl: None,
+            stale_on_error_max: Duration::ZERO,
+            ..Self::default_profile()
         }
     }
 
@@ -125,12 +198,13 @@ impl Policy {
     }
 
     /// The names [`Policy::profile`] knows.
-    pub const PROFILES: &'static [&'static str] = &["default", "wordpress"];
+    pub const PROFILES: &'static [&'static str] = &["default", "rfc", "wordpress"];
 
     /// The profile called `name`; `None` if there is none.
     pub fn profile(name: &str) -> Option<Self> {
         match name {
             "default" => Some(Self::default_profile()),
+            "rfc" => Some(Self::rfc()),
             "wordpress" => Some(Self::wordpress()),
             _ => None,
         }

@@ -84,13 +84,27 @@ macro_rules! reasons {
 reasons! {
     HitFresh "hit-fresh" Hit
         "A stored response that is still fresh answered the request; nothing to do.";
+    HitRevalidated "hit-revalidated" Hit
+        "The origin confirmed by a 304 that the stored response is still right; a longer lifetime would save the question.";
     StaleClientAllows "stale-client-allows" Stale
         "The request's own max-stale accepts a response of this age; nothing to do.";
+    StaleWhileRevalidate "stale-while-revalidate" Stale
+        "The response's stale-while-revalidate lets it answer while it is fetched anew; nothing to do.";
+    StaleOnError "stale-on-error" Stale
+        "The origin failed and a stale response stood in; mend the origin.";
+    StaleOnErrorOverride "stale-on-error-override" Stale
+        "The origin failed and the profile lets a stale response stand in although it forbids that; mend the origin.";
+    StaleOriginSlow "stale-origin-slow" Stale
+        "The origin took longer than a request may wait and a stale response stood in; look at what the origin is doing.";
 
     MissAbsent "miss-absent" Miss
         "Nothing was stored under this key; if it stays so, look at the store-refused reasons and at the memory limit.";
     MissExpired "miss-expired" Miss
         "The stored response had become stale; a longer s-maxage or default TTL would keep it longer.";
+    MissNoCache "miss-no-cache" Miss
+        "The stored response says no-cache, so the origin is asked before every use; if it may be reused for a while, send s-maxage instead.";
+    MissPart "miss-part" Miss
+        "Only another part of the content was stored; nothing to do unless the whole is small enough to be fetched at once.";
     MissVariant "miss-variant" Miss
         "Only other variants were stored; name fewer request fields in the response's Vary.";
     MissReload "miss-reload" Miss
@@ -146,8 +160,6 @@ reasons! {
         "The profile never shares this path; nothing to do unless the path is wrong there.";
     PassParameter "pass-parameter" Pass
         "The profile never shares a URL with this query parameter; nothing to do unless the parameter is wrong there.";
-    PassRange "pass-range" Pass
-        "The request asks for a part of the content, which the origin answers; nothing to do.";
     PassRequestNoStore "pass-request-no-store" Pass
         "The request forbids storing its answer; nothing to do.";
 

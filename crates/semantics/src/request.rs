@@ -6,7 +6,8 @@
 
 use crate::request_fields::is_doubtful;
 use crate::vary::is_zero_weight;
-use crate::{Directives, Policy, Reason, UnknownCookie};
+use crate::{Directives, Forwarding, Policy, Reason, UnknownCookie};
+use bytes::Bytes;
 use message::{Fields, Method, RequestHead, names};
 
 /// What is to be done with a request.
@@ -52,15 +53,23 @@ fn pass_reason(
         .or_else(|| directives.no_store.then_some(Reason::PassRequestNoStore))
 }
 
+/// Whether a request carries cookies beyond noise, or credentials: its fetch is shared with nobody who waits.
+pub fn is_personal(request: &Fields, policy: &Policy) -> bool {
+    let is_noise = |line: &Bytes| {
+        cookie_names(line).all(|name| policy.noise_cookies.iter().any(|noise| noise.matches(name)))
+    };
+    request.has(names::AUTHORIZATION) || !request.all(names::COOKIE).all(is_noise)
+}
+
 fn field_reason(fields: &Fields, policy: &Policy) -> Option<Reason> {
+    if policy.forwarding == Forwarding::Everything {
+        return None;
+    }
     let mut unknown = None;
     let mut cookie = None;
     for field in fields {
         if field.is(names::AUTHORIZATION) {
             return Some(Reason::PassAuthorization);
-        }
-        if field.is(names::RANGE) {
-            return Some(Reason::PassRange);
         }
         if field.is("Origin") && !is_own_origin(&field.value, fields) {
             return Some(Reason::PassForeignOrigin);
@@ -79,13 +88,19 @@ fn worse_cookie(known: Option<Reason>, found: Option<Reason>) -> Option<Reason> 
     if known == Some(Reason::PassCookie) { known } else { found.or(known) }
 }
 
-/// What one `Cookie` line means. The names are split at every semicolon, quoted or not: so we see at least the
-/// cookies that any application sees.
+/// The names of the cookies in one `Cookie` line. They are split at every semicolon, quoted or not: so we see at
+/// least the cookies that any application sees.
+fn cookie_names(line: &[u8]) -> impl Iterator<Item = &[u8]> {
+    line.split(|&byte| byte == b';')
+        .filter(|pair| !pair.trim_ascii().is_empty())
+        .map(|pair| pair.split(|&byte| byte == b'=').next().unwrap_or_default().trim_ascii())
+}
+
+/// What one `Cookie` line means.
 fn cookie_reason(line: &[u8], policy: &Policy) -> Option<Reason> {
     let mut reason = None;
-    for pair in line.split(|&byte| byte == b';') {
-        let name = pair.split(|&byte| byte == b'=').next().unwrap_or_default().trim_ascii();
-        if pair.trim_ascii().is_empty() || policy.noise_cookies.iter().any(|noise| noise.matches(name)) {
+    for name in cookie_names(line) {
+        if policy.noise_cookies.iter().any(|noise| noise.matches(name)) {
             continue;
         }
         if policy.session_cookies.iter().any(|session| session.matches(name)) {
@@ -228,7 +243,7 @@ mod tests {
     #[test]
     fn fields_that_make_a_request_its_clients_own() {
         assert_eq!(field_passes("authorization", "Basic eDp5"), Some(Reason::PassAuthorization));
-        assert_eq!(field_passes("Range", "bytes=0-1"), Some(Reason::PassRange));
+        assert_eq!(field_passes("Range", "bytes=0-1"), None);
         assert_eq!(field_passes("Upgrade", "websocket"), Some(Reason::PassUpgrade));
         assert_eq!(field_passes("X-Api-Key", "1"), Some(Reason::PassUnknownField));
         assert_eq!(field_passes("X-WP-Nonce", "1"), Some(Reason::PassUnknownField));

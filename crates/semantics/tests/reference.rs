@@ -3,7 +3,7 @@
 
 use message::{Fields, Method, RequestHead, ResponseHead, Status, Version};
 use petasos_semantics::{
-    Directives, FreshnessState, Judgement, Moment, Pattern, Policy, RequestClass, Reuse, VaryRule,
+    Directives, FreshnessState, Judgement, Moment, Pattern, Policy, RequestClass, Reuse, Storable, VaryRule,
     classify_request, format_date, judge_response, reuse, shared_fields,
 };
 use platform::{Monotonic, Timestamp};
@@ -208,7 +208,7 @@ proptest! {
             &get(Fields::new()), &response, moment(request_time as u64), moment(response_time), &policy,
         );
         let fresh_at = |now: u64| i128::from(lifetime) > model.current_age(i128::from(now));
-        let Judgement::Store(freshness) = judged else {
+        let Judgement::Store(Storable { freshness, .. }) = judged else {
             prop_assert!(!fresh_at(response_time));
             return Ok(());
         };
@@ -230,7 +230,7 @@ proptest! {
         response.fields.push("Cache-Control", format!("max-age={lifetime}"));
         let policy = Policy::default_profile();
         let start = moment(2_000);
-        let Judgement::Store(freshness) = judge_response(&get(Fields::new()), &response, start, start, &policy) else {
+        let Judgement::Store(Storable { freshness, .. }) = judge_response(&get(Fields::new()), &response, start, start, &policy) else {
             return Err(TestCaseError::fail("a fresh response is stored"));
         };
         let mut elapsed = 0;

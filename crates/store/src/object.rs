@@ -101,12 +101,7 @@ mod tests {
         let mut head = ResponseHead::new(Status::OK);
         head.reason = buffer.slice(0..2);
         head.fields.push(buffer.slice(2..10), buffer.slice(10..110));
-        let freshness = Freshness {
-            lifetime: Duration::ZERO,
-            initial_age: Duration::ZERO,
-            received: Moment::default(),
-            may_be_stale: false,
-        };
+        let freshness = Freshness::lasting(Duration::ZERO, Moment::default());
         let object = Object::new(&head, &buffer[..40], Body::copy_of(&buffer[..1_000]), freshness);
         assert_eq!(object.head(), &head);
         drop(head);

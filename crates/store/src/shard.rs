@@ -264,12 +264,7 @@ mod tests {
         response.push("Vary", vary);
         let rule = VaryRule::from_response(&response, &Policy::default_profile()).unwrap();
         let variant = rule.key(&fields(language));
-        let freshness = Freshness {
-            lifetime: Duration::from_secs(60),
-            initial_age: Duration::ZERO,
-            received: Moment::default(),
-            may_be_stale: true,
-        };
+        let freshness = Freshness::lasting(Duration::from_secs(60), Moment::default());
         let object = Object::new(&ResponseHead::new(Status::OK), b"", Body::copy_of(body), freshness);
         Entry { hash, key: key(name), rule, variant, object: Arc::new(object) }
     }

@@ -47,12 +47,7 @@ fn rule(varies: bool) -> VaryRule {
 fn object(number: usize, padding: usize) -> Arc<Object> {
     let mut body = number.to_string().into_bytes();
     body.resize(body.len() + padding, b' ');
-    let freshness = Freshness {
-        lifetime: Duration::from_secs(60),
-        initial_age: Duration::ZERO,
-        received: Moment::default(),
-        may_be_stale: true,
-    };
+    let freshness = Freshness::lasting(Duration::from_secs(60), Moment::default());
     Arc::new(Object::new(&ResponseHead::new(Status::OK), b"", Body::copy_of(&body), freshness))
 }
 

@@ -1,4 +1,4 @@
-//! Addresses, listeners, streams and time limits: what the accelerator and the load tester need of the
+//! Addresses, listeners, streams, TLS and time limits: what the accelerator and the load tester need of the
 //! network.
 //!
 //! Invariant: a listening socket is made once and outlives whoever accepts from it; binding errors name the
@@ -9,9 +9,11 @@ mod listen;
 mod origin_url;
 mod patience;
 mod stream;
+mod tls;
 
 pub use address::{Address, AddressError};
 pub use listen::{Acceptor, BindError, Listener, bind};
 pub use origin_url::{OriginUrl, OriginUrlError};
 pub use patience::Patience;
 pub use stream::{IdleStream, Peer, Stream};
+pub use tls::{TlsClient, TlsError, TlsStream};

@@ -1,5 +1,5 @@
 //! What tests need to treat the real binary badly: an origin that misbehaves on order, a client that speaks
-//! raw octets, and child processes that never outlive their test.
+//! raw octets, a server that shows bad certificates, and child processes that never outlive their test.
 //!
 //! Everything here panics on trouble, as tests want it; nothing here is used by the product. Waiting has a
 //! generous limit so that a hang fails instead of hanging, and no test's outcome depends on speed.
@@ -10,10 +10,12 @@
 mod client;
 mod origin;
 mod process;
+mod tls;
 
 pub use client::{Client, Response, get};
 pub use origin::{Action, Gate, Origin, Seen, response};
-pub use process::{Edge, Output, petasos};
+pub use process::{Edge, Output, petasos, petasos_with};
+pub use tls::{Certificate, TlsFront};
 
 use std::time::Duration;
 

@@ -32,7 +32,17 @@ fn binary() -> PathBuf {
 
 /// Runs `petasos` with these arguments to its end.
 pub fn petasos(arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Output {
-    let output = Command::new(binary()).args(arguments).stdin(Stdio::null()).output().unwrap();
+    petasos_with(&[], arguments)
+}
+
+/// Runs `petasos` with these environment variables and arguments to its end.
+pub fn petasos_with(
+    variables: &[(&str, &str)],
+    arguments: impl IntoIterator<Item = impl AsRef<OsStr>>,
+) -> Output {
+    let mut command = Command::new(binary());
+    command.args(arguments).envs(variables.iter().copied()).stdin(Stdio::null());
+    let output = command.output().unwrap();
     Output {
         code: output.status.code(),
         stdout: String::from_utf8(output.stdout).unwrap(),

@@ -1,0 +1,114 @@
+//! A server that takes TLS off and hands the octets to an origin, with a certificate that may have any fault a
+//! client must find.
+//!
+//! Its authority is made anew for each server; a client that should believe it is given
+//! [`TlsFront::authority_pem`].
+
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, date_time_ymd};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::crypto::aws_lc_rs;
+use tokio_rustls::rustls::pki_types::PrivateKeyDer;
+
+/// What the server shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Certificate {
+    /// For `localhost` and `127.0.0.1`.
+    Good,
+    /// The same, of the last century.
+    Expired,
+    /// The same, of the next century.
+    NotYet,
+    /// For `other.test` only.
+    OtherName,
+}
+
+/// A running server; it stops when dropped.
+pub struct TlsFront {
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// The certificate of the authority that signed the server's, as PEM.
+    pub authority_pem: String,
+    stop: Option<oneshot::Sender<()>>,
+}
+
+impl TlsFront {
+    /// Starts a server on a free loopback port that shows this certificate and connects to `origin`.
+    pub fn start(origin: SocketAddr, certificate: Certificate) -> Self {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let address = listener.local_addr().unwrap();
+        let (config, authority_pem) = make(certificate, &format!("an authority for {address}"));
+        let (stop, stopped) = oneshot::channel();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        std::thread::spawn(move || {
+            runtime.block_on(async move {
+                let listener = TcpListener::from_std(listener).unwrap();
+                let acceptor = TlsAcceptor::from(Arc::new(config));
+                tokio::select! {
+                    () = serve(&listener, &acceptor, origin) => {}
+                    _ = stopped => {}
+                }
+            });
+        });
+        Self { address, authority_pem, stop: Some(stop) }
+    }
+}
+
+impl Drop for TlsFront {
+    fn drop(&mut self) {
+        if let Some(stop) = self.stop.take() {
+            // The thread may have ended with its test.
+            let _ = stop.send(());
+        }
+    }
+}
+
+async fn serve(listener: &TcpListener, acceptor: &TlsAcceptor, origin: SocketAddr) {
+    while let Ok((client, _)) = listener.accept().await {
+        let acceptor = acceptor.clone();
+        tokio::spawn(async move {
+            // A client that does not believe the certificate ends the handshake, and that is its test's matter.
+            let Ok(mut client) = acceptor.accept(client).await else { return };
+            let Ok(mut origin) = TcpStream::connect(origin).await else { return };
+            let _ = tokio::io::copy_bidirectional(&mut client, &mut origin).await;
+        });
+    }
+}
+
+/// The server's side, and the certificate of its authority, which is called `authority_name`: two authorities of
+/// one name would be taken for one that signs badly.
+fn make(certificate: Certificate, authority_name: &str) -> (ServerConfig, String) {
+    let mut authority = CertificateParams::new(Vec::new()).unwrap();
+    authority.distinguished_name.push(DnType::CommonName, authority_name);
+    authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let authority_key = KeyPair::generate().unwrap();
+    let authority_pem = authority.self_signed(&authority_key).unwrap().pem();
+    let issuer = Issuer::new(authority, authority_key);
+
+    let names: &[&str] = match certificate {
+        Certificate::OtherName => &["other.test"],
+        Certificate::Good | Certificate::Expired | Certificate::NotYet => &["localhost", "127.0.0.1"],
+    };
+    let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+    let mut server = CertificateParams::new(names).unwrap();
+    (server.not_before, server.not_after) = match certificate {
+        Certificate::Expired => (date_time_ymd(1990, 1, 1), date_time_ymd(1999, 1, 1)),
+        Certificate::NotYet => (date_time_ymd(2101, 1, 1), date_time_ymd(2102, 1, 1)),
+        Certificate::Good | Certificate::OtherName => (date_time_ymd(2000, 1, 1), date_time_ymd(2100, 1, 1)),
+    };
+    let server_key = KeyPair::generate().unwrap();
+    let server = server.signed_by(&server_key, &issuer).unwrap();
+    let key = PrivateKeyDer::try_from(server_key.serialize_der()).unwrap();
+    let config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![server.der().clone()], key)
+        .unwrap();
+    (config, authority_pem)
+}

@@ -13,6 +13,8 @@ names! {
     AGE = "Age";
     AUTHORIZATION = "Authorization";
     CACHE_CONTROL = "Cache-Control";
+    CACHE_GROUPS = "Cache-Groups";
+    CACHE_GROUP_INVALIDATION = "Cache-Group-Invalidation";
     CACHE_STATUS = "Cache-Status";
     CDN_CACHE_CONTROL = "CDN-Cache-Control";
     CONNECTION = "Connection";
@@ -37,6 +39,7 @@ names! {
     LAST_MODIFIED = "Last-Modified";
     LOCATION = "Location";
     MAX_FORWARDS = "Max-Forwards";
+    NO_VARY_SEARCH = "No-Vary-Search";
     PRAGMA = "Pragma";
     PROXY_AUTHENTICATE = "Proxy-Authenticate";
     PROXY_AUTHORIZATION = "Proxy-Authorization";

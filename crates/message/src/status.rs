@@ -88,6 +88,8 @@ impl Status {
 
     /// 200 OK.
     pub const OK: Self = Self(200);
+    /// 206 Partial Content.
+    pub const PARTIAL_CONTENT: Self = Self(206);
     /// 301 Moved Permanently.
     pub const MOVED_PERMANENTLY: Self = Self(301);
     /// 304 Not Modified.
@@ -96,6 +98,8 @@ impl Status {
     pub const BAD_REQUEST: Self = Self(400);
     /// 404 Not Found.
     pub const NOT_FOUND: Self = Self(404);
+    /// 416 Range Not Satisfiable.
+    pub const RANGE_NOT_SATISFIABLE: Self = Self(416);
     /// 502 Bad Gateway.
     pub const BAD_GATEWAY: Self = Self(502);
     /// 503 Service Unavailable.

@@ -19,8 +19,10 @@
 //! Invariant: in doubt nothing is shared, and every decision names exactly one [`Reason`]. No function here
 //! reads a clock, a socket or a file, and none keeps state. What HTTP/1 looks like on the wire is `h1`'s part.
 
+mod cache_groups;
 mod cache_status;
 mod conditions;
+mod content_range;
 mod dates;
 mod directives;
 mod explain;
@@ -29,18 +31,25 @@ mod freshness;
 mod invalidation;
 mod judge;
 mod moment;
+mod multipart;
+mod no_vary_search;
+mod partial;
 mod policy;
+mod range;
 mod reason;
 mod reference;
 mod request;
 mod request_fields;
-mod structured;
+mod strong;
+pub mod structured;
 mod targeted;
 mod validation;
 mod vary;
 
+pub use cache_groups::{GROUP_BYTES_MAX, GROUPS_MAX, groups, invalidated_groups};
 pub use cache_status::{CacheStatusFacts, cache_status_value};
 pub use conditions::{Condition, evaluate_conditions, not_modified_fields};
+pub use content_range::{ContentRange, joined_extent};
 pub use dates::{format_date, parse_date};
 pub use directives::{DELTA_SECS_MAX, Directives, Scope};
 pub use explain::{Culprit, CulpritKind, explain_refusal, explain_request};
@@ -49,7 +58,11 @@ pub use freshness::{Freshness, FreshnessState, Reuse, reuse, reuse_on_error};
 pub use invalidation::invalidated_targets;
 pub use judge::{Judgement, Storable, judge_response};
 pub use moment::Moment;
+pub use multipart::{Multipart, multipart_layout};
+pub use no_vary_search::NoVarySearch;
+pub use partial::{combined_head, missing_part_fields, multipart_head, part_head, unsatisfiable_head};
 pub use policy::{Credentials, Forwarding, Pattern, Policy, StaleOnError, TargetedField, UnknownCookie};
+pub use range::{ByteRange, RANGES_MAX, RangeAnswer, answer_range, answer_range_from_part};
 pub use reason::{Reason, Verdict};
 pub use reference::reasons_reference;
 pub use request::{RequestClass, classify_request, is_personal};

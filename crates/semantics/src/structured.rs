@@ -1,47 +1,82 @@
-//! Structured dictionaries (RFC 9651 section 3.2), as far as cache directives need them: the whole grammar is
-//! checked, but only booleans, integers and strings are handed out; other values are told apart no further,
-//! and parameters are checked and dropped.
+//! Structured fields (RFC 9651): dictionaries and lists, as far as the fields that caches read need them. The whole
+//! grammar is checked; booleans, integers, strings, tokens and inner lists are handed out, other values are told
+//! apart no further, and parameters are checked and dropped.
 //!
-//! Invariant: a value that breaks the grammar anywhere gives `None`; nothing is salvaged from it.
+//! Invariant: a value that breaks the grammar anywhere, or exceeds a limit, gives `None`; nothing is salvaged from
+//! it. What the members mean is the business of the field's own file.
 
 use crate::directives::is_token;
+use message::Fields;
 
-/// A member's value.
+/// More members in one field, or items in one inner list, are refused. RFC 9651 asks for 1024 and 256 at least.
+pub const MEMBERS_MAX: usize = 1024;
+
+/// The value of a member.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Value {
+pub enum Value {
     /// `?0`, `?1`, or a key without a value.
     Boolean(bool),
-    /// An integer.
+    /// An integer of at most 15 digits.
     Integer(i64),
-    /// A string or token, escapes resolved.
-    Text(Vec<u8>),
-    /// Decimals, byte sequences, dates, display strings and inner lists.
+    /// A string, escapes resolved; printable ASCII.
+    String(Vec<u8>),
+    /// A token.
+    Token(Vec<u8>),
+    /// An inner list; it has no inner lists itself.
+    InnerList(Vec<Self>),
+    /// A decimal, byte sequence, date or display string.
     Other,
 }
 
 /// The members in order, of several with one key the last (RFC 9651 section 4.2.2); `None` if it is no dictionary.
-pub(crate) fn parse_dictionary(input: &[u8]) -> Option<Vec<(Vec<u8>, Value)>> {
-    let mut reader = Reader { rest: trim_spaces(input) };
+pub fn parse_dictionary(input: &[u8]) -> Option<Vec<(Vec<u8>, Value)>> {
     let mut members: Vec<(Vec<u8>, Value)> = Vec::new();
-    while !reader.rest.is_empty() {
+    members_of(input, |reader| {
         let key = reader.key()?.to_vec();
         let value = if reader.take(b'=') { reader.item_or_inner_list()? } else { Value::Boolean(true) };
         reader.parameters()?;
         members.retain(|(known, _)| *known != key);
         members.push((key, value));
+        Some(())
+    })?;
+    Some(members)
+}
+
+/// The members in order (RFC 9651 section 4.2.1); `None` if it is no list.
+pub fn parse_list(input: &[u8]) -> Option<Vec<Value>> {
+    let mut members = Vec::new();
+    members_of(input, |reader| {
+        members.push(reader.item_or_inner_list()?);
+        reader.parameters()
+    })?;
+    Some(members)
+}
+
+/// All lines of the field `name` as the one value they mean together (RFC 9651 section 4.2); `None` if the message
+/// does not have the field.
+pub fn combined_lines(fields: &Fields, name: &str) -> Option<Vec<u8>> {
+    let lines: Vec<_> = fields.all(name).map(|line| &**line).collect();
+    (!lines.is_empty()).then(|| lines.join(&b", "[..]))
+}
+
+/// Reads comma-separated members until the end of the input, each by `read`.
+fn members_of(input: &[u8], mut read: impl FnMut(&mut Reader<'_>) -> Option<()>) -> Option<()> {
+    let mut reader = Reader { rest: trim_spaces(input) };
+    if reader.rest.is_empty() {
+        return Some(());
+    }
+    for _ in 0..MEMBERS_MAX {
+        read(&mut reader)?;
         reader.skip(b" \t");
         if reader.rest.is_empty() {
-            break;
+            return Some(());
         }
         if !reader.take(b',') {
             return None;
         }
         reader.skip(b" \t");
-        if reader.rest.is_empty() {
-            return None;
-        }
     }
-    Some(members)
+    None
 }
 
 /// Structured fields allow only spaces around the whole value.
@@ -110,12 +145,16 @@ impl<'a> Reader<'a> {
         if !self.take(b'(') {
             return self.bare_item();
         }
+        let mut items = Vec::new();
         loop {
             self.skip(b" ");
             if self.take(b')') {
-                return Some(Value::Other);
+                return Some(Value::InnerList(items));
             }
-            self.bare_item()?;
+            if items.len() == MEMBERS_MAX {
+                return None;
+            }
+            items.push(self.bare_item()?);
             self.parameters()?;
             if !matches!(self.peek()?, b' ' | b')') {
                 return None;
@@ -136,7 +175,7 @@ impl<'a> Reader<'a> {
             b'-' | b'0'..=b'9' => self.number(),
             byte if byte.is_ascii_alphabetic() || byte == b'*' => {
                 let token = self.take_while(|byte| byte == b':' || byte == b'/' || is_token(&[byte]));
-                Some(Value::Text(token.to_vec()))
+                Some(Value::Token(token.to_vec()))
             }
             _ => None,
         }
@@ -174,7 +213,7 @@ impl<'a> Reader<'a> {
                 self.take_while(|byte| matches!(byte, b' '..=b'~') && byte != b'"' && byte != b'\\'),
             );
             if self.take(b'"') {
-                return Some(Value::Text(text));
+                return Some(Value::String(text));
             }
             if !self.take(b'\\') {
                 return None;
@@ -185,25 +224,57 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// Base64, whose padding may be left out (RFC 9651 section 4.2.7).
     fn byte_sequence(&mut self) -> Option<Value> {
         self.take(b':');
-        self.take_while(|byte| byte.is_ascii_alphanumeric() || b"+/=".contains(&byte));
-        self.take(b':').then_some(Value::Other)
+        let digits =
+            self.take_while(|byte| byte.is_ascii_alphanumeric() || byte == b'+' || byte == b'/').len();
+        let padding = self.take_while(|byte| byte == b'=').len();
+        // A single digit more than whole groups of four cannot be decoded; padding fills a group.
+        let decodes = match digits % 4 {
+            0 => padding == 0,
+            1 => false,
+            over => padding == 0 || over + padding == 4,
+        };
+        (self.take(b':') && decodes).then_some(Value::Other)
     }
 
+    /// Printable ASCII in which `%` and two lowercase hexadecimal digits stand for an octet; all of it UTF-8
+    /// (RFC 9651 section 4.2.10).
     fn display_string(&mut self) -> Option<Value> {
         self.take(b'%');
         if !self.take(b'"') {
             return None;
         }
-        self.take_while(|byte| matches!(byte, b' '..=b'~') && byte != b'"');
-        self.take(b'"').then_some(Value::Other)
+        let mut text = Vec::new();
+        loop {
+            let plain = |byte| matches!(byte, b' '..=b'~') && byte != b'%' && byte != b'"';
+            text.extend_from_slice(self.take_while(plain));
+            if self.take(b'"') {
+                return std::str::from_utf8(&text).is_ok().then_some(Value::Other);
+            }
+            if !self.take(b'%') {
+                return None;
+            }
+            text.push(self.lowercase_hex_digit()? << 4 | self.lowercase_hex_digit()?);
+        }
+    }
+
+    fn lowercase_hex_digit(&mut self) -> Option<u8> {
+        let digit = self.peek()?;
+        self.take(digit);
+        match digit {
+            b'0'..=b'9' => Some(digit - b'0'),
+            b'a'..=b'f' => Some(digit - b'a' + 10),
+            _ => None,
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Value, parse_dictionary};
+    use super::{MEMBERS_MAX, Value, combined_lines, parse_dictionary, parse_list};
+    use message::Fields;
 
     fn members(input: &str) -> Option<Vec<(String, Value)>> {
         let members = parse_dictionary(input.as_bytes())?;
@@ -216,14 +287,58 @@ mod tests {
             ("a".to_owned(), Value::Boolean(true)),
             ("b".to_owned(), Value::Boolean(false)),
             ("c".to_owned(), Value::Integer(-7)),
-            ("d".to_owned(), Value::Text(b"x, \"y\"".to_vec())),
-            ("e".to_owned(), Value::Text(b"tok/en:1".to_vec())),
+            ("d".to_owned(), Value::String(b"x, \"y\"".to_vec())),
+            ("e".to_owned(), Value::Token(b"tok/en:1".to_vec())),
             ("f".to_owned(), Value::Other),
-            ("g".to_owned(), Value::Other),
+            (
+                "g".to_owned(),
+                Value::InnerList(vec![Value::Integer(1), Value::Integer(2), Value::String(b"z".to_vec())]),
+            ),
             ("h".to_owned(), Value::Other),
         ];
         let input = "a;p=1, b=?0,c=-7 ,\td=\"x, \\\"y\\\"\", e=tok/en:1, f=1.5, g=(1 2;q \"z\" ), h=:YQ==:;x";
         assert_eq!(members(input), Some(expected));
+    }
+
+    #[test]
+    fn lists_over_several_lines() {
+        let mut fields = Fields::new();
+        assert_eq!(combined_lines(&fields, "Cache-Groups"), None);
+        fields.push("Cache-Groups", "\"a\";x=1, b");
+        fields.push("cache-groups", "(\"c\")");
+        let expected = vec![
+            Value::String(b"a".to_vec()),
+            Value::Token(b"b".to_vec()),
+            Value::InnerList(vec![Value::String(b"c".to_vec())]),
+        ];
+        assert_eq!(
+            combined_lines(&fields, "Cache-Groups").and_then(|value| parse_list(&value)),
+            Some(expected)
+        );
+        for input in ["a,", "a,,b", ",a", "a b", "((a))", "(a", "A, \u{fc}"] {
+            assert_eq!(parse_list(input.as_bytes()), None, "{input}");
+        }
+        assert_eq!(parse_list(b""), Some(Vec::new()));
+    }
+
+    #[test]
+    fn more_members_than_the_limit_are_refused() {
+        let list = |count: usize, separator: &str| vec!["1"; count].join(separator);
+        assert_eq!(parse_list(list(MEMBERS_MAX, ", ").as_bytes()).unwrap().len(), MEMBERS_MAX);
+        assert_eq!(parse_list(list(MEMBERS_MAX + 1, ", ").as_bytes()), None);
+        assert!(parse_list(format!("({})", list(MEMBERS_MAX, " ")).as_bytes()).is_some());
+        assert_eq!(parse_list(format!("({})", list(MEMBERS_MAX + 1, " ")).as_bytes()), None);
+    }
+
+    #[test]
+    fn what_cannot_be_decoded_is_outside_the_grammar() {
+        for value in [":YQ==:", ":YQ:", "::", ":YWI=:", ":+/09:", "%\"f%c3%bc\"", "%\"\"", "@-1"] {
+            assert_eq!(parse_list(value.as_bytes()), Some(vec![Value::Other]), "{value}");
+        }
+        for value in [":Y:", ":YQ=:", ":Y=Q:", ":YWJj=:", ":YQ===:", ":-:", ":YQ", "%\"%C3%BC\"", "%\"%c3\""]
+        {
+            assert_eq!(parse_list(value.as_bytes()), None, "{value}");
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! Invariant: the first valid field of the policy's list counts alone; an invalid or absent one counts as not
 //! sent, so that the next one, and at last `Cache-Control`, decides.
 
-use crate::structured::{Value, parse_dictionary};
+use crate::structured::{Value, combined_lines, parse_dictionary};
 use crate::{Directives, Policy, TargetedField};
 use message::{Fields, list_members, names};
 
@@ -24,11 +24,7 @@ pub fn stated_directives(fields: &Fields, policy: &Policy) -> (Directives, bool)
 /// RFC 9213 section 2.1: the field must parse as a whole and have a member; a member of the wrong type makes
 /// a lifetime zero and a permission void.
 fn cdn_cache_control(fields: &Fields) -> Option<Directives> {
-    if !fields.has(names::CDN_CACHE_CONTROL) {
-        return None;
-    }
-    let lines: Vec<_> = fields.all(names::CDN_CACHE_CONTROL).map(|value| &**value).collect();
-    let members = parse_dictionary(&lines.join(&b", "[..]))?;
+    let members = parse_dictionary(&combined_lines(fields, names::CDN_CACHE_CONTROL)?)?;
     if members.is_empty() {
         return None;
     }
@@ -40,8 +36,8 @@ fn cdn_cache_control(fields: &Fields) -> Option<Directives> {
             Value::Integer(number) => {
                 directives.add(name, Some((*number).max(0).to_string().as_bytes()));
             }
-            Value::Text(list) => add_text(&mut directives, name, list),
-            Value::Other => directives.add(name, Some(b" ")),
+            Value::String(list) | Value::Token(list) => add_text(&mut directives, name, list),
+            Value::InnerList(_) | Value::Other => directives.add(name, Some(b" ")),
         }
     }
     Some(directives)

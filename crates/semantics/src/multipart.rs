@@ -1,0 +1,51 @@
+//! `multipart/byteranges` (RFC 9110 section 14.6): several parts of one representation in one answer.
+//!
+//! Invariant: `content_bytes` is what is sent when every head is followed by exactly its part's octets, and the
+//! end by nothing. The boundary is the caller's: only it can make one that the content does not contain.
+
+use crate::ByteRange;
+use bytes::{BufMut, Bytes, BytesMut};
+
+/// The octets around the parts of one answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Multipart {
+    /// What goes before each part, in the order of the parts.
+    pub heads: Vec<Bytes>,
+    /// What goes after the last part.
+    pub end: Bytes,
+    /// Octets of the whole content, parts included.
+    pub content_bytes: u64,
+}
+
+/// Lays out an answer with `parts` of a representation of `complete` octets and of the media type `content_type`.
+///
+/// `boundary` is a token of at most 70 octets (RFC 2046 section 5.1.1) that does not occur in the parts.
+pub fn multipart_layout(
+    boundary: &str,
+    content_type: Option<&[u8]>,
+    complete: u64,
+    parts: &[ByteRange],
+) -> Multipart {
+    let heads: Vec<_> =
+        parts.iter().map(|part| part_delimiter(boundary, content_type, complete, *part)).collect();
+    let end = Bytes::from(format!("\r\n--{boundary}--\r\n"));
+    let parts_bytes = parts.iter().fold(0u64, |sum, part| sum.saturating_add(part.bytes()));
+    let around_bytes = heads.iter().map(Bytes::len).sum::<usize>() + end.len();
+    let content_bytes = parts_bytes.saturating_add(around_bytes as u64);
+    Multipart { heads, end, content_bytes }
+}
+
+/// The delimiter before a part, and the part's fields.
+fn part_delimiter(boundary: &str, content_type: Option<&[u8]>, complete: u64, part: ByteRange) -> Bytes {
+    let mut head = BytesMut::new();
+    head.put_slice(format!("\r\n--{boundary}\r\n").as_bytes());
+    if let Some(content_type) = content_type {
+        head.put_slice(b"Content-Type: ");
+        head.put_slice(content_type);
+        head.put_slice(b"\r\n");
+    }
+    head.put_slice(b"Content-Range: ");
+    head.put_slice(&part.of_complete(complete).value());
+    head.put_slice(b"\r\n\r\n");
+    head.freeze()
+}

@@ -9,14 +9,16 @@
 //! 3. `Accept` and `User-Agent` are sent as constants;
 //! 4. every other field, and those two as the client sent them, is forwarded exactly if a known Vary of this
 //!    key names it: then it is part of the variant's key, in the same normalised form;
-//! 5. everything else stays here.
+//! 5. a field that the operator declared forwarded, and vouched that the application names it in Vary if it changes
+//!    a page, is forwarded as the client sent it;
+//! 6. everything else stays here.
 //!
 //! The first answer for a key is therefore fetched without negotiation. If it turns out to vary on a field that
 //! the client sent, the answer belongs to another variant than the client's (`rule.key` of the client's fields
 //! differs from that of the forwarded ones); the client's own variant is then fetched with the rule known.
 //! A field that is not in our table makes the request pass, so nobody misses it.
 
-use crate::request_fields::{Role, is_known, role};
+use crate::request_fields::{Role, is_forwarded, is_known, role};
 use crate::vary::{AcceptedCodings, normalised_value};
 use crate::{Forwarding, Policy, VaryRule};
 use message::{Field, Fields, names};
@@ -34,11 +36,14 @@ pub fn shared_fields(fields: &Fields, known: &VaryRule, policy: &Policy) -> Fiel
     let mut forwarded: Fields =
         fields.iter().filter(|field| role(&field.name, policy) == Role::Keyed).cloned().collect();
     forwarded.push(names::ACCEPT_ENCODING, AcceptedCodings::of(fields).value());
-    if !known.selects_on(b"accept") {
-        forwarded.push("Accept", "*/*");
+    let declared = |name: &[u8]| is_forwarded(name, policy) && !known.selects_on(name);
+    for field in fields.iter().filter(|field| declared(&field.name)) {
+        forwarded.push(field.name.clone(), field.value.clone());
     }
-    if !known.selects_on(b"user-agent") {
-        forwarded.push(names::USER_AGENT, SHARED_USER_AGENT);
+    for (name, constant) in [("Accept", "*/*"), (names::USER_AGENT, SHARED_USER_AGENT)] {
+        if !known.selects_on(name.as_bytes()) && !forwarded.has(name) {
+            forwarded.push(name, constant);
+        }
     }
     for name in known.names().iter().filter(|name| &name[..] != b"accept-encoding") {
         if let Some(value) = normalised_value(fields, name) {
@@ -135,7 +140,7 @@ fn is_claim(field: &Field) -> bool {
 #[cfg(test)]
 mod tests {
     use super::{SHARED_USER_AGENT, passed_fields, shared_fields, trailer_fields};
-    use crate::{Policy, VaryRule};
+    use crate::{Pattern, Policy, VaryRule};
     use message::Fields;
 
     fn fields(lines: &[(&'static str, &'static str)]) -> Fields {
@@ -192,6 +197,40 @@ mod tests {
         ]);
         assert_eq!(forwarded, expected);
         assert_eq!(rule.key(&forwarded), rule.key(&sent));
+    }
+
+    #[test]
+    fn what_is_declared_forwarded_is_forwarded_as_it_came_unless_it_is_in_the_key() {
+        let mut policy = Policy::default_profile();
+        let declared = ["X-*", "Accept", "Accept-*", "Cookie", "Forwarded", "Range"];
+        policy.forwarded_fields = declared.map(Pattern::new).to_vec();
+        let sent = fields(SENT);
+        let forwarded = shared_fields(&sent, &VaryRule::default(), &policy);
+        let mut expected = fields(&[
+            ("Host", "example.org"),
+            ("Accept-Encoding", "gzip"),
+            ("Accept", "text/html,*/*"),
+            ("Accept-Language", "de,en"),
+            ("X-Api-Key", "1"),
+            ("User-Agent", SHARED_USER_AGENT),
+        ]);
+        assert_eq!(forwarded, expected);
+        let vary = fields(&[("Vary", "Accept-Language, X-Api-Key")]);
+        let rule = VaryRule::from_response(&vary, &policy).unwrap();
+        assert_eq!(
+            rule.key(&forwarded),
+            rule.key(&sent),
+            "the first answer is already the client's own variant"
+        );
+        expected = fields(&[
+            ("Host", "example.org"),
+            ("Accept-Encoding", "gzip"),
+            ("Accept", "text/html,*/*"),
+            ("User-Agent", SHARED_USER_AGENT),
+            ("accept-language", "de, en"),
+            ("x-api-key", "1"),
+        ]);
+        assert_eq!(shared_fields(&sent, &rule, &policy), expected);
     }
 
     #[test]

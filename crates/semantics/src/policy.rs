@@ -109,6 +109,9 @@ pub struct Policy {
     pub unknown_cookie: UnknownCookie,
     /// Request fields that never change a page, beside those every profile knows.
     pub noise_fields: Vec<Pattern>,
+    /// Request fields that are forwarded as the visitor sent them although they are in no key. The application is
+    /// trusted to name in `Vary` what changes a page; trace identifiers need no Vary.
+    pub forwarded_fields: Vec<Pattern>,
     /// Paths that are never shared, compared after one percent-decoding.
     pub bypass_paths: Vec<Pattern>,
     /// Query parameters whose presence makes a request pass.
@@ -150,6 +153,7 @@ impl Policy {
             noise_cookies: patterns(NOISE_COOKIES),
             unknown_cookie: UnknownCookie::Pass,
             noise_fields: Vec::new(),
+            forwarded_fields: Vec::new(),
             bypass_paths: Vec::new(),
             bypass_parameters: Vec::new(),
             targeted_fields: vec![TargetedField::SurrogateControl, TargetedField::CdnCacheControl],

@@ -1,10 +1,11 @@
 //! What each request field means for sharing: one table for classification, forwarding and Vary.
 //!
 //! Invariant: a field that is not in the table is [`Role::Unknown`], and a request that carries one is not
-//! shared unless the site's policy declares it noise. So whatever may change an answer is either in the key
-//! or not forwarded. A name with underscores claims no more than the same name with hyphens.
+//! shared unless the site's policy declares it noise or forwarded. So whatever may change an answer is in the key,
+//! or not forwarded, or the operator vouched that the application names it in Vary. A name with underscores claims
+//! no more than the same name with hyphens.
 
-use crate::Policy;
+use crate::{Pattern, Policy};
 use message::{Field, names};
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -36,10 +37,21 @@ pub(crate) fn role(name: &[u8], policy: &Policy) -> Role {
         return Role::Override;
     }
     let variable = VARIABLE_PREFIXES.iter().any(|prefix| starts(name, prefix));
-    if variable || policy.noise_fields.iter().any(|pattern| pattern.matches(name)) {
+    if variable || is_listed(name, &policy.noise_fields) || is_listed(name, &policy.forwarded_fields) {
         return Role::Variable;
     }
     Role::Unknown
+}
+
+/// Whether the operator declared that the field is forwarded as it is. `Accept-Encoding` is not: it has three values.
+pub(crate) fn is_forwarded(name: &[u8], policy: &Policy) -> bool {
+    is_listed(name, &policy.forwarded_fields)
+        && role(name, policy) == Role::Variable
+        && !name.eq_ignore_ascii_case(names::ACCEPT_ENCODING.as_bytes())
+}
+
+fn is_listed(name: &[u8], patterns: &[Pattern]) -> bool {
+    patterns.iter().any(|pattern| pattern.matches(name))
 }
 
 /// Whether the name is in the table, or of a family in it, whatever any policy says.

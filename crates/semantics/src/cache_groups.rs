@@ -41,3 +41,58 @@ fn listed(fields: &Fields, name: &str) -> Vec<Bytes> {
     groups.dedup();
     groups
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{GROUP_BYTES_MAX, GROUPS_MAX, groups, invalidated_groups};
+    use message::{Fields, Method, ResponseHead, Status};
+
+    fn of(value: impl Into<bytes::Bytes>) -> Vec<bytes::Bytes> {
+        let mut fields = Fields::new();
+        fields.push("Cache-Groups", value);
+        groups(&fields)
+    }
+
+    #[test]
+    fn the_examples_of_the_rfc() {
+        assert_eq!(of("\"scripts\""), ["scripts"]);
+        let mut answer = ResponseHead::new(Status::OK);
+        answer.fields.push("Cache-Group-Invalidation", "\"eurovision-results\", \"australia\"");
+        assert_eq!(invalidated_groups(&Method::Post, &answer), ["australia", "eurovision-results"]);
+        for safe in [Method::Get, Method::Head, Method::Options, Method::Trace] {
+            assert!(invalidated_groups(&safe, &answer).is_empty(), "{safe}");
+        }
+        assert!(!invalidated_groups(&Method::from_token(b"PURGE"), &answer).is_empty());
+        for (code, counts) in [(201, true), (303, true), (400, false), (404, false), (500, false)] {
+            answer.status = Status::from_code(code).unwrap();
+            assert_eq!(!invalidated_groups(&Method::Delete, &answer).is_empty(), counts, "{code}");
+        }
+    }
+
+    #[test]
+    fn order_repetition_and_parameters_do_not_matter() {
+        assert_eq!(of("\"b\";x;y=1, \"a\", \"b\""), ["a", "b"]);
+        assert_eq!(of("\"B\", \"b\", \"\""), ["", "B", "b"]);
+        let mut lines = Fields::new();
+        lines.push("Cache-Groups", "\"b\"");
+        lines.push("cache-groups", "\"a\"");
+        assert_eq!(groups(&lines), ["a", "b"]);
+        assert!(groups(&Fields::new()).is_empty());
+    }
+
+    #[test]
+    fn anything_but_strings_names_no_group() {
+        for value in ["a", "\"a\", b", "\"a\", (\"b\")", "\"a\",", "\"a", "1", "?1", "\u{fc}"] {
+            assert!(of(value).is_empty(), "{value}");
+        }
+    }
+
+    #[test]
+    fn limits_are_kept() {
+        let list = |count: usize| (0..count).map(|n| format!("\"g{n:03}\"")).collect::<Vec<_>>().join(", ");
+        assert_eq!(of(list(GROUPS_MAX)).len(), GROUPS_MAX);
+        assert_eq!(of(list(GROUPS_MAX + 1)).len(), GROUPS_MAX);
+        let named = |count: usize| of(format!("\"{}\", \"x\"", "n".repeat(count))).len();
+        assert_eq!((named(GROUP_BYTES_MAX), named(GROUP_BYTES_MAX + 1)), (2, 1));
+    }
+}

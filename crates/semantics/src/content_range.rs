@@ -134,3 +134,132 @@ fn is_multipart(response: &ResponseHead) -> bool {
         name.trim_ascii().eq_ignore_ascii_case(b"multipart/byteranges")
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{ContentRange, joined_extent, unsatisfied_range};
+    use message::{ResponseHead, Status};
+
+    const CHANGED: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
+    const LATER: &str = "Sun, 06 Nov 1994 08:50:00 GMT";
+
+    fn extent(value: &str) -> ContentRange {
+        ContentRange::parse(value.as_bytes()).unwrap()
+    }
+
+    fn response(status: Status, lines: &[(&'static str, &'static str)]) -> ResponseHead {
+        let mut head = ResponseHead::new(status);
+        lines.iter().for_each(|(name, value)| head.fields.push(*name, *value));
+        head
+    }
+
+    #[test]
+    fn the_examples_of_the_rfc() {
+        for (value, first, last, complete) in [
+            ("bytes 42-1233/1234", 42, 1233, Some(1234)),
+            ("bytes 42-1233/*", 42, 1233, None),
+            ("bytes 0-499/1234", 0, 499, Some(1234)),
+            ("bytes 734-1233/1234", 734, 1233, Some(1234)),
+        ] {
+            assert_eq!(extent(value), ContentRange { first, last, complete });
+            assert_eq!(extent(value).value(), value);
+        }
+        assert_eq!(unsatisfied_range(1234), "bytes */1234");
+    }
+
+    #[test]
+    fn invalid_ones_state_nothing() {
+        for value in [
+            "bytes */1234",
+            "bytes 5-4/10",
+            "bytes 0-10/10",
+            "bytes 0-9",
+            "bytes 0-9/",
+            "bytes -9/10",
+            "bytes 0-/10",
+            "bytes=0-9/10",
+            "bytes  0-9/10",
+            "bytes 0-9/10 ",
+            "bytes 0 - 9/10",
+            "items 0-9/10",
+            "bytes 0-9/10/11",
+            "",
+            "bytes +0-9/10",
+            "bytes 0-18446744073709551615/*",
+            "bytes 0-9/18446744073709551616",
+            "bytes a-b/c",
+        ] {
+            assert_eq!(ContentRange::parse(value.as_bytes()), None, "{value}");
+        }
+        assert_eq!(extent("Bytes 00-09/010"), ContentRange { first: 0, last: 9, complete: Some(10) });
+    }
+
+    #[test]
+    fn only_a_single_part_has_an_extent() {
+        let field = ("Content-Range", "bytes 0-4/10");
+        let of = |status, lines: &[_]| ContentRange::of(&response(status, lines));
+        assert_eq!(of(Status::PARTIAL_CONTENT, &[field]), Some(extent("bytes 0-4/10")));
+        assert_eq!(of(Status::OK, &[field]), None);
+        assert_eq!(of(Status::RANGE_NOT_SATISFIABLE, &[("Content-Range", "bytes */10")]), None);
+        assert_eq!(of(Status::PARTIAL_CONTENT, &[]), None);
+        assert_eq!(of(Status::PARTIAL_CONTENT, &[field, field]), None);
+        let multipart = ("Content-Type", "Multipart/ByteRanges; boundary=x");
+        assert_eq!(of(Status::PARTIAL_CONTENT, &[field, multipart]), None);
+        assert!(of(Status::PARTIAL_CONTENT, &[field, ("Content-Type", "multipart/mixed")]).is_some());
+    }
+
+    #[test]
+    fn fewer_octets_than_stated_are_believed_about_their_beginning() {
+        let stated = extent("bytes 4-9/10");
+        assert_eq!(stated.received(6), Some(stated));
+        assert_eq!(stated.received(5), Some(extent("bytes 4-8/9")));
+        assert_eq!(extent("bytes 4-9/20").received(5), Some(extent("bytes 4-8/20")));
+        assert_eq!(extent("bytes 4-9/*").received(5), Some(extent("bytes 4-8/*")));
+        assert_eq!((stated.received(0), stated.received(7)), (None, None));
+    }
+
+    #[test]
+    fn parts_are_joined_without_a_gap() {
+        let tagged = response(Status::PARTIAL_CONTENT, &[("ETag", "\"a\"")]);
+        for (one, other, expected) in [
+            ("bytes 0-4/10", "bytes 5-9/10", Some("bytes 0-9/10")),
+            ("bytes 0-6/10", "bytes 3-9/10", Some("bytes 0-9/10")),
+            ("bytes 0-9/10", "bytes 3-4/10", Some("bytes 0-9/10")),
+            ("bytes 0-4/10", "bytes 6-9/10", None),
+            ("bytes 2-4/*", "bytes 5-7/*", Some("bytes 2-7/*")),
+            ("bytes 2-4/*", "bytes 5-7/10", Some("bytes 2-7/10")),
+            ("bytes 0-4/10", "bytes 5-9/11", None),
+            ("bytes 0-4/10", "bytes 5-10/*", None),
+        ] {
+            let join = |one, other| joined_extent((&tagged, extent(one)), (&tagged, extent(other)));
+            assert_eq!(join(one, other), expected.map(extent), "{one} {other}");
+            assert_eq!(join(other, one), expected.map(extent), "{other} {one}");
+        }
+        assert!(extent("bytes 0-9/10").is_whole());
+        for part in ["bytes 0-8/10", "bytes 1-9/10", "bytes 0-9/*"] {
+            assert!(!extent(part).is_whole(), "{part}");
+        }
+    }
+
+    #[test]
+    fn only_parts_with_the_same_strong_validator_are_joined() {
+        let (dated, tag) = ([("Last-Modified", CHANGED), ("Date", LATER)], ("ETag", "\"a\""));
+        for (one, other, joins) in [
+            (&[tag][..], &[tag][..], true),
+            (&dated, &[("Last-Modified", CHANGED), ("Date", "Sun, 06 Nov 1994 08:51:00 GMT")], true),
+            (&[tag, ("Last-Modified", CHANGED)], &[tag], true),
+            (&[tag], &[("ETag", "\"b\"")], false),
+            (&[("ETag", "W/\"a\"")], &[("ETag", "W/\"a\"")], false),
+            (&[tag], &[], false),
+            (&[], &[], false),
+            (&[tag, dated[0], dated[1]], &dated, false),
+            (&dated, &[("Last-Modified", LATER), ("Date", "Sun, 06 Nov 1994 08:51:00 GMT")], false),
+            (&dated, &[("Last-Modified", CHANGED), ("Date", CHANGED)], false),
+            (&[tag, tag], &[tag], false),
+        ] {
+            let (one, other) = (response(Status::PARTIAL_CONTENT, one), response(Status::OK, other));
+            let joined = joined_extent((&one, extent("bytes 0-4/10")), (&other, extent("bytes 5-9/10")));
+            assert_eq!(joined.is_some(), joins, "{one:?} {other:?}");
+        }
+    }
+}

@@ -49,3 +49,32 @@ fn part_delimiter(boundary: &str, content_type: Option<&[u8]>, complete: u64, pa
     head.put_slice(b"\r\n\r\n");
     head.freeze()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::multipart_layout;
+    use crate::ByteRange;
+
+    #[test]
+    fn the_example_of_the_rfc() {
+        let parts = [ByteRange { first: 500, last: 999 }, ByteRange { first: 7000, last: 7999 }];
+        let layout = multipart_layout("THIS_STRING_SEPARATES", Some(b"application/pdf"), 8000, &parts);
+        assert_eq!(
+            layout.heads,
+            [
+                "\r\n--THIS_STRING_SEPARATES\r\nContent-Type: application/pdf\r\n\
+                 Content-Range: bytes 500-999/8000\r\n\r\n",
+                "\r\n--THIS_STRING_SEPARATES\r\nContent-Type: application/pdf\r\n\
+                 Content-Range: bytes 7000-7999/8000\r\n\r\n",
+            ]
+        );
+        assert_eq!(layout.end, "\r\n--THIS_STRING_SEPARATES--\r\n");
+        assert_eq!(layout.content_bytes, 95 + 500 + 97 + 1000 + 29);
+    }
+
+    #[test]
+    fn without_a_media_type_parts_state_none() {
+        let layout = multipart_layout("b", None, 9, &[ByteRange { first: 0, last: 0 }]);
+        assert_eq!(layout.heads, ["\r\n--b\r\nContent-Range: bytes 0-0/9\r\n\r\n"]);
+    }
+}

@@ -22,9 +22,9 @@ pub struct NoVarySearch {
 /// Which parameters count. Names are decoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Params {
-    /// All but these.
+    /// All but these, which are sorted.
     AllBut(Vec<String>),
-    /// None but these.
+    /// None but these, which are sorted.
     NoneBut(Vec<String>),
 }
 
@@ -78,21 +78,21 @@ impl NoVarySearch {
 
     fn counts(&self, name: &String) -> bool {
         match &self.params {
-            Params::AllBut(ignored) => !ignored.contains(name),
-            Params::NoneBut(counted) => counted.contains(name),
+            Params::AllBut(ignored) => ignored.binary_search(name).is_err(),
+            Params::NoneBut(counted) => counted.binary_search(name).is_ok(),
         }
     }
 }
 
-/// The names in an inner list, decoded; `None` if it holds anything but strings.
+/// The names in an inner list, decoded and sorted; `None` if it holds anything but strings.
 fn parameter_names(items: &[Value]) -> Option<Vec<String>> {
-    items
-        .iter()
-        .map(|item| match item {
-            Value::String(name) => Some(decoded(name)),
-            _ => None,
-        })
-        .collect()
+    let names = items.iter().map(|item| match item {
+        Value::String(name) => Some(decoded(name)),
+        _ => None,
+    });
+    let mut names: Vec<_> = names.collect::<Option<_>>()?;
+    names.sort_unstable();
+    Some(names)
 }
 
 /// The names and values of a query string, as the parser of application/x-www-form-urlencoded sees them (WHATWG URL
@@ -141,6 +141,118 @@ fn put_encoded(canonical: &mut BytesMut, text: &str) {
             canonical.put_u8(byte);
         } else {
             canonical.put_slice(format!("%{byte:02X}").as_bytes());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::NoVarySearch;
+    use message::Fields;
+
+    fn of(value: &'static str) -> Option<NoVarySearch> {
+        let mut fields = Fields::new();
+        fields.push("No-Vary-Search", value);
+        NoVarySearch::of(&fields)
+    }
+
+    fn equivalent(value: &'static str, one: &str, other: &str) -> bool {
+        let rule = of(value).unwrap();
+        rule.canonical(one.as_bytes()) == rule.canonical(other.as_bytes())
+    }
+
+    #[test]
+    fn equivalences_that_the_drafts_list() {
+        for (one, other) in [
+            ("/", "/?"),
+            ("/?a=x", "/?%61=%78"),
+            ("/?a=\u{e9}", "/?a=%C3%A9"),
+            ("/?a=%f6", "/?a=%ef%bf%bd"),
+            ("/?a=x&&&&", "/?a=x"),
+            ("/?a=", "/?a"),
+            ("/?a=%20", "/?a= &"),
+            ("/?a=+", "/?a= &"),
+        ] {
+            assert!(equivalent("key-order", one, other), "{one} {other}");
+        }
+        for target in
+            ["/?\u{e9} \u{6c17}=1", "/?\u{e9}+\u{6c17}=2", "/?%C3%A9%20\u{6c17}=3", "/?%C3%A9+%E6%B0%97=4"]
+        {
+            assert!(equivalent("params=(\"%C3%A9+%E6%B0%97\")", target, "/"), "{target}");
+        }
+    }
+
+    #[test]
+    fn what_counts_still_tells_targets_apart() {
+        let ignoring = "params=(\"utm_source\" \"utm_medium\")";
+        assert!(equivalent(ignoring, "/p?utm_source=x&id=1&utm_medium=y", "/p?id=1"));
+        assert!(!equivalent(ignoring, "/p?a=1&b=2", "/p?b=2&a=1"));
+        assert!(!equivalent(ignoring, "/p?Utm_source=x", "/p"));
+        assert!(!equivalent(ignoring, "/p", "/q"));
+        assert!(!equivalent(ignoring, "/%70", "/p"));
+        for only_id in ["except=(\"id\")", "params, except=(\"id\")", "params=?1, except=(\"id\")"] {
+            assert!(equivalent(only_id, "/p?x=1&id=7", "/p?id=7&y=2"), "{only_id}");
+            assert!(!equivalent(only_id, "/p?id=7", "/p?id=8"), "{only_id}");
+            assert!(!equivalent(only_id, "/p?id=7", "/p?id=7&id=7"), "{only_id}");
+        }
+        assert!(equivalent("params", "/p?a=1", "/p"));
+        assert!(equivalent("except=()", "/p?a=1", "/p"));
+        assert!(equivalent("key-order", "/p?a=1&b=2", "/p?b=2&a=1"));
+        assert!(!equivalent("key-order", "/p?a=1&a=2", "/p?a=2&a=1"));
+        assert!(equivalent("key-order, params=(\"c\")", "/p?c&b=2&a=1", "/p?a=1&b=2"));
+        assert!(!equivalent("key-order", "/?a=1%26b=2", "/?a=1&b=2"));
+        assert!(!equivalent("key-order", "/?a%3D=1", "/?a==1"));
+    }
+
+    #[test]
+    fn the_canonical_form_is_a_target() {
+        let rule = of("key-order").unwrap();
+        assert_eq!(rule.canonical(b"/p?b=2&a=%26+x&c"), "/p?a=%26%20x&b=2&c=");
+        assert_eq!(rule.canonical(b"/p?"), "/p");
+        assert_eq!(rule.canonical(b"/p?="), "/p?=");
+        assert_eq!(rule.canonical(b"/p?a=%zz%4"), "/p?a=%25zz%254");
+    }
+
+    #[test]
+    fn invalid_and_empty_rules_change_nothing() {
+        for value in [
+            "",
+            "unknown-key",
+            "key-order=\"not a boolean\"",
+            "params=\"not a boolean or inner list\"",
+            "params=(not-a-string)",
+            "params=(\"a\"), except=(\"x\")",
+            "params=(), except=()",
+            "params=?0, except=(\"x\")",
+            "params, except=(not-a-string)",
+            "params, except=\"not an inner list\"",
+            "params, except=?1",
+            "except=(x)",
+            "except",
+            "params=?0",
+            "params=()",
+            "key-order=?0",
+            "params=(\"a\"), key-order=1",
+            "params=(\"a\"),",
+        ] {
+            assert_eq!(of(value), None, "{value}");
+        }
+        assert_eq!(NoVarySearch::of(&Fields::new()), None);
+    }
+
+    #[test]
+    fn spellings_of_one_rule() {
+        for (one, other) in [
+            ("key-order", "key-order=?1"),
+            ("params", "params=?1"),
+            ("params", "except=()"),
+            ("params", "params, except=()"),
+            ("key-order", "key-order, params=?0, unknown=7"),
+            ("key-order, except=(\"x\")", "params, key-order, except=(\"x\")"),
+            ("params=(\"a\" \"b\")", "params=(\"%62\" \"a\")"),
+        ] {
+            assert_eq!(of(one), of(other), "{one} {other}");
+            assert!(of(one).is_some());
         }
     }
 }

@@ -75,3 +75,98 @@ fn if_range_value(stored: &Fields) -> Option<Bytes> {
     }
     strong_date(stored).map(format_date)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{combined_head, missing_part_fields, multipart_head, part_head, unsatisfiable_head};
+    use crate::ContentRange;
+    use message::{Fields, ResponseHead, Status};
+
+    fn extent(value: &str) -> ContentRange {
+        ContentRange::parse(value.as_bytes()).unwrap()
+    }
+
+    fn response(status: Status, lines: &[(&'static str, &'static str)]) -> ResponseHead {
+        let mut head = ResponseHead::new(status);
+        lines.iter().for_each(|(name, value)| head.fields.push(*name, *value));
+        head
+    }
+
+    fn lines(fields: &Fields) -> Vec<(&str, &str)> {
+        let text = |octets| std::str::from_utf8(octets).unwrap();
+        fields.iter().map(|field| (text(&field.name), text(&field.value))).collect()
+    }
+
+    #[test]
+    fn a_part_keeps_the_stored_fields() {
+        let stored =
+            response(Status::OK, &[("A", "1"), ("Content-Length", "11"), ("Content-Type", "text/plain")]);
+        let head = part_head(&stored, extent("bytes 0-1/11"));
+        assert_eq!((head.status, &head.reason[..]), (Status::PARTIAL_CONTENT, &b"Partial Content"[..]));
+        let expected = [("A", "1"), ("Content-Type", "text/plain"), ("Content-Range", "bytes 0-1/11")];
+        assert_eq!(lines(&head.fields), expected);
+        // A part of a part states its own extent, once.
+        let of_part = part_head(&head, extent("bytes 1-1/11"));
+        assert_eq!(of_part.fields.only("Content-Range").unwrap(), "bytes 1-1/11");
+    }
+
+    #[test]
+    fn several_parts_state_their_extents_themselves() {
+        let stored =
+            response(Status::OK, &[("Content-Type", "text/plain"), ("A", "1"), ("Content-Range", "x")]);
+        let head = multipart_head(&stored, "xyz");
+        assert_eq!(head.status, Status::PARTIAL_CONTENT);
+        assert_eq!(lines(&head.fields), [("A", "1"), ("Content-Type", "multipart/byteranges; boundary=xyz")]);
+    }
+
+    #[test]
+    fn a_416_states_the_length() {
+        let head = unsatisfiable_head(47022);
+        assert_eq!(head.status.code(), 416);
+        assert_eq!(lines(&head.fields), [("Content-Range", "bytes */47022")]);
+    }
+
+    #[test]
+    fn the_rest_is_asked_for_under_a_strong_validator() {
+        let tagged = response(Status::PARTIAL_CONTENT, &[("ETag", "\"a\"")]);
+        let asked = |stored: &_, part: &str| missing_part_fields(stored, extent(part));
+        let ask = |part: &str| asked(&tagged, part).map(|fields| fields.only("Range").unwrap().clone());
+        assert_eq!(ask("bytes 0-4/10").unwrap(), "bytes=5-");
+        assert_eq!(ask("bytes 0-4/*").unwrap(), "bytes=5-");
+        assert_eq!(ask("bytes 4-9/10").unwrap(), "bytes=0-3");
+        for part in ["bytes 0-9/10", "bytes 4-8/10", "bytes 4-9/*"] {
+            assert_eq!(ask(part), None, "{part}");
+        }
+        let date = "Sun, 06 Nov 1994 08:49:37 GMT";
+        let dated = response(
+            Status::PARTIAL_CONTENT,
+            &[("Last-Modified", "Sunday, 06-Nov-94 08:49:37 GMT"), ("Date", "Sun, 06 Nov 1994 08:49:38 GMT")],
+        );
+        let weak = response(Status::PARTIAL_CONTENT, &[("ETag", "W/\"a\""), ("Last-Modified", date)]);
+        let same_second = response(Status::PARTIAL_CONTENT, &[("Last-Modified", date), ("Date", date)]);
+        for (stored, validator) in
+            [(&tagged, Some("\"a\"")), (&dated, Some(date)), (&weak, None), (&same_second, None)]
+        {
+            let fields = asked(stored, "bytes 0-4/10").unwrap();
+            assert_eq!(fields.first("If-Range").map(|value| &value[..]), validator.map(str::as_bytes));
+        }
+    }
+
+    #[test]
+    fn combining_takes_the_newer_fields_and_becomes_a_200_when_whole() {
+        let stored = response(
+            Status::PARTIAL_CONTENT,
+            &[("A", "1"), ("B", "1"), ("Age", "7"), ("ETag", "\"a\""), ("Content-Range", "bytes 0-3/10")],
+        );
+        let newer = response(
+            Status::PARTIAL_CONTENT,
+            &[("ETag", "\"a\""), ("A", "2"), ("Content-Range", "bytes 4-9/10"), ("Content-Length", "6")],
+        );
+        let whole = combined_head(&stored, &newer, extent("bytes 0-9/10"));
+        assert_eq!((whole.status, &whole.reason[..]), (Status::OK, &b"OK"[..]));
+        assert_eq!(lines(&whole.fields), [("B", "1"), ("ETag", "\"a\""), ("A", "2")]);
+        let larger = combined_head(&stored, &newer, extent("bytes 0-9/20"));
+        assert_eq!(larger.status, Status::PARTIAL_CONTENT);
+        assert_eq!(larger.fields.only("Content-Range").unwrap(), "bytes 0-9/20");
+    }
+}

@@ -1,8 +1,8 @@
 //! What a client asks for by `Range` (RFC 9110 section 14.2), under `If-Range` (section 13.1.5).
 //!
 //! Invariant: the ranges that are answered hold exactly the octets that were asked for and exist, each of them
-//! once, so that no request costs more than the whole representation. What is not understood, and what asks for
-//! too much at once (section 17.15), is ignored as the RFC permits: the whole is sent.
+//! once, so that no request gets more content than the representation has. What is not understood, and what asks
+//! for too much at once (section 17.15), is ignored as the RFC permits: the whole is sent.
 //! Other conditions come first and are `conditions`' part; the heads of the answers are `partial`'s.
 
 use crate::ContentRange;
@@ -57,23 +57,14 @@ pub fn answer_range(
     if response.status != Status::OK || complete_bytes == 0 {
         return RangeAnswer::Whole;
     }
-    let Some(wanted) = wanted_ranges(method, request, response) else { return RangeAnswer::Whole };
-    let ranges: Vec<_> = wanted.iter().filter_map(|wanted| wanted.within(complete_bytes)).collect();
-    if ranges.is_empty() {
-        return RangeAnswer::Unsatisfiable;
-    }
-    let asked_bytes = ranges.iter().fold(0u64, |sum, range| sum.saturating_add(range.bytes()));
-    if asked_bytes > complete_bytes {
-        return RangeAnswer::Whole;
-    }
-    RangeAnswer::Parts(coalesced(&ranges))
+    wanted_ranges(method, request, response)
+        .map_or(RangeAnswer::Whole, |wanted| answer_wanted(&wanted, complete_bytes))
 }
 
 /// The same where only `part` of the content is stored: the ranges that answer the request, if all octets it wants
 /// are stored. `None` if they are not, and whenever the whole is wanted: then the origin is asked.
 ///
-/// Without a known complete length a position counted from the end says nothing, and several parts are not
-/// answered.
+/// Where the complete length is not known, only one range with both its ends is answered.
 pub fn answer_range_from_part(
     method: &Method,
     request: &Fields,
@@ -81,16 +72,18 @@ pub fn answer_range_from_part(
     part: ContentRange,
 ) -> Option<Vec<ByteRange>> {
     let wanted = wanted_ranges(method, request, response)?;
-    let ranges: Vec<_> = match part.complete {
-        Some(complete) => wanted.iter().filter_map(|wanted| wanted.within(complete)).collect(),
-        None => wanted.iter().map(Wanted::closed).collect::<Option<_>>()?,
+    let ranges = match part.complete {
+        Some(complete) => match answer_wanted(&wanted, complete) {
+            RangeAnswer::Parts(ranges) => ranges,
+            RangeAnswer::Whole | RangeAnswer::Unsatisfiable => return None,
+        },
+        None => match &wanted[..] {
+            [Wanted::Closed(range)] => vec![*range],
+            _ => return None,
+        },
     };
     let are_stored = ranges.iter().all(|range| part.first <= range.first && range.last <= part.last);
-    if ranges.is_empty() || !are_stored {
-        return None;
-    }
-    let ranges = coalesced(&ranges);
-    (ranges.len() == 1 || part.complete.is_some()).then_some(ranges)
+    are_stored.then_some(ranges)
 }
 
 /// One `range-spec` of the unit bytes.
@@ -127,15 +120,7 @@ impl Wanted {
             Self::Last(0) => return None,
             Self::Last(count) => (complete.saturating_sub(count), u64::MAX),
         };
-        (first < complete).then_some(ByteRange { first, last: last.min(complete - 1) })
-    }
-
-    /// The octets meant, where the representation's length does not matter for that.
-    const fn closed(&self) -> Option<ByteRange> {
-        match self {
-            Self::Closed(range) => Some(*range),
-            Self::From(_) | Self::Last(_) => None,
-        }
+        (first < complete).then(|| ByteRange { first, last: last.min(complete - 1) })
     }
 }
 
@@ -165,6 +150,20 @@ fn is_unchanged(request: &Fields, response: &Fields) -> bool {
         return strong_tag(response) == Some(&**validator);
     }
     parse_date(validator).is_some_and(|date| strong_date(response) == Some(date))
+}
+
+/// How the wanted ranges of a representation of `complete` octets, which is not 0, are answered.
+fn answer_wanted(wanted: &[Wanted], complete: u64) -> RangeAnswer {
+    let ranges: Vec<_> = wanted.iter().filter_map(|wanted| wanted.within(complete)).collect();
+    if ranges.is_empty() {
+        return RangeAnswer::Unsatisfiable;
+    }
+    let asked_bytes = ranges.iter().fold(0u64, |sum, range| sum.saturating_add(range.bytes()));
+    // More than there is means that ranges overlap, which no client in its right mind asks for.
+    if asked_bytes > complete {
+        return RangeAnswer::Whole;
+    }
+    RangeAnswer::Parts(coalesced(&ranges))
 }
 
 /// The ranges without overlaps, adjacent ones joined, in the order in which each was first asked for (RFC 9110
@@ -199,4 +198,214 @@ fn position(digits: &[u8]) -> Option<u64> {
         let digit = byte.is_ascii_digit().then(|| u64::from(byte - b'0'))?;
         Some(number.saturating_mul(10).saturating_add(digit))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ByteRange, RANGES_MAX, RangeAnswer, answer_range, answer_range_from_part};
+    use crate::ContentRange;
+    use message::{Fields, Method, ResponseHead, Status};
+
+    const CHANGED: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
+    const SECOND_LATER: &str = "Sun, 06 Nov 1994 08:49:38 GMT";
+
+    fn fields(lines: &[(&'static str, &'static str)]) -> Fields {
+        let mut section = Fields::new();
+        lines.iter().for_each(|(name, value)| section.push(*name, *value));
+        section
+    }
+
+    fn range(value: impl Into<bytes::Bytes>) -> Fields {
+        let mut section = Fields::new();
+        section.push("Range", value);
+        section
+    }
+
+    fn response(status: Status, lines: &[(&'static str, &'static str)]) -> ResponseHead {
+        let mut head = ResponseHead::new(status);
+        head.fields = fields(lines);
+        head
+    }
+
+    fn parts(ranges: &[(u64, u64)]) -> RangeAnswer {
+        RangeAnswer::Parts(byte_ranges(ranges))
+    }
+
+    fn byte_ranges(ranges: &[(u64, u64)]) -> Vec<ByteRange> {
+        ranges.iter().map(|&(first, last)| ByteRange { first, last }).collect()
+    }
+
+    fn answer(value: &'static str, complete_bytes: u64) -> RangeAnswer {
+        answer_range(&Method::Get, &range(value), &response(Status::OK, &[]), complete_bytes)
+    }
+
+    #[test]
+    fn the_examples_of_the_rfc() {
+        for (value, expected) in [
+            ("bytes=0-499", &[(0, 499)][..]),
+            ("bytes=500-999", &[(500, 999)]),
+            ("bytes=-500", &[(9500, 9999)]),
+            ("bytes=9500-", &[(9500, 9999)]),
+            ("bytes=0-0,-1", &[(0, 0), (9999, 9999)]),
+            ("bytes= 0-999, 4500-5499, -1000", &[(0, 999), (4500, 5499), (9000, 9999)]),
+            ("bytes=500-600,601-999", &[(500, 999)]),
+            ("bytes=500-700,601-999", &[(500, 999)]),
+        ] {
+            assert_eq!(answer(value, 10_000), parts(expected), "{value}");
+        }
+    }
+
+    #[test]
+    fn ranges_are_cut_to_what_there_is() {
+        assert_eq!(answer("bytes=8-99", 10), parts(&[(8, 9)]));
+        assert_eq!(answer("bytes=-99", 10), parts(&[(0, 9)]));
+        assert_eq!(answer("BYTES=0-99999999999999999999999", 10), parts(&[(0, 9)]));
+        assert_eq!(answer("bytes=20-30, 2-3, -0", 10), parts(&[(2, 3)]));
+        for value in
+            ["bytes=10-", "bytes=10-10", "bytes=-0", "bytes=99999999999999999999-", "bytes=10-,20-30"]
+        {
+            assert_eq!(answer(value, 10), RangeAnswer::Unsatisfiable, "{value}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_understood_is_ignored() {
+        for value in [
+            "",
+            "bytes",
+            "bytes=",
+            "bytes=,",
+            "bytes=-",
+            "bytes=a-b",
+            "bytes=1",
+            "bytes=3-2",
+            "bytes=0-1,3-2",
+            "bytes=0-1;2-3",
+            "bytes=0 - 1",
+            "bytes=0-+1",
+            "bytes=0--1",
+            "bytes =0-1",
+            "items=0-1",
+            "bytes=\"0-1\"",
+        ] {
+            assert_eq!(answer(value, 10), RangeAnswer::Whole, "{value}");
+        }
+        assert_eq!(answer("bytes=,0-1,,", 10), parts(&[(0, 1)]));
+        assert_eq!(answer("bytes=0-1", 0), RangeAnswer::Whole);
+        let request = fields(&[("Range", "bytes=0-1"), ("Range", "bytes=0-1")]);
+        let ok = response(Status::OK, &[]);
+        assert_eq!(answer_range(&Method::Get, &request, &ok, 10), RangeAnswer::Whole);
+        assert_eq!(answer_range(&Method::Head, &range("bytes=0-1"), &ok, 10), RangeAnswer::Whole);
+        let not_found = response(Status::NOT_FOUND, &[]);
+        assert_eq!(answer_range(&Method::Get, &range("bytes=0-1"), &not_found, 10), RangeAnswer::Whole);
+    }
+
+    #[test]
+    fn asking_for_too_much_at_once_gives_the_whole() {
+        let ok = response(Status::OK, &[]);
+        let many = |count: u64| -> Fields {
+            let ranges: Vec<_> = (0..count).map(|n| format!("{}-{}", n * 10, n * 10 + 1)).collect();
+            range(format!("bytes={}", ranges.join(",")))
+        };
+        let answered = answer_range(&Method::Get, &many(RANGES_MAX as u64), &ok, 10_000);
+        assert!(matches!(answered, RangeAnswer::Parts(ranges) if ranges.len() == RANGES_MAX));
+        assert_eq!(answer_range(&Method::Get, &many(RANGES_MAX as u64 + 1), &ok, 10_000), RangeAnswer::Whole);
+        for value in ["bytes=0-,0-", "bytes=0-9,0-0", "bytes=-10,-10,-10", "bytes=0-,1-,2-,3-"] {
+            assert_eq!(answer(value, 10), RangeAnswer::Whole, "{value}");
+        }
+    }
+
+    #[test]
+    fn overlaps_are_joined_and_the_order_is_kept() {
+        assert_eq!(answer("bytes=8-9,0-1", 10), parts(&[(8, 9), (0, 1)]));
+        assert_eq!(answer("bytes=8-9,0-1,5-7", 10), parts(&[(5, 9), (0, 1)]));
+        // The third joins the first two.
+        assert_eq!(answer("bytes=6-7,0-1,3-3,2-5", 20), parts(&[(0, 7)]));
+        assert_eq!(answer("bytes=9-9,6-7,0-1,2-5", 20), parts(&[(9, 9), (0, 7)]));
+        assert_eq!(answer("bytes=0-1,3-3", 10), parts(&[(0, 1), (3, 3)]));
+    }
+
+    #[test]
+    fn if_range_wants_the_very_same_representation() {
+        let dated = [("Last-Modified", CHANGED), ("Date", SECOND_LATER)];
+        let tagged = [("ETag", "\"a\"")];
+        let both = [("ETag", "\"a\""), ("Last-Modified", CHANGED), ("Date", SECOND_LATER)];
+        for (validator, stored, holds) in [
+            ("\"a\"", &tagged[..], true),
+            ("\"a\"", &both, true),
+            (CHANGED, &both, true),
+            (CHANGED, &dated, true),
+            ("Sunday, 06-Nov-94 08:49:37 GMT", &dated, true),
+            ("\"A\"", &tagged, false),
+            ("W/\"a\"", &tagged, false),
+            ("W/\"a\"", &[("ETag", "W/\"a\"")], false),
+            ("\"a\"", &[("ETag", "W/\"a\"")], false),
+            ("\"a\", \"b\"", &tagged, false),
+            ("*", &tagged, false),
+            ("a", &[("ETag", "a")], false),
+            (SECOND_LATER, &dated, false),
+            ("\"a\"", &dated, false),
+            // Within its second the representation may have changed again.
+            (CHANGED, &[("Last-Modified", CHANGED), ("Date", CHANGED)], false),
+            (CHANGED, &[("Last-Modified", CHANGED)], false),
+            (CHANGED, &[("Date", SECOND_LATER)], false),
+            (SECOND_LATER, &[("Last-Modified", SECOND_LATER), ("Date", CHANGED)], false),
+        ] {
+            let mut request = range("bytes=0-1");
+            request.push("If-Range", validator);
+            let answered = answer_range(&Method::Get, &request, &response(Status::OK, stored), 10);
+            let expected = if holds { parts(&[(0, 1)]) } else { RangeAnswer::Whole };
+            assert_eq!(answered, expected, "{validator} {stored:?}");
+        }
+        let twice = fields(&[("Range", "bytes=0-1"), ("If-Range", "\"a\""), ("If-Range", "\"a\"")]);
+        let tagged = response(Status::OK, &tagged);
+        assert_eq!(answer_range(&Method::Get, &twice, &tagged, 10), RangeAnswer::Whole);
+    }
+
+    fn from_part(value: &'static str, part: &str) -> Option<Vec<ByteRange>> {
+        let part = ContentRange::parse(part.as_bytes()).unwrap();
+        let stored = response(Status::PARTIAL_CONTENT, &[("ETag", "\"a\"")]);
+        answer_range_from_part(&Method::Get, &range(value), &stored, part)
+    }
+
+    #[test]
+    fn a_part_answers_what_lies_in_it() {
+        for (value, expected) in [
+            ("bytes=5-9", &[(5, 9)][..]),
+            ("bytes=-5", &[(5, 9)]),
+            ("bytes=-1", &[(9, 9)]),
+            ("bytes=6-8", &[(6, 8)]),
+            ("bytes=6-", &[(6, 9)]),
+            ("bytes=6-99", &[(6, 9)]),
+            ("bytes=5-5,-1", &[(5, 5), (9, 9)]),
+            ("bytes=5-5,10-", &[(5, 5)]),
+        ] {
+            assert_eq!(from_part(value, "bytes 5-9/10"), Some(byte_ranges(expected)), "{value}");
+        }
+        for value in [
+            "bytes=4-5",
+            "bytes=-6",
+            "bytes=0-",
+            "bytes=0-0,6-7",
+            "bytes=10-",
+            "bytes=x",
+            "bytes=7-,7-,7-,7-",
+        ] {
+            assert_eq!(from_part(value, "bytes 5-9/10"), None, "{value}");
+        }
+        let part = ContentRange { first: 5, last: 9, complete: Some(10) };
+        let stored = response(Status::PARTIAL_CONTENT, &[("ETag", "\"a\"")]);
+        assert_eq!(answer_range_from_part(&Method::Get, &Fields::new(), &stored, part), None);
+        assert_eq!(answer_range_from_part(&Method::Head, &range("bytes=6-7"), &stored, part), None);
+        let changed = fields(&[("Range", "bytes=6-7"), ("If-Range", "\"b\"")]);
+        assert_eq!(answer_range_from_part(&Method::Get, &changed, &stored, part), None);
+    }
+
+    #[test]
+    fn without_a_complete_length_only_stated_positions_count() {
+        assert_eq!(from_part("bytes=6-8", "bytes 5-9/*"), Some(byte_ranges(&[(6, 8)])));
+        for value in ["bytes=6-", "bytes=-1", "bytes=6-10", "bytes=6-6,8-8", "bytes=4-6"] {
+            assert_eq!(from_part(value, "bytes 5-9/*"), None, "{value}");
+        }
+    }
 }

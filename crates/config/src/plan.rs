@@ -10,7 +10,7 @@ use crate::setting::{Setting, Value};
 use crate::table::SETTINGS;
 use net::{Address, OriginUrl};
 use platform::Machine;
-use semantics::Policy;
+use semantics::{Pattern, Policy, StaleOnError, TargetedField};
 use std::collections::HashMap;
 use std::fmt::Write;
 use std::net::IpAddr;
@@ -186,10 +186,8 @@ const MEMORY_SHARE: u64 = 4;
 impl Site {
     fn resolve(id: u32, origin: OriginUrl, lookup: &Lookup<'_>) -> Self {
         let profile = lookup.text("profile").unwrap_or("default").to_owned();
-        let mut policy = Policy::profile(&profile).unwrap_or_else(Policy::default_profile);
-        if let Some(Value::Duration(ttl)) = lookup.value("ttl") {
-            policy.default_ttl = Some(ttl);
-        }
+        let policy = Policy::profile(&profile).unwrap_or_else(Policy::default_profile);
+        let policy = widened(policy, lookup);
         Self {
             id,
             names: match lookup.value("names") {
@@ -205,6 +203,31 @@ impl Site {
     }
 }
 
+/// The profile that never does what an answer forbids.
+const LETTER: &str = "rfc";
+
+/// The profile's rules with what the site's settings say in their place, or beside them.
+fn widened(mut policy: Policy, lookup: &Lookup<'_>) -> Policy {
+    policy.default_ttl = lookup.duration("ttl").or(policy.default_ttl);
+    policy.not_found_ttl = lookup.duration("not_found_ttl").or(policy.not_found_ttl);
+    policy.error_ttl = lookup.duration("error_ttl").or(policy.error_ttl);
+    if policy.name != LETTER {
+        policy.stale_on_error_max =
+            lookup.duration("stale_on_error_max").unwrap_or(policy.stale_on_error_max);
+        if lookup.text("stale_on_error") == Some("override") {
+            policy.stale_on_error = StaleOnError::Override;
+        }
+    }
+    if let Some(Value::Texts(names)) = lookup.value("targeted_fields") {
+        policy.targeted_fields = names.iter().filter_map(|name| TargetedField::by_name(name)).collect();
+    }
+    policy.session_cookies.extend(lookup.patterns("session_cookies"));
+    policy.noise_cookies.extend(lookup.patterns("noise_cookies"));
+    policy.noise_fields.extend(lookup.patterns("noise_fields"));
+    policy.forwarded_fields.extend(lookup.patterns("forwarded_fields"));
+    policy
+}
+
 /// Turns a document and the flags' overrides into a plan for this machine.
 pub(crate) fn resolve(
     document: &Document,
@@ -218,7 +241,10 @@ pub(crate) fn resolve(
     for (id, (own, place)) in (0..).zip(levels) {
         let lookup = Lookup { levels: vec![&flags, own, &document.top] };
         match lookup.value("origin") {
-            Some(Value::Origin(origin)) => sites.push(Site::resolve(id, origin, &lookup)),
+            Some(Value::Origin(origin)) => {
+                problems.extend(disobedience(&lookup));
+                sites.push(Site::resolve(id, origin, &lookup));
+            }
             _ => problems.push(
                 Diagnostic::new("there is no origin: the application behind the edge", place.clone())
                     .with_help("write origin = \"http://127.0.0.1:PORT\", or use --origin URL"),
@@ -252,6 +278,18 @@ fn read_flags(overrides: &Overrides) -> (Level, Vec<Diagnostic>) {
         }
     }
     (level, problems)
+}
+
+/// The `rfc` profile together with leave to do what answers forbid.
+fn disobedience(lookup: &Lookup<'_>) -> Option<Diagnostic> {
+    let overrides = lookup.text("stale_on_error") == Some("override");
+    if !overrides || lookup.text("profile") != Some(LETTER) {
+        return None;
+    }
+    let place = lookup.place("stale_on_error")?;
+    let problem =
+        Diagnostic::new("`stale_on_error = \"override\"` is against the letter of the profile `rfc`", place);
+    Some(problem.with_help("leave it out, or choose another profile"))
 }
 
 /// Names that two sites claim, and a second site that answers to any name.
@@ -314,6 +352,25 @@ impl Lookup<'_> {
         match self.value(key) {
             Some(Value::Count(count)) => Some(count),
             _ => None,
+        }
+    }
+
+    /// Where a setting was stated.
+    fn place(&self, key: &'static str) -> Option<Place> {
+        self.levels.iter().find_map(|level| level.get(key)).map(|located| located.place.clone())
+    }
+
+    fn duration(&self, key: &'static str) -> Option<Duration> {
+        match self.value(key) {
+            Some(Value::Duration(duration)) => Some(duration),
+            _ => None,
+        }
+    }
+
+    fn patterns(&self, key: &'static str) -> Vec<Pattern> {
+        match self.value(key) {
+            Some(Value::Texts(texts)) => texts.iter().map(|text| Pattern::new(text)).collect(),
+            _ => Vec::new(),
         }
     }
 

@@ -36,6 +36,10 @@ pub enum Kind {
     Hosts,
     /// A list of IP addresses.
     Peers,
+    /// A list of names in which `*` stands for any run of characters.
+    Patterns,
+    /// A list of some of these words, in the order that counts.
+    Choices(&'static [&'static str]),
 }
 
 /// One row of the settings table.
@@ -74,6 +78,8 @@ pub enum Value {
     Hosts(Vec<String>),
     /// Of [`Kind::Peers`].
     Peers(Vec<std::net::IpAddr>),
+    /// Of [`Kind::Patterns`] and [`Kind::Choices`].
+    Texts(Vec<String>),
 }
 
 impl Kind {
@@ -89,6 +95,8 @@ impl Kind {
             Self::Text => "text".to_owned(),
             Self::Hosts => "list of host names".to_owned(),
             Self::Peers => "list of IP addresses".to_owned(),
+            Self::Patterns => "list of names, `*` for any characters".to_owned(),
+            Self::Choices(words) => format!("list of {}", words.join(", ")),
         }
     }
 
@@ -103,6 +111,7 @@ impl Kind {
             Self::Choice(_) | Self::Text => "NAME",
             Self::Hosts => "HOSTS",
             Self::Peers => "ADDRESSES",
+            Self::Patterns | Self::Choices(_) => "NAMES",
         }
     }
 
@@ -130,6 +139,10 @@ impl Kind {
                 .parse()
                 .map(|peer| Value::Peers(vec![peer]))
                 .map_err(|_| format!("`{text}` is not an IP address")),
+            Self::Patterns => parse_pattern(text).map(|pattern| Value::Texts(vec![pattern])),
+            Self::Choices(words) => {
+                Self::Choice(words).parse(text).map(|_| Value::Texts(vec![text.to_owned()]))
+            }
         }
     }
 
@@ -140,7 +153,7 @@ impl Kind {
 
     /// Whether values of this kind are lists.
     pub fn is_list(self) -> bool {
-        matches!(self, Self::Hosts | Self::Peers)
+        matches!(self, Self::Hosts | Self::Peers | Self::Patterns | Self::Choices(_))
     }
 }
 
@@ -157,6 +170,7 @@ impl Value {
             Self::Text(text) => quoted(text),
             Self::Hosts(hosts) => list(hosts.iter().map(|host| quoted(host)).collect()),
             Self::Peers(peers) => list(peers.iter().map(|peer| quoted(&peer.to_string())).collect()),
+            Self::Texts(texts) => list(texts.iter().map(|text| quoted(text)).collect()),
         }
     }
 
@@ -171,6 +185,10 @@ impl Value {
             (Self::Peers(mut peers), Self::Peers(more)) => {
                 peers.extend(more);
                 Self::Peers(peers)
+            }
+            (Self::Texts(mut texts), Self::Texts(more)) => {
+                texts.extend(more);
+                Self::Texts(texts)
             }
             (_, later) => later,
         }
@@ -187,6 +205,15 @@ fn parse_count(text: &str, least: u64, most: u64) -> Result<u64, String> {
         .ok()
         .filter(|count| (least..=most).contains(count))
         .ok_or_else(|| format!("`{text}` is not a whole number from {least} to {most}"))
+}
+
+/// The name of a cookie or field, or a pattern for several. A lone `*` would declare everything.
+fn parse_pattern(text: &str) -> Result<String, String> {
+    let legal = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b',' | b';' | b'=' | b'"');
+    if text.bytes().all(|byte| byte == b'*') || !text.bytes().all(legal) {
+        return Err(format!("`{text}` is not the name of a cookie or field, nor a pattern for some"));
+    }
+    Ok(text.to_owned())
 }
 
 /// A host name without a port, in lower case (RFC 9110 section 4.2.3).

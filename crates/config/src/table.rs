@@ -2,6 +2,7 @@
 //! `petasos check --print` and docs/settings.md all come from these rows.
 
 use crate::setting::{Kind, Scope, Setting};
+use semantics::Policy;
 
 const fn row(
     key: &'static str,
@@ -85,20 +86,84 @@ pub const SETTINGS: &[Setting] = &[
         .flag("--origin"),
     site(
         "profile",
-        Kind::Choice(&["default", "wordpress"]),
+        Kind::Choice(Policy::PROFILES),
         Some("default"),
         "The rules for the kind of site: which cookies mean a session, which paths are never shared, which \
-         lifetime an answer gets that states none.",
+         lifetime an answer gets that states none. `rfc` is the letter of the standards: it forwards and shares \
+         whatever they allow, and is for applications that say in every answer what may be shared.",
     )
     .flag("--profile"),
     site(
         "ttl",
         Kind::Duration,
         None,
-        "Lifetime of 200, 301 and 404 answers to GET that state none and set no cookie, for requests without \
+        "Lifetime of 200 and 301 answers to GET that state none and set no cookie, for requests without \
          Cookie or Authorization. Left out: the profile's, which for `default` is none.",
     )
     .flag("--ttl"),
+    site(
+        "not_found_ttl",
+        Kind::Duration,
+        None,
+        "Lifetime of 404 and 410 answers that state none, and the most that one gets that states more: a page may \
+         be published any moment. Left out: the profile's, 30s for `default`; `rfc` obeys the answer.",
+    ),
+    site(
+        "error_ttl",
+        Kind::Duration,
+        None,
+        "The most that a 5xx answer is shared, however long a lifetime it states; one that states none is not. \
+         Left out: the profile's, 5s for `default`; `rfc` obeys the answer.",
+    ),
+    site(
+        "stale_on_error",
+        Kind::Choice(&["obey", "override"]),
+        Some("obey"),
+        "When the origin fails, stored answers may be sent although they are stale. `obey` asks each answer: \
+         must-revalidate, proxy-revalidate, s-maxage and no-cache forbid it. `override` lifts must-revalidate and \
+         proxy-revalidate, which many systems send with every page; the `rfc` profile never does.",
+    ),
+    site(
+        "stale_on_error_max",
+        Kind::Duration,
+        Some("1d"),
+        "How long after its lifetime an answer may be sent for that reason, unless its own stale-if-error says \
+         otherwise. With the `rfc` profile only stale-if-error counts.",
+    ),
+    site(
+        "targeted_fields",
+        Kind::Choices(&["Surrogate-Control", "CDN-Cache-Control"]),
+        None,
+        "Fields of an answer that speak to this cache in place of Cache-Control; the first that is there and can be \
+         read counts. Left out: the profile's, both in this order.",
+    ),
+    site(
+        "session_cookies",
+        Kind::Patterns,
+        None,
+        "Cookies that mark a visitor's session, beside those the profile knows: requests with one pass.",
+    ),
+    site(
+        "noise_cookies",
+        Kind::Patterns,
+        None,
+        "Cookies that never change a page, beside those the profile knows: they are removed from requests whose \
+         answer may be shared.",
+    ),
+    site(
+        "noise_fields",
+        Kind::Patterns,
+        None,
+        "Request fields that never change a page, beside those every profile knows: they are removed from requests \
+         whose answer may be shared. A request with any other unknown field passes.",
+    ),
+    site(
+        "forwarded_fields",
+        Kind::Patterns,
+        None,
+        "Request fields that the application reads without their changing a page, such as trace identifiers, or \
+         whose name it puts into Vary where they do: they are forwarded also when the answer may be shared.",
+    ),
     site(
         "host",
         Kind::Text,

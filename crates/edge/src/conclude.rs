@@ -7,11 +7,13 @@ use crate::access_log::Entry;
 use crate::client::SendError;
 use crate::counters::Metric;
 use crate::deliver::{self, Interrupted};
+use crate::excerpt::Excerpt;
 use crate::flight::{Parcel, SharedAnswer};
 use crate::fly;
 use crate::pipeline::{After, Visit};
 use crate::refusal::Refusal;
 use crate::respond::{self, Account, Written};
+use bytes::Bytes;
 use h1::BodyFraming;
 use message::{ResponseHead, Status};
 use origin::Exchange;
@@ -28,7 +30,12 @@ pub(crate) struct Delivery {
 /// Where the content of a response comes from.
 pub(crate) enum Content {
     Stored(Arc<Object>),
-    Filling(Arc<SharedAnswer>, FillingReader),
+    /// A response that fills; `own` for the request that asked for it.
+    Filling {
+        answer: Arc<SharedAnswer>,
+        reader: FillingReader,
+        own: bool,
+    },
     /// A flight's answer that one visitor has claimed.
     Claimed(Parcel),
     /// The answer to this visitor's own request.
@@ -58,7 +65,10 @@ impl Visit<'_> {
         }
         match content {
             Content::Stored(object) => self.send_stored(&object, &account).await,
-            Content::Filling(answer, reader) => self.send_filling(&answer, reader, &account).await,
+            Content::Filling { answer, reader, own } => {
+                let head = answer.own_head.as_ref().filter(|_| own).unwrap_or(&answer.head);
+                self.send_filling(head, answer.framing, reader, &account).await
+            }
             Content::Claimed(parcel) | Content::Own(parcel) => self.send_parcel(parcel, &account).await,
             Content::Switch(head, exchange) => self.switch(head, exchange, &account).await,
         }
@@ -104,7 +114,7 @@ impl Visit<'_> {
     fn substitute(&self, content: &Content) -> Option<ResponseHead> {
         let head = match content {
             Content::Stored(object) => object.head(),
-            Content::Filling(answer, _) => &answer.head,
+            Content::Filling { answer, .. } => &answer.head,
             Content::Claimed(parcel) => &parcel.head,
             Content::Own(_) | Content::Switch(..) => return None,
         };
@@ -116,6 +126,9 @@ impl Visit<'_> {
     }
 
     async fn send_stored(&mut self, object: &Object, account: &Account) -> Outcome {
+        if let Some(excerpt) = Excerpt::of(&self.request.head, object, &self.shared.boundary) {
+            return self.send_excerpt(&excerpt, account).await;
+        }
         let written = respond::write_hit(object, account, self.asker);
         let content = if written.framing == BodyFraming::Empty { &[] } else { object.body().chunks() };
         let sent = deliver::send_stored(self.client, object.prebuilt(), &written.octets, content).await;
@@ -123,17 +136,26 @@ impl Visit<'_> {
         self.outcome(object.head().status, account.reason, content_bytes, sent, &written)
     }
 
+    /// Sends what a request wants of the content of a stored response.
+    async fn send_excerpt(&mut self, excerpt: &Excerpt, account: &Account) -> Outcome {
+        let framing = BodyFraming::Length(excerpt.content_bytes());
+        let written = respond::write_head(&excerpt.head, framing, Some(account), self.asker);
+        let sent = deliver::send_stored(self.client, &Bytes::new(), &written.octets, &excerpt.content).await;
+        self.outcome(excerpt.head.status, account.reason, excerpt.content_bytes(), sent, &written)
+    }
+
     async fn send_filling(
         &mut self,
-        answer: &SharedAnswer,
+        head: &ResponseHead,
+        framing: BodyFraming,
         reader: FillingReader,
         account: &Account,
     ) -> Outcome {
-        let written = respond::write_head(&answer.head, answer.framing, Some(account), self.asker);
+        let written = respond::write_head(head, framing, Some(account), self.asker);
         self.begin(&written);
         let mut content_bytes = 0;
         let sent = deliver::send_filling(self.client, reader, written.framing, &mut content_bytes).await;
-        self.outcome(answer.head.status, account.reason, content_bytes, sent, &written)
+        self.outcome(head.status, account.reason, content_bytes, sent, &written)
     }
 
     async fn send_parcel(&mut self, parcel: Parcel, account: &Account) -> Outcome {

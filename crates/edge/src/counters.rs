@@ -101,6 +101,8 @@ metrics! {
     FlightWaitTimeouts: Counter "flight_wait_timeouts",
         "Requests that gave up waiting for another's fetch after limits.flight_wait and asked themselves. The \
          application is slow to start its answers.";
+    BackgroundRefreshes: Counter "background_refreshes",
+        "Fetches that replaced a stale response while it was still served.";
     FillingBytes: Gauge "filling_bytes",
         "Octets held of bodies that arrive and will be stored.";
     FillingsUnkept: Counter "fillings_unkept",

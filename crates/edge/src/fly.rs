@@ -1,22 +1,28 @@
-//! The task of one flight: fetch -> judge -> { store and stream | stream only }.
+//! The task of one flight: fetch -> judge -> { store and stream | stream only | confirm | complete }.
 //!
 //! Invariant: an answer is published to the store before its flight leaves the table and before any reader sees
-//! its end; a body that did not end as its framing said is neither stored nor ended. The task belongs to
-//! nobody: that a visitor leaves does not touch it.
+//! its end; a body that did not end as its framing said is neither stored nor ended; an error of the origin never
+//! takes the place of something that may be used stale. The task belongs to nobody: that a visitor leaves does not
+//! touch it.
 
 use crate::counters::{Cells, Metric};
-use crate::flight::{Flight, Parcel, PrivateAnswer, SharedAnswer, State};
+use crate::flight::{Confirmed, Flight, Parcel, PrivateAnswer, SharedAnswer, State};
 use crate::respond;
 use crate::shared::Shared;
 use crate::sites::Site;
+use crate::stored::{joined_body, joined_part, stored_object, without_withheld};
 use bytes::Bytes;
 use h1::BodyFraming;
-use message::{RequestHead, ResponseHead};
+use message::{RequestHead, ResponseHead, Status};
 use origin::{Event, Exchange, FetchError, FetchRequest, NoUpload};
-use semantics::{Freshness, Judgement, Moment, Reason, VaryRule, judge_response};
+use semantics::{
+    ContentRange, Directives, Freshness, Judgement, Moment, Reason, Reuse, Storable, VariantKey, VaryRule,
+    combined_head, is_server_error, joined_extent, judge_response, not_modified_speaks_of, reuse,
+    reuse_on_error, updated_head,
+};
 use std::future::poll_fn;
 use std::sync::{Arc, OnceLock};
-use store::{Abandoned, Filling, FillingWriter, Key, Object};
+use store::{Abandoned, Body, Filling, FillingWriter, Key, Lookup, Object, Part};
 
 /// Octets that the slowest visitor may lag behind in a body that is not stored.
 const WINDOW_BYTES: u64 = 256 * 1024;
@@ -31,10 +37,12 @@ pub(crate) struct Departure {
     pub(crate) worker: usize,
     pub(crate) site: Arc<Site>,
     pub(crate) key: Key,
-    /// The request as it is forwarded.
+    /// The request as it is forwarded, without what is asked beside the page.
     pub(crate) head: RequestHead,
     pub(crate) request: FetchRequest,
     pub(crate) flight: Arc<Flight>,
+    /// What is stored of the page, if anything is.
+    pub(crate) base: Option<Arc<Object>>,
 }
 
 /// What the application answered, before it is judged.
@@ -148,46 +156,171 @@ impl Departure {
         }
     }
 
-    /// *judge*: may the answer be shared, and for how long? A HEAD says nothing about the page's GET.
-    fn judge(&self, answer: &Answer) -> Result<(Freshness, VaryRule), Reason> {
+    /// *judge*: may the answer be shared, and for how long?
+    fn judge(
+        &self,
+        head: &ResponseHead,
+        asked: Moment,
+        answered: Moment,
+    ) -> Result<(Storable, VaryRule), Reason> {
         let policy = self.site.policy();
-        let rule = VaryRule::from_response(&answer.head.fields, policy);
-        match judge_response(&self.head, &answer.head, answer.asked, answer.answered, policy) {
-            Judgement::Store(storable) => rule.map(|rule| (storable.freshness, self.flight.known().union(&rule))),
+        let rule = VaryRule::from_response(&head.fields, policy);
+        match judge_response(&self.head, head, asked, answered, policy) {
+            Judgement::Store(storable) => rule.map(|rule| (storable, self.flight.known().union(&rule))),
             Judgement::DoNotStore(reason) => Err(reason),
         }
     }
 
     async fn land(&self, answer: Answer) {
-        match self.judge(&answer) {
-            Ok((freshness, rule)) => {
-                self.shared.flights.forget_in_vain(&self.key);
-                self.store_and_stream(answer, freshness, rule).await;
+        if let Some(base) = &self.base {
+            match answer.head.status {
+                Status::NOT_MODIFIED => return self.confirm(answer, base).await,
+                Status::PARTIAL_CONTENT if self.flight.range().is_none() => {
+                    return self.complete(answer, base).await;
+                }
+                status if is_server_error(status) && self.has_reserve(base, answer.answered) => {
+                    return self.give_away(answer, Reason::StoreRefusedStatus);
+                }
+                _ => {}
+            }
+        }
+        match self.judge(&answer.head, answer.asked, answer.answered) {
+            Ok((storable, rule)) => {
+                if self.needs_validation(&storable.freshness, answer.answered) {
+                    // Its requests need not wait for one another: each has to ask for itself.
+                    self.shared.in_vain.remember(&self.key, Reason::MissNoCache, answer.answered.monotonic);
+                } else {
+                    self.shared.in_vain.forget(&self.key);
+                }
+                self.store_and_stream(answer, storable, rule).await;
             }
             Err(reason) => {
-                if reason != Reason::StoreRefusedMethod {
-                    self.shared.flights.remember_in_vain(&self.key, answer.answered.monotonic);
+                // An error is the origin's state of this moment, and a part says nothing about the whole.
+                if !is_server_error(answer.head.status) && self.flight.range().is_none() {
+                    self.shared.in_vain.remember(&self.key, reason, answer.answered.monotonic);
                 }
-                // From here on requests for the page fetch by themselves; only those that wait are told.
-                self.leave_table();
-                let Answer { head, framing, exchange, .. } = answer;
-                let parcel = Parcel { head, framing, exchange };
-                self.flight.announce(State::Private(Arc::new(PrivateAnswer::new(reason, parcel))));
+                self.give_away(answer, reason);
             }
         }
     }
 
+    /// Whether a response can answer nobody but who asked for it without being confirmed.
+    fn needs_validation(&self, freshness: &Freshness, now: Moment) -> bool {
+        let reused = reuse(freshness, &Directives::default(), self.site.policy(), now);
+        matches!(reused, Reuse::Revalidate(_))
+    }
+
+    /// Whether `base` may answer requests although it is stale, as the origin fails.
+    fn has_reserve(&self, base: &Object, now: Moment) -> bool {
+        reuse_on_error(base.freshness(), &Directives::default(), self.site.policy(), now).is_some()
+    }
+
+    /// *stream only*: the answer is for the first who claims it.
+    fn give_away(&self, answer: Answer, reason: Reason) {
+        // From here on requests for the page fetch by themselves; only those that wait are told.
+        self.leave_table();
+        let Answer { head, framing, exchange, .. } = answer;
+        let parcel = Parcel { head, framing, exchange };
+        self.flight.announce(State::Private(Arc::new(PrivateAnswer::new(reason, parcel))));
+    }
+
+    /// *confirm*: a 304 says that `base` is still right.
+    async fn confirm(&self, answer: Answer, base: &Arc<Object>) {
+        let Answer { head, exchange, asked, answered, .. } = answer;
+        drain(*exchange).await;
+        if base.part().is_none() && not_modified_speaks_of(base.head(), &head) {
+            let updated = updated_head(base.head(), &head);
+            if let Ok((storable, rule)) = self.judge(&updated, asked, answered) {
+                let body = base.body().clone();
+                let object = stored_object(&updated, body, storable.freshness, self.flight.begun());
+                return self.announce_stored(object, rule);
+            }
+        }
+        // What is stored may not be used any more, or the answer spoke of something else.
+        self.flight.publish(|| {
+            self.shared.store.remove(&self.key);
+        });
+        self.flight.announce(State::Void);
+    }
+
+    /// *complete*: the part of the content that was missing of `base`.
+    async fn complete(&self, answer: Answer, base: &Arc<Object>) {
+        let Answer { head, exchange, asked, answered, .. } = answer;
+        let completed = match (base.part(), ContentRange::of(&head)) {
+            (Some(part), Some(extent)) => joined_extent((base.head(), part.extent), (&head, extent))
+                .filter(ContentRange::is_whole)
+                .map(|whole| (part.extent, extent, whole)),
+            _ => None,
+        };
+        if let Some((stored, missing, whole)) = completed
+            && let Some(content) = self.gather(*exchange, missing.bytes()).await
+        {
+            let head = combined_head(base.head(), &head, whole);
+            if let Ok((storable, rule)) = self.judge(&head, asked, answered) {
+                let body = joined_body((base.body(), stored), (&content, missing));
+                let object = stored_object(&head, body, storable.freshness, self.flight.begun());
+                return self.announce_stored(object, rule);
+            }
+        }
+        self.flight.announce(State::Void);
+    }
+
+    /// Publishes an object that is complete, and gives it to all who wait.
+    fn announce_stored(&self, object: Object, rule: VaryRule) {
+        let (object, variant) = (Arc::new(object), rule.key(&self.head.fields));
+        self.shared.in_vain.forget(&self.key);
+        self.publish_object(rule.clone(), variant.clone(), Arc::clone(&object));
+        self.flight.announce(State::Confirmed(Arc::new(Confirmed { object, rule, variant })));
+    }
+
+    /// The whole content of an answer that has `bytes`; `None` if it has not, or there is no room for it.
+    async fn gather(&self, mut exchange: Exchange, bytes: u64) -> Option<Body> {
+        let mut room = Room { shared: &self.shared, bytes: 0 };
+        let mut pieces = Vec::new();
+        if bytes > self.shared.limits.object_bytes_max || !room.take(usize::try_from(bytes).ok()?) {
+            return None;
+        }
+        loop {
+            match exchange.next(&mut NoUpload).await {
+                Ok(Event::Data(octets)) => pieces.push(octets),
+                Ok(Event::End(_)) => break,
+                Ok(Event::Informational(_) | Event::Head { .. }) => {}
+                Err(error) => {
+                    count_failure(self.cells(), &error);
+                    return None;
+                }
+            }
+            if pieces.iter().map(|piece| piece.len() as u64).sum::<u64>() > bytes {
+                return None;
+            }
+        }
+        let body = Body::gathered(&pieces);
+        (body.len() == bytes).then_some(body)
+    }
+
     /// *store and stream*: whoever waits reads the body while it fills; the store gets it when it is whole.
-    async fn store_and_stream(&self, answer: Answer, freshness: Freshness, rule: VaryRule) {
+    async fn store_and_stream(&self, answer: Answer, storable: Storable, rule: VaryRule) {
         let Answer { head, framing, exchange, .. } = answer;
         let too_large =
             matches!(framing, BodyFraming::Length(bytes) if bytes > self.shared.limits.object_bytes_max);
         let keep_bytes_max = if too_large { 0 } else { self.shared.limits.object_bytes_max };
         let (writer, filling) = Filling::start(keep_bytes_max);
-        let variant = rule.key(&self.head.fields);
-        let object = OnceLock::new();
-        let shared_answer =
-            Arc::new(SharedAnswer { head, framing, freshness, rule, variant, filling, object });
+        let part = ContentRange::of(&head).map(|extent| {
+            let asked = Bytes::copy_from_slice(self.flight.range().unwrap_or_default());
+            Part { extent, asked }
+        });
+        let (head, own_head) = without_withheld(head, &storable.withheld);
+        let shared_answer = Arc::new(SharedAnswer {
+            head,
+            own_head,
+            framing,
+            freshness: storable.freshness,
+            variant: rule.key(&self.head.fields),
+            rule,
+            part,
+            filling,
+            object: OnceLock::new(),
+        });
         self.flight.announce(State::Shared(Arc::clone(&shared_answer)));
         if let Err(error) = self.fill(*exchange, writer, &shared_answer).await {
             count_failure(self.cells(), &error);
@@ -257,11 +390,40 @@ impl Departure {
         poll_fn(|context| writer.poll_ready(context, WINDOW_BYTES)).await
     }
 
-    fn publish(&self, answer: &SharedAnswer, body: store::Body) {
-        let prebuilt = respond::prebuilt(&answer.head, body.len());
-        let made = || Arc::new(Object::new(&answer.head, &prebuilt, body, answer.freshness));
-        let object = Arc::clone(answer.object.get_or_init(made));
-        // An object too large for the store was streamed all the same.
-        let _ = self.shared.store.publish(&self.key, answer.rule.clone(), answer.variant.clone(), object);
+    fn publish(&self, answer: &SharedAnswer, body: Body) {
+        let begun = self.flight.begun();
+        let Some(part) = &answer.part else {
+            let made = || Arc::new(stored_object(&answer.head, body, answer.freshness, begun));
+            let object = Arc::clone(answer.object.get_or_init(made));
+            return self.publish_object(answer.rule.clone(), answer.variant.clone(), object);
+        };
+        let Some(extent) = part.extent.received(body.len()) else { return };
+        let stored = match self.shared.store.peek(&self.key, &self.head.fields) {
+            Lookup::Found(object) => Some(object),
+            Lookup::NoVariant | Lookup::Absent => None,
+        };
+        if stored.as_deref().is_some_and(|object| object.part().is_none()) {
+            // A part does not take the place of the whole.
+            return;
+        }
+        let object = stored
+            .and_then(|stored| joined_part(&stored, answer, (&body, extent), begun))
+            .unwrap_or_else(|| {
+                let part = Part { extent, asked: part.asked.clone() };
+                stored_object(&answer.head, body, answer.freshness, begun).as_part(part)
+            });
+        self.publish_object(answer.rule.clone(), answer.variant.clone(), Arc::new(object));
     }
+
+    fn publish_object(&self, rule: VaryRule, variant: VariantKey, object: Arc<Object>) {
+        self.flight.publish(|| {
+            // An object too large for the store was streamed all the same.
+            let _ = self.shared.store.publish(&self.key, rule, variant, object);
+        });
+    }
+}
+
+/// Reads an answer without content to its end, so that its connection can be used again.
+async fn drain(mut exchange: Exchange) {
+    while matches!(exchange.next(&mut NoUpload).await, Ok(Event::Data(_) | Event::Informational(_))) {}
 }

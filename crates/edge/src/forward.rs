@@ -10,8 +10,8 @@ use h1::{BodyFraming, Request, WriteError};
 use message::{Fields, Method, RequestHead, Version, names};
 use net::Peer;
 use origin::FetchRequest;
-use semantics::{VaryRule, passed_fields, shared_fields};
-use store::Key;
+use semantics::{VaryRule, missing_part_fields, passed_fields, shared_fields, validation_fields};
+use store::{Key, Object};
 
 /// How the edge calls itself in `Via` (RFC 9110 section 7.6.3).
 pub(crate) const VIA: &str = "1.1 petasos";
@@ -26,7 +26,9 @@ pub(crate) fn shared_head(
     visitor: &Fields,
     known: &VaryRule,
 ) -> RequestHead {
-    let mut fields = shared_fields(visitor, known, subject.site.policy());
+    let mut visitor = visitor.clone();
+    h1::strip_hop_by_hop(&mut visitor);
+    let mut fields = shared_fields(&visitor, known, subject.site.policy());
     let host = Bytes::copy_from_slice(key.host());
     fields.set(names::HOST, host.clone());
     fields.push(names::X_FORWARDED_HOST, host);
@@ -34,6 +36,36 @@ pub(crate) fn shared_head(
     fields.push(names::VIA, VIA);
     fields.push(CDN_LOOP, loop_mark.clone());
     RequestHead { method, target: subject.target.clone(), version: Version::Http11, fields }
+}
+
+/// What a flight asks for beside the page: a part of it, what is missing of it, or whether `base` is still right.
+pub(crate) fn flight_fields(range: Option<&[u8]>, base: Option<&Object>, visitor: &Fields) -> Fields {
+    let mut fields = Fields::new();
+    match (range, base) {
+        (Some(range), _) => {
+            fields.push(names::RANGE, Bytes::copy_from_slice(range));
+            if let Some(validator) = visitor.first(names::IF_RANGE) {
+                fields.push(names::IF_RANGE, validator.clone());
+            }
+            fields
+        }
+        (None, Some(base)) => match base.part() {
+            Some(part) => missing_part_fields(base.head(), part.extent)
+                .filter(|fields| fields.has(names::IF_RANGE))
+                .unwrap_or_default(),
+            None => validation_fields(base.head()),
+        },
+        (None, None) => fields,
+    }
+}
+
+/// The head with these fields added.
+pub(crate) fn with_fields(head: &RequestHead, fields: Fields) -> RequestHead {
+    let mut head = head.clone();
+    for field in &fields {
+        head.fields.push(field.name.clone(), field.value.clone());
+    }
+    head
 }
 
 /// A request without content, ready to be sent.

@@ -58,7 +58,12 @@ pub(crate) fn guard<'a>(shared: &'a Shared, peer: Peer, request: &Request) -> Re
 impl Subject<'_> {
     /// *key*: what identifies the page.
     pub(crate) fn key(&self) -> Key {
-        Key::new(self.site.id, self.https, &self.host, self.target.clone())
+        self.key_of(self.target.clone())
+    }
+
+    /// The key of another target of the same origin.
+    pub(crate) fn key_of(&self, target: Bytes) -> Key {
+        Key::new(self.site.id, self.https, &self.host, target)
     }
 }
 

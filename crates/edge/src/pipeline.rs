@@ -1,9 +1,9 @@
 //! A request's life, as named steps with explicit outcomes.
 //!
 //! ```text
-//!   receive -> guard -> key -> lookup -> { deliver | wait on a flight | pass | refuse }
-//!              flight: fetch -> judge -> { store and stream | stream only }         (see `fly`)
-//!              deliver -> send -> record
+//!   receive -> guard -> key -> lookup -> { deliver | wait on a flight | pass | refuse }      (`lookup`, `wait`, `pass`)
+//!              flight: fetch -> judge -> { store and stream | stream only }                  (`fly`)
+//!              deliver -> send -> record                                                    (`conclude`)
 //! ```
 //!
 //! Invariant: every request takes this path once, ends in exactly one recorded outcome, and each step says what
@@ -11,32 +11,26 @@
 //! visitor sent.
 
 use crate::client::Client;
-use crate::conclude::{Content, Delivery};
+use crate::conclude::Delivery;
 use crate::counters::{Cells, Metric};
-use crate::flight::{Flight, Joined, Parcel, PrivateAnswer, Progress, SharedAnswer, State};
+use crate::flight::{Asked, Flight, Progress};
+use crate::flights::Joined;
 use crate::fly::{self, Departure};
 use crate::forward;
 use crate::guard::{Subject, guard};
+use crate::lookup::{Found, Touch, Wanted};
+use crate::pass::Passing;
 use crate::refusal::Refusal;
-use crate::respond::{self, Account, Asker};
+use crate::respond::{self, Asker};
 use crate::shared::Shared;
 use bytes::BytesMut;
 use h1::{BodyFraming, Request};
-use message::{Method, ResponseHead, Status, Version};
+use message::{Method, ResponseHead, Version};
 use net::Stream;
-use origin::{Event, FetchError};
-use semantics::{
-    CacheStatusFacts, Directives, Freshness, Judgement, Moment, Reason, RequestClass, Reuse, VaryRule,
-    classify_request, judge_response, reuse,
-};
+use semantics::{Forwarding, Freshness, Moment, Reason, RequestClass, Reuse, classify_request, reuse};
 use std::sync::Arc;
-use store::{FillingReader, Key, Lookup};
+use store::Object;
 use tokio::sync::watch;
-use tokio::time::Instant;
-
-/// How often a request may take part in a flight whose answer turns out to be for another variant than its own,
-/// before it fetches by itself.
-const FLIGHTS_MAX: u32 = 3;
 
 /// What is to become of the connection.
 #[derive(Debug)]
@@ -54,39 +48,30 @@ pub(crate) enum After {
 }
 
 /// A step and what it needs from those before it.
-enum Step<'a> {
+pub(crate) enum Step<'a> {
     Guard,
     Key(Subject<'a>),
     Lookup(Wanted<'a>),
-    Wait { wanted: Wanted<'a>, reason: Reason, receiver: watch::Receiver<Progress>, leads: bool },
+    Wait(Waiting<'a>),
     Pass(Passing<'a>),
     Deliver(Delivery),
     Refuse(Refusal),
 }
 
-/// A request for its visitor alone.
-struct Passing<'a> {
-    subject: Subject<'a>,
-    reason: Reason,
-    /// The page's key, if the request would have shared its answer: then the answer is judged for those to come.
-    key: Option<Key>,
-}
-
-/// A look-up and what it is for.
-struct Wanted<'a> {
-    subject: Subject<'a>,
-    key: Key,
-    directives: Directives,
-    /// Flights that this request has taken part in.
-    flights: u32,
-    /// When waiting for others ends; set by the first wait.
-    patience_ends: Option<Instant>,
+/// A request that takes part in a flight.
+pub(crate) struct Waiting<'a> {
+    pub(crate) wanted: Wanted<'a>,
+    /// Why it was not answered from the store.
+    pub(crate) reason: Reason,
+    pub(crate) receiver: watch::Receiver<Progress>,
+    /// Whether the flight is its own.
+    pub(crate) leads: bool,
 }
 
 /// One request on its way through the steps.
 pub(crate) struct Visit<'a> {
     pub(crate) shared: &'a Arc<Shared>,
-    worker: usize,
+    pub(crate) worker: usize,
     pub(crate) client: &'a mut Client,
     pub(crate) request: &'a Request,
     pub(crate) begun: Moment,
@@ -114,9 +99,7 @@ impl<'a> Visit<'a> {
                 Step::Guard => self.guard(),
                 Step::Key(subject) => self.key(subject),
                 Step::Lookup(wanted) => self.lookup(wanted),
-                Step::Wait { wanted, reason, receiver, leads } => {
-                    self.wait(wanted, reason, receiver, leads).await
-                }
+                Step::Wait(waiting) => self.wait(waiting).await,
                 Step::Pass(passing) => self.pass(passing).await,
                 Step::Deliver(delivery) => break self.deliver(delivery).await,
                 Step::Refuse(refusal) => break self.refuse(refusal).await,
@@ -128,6 +111,10 @@ impl<'a> Visit<'a> {
 
     pub(crate) fn cells(&self) -> &'a Cells {
         self.shared.cells(self.worker)
+    }
+
+    pub(crate) fn now(&self) -> Moment {
+        Moment::read(&*self.shared.clock)
     }
 
     /// *guard*: limits, method, host.
@@ -142,93 +129,122 @@ impl<'a> Visit<'a> {
     fn key(&self, subject: Subject<'a>) -> Step<'a> {
         let has_content = self.request.framing != BodyFraming::Empty;
         match classify_request(&self.request.head, has_content, subject.site.policy()) {
-            RequestClass::Pass(reason) => Step::Pass(Passing { subject, reason, key: None }),
+            RequestClass::Pass(reason) => Step::Pass(Passing { subject, reason, wanted: None }),
             RequestClass::Lookup(directives) => {
-                let key = subject.key();
-                Step::Lookup(Wanted { subject, key, directives, flights: 0, patience_ends: None })
+                Step::Lookup(Wanted::new(subject, &self.request.head, directives))
             }
         }
     }
 
-    /// *lookup*: a stored answer that this request may have, or a flight for it.
-    fn lookup(&self, wanted: Wanted<'a>) -> Step<'a> {
-        let reason = match self.find(&wanted, self.begun) {
-            Ok(delivery) => return Step::Deliver(delivery),
-            Err(reason) => reason,
+    /// *lookup*: a stored answer that this request may have, or a fetch.
+    fn lookup(&self, mut wanted: Wanted<'a>) -> Step<'a> {
+        let (reason, base) = match self.find(&wanted, Touch::Yes, self.begun) {
+            Found::Deliver(delivery) => return Step::Deliver(delivery),
+            Found::Refresh(delivery, object) => {
+                self.refresh(&wanted, &object);
+                return Step::Deliver(delivery);
+            }
+            Found::Fetch(reason, base) => (reason, base),
         };
         if wanted.directives.only_if_cached {
             return Step::Refuse(Refusal::only_if_cached());
         }
-        let alone = self.request.head.method == Method::Head
-            || self.shared.flights.was_in_vain(&wanted.key, self.begun.monotonic);
-        if alone {
+        if self.request.head.method == Method::Head {
             return wanted.pass(reason);
+        }
+        if self.shared.in_vain.reason(&wanted.key, self.begun.monotonic).is_some() {
+            // What cannot be shared is fetched with all that its visitor sent, as it may depend on it.
+            let everything = wanted.subject.site.policy().forwarding == Forwarding::Everything;
+            if !everything && base.is_none() {
+                return wanted.pass(reason);
+            }
+            wanted.solo = true;
         }
         self.join(wanted, reason)
     }
 
-    /// A stored answer that this request may have, or why it must be fetched.
-    fn find(&self, wanted: &Wanted<'_>, now: Moment) -> Result<Delivery, Reason> {
-        let object = match self.shared.store.lookup(&wanted.key, &self.request.head.fields) {
-            Lookup::Found(object) => object,
-            Lookup::NoVariant => return Err(Reason::MissVariant),
-            Lookup::Absent => return Err(Reason::MissAbsent),
-        };
-        let policy = wanted.subject.site.policy();
-        let (age_secs, ttl_secs, reason) = match reuse(object.freshness(), &wanted.directives, policy, now) {
-            Reuse::Fresh { age_secs, ttl_secs } => (age_secs, ttl_secs, Reason::HitFresh),
-            Reuse::Stale { age_secs, ttl_secs, reason, .. } => (age_secs, ttl_secs, reason),
-            Reuse::Revalidate(reason) => return Err(reason),
-        };
-        let facts = CacheStatusFacts { ttl_secs: Some(ttl_secs), ..CacheStatusFacts::default() };
-        let account = Account { reason, facts, age_secs: Some(age_secs) };
-        Ok(Delivery { content: Content::Stored(object), account })
+    pub(crate) fn find(&self, wanted: &Wanted<'_>, touch: Touch, now: Moment) -> Found {
+        wanted.find(self.shared, &self.request.head, touch, now)
     }
 
     /// Joins the flight for the wanted page, or starts it.
-    fn join(&self, mut wanted: Wanted<'a>, reason: Reason) -> Step<'a> {
-        let (policy, now) = (wanted.subject.site.policy(), Moment::read(&*self.shared.clock));
-        let usable = |freshness: &Freshness| {
-            !matches!(reuse(freshness, &wanted.directives, policy, now), Reuse::Revalidate(_))
-        };
-        let known = self.shared.store.known_rule(&wanted.key);
-        let fields = &self.request.head.fields;
-        let find = || self.find(&wanted, now).ok();
-        match self.shared.flights.join(&wanted.key, fields, known, find, usable) {
+    pub(crate) fn join(&self, mut wanted: Wanted<'a>, reason: Reason) -> Step<'a> {
+        let mut base = None;
+        let joined = self.ask_flights(&wanted, || match self.find(&wanted, Touch::No, self.now()) {
+            Found::Deliver(delivery) | Found::Refresh(delivery, _) => Some(delivery),
+            Found::Fetch(_, object) => {
+                base = object;
+                None
+            }
+        });
+        match joined {
             Joined::Found(delivery) => Step::Deliver(delivery),
             Joined::Filling(answer, reader) => {
                 self.cells().count(Metric::FlightWaits);
-                Step::Deliver(self.shared_delivery(answer, reader, Reason::MissCollapsed))
+                Step::Deliver(self.shared_delivery(answer, reader, Reason::MissCollapsed, false))
             }
             Joined::Waiter(receiver) => {
                 self.cells().count(Metric::FlightWaits);
                 wanted.flights += 1;
-                Step::Wait { wanted, reason, receiver, leads: false }
+                Step::Wait(Waiting { wanted, reason, receiver, leads: false })
             }
             Joined::Leader(flight) => {
                 wanted.flights += 1;
-                self.depart(wanted, reason, flight)
+                let receiver = flight.subscribe();
+                match self.depart(&wanted, flight, base) {
+                    Ok(()) => Step::Wait(Waiting { wanted, reason, receiver, leads: true }),
+                    Err(refusal) => Step::Refuse(refusal),
+                }
             }
         }
     }
 
-    /// Starts a flight as a task of its own and waits for it.
-    fn depart(&self, wanted: Wanted<'a>, reason: Reason, flight: Arc<Flight>) -> Step<'a> {
+    fn ask_flights<T>(&self, wanted: &Wanted<'_>, find: impl FnOnce() -> Option<T>) -> Joined<T> {
+        let (policy, now) = (wanted.subject.site.policy(), self.now());
+        let usable = |freshness: &Freshness| {
+            !matches!(reuse(freshness, &wanted.directives, policy, now), Reuse::Revalidate(_))
+        };
+        let asked =
+            Asked { fields: &self.request.head.fields, range: wanted.range.as_deref(), solo: wanted.solo };
+        let known = || self.shared.store.known_rule(&wanted.key);
+        let begun = || self.shared.groups.now();
+        self.shared.flights.join(&wanted.key, asked, known, begun, find, usable)
+    }
+
+    /// Starts a flight that nobody waits for, to replace a stale answer, unless one is under way.
+    fn refresh(&self, wanted: &Wanted<'_>, stale: &Arc<Object>) {
+        let renewed = || match self.find(wanted, Touch::No, self.now()) {
+            Found::Deliver(_) => Some(()),
+            Found::Refresh(..) | Found::Fetch(..) => None,
+        };
+        if let Joined::Leader(flight) = self.ask_flights(wanted, renewed) {
+            self.cells().count(Metric::BackgroundRefreshes);
+            // What cannot be sent was refused to visitors before it was ever stored.
+            let _ = self.depart(wanted, flight, Some(Arc::clone(stale)));
+        }
+    }
+
+    /// Starts a flight as a task of its own. `base` is what is stored of the answer, for the origin to confirm.
+    fn depart(
+        &self,
+        wanted: &Wanted<'_>,
+        flight: Arc<Flight>,
+        base: Option<Arc<Object>>,
+    ) -> Result<(), Refusal> {
         let (subject, key) = (&wanted.subject, &wanted.key);
-        let method = self.request.head.method.clone();
         let head = forward::shared_head(
             subject,
             &self.shared.loop_mark,
             key,
-            method,
+            Method::Get,
             &self.request.head.fields,
             flight.known(),
         );
-        let Ok(request) = forward::without_content(&head) else {
+        let asks = forward::flight_fields(flight.range(), base.as_deref(), &self.request.head.fields);
+        let Ok(request) = forward::without_content(&forward::with_fields(&head, asks)) else {
             self.shared.flights.remove(key, &flight);
-            return Step::Refuse(Refusal::unwritable());
+            return Err(Refusal::unwritable());
         };
-        let receiver = flight.subscribe();
         tokio::spawn(fly::fly(Departure {
             shared: Arc::clone(self.shared),
             worker: self.worker,
@@ -237,201 +253,17 @@ impl<'a> Visit<'a> {
             head,
             request,
             flight,
+            base,
         }));
-        Step::Wait { wanted, reason, receiver, leads: true }
-    }
-
-    /// *wait*: until the flight has an answer, passing on what it is told before. Who leads waits as long as the
-    /// application may take; who follows has a limit, after which it goes to the application by itself.
-    async fn wait(
-        &mut self,
-        mut wanted: Wanted<'a>,
-        reason: Reason,
-        mut receiver: watch::Receiver<Progress>,
-        leads: bool,
-    ) -> Step<'a> {
-        let limit = self.shared.limits.flight_wait;
-        let end = *wanted.patience_ends.get_or_insert_with(|| Instant::now() + limit);
-        let mut informed = 0;
-        loop {
-            let Progress { hints, state } = receiver.borrow_and_update().clone();
-            for hint in hints.into_iter().skip(informed) {
-                informed += 1;
-                self.inform(hint).await;
-            }
-            match state {
-                State::Waiting => {}
-                State::Shared(answer) => return self.take_shared(wanted, reason, answer, leads),
-                State::Private(answer) => return self.take_private(wanted, reason, &answer),
-                State::Failed(error) => {
-                    return Step::Refuse(Refusal::failed_fetch(&error, wanted.subject.site.origin.url()));
-                }
-            }
-            let changed = receiver.changed();
-            let limited =
-                async { if leads { Ok(changed.await) } else { tokio::time::timeout_at(end, changed).await } };
-            match limited.await {
-                Ok(Ok(())) => {}
-                // The flight never began.
-                Ok(Err(_)) => return wanted.pass(reason),
-                Err(_) => {
-                    self.cells().count(Metric::FlightWaitTimeouts);
-                    return wanted.pass(reason);
-                }
-            }
-        }
-    }
-
-    /// A flight's answer may be shared: is it the variant that this request selects?
-    fn take_shared(
-        &self,
-        wanted: Wanted<'a>,
-        reason: Reason,
-        answer: Arc<SharedAnswer>,
-        leads: bool,
-    ) -> Step<'a> {
-        if !answer.rule.matches(&self.request.head.fields, &answer.variant) {
-            return self.take_other_variant(wanted);
-        }
-        match answer.filling.reader() {
-            Some(reader) => {
-                let reason = if leads { reason } else { Reason::MissCollapsed };
-                Step::Deliver(self.shared_delivery(answer, reader, reason))
-            }
-            // It has become too large to be kept, and nobody can join any more.
-            None => wanted.pass(reason),
-        }
-    }
-
-    /// The answer is for another variant. The request's own is fetched with the rule known; if the answers go on
-    /// varying on something else each time, it goes to the application by itself.
-    fn take_other_variant(&self, wanted: Wanted<'a>) -> Step<'a> {
-        if wanted.flights < FLIGHTS_MAX {
-            return self.join(wanted, Reason::MissVariant);
-        }
-        wanted.pass(Reason::MissVariant)
-    }
-
-    /// A flight's answer is for one visitor: the first who claims it. The others go to the application by themselves.
-    fn take_private(&self, wanted: Wanted<'a>, reason: Reason, answer: &PrivateAnswer) -> Step<'a> {
-        match answer.claim() {
-            Some(parcel) => {
-                let facts = CacheStatusFacts {
-                    forward_status: Some(parcel.head.status),
-                    ..CacheStatusFacts::default()
-                };
-                let account = Account { reason: answer.reason, facts, age_secs: None };
-                Step::Deliver(Delivery { content: Content::Claimed(parcel), account })
-            }
-            None => wanted.pass(reason),
-        }
-    }
-
-    fn shared_delivery(&self, answer: Arc<SharedAnswer>, reader: FillingReader, reason: Reason) -> Delivery {
-        let now = Moment::read(&*self.shared.clock);
-        let facts = CacheStatusFacts {
-            ttl_secs: Some(answer.freshness.ttl_secs(now)),
-            forward_status: Some(answer.head.status),
-            stored: true,
-            collapsed: reason == Reason::MissCollapsed,
-        };
-        let age_secs = Some(answer.freshness.age(now).as_secs());
-        Delivery { content: Content::Filling(answer, reader), account: Account { reason, facts, age_secs } }
-    }
-
-    /// *pass*: this visitor's own request, with its content streaming up.
-    async fn pass(&mut self, passing: Passing<'a>) -> Step<'a> {
-        let subject = &passing.subject;
-        let failed = |cells: &Cells, error: &FetchError| {
-            fly::count_failure(cells, error);
-            Step::Refuse(Refusal::failed_fetch(error, subject.site.origin.url()))
-        };
-        let asked = Moment::read(&*self.shared.clock);
-        let Ok(request) = forward::passed(subject, &self.shared.loop_mark, self.client.peer(), self.request)
-        else {
-            return Step::Refuse(Refusal::unwritable());
-        };
-        let mut exchange = match subject.site.origin.fetch(request).await {
-            Ok(exchange) => Box::new(exchange),
-            Err(error) => return failed(self.cells(), &error),
-        };
-        self.cells().count(Metric::OriginFetches);
-        loop {
-            match exchange.next(self.client).await {
-                Ok(Event::Informational(head)) if head.status.code() != 100 => self.inform(head).await,
-                Ok(Event::Head { head, .. })
-                    if head.status.code() == 101
-                        && forward::tunnelled_protocols(self.request).next().is_none() =>
-                {
-                    return failed(self.cells(), &FetchError::UnaskedSwitch);
-                }
-                Ok(Event::Head { head, framing }) => {
-                    return self.take_passed(&passing, asked, Parcel { head, framing, exchange });
-                }
-                Ok(Event::Informational(_) | Event::Data(_) | Event::End(_)) => {}
-                Err(error) => return failed(self.cells(), &error),
-            }
-        }
-    }
-
-    fn take_passed(&self, passing: &Passing<'a>, asked: Moment, parcel: Parcel) -> Step<'a> {
-        let Parcel { mut head, framing, mut exchange } = parcel;
-        let judged = passing.key.as_ref().and_then(|key| self.learn(&passing.subject, key, asked, &head));
-        let reason = judged.unwrap_or(passing.reason);
-        let facts = CacheStatusFacts { forward_status: Some(head.status), ..CacheStatusFacts::default() };
-        let account = Account { reason, facts, age_secs: None };
-        if head.status.code() == 101 {
-            return Step::Deliver(Delivery { content: Content::Switch(head, exchange), account });
-        }
-        if is_event_stream(&head) {
-            exchange.release_turn();
-        }
-        respond::tidy(&mut head, self.shared.clock.now());
-        Step::Deliver(Delivery { content: Content::Own(Parcel { head, framing, exchange }), account })
-    }
-
-    /// Learns from the answer to one visitor whether answers for the page could be shared; gives the reason if not.
-    /// The answer itself is not stored, as more than the key went into it.
-    fn learn(&self, subject: &Subject<'_>, key: &Key, asked: Moment, head: &ResponseHead) -> Option<Reason> {
-        if head.status == Status::NOT_MODIFIED {
-            // It says what the visitor has, not what others would get.
-            return None;
-        }
-        let (policy, answered) = (subject.site.policy(), Moment::read(&*self.shared.clock));
-        let judgement = judge_response(&self.request.head, head, asked, answered, policy);
-        let refusal = match (judgement, VaryRule::from_response(&head.fields, policy)) {
-            (Judgement::Store(_), Ok(_)) => None,
-            (Judgement::DoNotStore(reason), _) | (_, Err(reason)) => Some(reason),
-        };
-        match refusal {
-            None => self.shared.flights.forget_in_vain(key),
-            Some(Reason::StoreRefusedMethod) => {}
-            Some(_) => self.shared.flights.remember_in_vain(key, answered.monotonic),
-        }
-        refusal
+        Ok(())
     }
 
     /// Passes on an informational response to visitors that understand it. One that cannot be sent is found out
     /// by the response itself.
-    async fn inform(&mut self, head: ResponseHead) {
+    pub(crate) async fn inform(&mut self, head: ResponseHead) {
         if self.request.head.version == Version::Http11 {
             self.client.push(respond::write_informational(head));
             let _ = self.client.flush().await;
         }
     }
-}
-
-impl<'a> Wanted<'a> {
-    /// To the application alone, after all.
-    fn pass(self, reason: Reason) -> Step<'a> {
-        Step::Pass(Passing { subject: self.subject, reason, key: Some(self.key) })
-    }
-}
-
-/// Whether a response stays open for as long as its visitor does (server-sent events).
-fn is_event_stream(head: &ResponseHead) -> bool {
-    head.fields
-        .first(message::names::CONTENT_TYPE)
-        .and_then(|value| value.split(|&octet| octet == b';').next())
-        .is_some_and(|media_type| media_type.trim_ascii().eq_ignore_ascii_case(b"text/event-stream"))
 }

@@ -5,7 +5,9 @@
 
 use crate::access_log::AccessLog;
 use crate::counters::{Cells, Counters, Metric};
-use crate::flight::Flights;
+use crate::flights::Flights;
+use crate::groups::Groups;
+use crate::in_vain::InVain;
 use crate::metrics::Reading;
 use crate::sites::Sites;
 use bytes::Bytes;
@@ -17,7 +19,7 @@ use std::fmt;
 use std::hash::BuildHasher;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use store::{Store, StoreLimits};
+use store::{Key, Store, StoreLimits};
 use tokio::sync::watch;
 
 /// The part of the memory that bodies outside the store may take, on their way in or pushed out while slow visitors
@@ -31,12 +33,16 @@ pub(crate) struct Shared {
     pub(crate) sites: Sites,
     pub(crate) store: Store,
     pub(crate) flights: Flights,
+    pub(crate) in_vain: InVain,
+    pub(crate) groups: Groups,
     pub(crate) filling: FillingBudget,
     pub(crate) counters: Counters,
     pub(crate) log: Option<AccessLog>,
     pub(crate) clock: Arc<dyn Clock>,
     /// What this edge adds to `CDN-Loop`, and knows itself by (RFC 8586).
     pub(crate) loop_mark: Bytes,
+    /// What separates several parts of one response; nobody outside can know it before it is used.
+    pub(crate) boundary: String,
     connections: AtomicUsize,
     ending: Ending,
 }
@@ -77,12 +83,15 @@ impl Shared {
             limits: Arc::new(plan.limits.clone()),
             sites: Sites::new(&plan, &clock),
             store: Store::new(store_limits, random.hash_one("store")),
-            flights: Flights::new(plan.limits.hit_for_miss, plan.limits.hit_for_miss_entries_max),
+            flights: Flights::default(),
+            in_vain: InVain::new(plan.limits.hit_for_miss, plan.limits.hit_for_miss_entries_max),
+            groups: Groups::default(),
             filling: FillingBudget { bytes: AtomicU64::new(0), bytes_max: filling_bytes_max },
             counters: Counters::new(plan.workers),
             log,
             clock,
             loop_mark: Bytes::from(format!("petasos; id={:016x}", random.hash_one("loop"))),
+            boundary: format!("petasos-{:016x}", random.hash_one("boundary")),
             connections: AtomicUsize::new(0),
             ending: Ending {
                 draining: AtomicBool::new(false),
@@ -96,6 +105,14 @@ impl Shared {
     /// The cells that a worker counts in.
     pub(crate) fn cells(&self, worker: usize) -> &Cells {
         self.counters.worker(worker)
+    }
+
+    /// Makes everything under `key` unusable: what is stored, and what is on its way to be. Whoever asks after this
+    /// gets neither.
+    pub(crate) fn invalidate(&self, key: &Key) {
+        self.flights.invalidate(key);
+        self.store.remove(key);
+        self.in_vain.forget(key);
     }
 
     /// Takes no new connection from now on.

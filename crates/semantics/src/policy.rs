@@ -3,6 +3,7 @@
 //! Invariant: an unknown cookie or request field is never taken for harmless; only what a list here names is.
 //! The decisions that read this data stand in `request`, `judge` and `freshness`.
 
+use message::names;
 use std::time::Duration;
 
 /// A pattern over octets in which `*` stands for any run of them, empty included. Names of cookies and fields,
@@ -65,6 +66,16 @@ pub enum TargetedField {
     CdnCacheControl,
     /// `Surrogate-Control` of the Edge Architecture Specification.
     SurrogateControl,
+}
+
+impl TargetedField {
+    /// The targeted field with this name, in any case; `None` if there is none.
+    pub fn by_name(name: &str) -> Option<Self> {
+        if name.eq_ignore_ascii_case(names::CDN_CACHE_CONTROL) {
+            return Some(Self::CdnCacheControl);
+        }
+        name.eq_ignore_ascii_case(names::SURROGATE_CONTROL).then_some(Self::SurrogateControl)
+    }
 }
 
 /// What of a request goes along on a fetch whose answer may be shared.

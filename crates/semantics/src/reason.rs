@@ -105,6 +105,8 @@ reasons! {
         "The stored response says no-cache, so the origin is asked before every use; if it may be reused for a while, send s-maxage instead.";
     MissPart "miss-part" Miss
         "Only another part of the content was stored; nothing to do unless the whole is small enough to be fetched at once.";
+    MissInvalidated "miss-invalidated" Miss
+        "A write has invalidated a group that the stored response belongs to; nothing to do.";
     MissVariant "miss-variant" Miss
         "Only other variants were stored; name fewer request fields in the response's Vary.";
     MissReload "miss-reload" Miss

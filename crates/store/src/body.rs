@@ -32,6 +32,48 @@ impl Body {
         self.chunks.as_deref().unwrap_or_default()
     }
 
+    /// The octets from `first` to `last`, both included and both within the body, as slices of its chunks.
+    pub fn slice(&self, first: u64, last: u64) -> Vec<Bytes> {
+        let mut slices = Vec::new();
+        let mut offset = 0;
+        for chunk in self.chunks() {
+            let (begin, end) = (offset, offset + chunk.len() as u64);
+            offset = end;
+            if end <= first {
+                continue;
+            }
+            if begin > last {
+                break;
+            }
+            // Both differences are below the chunk's length.
+            let from = first.saturating_sub(begin) as usize;
+            let to = (last + 1).min(end).saturating_sub(begin) as usize;
+            slices.push(chunk.slice(from..to));
+        }
+        slices
+    }
+
+    /// A body of these octets, copied into chunks of its own.
+    pub fn gathered<'a>(pieces: impl IntoIterator<Item = &'a Bytes>) -> Self {
+        let (mut chunks, mut open) = (Vec::new(), Vec::new());
+        for piece in pieces {
+            let mut rest = &piece[..];
+            while !rest.is_empty() {
+                let (now, later) = rest.split_at(rest.len().min(CHUNK_BYTES - open.len()));
+                open.extend_from_slice(now);
+                rest = later;
+                if open.len() == CHUNK_BYTES {
+                    chunks.push(Bytes::from(std::mem::take(&mut open)));
+                }
+            }
+        }
+        if !open.is_empty() {
+            open.shrink_to_fit();
+            chunks.push(Bytes::from(open));
+        }
+        Self::of_chunks(chunks)
+    }
+
     /// The number of octets.
     pub const fn len(&self) -> u64 {
         self.len
@@ -40,5 +82,30 @@ impl Body {
     /// Whether there is no octet.
     pub const fn is_empty(&self) -> bool {
         self.len == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Body, CHUNK_BYTES};
+    use bytes::Bytes;
+
+    #[test]
+    fn slices_and_gathered_bodies_hold_the_same_octets() {
+        let octets: Vec<u8> = (0..=255).cycle().take(2 * CHUNK_BYTES + 10).collect();
+        let body = Body::copy_of(&octets);
+        let end = octets.len() as u64 - 1;
+        let chunk = CHUNK_BYTES as u64;
+        let cases =
+            [(0, 0), (0, end), (5, 9), (chunk - 1, chunk), (chunk, chunk), (chunk + 3, end), (end, end)];
+        for (first, last) in cases {
+            let slices = body.slice(first, last);
+            assert!(slices.iter().all(|slice| !slice.is_empty()));
+            assert_eq!(slices.concat(), octets[first as usize..=last as usize], "{first}-{last}");
+        }
+        let gathered = Body::gathered([&Bytes::from_static(b"ab"), &Bytes::from(octets.clone())]);
+        assert_eq!(gathered.len(), body.len() + 2);
+        assert_eq!(gathered.chunks().concat(), [b"ab", &octets[..]].concat());
+        assert!(gathered.chunks().iter().all(|piece| !piece.is_empty() && piece.len() <= CHUNK_BYTES));
     }
 }

@@ -17,5 +17,5 @@ mod store;
 pub use body::{Body, CHUNK_BYTES};
 pub use filling::{Abandoned, Aborted, Filling, FillingReader, FillingWriter};
 pub use key::{Key, SiteId};
-pub use object::Object;
+pub use object::{Object, Part};
 pub use store::{Lookup, Published, Store, StoreLimits, StoreStats};

@@ -7,8 +7,17 @@ use crate::Body;
 use crate::lingering::Share;
 use bytes::{Bytes, BytesMut};
 use message::{Field, ResponseHead};
-use semantics::Freshness;
+use semantics::{ContentRange, Freshness};
 use std::sync::OnceLock;
+
+/// Which part of the content an object holds that does not hold the whole.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// The octets it has.
+    pub extent: ContentRange,
+    /// The `Range` that the origin answered with them; the same question has the same answer.
+    pub asked: Bytes,
+}
 
 /// One stored response, immutable.
 #[derive(Debug)]
@@ -17,6 +26,9 @@ pub struct Object {
     prebuilt: Bytes,
     body: Body,
     freshness: Freshness,
+    part: Option<Part>,
+    groups: Box<[Bytes]>,
+    begun: u64,
     /// Set when it leaves the store before its last reader.
     lingering: OnceLock<Share>,
 }
@@ -26,7 +38,24 @@ impl Object {
     /// a hit, up to the point where it adds the lines that change from hit to hit.
     pub fn new(head: &ResponseHead, prebuilt: &[u8], body: Body, freshness: Freshness) -> Self {
         let (head, prebuilt) = (detached(head), Bytes::copy_from_slice(prebuilt));
-        Self { head, prebuilt, body, freshness, lingering: OnceLock::new() }
+        let lingering = OnceLock::new();
+        Self { head, prebuilt, body, freshness, part: None, groups: Box::default(), begun: 0, lingering }
+    }
+
+    /// The same object, as a part of its content.
+    #[must_use]
+    pub fn as_part(mut self, part: Part) -> Self {
+        self.part = Some(Part { asked: Bytes::copy_from_slice(&part.asked), ..part });
+        self
+    }
+
+    /// The same object as a member of these groups (RFC 9875), fetched by a request that began at `begun` in the
+    /// order of invalidations.
+    #[must_use]
+    pub fn in_groups(mut self, groups: &[Bytes], begun: u64) -> Self {
+        self.groups = groups.iter().map(|group| Bytes::copy_from_slice(group)).collect();
+        self.begun = begun;
+        self
     }
 
     /// The head as it was judged and stored.
@@ -49,6 +78,21 @@ impl Object {
         &self.freshness
     }
 
+    /// What part of the content this is; `None` if it is the whole.
+    pub const fn part(&self) -> Option<&Part> {
+        self.part.as_ref()
+    }
+
+    /// The groups it belongs to.
+    pub const fn groups(&self) -> &[Bytes] {
+        &self.groups
+    }
+
+    /// When its fetch began, in the order of invalidations; only told of members of groups.
+    pub const fn begun(&self) -> u64 {
+        self.begun
+    }
+
     /// Keeps `share` for as long as the object lives.
     pub(crate) fn linger(&self, share: Share) {
         // An object leaves the store once; a second share would be given back at once.
@@ -61,7 +105,10 @@ impl Object {
         let text: usize = self.head.fields.iter().map(|field| field.name.len() + field.value.len()).sum();
         let chunks = size_of_val(self.body.chunks());
         let body = usize::try_from(self.body.len()).unwrap_or(usize::MAX);
-        let head = size_of::<Self>() + fields + text + self.head.reason.len() + self.prebuilt.len();
+        let groups: usize = self.groups.iter().map(|group| size_of::<Bytes>() + group.len()).sum();
+        let asked = self.part.as_ref().map_or(0, |part| part.asked.len());
+        let head =
+            size_of::<Self>() + fields + text + self.head.reason.len() + self.prebuilt.len() + groups + asked;
         head.saturating_add(chunks).saturating_add(body)
     }
 }

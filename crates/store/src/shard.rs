@@ -101,8 +101,21 @@ impl Shard {
         self.counters
     }
 
-    /// The newest variant under `key` that a request with `fields` selects.
+    /// The newest variant under `key` that a request with `fields` selects; it counts as used.
     pub(crate) fn lookup(&mut self, hash: u64, key: &Key, fields: &Fields) -> Lookup {
+        let (outcome, id) = self.find(hash, key, fields);
+        if let Some(id) = id {
+            self.order.touch(id);
+        }
+        outcome
+    }
+
+    /// The same, without counting as a use.
+    pub(crate) fn peek(&self, hash: u64, key: &Key, fields: &Fields) -> Lookup {
+        self.find(hash, key, fields).0
+    }
+
+    fn find(&self, hash: u64, key: &Key, fields: &Fields) -> (Lookup, Option<u32>) {
         let mut outcome = Lookup::Absent;
         let mut at = self.index.get(&hash).copied();
         while let Some((id, slot)) = at.and_then(|id| Some((id, self.slot(id)?))) {
@@ -111,13 +124,11 @@ impl Shard {
                 continue;
             }
             if slot.rule.matches(fields, &slot.variant) {
-                let object = Arc::clone(&slot.object);
-                self.order.touch(id);
-                return Lookup::Found(object);
+                return (Lookup::Found(Arc::clone(&slot.object)), Some(id));
             }
             outcome = Lookup::NoVariant;
         }
-        outcome
+        (outcome, None)
     }
 
     /// What the variants under `key` vary on, together.

@@ -111,6 +111,12 @@ impl Store {
         self.shard(hash).map_or(Lookup::Absent, |mut shard| shard.lookup(hash, key, fields))
     }
 
+    /// As [`Store::lookup`], without counting as a use: what is only looked at is not kept longer for that.
+    pub fn peek(&self, key: &Key, fields: &Fields) -> Lookup {
+        let hash = self.hasher.hash(key);
+        self.shard(hash).map_or(Lookup::Absent, |shard| shard.peek(hash, key, fields))
+    }
+
     /// What the responses stored under `key` are known to vary on; for [`semantics::shared_fields`].
     pub fn known_rule(&self, key: &Key) -> VaryRule {
         let hash = self.hasher.hash(key);

@@ -1,0 +1,207 @@
+//! The table of flights under way.
+//!
+//! Invariant: at any moment at most one flight in the table that others may join would send the same request, and a
+//! request that finds neither it nor its answer in the store becomes the next. An invalidation revokes every flight
+//! of its key that is in the table when it comes; flights that begin later know nothing older.
+
+use crate::flight::{Asked, Flight, Progress, SharedAnswer};
+use semantics::{Freshness, VaryRule};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use store::{FillingReader, Key};
+use tokio::sync::watch;
+
+/// All flights under way.
+#[derive(Debug, Default)]
+pub(crate) struct Flights {
+    table: Mutex<HashMap<Key, Vec<Arc<Flight>>>>,
+}
+
+/// What a request finds when it is about to fetch.
+#[derive(Debug)]
+pub(crate) enum Joined<T> {
+    /// What the caller was looking for is there after all.
+    Found(T),
+    /// A response that fills; the reader is at its first octet.
+    Filling(Arc<SharedAnswer>, FillingReader),
+    /// A flight without an answer yet.
+    Waiter(watch::Receiver<Progress>),
+    /// No flight; this one is now in the table and must be flown.
+    Leader(Arc<Flight>),
+}
+
+impl Flights {
+    /// Joins the flight that serves a request with this key, or puts a new one into the table.
+    /// `find` is asked first, under the table's lock: a flight publishes its answer before it leaves the table,
+    /// so between the two nothing is missed. `known` is what the store knows the key's answers to vary on; `begun`
+    /// tells the place of a new flight in the order of invalidations.
+    pub(crate) fn join<T>(
+        &self,
+        key: &Key,
+        asked: Asked<'_>,
+        known: impl FnOnce() -> VaryRule,
+        begun: impl FnOnce() -> u64,
+        find: impl FnOnce() -> Option<T>,
+        usable: impl Fn(&Freshness) -> bool,
+    ) -> Joined<T> {
+        let mut table = self.table();
+        if let Some(found) = find() {
+            return Joined::Found(found);
+        }
+        let flights = table.entry(key.clone()).or_default();
+        if let Some(joined) = flights.iter().find_map(|flight| flight.join(asked, &usable)) {
+            return joined;
+        }
+        // An answer on its way may have shown that answers vary on more than the store knows.
+        let so_far = flights.iter().filter_map(|flight| flight.rule_so_far());
+        let known = so_far.fold(known(), |known, rule| known.union(&rule));
+        let flight = Flight::new(known, asked, begun());
+        flights.push(Arc::clone(&flight));
+        Joined::Leader(flight)
+    }
+
+    /// Puts a flight into the table that nobody joins, so that an invalidation reaches it.
+    pub(crate) fn enlist(
+        &self,
+        key: &Key,
+        asked: Asked<'_>,
+        known: VaryRule,
+        begun: impl FnOnce() -> u64,
+    ) -> Arc<Flight> {
+        let mut table = self.table();
+        let flight = Flight::new(known, Asked { solo: true, ..asked }, begun());
+        table.entry(key.clone()).or_default().push(Arc::clone(&flight));
+        flight
+    }
+
+    /// Takes a flight from the table.
+    pub(crate) fn remove(&self, key: &Key, flight: &Arc<Flight>) {
+        let mut table = self.table();
+        if let Some(flights) = table.get_mut(key) {
+            flights.retain(|other| !Arc::ptr_eq(other, flight));
+            if flights.is_empty() {
+                table.remove(key);
+            }
+        }
+    }
+
+    /// Revokes every flight of `key` and takes it from the table: nobody joins it any more, and what it brings is
+    /// for those alone who joined before. To be called before the store forgets the key.
+    pub(crate) fn invalidate(&self, key: &Key) {
+        let revoked = self.table().remove(key).unwrap_or_default();
+        revoked.iter().for_each(|flight| flight.revoke());
+    }
+
+    /// Flights under way.
+    pub(crate) fn len(&self) -> usize {
+        self.table().values().map(Vec::len).sum()
+    }
+
+    fn table(&self) -> MutexGuard<'_, HashMap<Key, Vec<Arc<Flight>>>> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Flights, Joined};
+    use crate::flight::{Asked, State};
+    use bytes::Bytes;
+    use message::Fields;
+    use origin::FetchError;
+    use semantics::VaryRule;
+    use std::future::poll_fn;
+    use std::sync::Arc;
+    use std::task::Poll;
+    use store::{Key, SiteId};
+
+    fn key(target: &'static str) -> Key {
+        Key::new(SiteId(0), false, b"a.test", Bytes::from_static(target.as_bytes()))
+    }
+
+    fn ask(flights: &Flights, key: &Key, range: Option<&[u8]>, solo: bool) -> Joined<()> {
+        let fields = Fields::new();
+        flights.join(key, Asked { fields: &fields, range, solo }, VaryRule::default, || 0, || None, |_| true)
+    }
+
+    fn join(flights: &Flights, key: &Key) -> Joined<()> {
+        ask(flights, key, None, false)
+    }
+
+    #[test]
+    fn the_second_request_waits_and_the_next_after_the_end_leads() {
+        let flights = Flights::default();
+        let Joined::Leader(flight) = join(&flights, &key("/a")) else { panic!("nobody leads") };
+        assert!(matches!(join(&flights, &key("/a")), Joined::Waiter(_)));
+        assert!(matches!(join(&flights, &key("/b")), Joined::Leader(_)));
+        flight.announce(State::Failed(FetchError::Refused));
+        flights.remove(&key("/a"), &flight);
+        assert!(matches!(join(&flights, &key("/a")), Joined::Leader(_)));
+        assert_eq!(flights.len(), 2);
+    }
+
+    #[test]
+    fn parts_and_solitary_requests_are_not_shared() {
+        let flights = Flights::default();
+        assert!(matches!(join(&flights, &key("/a")), Joined::Leader(_)));
+        let range: Option<&[u8]> = Some(b"bytes=0-1");
+        assert!(matches!(ask(&flights, &key("/a"), range, false), Joined::Leader(_)));
+        assert!(matches!(ask(&flights, &key("/a"), range, false), Joined::Waiter(_)));
+        assert!(matches!(ask(&flights, &key("/a"), Some(b"bytes=1-"), false), Joined::Leader(_)));
+        assert!(matches!(ask(&flights, &key("/a"), None, true), Joined::Leader(_)));
+        assert!(matches!(ask(&flights, &key("/b"), None, true), Joined::Leader(_)));
+        assert!(matches!(join(&flights, &key("/b")), Joined::Leader(_)), "nobody waits for a solitary one");
+    }
+
+    #[test]
+    fn the_first_final_state_stays() {
+        let flights = Flights::default();
+        let Joined::Leader(flight) = join(&flights, &key("/a")) else { panic!("nobody leads") };
+        flight.announce(State::Failed(FetchError::Refused));
+        flight.announce(State::Failed(FetchError::Closed));
+        assert!(matches!(flight.subscribe().borrow().state, State::Failed(FetchError::Refused)));
+    }
+
+    #[test]
+    fn what_is_found_under_the_lock_wins() {
+        let (flights, fields) = (Flights::default(), Fields::new());
+        let asked = Asked { fields: &fields, range: None, solo: false };
+        let joined = flights.join(&key("/a"), asked, VaryRule::default, || 0, || Some(1), |_| true);
+        assert!(matches!(joined, Joined::Found(1)));
+        assert_eq!(flights.len(), 0);
+    }
+
+    #[test]
+    fn an_invalidated_flight_publishes_nothing_and_is_joined_by_nobody() {
+        let flights = Flights::default();
+        let Joined::Leader(flight) = join(&flights, &key("/a")) else { panic!("nobody leads") };
+        let mut published = 0;
+        flight.publish(|| published += 1);
+        flights.invalidate(&key("/b"));
+        flight.publish(|| published += 1);
+        flights.invalidate(&key("/a"));
+        flight.publish(|| published += 1);
+        assert_eq!(published, 2);
+        assert!(matches!(join(&flights, &key("/a")), Joined::Leader(_)));
+    }
+
+    #[tokio::test]
+    async fn a_flight_knows_when_nobody_waits() {
+        let flights = Flights::default();
+        let Joined::Leader(flight) = join(&flights, &key("/a")) else { panic!("nobody leads") };
+        let waits = flight.subscribe();
+        let mut unawaited = std::pin::pin!(flight.unawaited());
+        let polled = poll_fn(|context| Poll::Ready(unawaited.as_mut().poll(context))).await;
+        assert!(polled.is_pending());
+        drop(waits);
+        unawaited.await;
+    }
+
+    #[test]
+    fn a_flight_is_not_kept_by_the_table_after_its_removal() {
+        let flights = Flights::default();
+        let Joined::Leader(flight) = join(&flights, &key("/a")) else { panic!("nobody leads") };
+        flights.remove(&key("/a"), &flight);
+        assert_eq!(Arc::strong_count(&flight), 1);
+    }
+}

@@ -1,0 +1,125 @@
+//! The memory of pages that turned out not to be shareable, and why ("hit-for-miss").
+//!
+//! Invariant: what is remembered is forgotten after its time, and the memory is bounded. It only decides whether
+//! requests wait for one another, never what may be shared.
+
+use platform::Monotonic;
+use semantics::Reason;
+use std::collections::hash_map::RandomState;
+use std::collections::{HashMap, VecDeque};
+use std::hash::BuildHasher;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use store::Key;
+
+/// Keys whose last answer could not be shared.
+#[derive(Debug)]
+pub(crate) struct InVain {
+    entries: Mutex<Entries>,
+    hasher: RandomState,
+    memory: Duration,
+    entries_max: usize,
+}
+
+/// Keys are kept as hashes: two keys with one hash only means that requests for the second do not wait for one
+/// another either.
+#[derive(Debug, Default)]
+struct Entries {
+    by_key: HashMap<u64, Entry>,
+    /// Oldest first.
+    order: VecDeque<(Monotonic, u64)>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Entry {
+    until: Monotonic,
+    reason: Reason,
+}
+
+impl InVain {
+    /// Nothing yet; a page is remembered for `memory`, and at most `entries_max` are.
+    pub(crate) fn new(memory: Duration, entries_max: usize) -> Self {
+        Self { entries: Mutex::default(), hasher: RandomState::new(), memory, entries_max }
+    }
+
+    /// Remembers that the answer for `key` could not be shared, so that its requests do not wait for one another.
+    pub(crate) fn remember(&self, key: &Key, reason: Reason, now: Monotonic) {
+        let mut entries = self.lock();
+        entries.forget_old(now, self.entries_max.saturating_sub(1));
+        if self.entries_max > 0 {
+            let (until, hash) = (now.plus(self.memory), self.hasher.hash_one(key));
+            entries.by_key.insert(hash, Entry { until, reason });
+            entries.order.push_back((until, hash));
+        }
+    }
+
+    /// Forgets what was remembered of `key`.
+    pub(crate) fn forget(&self, key: &Key) {
+        let hash = self.hasher.hash_one(key);
+        self.lock().by_key.remove(&hash);
+    }
+
+    /// Why the answer for `key` could not be shared a short while ago; `None` if nothing of the kind is known.
+    pub(crate) fn reason(&self, key: &Key, now: Monotonic) -> Option<Reason> {
+        let hash = self.hasher.hash_one(key);
+        self.lock().by_key.get(&hash).filter(|entry| now < entry.until).map(|entry| entry.reason)
+    }
+
+    /// No code that can panic runs under the lock.
+    fn lock(&self) -> MutexGuard<'_, Entries> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Entries {
+    /// Drops what is over, and the oldest beyond `entries_max`. Entries in the order whose key was remembered
+    /// anew, or forgotten, since then say nothing.
+    fn forget_old(&mut self, now: Monotonic, entries_max: usize) {
+        while let Some((until, hash)) = self.order.front() {
+            let over = *until <= now;
+            if !over && self.order.len() <= entries_max {
+                return;
+            }
+            if self.by_key.get(hash).is_some_and(|entry| entry.until == *until) {
+                self.by_key.remove(hash);
+            }
+            self.order.pop_front();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::InVain;
+    use bytes::Bytes;
+    use platform::Monotonic;
+    use semantics::Reason;
+    use std::time::Duration;
+    use store::{Key, SiteId};
+
+    fn key(target: &'static str) -> Key {
+        Key::new(SiteId(0), false, b"a.test", Bytes::from_static(target.as_bytes()))
+    }
+
+    fn at(seconds: u64) -> Monotonic {
+        Monotonic::from_nanos(seconds * 1_000_000_000)
+    }
+
+    #[test]
+    fn pages_are_remembered_for_their_time_and_up_to_a_number() {
+        let in_vain = InVain::new(Duration::from_secs(120), 2);
+        let reason = Reason::StoreRefusedPrivate;
+        in_vain.remember(&key("/a"), reason, at(0));
+        assert_eq!(in_vain.reason(&key("/a"), at(119)), Some(reason));
+        assert_eq!(in_vain.reason(&key("/a"), at(120)), None);
+        in_vain.remember(&key("/b"), reason, at(1));
+        in_vain.remember(&key("/c"), Reason::StoreRefusedSetCookie, at(2));
+        assert_eq!(in_vain.reason(&key("/a"), at(3)), None, "the oldest makes room");
+        assert_eq!(in_vain.reason(&key("/b"), at(3)), Some(reason));
+        assert_eq!(in_vain.reason(&key("/c"), at(3)), Some(Reason::StoreRefusedSetCookie));
+        in_vain.forget(&key("/c"));
+        assert_eq!(in_vain.reason(&key("/c"), at(3)), None);
+        let entries = in_vain.lock();
+        assert!(entries.order.len() <= 2 && entries.by_key.len() <= 2);
+    }
+}

@@ -1,0 +1,229 @@
+//! *pass*: a visitor's own request to the application, and what its answer teaches about what is stored.
+//!
+//! Invariant: the answer goes to this visitor alone and is not stored, as more than the key went into it. A write
+//! that succeeded is known to the store before its visitor is told.
+
+use crate::conclude::{Content, Delivery};
+use crate::counters::Metric;
+use crate::flight::{Asked, Flight, Parcel};
+use crate::fly;
+use crate::forward;
+use crate::guard::Subject;
+use crate::lookup::Wanted;
+use crate::pipeline::{Step, Visit};
+use crate::refusal::Refusal;
+use crate::respond::{self, Account};
+use crate::stored::stored_object;
+use h1::WriteError;
+use message::{Method, RequestHead, ResponseHead, Status, names};
+use origin::{Event, FetchError, FetchRequest};
+use semantics::{
+    CacheStatusFacts, HeadSays, Judgement, Moment, Reason, VaryRule, head_says, invalidated_groups,
+    invalidated_targets, judge_response, updated_head,
+};
+use std::sync::Arc;
+use store::{Key, Lookup};
+
+/// A request for its visitor alone.
+pub(crate) struct Passing<'a> {
+    pub(crate) subject: Subject<'a>,
+    pub(crate) reason: Reason,
+    /// What was looked for, if the request would have shared its answer: then the answer is judged for those to come.
+    pub(crate) wanted: Option<Wanted<'a>>,
+}
+
+/// A HEAD on its way, which may tell something about what is stored: in the table of flights, so that an invalidation
+/// reaches it.
+struct Enlisted<'v> {
+    visit: &'v crate::shared::Shared,
+    key: Key,
+    head: RequestHead,
+    flight: Arc<Flight>,
+}
+
+impl Drop for Enlisted<'_> {
+    fn drop(&mut self) {
+        self.visit.flights.remove(&self.key, &self.flight);
+    }
+}
+
+impl<'a> Wanted<'a> {
+    /// To the application alone, after all.
+    pub(crate) fn pass(self, reason: Reason) -> Step<'a> {
+        Step::Pass(Passing { subject: self.subject.clone(), reason, wanted: Some(self) })
+    }
+}
+
+impl<'a> Visit<'a> {
+    /// *pass*: this visitor's own request, with its content streaming up.
+    pub(crate) async fn pass(&mut self, passing: Passing<'a>) -> Step<'a> {
+        let asked = self.now();
+        let enlisted = self.enlist(&passing);
+        let Ok(request) = self.own_request(&passing, enlisted.as_ref()) else {
+            return Step::Refuse(Refusal::unwritable());
+        };
+        let mut exchange = match passing.subject.site.origin.fetch(request).await {
+            Ok(exchange) => Box::new(exchange),
+            Err(error) => return self.fail_passing(&passing, &error),
+        };
+        self.cells().count(Metric::OriginFetches);
+        loop {
+            match exchange.next(self.client).await {
+                Ok(Event::Informational(head)) if head.status.code() != 100 => self.inform(head).await,
+                Ok(Event::Head { head, .. })
+                    if head.status.code() == 101
+                        && forward::tunnelled_protocols(self.request).next().is_none() =>
+                {
+                    return self.fail_passing(&passing, &FetchError::UnaskedSwitch);
+                }
+                Ok(Event::Head { head, framing }) => {
+                    let parcel = Parcel { head, framing, exchange };
+                    return self.take_passed(&passing, asked, parcel, enlisted.as_ref());
+                }
+                Ok(Event::Informational(_) | Event::Data(_) | Event::End(_)) => {}
+                Err(error) => return self.fail_passing(&passing, &error),
+            }
+        }
+    }
+
+    /// A HEAD is asked as a fetch whose answer may be shared, because what it tells may change what is.
+    fn enlist(&self, passing: &Passing<'_>) -> Option<Enlisted<'a>> {
+        let wanted = passing.wanted.as_ref().filter(|_| self.request.head.method == Method::Head)?;
+        let shared: &'a crate::shared::Shared = self.shared;
+        let (key, fields) = (wanted.key.clone(), &self.request.head.fields);
+        let known = shared.store.known_rule(&key);
+        let head =
+            forward::shared_head(&wanted.subject, &shared.loop_mark, &key, Method::Head, fields, &known);
+        let asked = Asked { fields, range: None, solo: true };
+        let flight = shared.flights.enlist(&key, asked, known, || shared.groups.now());
+        Some(Enlisted { visit: shared, key, head, flight })
+    }
+
+    fn own_request(
+        &self,
+        passing: &Passing<'_>,
+        enlisted: Option<&Enlisted<'_>>,
+    ) -> Result<FetchRequest, WriteError> {
+        match enlisted {
+            Some(enlisted) => forward::without_content(&enlisted.head),
+            None => {
+                forward::passed(&passing.subject, &self.shared.loop_mark, self.client.peer(), self.request)
+            }
+        }
+    }
+
+    fn fail_passing(&self, passing: &Passing<'a>, error: &FetchError) -> Step<'a> {
+        fly::count_failure(self.cells(), error);
+        match &passing.wanted {
+            Some(wanted) => self.fail(wanted, error),
+            None => Step::Refuse(Refusal::failed_fetch(error, passing.subject.site.origin.url())),
+        }
+    }
+
+    fn take_passed(
+        &self,
+        passing: &Passing<'a>,
+        asked: Moment,
+        parcel: Parcel,
+        enlisted: Option<&Enlisted<'_>>,
+    ) -> Step<'a> {
+        let Parcel { mut head, framing, mut exchange } = parcel;
+        if let Some(stale) =
+            passing.wanted.as_ref().and_then(|wanted| self.instead_of_error(wanted, head.status))
+        {
+            return Step::Deliver(stale);
+        }
+        self.invalidate(&passing.subject, &head);
+        let facts = CacheStatusFacts { forward_status: Some(head.status), ..CacheStatusFacts::default() };
+        if head.status.code() == 101 {
+            let account = Account { reason: passing.reason, facts, age_secs: None };
+            return Step::Deliver(Delivery { content: Content::Switch(head, exchange), account });
+        }
+        if is_event_stream(&head) {
+            exchange.release_turn();
+        }
+        respond::tidy(&mut head, self.shared.clock.now());
+        let judged = match (&passing.wanted, enlisted) {
+            (Some(_), Some(enlisted)) => self.learn_from_head(&passing.subject, enlisted, asked, &head),
+            (Some(wanted), None) => self.learn(wanted, asked, &head),
+            (None, _) => None,
+        };
+        let account = Account { reason: judged.unwrap_or(passing.reason), facts, age_secs: None };
+        Step::Deliver(Delivery { content: Content::Own(Parcel { head, framing, exchange }), account })
+    }
+
+    /// Makes unusable what a write has made out of date (RFC 9111 section 4.4, RFC 9875 section 3).
+    fn invalidate(&self, subject: &Subject<'_>, answer: &ResponseHead) {
+        let method = &self.request.head.method;
+        let targets = invalidated_targets(method, subject.https, &subject.host, &subject.target, answer);
+        for target in targets {
+            self.shared.invalidate(&subject.key_of(target));
+        }
+        let groups = invalidated_groups(method, answer);
+        if !groups.is_empty() {
+            self.shared.groups.invalidate(&subject.key(), groups);
+        }
+    }
+
+    /// Learns from the answer to one visitor whether answers for the page could be shared; gives the reason if not.
+    fn learn(&self, wanted: &Wanted<'_>, asked: Moment, head: &ResponseHead) -> Option<Reason> {
+        if head.status == Status::NOT_MODIFIED || wanted.range.is_some() {
+            // It says what the visitor has or wants, not what others would get.
+            return None;
+        }
+        let (policy, answered) = (wanted.subject.site.policy(), self.now());
+        let judgement = judge_response(&self.request.head, head, asked, answered, policy);
+        let refusal = match (judgement, VaryRule::from_response(&head.fields, policy)) {
+            (Judgement::Store(_), Ok(_)) => None,
+            (Judgement::DoNotStore(reason), _) | (_, Err(reason)) => Some(reason),
+        };
+        match refusal {
+            None => self.shared.in_vain.forget(&wanted.key),
+            Some(reason) => self.shared.in_vain.remember(&wanted.key, reason, answered.monotonic),
+        }
+        refusal
+    }
+
+    /// Learns from the answer to a HEAD what it says about the page that is stored (RFC 9111 section 4.3.5).
+    fn learn_from_head(
+        &self,
+        subject: &Subject<'_>,
+        enlisted: &Enlisted<'_>,
+        asked: Moment,
+        head: &ResponseHead,
+    ) -> Option<Reason> {
+        let (store, fields) = (&self.shared.store, &enlisted.head.fields);
+        let Lookup::Found(object) = store.peek(&enlisted.key, fields) else { return None };
+        if object.part().is_some() || head.status != object.head().status {
+            return None;
+        }
+        if head_says(object.head(), object.body().len(), head) == HeadSays::Differs {
+            enlisted.flight.publish(|| {
+                store.remove(&enlisted.key);
+            });
+            return None;
+        }
+        let updated = updated_head(object.head(), head);
+        let get = RequestHead { method: Method::Get, ..enlisted.head.clone() };
+        let (policy, answered) = (subject.site.policy(), self.now());
+        let judgement = judge_response(&get, &updated, asked, answered, policy);
+        let rule = VaryRule::from_response(&updated.fields, policy);
+        let (Judgement::Store(storable), Ok(rule)) = (judgement, rule) else { return None };
+        let rule = enlisted.flight.known().union(&rule);
+        let body = object.body().clone();
+        let renewed = stored_object(&updated, body, storable.freshness, enlisted.flight.begun());
+        enlisted.flight.publish(|| {
+            // An object that was stored is not too large.
+            let _ = store.publish(&enlisted.key, rule.clone(), rule.key(fields), Arc::new(renewed));
+        });
+        None
+    }
+}
+
+/// Whether a response stays open for as long as its visitor does (server-sent events).
+fn is_event_stream(head: &ResponseHead) -> bool {
+    head.fields
+        .first(names::CONTENT_TYPE)
+        .and_then(|value| value.split(|&octet| octet == b';').next())
+        .is_some_and(|media_type| media_type.trim_ascii().eq_ignore_ascii_case(b"text/event-stream"))
+}

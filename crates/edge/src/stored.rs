@@ -1,0 +1,56 @@
+//! What answers become in the store: heads without what may not be shared, objects, and objects joined from parts.
+//!
+//! Invariant: parts are joined only where the same strong validator says that they are of one content.
+
+use crate::flight::SharedAnswer;
+use crate::respond;
+use bytes::Bytes;
+use message::{Field, ResponseHead};
+use semantics::{ContentRange, Freshness, combined_head, groups, joined_extent};
+use store::{Body, Object, Part};
+
+/// The object for a tidy head and its content, fetched by a flight that began at `begun`.
+pub(crate) fn stored_object(head: &ResponseHead, body: Body, freshness: Freshness, begun: u64) -> Object {
+    let prebuilt = respond::prebuilt(head, body.len());
+    Object::new(head, &prebuilt, body, freshness).in_groups(&groups(&head.fields), begun)
+}
+
+/// The stored part and a newer one as one object, if they go together.
+pub(crate) fn joined_part(
+    stored: &Object,
+    newer: &SharedAnswer,
+    (body, extent): (&Body, ContentRange),
+    begun: u64,
+) -> Option<Object> {
+    let part = stored.part()?;
+    let joined = joined_extent((stored.head(), part.extent), (&newer.head, extent))?;
+    let head = combined_head(stored.head(), &newer.head, joined);
+    let body = joined_body((stored.body(), part.extent), (body, extent));
+    let object = stored_object(&head, body, newer.freshness, begun);
+    // What answers no question as it is must not be replayed for one.
+    let part = Part { extent: joined, asked: Bytes::new() };
+    Some(if joined.is_whole() { object } else { object.as_part(part) })
+}
+
+/// The octets of two parts that touch or overlap. Where they overlap they are the same.
+pub(crate) fn joined_body(one: (&Body, ContentRange), other: (&Body, ContentRange)) -> Body {
+    let ((before, first), (after, second)) =
+        if one.1.first <= other.1.first { (one, other) } else { (other, one) };
+    let overlap = (first.last + 1).saturating_sub(second.first);
+    let rest = if overlap < after.len() { after.slice(overlap, after.len() - 1) } else { Vec::new() };
+    Body::gathered(before.chunks().iter().chain(&rest))
+}
+
+/// The head that may be stored and shared, and, if fields had to go for that, the head as it came.
+pub(crate) fn without_withheld(
+    head: ResponseHead,
+    withheld: &[Bytes],
+) -> (ResponseHead, Option<ResponseHead>) {
+    let is_withheld = |field: &Field| withheld.iter().any(|name| field.name.eq_ignore_ascii_case(name));
+    if !head.fields.iter().any(is_withheld) {
+        return (head, None);
+    }
+    let mut shared = head.clone();
+    shared.fields.retain(|field| !is_withheld(field));
+    (shared, Some(head))
+}

@@ -1,0 +1,192 @@
+//! *wait*: a request takes part in a flight until it has something to deliver, or goes on by itself.
+//!
+//! Invariant: waiting for others is limited; what may not be shared with this request is not delivered to it; and
+//! where the origin fails or is slow, a stale answer that may be used is used.
+
+use crate::conclude::{Content, Delivery};
+use crate::counters::Metric;
+use crate::flight::{Confirmed, PrivateAnswer, Progress, SharedAnswer, State};
+use crate::lookup::Wanted;
+use crate::pipeline::{Step, Visit, Waiting};
+use crate::refusal::Refusal;
+use crate::respond::Account;
+use message::Status;
+use origin::FetchError;
+use semantics::{CacheStatusFacts, Reason, Reuse, is_server_error, reuse};
+use std::sync::Arc;
+use store::FillingReader;
+use tokio::time::Instant;
+
+/// How often a request may take part in a flight whose answer turns out to be for another variant than its own,
+/// before it fetches by itself.
+const FLIGHTS_MAX: u32 = 3;
+
+impl<'a> Visit<'a> {
+    /// *wait*: until the flight has an answer, passing on what it is told before. Who leads waits as long as the
+    /// application may take; who follows has a limit, after which it goes to the application by itself. Neither waits
+    /// longer than that while a stale answer lies ready.
+    pub(crate) async fn wait(&mut self, waiting: Waiting<'a>) -> Step<'a> {
+        let Waiting { mut wanted, reason, mut receiver, leads } = waiting;
+        let limit = self.shared.limits.flight_wait;
+        let own_end = *wanted.patience_ends.get_or_insert_with(|| Instant::now() + limit);
+        // A flight that is late already is not waited for again by everybody who could have something stale.
+        let mut end = own_end.min(receiver.borrow().departed + limit);
+        let mut informed = 0;
+        loop {
+            let Progress { hints, state, .. } = receiver.borrow_and_update().clone();
+            for hint in hints.into_iter().skip(informed) {
+                informed += 1;
+                self.inform(hint).await;
+            }
+            match state {
+                State::Waiting => {}
+                State::Shared(answer) => return self.take_shared(wanted, reason, answer, leads),
+                State::Confirmed(confirmed) => return self.take_confirmed(wanted, &confirmed, leads),
+                State::Private(answer) => return self.take_private(wanted, reason, &answer),
+                State::Void => return wanted.pass(reason),
+                State::Failed(error) => return self.fail(&wanted, &error),
+            }
+            match tokio::time::timeout_at(end, receiver.changed()).await {
+                Ok(Ok(())) => {}
+                // The flight never began.
+                Ok(Err(_)) => return wanted.pass(reason),
+                Err(_) => match self.when_late(&wanted) {
+                    Some(delivery) => return Step::Deliver(delivery),
+                    None if end < own_end => end = own_end,
+                    None if leads => end = far_away(),
+                    None => {
+                        self.cells().count(Metric::FlightWaitTimeouts);
+                        return wanted.pass(reason);
+                    }
+                },
+            }
+        }
+    }
+
+    /// The stale answer for a visitor that has waited long enough.
+    fn when_late(&self, wanted: &Wanted<'_>) -> Option<Delivery> {
+        let mut delivery = wanted.stale_instead(self.shared, &self.request.head, self.now())?;
+        delivery.account.reason = Reason::StaleOriginSlow;
+        Some(delivery)
+    }
+
+    /// There is no answer from the origin: a stale one, or the explanation.
+    pub(crate) fn fail(&self, wanted: &Wanted<'_>, error: &FetchError) -> Step<'a> {
+        match wanted.stale_instead(self.shared, &self.request.head, self.now()) {
+            Some(delivery) => Step::Deliver(delivery),
+            None => Step::Refuse(Refusal::failed_fetch(error, wanted.subject.site.origin.url())),
+        }
+    }
+
+    /// A stale answer in place of one that tells of an error of the origin, if there is one.
+    pub(crate) fn instead_of_error(&self, wanted: &Wanted<'_>, status: Status) -> Option<Delivery> {
+        if !is_server_error(status) {
+            return None;
+        }
+        let mut delivery = wanted.stale_instead(self.shared, &self.request.head, self.now())?;
+        delivery.account.facts.forward_status = Some(status);
+        Some(delivery)
+    }
+
+    /// A flight's answer may be shared: is it the variant that this request selects, and may it have it unasked?
+    fn take_shared(
+        &self,
+        mut wanted: Wanted<'a>,
+        reason: Reason,
+        answer: Arc<SharedAnswer>,
+        leads: bool,
+    ) -> Step<'a> {
+        if !answer.rule.matches(&self.request.head.fields, &answer.variant) {
+            return self.take_other_variant(wanted);
+        }
+        let policy = wanted.subject.site.policy();
+        let usable = reuse(&answer.freshness, &wanted.directives, policy, self.now());
+        if !leads && matches!(usable, Reuse::Revalidate(_)) {
+            // Each must ask for itself; asking one after the other would only take longer.
+            wanted.solo = true;
+            return self.join(wanted, reason);
+        }
+        match answer.filling.reader() {
+            Some(reader) => {
+                let reason = if leads { reason } else { Reason::MissCollapsed };
+                Step::Deliver(self.shared_delivery(answer, reader, reason, leads))
+            }
+            // It has become too large to be kept, and nobody can join any more.
+            None => wanted.pass(reason),
+        }
+    }
+
+    /// The answer is for another variant. The request's own is fetched with the rule known; if the answers go on
+    /// varying on something else each time, it goes to the application by itself.
+    fn take_other_variant(&self, wanted: Wanted<'a>) -> Step<'a> {
+        if wanted.flights < FLIGHTS_MAX {
+            return self.join(wanted, Reason::MissVariant);
+        }
+        wanted.pass(Reason::MissVariant)
+    }
+
+    /// The origin has confirmed what is stored.
+    fn take_confirmed(&self, mut wanted: Wanted<'a>, confirmed: &Confirmed, leads: bool) -> Step<'a> {
+        if !confirmed.rule.matches(&self.request.head.fields, &confirmed.variant) {
+            return self.take_other_variant(wanted);
+        }
+        let (object, now) = (&confirmed.object, self.now());
+        let usable = reuse(object.freshness(), &wanted.directives, wanted.subject.site.policy(), now);
+        if !leads && matches!(usable, Reuse::Revalidate(_)) {
+            wanted.solo = true;
+            return self.join(wanted, Reason::MissNoCache);
+        }
+        let facts = CacheStatusFacts {
+            ttl_secs: Some(object.freshness().ttl_secs(now)),
+            forward_status: Some(Status::NOT_MODIFIED),
+            stored: true,
+            collapsed: !leads,
+        };
+        let age_secs = Some(object.freshness().age(now).as_secs());
+        let account = Account { reason: Reason::HitRevalidated, facts, age_secs };
+        Step::Deliver(Delivery { content: Content::Stored(Arc::clone(object)), account })
+    }
+
+    /// A flight's answer is for one visitor: the first who claims it. The others go to the application by themselves.
+    fn take_private(&self, wanted: Wanted<'a>, reason: Reason, answer: &PrivateAnswer) -> Step<'a> {
+        if let Some(delivery) = self.instead_of_error(&wanted, answer.status) {
+            return Step::Deliver(delivery);
+        }
+        match answer.claim() {
+            Some(parcel) => {
+                let facts = CacheStatusFacts {
+                    forward_status: Some(parcel.head.status),
+                    ..CacheStatusFacts::default()
+                };
+                let account = Account { reason: answer.reason, facts, age_secs: None };
+                Step::Deliver(Delivery { content: Content::Claimed(parcel), account })
+            }
+            None => wanted.pass(reason),
+        }
+    }
+
+    /// A response that fills, for this request; `own` says that it is the one that asked for it.
+    pub(crate) fn shared_delivery(
+        &self,
+        answer: Arc<SharedAnswer>,
+        reader: FillingReader,
+        reason: Reason,
+        own: bool,
+    ) -> Delivery {
+        let now = self.now();
+        let facts = CacheStatusFacts {
+            ttl_secs: Some(answer.freshness.ttl_secs(now)),
+            forward_status: Some(answer.head.status),
+            stored: true,
+            collapsed: !own,
+        };
+        let age_secs = Some(answer.freshness.age(now).as_secs());
+        let content = Content::Filling { answer, reader, own };
+        Delivery { content, account: Account { reason, facts, age_secs } }
+    }
+}
+
+/// A moment that no request waits for.
+fn far_away() -> Instant {
+    Instant::now() + std::time::Duration::from_secs(86_400)
+}

@@ -211,12 +211,9 @@ fn widened(mut policy: Policy, lookup: &Lookup<'_>) -> Policy {
     policy.default_ttl = lookup.duration("ttl").or(policy.default_ttl);
     policy.not_found_ttl = lookup.duration("not_found_ttl").or(policy.not_found_ttl);
     policy.error_ttl = lookup.duration("error_ttl").or(policy.error_ttl);
-    if policy.name != LETTER {
-        policy.stale_on_error_max =
-            lookup.duration("stale_on_error_max").unwrap_or(policy.stale_on_error_max);
-        if lookup.text("stale_on_error") == Some("override") {
-            policy.stale_on_error = StaleOnError::Override;
-        }
+    policy.stale_on_error_max = lookup.duration("stale_on_error_max").unwrap_or(policy.stale_on_error_max);
+    if lookup.text("stale_on_error") == Some("override") && policy.name != LETTER {
+        policy.stale_on_error = StaleOnError::Override;
     }
     if let Some(Value::Texts(names)) = lookup.value("targeted_fields") {
         policy.targeted_fields = names.iter().filter_map(|name| TargetedField::by_name(name)).collect();

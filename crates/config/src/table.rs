@@ -128,7 +128,7 @@ pub const SETTINGS: &[Setting] = &[
         Kind::Duration,
         Some("1d"),
         "How long after its lifetime an answer may be sent for that reason, unless its own stale-if-error says \
-         otherwise. With the `rfc` profile only stale-if-error counts.",
+         otherwise.",
     ),
     site(
         "targeted_fields",

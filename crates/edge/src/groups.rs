@@ -85,8 +85,7 @@ mod tests {
     }
 
     fn member(group: &'static str, begun: u64) -> Object {
-        let received = Moment::default();
-        let freshness = Freshness { lifetime: Duration::from_secs(9), received, ..Freshness::default() };
+        let freshness = Freshness::lasting(Duration::from_secs(9), Moment::default());
         Object::new(&ResponseHead::new(Status::OK), b"", Body::copy_of(b"x"), freshness)
             .in_groups(&[Bytes::from_static(group.as_bytes())], begun)
     }

@@ -194,7 +194,6 @@ impl Policy {
             heuristics: true,
             not_found_ttl: None,
             error_ttl: None,
-            stale_on_error_max: Duration::ZERO,
             ..Self::default_profile()
         }
     }

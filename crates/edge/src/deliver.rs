@@ -88,7 +88,7 @@ pub(crate) async fn send_filling(
                 return Err(Interrupted::Source(None));
             }
             None => {
-                push_end(client, framing, None);
+                push_end(client, framing, reader.trailer().as_ref());
                 return client.flush().await.map_err(Interrupted::from);
             }
         }

@@ -18,7 +18,7 @@ use origin::{Event, Exchange, FetchError, FetchRequest, NoUpload};
 use semantics::{
     ContentRange, Directives, Freshness, Judgement, Moment, Reason, Reuse, Storable, VariantKey, VaryRule,
     combined_head, is_server_error, joined_extent, judge_response, not_modified_speaks_of, reuse,
-    reuse_on_error, updated_head,
+    reuse_on_error, trailer_fields, updated_head,
 };
 use std::future::poll_fn;
 use std::sync::{Arc, OnceLock};
@@ -362,8 +362,9 @@ impl Departure {
                         return Ok(());
                     }
                 }
-                Ok(Event::End(_)) => {
-                    writer.finish_with(held, |body| self.publish(answer, body));
+                Ok(Event::End(trailer)) => {
+                    let trailer = trailer.as_ref().map(trailer_fields);
+                    writer.finish_with(held, trailer, |body| self.publish(answer, body));
                     return Ok(());
                 }
                 Ok(Event::Informational(_) | Event::Head { .. }) => {}
@@ -417,6 +418,7 @@ impl Departure {
 
     fn publish_object(&self, rule: VaryRule, variant: VariantKey, object: Arc<Object>) {
         self.flight.publish(|| {
+            self.shared.equivalents.learn(&self.key, &object.head().fields);
             // An object too large for the store was streamed all the same.
             let _ = self.shared.store.publish(&self.key, rule, variant, object);
         });

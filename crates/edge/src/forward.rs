@@ -4,7 +4,7 @@
 //! variant's key; nothing else of its visitor. A fetch for one visitor alone carries what that visitor sent,
 //! but for what only the edge may say. Framing and hop-by-hop fields are made anew.
 
-use crate::guard::{CDN_LOOP, Subject};
+use crate::guard::{CDN_LOOP, Subject, forwards_left};
 use bytes::{Bytes, BytesMut};
 use h1::{BodyFraming, Request, WriteError};
 use message::{Fields, Method, RequestHead, Version, names};
@@ -35,7 +35,8 @@ pub(crate) fn shared_head(
     fields.push(names::X_FORWARDED_PROTO, scheme(subject));
     fields.push(names::VIA, VIA);
     fields.push(CDN_LOOP, loop_mark.clone());
-    RequestHead { method, target: subject.target.clone(), version: Version::Http11, fields }
+    let target = Bytes::copy_from_slice(key.target());
+    RequestHead { method, target, version: Version::Http11, fields }
 }
 
 /// What a flight asks for beside the page: a part of it, what is missing of it, or whether `base` is still right.
@@ -95,6 +96,9 @@ pub(crate) fn passed(
     let mut fields = passed_fields(visitor, subject.site.policy());
     h1::strip_hop_by_hop(&mut fields);
     fields.remove(names::EXPECT);
+    if let Some(left) = forwards_left(&request.head) {
+        fields.set(names::MAX_FORWARDS, left.saturating_sub(1).to_string());
+    }
     fields.set(names::HOST, subject.host.clone());
     for (name, value) in forwarding_fields(subject, peer, visitor) {
         fields.push(name, value);
@@ -268,6 +272,14 @@ mod tests {
         ] {
             assert!(text.lines().any(|found| found == line), "{line} in\n{text}");
         }
+    }
+
+    #[test]
+    fn max_forwards_counts_down_where_it_counts() {
+        let text = passed_text("OPTIONS / HTTP/1.1\r\nHost: a\r\nMax-Forwards: 10", false);
+        assert!(text.contains("Max-Forwards: 9\r\n"), "{text}");
+        let text = passed_text("DELETE / HTTP/1.1\r\nHost: a\r\nMax-Forwards: 10", false);
+        assert!(text.contains("Max-Forwards: 10\r\n"), "{text}");
     }
 
     #[test]

@@ -40,6 +40,9 @@ pub(crate) fn guard<'a>(shared: &'a Shared, peer: Peer, request: &Request) -> Re
     if matches!(request.framing, BodyFraming::Length(bytes) if bytes > shared.limits.request_body_bytes_max) {
         return Err(Refusal::too_large());
     }
+    if forwards_left(head) == Some(0) {
+        return Err(Refusal::last_hop(&head.method));
+    }
     let authority = EffectiveAuthority::of(head).map(|effective| effective.authority);
     let site = shared.sites.find(authority).ok_or_else(Refusal::unknown_site)?;
     if head.fields.list(CDN_LOOP).any(|member| member == shared.loop_mark) {
@@ -53,6 +56,19 @@ pub(crate) fn guard<'a>(shared: &'a Shared, peer: Peer, request: &Request) -> Re
         site,
         trusted,
     })
+}
+
+/// How often a request may still be forwarded; only TRACE and OPTIONS say so (RFC 9110 section 7.6.2).
+pub(crate) fn forwards_left(head: &RequestHead) -> Option<u64> {
+    if !matches!(head.method, Method::Trace | Method::Options) {
+        return None;
+    }
+    let digits = head.fields.only(names::MAX_FORWARDS)?;
+    std::str::from_utf8(digits)
+        .ok()
+        .filter(|digits| digits.bytes().all(|octet| octet.is_ascii_digit()))?
+        .parse()
+        .ok()
 }
 
 impl Subject<'_> {
@@ -156,6 +172,9 @@ mod tests {
             ("GET ftp://b.test/ HTTP/1.1\r\nHost: b.test", Err(Reason::BadRequest)),
             ("OPTIONS * HTTP/1.1\r\nHost: a.test", ok("a.test", "*", false)),
             ("GET / HTTP/1.0", ok("127.0.0.1:9000", "/", false)),
+            ("OPTIONS / HTTP/1.1\r\nHost: a.test\r\nMax-Forwards: 0", Err(Reason::LastHop)),
+            ("TRACE / HTTP/1.1\r\nHost: a.test\r\nMax-Forwards: 0", Err(Reason::LastHop)),
+            ("GET / HTTP/1.1\r\nHost: a.test\r\nMax-Forwards: 0", ok("a.test", "/", false)),
             ("CONNECT a.test:443 HTTP/1.1\r\nHost: a.test:443", Err(Reason::ConnectRefused)),
         ] {
             assert_eq!(guarded(&plan, "127.0.0.1", head), expected, "{head}");

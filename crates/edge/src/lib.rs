@@ -13,6 +13,7 @@ mod conclude;
 mod counters;
 mod date;
 mod deliver;
+mod equivalents;
 mod excerpt;
 mod flight;
 mod flights;

@@ -51,10 +51,16 @@ pub(crate) enum Touch {
 
 impl<'a> Wanted<'a> {
     /// What a request that was classified as a look-up wants.
-    pub(crate) fn new(subject: Subject<'a>, head: &RequestHead, directives: Directives) -> Self {
+    pub(crate) fn new(
+        shared: &Shared,
+        subject: Subject<'a>,
+        head: &RequestHead,
+        directives: Directives,
+    ) -> Self {
         let range = head.fields.first(names::RANGE).filter(|_| head.method == Method::Get).cloned();
         let solo = is_personal(&head.fields, subject.site.policy());
-        let key = subject.key();
+        let own_key = subject.key();
+        let key = shared.equivalents.find(&own_key).unwrap_or(own_key);
         Self { subject, key, directives, range, solo, flights: 0, patience_ends: None }
     }
 

@@ -131,7 +131,7 @@ impl<'a> Visit<'a> {
         match classify_request(&self.request.head, has_content, subject.site.policy()) {
             RequestClass::Pass(reason) => Step::Pass(Passing { subject, reason, wanted: None }),
             RequestClass::Lookup(directives) => {
-                Step::Lookup(Wanted::new(subject, &self.request.head, directives))
+                Step::Lookup(Wanted::new(self.shared, subject, &self.request.head, directives))
             }
         }
     }

@@ -4,7 +4,7 @@
 //! but the application's address. One place maps causes to status codes; nobody else picks them.
 
 use h1::{FramingError, HeadError, RequestError};
-use message::Status;
+use message::{Method, Status};
 use net::OriginUrl;
 use origin::{Busy, FetchError, UploadError};
 use semantics::Reason;
@@ -70,6 +70,17 @@ impl Refusal {
             format!(
                 "The origin {origin} leads back to this server. Correct it to the application's own address."
             ),
+        )
+    }
+
+    /// TRACE or OPTIONS that may go no further (RFC 9110 section 7.6.2). The edge says nothing of itself, and sends
+    /// back nothing of the request: what it contains might be secret.
+    pub(crate) fn last_hop(method: &Method) -> Self {
+        let code = if *method == Method::Options { 200 } else { 501 };
+        Self::new(
+            code,
+            Reason::LastHop,
+            "Petasos answers this itself, because of the request's Max-Forwards.",
         )
     }
 

@@ -5,6 +5,7 @@
 
 use crate::access_log::AccessLog;
 use crate::counters::{Cells, Counters, Metric};
+use crate::equivalents::Equivalents;
 use crate::flights::Flights;
 use crate::groups::Groups;
 use crate::in_vain::InVain;
@@ -35,6 +36,7 @@ pub(crate) struct Shared {
     pub(crate) flights: Flights,
     pub(crate) in_vain: InVain,
     pub(crate) groups: Groups,
+    pub(crate) equivalents: Equivalents,
     pub(crate) filling: FillingBudget,
     pub(crate) counters: Counters,
     pub(crate) log: Option<AccessLog>,
@@ -86,6 +88,7 @@ impl Shared {
             flights: Flights::default(),
             in_vain: InVain::new(plan.limits.hit_for_miss, plan.limits.hit_for_miss_entries_max),
             groups: Groups::default(),
+            equivalents: Equivalents::default(),
             filling: FillingBudget { bytes: AtomicU64::new(0), bytes_max: filling_bytes_max },
             counters: Counters::new(plan.workers),
             log,
@@ -110,9 +113,12 @@ impl Shared {
     /// Makes everything under `key` unusable: what is stored, and what is on its way to be. Whoever asks after this
     /// gets neither.
     pub(crate) fn invalidate(&self, key: &Key) {
-        self.flights.invalidate(key);
-        self.store.remove(key);
-        self.in_vain.forget(key);
+        let equivalent = self.equivalents.find(key).filter(|equivalent| equivalent != key);
+        for key in std::iter::once(key).chain(&equivalent) {
+            self.flights.invalidate(key);
+            self.store.remove(key);
+            self.in_vain.forget(key);
+        }
     }
 
     /// Takes no new connection from now on.

@@ -17,6 +17,7 @@
 
 use crate::{Body, CHUNK_BYTES};
 use bytes::Bytes;
+use message::Fields;
 use semantics::Reason;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -65,6 +66,8 @@ struct State {
     closed: bool,
     writer: Option<Waker>,
     outcome: Option<Result<(), Aborted>>,
+    /// The fields that came behind the body.
+    trailer: Option<Fields>,
 }
 
 #[derive(Debug)]
@@ -94,6 +97,7 @@ impl Filling {
             closed: false,
             writer: None,
             outcome: None,
+            trailer: None,
         };
         let filling = Arc::new(Self { state: Mutex::new(state) });
         (FillingWriter { filling: Arc::clone(&filling) }, filling)
@@ -198,12 +202,13 @@ impl FillingWriter {
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// Ends the body with these last octets, which may be none: it is complete. If it was kept, `publish` gets
+    /// Ends the body with these last octets, which may be none, and the fields behind them: it is complete. If it was kept, `publish` gets
     /// the whole before any reader can take the last octets or see the end; so whoever has read the body to
     /// its end finds it published. `publish` runs under this body's lock and must not touch its readers.
-    pub fn finish_with(self, last: Bytes, publish: impl FnOnce(Body)) {
+    pub fn finish_with(self, last: Bytes, trailer: Option<Fields>, publish: impl FnOnce(Body)) {
         {
             let mut state = self.filling.lock();
+            state.trailer = trailer;
             if !last.is_empty() {
                 state.append(last);
             }
@@ -239,6 +244,13 @@ impl FillingReader {
             writer.wake();
         }
         result
+    }
+}
+
+impl FillingReader {
+    /// The fields that came behind the body, once it has ended.
+    pub fn trailer(&self) -> Option<Fields> {
+        self.filling.lock().trailer.clone()
     }
 }
 
@@ -384,7 +396,7 @@ mod tests {
 
     fn finish(writer: FillingWriter) -> Option<Body> {
         let mut whole = None;
-        writer.finish_with(Bytes::new(), |body| whole = Some(body));
+        writer.finish_with(Bytes::new(), None, |body| whole = Some(body));
         whole
     }
 
@@ -531,7 +543,7 @@ mod tests {
         let waker = Waker::from(Arc::clone(&count));
         assert_eq!(reader.poll_next(&mut Context::from_waker(&waker)), Poll::Pending);
         let mut handed = None;
-        writer.finish_with("abc".into(), |body| {
+        writer.finish_with("abc".into(), None, |body| {
             assert_eq!(count.wakes(), 0);
             handed = Some(body);
         });

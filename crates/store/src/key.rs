@@ -55,7 +55,8 @@ impl Key {
 
     /// The same key in allocations of its own: a target is often a slice of a whole read buffer, which a key
     /// that is kept would hold alive.
-    pub(crate) fn detached(&self) -> Self {
+    #[must_use]
+    pub fn detached(&self) -> Self {
         Self {
             site: self.site,
             https: self.https,

@@ -197,7 +197,7 @@ proptest! {
         let kept = writer.is_kept();
         if finishes {
             let mut whole = None;
-            writer.finish_with(Bytes::new(), |body| whole = Some(body));
+            writer.finish_with(Bytes::new(), None, |body| whole = Some(body));
             match whole {
                 Some(body) => prop_assert!(kept && body.chunks().concat() == pushed),
                 None => prop_assert!(!kept),
@@ -272,7 +272,7 @@ fn threads_lose_neither_octets_nor_wake_ups() {
                     wait(|context| writer.poll_ready(context, 500)).unwrap();
                     writer.push(Bytes::copy_from_slice(part));
                 }
-                writer.finish_with(Bytes::new(), |_| {});
+                writer.finish_with(Bytes::new(), None, |_| {});
             });
         }
     }

@@ -55,7 +55,15 @@ const fn forward_cause(reason: Reason) -> Option<&'static str> {
     match reason {
         Reason::MissAbsent => Some("uri-miss"),
         Reason::MissVariant => Some("vary-miss"),
-        Reason::MissExpired => Some("stale"),
+        // The last four were forwarded before the stored response was sent after all.
+        Reason::MissExpired
+        | Reason::MissNoCache
+        | Reason::MissInvalidated
+        | Reason::HitRevalidated
+        | Reason::StaleOnError
+        | Reason::StaleOnErrorOverride
+        | Reason::StaleOriginSlow => Some("stale"),
+        Reason::MissPart => Some("partial"),
         Reason::MissReload | Reason::PassRequestNoStore => Some("request"),
         Reason::PassMethod => Some("method"),
         _ => match reason.verdict() {
@@ -94,6 +102,24 @@ mod tests {
         assert_eq!(
             cache_status_value(Reason::MissCollapsed, facts),
             "Petasos; fwd=miss; collapsed; detail=miss-collapsed"
+        );
+    }
+
+    #[test]
+    fn what_was_asked_of_the_origin_is_no_hit() {
+        let facts = CacheStatusFacts {
+            ttl_secs: Some(-5),
+            forward_status: Some(Status::SERVICE_UNAVAILABLE),
+            ..CacheStatusFacts::default()
+        };
+        assert_eq!(
+            cache_status_value(Reason::StaleOnError, facts),
+            "Petasos; fwd=stale; fwd-status=503; ttl=-5; detail=stale-on-error"
+        );
+        let facts = CacheStatusFacts { ttl_secs: Some(-5), ..CacheStatusFacts::default() };
+        assert_eq!(
+            cache_status_value(Reason::StaleWhileRevalidate, facts),
+            "Petasos; hit; ttl=-5; detail=stale-while-revalidate"
         );
     }
 

@@ -31,6 +31,14 @@ impl Scope {
         !matches!(self, Self::Nothing)
     }
 
+    /// The field names of the qualified form; none for the others.
+    pub fn names(&self) -> &[Bytes] {
+        match self {
+            Self::Fields(names) => names,
+            Self::Nothing | Self::Everything => &[],
+        }
+    }
+
     /// Reaches as far as both together.
     fn widen(&mut self, other: Self) {
         match (&mut *self, other) {
@@ -179,8 +187,12 @@ impl Directives {
 }
 
 /// Digits, as a token or a quoted string; saturates at [`DELTA_SECS_MAX`].
-pub(crate) fn delta_secs(argument: &[u8]) -> Option<u32> {
-    let digits = unquote(argument).unwrap_or(argument);
+fn delta_secs(argument: &[u8]) -> Option<u32> {
+    decimal_secs(unquote(argument).unwrap_or(argument))
+}
+
+/// Digits only; saturates at [`DELTA_SECS_MAX`].
+pub(crate) fn decimal_secs(digits: &[u8]) -> Option<u32> {
     if digits.is_empty() {
         return None;
     }

@@ -53,16 +53,21 @@ pub fn shared_fields(fields: &Fields, known: &VaryRule, policy: &Policy) -> Fiel
     forwarded
 }
 
-/// All that the visitor sent, but for what only the edge may write, what belongs to one hop, and what asks for less
-/// than the whole content: the answer is to be stored.
+/// All that the visitor sent and that is forwarded on a fetch whose answer may be stored.
 fn end_to_end_fields(fields: &Fields, policy: &Policy) -> Fields {
-    let mut forwarded = passed_fields(fields, policy);
-    forwarded.retain(|field| !NOT_SHARED.iter().any(|name| field.is(name)));
-    forwarded
+    fields.iter().filter(|field| is_sent_on(&field.name, policy)).cloned().collect()
+}
+
+/// Whether a field of this name is forwarded as the visitor sent it where everything is: all but what only the edge
+/// may write, what belongs to one hop, and what asks for less than the whole content.
+pub(crate) fn is_sent_on(name: &[u8], policy: &Policy) -> bool {
+    let listed = |list: &[&str]| list.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes()));
+    role(name, policy) != Role::Override && !listed(CLAIMS) && !listed(NOT_SHARED)
 }
 
 /// Fields that are not forwarded on a fetch whose answer may be stored.
 const NOT_SHARED: &[&str] = &[
+    "CDN-Loop",
     names::CONNECTION,
     names::CONTENT_LENGTH,
     names::EXPECT,
@@ -73,6 +78,7 @@ const NOT_SHARED: &[&str] = &[
     names::IF_RANGE,
     names::IF_UNMODIFIED_SINCE,
     names::KEEP_ALIVE,
+    names::MAX_FORWARDS,
     names::PROXY_AUTHORIZATION,
     names::PROXY_CONNECTION,
     names::RANGE,
@@ -80,12 +86,14 @@ const NOT_SHARED: &[&str] = &[
     names::TRAILER,
     names::TRANSFER_ENCODING,
     names::UPGRADE,
+    names::VIA,
 ];
 
 /// The fields of a request that is forwarded for its client alone: all but those that claim another URL, host,
 /// scheme, method or client address than the connection's own. Fields of one hop are the wire's business and
 /// are kept here.
 pub fn passed_fields(fields: &Fields, policy: &Policy) -> Fields {
+    let is_claim = |field: &Field| CLAIMS.iter().any(|name| field.is(name));
     let keep = |field: &&Field| role(&field.name, policy) != Role::Override && !is_claim(field);
     fields.iter().filter(keep).cloned().collect()
 }
@@ -131,11 +139,13 @@ const HEAD_ONLY: &[&str] = &[
 const HEAD_ONLY_PREFIXES: &[&str] = &["Access-Control-", "Content-", "Cross-Origin-", "X-Accel-"];
 
 /// Fields that only the edge, or a proxy it trusts, may write.
-fn is_claim(field: &Field) -> bool {
-    [names::X_FORWARDED_FOR, names::X_FORWARDED_HOST, names::X_FORWARDED_PROTO, names::FORWARDED, "X-Real-IP"]
-        .iter()
-        .any(|name| field.is(name))
-}
+const CLAIMS: &[&str] = &[
+    names::X_FORWARDED_FOR,
+    names::X_FORWARDED_HOST,
+    names::X_FORWARDED_PROTO,
+    names::FORWARDED,
+    "X-Real-IP",
+];
 
 #[cfg(test)]
 mod tests {

@@ -65,6 +65,12 @@ impl Freshness {
         }
     }
 
+    /// Whether no request may have it from now on before the origin has confirmed it, the request that fetched it
+    /// excepted. Requests that wait for such a response each need an answer of their own.
+    pub fn must_be_validated(&self, now: Moment) -> bool {
+        self.validate_always || matches!(self.state(now), FreshnessState::Stale(_))
+    }
+
     /// The remaining lifetime in whole seconds, rounded down; negative when stale, as `Cache-Status` wants it.
     pub fn ttl_secs(&self, now: Moment) -> i64 {
         match self.state(now) {
@@ -144,7 +150,8 @@ pub fn reuse_on_error(
     policy: &Policy,
     now: Moment,
 ) -> Option<Reuse> {
-    let declined = request.no_cache.is_present() && freshness.age(now) >= policy.reload_age_min;
+    // Where a request's directives are advice only, an old page is better than the news that there is none.
+    let declined = request.no_cache.is_present() && policy.reload_age_min.is_zero();
     if freshness.validate_always || declined {
         return None;
     }

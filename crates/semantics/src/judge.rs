@@ -1,15 +1,20 @@
-//! May this response be stored, and for how long is it fresh? (RFC 9111 sections 3 and 4.2.)
+//! May this response be stored? (RFC 9111 section 3.)
 //!
-//! Invariant: nothing is stored that the response does not clearly permit to share. The default is stricter
-//! than the letter: a response that sets a cookie, that answers credentials without `public`, that is only a
-//! part, or that every use would have to revalidate, is not stored. Guessed lifetimes (heuristics) are not given.
+//! Invariant: nothing is stored that the response does not clearly permit to share. The default profile is
+//! stricter than the letter: a response that sets a cookie, or that answers credentials without `public`, is not
+//! stored, and errors are stored for moments only. What would have to be validated before every use is stored only
+//! if it has a validator.
+//! For how long a response is fresh is `lifetime`'s part; whether its Vary can be kept apart is `vary`'s.
 
-use crate::dates::parse_date;
-use crate::directives::delta_secs;
-use crate::{Directives, Freshness, FreshnessState, Moment, Policy, Reason, stated_directives};
+use crate::invalidation::resolve;
+use crate::lifetime::{Lifetime, initial_age, lifetime, stale_windows};
+use crate::validation::validation_fields;
+use crate::{
+    ContentRange, Credentials, Directives, Forwarding, Freshness, Moment, Policy, Reason, Scope,
+    stated_directives,
+};
 use bytes::Bytes;
-use message::{Fields, Method, RequestHead, ResponseHead, names};
-use platform::Timestamp;
+use message::{Method, RequestHead, ResponseHead, Status, names};
 use std::time::Duration;
 
 /// What is to be done with a response.
@@ -26,15 +31,18 @@ pub enum Judgement {
 pub struct Storable {
     /// For how long, and how it may be reused.
     pub freshness: Freshness,
-    /// The names of fields that must neither be stored nor sent to anyone but who asked.
+    /// The names of fields that must neither be stored nor sent to anyone but who asked: the response's qualified
+    /// `private` and `no-cache` list them (RFC 9111 sections 5.2.2.4 and 5.2.2.7). Always empty by the default
+    /// profile.
     pub withheld: Vec<Bytes>,
 }
 
 /// Judges the response to a request that was looked up.
 ///
 /// `request` is the request as the client sent it or as it was forwarded. `request_time` is when it was sent,
-/// `response_time` when the response's head arrived. Whether the response's Vary can be kept apart is
-/// [`crate::VaryRule::from_response`]'s part.
+/// `response_time` when the response's head arrived. A 304 is not judged, but the head that it updated; a 206 may be
+/// stored as the one part that it is. What must be validated before its first use is stored as well, fresh for no
+/// time: see [`Freshness::must_be_validated`].
 pub fn judge_response(
     request: &RequestHead,
     response: &ResponseHead,
@@ -42,107 +50,167 @@ pub fn judge_response(
     response_time: Moment,
     policy: &Policy,
 ) -> Judgement {
-    let (directives, targeted) = stated_directives(&response.fields, policy);
-    if let Some(reason) = refusal(request, response, &directives) {
-        return Judgement::DoNotStore(reason);
-    }
-    let stated = stated_lifetime(&response.fields, &directives, targeted, response_time.wall);
-    let Some(lifetime) = stated.or_else(|| default_lifetime(request, response, policy)) else {
-        return Judgement::DoNotStore(Reason::StoreRefusedNoFreshness);
-    };
-    let freshness = Freshness {
-        initial_age: initial_age(&response.fields, request_time, response_time),
-        may_be_stale: !directives.must_revalidate
-            && !directives.proxy_revalidate
-            && directives.s_maxage_secs.is_none(),
-        ..Freshness::lasting(lifetime, response_time)
-    };
-    match freshness.state(response_time) {
-        FreshnessState::Fresh(_) => Judgement::Store(Storable { freshness, withheld: Vec::new() }),
-        FreshnessState::Stale(_) => Judgement::DoNotStore(Reason::StoreRefusedExpired),
+    match judged(request, response, request_time, response_time, policy) {
+        Ok(storable) => Judgement::Store(storable),
+        Err(reason) => Judgement::DoNotStore(reason),
     }
 }
 
+fn judged(
+    request: &RequestHead,
+    response: &ResponseHead,
+    request_time: Moment,
+    response_time: Moment,
+    policy: &Policy,
+) -> Result<Storable, Reason> {
+    let (directives, targeted) = stated_directives(&response.fields, policy);
+    let lifetime = lifetime(request, response, &directives, targeted, response_time.wall, policy);
+    if let Some(reason) = refusal(request, response, &directives, lifetime, policy) {
+        return Err(reason);
+    }
+    let validate_always = reaches_everything(&directives.no_cache, policy);
+    let windows = stale_windows(response.status, &directives, validate_always, policy);
+    let freshness = Freshness {
+        initial_age: initial_age(&response.fields, request_time, response_time),
+        while_revalidate: windows.while_revalidate,
+        if_error: windows.if_error,
+        may_be_stale: windows.client_may_accept,
+        overridden: windows.overridden,
+        validate_always,
+        ..Freshness::lasting(lifetime.map_or(Duration::ZERO, Lifetime::duration), response_time)
+    };
+    if is_revalidatable(response) {
+        if lifetime.is_none() && !is_heuristically_cacheable(response.status, &directives) {
+            return Err(Reason::StoreRefusedNoFreshness);
+        }
+    } else if validate_always {
+        return Err(Reason::StoreRefusedNoCache);
+    } else if lifetime.is_none() {
+        return Err(Reason::StoreRefusedNoFreshness);
+    } else if freshness.must_be_validated(response_time) {
+        return Err(Reason::StoreRefusedExpired);
+    }
+    let listed = [&directives.private, &directives.no_cache].into_iter().flat_map(Scope::names).cloned();
+    let withheld = if policy.forwarding == Forwarding::Everything { listed.collect() } else { Vec::new() };
+    Ok(Storable { freshness, withheld })
+}
+
 /// Why the response may not be stored whatever its lifetime, the weightiest reason first.
-fn refusal(request: &RequestHead, response: &ResponseHead, directives: &Directives) -> Option<Reason> {
+fn refusal(
+    request: &RequestHead,
+    response: &ResponseHead,
+    directives: &Directives,
+    lifetime: Option<Lifetime>,
+    policy: &Policy,
+) -> Option<Reason> {
+    let is_stated = matches!(lifetime, Some(Lifetime::Stated(_)));
     let status = response.status.code();
-    if request.method != Method::Get {
+    if request.method != Method::Get && !(is_stated && answers_later_gets(request, response, policy)) {
         return Some(Reason::StoreRefusedMethod);
     }
-    if status == 206 || response.fields.has(names::CONTENT_RANGE) {
+    if status == 206 && ContentRange::of(response).is_none() {
         return Some(Reason::StoreRefusedPartial);
     }
-    let storable = STORABLE_STATUSES.contains(&status);
-    if !storable {
+    if !is_storable_status(status, policy) {
         return Some(Reason::StoreRefusedStatus);
     }
-    if response.fields.has(names::SET_COOKIE) {
+    if response.fields.has(names::SET_COOKIE) && !(policy.stores_cookies && is_stated) {
         return Some(Reason::StoreRefusedSetCookie);
     }
-    // must-understand: who knows the status ignores the no-store that stands beside it for those who do not
-    // (RFC 9111 section 5.2.2.3). Every status that gets here is known.
-    if directives.no_store && !directives.must_understand {
+    // must-understand: who knows the status ignores the no-store that stands beside it for those who do not, and
+    // who does not know it stores nothing (RFC 9111 section 5.2.2.3).
+    let understood = UNDERSTOOD_STATUSES.contains(&status);
+    if directives.no_store && !(directives.must_understand && understood) {
         return Some(Reason::StoreRefusedNoStore);
     }
-    if directives.private.is_present() {
+    if directives.must_understand && !understood {
+        return Some(Reason::StoreRefusedStatus);
+    }
+    if reaches_everything(&directives.private, policy) {
         return Some(Reason::StoreRefusedPrivate);
     }
-    if directives.no_cache.is_present() {
-        return Some(Reason::StoreRefusedNoCache);
-    }
-    if request.fields.has(names::AUTHORIZATION) && !directives.public {
+    if request.fields.has(names::AUTHORIZATION) && !permits_credentials(directives, policy) {
         return Some(Reason::StoreRefusedAuthorization);
     }
     None
 }
 
-/// Final statuses that are stored when the response says for how long: those whose meaning for reuse we know
-/// and that are no complaint about this one request or this one moment.
-const STORABLE_STATUSES: [u16; 14] = [200, 203, 204, 300, 301, 302, 303, 307, 308, 404, 405, 410, 414, 451];
+/// Whether the answer to a request with credentials may be shared (RFC 9111 section 3.5).
+const fn permits_credentials(directives: &Directives, policy: &Policy) -> bool {
+    let by_the_letter = directives.must_revalidate || directives.s_maxage_secs.is_some();
+    directives.public || (by_the_letter && matches!(policy.credentials, Credentials::AsStated))
+}
 
-/// The lifetime the response states: s-maxage, else max-age, else Expires minus Date (RFC 9111 section 4.2.1).
-/// A field that cannot be read counts as already expired.
-fn stated_lifetime(
-    fields: &Fields,
-    directives: &Directives,
-    targeted: bool,
-    response_time: Timestamp,
-) -> Option<Duration> {
-    if let Some(secs) = directives.s_maxage_secs.or(directives.max_age_secs) {
-        return Some(Duration::from_secs(u64::from(secs)));
+/// Whether the answer to a POST stands for its target: it says so by `Content-Location` (RFC 9110 section 9.3.3).
+/// By the letter only, as the default profile never shares what a request with content caused.
+fn answers_later_gets(request: &RequestHead, response: &ResponseHead, policy: &Policy) -> bool {
+    let host = request.fields.first(names::HOST).map_or(&[][..], |host| host);
+    request.method == Method::Post
+        && response.status.code() == 200
+        && policy.forwarding == Forwarding::Everything
+        && response.fields.only(names::CONTENT_LOCATION).is_some_and(|reference| {
+            // The scheme is the connection's own, which is not known here; a reference names one of the two.
+            [true, false].iter().any(|https| {
+                resolve(*https, host, &request.target, reference).as_deref() == Some(&request.target[..])
+            })
+        })
+}
+
+/// Whether the origin can be asked if the response is still right, which makes it worth storing though it is not
+/// fresh. Origins evaluate conditions only where the answer is a success (RFC 9110 section 13.2.1), and a redirect is
+/// a success here; a part is of use only while it is fresh.
+fn is_revalidatable(response: &ResponseHead) -> bool {
+    let status = response.status.code();
+    (200..400).contains(&status) && status != 206 && !validation_fields(response).is_empty()
+}
+
+/// Whether a response with this status may be stored although it states no lifetime (RFC 9111 section 3,
+/// RFC 9110 section 15.1).
+pub(crate) fn is_heuristically_cacheable(status: Status, directives: &Directives) -> bool {
+    directives.public || HEURISTIC_STATUSES.contains(&status.code())
+}
+
+/// Whether `private` or `no-cache` reaches the whole response. By the letter a list of field names narrows it to
+/// these, unless it names one that tells how to read the content or for whom it is: without that the rest is of no
+/// use.
+fn reaches_everything(scope: &Scope, policy: &Policy) -> bool {
+    let is_needed = |name: &Bytes| {
+        let start = name.get(..8).unwrap_or_default();
+        start.eq_ignore_ascii_case(b"content-") || name.eq_ignore_ascii_case(b"vary")
+    };
+    match scope {
+        Scope::Nothing => false,
+        Scope::Fields(names) => policy.forwarding == Forwarding::Keyed || names.iter().any(is_needed),
+        Scope::Everything => true,
     }
-    if targeted || !fields.has(names::EXPIRES) {
-        return None;
-    }
-    let expires = fields.only(names::EXPIRES).and_then(|value| parse_date(value));
-    let date = response_date(fields).unwrap_or(response_time);
-    Some(expires.map_or(Duration::ZERO, |expires| expires.since(date)))
 }
 
-/// The policy's lifetime, for the statuses that are safe to share without a word from the origin.
-fn default_lifetime(request: &RequestHead, response: &ResponseHead, policy: &Policy) -> Option<Duration> {
-    let anonymous = !request.fields.has(names::AUTHORIZATION);
-    let usual = matches!(response.status.code(), 200 | 301 | 404);
-    policy.default_ttl.filter(|_| anonymous && usual)
+/// Whether responses with this status are stored at all when they state a lifetime.
+fn is_storable_status(status: u16, policy: &Policy) -> bool {
+    let personal = policy.forwarding == Forwarding::Keyed && PERSONAL_STATUSES.contains(&status);
+    (200..600).contains(&status) && !UNSTORABLE_STATUSES.contains(&status) && !personal
 }
 
-/// The corrected initial age (RFC 9111 section 4.2.3): the larger of what `Date` and what `Age` tell.
-fn initial_age(fields: &Fields, request_time: Moment, response_time: Moment) -> Duration {
-    let apparent_age = response_date(fields).map_or(Duration::ZERO, |date| response_time.wall.since(date));
-    let response_delay = response_time.since(request_time);
-    apparent_age.max(stated_age(fields).saturating_add(response_delay))
-}
+/// Statuses that are never stored: those that answer a condition or a field that is in no key (226, 304, 412, 416,
+/// 417, 425), one hop (407, 421), or whose definition forbids it (428, 429, 431, 511 in RFC 6585).
+const UNSTORABLE_STATUSES: [u16; 12] = [226, 304, 407, 412, 416, 417, 421, 425, 428, 429, 431, 511];
 
-/// The value of `Age`: of several the oldest, of a list its members; what is no number is ignored (RFC 9111
-/// section 5.1).
-fn stated_age(fields: &Fields) -> Duration {
-    let oldest = fields.list(names::AGE).filter_map(delta_secs).max().unwrap_or(0);
-    Duration::from_secs(u64::from(oldest))
-}
+/// Statuses that complain about who asked, or about this one connection; stored by the letter only.
+const PERSONAL_STATUSES: [u16; 4] = [401, 403, 408, 426];
 
-fn response_date(fields: &Fields) -> Option<Timestamp> {
-    fields.first(names::DATE).and_then(|value| parse_date(value))
-}
+/// Final statuses whose meaning for reuse we know and that are no complaint about this one request or this one
+/// moment: they are stored for as long as the response says.
+pub(crate) const LASTING_STATUSES: [u16; 15] =
+    [200, 203, 204, 206, 300, 301, 302, 303, 307, 308, 404, 405, 410, 414, 451];
+
+/// Statuses that RFC 9110 defines as cacheable without a stated lifetime.
+const HEURISTIC_STATUSES: [u16; 12] = [200, 203, 204, 206, 300, 301, 308, 404, 405, 410, 414, 501];
+
+/// Statuses whose requirements on caches are known and met, for `must-understand`.
+const UNDERSTOOD_STATUSES: [u16; 22] = [
+    200, 203, 204, 206, 300, 301, 302, 303, 307, 308, 400, 403, 404, 405, 410, 414, 451, 500, 501, 502, 503,
+    504,
+];
 
 #[cfg(test)]
 mod tests {
@@ -154,182 +222,227 @@ mod tests {
 
     /// Sun, 06 Nov 1994 08:49:37 GMT.
     const NOW_SECS: u64 = 784_111_777;
-    const NOW_DATE: (&str, &str) = ("Date", "Sun, 06 Nov 1994 08:49:37 GMT");
+    const FRESH: (&str, &str) = ("Cache-Control", "max-age=60");
+    const TAG: (&str, &str) = ("ETag", "\"a\"");
+    type Lines = [(&'static str, &'static str)];
 
     fn now() -> Moment {
         Moment { wall: Timestamp::from_secs(NOW_SECS), ..Moment::default() }
     }
 
-    fn request(fields: &[(&'static str, &'static str)]) -> RequestHead {
+    fn request(fields: &Lines) -> RequestHead {
         let mut section = Fields::new();
         fields.iter().for_each(|(name, value)| section.push(*name, *value));
-        RequestHead { method: Method::Get, target: "/".into(), version: Version::Http11, fields: section }
+        RequestHead { method: Method::Get, target: "/a".into(), version: Version::Http11, fields: section }
     }
 
-    fn response(status: u16, fields: &[(&'static str, &'static str)]) -> ResponseHead {
+    fn response(status: u16, fields: &Lines) -> ResponseHead {
         let mut head = ResponseHead::new(Status::from_code(status).unwrap());
         fields.iter().for_each(|(name, value)| head.fields.push(*name, *value));
         head
     }
 
-    fn judged(status: u16, fields: &[(&'static str, &'static str)]) -> Judgement {
-        judge_response(&request(&[]), &response(status, fields), now(), now(), &Policy::default_profile())
+    fn judge(
+        request: &RequestHead,
+        status: u16,
+        fields: &Lines,
+        policy: &Policy,
+    ) -> Result<Storable, Reason> {
+        match judge_response(request, &response(status, fields), now(), now(), policy) {
+            Judgement::Store(storable) => Ok(storable),
+            Judgement::DoNotStore(reason) => Err(reason),
+        }
     }
 
-    fn lifetime_and_age(fields: &[(&'static str, &'static str)]) -> (u64, u64) {
-        match judged(200, fields) {
-            Judgement::Store(Storable { freshness, .. }) => {
-                (freshness.lifetime.as_secs(), freshness.initial_age.as_secs())
+    fn by_default(status: u16, fields: &Lines) -> Result<Storable, Reason> {
+        judge(&request(&[]), status, fields, &Policy::default_profile())
+    }
+
+    fn by_the_letter(status: u16, fields: &Lines) -> Result<Storable, Reason> {
+        judge(&request(&[]), status, fields, &Policy::rfc())
+    }
+
+    #[test]
+    fn what_forbids_sharing_in_any_profile() {
+        for judged in [by_default, by_the_letter] {
+            for (control, reason) in [
+                ("private", Reason::StoreRefusedPrivate),
+                ("private=\"Vary\"", Reason::StoreRefusedPrivate),
+                ("NO-STORE", Reason::StoreRefusedNoStore),
+                ("no-cache", Reason::StoreRefusedNoCache),
+                ("no-cache=\"Content-Encoding\"", Reason::StoreRefusedNoCache),
+            ] {
+                assert_eq!(judged(200, &[FRESH, ("Cache-Control", control)]), Err(reason), "{control}");
+                assert!(
+                    judged(200, &[FRESH, ("Cache-Control", control), ("ETag", "?")]).is_err(),
+                    "{control}"
+                );
             }
-            Judgement::DoNotStore(reason) => panic!("{reason}"),
+            for status in [101, 226, 304, 412, 416, 428, 429, 431, 511, 600, 999] {
+                let refused = Err(Reason::StoreRefusedStatus);
+                assert_eq!(judged(status, &[FRESH, ("Cache-Control", "public")]), refused, "{status}");
+            }
+            assert_eq!(judged(200, &[]), Err(Reason::StoreRefusedNoFreshness));
+            assert_eq!(judged(200, &[("Set-Cookie", "a=b")]), Err(Reason::StoreRefusedSetCookie));
         }
     }
 
-    fn refused(fields: &[(&'static str, &'static str)]) -> Reason {
-        match judged(200, fields) {
-            Judgement::DoNotStore(reason) => reason,
-            Judgement::Store(Storable { freshness, .. }) => panic!("{freshness:?}"),
+    #[test]
+    fn the_default_is_stricter_than_the_letter() {
+        let cases: [(u16, &Lines, Reason); 5] = [
+            (200, &[FRESH, ("Set-Cookie", "a=b")], Reason::StoreRefusedSetCookie),
+            (200, &[FRESH, ("Cache-Control", "private=\"x\"")], Reason::StoreRefusedPrivate),
+            (200, &[FRESH, ("Cache-Control", "no-cache=\"x\"")], Reason::StoreRefusedNoCache),
+            (403, &[FRESH], Reason::StoreRefusedStatus),
+            (
+                200,
+                &[("Last-Modified", "Sun, 06 Nov 1994 08:00:00 GMT"), ("Set-Cookie", "a=b")],
+                Reason::StoreRefusedSetCookie,
+            ),
+        ];
+        for (status, fields, reason) in cases {
+            assert_eq!(by_default(status, fields), Err(reason), "{status} {fields:?}");
         }
-    }
-
-    #[test]
-    fn lifetimes_in_their_order() {
-        let expires = ("Expires", "Sun, 06 Nov 1994 08:51:17 GMT");
-        assert_eq!(lifetime_and_age(&[("Cache-Control", "max-age=1, s-maxage=60"), expires]).0, 60);
-        assert_eq!(lifetime_and_age(&[("Cache-Control", "max-age=30"), expires, NOW_DATE]).0, 30);
-        assert_eq!(lifetime_and_age(&[expires]).0, 100);
-        assert_eq!(lifetime_and_age(&[expires, ("Date", "Sun, 06 Nov 1994 08:49:27 GMT")]), (110, 10));
-        assert_eq!(lifetime_and_age(&[("Expires", "Sunday, 06-Nov-94 08:51:17 GMT")]).0, 100);
-        let old_expires = ("Expires", "Sun, 19 Nov 1978 05:00:00 GMT");
-        assert_eq!(lifetime_and_age(&[("Cache-Control", "public, max-age=300"), old_expires]).0, 300);
-    }
-
-    #[test]
-    fn a_targeted_field_silences_expires() {
-        let fields = [("CDN-Cache-Control", "foo"), ("Expires", "Sun, 06 Nov 1994 08:51:17 GMT")];
-        assert_eq!(refused(&fields), Reason::StoreRefusedNoFreshness);
-    }
-
-    #[test]
-    fn what_states_nothing_readable_is_not_stored() {
-        assert_eq!(refused(&[]), Reason::StoreRefusedNoFreshness);
-        assert_eq!(refused(&[("Expires", "0")]), Reason::StoreRefusedExpired);
-        assert_eq!(refused(&[("Cache-Control", "max-age=0")]), Reason::StoreRefusedExpired);
+        for (status, fields, _) in &cases[..4] {
+            assert!(by_the_letter(*status, fields).is_ok(), "{status} {fields:?}");
+        }
         assert_eq!(
-            refused(&[("Cache-Control", "max-age=0"), ("Expires", "Sun, 06 Nov 2094 08:51:17 GMT")]),
-            Reason::StoreRefusedExpired
+            by_the_letter(cases[4].0, cases[4].1),
+            Err(Reason::StoreRefusedSetCookie),
+            "a guess is not stated"
         );
-        let twice = ("Expires", "Sun, 06 Nov 1994 08:51:17 GMT");
-        assert_eq!(refused(&[twice, twice]), Reason::StoreRefusedExpired);
     }
 
     #[test]
-    fn age_counts_what_date_and_age_and_the_wait_tell() {
-        let fresh = ("Cache-Control", "max-age=3600");
-        assert_eq!(lifetime_and_age(&[fresh, ("Age", "30")]), (3600, 30));
-        assert_eq!(lifetime_and_age(&[fresh, ("Age", "0, 7"), ("Age", "abc")]), (3600, 7));
-        assert_eq!(
-            lifetime_and_age(&[fresh, ("Date", "Sun, 06 Nov 1994 08:48:37 GMT"), ("Age", "5")]),
-            (3600, 60)
-        );
-        assert_eq!(lifetime_and_age(&[fresh, ("Date", "Sun, 06 Nov 1994 08:59:37 GMT")]), (3600, 0));
-        assert_eq!(refused(&[fresh, ("Age", "3600")]), Reason::StoreRefusedExpired);
-        assert_eq!(
-            refused(&[("CDN-Cache-Control", "max-age=3600"), ("Age", "7200")]),
-            Reason::StoreRefusedExpired
-        );
-        let waited = now().plus(Duration::from_secs(4));
-        let head = response(200, &[fresh, ("Age", "30")]);
-        let Judgement::Store(Storable { freshness, .. }) =
-            judge_response(&request(&[]), &head, now(), waited, &Policy::default_profile())
-        else {
-            panic!("must be stored")
-        };
-        assert_eq!(freshness.age(waited.plus(Duration::from_secs(1))), Duration::from_secs(35));
+    fn listed_fields_are_withheld_by_the_letter() {
+        let control = ("Cache-Control", "private=\"Set-Cookie, X-A\", no-cache=X-B");
+        let storable = by_the_letter(200, &[FRESH, control, ("Set-Cookie", "a=b")]).unwrap();
+        assert_eq!(storable.withheld, ["Set-Cookie", "X-A", "X-B"]);
+        assert!(!storable.freshness.validate_always);
+        let storable = by_the_letter(200, &[FRESH, ("Cache-Control", "no-cache, private=X-A"), TAG]).unwrap();
+        assert_eq!((storable.withheld, storable.freshness.validate_always), (vec!["X-A".into()], true));
+        let storable = by_default(200, &[FRESH, ("Cache-Control", "no-cache=X-B"), TAG]).unwrap();
+        assert!(storable.withheld.is_empty() && storable.freshness.validate_always);
     }
 
     #[test]
-    fn what_forbids_sharing() {
-        let fresh = ("Cache-Control", "max-age=60");
-        assert_eq!(refused(&[fresh, ("Set-Cookie", "a=b")]), Reason::StoreRefusedSetCookie);
-        assert_eq!(refused(&[fresh, ("Cache-Control", "private=\"x\"")]), Reason::StoreRefusedPrivate);
-        assert_eq!(refused(&[fresh, ("Cache-Control", "NO-STORE")]), Reason::StoreRefusedNoStore);
-        assert_eq!(refused(&[fresh, ("Cache-Control", "no-cache")]), Reason::StoreRefusedNoCache);
-        assert_eq!(refused(&[fresh, ("Content-Range", "bytes 0-1/2")]), Reason::StoreRefusedPartial);
-        assert_eq!(judged(206, &[fresh]), Judgement::DoNotStore(Reason::StoreRefusedPartial));
-        for status in [101, 304, 401, 403, 500, 503, 599, 999] {
+    fn what_is_not_fresh_is_stored_if_it_can_be_confirmed() {
+        for judged in [by_default, by_the_letter] {
+            for control in ["max-age=0", "no-cache", "max-age=60, no-cache"] {
+                let storable = judged(200, &[("Cache-Control", control), TAG]).unwrap();
+                assert!(storable.freshness.must_be_validated(now()), "{control}");
+                assert_eq!(storable.freshness.validate_always, control.contains("no-cache"), "{control}");
+            }
+            assert!(judged(200, &[TAG]).unwrap().freshness.must_be_validated(now()));
+            let dated = ("Last-Modified", "Sun, 06 Nov 1994 08:49:37 GMT");
+            let expired = judged(301, &[("Cache-Control", "max-age=9"), ("Age", "9"), dated]).unwrap();
+            assert!(expired.freshness.must_be_validated(now()));
+            let stale = ("Cache-Control", "max-age=0");
+            assert_eq!(judged(200, &[stale]), Err(Reason::StoreRefusedExpired));
             assert_eq!(
-                judged(status, &[fresh]),
-                Judgement::DoNotStore(Reason::StoreRefusedStatus),
-                "{status}"
+                judged(200, &[stale, ("ETag", "a"), ("Last-Modified", "0")]),
+                Err(Reason::StoreRefusedExpired)
             );
+            assert_eq!(judged(404, &[stale, TAG]), Err(Reason::StoreRefusedExpired));
+            assert_eq!(judged(201, &[TAG]), Err(Reason::StoreRefusedNoFreshness));
+            assert_eq!(
+                judged(200, &[stale, TAG, ("Cache-Control", "private")]),
+                Err(Reason::StoreRefusedPrivate)
+            );
+        }
+        let cookie = ("Set-Cookie", "a=b");
+        assert_eq!(
+            by_default(200, &[("Cache-Control", "no-cache"), TAG, cookie]),
+            Err(Reason::StoreRefusedSetCookie)
+        );
+    }
+
+    #[test]
+    fn every_other_status_is_stored_when_it_states_a_lifetime() {
+        for status in
+            [200, 203, 204, 299, 301, 302, 303, 307, 308, 400, 404, 410, 451, 499, 500, 502, 503, 504, 599]
+        {
+            for judged in [by_default, by_the_letter] {
+                assert!(judged(status, &[FRESH]).is_ok(), "{status}");
+            }
+        }
+        assert_eq!(by_default(500, &[]), Err(Reason::StoreRefusedNoFreshness));
+    }
+
+    #[test]
+    fn a_part_is_stored_when_it_says_which_one_it_is() {
+        for judged in [by_default, by_the_letter] {
+            assert!(judged(206, &[FRESH, ("Content-Range", "bytes 0-1/9")]).is_ok());
+            for range in ["bytes 0-1/1", "bytes */9", "lines 0-1/9"] {
+                assert_eq!(judged(206, &[FRESH, ("Content-Range", range)]), Err(Reason::StoreRefusedPartial));
+            }
+            assert_eq!(judged(206, &[FRESH]), Err(Reason::StoreRefusedPartial));
+            let stale = [("Cache-Control", "max-age=0"), TAG, ("Content-Range", "bytes 0-1/9")];
+            assert_eq!(judged(206, &stale), Err(Reason::StoreRefusedExpired));
+            // On any other status the field means nothing (RFC 9110 section 14.4).
+            assert!(judged(200, &[FRESH, ("Content-Range", "bytes 0-1/2")]).is_ok());
         }
     }
 
     #[test]
     fn must_understand_stands_for_no_store_where_the_status_is_known() {
-        assert_eq!(lifetime_and_age(&[("Cache-Control", "max-age=60, no-store, must-understand")]).0, 60);
-    }
-
-    #[test]
-    fn credentials_need_public_and_head_has_nothing_to_store() {
-        let policy = Policy::default_profile();
-        let judge = |request: &RequestHead, control: &'static str| {
-            judge_response(request, &response(200, &[("Cache-Control", control)]), now(), now(), &policy)
-        };
-        let mut authorized = request(&[("Authorization", "Basic eDp5")]);
-        let refused = Judgement::DoNotStore(Reason::StoreRefusedAuthorization);
-        assert_eq!(judge(&authorized, "max-age=60"), refused);
-        assert_eq!(judge(&authorized, "s-maxage=60"), refused);
-        assert!(matches!(judge(&authorized, "max-age=60, public"), Judgement::Store(_)));
-        authorized.method = Method::Head;
-        assert_eq!(
-            judge(&authorized, "max-age=60, public"),
-            Judgement::DoNotStore(Reason::StoreRefusedMethod)
-        );
-    }
-
-    #[test]
-    fn the_default_ttl_is_for_usual_answers_that_state_none() {
-        let policy = Policy { default_ttl: Some(Duration::from_secs(300)), ..Policy::default_profile() };
-        let judge = |request: &RequestHead, status, fields: &[(&'static str, &'static str)]| {
-            judge_response(request, &response(status, fields), now(), now(), &policy)
-        };
-        let plain = request(&[]);
-        for status in [200, 301, 404] {
-            let Judgement::Store(Storable { freshness, .. }) = judge(&plain, status, &[]) else {
-                panic!("{status}")
-            };
-            assert_eq!(freshness.lifetime, Duration::from_secs(300));
+        let control = ("Cache-Control", "max-age=60, no-store, must-understand");
+        for judged in [by_default, by_the_letter] {
+            assert!(judged(200, &[control]).is_ok());
+            assert_eq!(judged(599, &[control]), Err(Reason::StoreRefusedNoStore));
+            assert_eq!(
+                judged(599, &[FRESH, ("Cache-Control", "must-understand")]),
+                Err(Reason::StoreRefusedStatus)
+            );
         }
-        let none = Judgement::DoNotStore(Reason::StoreRefusedNoFreshness);
-        assert_eq!(judge(&plain, 302, &[]), none);
-        assert_eq!(judge(&plain, 410, &[]), none);
-        assert_eq!(
-            judge(&plain, 200, &[("Cache-Control", "max-age=0")]),
-            Judgement::DoNotStore(Reason::StoreRefusedExpired)
-        );
-        assert_eq!(
-            judge(&plain, 200, &[("Set-Cookie", "a=b")]),
-            Judgement::DoNotStore(Reason::StoreRefusedSetCookie)
-        );
-        let authorized = request(&[("Authorization", "x")]);
-        assert_eq!(judge(&authorized, 200, &[("Cache-Control", "public")]), none);
     }
 
     #[test]
-    fn directives_that_forbid_staleness_are_remembered() {
-        for control in ["max-age=9, must-revalidate", "max-age=9, proxy-revalidate", "s-maxage=9"] {
-            let Judgement::Store(Storable { freshness, .. }) = judged(200, &[("Cache-Control", control)])
-            else {
-                panic!("{control}")
-            };
-            assert!(!freshness.may_be_stale, "{control}");
+    fn credentials_need_a_word_that_permits_sharing() {
+        let authorized = request(&[("Authorization", "Basic eDp5")]);
+        let refused = Err(Reason::StoreRefusedAuthorization);
+        let judged =
+            |control, policy: &Policy| judge(&authorized, 200, &[("Cache-Control", control)], policy);
+        let (strict, letter) = (Policy::default_profile(), Policy::rfc());
+        for control in ["max-age=60, s-maxage=60", "max-age=60, must-revalidate"] {
+            assert_eq!(judged(control, &strict), refused, "{control}");
+            assert!(judged(control, &letter).is_ok(), "{control}");
         }
-        let Judgement::Store(Storable { freshness, .. }) = judged(200, &[("Cache-Control", "max-age=9")])
-        else {
-            panic!("stored")
-        };
-        assert!(freshness.may_be_stale);
+        for policy in [&strict, &letter] {
+            assert!(judged("max-age=60, public", policy).is_ok());
+            assert_eq!(judged("max-age=60, proxy-revalidate", policy), refused);
+        }
+    }
+
+    #[test]
+    fn head_has_nothing_to_store_and_post_must_name_its_own_target() {
+        let mut head = request(&[("Host", "example.org")]);
+        head.method = Method::Head;
+        let refused = Err(Reason::StoreRefusedMethod);
+        assert_eq!(judge(&head, 200, &[FRESH], &Policy::rfc()), refused);
+        head.method = Method::Post;
+        let posted =
+            |location, policy: &Policy| judge(&head, 200, &[FRESH, ("Content-Location", location)], policy);
+        for location in ["/a", "https://example.org/a", "http://EXAMPLE.org:80/a", "a"] {
+            assert!(posted(location, &Policy::rfc()).is_ok(), "{location}");
+            assert_eq!(posted(location, &Policy::default_profile()), refused);
+        }
+        for location in ["/b", "http://example.com/a", "/a?x"] {
+            assert_eq!(posted(location, &Policy::rfc()), refused, "{location}");
+        }
+        let guessed = [("Content-Location", "/a"), ("Last-Modified", "Sun, 06 Nov 1994 08:00:00 GMT")];
+        assert_eq!(judge(&head, 200, &guessed, &Policy::rfc()), refused);
+        head.method = Method::Put;
+        assert_eq!(judge(&head, 200, &[FRESH, ("Content-Location", "/a")], &Policy::rfc()), refused);
+    }
+
+    #[test]
+    fn a_judged_response_is_fresh_from_when_it_arrived() {
+        let waited = now().plus(Duration::from_secs(4));
+        let head = response(200, &[FRESH, ("Age", "30")]);
+        let judgement = judge_response(&request(&[]), &head, now(), waited, &Policy::default_profile());
+        let Judgement::Store(Storable { freshness, .. }) = judgement else { panic!("{judgement:?}") };
+        assert_eq!(freshness.age(waited.plus(Duration::from_secs(1))), Duration::from_secs(35));
+        assert_eq!(freshness.ttl_secs(waited), 26);
     }
 }

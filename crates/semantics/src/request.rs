@@ -2,11 +2,12 @@
 //!
 //! Invariant: a request is looked up only if it is known to carry nothing that could make its answer
 //! different for this client: no credentials, no cookie but noise, no content, no field outside our table. In
-//! doubt it passes, with the reason.
+//! doubt it passes, with the reason. By the letter, where the origin gets all of that and says in its answer what
+//! it means, only the method, content, an upgrade and `no-store` make a request pass.
 
 use crate::request_fields::is_doubtful;
 use crate::vary::is_zero_weight;
-use crate::{Directives, Forwarding, Policy, Reason, UnknownCookie};
+use crate::{CulpritKind, Directives, Forwarding, Policy, Reason, UnknownCookie};
 use bytes::Bytes;
 use message::{Fields, Method, RequestHead, names};
 
@@ -27,30 +28,10 @@ pub enum RequestClass {
 /// evaluated against what is stored or fetched.
 pub fn classify_request(request: &RequestHead, has_content: bool, policy: &Policy) -> RequestClass {
     let directives = Directives::of_request(&request.fields);
-    match pass_reason(request, has_content, &directives, policy) {
-        Some(reason) => RequestClass::Pass(reason),
+    match cause(request, has_content, &directives, policy) {
+        Some(cause) => RequestClass::Pass(cause.reason),
         None => RequestClass::Lookup(directives),
     }
-}
-
-fn pass_reason(
-    request: &RequestHead,
-    has_content: bool,
-    directives: &Directives,
-    policy: &Policy,
-) -> Option<Reason> {
-    if !matches!(request.method, Method::Get | Method::Head) {
-        return Some(Reason::PassMethod);
-    }
-    if has_content {
-        return Some(Reason::PassRequestBody);
-    }
-    if request.fields.has(names::UPGRADE) {
-        return Some(Reason::PassUpgrade);
-    }
-    target_reason(&request.target, policy)
-        .or_else(|| field_reason(&request.fields, policy))
-        .or_else(|| directives.no_store.then_some(Reason::PassRequestNoStore))
 }
 
 /// Whether a request carries cookies beyond noise, or credentials: its fetch is shared with nobody who waits.
@@ -61,31 +42,76 @@ pub fn is_personal(request: &Fields, policy: &Policy) -> bool {
     request.has(names::AUTHORIZATION) || !request.all(names::COOKIE).all(is_noise)
 }
 
-fn field_reason(fields: &Fields, policy: &Policy) -> Option<Reason> {
+/// Why a request passes, and the part of it that is the cause.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cause<'a> {
+    pub(crate) reason: Reason,
+    pub(crate) part: Option<(CulpritKind, &'a [u8])>,
+}
+
+impl<'a> Cause<'a> {
+    const fn of(reason: Reason, kind: CulpritKind, name: &'a [u8]) -> Self {
+        Self { reason, part: Some((kind, name)) }
+    }
+}
+
+/// Why the request passes; `None` if it is looked up.
+pub(crate) fn cause<'a>(
+    request: &'a RequestHead,
+    has_content: bool,
+    directives: &Directives,
+    policy: &Policy,
+) -> Option<Cause<'a>> {
+    if !matches!(request.method, Method::Get | Method::Head) {
+        return Some(Cause::of(Reason::PassMethod, CulpritKind::Method, request.method.as_bytes()));
+    }
+    if has_content {
+        return Some(Cause { reason: Reason::PassRequestBody, part: None });
+    }
+    let upgrade = request.fields.iter().find(|field| field.is(names::UPGRADE));
+    if let Some(upgrade) = upgrade {
+        return Some(Cause::of(Reason::PassUpgrade, CulpritKind::Field, &upgrade.name));
+    }
+    let no_store = || Cause::of(Reason::PassRequestNoStore, CulpritKind::Directive, b"no-store");
+    target_cause(&request.target, policy)
+        .or_else(|| field_cause(&request.fields, policy))
+        .or_else(|| directives.no_store.then(no_store))
+}
+
+/// What in the fields makes the answer this client's own. Nothing does so where the origin gets all of them and is
+/// taken at its word about what its answer depends on.
+fn field_cause<'a>(fields: &'a Fields, policy: &Policy) -> Option<Cause<'a>> {
     if policy.forwarding == Forwarding::Everything {
         return None;
     }
-    let mut unknown = None;
-    let mut cookie = None;
+    let (mut unknown, mut cookie) = (None, None);
     for field in fields {
+        let of = |reason| Some(Cause::of(reason, CulpritKind::Field, &field.name));
         if field.is(names::AUTHORIZATION) {
-            return Some(Reason::PassAuthorization);
+            return of(Reason::PassAuthorization);
         }
         if field.is("Origin") && !is_own_origin(&field.value, fields) {
-            return Some(Reason::PassForeignOrigin);
+            return of(Reason::PassForeignOrigin);
         }
         if field.is(names::COOKIE) {
-            cookie = worse_cookie(cookie, cookie_reason(&field.value, policy));
-        } else if is_doubtful(field, policy) {
-            unknown = Some(Reason::PassUnknownField);
+            cookie = worse_cookie(cookie, cookie_cause(&field.value, policy));
+        } else if unknown.is_none() && is_doubtful(field, policy) {
+            unknown = of(Reason::PassUnknownField);
         }
     }
-    cookie.or(unknown).or_else(|| (!accepts_anything(fields)).then_some(Reason::PassAccept))
+    let picky = || Cause::of(Reason::PassAccept, CulpritKind::Field, b"Accept");
+    cookie.or(unknown).or_else(|| (!accepts_anything(fields)).then(picky))
 }
 
-/// A known session cookie is the better explanation than an unknown cookie.
-fn worse_cookie(known: Option<Reason>, found: Option<Reason>) -> Option<Reason> {
-    if known == Some(Reason::PassCookie) { known } else { found.or(known) }
+/// A known session cookie is the better explanation than an unknown cookie, and the first of several.
+fn worse_cookie<'a>(known: Option<Cause<'a>>, found: Option<Cause<'a>>) -> Option<Cause<'a>> {
+    let is_session = |cause: &Cause<'_>| cause.reason == Reason::PassCookie;
+    if known.is_none() || (found.as_ref().is_some_and(is_session) && !known.as_ref().is_some_and(is_session))
+    {
+        found
+    } else {
+        known
+    }
 }
 
 /// The names of the cookies in one `Cookie` line. They are split at every semicolon, quoted or not: so we see at
@@ -97,20 +123,20 @@ fn cookie_names(line: &[u8]) -> impl Iterator<Item = &[u8]> {
 }
 
 /// What one `Cookie` line means.
-fn cookie_reason(line: &[u8], policy: &Policy) -> Option<Reason> {
-    let mut reason = None;
+fn cookie_cause<'a>(line: &'a [u8], policy: &Policy) -> Option<Cause<'a>> {
+    let mut unknown = None;
     for name in cookie_names(line) {
         if policy.noise_cookies.iter().any(|noise| noise.matches(name)) {
             continue;
         }
         if policy.session_cookies.iter().any(|session| session.matches(name)) {
-            return Some(Reason::PassCookie);
+            return Some(Cause::of(Reason::PassCookie, CulpritKind::Cookie, name));
         }
-        if policy.unknown_cookie == UnknownCookie::Pass {
-            reason = Some(Reason::PassUnknownCookie);
+        if unknown.is_none() && policy.unknown_cookie == UnknownCookie::Pass {
+            unknown = Some(Cause::of(Reason::PassUnknownCookie, CulpritKind::Cookie, name));
         }
     }
-    reason
+    unknown
 }
 
 /// Whether `Origin` names the host that the request goes to, in either scheme.
@@ -130,7 +156,7 @@ fn accepts_anything(fields: &Fields) -> bool {
 }
 
 /// Whether the policy never shares this target: by its path, or by a query parameter.
-fn target_reason(target: &[u8], policy: &Policy) -> Option<Reason> {
+fn target_cause<'a>(target: &'a [u8], policy: &Policy) -> Option<Cause<'a>> {
     if policy.bypass_paths.is_empty() && policy.bypass_parameters.is_empty() {
         return None;
     }
@@ -141,15 +167,18 @@ fn target_reason(target: &[u8], policy: &Policy) -> Option<Reason> {
         }
         None => (target, &[][..]),
     };
-    let path = percent_decoded(path);
-    if policy.bypass_paths.iter().any(|pattern| pattern.matches(&path)) {
-        return Some(Reason::PassPath);
+    let decoded = percent_decoded(path);
+    if policy.bypass_paths.iter().any(|pattern| pattern.matches(&decoded)) {
+        return Some(Cause::of(Reason::PassPath, CulpritKind::Path, path));
     }
-    let names_bypassed = query.split(|&byte| byte == b'&' || byte == b';').any(|pair| {
-        let name = percent_decoded(pair.split(|&byte| byte == b'=').next().unwrap_or_default());
-        policy.bypass_parameters.iter().any(|pattern| pattern.matches(&name))
+    let mut names = query
+        .split(|&byte| byte == b'&' || byte == b';')
+        .map(|pair| pair.split(|&byte| byte == b'=').next().unwrap_or_default());
+    let bypassed = names.find(|name| {
+        let decoded = percent_decoded(name);
+        policy.bypass_parameters.iter().any(|pattern| pattern.matches(&decoded))
     });
-    names_bypassed.then_some(Reason::PassParameter)
+    bypassed.map(|name| Cause::of(Reason::PassParameter, CulpritKind::Parameter, name))
 }
 
 /// The octets with every valid percent-encoding resolved once, as an origin's router sees them.

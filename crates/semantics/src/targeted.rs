@@ -11,14 +11,27 @@ use message::{Fields, list_members, names};
 /// The directives that count for this cache, and whether they come from a targeted field: then `Expires`
 /// does not count either.
 pub fn stated_directives(fields: &Fields, policy: &Policy) -> (Directives, bool) {
-    let targeted = policy.targeted_fields.iter().find_map(|targeted| match targeted {
-        TargetedField::CdnCacheControl => cdn_cache_control(fields),
-        TargetedField::SurrogateControl => surrogate_control(fields),
-    });
-    match targeted {
-        Some(directives) => (directives, true),
+    match targeted(fields, policy) {
+        Some((_, directives)) => (directives, true),
         None => (Directives::of_response(fields), false),
     }
+}
+
+/// The name of the field whose directives count for this cache.
+pub(crate) fn deciding_field(fields: &Fields, policy: &Policy) -> &'static str {
+    targeted(fields, policy).map_or(names::CACHE_CONTROL, |(name, _)| name)
+}
+
+/// The first valid targeted field, and what it says.
+fn targeted(fields: &Fields, policy: &Policy) -> Option<(&'static str, Directives)> {
+    policy.targeted_fields.iter().find_map(|targeted| match targeted {
+        TargetedField::CdnCacheControl => {
+            cdn_cache_control(fields).map(|directives| (names::CDN_CACHE_CONTROL, directives))
+        }
+        TargetedField::SurrogateControl => {
+            surrogate_control(fields).map(|directives| (names::SURROGATE_CONTROL, directives))
+        }
+    })
 }
 
 /// RFC 9213 section 2.1: the field must parse as a whole and have a member; a member of the wrong type makes

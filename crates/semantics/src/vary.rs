@@ -1,13 +1,16 @@
 //! `Vary` (RFC 9110 section 12.5.5, RFC 9111 section 4.1): which request fields select among the variants of
 //! one key, and the variant a request selects.
 //!
-//! Invariant: a value enters a variant's key in exactly the normalised form in which it is forwarded, so two
-//! requests with one variant key would have been the same request to the origin. Values are length-prefixed,
-//! so different lists of values never make one key.
+//! Invariant: where only what is in the key is forwarded, a value enters a variant's key in exactly the normalised
+//! form in which it is forwarded, so two requests with one variant key would have been the same request to the
+//! origin. Where everything is forwarded as sent, two values give one key only if the RFCs give them one meaning.
+//! Values are length-prefixed, so different lists of values never make one key.
 
 use crate::directives::is_token;
+use crate::forward::is_sent_on;
+use crate::preferences::{accepts, canonical, favourite};
 use crate::request_fields::{Role, role};
-use crate::{Policy, Reason};
+use crate::{Forwarding, Policy, Reason};
 use bytes::Bytes;
 use message::{Fields, names};
 use std::sync::Arc;
@@ -17,7 +20,11 @@ pub const VARY_NAMES_MAX: usize = 16;
 
 /// The request fields that select a variant: lower-case names, sorted, each once. Cheap to clone.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct VaryRule(Option<Arc<[Bytes]>>);
+pub struct VaryRule {
+    names: Option<Arc<[Bytes]>>,
+    /// Whether the origin gets the fields as the visitor sent them, instead of as they are in the key.
+    as_sent: bool,
+}
 
 /// What a request says in the fields of a rule, normalised.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -36,29 +43,37 @@ impl VariantKey {
 }
 
 impl VaryRule {
-    /// The rule a response states. Fields that are constant on every fetch whose answer may be shared (`Cookie`
-    /// and `Authorization` among them: requests with meaningful ones pass) select nothing and are left out. A
-    /// response with a content coding selects on `Accept-Encoding` whether it says so or not.
+    /// The rule a response states. Fields that are constant on every fetch whose answer may be shared select nothing
+    /// and are left out; by the default profile `Cookie` and `Authorization` are among them, because requests with
+    /// meaningful ones pass. A response with a content coding selects on `Accept-Encoding` whether it says so or not.
     ///
     /// # Errors
     /// [`Reason::StoreRefusedVaryStar`] for `*`, for what is no field name, and for more than
-    /// [`VARY_NAMES_MAX`] names; [`Reason::StoreRefusedVaryAddress`] for a field that tells the client's address.
+    /// [`VARY_NAMES_MAX`] names; [`Reason::StoreRefusedVaryAddress`] for a field that tells the client's address
+    /// and is not forwarded.
     pub fn from_response(response: &Fields, policy: &Policy) -> Result<Self, Reason> {
+        let as_sent = policy.forwarding == Forwarding::Everything;
         let mut selecting = Vec::new();
         for name in response.list(names::VARY) {
             if name == b"*" || !is_token(name) {
                 return Err(Reason::StoreRefusedVaryStar);
             }
-            match role(name, policy) {
-                Role::Variable | Role::Unknown => selecting.push(Bytes::from(name.to_ascii_lowercase())),
-                Role::Keyed | Role::Constant | Role::Override => {}
+            let role = role(name, policy);
+            let selects = match role {
+                _ if as_sent && is_sent_on(name, policy) => role != Role::Keyed,
                 Role::Address => return Err(Reason::StoreRefusedVaryAddress),
+                Role::Variable | Role::Unknown => true,
+                Role::Keyed | Role::Constant | Role::Override => false,
+            };
+            if selects {
+                selecting.push(Bytes::from(name.to_ascii_lowercase()));
             }
         }
         if response.list(names::CONTENT_ENCODING).any(|coding| !coding.eq_ignore_ascii_case(b"identity")) {
             selecting.push(Bytes::from_static(b"accept-encoding"));
         }
-        Self::of_names(selecting).ok_or(Reason::StoreRefusedVaryStar)
+        let rule = Self::sorted(selecting, as_sent);
+        if rule.names().len() <= VARY_NAMES_MAX { Ok(rule) } else { Err(Reason::StoreRefusedVaryStar) }
     }
 
     /// The rule that selects on the fields of both.
@@ -66,12 +81,12 @@ impl VaryRule {
     pub fn union(&self, other: &Self) -> Self {
         let names = self.names().iter().chain(other.names()).cloned().collect();
         // A union of storable rules stays a rule even when it is long: it only widens what is forwarded.
-        Self::sorted(names)
+        Self::sorted(names, self.as_sent || other.as_sent)
     }
 
     /// The names, lower-case and sorted.
     pub fn names(&self) -> &[Bytes] {
-        self.0.as_deref().unwrap_or_default()
+        self.names.as_deref().unwrap_or_default()
     }
 
     /// Whether the rule selects on `name`.
@@ -84,10 +99,27 @@ impl VaryRule {
     pub fn key(&self, fields: &Fields) -> VariantKey {
         let mut key = Vec::new();
         for name in self.names() {
-            let (length, value) = prefixed(normalised_value(fields, name));
-            key.extend_from_slice(&length);
-            key.extend_from_slice(&value);
+            push_part(&mut key, self.value(fields, name).as_deref());
         }
+        VariantKey(Bytes::from(key))
+    }
+
+    /// The key under which `response`, fetched with these fields, is stored. It is matched by the requests that
+    /// [`VaryRule::key`] of the same fields is matched by, and, where fields are forwarded as sent, by those whose
+    /// favourite language is the one the response is in: the request named that language too, so the origin chose
+    /// it for its sake.
+    pub fn stored_key(&self, fields: &Fields, response: &Fields) -> VariantKey {
+        let key = self.key(fields);
+        let mut languages = response.list("Content-Language").map(<[u8]>::to_ascii_lowercase);
+        let (Some(language), None) = (languages.next(), languages.next()) else { return key };
+        let was_chosen = self.as_sent
+            && self.selects_on(ACCEPT_LANGUAGE.as_bytes())
+            && accepts(fields, ACCEPT_LANGUAGE, &language);
+        if !was_chosen {
+            return key;
+        }
+        let mut key = key.0.to_vec();
+        push_part(&mut key, Some(&language));
         VariantKey(Bytes::from(key))
     }
 
@@ -95,34 +127,104 @@ impl VaryRule {
     /// builds no key.
     pub fn matches(&self, fields: &Fields, key: &VariantKey) -> bool {
         let mut rest = &key.0[..];
+        let mut other_languages = false;
         for name in self.names() {
-            let (length, value) = prefixed(normalised_value(fields, name));
-            let Some(after) = rest.strip_prefix(&length).and_then(|rest| rest.strip_prefix(&value[..]))
-            else {
-                return false;
-            };
+            let Some((stored, after)) = split_part(rest) else { return false };
             rest = after;
+            if self.value(fields, name).as_deref() != stored {
+                if !name.eq_ignore_ascii_case(ACCEPT_LANGUAGE.as_bytes()) {
+                    return false;
+                }
+                other_languages = true;
+            }
         }
-        rest.is_empty()
+        if rest.is_empty() {
+            return !other_languages;
+        }
+        // The language of the response, behind the parts that the rule names.
+        match split_part(rest) {
+            Some((Some(language), [])) if self.as_sent && self.selects_on(ACCEPT_LANGUAGE.as_bytes()) => {
+                !other_languages || favourite(fields, ACCEPT_LANGUAGE).as_deref() == Some(language)
+            }
+            _ => false,
+        }
     }
 
-    fn of_names(names: Vec<Bytes>) -> Option<Self> {
-        let rule = Self::sorted(names);
-        (rule.names().len() <= VARY_NAMES_MAX).then_some(rule)
+    /// The value of `name` as it is compared.
+    fn value(&self, fields: &Fields, name: &[u8]) -> Option<Bytes> {
+        if self.as_sent { meaning(fields, name) } else { normalised_value(fields, name) }
     }
 
-    fn sorted(mut names: Vec<Bytes>) -> Self {
+    fn sorted(mut names: Vec<Bytes>, as_sent: bool) -> Self {
         names.sort_unstable();
         names.dedup();
-        Self((!names.is_empty()).then(|| names.into()))
+        Self { names: (!names.is_empty()).then(|| names.into()), as_sent }
     }
 }
 
-/// A value behind its length. A field that the request does not have is told from an empty one by a length that
+const ACCEPT_LANGUAGE: &str = "Accept-Language";
+
+/// Adds a value behind its length. A field that the request does not have is told from an empty one by a length that
 /// no value in a limited head reaches.
-fn prefixed(value: Option<Bytes>) -> ([u8; 4], Bytes) {
-    let length = value.as_ref().map_or(u32::MAX, |value| u32::try_from(value.len()).unwrap_or(u32::MAX - 1));
-    (length.to_be_bytes(), value.unwrap_or_default())
+fn push_part(key: &mut Vec<u8>, value: Option<&[u8]>) {
+    let length = value.map_or(u32::MAX, |value| u32::try_from(value.len()).unwrap_or(u32::MAX - 1));
+    key.extend_from_slice(&length.to_be_bytes());
+    key.extend_from_slice(value.unwrap_or_default());
+}
+
+/// The first value of a key, and what follows it.
+fn split_part(key: &[u8]) -> Option<(Option<&[u8]>, &[u8])> {
+    let (length, rest) = key.split_first_chunk::<4>()?;
+    match u32::from_be_bytes(*length) {
+        u32::MAX => Some((None, rest)),
+        length => rest.split_at_checked(length as usize).map(|(value, rest)| (Some(value), rest)),
+    }
+}
+
+/// What a field that is forwarded as sent means, for comparison (RFC 9111 section 4.1): lines joined, and space around
+/// commas left out where the field may be a list; preferences in one form. `None` if the request does not have the
+/// field.
+fn meaning(fields: &Fields, name: &[u8]) -> Option<Bytes> {
+    let name = std::str::from_utf8(name).ok()?;
+    let is = |known: &&str| name.eq_ignore_ascii_case(known);
+    if PREFERENCES.iter().any(is)
+        && let Some(canonical) = canonical(fields, name)
+    {
+        return Some(canonical);
+    }
+    let mut lines = fields.all(name);
+    let first = lines.next()?;
+    let joined = lines.fold(first.to_vec(), |joined, line| [&joined[..], b",", line].concat());
+    Some(Bytes::from(if NO_LISTS.iter().any(is) { joined } else { without_space_around_commas(&joined) }))
+}
+
+/// Lists of what the client prefers.
+const PREFERENCES: &[&str] = &["Accept-Charset", names::ACCEPT_ENCODING, ACCEPT_LANGUAGE];
+
+/// Fields in which a comma separates nothing.
+const NO_LISTS: &[&str] =
+    &[names::AUTHORIZATION, names::COOKIE, names::DATE, "From", "Referer", names::USER_AGENT];
+
+/// Spaces and tabs beside a comma are left out, unless a quoted string surrounds them.
+fn without_space_around_commas(value: &[u8]) -> Vec<u8> {
+    let mut evened = Vec::with_capacity(value.len());
+    let (mut quoted, mut escaped) = (false, false);
+    let mut rest = value;
+    while let Some((&byte, after)) = rest.split_first() {
+        rest = after;
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if quoted => escaped = true,
+            b'"' => quoted = !quoted,
+            b',' if !quoted => {
+                evened.truncate(evened.trim_ascii_end().len());
+                rest = rest.trim_ascii_start();
+            }
+            _ => {}
+        }
+        evened.push(byte);
+    }
+    evened
 }
 
 /// The value of `name` as it is compared and forwarded: lines joined, space around commas evened out,

@@ -1,0 +1,403 @@
+//! For how long is a response fresh, and how long may it be used after that? (RFC 9111 section 4.2, RFC 5861.)
+//!
+//! Invariant: a lifetime or a window is never longer than the shortest reading of what the response states, and the
+//! age is never shorter than the longest reading. What cannot be read counts as expired, or as not permitted.
+//! Whether the response may be stored at all is `judge`'s part.
+
+use crate::dates::parse_date;
+use crate::directives::decimal_secs;
+use crate::judge::{LASTING_STATUSES, is_heuristically_cacheable};
+use crate::{Directives, Moment, Policy, StaleOnError};
+use message::{Fields, RequestHead, ResponseHead, Status, names};
+use platform::Timestamp;
+use std::time::Duration;
+
+/// How long a response is fresh from when it was made, and who says so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lifetime {
+    /// The response, cut to what the policy allows for its status.
+    Stated(Duration),
+    /// The policy, or a heuristic that the policy allows.
+    Assumed(Duration),
+}
+
+impl Lifetime {
+    /// The time itself.
+    pub(crate) const fn duration(self) -> Duration {
+        match self {
+            Self::Stated(duration) | Self::Assumed(duration) => duration,
+        }
+    }
+}
+
+/// The freshness lifetime (RFC 9111 section 4.2.1); `None` if nobody gives one. `targeted` says whether the
+/// directives come from a targeted field, which silences `Expires`.
+pub(crate) fn lifetime(
+    request: &RequestHead,
+    response: &ResponseHead,
+    directives: &Directives,
+    targeted: bool,
+    response_time: Timestamp,
+    policy: &Policy,
+) -> Option<Lifetime> {
+    if let Some(stated) = stated_lifetime(&response.fields, directives, targeted, response_time) {
+        return Some(Lifetime::Stated(stated.min(longest_lifetime(response.status, policy))));
+    }
+    let assumed = default_lifetime(request, response, policy)
+        .or_else(|| heuristic_lifetime(response, directives, response_time, policy));
+    assumed.map(Lifetime::Assumed)
+}
+
+/// The lifetime the response states: s-maxage, else max-age, else Expires minus Date. A field that cannot be read
+/// counts as already expired.
+fn stated_lifetime(
+    fields: &Fields,
+    directives: &Directives,
+    targeted: bool,
+    response_time: Timestamp,
+) -> Option<Duration> {
+    if let Some(secs) = directives.s_maxage_secs.or(directives.max_age_secs) {
+        return Some(seconds(secs));
+    }
+    if targeted || !fields.has(names::EXPIRES) {
+        return None;
+    }
+    let expires = fields.only(names::EXPIRES).and_then(|value| parse_date(value));
+    let date = response_date(fields).unwrap_or(response_time);
+    Some(expires.map_or(Duration::ZERO, |expires| expires.since(date)))
+}
+
+/// What a lifetime is cut to: "not found" may be found the next moment, an error be mended, and of a status that is
+/// not known nobody can tell.
+fn longest_lifetime(status: Status, policy: &Policy) -> Duration {
+    let longest = match status.code() {
+        404 | 410 => policy.not_found_ttl,
+        code if LASTING_STATUSES.contains(&code) => None,
+        _ => policy.error_ttl,
+    };
+    longest.unwrap_or(Duration::MAX)
+}
+
+/// The policy's lifetime, for the statuses that are safe to share without a word from the origin.
+fn default_lifetime(request: &RequestHead, response: &ResponseHead, policy: &Policy) -> Option<Duration> {
+    if request.fields.has(names::AUTHORIZATION) {
+        return None;
+    }
+    match response.status.code() {
+        404 | 410 if policy.not_found_ttl.is_some() => policy.not_found_ttl,
+        200 | 301 | 404 => policy.default_ttl,
+        _ => None,
+    }
+}
+
+/// A tenth of the time since the last change (RFC 9111 section 4.2.2), where the policy guesses.
+fn heuristic_lifetime(
+    response: &ResponseHead,
+    directives: &Directives,
+    response_time: Timestamp,
+    policy: &Policy,
+) -> Option<Duration> {
+    if !policy.heuristics || !is_heuristically_cacheable(response.status, directives) {
+        return None;
+    }
+    let changed = response.fields.only(names::LAST_MODIFIED).and_then(|value| parse_date(value))?;
+    let made = response_date(&response.fields).map_or(response_time, |date| date.min(response_time));
+    Some((made.since(changed) / 10).min(HEURISTIC_LIFETIME_MAX))
+}
+
+/// The longest lifetime that is guessed.
+const HEURISTIC_LIFETIME_MAX: Duration = Duration::from_secs(24 * 3600);
+
+/// How a response may be used after its lifetime.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct StaleWindows {
+    /// While it is being revalidated; zero: never.
+    pub(crate) while_revalidate: Duration,
+    /// While the origin fails; zero: never.
+    pub(crate) if_error: Duration,
+    /// Whether `if_error` stands against a ban of the response.
+    pub(crate) overridden: bool,
+    /// Whether a client that accepts it stale may have it.
+    pub(crate) client_may_accept: bool,
+}
+
+/// The windows that a response with this status and these directives gets (RFC 9111 section 4.2.4, RFC 5861).
+///
+/// `s-maxage` forbids staleness as `proxy-revalidate` does (RFC 9111 section 5.2.2.10), but a window that the same
+/// response states is an extension that modifies it (section 5.2.3). `must-revalidate` and `proxy-revalidate` are
+/// not modified. Errors are never used stale: they would stand in for the page itself.
+pub(crate) fn stale_windows(
+    status: Status,
+    directives: &Directives,
+    validate_always: bool,
+    policy: &Policy,
+) -> StaleWindows {
+    const NONE: StaleWindows = StaleWindows {
+        while_revalidate: Duration::ZERO,
+        if_error: Duration::ZERO,
+        overridden: false,
+        client_may_accept: false,
+    };
+    if validate_always || status.is_server_error() {
+        return NONE;
+    }
+    let forbidden = directives.must_revalidate || directives.proxy_revalidate;
+    let silently_forbidden = forbidden || directives.s_maxage_secs.is_some();
+    let stated_if_error = directives.stale_if_error_secs.map(seconds);
+    let permitted_if_error = match stated_if_error {
+        Some(stated) if !forbidden => stated,
+        None if !silently_forbidden => policy.stale_on_error_max,
+        _ => Duration::ZERO,
+    };
+    let override_if_error = stated_if_error.unwrap_or(policy.stale_on_error_max);
+    let overridden =
+        policy.stale_on_error == StaleOnError::Override && override_if_error > permitted_if_error;
+    let while_revalidate =
+        directives.stale_while_revalidate_secs.filter(|_| !forbidden).map_or(Duration::ZERO, seconds);
+    StaleWindows {
+        while_revalidate: while_revalidate.min(longest_lifetime(status, policy)),
+        if_error: if overridden { override_if_error } else { permitted_if_error },
+        overridden,
+        client_may_accept: !silently_forbidden,
+    }
+}
+
+/// The corrected initial age (RFC 9111 section 4.2.3): the larger of what `Date` and what `Age` tell.
+pub(crate) fn initial_age(fields: &Fields, request_time: Moment, response_time: Moment) -> Duration {
+    let apparent_age = response_date(fields).map_or(Duration::ZERO, |date| response_time.wall.since(date));
+    let response_delay = response_time.since(request_time);
+    apparent_age.max(stated_age(fields).saturating_add(response_delay))
+}
+
+/// The value of `Age`: of several the first, and ignored if that is no number (RFC 9111 section 5.1).
+fn stated_age(fields: &Fields) -> Duration {
+    fields.list(names::AGE).next().and_then(decimal_secs).map_or(Duration::ZERO, seconds)
+}
+
+fn response_date(fields: &Fields) -> Option<Timestamp> {
+    fields.first(names::DATE).and_then(|value| parse_date(value))
+}
+
+fn seconds(secs: u32) -> Duration {
+    Duration::from_secs(u64::from(secs))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Lifetime, initial_age, lifetime, stale_windows};
+    use crate::{Moment, Policy, StaleOnError, stated_directives};
+    use message::{Fields, Method, RequestHead, ResponseHead, Status, Version};
+    use platform::Timestamp;
+    use std::time::Duration;
+
+    /// Sun, 06 Nov 1994 08:49:37 GMT.
+    const NOW_SECS: u64 = 784_111_777;
+    const HUNDRED_LATER: (&str, &str) = ("Expires", "Sun, 06 Nov 1994 08:51:17 GMT");
+    type Lines = [(&'static str, &'static str)];
+
+    fn head(status: u16, fields: &Lines) -> ResponseHead {
+        let mut head = ResponseHead::new(Status::from_code(status).unwrap());
+        fields.iter().for_each(|(name, value)| head.fields.push(*name, *value));
+        head
+    }
+
+    /// In whole seconds: what is stated, or what is assumed.
+    fn lasts(status: u16, fields: &Lines, policy: &Policy) -> Option<Result<u64, u64>> {
+        let request = RequestHead {
+            method: Method::Get,
+            target: "/".into(),
+            version: Version::Http11,
+            fields: Fields::new(),
+        };
+        lasts_for(&request, status, fields, policy)
+    }
+
+    fn lasts_for(
+        request: &RequestHead,
+        status: u16,
+        fields: &Lines,
+        policy: &Policy,
+    ) -> Option<Result<u64, u64>> {
+        let head = head(status, fields);
+        let (directives, targeted) = stated_directives(&head.fields, policy);
+        let now = Timestamp::from_secs(NOW_SECS);
+        lifetime(request, &head, &directives, targeted, now, policy).map(|lifetime| match lifetime {
+            Lifetime::Stated(stated) => Ok(stated.as_secs()),
+            Lifetime::Assumed(assumed) => Err(assumed.as_secs()),
+        })
+    }
+
+    #[test]
+    fn stated_lifetimes_in_their_order() {
+        let stated = |fields: &Lines| lasts(200, fields, &Policy::default_profile());
+        assert_eq!(stated(&[("Cache-Control", "max-age=1, s-maxage=60"), HUNDRED_LATER]), Some(Ok(60)));
+        assert_eq!(stated(&[("Cache-Control", "max-age=30"), HUNDRED_LATER]), Some(Ok(30)));
+        assert_eq!(stated(&[HUNDRED_LATER]), Some(Ok(100)));
+        assert_eq!(stated(&[HUNDRED_LATER, ("Date", "Sun, 06 Nov 1994 08:49:27 GMT")]), Some(Ok(110)));
+        assert_eq!(stated(&[HUNDRED_LATER, ("Date", "foo")]), Some(Ok(100)));
+        assert_eq!(stated(&[("Expires", "Sunday, 06-Nov-94 08:51:17 GMT")]), Some(Ok(100)));
+        let past = ("Expires", "Sun, 19 Nov 1978 05:00:00 GMT");
+        assert_eq!(stated(&[("Cache-Control", "public, max-age=300"), past]), Some(Ok(300)));
+        assert_eq!(stated(&[past]), Some(Ok(0)));
+        assert_eq!(stated(&[("Expires", "0")]), Some(Ok(0)));
+        assert_eq!(stated(&[HUNDRED_LATER, HUNDRED_LATER]), Some(Ok(0)));
+        assert_eq!(stated(&[("Cache-Control", "max-age=0"), HUNDRED_LATER]), Some(Ok(0)));
+        assert_eq!(stated(&[("Cache-Control", "public")]), None);
+    }
+
+    #[test]
+    fn a_targeted_field_silences_expires() {
+        let policy = Policy::default_profile();
+        assert_eq!(lasts(200, &[("CDN-Cache-Control", "foo"), HUNDRED_LATER], &policy), None);
+    }
+
+    #[test]
+    fn the_policy_cuts_what_errors_state() {
+        let hour = [("Cache-Control", "max-age=3600")];
+        let policy = Policy::default_profile();
+        for (status, secs) in [(200, 3600), (451, 3600), (404, 30), (410, 30), (299, 5), (400, 5), (503, 5)] {
+            assert_eq!(lasts(status, &hour, &policy), Some(Ok(secs)), "{status}");
+            assert_eq!(lasts(status, &hour, &Policy::rfc()), Some(Ok(3600)), "{status}");
+        }
+        assert_eq!(lasts(404, &[("Cache-Control", "max-age=3")], &policy), Some(Ok(3)));
+    }
+
+    #[test]
+    fn the_default_ttl_is_for_usual_answers_that_state_none() {
+        let policy = Policy { default_ttl: Some(Duration::from_secs(300)), ..Policy::default_profile() };
+        for (status, expected) in [
+            (200, Some(Err(300))),
+            (301, Some(Err(300))),
+            (404, Some(Err(30))),
+            (410, Some(Err(30))),
+            (302, None),
+            (500, None),
+        ] {
+            assert_eq!(lasts(status, &[], &policy), expected, "{status}");
+        }
+        let without = Policy { not_found_ttl: None, ..policy.clone() };
+        assert_eq!((lasts(404, &[], &without), lasts(410, &[], &without)), (Some(Err(300)), None));
+        assert_eq!(lasts(200, &[("Cache-Control", "max-age=0")], &policy), Some(Ok(0)));
+        let mut request = RequestHead {
+            method: Method::Get,
+            target: "/".into(),
+            version: Version::Http11,
+            fields: Fields::new(),
+        };
+        request.fields.push("Authorization", "x");
+        assert_eq!(lasts_for(&request, 200, &[("Cache-Control", "public")], &policy), None);
+    }
+
+    #[test]
+    fn a_tenth_of_the_time_since_the_last_change_by_the_letter() {
+        let changed = ("Last-Modified", "Sun, 06 Nov 1994 08:32:57 GMT");
+        let letter = Policy::rfc();
+        assert_eq!(lasts(200, &[changed], &Policy::default_profile()), None);
+        for status in [200, 203, 204, 404, 405, 410, 414, 501] {
+            assert_eq!(lasts(status, &[changed], &letter), Some(Err(100)), "{status}");
+        }
+        for status in [201, 202, 302, 403, 500, 502, 503, 504, 599] {
+            assert_eq!(lasts(status, &[changed], &letter), None, "{status}");
+            assert_eq!(
+                lasts(status, &[changed, ("Cache-Control", "public")], &letter),
+                Some(Err(100)),
+                "{status}"
+            );
+        }
+        // A clock that is ahead does not lengthen it, and a year without change makes no more than a day.
+        assert_eq!(
+            lasts(200, &[changed, ("Date", "Sun, 06 Nov 1994 09:49:37 GMT")], &letter),
+            Some(Err(100))
+        );
+        assert_eq!(lasts(200, &[changed, ("Date", "Sun, 06 Nov 1994 08:41:17 GMT")], &letter), Some(Err(50)));
+        assert_eq!(
+            lasts(200, &[("Last-Modified", "Sat, 06 Nov 1993 08:32:57 GMT")], &letter),
+            Some(Err(86_400))
+        );
+        assert_eq!(lasts(200, &[("Last-Modified", "Mon, 07 Nov 1994 08:32:57 GMT")], &letter), Some(Err(0)));
+        assert_eq!(lasts(200, &[("Last-Modified", "0")], &letter), None);
+    }
+
+    fn age(fields: &Lines, waited_secs: u64) -> u64 {
+        let asked = Moment { wall: Timestamp::from_secs(NOW_SECS), ..Moment::default() };
+        let answered = asked.plus(Duration::from_secs(waited_secs));
+        initial_age(&head(200, fields).fields, asked, answered).as_secs()
+    }
+
+    #[test]
+    fn age_counts_what_date_and_age_and_the_wait_tell() {
+        assert_eq!(age(&[("Age", "30")], 4), 34);
+        assert_eq!(age(&[("Date", "Sun, 06 Nov 1994 08:48:37 GMT"), ("Age", "5")], 0), 60);
+        assert_eq!(age(&[("Date", "Sun, 06 Nov 1994 08:59:37 GMT")], 0), 0);
+        assert_eq!(age(&[("Age", "99999999999")], 0), 1 << 31);
+    }
+
+    #[test]
+    fn of_several_ages_the_first_counts_and_nonsense_not_at_all() {
+        for (lines, secs) in [
+            (&["0, 7200"][..], 0),
+            (&["7200, 0"], 7200),
+            (&["7200", "0"], 7200),
+            (&["0", "7200"], 0),
+            (&["abc"], 0),
+            (&["-5"], 0),
+            (&["7200.0"], 0),
+            (&["\"7200\""], 0),
+            (&["7200;foo=1"], 0),
+            (&[""], 0),
+        ] {
+            let lines: Vec<_> = lines.iter().map(|line| ("Age", *line)).collect();
+            assert_eq!(age(&lines, 0), secs, "{lines:?}");
+        }
+    }
+
+    /// While revalidating, on error, overridden, and whether a client may accept it; in seconds.
+    fn windows(status: u16, control: &'static str, policy: &Policy) -> (u64, u64, bool, bool) {
+        let head = head(status, &[("Cache-Control", control)]);
+        let (directives, _) = stated_directives(&head.fields, policy);
+        let windows = stale_windows(head.status, &directives, directives.no_cache.is_present(), policy);
+        let (revalidating, error) = (windows.while_revalidate.as_secs(), windows.if_error.as_secs());
+        (revalidating, error, windows.overridden, windows.client_may_accept)
+    }
+
+    #[test]
+    fn windows_of_staleness() {
+        const DAY: u64 = 24 * 3600;
+        let policy = Policy::default_profile();
+        for (control, expected) in [
+            ("max-age=9", (0, DAY, false, true)),
+            ("max-age=9, stale-while-revalidate=7", (7, DAY, false, true)),
+            ("max-age=9, stale-if-error=8", (0, 8, false, true)),
+            ("max-age=9, stale-if-error=0", (0, 0, false, true)),
+            ("max-age=9, must-revalidate, stale-while-revalidate=7, stale-if-error=8", (0, 0, false, false)),
+            ("max-age=9, proxy-revalidate", (0, 0, false, false)),
+            ("s-maxage=9", (0, 0, false, false)),
+            ("s-maxage=9, stale-while-revalidate=7, stale-if-error=8", (7, 8, false, false)),
+            ("max-age=9, no-cache, stale-while-revalidate=7, stale-if-error=8", (0, 0, false, false)),
+        ] {
+            assert_eq!(windows(200, control, &policy), expected, "{control}");
+            assert_eq!(windows(200, control, &Policy::rfc()), expected, "{control}");
+        }
+        assert_eq!(windows(503, "max-age=9, stale-if-error=8", &policy), (0, 0, false, false));
+        assert_eq!(windows(404, "max-age=9, stale-while-revalidate=700", &policy).0, 30);
+    }
+
+    #[test]
+    fn an_override_lifts_every_ban_but_no_cache() {
+        let policy = Policy { stale_on_error: StaleOnError::Override, ..Policy::default_profile() };
+        const DAY: u64 = 24 * 3600;
+        for (control, expected) in [
+            ("max-age=9", (0, DAY, false, true)),
+            ("max-age=9, stale-if-error=8", (0, 8, false, true)),
+            ("max-age=9, must-revalidate", (0, DAY, true, false)),
+            ("max-age=9, must-revalidate, stale-if-error=8", (0, 8, true, false)),
+            ("max-age=9, proxy-revalidate", (0, DAY, true, false)),
+            ("s-maxage=9", (0, DAY, true, false)),
+            ("max-age=9, no-cache", (0, 0, false, false)),
+        ] {
+            assert_eq!(windows(200, control, &policy), expected, "{control}");
+        }
+        let none = Policy { stale_on_error_max: Duration::ZERO, ..policy };
+        assert_eq!(windows(200, "s-maxage=9", &none), (0, 0, false, false));
+    }
+}

@@ -1,10 +1,12 @@
 //! Chores of the repository, as `cargo xtask ...`. It works at the top of the repository wherever it is called.
 
 mod account;
+mod bench;
 mod docs;
 mod fuzz;
 mod lab;
 mod packages;
+mod place;
 mod service;
 mod test;
 mod tidy;
@@ -28,6 +30,9 @@ enum Xtask {
     Fuzz,
     /// Look the dependencies up in the advisory database, which comes from the network
     Advisories,
+    /// Measurements side by side with other programs on loopback
+    #[command(subcommand)]
+    Bench(bench::Bench),
     /// Real stacks on loopback, to measure against
     #[command(subcommand)]
     Lab(lab::Lab),
@@ -51,6 +56,7 @@ fn run(xtask: &Xtask) -> Result<()> {
         Xtask::Docs => docs::write(),
         Xtask::Fuzz => fuzz::run(Duration::from_secs(60)).map(|_| ()),
         Xtask::Advisories => tools::advisories(),
+        Xtask::Bench(bench) => bench::run(bench),
         Xtask::Lab(lab) => lab::run(lab),
     }
 }

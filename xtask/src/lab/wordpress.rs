@@ -9,11 +9,12 @@ mod setup;
 
 use crate::account::Account;
 use crate::packages;
+use crate::place;
 use crate::service::{Place, Service};
 use anyhow::{Context, Result, bail, ensure};
 use std::fs::{self, File};
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -82,8 +83,8 @@ struct Variables {
 pub(crate) fn up(dir: &Path) -> Result<()> {
     let lists: Vec<&[&str]> = PACKAGES.to_vec();
     packages::ensure_in_order(&lists)?;
-    let _lock = setup::lock(dir)?;
-    let place = setup::settle(dir)?;
+    let _lock = place::lock(dir)?;
+    let place = Place::settle(dir)?;
     if let Some(variables) = variables(dir).filter(|variables| is_up(&place, variables)) {
         eprintln!("the WordPress lab is up already");
         return show(dir, &place, &variables);
@@ -105,8 +106,8 @@ pub(crate) fn down(dir: &Path) -> Result<()> {
         eprintln!("the WordPress lab is not up");
         return Ok(());
     }
-    let _lock = setup::lock(dir)?;
-    let stopped = stop_all(&setup::settle(dir)?, dir)?;
+    let _lock = place::lock(dir)?;
+    let stopped = stop_all(&Place::settle(dir)?, dir)?;
     eprintln!("the WordPress lab {}", if stopped { "is stopped" } else { "is not up" });
     Ok(())
 }
@@ -118,7 +119,7 @@ pub(crate) fn down(dir: &Path) -> Result<()> {
 pub(crate) fn status(dir: &Path) -> Result<()> {
     let not_up = "the WordPress lab is not up: `cargo xtask lab wordpress up` starts it";
     let variables = variables(dir).context(not_up)?;
-    let place = setup::place(dir, Account::for_servers()?)?;
+    let place = Place::find(dir, Account::for_servers()?)?;
     show(dir, &place, &variables)?;
     ensure!(
         is_up(&place, &variables),
@@ -154,7 +155,8 @@ fn stop_all(place: &Place, dir: &Path) -> Result<bool> {
 }
 
 fn start_all(dir: &Path, place: &Place) -> Result<Variables> {
-    let ports = free_ports()?;
+    let [nginx_plain, nginx_opcode, varnish] = place::free_addresses()?;
+    let ports = Ports { nginx_plain, nginx_opcode, varnish };
     setup::copy_wordpress(place)?;
     files::write_all(place, &ports)?;
     let admin_password = files::secrets(place)?;
@@ -222,21 +224,10 @@ fn services(place: &Place, ports: &Ports) -> [Service; 5] {
             ports.varnish
         ),
     ];
-    // No path has a space in it: `files::is_usable` saw to that.
+    // No path has a space in it: `Place::settle` saw to that.
     let words = |command: String| command.split(' ').map(str::to_owned).collect();
     let mut names = NAMES.into_iter();
     commands.map(|command| Service { name: names.next().unwrap_or_default(), command: words(command) })
-}
-
-/// Ports that nobody listens at now; all are held until the last is known, so that they differ.
-fn free_ports() -> Result<Ports> {
-    let listen = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no free loopback port");
-    let (first, second, third) = (listen()?, listen()?, listen()?);
-    Ok(Ports {
-        nginx_plain: first.local_addr()?,
-        nginx_opcode: second.local_addr()?,
-        varnish: third.local_addr()?,
-    })
 }
 
 /// Whether the front page is there.
@@ -281,15 +272,8 @@ fn show(dir: &Path, place: &Place, variables: &Variables) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Ports, Variables, free_ports};
+    use super::{Ports, Variables};
     use std::net::{Ipv4Addr, SocketAddr};
-
-    #[test]
-    fn ports_differ() {
-        let ports = free_ports().unwrap();
-        assert_ne!(ports.nginx_plain, ports.nginx_opcode);
-        assert_ne!(ports.nginx_opcode, ports.varnish);
-    }
 
     #[test]
     fn variables_are_a_flat_table_of_strings() {

@@ -1,22 +1,16 @@
 //! The files of the WordPress lab: the templates of `labs/wordpress/`, with this lab's paths and addresses put
 //! in, and the secrets that are drawn once.
 //!
-//! Invariant: no placeholder is left in a rendered file, and a path that some server's configuration could not
-//! hold is refused before anything is written. It starts nothing.
+//! Invariant: a secret is drawn once and stays. It starts nothing.
 
 use super::Ports;
+use crate::place::render;
 use crate::service::Place;
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use std::fmt::Write;
 use std::fs;
 use std::io::Read;
-use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
 
-/// The longest path of a Unix socket, in bytes (unix(7): 108 with the zero at the end).
-const SOCKET_PATH_BYTES_MAX: usize = 107;
-/// The longest name of a socket below the lab's directory.
-const LONGEST_SOCKET: &str = "run/php-opcode.sock";
 /// Bytes from the system's random source in each secret.
 const SECRET_BYTES: usize = 32;
 /// The keys and salts that WordPress signs its cookies with.
@@ -60,13 +54,6 @@ const TEMPLATES: [Template; 10] = [
     ),
 ];
 
-/// Whether every server's configuration can hold this directory, and the system a socket below it.
-pub(super) fn is_usable(directory: &Path) -> bool {
-    let Some(text) = directory.to_str() else { return false };
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-+@".contains(&byte);
-    text.bytes().all(plain) && text.len() + 1 + LONGEST_SOCKET.len() <= SOCKET_PATH_BYTES_MAX
-}
-
 /// Whether the files are what this version of the lab would write.
 pub(super) fn are_current(place: &Place, ports: &Ports) -> bool {
     let same = |(path, text): &(&str, String)| {
@@ -81,7 +68,7 @@ pub(super) fn are_current(place: &Place, ports: &Ports) -> bool {
 /// Names the file that cannot be written.
 pub(super) fn write_all(place: &Place, ports: &Ports) -> Result<()> {
     for (path, text) in render_all(place, ports)? {
-        write(place, path, &text)?;
+        place.write(path, &text)?;
     }
     Ok(())
 }
@@ -93,14 +80,14 @@ pub(super) fn write_all(place: &Place, ports: &Ports) -> Result<()> {
 pub(super) fn secrets(place: &Place) -> Result<String> {
     let password_path = place.directory.join("conf/admin-password");
     if !password_path.exists() {
-        write(place, "conf/admin-password", &secret()?)?;
+        place.write("conf/admin-password", &secret()?)?;
     }
     if !place.directory.join("wordpress/wp-secrets.php").exists() {
         let mut text = "<?php\n".to_owned();
         for name in SALTS {
             writeln!(text, "define( '{name}', '{}' );", secret()?)?;
         }
-        write(place, "wordpress/wp-secrets.php", &text)?;
+        place.write("wordpress/wp-secrets.php", &text)?;
     }
     fs::read_to_string(&password_path).with_context(|| format!("cannot read {}", password_path.display()))
 }
@@ -125,29 +112,6 @@ fn render_all(place: &Place, ports: &Ports) -> Result<Vec<(&'static str, String)
         .collect()
 }
 
-/// Puts values in the place of `{{name}}`.
-fn render(template: &str, values: &[(&str, &str)]) -> Result<String> {
-    let text = values
-        .iter()
-        .fold(template.to_owned(), |text, (name, value)| text.replace(&format!("{{{{{name}}}}}"), value));
-    let unknown = text.split_once("{{").map(|(_, rest)| rest.lines().next().unwrap_or_default());
-    ensure!(
-        unknown.is_none(),
-        "a template has a placeholder that nothing is put into: {{{{{}",
-        unknown.unwrap_or_default()
-    );
-    Ok(text)
-}
-
-/// Writes one file for the lab's account alone.
-fn write(place: &Place, path: &str, text: &str) -> Result<()> {
-    let path = place.directory.join(path);
-    let written = fs::write(&path, text)
-        .and_then(|()| fs::set_permissions(&path, fs::Permissions::from_mode(0o600)))
-        .and_then(|()| place.account.give(&path));
-    written.with_context(|| format!("cannot write {}", path.display()))
-}
-
 /// Letters and digits that nobody can guess.
 fn secret() -> Result<String> {
     let mut bytes = [0; SECRET_BYTES];
@@ -163,27 +127,12 @@ fn secret() -> Result<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{is_usable, render, render_all};
+    use super::render_all;
     use crate::account::Account;
     use crate::lab::wordpress::Ports;
     use crate::service::Place;
     use std::net::{Ipv4Addr, SocketAddr};
-    use std::path::{Path, PathBuf};
-
-    #[test]
-    fn values_are_put_in_and_unknown_names_are_errors() {
-        assert_eq!(render("a {{x}} {{y}} {{x}}", &[("x", "1"), ("y", "2")]).unwrap(), "a 1 2 1");
-        assert!(render("a {{z}}", &[("x", "1")]).unwrap_err().to_string().contains("{{z}}"));
-    }
-
-    #[test]
-    fn a_directory_must_fit_into_every_configuration() {
-        assert!(is_usable(Path::new("/home/me/petasos-1.0/target/labs/wordpress/site")));
-        assert!(!is_usable(Path::new("/home/me/my sites/petasos")));
-        assert!(!is_usable(Path::new("/home/{me}/petasos")));
-        assert!(is_usable(Path::new(&format!("/{}", "d".repeat(86)))));
-        assert!(!is_usable(Path::new(&format!("/{}", "d".repeat(87)))), "a socket's path would be too long");
-    }
+    use std::path::PathBuf;
 
     /// The rendered files are compared with `rendered.txt` beside this file; after a wanted change write it
     /// anew from this test's failure output.

@@ -1,73 +1,20 @@
-//! What has to be there before the servers of the WordPress lab can start: a directory that their user can
-//! work in, a copy of the package's WordPress, a database, content.
+//! What has to be there before the servers of the WordPress lab can start: a copy of the package's WordPress, a
+//! database, content.
 //!
 //! Invariant: a part is either missing or complete. It is made under another name and renamed at the end, or,
 //! as the content, marked when it is complete; a killed attempt is thrown away by the next.
 
 use super::PACKAGES;
-use crate::account::Account;
-use crate::lab::wordpress::files;
 use crate::packages::tail;
+use crate::place::{make_own, output};
 use crate::service::Place;
 use anyhow::{Context, Result, ensure};
 use std::fs::{self, File};
-use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Where Debian's package keeps WordPress.
 const WORDPRESS_PATH: &str = "/usr/share/wordpress";
-
-/// Keeps a second `up` or `down` out until the file is closed.
-pub(super) fn lock(dir: &Path) -> Result<File> {
-    fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
-    let path = dir.join("lock");
-    let file = File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
-    file.lock().with_context(|| format!("cannot lock {}", path.display()))?;
-    Ok(file)
-}
-
-/// The lab's own directory, made if it is not there: `site` below `dir`, or, where the servers' user or their
-/// configurations cannot get at that, a link to a directory below /var/tmp.
-pub(super) fn settle(dir: &Path) -> Result<Place> {
-    let account = Account::for_servers()?;
-    let site = dir.join("site");
-    if !site.exists() {
-        // A link whose target has been cleaned away is of no use.
-        let _ = fs::remove_file(&site);
-    }
-    if !site.is_symlink() {
-        make_own(account, &site)?;
-        let found = site.canonicalize()?;
-        let reachable = account.command("test").arg("-x").arg(&found).status()?.success();
-        if !reachable || !files::is_usable(&found) {
-            fs::remove_dir(&site).with_context(|| format!("{} is in the way", site.display()))?;
-            let other = output(account.command("mktemp").args(["-d", "/var/tmp/petasos-wordpress.XXXXXX"]))?;
-            eprintln!("the servers cannot work in {}: their files are in {other}", found.display());
-            symlink(&other, &site)?;
-        }
-    }
-    let place = place(dir, account)?;
-    for name in ["conf", "log", "run", "tmp"] {
-        make_own(account, &place.directory.join(name))?;
-    }
-    Ok(place)
-}
-
-pub(super) fn place(dir: &Path, account: Account) -> Result<Place> {
-    let site = dir.join("site");
-    let directory = site.canonicalize().with_context(|| format!("cannot find {}", site.display()))?;
-    Ok(Place { directory, account })
-}
-
-/// Makes a directory, if it is not there, and makes it the account's alone: what is in it (sockets, secrets, a
-/// database without password) is nobody else's business.
-fn make_own(account: Account, path: &Path) -> Result<()> {
-    let made = if path.exists() { Ok(()) } else { fs::create_dir(path) };
-    made.and_then(|()| fs::set_permissions(path, fs::Permissions::from_mode(0o700)))
-        .and_then(|()| account.give(path))
-        .with_context(|| format!("cannot make {}", path.display()))
-}
 
 /// Copies the package's WordPress, links resolved, when there is no copy or the package's version is another.
 pub(super) fn copy_wordpress(place: &Place) -> Result<()> {
@@ -123,17 +70,6 @@ fn run(place: &Place, name: &str, command: &mut Command) -> Result<()> {
     let status = status.with_context(|| format!("cannot run {name}"))?;
     ensure!(status.success(), "{name} ended with {status}; {}", tail(&path));
     Ok(())
-}
-
-/// What a short command prints, without the end of line.
-fn output(command: &mut Command) -> Result<String> {
-    let output = command.output().with_context(|| format!("cannot run {command:?}"))?;
-    ensure!(
-        output.status.success(),
-        "{command:?} failed: {}",
-        String::from_utf8_lossy(&output.stderr).trim()
-    );
-    Ok(String::from_utf8_lossy(&output.stdout).trim_end().to_owned())
 }
 
 /// Removes a directory with all that is in it, if it is there.

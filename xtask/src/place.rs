@@ -1,0 +1,155 @@
+//! A directory that the servers' user can work in, and the files in it that are rendered from templates.
+//!
+//! Invariant: what is in it is that user's alone; a path that some server's configuration could not hold is never
+//! used; and no placeholder is left in a rendered file. It starts nothing: [`crate::service`] does.
+
+use crate::account::Account;
+use crate::service::Place;
+use anyhow::{Context, Result, ensure};
+use std::fs::{self, File};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+use std::process::Command;
+
+/// The longest path of a Unix socket, in bytes (unix(7): 108 with the zero at the end).
+const SOCKET_PATH_BYTES_MAX: usize = 107;
+/// The longest name of a socket below the directory.
+const LONGEST_SOCKET: &str = "run/php-opcode.sock";
+
+/// Keeps a second run in the same directory out until the file is closed.
+pub(crate) fn lock(dir: &Path) -> Result<File> {
+    fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
+    let path = dir.join("lock");
+    let file = File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
+    file.lock().with_context(|| format!("cannot lock {}", path.display()))?;
+    Ok(file)
+}
+
+impl Place {
+    /// The servers' own directory, made if it is not there: `site` below `dir`, or, where the servers' user or their
+    /// configurations cannot get at that, a link to a directory below /var/tmp.
+    pub(crate) fn settle(dir: &Path) -> Result<Self> {
+        let account = Account::for_servers()?;
+        let site = dir.join("site");
+        if !site.exists() {
+            // A link whose target has been cleaned away is of no use.
+            let _ = fs::remove_file(&site);
+        }
+        if !site.is_symlink() {
+            make_own(account, &site)?;
+            let found = site.canonicalize()?;
+            let reachable = account.command("test").arg("-x").arg(&found).status()?.success();
+            if !reachable || !is_usable(&found) {
+                fs::remove_dir(&site).with_context(|| format!("{} is in the way", site.display()))?;
+                let other =
+                    output(account.command("mktemp").args(["-d", "/var/tmp/petasos-servers.XXXXXX"]))?;
+                eprintln!("the servers cannot work in {}: their files are in {other}", found.display());
+                symlink(&other, &site)?;
+            }
+        }
+        let place = Self::find(dir, account)?;
+        for name in ["conf", "log", "run", "tmp"] {
+            make_own(account, &place.directory.join(name))?;
+        }
+        Ok(place)
+    }
+
+    /// The servers' own directory, if it was made.
+    ///
+    /// # Errors
+    /// If it is not there.
+    pub(crate) fn find(dir: &Path, account: Account) -> Result<Self> {
+        let site = dir.join("site");
+        let directory = site.canonicalize().with_context(|| format!("cannot find {}", site.display()))?;
+        Ok(Self { directory, account })
+    }
+
+    /// Writes one file for the servers' account alone.
+    ///
+    /// # Errors
+    /// Names the file that cannot be written.
+    pub(crate) fn write(&self, path: &str, text: &str) -> Result<()> {
+        let path = self.directory.join(path);
+        let written = fs::write(&path, text)
+            .and_then(|()| fs::set_permissions(&path, fs::Permissions::from_mode(0o600)))
+            .and_then(|()| self.account.give(&path));
+        written.with_context(|| format!("cannot write {}", path.display()))
+    }
+}
+
+/// Makes a directory, if it is not there, and makes it the account's alone: what is in it (sockets, secrets, a
+/// database without password) is nobody else's business.
+pub(crate) fn make_own(account: Account, path: &Path) -> Result<()> {
+    let made = if path.exists() { Ok(()) } else { fs::create_dir(path) };
+    made.and_then(|()| fs::set_permissions(path, fs::Permissions::from_mode(0o700)))
+        .and_then(|()| account.give(path))
+        .with_context(|| format!("cannot make {}", path.display()))
+}
+
+/// Loopback addresses that nobody listens at now; all are held until the last is known, so that they differ.
+pub(crate) fn free_addresses<const N: usize>() -> Result<[SocketAddr; N]> {
+    let listeners: Vec<_> =
+        (0..N).map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0))).collect::<Result<_, _>>()?;
+    let addresses: Vec<_> = listeners.iter().map(TcpListener::local_addr).collect::<Result<_, _>>()?;
+    addresses.try_into().ok().context("as many addresses as listeners")
+}
+
+/// Puts values in the place of `{{name}}`.
+pub(crate) fn render(template: &str, values: &[(&str, &str)]) -> Result<String> {
+    let text = values
+        .iter()
+        .fold(template.to_owned(), |text, (name, value)| text.replace(&format!("{{{{{name}}}}}"), value));
+    let unknown = text.split_once("{{").map(|(_, rest)| rest.lines().next().unwrap_or_default());
+    ensure!(
+        unknown.is_none(),
+        "a template has a placeholder that nothing is put into: {{{{{}",
+        unknown.unwrap_or_default()
+    );
+    Ok(text)
+}
+
+/// What a short command prints, without the end of line.
+pub(crate) fn output(command: &mut Command) -> Result<String> {
+    let output = command.output().with_context(|| format!("cannot run {command:?}"))?;
+    ensure!(
+        output.status.success(),
+        "{command:?} failed: {}",
+        String::from_utf8_lossy(&output.stderr).trim()
+    );
+    Ok(String::from_utf8_lossy(&output.stdout).trim_end().to_owned())
+}
+
+/// Whether every server's configuration can hold this directory, and the system a socket below it.
+fn is_usable(directory: &Path) -> bool {
+    let Some(text) = directory.to_str() else { return false };
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-+@".contains(&byte);
+    text.bytes().all(plain) && text.len() + 1 + LONGEST_SOCKET.len() <= SOCKET_PATH_BYTES_MAX
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{free_addresses, is_usable, render};
+    use std::path::Path;
+
+    #[test]
+    fn values_are_put_in_and_unknown_names_are_errors() {
+        assert_eq!(render("a {{x}} {{y}} {{x}}", &[("x", "1"), ("y", "2")]).unwrap(), "a 1 2 1");
+        assert!(render("a {{z}}", &[("x", "1")]).unwrap_err().to_string().contains("{{z}}"));
+    }
+
+    #[test]
+    fn a_directory_must_fit_into_every_configuration() {
+        assert!(is_usable(Path::new("/home/me/petasos-1.0/target/labs/wordpress/site")));
+        assert!(!is_usable(Path::new("/home/me/my sites/petasos")));
+        assert!(!is_usable(Path::new("/home/{me}/petasos")));
+        assert!(is_usable(Path::new(&format!("/{}", "d".repeat(86)))));
+        assert!(!is_usable(Path::new(&format!("/{}", "d".repeat(87)))), "a socket's path would be too long");
+    }
+
+    #[test]
+    fn addresses_differ() {
+        let [first, second, third] = free_addresses().unwrap();
+        assert!(first != second && second != third && first != third);
+    }
+}

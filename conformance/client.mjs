@@ -7,7 +7,6 @@
 // without a slash at its end. Given tests run alone, with those they depend on; a single one shows its messages.
 
 import { existsSync } from 'node:fs'
-import { register } from 'node:module'
 import { join, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 
@@ -17,17 +16,18 @@ console.log = console.error
 const url = (...path) => pathToFileURL(resolve(join(...path))).href
 const load = (...path) => import(url(...path))
 
-/// What differs between the suite's two layouts: the checkout's and that of the npm package, which is older.
+// What differs between the suite's two layouts: the checkout's and that of the npm package, which is older.
 async function open () {
   if (existsSync(join(suite, 'test-engine'))) {
     // The checkout imports undici by name, which must be found here instead of in the checkout.
+    const { register } = await import('node:module')
     const undici = JSON.stringify(url(modules, 'undici', 'index.js'))
     register('data:text/javascript,' + encodeURIComponent(
       `export const resolve = (name, context, next) => next(name === 'undici' ? ${undici} : name, context)`))
     const { runTests, getResults } = await load(suite, 'test-engine/client/runner.mjs')
-    const { determineTestResult, resultTypes } = await load(suite, 'test-engine/lib/results.mjs')
+    const { determineTestResult } = await load(suite, 'test-engine/lib/results.mjs')
     const { default: suites } = await load(suite, 'tests/index.mjs')
-    return { suites, determineTestResult, getResults, run: tests => runTests(tests, false, base), resultTypes }
+    return { suites, determineTestResult, getResults, run: tests => runTests(tests, false, base) }
   }
   const { default: fetch } = await load(modules, 'node-fetch/lib/index.mjs')
   const { runTests, getResults } = await load(suite, 'client/runner.mjs')
@@ -38,9 +38,9 @@ async function open () {
 }
 
 const { suites, determineTestResult, getResults, run } = await open()
-const tests = new Map(suites.flatMap(({ id, tests }) => tests.map(test => [test.id, { suite: id, ...test, test }])))
+const tests = new Map(suites.flatMap(({ tests }) => tests.map(test => [test.id, test])))
 
-/// The tests of `ids` and all they depend on, through any number of steps.
+// The tests of `ids` and all they depend on, through any number of steps.
 function closure (ids) {
   const wanted = new Set()
   const add = id => {
@@ -54,7 +54,7 @@ function closure (ids) {
 }
 
 const wanted = closure(chosen.length > 0 ? chosen : [...tests.keys()])
-if (chosen.length === 1) tests.get(chosen[0]).test.dump = true
+if (chosen.length === 1) tests.get(chosen[0]).dump = true
 await run(suites.map(set => ({ ...set, tests: set.tests.filter(test => wanted.has(test.id)) })))
 
 // The suite names an outcome by a symbol only.
@@ -64,8 +64,7 @@ const outcomes = {
 }
 const results = getResults()
 const listed = [...tests.values()].filter(test => wanted.has(test.id) && test.browser_only !== true)
-const report = listed.map(({ suite, id, name, kind, depends_on: dependsOn, requests }) => ({
-  suite,
+const report = listed.map(({ id, name, kind, depends_on: dependsOn, requests }) => ({
   id,
   name,
   kind: kind ?? 'required',

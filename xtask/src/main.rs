@@ -2,6 +2,7 @@
 
 mod account;
 mod bench;
+mod conformance;
 mod docs;
 mod fuzz;
 mod lab;
@@ -26,6 +27,8 @@ enum Xtask {
     Test(test::Args),
     /// Render the documents that come from tables
     Docs,
+    /// The public conformance suite against the real binary, compared with what is expected
+    Conformance(conformance::Args),
     /// Run every fuzz target for a minute
     Fuzz,
     /// Look the dependencies up in the advisory database, which comes from the network
@@ -54,6 +57,7 @@ fn run(xtask: &Xtask) -> Result<()> {
     match xtask {
         Xtask::Test(args) => test::run(args),
         Xtask::Docs => docs::write(),
+        Xtask::Conformance(args) => conformance::run(args),
         Xtask::Fuzz => fuzz::run(Duration::from_secs(60)).map(|_| ()),
         Xtask::Advisories => tools::advisories(),
         Xtask::Bench(bench) => bench::run(bench),

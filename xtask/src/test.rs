@@ -3,7 +3,7 @@
 //! Invariant: nothing passes by being skipped; a group that cannot run has failed. It installs the Debian
 //! packages that the real servers come from. Groups run in the order in which they fail cheapest.
 
-use crate::{docs, packages, tidy};
+use crate::{conformance, docs, packages, tidy};
 use anyhow::{Context, Result, bail, ensure};
 use platform::{Clock, SystemClock};
 use std::ffi::OsStr;
@@ -58,6 +58,7 @@ const GROUPS: &[Group] = &[
         run: || packages::ensure(&TEST_PACKAGES).map(|()| ONE),
     },
     Group { name: "real programs", budget_s: 180, quick: false, run: || integration(is_real) },
+    Group { name: "conformance", budget_s: 240, quick: false, run: conformance },
     Group { name: "demo", budget_s: 300, quick: false, run: demo },
     Group { name: "wordpress lab", budget_s: 600, quick: false, run: wordpress },
     Group { name: "fuzz", budget_s: 420, quick: false, run: fuzz },
@@ -191,6 +192,13 @@ fn count(mut command: Command) -> Result<Tally> {
 fn number_before(line: &str, word: &str) -> u64 {
     let before = line.split(word).next().filter(|before| before.len() < line.len());
     before.and_then(|before| before.rsplit(' ').next()?.parse().ok()).unwrap_or(0)
+}
+
+/// The public conformance suite, both profiles. Every test that passes counts, and every difference from what is
+/// expected; an expected miss is neither.
+fn conformance() -> Result<Tally> {
+    let conformance::Count { passed, differences } = conformance::test()?;
+    Ok(Tally { passed, failed: differences })
 }
 
 /// README's first command, in its short form.

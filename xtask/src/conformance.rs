@@ -1,0 +1,198 @@
+//! `cargo xtask conformance`: the public suite http-cache-tests against the real binary, compared with what is
+//! expected of it.
+//!
+//! Invariant: a test that does not pass is expected with a written reason, or the run fails; so does an expected
+//! miss that passes. The suite's own client and origin do the testing and its own code does the scoring. The files
+//! that belong to it stand in `conformance/`.
+
+mod expected;
+mod page;
+mod report;
+mod scores;
+mod stand;
+mod suite;
+
+pub(crate) use page::render as page;
+
+use anyhow::{Context, Result, bail, ensure};
+use expected::Expected;
+use report::{Report, Score};
+use scores::Scores;
+use stand::Stand;
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread::ScopedJoinHandle;
+use suite::Suite;
+
+/// Where runs keep logs, results and the suite's packages.
+const WORK: &str = "target/conformance";
+/// Unexpected failures that may have come from a pause that took too long, tried a second time; more of them are no
+/// accident.
+const RETRIES_MAX: usize = 8;
+
+/// What `cargo xtask conformance` may be told.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// A checkout of the suite, instead of the npm package http-cache-tests
+    // Made absolute where the command was given, because xtask works at the top of the repository.
+    #[arg(long, value_name = "DIR", value_parser = |text: &str| std::path::absolute(text))]
+    suite: Option<PathBuf>,
+    /// One profile only
+    #[arg(long)]
+    profile: Option<Profile>,
+    /// Only these tests and those they depend on; a single one is shown with its messages
+    #[arg(long, value_name = "TEST")]
+    id: Vec<String>,
+    /// Keep the scores for docs/conformance.md, if everything is as expected
+    #[arg(long, conflicts_with = "id")]
+    write: bool,
+}
+
+/// A profile that is tested. Its configuration is `conformance/NAME.toml`.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum, serde::Deserialize, serde::Serialize,
+)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Profile {
+    /// The RFCs to the letter
+    Rfc,
+    /// What is safe before any application
+    Default,
+}
+
+impl Profile {
+    /// All of them, in the order in which they are shown.
+    const ALL: [Self; 2] = [Self::Rfc, Self::Default];
+
+    /// Its name in settings and files.
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Rfc => "rfc",
+            Self::Default => "default",
+        }
+    }
+}
+
+/// What a whole run came to, in tests.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Count {
+    /// Tests that passed.
+    pub(crate) passed: u64,
+    /// Differences from what is expected.
+    pub(crate) differences: u64,
+}
+
+/// Runs `cargo xtask conformance`.
+///
+/// # Errors
+/// If the suite cannot run, or if anything came out otherwise than expected.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let count = compare(args)?;
+    ensure!(count.differences == 0, "{} differences from what is expected", count.differences);
+    Ok(())
+}
+
+/// Both profiles against the npm package, for the test command.
+///
+/// # Errors
+/// If the suite cannot run.
+pub(crate) fn test() -> Result<Count> {
+    compare(&Args { suite: None, profile: None, id: Vec::new(), write: false })
+}
+
+fn compare(args: &Args) -> Result<Count> {
+    std::fs::create_dir_all(WORK).with_context(|| format!("cannot make {WORK}"))?;
+    let _alone = alone()?;
+    let suite = Suite::prepare(args.suite.as_deref())?;
+    let expected = Expected::read(suite.edition)?;
+    let petasos = build()?;
+    let profiles =
+        Profile::ALL.into_iter().filter(|profile| args.profile.is_none_or(|only| only == *profile));
+    eprintln!("running {} on {}", suite.label, suite.node);
+    let runs: Vec<(Profile, Result<Report>)> = std::thread::scope(|scope| {
+        let mut started = Vec::new();
+        for profile in profiles {
+            let (suite, petasos, expected) = (&suite, &petasos, &expected);
+            let run = scope.spawn(move || run_profile(suite, petasos, profile, expected, &args.id));
+            started.push((profile, run));
+        }
+        let joined = |run: ScopedJoinHandle<'_, _>| run.join().unwrap_or_else(|_| bail!("the run panicked"));
+        started.into_iter().map(|(profile, run)| (profile, joined(run))).collect()
+    });
+    let mut count = Count::default();
+    let mut scores = Scores::read()?;
+    for (profile, report) in runs {
+        let report = report.with_context(|| format!("profile {}", profile.name()))?;
+        count.passed += report.tests.iter().filter(|test| test.outcome.passes()).count() as u64;
+        count.differences += tell(&suite, profile, &report, &expected, args.id.is_empty());
+        scores.keep(suite.edition, &suite.label, profile, &report);
+    }
+    if args.write {
+        ensure!(count.differences == 0, "the scores are only kept if everything is as expected");
+        scores.write()?;
+        println!("{} is written; `cargo xtask docs` renders docs/conformance.md", scores::PATH);
+    }
+    Ok(count)
+}
+
+/// Waits until no other run uses the working directory; whoever holds the file has it.
+fn alone() -> Result<File> {
+    let path = Path::new(WORK).join("lock");
+    let lock = File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
+    if lock.try_lock().is_err() {
+        eprintln!("waiting for another run to end");
+        lock.lock().with_context(|| format!("cannot lock {}", path.display()))?;
+    }
+    Ok(lock)
+}
+
+/// Builds the binary as the end-to-end tests have it.
+fn build() -> Result<PathBuf> {
+    let status = Command::new(env!("CARGO"))
+        .args(["build", "--quiet", "--locked", "--package", "petasos"])
+        .stdin(Stdio::null())
+        .status()
+        .context("cannot run cargo")?;
+    ensure!(status.success(), "cargo build ended with {status}");
+    std::path::absolute("target/debug/petasos").context("there is no working directory")
+}
+
+/// Runs the suite, and what failed for its timing a second time.
+fn run_profile(
+    suite: &Suite,
+    petasos: &Path,
+    profile: Profile,
+    expected: &Expected,
+    chosen: &[String],
+) -> Result<Report> {
+    let mut report = Stand::up(suite, petasos, profile)?.run_client(chosen)?;
+    let suspects = expected.timing_suspects(profile, &report);
+    if !suspects.is_empty() && suspects.len() <= RETRIES_MAX {
+        eprintln!("profile {}: trying again, alone: {}", profile.name(), suspects.join(", "));
+        let second = Stand::up(suite, petasos, profile)?.run_client(&suspects)?;
+        report.take_over(&suspects, second);
+    }
+    Ok(report)
+}
+
+/// Prints what a run came to; gives the number of differences.
+fn tell(suite: &Suite, profile: Profile, report: &Report, expected: &Expected, whole: bool) -> u64 {
+    let differences = expected.differences(profile, report, whole);
+    let mut out = std::io::stdout().lock();
+    // Nobody reads what cannot be written.
+    let _ = writeln!(out, "{}, profile {}: {}", suite.label, profile.name(), Score::of(report));
+    for test in report.tests.iter().filter(|test| test.second_try) {
+        let _ = writeln!(out, "  at the second try: {} ({})", test.id, test.outcome.name());
+    }
+    if !whole {
+        for test in &report.tests {
+            let _ = writeln!(out, "  {}", test.line());
+        }
+    }
+    for difference in &differences {
+        let _ = writeln!(out, "  DIFFERENCE {difference}");
+    }
+    differences.len() as u64
+}

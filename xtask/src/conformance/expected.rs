@@ -1,0 +1,215 @@
+//! The files of expected results, `conformance/expected-EDITION.toml`, and how a run differs from one.
+//!
+//! Invariant: every test that is expected not to pass has a written reason, and stands once for each profile. A run
+//! agrees with its file only if exactly those tests do not pass: what newly passes must be taken out of the file.
+
+use super::Profile;
+use super::report::{Report, Test};
+use super::suite::Edition;
+use anyhow::{Context, Result, bail, ensure};
+use serde::Deserialize;
+use std::collections::{BTreeMap, HashSet};
+use std::fmt;
+
+/// What does not pass in one edition of the suite, and why.
+#[derive(Clone, Debug)]
+pub(crate) struct Expected {
+    path: String,
+    reasons: BTreeMap<(Profile, String), String>,
+}
+
+/// The file.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Document {
+    #[serde(default)]
+    miss: Vec<Group>,
+}
+
+/// Tests that do not pass for one reason.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Group {
+    reason: String,
+    #[serde(default)]
+    rfc: Vec<String>,
+    #[serde(default)]
+    default: Vec<String>,
+}
+
+/// One way in which a run is not as expected.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Difference {
+    /// A test did not pass that should have: the test in a line.
+    Missed(String),
+    /// A test passed that is expected not to.
+    Passed { id: String, path: String },
+    /// The file speaks of a test that the suite does not have.
+    Unknown { id: String, path: String },
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Missed(line) => write!(formatter, "{line}"),
+            Self::Passed { id, path } => write!(formatter, "{id} passes: take it out of {path}"),
+            Self::Unknown { id, path } => {
+                write!(formatter, "{id} stands in {path} and is no test of the suite")
+            }
+        }
+    }
+}
+
+impl Expected {
+    /// Reads the file of an edition.
+    ///
+    /// # Errors
+    /// Names what is wrong in the file.
+    pub(crate) fn read(edition: Edition) -> Result<Self> {
+        let path = format!("conformance/expected-{}.toml", edition.name());
+        let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
+        Self::parse(&path, &text)
+    }
+
+    /// Reads the text of such a file.
+    ///
+    /// # Errors
+    /// Names what is wrong.
+    pub(super) fn parse(path: &str, text: &str) -> Result<Self> {
+        let document: Document = toml::from_str(text).with_context(|| format!("{path} is wrong"))?;
+        let mut reasons = BTreeMap::new();
+        for group in document.miss {
+            let Group { reason, rfc, default } = group;
+            let tests = [(Profile::Rfc, rfc), (Profile::Default, default)];
+            let first = tests.iter().flat_map(|(_, tests)| tests).next();
+            let Some(first) = first else { bail!("{path}: a miss names no test: {reason:?}") };
+            ensure!(reason.trim_end().ends_with('.'), "{path}: the reason for {first} is no sentence");
+            for (profile, tests) in tests {
+                for id in tests {
+                    let twice = format!("{path}: {id} stands twice under {}", profile.name());
+                    ensure!(reasons.insert((profile, id), reason.clone()).is_none(), "{twice}");
+                }
+            }
+        }
+        Ok(Self { path: path.to_owned(), reasons })
+    }
+
+    /// Why a test is expected not to pass, if it is.
+    pub(crate) fn reason(&self, profile: Profile, id: &str) -> Option<&str> {
+        self.reasons.get(&(profile, id.to_owned())).map(String::as_str)
+    }
+
+    /// The tests that are expected not to pass.
+    pub(crate) fn tests(&self, profile: Profile) -> impl Iterator<Item = &str> {
+        self.reasons.keys().filter(move |(of, _)| *of == profile).map(|(_, id)| id.as_str())
+    }
+
+    /// How a run differs from what is expected. A run of chosen tests says nothing about the others.
+    pub(crate) fn differences(&self, profile: Profile, report: &Report, whole: bool) -> Vec<Difference> {
+        let mut differences = Vec::new();
+        for test in &report.tests {
+            match (test.outcome.passes(), self.reason(profile, &test.id).is_some()) {
+                (true, true) => {
+                    differences.push(Difference::Passed { id: test.id.clone(), path: self.path.clone() });
+                }
+                (false, false) => differences.push(Difference::Missed(test.line())),
+                _ => {}
+            }
+        }
+        let known: HashSet<&str> = report.tests.iter().map(|test| test.id.as_str()).collect();
+        let unknown = self.tests(profile).filter(|id| whole && !known.contains(id));
+        differences
+            .extend(unknown.map(|id| Difference::Unknown { id: id.to_owned(), path: self.path.clone() }));
+        differences
+    }
+
+    /// The tests that failed unexpectedly, if a busy machine may explain all of them; none otherwise.
+    pub(crate) fn timing_suspects(&self, profile: Profile, report: &Report) -> Vec<String> {
+        let missed = |test: &&Test| !test.outcome.passes() && self.reason(profile, &test.id).is_none();
+        let missed: Vec<&Test> = report.tests.iter().filter(missed).collect();
+        if missed.iter().all(|test| test.is_timing()) {
+            missed.into_iter().map(|test| test.id.clone()).collect()
+        } else {
+            Vec::new()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Profile;
+    use super::super::report::tests::test;
+    use super::super::report::{Kind, Outcome, Report};
+    use super::Expected;
+
+    const FILE: &str = "[[miss]]\nreason = 'It is refused.'\nrfc = ['a']\ndefault = ['a', 'b']\n\
+                        [[miss]]\nreason = 'It is unsafe.'\ndefault = ['c']\n";
+
+    fn error(text: &str) -> String {
+        format!("{:#}", Expected::parse("x.toml", text).unwrap_err())
+    }
+
+    fn differences(tests: &[(&str, Outcome)], profile: Profile, whole: bool) -> Vec<String> {
+        let tests = tests.iter().map(|(id, outcome)| test(id, Kind::Required, *outcome)).collect();
+        let expected = Expected::parse("x.toml", FILE).unwrap();
+        expected.differences(profile, &Report { tests }, whole).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn reasons_are_read_for_each_profile() {
+        let expected = Expected::parse("x.toml", FILE).unwrap();
+        assert_eq!(expected.reason(Profile::Rfc, "a"), Some("It is refused."));
+        assert_eq!(expected.reason(Profile::Rfc, "b"), None);
+        assert_eq!(expected.reason(Profile::Default, "c"), Some("It is unsafe."));
+        assert_eq!(expected.tests(Profile::Default).collect::<Vec<_>>(), ["a", "b", "c"]);
+    }
+
+    #[test]
+    fn a_miss_without_reason_or_test_is_an_error() {
+        assert!(error("[[miss]]\nrfc = ['a']\n").contains("reason"));
+        assert!(error("[[miss]]\nreason = ' '\nrfc = ['a']\n").contains("the reason for a"));
+        assert!(error("[[miss]]\nreason = 'It is.'\n").contains("names no test"));
+        assert!(error("[[miss]]\nreason = 'It is.'\nrcf = ['a']\n").contains("rcf"));
+        let twice = "[[miss]]\nreason = 'It is.'\nrfc = ['a']\n".repeat(2);
+        assert!(error(&twice).contains("a stands twice under rfc"));
+    }
+
+    #[test]
+    fn a_run_must_miss_exactly_what_is_expected() {
+        use Outcome::{Fail, Pass, SetupFail};
+        let as_expected = [("a", SetupFail), ("b", Fail), ("c", Fail), ("d", Pass)];
+        assert!(differences(&as_expected, Profile::Default, true).is_empty());
+        let otherwise = [("a", Fail), ("b", Pass), ("d", Fail)];
+        assert_eq!(
+            differences(&otherwise, Profile::Default, true),
+            [
+                "b passes: take it out of x.toml",
+                "d (required) failed",
+                "c stands in x.toml and is no test of the suite"
+            ]
+        );
+        assert_eq!(differences(&otherwise, Profile::Default, false).len(), 2);
+        assert_eq!(differences(&as_expected, Profile::Rfc, true).len(), 2);
+    }
+
+    #[test]
+    fn timing_explains_all_of_the_failures_or_none() {
+        let expected = Expected::parse("x.toml", FILE).unwrap();
+        let slow = |id, outcome| {
+            let mut test = test(id, Kind::Optional, outcome);
+            test.pauses = true;
+            test
+        };
+        let mut report = Report {
+            tests: vec![
+                slow("a", Outcome::OptionalFail),
+                slow("d", Outcome::OptionalFail),
+                test("e", Kind::Check, Outcome::HarnessFail),
+                test("f", Kind::Check, Outcome::Yes),
+            ],
+        };
+        assert_eq!(expected.timing_suspects(Profile::Rfc, &report), ["d", "e"]);
+        report.tests.push(test("g", Kind::Required, Outcome::Fail));
+        assert!(expected.timing_suspects(Profile::Rfc, &report).is_empty());
+    }
+}

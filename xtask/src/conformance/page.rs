@@ -1,0 +1,279 @@
+//! docs/conformance.md: the scores of the last runs, other caches' beside them, and why what does not pass does not.
+//!
+//! Invariant: the page says only what a run came to and what a file of expected results gives a reason for; if the
+//! two disagree there is no page.
+
+use super::Profile;
+use super::expected::Expected;
+use super::report::{Kind, Outcome};
+use super::scores::{PATH, Run, Scores};
+use super::suite::Edition;
+use anyhow::{Result, ensure};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+const HEAD: &str = "\
+# Conformance
+
+`cargo xtask conformance` runs the public test suite for HTTP caches,
+[http-cache-tests](https://github.com/http-tests/cache-tests), against the real binary: the suite's own origin server, Petasos
+before it, the suite's own client, and the suite's own scoring, in which a test does not pass if one that it depends on does not. The
+tests that are for browsers only are left out. A run fails on any difference from the files of expected results, in either direction.
+
+    cargo xtask conformance                         the npm package, both profiles: about a minute
+    cargo xtask conformance --suite DIR             a checkout of the suite; needs Node.js 20.18.1 or newer
+    cargo xtask conformance --profile rfc --id TEST one test, with the messages that client and origin saw
+    cargo xtask conformance --write                 keeps the scores, if all is as expected
+
+*Required* tests follow from the specifications, *optional* ones show what a cache could do and need not, *checks* ask how it
+behaves, and no answer is wrong. The profile `rfc` follows the specifications to the letter. The profile `default` is made for an
+application of which nothing is known, and refuses what they allow and experience forbids. It passes every request with a field that it
+does not know, and each of the suite's requests has three; so its configuration for the suite, `conformance/default.toml`, declares the
+suite's own fields with `forwarded_fields`, as an operator declares trace identifiers.
+
+This page is rendered by `cargo xtask docs` from `conformance/scores.toml`, which the runs write, and from the reasons in
+`conformance/expected-git.toml` and `conformance/expected-npm.toml`.
+";
+
+const PEERS_HEAD: &str = "
+## Beside others
+
+The suite publishes what other caches came to, last on 2025-12-29. Here they are scored with its current code, like Petasos. Scores of
+the two lines of the suite do not compare, as their tests differ; a proxy that stores nothing passes 22 required tests.
+
+| cache | version | required | optional | check |
+|---|---|---|---|---|
+";
+
+/// Published results, scored with dependencies: name, version, passed of 160, of 105, and answered yes of 100.
+const PEERS: &[(&str, &str, u32, u32, u32)] = &[
+    ("Apache Traffic Server", "9.2.5", 132, 70, 45),
+    ("Apache httpd", "2.4.64", 131, 68, 44),
+    ("Squid", "6.13", 122, 59, 62),
+    ("Caddy with cache-handler", "0.16.0", 121, 44, 27),
+    ("Varnish", "7.7.3", 119, 45, 27),
+    ("nginx", "1.28.0", 99, 59, 19),
+    ("Fastly", "2025-12-29", 96, 49, 17),
+    ("HAProxy", "3.0.10", 89, 40, 33),
+];
+
+/// The page.
+///
+/// # Errors
+/// If a file is wrong, or the scores are not of what is expected.
+pub(crate) fn render() -> Result<String> {
+    let scores = Scores::read()?;
+    let mut page = HEAD.to_owned();
+    page.push_str(&own_scores(&scores));
+    page.push_str(&beside_others(&scores));
+    for edition in Edition::ALL {
+        let runs: Vec<&Run> = scores.runs.iter().filter(|run| run.edition == edition).collect();
+        let expected = Expected::read(edition)?;
+        for run in &runs {
+            agree(run, &expected)?;
+        }
+        page.push_str(&misses(&runs, &expected));
+    }
+    Ok(page)
+}
+
+/// Fails unless a run missed exactly what is expected.
+fn agree(run: &Run, expected: &Expected) -> Result<()> {
+    let mut missed: Vec<&str> = run.misses.iter().map(|miss| miss.id.as_str()).collect();
+    missed.sort_unstable();
+    ensure!(
+        missed.into_iter().eq(expected.tests(run.profile)),
+        "{PATH} is not of what conformance/expected-{}.toml expects for the profile {}: run `cargo xtask conformance \
+         --write`, for the npm package and with --suite",
+        run.edition.name(),
+        run.profile.name()
+    );
+    Ok(())
+}
+
+fn own_scores(scores: &Scores) -> String {
+    let mut text =
+        "\n## Scores\n\n| suite | profile | required | optional | check |\n|---|---|---|---|---|\n"
+            .to_owned();
+    for run in &scores.runs {
+        let (required, optional, check) = (run.score.required, run.score.optional, run.score.check);
+        // Writing into a String cannot fail.
+        let _ = writeln!(
+            text,
+            "| {} | `{}` | **{}** of {} | **{}** of {} | {} of {} yes |",
+            run.suite,
+            run.profile.name(),
+            required.0,
+            required.1,
+            optional.0,
+            optional.1,
+            check.0,
+            check.1
+        );
+    }
+    text
+}
+
+/// Petasos and the published caches, the best first.
+fn beside_others(scores: &Scores) -> String {
+    let own = scores.runs.iter().filter(|run| run.edition == Edition::Git).map(|run| {
+        let name = format!("Petasos, profile `{}`", run.profile.name());
+        (name, env!("CARGO_PKG_VERSION"), run.score.required.0, run.score.optional.0, run.score.check.0)
+    });
+    let peers = PEERS.iter().map(|&(name, version, required, optional, check)| {
+        (name.to_owned(), version, required, optional, check)
+    });
+    let mut rows: Vec<_> = own.chain(peers).collect();
+    rows.sort_by_key(|row| std::cmp::Reverse((row.2, row.3)));
+    let mut text = PEERS_HEAD.to_owned();
+    for (name, version, required, optional, check) in rows {
+        let _ = writeln!(text, "| {name} | {version} | {required} | {optional} | {check} |");
+    }
+    text
+}
+
+/// A test that did not pass in some profile.
+struct Row<'a> {
+    name: &'a str,
+    outcomes: BTreeMap<Profile, Outcome>,
+}
+
+/// Every test of an edition that did not pass, with its reason.
+fn misses(runs: &[&Run], expected: &Expected) -> String {
+    let Some(first) = runs.first() else { return String::new() };
+    let mut text = format!("\n## What does not pass: {}\n", first.suite);
+    for kind in Kind::ALL {
+        let mut rows: BTreeMap<&str, Row<'_>> = BTreeMap::new();
+        for run in runs {
+            for miss in run.misses.iter().filter(|miss| miss.kind == kind) {
+                let row = rows
+                    .entry(&miss.id)
+                    .or_insert_with(|| Row { name: &miss.name, outcomes: BTreeMap::new() });
+                row.outcomes.insert(run.profile, miss.outcome);
+            }
+        }
+        if rows.is_empty() {
+            continue;
+        }
+        let profiles: Vec<Profile> = runs.iter().map(|run| run.profile).collect();
+        let names: Vec<String> = profiles.iter().map(|profile| format!("`{}`", profile.name())).collect();
+        let _ = write!(
+            text,
+            "\n### {}\n\n| test | {} | reason |\n|---|{}---|\n",
+            title(kind),
+            names.join(" | "),
+            "---|".repeat(names.len())
+        );
+        for (id, row) in rows {
+            let outcome =
+                |profile| row.outcomes.get(profile).map_or_else(|| passed(kind), |outcome| outcome.name());
+            let outcomes: Vec<&str> = profiles.iter().map(outcome).collect();
+            let _ = writeln!(
+                text,
+                "| `{id}`: {} | {} | {} |",
+                cell(row.name),
+                outcomes.join(" | "),
+                reasons(id, &row, expected)
+            );
+        }
+    }
+    text
+}
+
+const fn title(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Required => "Required",
+        Kind::Optional => "Optional",
+        Kind::Check => "Checks answered no",
+    }
+}
+
+fn passed(kind: Kind) -> &'static str {
+    if kind == Kind::Check { Outcome::Yes.name() } else { Outcome::Pass.name() }
+}
+
+/// Why a test does not pass: once if the profiles have one reason, else by profile.
+fn reasons(id: &str, row: &Row<'_>, expected: &Expected) -> String {
+    let reasons: Vec<(Profile, &str)> =
+        row.outcomes.keys().filter_map(|profile| Some((*profile, expected.reason(*profile, id)?))).collect();
+    match reasons[..] {
+        [(_, one), (_, other)] if one != other => {
+            let named: Vec<_> = reasons
+                .iter()
+                .map(|(profile, reason)| format!("`{}`: {}", profile.name(), cell(reason)))
+                .collect();
+            named.join(" ")
+        }
+        [(_, reason), ..] => cell(reason),
+        [] => String::new(),
+    }
+}
+
+/// A text that can stand in a table: on one line, and no bar of it divides.
+fn cell(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Profile;
+    use super::super::expected::Expected;
+    use super::super::report::tests::test;
+    use super::super::report::{Kind, Outcome, Report};
+    use super::super::scores::Scores;
+    use super::super::suite::Edition;
+    use super::{agree, beside_others, misses};
+
+    /// A profile with tests that came to something.
+    type Came<'a> = (Profile, &'a [(&'a str, Kind, Outcome)]);
+
+    fn scores(profiles: &[Came<'_>]) -> Scores {
+        let mut scores = Scores::default();
+        for (profile, tests) in profiles {
+            let tests = tests.iter().map(|(id, kind, outcome)| test(id, *kind, *outcome)).collect();
+            scores.keep(Edition::Git, "suite 1", *profile, &Report { tests });
+        }
+        scores
+    }
+
+    fn expected(text: &str) -> Expected {
+        Expected::parse("x.toml", text).unwrap()
+    }
+
+    #[test]
+    fn every_miss_stands_with_its_reason() {
+        let scores = scores(&[
+            (Profile::Rfc, &[("a", Kind::Required, Outcome::SetupFail), ("b", Kind::Check, Outcome::Yes)]),
+            (Profile::Default, &[("a", Kind::Required, Outcome::Fail), ("b", Kind::Check, Outcome::No)]),
+        ]);
+        let expected = expected(
+            "[[miss]]\nreason = '''One|two\nlines.'''\nrfc = ['a']\ndefault = ['b']\n[[miss]]\nreason = 'Other.'\ndefault = ['a']\n",
+        );
+        let runs: Vec<_> = scores.runs.iter().collect();
+        let text = misses(&runs, &expected);
+        let row =
+            "| `a`: A cache does a | set-up failed | failed | `rfc`: One\\|two lines. `default`: Other. |";
+        assert!(text.contains(row), "{text}");
+        assert!(text.contains("| `b`: A cache does b | yes | no | One\\|two lines. |"), "{text}");
+        runs.iter().for_each(|run| agree(run, &expected).unwrap());
+    }
+
+    #[test]
+    fn scores_of_something_else_make_no_page() {
+        let scores = scores(&[(Profile::Rfc, &[("a", Kind::Required, Outcome::Fail)])]);
+        for text in ["", "[[miss]]\nreason = 'It is.'\nrfc = ['a', 'b']\n"] {
+            assert!(agree(&scores.runs[0], &expected(text)).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn caches_stand_in_the_order_of_their_scores() {
+        let tests: Vec<_> = (0..130).map(|_| ("a", Kind::Required, Outcome::Pass)).collect();
+        let text = beside_others(&scores(&[(Profile::Default, &tests)]));
+        let place = |name: &str| text.find(name).unwrap();
+        assert!(
+            place("| Apache httpd") < place("| Petasos") && place("| Petasos") < place("| Squid"),
+            "{text}"
+        );
+    }
+}

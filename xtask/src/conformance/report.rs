@@ -1,0 +1,240 @@
+//! What the suite's client reports about every test, and the score that follows from it.
+//!
+//! Invariant: whether a test passed is the suite's own judgement, with the tests it depends on taken into account.
+
+use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
+use std::fmt;
+
+/// How much a test counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Kind {
+    /// A miss is likely a breach of the specification.
+    Required,
+    /// A miss is legal, but a lost chance. The suite calls it `optimal`.
+    #[serde(alias = "optimal")]
+    Optional,
+    /// A question about behaviour, answered yes or no; no answer is wrong.
+    Check,
+}
+
+impl Kind {
+    /// All of them, in the order in which they are shown.
+    pub(crate) const ALL: [Self; 3] = [Self::Required, Self::Optional, Self::Check];
+
+    /// What it is called.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Required => "required",
+            Self::Optional => "optional",
+            Self::Check => "check",
+        }
+    }
+}
+
+/// The suite's judgement of one test.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Outcome {
+    /// Passed.
+    Pass,
+    /// A check's yes.
+    Yes,
+    /// A required test that failed.
+    Fail,
+    /// An optional test that failed.
+    OptionalFail,
+    /// A check's no.
+    No,
+    /// What has to be so before the test can begin was not so.
+    SetupFail,
+    /// The client gave up.
+    HarnessFail,
+    /// A test that this one depends on did not pass.
+    DependencyFail,
+    /// The origin got a request twice.
+    Retry,
+    /// There is no result.
+    Untested,
+}
+
+impl Outcome {
+    /// Whether it counts.
+    pub(crate) const fn passes(self) -> bool {
+        matches!(self, Self::Pass | Self::Yes)
+    }
+
+    /// What it is called.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Pass => "passed",
+            Self::Yes => "yes",
+            Self::Fail | Self::OptionalFail => "failed",
+            Self::No => "no",
+            Self::SetupFail => "set-up failed",
+            Self::HarnessFail => "client gave up",
+            Self::DependencyFail => "depends on a test that did not pass",
+            Self::Retry => "origin was asked twice",
+            Self::Untested => "no result",
+        }
+    }
+}
+
+/// One test and what it came to.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Test {
+    /// Its name among all tests.
+    pub(crate) id: String,
+    /// What it wants, in a sentence.
+    pub(crate) name: String,
+    /// How much it counts.
+    pub(crate) kind: Kind,
+    /// Tests without which it says nothing.
+    pub(crate) depends_on: Vec<String>,
+    /// Whether it waits for time to pass.
+    pub(crate) pauses: bool,
+    /// The judgement.
+    pub(crate) outcome: Outcome,
+    /// The kind of fault and what was wrong, where the client says so.
+    pub(crate) error: Option<(String, String)>,
+    /// Whether the outcome comes from a second run.
+    #[serde(skip)]
+    pub(crate) second_try: bool,
+}
+
+impl Test {
+    /// The test in a line: how much it counts, its name, what it came to and why.
+    pub(crate) fn line(&self) -> String {
+        let reason = match (&self.error, self.outcome) {
+            (_, Outcome::DependencyFail) => format!(": {}", self.depends_on.join(", ")),
+            (Some((_, message)), _) => format!(": {message}"),
+            (None, _) => String::new(),
+        };
+        format!("{} ({}) {}{reason}", self.id, self.kind.name(), self.outcome.name())
+    }
+
+    /// Whether a failure of this test may have come from a machine that was busy for a moment: the test counts on
+    /// pauses, or the client gave up. What depends on such a test is suspect with it.
+    pub(crate) fn is_timing(&self) -> bool {
+        self.pauses || matches!(self.outcome, Outcome::HarnessFail | Outcome::DependencyFail)
+    }
+}
+
+/// What a run of the suite reports: its tests in its order, those for browsers left out.
+#[derive(Clone, Debug)]
+pub(crate) struct Report {
+    /// The tests, each once.
+    pub(crate) tests: Vec<Test>,
+}
+
+impl Report {
+    /// Reads what the client wrote.
+    ///
+    /// # Errors
+    /// As the reader words them: the client and this program do not belong together.
+    pub(crate) fn parse(text: &str) -> serde_json::Result<Self> {
+        Ok(Self { tests: serde_json::from_str(text)? })
+    }
+
+    /// Replaces what the tests of these names came to by what they came to in a second run.
+    pub(crate) fn take_over(&mut self, names: &[String], second: Self) {
+        let mut tests: HashMap<String, Test> =
+            second.tests.into_iter().map(|test| (test.id.clone(), test)).collect();
+        for test in self.tests.iter_mut().filter(|test| names.contains(&test.id)) {
+            if let Some(second) = tests.remove(&test.id) {
+                *test = Test { second_try: true, ..second };
+            }
+        }
+    }
+}
+
+/// Tests passed of tests run, by kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Score {
+    /// Passed and run of [`Kind::Required`].
+    pub(crate) required: (u32, u32),
+    /// Of [`Kind::Optional`].
+    pub(crate) optional: (u32, u32),
+    /// Yes and run of [`Kind::Check`].
+    pub(crate) check: (u32, u32),
+}
+
+impl Score {
+    /// The score of a run.
+    pub(crate) fn of(report: &Report) -> Self {
+        let count = |kind| {
+            let tests = report.tests.iter().filter(|test| test.kind == kind);
+            tests.fold((0, 0), |(passed, all), test| (passed + u32::from(test.outcome.passes()), all + 1))
+        };
+        Self { required: count(Kind::Required), optional: count(Kind::Optional), check: count(Kind::Check) }
+    }
+}
+
+impl fmt::Display for Score {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { required, optional, check } = self;
+        write!(
+            formatter,
+            "required {}/{}, optional {}/{}, check {}/{}",
+            required.0, required.1, optional.0, optional.1, check.0, check.1
+        )
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::{Kind, Outcome, Report, Score, Test};
+
+    /// A test that came to something.
+    pub(crate) fn test(id: &str, kind: Kind, outcome: Outcome) -> Test {
+        Test {
+            id: id.to_owned(),
+            name: format!("A cache does {id}"),
+            kind,
+            depends_on: Vec::new(),
+            pauses: false,
+            outcome,
+            error: None,
+            second_try: false,
+        }
+    }
+
+    #[test]
+    fn the_clients_report_is_read() {
+        let text = r#"[{"id":"a","name":"A","kind":"optimal","depends_on":["b"],"pauses":true,
+            "outcome":"optional_fail","error":["Assertion","it is"]}]"#;
+        let report = Report::parse(text).unwrap();
+        assert_eq!(report.tests[0].line(), "a (optional) failed: it is");
+        assert!(report.tests[0].is_timing());
+        assert!(Report::parse(&text.replace("optional_fail", "no_such_outcome")).is_err());
+        assert!(Report::parse(&text.replace("\"pauses\":true,", "")).is_err());
+    }
+
+    #[test]
+    fn only_passes_and_yes_count() {
+        let report = Report {
+            tests: vec![
+                test("a", Kind::Required, Outcome::Pass),
+                test("b", Kind::Required, Outcome::SetupFail),
+                test("c", Kind::Optional, Outcome::DependencyFail),
+                test("d", Kind::Check, Outcome::Yes),
+                test("e", Kind::Check, Outcome::No),
+            ],
+        };
+        assert_eq!(Score::of(&report).to_string(), "required 1/2, optional 0/1, check 1/2");
+    }
+
+    #[test]
+    fn a_second_run_speaks_only_of_the_tests_it_is_asked_for() {
+        let failed = |id| test(id, Kind::Required, Outcome::Fail);
+        let passed = |id| test(id, Kind::Required, Outcome::Pass);
+        let mut report = Report { tests: vec![failed("a"), failed("b"), passed("c")] };
+        report.take_over(&["a".to_owned()], Report { tests: vec![passed("a"), passed("b"), failed("c")] });
+        let outcomes: Vec<_> = report.tests.iter().map(|test| (test.outcome, test.second_try)).collect();
+        let expected = [(Outcome::Pass, true), (Outcome::Fail, false), (Outcome::Pass, false)];
+        assert_eq!(outcomes, expected);
+    }
+}

@@ -1,0 +1,195 @@
+//! One test stand: the suite's origin, Petasos before it, and the suite's client.
+//!
+//! Invariant: nothing that was started outlives the stand, nor this program, however it ends: each child is killed
+//! with the thread that started it. Everything listens on loopback, on ports that the system chose.
+
+use super::Profile;
+use super::report::Report;
+use super::suite::Suite;
+use crate::packages::tail;
+use anyhow::{Context, Result, bail, ensure};
+use rustix::process::{Pid, Signal, kill_process};
+use std::ffi::OsStr;
+use std::fs::File;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+/// How often a child is looked at.
+const POLL: Duration = Duration::from_millis(50);
+/// Looks before a start has failed: half a minute.
+const START_POLLS_MAX: u32 = 600;
+/// Looks before a client is given up, which takes a minute: five minutes.
+const CLIENT_POLLS_MAX: u32 = 6000;
+/// Looks before a program that was asked to end is killed: five seconds.
+const STOP_POLLS_MAX: u32 = 100;
+
+/// Origin and Petasos, running.
+pub(crate) struct Stand<'a> {
+    suite: &'a Suite,
+    logs: PathBuf,
+    petasos: Server,
+    _origin: Server,
+}
+
+impl<'a> Stand<'a> {
+    /// Starts the origin, and Petasos with a profile before it.
+    ///
+    /// # Errors
+    /// If one of them does not start; the text has the end of its log.
+    pub(crate) fn up(suite: &'a Suite, petasos: &Path, profile: Profile) -> Result<Self> {
+        let logs = std::path::absolute(suite.logs(profile))?;
+        std::fs::create_dir_all(&logs).with_context(|| format!("cannot make {}", logs.display()))?;
+        let own = std::path::absolute("conformance")?;
+        let mut origin = bound(OsStr::new("node"));
+        origin.arg("--no-warnings").arg(own.join("serve.mjs"));
+        origin.arg(suite.directory.join(suite.edition.server())).arg(logs.join("origin.pid"));
+        // The suite's server also hands out files of the directory it runs in.
+        origin.current_dir(&suite.directory);
+        let origin = Server::start("origin", origin, &logs, "Listening on http://")?;
+        let mut edge = bound(petasos.as_os_str());
+        edge.arg("serve").arg(own.join(format!("{}.toml", profile.name())));
+        edge.args(["--origin", &format!("http://{}", origin.address)]);
+        edge.args(["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]);
+        let petasos = Server::start("petasos", edge, &logs, "petasos: serving http://")?;
+        Ok(Self { suite, logs, petasos, _origin: origin })
+    }
+
+    /// Runs the suite's client to its end, with all tests or with the chosen ones.
+    ///
+    /// # Errors
+    /// If it or Petasos ends otherwise than it should; the text has the end of the log.
+    pub(crate) fn run_client(mut self, chosen: &[String]) -> Result<Report> {
+        let (report, log) = (self.logs.join("report.json"), self.logs.join("client.log"));
+        let mut client = bound(OsStr::new("node"));
+        client.arg("--no-warnings").arg(std::path::absolute("conformance/client.mjs")?);
+        // A slash at the end would make every path begin with two.
+        client.arg(&self.suite.directory).arg(&self.suite.modules);
+        client.arg(format!("http://{}", self.petasos.address)).args(chosen);
+        client.stdout(create(&report)?).stderr(create(&log)?);
+        let mut client = Process(client.spawn().context("cannot run node")?);
+        let Some(status) = client.ended(CLIENT_POLLS_MAX)? else {
+            bail!("the suite's client does not end; {}", tail(&log));
+        };
+        ensure!(status.success(), "the suite's client ended with {status}; {}", tail(&log));
+        if let Some(status) = self.petasos.process.0.try_wait()? {
+            bail!("Petasos ended with {status} while it was tested; {}", tail(&self.petasos.log));
+        }
+        if let [_] = chosen {
+            self.show_messages();
+        }
+        let text = std::fs::read_to_string(&report)?;
+        Report::parse(&text).with_context(|| format!("cannot read {}", report.display()))
+    }
+
+    /// Prints what the client and the origin saw of a single test.
+    fn show_messages(&self) {
+        for name in ["client.log", "origin.log"] {
+            println!("{}", std::fs::read_to_string(self.logs.join(name)).unwrap_or_default());
+        }
+    }
+}
+
+/// A program that is killed with the thread that starts it, with nothing to read.
+fn bound(program: &OsStr) -> Command {
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "KILL"]).arg(program).stdin(Stdio::null());
+    command
+}
+
+fn create(path: &Path) -> Result<File> {
+    File::create(path).with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// A program that accepts connections.
+struct Server {
+    process: Process,
+    address: SocketAddr,
+    log: PathBuf,
+}
+
+impl Server {
+    /// Starts it and waits for the line in which it says where it listens.
+    fn start(name: &str, mut command: Command, logs: &Path, before_address: &str) -> Result<Self> {
+        let log = logs.join(format!("{name}.log"));
+        let output = create(&log)?;
+        command.stdout(output.try_clone()?).stderr(output);
+        let mut process = Process(command.spawn().with_context(|| format!("cannot start {name}"))?);
+        for _ in 0..START_POLLS_MAX {
+            let text = std::fs::read_to_string(&log).unwrap_or_default();
+            if let Some(address) = address_after(&text, before_address) {
+                return Ok(Self { process, address, log });
+            }
+            if let Some(status) = process.0.try_wait()? {
+                bail!("{name} ended with {status}; {}", tail(&log));
+            }
+            std::thread::sleep(POLL);
+        }
+        bail!("{name} does not say where it listens; {}", tail(&log));
+    }
+}
+
+/// The address behind `mark` in a line that is complete.
+fn address_after(text: &str, mark: &str) -> Option<SocketAddr> {
+    let (_, rest) = text.split_once(mark)?;
+    let (line, _) = rest.split_once('\n')?;
+    line.split(['/', ' ', ',']).next()?.parse().ok()
+}
+
+/// A child process; it has ended when this is dropped.
+struct Process(Child);
+
+impl Process {
+    /// How it ended, if it does so in so many looks.
+    fn ended(&mut self, polls_max: u32) -> Result<Option<ExitStatus>> {
+        for _ in 0..polls_max {
+            if let Some(status) = self.0.try_wait()? {
+                return Ok(Some(status));
+            }
+            std::thread::sleep(POLL);
+        }
+        Ok(None)
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if self.0.try_wait().is_ok_and(|status| status.is_some()) {
+            return;
+        }
+        // What cannot be signalled has ended; what does not end is killed.
+        if let Some(pid) = i32::try_from(self.0.id()).ok().and_then(Pid::from_raw) {
+            let _ = kill_process(pid, Signal::TERM);
+        }
+        if !matches!(self.ended(STOP_POLLS_MAX), Ok(Some(_))) {
+            let _ = self.0.kill().and_then(|()| self.0.wait());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Process, address_after, bound};
+    use std::ffi::OsStr;
+
+    #[test]
+    fn addresses_are_read_from_complete_lines() {
+        let line = "petasos: serving http://127.0.0.1:81 -> http://127.0.0.1:82 (profile rfc), admin x\n";
+        let address = |text| address_after(text, "serving http://").map(|address| address.to_string());
+        assert_eq!(address(line), Some("127.0.0.1:81".to_owned()));
+        assert_eq!(address("serving http://127.0.0.1:8"), None);
+        assert_eq!(address_after("x\nListening on http://127.0.0.1:80/\n", "on http://").unwrap().port(), 80);
+        assert_eq!(address("nothing\n"), None);
+    }
+
+    #[test]
+    fn a_program_that_ignores_being_asked_is_gone_with_its_owner() {
+        let mut command = bound(OsStr::new("sh"));
+        command.args(["-c", "trap '' TERM; while :; do sleep 0.05; done"]);
+        let process = Process(command.spawn().unwrap());
+        let pid = process.0.id();
+        drop(process);
+        assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists());
+    }
+}

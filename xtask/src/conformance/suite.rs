@@ -1,0 +1,212 @@
+//! The suite itself: the npm package of a fixed version, or a checkout, and what is needed to run it.
+//!
+//! Invariant: nothing is installed outside `target/`, but Debian's packages of Node.js where there is none. What npm
+//! installs is fixed by `conformance/package-lock.json`; the suite names all of npm among its needs and never calls
+//! it, so the override in package.json gives it a package that is there anyway.
+
+use super::{Profile, WORK};
+use crate::packages::{self, tail};
+use anyhow::{Context, Result, bail, ensure};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// Debian's packages with what runs the suite.
+const NODE_PACKAGES: [&str; 2] = ["nodejs", "npm"];
+
+/// The two lines of the suite. They differ in their tests: scores of one do not compare with those of the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Deserialize, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Edition {
+    /// The published package, with its suite for Surrogate-Control.
+    Npm,
+    /// A checkout of the repository.
+    Git,
+}
+
+impl Edition {
+    /// Both, in the order in which they are shown.
+    pub(crate) const ALL: [Self; 2] = [Self::Git, Self::Npm];
+
+    /// Its name in files.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Npm => "npm",
+            Self::Git => "git",
+        }
+    }
+
+    /// The oldest Node.js that runs it.
+    const fn node_min(self) -> Version {
+        match self {
+            Self::Npm => Version(18, 0, 0),
+            Self::Git => Version(20, 18, 1),
+        }
+    }
+
+    /// The suite's own origin server.
+    pub(crate) const fn server(self) -> &'static str {
+        match self {
+            Self::Npm => "server/server.mjs",
+            Self::Git => "test-engine/server/server.mjs",
+        }
+    }
+}
+
+/// A suite that can be run.
+pub(crate) struct Suite {
+    /// Which line it is of.
+    pub(crate) edition: Edition,
+    /// Where it stands.
+    pub(crate) directory: PathBuf,
+    /// The packages that its client needs.
+    pub(crate) modules: PathBuf,
+    /// What to call it, version included.
+    pub(crate) label: String,
+    /// The Node.js that runs it.
+    pub(crate) node: String,
+}
+
+impl Suite {
+    /// Gets everything ready: Node.js, the packages, the suite.
+    ///
+    /// # Errors
+    /// Says what is missing.
+    pub(crate) fn prepare(checkout: Option<&Path>) -> Result<Self> {
+        let edition = match checkout {
+            Some(directory) => edition_of(directory)?,
+            None => Edition::Npm,
+        };
+        let version = node_version()?;
+        let (found, least) = (parse_version(&version)?, edition.node_min());
+        ensure!(
+            found >= least,
+            "this edition of the suite needs Node.js {least} or newer, and `node` is {version}"
+        );
+        let modules = install()?;
+        let directory = checkout.map_or_else(|| modules.join("http-cache-tests"), Path::to_owned);
+        let label = label(edition, &directory)?;
+        Ok(Self { edition, directory, modules, label, node: format!("Node.js {version}") })
+    }
+
+    /// Where the logs of a run are kept.
+    pub(crate) fn logs(&self, profile: Profile) -> PathBuf {
+        Path::new(WORK).join(format!("{}-{}", self.edition.name(), profile.name()))
+    }
+}
+
+/// A version of Node.js.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Version(u32, u32, u32);
+
+impl std::fmt::Display for Version {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "{}.{}.{}", self.0, self.1, self.2)
+    }
+}
+
+fn parse_version(text: &str) -> Result<Version> {
+    let numbers = || {
+        let mut numbers = text.strip_prefix('v')?.split('.').map(|number| number.parse().ok());
+        Some(Version(numbers.next()??, numbers.next()??, numbers.next()??))
+    };
+    numbers().with_context(|| format!("{text:?} is no version of Node.js"))
+}
+
+/// Which line of the suite stands in a directory, by its layout.
+fn edition_of(directory: &Path) -> Result<Edition> {
+    let found = Edition::ALL.into_iter().find(|edition| directory.join(edition.server()).exists());
+    found.with_context(|| {
+        format!("{} has no {}: no checkout of the suite", directory.display(), Edition::Git.server())
+    })
+}
+
+/// What `node --version` says; Debian's package is installed if there is no node.
+fn node_version() -> Result<String> {
+    if !runs("node") {
+        packages::ensure(&NODE_PACKAGES)?;
+    }
+    let output = Command::new("node").arg("--version").output().context("cannot run node")?;
+    ensure!(output.status.success(), "node --version ended with {}", output.status);
+    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+/// Whether there is such a program that starts.
+fn runs(program: &str) -> bool {
+    let started = Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    started.is_ok_and(|status| status.success())
+}
+
+/// Installs the packages of the committed lock file, if they are not there; gives their directory.
+fn install() -> Result<PathBuf> {
+    let place = std::path::absolute(WORK)?;
+    let (lock, installed) = (Path::new("conformance/package-lock.json"), place.join("installed.json"));
+    let wanted = std::fs::read(lock).with_context(|| format!("cannot read {}", lock.display()))?;
+    let modules = place.join("node_modules");
+    if std::fs::read(&installed).is_ok_and(|found| found == wanted) && modules.exists() {
+        return Ok(modules);
+    }
+    if !runs("npm") {
+        packages::ensure(&NODE_PACKAGES)?;
+    }
+    for name in ["package.json", "package-lock.json"] {
+        std::fs::copy(Path::new("conformance").join(name), place.join(name))?;
+    }
+    let log_path = place.join("npm.log");
+    let log = File::create(&log_path).with_context(|| format!("cannot write {}", log_path.display()))?;
+    eprintln!("installing the suite's packages into {}", modules.display());
+    let status = Command::new("npm")
+        .args(["ci", "--ignore-scripts", "--no-audit", "--no-fund"])
+        .current_dir(&place)
+        .stdin(Stdio::null())
+        .stdout(log.try_clone()?)
+        .stderr(log)
+        .status()
+        .context("cannot run npm")?;
+    if !status.success() {
+        bail!("npm ci ended with {status}; {}", tail(&log_path));
+    }
+    std::fs::write(&installed, wanted)?;
+    Ok(modules)
+}
+
+/// The suite's name with what tells its version: the package's own number, or the checkout's last commit.
+fn label(edition: Edition, directory: &Path) -> Result<String> {
+    if edition == Edition::Npm {
+        let path = directory.join("package.json");
+        let text =
+            std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        let package: serde_json::Value = serde_json::from_str(&text)?;
+        let version = package.get("version").and_then(serde_json::Value::as_str);
+        return Ok(format!("http-cache-tests {}", version.unwrap_or("of unknown version")));
+    }
+    let commit = Command::new("git")
+        .arg("-C")
+        .arg(directory)
+        .args(["log", "-1", "--date=short", "--format=%cd (%h)", "--abbrev=7"])
+        .output()?;
+    let commit = String::from_utf8_lossy(&commit.stdout).trim().to_owned();
+    Ok(format!("cache-tests of {}", if commit.is_empty() { "an unknown date" } else { &commit }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Edition, Version, edition_of, parse_version};
+    use std::path::Path;
+
+    #[test]
+    fn versions_compare_by_their_numbers() {
+        assert_eq!(parse_version("v18.20.4").unwrap(), Version(18, 20, 4));
+        assert!(parse_version("v20.9.0").unwrap() < Edition::Git.node_min());
+        assert!(parse_version("v20.18.1").unwrap() >= Edition::Git.node_min());
+        for wrong in ["", "20.1.2", "v20", "v20.x.1"] {
+            assert!(parse_version(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_directory_that_is_no_suite_is_refused() {
+        let error = edition_of(Path::new(env!("CARGO_MANIFEST_DIR"))).unwrap_err();
+        assert!(error.to_string().contains("no checkout of the suite"), "{error}");
+    }
+}

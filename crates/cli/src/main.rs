@@ -11,6 +11,7 @@ mod demo;
 mod demo_site;
 mod ladder;
 mod serve;
+mod why;
 
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use std::process::ExitCode;
@@ -45,6 +46,7 @@ fn command() -> Command {
         .subcommand(ab::Args::augment_args(Command::new("ab")))
         .subcommand(ladder::Args::augment_args(Command::new("ladder")))
         .subcommand(demo::command())
+        .subcommand(why::Args::augment_args(Command::new("why")))
 }
 
 fn run(matches: &ArgMatches) -> anyhow::Result<ExitCode> {
@@ -55,6 +57,7 @@ fn run(matches: &ArgMatches) -> anyhow::Result<ExitCode> {
         Some(("ab", matches)) => ab::run(&ab::Args::from_arg_matches(matches)?),
         Some(("ladder", matches)) => ladder::run(&ladder::Args::from_arg_matches(matches)?),
         Some(("demo", matches)) => demo::run(matches),
+        Some(("why", matches)) => why::run(&why::Args::from_arg_matches(matches)?),
         _ => unreachable!("a subcommand is required and all are listed"),
     }
 }

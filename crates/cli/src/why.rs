@@ -1,0 +1,78 @@
+//! `petasos why`: why a page is answered from the cache or not; `--direct` asks a site that has no Petasos in front.
+//!
+//! Exit codes: 0 the question was answered, whatever the answer; 2 it could not be asked (bad URL or header line,
+//! unreachable, no certificate).
+
+use crate::bench::measure;
+use anyhow::Context as _;
+use config::quantity::parse_duration;
+use net::TlsClient;
+use platform::SystemClock;
+use std::io;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+use why::{Fetcher, HeaderLine, SiteUrl};
+
+/// Say whether a page can be answered from the cache, and if not, why, whose fault it is and what to do.
+///
+/// With --direct the page of any site is judged: it is fetched a few times, one after the other, with and without
+/// the cookies and parameters that analytics and advertisements add.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The page: http[s]://HOST[:PORT]/PATH
+    url: String,
+    /// Add a header field to every request, such as 'Cookie: theme=dark'; repeatable
+    #[arg(short = 'H', value_name = "LINE")]
+    header: Vec<String>,
+    /// Ask the site itself, which needs no Petasos in front
+    #[arg(long)]
+    direct: bool,
+    /// Print the facts as JSON
+    #[arg(long)]
+    json: bool,
+    /// With --direct: believe any certificate
+    #[arg(long, requires = "direct")]
+    insecure: bool,
+    /// With --direct: pause between two requests
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "500ms", requires = "direct")]
+    pause: Duration,
+}
+
+/// Asks and prints.
+///
+/// # Errors
+/// When the question could not be asked.
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let url = SiteUrl::parse(&args.url)?;
+    let lines = args.header.iter().map(|line| line.parse()).collect::<Result<Vec<HeaderLine>, _>>()?;
+    let text = direct(args, &url, &lines)?;
+    measure::write_text(io::stdout(), &text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Judges the page of any site.
+fn direct(args: &Args, url: &SiteUrl, lines: &[HeaderLine]) -> anyhow::Result<String> {
+    lines.iter().try_for_each(HeaderLine::refuse_ours)?;
+    let fetcher = Fetcher { tls: tls(args, url)?, clock: Arc::new(SystemClock::new()) };
+    let visit = runtime()?.block_on(why::visit(&fetcher, url, lines, args.pause));
+    let findings = why::inspect(&visit.with_context(|| format!("{url} cannot be judged"))?);
+    Ok(if args.json { findings.to_json() } else { why::report(&findings) })
+}
+
+/// What secures the connections, if the URL asks for that.
+fn tls(args: &Args, url: &SiteUrl) -> anyhow::Result<Option<TlsClient>> {
+    if !url.is_https() {
+        return Ok(None);
+    }
+    if args.insecure {
+        eprintln!("petasos: --insecure: the server's certificate is not verified; anybody on the way could answer");
+        return Ok(Some(TlsClient::insecure()?));
+    }
+    Ok(Some(TlsClient::with_system_authorities()?))
+}
+
+fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.context("no event loop can be made")
+}

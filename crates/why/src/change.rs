@@ -1,0 +1,209 @@
+//! What became different in an answer when the question did.
+//!
+//! Invariant: what already differs between two plain answers is held against no other question.
+
+use crate::difference::{Difference, Spot, compare};
+use crate::fetch::Answer;
+use crate::findings::{Change, LooksLike, Sameness, SpotText};
+use crate::software::cookies_set;
+use crate::visit::Visit;
+use crate::{Probe, SiteUrl};
+use message::{Fields, names};
+use std::ops::Range;
+
+/// Spots that are shown as text.
+const SPOTS_SHOWN_MAX: usize = 5;
+
+/// Characters of each text that are shown.
+const TEXT_CHARS_MAX: usize = 40;
+
+/// Octets around a spot that belong to it when it is looked for in another comparison: a time may differ in its
+/// minutes once and in its seconds the next time.
+const SPOT_MARGIN_BYTES: usize = 24;
+
+/// Fields whose difference matters to caches.
+const COMPARED_FIELDS: [&str; 5] =
+    [names::CACHE_CONTROL, names::CONTENT_TYPE, names::EXPIRES, names::LOCATION, names::VARY];
+
+/// Compares the answers to the questions that a cache treats as the plain one, the plain one put again first.
+pub(crate) fn changes(visit: &Visit) -> Vec<Change> {
+    let spontaneous = visit
+        .answer(Probe::PlainAgain)
+        .filter(|again| again.head.status == visit.plain.head.status)
+        .map_or(Difference::Equal, |again| compare(&visit.plain.content, &again.content));
+    let asked = [Probe::PlainAgain, Probe::NoiseCookies, Probe::NoiseParameters, Probe::UnknownCookie];
+    asked
+        .into_iter()
+        .filter(|probe| visit.others.iter().any(|(asked, _)| asked == probe))
+        .map(|probe| match visit.answer(probe) {
+            None => unchanged(probe, Sameness::Unanswered),
+            Some(answer) if probe == Probe::PlainAgain => change(visit, probe, answer, &spontaneous, &[]),
+            Some(answer) => beside_spontaneous(visit, probe, answer, &spontaneous),
+        })
+        .collect()
+}
+
+fn beside_spontaneous(visit: &Visit, probe: Probe, answer: &Answer, spontaneous: &Difference) -> Change {
+    let known: &[Spot] = match spontaneous {
+        Difference::Equal => &[],
+        Difference::Spots(spots) => spots,
+        Difference::Throughout => return change(visit, probe, answer, &Difference::Equal, &[]).or_unknown(),
+    };
+    let difference = compare(&visit.plain.content, &answer.content);
+    change(visit, probe, answer, &difference, known)
+}
+
+impl Change {
+    /// The same without a word on the content, which differs each time.
+    fn or_unknown(self) -> Self {
+        let result = if self.result == Sameness::OtherAnswer { self.result } else { Sameness::Unknown };
+        Self { result, ..self }
+    }
+}
+
+fn unchanged(probe: Probe, result: Sameness) -> Change {
+    Change { request: probe.name(), result, fields: Vec::new(), spots_count: 0, spots: Vec::new() }
+}
+
+/// What `answer` has different, where the contents differ as said and `known` spots do not count.
+fn change(visit: &Visit, probe: Probe, answer: &Answer, difference: &Difference, known: &[Spot]) -> Change {
+    let plain = &visit.plain;
+    let fields = changed_fields(&visit.url, plain, answer);
+    if !fields.is_empty() {
+        return Change { fields, ..unchanged(probe, Sameness::OtherAnswer) };
+    }
+    let spots: Vec<&Spot> = match difference {
+        Difference::Equal => return unchanged(probe, Sameness::Same),
+        Difference::Throughout => return unchanged(probe, Sameness::Different),
+        Difference::Spots(spots) => spots.iter().filter(|spot| !is_among(&spot.first, known)).collect(),
+    };
+    let result = if spots.is_empty() { Sameness::Same } else { Sameness::Spots };
+    let shown = spots.iter().take(SPOTS_SHOWN_MAX);
+    let shown = shown.map(|spot| spot_text(spot, &plain.content, &answer.content)).collect();
+    Change { spots_count: spots.len(), spots: shown, ..unchanged(probe, result) }
+}
+
+fn is_among(range: &Range<usize>, known: &[Spot]) -> bool {
+    known.iter().any(|spot| {
+        range.start <= spot.first.end + SPOT_MARGIN_BYTES && spot.first.start <= range.end + SPOT_MARGIN_BYTES
+    })
+}
+
+/// The fields that guide caches and differ, and the status, as the other answer has them.
+fn changed_fields(url: &SiteUrl, plain: &Answer, other: &Answer) -> Vec<String> {
+    let mut changed = Vec::new();
+    if plain.head.status != other.head.status {
+        changed.push(format!("status: {}", other.head.status));
+    }
+    let value = |fields: &Fields, name: &str| {
+        let values: Vec<_> = fields.all(name).map(|value| value.escape_ascii().to_string()).collect();
+        (!values.is_empty()).then(|| values.join(", "))
+    };
+    for name in COMPARED_FIELDS {
+        let (before, after) = (value(&plain.head.fields, name), value(&other.head.fields, name));
+        // Dates move on by themselves, and a redirect repeats the parameters that it was asked with.
+        let moves = name == names::EXPIRES && before.is_some() && after.is_some();
+        let is_same = |before: &Option<String>, after: &Option<String>| match (before, after) {
+            (Some(before), Some(after)) if name == names::LOCATION => {
+                url.resolve(before).map(without_query) == url.resolve(after).map(without_query)
+            }
+            _ => before == after,
+        };
+        if !moves && !is_same(&before, &after) {
+            changed.push(format!("{name}: {}", after.as_deref().unwrap_or("(none)")));
+        }
+    }
+    let (before, after) = (cookies_set(&plain.head.fields), cookies_set(&other.head.fields));
+    if before != after {
+        let named = if after.is_empty() { "(none)".to_owned() } else { after.join(", ") };
+        changed.push(format!("{}: {named}", names::SET_COOKIE));
+    }
+    changed
+}
+
+fn without_query(url: String) -> String {
+    url.split('?').next().unwrap_or_default().to_owned()
+}
+
+/// A spot in words.
+fn spot_text(spot: &Spot, plain: &[u8], other: &[u8]) -> SpotText {
+    let before = plain.get(..spot.first.start).unwrap_or_default();
+    let line = before.iter().filter(|octet| **octet == b'\n').count() + 1;
+    let line_start = before.iter().rposition(|octet| *octet == b'\n').map_or(0, |place| place + 1);
+    let on_line = text(before.get(line_start..).unwrap_or_default());
+    let skipped = on_line.chars().count().saturating_sub(TEXT_CHARS_MAX);
+    let before: String = on_line.chars().skip(skipped).collect();
+    let (plain, other) = (
+        text(plain.get(spot.first.clone()).unwrap_or_default()),
+        text(other.get(spot.second.clone()).unwrap_or_default()),
+    );
+    SpotText {
+        line,
+        looks_like: looks_like(&before, &plain, &other),
+        before: before.trim_start().to_owned(),
+        plain: shortened(&plain),
+        other: shortened(&other),
+    }
+}
+
+/// Octets as text that a terminal can show.
+fn text(octets: &[u8]) -> String {
+    String::from_utf8_lossy(octets).chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+fn shortened(text: &str) -> String {
+    if text.chars().count() <= TEXT_CHARS_MAX {
+        return text.to_owned();
+    }
+    text.chars().take(TEXT_CHARS_MAX - 3).chain("...".chars()).collect()
+}
+
+fn looks_like(before: &str, plain: &str, other: &str) -> LooksLike {
+    let context = before.to_ascii_lowercase();
+    let all =
+        |test: fn(char) -> bool| [plain, other].iter().all(|text| !text.is_empty() && text.chars().all(test));
+    if ["utm_", "fbclid", "petasos"].iter().any(|part| other.contains(part)) {
+        LooksLike::Parameter
+    } else if ["nonce", "csrf", "token", "form_build_id", "form_key", "requestverification"]
+        .iter()
+        .any(|part| context.contains(part))
+    {
+        LooksLike::FormToken
+    } else if all(|c| c.is_ascii_digit()) && (is_clock(&context) || [10, 13].contains(&plain.len())) {
+        LooksLike::Time
+    } else if all(|c| c.is_ascii_digit() || matches!(c, '.' | ',')) {
+        LooksLike::Number
+    } else if all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_')) && plain.len() >= 8 {
+        LooksLike::Identifier
+    } else {
+        LooksLike::Text
+    }
+}
+
+/// Whether the text before a number is the beginning of a time, such as `10:15:` or `2026-01-`.
+fn is_clock(before: &str) -> bool {
+    let mut last = before.chars().rev();
+    matches!((last.next(), last.next()), (Some(':' | '-' | '/' | '.'), Some(digit)) if digit.is_ascii_digit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::looks_like;
+    use crate::findings::LooksLike;
+
+    #[test]
+    fn spots_are_named_by_what_stands_around_them() {
+        for (before, plain, other, expected) in [
+            ("<input name=\"_wpnonce\" value=\"", "a1b2", "c3d4", LooksLike::FormToken),
+            ("It is 10:", "15", "16", LooksLike::Time),
+            ("data-now=\"", "1700000000", "1700000007", LooksLike::Time),
+            ("visitors: ", "17", "18", LooksLike::Number),
+            ("took ", "0.123", "0.2", LooksLike::Number),
+            ("id=\"", "5f3c9a7e1b", "aa3c9a7e1b", LooksLike::Identifier),
+            ("href=\"/", "", "?utm_source=petasos", LooksLike::Parameter),
+            ("Hello ", "you", "me", LooksLike::Text),
+        ] {
+            assert_eq!(looks_like(before, plain, other), expected, "{before}");
+        }
+    }
+}

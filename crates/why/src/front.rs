@@ -1,0 +1,161 @@
+//! What caches in front of a site say about an answer.
+//!
+//! Invariant: only what an answer states is repeated; whether it is true is not judged. Several caches may speak.
+
+use message::{Fields, names};
+use serde::Serialize;
+
+/// A cache that spoke.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Front {
+    /// The field that speaks.
+    pub field: &'static str,
+    /// Its value.
+    pub value: String,
+    /// What it comes from, where the field tells.
+    pub software: Option<&'static str>,
+    /// What it says it did.
+    pub says: Says,
+}
+
+/// What a cache says it did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Says {
+    /// Answered from what it had.
+    Hit,
+    /// Asked the application.
+    Miss,
+    /// Let the request through without looking.
+    Pass,
+    /// Nothing that is known here.
+    Other,
+}
+
+/// Fields in which caches speak, and whose they are. `X-Cache` and `Age` are everybody's.
+const FIELDS: &[(&str, Option<&str>)] = &[
+    (names::CACHE_STATUS, None),
+    ("CF-Cache-Status", Some("Cloudflare")),
+    ("X-Varnish", Some("Varnish")),
+    ("X-Drupal-Cache", Some("Drupal's page cache")),
+    ("X-Drupal-Dynamic-Cache", Some("Drupal's dynamic page cache")),
+    ("X-LiteSpeed-Cache", Some("LiteSpeed")),
+    ("X-Litespeed-Cache-Control", Some("LiteSpeed")),
+    ("X-FastCGI-Cache", Some("nginx")),
+    ("X-Proxy-Cache", Some("nginx")),
+    ("X-Cache-Status", Some("nginx")),
+    ("X-Nginx-Cache", Some("nginx")),
+    ("X-Magento-Cache-Debug", Some("Magento's page cache")),
+    ("X-Symfony-Cache", Some("Symfony's HttpCache")),
+    ("X-Wagtail-Cache", Some("wagtail-cache")),
+    ("X-Vercel-Cache", Some("Vercel")),
+    ("X-Nextjs-Cache", Some("Next.js")),
+    ("X-Azure-Ref", Some("Azure Front Door")),
+    ("X-Amz-Cf-Pop", Some("CloudFront")),
+    ("X-Served-By", Some("Fastly")),
+    ("X-Sucuri-Cache", Some("Sucuri")),
+    ("X-WP-CF-Super-Cache", Some("Super Page Cache")),
+    ("X-Rocket-Nginx-Serving-Static", Some("WP Rocket")),
+    ("X-Cache-Handler", Some("a WordPress page cache")),
+    ("X-Kinsta-Cache", Some("Kinsta")),
+    ("X-Cache", None),
+    ("X-Cache-Hits", None),
+    (names::AGE, None),
+];
+
+/// What the caches say in these response fields, in the table's order.
+pub(crate) fn fronts(fields: &Fields) -> Vec<Front> {
+    let mut found = Vec::new();
+    for &(field, software) in FIELDS {
+        for value in fields.all(field) {
+            let value = value.escape_ascii().to_string();
+            let says = says(field, &value);
+            found.push(Front { field, software, says, value });
+        }
+    }
+    found
+}
+
+fn says(field: &str, value: &str) -> Says {
+    let number = value.trim().parse::<u64>();
+    match field {
+        names::AGE => return number.map_or(Says::Other, |age| if age > 0 { Says::Hit } else { Says::Other }),
+        "X-Cache-Hits" => {
+            let last = value.rsplit(',').next().unwrap_or_default().trim().parse::<u64>();
+            return last.map_or(Says::Other, |hits| if hits > 0 { Says::Hit } else { Says::Miss });
+        }
+        // The second number is the request that filled the cache.
+        "X-Varnish" => {
+            return if value.split_whitespace().count() > 1 { Says::Hit } else { Says::Miss };
+        }
+        "X-Served-By" | "X-Amz-Cf-Pop" | "X-Azure-Ref" => return Says::Other,
+        _ => {}
+    }
+    // Of several caches the last is the nearest.
+    let listed = matches!(field, names::CACHE_STATUS | "X-Cache");
+    let nearest = if listed { value.rsplit(',').next().unwrap_or_default() } else { value };
+    let lower = nearest.to_ascii_lowercase();
+    let says = |words: &[&str]| words.iter().any(|word| lower.contains(word));
+    if says(&[
+        "fwd=bypass",
+        "fwd=request",
+        "fwd=method",
+        "bypass",
+        "dynamic",
+        "pass",
+        "uncacheable",
+        "no-cache",
+    ]) {
+        Says::Pass
+    } else if says(&["fwd=", "miss", "expired", "revalidated"]) {
+        Says::Miss
+    } else if says(&["hit", "stale", "cached", "fresh"]) {
+        Says::Hit
+    } else {
+        Says::Other
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Says, fronts};
+    use message::Fields;
+
+    fn said(name: &'static str, value: &'static str) -> Says {
+        let mut fields = Fields::new();
+        fields.push(name, value);
+        fronts(&fields)[0].says
+    }
+
+    #[test]
+    fn each_cache_is_understood_in_its_own_words() {
+        for (name, value, expected) in [
+            ("Cache-Status", "ExampleCache; hit; ttl=30", Says::Hit),
+            ("Cache-Status", "ExampleCache; fwd=uri-miss; stored", Says::Miss),
+            ("Cache-Status", "ExampleCache; fwd=bypass", Says::Pass),
+            ("CF-Cache-Status", "HIT", Says::Hit),
+            ("CF-Cache-Status", "DYNAMIC", Says::Pass),
+            ("CF-Cache-Status", "MISS", Says::Miss),
+            ("X-Varnish", "32770", Says::Miss),
+            ("X-Varnish", "32771 32769", Says::Hit),
+            ("X-Cache", "Hit from cloudfront", Says::Hit),
+            ("X-Cache", "MISS, HIT", Says::Hit),
+            ("X-Cache-Hits", "0, 3", Says::Hit),
+            ("X-Cache-Hits", "0", Says::Miss),
+            ("Age", "12", Says::Hit),
+            ("Age", "0", Says::Other),
+            ("X-Drupal-Cache", "UNCACHEABLE (response policy)", Says::Pass),
+            ("X-Served-By", "cache-fra-1", Says::Other),
+        ] {
+            assert_eq!(said(name, value), expected, "{name}: {value}");
+        }
+    }
+
+    #[test]
+    fn what_speaks_of_no_cache_is_left_out() {
+        let mut fields = Fields::new();
+        fields.push("Server", "nginx");
+        fields.push("Via", "1.1 varnish");
+        assert_eq!(fronts(&fields), []);
+    }
+}

@@ -1,0 +1,246 @@
+//! From the answers of a site to what they mean. Pure: no question is put here.
+//!
+//! Invariant: whether the page may be shared is `semantics`' verdict on the plain answer; everything else is said
+//! beside it.
+
+use crate::change::changes;
+use crate::findings::{
+    Asked, Cacheable, Change, Compression, FORMAT, Findings, FrontSaid, LooksLike, Page, Sameness, Validation,
+};
+use crate::front::fronts;
+use crate::software::recognise;
+use crate::verdict::judge;
+use crate::visit::Visit;
+use crate::{Answer, Probe};
+use message::{Fields, Status, names};
+use semantics::{not_modified_speaks_of, parse_date};
+use std::time::Duration;
+
+/// A server's clock that is further off than this is worth a word; lifetimes are counted from its dates.
+const CLOCK_SKEW_MIN: Duration = Duration::from_secs(10);
+
+/// Fields that tell caches what to do, in the order in which they are shown.
+const CACHING_FIELDS: [&str; 9] = [
+    names::SURROGATE_CONTROL,
+    names::CDN_CACHE_CONTROL,
+    names::CACHE_CONTROL,
+    names::PRAGMA,
+    names::EXPIRES,
+    names::VARY,
+    names::ETAG,
+    names::LAST_MODIFIED,
+    "No-Vary-Search",
+];
+
+/// What a visit says about the page.
+pub fn inspect(visit: &Visit) -> Findings {
+    let plain = &visit.plain;
+    let software = recognise(&plain.head.fields, &plain.content);
+    let judged = judge(plain, &software);
+    let mut findings = Findings {
+        format: FORMAT,
+        url: visit.url.to_string(),
+        verified: visit.verified,
+        page: page(visit),
+        verdict: judged.verdict,
+        obstacles: judged.obstacles,
+        settings: judged.settings,
+        software,
+        fronts: fronts_said(visit),
+        cookies: judged.cookies,
+        changes: changes(visit),
+        compression: compression(visit),
+        validation: validation(visit),
+        hints: Vec::new(),
+        requests: visit.asked().map(|(probe, answer)| asked(probe, answer)).collect(),
+    };
+    findings.hints = hints(visit, &findings);
+    findings
+}
+
+fn page(visit: &Visit) -> Page {
+    let plain = &visit.plain;
+    let fields = &plain.head.fields;
+    let location = first(fields, names::LOCATION);
+    let caching_fields = CACHING_FIELDS
+        .iter()
+        .flat_map(|name| fields.all(name).map(move |value| format!("{name}: {}", value.escape_ascii())));
+    Page {
+        status: plain.head.status.code(),
+        status_text: plain.head.status.reason(),
+        content_type: first(fields, names::CONTENT_TYPE),
+        content_bytes: plain.content.len() as u64,
+        is_cut: plain.is_cut,
+        location: location.map(|location| visit.url.resolve(&location).unwrap_or(location)),
+        caching_fields: caching_fields.collect(),
+        strict_fault: plain.strict_fault.as_ref().map(ToString::to_string),
+    }
+}
+
+fn first(fields: &Fields, name: &str) -> Option<String> {
+    fields.first(name).map(|value| value.escape_ascii().to_string())
+}
+
+fn fronts_said(visit: &Visit) -> Vec<FrontSaid> {
+    let mut said = Vec::new();
+    for (probe, answer) in visit.asked() {
+        let Ok(answer) = answer else { continue };
+        let fronts = fronts(&answer.head.fields).into_iter();
+        said.extend(fronts.map(|front| FrontSaid { request: probe.name(), front }));
+    }
+    said
+}
+
+fn asked<E: ToString>(probe: Probe, answer: Result<&Answer, &E>) -> Asked {
+    let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+    let (answer, error) = match answer {
+        Ok(answer) => (Some(answer), None),
+        Err(error) => (None, Some(error.to_string())),
+    };
+    Asked {
+        request: probe.name(),
+        status: answer.map(|answer| answer.head.status.code()),
+        error,
+        head_ms: answer.map(|answer| millis(answer.arrived.since(answer.sent))),
+        whole_ms: answer.map(|answer| millis(answer.ended.since(answer.sent))),
+    }
+}
+
+fn compression(visit: &Visit) -> Option<Compression> {
+    let answer = visit.answer(Probe::Compressed)?;
+    let codings: Vec<_> = answer.head.fields.list(names::CONTENT_ENCODING).collect();
+    let coding = codings.first().map(|coding| coding.escape_ascii().to_string());
+    let names_it = |name: &[u8]| name == b"*" || name.eq_ignore_ascii_case(names::ACCEPT_ENCODING.as_bytes());
+    Some(Compression {
+        coding,
+        content_bytes: answer.content.len() as u64,
+        vary_names_it: answer.head.fields.list(names::VARY).any(names_it),
+    })
+}
+
+fn validation(visit: &Visit) -> Validation {
+    let plain = &visit.plain.head;
+    let answer = visit.answer(Probe::Conditional);
+    Validation {
+        etag: first(&plain.fields, names::ETAG),
+        last_modified: first(&plain.fields, names::LAST_MODIFIED),
+        conditional_status: answer.map(|answer| answer.head.status.code()),
+        works: answer.is_some_and(|answer| {
+            answer.head.status == Status::NOT_MODIFIED && not_modified_speaks_of(plain, &answer.head)
+        }),
+    }
+}
+
+/// What else is worth a sentence.
+fn hints(visit: &Visit, findings: &Findings) -> Vec<String> {
+    let plain = &visit.plain;
+    let mut hints = Vec::new();
+    if !findings.verified && visit.url.is_https() {
+        hints.push(
+            "The server's certificate was not verified; anybody on the way could have answered.".to_owned(),
+        );
+    }
+    if let Some(location) = &findings.page.location {
+        hints.push(format!("This is a redirect. Ask for its target: petasos why --direct {location}"));
+    }
+    if let Some(fault) = &findings.page.strict_fault {
+        hints.push(format!("Petasos would answer 502 instead of passing this answer on: {fault}."));
+    }
+    hints.extend(clock_hint(plain));
+    if findings.was_answered_by_a_front() {
+        hints
+            .push("A cache in front answered; what the application itself says may be different.".to_owned());
+    }
+    hints.extend(coding_hint(findings));
+    hints.extend(vary_hint(plain));
+    hints.extend(content_hints(findings));
+    if findings.page.is_cut {
+        hints.push("The page is very long; only its beginning was read.".to_owned());
+    }
+    hints
+}
+
+/// The server's clock, if it is off. An answer from a cache was made earlier, as its Age says.
+fn clock_hint(plain: &Answer) -> Option<String> {
+    let date = plain.head.fields.only(names::DATE).and_then(|value| parse_date(value))?;
+    let age = first(&plain.head.fields, names::AGE).and_then(|age| age.parse().ok()).unwrap_or(0);
+    let made = date.plus(Duration::from_secs(age));
+    let (behind, ahead) = (plain.sent.wall.since(made), made.since(plain.arrived.wall));
+    let (off, which) = if behind > ahead { (behind, "behind") } else { (ahead, "ahead of") };
+    (off >= CLOCK_SKEW_MIN).then(|| {
+        format!(
+            "The server's clock is {} s {which} this machine's; lifetimes are counted from its dates. Set both by NTP.",
+            off.as_secs()
+        )
+    })
+}
+
+fn coding_hint(findings: &Findings) -> Option<String> {
+    let compression = findings.compression.as_ref()?;
+    let coding = compression.coding.as_ref().filter(|_| !compression.vary_names_it)?;
+    Some(format!(
+        "The page comes as {coding} to who accepts that, but Vary does not name Accept-Encoding; Petasos keeps both \
+         apart all the same, other caches may mix them up."
+    ))
+}
+
+fn vary_hint(plain: &Answer) -> Option<String> {
+    let names: Vec<&[u8]> = plain.head.fields.list(names::VARY).collect();
+    let has = |wanted: &str| names.iter().any(|name| name.eq_ignore_ascii_case(wanted.as_bytes()));
+    if has(names::USER_AGENT) {
+        return Some(
+            "Vary names User-Agent, so that nearly every browser gets a copy of its own; leave it out and let style \
+             sheets adapt the page."
+                .to_owned(),
+        );
+    }
+    has(names::COOKIE).then(|| {
+        "Vary names Cookie. Petasos shares the page among visitors without meaningful cookies all the same, because \
+         it never sends theirs on."
+            .to_owned()
+    })
+}
+
+/// What the comparison of contents says about sharing.
+fn content_hints(findings: &Findings) -> Vec<String> {
+    let mut hints = Vec::new();
+    let change = |name: &str| findings.changes.iter().find(|change| change.request == name);
+    let may_be_shared = findings.verdict.cacheable != Cacheable::No;
+    let again = change("plain_again");
+    if again.is_some_and(|again| again.spots.iter().any(|spot| spot.looks_like == LooksLike::FormToken)) {
+        hints.push(
+            "The page carries a token against forged forms that is new each time. In a shared page every visitor gets \
+             the same one, for as long as the page is kept: keep it for less than the token is good, or fetch the \
+             token by script."
+                .to_owned(),
+        );
+    } else if may_be_shared && again.is_some_and(|again| again.result == Sameness::Different) {
+        hints.push(
+            "Two requests got two different pages. If each visitor should see another one, it must not be shared."
+                .to_owned(),
+        );
+    }
+    let differs = |change: &Change| {
+        matches!(change.result, Sameness::Spots | Sameness::Different | Sameness::OtherAnswer)
+    };
+    if change("noise_cookies").is_some_and(differs) {
+        hints.push(
+            "Cookies of audience measurement or of a consent banner change the page. Petasos does not send the former \
+             on, so its visitors get the page without."
+                .to_owned(),
+        );
+    }
+    if change("unknown_cookie").is_some_and(differs) {
+        hints.push(
+            "A cookie that no application knows changes the page; look for what reads all cookies."
+                .to_owned(),
+        );
+    }
+    if change("noise_parameters").is_some_and(|change| change.result == Sameness::OtherAnswer) {
+        hints.push(
+            "The parameters of advertisements change the answer; visitors who come through one get another page."
+                .to_owned(),
+        );
+    }
+    hints
+}

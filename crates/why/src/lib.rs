@@ -1,0 +1,38 @@
+//! Why a page is, or could be, answered from a cache: of any site, by asking it a few questions.
+//!
+//! ```text
+//!   SiteUrl, HeaderLine -> Probe -> visit (Fetcher) -> Answers -> inspect -> Findings -> text, JSON
+//! ```
+//!
+//! Invariant: a site is asked gently (one request at a time, few of them, with pauses and limits), only the host
+//! that was named is contacted, and nothing is judged here that `semantics` judges. What an accelerator in front of
+//! the site would do is its verdict; this crate adds whose cookie or field is the cause and what to do about it.
+
+mod change;
+mod difference;
+mod fetch;
+pub mod findings;
+mod front;
+mod header_line;
+mod inspect;
+mod known;
+mod lines;
+mod probe;
+mod remedy;
+mod site_url;
+mod software;
+mod text;
+mod verdict;
+mod visit;
+
+pub use fetch::{Answer, CONTENT_BYTES_MAX, FetchError, Fetcher, TIME_MAX};
+pub use findings::Findings;
+pub use front::{Front, Says};
+pub use header_line::{HeaderLine, HeaderLineError};
+pub use inspect::inspect;
+pub use known::{KNOWN_COOKIES, KnownCookie, Use};
+pub use probe::Probe;
+pub use site_url::{SiteUrl, SiteUrlError};
+pub use software::Software;
+pub use text::report;
+pub use visit::{PAUSE_DEFAULT, Visit, visit};

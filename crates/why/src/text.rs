@@ -1,0 +1,263 @@
+//! Findings in plain words, for a terminal of 80 columns.
+//!
+//! Invariant: nothing is said here that is not in the findings; the verdict comes first.
+
+use crate::findings::{Cacheable, Change, Compression, Findings, LooksLike, Obstacle, Sameness, SpotText};
+use crate::front::Says;
+use crate::lines::{Lines, bytes_text, seconds_text};
+
+/// Where the facts begin beside their labels.
+const FACTS_COLUMN: usize = 21;
+
+/// The findings as text.
+pub fn report(findings: &Findings) -> String {
+    let mut lines = Lines::default();
+    lines.paragraph(0, &findings.url);
+    page(&mut lines, findings);
+    lines.gap();
+    verdict(&mut lines, findings);
+    obstacles(&mut lines, findings);
+    facts(&mut lines, findings);
+    if !findings.hints.is_empty() {
+        lines.gap();
+        lines.paragraph(0, "Worth knowing");
+        for hint in &findings.hints {
+            lines.labelled(2, "-", 4, hint);
+        }
+    }
+    lines.into_text()
+}
+
+/// What was answered, and by what.
+fn page(lines: &mut Lines, findings: &Findings) {
+    let page = &findings.page;
+    let mut parts = vec![format!("{} {}", page.status, page.status_text).trim().to_owned()];
+    parts.extend(page.content_type.clone());
+    let more = if page.is_cut { "more than " } else { "" };
+    parts.push(format!("{more}{}", bytes_text(page.content_bytes)));
+    let plain = findings.requests.first().and_then(|asked| asked.head_ms);
+    parts.extend(plain.map(|ms| format!("first byte after {ms} ms")));
+    lines.paragraph(2, &parts.join(", "));
+    for field in &page.caching_fields {
+        lines.paragraph(2, field);
+    }
+    if !findings.software.is_empty() {
+        let named: Vec<_> = findings
+            .software
+            .iter()
+            .map(|software| format!("{} ({})", software.name, software.evidence))
+            .collect();
+        lines.labelled(2, "runs on", 10, &named.join(", "));
+    }
+    for said in findings.fronts.iter().filter(|said| said.request == "plain") {
+        let says = match said.front.says {
+            Says::Hit => ", answered from a cache",
+            Says::Miss => ", asked the application",
+            Says::Pass => ", let through",
+            Says::Other => "",
+        };
+        let whose = said.front.software.map_or_else(String::new, |software| format!(" ({software}{says})"));
+        let whose = if whose.is_empty() && !says.is_empty() {
+            format!(" ({})", says.trim_start_matches(", "))
+        } else {
+            whose
+        };
+        lines.labelled(2, "in front", 11, &format!("{}: {}{whose}", said.front.field, said.front.value));
+    }
+}
+
+fn verdict(lines: &mut Lines, findings: &Findings) {
+    let verdict = &findings.verdict;
+    let lifetime = seconds_text(verdict.lifetime_secs.unwrap_or(0));
+    let setting = findings.settings.first();
+    let reason = verdict.reason.unwrap_or_default();
+    let headline = match verdict.cacheable {
+        Cacheable::Yes => {
+            let left = u64::try_from(verdict.ttl_secs.unwrap_or(0)).unwrap_or(0);
+            let left = if verdict.lifetime_secs == Some(left) {
+                String::new()
+            } else {
+                format!(" ({} of it left)", seconds_text(left))
+            };
+            format!("CACHEABLE as it is, for {lifetime}{left}.")
+        }
+        Cacheable::Revalidated => {
+            format!(
+                "KEPT, BUT ASKED FOR EACH TIME: {reason}. The application answers every request, with a short 304."
+            )
+        }
+        Cacheable::WithSettings => {
+            let flag =
+                setting.map_or_else(String::new, |setting| format!("--{} {}", setting.key, setting.value));
+            format!("CACHEABLE with petasos serve {flag}, for {lifetime}. As it is: {reason}.")
+        }
+        Cacheable::No => format!("NOT CACHEABLE: {reason}"),
+    };
+    lines.paragraph(0, &headline);
+    if let Some(advice) = verdict.advice {
+        lines.paragraph(2, advice);
+    }
+    for (secs, what) in [
+        (verdict.stale_while_revalidate_secs, "while it is being refreshed"),
+        (verdict.stale_if_error_secs, "while the application fails"),
+    ] {
+        if let Some(secs) = secs.filter(|secs| *secs > 0 && verdict.cacheable != Cacheable::No) {
+            lines.paragraph(2, &format!("For {} more it may be shown {what}.", seconds_text(secs)));
+        }
+    }
+}
+
+fn obstacles(lines: &mut Lines, findings: &Findings) {
+    let several = findings.obstacles.len() > 1;
+    if several {
+        lines.gap();
+        lines.paragraph(0, "In the way, one behind the other");
+    }
+    for (index, obstacle) in findings.obstacles.iter().enumerate() {
+        let (label, from) = if several { (format!("{}.", index + 1), 5) } else { (String::new(), 2) };
+        let title = title(obstacle);
+        if several {
+            lines.labelled(2, &label, from, &format!("{}: {title}", obstacle.reason));
+        } else if !title.is_empty() {
+            lines.gap();
+            lines.labelled(from, "culprit", from + 9, &title);
+        }
+        if !obstacle.remedy.is_empty() {
+            lines.labelled(from, "to do", from + 9, &obstacle.remedy);
+        }
+        if let Some(setting) = findings.settings.first().filter(|_| obstacle.solved_by_setting) {
+            let text = format!("petasos serve --{} {} gives it a lifetime.", setting.key, setting.value);
+            lines.labelled(from, "or", from + 9, &text);
+        }
+    }
+}
+
+/// The culprit in a line.
+fn title(obstacle: &Obstacle) -> String {
+    let Some(culprit) = &obstacle.culprit else {
+        return String::new();
+    };
+    let whose = culprit.software.map_or_else(String::new, |software| format!(" ({software})"));
+    match (&culprit.value, culprit.kind) {
+        (_, "cookie") if obstacle.reason.starts_with("store-") => {
+            format!("Set-Cookie: {}{whose}", culprit.name)
+        }
+        (Some(value), _) => format!("{}: {value}{whose}", culprit.name),
+        (None, kind) => format!("the {kind} {}{whose}", culprit.name),
+    }
+}
+
+fn facts(lines: &mut Lines, findings: &Findings) {
+    if findings.requests.len() < 2 {
+        return;
+    }
+    lines.gap();
+    lines.paragraph(0, "The page");
+    for change in &findings.changes {
+        fact(lines, change_label(change.request), &change_text(change));
+        for spot in &change.spots {
+            lines.labelled(4, "-", 6, &spot_line(spot));
+        }
+        for field in &change.fields {
+            lines.labelled(4, "-", 6, field);
+        }
+    }
+    for cookie in &findings.cookies {
+        let mut text = format!("{}: ", cookie.name);
+        text.push_str(&match (cookie.software, cookie.purpose) {
+            (Some(software), Some(purpose)) => format!("{software}, {purpose}"),
+            _ => "not known".to_owned(),
+        });
+        text.push_str(match cookie.request {
+            "looked-up" => "; Petasos ignores it in requests",
+            _ => "; Petasos lets requests with it through to the application",
+        });
+        fact(lines, "sets a cookie", &text);
+    }
+    if let Some(compression) = &findings.compression {
+        fact(lines, "compression", &compression_text(compression, findings.page.content_bytes));
+    }
+    if (200..300).contains(&findings.page.status) {
+        fact(lines, "validators", &validation_text(findings));
+    }
+    for asked in &findings.requests {
+        if let Some(error) = &asked.error {
+            fact(lines, change_label(asked.request), &format!("no answer: {error}"));
+        }
+    }
+}
+
+fn fact(lines: &mut Lines, label: &str, text: &str) {
+    lines.labelled(2, label, FACTS_COLUMN, text);
+}
+
+fn change_label(request: &str) -> &'static str {
+    match request {
+        "plain_again" => "asked again",
+        "noise_cookies" => "analytics cookies",
+        "noise_parameters" => "ad parameters",
+        "unknown_cookie" => "an unknown cookie",
+        "compressed" => "compression",
+        _ => "validators",
+    }
+}
+
+fn change_text(change: &Change) -> String {
+    let is_again = change.request == "plain_again";
+    match change.result {
+        Sameness::Same if is_again => "the same, octet by octet".to_owned(),
+        Sameness::Same => "no change".to_owned(),
+        Sameness::Spots => {
+            let count = change.spots_count;
+            let spots = if count == 1 { "1 spot".to_owned() } else { format!("{count} spots") };
+            let more = if count > change.spots.len() { "; the first of them" } else { "" };
+            format!("the same but for {spots}{more}")
+        }
+        Sameness::Different if is_again => "different throughout".to_owned(),
+        Sameness::Different => "another page".to_owned(),
+        Sameness::OtherAnswer => "another answer".to_owned(),
+        Sameness::Unknown => "cannot be told, as the page differs each time".to_owned(),
+        Sameness::Unanswered => "no answer".to_owned(),
+    }
+}
+
+fn spot_line(spot: &SpotText) -> String {
+    let kind = match spot.looks_like {
+        LooksLike::FormToken => "a form token",
+        LooksLike::Time => "a time",
+        LooksLike::Number => "a number",
+        LooksLike::Identifier => "an identifier",
+        LooksLike::Parameter => "the parameters",
+        LooksLike::Text => "a text",
+    };
+    format!("line {}, {kind}: {}[{} | {}]", spot.line, spot.before, spot.plain, spot.other)
+}
+
+fn compression_text(compression: &Compression, plain_bytes: u64) -> String {
+    match &compression.coding {
+        None => "none; an application server that compresses saves most of the network's work".to_owned(),
+        Some(coding) => {
+            let vary = if compression.vary_names_it { "" } else { "; Vary does not name Accept-Encoding" };
+            let sizes =
+                format!("{} instead of {}", bytes_text(compression.content_bytes), bytes_text(plain_bytes));
+            format!("{coding}, {sizes}{vary}")
+        }
+    }
+}
+
+fn validation_text(findings: &Findings) -> String {
+    let validation = &findings.validation;
+    let mut named = Vec::new();
+    named.extend(validation.etag.as_ref().map(|etag| format!("ETag {etag}")));
+    named.extend(validation.last_modified.as_ref().map(|date| format!("Last-Modified {date}")));
+    if named.is_empty() {
+        return "none; a cache must fetch the whole page when its lifetime is over".to_owned();
+    }
+    let outcome = match validation.conditional_status {
+        _ if validation.works => "a conditional request gets 304".to_owned(),
+        Some(304) => "a conditional request gets a 304 that speaks of another page".to_owned(),
+        Some(status) => format!("but a conditional request gets {status} and the whole page"),
+        None => "not tried".to_owned(),
+    };
+    format!("{}; {outcome}", named.join(" and "))
+}

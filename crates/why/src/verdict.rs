@@ -1,0 +1,263 @@
+//! Whether the plain answer may be shared, what is in the way, and which settings would do.
+//!
+//! Invariant: the decisions are those of `semantics`, asked as the accelerator asks them; here they are only asked
+//! again about the same answer with one obstacle out of the way, to find what stands behind it.
+
+use crate::fetch::Answer;
+use crate::findings::{Cacheable, CookieSet, Culprit, Obstacle, Setting, Verdict};
+use crate::known::known_cookie;
+use crate::remedy::{general_remedy, known_value, lifetime_advice};
+use crate::software::{Software, cookies_set};
+use message::{RequestHead, ResponseHead, names};
+use semantics::{
+    CulpritKind, Freshness, Judgement, Policy, Reason, RequestClass, VaryRule, classify_request,
+    explain_refusal, explain_request, judge_response,
+};
+use std::time::Duration;
+
+/// Lifetime that is suggested where an application states none.
+const TTL_SUGGESTED: Duration = Duration::from_secs(300);
+
+/// Obstacles that are looked for behind one another; there are fewer kinds.
+const OBSTACLES_MAX: usize = 8;
+
+/// What was found out about sharing.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Judged {
+    pub(crate) verdict: Verdict,
+    pub(crate) obstacles: Vec<Obstacle>,
+    pub(crate) settings: Vec<Setting>,
+    pub(crate) cookies: Vec<CookieSet>,
+}
+
+/// Judges the plain answer of a site that runs on `software`.
+pub(crate) fn judge(plain: &Answer, software: &[Software]) -> Judged {
+    let profile = profile_for(software);
+    let default = Policy::default_profile();
+    let mut obstacles: Vec<Obstacle> = request_obstacle(&plain.request, &profile).into_iter().collect();
+    let passes = !obstacles.is_empty();
+    let refusals = refusals(plain, &default);
+    let solved = refusals
+        .iter()
+        .enumerate()
+        .find_map(|(place, (reason, head))| Some((place, lifetime_setting(plain, *reason, head, &profile)?)));
+    for (place, (reason, head)) in refusals.iter().enumerate() {
+        let by_setting = solved.as_ref().is_some_and(|(solved, _)| *solved == place);
+        obstacles.push(obstacle(*reason, head, &default, software, by_setting));
+    }
+    let needs_settings_only = solved.is_some() && refusals.len() == 1;
+    let policy = if needs_settings_only { with_lifetime(&profile) } else { default.clone() };
+    let freshness = decide(plain, &plain.head, &policy).ok();
+    let waits = freshness.is_some_and(|freshness| freshness.must_be_validated(plain.arrived));
+    let cacheable = match freshness {
+        _ if passes => Cacheable::No,
+        Some(_) if needs_settings_only => Cacheable::WithSettings,
+        Some(_) if waits => Cacheable::Revalidated,
+        Some(_) => Cacheable::Yes,
+        None => Cacheable::No,
+    };
+    let first = obstacles.first();
+    let verdict = Verdict {
+        cacheable,
+        profile: default.name,
+        reason: first.map(|obstacle| obstacle.reason),
+        advice: first.map(|obstacle| obstacle.advice),
+        lifetime_secs: freshness.map(|freshness| freshness.lifetime.as_secs()),
+        ttl_secs: freshness.map(|freshness| freshness.ttl_secs(plain.arrived)),
+        stale_while_revalidate_secs: freshness.map(|freshness| freshness.while_revalidate.as_secs()),
+        stale_if_error_secs: freshness.map(|freshness| freshness.if_error.as_secs()),
+    };
+    let cookies = cookies_set(&plain.head.fields).into_iter().map(|name| cookie(name, plain, &profile));
+    let settings = solved.map(|(_, setting)| setting).into_iter().collect();
+    Judged { verdict, settings, cookies: cookies.collect(), obstacles }
+}
+
+/// The profile that fits a site.
+fn profile_for(software: &[Software]) -> Policy {
+    let is_wordpress = software.iter().any(|software| software.name == "WordPress");
+    if is_wordpress { Policy::wordpress() } else { Policy::default_profile() }
+}
+
+/// The policy with a lifetime for answers that state none.
+fn with_lifetime(profile: &Policy) -> Policy {
+    Policy { default_ttl: Some(profile.default_ttl.unwrap_or(TTL_SUGGESTED)), ..profile.clone() }
+}
+
+/// The freshness with which this head would be stored, or why it would not be.
+fn decide(plain: &Answer, head: &ResponseHead, policy: &Policy) -> Result<Freshness, Reason> {
+    match judge_response(&plain.request, head, plain.sent, plain.arrived, policy) {
+        Judgement::Store(storable) => {
+            VaryRule::from_response(&head.fields, policy).map(|_| storable.freshness)
+        }
+        Judgement::DoNotStore(reason) => Err(reason),
+    }
+}
+
+/// Every reason against storing the answer, the weightiest first, each with the head in which it is the first; the
+/// last is that it would have to be revalidated at each use.
+fn refusals(plain: &Answer, policy: &Policy) -> Vec<(Reason, ResponseHead)> {
+    let mut found: Vec<(Reason, ResponseHead)> = Vec::new();
+    let mut head = plain.head.clone();
+    for _ in 0..OBSTACLES_MAX {
+        let reason = match decide(plain, &head, policy) {
+            Ok(freshness) if !freshness.must_be_validated(plain.arrived) => break,
+            Ok(freshness) if freshness.validate_always => Reason::MissNoCache,
+            Ok(_) => Reason::MissExpired,
+            Err(reason) => reason,
+        };
+        found.push((reason, head.clone()));
+        if !clear(&mut head, reason) {
+            break;
+        }
+    }
+    found
+}
+
+/// Takes the cause of a reason out of a head; says whether it could.
+fn clear(head: &mut ResponseHead, reason: Reason) -> bool {
+    match reason {
+        Reason::StoreRefusedSetCookie => head.fields.remove(names::SET_COOKIE),
+        Reason::StoreRefusedVaryStar | Reason::StoreRefusedVaryAddress => head.fields.remove(names::VARY),
+        Reason::StoreRefusedPrivate
+        | Reason::StoreRefusedNoStore
+        | Reason::StoreRefusedNoCache
+        | Reason::StoreRefusedNoFreshness
+        | Reason::StoreRefusedExpired
+        | Reason::StoreRefusedAuthorization
+        | Reason::MissNoCache
+        | Reason::MissExpired => {
+            for name in
+                [names::EXPIRES, names::AGE, names::DATE, names::CDN_CACHE_CONTROL, names::SURROGATE_CONTROL]
+            {
+                head.fields.remove(name);
+            }
+            let shareable = format!("public, s-maxage={}", TTL_SUGGESTED.as_secs());
+            let before = head.fields.only(names::CACHE_CONTROL).is_some_and(|value| *value == shareable);
+            head.fields.set(names::CACHE_CONTROL, shareable);
+            !before
+        }
+        _ => false,
+    }
+}
+
+/// The setting that gives this head a lifetime, if the lack of one is the reason and a setting helps.
+fn lifetime_setting(
+    plain: &Answer,
+    reason: Reason,
+    head: &ResponseHead,
+    profile: &Policy,
+) -> Option<Setting> {
+    if !matches!(reason, Reason::StoreRefusedNoFreshness | Reason::MissExpired) {
+        return None;
+    }
+    let freshness = decide(plain, head, &with_lifetime(profile)).ok()?;
+    if freshness.must_be_validated(plain.arrived) {
+        return None;
+    }
+    Some(if profile.default_ttl.is_some() {
+        Setting { key: "profile", value: profile.name.to_owned() }
+    } else {
+        Setting { key: "ttl", value: format!("{}m", TTL_SUGGESTED.as_secs() / 60) }
+    })
+}
+
+/// Why a request like the plain one is not even looked up.
+fn request_obstacle(request: &RequestHead, profile: &Policy) -> Option<Obstacle> {
+    let (reason, culprit) = explain_request(request, false, profile)?;
+    let culprit = culprit.map(|culprit| {
+        let name = culprit.name.escape_ascii().to_string();
+        let software = known_cookie(name.as_bytes())
+            .filter(|_| culprit.kind == CulpritKind::Cookie)
+            .map(|row| row.software);
+        Culprit { kind: kind_name(culprit.kind), name, value: None, software }
+    });
+    Some(Obstacle {
+        reason: reason.name(),
+        advice: reason.advice(),
+        culprit,
+        remedy: String::new(),
+        source: None,
+        solved_by_setting: false,
+    })
+}
+
+fn obstacle(
+    reason: Reason,
+    head: &ResponseHead,
+    policy: &Policy,
+    software: &[Software],
+    solved_by_setting: bool,
+) -> Obstacle {
+    let culprit = culprit(reason, head, policy);
+    let cookie = culprit
+        .as_ref()
+        .filter(|culprit| culprit.kind == "cookie")
+        .and_then(|culprit| known_cookie(culprit.name.as_bytes()));
+    let (remedy, source) = if let Some(row) = cookie {
+        (row.remedy.to_owned(), Some(row.source))
+    } else if let Some(row) = known_value(reason, &head.fields) {
+        (row.remedy.to_owned(), Some(row.source))
+    } else {
+        match lifetime_advice(software.iter().map(|software| software.name)) {
+            Some(row) if speaks_of_lifetime(reason) => (row.remedy.to_owned(), Some(row.source)),
+            _ => (general_remedy(reason).to_owned(), None),
+        }
+    };
+    Obstacle { reason: reason.name(), advice: reason.advice(), culprit, remedy, source, solved_by_setting }
+}
+
+/// Whether the reason is about how long an answer may be shared.
+const fn speaks_of_lifetime(reason: Reason) -> bool {
+    matches!(
+        reason,
+        Reason::StoreRefusedNoFreshness
+            | Reason::StoreRefusedExpired
+            | Reason::StoreRefusedPrivate
+            | Reason::StoreRefusedNoStore
+            | Reason::StoreRefusedNoCache
+            | Reason::MissExpired
+            | Reason::MissNoCache
+    )
+}
+
+/// The part of the answer that is the cause of a reason, with its value unless it is a cookie's.
+fn culprit(reason: Reason, head: &ResponseHead, policy: &Policy) -> Option<Culprit> {
+    let found = explain_refusal(reason, &head.fields, policy)?;
+    let name = found.name.escape_ascii().to_string();
+    if found.kind == CulpritKind::Cookie {
+        let software = known_cookie(name.as_bytes()).map(|row| row.software);
+        return Some(Culprit { kind: "cookie", name, value: None, software });
+    }
+    let value = head.fields.first(&name).map(|value| value.escape_ascii().to_string());
+    let software = known_value(reason, &head.fields).filter(|row| row.field.eq_ignore_ascii_case(&name));
+    Some(Culprit { kind: kind_name(found.kind), name, value, software: software.map(|row| row.software) })
+}
+
+/// What a culprit is, as the document says it.
+const fn kind_name(kind: CulpritKind) -> &'static str {
+    match kind {
+        CulpritKind::Cookie => "cookie",
+        CulpritKind::Field => "field",
+        CulpritKind::Parameter => "parameter",
+        CulpritKind::Path => "path",
+        CulpritKind::Method => "method",
+        CulpritKind::Directive => "directive",
+    }
+}
+
+/// What is known of a cookie that the answer sets, and what becomes of requests that carry it.
+fn cookie(name: String, plain: &Answer, profile: &Policy) -> CookieSet {
+    let row = known_cookie(name.as_bytes());
+    let mut request = plain.request.clone();
+    request.fields.set(names::COOKIE, format!("{name}=1"));
+    let request = match classify_request(&request, false, profile) {
+        RequestClass::Lookup(_) => "looked-up",
+        RequestClass::Pass(reason) => reason.name(),
+    };
+    CookieSet {
+        software: row.map(|row| row.software),
+        purpose: row.map(|row| row.purpose.name()),
+        name,
+        request,
+    }
+}

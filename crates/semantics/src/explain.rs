@@ -81,3 +81,121 @@ fn expiring_field(response: &Fields, policy: &Policy) -> &'static str {
         _ => deciding_field(response, policy),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Culprit, CulpritKind, explain_refusal, explain_request};
+    use crate::{Policy, Reason};
+    use message::{Fields, Method, RequestHead, Version};
+
+    type Lines = [(&'static str, &'static str)];
+
+    fn fields(lines: &Lines) -> Fields {
+        let mut fields = Fields::new();
+        lines.iter().for_each(|(name, value)| fields.push(*name, *value));
+        fields
+    }
+
+    fn request(target: &'static str, lines: &Lines) -> RequestHead {
+        RequestHead {
+            method: Method::Get,
+            target: target.into(),
+            version: Version::Http11,
+            fields: fields(lines),
+        }
+    }
+
+    fn culprit(kind: CulpritKind, name: &'static str) -> Option<Culprit> {
+        Some(Culprit { kind, name: name.into() })
+    }
+
+    #[test]
+    fn the_part_of_a_request_that_makes_it_pass() {
+        let policy = Policy::wordpress();
+        let explain = |head: &RequestHead| explain_request(head, false, &policy);
+        for (target, lines, reason, kind, name) in [
+            (
+                "/",
+                &[("cookie", "_ga=1; theme=a; b=c; wordpress_x=1")][..],
+                Reason::PassCookie,
+                CulpritKind::Cookie,
+                "wordpress_x",
+            ),
+            (
+                "/",
+                &[("cookie", "_ga=1; theme=a; b=c")],
+                Reason::PassUnknownCookie,
+                CulpritKind::Cookie,
+                "theme",
+            ),
+            ("/", &[("X-Own", "1"), ("X-Other", "1")], Reason::PassUnknownField, CulpritKind::Field, "X-Own"),
+            ("/", &[("authorization", "x")], Reason::PassAuthorization, CulpritKind::Field, "authorization"),
+            ("/", &[("Origin", "null")], Reason::PassForeignOrigin, CulpritKind::Field, "Origin"),
+            ("/", &[("Accept", "a/b")], Reason::PassAccept, CulpritKind::Field, "Accept"),
+            ("/", &[("upgrade", "x")], Reason::PassUpgrade, CulpritKind::Field, "upgrade"),
+            (
+                "/",
+                &[("Cache-Control", "no-store")],
+                Reason::PassRequestNoStore,
+                CulpritKind::Directive,
+                "no-store",
+            ),
+            ("/?a=1&Pre%76iew=2", &[], Reason::PassParameter, CulpritKind::Parameter, "Pre%76iew"),
+            ("/wp-admin/?a=1", &[], Reason::PassPath, CulpritKind::Path, "/wp-admin/"),
+        ] {
+            assert_eq!(
+                explain(&request(target, lines)),
+                Some((reason, culprit(kind, name))),
+                "{target} {lines:?}"
+            );
+        }
+        let plain = request("/", &[("Cookie", "_ga=1")]);
+        assert_eq!(explain(&plain), None);
+        assert_eq!(explain_request(&plain, true, &policy), Some((Reason::PassRequestBody, None)));
+        let post = RequestHead { method: Method::Post, ..plain };
+        assert_eq!(explain(&post), Some((Reason::PassMethod, culprit(CulpritKind::Method, "POST"))));
+    }
+
+    #[test]
+    fn the_part_of_a_response_that_refuses_to_be_stored() {
+        let policy = Policy::default_profile();
+        let field = |name| culprit(CulpritKind::Field, name);
+        let explain = |reason, lines: &Lines| explain_refusal(reason, &fields(lines), &policy);
+        let cookie = [("Set-Cookie", " PHPSESSID=1; path=/"), ("Set-Cookie", "b=c")];
+        assert_eq!(
+            explain(Reason::StoreRefusedSetCookie, &cookie),
+            culprit(CulpritKind::Cookie, "PHPSESSID")
+        );
+        let targeted = [("Cache-Control", "max-age=1"), ("cdn-cache-control", "private")];
+        assert_eq!(explain(Reason::StoreRefusedPrivate, &targeted), field("cdn-cache-control"));
+        for reason in [Reason::StoreRefusedPrivate, Reason::StoreRefusedNoStore, Reason::StoreRefusedNoCache]
+        {
+            assert_eq!(
+                explain(reason, &[("cache-control", "private, no-store, no-cache")]),
+                field("cache-control")
+            );
+        }
+        assert_eq!(explain(Reason::StoreRefusedVaryStar, &[("Vary", "*")]), field("Vary"));
+        assert_eq!(explain(Reason::StoreRefusedPartial, &[("Content-Range", "x")]), field("Content-Range"));
+        assert_eq!(explain(Reason::StoreRefusedPartial, &[]), None);
+        assert_eq!(explain(Reason::StoreRefusedNoFreshness, &cookie), None);
+    }
+
+    #[test]
+    fn what_made_a_response_arrive_stale() {
+        let explain = |lines: &Lines| {
+            let culprit =
+                explain_refusal(Reason::StoreRefusedExpired, &fields(lines), &Policy::default_profile());
+            culprit.map(|culprit| culprit.name.escape_ascii().to_string())
+        };
+        let (date, age) = (("Date", "Sun, 06 Nov 1994 08:49:37 GMT"), ("Age", "9"));
+        assert_eq!(explain(&[("Cache-Control", "max-age=0"), date, age]).as_deref(), Some("Cache-Control"));
+        assert_eq!(explain(&[("Cache-Control", "max-age=9"), date, age]).as_deref(), Some("Age"));
+        assert_eq!(explain(&[("Cache-Control", "max-age=9"), date]).as_deref(), Some("Date"));
+        assert_eq!(explain(&[("Expires", "0"), date]).as_deref(), Some("Expires"));
+        assert_eq!(
+            explain(&[("Surrogate-Control", "max-age=0"), ("Expires", "0")]).as_deref(),
+            Some("Surrogate-Control")
+        );
+    }
+}

@@ -244,6 +244,38 @@ mod tests {
     }
 
     #[test]
+    fn by_the_letter_everything_is_sent_on_but_what_asks_for_less_or_belongs_to_one_hop() {
+        let policy = Policy::rfc();
+        let mut sent = fields(SENT);
+        for (name, value) in
+            [("Cookie", "a=b"), ("Authorization", "x"), ("Pragma", "foo"), ("X_Real_IP", "192.0.2.1")]
+        {
+            sent.push(name, value);
+        }
+        for name in super::NOT_SHARED {
+            sent.push(*name, "1");
+        }
+        let vary = fields(&[("Vary", "Accept-Language, Accept-Encoding, Cookie")]);
+        let rule = VaryRule::from_response(&vary, &policy).unwrap();
+        let forwarded = shared_fields(&sent, &rule, &policy);
+        let expected = fields(&[
+            ("Host", "example.org"),
+            ("User-Agent", "attacker/1"),
+            ("Accept", "text/html,*/*"),
+            ("Accept-Language", "de,en"),
+            ("Accept-Encoding", "gzip, x-payload"),
+            ("Cookie", "_ga=1"),
+            ("Referer", "http://evil.example/"),
+            ("X-Api-Key", "1"),
+            ("Cookie", "a=b"),
+            ("Authorization", "x"),
+            ("Pragma", "foo"),
+        ]);
+        assert_eq!(forwarded, expected);
+        assert_eq!(rule.key(&forwarded), rule.key(&sent));
+    }
+
+    #[test]
     fn a_pass_keeps_everything_but_false_claims() {
         let passed = passed_fields(&fields(SENT), &Policy::default_profile());
         let names: Vec<_> = passed.iter().map(|field| field.name.escape_ascii().to_string()).collect();

@@ -86,7 +86,9 @@ fn rooted(path: &[u8]) -> Vec<u8> {
         let is_last = index + 1 == segments.len();
         match segment {
             b"." => {}
-            b".." => drop(kept.pop()),
+            b".." => {
+                kept.pop();
+            }
             _ => kept.push(segment),
         }
         // A path that ends in a dot segment names the directory.
@@ -100,4 +102,81 @@ fn rooted(path: &[u8]) -> Vec<u8> {
 /// The path, and the query with its question mark.
 fn split_query(target: &[u8]) -> (&[u8], &[u8]) {
     target.split_at(target.iter().position(|&byte| byte == b'?').unwrap_or(target.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::invalidated_targets;
+    use message::{Method, ResponseHead, Status};
+
+    fn targets(method: &Method, status: u16, fields: &[(&'static str, &'static str)]) -> Vec<String> {
+        let mut answer = ResponseHead::new(Status::from_code(status).unwrap());
+        fields.iter().for_each(|(name, value)| answer.fields.push(*name, *value));
+        let targets = invalidated_targets(method, false, b"example.org", b"/a/b?c", &answer);
+        targets.iter().map(|target| target.escape_ascii().to_string()).collect()
+    }
+
+    #[test]
+    fn only_an_unsafe_method_that_was_not_refused_invalidates() {
+        for method in
+            [Method::Post, Method::Put, Method::Delete, Method::Patch, Method::Other("M-SEARCH".into())]
+        {
+            for status in [200, 201, 204, 303, 399] {
+                assert_eq!(targets(&method, status, &[]), ["/a/b?c"], "{method} {status}");
+            }
+            for status in [101, 400, 404, 500] {
+                assert!(targets(&method, status, &[("Location", "/d")]).is_empty(), "{method} {status}");
+            }
+        }
+        for method in [Method::Get, Method::Head, Method::Options, Method::Trace] {
+            assert!(targets(&method, 200, &[("Location", "/d")]).is_empty(), "{method}");
+        }
+    }
+
+    #[test]
+    fn references_of_the_same_origin_are_invalidated_too() {
+        let both = [("Location", "/d"), ("Content-Location", "http://example.org/e?f#g")];
+        assert_eq!(targets(&Method::Post, 201, &both), ["/a/b?c", "/d", "/e?f"]);
+        assert_eq!(
+            targets(&Method::Post, 201, &[("Location", "b?c"), ("Content-Location", "/a/b?c")]),
+            ["/a/b?c"]
+        );
+    }
+
+    #[test]
+    fn references_are_resolved_as_rfc_3986_says() {
+        for (reference, expected) in [
+            ("d", "/a/d"),
+            ("./d", "/a/d"),
+            ("../d", "/d"),
+            ("../../../d/./e/..", "/d/"),
+            ("/d/../e", "/e"),
+            ("?d", "/a/b?d"),
+            ("d?../e", "/a/d?../e"),
+            ("HTTP://EXAMPLE.org:80", "/"),
+            ("http://example.org?d", "/?d"),
+            ("//example.org/d//e", "/d//e"),
+        ] {
+            let located = targets(&Method::Post, 201, &[("Location", reference)]);
+            assert_eq!(located, ["/a/b?c", expected], "{reference}");
+        }
+    }
+
+    #[test]
+    fn other_origins_are_left_alone() {
+        for reference in [
+            "https://example.org/d",
+            "http://example.com/d",
+            "http://example.org:8080/d",
+            "http://example.org@example.com/d",
+            "http:d",
+            "mailto:a@example.org",
+            "//example.com/d",
+            "#d",
+        ] {
+            assert_eq!(targets(&Method::Post, 201, &[("Location", reference)]), ["/a/b?c"], "{reference}");
+        }
+        let two = [("Location", "/d"), ("Location", "/e")];
+        assert_eq!(targets(&Method::Post, 201, &two), ["/a/b?c"]);
+    }
 }

@@ -209,7 +209,7 @@ fn percent_decoded(octets: &[u8]) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use super::{RequestClass, classify_request};
+    use super::{RequestClass, classify_request, is_personal};
     use crate::{Pattern, Policy, Reason, UnknownCookie};
     use message::{Fields, Method, RequestHead, Version};
 
@@ -381,5 +381,39 @@ mod tests {
         let mut policy = Policy::default_profile();
         policy.noise_fields.push(Pattern::new("X-Probe"));
         assert_eq!(passes(&request("/", &[("X-Probe", "1")]), &policy), None);
+    }
+
+    #[test]
+    fn by_the_letter_the_origin_says_what_its_answer_depends_on() {
+        let policy = Policy::rfc();
+        for field in [
+            ("Authorization", "Basic eDp5"),
+            ("Cookie", "sessionid=1"),
+            ("X-Api-Key", "1"),
+            ("Accept", "a/b"),
+            ("Origin", "null"),
+            ("Range", "bytes=0-1"),
+            ("Pragma", "foo"),
+            ("Cache-Control", "nothing-to-see-here"),
+        ] {
+            assert_eq!(passes(&request("/wp-admin/?preview", &[field]), &policy), None, "{field:?}");
+        }
+        let no_store = request("/", &[("Cache-Control", "no-store")]);
+        assert_eq!(passes(&no_store, &policy), Some(Reason::PassRequestNoStore));
+        assert_eq!(passes(&request("/", &[("Upgrade", "x")]), &policy), Some(Reason::PassUpgrade));
+        let plain = request("/", &[]);
+        assert_eq!(classify_request(&plain, true, &policy), RequestClass::Pass(Reason::PassRequestBody));
+        let post = RequestHead { method: Method::Post, ..plain };
+        assert_eq!(passes(&post, &policy), Some(Reason::PassMethod));
+    }
+
+    #[test]
+    fn cookies_beyond_noise_and_credentials_are_personal() {
+        let personal =
+            |name, value, policy: &Policy| is_personal(&request("/", &[(name, value)]).fields, policy);
+        let (strict, letter) = (Policy::default_profile(), Policy::rfc());
+        assert!(personal("Authorization", "x", &strict) && personal("Authorization", "x", &letter));
+        assert!(personal("Cookie", "_ga=1; theme=1", &strict) && personal("Cookie", "_ga=1", &letter));
+        assert!(!personal("Cookie", "_ga=1; ;", &strict) && !personal("X-Api-Key", "1", &letter));
     }
 }

@@ -6,10 +6,11 @@
 //! This file does not say for how long the updated response is fresh: its head is judged anew by `judge`.
 
 use crate::dates::parse_date;
+use bytes::Bytes;
 use message::{Field, Fields, ResponseHead, Status, names};
 
 /// The conditional fields that ask the origin whether `stored` is still right (RFC 9111 section 4.3.1); empty if it
-/// has no validator.
+/// has no validator that can be read.
 pub fn validation_fields(stored: &ResponseHead) -> Fields {
     let mut fields = Fields::new();
     if let Some(tag) = stored.fields.only(names::ETAG).filter(|tag| is_entity_tag(tag)) {
@@ -21,34 +22,56 @@ pub fn validation_fields(stored: &ResponseHead) -> Fields {
     fields
 }
 
-/// Whether a 304 speaks of `stored` (RFC 9111 section 4.3.4): every validator that it has is the stored one.
+/// Whether a 304 that answers [`validation_fields`] of `stored` speaks of it (RFC 9111 section 4.3.4): its
+/// validators, where present, agree; the date counts only where there is no entity tag.
+///
+/// Entity tags are compared weakly: a coding that the origin's web server adds weakens the stored tag, and is not
+/// there in a 304. The origin was asked about this one tag.
 pub fn not_modified_speaks_of(stored: &ResponseHead, not_modified: &ResponseHead) -> bool {
-    let (old, new) = (&stored.fields, &not_modified.fields);
-    match new.first(names::ETAG) {
-        Some(tag) => old.only(names::ETAG).is_some_and(|known| weakened(known) == weakened(tag)),
-        None => match new.first(names::LAST_MODIFIED) {
-            Some(date) => {
-                old.only(names::LAST_MODIFIED).is_some_and(|known| parse_date(known) == parse_date(date))
-            }
-            None => true,
-        },
+    match same_tag(stored, not_modified) {
+        Some(same) => same,
+        None => same_date(stored, not_modified).unwrap_or(true),
     }
 }
 
-/// The stored head with the fields of a 304, or of the answer to HEAD, in it (RFC 9111 section 3.2): each replaces
-/// the stored field of its name or is added, the others stay, but for `Age`, which told the age of the old answer.
+/// Whether the entity tag of `answer`, if it has one, is the stored one.
+fn same_tag(stored: &ResponseHead, answer: &ResponseHead) -> Option<bool> {
+    let tag = weakened(answer.fields.first(names::ETAG)?);
+    Some(stored.fields.only(names::ETAG).is_some_and(|known| weakened(known) == tag))
+}
+
+/// Whether the last change that `answer` names, if it does, is the stored one.
+fn same_date(stored: &ResponseHead, answer: &ResponseHead) -> Option<bool> {
+    let date = answer.fields.first(names::LAST_MODIFIED)?;
+    let known = stored.fields.only(names::LAST_MODIFIED);
+    let same =
+        |known: &Bytes| known == date || parse_date(known).is_some_and(|time| parse_date(date) == Some(time));
+    Some(known.is_some_and(same))
+}
+
+/// The stored head with the fields of a 304, or of the answer to a HEAD, in it (RFC 9111 section 3.2): they replace
+/// the stored fields of their names or are added; the others stay, in their order.
+///
+/// `Age` and `Date` always come from the answer, as they tell when it was made; whoever receives one without `Date`
+/// adds it (RFC 9110 section 6.6.1).
 pub fn updated_head(stored: &ResponseHead, answer: &ResponseHead) -> ResponseHead {
-    let replaces = |field: &&Field| !KEPT_FIELDS.iter().any(|kept| field.is(kept));
-    let replaced = |field: &&Field| {
-        field.is(names::AGE)
-            || answer.fields.iter().filter(replaces).any(|new| new.name.eq_ignore_ascii_case(&field.name))
+    let hop: Vec<&[u8]> = answer.fields.list(names::CONNECTION).collect();
+    let updates = |field: &&Field| {
+        !KEPT_FIELDS.iter().any(|kept| field.is(kept))
+            && !hop.iter().any(|name| field.name.eq_ignore_ascii_case(name))
     };
-    let kept = stored.fields.iter().filter(|field| !replaced(field));
-    let fields = kept.chain(answer.fields.iter().filter(replaces)).cloned().collect();
+    let is_replaced = |field: &Field| {
+        field.is(names::AGE)
+            || field.is(names::DATE)
+            || answer.fields.iter().filter(updates).any(|new| new.name.eq_ignore_ascii_case(&field.name))
+    };
+    let kept = stored.fields.iter().filter(|field| !is_replaced(field));
+    let fields = kept.chain(answer.fields.iter().filter(updates)).cloned().collect();
     ResponseHead { fields, ..stored.clone() }
 }
 
-/// Fields that describe the stored content or one hop, and are not updated.
+/// Fields that are not updated: those that describe the stored content, which an answer without content does not
+/// have, and those of one hop. Some origins send the `Content-Type` of an empty page with every 304.
 const KEPT_FIELDS: &[&str] = &[
     names::CONNECTION,
     names::CONTENT_ENCODING,
@@ -75,12 +98,18 @@ pub enum HeadSays {
     Differs,
 }
 
-/// What a 200 answer to a HEAD says about a stored complete response of `stored_bytes` octets of content.
+/// What a 200 answer to a HEAD says about a stored complete response of `stored_bytes` octets of content: each
+/// validator, the length and the coding that it names must be the stored ones.
 pub fn head_says(stored: &ResponseHead, stored_bytes: u64, answer: &ResponseHead) -> HeadSays {
-    let same_length = answer.fields.first(names::CONTENT_LENGTH).is_none_or(|value| {
-        std::str::from_utf8(value).ok().and_then(|text| text.parse().ok()) == Some(stored_bytes)
-    });
-    if same_length && not_modified_speaks_of(stored, answer) { HeadSays::Update } else { HeadSays::Differs }
+    let length = answer.fields.first(names::CONTENT_LENGTH);
+    let same_length = length.is_none_or(|value| value[..] == *stored_bytes.to_string().as_bytes());
+    let coding = |head: &ResponseHead| head.fields.first(names::CONTENT_ENCODING).cloned();
+    let same = stored.status == answer.status
+        && same_length
+        && same_tag(stored, answer).unwrap_or(true)
+        && same_date(stored, answer).unwrap_or(true)
+        && coding(stored) == coding(answer);
+    if same { HeadSays::Update } else { HeadSays::Differs }
 }
 
 /// Whether an answer is an error that a stale response may stand in for (RFC 5861 section 4).
@@ -97,4 +126,136 @@ fn is_entity_tag(tag: &[u8]) -> bool {
 /// The opaque part of an entity tag.
 fn weakened(tag: &[u8]) -> &[u8] {
     tag.strip_prefix(b"W/").unwrap_or(tag)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        HeadSays, head_says, is_server_error, not_modified_speaks_of, updated_head, validation_fields,
+    };
+    use message::{Fields, ResponseHead, Status};
+
+    const CHANGED: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
+    type Lines = [(&'static str, &'static str)];
+
+    fn head(fields: &Lines) -> ResponseHead {
+        let mut head = ResponseHead::new(Status::OK);
+        fields.iter().for_each(|(name, value)| head.fields.push(*name, *value));
+        head
+    }
+
+    fn fields(lines: &Lines) -> Fields {
+        head(lines).fields
+    }
+
+    #[test]
+    fn validators_that_can_be_read_are_asked_about() {
+        let stored = head(&[("ETag", "W/\"a\""), ("Last-Modified", CHANGED)]);
+        let expected = fields(&[("If-None-Match", "W/\"a\""), ("If-Modified-Since", CHANGED)]);
+        assert_eq!(validation_fields(&stored), expected);
+        for unreadable in [
+            &[("ETag", "a")][..],
+            &[("ETag", "\"")],
+            &[("ETag", "w/\"a\"")],
+            &[("ETag", "\"a\""), ("ETag", "\"b\"")],
+            &[("Last-Modified", "yesterday")],
+            &[],
+        ] {
+            assert!(validation_fields(&head(unreadable)).is_empty(), "{unreadable:?}");
+        }
+    }
+
+    #[test]
+    fn a_304_speaks_of_what_its_validators_name() {
+        let stored = head(&[("ETag", "\"a\""), ("Last-Modified", CHANGED)]);
+        for (answer, expected) in [
+            (&[][..], true),
+            (&[("ETag", "\"a\"")], true),
+            (&[("ETag", "W/\"a\"")], true),
+            (&[("ETag", "\"b\"")], false),
+            (&[("ETag", "\"a\""), ("Last-Modified", "Sun, 06 Nov 1994 09:00:00 GMT")], true),
+            (&[("Last-Modified", "Sunday, 06-Nov-94 08:49:37 GMT")], true),
+            (&[("Last-Modified", "Sun, 06 Nov 1994 09:00:00 GMT")], false),
+            (&[("Last-Modified", "0")], false),
+        ] {
+            assert_eq!(not_modified_speaks_of(&stored, &head(answer)), expected, "{answer:?}");
+        }
+        assert!(!not_modified_speaks_of(&head(&[]), &head(&[("ETag", "\"a\"")])));
+        assert!(!not_modified_speaks_of(&head(&[("ETag", "\"a\"")]), &head(&[("Last-Modified", CHANGED)])));
+    }
+
+    #[test]
+    fn an_update_replaces_adds_and_keeps() {
+        let mut stored = head(&[
+            ("A", "1"),
+            ("Link", "<1>"),
+            ("Link", "<2>"),
+            ("Content-Type", "text/html"),
+            ("Content-Length", "9"),
+            ("Age", "100"),
+            ("Date", CHANGED),
+        ]);
+        stored.reason = "Fine".into();
+        let answer = head(&[
+            ("link", "<3>"),
+            ("Link", "<4>"),
+            ("B", "2"),
+            ("Content-Type", "text/plain"),
+            ("Content-Length", "0"),
+            ("Connection", "C"),
+            ("C", "3"),
+            ("Content-Foo", "4"),
+        ]);
+        let updated = updated_head(&stored, &answer);
+        let expected = fields(&[
+            ("A", "1"),
+            ("Content-Type", "text/html"),
+            ("Content-Length", "9"),
+            ("link", "<3>"),
+            ("Link", "<4>"),
+            ("B", "2"),
+            ("Content-Foo", "4"),
+        ]);
+        assert_eq!(updated.fields, expected);
+        assert_eq!((updated.status, &updated.reason[..]), (Status::OK, &b"Fine"[..]));
+        let later = head(&[("Age", "7"), ("Date", "Sun, 06 Nov 1994 09:00:00 GMT")]);
+        let expected = fields(&[("A", "1"), ("Age", "7"), ("Date", "Sun, 06 Nov 1994 09:00:00 GMT")]);
+        assert_eq!(
+            updated_head(&head(&[("A", "1"), ("Age", "100"), ("Date", CHANGED)]), &later).fields,
+            expected
+        );
+    }
+
+    #[test]
+    fn a_head_updates_what_it_agrees_with() {
+        let stored = head(&[("ETag", "\"a\""), ("Last-Modified", CHANGED), ("Content-Encoding", "gzip")]);
+        let says = |answer: &Lines| head_says(&stored, 9, &head(answer));
+        let gzip = ("Content-Encoding", "gzip");
+        for same in [
+            &[gzip][..],
+            &[gzip, ("Content-Length", "9")],
+            &[gzip, ("ETag", "\"a\""), ("Last-Modified", CHANGED)],
+        ] {
+            assert_eq!(says(same), HeadSays::Update, "{same:?}");
+        }
+        for other in [
+            &[][..],
+            &[gzip, ("Content-Length", "10")],
+            &[gzip, ("Content-Length", "x")],
+            &[gzip, ("ETag", "\"b\"")],
+            &[gzip, ("ETag", "\"a\""), ("Last-Modified", "Sun, 06 Nov 1994 09:00:00 GMT")],
+        ] {
+            assert_eq!(says(other), HeadSays::Differs, "{other:?}");
+        }
+        let mut gone = head(&[gzip]);
+        gone.status = Status::from_code(410).unwrap();
+        assert_eq!(head_says(&stored, 9, &gone), HeadSays::Differs);
+    }
+
+    #[test]
+    fn errors_a_stale_response_stands_in_for() {
+        let codes: Vec<u16> =
+            (100..600).filter(|code| is_server_error(Status::from_code(*code).unwrap())).collect();
+        assert_eq!(codes, [500, 502, 503, 504]);
+    }
 }

@@ -373,4 +373,87 @@ mod tests {
         assert_eq!(union.names(), ["a", "b", "c"]);
         assert!(union.selects_on(b"A") && !union.selects_on(b"d"));
     }
+
+    fn letter(vary: &'static str) -> VaryRule {
+        VaryRule::from_response(&fields(&[("Vary", vary)]), &Policy::rfc()).unwrap()
+    }
+
+    /// Whether a response fetched with the one value answers a request with the other.
+    fn answers(rule: &VaryRule, name: &'static str, one: &'static str, other: &'static str) -> bool {
+        rule.matches(&fields(&[(name, other)]), &rule.key(&fields(&[(name, one)])))
+    }
+
+    #[test]
+    fn by_the_letter_every_field_that_is_sent_on_selects() {
+        let rule = letter(
+            "Cookie, Authorization, Host, Range, Via, X-Forwarded-Host, X-Rewrite-URL, True-Client-IP, Foo",
+        );
+        assert_eq!(rule.names(), ["authorization", "cookie", "foo", "true-client-ip"]);
+        for address in ["X-Forwarded-For", "Forwarded", "X-Real-IP"] {
+            let refused = VaryRule::from_response(&fields(&[("Vary", address)]), &Policy::rfc());
+            assert_eq!(refused, Err(Reason::StoreRefusedVaryAddress), "{address}");
+        }
+        for (name, one, other) in [
+            ("Cookie", "a=b", "a=c"),
+            ("Authorization", "x", "y"),
+            ("Cookie", "a=1,2", "a=1, 2"),
+            ("Foo", "1,2", "2,1"),
+            ("Foo", "a", "A"),
+            ("Foo", "\"1, 2\"", "\"1,2\""),
+            ("Foo", "1,,2", "1,2"),
+        ] {
+            assert!(!answers(&rule, name, one, other), "{name}: {one} and {other}");
+            assert!(answers(&rule, name, one, one), "{name}: {one}");
+        }
+        let two = fields(&[("foo", "1"), ("Foo", "2")]);
+        assert!(rule.matches(&two, &rule.key(&fields(&[("Foo", "1 ,2")]))));
+        assert!(!rule.matches(&Fields::new(), &rule.key(&fields(&[("Foo", "")]))));
+    }
+
+    #[test]
+    fn by_the_letter_preferences_are_compared_by_meaning() {
+        let rule = letter("Accept-Language, Accept-Encoding");
+        for other in ["de, en", "eN, De", " en ,   de", "en;q=1.0,de"] {
+            assert!(answers(&rule, "Accept-Language", "en, de", other), "{other}");
+        }
+        for other in ["en", "en, de;q=0.9", "en, de, *"] {
+            assert!(!answers(&rule, "Accept-Language", "en, de", other), "{other}");
+        }
+        assert!(answers(&rule, "Accept-Encoding", "gzip, br", "BR, gzip"));
+        assert!(!answers(&rule, "Accept-Encoding", "gzip, br", "gzip, br, zstd"));
+        // What cannot be read is compared as it is.
+        assert!(!answers(&rule, "Accept-Language", "en;x, de", "de, en;x"));
+        assert!(answers(&rule, "Accept-Language", "en;x, de", "en;x,de"));
+    }
+
+    #[test]
+    fn a_response_in_the_favourite_language_answers() {
+        let rule = letter("Accept-Language, Foo");
+        let german = fields(&[("Content-Language", "DE")]);
+        let key = rule.stored_key(&fields(&[("Accept-Language", "en, de")]), &german);
+        let matches = |language| rule.matches(&fields(&[("Accept-Language", language)]), &key);
+        assert!(matches("de, en") && matches("fr;q=0.5, de;q=1.0") && matches("de"));
+        assert!(!matches("de;q=0.5, fr") && !matches("de, fr") && !matches("en") && !matches("*"));
+        let other = fields(&[("Accept-Language", "de"), ("Foo", "1")]);
+        assert!(!rule.matches(&other, &key), "the other fields must be the same");
+        // Nobody chose the language if the request did not name it, or the response is in several.
+        for (asked, content) in [("fr", "de"), ("en, de", "de, en"), ("en, de;q=0", "de")] {
+            let asked = fields(&[("Accept-Language", asked)]);
+            let stored = rule.stored_key(&asked, &fields(&[("Content-Language", content)]));
+            assert_eq!(stored, rule.key(&asked));
+        }
+        // Where only the key is forwarded, the key is what was forwarded.
+        let strict = self::rule(&[("Vary", "Accept-Language")]).unwrap();
+        let asked = fields(&[("Accept-Language", "en, de")]);
+        assert_eq!(strict.stored_key(&asked, &german), strict.key(&asked));
+    }
+
+    #[test]
+    fn a_key_of_another_rule_never_matches() {
+        let short = letter("Accept-Language");
+        let long = letter("Accept-Language, Foo");
+        let asked = fields(&[("Accept-Language", "de"), ("Foo", "1")]);
+        assert!(!VaryRule::default().matches(&asked, &short.key(&asked)));
+        assert!(!long.matches(&asked, &short.key(&asked)));
+    }
 }

@@ -1,7 +1,8 @@
-//! Freshness of a stored response, and whether a request may have it (RFC 9111 sections 4.2 and 5.2.1).
+//! Freshness of a stored response, and whether a request may have it (RFC 9111 sections 4.2 and 5.2.1, RFC 5861,
+//! RFC 8246).
 //!
-//! Invariant: age never goes down, whatever the wall clock does, so a response is never served past the
-//! lifetime it was given. How long that lifetime is decides `judge`.
+//! Invariant: the age is never less than the time that truly passed, whatever the wall clock does, so a response is
+//! never used past the lifetime and the windows it was given. How long these are decides `lifetime`.
 
 use crate::{Directives, Moment, Policy, Reason};
 use std::time::Duration;
@@ -25,6 +26,8 @@ pub struct Freshness {
     pub overridden: bool,
     /// Whether every use must be validated first: the response says `no-cache`.
     pub validate_always: bool,
+    /// Whether the response says that it will not change while it is fresh (RFC 8246).
+    pub immutable: bool,
 }
 
 /// Whether a response is within its lifetime.
@@ -48,6 +51,7 @@ impl Freshness {
             may_be_stale: false,
             overridden: false,
             validate_always: false,
+            immutable: false,
         }
     }
 
@@ -116,7 +120,14 @@ pub fn reuse(freshness: &Freshness, request: &Directives, policy: &Policy, now: 
         FreshnessState::Fresh(left) => (left, None),
         FreshnessState::Stale(over) => (Duration::ZERO, Some(over)),
     };
-    let declined = wants_newer(request, age, left) && age >= policy.reload_age_min;
+    // What does not change is not asked for again by a wish for a younger one, only by a plain no (RFC 8246
+    // section 2).
+    let newer = if freshness.immutable && over.is_none() {
+        request.no_cache.is_present()
+    } else {
+        wants_newer(request, age, left)
+    };
+    let declined = newer && age >= policy.reload_age_min;
     let Some(over) = over else {
         return if declined {
             Reuse::Revalidate(Reason::MissReload)
@@ -142,15 +153,15 @@ pub fn reuse(freshness: &Freshness, request: &Directives, policy: &Policy, now: 
 /// Whether a stored response may stand in for an answer that the origin failed to give; `None` if not. Asked after
 /// [`reuse`] said [`Reuse::Revalidate`] and the origin gave an error or nothing.
 ///
-/// A wish for a newer response (`max-age`, `min-fresh`) is not a wish for an error instead; the request's
-/// `no-cache` is, unless the response is younger than the policy's floor.
+/// A wish for a newer response (`max-age`, `min-fresh`) is not a wish for an error instead. The request's `no-cache`
+/// is, but only where the policy takes a request's directives for more than advice: without a floor under the age
+/// that they may demand.
 pub fn reuse_on_error(
     freshness: &Freshness,
     request: &Directives,
     policy: &Policy,
     now: Moment,
 ) -> Option<Reuse> {
-    // Where a request's directives are advice only, an old page is better than the news that there is none.
     let declined = request.no_cache.is_present() && policy.reload_age_min.is_zero();
     if freshness.validate_always || declined {
         return None;
@@ -185,7 +196,7 @@ fn whole_secs(duration: Duration) -> i64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Freshness, FreshnessState, Reuse, reuse};
+    use super::{Freshness, FreshnessState, Reuse, reuse, reuse_on_error};
     use crate::{Directives, Moment, Policy, Reason, Scope};
     use platform::{ManualClock, Timestamp};
     use std::time::Duration;
@@ -254,6 +265,86 @@ mod tests {
         );
         let both = Directives { no_cache: Scope::Everything, ..patient(100) };
         assert_eq!(after(60, &both), Reuse::Revalidate(Reason::MissExpired));
+    }
+
+    #[test]
+    fn no_cache_asks_the_origin_every_time() {
+        let freshness = Freshness { validate_always: true, if_error: secs(100), ..minute() };
+        let policy = Policy::default_profile();
+        for patient in [None, Some(1_000)] {
+            let request =
+                Directives { max_stale_secs: patient, stale_if_error_secs: patient, ..Directives::default() };
+            assert_eq!(reuse(&freshness, &request, &policy, start()), Reuse::Revalidate(Reason::MissNoCache));
+            assert_eq!(reuse_on_error(&freshness, &request, &policy, start()), None);
+        }
+    }
+
+    #[test]
+    fn while_it_is_revalidated_a_stale_one_answers_within_its_window() {
+        let freshness = Freshness { while_revalidate: secs(30), ..minute() };
+        let policy = Policy::default_profile();
+        let at =
+            |seconds, request: &Directives| reuse(&freshness, request, &policy, start().plus(secs(seconds)));
+        let plain = Directives::default();
+        let reason = Reason::StaleWhileRevalidate;
+        assert_eq!(at(49, &plain), Reuse::Fresh { age_secs: 59, ttl_secs: 1 });
+        assert_eq!(at(50, &plain), Reuse::Stale { age_secs: 60, ttl_secs: 0, reason, refresh: true });
+        assert_eq!(at(79, &plain), Reuse::Stale { age_secs: 89, ttl_secs: -29, reason, refresh: true });
+        assert_eq!(at(80, &plain), Reuse::Revalidate(Reason::MissExpired));
+        let reload = Directives { no_cache: Scope::Everything, ..Directives::default() };
+        assert_eq!(at(50, &reload), Reuse::Revalidate(Reason::MissReload));
+        // A client that accepts more gets more, but nothing is refreshed for it.
+        let patient = Directives { max_stale_secs: Some(60), ..Directives::default() };
+        assert!(matches!(at(79, &patient), Reuse::Stale { refresh: true, .. }));
+        assert!(matches!(at(80, &patient), Reuse::Stale { refresh: false, .. }));
+    }
+
+    #[test]
+    fn a_stale_one_stands_in_for_an_error_within_its_window() {
+        let policy = Policy::default_profile();
+        let on_error = |freshness: &Freshness, request: &Directives, seconds| {
+            reuse_on_error(freshness, request, &policy, start().plus(secs(seconds)))
+        };
+        let stale =
+            |age_secs, ttl_secs, reason| Some(Reuse::Stale { age_secs, ttl_secs, reason, refresh: false });
+        let (plain, reason) = (Directives::default(), Reason::StaleOnError);
+        let freshness = Freshness { if_error: secs(30), ..minute() };
+        assert_eq!(on_error(&freshness, &plain, 0), Some(Reuse::Fresh { age_secs: 10, ttl_secs: 50 }));
+        assert_eq!(on_error(&freshness, &plain, 79), stale(89, -29, reason));
+        assert_eq!(on_error(&freshness, &plain, 80), None);
+        let strict = Freshness { overridden: true, may_be_stale: false, ..freshness };
+        assert_eq!(on_error(&strict, &plain, 79), stale(89, -29, Reason::StaleOnErrorOverride));
+        let reload = Directives { no_cache: Scope::Everything, ..Directives::default() };
+        assert!(on_error(&freshness, &reload, 50).is_some(), "a request's directives are advice");
+        let now = start().plus(secs(50));
+        assert_eq!(reuse_on_error(&freshness, &reload, &Policy::rfc(), now), None);
+        let newer = Directives { max_age_secs: Some(0), ..Directives::default() };
+        assert!(on_error(&freshness, &newer, 50).is_some(), "a reload is no wish for an error");
+        let patient = Directives { stale_if_error_secs: Some(40), ..Directives::default() };
+        assert_eq!(on_error(&freshness, &patient, 90), stale(100, -40, reason));
+        assert_eq!(on_error(&freshness, &patient, 91), None);
+        assert_eq!(on_error(&strict, &patient, 90), None);
+    }
+
+    #[test]
+    fn what_does_not_change_is_asked_for_again_only_by_a_plain_no() {
+        let freshness = Freshness { immutable: true, ..minute() };
+        let policy = Policy::default_profile();
+        let at =
+            |seconds, request: &Directives| reuse(&freshness, request, &policy, start().plus(secs(seconds)));
+        let newer = Directives { max_age_secs: Some(0), min_fresh_secs: Some(60), ..Directives::default() };
+        assert!(matches!(at(0, &newer), Reuse::Fresh { .. }));
+        let reload = Directives { no_cache: Scope::Everything, ..Directives::default() };
+        assert_eq!(at(0, &reload), Reuse::Revalidate(Reason::MissReload));
+        let patient = Directives { max_stale_secs: Some(60), ..newer };
+        assert_eq!(at(50, &patient), Reuse::Revalidate(Reason::MissExpired));
+    }
+
+    #[test]
+    fn what_arrived_stale_must_be_validated() {
+        assert!(!minute().must_be_validated(start()));
+        assert!(minute().must_be_validated(start().plus(secs(50))));
+        assert!(Freshness { validate_always: true, ..minute() }.must_be_validated(start()));
     }
 
     #[test]

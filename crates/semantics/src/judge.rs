@@ -77,6 +77,7 @@ fn judged(
         may_be_stale: windows.client_may_accept,
         overridden: windows.overridden,
         validate_always,
+        immutable: directives.immutable,
         ..Freshness::lasting(lifetime.map_or(Duration::ZERO, Lifetime::duration), response_time)
     };
     if is_revalidatable(response) {
@@ -444,5 +445,8 @@ mod tests {
         let Judgement::Store(Storable { freshness, .. }) = judgement else { panic!("{judgement:?}") };
         assert_eq!(freshness.age(waited.plus(Duration::from_secs(1))), Duration::from_secs(35));
         assert_eq!(freshness.ttl_secs(waited), 26);
+        assert!(!freshness.immutable);
+        let immutable = by_default(200, &[FRESH, ("Cache-Control", "immutable")]).unwrap();
+        assert!(immutable.freshness.immutable);
     }
 }

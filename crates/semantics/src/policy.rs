@@ -110,7 +110,8 @@ pub enum StaleOnError {
 pub struct Policy {
     /// The profile's name, as configured and as printed.
     pub name: &'static str,
-    /// Freshness of 200, 301 and 404 answers to GET that state none; `None` leaves them unshared.
+    /// Freshness of 200 and 301 answers to GET that state none, and of 404 where `not_found_ttl` gives none. `None`:
+    /// they are shared only if the origin confirms them each time, which takes a validator.
     pub default_ttl: Option<Duration>,
     /// Cookies that mark a session: the request passes.
     pub session_cookies: Vec<Pattern>,
@@ -144,8 +145,8 @@ pub struct Policy {
     /// Freshness of 404 and 410 answers: given to those that state none, and the most for those that state one.
     /// `None`: as stated.
     pub not_found_ttl: Option<Duration>,
-    /// The longest freshness of a 5xx answer that states one; a 5xx that states none is not stored. `None`: as
-    /// stated.
+    /// The longest freshness of an error that states one, and of a status whose meaning for reuse is not known; one
+    /// that states none is not stored. `None`: as stated.
     pub error_ttl: Option<Duration>,
     /// What a response's ban on staleness means while the origin fails.
     pub stale_on_error: StaleOnError,

@@ -267,7 +267,8 @@ impl Departure {
 
     /// Publishes an object that is complete, and gives it to all who wait.
     fn announce_stored(&self, object: Object, rule: VaryRule) {
-        let (object, variant) = (Arc::new(object), rule.key(&self.head.fields));
+        let variant = rule.stored_key(&self.head.fields, &object.head().fields);
+        let object = Arc::new(object);
         self.shared.in_vain.forget(&self.key);
         self.publish_object(rule.clone(), variant.clone(), Arc::clone(&object));
         self.flight.announce(State::Confirmed(Arc::new(Confirmed { object, rule, variant })));
@@ -310,12 +311,13 @@ impl Departure {
             Part { extent, asked }
         });
         let (head, own_head) = without_withheld(head, &storable.withheld);
+        let variant = rule.stored_key(&self.head.fields, &head.fields);
         let shared_answer = Arc::new(SharedAnswer {
             head,
             own_head,
             framing,
+            variant,
             freshness: storable.freshness,
-            variant: rule.key(&self.head.fields),
             rule,
             part,
             filling,

@@ -212,9 +212,10 @@ impl<'a> Visit<'a> {
         let rule = enlisted.flight.known().union(&rule);
         let body = object.body().clone();
         let renewed = stored_object(&updated, body, storable.freshness, enlisted.flight.begun());
+        let variant = rule.stored_key(fields, &updated.fields);
         enlisted.flight.publish(|| {
             // An object that was stored is not too large.
-            let _ = store.publish(&enlisted.key, rule.clone(), rule.key(fields), Arc::new(renewed));
+            let _ = store.publish(&enlisted.key, rule.clone(), variant.clone(), Arc::new(renewed));
         });
         None
     }

@@ -40,11 +40,16 @@ async function open () {
 const { suites, determineTestResult, getResults, run } = await open()
 const tests = new Map(suites.flatMap(({ tests }) => tests.map(test => [test.id, test])))
 
+function fail (message) {
+  console.error(message)
+  process.exit(1)
+}
+
 // The tests of `ids` and all they depend on, through any number of steps.
 function closure (ids) {
   const wanted = new Set()
   const add = id => {
-    if (!tests.has(id)) throw new Error(`the suite has no test ${id}`)
+    if (!tests.has(id)) fail(`the suite has no test ${id}`)
     if (wanted.has(id)) return
     wanted.add(id)
     tests.get(id).depends_on?.forEach(add)

@@ -42,7 +42,7 @@ pub(crate) struct Args {
     /// One profile only
     #[arg(long)]
     profile: Option<Profile>,
-    /// Only these tests and those they depend on; a single one is shown with its messages
+    /// Only these tests and those they depend on; of a single one all messages are shown
     #[arg(long, value_name = "TEST")]
     id: Vec<String>,
     /// Keep the scores for docs/conformance.md, if everything is as expected
@@ -126,7 +126,7 @@ fn compare(args: &Args) -> Result<Count> {
     for (profile, report) in runs {
         let report = report.with_context(|| format!("profile {}", profile.name()))?;
         count.passed += report.tests.iter().filter(|test| test.outcome.passes()).count() as u64;
-        count.differences += tell(&suite, profile, &report, &expected, args.id.is_empty());
+        count.differences += tell(&suite, profile, &report, &expected, &args.id);
         scores.keep(suite.edition, &suite.label, profile, &report);
     }
     if args.write {
@@ -178,10 +178,16 @@ fn run_profile(
 }
 
 /// Prints what a run came to; gives the number of differences.
-fn tell(suite: &Suite, profile: Profile, report: &Report, expected: &Expected, whole: bool) -> u64 {
+fn tell(suite: &Suite, profile: Profile, report: &Report, expected: &Expected, chosen: &[String]) -> u64 {
+    let whole = chosen.is_empty();
     let differences = expected.differences(profile, report, whole);
     let mut out = std::io::stdout().lock();
     // Nobody reads what cannot be written.
+    if let [_] = chosen {
+        for messages in suite.messages(profile) {
+            let _ = writeln!(out, "{messages}");
+        }
+    }
     let _ = writeln!(out, "{}, profile {}: {}", suite.label, profile.name(), Score::of(report));
     for test in report.tests.iter().filter(|test| test.second_try) {
         let _ = writeln!(out, "  at the second try: {} ({})", test.id, test.outcome.name());

@@ -56,7 +56,8 @@ impl<'a> Stand<'a> {
         Ok(Self { suite, logs, petasos, _origin: origin })
     }
 
-    /// Runs the suite's client to its end, with all tests or with the chosen ones.
+    /// Runs the suite's client to its end, with all tests or with the chosen ones. A single one makes the suite tell
+    /// all that client and origin saw, which stays in their logs.
     ///
     /// # Errors
     /// If it or Petasos ends otherwise than it should; the text has the end of the log.
@@ -76,18 +77,8 @@ impl<'a> Stand<'a> {
         if let Some(status) = self.petasos.process.0.try_wait()? {
             bail!("Petasos ended with {status} while it was tested; {}", tail(&self.petasos.log));
         }
-        if let [_] = chosen {
-            self.show_messages();
-        }
         let text = std::fs::read_to_string(&report)?;
         Report::parse(&text).with_context(|| format!("cannot read {}", report.display()))
-    }
-
-    /// Prints what the client and the origin saw of a single test.
-    fn show_messages(&self) {
-        for name in ["client.log", "origin.log"] {
-            println!("{}", std::fs::read_to_string(self.logs.join(name)).unwrap_or_default());
-        }
     }
 }
 

@@ -1,8 +1,7 @@
 //! The suite itself: the npm package of a fixed version, or a checkout, and what is needed to run it.
 //!
 //! Invariant: nothing is installed outside `target/`, but Debian's packages of Node.js where there is none. What npm
-//! installs is fixed by `conformance/package-lock.json`; the suite names all of npm among its needs and never calls
-//! it, so the override in package.json gives it a package that is there anyway.
+//! installs is fixed by `conformance/package-lock.json`, which leaves out what the suite names and does not need.
 
 use super::{Profile, WORK};
 use crate::packages::{self, tail};
@@ -92,6 +91,12 @@ impl Suite {
     /// Where the logs of a run are kept.
     pub(crate) fn logs(&self, profile: Profile) -> PathBuf {
         Path::new(WORK).join(format!("{}-{}", self.edition.name(), profile.name()))
+    }
+
+    /// What the client and then the origin said in the last run: the messages of a test that ran alone.
+    pub(crate) fn messages(&self, profile: Profile) -> Vec<String> {
+        let read = |name| std::fs::read_to_string(self.logs(profile).join(name)).unwrap_or_default();
+        ["client.log", "origin.log"].map(read).to_vec()
     }
 }
 

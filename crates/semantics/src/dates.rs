@@ -1,37 +1,121 @@
 //! HTTP dates (RFC 9110 section 5.6.7): read in all three forms, written in the preferred one.
+//!
+//! Invariant: what is read is exactly one of the three forms, octet by octet, and a day that exists. Two things are
+//! let pass that other caches let pass too: names in any case, and a day of the week that is not that day's, because
+//! the rest of the date is beyond doubt without it.
 
 use bytes::Bytes;
 use platform::Timestamp;
 
 /// The moment an HTTP date names; `None` if it is none of the three forms, or before 1970.
 ///
-/// Names of days, months and the zone are taken in any case, as other caches do. A year of two digits is one from
-/// 1970 to 2069: never more than 50 years ahead, as the RFC demands, and the epoch, which says "expired long ago",
-/// stays past.
+/// A year of two digits is one from 1970 to 2069: never more than 50 years ahead, as the RFC demands, and the
+/// epoch, which says "expired long ago", stays past.
 pub fn parse_date(value: &[u8]) -> Option<Timestamp> {
-    let text = std::str::from_utf8(value).ok()?;
-    let parsed = httpdate::parse_http_date(text).or_else(|_| httpdate::parse_http_date(&in_usual_case(text)));
-    parsed.ok().filter(|_| separates_time(text.trim())).map(Timestamp::from_system_time)
+    let value = value.trim_ascii();
+    imf_fixdate(value).or_else(|| rfc850_date(value)).or_else(|| asctime_date(value))
 }
 
-/// Whether a space stands before the time in the forms that end in the zone. The parser takes any octet for it.
-fn separates_time(text: &str) -> bool {
-    const TIME_BYTES: usize = "08:49:37 GMT".len();
-    let octets = text.as_bytes();
-    let before_time = octets.len().checked_sub(TIME_BYTES + 1).and_then(|place| octets.get(place));
-    octets.last().is_some_and(u8::is_ascii_digit) || before_time == Some(&b' ')
+/// `Sun, 06 Nov 1994 08:49:37 GMT`
+fn imf_fixdate(value: &[u8]) -> Option<Timestamp> {
+    let rest =
+        after_name(value, &WEEKDAYS.map(|name| name.get(..3).unwrap_or_default()))?.strip_prefix(b", ")?;
+    let (day, rest) = (number(rest, 2)?, rest.get(2..)?);
+    let (month, rest) = month(rest.strip_prefix(b" ")?)?;
+    let rest = rest.strip_prefix(b" ")?;
+    let (year, rest) = (number(rest, 4)?, rest.get(4..)?);
+    timestamp(year, month, day, in_gmt(rest.strip_prefix(b" ")?)?)
 }
 
-/// Every word with a capital and small letters, but for `GMT`.
-fn in_usual_case(text: &str) -> String {
-    let mut after_letter = false;
-    let usual = text.chars().map(|char| {
-        let changed = if after_letter { char.to_ascii_lowercase() } else { char.to_ascii_uppercase() };
-        after_letter = char.is_ascii_alphabetic();
-        changed
-    });
-    usual.collect::<String>().replace("Gmt", "GMT")
+/// `Sunday, 06-Nov-94 08:49:37 GMT`
+fn rfc850_date(value: &[u8]) -> Option<Timestamp> {
+    let rest = after_name(value, &WEEKDAYS)?.strip_prefix(b", ")?;
+    let (day, rest) = (number(rest, 2)?, rest.get(2..)?);
+    let (month, rest) = month(rest.strip_prefix(b"-")?)?;
+    let rest = rest.strip_prefix(b"-")?;
+    let (year, rest) = (number(rest, 2)?, rest.get(2..)?);
+    let century = if year < 70 { 2000 } else { 1900 };
+    timestamp(century + year, month, day, in_gmt(rest.strip_prefix(b" ")?)?)
 }
+
+/// `Sun Nov  6 08:49:37 1994`
+fn asctime_date(value: &[u8]) -> Option<Timestamp> {
+    let rest =
+        after_name(value, &WEEKDAYS.map(|name| name.get(..3).unwrap_or_default()))?.strip_prefix(b" ")?;
+    let (month, rest) = month(rest)?;
+    let rest = rest.strip_prefix(b" ")?;
+    let day = match rest.strip_prefix(b" ") {
+        Some(digit) => number(digit, 1)?,
+        None => number(rest, 2)?,
+    };
+    let rest = rest.get(2..)?.strip_prefix(b" ")?;
+    let (time, rest) = rest.split_at_checked(8)?;
+    let year = rest.strip_prefix(b" ").filter(|year| year.len() == 4)?;
+    timestamp(number(year, 4)?, month, day, time_of_day(time)?)
+}
+
+/// Days of the week in full; the short form is the first three letters.
+const WEEKDAYS: [&str; 7] = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
+
+const MONTHS: [&str; 12] =
+    ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+
+/// What follows one of the names, which none of the others begins with.
+fn after_name<'a>(value: &'a [u8], names: &[&str]) -> Option<&'a [u8]> {
+    names.iter().find_map(|name| {
+        let (start, rest) = value.split_at_checked(name.len())?;
+        start.eq_ignore_ascii_case(name.as_bytes()).then_some(rest)
+    })
+}
+
+/// A month from 1 to 12, and what follows it.
+fn month(value: &[u8]) -> Option<(u64, &[u8])> {
+    let (name, rest) = value.split_at_checked(3)?;
+    let index = MONTHS.iter().position(|month| name.eq_ignore_ascii_case(month.as_bytes()))?;
+    Some((index as u64 + 1, rest))
+}
+
+/// The number that the first `count` octets are.
+fn number(value: &[u8], count: usize) -> Option<u64> {
+    value
+        .get(..count)?
+        .iter()
+        .try_fold(0, |sum, digit| digit.is_ascii_digit().then(|| sum * 10 + u64::from(digit - b'0')))
+}
+
+/// The second of the day that `08:49:37 GMT` names.
+fn in_gmt(value: &[u8]) -> Option<u64> {
+    let (time, zone) = value.split_at_checked(8)?;
+    zone.eq_ignore_ascii_case(b" GMT").then(|| time_of_day(time))?
+}
+
+/// The second of the day that `08:49:37` names; a leap second is the one after it.
+fn time_of_day(value: &[u8]) -> Option<u64> {
+    let [_, _, b':', _, _, b':', _, _] = value else { return None };
+    let (hour, minute, second) =
+        (number(value, 2)?, number(value.get(3..)?, 2)?, number(value.get(6..)?, 2)?);
+    (hour < 24 && minute < 60 && second <= 60).then_some(hour * 3600 + minute * 60 + second)
+}
+
+/// The moment, if the day exists and is not before 1970.
+fn timestamp(year: u64, month: u64, day: u64, second_of_day: u64) -> Option<Timestamp> {
+    let is_leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
+    let last_day = match month {
+        2 => 28 + u64::from(is_leap),
+        4 | 6 | 9 | 11 => 30,
+        _ => 31,
+    };
+    if year < 1970 || !(1..=last_day).contains(&day) {
+        return None;
+    }
+    // Years that begin with March put the leap day at the end, where it disturbs nobody.
+    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    let days = year * 365 + year / 4 - year / 100 + year / 400 + (month * 153 + 2) / 5 + day - 1;
+    Some(Timestamp::from_secs((days - DAYS_TO_EPOCH) * 86_400 + second_of_day))
+}
+
+/// Days from 1 March of the year 0 to 1 January 1970.
+const DAYS_TO_EPOCH: u64 = 719_468;
 
 /// The moment as an IMF-fixdate, whole seconds.
 pub fn format_date(moment: Timestamp) -> Bytes {
@@ -68,6 +152,33 @@ mod tests {
     }
 
     #[test]
+    fn the_day_of_the_week_is_not_needed() {
+        assert_eq!(parse_date(b"Mon, 06 Nov 1994 08:49:37 GMT"), Some(EXAMPLE));
+        assert_eq!(parse_date(b"Thu Aug  8 02:01:18 2050").map(Timestamp::as_secs), Some(2_543_536_878));
+        assert_eq!(parse_date(b"Xxx, 06 Nov 1994 08:49:37 GMT"), None);
+    }
+
+    #[test]
+    fn only_days_that_exist_are_read() {
+        let secs = |text: &str| parse_date(text.as_bytes()).map(Timestamp::as_secs);
+        for (text, expected) in [
+            ("Thu, 01 Jan 1970 00:00:00 GMT", Some(0)),
+            ("Tue, 29 Feb 2000 23:59:59 GMT", Some(951_868_799)),
+            ("Sat, 31 Dec 2016 23:59:60 GMT", Some(1_483_228_800)),
+            ("Fri, 31 Dec 9999 23:59:59 GMT", Some(253_402_300_799)),
+            ("Wed, 31 Dec 1969 23:59:59 GMT", None),
+            ("Thu, 29 Feb 1900 00:00:00 GMT", None),
+            ("Mon, 29 Feb 2100 00:00:00 GMT", None),
+            ("Tue, 31 Apr 2026 00:00:00 GMT", None),
+            ("Tue, 00 Apr 2026 00:00:00 GMT", None),
+            ("Tue, 01 Apr 2026 00:60:00 GMT", None),
+            ("Tue, 01 Apr 2026 00:00:61 GMT", None),
+        ] {
+            assert_eq!(secs(text), expected, "{text}");
+        }
+    }
+
+    #[test]
     fn years_of_two_digits_are_near() {
         let secs = |text: &str| parse_date(text.as_bytes()).unwrap().as_secs();
         assert_eq!(secs("Thursday, 01-Jan-70 00:00:01 GMT"), 1);
@@ -93,6 +204,9 @@ mod tests {
             "Sun, 06 Nov 1969 08:49:37 GMT",
             "Sun, 06 Nov 1994",
             "1994-11-06",
+            "Sun, 06 Nov 1994 08:49:37 GMTx",
+            "Sun Nov  6 08:49:37 19945",
+            "Sun Nov   6 08:49:37 1994",
             "\u{fc}",
             "Sunday, 06-Nov-94-08:49:37 GMT",
             "sunday, 06-nov-94%08:49:37 gmt",

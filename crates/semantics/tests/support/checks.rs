@@ -86,11 +86,13 @@ pub(crate) fn dates(octets: &[u8]) {
     if let Some(moment) = parse_date(octets) {
         let forms = DateForms::of(moment.as_secs());
         let text = std::str::from_utf8(octets).expect("a date is ASCII").trim();
-        // asctime's day is padded with a space; some pad it with a zero.
-        let padded = text.replace("  ", " 0");
-        let is_text = |form: &String| form.replace("  ", " 0").eq_ignore_ascii_case(&padded);
+        // asctime's day is padded with a space; some pad it with a zero. The day of the week need not be that day's.
+        let rest =
+            |form: &str| form.replace("  ", " 0").split_once(' ').map(|(_, rest)| rest.to_ascii_lowercase());
         let forms = [forms.imf_fixdate, forms.rfc850, forms.asctime];
-        assert!(forms.iter().any(is_text), "{text} was read as one of {forms:?}");
+        let is_text = forms.iter().any(|form| rest(form) == rest(text));
+        // A leap second is the one after it.
+        assert!(is_text || text.contains(":60"), "{text} was read as one of {forms:?}");
         assert_eq!(parse_date(&format_date(moment)), Some(moment), "written and read again");
     }
     const YEAR_10000_SECS: u64 = 253_402_300_800;

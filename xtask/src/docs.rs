@@ -14,6 +14,7 @@ const PAGES: &[Page] = &[
     ("docs/observing.md", || Ok(edge::observing_reference())),
     ("docs/reasons.md", || Ok(semantics::reasons_reference())),
     ("docs/settings.md", || Ok(config::settings_reference())),
+    ("docs/why.md", || Ok(why::why_reference())),
 ];
 
 /// Writes every document.

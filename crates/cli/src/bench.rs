@@ -145,7 +145,7 @@ fn progress_line(plan: &Plan) -> impl FnMut(Progress) + Send + use<> {
 }
 
 /// A duration on the command line, where a bare number means seconds.
-fn time(text: &str) -> Result<Duration, String> {
+pub(crate) fn time(text: &str) -> Result<Duration, String> {
     let bare = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
     parse_duration(&if bare { format!("{text}s") } else { text.to_owned() })
 }

@@ -3,9 +3,8 @@
 //! Exit codes: 0 the question was answered, whatever the answer; 2 it could not be asked (bad URL or header line,
 //! unreachable, no certificate).
 
-use crate::bench::measure;
+use crate::bench::{measure, time};
 use anyhow::Context as _;
-use config::quantity::parse_duration;
 use net::TlsClient;
 use platform::SystemClock;
 use std::io;
@@ -18,6 +17,8 @@ use why::{Fetcher, HeaderLine, SiteUrl};
 ///
 /// With --direct the page of any site is judged: it is fetched a few times, one after the other, with and without
 /// the cookies and parameters that analytics and advertisements add.
+///
+/// TIME is a number with a unit, such as 500ms or 2s; a bare number means seconds.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The page: http[s]://HOST[:PORT]/PATH
@@ -35,7 +36,7 @@ pub(crate) struct Args {
     #[arg(long, requires = "direct")]
     insecure: bool,
     /// With --direct: pause between two requests
-    #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "500ms", requires = "direct")]
+    #[arg(long, value_name = "TIME", value_parser = time, default_value = "500ms", requires = "direct")]
     pause: Duration,
 }
 
@@ -66,7 +67,9 @@ fn tls(args: &Args, url: &SiteUrl) -> anyhow::Result<Option<TlsClient>> {
         return Ok(None);
     }
     if args.insecure {
-        eprintln!("petasos: --insecure: the server's certificate is not verified; anybody on the way could answer");
+        eprintln!(
+            "petasos: --insecure: the server's certificate is not verified; anybody on the way could answer"
+        );
         return Ok(Some(TlsClient::insecure()?));
     }
     Ok(Some(TlsClient::with_system_authorities()?))

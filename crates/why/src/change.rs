@@ -5,6 +5,7 @@
 use crate::difference::{Difference, Spot, compare};
 use crate::fetch::Answer;
 use crate::findings::{Change, LooksLike, Sameness, SpotText};
+use crate::lines::text_of;
 use crate::software::cookies_set;
 use crate::visit::Visit;
 use crate::{Probe, SiteUrl};
@@ -96,7 +97,7 @@ fn changed_fields(url: &SiteUrl, plain: &Answer, other: &Answer) -> Vec<String> 
         changed.push(format!("status: {}", other.head.status));
     }
     let value = |fields: &Fields, name: &str| {
-        let values: Vec<_> = fields.all(name).map(|value| value.escape_ascii().to_string()).collect();
+        let values: Vec<_> = fields.all(name).map(|value| text_of(value)).collect();
         (!values.is_empty()).then(|| values.join(", "))
     };
     for name in COMPARED_FIELDS {
@@ -130,12 +131,14 @@ fn spot_text(spot: &Spot, plain: &[u8], other: &[u8]) -> SpotText {
     let before = plain.get(..spot.first.start).unwrap_or_default();
     let line = before.iter().filter(|octet| **octet == b'\n').count() + 1;
     let line_start = before.iter().rposition(|octet| *octet == b'\n').map_or(0, |place| place + 1);
-    let on_line = text(before.get(line_start..).unwrap_or_default());
+    let on_line = text_of(before.get(line_start..).unwrap_or_default());
     let skipped = on_line.chars().count().saturating_sub(TEXT_CHARS_MAX);
-    let before: String = on_line.chars().skip(skipped).collect();
+    // A word that was cut in two is left out.
+    let cut = |character: &char| skipped > 0 && !character.is_whitespace();
+    let before: String = on_line.chars().skip(skipped).skip_while(cut).collect();
     let (plain, other) = (
-        text(plain.get(spot.first.clone()).unwrap_or_default()),
-        text(other.get(spot.second.clone()).unwrap_or_default()),
+        text_of(plain.get(spot.first.clone()).unwrap_or_default()),
+        text_of(other.get(spot.second.clone()).unwrap_or_default()),
     );
     SpotText {
         line,
@@ -144,11 +147,6 @@ fn spot_text(spot: &Spot, plain: &[u8], other: &[u8]) -> SpotText {
         plain: shortened(&plain),
         other: shortened(&other),
     }
-}
-
-/// Octets as text that a terminal can show.
-fn text(octets: &[u8]) -> String {
-    String::from_utf8_lossy(octets).chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
 fn shortened(text: &str) -> String {
@@ -183,7 +181,7 @@ fn looks_like(before: &str, plain: &str, other: &str) -> LooksLike {
 /// Whether the text before a number is the beginning of a time, such as `10:15:` or `2026-01-`.
 fn is_clock(before: &str) -> bool {
     let mut last = before.chars().rev();
-    matches!((last.next(), last.next()), (Some(':' | '-' | '/' | '.'), Some(digit)) if digit.is_ascii_digit())
+    matches!((last.next(), last.next()), (Some(':' | '-' | '/'), Some(digit)) if digit.is_ascii_digit())
 }
 
 #[cfg(test)]
@@ -199,6 +197,7 @@ mod tests {
             ("data-now=\"", "1700000000", "1700000007", LooksLike::Time),
             ("visitors: ", "17", "18", LooksLike::Number),
             ("took ", "0.123", "0.2", LooksLike::Number),
+            ("took 73.", "6", "2", LooksLike::Number),
             ("id=\"", "5f3c9a7e1b", "aa3c9a7e1b", LooksLike::Identifier),
             ("href=\"/", "", "?utm_source=petasos", LooksLike::Parameter),
             ("Hello ", "you", "me", LooksLike::Text),

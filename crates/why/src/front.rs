@@ -2,6 +2,7 @@
 //!
 //! Invariant: only what an answer states is repeated; whether it is true is not judged. Several caches may speak.
 
+use crate::lines::text_of;
 use message::{Fields, names};
 use serde::Serialize;
 
@@ -68,7 +69,7 @@ pub(crate) fn fronts(fields: &Fields) -> Vec<Front> {
     let mut found = Vec::new();
     for &(field, software) in FIELDS {
         for value in fields.all(field) {
-            let value = value.escape_ascii().to_string();
+            let value = text_of(value);
             let says = says(field, &value);
             found.push(Front { field, software, says, value });
         }

@@ -8,6 +8,7 @@ use crate::findings::{
     Asked, Cacheable, Change, Compression, FORMAT, Findings, FrontSaid, LooksLike, Page, Sameness, Validation,
 };
 use crate::front::fronts;
+use crate::lines::text_of;
 use crate::software::recognise;
 use crate::verdict::judge;
 use crate::visit::Visit;
@@ -64,7 +65,7 @@ fn page(visit: &Visit) -> Page {
     let location = first(fields, names::LOCATION);
     let caching_fields = CACHING_FIELDS
         .iter()
-        .flat_map(|name| fields.all(name).map(move |value| format!("{name}: {}", value.escape_ascii())));
+        .flat_map(|name| fields.all(name).map(move |value| format!("{name}: {}", text_of(value))));
     Page {
         status: plain.head.status.code(),
         status_text: plain.head.status.reason(),
@@ -78,7 +79,7 @@ fn page(visit: &Visit) -> Page {
 }
 
 fn first(fields: &Fields, name: &str) -> Option<String> {
-    fields.first(name).map(|value| value.escape_ascii().to_string())
+    fields.first(name).map(|value| text_of(value))
 }
 
 fn fronts_said(visit: &Visit) -> Vec<FrontSaid> {
@@ -109,7 +110,7 @@ fn asked<E: ToString>(probe: Probe, answer: Result<&Answer, &E>) -> Asked {
 fn compression(visit: &Visit) -> Option<Compression> {
     let answer = visit.answer(Probe::Compressed)?;
     let codings: Vec<_> = answer.head.fields.list(names::CONTENT_ENCODING).collect();
-    let coding = codings.first().map(|coding| coding.escape_ascii().to_string());
+    let coding = codings.first().map(|coding| text_of(coding));
     let names_it = |name: &[u8]| name == b"*" || name.eq_ignore_ascii_case(names::ACCEPT_ENCODING.as_bytes());
     Some(Compression {
         coding,

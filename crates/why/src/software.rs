@@ -4,6 +4,7 @@
 //! depends on it.
 
 use crate::known::known_cookie;
+use crate::lines::text_of;
 use message::{Fields, names};
 use serde::Serialize;
 
@@ -109,7 +110,7 @@ pub(crate) fn cookies_set(fields: &Fields) -> Vec<String> {
     for line in fields.all(names::SET_COOKIE) {
         let pair = line.split(|&octet| octet == b';').next().unwrap_or_default();
         let name = pair.split(|&octet| octet == b'=').next().unwrap_or_default().trim_ascii();
-        let name = name.escape_ascii().to_string();
+        let name = text_of(name);
         if !names.contains(&name) {
             names.push(name);
         }
@@ -129,7 +130,7 @@ impl Sign {
             Self::Field(name, part) => fields
                 .all(name)
                 .find(|value| contains_ignoring_case(value, part.as_bytes()))
-                .map(|value| format!("{name}: {}", value.escape_ascii())),
+                .map(|value| format!("{name}: {}", text_of(value))),
             Self::Generator(start) => {
                 let starts = |generator: &&String| {
                     generator.get(..start.len()).is_some_and(|found| found.eq_ignore_ascii_case(start))
@@ -156,7 +157,7 @@ fn generators(content: &[u8]) -> Vec<String> {
         let is_generator =
             attribute(element, b"name").is_some_and(|name| name.eq_ignore_ascii_case(b"generator"));
         if let (true, Some(value)) = (is_generator, attribute(element, b"content")) {
-            found.push(String::from_utf8_lossy(value).chars().filter(|c| !c.is_control()).take(60).collect());
+            found.push(text_of(value).chars().take(60).collect());
         }
     }
     found
@@ -212,7 +213,7 @@ mod tests {
         assert_eq!(
             found(&[link, ("X-Powered-By", "PHP/8.2.1")], "<a href='/wp-content/x'>"),
             [
-                ("WordPress", "Link: <http://a/wp-json/>; rel=\\\"https://api.w.org/\\\"".to_owned()),
+                ("WordPress", "Link: <http://a/wp-json/>; rel=\"https://api.w.org/\"".to_owned()),
                 ("PHP", "X-Powered-By: PHP/8.2.1".to_owned())
             ]
         );

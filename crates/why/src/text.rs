@@ -6,8 +6,14 @@ use crate::findings::{Cacheable, Change, Compression, Findings, LooksLike, Obsta
 use crate::front::Says;
 use crate::lines::{Lines, bytes_text, seconds_text};
 
+/// Where what is said of the site begins beside its label.
+const LABEL_COLUMN: usize = 11;
+
 /// Where the facts begin beside their labels.
 const FACTS_COLUMN: usize = 21;
+
+/// An answer that was no older than this when it came is called new.
+const AGE_SHOWN_MIN_SECS: u64 = 2;
 
 /// The findings as text.
 pub fn report(findings: &Findings) -> String {
@@ -42,27 +48,40 @@ fn page(lines: &mut Lines, findings: &Findings) {
         lines.paragraph(2, field);
     }
     if !findings.software.is_empty() {
-        let named: Vec<_> = findings
-            .software
-            .iter()
-            .map(|software| format!("{} ({})", software.name, software.evidence))
-            .collect();
-        lines.labelled(2, "runs on", 10, &named.join(", "));
+        let named = findings.software.iter();
+        let named: Vec<_> =
+            named.map(|software| format!("{} ({})", software.name, software.evidence)).collect();
+        lines.labelled(2, "runs on", LABEL_COLUMN, &named.join(", "));
     }
-    for said in findings.fronts.iter().filter(|said| said.request == "plain") {
-        let says = match said.front.says {
-            Says::Hit => ", answered from a cache",
-            Says::Miss => ", asked the application",
-            Says::Pass => ", let through",
-            Says::Other => "",
-        };
-        let whose = said.front.software.map_or_else(String::new, |software| format!(" ({software}{says})"));
-        let whose = if whose.is_empty() && !says.is_empty() {
-            format!(" ({})", says.trim_start_matches(", "))
-        } else {
-            whose
-        };
-        lines.labelled(2, "in front", 11, &format!("{}: {}{whose}", said.front.field, said.front.value));
+    fronts(lines, findings);
+}
+
+/// What caches in front said, and what they said when the page was asked for again.
+fn fronts(lines: &mut Lines, findings: &Findings) {
+    let said = |request| findings.fronts.iter().filter(move |said| said.request == request);
+    for first in said("plain") {
+        let front = &first.front;
+        let mut text = format!("{}: {}", front.field, front.value);
+        let again = said("plain_again").find(|again| again.front.field == front.field);
+        if let Some(again) = again.filter(|again| again.front.value != front.value) {
+            text.push_str(&format!(", then {}", again.front.value));
+        }
+        let meaning = [front.software, meaning(again.unwrap_or(first).front.says)];
+        let meaning: Vec<&str> = meaning.into_iter().flatten().collect();
+        if !meaning.is_empty() {
+            text.push_str(&format!(" ({})", meaning.join(", ")));
+        }
+        lines.labelled(2, "in front", LABEL_COLUMN, &text);
+    }
+}
+
+/// What a cache did, in words.
+const fn meaning(says: Says) -> Option<&'static str> {
+    match says {
+        Says::Hit => Some("answered from a cache"),
+        Says::Miss => Some("asked the application"),
+        Says::Pass => Some("let through"),
+        Says::Other => None,
     }
 }
 
@@ -74,7 +93,8 @@ fn verdict(lines: &mut Lines, findings: &Findings) {
     let headline = match verdict.cacheable {
         Cacheable::Yes => {
             let left = u64::try_from(verdict.ttl_secs.unwrap_or(0)).unwrap_or(0);
-            let left = if verdict.lifetime_secs == Some(left) {
+            let used = verdict.lifetime_secs.unwrap_or(0).saturating_sub(left);
+            let left = if used <= AGE_SHOWN_MIN_SECS {
                 String::new()
             } else {
                 format!(" ({} of it left)", seconds_text(left))
@@ -108,26 +128,32 @@ fn verdict(lines: &mut Lines, findings: &Findings) {
 }
 
 fn obstacles(lines: &mut Lines, findings: &Findings) {
+    if findings.obstacles.is_empty() {
+        return;
+    }
+    lines.gap();
     let several = findings.obstacles.len() > 1;
     if several {
-        lines.gap();
         lines.paragraph(0, "In the way, one behind the other");
     }
     for (index, obstacle) in findings.obstacles.iter().enumerate() {
-        let (label, from) = if several { (format!("{}.", index + 1), 5) } else { (String::new(), 2) };
-        let title = title(obstacle);
+        let (title, indent) = (title(obstacle), if several { 5 } else { 2 });
         if several {
-            lines.labelled(2, &label, from, &format!("{}: {title}", obstacle.reason));
+            let separator = if title.is_empty() { "" } else { ": " };
+            let text = format!("{}{separator}{title}", obstacle.reason);
+            lines.labelled(2, &format!("{}.", index + 1), indent, &text);
         } else if !title.is_empty() {
-            lines.gap();
-            lines.labelled(from, "culprit", from + 9, &title);
+            lines.labelled(indent, "culprit", indent + LABEL_COLUMN - 2, &title);
         }
+        let mut labelled = |label, text: &str| lines.labelled(indent, label, indent + LABEL_COLUMN - 2, text);
         if !obstacle.remedy.is_empty() {
-            lines.labelled(from, "to do", from + 9, &obstacle.remedy);
+            labelled("to do", &obstacle.remedy);
         }
         if let Some(setting) = findings.settings.first().filter(|_| obstacle.solved_by_setting) {
-            let text = format!("petasos serve --{} {} gives it a lifetime.", setting.key, setting.value);
-            lines.labelled(from, "or", from + 9, &text);
+            labelled(
+                "or",
+                &format!("petasos serve --{} {} gives it a lifetime.", setting.key, setting.value),
+            );
         }
     }
 }

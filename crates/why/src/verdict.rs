@@ -6,9 +6,11 @@
 use crate::fetch::Answer;
 use crate::findings::{Cacheable, CookieSet, Culprit, Obstacle, Setting, Verdict};
 use crate::known::known_cookie;
+use crate::lines::text_of;
 use crate::remedy::{general_remedy, known_value, lifetime_advice};
 use crate::software::{Software, cookies_set};
-use message::{RequestHead, ResponseHead, names};
+use bytes::Bytes;
+use message::{Fields, RequestHead, ResponseHead, names};
 use semantics::{
     CulpritKind, Freshness, Judgement, Policy, Reason, RequestClass, VaryRule, classify_request,
     explain_refusal, explain_request, judge_response,
@@ -165,7 +167,7 @@ fn lifetime_setting(
 fn request_obstacle(request: &RequestHead, profile: &Policy) -> Option<Obstacle> {
     let (reason, culprit) = explain_request(request, false, profile)?;
     let culprit = culprit.map(|culprit| {
-        let name = culprit.name.escape_ascii().to_string();
+        let name = text_of(&culprit.name);
         let software = known_cookie(name.as_bytes())
             .filter(|_| culprit.kind == CulpritKind::Cookie)
             .map(|row| row.software);
@@ -223,12 +225,12 @@ const fn speaks_of_lifetime(reason: Reason) -> bool {
 /// The part of the answer that is the cause of a reason, with its value unless it is a cookie's.
 fn culprit(reason: Reason, head: &ResponseHead, policy: &Policy) -> Option<Culprit> {
     let found = explain_refusal(reason, &head.fields, policy)?;
-    let name = found.name.escape_ascii().to_string();
+    let name = text_of(&found.name);
     if found.kind == CulpritKind::Cookie {
         let software = known_cookie(name.as_bytes()).map(|row| row.software);
         return Some(Culprit { kind: "cookie", name, value: None, software });
     }
-    let value = head.fields.first(&name).map(|value| value.escape_ascii().to_string());
+    let value = head.fields.first(&name).map(|value| text_of(value));
     let software = known_value(reason, &head.fields).filter(|row| row.field.eq_ignore_ascii_case(&name));
     Some(Culprit { kind: kind_name(found.kind), name, value, software: software.map(|row| row.software) })
 }
@@ -248,8 +250,10 @@ const fn kind_name(kind: CulpritKind) -> &'static str {
 /// What is known of a cookie that the answer sets, and what becomes of requests that carry it.
 fn cookie(name: String, plain: &Answer, profile: &Policy) -> CookieSet {
     let row = known_cookie(name.as_bytes());
-    let mut request = plain.request.clone();
-    request.fields.set(names::COOKIE, format!("{name}=1"));
+    let mut fields = Fields::new();
+    fields.push(names::COOKIE, format!("{name}=1"));
+    // The path is another matter: it may pass by itself.
+    let request = RequestHead { target: Bytes::from_static(b"/"), fields, ..plain.request.clone() };
     let request = match classify_request(&request, false, profile) {
         RequestClass::Lookup(_) => "looked-up",
         RequestClass::Pass(reason) => reason.name(),

@@ -1,0 +1,142 @@
+//! `petasos why --direct` as its user meets it: http and https, bad words, sites that are not there.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+
+use testkit::{Action, Certificate, Origin, TlsFront, petasos, petasos_with, response};
+
+fn page() -> Origin {
+    Origin::start(|_| response("200 OK", &["Cache-Control: s-maxage=60"], b"<p>a page</p>"))
+}
+
+/// The host and port of `https://localhost`, for which the test server's certificate is.
+fn https(front: &TlsFront) -> String {
+    format!("https://localhost:{}/", front.address.port())
+}
+
+#[test]
+fn a_page_is_judged_in_words_and_in_json() {
+    let origin = page();
+    let text = petasos(["why", "--direct", &origin.url(), "--pause", "0"]);
+    assert_eq!((text.code, text.stderr.as_str()), (Some(0), ""));
+    assert!(text.stdout.contains("CACHEABLE as it is, for 60 seconds."), "{}", text.stdout);
+    assert_eq!(origin.seen().len(), 6, "no validator, so no conditional question");
+    let json = petasos(["why", "--direct", &origin.url(), "--pause", "0", "--json"]);
+    assert!(json.stdout.starts_with("{\n  \"format\": 1,"), "{}", json.stdout);
+    assert!(json.stdout.contains("\"cacheable\": \"yes\""), "{}", json.stdout);
+}
+
+#[test]
+fn a_page_that_is_not_cacheable_is_no_failure() {
+    let origin = Origin::start(|_| response("200 OK", &["Set-Cookie: PHPSESSID=1"], b"x"));
+    let output = petasos(["why", "--direct", &origin.url(), "--pause", "0"]);
+    assert_eq!(output.code, Some(0));
+    assert!(output.stdout.contains("NOT CACHEABLE: store-refused-set-cookie"), "{}", output.stdout);
+    assert!(output.stdout.contains("session_start()"), "{}", output.stdout);
+}
+
+#[test]
+fn header_lines_go_with_every_question() {
+    let origin = page();
+    let lines = ["-H", "Host: shop.test", "-H", "Cookie: theme=dark"];
+    let output = petasos(["why", "--direct", &origin.url(), "--pause", "0"].into_iter().chain(lines));
+    assert!(output.stdout.contains("pass-unknown-cookie"), "{}", output.stdout);
+    for seen in origin.seen() {
+        assert_eq!(seen.field("Host"), Some("shop.test"));
+        assert!(seen.field("Cookie").unwrap().starts_with("theme=dark"), "{seen:?}");
+    }
+}
+
+/// Asks a server with this certificate, and believes its authority.
+fn ask_believing(origin: &Origin, certificate: Certificate) -> testkit::Output {
+    let front = TlsFront::start(origin.address(), certificate);
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("authority.pem");
+    std::fs::write(&file, &front.authority_pem).unwrap();
+    let variables = [("SSL_CERT_FILE", file.to_str().unwrap())];
+    petasos_with(&variables, ["why", "--direct", &https(&front), "--pause", "0"])
+}
+
+#[test]
+fn https_is_verified_by_the_systems_authorities() {
+    let origin = page();
+    let output = ask_believing(&origin, Certificate::Good);
+    assert_eq!((output.code, output.stderr.as_str()), (Some(0), ""));
+    assert!(output.stdout.contains("CACHEABLE as it is"), "{}", output.stdout);
+    let before = origin.seen().len();
+    for (certificate, words) in
+        [(Certificate::Expired, "has expired"), (Certificate::OtherName, "is not for `localhost`")]
+    {
+        let output = ask_believing(&origin, certificate);
+        assert_eq!((output.code, output.stdout.as_str()), (Some(2), ""));
+        assert!(output.stderr.contains(words), "{}", output.stderr);
+    }
+    let front = TlsFront::start(origin.address(), Certificate::Good);
+    let output = petasos(["why", "--direct", &https(&front), "--pause", "0"]);
+    assert_eq!((output.code, output.stdout.as_str()), (Some(2), ""));
+    assert!(output.stderr.contains("certificate"), "{}", output.stderr);
+    assert_eq!(origin.seen().len(), before, "a request went to a server that was not verified");
+}
+
+#[test]
+fn without_verification_the_report_says_so() {
+    let origin = page();
+    let front = TlsFront::start(origin.address(), Certificate::Expired);
+    let output = petasos(["why", "--direct", &https(&front), "--insecure", "--pause", "0"]);
+    assert_eq!(output.code, Some(0));
+    assert!(output.stderr.contains("not verified"), "{}", output.stderr);
+    assert!(output.stdout.contains("not verified"), "{}", output.stdout);
+}
+
+#[test]
+fn what_cannot_be_asked_is_explained() {
+    let origin = page();
+    let url = origin.url();
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let nobody = format!("http://{nobody}/");
+    for (arguments, words) in [
+        (&["--direct", "www.example.org"][..], "is not a URL"),
+        (&["--direct", "ftp://localhost/"], "only http:// and https://"),
+        (&["--direct", "http://a:b@localhost/"], "Authorization"),
+        (&["--direct", &url, "-H", "Cookie"], "write 'Name: value'"),
+        (&["--direct", &url, "-H", "Range: bytes=0-1"], "written by petasos itself"),
+        (&["--direct", &nobody], "nothing listens"),
+        (&["--direct", "http://nothing.invalid/"], "has no address"),
+        (&["--direct", &url, "--pause", "soon"], "--pause"),
+        (&[&url, "--insecure"], "--direct"),
+    ] {
+        let output = petasos(["why"].iter().chain(arguments));
+        assert_eq!((output.code, output.stdout.as_str()), (Some(2), ""), "{arguments:?}");
+        assert!(output.stderr.contains(words), "{arguments:?}: {}", output.stderr);
+    }
+    assert!(origin.seen().is_empty());
+}
+
+#[test]
+fn a_site_that_speaks_no_http_or_breaks_off_is_named() {
+    let close = Origin::start(|_| vec![Action::Close]);
+    let nonsense =
+        Origin::start(|_| vec![Action::Send(b"220 mail.test ESMTP\r\n\r\n".to_vec()), Action::Close]);
+    let truncated = Origin::start(|_| {
+        vec![Action::Send(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nab".to_vec()), Action::Reset]
+    });
+    for (origin, words) in [(&close, "without an answer"), (&nonsense, "is no HTTP/1"), (&truncated, "broke")]
+    {
+        let output = petasos(["why", "--direct", &origin.url(), "--pause", "0"]);
+        assert_eq!(output.code, Some(2), "{words}");
+        assert!(output.stderr.contains(words), "{}", output.stderr);
+        assert_eq!(origin.seen().len(), 1, "a site in trouble is not asked again");
+    }
+}
+
+#[test]
+fn a_page_without_end_is_cut() {
+    let endless = Origin::start(|_| {
+        let mut actions =
+            vec![Action::Send(b"HTTP/1.1 200 OK\r\nCache-Control: s-maxage=9\r\n\r\n".to_vec())];
+        actions.extend(std::iter::repeat_n(Action::Send(vec![b'x'; 1 << 20]), 64));
+        actions
+    });
+    let output = petasos(["why", "--direct", &endless.url(), "--pause", "0"]);
+    assert_eq!(output.code, Some(0), "{}", output.stderr);
+    assert!(output.stdout.contains("more than 10.5 MB"), "{}", output.stdout);
+}

@@ -1,0 +1,290 @@
+//! From real answers of a scripted site to findings, text and JSON.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+
+use petasos_why::findings::{Cacheable, Findings, LooksLike, Sameness};
+use petasos_why::{DIRECT_MEMBERS, FetchError, Fetcher, HeaderLine, Probe, SiteUrl, inspect, report, visit};
+use platform::{ManualClock, Timestamp};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+use testkit::{Action, Gate, Origin, Seen, response};
+
+/// Sun, 06 Nov 1994 08:49:37 GMT.
+const NOW_SECS: u64 = 784_111_777;
+
+fn ask(origin: &Origin, path: &str, lines: &[&str]) -> Findings {
+    let clock = Arc::new(ManualClock::at(Timestamp::from_secs(NOW_SECS)));
+    let fetcher = Fetcher { tls: None, clock };
+    let url = SiteUrl::parse(&format!("{}{path}", origin.url())).unwrap();
+    let lines: Vec<HeaderLine> = lines.iter().map(|line| line.parse().unwrap()).collect();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    inspect(&runtime.block_on(visit(&fetcher, &url, &lines, Duration::ZERO)).unwrap())
+}
+
+fn findings(script: impl Fn(&Seen) -> Vec<Action> + Send + Sync + 'static) -> Findings {
+    ask(&Origin::start(script), "/", &[])
+}
+
+fn constant(fields: &'static [&'static str]) -> Findings {
+    findings(move |_| response("200 OK", fields, b"<p>a page</p>"))
+}
+
+fn verdict(fields: &'static [&'static str]) -> (Cacheable, Option<&'static str>) {
+    let verdict = constant(fields).verdict;
+    (verdict.cacheable, verdict.reason)
+}
+
+fn result(findings: &Findings, request: &str) -> Sameness {
+    findings.changes.iter().find(|change| change.request == request).unwrap().result
+}
+
+#[test]
+fn the_verdict_is_that_of_the_accelerator() {
+    assert_eq!(verdict(&["Cache-Control: s-maxage=60"]), (Cacheable::Yes, None));
+    for (fields, cacheable, reason) in [
+        (&["Cache-Control: private"][..], Cacheable::No, "store-refused-private"),
+        (&["Cache-Control: no-store, max-age=9"], Cacheable::No, "store-refused-no-store"),
+        (&["Cache-Control: max-age=0"], Cacheable::No, "store-refused-expired"),
+        (&["Cache-Control: max-age=60", "Vary: *"], Cacheable::No, "store-refused-vary-star"),
+        (&["Cache-Control: max-age=60", "Set-Cookie: a=b"], Cacheable::No, "store-refused-set-cookie"),
+        (&[], Cacheable::WithSettings, "store-refused-no-freshness"),
+        (&["ETag: \"1\"", "Cache-Control: no-cache"], Cacheable::Revalidated, "miss-no-cache"),
+        (&["ETag: \"1\""], Cacheable::WithSettings, "miss-expired"),
+    ] {
+        assert_eq!(verdict(fields), (cacheable, Some(reason)), "{fields:?}");
+    }
+}
+
+#[test]
+fn obstacles_stand_behind_one_another() {
+    let found = constant(&["Set-Cookie: PHPSESSID=1; path=/", "Cache-Control: private", "Vary: *"]);
+    let reasons: Vec<_> = found.obstacles.iter().map(|obstacle| obstacle.reason).collect();
+    assert_eq!(reasons, ["store-refused-set-cookie", "store-refused-private", "store-refused-vary-star"]);
+    let culprit = found.obstacles[0].culprit.as_ref().unwrap();
+    assert_eq!((culprit.kind, culprit.name.as_str(), culprit.software), ("cookie", "PHPSESSID", Some("PHP")));
+    assert!(found.obstacles[0].remedy.contains("session_start"));
+    assert_eq!(found.settings, []);
+}
+
+#[test]
+fn a_wordpress_page_needs_its_profile_only() {
+    let link = "Link: <http://a/wp-json/>; rel=\"https://api.w.org/\"";
+    let found = findings(move |_| response("200 OK", &[link], b"<p>a blog</p>"));
+    assert_eq!(found.verdict.cacheable, Cacheable::WithSettings);
+    assert_eq!((found.settings[0].key, found.settings[0].value.as_str()), ("profile", "wordpress"));
+    assert_eq!(found.verdict.lifetime_secs, Some(300));
+    let cookie = findings(move |_| response("200 OK", &[link, "Set-Cookie: pll_language=en"], b"x"));
+    assert_eq!(cookie.verdict.cacheable, Cacheable::No);
+    assert_eq!(cookie.obstacles.len(), 2);
+    assert!(cookie.obstacles[0].remedy.contains("PLL_COOKIE") && cookie.obstacles[1].solved_by_setting);
+    assert_eq!(cookie.cookies[0].request, "pass-unknown-cookie");
+}
+
+#[test]
+fn what_the_visitor_sends_may_be_in_the_way_itself() {
+    let origin = Origin::start(|_| response("200 OK", &["Cache-Control: s-maxage=60"], b"x"));
+    let found = ask(&origin, "/", &["Cookie: sessionid=1"]);
+    assert_eq!((found.verdict.cacheable, found.verdict.reason), (Cacheable::No, Some("pass-cookie")));
+    let culprit = found.obstacles[0].culprit.as_ref().unwrap();
+    assert_eq!((culprit.name.as_str(), culprit.software), ("sessionid", Some("Django")));
+    assert!(origin.seen().iter().all(|seen| seen.field("Cookie").unwrap().starts_with("sessionid=1")));
+}
+
+#[test]
+fn a_site_is_asked_seven_times_at_most_and_only_for_this_page() {
+    let origin = Origin::start(|_| response("200 OK", &["ETag: \"1\""], b"x"));
+    let found = ask(&origin, "/page?x=1", &[]);
+    let seen = origin.seen();
+    assert_eq!((seen.len(), found.requests.len()), (Probe::ALL.len(), 7));
+    assert!(seen.iter().all(|seen| seen.target().starts_with("/page?x=1")));
+    assert!(seen.iter().all(|seen| seen.head.starts_with("GET ")));
+}
+
+#[test]
+fn a_redirect_is_reported_and_not_followed() {
+    let origin = Origin::start(|_| response("302 Found", &["Location: /elsewhere"], b""));
+    let found = ask(&origin, "/", &[]);
+    assert_eq!(found.page.location, Some(format!("{}/elsewhere", origin.url())));
+    assert_eq!((origin.seen().len(), origin.count("/elsewhere")), (2, 0));
+    assert!(found.hints.iter().any(|hint| hint.contains("petasos why --direct http")), "{:?}", found.hints);
+}
+
+#[test]
+fn what_differs_by_itself_is_held_against_no_question() {
+    let count = std::sync::atomic::AtomicUsize::new(10);
+    let found = findings(move |_| {
+        let n = count.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+        let page =
+            format!("<html><body><p>visitor number {n} today</p><p>the rest of the page</p></body></html>");
+        response("200 OK", &["Cache-Control: s-maxage=60"], page.as_bytes())
+    });
+    assert_eq!(result(&found, "plain_again"), Sameness::Spots);
+    let spot = &found.changes[0].spots[0];
+    assert_eq!((spot.looks_like, spot.plain.as_str(), spot.line), (LooksLike::Number, "10", 1));
+    for question in ["noise_cookies", "noise_parameters", "unknown_cookie"] {
+        assert_eq!(result(&found, question), Sameness::Same, "{question}");
+    }
+}
+
+#[test]
+fn cookies_and_parameters_that_change_the_page_are_found() {
+    let found = findings(|seen| {
+        let cookies = seen.field("Cookie").unwrap_or("");
+        let banner = if cookies.contains("cookieconsent") { "" } else { "<div>We use cookies.</div>" };
+        let page = format!("<html><body>{banner}<p>a page</p><p>and its content</p></body></html>");
+        if seen.target().contains("utm_source") {
+            return response("301 Moved", &["Location: /"], b"");
+        }
+        let personal: &[&str] =
+            if cookies.contains("petasos_why") { &["Cache-Control: private"] } else { &[] };
+        response("200 OK", personal, page.as_bytes())
+    });
+    assert_eq!(result(&found, "plain_again"), Sameness::Same);
+    assert_eq!(result(&found, "noise_cookies"), Sameness::Spots);
+    assert_eq!(result(&found, "noise_parameters"), Sameness::OtherAnswer);
+    assert_eq!(found.changes[2].fields, ["status: 301", "Location: /"]);
+    assert_eq!(result(&found, "unknown_cookie"), Sameness::OtherAnswer);
+    assert_eq!(found.changes[3].fields, ["Cache-Control: private"]);
+}
+
+#[test]
+fn whether_a_conditional_request_gets_a_304_is_tried() {
+    let honest = findings(|seen| match seen.field("If-None-Match") {
+        Some("\"1\"") => vec![Action::Send(b"HTTP/1.1 304 Not Modified\r\nETag: \"1\"\r\n\r\n".to_vec())],
+        _ => response("200 OK", &["ETag: \"1\""], b"x"),
+    });
+    assert!(honest.validation.works);
+    let lying = constant(&["ETag: \"1\""]);
+    assert_eq!((lying.validation.works, lying.validation.conditional_status), (false, Some(200)));
+    assert_eq!(constant(&[]).validation.conditional_status, None);
+}
+
+#[test]
+fn what_goes_wrong_later_is_part_of_the_findings() {
+    let found = findings(|seen| match seen.field("Cookie") {
+        Some("petasos_why=1") => {
+            vec![Action::Send(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nab".to_vec()), Action::Close]
+        }
+        _ => response("200 OK", &["Cache-Control: max-age=60"], b"x"),
+    });
+    assert_eq!(result(&found, "unknown_cookie"), Sameness::Unanswered);
+    let asked = found.requests.iter().find(|asked| asked.request == "unknown_cookie").unwrap();
+    assert!(asked.error.as_ref().unwrap().contains("broke off"), "{asked:?}");
+    assert_eq!(found.verdict.cacheable, Cacheable::Yes);
+}
+
+#[test]
+fn answers_that_petasos_would_refuse_are_read_and_named() {
+    let head =
+        b"HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\nx";
+    let found = findings(move |_| vec![Action::Send(head.to_vec()), Action::Close]);
+    assert!(found.page.strict_fault.is_some());
+    assert!(found.hints.iter().any(|hint| hint.contains("502")), "{:?}", found.hints);
+}
+
+#[test]
+fn clocks_that_differ_are_named() {
+    let found = constant(&["Date: Sun, 06 Nov 1994 08:47:37 GMT", "Cache-Control: max-age=300"]);
+    assert!(found.hints.iter().any(|hint| hint.contains("120 s behind")), "{:?}", found.hints);
+    assert_eq!(found.verdict.ttl_secs, Some(180));
+    let aged = constant(&["Date: Sun, 06 Nov 1994 08:47:37 GMT", "Age: 120", "Cache-Control: max-age=300"]);
+    assert!(!aged.hints.iter().any(|hint| hint.contains("clock")), "{:?}", aged.hints);
+}
+
+#[test]
+fn a_site_that_says_nothing_is_given_up() {
+    let gate = Gate::default();
+    let wait = gate.clone();
+    let origin = Origin::start(move |_| vec![Action::Await(wait.clone())]);
+    let fetcher = Fetcher { tls: None, clock: Arc::new(ManualClock::default()) };
+    let url = SiteUrl::parse(&origin.url()).unwrap();
+    // The runtime's time stands still but for waiting, which is over at once.
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+    let visit = runtime.block_on(visit(&fetcher, &url, &[], Duration::ZERO));
+    gate.open();
+    assert_eq!(visit.unwrap_err(), FetchError::TimedOut);
+}
+
+/// A shop on WordPress with much in the way, behind a cache.
+fn shop(seen: &Seen) -> Vec<Action> {
+    let n = if seen.field("Accept-Encoding") == Some("br, gzip") { "gzipped" } else { "a shop" };
+    let fields = [
+        "Date: Sun, 06 Nov 1994 08:49:37 GMT",
+        "Content-Type: text/html; charset=UTF-8",
+        "Link: <http://shop.test/wp-json/>; rel=\"https://api.w.org/\"",
+        "X-Powered-By: PHP/8.2.1",
+        "Set-Cookie: wp_woocommerce_session_0a1b=secret; path=/",
+        "Set-Cookie: theme=dark",
+        "Cache-Control: no-store, no-cache, must-revalidate",
+        "Expires: Thu, 19 Nov 1981 08:52:00 GMT",
+        "Vary: User-Agent",
+        "ETag: \"1\"",
+        "X-Cache: MISS",
+    ];
+    if n == "gzipped" {
+        return response("200 OK", &[&fields[..], &["Content-Encoding: gzip"]].concat(), b"(gzip)");
+    }
+    // The nonce depends on the question, so that the report is the same each time.
+    let nonce = if seen.field("Cookie").is_some() { "c3d4e5f6a7" } else { "a1b2c3d4e5" };
+    let page = format!(
+        "<html><head><title>Shop</title></head>\n<body>\n<form><input type=\"hidden\" name=\"_wpnonce\" \
+         value=\"{nonce}\"></form>\n<p>Things to buy</p></body></html>\n"
+    );
+    response("200 OK", &fields, page.as_bytes())
+}
+
+/// The port is another one each time.
+fn at_port_80(text: &str, origin: &Origin) -> String {
+    text.replace(&origin.url(), "http://shop.test")
+}
+
+#[test]
+fn the_report_fits_a_terminal() {
+    let origin = Origin::start(shop);
+    let text = at_port_80(&report(&ask(&origin, "/", &[])), &origin);
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    assert!(!text.contains("secret"), "{text}");
+    insta::assert_snapshot!("shop", text);
+}
+
+#[test]
+fn the_document_is_what_the_report_says() {
+    let origin = Origin::start(shop);
+    insta::assert_snapshot!("shop_json", at_port_80(&ask(&origin, "/", &[]).to_json(), &origin));
+}
+
+/// The paths of a document's members, elements of lists as `[]`.
+fn paths(value: &serde_json::Value, path: &str, found: &mut BTreeSet<String>) {
+    match value {
+        serde_json::Value::Object(members) => {
+            let prefix = if path.is_empty() { String::new() } else { format!("{path}.") };
+            members.iter().for_each(|(name, value)| paths(value, &format!("{prefix}{name}"), found));
+        }
+        serde_json::Value::Array(elements) => {
+            elements.iter().for_each(|element| paths(element, &format!("{path}[]"), found));
+        }
+        _ => {
+            found.insert(path.to_owned());
+        }
+    }
+}
+
+#[test]
+fn every_member_of_the_document_is_described_and_no_other() {
+    let mut found = BTreeSet::new();
+    let origin = Origin::start(shop);
+    let personal = Origin::start(|seen| {
+        let fields: &[&str] = if seen.field("Cookie").is_some() { &["Cache-Control: private"] } else { &[] };
+        response("200 OK", fields, b"x")
+    });
+    for findings in [ask(&origin, "/", &[]), ask(&personal, "/", &[])] {
+        paths(&serde_json::from_str(&findings.to_json()).unwrap(), "", &mut found);
+    }
+    // An object that may be null is described by its members.
+    let all = found.clone();
+    found.retain(|path| !all.iter().any(|other| other.starts_with(&format!("{path}."))));
+    let described: BTreeSet<_> = DIRECT_MEMBERS.iter().map(|(member, _)| (*member).to_owned()).collect();
+    assert_eq!(found, described);
+}

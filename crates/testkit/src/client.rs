@@ -97,8 +97,8 @@ impl Client {
         octets
     }
 
-    /// Reads the content; says whether it ended as its framing said.
-    fn read_body(&mut self, response: &mut Response) -> bool {
+    /// Reads the content that belongs to a head; says whether it ended as its framing said.
+    pub fn read_body(&mut self, response: &mut Response) -> bool {
         if response.field("Transfer-Encoding").is_some() {
             return self.read_chunks(response).is_some();
         }

@@ -17,10 +17,22 @@ pub use origin::{Action, Gate, Origin, Seen, response};
 pub use process::{Edge, Output, petasos, petasos_with};
 pub use tls::{Certificate, TlsFront};
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::time::Duration;
 
 /// How long anything in a test may take before it counts as hung.
 pub const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Sees to it that this process may open as many descriptors; the usual limit is 1024.
+///
+/// # Panics
+/// If the system's hard limit is lower.
+pub fn allow_descriptors(count: u64) {
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current.is_some_and(|current| current < count) {
+        setrlimit(Resource::Nofile, Rlimit { current: Some(count), maximum: limit.maximum }).unwrap();
+    }
+}
 
 /// Waits until `condition` holds.
 ///

@@ -6,6 +6,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use tempfile::TempDir;
 
 /// What a finished command left behind.
 #[derive(Debug)]
@@ -57,6 +58,8 @@ pub struct Edge {
     pub address: SocketAddr,
     /// Where the admin interface is.
     pub admin: SocketAddr,
+    /// Where its configuration file is, if it has one; removed with it.
+    _directory: Option<TempDir>,
 }
 
 impl Edge {
@@ -81,7 +84,18 @@ impl Edge {
         let [address, admin] = addresses[..] else { panic!("not a ready line: {line:?}") };
         // Keeps the pipe empty, so that an access log on standard output cannot block the edge.
         std::thread::spawn(move || std::io::copy(&mut stdout.take(u64::MAX), &mut std::io::sink()));
-        Self { child, address, admin }
+        Self { child, address, admin, _directory: None }
+    }
+
+    /// As [`Edge::start`], with a configuration file of this content.
+    pub fn configured(origin: &str, configuration: &str, arguments: &[&str]) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("petasos.toml");
+        std::fs::write(&file, configuration).unwrap();
+        let arguments = [&[file.to_str().unwrap()], arguments].concat();
+        let mut edge = Self::start(origin, &arguments);
+        edge._directory = Some(directory);
+        edge
     }
 
     /// The process id.

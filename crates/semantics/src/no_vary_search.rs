@@ -202,6 +202,18 @@ mod tests {
         assert!(equivalent("key-order, params=(\"c\")", "/p?c&b=2&a=1", "/p?a=1&b=2"));
         assert!(!equivalent("key-order", "/?a=1%26b=2", "/?a=1&b=2"));
         assert!(!equivalent("key-order", "/?a%3D=1", "/?a==1"));
+        assert!(!equivalent("key-order", "/?a=%2B", "/?a=+"));
+    }
+
+    #[test]
+    fn many_values_of_one_name_keep_their_order() {
+        let rule = of("key-order").unwrap();
+        let query: Vec<_> = (0..100).map(|n| format!("a={n}")).collect();
+        let expected = format!("/?{}", query.join("&"));
+        assert_eq!(rule.canonical(format!("/?{}&", query.join("&&")).as_bytes()), expected);
+        let mixed: Vec<_> = query.iter().map(|parameter| format!("b&{parameter}")).collect();
+        let expected = format!("{expected}{}", "&b=".repeat(query.len()));
+        assert_eq!(rule.canonical(format!("/?{}", mixed.join("&")).as_bytes()), expected);
     }
 
     #[test]

@@ -117,7 +117,6 @@ impl Wanted {
         let (first, last) = match *self {
             Self::Closed(ByteRange { first, last }) => (first, last),
             Self::From(first) => (first, u64::MAX),
-            Self::Last(0) => return None,
             Self::Last(count) => (complete.saturating_sub(count), u64::MAX),
         };
         (first < complete).then(|| ByteRange { first, last: last.min(complete - 1) })

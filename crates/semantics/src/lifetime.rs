@@ -102,7 +102,7 @@ fn heuristic_lifetime(
     }
     let changed = response.fields.only(names::LAST_MODIFIED).and_then(|value| parse_date(value))?;
     let made = response_date(&response.fields).map_or(response_time, |date| date.min(response_time));
-    Some((made.since(changed) / 10).min(HEURISTIC_LIFETIME_MAX))
+    Some(Duration::from_secs(made.since(changed).as_secs() / 10).min(HEURISTIC_LIFETIME_MAX))
 }
 
 /// The longest lifetime that is guessed.

@@ -1,0 +1,371 @@
+//! Storing, lifetime, age and reuse of whole responses against the slow model of `support/rfc9111.rs`, by the letter
+//! and by the default profile; and that no clock, however wrong, lets a response be used past its permission.
+
+#[path = "support/rfc9111.rs"]
+mod rfc9111;
+
+use message::{Fields, Method, RequestHead, ResponseHead, Status, Version};
+use petasos_semantics::{
+    Directives, Freshness, Judgement, Moment, Policy, Reason, Reuse, Storable, format_date, judge_response,
+    reuse, reuse_on_error,
+};
+use platform::{Monotonic, Timestamp};
+use proptest::option;
+use proptest::prelude::*;
+use proptest::sample::select;
+use rfc9111::{Answer, Exchange, Profile, Wish};
+
+/// When the responses arrive, about.
+const NOW_SECS: i128 = 1_700_000_000;
+
+const DIRECTIVES: &[&str] = &[
+    "max-age=0",
+    "max-age=10",
+    "max-age=100",
+    "max-age=100",
+    "max-age=x",
+    "s-maxage=0",
+    "s-maxage=50",
+    "no-store",
+    "no-cache",
+    "no-cache=\"X-A\"",
+    "no-cache=\"Content-Type\"",
+    "private",
+    "private=\"X-A\"",
+    "private=\"X-A, Content-Type\"",
+    "public",
+    "must-revalidate",
+    "proxy-revalidate",
+    "must-understand",
+    "immutable",
+    "no-transform",
+    "stale-while-revalidate=20",
+    "stale-while-revalidate=200",
+    "stale-if-error=0",
+    "stale-if-error=30",
+    "foo=\"max-age=1, private\"",
+];
+
+const STATUSES: &[u16] = &[
+    200, 201, 203, 204, 206, 226, 299, 300, 301, 302, 304, 307, 308, 400, 401, 403, 404, 405, 408, 410, 412,
+    414, 416, 421, 425, 426, 428, 429, 431, 451, 499, 500, 501, 502, 503, 504, 511, 599, 600, 999,
+];
+
+fn directives() -> impl Strategy<Value = Vec<&'static str>> {
+    prop::collection::vec(select(DIRECTIVES), 0..4)
+}
+
+/// A directive's name, which is a dictionary's key, may stand in CDN-Cache-Control once; of two the last counts.
+fn targeted() -> impl Strategy<Value = Vec<&'static str>> {
+    let members =
+        &["max-age=70", "s-maxage=5", "no-store", "no-cache", "private", "public", "must-revalidate"];
+    prop::sample::subsequence(members.to_vec(), 1..4)
+}
+
+/// A date about when the response arrives.
+fn about(before_secs: i128, after_secs: i128) -> impl Strategy<Value = i128> {
+    (-before_secs..after_secs).prop_map(|offset| NOW_SECS + offset)
+}
+
+/// A date, or nonsense in its place.
+fn date_or_not(dates: impl Strategy<Value = i128>) -> impl Strategy<Value = Option<i128>> {
+    prop_oneof![4 => dates.prop_map(Some), 1 => Just(None)]
+}
+
+fn exchanges() -> impl Strategy<Value = Exchange> {
+    let usual = prop_oneof![4 => Just(200), 3 => select(STATUSES)];
+    let request = (
+        prop_oneof![9 => Just("GET"), 2 => Just("POST"), 1 => Just("HEAD")],
+        prop::bool::weighted(0.2),
+        0..9i128,
+    );
+    let control = (directives(), option::weighted(0.2, targeted()));
+    let times = (
+        option::weighted(0.3, date_or_not(about(50, 150))),
+        option::weighted(0.6, about(40, 40)),
+        option::weighted(0.4, date_or_not(about(3_000, 20))),
+        option::weighted(0.3, select(&["0", "7", "90", "abc", "-5"][..])),
+    );
+    let rest = (
+        option::weighted(0.3, select(&["\"a\"", "W/\"a\"", "a"][..])),
+        prop::bool::weighted(0.1),
+        option::weighted(0.5, select(&["bytes 0-1/9", "bytes 0-1/1"][..])),
+        prop::bool::weighted(0.7),
+    );
+    (request, usual, control, times, rest).prop_map(|(request, status, control, times, rest)| {
+        let (method, authorized, delay_secs) = request;
+        let (cache_control, cdn_cache_control) = control;
+        let (expires, date, last_modified, age) = times;
+        let (etag, sets_cookie, content_range, is_located_here) = rest;
+        Exchange {
+            method,
+            authorized,
+            status,
+            cache_control,
+            cdn_cache_control,
+            expires,
+            date,
+            last_modified,
+            age,
+            etag,
+            sets_cookie,
+            content_range,
+            is_located_here,
+            request_time: NOW_SECS - delay_secs,
+            response_time: NOW_SECS,
+        }
+    })
+}
+
+fn wishes() -> impl Strategy<Value = Wish> {
+    let secs = |values: &'static [i128]| option::weighted(0.2, select(values));
+    (
+        prop::bool::weighted(0.1),
+        secs(&[0, 20, 90]),
+        secs(&[0, 10, 60]),
+        secs(&[0, 15, 300]),
+        secs(&[0, 40, 300]),
+    )
+        .prop_map(|(no_cache, max_age, min_fresh, max_stale, stale_if_error)| Wish {
+            no_cache,
+            max_age,
+            min_fresh,
+            max_stale,
+            stale_if_error,
+        })
+}
+
+fn moment(secs: i128) -> Moment {
+    let secs = u64::try_from(secs).unwrap_or(0);
+    Moment { wall: Timestamp::from_secs(secs), monotonic: Monotonic::from_nanos(secs * 1_000_000_000) }
+}
+
+fn date(secs: i128) -> bytes::Bytes {
+    format_date(moment(secs).wall)
+}
+
+fn request_of(exchange: &Exchange) -> RequestHead {
+    let mut fields = Fields::new();
+    fields.push("Host", "example.org");
+    if exchange.authorized {
+        fields.push("Authorization", "Basic eDp5");
+    }
+    let method = Method::from_token(exchange.method.as_bytes());
+    RequestHead { method, target: "/a".into(), version: Version::Http11, fields }
+}
+
+fn response_of(exchange: &Exchange) -> ResponseHead {
+    let mut head = ResponseHead::new(Status::from_code(exchange.status).unwrap_or(Status::OK));
+    let fields = &mut head.fields;
+    // One line for each member, or all in one.
+    if exchange.request_time % 2 == 0 {
+        exchange.cache_control.iter().for_each(|member| fields.push("Cache-Control", *member));
+    } else if !exchange.cache_control.is_empty() {
+        fields.push("Cache-Control", exchange.cache_control.join(" ,"));
+    }
+    if let Some(targeted) = &exchange.cdn_cache_control {
+        fields.push("CDN-Cache-Control", targeted.join(", "));
+    }
+    let mut put = |name: &'static str, secs: Option<Option<i128>>| {
+        if let Some(secs) = secs {
+            fields.push(name, secs.map_or("-1".into(), date));
+        }
+    };
+    put("Expires", exchange.expires);
+    put("Date", exchange.date.map(Some));
+    put("Last-Modified", exchange.last_modified);
+    for (name, value) in
+        [("Age", exchange.age), ("ETag", exchange.etag), ("Content-Range", exchange.content_range)]
+    {
+        value.into_iter().for_each(|value| fields.push(name, value));
+    }
+    if exchange.sets_cookie {
+        fields.push("Set-Cookie", "a=b");
+    }
+    fields.push("Content-Location", if exchange.is_located_here { "/a" } else { "/b" });
+    head
+}
+
+fn directives_of(wish: &Wish) -> Directives {
+    let mut fields = Fields::new();
+    if wish.no_cache {
+        fields.push("Cache-Control", "no-cache");
+    }
+    for (name, secs) in [
+        ("max-age", wish.max_age),
+        ("min-fresh", wish.min_fresh),
+        ("max-stale", wish.max_stale),
+        ("stale-if-error", wish.stale_if_error),
+    ] {
+        secs.into_iter().for_each(|secs| fields.push("Cache-Control", format!("{name}={secs}")));
+    }
+    Directives::of_request(&fields)
+}
+
+fn judged(exchange: &Exchange, policy: &Policy) -> Result<Storable, Reason> {
+    let (asked, answered) = (moment(exchange.request_time), moment(exchange.response_time));
+    match judge_response(&request_of(exchange), &response_of(exchange), asked, answered, policy) {
+        Judgement::Store(storable) => Ok(storable),
+        Judgement::DoNotStore(reason) => Err(reason),
+    }
+}
+
+/// The model's word for what the crate says.
+fn answer_of(reuse: Option<Reuse>) -> Answer {
+    match reuse {
+        Some(Reuse::Fresh { .. }) => Answer::Fresh,
+        Some(Reuse::Stale { reason: Reason::StaleWhileRevalidate, refresh: true, .. }) => {
+            Answer::StaleWhileRevalidated
+        }
+        Some(Reuse::Stale { reason: Reason::StaleClientAllows, refresh: false, .. }) => {
+            Answer::StaleAsTheClientAccepts
+        }
+        Some(Reuse::Stale { reason: Reason::StaleOnError, refresh: false, .. }) => Answer::StaleOnError,
+        Some(Reuse::Revalidate(_)) | None => Answer::AskTheOrigin,
+        Some(Reuse::Stale { .. }) => unreachable!("no other reason is given here"),
+    }
+}
+
+fn agrees(exchange: &Exchange, wish: &Wish, later_secs: i128, profile: Profile) -> Result<(), TestCaseError> {
+    let policy = match profile {
+        Profile::Letter => Policy::rfc(),
+        Profile::Strict => Policy::default_profile(),
+    };
+    let judged = judged(exchange, &policy);
+    prop_assert_eq!(judged.is_ok(), exchange.may_be_stored(profile), "{:?}: {:?}", profile, judged);
+    let Ok(Storable { freshness, .. }) = judged else { return Ok(()) };
+    let now_secs = exchange.response_time + later_secs;
+    let now = moment(now_secs);
+    prop_assert_eq!(i128::from(freshness.age(now).as_secs()), exchange.current_age(now_secs));
+    let request = directives_of(wish);
+    let reused = reuse(&freshness, &request, &policy, now);
+    prop_assert_eq!(
+        answer_of(Some(reused)),
+        exchange.answer(profile, wish, now_secs),
+        "{:?} {:?}",
+        profile,
+        freshness
+    );
+    let reused = reuse_on_error(&freshness, &request, &policy, now);
+    prop_assert_eq!(
+        answer_of(reused),
+        exchange.answer_on_error(profile, wish, now_secs),
+        "{:?} {:?}",
+        profile,
+        freshness
+    );
+    Ok(())
+}
+
+/// One reading of the clocks, as the steps since the one before: true seconds, what the wall clock shows instead, and
+/// how many of the true seconds the monotonic clock slept through.
+type Reading = (u64, u64, u64);
+
+/// The clocks over time. One of them tells the truth: the monotonic one while the wall clock jumps, or the wall
+/// clock while the monotonic one sleeps with the machine.
+fn clocks(readings: &[Reading], wall_jumps: bool) -> Vec<(u64, Moment)> {
+    let (mut elapsed, mut monotonic_secs) = (0, 0);
+    let moments = readings.iter().map(|&(step, wall, slept)| {
+        elapsed += step;
+        monotonic_secs += if wall_jumps { step } else { step.saturating_sub(slept) };
+        let wall_secs = if wall_jumps { wall } else { 5_000_000 + elapsed };
+        let monotonic = Monotonic::from_nanos(monotonic_secs * 1_000_000_000);
+        (elapsed, Moment { wall: Timestamp::from_secs(wall_secs), monotonic })
+    });
+    moments.collect()
+}
+
+fn readings() -> impl Strategy<Value = Vec<Reading>> {
+    const YEAR_SECS: u64 = 365 * 24 * 3600;
+    let wall = prop_oneof![
+        Just(1),
+        5_000_000 - 4_000..5_000_000 + 4_000u64,
+        Just(5_000_000 + YEAR_SECS),
+        Just(u64::MAX / 2_000_000)
+    ];
+    prop::collection::vec((0..60u64, wall, 0..60u64), 3..12)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(8_000))]
+
+    #[test]
+    fn whole_responses_agree_with_the_model(exchange in exchanges(), wish in wishes(), later_secs in 0..400i128) {
+        agrees(&exchange, &wish, later_secs, Profile::Letter)?;
+        agrees(&exchange, &wish, later_secs, Profile::Strict)?;
+    }
+
+    /// Whatever is stored by the default profile may be stored by the letter as well, and is not used longer.
+    #[test]
+    fn the_default_profile_stores_nothing_that_the_letter_forbids(exchange in exchanges()) {
+        let (strict, letter) = (judged(&exchange, &Policy::default_profile()), judged(&exchange, &Policy::rfc()));
+        // Its lifetime for "not found" is the operator's, where the response states none.
+        if let Ok(storable) = strict && !matches!(exchange.status, 404 | 410) {
+            let by_the_letter = letter.map(|storable| storable.freshness);
+            prop_assert!(by_the_letter.is_ok(), "{:?}", by_the_letter);
+            prop_assert!(by_the_letter.is_ok_and(|letter| storable.freshness.lifetime <= letter.lifetime));
+            prop_assert!(storable.withheld.is_empty());
+        }
+    }
+
+    /// The first two readings are the request and its response, the others are later requests.
+    #[test]
+    fn no_clock_lets_a_response_be_used_past_its_permission(
+        readings in readings(),
+        wall_jumps in any::<bool>(),
+        windows in (0..90u64, 0..60u64, 0..90u64, 0..90u64),
+        age_secs in 0..30u64,
+        wish in wishes(),
+        by_the_letter in any::<bool>(),
+    ) {
+        let (lifetime_secs, revalidate_secs, error_secs, _) = windows;
+        let policy = if by_the_letter { Policy::rfc() } else { Policy::default_profile() };
+        let clocks = clocks(&readings, wall_jumps);
+        let mut head = ResponseHead::new(Status::OK);
+        let control = format!(
+            "max-age={lifetime_secs}, stale-while-revalidate={revalidate_secs}, stale-if-error={error_secs}"
+        );
+        head.fields.push("Cache-Control", control);
+        head.fields.push("Age", age_secs.to_string());
+        head.fields.push("ETag", "\"a\"");
+        let request = RequestHead {
+            method: Method::Get, target: "/".into(), version: Version::Http11, fields: Fields::new(),
+        };
+        let [(_, asked), (arrived, answered), later @ ..] = &clocks[..] else {
+            return Err(TestCaseError::reject("two readings at least"));
+        };
+        let judgement = judge_response(&request, &head, *asked, *answered, &policy);
+        let Judgement::Store(Storable { freshness, .. }) = judgement else {
+            return Err(TestCaseError::fail("a response with a validator is stored"));
+        };
+        let wanted = directives_of(&wish);
+        for (elapsed, now) in later {
+            let true_age = age_secs + elapsed - arrived;
+            used_within(&freshness, true_age, [lifetime_secs, revalidate_secs, error_secs], &wish, reuse(&freshness, &wanted, &policy, *now))?;
+            if let Some(reused) = reuse_on_error(&freshness, &wanted, &policy, *now) {
+                used_within(&freshness, true_age, [lifetime_secs, revalidate_secs, error_secs], &wish, reused)?;
+            }
+        }
+    }
+}
+
+/// Whether a response of this true age may be used so.
+fn used_within(
+    freshness: &Freshness,
+    true_age: u64,
+    [lifetime_secs, revalidate_secs, error_secs]: [u64; 3],
+    wish: &Wish,
+    reused: Reuse,
+) -> Result<(), TestCaseError> {
+    let wished = |secs: Option<i128>| secs.and_then(|secs| u64::try_from(secs).ok()).unwrap_or(0);
+    // The last second that a client accepts belongs to it.
+    let permitted = match answer_of(Some(reused)) {
+        Answer::Fresh => lifetime_secs,
+        Answer::StaleWhileRevalidated => lifetime_secs + revalidate_secs,
+        Answer::StaleAsTheClientAccepts => lifetime_secs + wished(wish.max_stale) + 1,
+        Answer::StaleOnError => lifetime_secs + error_secs.max(wished(wish.stale_if_error) + 1),
+        Answer::AskTheOrigin => return Ok(()),
+    };
+    prop_assert!(true_age < permitted, "{:?} at the age of {}: {:?}", reused, true_age, freshness);
+    Ok(())
+}

@@ -1,0 +1,276 @@
+//! A slow and obvious cache, written for reading and from the text of RFC 9111, RFC 5861, RFC 8246 and RFC 9213.
+//! It shares no code with the crate. Times are whole seconds; what the strict profile does otherwise stands beside
+//! the sentence that it changes.
+
+/// Which rules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Profile {
+    /// `rfc`
+    Letter,
+    /// `default`
+    Strict,
+}
+
+/// A request and the response to it.
+#[derive(Clone, Debug)]
+pub(crate) struct Exchange {
+    pub(crate) method: &'static str,
+    pub(crate) authorized: bool,
+    pub(crate) status: u16,
+    /// The members of the response's Cache-Control, such as `max-age=7`.
+    pub(crate) cache_control: Vec<&'static str>,
+    /// The members of CDN-Cache-Control, if the response has the field.
+    pub(crate) cdn_cache_control: Option<Vec<&'static str>>,
+    /// Seconds since the epoch, or a value that is no date.
+    pub(crate) expires: Option<Option<i128>>,
+    pub(crate) date: Option<i128>,
+    pub(crate) last_modified: Option<Option<i128>>,
+    pub(crate) age: Option<&'static str>,
+    pub(crate) etag: Option<&'static str>,
+    pub(crate) sets_cookie: bool,
+    pub(crate) content_range: Option<&'static str>,
+    /// Whether Content-Location names the request's target.
+    pub(crate) is_located_here: bool,
+    pub(crate) request_time: i128,
+    pub(crate) response_time: i128,
+}
+
+/// What a request asks for by its Cache-Control.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Wish {
+    pub(crate) no_cache: bool,
+    pub(crate) max_age: Option<i128>,
+    pub(crate) min_fresh: Option<i128>,
+    pub(crate) max_stale: Option<i128>,
+    pub(crate) stale_if_error: Option<i128>,
+}
+
+/// How a request is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    Fresh,
+    StaleWhileRevalidated,
+    StaleAsTheClientAccepts,
+    StaleOnError,
+    AskTheOrigin,
+}
+
+const DAY: i128 = 24 * 3600;
+
+impl Exchange {
+    /// RFC 9213 section 2.1: the targeted field, if it is there and not empty, instead of Cache-Control and Expires.
+    fn directives(&self) -> &[&'static str] {
+        self.cdn_cache_control.as_deref().unwrap_or(&self.cache_control)
+    }
+
+    fn says(&self, name: &str) -> bool {
+        self.directives().contains(&name)
+    }
+
+    /// The shortest of several; what is no number is zero.
+    fn seconds(&self, name: &str) -> Option<i128> {
+        let arguments =
+            self.directives().iter().filter_map(|member| member.strip_prefix(name)?.strip_prefix('='));
+        arguments.map(|argument| argument.parse().unwrap_or(0)).min()
+    }
+
+    /// Whether the directive reaches the whole response. A list of names narrows it by the letter (sections 5.2.2.4
+    /// and 5.2.2.7), unless it names what cannot be missed.
+    fn reaches_all(&self, name: &str, profile: Profile) -> bool {
+        let with_names = |member: &&&str| member.starts_with(&format!("{name}="));
+        let mut lists = self.directives().iter().filter(with_names);
+        let listed = lists.any(|list| profile == Profile::Strict || list.contains("Content-"));
+        self.says(name) || listed
+    }
+
+    /// Section 5.2.2.3, and the status codes of RFC 9110 section 15.
+    fn is_understood(&self) -> bool {
+        matches!(self.status, 200 | 203 | 204 | 206 | 300..=303 | 307 | 308 | 400 | 403..=405 | 410 | 414 | 451 | 500..=504)
+    }
+
+    /// RFC 9110 section 15.1: "heuristically cacheable".
+    fn is_heuristically_cacheable(&self) -> bool {
+        let by_status =
+            matches!(self.status, 200 | 203 | 204 | 206 | 300 | 301 | 308 | 404 | 405 | 410 | 414 | 501);
+        // Section 4.2.2: or "explicitly marked as cacheable".
+        by_status || self.says("public")
+    }
+
+    /// Section 4.2.1, the explicit ways.
+    fn explicit_lifetime(&self) -> Option<i128> {
+        if let Some(seconds) = self.seconds("s-maxage") {
+            return Some(seconds);
+        }
+        if let Some(seconds) = self.seconds("max-age") {
+            return Some(seconds);
+        }
+        if self.cdn_cache_control.is_some() {
+            return None;
+        }
+        let expires = self.expires?;
+        // "Its value minus the value of the Date response header field (using the time the message was received if it
+        // is not present)." Section 5.3: an invalid date is in the past.
+        Some(expires.map_or(0, |expires| (expires - self.date.unwrap_or(self.response_time)).max(0)))
+    }
+
+    /// The most that the strict profile grants.
+    fn longest(&self, profile: Profile) -> i128 {
+        match (profile, self.status) {
+            (Profile::Letter, _) => i128::MAX,
+            (_, 404 | 410) => 30,
+            (_, 200 | 203 | 204 | 206 | 300..=303 | 307 | 308 | 405 | 414 | 451) => i128::MAX,
+            _ => 5,
+        }
+    }
+
+    /// Section 4.2.1 whole.
+    fn lifetime(&self, profile: Profile) -> Option<i128> {
+        if let Some(explicit) = self.explicit_lifetime() {
+            return Some(explicit.min(self.longest(profile)));
+        }
+        match profile {
+            Profile::Strict => (matches!(self.status, 404 | 410) && !self.authorized).then_some(30),
+            Profile::Letter => {
+                // Section 4.2.2: a tenth of the interval since the last change, and at most a day.
+                let changed = self.last_modified??;
+                let made = self.date.unwrap_or(self.response_time).min(self.response_time);
+                self.is_heuristically_cacheable().then(|| ((made - changed).max(0) / 10).min(DAY))
+            }
+        }
+    }
+
+    /// Section 4.2.3, in its own words.
+    pub(crate) fn current_age(&self, now: i128) -> i128 {
+        let age_value = self.age.and_then(|age| age.parse::<u32>().ok()).map_or(0, i128::from);
+        let apparent_age = self.date.map_or(0, |date| (self.response_time - date).max(0));
+        let response_delay = self.response_time - self.request_time;
+        let corrected_age_value = age_value + response_delay;
+        let corrected_initial_age = apparent_age.max(corrected_age_value);
+        let resident_time = now - self.response_time;
+        corrected_initial_age + resident_time
+    }
+
+    /// Section 4.3.1: a validator of the stored response.
+    fn has_validator(&self) -> bool {
+        self.etag.is_some_and(|tag| tag.ends_with('"')) || matches!(self.last_modified, Some(Some(_)))
+    }
+
+    /// Section 3, one condition after the other.
+    pub(crate) fn may_be_stored(&self, profile: Profile) -> bool {
+        // "The request method is understood by the cache"; RFC 9110 section 9.3.3 about POST.
+        let explicit = self.explicit_lifetime().is_some();
+        let posted = self.method == "POST" && self.status == 200 && explicit && self.is_located_here;
+        if !(self.method == "GET" || posted && profile == Profile::Letter) {
+            return false;
+        }
+        // "The response status code is final", and known not to answer something that is in no key.
+        if !(200..600).contains(&self.status)
+            || matches!(self.status, 226 | 304 | 407 | 412 | 416 | 417 | 421 | 425 | 428 | 429 | 431 | 511)
+        {
+            return false;
+        }
+        if profile == Profile::Strict && matches!(self.status, 401 | 403 | 408 | 426) {
+            return false;
+        }
+        // "If the response status code is 206 or 304 ..., the cache understands the response status code."
+        if self.status == 206 && self.content_range != Some("bytes 0-1/9") {
+            return false;
+        }
+        // "The no-store cache directive is not present", unless must-understand stands beside it.
+        let must_understand = self.says("must-understand");
+        if self.says("no-store") && !(must_understand && self.is_understood()) {
+            return false;
+        }
+        if must_understand && !self.is_understood() {
+            return false;
+        }
+        // "The private response directive is either not present or allows a shared cache to store".
+        if self.reaches_all("private", profile) {
+            return false;
+        }
+        // Section 3.5.
+        let by_the_letter = self.says("must-revalidate") || self.seconds("s-maxage").is_some();
+        let permitted = self.says("public") || profile == Profile::Letter && by_the_letter;
+        if self.authorized && !permitted {
+            return false;
+        }
+        // Section 7.3: cookies. The letter stores them, the project only with an explicit lifetime.
+        if self.sets_cookie && (profile == Profile::Strict || !explicit) {
+            return false;
+        }
+        // "The response contains at least one of ...", or the operator gives it a lifetime.
+        let lifetime = self.lifetime(profile);
+        if lifetime.is_none() && !self.is_heuristically_cacheable() {
+            return false;
+        }
+        // A choice of the project: what is of no use is not stored.
+        let of_use_at_once = !self.reaches_all("no-cache", profile)
+            && lifetime.is_some_and(|lifetime| lifetime > self.current_age(self.response_time));
+        let of_use_later = (200..400).contains(&self.status) && self.status != 206 && self.has_validator();
+        of_use_at_once || of_use_later
+    }
+
+    /// Sections 5.2.2.2 and 5.2.2.8.
+    fn must_revalidate(&self) -> bool {
+        self.says("must-revalidate") || self.says("proxy-revalidate")
+    }
+
+    /// Section 4, for a request at `now` to what may be stored.
+    pub(crate) fn answer(&self, profile: Profile, wish: &Wish, now: i128) -> Answer {
+        if self.reaches_all("no-cache", profile) {
+            return Answer::AskTheOrigin;
+        }
+        let (age, lifetime) = (self.current_age(now), self.lifetime(profile).unwrap_or(0));
+        let is_fresh = lifetime > age;
+        // Section 5.2.1: what the client prefers. RFC 8246: a reload of what is immutable needs no-cache.
+        let mut wants_another = wish.no_cache;
+        if !(self.says("immutable") && is_fresh) {
+            wants_another |= wish.max_age.is_some_and(|seconds| age > seconds);
+            wants_another |= wish.min_fresh.is_some_and(|seconds| lifetime - age < seconds && seconds > 0);
+        }
+        // Advice; the strict profile does not follow it for the first five seconds.
+        if wants_another && (profile == Profile::Letter || age >= 5) {
+            return Answer::AskTheOrigin;
+        }
+        if is_fresh {
+            return Answer::Fresh;
+        }
+        // Section 4.2.4; errors are never used stale.
+        if self.status >= 500 {
+            return Answer::AskTheOrigin;
+        }
+        let window = self.seconds("stale-while-revalidate").unwrap_or(0).min(self.longest(profile));
+        if !self.must_revalidate() && age - lifetime < window {
+            return Answer::StaleWhileRevalidated;
+        }
+        let prohibited = self.must_revalidate() || self.seconds("s-maxage").is_some();
+        if !prohibited && wish.max_stale.is_some_and(|seconds| age - lifetime <= seconds) {
+            return Answer::StaleAsTheClientAccepts;
+        }
+        Answer::AskTheOrigin
+    }
+
+    /// RFC 5861 section 4, for a request at `now` that the origin did not answer.
+    pub(crate) fn answer_on_error(&self, profile: Profile, wish: &Wish, now: i128) -> Answer {
+        if self.reaches_all("no-cache", profile) || wish.no_cache && profile == Profile::Letter {
+            return Answer::AskTheOrigin;
+        }
+        let (age, lifetime) = (self.current_age(now), self.lifetime(profile).unwrap_or(0));
+        if lifetime > age {
+            return Answer::Fresh;
+        }
+        let prohibited = self.must_revalidate() || self.seconds("s-maxage").is_some();
+        let window = match self.seconds("stale-if-error") {
+            _ if self.status >= 500 || self.must_revalidate() => 0,
+            Some(seconds) => seconds,
+            None if prohibited => 0,
+            // Section 4.2.4: the cache is "disconnected". For how long is the operator's choice.
+            None => DAY,
+        };
+        let client_accepts = wish.stale_if_error.is_some_and(|seconds| age - lifetime <= seconds);
+        if age - lifetime < window || client_accepts && !prohibited && self.status < 500 {
+            return Answer::StaleOnError;
+        }
+        Answer::AskTheOrigin
+    }
+}

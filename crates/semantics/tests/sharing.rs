@@ -168,7 +168,7 @@ fn response_of(exchange: &Exchange) -> ResponseHead {
     }
     let mut put = |name: &'static str, secs: Option<Option<i128>>| {
         if let Some(secs) = secs {
-            fields.push(name, secs.map_or("-1".into(), date));
+            fields.push(name, secs.map_or_else(|| "-1".into(), date));
         }
     };
     put("Expires", exchange.expires);

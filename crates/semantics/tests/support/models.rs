@@ -158,7 +158,9 @@ impl DateForms {
         ];
         let mut days = secs / 86_400;
         let weekday = WEEKDAYS[usize::try_from(days % 7).unwrap()];
-        let leap_days = |year: u64| u64::from(year % 4 == 0 && (year % 100 != 0 || year % 400 == 0));
+        let leap_days = |year: u64| {
+            u64::from(year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400)))
+        };
         let mut year = 1970;
         while days >= 365 + leap_days(year) {
             days -= 365 + leap_days(year);

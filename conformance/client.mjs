@@ -69,9 +69,8 @@ const outcomes = {
 }
 const results = getResults()
 const listed = [...tests.values()].filter(test => wanted.has(test.id) && test.browser_only !== true)
-const report = listed.map(({ id, name, kind, depends_on: dependsOn, requests }) => ({
+const report = listed.map(({ id, kind, depends_on: dependsOn, requests }) => ({
   id,
-  name,
   kind: kind ?? 'required',
   depends_on: dependsOn ?? [],
   pauses: requests.some(request => 'pause_after' in request || 'response_pause' in request),

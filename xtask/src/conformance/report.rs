@@ -87,8 +87,6 @@ impl Outcome {
 pub(crate) struct Test {
     /// Its name among all tests.
     pub(crate) id: String,
-    /// What it wants, in a sentence.
-    pub(crate) name: String,
     /// How much it counts.
     pub(crate) kind: Kind,
     /// Tests without which it says nothing.
@@ -150,26 +148,42 @@ impl Report {
     }
 }
 
-/// Tests passed of tests run, by kind.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+/// Tests of one kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Part {
+    /// Those that passed or were answered yes.
+    pub(crate) passed: u32,
+    /// All of them.
+    pub(crate) of: u32,
+}
+
+/// What a run came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Score {
-    /// Passed and run of [`Kind::Required`].
-    pub(crate) required: (u32, u32),
-    /// Of [`Kind::Optional`].
-    pub(crate) optional: (u32, u32),
-    /// Yes and run of [`Kind::Check`].
-    pub(crate) check: (u32, u32),
+    /// Tests of [`Kind::Required`].
+    pub(crate) required: Part,
+    /// Tests of [`Kind::Optional`].
+    pub(crate) optional: Part,
+    /// Tests of [`Kind::Check`].
+    pub(crate) check: Part,
 }
 
 impl Score {
     /// The score of a run.
     pub(crate) fn of(report: &Report) -> Self {
-        let count = |kind| {
-            let tests = report.tests.iter().filter(|test| test.kind == kind);
-            tests.fold((0, 0), |(passed, all), test| (passed + u32::from(test.outcome.passes()), all + 1))
-        };
-        Self { required: count(Kind::Required), optional: count(Kind::Optional), check: count(Kind::Check) }
+        let mut score = Self::default();
+        for test in &report.tests {
+            let part = match test.kind {
+                Kind::Required => &mut score.required,
+                Kind::Optional => &mut score.optional,
+                Kind::Check => &mut score.check,
+            };
+            part.passed += u32::from(test.outcome.passes());
+            part.of += 1;
+        }
+        score
     }
 }
 
@@ -179,7 +193,7 @@ impl fmt::Display for Score {
         write!(
             formatter,
             "required {}/{}, optional {}/{}, check {}/{}",
-            required.0, required.1, optional.0, optional.1, check.0, check.1
+            required.passed, required.of, optional.passed, optional.of, check.passed, check.of
         )
     }
 }
@@ -192,7 +206,6 @@ pub(crate) mod tests {
     pub(crate) fn test(id: &str, kind: Kind, outcome: Outcome) -> Test {
         Test {
             id: id.to_owned(),
-            name: format!("A cache does {id}"),
             kind,
             depends_on: Vec::new(),
             pauses: false,
@@ -204,7 +217,7 @@ pub(crate) mod tests {
 
     #[test]
     fn the_clients_report_is_read() {
-        let text = r#"[{"id":"a","name":"A","kind":"optimal","depends_on":["b"],"pauses":true,
+        let text = r#"[{"id":"a","kind":"optimal","depends_on":["b"],"pauses":true,
             "outcome":"optional_fail","error":["Assertion","it is"]}]"#;
         let report = Report::parse(text).unwrap();
         assert_eq!(report.tests[0].line(), "a (optional) failed: it is");

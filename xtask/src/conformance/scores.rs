@@ -3,7 +3,7 @@
 //! Invariant: only `cargo xtask conformance --write` writes the file, and only what a run came to.
 
 use super::Profile;
-use super::report::{Kind, Outcome, Report, Score};
+use super::report::{Kind, Report, Score};
 use super::suite::Edition;
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
@@ -26,7 +26,7 @@ pub(crate) struct Scores {
 #[derive(Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Run {
-    /// The line of the suite.
+    /// The edition of the suite.
     pub(crate) edition: Edition,
     /// The suite's name and version.
     pub(crate) suite: String,
@@ -34,23 +34,28 @@ pub(crate) struct Run {
     pub(crate) profile: Profile,
     /// Passed of all.
     pub(crate) score: Score,
-    /// What did not pass, in the suite's order.
-    #[serde(default, rename = "miss")]
-    pub(crate) misses: Vec<Miss>,
+    /// What did not pass.
+    pub(crate) missed: Missed,
 }
 
-/// A test that did not pass.
-#[derive(Deserialize, Serialize)]
+/// Names of tests that did not pass, in the suite's order.
+#[derive(Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Miss {
-    /// Its name among all tests.
-    pub(crate) id: String,
-    /// How much it counts.
-    pub(crate) kind: Kind,
-    /// What it came to.
-    pub(crate) outcome: Outcome,
-    /// What it wants, in the suite's words.
-    pub(crate) name: String,
+pub(crate) struct Missed {
+    required: Vec<String>,
+    optional: Vec<String>,
+    check: Vec<String>,
+}
+
+impl Missed {
+    /// Those of one kind.
+    pub(crate) fn of(&self, kind: Kind) -> &[String] {
+        match kind {
+            Kind::Required => &self.required,
+            Kind::Optional => &self.optional,
+            Kind::Check => &self.check,
+        }
+    }
 }
 
 impl Scores {
@@ -71,26 +76,22 @@ impl Scores {
     /// # Errors
     /// If it cannot be written.
     pub(crate) fn write(&self) -> Result<()> {
-        let text = toml::to_string(self).context("cannot word the scores")?;
+        let text = toml::to_string_pretty(self).context("cannot word the scores")?;
         std::fs::write(PATH, format!("{HEAD}{text}")).with_context(|| format!("cannot write {PATH}"))
     }
 
     /// Puts a run in the place of the last one of its edition and profile.
     pub(crate) fn keep(&mut self, edition: Edition, suite: &str, profile: Profile, report: &Report) {
-        let missed = report.tests.iter().filter(|test| !test.outcome.passes());
-        let misses = missed.map(|test| Miss {
-            id: test.id.clone(),
-            kind: test.kind,
-            outcome: test.outcome,
-            name: test.name.clone(),
-        });
-        let run = Run {
-            edition,
-            suite: suite.to_owned(),
-            profile,
-            score: Score::of(report),
-            misses: misses.collect(),
+        let missed = |kind| {
+            let tests = report.tests.iter().filter(|test| test.kind == kind && !test.outcome.passes());
+            tests.map(|test| test.id.clone()).collect()
         };
+        let missed = Missed {
+            required: missed(Kind::Required),
+            optional: missed(Kind::Optional),
+            check: missed(Kind::Check),
+        };
+        let run = Run { edition, suite: suite.to_owned(), profile, score: Score::of(report), missed };
         self.runs.retain(|other| (other.edition, other.profile) != (edition, profile));
         self.runs.push(run);
         self.runs.sort_by_key(|run| (run.edition, run.profile));
@@ -117,9 +118,15 @@ mod tests {
         let runs: Vec<_> = read
             .runs
             .iter()
-            .map(|run| (run.suite.as_str(), run.profile, run.score.required, run.misses.len()))
+            .map(|run| {
+                (
+                    run.suite.as_str(),
+                    run.profile,
+                    run.score.required.passed,
+                    run.missed.of(Kind::Required).len(),
+                )
+            })
             .collect();
-        assert_eq!(runs, [("one", Profile::Rfc, (1, 1), 0), ("two", Profile::Default, (0, 1), 1)]);
-        assert_eq!(read.runs[1].misses[0].outcome, Outcome::SetupFail);
+        assert_eq!(runs, [("one", Profile::Rfc, 1, 0), ("two", Profile::Default, 0, 1)]);
     }
 }

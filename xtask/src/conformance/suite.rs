@@ -13,14 +13,14 @@ use std::process::{Command, Stdio};
 /// Debian's packages with what runs the suite.
 const NODE_PACKAGES: [&str; 2] = ["nodejs", "npm"];
 
-/// The two lines of the suite. They differ in their tests: scores of one do not compare with those of the other.
+/// The two editions of the suite. They differ in their tests: scores of one do not compare with those of the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Edition {
-    /// The published package, with its suite for Surrogate-Control.
-    Npm,
     /// A checkout of the repository.
     Git,
+    /// The published package, with its suite for Surrogate-Control.
+    Npm,
 }
 
 impl Edition {
@@ -54,7 +54,7 @@ impl Edition {
 
 /// A suite that can be run.
 pub(crate) struct Suite {
-    /// Which line it is of.
+    /// Which edition it is.
     pub(crate) edition: Edition,
     /// Where it stands.
     pub(crate) directory: PathBuf,
@@ -118,7 +118,7 @@ fn parse_version(text: &str) -> Result<Version> {
     numbers().with_context(|| format!("{text:?} is no version of Node.js"))
 }
 
-/// Which line of the suite stands in a directory, by its layout.
+/// Which edition of the suite stands in a directory, by its layout.
 fn edition_of(directory: &Path) -> Result<Edition> {
     let found = Edition::ALL.into_iter().find(|edition| directory.join(edition.server()).exists());
     found.with_context(|| {

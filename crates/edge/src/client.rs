@@ -139,7 +139,7 @@ impl Client {
     /// taken; the caller queues the rest.
     pub(crate) fn write_at_once<'a>(
         &mut self,
-        pieces: impl Iterator<Item = &'a Bytes>,
+        pieces: impl Iterator<Item = &'a [u8]>,
     ) -> Result<usize, SendError> {
         if !self.output.is_empty() {
             return Ok(0);

@@ -13,11 +13,10 @@ use crate::fly;
 use crate::pipeline::{After, Visit};
 use crate::refusal::Refusal;
 use crate::respond::{self, Account, Written};
-use bytes::Bytes;
 use h1::BodyFraming;
 use message::{ResponseHead, Status};
 use origin::Exchange;
-use semantics::{Condition, Reason, evaluate_conditions};
+use semantics::{Condition, Reason, concerns_conditions, evaluate_conditions, has_conditions};
 use std::sync::Arc;
 use store::{FillingReader, Object};
 
@@ -112,8 +111,16 @@ impl Visit<'_> {
     /// What is sent in place of the response because of the request's conditions. An answer to this visitor's own
     /// request has had them evaluated by the application.
     fn substitute(&self, content: &Content) -> Option<ResponseHead> {
+        // Most requests have no condition; then the head need not be read.
+        if !has_conditions(&self.request.head.fields) {
+            return None;
+        }
+        let stored_head;
         let head = match content {
-            Content::Stored(object) => object.head(),
+            Content::Stored(object) => {
+                stored_head = object.head_of(concerns_conditions);
+                &stored_head
+            }
             Content::Filling { answer, .. } => &answer.head,
             Content::Claimed(parcel) => &parcel.head,
             Content::Own(_) | Content::Switch(..) => return None,
@@ -125,22 +132,22 @@ impl Visit<'_> {
         }
     }
 
-    async fn send_stored(&mut self, object: &Object, account: &Account) -> Outcome {
+    async fn send_stored(&mut self, object: &Arc<Object>, account: &Account) -> Outcome {
         if let Some(excerpt) = Excerpt::of(&self.request.head, object, &self.shared.boundary) {
             return self.send_excerpt(&excerpt, account).await;
         }
         let written = respond::write_hit(object, account, self.asker);
-        let content = if written.framing == BodyFraming::Empty { &[] } else { object.body().chunks() };
-        let sent = deliver::send_stored(self.client, object.prebuilt(), &written.octets, content).await;
-        let content_bytes = if content.is_empty() { 0 } else { object.body().len() };
-        self.outcome(object.head().status, account.reason, content_bytes, sent, &written)
+        let has_content = written.framing != BodyFraming::Empty;
+        let sent = deliver::send_stored(self.client, object, &written.octets, has_content).await;
+        let content_bytes = if has_content { object.content_bytes() } else { 0 };
+        self.outcome(object.status(), account.reason, content_bytes, sent, &written)
     }
 
     /// Sends what a request wants of the content of a stored response.
     async fn send_excerpt(&mut self, excerpt: &Excerpt, account: &Account) -> Outcome {
         let framing = BodyFraming::Length(excerpt.content_bytes());
         let written = respond::write_head(&excerpt.head, framing, Some(account), self.asker);
-        let sent = deliver::send_stored(self.client, &Bytes::new(), &written.octets, &excerpt.content).await;
+        let sent = deliver::send_excerpt(self.client, &written.octets, &excerpt.content).await;
         self.outcome(excerpt.head.status, account.reason, excerpt.content_bytes(), sent, &written)
     }
 

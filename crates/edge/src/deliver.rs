@@ -10,8 +10,9 @@ use message::Fields;
 use origin::{Event, Exchange, FetchError};
 use semantics::trailer_fields;
 use std::future::poll_fn;
+use std::sync::Arc;
 use std::task::{Context, Poll};
-use store::FillingReader;
+use store::{Body, FillingReader, Object};
 
 /// Octets that are gathered before a write, as long as they are there without waiting.
 const BATCH_BYTES: usize = 128 * 1024;
@@ -34,25 +35,48 @@ impl From<SendError> for Interrupted {
     }
 }
 
-/// Sends a stored response: its prebuilt head, the rest of its head, its content. A small one goes out in one
-/// system call, without touching the reference counts that other workers touch too.
+/// Sends a stored response: its prebuilt head, the rest of its head, and its content if `has_content`. A small one
+/// goes out in one system call, without touching reference counts; only what the system does not take is shared.
 pub(crate) async fn send_stored(
     client: &mut Client,
-    prebuilt: &Bytes,
+    object: &Arc<Object>,
     rest_of_head: &Bytes,
+    has_content: bool,
+) -> Result<(), Interrupted> {
+    let head_bytes = object.prebuilt().len() + rest_of_head.len();
+    let content_bytes = if has_content { object.content_bytes() } else { 0 };
+    let content = has_content.then(|| object.content()).into_iter().flatten();
+    let written = client.write_at_once([object.prebuilt(), rest_of_head].into_iter().chain(content))?;
+    if (written as u64) < head_bytes as u64 + content_bytes {
+        let body = if has_content { object.body() } else { Body::default() };
+        let head = [object.prebuilt_shared(), rest_of_head.clone()];
+        queue_rest(client, written, head.iter().chain(body.chunks()));
+    }
+    client.flush().await.map_err(Interrupted::from)
+}
+
+/// Sends a head and parts of a stored response.
+pub(crate) async fn send_excerpt(
+    client: &mut Client,
+    head: &Bytes,
     content: &[Bytes],
 ) -> Result<(), Interrupted> {
-    let pieces = || [prebuilt, rest_of_head].into_iter().chain(content);
-    let mut written = client.write_at_once(pieces())?;
-    for piece in pieces() {
-        // What the system did not take at once is queued.
+    let pieces = || std::iter::once(head).chain(content);
+    let written = client.write_at_once(pieces().map(|piece| &piece[..]))?;
+    queue_rest(client, written, pieces());
+    client.flush().await.map_err(Interrupted::from)
+}
+
+/// Queues what is left of `pieces` when the first `written` octets have been taken.
+fn queue_rest<'a>(client: &mut Client, written: usize, pieces: impl Iterator<Item = &'a Bytes>) {
+    let mut written = written;
+    for piece in pieces {
         let skipped = written.min(piece.len());
         written -= skipped;
         if skipped < piece.len() {
             client.push(piece.slice(skipped..));
         }
     }
-    client.flush().await.map_err(Interrupted::from)
 }
 
 /// Sends what is queued and a body that is still being filled. Adds up the octets of content.

@@ -9,6 +9,7 @@ use semantics::{
     ByteRange, ContentRange, RangeAnswer, answer_range, answer_range_from_part, multipart_head,
     multipart_layout, part_head, unsatisfiable_head,
 };
+use std::sync::Arc;
 use store::Object;
 
 /// An answer with a part of the content, or with none because there is no such part.
@@ -20,16 +21,17 @@ pub(crate) struct Excerpt {
 impl Excerpt {
     /// What a request wants of a stored response; `None` if it wants the whole of what is stored, as it is.
     /// `boundary` separates several parts.
-    pub(crate) fn of(request: &RequestHead, object: &Object, boundary: &str) -> Option<Self> {
+    pub(crate) fn of(request: &RequestHead, object: &Arc<Object>, boundary: &str) -> Option<Self> {
         let range = request.fields.first(names::RANGE)?;
         let Some(part) = object.part() else {
-            return match answer_range(&request.method, &request.fields, object.head(), object.body().len()) {
+            let (head, bytes) = (object.head(), object.content_bytes());
+            return match answer_range(&request.method, &request.fields, &head, bytes) {
                 RangeAnswer::Whole => None,
                 RangeAnswer::Parts(ranges) => {
-                    Some(Self::of_ranges(object, &ranges, 0, Some(object.body().len()), boundary))
+                    Some(Self::of_ranges(object, &ranges, 0, Some(bytes), boundary))
                 }
                 RangeAnswer::Unsatisfiable => {
-                    let head = unsatisfiable_head(object.body().len());
+                    let head = unsatisfiable_head(bytes);
                     Some(Self { head, content: Vec::new() })
                 }
             };
@@ -37,7 +39,7 @@ impl Excerpt {
         if *range == part.asked {
             return None;
         }
-        let ranges = answer_range_from_part(&request.method, &request.fields, object.head(), part.extent)?;
+        let ranges = answer_range_from_part(&request.method, &request.fields, &object.head(), part.extent)?;
         Some(Self::of_ranges(object, &ranges, part.extent.first, part.extent.complete, boundary))
     }
 
@@ -48,23 +50,24 @@ impl Excerpt {
 
     /// These ranges of an object whose first octet is at `offset` of the representation.
     fn of_ranges(
-        object: &Object,
+        object: &Arc<Object>,
         ranges: &[ByteRange],
         offset: u64,
         complete: Option<u64>,
         boundary: &str,
     ) -> Self {
-        let octets = |range: &ByteRange| object.body().slice(range.first - offset, range.last - offset);
+        let (head, body) = (object.head(), object.body());
+        let octets = |range: &ByteRange| body.slice(range.first - offset, range.last - offset);
         if let ([range], complete) = (ranges, complete) {
             let extent = ContentRange { first: range.first, last: range.last, complete };
-            return Self { head: part_head(object.head(), extent), content: octets(range) };
+            return Self { head: part_head(&head, extent), content: octets(range) };
         }
-        let media_type = object.head().fields.first(names::CONTENT_TYPE).map(|value| &value[..]);
+        let media_type = head.fields.first(names::CONTENT_TYPE).map(|value| &value[..]);
         let layout = multipart_layout(boundary, media_type, complete.unwrap_or(0), ranges);
         let parts = ranges.iter().zip(layout.heads);
         let mut content: Vec<Bytes> =
-            parts.flat_map(|(range, head)| std::iter::once(head).chain(octets(range))).collect();
+            parts.flat_map(|(range, part)| std::iter::once(part).chain(octets(range))).collect();
         content.push(layout.end);
-        Self { head: multipart_head(object.head(), boundary), content }
+        Self { head: multipart_head(&head, boundary), content }
     }
 }

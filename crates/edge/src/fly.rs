@@ -212,7 +212,7 @@ impl Departure {
 
     /// Whether `base` may answer requests although it is stale, as the origin fails.
     fn has_reserve(&self, base: &Object, now: Moment) -> bool {
-        reuse_on_error(base.freshness(), &Directives::default(), self.site.policy(), now).is_some()
+        reuse_on_error(&base.freshness(), &Directives::default(), self.site.policy(), now).is_some()
     }
 
     /// *stream only*: the answer is for the first who claims it.
@@ -228,10 +228,10 @@ impl Departure {
     async fn confirm(&self, answer: Answer, base: &Arc<Object>) {
         let Answer { head, exchange, asked, answered, .. } = answer;
         drain(*exchange).await;
-        if base.part().is_none() && not_modified_speaks_of(base.head(), &head) {
-            let updated = updated_head(base.head(), &head);
+        if base.part().is_none() && not_modified_speaks_of(&base.head(), &head) {
+            let updated = updated_head(&base.head(), &head);
             if let Ok((storable, rule)) = self.judge(&updated, asked, answered) {
-                let body = base.body().clone();
+                let body = base.body();
                 let object = stored_object(&updated, body, storable.freshness, self.flight.begun());
                 return self.announce_stored(object, rule);
             }
@@ -247,7 +247,7 @@ impl Departure {
     async fn complete(&self, answer: Answer, base: &Arc<Object>) {
         let Answer { head, exchange, asked, answered, .. } = answer;
         let completed = match (base.part(), ContentRange::of(&head)) {
-            (Some(part), Some(extent)) => joined_extent((base.head(), part.extent), (&head, extent))
+            (Some(part), Some(extent)) => joined_extent((&base.head(), part.extent), (&head, extent))
                 .filter(ContentRange::is_whole)
                 .map(|whole| (part.extent, extent, whole)),
             _ => None,
@@ -255,9 +255,9 @@ impl Departure {
         if let Some((stored, missing, whole)) = completed
             && let Some(content) = self.gather(*exchange, missing.bytes()).await
         {
-            let head = combined_head(base.head(), &head, whole);
+            let head = combined_head(&base.head(), &head, whole);
             if let Ok((storable, rule)) = self.judge(&head, asked, answered) {
-                let body = joined_body((base.body(), stored), (&content, missing));
+                let body = joined_body((&base.body(), stored), (&content, missing));
                 let object = stored_object(&head, body, storable.freshness, self.flight.begun());
                 return self.announce_stored(object, rule);
             }

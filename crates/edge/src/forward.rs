@@ -51,10 +51,10 @@ pub(crate) fn flight_fields(range: Option<&[u8]>, base: Option<&Object>, visitor
             fields
         }
         (None, Some(base)) => match base.part() {
-            Some(part) => missing_part_fields(base.head(), part.extent)
+            Some(part) => missing_part_fields(&base.head(), part.extent)
                 .filter(|fields| fields.has(names::IF_RANGE))
                 .unwrap_or_default(),
-            None => validation_fields(base.head()),
+            None => validation_fields(&base.head()),
         },
         (None, None) => fields,
     }

@@ -81,7 +81,7 @@ impl<'a> Wanted<'a> {
         if shared.groups.invalidates(&self.key, &object) {
             return Found::Fetch(Reason::MissInvalidated, Some(object));
         }
-        match reuse(object.freshness(), &self.directives, self.subject.site.policy(), now) {
+        match reuse(&object.freshness(), &self.directives, self.subject.site.policy(), now) {
             Reuse::Fresh { age_secs, ttl_secs } => {
                 Found::Deliver(stored(object, Reason::HitFresh, age_secs, ttl_secs))
             }
@@ -99,7 +99,7 @@ impl<'a> Wanted<'a> {
         if !self.is_served_by(&object, head) || shared.groups.invalidates(&self.key, &object) {
             return None;
         }
-        match reuse_on_error(object.freshness(), &self.directives, self.subject.site.policy(), now)? {
+        match reuse_on_error(&object.freshness(), &self.directives, self.subject.site.policy(), now)? {
             Reuse::Fresh { age_secs, ttl_secs } => Some(stored(object, Reason::HitFresh, age_secs, ttl_secs)),
             Reuse::Stale { age_secs, ttl_secs, reason, .. } => {
                 Some(stored(object, reason, age_secs, ttl_secs))
@@ -114,7 +114,7 @@ impl<'a> Wanted<'a> {
         let Some(range) = &self.range else { return false };
         let same_question = *range == part.asked && !head.fields.has(names::IF_RANGE);
         same_question
-            || answer_range_from_part(&head.method, &head.fields, object.head(), part.extent).is_some()
+            || answer_range_from_part(&head.method, &head.fields, &object.head(), part.extent).is_some()
     }
 }
 

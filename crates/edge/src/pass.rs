@@ -194,23 +194,23 @@ impl<'a> Visit<'a> {
     ) -> Option<Reason> {
         let (store, fields) = (&self.shared.store, &enlisted.head.fields);
         let Lookup::Found(object) = store.peek(&enlisted.key, fields) else { return None };
-        if object.part().is_some() || head.status != object.head().status {
+        if object.part().is_some() || head.status != object.status() {
             return None;
         }
-        if head_says(object.head(), object.body().len(), head) == HeadSays::Differs {
+        if head_says(&object.head(), object.content_bytes(), head) == HeadSays::Differs {
             enlisted.flight.publish(|| {
                 store.remove(&enlisted.key);
             });
             return None;
         }
-        let updated = updated_head(object.head(), head);
+        let updated = updated_head(&object.head(), head);
         let get = RequestHead { method: Method::Get, ..enlisted.head.clone() };
         let (policy, answered) = (subject.site.policy(), self.now());
         let judgement = judge_response(&get, &updated, asked, answered, policy);
         let rule = VaryRule::from_response(&updated.fields, policy);
         let (Judgement::Store(storable), Ok(rule)) = (judgement, rule) else { return None };
         let rule = enlisted.flight.known().union(&rule);
-        let body = object.body().clone();
+        let body = object.body();
         let renewed = stored_object(&updated, body, storable.freshness, enlisted.flight.begun());
         let variant = rule.stored_key(fields, &updated.fields);
         enlisted.flight.publish(|| {

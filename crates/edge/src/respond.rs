@@ -90,7 +90,7 @@ pub(crate) fn write_hit(object: &Object, account: &Account, asker: Asker) -> Wri
     put_account(&mut octets, account);
     put_connection(&mut octets, asker.version, asker.persistent);
     h1::write_head_end(&mut octets);
-    let framing = asker.framing(object.head().status, BodyFraming::Length(object.body().len()));
+    let framing = asker.framing(object.status(), BodyFraming::Length(object.content_bytes()));
     Written { octets: octets.freeze(), framing, persistent: asker.persistent }
 }
 
@@ -324,7 +324,7 @@ mod tests {
         let account = Account { reason: Reason::HitFresh, facts, age_secs: Some(10) };
         let written = write_hit(&object, &account, asker(&Method::Get, Version::Http11));
         assert_eq!(
-            text(&[&object.prebuilt()[..], &written.octets].concat()),
+            text(&[object.prebuilt(), &written.octets].concat()),
             "HTTP/1.1 200 OK\r\nA: b\r\nDate: Sun, 06 Nov 1994 08:49:37 GMT\r\nVia: 1.1 petasos\r\nContent-Length: 5\r\n\
              Age: 10\r\nCache-Status: Petasos; hit; ttl=50; detail=hit-fresh\r\n\r\n"
         );

@@ -7,6 +7,7 @@ use crate::respond;
 use bytes::Bytes;
 use message::{Field, ResponseHead};
 use semantics::{ContentRange, Freshness, combined_head, groups, joined_extent};
+use std::sync::Arc;
 use store::{Body, Object, Part};
 
 /// The object for a tidy head and its content, fetched by a flight that began at `begun`.
@@ -17,15 +18,15 @@ pub(crate) fn stored_object(head: &ResponseHead, body: Body, freshness: Freshnes
 
 /// The stored part and a newer one as one object, if they go together.
 pub(crate) fn joined_part(
-    stored: &Object,
+    stored: &Arc<Object>,
     newer: &SharedAnswer,
     (body, extent): (&Body, ContentRange),
     begun: u64,
 ) -> Option<Object> {
     let part = stored.part()?;
-    let joined = joined_extent((stored.head(), part.extent), (&newer.head, extent))?;
-    let head = combined_head(stored.head(), &newer.head, joined);
-    let body = joined_body((stored.body(), part.extent), (body, extent));
+    let joined = joined_extent((&stored.head(), part.extent), (&newer.head, extent))?;
+    let head = combined_head(&stored.head(), &newer.head, joined);
+    let body = joined_body((&stored.body(), part.extent), (body, extent));
     let object = stored_object(&head, body, newer.freshness, begun);
     // What answers no question as it is must not be replayed for one.
     let part = Part { extent: joined, asked: Bytes::new() };

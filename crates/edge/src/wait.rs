@@ -131,7 +131,7 @@ impl<'a> Visit<'a> {
             return self.take_other_variant(wanted);
         }
         let (object, now) = (&confirmed.object, self.now());
-        let usable = reuse(object.freshness(), &wanted.directives, wanted.subject.site.policy(), now);
+        let usable = reuse(&object.freshness(), &wanted.directives, wanted.subject.site.policy(), now);
         if !leads && matches!(usable, Reuse::Revalidate(_)) {
             wanted.solo = true;
             return self.join(wanted, Reason::MissNoCache);

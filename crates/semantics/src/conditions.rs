@@ -55,12 +55,22 @@ fn may_proceed(request: &Fields, response: &Fields) -> bool {
     })
 }
 
+/// Whether a request has a condition that [`evaluate_conditions`] looks at.
+pub fn has_conditions(request: &Fields) -> bool {
+    let conditions =
+        [names::IF_MATCH, names::IF_UNMODIFIED_SINCE, names::IF_NONE_MATCH, names::IF_MODIFIED_SINCE];
+    request.iter().any(|field| conditions.iter().any(|name| field.is(name)))
+}
+
+/// Whether a response field of this name plays a part in conditions and in what is sent because of them.
+pub fn concerns_conditions(name: &[u8]) -> bool {
+    NOT_MODIFIED_FIELDS.iter().any(|kept| name.eq_ignore_ascii_case(kept.as_bytes()))
+}
+
 /// The fields of the 304 that stands for `response` (RFC 9110 section 15.4.5): what guides caches, and the
 /// validators.
 pub fn not_modified_fields(response: &ResponseHead) -> Fields {
-    let keeps =
-        |name: &[u8]| NOT_MODIFIED_FIELDS.iter().any(|kept| name.eq_ignore_ascii_case(kept.as_bytes()));
-    response.fields.iter().filter(|field| keeps(&field.name)).cloned().collect()
+    response.fields.iter().filter(|field| concerns_conditions(&field.name)).cloned().collect()
 }
 
 const NOT_MODIFIED_FIELDS: [&str; 8] = [

@@ -50,7 +50,9 @@ mod vary;
 
 pub use cache_groups::{GROUP_BYTES_MAX, GROUPS_MAX, groups, invalidated_groups};
 pub use cache_status::{CacheStatusFacts, cache_status_value};
-pub use conditions::{Condition, evaluate_conditions, not_modified_fields};
+pub use conditions::{
+    Condition, concerns_conditions, evaluate_conditions, has_conditions, not_modified_fields,
+};
 pub use content_range::{ContentRange, joined_extent};
 pub use dates::{format_date, parse_date};
 pub use directives::{DELTA_SECS_MAX, Directives, Scope};

@@ -40,6 +40,11 @@ impl VariantKey {
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
+
+    /// The octets of this key, for [`VaryRule::matches_octets`].
+    pub fn octets(&self) -> &[u8] {
+        &self.0
+    }
 }
 
 impl VaryRule {
@@ -126,7 +131,12 @@ impl VaryRule {
     /// Whether a request with these fields selects the variant `key` of this rule. Asked on every look-up, so it
     /// builds no key.
     pub fn matches(&self, fields: &Fields, key: &VariantKey) -> bool {
-        let mut rest = &key.0[..];
+        self.matches_octets(fields, &key.0)
+    }
+
+    /// As [`VaryRule::matches`], for a key of which its octets are kept.
+    pub fn matches_octets(&self, fields: &Fields, key: &[u8]) -> bool {
+        let mut rest = key;
         let mut other_languages = false;
         for name in self.names() {
             let Some((stored, after)) = split_part(rest) else { return false };

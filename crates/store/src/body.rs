@@ -54,22 +54,22 @@ impl Body {
     }
 
     /// A body of these octets, copied into chunks of its own.
-    pub fn gathered<'a>(pieces: impl IntoIterator<Item = &'a Bytes>) -> Self {
-        let (mut chunks, mut open) = (Vec::new(), Vec::new());
+    pub fn gathered<'a>(pieces: impl IntoIterator<Item = &'a Bytes, IntoIter: Clone>) -> Self {
+        let pieces = pieces.into_iter();
+        let mut left: usize = pieces.clone().map(Bytes::len).sum();
+        let exact = |left: usize| Vec::with_capacity(left.min(CHUNK_BYTES));
+        let (mut chunks, mut open) = (Vec::with_capacity(left.div_ceil(CHUNK_BYTES)), exact(left));
         for piece in pieces {
             let mut rest = &piece[..];
             while !rest.is_empty() {
-                let (now, later) = rest.split_at(rest.len().min(CHUNK_BYTES - open.len()));
+                let (now, later) = rest.split_at(rest.len().min(left.min(CHUNK_BYTES) - open.len()));
                 open.extend_from_slice(now);
                 rest = later;
-                if open.len() == CHUNK_BYTES {
-                    chunks.push(Bytes::from(std::mem::take(&mut open)));
+                if open.len() == left.min(CHUNK_BYTES) {
+                    left -= open.len();
+                    chunks.push(Bytes::from(std::mem::replace(&mut open, exact(left))));
                 }
             }
-        }
-        if !open.is_empty() {
-            open.shrink_to_fit();
-            chunks.push(Bytes::from(open));
         }
         Self::of_chunks(chunks)
     }

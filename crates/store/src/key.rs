@@ -48,9 +48,9 @@ impl Key {
         &self.target
     }
 
-    /// The octets that the key's own allocations occupy.
-    pub(crate) fn bytes(&self) -> usize {
-        self.host.len() + self.target.len()
+    /// The host, to be shared.
+    pub(crate) fn host_octets(&self) -> Bytes {
+        self.host.clone()
     }
 
     /// The same key in allocations of its own: a target is often a slice of a whole read buffer, which a key

@@ -7,12 +7,18 @@
 mod body;
 mod filling;
 mod hash;
+mod judged;
 mod key;
 mod lingering;
 mod object;
 mod s3fifo;
+mod scopes;
 mod shard;
+mod slot;
+mod slowly;
 mod store;
+mod stored_head;
+mod weight;
 
 pub use body::{Body, CHUNK_BYTES};
 pub use filling::{Abandoned, Aborted, Filling, FillingReader, FillingWriter};

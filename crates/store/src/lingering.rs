@@ -11,13 +11,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Lingering(Arc<AtomicU64>);
 
-/// What one lingering object adds to them; dropped with the object.
-#[derive(Debug)]
-pub(crate) struct Share {
-    total: Lingering,
-    bytes: u64,
-}
-
 impl Lingering {
     pub(crate) fn bytes(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
@@ -27,15 +20,15 @@ impl Lingering {
     /// is held, so nobody can get hold of it meanwhile.
     pub(crate) fn count(&self, object: &Arc<Object>) {
         if Arc::strong_count(object) > 1 {
-            let bytes = object.bytes() as u64;
-            self.0.fetch_add(bytes, Ordering::Relaxed);
-            object.linger(Share { total: self.clone(), bytes });
+            object.linger(self);
         }
     }
-}
 
-impl Drop for Share {
-    fn drop(&mut self) {
-        self.total.0.fetch_sub(self.bytes, Ordering::Relaxed);
+    pub(crate) fn add(&self, bytes: usize) {
+        self.0.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    pub(crate) fn subtract(&self, bytes: usize) {
+        self.0.fetch_sub(bytes as u64, Ordering::Relaxed);
     }
 }

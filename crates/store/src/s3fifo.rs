@@ -8,10 +8,11 @@
 //! main one alone. It is not the policy to use where the same object is asked for at long, regular intervals:
 //! the ghost forgets it.
 //!
-//! Invariant: `bytes` is the sum of the weights of all members and of what the ghost costs. Members are known
-//! by a number that the caller chose; this file knows no keys and no objects.
+//! Invariant: `bytes` is the sum of the weights of all members, each rounded up to a unit, and of what the ghost
+//! costs. Members are known by a number that the caller chose; this file knows no keys and no objects.
 
 use crate::hash::PrehashedState;
+use crate::slowly::resize_slowly;
 use std::collections::{HashSet, VecDeque};
 
 /// The small queue's share of the budget is one part in this many.
@@ -20,6 +21,8 @@ const SMALL_PART: usize = 10;
 const HITS_MAX: u8 = 3;
 /// What one entry of the ghost costs, its tables included.
 const GHOST_ENTRY_BYTES: usize = 48;
+/// Weights are counted in units of this many octets.
+const UNIT_BYTES: usize = 16;
 const NONE: u32 = u32::MAX;
 
 /// The eviction order of one shard.
@@ -29,17 +32,16 @@ pub(crate) struct S3Fifo {
     small: Queue,
     main: Queue,
     ghost: Ghost,
-    small_bytes_max: usize,
+    small_units_max: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Node {
-    hash: u64,
-    weight: usize,
-    hits: u8,
-    queue: QueueName,
+    units: u32,
     newer: u32,
     older: u32,
+    hits: u8,
+    queue: QueueName,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,34 +56,36 @@ struct Queue {
     newest: u32,
     oldest: u32,
     count: usize,
-    bytes: usize,
+    units: usize,
 }
 
 impl S3Fifo {
     /// An empty order for a budget of `bytes_max` octets.
     pub(crate) fn new(bytes_max: usize) -> Self {
-        let queue = || Queue { newest: NONE, oldest: NONE, count: 0, bytes: 0 };
+        let queue = || Queue { newest: NONE, oldest: NONE, count: 0, units: 0 };
         Self {
             nodes: Vec::new(),
             small: queue(),
             main: queue(),
             ghost: Ghost::default(),
-            small_bytes_max: bytes_max / SMALL_PART,
+            small_units_max: bytes_max / SMALL_PART / UNIT_BYTES,
         }
     }
 
     /// The weight of all members and of the ghost, in octets.
     pub(crate) fn bytes(&self) -> usize {
-        self.small.bytes + self.main.bytes + self.ghost.order.len() * GHOST_ENTRY_BYTES
+        (self.small.units + self.main.units) * UNIT_BYTES + self.ghost.order.len() * GHOST_ENTRY_BYTES
     }
 
-    /// Adds the member `id`, which must not be one already.
+    /// Adds the member `id`, which must not be one already. The ghost knows it by `hash`.
     pub(crate) fn insert(&mut self, id: u32, hash: u64, weight: usize) {
         let queue = if self.ghost.forget(hash) { QueueName::Main } else { QueueName::Small };
-        let node = Node { hash, weight, hits: 0, queue: QueueName::Free, newer: NONE, older: NONE };
+        // No object is as large as this many units: 64 GiB.
+        let units = u32::try_from(weight.div_ceil(UNIT_BYTES)).unwrap_or(u32::MAX);
+        let node = Node { units, hits: 0, queue: QueueName::Free, newer: NONE, older: NONE };
         let position = id as usize;
         if position >= self.nodes.len() {
-            self.nodes.resize(position + 1, node);
+            resize_slowly(&mut self.nodes, position + 1, node);
         }
         if let Some(place) = self.nodes.get_mut(position) {
             assert!(place.queue == QueueName::Free, "a member is added once");
@@ -102,11 +106,18 @@ impl S3Fifo {
         self.unlink(id);
     }
 
-    /// Takes out the member that goes next; `None` if there is none.
-    pub(crate) fn evict(&mut self) -> Option<u32> {
+    /// Forgets what it knew of earlier members; there are none now.
+    pub(crate) fn clear(&mut self) {
+        assert!(self.small.count + self.main.count == 0, "members are taken out before");
+        self.nodes = Vec::new();
+        self.ghost = Ghost::default();
+    }
+
+    /// Takes out the member that goes next; `None` if there is none. `hash_of` tells the hash of a member.
+    pub(crate) fn evict(&mut self, hash_of: impl Fn(u32) -> u64) -> Option<u32> {
         loop {
             let from_small =
-                self.small.count > 0 && (self.small.bytes > self.small_bytes_max || self.main.count == 0);
+                self.small.count > 0 && (self.small.units > self.small_units_max || self.main.count == 0);
             let id = if from_small { self.small.oldest } else { self.main.oldest };
             let node = *self.nodes.get(id as usize)?;
             self.unlink(id);
@@ -116,7 +127,7 @@ impl S3Fifo {
                 self.relink(id, node.hits - 1);
             } else {
                 if from_small {
-                    self.ghost.remember(node.hash);
+                    self.ghost.remember(hash_of(id));
                 }
                 // The ghost knows no more than there are members, so it shrinks with them.
                 self.ghost.trim(self.small.count + self.main.count);
@@ -141,7 +152,7 @@ impl S3Fifo {
         let newest = self.queue_mut(name).newest;
         let Some(node) = self.nodes.get_mut(id as usize) else { return };
         (node.queue, node.newer, node.older) = (name, NONE, newest);
-        let weight = node.weight;
+        let units = node.units as usize;
         if let Some(before) = self.nodes.get_mut(newest as usize) {
             before.newer = id;
         }
@@ -151,14 +162,14 @@ impl S3Fifo {
         }
         queue.newest = id;
         queue.count += 1;
-        queue.bytes += weight;
+        queue.units += units;
     }
 
     fn unlink(&mut self, id: u32) {
         let Some(node) = self.nodes.get_mut(id as usize).filter(|node| node.queue != QueueName::Free) else {
             return;
         };
-        let Node { queue: name, newer, older, weight, .. } = *node;
+        let Node { queue: name, newer, older, units, .. } = *node;
         node.queue = QueueName::Free;
         if let Some(neighbour) = self.nodes.get_mut(newer as usize) {
             neighbour.older = older;
@@ -174,7 +185,7 @@ impl S3Fifo {
             queue.oldest = newer;
         }
         queue.count -= 1;
-        queue.bytes -= weight;
+        queue.units -= units as usize;
     }
 }
 
@@ -208,7 +219,7 @@ impl Ghost {
 
 #[cfg(test)]
 mod tests {
-    use super::{GHOST_ENTRY_BYTES, HITS_MAX, S3Fifo, SMALL_PART};
+    use super::{GHOST_ENTRY_BYTES, HITS_MAX, S3Fifo, SMALL_PART, UNIT_BYTES};
     use proptest::prelude::*;
     use std::collections::VecDeque;
 
@@ -231,6 +242,7 @@ mod tests {
 
     impl Model {
         fn insert(&mut self, id: u32, hash: u64, weight: usize) {
+            let weight = weight.next_multiple_of(UNIT_BYTES);
             let member = Member { id, hash, weight, hits: 0 };
             match self.ghost.iter_mut().find(|(known, valid)| *known == hash && *valid) {
                 Some((_, valid)) => {
@@ -295,10 +307,11 @@ mod tests {
     proptest! {
         #[test]
         fn order_and_bytes_agree_with_the_model(
-            steps in prop::collection::vec((0u8..5, 0u32..12, 1usize..40), 0..200),
+            steps in prop::collection::vec((0u8..5, 0u32..12, 1usize..40 * UNIT_BYTES), 0..200),
         ) {
-            let mut model = Model { bytes_max: 200, ..Model::default() };
-            let mut order = S3Fifo::new(200);
+            let bytes_max = 200 * UNIT_BYTES;
+            let mut model = Model { bytes_max, ..Model::default() };
+            let mut order = S3Fifo::new(bytes_max);
             for (step, id, weight) in steps {
                 let is_member = model.ids().contains(&id);
                 match step {
@@ -315,7 +328,7 @@ mod tests {
                         model.touch(id);
                         order.touch(id);
                     }
-                    4 => prop_assert_eq!(order.evict(), model.evict()),
+                    4 => prop_assert_eq!(order.evict(u64::from), model.evict()),
                     _ => {}
                 }
                 prop_assert_eq!(order.bytes(), model.bytes());
@@ -329,7 +342,7 @@ mod tests {
         let mut evicted = Vec::new();
         let mut make_room = |order: &mut S3Fifo| {
             while order.bytes() > 1_000 {
-                evicted.push(order.evict().unwrap());
+                evicted.push(order.evict(u64::from).unwrap());
             }
         };
         for id in 0..5 {

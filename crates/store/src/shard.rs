@@ -1,31 +1,29 @@
 //! One shard of the index: slots with one variant each, chained by the hash of their key, and the order in
 //! which they go when room is needed.
 //!
-//! Invariant: the weight of all slots and of the eviction order's own memory never exceeds the shard's budget,
-//! also not for a moment while something is stored; and a chain is ordered from the newest variant to the
-//! oldest. The lock around a shard is the store's.
+//! Invariant: the weight of all slots, scopes and of the eviction order's own memory never exceeds the shard's budget
+//! once something is stored; and a chain is ordered from the newest variant to the oldest. The lock around a shard is
+//! the store's.
 
-use crate::hash::PrehashedState;
 use crate::lingering::Lingering;
 use crate::s3fifo::S3Fifo;
+use crate::scopes::Scopes;
+use crate::slot::{NONE, SLOT_BYTES, Slot};
+use crate::slowly::push_slowly;
 use crate::{Key, Lookup, Object};
+use hashbrown::HashTable;
 use message::Fields;
 use semantics::{VariantKey, VaryRule};
-use std::collections::HashMap;
 use std::sync::Arc;
-
-/// What a slot costs beside the object, key and variant in it: the slot, its node in the eviction order, its
-/// entry in the index with the room a hash table keeps free, the counters of two `Arc`s and the allocator's
-/// own bookkeeping for some ten allocations.
-pub(crate) const SLOT_BYTES: usize = 512;
 
 /// One shard.
 #[derive(Debug)]
 pub(crate) struct Shard {
-    /// Hash of a key to the newest slot of its chain.
-    index: HashMap<u64, u32, PrehashedState>,
+    /// The newest slot of each chain, by the hash of its key.
+    index: HashTable<u32>,
     slots: Vec<Option<Slot>>,
     free: Vec<u32>,
+    scopes: Scopes,
     order: S3Fifo,
     bytes_max: usize,
     body_bytes_max: u64,
@@ -42,32 +40,13 @@ pub(crate) struct ShardCounters {
     pub(crate) evicted: u64,
 }
 
-#[derive(Debug)]
-struct Slot {
-    hash: u64,
-    key: Key,
-    rule: VaryRule,
-    variant: VariantKey,
-    object: Arc<Object>,
-    /// The next older slot whose key has the same hash.
-    next: Option<u32>,
-}
-
 /// What is published.
-pub(crate) struct Entry {
+pub(crate) struct Entry<'a> {
     pub(crate) hash: u64,
-    pub(crate) key: Key,
+    pub(crate) key: &'a Key,
     pub(crate) rule: VaryRule,
     pub(crate) variant: VariantKey,
     pub(crate) object: Arc<Object>,
-}
-
-impl Entry {
-    /// The octets of memory the entry occupies once stored.
-    pub(crate) fn bytes(&self) -> usize {
-        let names: usize = self.rule.names().iter().map(|name| name.len() + size_of_val(name)).sum();
-        (SLOT_BYTES + self.key.bytes() + self.variant.len() + names).saturating_add(self.object.bytes())
-    }
 }
 
 impl Shard {
@@ -80,9 +59,10 @@ impl Shard {
         lingering: Lingering,
     ) -> Self {
         Self {
-            index: HashMap::default(),
+            index: HashTable::new(),
             slots: Vec::new(),
             free: Vec::new(),
+            scopes: Scopes::default(),
             order: S3Fifo::new(bytes_max),
             bytes_max,
             body_bytes_max,
@@ -92,9 +72,9 @@ impl Shard {
         }
     }
 
-    /// The octets in use.
+    /// The octets in use. Slots that are free at the moment are in memory too.
     pub(crate) fn bytes(&self) -> usize {
-        self.order.bytes()
+        self.order.bytes() + self.scopes.bytes() + self.slots.len() * SLOT_BYTES
     }
 
     pub(crate) const fn counters(&self) -> ShardCounters {
@@ -117,34 +97,39 @@ impl Shard {
 
     fn find(&self, hash: u64, key: &Key, fields: &Fields) -> (Lookup, Option<u32>) {
         let mut outcome = Lookup::Absent;
-        let mut at = self.index.get(&hash).copied();
-        while let Some((id, slot)) = at.and_then(|id| Some((id, self.slot(id)?))) {
+        let mut at = self.first(hash);
+        while let Some(slot) = self.slot(at) {
+            if let Some(scope) = self.scopes.get(slot.scope)
+                && slot.target() == key.target()
+                && scope.is_of(key)
+            {
+                if scope.rule.matches_octets(fields, slot.variant()) {
+                    return (Lookup::Found(Arc::clone(&slot.object)), Some(at));
+                }
+                outcome = Lookup::NoVariant;
+            }
             at = slot.next;
-            if slot.key != *key {
-                continue;
-            }
-            if slot.rule.matches(fields, &slot.variant) {
-                return (Lookup::Found(Arc::clone(&slot.object)), Some(id));
-            }
-            outcome = Lookup::NoVariant;
         }
         (outcome, None)
     }
 
     /// What the variants under `key` vary on, together.
     pub(crate) fn rule(&self, hash: u64, key: &Key) -> VaryRule {
-        let ids = self.variants(hash, key);
-        ids.iter()
-            .filter_map(|id| self.slot(*id))
-            .fold(VaryRule::default(), |all, slot| all.union(&slot.rule))
+        let scopes =
+            self.variants(hash, key).into_iter().filter_map(|id| self.scopes.get(self.slot(id)?.scope));
+        scopes.fold(VaryRule::default(), |all, scope| all.union(&scope.rule))
     }
 
     /// Stores an entry in place of the same variant, if there is one; makes room first. Says no if the entry
     /// alone exceeds a limit; the variant that stood there is gone all the same, as it is out of date.
-    pub(crate) fn publish(&mut self, entry: Entry) -> bool {
-        let variants = self.variants(entry.hash, &entry.key);
+    pub(crate) fn publish(&mut self, entry: Entry<'_>) -> bool {
+        let variants = self.variants(entry.hash, entry.key);
         let same = |id: &u32| {
-            self.slot(*id).is_some_and(|slot| slot.rule == entry.rule && slot.variant == entry.variant)
+            let slot = self.slot(*id);
+            slot.is_some_and(|slot| {
+                slot.variant() == entry.variant.octets()
+                    && self.scopes.get(slot.scope).is_some_and(|scope| scope.rule == entry.rule)
+            })
         };
         let replaced = variants.iter().copied().find(same);
         // Newest first: past the limit, the oldest goes.
@@ -152,58 +137,81 @@ impl Shard {
         if let Some(id) = replaced.or(surplus) {
             self.drop_slot(id);
         }
-        let bytes = entry.bytes();
-        let fits = bytes <= self.bytes_max && entry.object.body().len() <= self.body_bytes_max;
+        let Entry { hash, key, rule, variant, object } = entry;
+        let scope = self.scopes.enter(key, rule);
+        let slot = Slot::new(hash, scope, key.target(), variant.octets(), object);
+        let bytes = slot.bytes();
+        let fits = bytes <= self.bytes_max && slot.object.content_bytes() <= self.body_bytes_max;
         if !fits || !self.make_room(bytes) {
-            self.lingering.count(&entry.object);
+            self.lingering.count(&slot.object);
+            self.scopes.leave(scope);
             return false;
         }
-        self.add(entry, bytes);
+        self.add(slot, bytes);
         true
     }
 
     /// Removes every variant under `key`; says how many there were.
     pub(crate) fn remove(&mut self, hash: u64, key: &Key) -> usize {
-        let variants = self.variants(hash, key);
-        for id in &variants {
-            self.drop_slot(*id);
-        }
-        variants.len()
+        let ids = self.variants(hash, key);
+        ids.iter().for_each(|id| self.drop_slot(*id));
+        ids.len()
     }
 
-    /// Evicts until `bytes` more fit.
+    /// Evicts until `bytes` more fit; false if they cannot.
     fn make_room(&mut self, bytes: usize) -> bool {
-        while self.order.bytes() + bytes > self.bytes_max {
-            let Some(id) = self.order.evict() else { return false };
+        loop {
+            let place = if self.free.is_empty() { SLOT_BYTES } else { 0 };
+            if self.bytes().saturating_add(bytes).saturating_add(place) <= self.bytes_max {
+                return true;
+            }
+            let slots = &self.slots;
+            let hash_of =
+                |id: u32| slots.get(id as usize).and_then(Option::as_ref).map_or(0, |slot| slot.hash);
+            let Some(id) = self.order.evict(hash_of) else { return false };
             self.take_slot(id);
             self.counters.evicted += 1;
         }
-        true
     }
 
-    fn add(&mut self, entry: Entry, bytes: usize) {
-        let Entry { hash, key, rule, variant, object } = entry;
+    fn add(&mut self, mut slot: Slot, bytes: usize) {
+        let hash = slot.hash;
         let id = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(None);
+            push_slowly(&mut self.slots, None);
             // A slot costs at least SLOT_BYTES, so 32 bits count more slots than fit into memory.
             (self.slots.len() - 1) as u32
         });
-        let next = self.index.insert(hash, id);
-        if let Some(place) = self.slots.get_mut(id as usize) {
-            *place = Some(Slot { hash, key, rule, variant, object, next });
+        let Self { index, slots, .. } = self;
+        let hash_of = |id: &u32| slots.get(*id as usize).and_then(Option::as_ref).map_or(0, |slot| slot.hash);
+        match index.find_mut(hash, |id| hash_of(id) == hash) {
+            Some(first) => slot.next = std::mem::replace(first, id),
+            None => {
+                index.insert_unique(hash, id, hash_of);
+            }
+        }
+        if let Some(place) = slots.get_mut(id as usize) {
+            *place = Some(slot);
         }
         self.order.insert(id, hash, bytes);
         self.counters.objects += 1;
         self.counters.published += 1;
     }
 
+    /// The first slot of a chain; [`NONE`] if there is no such chain.
+    fn first(&self, hash: u64) -> u32 {
+        let is_same = |id: &u32| self.slot(*id).is_some_and(|slot| slot.hash == hash);
+        self.index.find(hash, is_same).copied().unwrap_or(NONE)
+    }
+
     /// The slots of `key`, newest first.
     fn variants(&self, hash: u64, key: &Key) -> Vec<u32> {
         let mut ids = Vec::new();
-        let mut at = self.index.get(&hash).copied();
-        while let Some((id, slot)) = at.and_then(|id| Some((id, self.slot(id)?))) {
-            if slot.key == *key {
-                ids.push(id);
+        let mut at = self.first(hash);
+        while let Some(slot) = self.slot(at) {
+            if slot.target() == key.target()
+                && self.scopes.get(slot.scope).is_some_and(|scope| scope.is_of(key))
+            {
+                ids.push(at);
             }
             at = slot.next;
         }
@@ -221,32 +229,49 @@ impl Shard {
 
     /// Empties a slot that the eviction order no longer has, and mends its chain.
     fn take_slot(&mut self, id: u32) {
+        self.unchain(id);
         let Some(slot) = self.slots.get_mut(id as usize).and_then(Option::take) else { return };
         self.lingering.count(&slot.object);
-        self.free.push(id);
+        self.scopes.leave(slot.scope);
         self.counters.objects -= 1;
-        let Some(&first) = self.index.get(&slot.hash) else { return };
-        if first == id {
-            match slot.next {
-                Some(next) => self.index.insert(slot.hash, next),
-                None => self.index.remove(&slot.hash),
-            };
+        if self.counters.objects > 0 {
+            push_slowly(&mut self.free, id);
             return;
         }
-        let mut at = Some(first);
-        while let Some(before) = at.and_then(|id| self.slots.get_mut(id as usize)?.as_mut()) {
-            if before.next == Some(id) {
-                before.next = slot.next;
+        // Nothing refers to a slot any more: their memory is free for other things than slots.
+        (self.index, self.slots, self.free) = (HashTable::new(), Vec::new(), Vec::new());
+        self.order.clear();
+    }
+
+    /// Takes a slot out of its chain.
+    fn unchain(&mut self, id: u32) {
+        let Some((hash, next)) = self.slot(id).map(|slot| (slot.hash, slot.next)) else { return };
+        let Self { index, slots, .. } = self;
+        if let Ok(mut first) = index.find_entry(hash, |first| *first == id) {
+            match next {
+                NONE => drop(first.remove()),
+                _ => *first.get_mut() = next,
+            }
+            return;
+        }
+        let mut at = index
+            .find(hash, |first| {
+                slots.get(*first as usize).and_then(Option::as_ref).is_some_and(|slot| slot.hash == hash)
+            })
+            .copied();
+        while let Some(before) = at.and_then(|id| slots.get_mut(id as usize)?.as_mut()) {
+            if before.next == id {
+                before.next = next;
                 return;
             }
-            at = before.next;
+            at = Some(before.next);
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Entry, Lingering, SLOT_BYTES, Shard};
+    use super::{Entry, Lingering, Shard};
     use crate::{Body, Key, Lookup, Object, SiteId};
     use bytes::Bytes;
     use message::{Fields, ResponseHead, Status};
@@ -264,25 +289,29 @@ mod tests {
         fields
     }
 
-    fn entry(
-        hash: u64,
-        name: &'static str,
-        vary: &'static str,
-        language: &'static str,
-        body: &[u8],
-    ) -> Entry {
+    fn object(body: &[u8]) -> Arc<Object> {
+        let freshness = Freshness::lasting(Duration::from_secs(60), Moment::default());
+        Arc::new(Object::new(&ResponseHead::new(Status::OK), b"", Body::copy_of(body), freshness))
+    }
+
+    fn publish(
+        shard: &mut Shard,
+        (hash, name): (u64, &'static str),
+        (vary, language): (&'static str, &'static str),
+        object: Arc<Object>,
+    ) -> bool {
         let mut response = Fields::new();
         response.push("Vary", vary);
         let rule = VaryRule::from_response(&response, &Policy::default_profile()).unwrap();
         let variant = rule.key(&fields(language));
-        let freshness = Freshness::lasting(Duration::from_secs(60), Moment::default());
-        let object = Object::new(&ResponseHead::new(Status::OK), b"", Body::copy_of(body), freshness);
-        Entry { hash, key: key(name), rule, variant, object: Arc::new(object) }
+        shard.publish(Entry { hash, key: &key(name), rule, variant, object })
     }
 
     fn body(shard: &mut Shard, hash: u64, name: &'static str, language: &'static str) -> Option<String> {
         match shard.lookup(hash, &key(name), &fields(language)) {
-            Lookup::Found(object) => Some(String::from_utf8(object.body().chunks().concat()).unwrap()),
+            Lookup::Found(object) => {
+                Some(String::from_utf8(object.content().collect::<Vec<_>>().concat()).unwrap())
+            }
             Lookup::NoVariant => Some("other variant".to_owned()),
             Lookup::Absent => None,
         }
@@ -291,9 +320,9 @@ mod tests {
     #[test]
     fn keys_with_one_hash_stay_apart() {
         let mut shard = Shard::new(1 << 20, 1 << 20, 4, Lingering::default());
-        assert!(shard.publish(entry(7, "/a", "", "", b"a")));
-        assert!(shard.publish(entry(7, "/b", "", "", b"b")));
-        assert!(shard.publish(entry(7, "/c", "", "", b"c")));
+        assert!(publish(&mut shard, (7, "/a"), ("", ""), object(b"a")));
+        assert!(publish(&mut shard, (7, "/b"), ("", ""), object(b"b")));
+        assert!(publish(&mut shard, (7, "/c"), ("", ""), object(b"c")));
         assert_eq!(body(&mut shard, 7, "/a", "").unwrap(), "a");
         assert_eq!(body(&mut shard, 7, "/d", ""), None);
         assert_eq!(shard.remove(7, &key("/b")), 1);
@@ -307,14 +336,14 @@ mod tests {
     #[test]
     fn the_newest_matching_variant_answers() {
         let mut shard = Shard::new(1 << 20, 1 << 20, 4, Lingering::default());
-        assert!(shard.publish(entry(1, "/", "Accept-Language", "de", b"de")));
-        assert!(shard.publish(entry(1, "/", "Accept-Language", "en", b"en")));
+        assert!(publish(&mut shard, (1, "/"), ("Accept-Language", "de"), object(b"de")));
+        assert!(publish(&mut shard, (1, "/"), ("Accept-Language", "en"), object(b"en")));
         assert_eq!(body(&mut shard, 1, "/", "de").unwrap(), "de");
         assert_eq!(body(&mut shard, 1, "/", "fr").unwrap(), "other variant");
-        assert!(shard.publish(entry(1, "/", "", "", b"all")));
+        assert!(publish(&mut shard, (1, "/"), ("", ""), object(b"all")));
         assert_eq!(body(&mut shard, 1, "/", "de").unwrap(), "all");
         assert_eq!(shard.rule(1, &key("/")).names(), ["accept-language"]);
-        assert!(shard.publish(entry(1, "/", "Accept-Language", "de", b"DE")));
+        assert!(publish(&mut shard, (1, "/"), ("Accept-Language", "de"), object(b"DE")));
         assert_eq!(body(&mut shard, 1, "/", "de").unwrap(), "DE");
         assert_eq!(shard.remove(1, &key("/")), 3);
     }
@@ -323,7 +352,7 @@ mod tests {
     fn past_the_limit_of_variants_the_oldest_goes() {
         let mut shard = Shard::new(1 << 20, 1 << 20, 2, Lingering::default());
         for (language, text) in [("de", "de"), ("en", "en"), ("fr", "fr")] {
-            assert!(shard.publish(entry(1, "/", "Accept-Language", language, text.as_bytes())));
+            assert!(publish(&mut shard, (1, "/"), ("Accept-Language", language), object(text.as_bytes())));
         }
         assert_eq!(body(&mut shard, 1, "/", "de").unwrap(), "other variant");
         assert_eq!(body(&mut shard, 1, "/", "fr").unwrap(), "fr");
@@ -332,10 +361,10 @@ mod tests {
 
     #[test]
     fn what_exceeds_a_limit_is_refused_and_the_outdated_one_goes() {
-        for (bytes_max, body_bytes_max) in [(SLOT_BYTES * 4, 1 << 20), (1 << 20, 1_000)] {
+        for (bytes_max, body_bytes_max) in [(2_000, 1 << 20), (1 << 20, 1_000)] {
             let mut shard = Shard::new(bytes_max, body_bytes_max, 2, Lingering::default());
-            assert!(shard.publish(entry(1, "/", "", "", b"small")));
-            assert!(!shard.publish(entry(1, "/", "", "", &vec![b'x'; SLOT_BYTES * 4])));
+            assert!(publish(&mut shard, (1, "/"), ("", ""), object(b"small")));
+            assert!(!publish(&mut shard, (1, "/"), ("", ""), object(&[b'x'; 4_000])));
             assert_eq!(body(&mut shard, 1, "/", ""), None);
             assert_eq!(shard.bytes(), 0);
         }
@@ -344,10 +373,10 @@ mod tests {
     #[test]
     fn replacing_is_no_growth() {
         let mut shard = Shard::new(1 << 20, 1 << 20, 2, Lingering::default());
-        assert!(shard.publish(entry(1, "/", "", "", b"0123456789")));
+        assert!(publish(&mut shard, (1, "/"), ("", ""), object(b"0123456789")));
         let bytes = shard.bytes();
         for _ in 0..100 {
-            assert!(shard.publish(entry(1, "/", "", "", b"9876543210")));
+            assert!(publish(&mut shard, (1, "/"), ("", ""), object(b"9876543210")));
         }
         assert_eq!((shard.bytes(), shard.slots.len()), (bytes, 1));
     }
@@ -357,12 +386,12 @@ mod tests {
         let (lingering, body) = (Lingering::default(), vec![b'x'; 1_000]);
         let mut shard = Shard::new(1 << 20, 1 << 20, 4, lingering.clone());
         for round in 0..2 {
-            assert!(shard.publish(entry(1, "a", "", "", &body)));
+            assert!(publish(&mut shard, (1, "a"), ("", ""), object(&body)));
             let Lookup::Found(read) = shard.lookup(1, &key("a"), &fields("")) else { panic!("not stored") };
             assert_eq!(lingering.bytes(), 0);
             match round {
                 0 => assert_eq!(shard.remove(1, &key("a")), 1),
-                _ => assert!(shard.publish(entry(1, "a", "", "", b"new"))),
+                _ => assert!(publish(&mut shard, (1, "a"), ("", ""), object(b"new"))),
             }
             assert!(lingering.bytes() > 1_000);
             drop(read);
@@ -371,9 +400,8 @@ mod tests {
         assert_eq!(shard.remove(1, &key("a")), 1);
         assert_eq!(lingering.bytes(), 0, "nobody read it");
         let mut tiny = Shard::new(100, 1 << 20, 4, lingering.clone());
-        let refused = entry(1, "a", "", "", &body);
-        let read = Arc::clone(&refused.object);
-        assert!(!tiny.publish(refused) && lingering.bytes() > 1_000);
+        let read = object(&body);
+        assert!(!publish(&mut tiny, (1, "a"), ("", ""), Arc::clone(&read)) && lingering.bytes() > 1_000);
         drop(read);
         assert_eq!(lingering.bytes(), 0);
     }

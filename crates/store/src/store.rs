@@ -127,7 +127,7 @@ impl Store {
     /// `rule.key` of the fields that were forwarded to get it.
     pub fn publish(&self, key: &Key, rule: VaryRule, variant: VariantKey, object: Arc<Object>) -> Published {
         let hash = self.hasher.hash(key);
-        let entry = Entry { hash, key: key.detached(), rule, variant, object };
+        let entry = Entry { hash, key, rule, variant, object };
         let stored = self.shard(hash).is_some_and(|mut shard| shard.publish(entry));
         if stored { Published::Stored } else { Published::TooLarge }
     }

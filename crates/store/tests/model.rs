@@ -52,7 +52,10 @@ fn object(number: usize, padding: usize) -> Arc<Object> {
 }
 
 fn number_of(object: &Object) -> usize {
-    String::from_utf8_lossy(&object.body().chunks().concat()).trim().parse().unwrap_or(usize::MAX)
+    String::from_utf8_lossy(&object.content().collect::<Vec<_>>().concat())
+        .trim()
+        .parse()
+        .unwrap_or(usize::MAX)
 }
 
 #[derive(Clone, Debug)]

@@ -1,0 +1,126 @@
+//! What many slots of a shard have in common, kept once: site, scheme, host and the rule that variants are told
+//! apart by.
+//!
+//! Invariant: a scope is there for as long as a slot is in it, and no longer; its number may then name another.
+
+use crate::key::{Key, SiteId};
+use crate::weight::allocated;
+use bytes::Bytes;
+use semantics::VaryRule;
+use std::collections::HashMap;
+
+/// The scopes of one shard.
+#[derive(Debug, Default)]
+pub(crate) struct Scopes {
+    entries: Vec<Option<Entry>>,
+    ids: HashMap<Scope, u32>,
+    free: Vec<u32>,
+    bytes: usize,
+}
+
+/// One scope.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Scope {
+    pub(crate) site: SiteId,
+    pub(crate) https: bool,
+    host: Bytes,
+    pub(crate) rule: VaryRule,
+}
+
+#[derive(Debug)]
+struct Entry {
+    scope: Scope,
+    slots: u32,
+}
+
+impl Scope {
+    /// Whether this is what `key` says beside the target.
+    pub(crate) fn is_of(&self, key: &Key) -> bool {
+        (self.site, self.https) == (key.site(), key.is_https()) && self.host == key.host()
+    }
+
+    /// What a scope of its own costs, its host and names included.
+    fn bytes(&self) -> usize {
+        let names = self.rule.names().iter().map(|name| allocated(name.len()) + size_of_val(name));
+        SCOPE_BYTES + allocated(self.host.len()) + names.sum::<usize>()
+    }
+}
+
+/// A scope twice, its counter and its places in list and table with the room that these keep free.
+const SCOPE_BYTES: usize = 384;
+
+impl Scopes {
+    /// Enters the scope of `key` and `rule`, which is made if it is not there.
+    pub(crate) fn enter(&mut self, key: &Key, rule: VaryRule) -> u32 {
+        let scope = Scope { site: key.site(), https: key.is_https(), host: key.host_octets(), rule };
+        if let Some(&id) = self.ids.get(&scope) {
+            if let Some(Some(entry)) = self.entries.get_mut(id as usize) {
+                entry.slots += 1;
+            }
+            return id;
+        }
+        let scope = Scope { host: Bytes::copy_from_slice(&scope.host), ..scope };
+        self.bytes += scope.bytes();
+        let id = self.free.pop().unwrap_or_else(|| {
+            self.entries.push(None);
+            (self.entries.len() - 1) as u32
+        });
+        self.ids.insert(scope.clone(), id);
+        if let Some(place) = self.entries.get_mut(id as usize) {
+            *place = Some(Entry { scope, slots: 1 });
+        }
+        id
+    }
+
+    /// Leaves a scope that was entered.
+    pub(crate) fn leave(&mut self, id: u32) {
+        let Some(place) = self.entries.get_mut(id as usize) else { return };
+        let Some(entry) = place else { return };
+        entry.slots -= 1;
+        if entry.slots == 0 {
+            self.bytes -= entry.scope.bytes();
+            self.ids.remove(&entry.scope);
+            *place = None;
+            self.free.push(id);
+        }
+    }
+
+    pub(crate) fn get(&self, id: u32) -> Option<&Scope> {
+        self.entries.get(id as usize)?.as_ref().map(|entry| &entry.scope)
+    }
+
+    /// The octets in use.
+    pub(crate) const fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Scopes;
+    use crate::{Key, SiteId};
+    use bytes::Bytes;
+    use semantics::VaryRule;
+
+    fn key(host: &str) -> Key {
+        Key::new(SiteId(0), false, host.as_bytes(), Bytes::new())
+    }
+
+    #[test]
+    fn a_scope_lives_as_long_as_its_slots() {
+        let mut scopes = Scopes::default();
+        let rule = VaryRule::default;
+        let (a, b) = (scopes.enter(&key("a.test"), rule()), scopes.enter(&key("b.test"), rule()));
+        assert_eq!(scopes.enter(&key("a.test"), rule()), a);
+        assert!(scopes.get(a).unwrap().is_of(&key("a.test")) && scopes.get(b).unwrap().is_of(&key("b.test")));
+        let both = scopes.bytes();
+        scopes.leave(a);
+        assert_eq!(scopes.bytes(), both);
+        scopes.leave(a);
+        assert!(scopes.bytes() < both && scopes.get(a).is_none());
+        assert_eq!(scopes.enter(&key("c.test"), rule()), a);
+        scopes.leave(a);
+        scopes.leave(b);
+        assert_eq!((scopes.bytes(), scopes.ids.len()), (0, 0));
+    }
+}

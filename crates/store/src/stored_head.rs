@@ -1,0 +1,220 @@
+//! The head of a stored response as octets: what is sent on a hit, behind it what is kept but not sent.
+//!
+//! ```text
+//!   | status line, field lines | lines of the sender | fields that are not sent | content, if it is small |
+//!   '--------- own -----------'                      |                          |
+//!   '------------------ prebuilt -------------------'                           |
+//!   '---------------------------------- head ----------------------------------'
+//! ```
+//!
+//! Invariant: reading gives back every field of the head that was written, name and value as they were; the order
+//! is kept among those that are sent and among those that are not. Nothing here decides which are sent: a field is,
+//! if its line is in the prebuilt octets.
+
+use bytes::{Bytes, BytesMut};
+use memchr::memchr;
+use message::{Field, Fields, ResponseHead, Status, Version};
+
+/// Where the parts of the octets end.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Layout {
+    /// Zero if the prebuilt octets are not made of the head.
+    own: u32,
+    prebuilt: u32,
+    head: u32,
+}
+
+/// Writes `head`, whose sent form is `prebuilt`, to `octets`, which is empty.
+pub(crate) fn write(head: &ResponseHead, prebuilt: &[u8], octets: &mut Vec<u8>) -> Layout {
+    octets.extend_from_slice(prebuilt);
+    let start = start_line(head);
+    let is_own = memchr(b'\r', &head.reason).is_none() && prebuilt.starts_with(&start);
+    let mut own = if is_own { start.len() } else { 0 };
+    if own == 0 {
+        put_counted(octets, &start);
+    }
+    for Field { name, value } in &head.fields {
+        let rest = prebuilt.get(own..).unwrap_or_default();
+        match line_len(name, value).filter(|_| own > 0).filter(|_| is_line(rest, name, value)) {
+            Some(len) => own += len,
+            None => {
+                put_counted(octets, name);
+                put_counted(octets, value);
+            }
+        }
+    }
+    Layout { own: length(own), prebuilt: length(prebuilt.len()), head: length(octets.len()) }
+}
+
+impl Layout {
+    /// What is sent on a hit.
+    pub(crate) fn prebuilt(self, octets: &[u8]) -> &[u8] {
+        octets.get(..self.prebuilt as usize).unwrap_or_default()
+    }
+
+    /// What stands behind the head.
+    pub(crate) fn behind(self, octets: &[u8]) -> &[u8] {
+        octets.get(self.head as usize..).unwrap_or_default()
+    }
+
+    /// The fields, name and value: the sent ones before the others.
+    pub(crate) fn fields(self, octets: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
+        let (start, mut lines) = self.split_start(octets);
+        let mut kept = octets.get(self.prebuilt as usize..self.head as usize).unwrap_or_default();
+        if start.is_none() {
+            take_counted(&mut kept);
+        }
+        std::iter::from_fn(move || {
+            if let Some(line) = take_line(&mut lines) {
+                let colon = memchr(b':', line)?;
+                return Some((line.get(..colon)?, line.get(colon + 2..)?));
+            }
+            Some((take_counted(&mut kept)?, take_counted(&mut kept)?))
+        })
+    }
+
+    /// The head with those of its fields that `keep` wants.
+    pub(crate) fn read(self, octets: &[u8], status: Status, keep: impl Fn(&[u8]) -> bool) -> ResponseHead {
+        let start = self.split_start(octets).0.or_else(|| {
+            let mut kept = octets.get(self.prebuilt as usize..).unwrap_or_default();
+            take_counted(&mut kept)?.strip_suffix(b"\r\n")
+        });
+        let start = start.unwrap_or_default();
+        let version = if start.starts_with(b"HTTP/1.0") { Version::Http10 } else { Version::Http11 };
+        let wanted = |&(name, _): &(&[u8], &[u8])| keep(name);
+        let text: usize =
+            self.fields(octets).filter(wanted).map(|(name, value)| name.len() + value.len()).sum();
+        let reason = start.get(REASON_AT..).unwrap_or_default();
+        let mut buffer = BytesMut::with_capacity(reason.len() + text);
+        let mut take = |octets: &[u8]| -> Bytes {
+            buffer.extend_from_slice(octets);
+            buffer.split().freeze()
+        };
+        let reason = take(reason);
+        let fields: Fields = self
+            .fields(octets)
+            .filter(wanted)
+            .map(|(name, value)| Field { name: take(name), value: take(value) })
+            .collect();
+        ResponseHead { version, status, reason, fields }
+    }
+
+    /// The status line, if it is in the prebuilt octets, and the field lines behind it.
+    fn split_start(self, octets: &[u8]) -> (Option<&[u8]>, &[u8]) {
+        let mut lines = octets.get(..self.own as usize).unwrap_or_default();
+        (take_line(&mut lines), lines)
+    }
+}
+
+/// Where the reason begins in `HTTP/1.1 200 OK`.
+const REASON_AT: usize = 13;
+
+fn start_line(head: &ResponseHead) -> Vec<u8> {
+    let version = if head.version == Version::Http10 { "HTTP/1.0" } else { "HTTP/1.1" };
+    let mut line = format!("{version} {} ", head.status.code()).into_bytes();
+    line.extend_from_slice(&head.reason);
+    line.extend_from_slice(b"\r\n");
+    line
+}
+
+/// The length of a field's line, if reading it gives the same field.
+fn line_len(name: &[u8], value: &[u8]) -> Option<usize> {
+    let is_plain =
+        memchr(b':', name).is_none() && memchr(b'\r', name).is_none() && memchr(b'\r', value).is_none();
+    is_plain.then_some(name.len() + value.len() + 4)
+}
+
+/// Whether `octets` begin with a field's line.
+fn is_line(octets: &[u8], name: &[u8], value: &[u8]) -> bool {
+    let rest = octets.strip_prefix(name).and_then(|rest| rest.strip_prefix(b": "));
+    rest.and_then(|rest| rest.strip_prefix(value)).is_some_and(|rest| rest.starts_with(b"\r\n"))
+}
+
+/// The next line without its end; `None` if there is none.
+fn take_line<'a>(lines: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let end = memchr(b'\r', lines)?;
+    let (line, rest) = lines.split_at_checked(end)?;
+    *lines = rest.get(2..).unwrap_or_default();
+    Some(line)
+}
+
+fn put_counted(octets: &mut Vec<u8>, part: &[u8]) {
+    octets.extend_from_slice(&length(part.len()).to_le_bytes());
+    octets.extend_from_slice(part);
+}
+
+fn take_counted<'a>(octets: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let (len, rest) = octets.split_first_chunk::<4>()?;
+    let (part, rest) = rest.split_at_checked(u32::from_le_bytes(*len) as usize)?;
+    *octets = rest;
+    Some(part)
+}
+
+/// A length of a part of a head. Heads are limited to far less wherever they come from.
+fn length(octets: usize) -> u32 {
+    assert!(u32::try_from(octets).is_ok(), "a head of {octets} octets");
+    octets as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::write;
+    use message::{ResponseHead, Status, Version};
+    use proptest::prelude::*;
+
+    fn head(fields: &[(&'static str, &'static str)]) -> ResponseHead {
+        let mut head = ResponseHead::new(Status::OK);
+        fields.iter().for_each(|(name, value)| head.fields.push(*name, *value));
+        head
+    }
+
+    #[test]
+    fn what_is_sent_is_not_kept_twice() {
+        let prebuilt = b"HTTP/1.1 200 OK\r\nA: 1\r\nEmpty: \r\nB: 2\r\nContent-Length: 7\r\n";
+        let head = head(&[("A", "1"), ("Age", "9"), ("Empty", ""), ("B", "2"), ("Surrogate-Key", "x y")]);
+        let mut octets = Vec::new();
+        let layout = write(&head, prebuilt, &mut octets);
+        octets.extend_from_slice(b"content");
+        assert_eq!((layout.prebuilt(&octets), layout.behind(&octets)), (&prebuilt[..], &b"content"[..]));
+        assert_eq!(octets.len(), prebuilt.len() + "Age9Surrogate-Keyx y".len() + 4 * 4 + 7);
+        let names: Vec<_> = layout.fields(&octets).map(|(name, _)| name).collect();
+        assert_eq!(names, [&b"A"[..], b"Empty", b"B", b"Age", b"Surrogate-Key"]);
+        let some = layout.read(&octets, Status::OK, |name| name.len() == 1);
+        assert_eq!(some.fields.iter().map(|field| &field.value[..]).collect::<Vec<_>>(), [b"1", b"2"]);
+        assert_eq!((&some.reason[..], some.version), (&b"OK"[..], Version::Http11));
+    }
+
+    proptest! {
+        /// Whatever the sender makes of the head, all of it comes back.
+        #[test]
+        fn every_field_comes_back(
+            fields in prop::collection::vec(("[a-z:\r]{0,3}", "[a-z: \r\n]{0,4}", any::<bool>()), 0..8),
+            (same_start, added) in (any::<bool>(), any::<bool>()),
+            reason in "[A-Z]{0,3}",
+        ) {
+            let mut head = ResponseHead { version: Version::Http10, ..ResponseHead::new(Status::OK) };
+            head.reason = reason.clone().into();
+            let mut prebuilt = format!("HTTP/1.{} 200 {reason}\r\n", u8::from(!same_start)).into_bytes();
+            for (name, value, sent) in &fields {
+                head.fields.push(name.clone(), value.clone());
+                if *sent {
+                    prebuilt.extend_from_slice(format!("{name}: {value}\r\n").as_bytes());
+                }
+            }
+            if added {
+                prebuilt.extend_from_slice(b"Content-Length: 1\r\n");
+            }
+            let mut octets = Vec::new();
+            let layout = write(&head, &prebuilt, &mut octets);
+            prop_assert!(layout.behind(&octets).is_empty());
+            let read = layout.read(&octets, Status::OK, |_| true);
+            prop_assert_eq!((&read.reason, read.version), (&head.reason, head.version));
+            let sorted = |head: &ResponseHead| {
+                let mut fields: Vec<_> = head.fields.iter().map(|f| (f.name.clone(), f.value.clone())).collect();
+                fields.sort();
+                fields
+            };
+            prop_assert_eq!(sorted(&read), sorted(&head));
+        }
+    }
+}

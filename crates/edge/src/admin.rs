@@ -1,19 +1,23 @@
-//! The admin address: metrics, liveness and status, for operators and their tools.
+//! The admin address: metrics, liveness, status and the question why, for operators and their tools.
 //!
 //! Invariant: nothing here changes anything, and nothing here is served to a page of another site: a request
-//! whose Host or Origin is not this address' own is refused, so that a browser cannot be made to ask.
+//! whose Host or Origin is not this address' own is refused, so that a browser cannot be made to ask. What a question
+//! contains has a limit.
 
 use crate::client::{Client, Received};
 use crate::date::http_date;
 use crate::metrics;
 use crate::respond::{self, Asker};
 use crate::shared::Shared;
+use crate::why::{self, QUESTION_BYTES_MAX, Question};
 use bytes::Bytes;
-use h1::BodyFraming;
-use message::{Method, RequestHead, ResponseHead, Status, names};
+use h1::{BodyFraming, Request};
+use message::{Frame, Method, RequestHead, ResponseHead, Status, names};
 use net::{Acceptor, Address};
+use origin::Upload;
 use semantics::Reason;
 use serde_json::json;
+use std::future::poll_fn;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,6 +28,12 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Connections that may be open; operators and their tools need few.
 const CONNECTIONS_MAX: usize = 64;
+
+/// Where questions are put.
+const WHY_PATH: &[u8] = b"/why";
+
+/// The media type of questions and of most answers.
+const JSON: &str = "application/json";
 
 /// One answer.
 struct Page {
@@ -55,8 +65,9 @@ pub(crate) async fn serve(shared: Arc<Shared>, acceptor: Acceptor, local: Addres
 async fn converse(shared: Arc<Shared>, local: Arc<Address>, mut client: Client) {
     let mut stop = Box::pin(std::future::pending());
     while let Received::Request(request) = client.receive(stop.as_mut()).await {
-        let persistent = request.persistent && request.framing == BodyFraming::Empty;
-        let page = answer(&shared, &local, &request.head);
+        let content = read_content(&mut client, &request).await;
+        let persistent = request.persistent && client.is_content_read();
+        let page = answer(&shared, &local, &request.head, &content);
         let mut head = ResponseHead::new(page.status);
         head.fields.push(names::DATE, http_date(shared.clock.now()));
         head.fields.push(names::CONTENT_TYPE, page.media_type);
@@ -73,24 +84,74 @@ async fn converse(shared: Arc<Shared>, local: Arc<Address>, mut client: Client) 
     }
 }
 
-fn answer(shared: &Arc<Shared>, local: &Address, request: &RequestHead) -> Page {
+/// The content of a question, up to its limit; nothing of any other request's.
+async fn read_content(client: &mut Client, request: &Request) -> Vec<u8> {
+    let mut content = Vec::new();
+    if request.head.method != Method::Post || path(&request.head) != WHY_PATH {
+        return content;
+    }
+    while content.len() <= QUESTION_BYTES_MAX {
+        match poll_fn(|context| client.poll_frame(context)).await {
+            Ok(Frame::Data(octets)) => content.extend_from_slice(&octets),
+            // What broke off is no question either.
+            Ok(Frame::End(_)) | Err(_) => break,
+        }
+    }
+    content
+}
+
+fn answer(shared: &Arc<Shared>, local: &Address, request: &RequestHead, content: &[u8]) -> Page {
     if !is_own(request, local) {
         return Page::plain(
             403,
             "This address answers only requests that name it by its IP address or localhost.\n",
         );
     }
+    if path(request) == WHY_PATH {
+        return answer_why(shared, request, content);
+    }
     if !matches!(request.method, Method::Get | Method::Head) {
         return Page::plain(405, "Only GET and HEAD are served here.\n");
     }
-    let path = request.target.split(|&octet| octet == b'?').next().unwrap_or_default();
-    match path {
+    match path(request) {
         b"/healthz" => Page::plain(200, "ok\n"),
         b"/metrics" => {
             Page { status: Status::OK, media_type: metrics::MEDIA_TYPE, text: metrics::render(shared) }
         }
-        b"/status" => Page { status: Status::OK, media_type: "application/json", text: status(shared) },
-        _ => Page::plain(404, "There are /metrics, /healthz and /status.\n"),
+        b"/status" => Page { status: Status::OK, media_type: JSON, text: status(shared) },
+        _ => Page::plain(404, "There are /metrics, /healthz, /status and /why.\n"),
+    }
+}
+
+/// The path without the query.
+fn path(request: &RequestHead) -> &[u8] {
+    request.target.split(|&octet| octet == b'?').next().unwrap_or_default()
+}
+
+/// What would become of the request that the content describes.
+fn answer_why(shared: &Shared, request: &RequestHead, content: &[u8]) -> Page {
+    if request.method != Method::Post {
+        return Page::plain(405, "POST a question here; docs/why.md describes it.\n");
+    }
+    // A form of another site cannot be made to send this type.
+    let media_type = request.fields.only(names::CONTENT_TYPE);
+    if !media_type.is_some_and(|media_type| media_type.eq_ignore_ascii_case(JSON.as_bytes())) {
+        return Page::plain(415, "A question is application/json.\n");
+    }
+    if content.len() > QUESTION_BYTES_MAX {
+        return Page::plain(413, "The question is too long.\n");
+    }
+    let question: Question = match serde_json::from_slice(content) {
+        Ok(question) => question,
+        Err(error) => return Page::plain(400, &format!("The question cannot be read: {error}.\n")),
+    };
+    match why::answer(shared, &question) {
+        // An answer is plain data with names as keys.
+        Ok(answer) => match serde_json::to_string_pretty(&answer) {
+            Ok(text) => Page { status: Status::OK, media_type: JSON, text: format!("{text}\n") },
+            Err(error) => Page::plain(500, &format!("{error}\n")),
+        },
+        Err(problem) => Page::plain(400, &format!("The question cannot be answered: {problem}.\n")),
     }
 }
 
@@ -162,6 +223,15 @@ mod tests {
     use std::sync::Arc;
 
     fn asked(method: Method, target: &'static str, fields: &[(&'static str, &'static str)]) -> (u16, String) {
+        asked_with(method, target, fields, &[])
+    }
+
+    fn asked_with(
+        method: Method,
+        target: &'static str,
+        fields: &[(&'static str, &'static str)],
+        content: &[u8],
+    ) -> (u16, String) {
         let plan = Plan::for_origin("http://127.0.0.1:9".parse().unwrap());
         let shared = Arc::new(Shared::new(plan, None, Arc::new(SystemClock::new())));
         let mut head =
@@ -169,8 +239,27 @@ mod tests {
         for (name, value) in fields {
             head.fields.push(*name, *value);
         }
-        let page = answer(&shared, &"127.0.0.1:8081".parse().unwrap(), &head);
+        let page = answer(&shared, &"127.0.0.1:8081".parse().unwrap(), &head, content);
         (page.status.code(), page.text)
+    }
+
+    #[test]
+    fn questions_are_json_of_those_who_name_the_address() {
+        let own = [("Host", "127.0.0.1:8081"), ("Content-Type", "application/json")];
+        let ask = |fields: &[(&'static str, &'static str)], content: &str| {
+            asked_with(Method::Post, "/why", fields, content.as_bytes())
+        };
+        let (code, text) = ask(&own, r#"{"url": "http://a.test/"}"#);
+        assert!(code == 200 && text.contains("\"reason\": \"miss-absent\""), "{text}");
+        assert_eq!(ask(&own[..1], "{}").0, 415);
+        assert_eq!(ask(&[own[0], ("Content-Type", "text/plain")], "{}").0, 415);
+        assert_eq!(ask(&own[1..], "{}").0, 403);
+        for wrong in ["", "{}", r#"{"url": 1}"#, r#"{"url": "http://a/", "x": 1}"#, r#"{"url": "a"}"#] {
+            assert_eq!(ask(&own, wrong).0, 400, "{wrong}");
+        }
+        let long = format!(r#"{{"url": "http://a/{}"}}"#, "a".repeat(300_000));
+        assert_eq!(ask(&own, &long).0, 413);
+        assert_eq!(asked(Method::Get, "/why", &own).0, 405);
     }
 
     #[test]

@@ -87,12 +87,7 @@ pub(crate) enum SendError {
 
 impl Client {
     pub(crate) fn new(stream: Stream, peer: Peer, limits: Arc<Limits>) -> Self {
-        let head_limits = h1::Limits {
-            head_bytes_max: limits.request_head_bytes_max,
-            fields_max: limits.request_fields_max,
-            target_bytes_max: limits.request_head_bytes_max,
-            ..h1::Limits::DEFAULT
-        };
+        let head_limits = head_limits(&limits);
         Self {
             stream,
             peer,
@@ -336,6 +331,16 @@ impl Client {
                 Ok(Some(Frame::End(trailer.map(|trailer| Box::new(trailer_fields(&trailer))))))
             }
         }
+    }
+}
+
+/// What a visitor's request head may be at most.
+pub(crate) fn head_limits(limits: &Limits) -> h1::Limits {
+    h1::Limits {
+        head_bytes_max: limits.request_head_bytes_max,
+        fields_max: limits.request_fields_max,
+        target_bytes_max: limits.request_head_bytes_max,
+        ..h1::Limits::DEFAULT
     }
 }
 

@@ -92,6 +92,11 @@ impl Flights {
         revoked.iter().for_each(|flight| flight.revoke());
     }
 
+    /// Whether a flight for `key` is under way.
+    pub(crate) fn is_under_way(&self, key: &Key) -> bool {
+        self.table().contains_key(key)
+    }
+
     /// Flights under way.
     pub(crate) fn len(&self) -> usize {
         self.table().values().map(Vec::len).sum()

@@ -17,8 +17,8 @@ use message::{RequestHead, ResponseHead, Status};
 use origin::{Event, Exchange, FetchError, FetchRequest, NoUpload};
 use semantics::{
     ContentRange, Directives, Freshness, Judgement, Moment, Reason, Reuse, Storable, VariantKey, VaryRule,
-    combined_head, is_server_error, joined_extent, judge_response, not_modified_speaks_of, reuse,
-    reuse_on_error, trailer_fields, updated_head,
+    combined_head, explain_refusal, is_server_error, joined_extent, judge_response, not_modified_speaks_of,
+    reuse, reuse_on_error, trailer_fields, updated_head,
 };
 use std::future::poll_fn;
 use std::sync::{Arc, OnceLock};
@@ -188,7 +188,7 @@ impl Departure {
             Ok((storable, rule)) => {
                 if self.needs_validation(&storable.freshness, answer.answered) {
                     // Its requests need not wait for one another: each has to ask for itself.
-                    self.shared.in_vain.remember(&self.key, Reason::MissNoCache, answer.answered.monotonic);
+                    self.remember(Reason::MissNoCache, &answer);
                 } else {
                     self.shared.in_vain.forget(&self.key);
                 }
@@ -197,11 +197,17 @@ impl Departure {
             Err(reason) => {
                 // An error is the origin's state of this moment, and a part says nothing about the whole.
                 if !is_server_error(answer.head.status) && self.flight.range().is_none() {
-                    self.shared.in_vain.remember(&self.key, reason, answer.answered.monotonic);
+                    self.remember(reason, &answer);
                 }
                 self.give_away(answer, reason);
             }
         }
+    }
+
+    /// Remembers why the answer is not for all.
+    fn remember(&self, reason: Reason, answer: &Answer) {
+        let culprit = explain_refusal(reason, &answer.head.fields, self.site.policy());
+        self.shared.in_vain.remember(&self.key, reason, culprit, answer.answered.monotonic);
     }
 
     /// Whether a response can answer nobody but who asked for it without being confirmed.

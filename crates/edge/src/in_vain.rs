@@ -3,8 +3,9 @@
 //! Invariant: what is remembered is forgotten after its time, and the memory is bounded. It only decides whether
 //! requests wait for one another, never what may be shared.
 
+use bytes::Bytes;
 use platform::Monotonic;
-use semantics::Reason;
+use semantics::{Culprit, Reason};
 use std::collections::hash_map::RandomState;
 use std::collections::{HashMap, VecDeque};
 use std::hash::BuildHasher;
@@ -30,11 +31,22 @@ struct Entries {
     order: VecDeque<(Monotonic, u64)>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 struct Entry {
     until: Monotonic,
-    reason: Reason,
+    remembered: Remembered,
 }
+
+/// Why the answer for a page could not be shared.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Remembered {
+    pub(crate) reason: Reason,
+    /// The part of the answer that was the cause.
+    pub(crate) culprit: Option<Culprit>,
+}
+
+/// Octets of a culprit's name that are kept.
+const NAME_BYTES_MAX: usize = 64;
 
 impl InVain {
     /// Nothing yet; a page is remembered for `memory`, and at most `entries_max` are.
@@ -43,12 +55,18 @@ impl InVain {
     }
 
     /// Remembers that the answer for `key` could not be shared, so that its requests do not wait for one another.
-    pub(crate) fn remember(&self, key: &Key, reason: Reason, now: Monotonic) {
+    pub(crate) fn remember(&self, key: &Key, reason: Reason, culprit: Option<Culprit>, now: Monotonic) {
+        // A copy, because names are slices of buffers that are as long as the answer's head.
+        let culprit = culprit.map(|Culprit { kind, name }| {
+            let name = name.get(..NAME_BYTES_MAX).unwrap_or(&name);
+            Culprit { kind, name: Bytes::copy_from_slice(name) }
+        });
+        let remembered = Remembered { reason, culprit };
         let mut entries = self.lock();
         entries.forget_old(now, self.entries_max.saturating_sub(1));
         if self.entries_max > 0 {
             let (until, hash) = (now.plus(self.memory), self.hasher.hash_one(key));
-            entries.by_key.insert(hash, Entry { until, reason });
+            entries.by_key.insert(hash, Entry { until, remembered });
             entries.order.push_back((until, hash));
         }
     }
@@ -62,7 +80,15 @@ impl InVain {
     /// Why the answer for `key` could not be shared a short while ago; `None` if nothing of the kind is known.
     pub(crate) fn reason(&self, key: &Key, now: Monotonic) -> Option<Reason> {
         let hash = self.hasher.hash_one(key);
-        self.lock().by_key.get(&hash).filter(|entry| now < entry.until).map(|entry| entry.reason)
+        let entries = self.lock();
+        entries.by_key.get(&hash).filter(|entry| now < entry.until).map(|entry| entry.remembered.reason)
+    }
+
+    /// As [`InVain::reason`], with what was the cause.
+    pub(crate) fn recall(&self, key: &Key, now: Monotonic) -> Option<Remembered> {
+        let hash = self.hasher.hash_one(key);
+        let entries = self.lock();
+        entries.by_key.get(&hash).filter(|entry| now < entry.until).map(|entry| entry.remembered.clone())
     }
 
     /// No code that can panic runs under the lock.
@@ -93,7 +119,7 @@ mod tests {
     use super::InVain;
     use bytes::Bytes;
     use platform::Monotonic;
-    use semantics::Reason;
+    use semantics::{Culprit, CulpritKind, Reason};
     use std::time::Duration;
     use store::{Key, SiteId};
 
@@ -109,11 +135,11 @@ mod tests {
     fn pages_are_remembered_for_their_time_and_up_to_a_number() {
         let in_vain = InVain::new(Duration::from_secs(120), 2);
         let reason = Reason::StoreRefusedPrivate;
-        in_vain.remember(&key("/a"), reason, at(0));
+        in_vain.remember(&key("/a"), reason, None, at(0));
         assert_eq!(in_vain.reason(&key("/a"), at(119)), Some(reason));
         assert_eq!(in_vain.reason(&key("/a"), at(120)), None);
-        in_vain.remember(&key("/b"), reason, at(1));
-        in_vain.remember(&key("/c"), Reason::StoreRefusedSetCookie, at(2));
+        in_vain.remember(&key("/b"), reason, None, at(1));
+        in_vain.remember(&key("/c"), Reason::StoreRefusedSetCookie, None, at(2));
         assert_eq!(in_vain.reason(&key("/a"), at(3)), None, "the oldest makes room");
         assert_eq!(in_vain.reason(&key("/b"), at(3)), Some(reason));
         assert_eq!(in_vain.reason(&key("/c"), at(3)), Some(Reason::StoreRefusedSetCookie));
@@ -121,5 +147,18 @@ mod tests {
         assert_eq!(in_vain.reason(&key("/c"), at(3)), None);
         let entries = in_vain.lock();
         assert!(entries.order.len() <= 2 && entries.by_key.len() <= 2);
+    }
+
+    #[test]
+    fn the_cause_is_remembered_in_a_copy_of_limited_length() {
+        let in_vain = InVain::new(Duration::from_secs(120), 2);
+        let name = Bytes::from("n".repeat(1000));
+        let culprit = Culprit { kind: CulpritKind::Cookie, name: name.clone() };
+        in_vain.remember(&key("/a"), Reason::StoreRefusedSetCookie, Some(culprit), at(0));
+        let remembered = in_vain.recall(&key("/a"), at(1)).unwrap();
+        assert_eq!(remembered.reason, Reason::StoreRefusedSetCookie);
+        assert_eq!(remembered.culprit.unwrap().name, name.slice(..64));
+        assert!(name.is_unique(), "the answer's head is not kept alive");
+        assert_eq!(in_vain.recall(&key("/a"), at(120)), None);
     }
 }

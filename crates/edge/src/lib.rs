@@ -35,6 +35,7 @@ mod sites;
 mod stored;
 mod tunnel;
 mod wait;
+pub mod why;
 mod worker;
 
 pub use counters::{Kind, METRICS, Metric, Row};

@@ -10,8 +10,8 @@ use crate::shared::Shared;
 use bytes::Bytes;
 use message::{Method, RequestHead, names};
 use semantics::{
-    CacheStatusFacts, Directives, Moment, Reason, Reuse, answer_range_from_part, is_personal, reuse,
-    reuse_on_error,
+    CacheStatusFacts, Directives, Forwarding, Moment, Reason, Reuse, answer_range_from_part, is_personal,
+    reuse, reuse_on_error,
 };
 use std::sync::Arc;
 use store::{Key, Lookup, Object};
@@ -42,6 +42,20 @@ pub(crate) enum Found {
     Fetch(Reason, Option<Arc<Object>>),
 }
 
+/// What is to become of a look-up.
+pub(crate) enum Decision {
+    /// It is answered from the store.
+    Deliver(Delivery),
+    /// It is answered from the store, and a newer answer is fetched meanwhile.
+    Refresh(Delivery, Arc<Object>),
+    /// It wants a stored answer only, and there is none that it may have.
+    OnlyIfCached,
+    /// It goes to the application by itself.
+    Alone(Reason),
+    /// It joins a flight or starts one; `solo`: one that nobody else joins.
+    Fly { reason: Reason, solo: bool },
+}
+
 /// Whether looking counts as a use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Touch {
@@ -62,6 +76,28 @@ impl<'a> Wanted<'a> {
         let own_key = subject.key();
         let key = shared.equivalents.find(&own_key).unwrap_or(own_key);
         Self { subject, key, directives, range, solo, flights: 0, patience_ends: None }
+    }
+
+    /// What is to become of the look-up.
+    pub(crate) fn decide(&self, shared: &Shared, head: &RequestHead, touch: Touch, now: Moment) -> Decision {
+        let (reason, base) = match self.find(shared, head, touch, now) {
+            Found::Deliver(delivery) => return Decision::Deliver(delivery),
+            Found::Refresh(delivery, object) => return Decision::Refresh(delivery, object),
+            Found::Fetch(reason, base) => (reason, base),
+        };
+        if self.directives.only_if_cached {
+            return Decision::OnlyIfCached;
+        }
+        if head.method == Method::Head {
+            return Decision::Alone(reason);
+        }
+        let in_vain = shared.in_vain.reason(&self.key, now.monotonic).is_some();
+        // What cannot be shared is fetched with all that its visitor sent, as it may depend on it.
+        let everything = self.subject.site.policy().forwarding == Forwarding::Everything;
+        if in_vain && !everything && base.is_none() {
+            return Decision::Alone(reason);
+        }
+        Decision::Fly { reason, solo: in_vain }
     }
 
     /// What the store has for the request.

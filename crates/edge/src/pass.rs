@@ -18,8 +18,8 @@ use h1::WriteError;
 use message::{Method, RequestHead, ResponseHead, Status, names};
 use origin::{Event, FetchError, FetchRequest};
 use semantics::{
-    CacheStatusFacts, HeadSays, Judgement, Moment, Reason, VaryRule, head_says, invalidated_groups,
-    invalidated_targets, judge_response, updated_head,
+    CacheStatusFacts, HeadSays, Judgement, Moment, Reason, VaryRule, explain_refusal, head_says,
+    invalidated_groups, invalidated_targets, judge_response, updated_head,
 };
 use std::sync::Arc;
 use store::{Key, Lookup};
@@ -179,7 +179,10 @@ impl<'a> Visit<'a> {
         };
         match refusal {
             None => self.shared.in_vain.forget(&wanted.key),
-            Some(reason) => self.shared.in_vain.remember(&wanted.key, reason, answered.monotonic),
+            Some(reason) => {
+                let culprit = explain_refusal(reason, &head.fields, policy);
+                self.shared.in_vain.remember(&wanted.key, reason, culprit, answered.monotonic);
+            }
         }
         refusal
     }

@@ -18,7 +18,7 @@ use crate::flights::Joined;
 use crate::fly::{self, Departure};
 use crate::forward;
 use crate::guard::{Subject, guard};
-use crate::lookup::{Found, Touch, Wanted};
+use crate::lookup::{Decision, Found, Touch, Wanted};
 use crate::pass::Passing;
 use crate::refusal::Refusal;
 use crate::respond::{self, Asker};
@@ -27,7 +27,7 @@ use bytes::BytesMut;
 use h1::{BodyFraming, Request};
 use message::{Method, ResponseHead, Version};
 use net::Stream;
-use semantics::{Forwarding, Freshness, Moment, Reason, RequestClass, Reuse, classify_request, reuse};
+use semantics::{Freshness, Moment, Reason, RequestClass, Reuse, classify_request, reuse};
 use std::sync::Arc;
 use store::Object;
 use tokio::sync::watch;
@@ -138,29 +138,19 @@ impl<'a> Visit<'a> {
 
     /// *lookup*: a stored answer that this request may have, or a fetch.
     fn lookup(&self, mut wanted: Wanted<'a>) -> Step<'a> {
-        let (reason, base) = match self.find(&wanted, Touch::Yes, self.begun) {
-            Found::Deliver(delivery) => return Step::Deliver(delivery),
-            Found::Refresh(delivery, object) => {
+        match wanted.decide(self.shared, &self.request.head, Touch::Yes, self.begun) {
+            Decision::Deliver(delivery) => Step::Deliver(delivery),
+            Decision::Refresh(delivery, object) => {
                 self.refresh(&wanted, &object);
-                return Step::Deliver(delivery);
+                Step::Deliver(delivery)
             }
-            Found::Fetch(reason, base) => (reason, base),
-        };
-        if wanted.directives.only_if_cached {
-            return Step::Refuse(Refusal::only_if_cached());
-        }
-        if self.request.head.method == Method::Head {
-            return wanted.pass(reason);
-        }
-        if self.shared.in_vain.reason(&wanted.key, self.begun.monotonic).is_some() {
-            // What cannot be shared is fetched with all that its visitor sent, as it may depend on it.
-            let everything = wanted.subject.site.policy().forwarding == Forwarding::Everything;
-            if !everything && base.is_none() {
-                return wanted.pass(reason);
+            Decision::OnlyIfCached => Step::Refuse(Refusal::only_if_cached()),
+            Decision::Alone(reason) => wanted.pass(reason),
+            Decision::Fly { reason, solo } => {
+                wanted.solo |= solo;
+                self.join(wanted, reason)
             }
-            wanted.solo = true;
         }
-        self.join(wanted, reason)
     }
 
     pub(crate) fn find(&self, wanted: &Wanted<'_>, touch: Touch, now: Moment) -> Found {

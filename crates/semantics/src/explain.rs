@@ -35,6 +35,20 @@ pub enum CulpritKind {
     Directive,
 }
 
+impl CulpritKind {
+    /// The stable name, as it stands in documents.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Cookie => "cookie",
+            Self::Field => "field",
+            Self::Parameter => "parameter",
+            Self::Path => "path",
+            Self::Method => "method",
+            Self::Directive => "directive",
+        }
+    }
+}
+
 /// Why the request passes, and what in it is the cause; `None` if it is looked up.
 pub fn explain_request(
     request: &RequestHead,

@@ -171,7 +171,7 @@ fn request_obstacle(request: &RequestHead, profile: &Policy) -> Option<Obstacle>
         let software = known_cookie(name.as_bytes())
             .filter(|_| culprit.kind == CulpritKind::Cookie)
             .map(|row| row.software);
-        Culprit { kind: kind_name(culprit.kind), name, value: None, software }
+        Culprit { kind: culprit.kind.name(), name, value: None, software }
     });
     Some(Obstacle {
         reason: reason.name(),
@@ -228,23 +228,11 @@ fn culprit(reason: Reason, head: &ResponseHead, policy: &Policy) -> Option<Culpr
     let name = text_of(&found.name);
     if found.kind == CulpritKind::Cookie {
         let software = known_cookie(name.as_bytes()).map(|row| row.software);
-        return Some(Culprit { kind: "cookie", name, value: None, software });
+        return Some(Culprit { kind: found.kind.name(), name, value: None, software });
     }
     let value = head.fields.first(&name).map(|value| text_of(value));
     let software = known_value(reason, &head.fields).filter(|row| row.field.eq_ignore_ascii_case(&name));
-    Some(Culprit { kind: kind_name(found.kind), name, value, software: software.map(|row| row.software) })
-}
-
-/// What a culprit is, as the document says it.
-const fn kind_name(kind: CulpritKind) -> &'static str {
-    match kind {
-        CulpritKind::Cookie => "cookie",
-        CulpritKind::Field => "field",
-        CulpritKind::Parameter => "parameter",
-        CulpritKind::Path => "path",
-        CulpritKind::Method => "method",
-        CulpritKind::Directive => "directive",
-    }
+    Some(Culprit { kind: found.kind.name(), name, value, software: software.map(|row| row.software) })
 }
 
 /// What is known of a cookie that the answer sets, and what becomes of requests that carry it.

@@ -1,0 +1,461 @@
+//! *why*: what would become of a request, and why. The pipeline's own decisions are asked for and nothing is done.
+//!
+//! Invariant: asking changes nothing: no count, no place in the order of eviction, no fetch. What is answered is
+//! what the next request would meet, as far as it does not depend on the application: where its answer decides, the
+//! document says so. Whether a stored response may be used decides `semantics`, as in the pipeline.
+
+use crate::client::head_limits;
+use crate::guard::{Subject, guard};
+use crate::in_vain::Remembered;
+use crate::lookup::{Decision, Found, Touch, Wanted};
+use crate::refusal::Refusal;
+use crate::shared::Shared;
+use bytes::BytesMut;
+use h1::{BodyFraming, Request, Strictness};
+use message::{Fields, Method, RequestHead, Version, names};
+use net::Peer;
+use semantics::{Culprit, Moment, Reason, RequestClass, Verdict, classify_request, explain_request};
+use serde::{Deserialize, Serialize};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use store::{Key, Lookup, Object};
+
+/// The version of [`Answer`]. It changes when a member changes its meaning or goes away.
+pub const FORMAT: u32 = 1;
+
+/// Octets that a question may have as JSON.
+pub(crate) const QUESTION_BYTES_MAX: usize = 256 * 1024;
+
+/// A request to ask about.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Question {
+    /// The page's URL, `http` or `https`, as a visitor types it.
+    pub url: String,
+    /// The method.
+    #[serde(default = "get")]
+    pub method: String,
+    /// Further header fields, name and value, in order. A `Host` among them replaces the URL's.
+    #[serde(default)]
+    pub headers: Vec<(String, String)>,
+}
+
+/// What would become of the request.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+pub struct Answer {
+    /// [`FORMAT`].
+    pub format: u32,
+    /// The verdict, as in docs/reasons.md.
+    pub verdict: String,
+    /// Its one reason.
+    pub reason: String,
+    /// What the reason says to an operator.
+    pub advice: String,
+    /// What is asked of the application.
+    pub asks: Asks,
+    /// The part of the request, or of the last answer, that is the cause.
+    pub culprit: Option<Cause>,
+    /// The site that the request belongs to; none if no site has the name.
+    pub site: Option<SiteAnswer>,
+    /// What identifies the page; none if the request does not get so far.
+    pub key: Option<KeyAnswer>,
+    /// What is stored for the request, whether it may be used or not.
+    pub stored: Option<StoredAnswer>,
+    /// Whether other variants of the page are stored and none for this request.
+    pub other_variants_only: bool,
+    /// Why the last answer for the page could not be shared, if that is remembered.
+    pub remembered: Option<RememberedAnswer>,
+    /// Whether the page is being fetched right now.
+    pub is_being_fetched: bool,
+    /// What would be answered if the application failed now, if anything but an error.
+    pub if_origin_fails: Option<Substitute>,
+}
+
+/// What a request asks of the application.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Asks {
+    /// Nothing.
+    Nothing,
+    /// Nothing that it waits for: the stored answer is renewed meanwhile.
+    Renewal,
+    /// Whether the stored answer is still right; if it is, the request is a hit after all.
+    Confirmation,
+    /// The page, or a missing part of it, in a fetch that others may share.
+    Page,
+    /// An answer of its own.
+    OwnAnswer,
+}
+
+/// A part of a message that is a cause.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+pub struct Cause {
+    /// `cookie`, `field`, `parameter`, `path`, `method` or `directive`.
+    pub kind: String,
+    /// Its name.
+    pub name: String,
+}
+
+/// The site.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+pub struct SiteAnswer {
+    /// Its first name, or `any`.
+    pub name: String,
+    /// Its profile.
+    pub profile: String,
+    /// The application behind it.
+    pub origin: String,
+}
+
+/// What identifies the page.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+pub struct KeyAnswer {
+    /// `http` or `https`.
+    pub scheme: String,
+    /// The host, as the application gets it.
+    pub host: String,
+    /// The path and the query. Not the request's own if `No-Vary-Search` makes another stand for it.
+    pub target: String,
+    /// Request fields that select among variants, as far as known.
+    pub variant_fields: Vec<String>,
+}
+
+/// What is stored.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+pub struct StoredAnswer {
+    /// The status.
+    pub status: u16,
+    /// Octets of content that are there.
+    pub content_bytes: u64,
+    /// Whether that is only a part of the content.
+    pub is_part: bool,
+    /// How old it is, in seconds.
+    pub age_secs: u64,
+    /// How long it is fresh in all, in seconds.
+    pub lifetime_secs: u64,
+    /// How long it still is, in seconds; below zero when stale.
+    pub ttl_secs: i64,
+    /// How long after its lifetime it may be shown while it is renewed, in seconds.
+    pub stale_while_revalidate_secs: u64,
+    /// How long after its lifetime it may be shown while the application fails, in seconds.
+    pub stale_if_error_secs: u64,
+    /// Whether that is so only because the site's `stale_on_error` overrides what the response says.
+    pub stale_if_error_overrides: bool,
+    /// Whether it says that it must be confirmed before each use.
+    pub is_validated_always: bool,
+    /// Whether a write has made it invalid.
+    pub is_invalidated: bool,
+}
+
+/// What is remembered of a page that could not be shared.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+pub struct RememberedAnswer {
+    /// The reason.
+    pub reason: String,
+    /// What it says to an operator.
+    pub advice: String,
+    /// The part of that answer that was the cause.
+    pub culprit: Option<Cause>,
+}
+
+/// What stands in for an answer.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+pub struct Substitute {
+    /// The verdict.
+    pub verdict: String,
+    /// The reason.
+    pub reason: String,
+}
+
+fn get() -> String {
+    "GET".to_owned()
+}
+
+/// Answers a question.
+///
+/// # Errors
+/// What is wrong with the question, in words.
+pub(crate) fn answer(shared: &Shared, question: &Question) -> Result<Answer, String> {
+    let asked = Asked::new(shared, question)?;
+    let request = match asked.request {
+        Ok(request) => request,
+        Err(refusal) => return Ok(Answer::new(refusal.reason)),
+    };
+    match guard(shared, asked.peer, &request) {
+        Ok(subject) => Ok(of_subject(shared, &subject, &request)),
+        Err(refusal) => Ok(Answer::new(refusal.reason)),
+    }
+}
+
+/// The request of a question, as it would arrive.
+struct Asked {
+    /// As it was read, or why it would not be.
+    request: Result<Request, Refusal>,
+    /// Who it comes from.
+    peer: Peer,
+}
+
+impl Asked {
+    fn new(shared: &Shared, question: &Question) -> Result<Self, String> {
+        let (https, authority, target) = split_url(&question.url)?;
+        let mut fields = Fields::new();
+        let has_host = question.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(names::HOST));
+        if !has_host {
+            fields.push(names::HOST, authority.to_owned());
+        }
+        for (name, value) in &question.headers {
+            fields.push(name.clone(), value.clone());
+        }
+        // The edge itself speaks no TLS: https comes through a proxy that it trusts, and says so.
+        let proxy = shared.plan.trusted_proxies.first().filter(|_| https);
+        let peer = proxy.map_or(Peer::Unix, |ip| Peer::Ip(SocketAddr::new(*ip, 0)));
+        if proxy.is_some() && !fields.has(names::X_FORWARDED_PROTO) {
+            fields.push(names::X_FORWARDED_PROTO, "https");
+        }
+        let method = Method::from_token(question.method.as_bytes());
+        let head = RequestHead { method, target: target.into(), version: Version::Http11, fields };
+        let mut octets = BytesMut::new();
+        h1::write_request_head(&mut octets, &head).map_err(|error| format!("the request: {error}"))?;
+        let limits = head_limits(&shared.limits);
+        let request = match h1::parse_request(&mut octets, &limits, Strictness::Strict) {
+            Ok(Some(request)) if request.framing == BodyFraming::Empty => Ok(request),
+            Ok(_) => return Err("a request with content cannot be asked about".to_owned()),
+            Err(error) => Err(Refusal::malformed(error)),
+        };
+        Ok(Self { request, peer })
+    }
+}
+
+/// Whether a URL is https, its authority, and its target without a fragment.
+fn split_url(url: &str) -> Result<(bool, &str, String), String> {
+    let wrong = || format!("`{url}` is no http or https URL");
+    let (scheme, rest) = url.split_once("://").ok_or_else(wrong)?;
+    let https = scheme.eq_ignore_ascii_case("https");
+    if !https && !scheme.eq_ignore_ascii_case("http") {
+        return Err(wrong());
+    }
+    let rest = rest.split('#').next().unwrap_or_default();
+    let (authority, target) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+    if authority.is_empty() || authority.contains('@') {
+        return Err(wrong());
+    }
+    let target = if target.starts_with('/') { target.to_owned() } else { format!("/{target}") };
+    Ok((https, authority, target))
+}
+
+/// The answer for a request that got past the guard: *key* and *lookup* as the pipeline does them.
+fn of_subject(shared: &Shared, subject: &Subject<'_>, request: &Request) -> Answer {
+    let (head, policy, now) = (&request.head, subject.site.policy(), Moment::read(&*shared.clock));
+    let site = Some(SiteAnswer {
+        name: subject.site.label().to_owned(),
+        profile: subject.site.plan.profile.clone(),
+        origin: subject.site.origin.url().to_string(),
+    });
+    let directives = match classify_request(head, false, policy) {
+        RequestClass::Pass(reason) => {
+            let culprit = explain_request(head, false, policy).and_then(|(_, culprit)| culprit);
+            let key = Some(key_answer(shared, &subject.key()));
+            let culprit = culprit.map(|culprit| Cause::from(&culprit));
+            return Answer { site, key, culprit, asks: Asks::OwnAnswer, ..Answer::new(reason) };
+        }
+        RequestClass::Lookup(directives) => directives,
+    };
+    let wanted = Wanted::new(shared, subject.clone(), head, directives);
+    let remembered = shared.in_vain.recall(&wanted.key, now.monotonic);
+    let decided = match wanted.decide(shared, head, Touch::No, now) {
+        Decision::Deliver(delivery) => Answer::new(delivery.account.reason),
+        Decision::Refresh(delivery, _) => {
+            Answer { asks: Asks::Renewal, ..Answer::new(delivery.account.reason) }
+        }
+        Decision::OnlyIfCached => Answer::new(Reason::OnlyIfCached),
+        Decision::Alone(reason) => alone(reason, head, remembered.as_ref()),
+        Decision::Fly { reason, .. } => {
+            let confirms = matches!(wanted.find(shared, head, Touch::No, now), Found::Fetch(_, Some(_)));
+            Answer { asks: if confirms { Asks::Confirmation } else { Asks::Page }, ..Answer::new(reason) }
+        }
+    };
+    let stale = wanted.stale_instead(shared, head, now).filter(|_| decided.asks != Asks::Nothing);
+    let (stored, other_variants_only) = match shared.store.peek(&wanted.key, &head.fields) {
+        Lookup::Found(object) => (Some(stored_answer(shared, &wanted.key, &object, now)), false),
+        Lookup::NoVariant => (None, true),
+        Lookup::Absent => (None, false),
+    };
+    Answer {
+        site,
+        key: Some(key_answer(shared, &wanted.key)),
+        stored,
+        other_variants_only,
+        remembered: remembered.map(RememberedAnswer::from),
+        is_being_fetched: shared.flights.is_under_way(&wanted.key),
+        if_origin_fails: stale.map(|delivery| Substitute::new(delivery.account.reason)),
+        ..decided
+    }
+}
+
+/// The answer for a look-up that goes to the application by itself: because of its method, or because the page could
+/// not be shared the last time. Then the same will be said of it again unless the application's answer has changed.
+fn alone(reason: Reason, head: &RequestHead, remembered: Option<&Remembered>) -> Answer {
+    let judged = remembered.filter(|_| head.method == Method::Get && !head.fields.has(names::RANGE));
+    let culprit = judged.and_then(|remembered| remembered.culprit.as_ref()).map(Cause::from);
+    let reason = judged.map_or(reason, |remembered| remembered.reason);
+    Answer { asks: Asks::OwnAnswer, culprit, ..Answer::new(reason) }
+}
+
+fn key_answer(shared: &Shared, key: &Key) -> KeyAnswer {
+    let text = |octets: &[u8]| octets.escape_ascii().to_string();
+    KeyAnswer {
+        scheme: if key.is_https() { "https" } else { "http" }.to_owned(),
+        host: text(key.host()),
+        target: text(key.target()),
+        variant_fields: shared.store.known_rule(key).names().iter().map(|name| text(name)).collect(),
+    }
+}
+
+fn stored_answer(shared: &Shared, key: &Key, object: &Arc<Object>, now: Moment) -> StoredAnswer {
+    let freshness = object.freshness();
+    StoredAnswer {
+        status: object.head().status.code(),
+        content_bytes: object.body().len(),
+        is_part: object.part().is_some(),
+        age_secs: freshness.age(now).as_secs(),
+        lifetime_secs: freshness.lifetime.as_secs(),
+        ttl_secs: freshness.ttl_secs(now),
+        stale_while_revalidate_secs: freshness.while_revalidate.as_secs(),
+        stale_if_error_secs: freshness.if_error.as_secs(),
+        stale_if_error_overrides: freshness.overridden,
+        is_validated_always: freshness.validate_always,
+        is_invalidated: shared.groups.invalidates(key, object),
+    }
+}
+
+impl Answer {
+    /// For a request with this reason that asks nothing of the application.
+    fn new(reason: Reason) -> Self {
+        Self {
+            format: FORMAT,
+            verdict: reason.verdict().name().to_owned(),
+            reason: reason.name().to_owned(),
+            advice: reason.advice().to_owned(),
+            asks: Asks::Nothing,
+            culprit: None,
+            site: None,
+            key: None,
+            stored: None,
+            other_variants_only: false,
+            remembered: None,
+            is_being_fetched: false,
+            if_origin_fails: None,
+        }
+    }
+
+    /// Whether this is the verdict, by its name.
+    pub fn is(&self, verdict: Verdict) -> bool {
+        self.verdict == verdict.name()
+    }
+}
+
+impl Substitute {
+    fn new(reason: Reason) -> Self {
+        Self { verdict: reason.verdict().name().to_owned(), reason: reason.name().to_owned() }
+    }
+}
+
+impl From<&Culprit> for Cause {
+    fn from(culprit: &Culprit) -> Self {
+        Self { kind: culprit.kind.name().to_owned(), name: culprit.name.escape_ascii().to_string() }
+    }
+}
+
+impl From<Remembered> for RememberedAnswer {
+    fn from(remembered: Remembered) -> Self {
+        Self {
+            reason: remembered.reason.name().to_owned(),
+            advice: remembered.reason.advice().to_owned(),
+            culprit: remembered.culprit.as_ref().map(Cause::from),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Answer, Asks, Question, answer, split_url};
+    use crate::shared::Shared;
+    use config::Plan;
+    use platform::SystemClock;
+    use semantics::Policy;
+    use std::sync::Arc;
+
+    fn plan() -> Plan {
+        Plan::for_origin("http://127.0.0.1:9".parse().unwrap())
+    }
+
+    fn ask(plan: &Plan, method: &str, url: &str, headers: &[(&str, &str)]) -> Answer {
+        let shared = Shared::new(plan.clone(), None, Arc::new(SystemClock::new()));
+        let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        let (url, method) = (url.to_owned(), method.to_owned());
+        answer(&shared, &Question { url, method, headers: headers.collect() }).unwrap()
+    }
+
+    #[test]
+    fn urls_are_cut_where_requests_are() {
+        assert_eq!(split_url("http://a.test"), Ok((false, "a.test", "/".to_owned())));
+        assert_eq!(split_url("HTTPS://a.test:1?q#f"), Ok((true, "a.test:1", "/?q".to_owned())));
+        assert_eq!(split_url("http://[::1]:8/a/b"), Ok((false, "[::1]:8", "/a/b".to_owned())));
+        for wrong in ["a.test", "ftp://a/", "http://", "http:///a", "http://u@a/"] {
+            assert!(split_url(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn what_the_guard_refuses_is_refused() {
+        let mut named = plan();
+        named.sites[0].names = vec!["a.test".to_owned()];
+        let refused = ask(&named, "GET", "http://b.test/", &[]);
+        assert_eq!((refused.verdict.as_str(), refused.reason.as_str()), ("refused", "unknown-site"));
+        assert_eq!((refused.site, refused.key), (None, None));
+        assert_eq!(ask(&named, "GET", "http://x/", &[("Host", "a.test")]).reason, "miss-absent");
+        assert_eq!(
+            ask(&plan(), "GET", "http://a.test/", &[("Host", "a.test"), ("Host", "b")]).reason,
+            "bad-request"
+        );
+        let long = "x".repeat(40_000);
+        assert_eq!(ask(&plan(), "GET", "http://a.test/", &[("Cookie", &long)]).reason, "head-too-large");
+    }
+
+    #[test]
+    fn a_request_that_passes_names_its_culprit() {
+        let passed = ask(&plan(), "GET", "http://a.test/x?y", &[("Cookie", "_ga=1; PHPSESSID=2")]);
+        assert_eq!((passed.verdict.as_str(), passed.reason.as_str()), ("pass", "pass-cookie"));
+        let culprit = passed.culprit.unwrap();
+        assert_eq!((culprit.kind.as_str(), culprit.name.as_str()), ("cookie", "PHPSESSID"));
+        assert_eq!(passed.asks, Asks::OwnAnswer);
+        let key = passed.key.unwrap();
+        assert_eq!((key.scheme.as_str(), key.host.as_str(), key.target.as_str()), ("http", "a.test", "/x?y"));
+        assert_eq!(ask(&plan(), "POST", "http://a.test/", &[]).reason, "pass-method");
+    }
+
+    #[test]
+    fn https_is_what_a_trusted_proxy_says() {
+        let scheme = |plan: &Plan, url: &str| ask(plan, "GET", url, &[]).key.unwrap().scheme;
+        let mut behind_a_proxy = plan();
+        behind_a_proxy.trusted_proxies = vec!["10.0.0.1".parse().unwrap()];
+        assert_eq!(scheme(&behind_a_proxy, "https://a.test/"), "https");
+        assert_eq!(scheme(&behind_a_proxy, "http://a.test/"), "http");
+        assert_eq!(scheme(&plan(), "https://a.test/"), "http", "nobody tells the edge");
+        let mut public = plan();
+        public.sites[0].public_https = true;
+        assert_eq!(scheme(&public, "http://a.test/"), "https");
+    }
+
+    #[test]
+    fn a_look_up_without_anything_stored() {
+        let absent = ask(&plan(), "GET", "http://a.test/", &[]);
+        assert_eq!((absent.reason.as_str(), absent.asks), ("miss-absent", Asks::Page));
+        let cached_only = ask(&plan(), "GET", "http://a.test/", &[("Cache-Control", "only-if-cached")]);
+        assert_eq!((cached_only.verdict.as_str(), cached_only.asks), ("refused", Asks::Nothing));
+        assert_eq!(ask(&plan(), "HEAD", "http://a.test/", &[]).asks, Asks::OwnAnswer);
+        let mut wordpress = plan();
+        wordpress.sites[0].policy = Policy::wordpress();
+        assert_eq!(ask(&wordpress, "GET", "http://a.test/wp-admin/", &[]).reason, "pass-path");
+    }
+}

@@ -118,7 +118,7 @@ reasons! {
     StoreRefusedStatus "store-refused-status" Miss
         "Responses with this status are not stored; nothing to do unless the status is unexpected.";
     StoreRefusedPartial "store-refused-partial" Miss
-        "The origin answered a request without Range by a part of the content; find out why it did so.";
+        "The origin sent a part of the content and did not say clearly which one; find out why it did so.";
     StoreRefusedSetCookie "store-refused-set-cookie" Miss
         "The response sets a cookie; stop the application from starting a session for anonymous visitors.";
     StoreRefusedPrivate "store-refused-private" Miss
@@ -126,13 +126,13 @@ reasons! {
     StoreRefusedNoStore "store-refused-no-store" Miss
         "The response says no-store, or its Cache-Control cannot be read to the end; if the page may be shared, correct the field.";
     StoreRefusedNoCache "store-refused-no-cache" Miss
-        "The response says no-cache; if it may be reused for a while, send s-maxage instead.";
+        "The response says no-cache and has no validator by which the origin could confirm it; send an ETag, or s-maxage if it may be reused for a while.";
     StoreRefusedAuthorization "store-refused-authorization" Miss
-        "The request carried credentials and the response does not say public; nothing to do.";
+        "The request carried credentials and the response does not say that it may be shared all the same; nothing to do.";
     StoreRefusedNoFreshness "store-refused-no-freshness" Miss
-        "The response does not say how long it is fresh; send s-maxage or max-age, or set a default TTL.";
+        "The response does not say how long it is fresh and has no validator; send s-maxage or max-age, or set a default TTL.";
     StoreRefusedExpired "store-refused-expired" Miss
-        "The response was stale when it arrived; send a lifetime above zero and compare the clocks of both machines.";
+        "The response was stale when it arrived and has no validator; send a lifetime above zero and compare the clocks of both machines.";
     StoreRefusedVaryStar "store-refused-vary-star" Miss
         "The response's Vary is * or cannot be read; name the request fields that matter instead.";
     StoreRefusedVaryAddress "store-refused-vary-address" Miss

@@ -157,8 +157,7 @@ fn proxy_revalidate_leaves_the_fresh_fresh() {
     assert_eq!(reused, Ok(Reuse::Fresh { age_secs: 10, ttl_secs: 50 }));
 }
 
-/// 10. RFC 5861, RFC 9213, RFC 9110 section 14, RFC 9111 sections 4.4 and 5.2.2.3: what was not there at all. Qualified
-/// directives are in the second test.
+/// 10. RFC 5861, RFC 9213, RFC 9110 section 14, RFC 9111 sections 4.4 and 5.2.2.3: what was not there at all.
 #[test]
 fn staleness_ranges_targets_and_invalidation_are_known() {
     let policy = Policy::rfc();

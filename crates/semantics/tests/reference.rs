@@ -1,14 +1,14 @@
-//! The decisions against slow models, written for reading and from the text of the RFCs: list syntax and
-//! directives, age and freshness, patterns, Vary and forwarding.
+//! The decisions' parts against slow models, written for reading and from the text of the RFCs: list syntax and
+//! directives, patterns, Vary and forwarding. Whole decisions are compared in `sharing`.
 
 use message::{Fields, Method, RequestHead, ResponseHead, Status, Version};
 use petasos_semantics::{
-    Directives, FreshnessState, Judgement, Moment, Pattern, Policy, RequestClass, Reuse, Storable, VaryRule,
-    classify_request, format_date, judge_response, reuse, shared_fields,
+    Directives, Forwarding, Judgement, Moment, Pattern, Policy, RequestClass, VaryRule, classify_request,
+    explain_refusal, explain_request, invalidated_targets, judge_response, shared_fields, updated_head,
+    validation_fields,
 };
 use platform::{Monotonic, Timestamp};
 use proptest::prelude::*;
-use std::time::Duration;
 
 /// RFC 9110 section 5.6.1 and 5.6.4, one octet after the other: the members of a list, and whether the last one
 /// is an unclosed quoted string.
@@ -100,25 +100,6 @@ fn fields_of(name: &'static str, lines: &[String]) -> Fields {
     fields
 }
 
-/// RFC 9111 section 4.2.3 in whole seconds, with the terms of the RFC.
-struct ModelAge {
-    date_value: Option<i128>,
-    age_value: i128,
-    request_time: i128,
-    response_time: i128,
-}
-
-impl ModelAge {
-    fn current_age(&self, now: i128) -> i128 {
-        let apparent_age = self.date_value.map_or(0, |date| (self.response_time - date).max(0));
-        let response_delay = self.response_time - self.request_time;
-        let corrected_age_value = self.age_value + response_delay;
-        let corrected_initial_age = apparent_age.max(corrected_age_value);
-        let resident_time = now - self.response_time;
-        corrected_initial_age + resident_time
-    }
-}
-
 const EPOCH_SECS: u64 = 1_700_000_000;
 
 fn moment(secs: u64) -> Moment {
@@ -146,14 +127,68 @@ fn client_fields() -> impl Strategy<Value = Fields> {
         "Referer",
         "Sec-Fetch-Mode",
     ]);
-    let value =
-        prop::sample::select(vec!["", "a", "b", "a, b", "a,b", "gzip", "gzip, br", "*/*", "de,en;q=0.5"]);
+    let value = prop::sample::select(vec![
+        "",
+        "a",
+        "b",
+        "a, b",
+        "a,b",
+        "gzip",
+        "gzip, br",
+        "*/*",
+        "de,en;q=0.5",
+        "en;q=0.5,de",
+        "en",
+        "de",
+    ]);
     prop::collection::vec((name, value), 0..8).prop_map(|lines| {
         let mut fields = Fields::new();
         fields.push("Host", "example.org");
         lines.into_iter().for_each(|(name, value)| fields.push(name, value));
         fields
     })
+}
+
+/// Names that may select a variant.
+const NAMES: &[&str] =
+    &["Accept", "Accept-Encoding", "Accept-Language", "Cookie", "X-Forwarded-Host", "X-Api-Key"];
+
+/// RFC 9111 section 4.1: what a field means, for comparison. Lists of preferences are sets of names with weights, and
+/// other lists their members in order.
+fn model_meaning(fields: &Fields, name: &str) -> Option<Vec<String>> {
+    if !fields.has(name) {
+        return None;
+    }
+    let lines: Vec<_> = fields.all(name).map(|value| value.escape_ascii().to_string()).collect();
+    let joined = lines.join(",");
+    let mut members: Vec<_> = joined.split(',').map(|member| member.trim().to_owned()).collect();
+    if name == "Cookie" {
+        return Some(vec![joined]);
+    }
+    if name == "Accept-Encoding" || name == "Accept-Language" {
+        members.retain(|member| !member.is_empty());
+        members.sort();
+        members.dedup();
+    }
+    Some(members)
+}
+
+/// Whether the page is in one language, which the first request named, and which the second likes best of all.
+fn model_favours(one: &Fields, other: &Fields, language: &str) -> bool {
+    let weights = |fields: &Fields| -> Vec<(String, bool)> {
+        let members = model_meaning(fields, "Accept-Language").unwrap_or_default();
+        members
+            .into_iter()
+            .map(|member| match member.split_once(';') {
+                // The only weight that is sent here is below 1.
+                Some((name, _)) => (name.to_owned(), false),
+                None => (member, true),
+            })
+            .collect()
+    };
+    let best: Vec<_> =
+        weights(other).into_iter().filter(|(_, is_best)| *is_best).map(|(name, _)| name).collect();
+    weights(one).iter().any(|(name, _)| name == language) && best == [language]
 }
 
 fn rules() -> impl Strategy<Value = VaryRule> {
@@ -179,69 +214,6 @@ proptest! {
         let (max_age, no_store) = model_max_age_and_no_store(&lines);
         prop_assert_eq!(directives.max_age_secs.map(u64::from), max_age);
         prop_assert_eq!(directives.no_store, no_store);
-    }
-
-    #[test]
-    fn age_and_freshness_agree_with_the_model(
-        lifetime in 0u64..400,
-        age_value in 0u64..200,
-        date_offset in prop::option::of(-300i64..300),
-        delay in 0u64..50,
-        later in 0u64..600,
-    ) {
-        let (request_time, response_time) = (1_000, 1_000 + delay);
-        let date = date_offset.map(|offset| (response_time as i64 + offset) as u64);
-        let mut response = ResponseHead::new(Status::OK);
-        response.fields.push("Cache-Control", format!("max-age={lifetime}"));
-        response.fields.push("Age", age_value.to_string());
-        if let Some(date) = date {
-            response.fields.push("Date", format_date(moment(date).wall));
-        }
-        let model = ModelAge {
-            date_value: date.map(i128::from),
-            age_value: i128::from(age_value),
-            request_time,
-            response_time: i128::from(response_time),
-        };
-        let policy = Policy::default_profile();
-        let judged = judge_response(
-            &get(Fields::new()), &response, moment(request_time as u64), moment(response_time), &policy,
-        );
-        let fresh_at = |now: u64| i128::from(lifetime) > model.current_age(i128::from(now));
-        let Judgement::Store(Storable { freshness, .. }) = judged else {
-            prop_assert!(!fresh_at(response_time));
-            return Ok(());
-        };
-        prop_assert!(fresh_at(response_time));
-        let now = response_time + later;
-        let age = model.current_age(i128::from(now));
-        prop_assert_eq!(freshness.age(moment(now)), Duration::from_secs(age as u64));
-        let is_fresh = matches!(freshness.state(moment(now)), FreshnessState::Fresh(_));
-        prop_assert_eq!(is_fresh, fresh_at(now));
-        prop_assert_eq!(i128::from(freshness.ttl_secs(moment(now))), i128::from(lifetime) - age);
-    }
-
-    #[test]
-    fn whatever_the_wall_clock_does_nothing_is_fresh_past_its_lifetime(
-        lifetime in 1u64..100,
-        steps in prop::collection::vec((0u64..40, 0u64..4_000), 1..10),
-    ) {
-        let mut response = ResponseHead::new(Status::OK);
-        response.fields.push("Cache-Control", format!("max-age={lifetime}"));
-        let policy = Policy::default_profile();
-        let start = moment(2_000);
-        let Judgement::Store(Storable { freshness, .. }) = judge_response(&get(Fields::new()), &response, start, start, &policy) else {
-            return Err(TestCaseError::fail("a fresh response is stored"));
-        };
-        let mut elapsed = 0;
-        for (passed, wall) in steps {
-            elapsed += passed;
-            let now = Moment { wall: moment(wall).wall, monotonic: moment(2_000 + elapsed).monotonic };
-            let reused = reuse(&freshness, &Directives::default(), &policy, now);
-            if elapsed >= lifetime {
-                prop_assert!(matches!(reused, Reuse::Revalidate(_)), "{:?} after {}", reused, elapsed);
-            }
-        }
     }
 
     #[test]
@@ -276,26 +248,82 @@ proptest! {
         prop_assert_eq!(rule.key(&shared_fields(&one, &rule, &policy)), rule.key(&one));
     }
 
+    /// Where everything is forwarded, a variant is found again by the request that it was fetched for, and else
+    /// only by requests that mean the same, or whose favourite language it is in.
+    #[test]
+    fn by_the_letter_a_variant_answers_what_means_the_same(
+        one in client_fields(),
+        other in client_fields(),
+        names in prop::collection::vec(prop::sample::select(NAMES), 0..4),
+        language in prop::sample::select(vec!["", "de", "en", "de, en"]),
+    ) {
+        let policy = Policy::rfc();
+        let mut response = Fields::new();
+        response.push("Vary", names.join(","));
+        response.push("Content-Language", language);
+        let rule = VaryRule::from_response(&response, &policy).unwrap_or_default();
+        let forwarded = shared_fields(&one, &VaryRule::default(), &policy);
+        prop_assert_eq!(rule.key(&forwarded), rule.key(&one));
+        let key = rule.stored_key(&forwarded, &response);
+        prop_assert!(rule.matches(&one, &key));
+        let means_the_same = |name: &&str| model_meaning(&one, name) == model_meaning(&other, name);
+        let same = names.iter().filter(|name| **name != "X-Forwarded-Host").all(|name| {
+            let favoured = *name == "Accept-Language" && rule.matches(&other, &key);
+            means_the_same(name) || favoured && model_favours(&one, &other, language)
+        });
+        prop_assert_eq!(rule.matches(&other, &key), same, "{:?} {:?}", one, other);
+    }
+
+    #[test]
+    fn the_explanation_has_the_reason_of_the_decision(
+        fields in client_fields(),
+        cookie in "[a-z_]{1,4}=1(; (_ga|theme|sid)=[0-9])?",
+        target in prop::sample::select(vec!["/", "/wp-admin/", "/?preview=1", "/a?b=c&_wpnonce=1"]),
+        has_content in prop::bool::weighted(0.1),
+    ) {
+        let mut request = RequestHead { target: target.into(), ..get(fields) };
+        request.fields.push("Cookie", cookie);
+        for policy in [Policy::default_profile(), Policy::wordpress(), Policy::rfc()] {
+            let explained = explain_request(&request, has_content, &policy);
+            match classify_request(&request, has_content, &policy) {
+                RequestClass::Lookup(_) => prop_assert_eq!(explained, None),
+                RequestClass::Pass(reason) => {
+                    prop_assert_eq!(explained.map(|(reason, _)| reason), Some(reason));
+                }
+            }
+        }
+    }
+
     #[test]
     fn no_octets_of_a_request_break_a_decision(
         target in prop::collection::vec(any::<u8>(), 0..40),
         value in prop::collection::vec(any::<u8>(), 0..60),
         name in prop::sample::select(vec![
-            "Cookie", "Accept", "Accept-Encoding", "Cache-Control", "Origin", "Pragma", "CDN-Cache-Control",
-            "Surrogate-Control", "Vary", "Age", "Expires", "Date",
+            "Cookie", "Accept", "Accept-Encoding", "Accept-Language", "Cache-Control", "Origin", "Pragma",
+            "CDN-Cache-Control", "Surrogate-Control", "Vary", "Age", "Expires", "Date", "ETag", "Last-Modified",
+            "Location", "Content-Location", "Content-Range", "Set-Cookie",
         ]),
     ) {
-        let policy = Policy::wordpress();
         let mut fields = Fields::new();
         fields.push(name, value);
         let request = RequestHead { target: target.into(), ..get(fields.clone()) };
-        let class = classify_request(&request, false, &policy);
-        if name == "Cookie" && matches!(class, RequestClass::Lookup(_)) {
-            prop_assert!(!shared_fields(&fields, &VaryRule::default(), &policy).has("Cookie"));
-        }
         let mut response = ResponseHead::new(Status::OK);
-        response.fields = fields;
-        let _ = judge_response(&request, &response, moment(0), moment(0), &policy);
-        let _ = VaryRule::from_response(&response.fields, &policy);
+        response.fields = fields.clone();
+        let _ = (validation_fields(&response), updated_head(&response, &response));
+        let _ = invalidated_targets(&Method::Post, true, b"a", &request.target, &response);
+        for policy in [Policy::wordpress(), Policy::rfc()] {
+            let class = classify_request(&request, false, &policy);
+            let is_shared = policy.forwarding == Forwarding::Keyed && matches!(class, RequestClass::Lookup(_));
+            if name == "Cookie" && is_shared {
+                prop_assert!(!shared_fields(&fields, &VaryRule::default(), &policy).has("Cookie"));
+            }
+            let judgement = judge_response(&request, &response, moment(0), moment(0), &policy);
+            if let Judgement::DoNotStore(reason) = judgement {
+                let _ = explain_refusal(reason, &response.fields, &policy);
+            }
+            if let Ok(rule) = VaryRule::from_response(&response.fields, &policy) {
+                prop_assert!(rule.matches(&fields, &rule.stored_key(&fields, &response.fields)));
+            }
+        }
     }
 }

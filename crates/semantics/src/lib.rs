@@ -5,11 +5,15 @@
 //! ```text
 //! classify_request -> Pass(reason)                        forward passed_fields(), store nothing
 //!                  -> Lookup(directives) -> store lookup
-//!                       found  -> reuse(freshness, directives) -> Fresh | Stale: evaluate_conditions -> send
-//!                                                              -> Revalidate(reason): fetch
+//!                       found  -> reuse(freshness, directives)
+//!                                   Fresh | Stale: evaluate_conditions, answer_range -> send
+//!                                   Revalidate(reason): fetch with validation_fields()
 //!                       absent -> fetch shared_fields(rule known for the key)
-//! fetched head     -> judge_response + VaryRule::from_response -> Store(freshness)
+//! fetched head     -> 304: not_modified_speaks_of -> updated_head, which is judged
+//!                  -> is_server_error, or none came: reuse_on_error -> send what is stored
+//!                  -> judge_response + VaryRule::from_response -> Store(storable) as rule.stored_key()
 //!                                                              -> DoNotStore(reason)
+//! passed head      -> invalidated_targets, invalidated_groups; of a HEAD: head_says -> updated_head
 //! ```
 //!
 //! A response is stored under the union of the rule that was known when it was fetched (those fields were

@@ -1,0 +1,281 @@
+//! The JSON API of the admin address: Petasos' own resource, shaped like draft-nottingham-http-invalidation, and thin
+//! adapters for clients of Fastly and Cloudflare.
+//!
+//! Invariant: a call is carried out whole or not at all; whatever is wrong in it is told by its path in the JSON. Who may
+//! call is not decided here; [`presented_tokens`] finds what a caller shows.
+
+mod cloudflare;
+mod fastly;
+mod json;
+mod native;
+mod page;
+
+pub(crate) use native::TYPES;
+
+use crate::malformed::{Fault, Malformed, Place};
+use crate::order::Order;
+use crate::reply::Reply;
+use bytes::Bytes;
+use message::{Fields, Method, Status, names};
+use serde_json::json;
+
+/// Content of a call; longer content is refused before it is read.
+pub const CONTENT_BYTES_MAX: usize = 1024 * 1024;
+
+/// Selectors of one call.
+pub const SELECTORS_MAX: usize = 4096;
+
+/// Bans of one call: each is tested against every hit until it has been carried out.
+pub const BANS_MAX: usize = 16;
+
+/// A resource of the API.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Route {
+    /// Petasos' own: `/purge`.
+    Native,
+    /// Fastly's `/service/ID/purge`: the keys are in the content or in `Surrogate-Key`.
+    FastlyKeys {
+        /// The service, here a site's name.
+        service: Bytes,
+    },
+    /// Fastly's `/service/ID/purge/KEY`.
+    FastlyKey {
+        /// The service, here a site's name.
+        service: Bytes,
+        /// The key, percent-encoding resolved.
+        key: Bytes,
+    },
+    /// Fastly's `/service/ID/purge_all`.
+    FastlyAll {
+        /// The service, here a site's name.
+        service: Bytes,
+    },
+    /// Fastly's `/purge/URL`.
+    FastlyUrl {
+        /// The URL without its scheme.
+        url: Bytes,
+    },
+    /// Cloudflare's `/zones/ID/purge_cache`, with or without `/client/v4` before it.
+    Cloudflare {
+        /// The zone, here a site's name.
+        zone: Bytes,
+    },
+}
+
+/// The resources with what they do; for the documentation.
+pub(crate) const ROUTES: &[(&str, &str, &str)] = &[
+    ("/purge", "Petasos", "what the JSON says, see below"),
+    (
+        "/service/ID/purge",
+        "Fastly's clients",
+        "the keys of `{\"surrogate_keys\": [...]}` or of `Surrogate-Key`",
+    ),
+    ("/service/ID/purge/KEY", "Fastly's clients", "one key"),
+    ("/service/ID/purge_all", "Fastly's clients", "the whole site"),
+    ("/purge/HOST/PATH", "Fastly's clients", "one page"),
+    (
+        "/zones/ID/purge_cache, /client/v4/zones/ID/purge_cache",
+        "Cloudflare's clients",
+        "`files`, `tags`, `hosts`, `prefixes` or `purge_everything`",
+    ),
+];
+
+/// A call that is not carried out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// The status it is answered with.
+    pub status: Status,
+    /// What is wrong.
+    pub malformed: Malformed,
+    shape: Shape,
+}
+
+/// Whose shape an error has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shape {
+    Native,
+    Fastly,
+    Cloudflare,
+}
+
+impl Route {
+    /// The resource that a target in origin-form means; `None` if it is none of the API's.
+    pub fn of(target: &[u8]) -> Option<Self> {
+        let path = target.split(|&octet| octet == b'?').next().unwrap_or_default();
+        let segments: Vec<_> = path.strip_prefix(b"/")?.split(|&octet| octet == b'/').collect();
+        let owned = |segment: &[u8]| page::decoded(segment);
+        match segments.as_slice() {
+            [b"purge"] => Some(Self::Native),
+            [b"purge", host, ..] if !host.is_empty() => {
+                let url = target.strip_prefix(b"/purge/")?;
+                Some(Self::FastlyUrl { url: Bytes::copy_from_slice(url) })
+            }
+            [b"service", id, b"purge"] => Some(Self::FastlyKeys { service: owned(id) }),
+            [b"service", id, b"purge", key] if !key.is_empty() => {
+                Some(Self::FastlyKey { service: owned(id), key: owned(key) })
+            }
+            [b"service", id, b"purge_all"] => Some(Self::FastlyAll { service: owned(id) }),
+            [b"zones", id, b"purge_cache"] | [b"client", b"v4", b"zones", id, b"purge_cache"] => {
+                Some(Self::Cloudflare { zone: owned(id) })
+            }
+            _ => None,
+        }
+    }
+
+    const fn shape(&self) -> Shape {
+        match self {
+            Self::Native => Shape::Native,
+            Self::Cloudflare { .. } => Shape::Cloudflare,
+            Self::FastlyKeys { .. }
+            | Self::FastlyKey { .. }
+            | Self::FastlyAll { .. }
+            | Self::FastlyUrl { .. } => Shape::Fastly,
+        }
+    }
+}
+
+/// Reads a call to `route` whose content has at most [`CONTENT_BYTES_MAX`] octets.
+///
+/// # Errors
+/// [`Refused`]; the answer is its [`Refused::reply`].
+pub fn read(route: &Route, method: &Method, fields: &Fields, content: &[u8]) -> Result<Order, Refused> {
+    let refused = |code: u16, malformed| Refused {
+        status: Status::from_code(code).unwrap_or(Status::BAD_REQUEST),
+        malformed,
+        shape: route.shape(),
+    };
+    if *method != Method::Post {
+        let fault = Fault::expected("POST", method.as_bytes());
+        return Err(refused(405, Malformed { place: Place::Method, fault }));
+    }
+    if content.len() > CONTENT_BYTES_MAX {
+        let fault = Fault::Missing("at most 1 MiB; send several requests");
+        return Err(refused(413, Malformed { place: Place::Content, fault }));
+    }
+    let order = match route {
+        Route::Native => native::read(content),
+        Route::FastlyKeys { service } => fastly::keys(service, fields, content),
+        Route::FastlyKey { service, key } => fastly::key(service, key, fields),
+        Route::FastlyAll { service } => Ok(fastly::all(service)),
+        Route::FastlyUrl { url } => fastly::url(url, fields),
+        Route::Cloudflare { zone } => cloudflare::read(zone, content),
+    };
+    order.map_err(|malformed| {
+        let code = if matches!(malformed.fault, Fault::Unsupported(_)) { 501 } else { 400 };
+        refused(code, malformed)
+    })
+}
+
+/// The tokens that a request shows, in the places where clients put them: `Authorization: Bearer`, Fastly's
+/// `Fastly-Key`, Cloudflare's `X-Auth-Key`, and `X-Control-Key` and `X-VC-Purge-Key` of WordPress plug-ins. Compare them
+/// in constant time.
+pub fn presented_tokens(fields: &Fields) -> impl Iterator<Item = &[u8]> {
+    let bearer = fields.all(names::AUTHORIZATION).filter_map(|value| {
+        let (scheme, token) = value.split_at_checked(b"Bearer ".len())?;
+        scheme.eq_ignore_ascii_case(b"Bearer ").then(|| token.trim_ascii())
+    });
+    let keys = TOKEN_HEADERS.iter().flat_map(|name| fields.all(name)).map(|value| &**value);
+    bearer.chain(keys).filter(|token| !token.is_empty())
+}
+
+/// Headers beside `Authorization` in which clients show a token.
+pub(crate) const TOKEN_HEADERS: &[&str] = &["Fastly-Key", "X-Auth-Key", "X-Control-Key", "X-VC-Purge-Key"];
+
+impl Refused {
+    /// The answer, in the shape of the client's own API.
+    pub fn reply(&self) -> Reply {
+        let Self { status, malformed, shape } = self;
+        let detail = malformed.to_string();
+        let mut reply = match shape {
+            Shape::Native => {
+                let problem = json!({
+                    "title": status.reason(),
+                    "status": status.code(),
+                    "detail": detail,
+                });
+                Reply::new(*status, "application/problem+json", format!("{problem}\n"))
+            }
+            Shape::Fastly => Reply::json(*status, &json!({ "msg": status.reason(), "detail": detail })),
+            Shape::Cloudflare => {
+                let error = json!({ "code": status.code(), "message": detail });
+                let content = json!({ "success": false, "errors": [error], "messages": [], "result": null });
+                Reply::json(*status, &content)
+            }
+        };
+        if status.code() == 405 {
+            reply.head.fields.push("Allow", "POST");
+        }
+        reply
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CONTENT_BYTES_MAX, ROUTES, Route, presented_tokens, read};
+    use message::{Fields, Method};
+
+    #[test]
+    fn every_documented_route_is_one() {
+        for path in ROUTES.iter().flat_map(|(paths, _, _)| paths.split(", ")) {
+            assert!(Route::of(path.as_bytes()).is_some(), "{path}");
+        }
+        assert_eq!(Route::of(b"/purge?x"), Some(Route::Native));
+        let key = Route::FastlyKey { service: "a.test".into(), key: "a/b".into() };
+        assert_eq!(Route::of(b"/service/a.test/purge/a%2fb"), Some(key));
+        assert_eq!(Route::of(b"/purge/h/p?q"), Some(Route::FastlyUrl { url: "h/p?q".into() }));
+        for path in [
+            "/",
+            "",
+            "/purge/",
+            "/purges",
+            "/service//purge/",
+            "/service/a/purge/k/l",
+            "/zones/a",
+            "/metrics",
+        ] {
+            assert_eq!(Route::of(path.as_bytes()), None, "{path}");
+        }
+    }
+
+    #[test]
+    fn other_methods_and_long_contents_are_refused() {
+        let refused = |path: &str, method: Method, content: &[u8]| {
+            let route = Route::of(path.as_bytes()).unwrap();
+            let reply = read(&route, &method, &Fields::new(), content).unwrap_err().reply();
+            (reply.head.status.code(), String::from_utf8(reply.content.to_vec()).unwrap())
+        };
+        let (code, text) = refused("/purge", Method::Get, b"");
+        assert_eq!(code, 405);
+        assert_eq!(
+            text,
+            "{\"detail\":\"the method: expected POST, found `GET`\",\"status\":405,\"title\":\"Method Not Allowed\"}\n"
+        );
+        assert_eq!(refused("/service/a/purge", Method::Post, &vec![b' '; CONTENT_BYTES_MAX + 1]).0, 413);
+        let (code, text) = refused("/zones/a/purge_cache", Method::Post, b"{");
+        assert_eq!(code, 400);
+        assert!(text.starts_with(r#"{"errors":[{"code":400,"message":"the content: no JSON: "#), "{text}");
+        let (_, text) = refused("/service/a/purge", Method::Post, b"[]");
+        assert_eq!(
+            text,
+            "{\"detail\":\"the content: expected an object, found an array\",\"msg\":\"Bad Request\"}\n"
+        );
+    }
+
+    #[test]
+    fn tokens_are_found_where_clients_put_them() {
+        let mut fields = Fields::new();
+        for (name, value) in [
+            ("Authorization", "bearer  one "),
+            ("Authorization", "Basic dXNlcg=="),
+            ("Fastly-Key", "two"),
+            ("x-auth-key", "three"),
+            ("X-Control-Key", "four"),
+            ("X-VC-Purge-Key", "five"),
+            ("X-Control-Key", ""),
+        ] {
+            fields.push(name, value);
+        }
+        let expected = [&b"one"[..], b"two", b"three", b"four", b"five"];
+        assert_eq!(presented_tokens(&fields).collect::<Vec<_>>(), expected);
+    }
+}

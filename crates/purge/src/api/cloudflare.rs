@@ -1,0 +1,67 @@
+//! Calls of Cloudflare's purge API. A zone's identifier is taken for a site's name.
+
+use super::SELECTORS_MAX;
+use super::json::{Object, text, unexpected};
+use super::page::{self, Pages};
+use crate::malformed::{Fault, Malformed, Place};
+use crate::order::{Invalidation, Mode, Order, Reach, Style, Want};
+use crate::tags::checked;
+use bytes::Bytes;
+use serde_json::Value;
+
+pub(super) fn read(zone: &Bytes, content: &[u8]) -> Result<Order, Malformed> {
+    let object = Object::parse(content)?;
+    let reach = Reach::Site(zone.clone());
+    let mut wants = Vec::new();
+    if object.has("files") {
+        for (path, value) in object.elements("files", SELECTORS_MAX)? {
+            let Pages { host, targets, .. } = file(&path, value)?;
+            wants.extend(targets.into_iter().map(|target| Want::Target { host: host.clone(), target }));
+        }
+    }
+    if object.has("tags") {
+        let texts = object.texts("tags", SELECTORS_MAX)?;
+        let tags = texts.iter().map(|(_, tag)| Bytes::copy_from_slice(tag.as_bytes())).collect();
+        let any_of = checked(tags).map_err(|fault| Malformed::json("tags", fault))?;
+        wants.push(Want::Tags { reach: reach.clone(), any_of, all_of: Vec::new() });
+    }
+    if object.has("hosts") {
+        for (path, text) in object.texts("hosts", SELECTORS_MAX)? {
+            let host = page::host(text).map_err(|fault| Malformed::json(path, fault))?;
+            wants.push(Want::Host { host });
+        }
+    }
+    if object.has("prefixes") {
+        for (path, text) in object.texts("prefixes", SELECTORS_MAX)? {
+            let pages = Pages::of(&format!("http://{text}"));
+            let Pages { host, targets, .. } = pages.map_err(|fault| Malformed::json(path, fault))?;
+            wants.extend(targets.into_iter().map(|prefix| Want::Prefix { host: host.clone(), prefix }));
+        }
+    }
+    if object.flag("purge_everything")? == Some(true) {
+        wants.push(Want::Everything { reach });
+    }
+    if wants.is_empty() {
+        let fault = Fault::Missing("files, tags, hosts, prefixes or \"purge_everything\": true");
+        return Err(Malformed { place: Place::Content, fault });
+    }
+    let invalidations = wants.into_iter().map(|want| Invalidation { want, mode: Mode::Hard }).collect();
+    let style = Style::Cloudflare(String::from_utf8_lossy(zone).into_owned());
+    Ok(Order { dialect: "cloudflare", invalidations, refill: false, style })
+}
+
+/// A file is a URL, or an object with one and with the headers of one variant; here all variants are meant.
+fn file(path: &str, value: &Value) -> Result<Pages, Malformed> {
+    let (path, url) = match value {
+        Value::Object(members) => {
+            let path = format!("{path}.url");
+            let url =
+                members.get("url").ok_or_else(|| Malformed::json(path.as_str(), Fault::Missing("a URL")))?;
+            let url = text(url, &path)?;
+            (path, url)
+        }
+        Value::String(url) => (path.to_owned(), url.as_str()),
+        other => return Err(unexpected(path, "a URL, or an object with one", other)),
+    };
+    Pages::of(url).map_err(|fault| Malformed::json(path, fault))
+}

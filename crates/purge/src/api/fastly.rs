@@ -1,0 +1,60 @@
+//! Calls of Fastly's purge API. A service's identifier is taken for a site's name.
+
+use super::json::Object;
+use super::page::Pages;
+use crate::dialect::flag;
+use crate::malformed::{Fault, Malformed, Place};
+use crate::order::{Invalidation, Mode, Order, Reach, Style, Want};
+use crate::tags::{Syntax, checked, listed};
+use bytes::Bytes;
+use message::{Fields, names};
+
+/// Keys in one call.
+const KEYS_MAX: usize = 256;
+
+pub(super) fn keys(service: &Bytes, fields: &Fields, content: &[u8]) -> Result<Order, Malformed> {
+    let keys = match fields.first(names::SURROGATE_KEY) {
+        Some(value) => listed(value, Syntax::Words, "")
+            .map_err(|fault| Malformed::header(names::SURROGATE_KEY, fault))?,
+        None => {
+            let object = Object::parse(content)?;
+            let texts = object.texts("surrogate_keys", KEYS_MAX)?;
+            let keys = texts.iter().map(|(_, key)| Bytes::copy_from_slice(key.as_bytes())).collect();
+            checked(keys).map_err(|fault| Malformed::json("surrogate_keys", fault))?
+        }
+    };
+    let names = keys.iter().map(|key| String::from_utf8_lossy(key).into_owned()).collect();
+    let want = Want::Tags { reach: Reach::Site(service.clone()), any_of: keys, all_of: Vec::new() };
+    order(vec![want], fields, Style::FastlyKeys(names))
+}
+
+pub(super) fn key(service: &Bytes, key: &Bytes, fields: &Fields) -> Result<Order, Malformed> {
+    let any_of = checked(vec![key.clone()]).map_err(|fault| Malformed { place: Place::Target, fault })?;
+    let want = Want::Tags { reach: Reach::Site(service.clone()), any_of, all_of: Vec::new() };
+    order(vec![want], fields, Style::Fastly)
+}
+
+/// Everything is always removed: there is no soft form of this call.
+pub(super) fn all(service: &Bytes) -> Order {
+    let want = Want::Everything { reach: Reach::Site(service.clone()) };
+    let invalidations = vec![Invalidation { want, mode: Mode::Hard }];
+    Order { dialect: DIALECT, invalidations, refill: false, style: Style::Fastly }
+}
+
+pub(super) fn url(url: &Bytes, fields: &Fields) -> Result<Order, Malformed> {
+    let at_target = |fault| Malformed { place: Place::Target, fault };
+    let text =
+        std::str::from_utf8(url).map_err(|_| at_target(Fault::expected("a URL without its scheme", url)))?;
+    let Pages { host, targets, .. } = Pages::of(&format!("http://{text}")).map_err(at_target)?;
+    let wants = targets.into_iter().map(|target| Want::Target { host: host.clone(), target });
+    order(wants.collect(), fields, Style::Fastly)
+}
+
+const DIALECT: &str = "fastly";
+
+fn order(wants: Vec<Want>, fields: &Fields, style: Style) -> Result<Order, Malformed> {
+    let is_soft = flag(fields, "Fastly-Soft-Purge")?.unwrap_or(false);
+    let mode = if is_soft { Mode::Soft } else { Mode::Hard };
+    let invalidations = wants.into_iter().map(|want| Invalidation { want, mode }).collect();
+    Ok(Order { dialect: DIALECT, invalidations, refill: false, style })
+}

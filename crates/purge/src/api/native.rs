@@ -1,0 +1,131 @@
+//! Petasos' own call, in the event format of draft-nottingham-http-invalidation:
+//!
+//! ```json
+//! {"type": "uri", "selectors": ["https://www.example.org/news"], "purge": true}
+//! ```
+//!
+//! To the draft's types `uri`, `uri-prefix`, `origin` and `group` come `host`, `tag`, `ban` and `all`, and the members
+//! `match` (`any` or `all` of the tags), `site` (whose tags, bans or everything) and `refill`. Without `purge` responses
+//! are removed, which the draft leaves to the cache; `false` marks them stale. Members that are not known are ignored, as
+//! the draft demands.
+
+use super::json::Object;
+use super::page::{self, Pages};
+use super::{BANS_MAX, SELECTORS_MAX};
+use crate::ban::Ban;
+use crate::malformed::{Fault, Malformed};
+use crate::order::{Invalidation, Mode, Order, Reach, Style, Want};
+use crate::tags::{checked, group_tag};
+use bytes::Bytes;
+use std::sync::Arc;
+
+/// The types of selectors with what they mean; for the documentation.
+pub(crate) const TYPES: &[(&str, &str, &str)] = &[
+    ("uri", "URLs", "these pages, on http and https"),
+    ("uri-prefix", "URLs", "all pages whose URL begins so"),
+    ("origin", "URLs without a path", "all pages of the host"),
+    ("host", "host names", "all pages of the host"),
+    ("group", "URLs without a path; the names in `groups`", "the groups (RFC 9875) of these origins"),
+    ("tag", "tags", "what has one of the tags, or all of them with `\"match\": \"all\"`"),
+    ("ban", "ban expressions", "what meets one of the expressions"),
+    ("all", "none", "everything"),
+];
+
+const SELECTORS: &str = "selectors";
+
+pub(super) fn read(content: &[u8]) -> Result<Order, Malformed> {
+    let object = Object::parse(content)?;
+    let mode = if object.flag("purge")? == Some(false) { Mode::Soft } else { Mode::Hard };
+    let refill = object.flag("refill")?.unwrap_or(false);
+    let expected = "uri, uri-prefix, origin, host, group, tag, ban or all";
+    let kind = object.text("type")?.ok_or_else(|| Malformed::json("type", Fault::Missing(expected)))?;
+    let wants = match kind {
+        "uri" => each_page(&object, |pages| {
+            let Pages { host, targets, .. } = pages;
+            targets.into_iter().map(|target| Want::Target { host: host.clone(), target }).collect()
+        })?,
+        "uri-prefix" => each_page(&object, |pages| {
+            let Pages { host, targets, .. } = pages;
+            targets.into_iter().map(|prefix| Want::Prefix { host: host.clone(), prefix }).collect()
+        })?,
+        "origin" => origins(&object)?.into_iter().map(|pages| Want::Host { host: pages.host }).collect(),
+        "host" => each(&object, SELECTORS_MAX, |text| Ok(Want::Host { host: page::host(text)? }))?,
+        "group" => groups(&object)?,
+        "tag" => vec![tags(&object)?],
+        "ban" => {
+            let reach = reach(&object)?;
+            each(&object, BANS_MAX, |text| {
+                Ok(Want::Ban { reach: reach.clone(), ban: Arc::new(Ban::parse(text)?) })
+            })?
+        }
+        "all" => vec![Want::Everything { reach: reach(&object)? }],
+        other => {
+            let fault = Fault::Unsupported(format!("`{}`", other.escape_debug()));
+            return Err(Malformed::json("type", fault));
+        }
+    };
+    let invalidations = wants.into_iter().map(|want| Invalidation { want, mode }).collect();
+    Ok(Order { dialect: "api", invalidations, refill, style: Style::Native })
+}
+
+/// What is wanted of each selector.
+fn each(
+    object: &Object,
+    count_max: usize,
+    want: impl Fn(&str) -> Result<Want, Fault>,
+) -> Result<Vec<Want>, Malformed> {
+    let selectors = object.texts(SELECTORS, count_max)?.into_iter();
+    selectors.map(|(path, text)| want(text).map_err(|fault| Malformed::json(path, fault))).collect()
+}
+
+fn each_page(object: &Object, wants: impl Fn(Pages) -> Vec<Want>) -> Result<Vec<Want>, Malformed> {
+    let mut all = Vec::new();
+    for (path, text) in object.texts(SELECTORS, SELECTORS_MAX)? {
+        all.append(&mut wants(Pages::of(text).map_err(|fault| Malformed::json(path, fault))?));
+    }
+    Ok(all)
+}
+
+/// Selectors that are URLs without a path.
+fn origins(object: &Object) -> Result<Vec<Pages>, Malformed> {
+    let selectors = object.texts(SELECTORS, SELECTORS_MAX)?.into_iter();
+    selectors
+        .map(|(path, text)| {
+            let pages = Pages::of(text).map_err(|fault| Malformed::json(path.as_str(), fault))?;
+            if pages.targets != ["/"] {
+                let fault = Fault::expected("scheme, host and port only", text.as_bytes());
+                return Err(Malformed::json(path, fault));
+            }
+            Ok(pages)
+        })
+        .collect()
+}
+
+fn groups(object: &Object) -> Result<Vec<Want>, Malformed> {
+    let groups = object.texts("groups", semantics::GROUPS_MAX)?;
+    let wants = origins(object)?.into_iter().map(|pages| {
+        let tag = |(_, group): &(String, &str)| group_tag(pages.https, &pages.host, group.as_bytes());
+        let any_of = groups.iter().map(tag).collect();
+        Want::Tags { reach: Reach::Site(pages.host.clone()), any_of, all_of: Vec::new() }
+    });
+    Ok(wants.collect())
+}
+
+fn tags(object: &Object) -> Result<Want, Malformed> {
+    let texts = object.texts(SELECTORS, SELECTORS_MAX)?;
+    let tags = texts.iter().map(|(_, text)| Bytes::copy_from_slice(text.as_bytes())).collect();
+    let tags = checked(tags).map_err(|fault| Malformed::json(SELECTORS, fault))?;
+    let reach = reach(object)?;
+    match object.text("match")? {
+        None | Some("any") => Ok(Want::Tags { reach, any_of: tags, all_of: Vec::new() }),
+        Some("all") => Ok(Want::Tags { reach, any_of: Vec::new(), all_of: tags }),
+        Some(other) => Err(Malformed::json("match", Fault::expected("any or all", other.as_bytes()))),
+    }
+}
+
+/// The site that is named, or all.
+fn reach(object: &Object) -> Result<Reach, Malformed> {
+    let site = object.text("site")?.map(page::host).transpose();
+    let site = site.map_err(|fault| Malformed::json("site", fault))?;
+    Ok(site.map_or(Reach::Everywhere, Reach::Site))
+}

@@ -1,0 +1,435 @@
+//! The purge methods and the dialects spoken with them: the first row of the table whose sign is in a request says what
+//! it means.
+//!
+//! Invariant: a request that is understood means what its client meant or more, never less; whatever is wrong in it is
+//! told by the header's name.
+
+use crate::ban::{Ban, Condition, Subject, Test};
+use crate::expression::TagExpression;
+use crate::malformed::{Fault, Malformed, Place};
+use crate::order::{Invalidation, Mode, Order, Reach, Style, Want};
+use crate::pattern::{Case, Pattern, PatternError};
+use crate::tags::{self, Syntax, TAG_HEADERS, TYPO3_SITE, TagHeader};
+use crate::target;
+use bytes::Bytes;
+use h1::{EffectiveAuthority, Target};
+use message::{Fields, Method, RequestHead, names};
+use std::sync::Arc;
+
+/// The methods that invalidate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verb {
+    Purge,
+    Ban,
+    UriBan,
+    PurgeKeys,
+    PurgeTags,
+    Refresh,
+}
+
+/// Whether requests with this method are to invalidate something, and so never go further than the edge.
+pub fn is_purge_method(method: &Method) -> bool {
+    Verb::of(method).is_some()
+}
+
+/// Whether a request for a page asks that the page be fetched anew and replaced: `X-Refresh: 1` of FOSHttpCache's nginx
+/// client, `Cache-Control: no-cache` of its others. That is obeyed only where the peer may purge.
+pub fn asks_to_refresh(request: &RequestHead) -> bool {
+    let no_cache = |member: &[u8]| member.eq_ignore_ascii_case(b"no-cache");
+    matches!(request.method, Method::Get | Method::Head)
+        && (request.fields.first("X-Refresh").is_some_and(|value| **value == *b"1")
+            || request.fields.list(names::CACHE_CONTROL).any(no_cache))
+}
+
+/// What a request of a dialect asks for.
+type Meaning = Result<Vec<Invalidation>, Malformed>;
+
+/// One dialect.
+pub(crate) struct Dialect {
+    /// A short name, for metrics and logs.
+    pub(crate) name: &'static str,
+    /// Who speaks it.
+    pub(crate) who: &'static str,
+    /// How it is recognised.
+    pub(crate) sign: &'static str,
+    /// What it means.
+    pub(crate) meaning: &'static str,
+    /// Reads a request of it; `None` if the request does not have the sign.
+    read: fn(&Asked<'_>) -> Option<Meaning>,
+}
+
+/// All dialects, in the order in which they are tried.
+pub(crate) const DIALECTS: &[Dialect] = &[
+    Dialect {
+        name: "refresh",
+        who: "Drupal",
+        sign: "`REFRESH <url>`",
+        meaning: "the page is marked stale and fetched again",
+        read: refresh,
+    },
+    Dialect {
+        name: "site",
+        who: "Symfony HttpCache and FOSHttpCache (`Clear-Cache: true`); TYPO3 (`X-Varnish-Purge-All: 1`, \
+              `Varnish-Ban-All: 1`)",
+        sign: "`PURGE /` or `BAN /` with one of these headers",
+        meaning: "the whole site; with `X-TYPO3-Sitename` or `Varnish-Ban-TYPO3-Sitename` the pages of that installation",
+        read: whole_site,
+    },
+    Dialect {
+        name: "acquia-site",
+        who: "Drupal (acquia_purge)",
+        sign: "`BAN /site` with `X-Acquia-Purge`",
+        meaning: "the whole site",
+        read: acquia_site,
+    },
+    Dialect {
+        name: "conditions",
+        who: "FOSHttpCache",
+        sign: "`BAN /` with `X-Host`, `X-Url` or `X-Content-Type`, each a regular expression, and perhaps a header with tags",
+        meaning: "a ban of all conditions that are not `.*`; tags alone are tags",
+        read: conditions,
+    },
+    Dialect {
+        name: "tags",
+        who: "Drupal, FOSHttpCache, Symfony, Magento, TYPO3, Proxy Cache Purge, Varnish's xkey, clients of CDNs",
+        sign: "`PURGE`, `BAN`, `PURGEKEYS` or `PURGETAGS` with a header that carries tags",
+        meaning: "whatever has one of the tags; with a TYPO3 site name, of that installation",
+        read: tagged,
+    },
+    Dialect {
+        name: "pattern",
+        who: "Proxy Cache Purge, WP Rocket, VCaching",
+        sign: "`X-Purge-Method: regex` or `X-VC-Purge-Method: regex`",
+        meaning: "the pages of the host whose target begins so; `.*` and `*` stand for anything, and a target with one of \
+                  `( ) [ ] { } ^ $ | \\` is a regular expression",
+        read: declared_pattern,
+    },
+    Dialect {
+        name: "wildcard",
+        who: "W3 Total Cache, Drupal (zero-configuration purger)",
+        sign: "a target with `*`, unless `X-Purge-Method` says otherwise",
+        meaning: "the pages of the host that fit; `.*` and `*` stand for anything",
+        read: wildcard,
+    },
+    Dialect {
+        name: "url",
+        who: "MediaWiki, WordPress plug-ins, Drupal, Wagtail, Plone, Symfony, curl",
+        sign: "`PURGE <url>`, `BAN <url>` or `URIBAN <url>`",
+        meaning: "the page: path and query exactly, all variants, GET and HEAD, http and https",
+        read: url,
+    },
+];
+
+/// Reads a request whose method [`is_purge_method`].
+///
+/// # Errors
+/// [`Malformed`]; the answer is its [`Malformed::reply`].
+pub fn read(request: &RequestHead) -> Result<Order, Malformed> {
+    let asked = Asked::of(request)?;
+    let soft = asked.softness()?;
+    for dialect in DIALECTS {
+        let Some(invalidations) = (dialect.read)(&asked) else { continue };
+        let mut invalidations = invalidations?;
+        if soft.is_soft {
+            invalidations.iter_mut().for_each(|one| one.mode = Mode::Soft);
+        }
+        let refill = soft.refill || asked.verb == Verb::Refresh;
+        return Ok(Order { dialect: dialect.name, invalidations, refill, style: asked.verb.style() });
+    }
+    // The last dialect takes every request that none before it took.
+    Err(Malformed { place: Place::Target, fault: Fault::Missing("the URL of a page") })
+}
+
+/// A request taken apart.
+struct Asked<'a> {
+    verb: Verb,
+    /// As the client named it; empty if it did not.
+    host: Bytes,
+    /// In origin-form, virtual hosting undone.
+    target: Bytes,
+    fields: &'a Fields,
+}
+
+/// What a request says about all that it asks for.
+#[derive(Default)]
+struct Softness {
+    is_soft: bool,
+    refill: bool,
+}
+
+impl Verb {
+    fn of(method: &Method) -> Option<Self> {
+        match method.as_bytes() {
+            b"PURGE" => Some(Self::Purge),
+            b"BAN" => Some(Self::Ban),
+            b"URIBAN" => Some(Self::UriBan),
+            b"PURGEKEYS" => Some(Self::PurgeKeys),
+            b"PURGETAGS" => Some(Self::PurgeTags),
+            b"REFRESH" => Some(Self::Refresh),
+            _ => None,
+        }
+    }
+
+    const fn style(self) -> Style {
+        match self {
+            Self::Purge | Self::PurgeTags => Style::Purged,
+            Self::Ban | Self::UriBan => Style::Banned,
+            Self::PurgeKeys => Style::Keys,
+            Self::Refresh => Style::Refreshing,
+        }
+    }
+}
+
+impl<'a> Asked<'a> {
+    fn of(request: &'a RequestHead) -> Result<Self, Malformed> {
+        let expected = "PURGE, BAN, URIBAN, PURGEKEYS, PURGETAGS or REFRESH";
+        let verb = Verb::of(&request.method).ok_or_else(|| Malformed {
+            place: Place::Method,
+            fault: Fault::expected(expected, request.method.as_bytes()),
+        })?;
+        let split = Target::split(&request.method, &request.target)
+            .map_err(|error| Malformed { place: Place::Target, fault: Fault::Url(error.to_string()) })?;
+        let spelled = request.target.slice_ref(split.path_and_query);
+        let authority = EffectiveAuthority::of(request).map(|effective| effective.authority);
+        let named = Bytes::copy_from_slice(authority.unwrap_or_default());
+        let (host, target) = target::without_virtual_host(&spelled).unwrap_or_else(|| {
+            let is_bare_query = spelled.starts_with(b"?");
+            (named, if is_bare_query { Bytes::from([b"/", &spelled[..]].concat()) } else { spelled })
+        });
+        Ok(Self { verb, host, target, fields: &request.fields })
+    }
+
+    fn is(&self, verbs: &[Verb]) -> bool {
+        verbs.contains(&self.verb)
+    }
+
+    fn site(&self) -> Reach {
+        Reach::Site(self.host.clone())
+    }
+
+    /// `Fastly-Soft-Purge: 1`; `X-Purge: invalidate`, `delete` or `revalidate`, as caches on OpenResty know it.
+    fn softness(&self) -> Result<Softness, Malformed> {
+        const FASTLY: &str = "Fastly-Soft-Purge";
+        const OPENRESTY: &str = "X-Purge";
+        let is_soft = flag(self.fields, FASTLY)?.unwrap_or(false);
+        match self.fields.first(OPENRESTY).map(|value| value.to_ascii_lowercase()).as_deref() {
+            None | Some(b"delete") => Ok(Softness { is_soft, refill: false }),
+            Some(b"invalidate") => Ok(Softness { is_soft: true, refill: false }),
+            Some(b"revalidate") => Ok(Softness { is_soft: true, refill: true }),
+            Some(other) => {
+                Err(Malformed::header(OPENRESTY, Fault::expected("invalidate, delete or revalidate", other)))
+            }
+        }
+    }
+
+    /// The TYPO3 installation that is meant, as a tag.
+    fn installation(&self) -> Result<Option<Bytes>, Malformed> {
+        for name in ["X-TYPO3-Sitename", "Varnish-Ban-TYPO3-Sitename"] {
+            let Some(value) = self.fields.first(name) else { continue };
+            let mut listed = tags::listed(value, Syntax::Words, TYPO3_SITE)
+                .map_err(|fault| Malformed::header(name, fault))?;
+            if listed.len() != 1 {
+                return Err(Malformed::header(name, Fault::expected("one name", value)));
+            }
+            return Ok(listed.pop());
+        }
+        Ok(None)
+    }
+
+    /// How the client wants the target to be read.
+    fn target_syntax(&self) -> Result<TargetSyntax, Malformed> {
+        for name in ["X-Purge-Method", "X-VC-Purge-Method"] {
+            let Some(value) = self.fields.first(name) else { continue };
+            return match value.to_ascii_lowercase().as_slice() {
+                b"regex" => Ok(TargetSyntax::Pattern),
+                b"default" | b"exact" => Ok(TargetSyntax::Exact),
+                b"tags" => Err(Malformed::header(name, Fault::Missing("X-Cache-Tags-Pattern beside `tags`"))),
+                other => {
+                    Err(Malformed::header(name, Fault::expected("default, exact, regex or tags", other)))
+                }
+            };
+        }
+        Ok(TargetSyntax::Wildcard)
+    }
+}
+
+/// How a target is to be read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum TargetSyntax {
+    Exact,
+    Pattern,
+    Wildcard,
+}
+
+const fn hard(want: Want) -> Invalidation {
+    Invalidation { want, mode: Mode::Hard }
+}
+
+/// A header that says yes or no; `None` if it is not there.
+pub(crate) fn flag(fields: &Fields, name: &'static str) -> Result<Option<bool>, Malformed> {
+    let Some(value) = fields.first(name) else { return Ok(None) };
+    match value.to_ascii_lowercase().as_slice() {
+        b"1" | b"true" => Ok(Some(true)),
+        b"0" | b"false" => Ok(Some(false)),
+        other => Err(Malformed::header(name, Fault::expected("1 or true", other))),
+    }
+}
+
+fn refresh(asked: &Asked<'_>) -> Option<Meaning> {
+    asked.is(&[Verb::Refresh]).then(|| {
+        let want = Want::Target { host: asked.host.clone(), target: asked.target.clone() };
+        Ok(vec![Invalidation { want, mode: Mode::Soft }])
+    })
+}
+
+fn whole_site(asked: &Asked<'_>) -> Option<Meaning> {
+    let flags = ["Clear-Cache", "X-Varnish-Purge-All", "Varnish-Ban-All"];
+    let found = flags.into_iter().find_map(|name| flag(asked.fields, name).transpose())?;
+    if found == Ok(false) {
+        return None;
+    }
+    let want = found.and_then(|_| asked.installation()).map(|installation| match installation {
+        None => Want::Everything { reach: asked.site() },
+        Some(tag) => Want::Tags { reach: asked.site(), any_of: Vec::new(), all_of: vec![tag] },
+    });
+    Some(want.map(|want| vec![hard(want)]))
+}
+
+fn acquia_site(asked: &Asked<'_>) -> Option<Meaning> {
+    let meant = asked.verb == Verb::Ban && *asked.target == *b"/site" && asked.fields.has("X-Acquia-Purge");
+    meant.then(|| Ok(vec![hard(Want::Everything { reach: asked.site() })]))
+}
+
+fn conditions(asked: &Asked<'_>) -> Option<Meaning> {
+    const HOST: &str = "X-Host";
+    const URL: &str = "X-Url";
+    const TYPE: &str = "X-Content-Type";
+    if asked.verb != Verb::Ban || ![HOST, URL, TYPE].into_iter().any(|name| asked.fields.has(name)) {
+        return None;
+    }
+    let read = || {
+        let mut conditions = Vec::new();
+        for (name, subject, case) in [
+            (HOST, Subject::Host, Case::Ignored),
+            (URL, Subject::Target, Case::Counts),
+            (TYPE, Subject::Field(Bytes::from_static(b"content-type")), Case::Counts),
+        ] {
+            let Some(value) = asked.fields.first(name).filter(|value| ***value != *b".*") else { continue };
+            let pattern = Pattern::compile_with(value, case)
+                .map_err(|error| Malformed::header(name, Fault::Pattern(error)))?;
+            conditions.push(Condition { subject, test: Test::Matches(pattern) });
+        }
+        // Who names hosts means these, on whatever site; else the site is the one the request was sent to.
+        let names_hosts = conditions.first().is_some_and(|first| first.subject == Subject::Host);
+        let reach = if names_hosts { Reach::Everywhere } else { asked.site() };
+        for header in asked_headers(asked) {
+            if conditions.is_empty() {
+                break;
+            }
+            if let Some(pattern) = tags_condition(header, asked.fields)? {
+                conditions.push(Condition { subject: Subject::Tags, test: Test::Matches(pattern) });
+            }
+        }
+        if !conditions.is_empty() {
+            return Ok(vec![hard(Want::Ban { reach, ban: Arc::new(Ban::new(conditions)) })]);
+        }
+        tagged(asked).unwrap_or_else(|| Ok(vec![hard(Want::Everything { reach })]))
+    };
+    Some(read())
+}
+
+/// The tags of a header as something to be found in tags; `None` if any will do.
+fn tags_condition(header: &'static TagHeader, fields: &Fields) -> Result<Option<Pattern>, Malformed> {
+    let fault = |fault| Malformed::header(header.name, fault);
+    match expression(header, fields)? {
+        TagExpression::Everything => Ok(None),
+        TagExpression::Pattern(pattern) => Ok(Some(pattern)),
+        TagExpression::AnyOf(tags) => {
+            let text = |tag| std::str::from_utf8(tag).map(regex::escape);
+            let escaped: Result<Vec<_>, _> = tags.iter().map(|tag| text(tag)).collect();
+            let escaped = escaped.map_err(|_| fault(Fault::Pattern(PatternError::NotText)))?;
+            let any = format!("^(?:{})$", escaped.join("|"));
+            Pattern::compile(any.as_bytes()).map(Some).map_err(|error| fault(Fault::Pattern(error)))
+        }
+    }
+}
+
+/// The headers of a request that carry tags.
+fn asked_headers(asked: &Asked<'_>) -> impl Iterator<Item = &'static TagHeader> {
+    TAG_HEADERS.iter().filter(|header| header.is_asked() && asked.fields.has(header.name))
+}
+
+/// What a header says, all its lines together.
+fn expression(header: &'static TagHeader, fields: &Fields) -> Result<TagExpression, Malformed> {
+    let lines: Vec<_> = fields.all(header.name).map(|line| &**line).collect();
+    let joined = lines.join(&b","[..]);
+    let expression = match header.syntax {
+        Syntax::Words => tags::listed(&joined, Syntax::Words, header.prefix).map(TagExpression::AnyOf),
+        Syntax::Expression => TagExpression::parse(&joined),
+    };
+    expression.map_err(|fault| Malformed::header(header.name, fault))
+}
+
+fn tagged(asked: &Asked<'_>) -> Option<Meaning> {
+    let verbs = [Verb::Purge, Verb::Ban, Verb::PurgeKeys, Verb::PurgeTags];
+    let headers: Vec<_> = asked_headers(asked).filter(|_| asked.is(&verbs)).collect();
+    if headers.is_empty() {
+        let missing = match asked.verb {
+            Verb::PurgeKeys => "xkey-purge or xkey-softpurge",
+            Verb::PurgeTags => "X-Cache-Tags",
+            _ => return None,
+        };
+        let fault = Fault::Missing("the tags to purge");
+        return Some(Err(Malformed { place: Place::Header(missing), fault }));
+    }
+    let read = || {
+        let installation: Vec<_> = asked.installation()?.into_iter().collect();
+        let invalidations = headers.into_iter().map(|header| {
+            let mode = if header.soft { Mode::Soft } else { Mode::Hard };
+            let want = match expression(header, asked.fields)? {
+                TagExpression::Everything if installation.is_empty() => {
+                    Want::Everything { reach: asked.site() }
+                }
+                TagExpression::Everything => tags_want(asked, Vec::new(), &installation),
+                TagExpression::AnyOf(tags) => tags_want(asked, tags, &installation),
+                TagExpression::Pattern(pattern) => {
+                    let is =
+                        |tag: &Bytes| Condition { subject: Subject::Tags, test: Test::Equals(tag.clone()) };
+                    let meets = Condition { subject: Subject::Tags, test: Test::Matches(pattern) };
+                    let conditions = std::iter::once(meets).chain(installation.iter().map(is)).collect();
+                    Want::Ban { reach: asked.site(), ban: Arc::new(Ban::new(conditions)) }
+                }
+            };
+            Ok(Invalidation { want, mode })
+        });
+        invalidations.collect()
+    };
+    Some(read())
+}
+
+fn tags_want(asked: &Asked<'_>, any_of: Vec<Bytes>, installation: &[Bytes]) -> Want {
+    Want::Tags { reach: asked.site(), any_of, all_of: installation.to_vec() }
+}
+
+fn declared_pattern(asked: &Asked<'_>) -> Option<Meaning> {
+    match asked.target_syntax() {
+        Ok(TargetSyntax::Pattern) => {
+            Some(target::pattern(&asked.host, &asked.target).map(|want| vec![hard(want)]))
+        }
+        Ok(TargetSyntax::Exact | TargetSyntax::Wildcard) => None,
+        Err(fault) => Some(Err(fault)),
+    }
+}
+
+fn wildcard(asked: &Asked<'_>) -> Option<Meaning> {
+    if asked.target_syntax() == Ok(TargetSyntax::Exact) {
+        return None;
+    }
+    let want = target::wildcard(&asked.host, &asked.target)?;
+    Some(want.map(|want| vec![hard(want)]))
+}
+
+fn url(asked: &Asked<'_>) -> Option<Meaning> {
+    let want = Want::Target { host: asked.host.clone(), target: asked.target.clone() };
+    Some(Ok(vec![hard(want)]))
+}

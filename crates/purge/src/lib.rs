@@ -1,0 +1,38 @@
+//! What cache clients ask to be invalidated, in every dialect they speak: purge methods and headers of content systems,
+//! fields in an application's answers, and a JSON API; and how they are answered.
+//!
+//! Pure: heads and content in, orders and replies out. This crate knows no socket, clock or store. Who may purge, which
+//! site a host belongs to, and carrying an order out are its callers' business.
+//!
+//! ```text
+//!   PURGE, BAN, ...  -- read ---------> Order -- carried out --> Outcome -- reply --> Reply
+//!   POST to the API  -- api::read ----> Order        "                        "
+//!   answer's fields  -- signals ------> invalidations
+//!   stored response  -- tags_of ------> tags
+//! ```
+
+pub mod api;
+mod ban;
+mod dialect;
+mod expression;
+mod malformed;
+mod order;
+mod pattern;
+mod reference;
+mod reply;
+mod signals;
+mod tags;
+mod target;
+
+pub use ban::{BAN_BYTES_MAX, Ban, BanError, BanFault, CONDITIONS_MAX, Condition, Stored, Subject, Test};
+pub use dialect::{asks_to_refresh, is_purge_method, read};
+pub use expression::TagExpression;
+pub use malformed::{Fault, Malformed, Place};
+pub use order::{Invalidation, Mode, Order, Reach, Style, Want};
+pub use pattern::{PATTERN_BYTES_MAX, Pattern, PatternError};
+pub use reference::purging_reference;
+pub use reply::{Outcome, PURGED_COUNT, Reply, reply};
+pub use signals::{Signals, is_hidden, signals};
+pub use tags::{
+    Side, Syntax, TAG_BYTES_MAX, TAG_HEADERS, TAGS_MAX, TagHeader, TagsError, group_tag, tags_of,
+};

@@ -1,0 +1,125 @@
+//! Regular expressions that a client sent.
+//!
+//! Invariant: matching takes time linear in the text, and compiling is bounded in memory, whatever the client sent.
+//! What needs more than that (look-around, back-references) is refused by name. Texts are octets, not Unicode.
+
+use regex::bytes::{Regex, RegexBuilder};
+
+/// Longer expressions are refused. What is longer in the field is a list of tags, which needs none.
+pub const PATTERN_BYTES_MAX: usize = 8 * 1024;
+
+/// Octets that a compiled expression may occupy, and that a search may use beside it.
+const PROGRAM_BYTES_MAX: usize = 1024 * 1024;
+
+/// Groups inside groups.
+const NESTING_MAX: u32 = 64;
+
+/// A compiled regular expression. Two are equal if they are spelled alike.
+#[derive(Clone, Debug)]
+pub struct Pattern(Regex);
+
+/// Why an expression is refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PatternError {
+    /// It is longer than [`PATTERN_BYTES_MAX`].
+    #[error("the regular expression is longer than {PATTERN_BYTES_MAX} octets")]
+    TooLong,
+    /// It compiles to something too large.
+    #[error("the regular expression is too large when compiled; use smaller repetitions")]
+    TooLarge,
+    /// It is not UTF-8.
+    #[error("the regular expression is not UTF-8 text")]
+    NotText,
+    /// It cannot be read; with the reason.
+    #[error("not a regular expression that can be used here: {0}")]
+    Syntax(String),
+}
+
+/// Whether letter case counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Case {
+    Counts,
+    Ignored,
+}
+
+impl Pattern {
+    /// Compiles an expression in the syntax of the crate `regex`, which is that of Perl without what needs
+    /// backtracking.
+    ///
+    /// # Errors
+    /// [`PatternError`].
+    pub fn compile(text: &[u8]) -> Result<Self, PatternError> {
+        Self::compile_with(text, Case::Counts)
+    }
+
+    pub(crate) fn compile_with(text: &[u8], case: Case) -> Result<Self, PatternError> {
+        if text.len() > PATTERN_BYTES_MAX {
+            return Err(PatternError::TooLong);
+        }
+        let text = std::str::from_utf8(text).map_err(|_| PatternError::NotText)?;
+        RegexBuilder::new(text)
+            .unicode(false)
+            .case_insensitive(case == Case::Ignored)
+            .size_limit(PROGRAM_BYTES_MAX)
+            .dfa_size_limit(PROGRAM_BYTES_MAX)
+            .nest_limit(NESTING_MAX)
+            .build()
+            .map(Self)
+            .map_err(|error| match error {
+                regex::Error::CompiledTooBig(_) => PatternError::TooLarge,
+                other => PatternError::Syntax(reason(&other.to_string())),
+            })
+    }
+
+    /// Whether the expression finds something in `text`; it is not anchored unless it says so.
+    pub fn is_match(&self, text: &[u8]) -> bool {
+        self.0.is_match(text)
+    }
+
+    /// The expression as it was written.
+    pub fn as_str(&self) -> &str {
+        self.0.as_str()
+    }
+
+    /// The compiled expression.
+    pub const fn as_regex(&self) -> &Regex {
+        &self.0
+    }
+}
+
+impl PartialEq for Pattern {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_str() == other.as_str()
+    }
+}
+
+/// The reason in the parser's message, which draws the place over several lines before it.
+fn reason(message: &str) -> String {
+    let last = message.lines().last().unwrap_or_default().trim();
+    last.strip_prefix("error: ").unwrap_or(last).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{PATTERN_BYTES_MAX, Pattern, PatternError};
+
+    #[test]
+    fn searches_octets() {
+        let pattern = Pattern::compile(br"^/news/\d+$").unwrap();
+        assert!(pattern.is_match(b"/news/12") && !pattern.is_match(b"/news/12a"));
+        assert!(Pattern::compile("ü".as_bytes()).unwrap().is_match("/für".as_bytes()));
+        assert!(Pattern::compile(b".").unwrap().is_match(b"\xff"));
+    }
+
+    #[test]
+    fn what_cannot_be_bounded_is_refused_with_the_reason() {
+        let error = |text: &[u8]| Pattern::compile(text).unwrap_err();
+        assert_eq!(error(b"(a{1000}){1000}"), PatternError::TooLarge);
+        assert_eq!(error(&[b'a'; PATTERN_BYTES_MAX + 1]), PatternError::TooLong);
+        assert_eq!(error(b"\xff"), PatternError::NotText);
+        assert_eq!(error(b"(a"), PatternError::Syntax("unclosed group".to_owned()));
+        assert!(error(br"(?=a)").to_string().contains("look-ahead"), "{}", error(b"(?=a)"));
+        assert!(error(br"(a)\1").to_string().contains("backreferences"), "{}", error(br"(a)\1"));
+        assert!(matches!(error("(".repeat(100).as_bytes()), PatternError::Syntax(_)));
+    }
+}

@@ -1,0 +1,229 @@
+//! docs/purging.md, rendered from the tables. A test compares the file with this text.
+
+use crate::api::{BANS_MAX, CONTENT_BYTES_MAX, ROUTES, SELECTORS_MAX, TOKEN_HEADERS, TYPES};
+use crate::ban::{BAN_BYTES_MAX, CONDITIONS_MAX, OPERATORS, SUBJECTS};
+use crate::dialect::DIALECTS;
+use crate::pattern::PATTERN_BYTES_MAX;
+use crate::signals::SIGNALS;
+use crate::tags::{Syntax, TAG_BYTES_MAX, TAG_HEADERS, TAGS_MAX};
+use std::fmt::{self, Write};
+
+/// The reference of everything that invalidates, as Markdown.
+pub fn purging_reference() -> String {
+    let mut page = String::new();
+    // Writing into a String cannot fail.
+    let _ = render(&mut page);
+    page
+}
+
+fn render(page: &mut String) -> fmt::Result {
+    page.push_str(INTRODUCTION);
+    table(page, ["dialect", "spoken by", "sign", "meaning"], DIALECTS, |row| {
+        [
+            format!("`{}`", row.name),
+            row.who.to_owned(),
+            row.sign.replace('|', r"\|"),
+            row.meaning.replace('|', r"\|"),
+        ]
+    })?;
+    page.push_str(AFTER_DIALECTS);
+    table(page, ["header", "in", "spelled as", "spoken by"], TAG_HEADERS, |row| {
+        let side = match (row.is_asked(), row.is_stated()) {
+            (true, true) => "requests, responses",
+            (true, false) if row.soft => "requests; soft",
+            (true, false) => "requests",
+            _ => "responses",
+        };
+        let syntax = match row.syntax {
+            Syntax::Words => "words",
+            Syntax::Expression => "expression",
+        };
+        let prefix = if row.prefix.is_empty() { String::new() } else { format!(", as `{}...`", row.prefix) };
+        [format!("`{}`", row.name), side.to_owned(), format!("{syntax}{prefix}"), row.who.to_owned()]
+    })?;
+    page.push_str(AFTER_TAGS);
+    table(page, ["field", "sent by", "meaning"], SIGNALS, |row| {
+        [format!("`{}`", row.name), row.who.to_owned(), row.meaning.to_owned()]
+    })?;
+    page.push_str(BANS);
+    table(page, ["field", "what it is"], SUBJECTS, |row| [code(row.0), row.1.to_owned()])?;
+    table(page, ["operator", "holds if the field"], OPERATORS, |row| [code(row.0), row.1.to_owned()])?;
+    page.push_str(AFTER_BANS);
+    table(page, ["path", "called by", "what is invalidated"], ROUTES, |row| {
+        [code(row.0), row.1.to_owned(), row.2.to_owned()]
+    })?;
+    page.push_str(NATIVE);
+    table(page, ["type", "selectors", "what is invalidated"], TYPES, |row| {
+        [code(row.0), row.1.to_owned(), row.2.to_owned()]
+    })?;
+    let tokens: Vec<_> = TOKEN_HEADERS.iter().map(|name| format!("`{name}`")).collect();
+    page.push_str(&AFTER_NATIVE.replace("TOKENS", &tokens.join(", ")));
+    for (name, value) in [
+        ("tags of one response, or in one header", TAGS_MAX),
+        ("octets of a tag", TAG_BYTES_MAX),
+        ("octets of a regular expression", PATTERN_BYTES_MAX),
+        ("octets of a ban expression", BAN_BYTES_MAX),
+        ("conditions of a ban", CONDITIONS_MAX),
+        ("octets of a call's content", CONTENT_BYTES_MAX),
+        ("selectors of a call", SELECTORS_MAX),
+        ("bans of a call", BANS_MAX),
+    ] {
+        writeln!(page, "| {name} | {value} |")?;
+    }
+    Ok(())
+}
+
+/// One table: its headings, and a line for each row.
+fn table<const N: usize, R>(
+    page: &mut String,
+    headings: [&str; N],
+    rows: &[R],
+    cells: impl Fn(&R) -> [String; N],
+) -> fmt::Result {
+    writeln!(page, "| {} |\n|{}", headings.join(" | "), "---|".repeat(N))?;
+    for row in rows {
+        writeln!(page, "| {} |", cells(row).join(" | "))?;
+    }
+    page.push('\n');
+    Ok(())
+}
+
+/// Code, one piece for each part of an enumeration.
+fn code(text: &str) -> String {
+    let parts: Vec<_> = text
+        .split(", ")
+        .map(|part| match part.strip_prefix("or ") {
+            Some(words) => format!("or {words}"),
+            None => format!("`{part}`"),
+        })
+        .collect();
+    parts.join(", ")
+}
+
+const INTRODUCTION: &str = "\
+# Purging
+
+What was changed must not be served from the cache any longer. Petasos understands the purge requests that content
+systems and their plug-ins send, what applications say in their answers, and a JSON API on the admin address. Once a purge
+is answered, no later request gets what it meant, not even from a fetch that was under way.
+
+A *hard* purge removes. A *soft* one marks stale: visitors who may have it stale are answered at once while it is fetched
+again. Purging what is not there is no error: it is answered 200 too, with a count of 0 in `X-Purged-Count` and in the JSON
+content. What cannot be read is answered 400 with the reason. A purge is never forwarded to the application.
+
+This page is rendered from the tables of the code by `cargo xtask docs`.
+
+## Who may
+
+A request with a purge method is obeyed if it shows the token, or comes from the machine itself, over the loopback
+interface, and has no `X-Forwarded-*`, `Forwarded` or `Via` (then another server on this machine passed it on, and it may
+be anybody's). While a proxy on the loopback interface is listed in `trusted_proxies`, the token is needed. Everybody else
+is answered 403.
+
+## Purge requests
+
+The target may be in origin-form or absolute-form. The first dialect of this table whose sign a request has is the one it
+is read by.
+
+";
+
+const AFTER_DIALECTS: &str = "\
+`Fastly-Soft-Purge: 1` or `X-Purge: invalidate` makes any of these soft; `X-Purge: revalidate` also fetches the most
+requested pages again. A host without a port means the pages of all ports; a name that no site has, such as the cache's own
+address, means all sites. Paths of Zope's virtual hosting (`/VirtualHostBase/http/www.example.org:80/Plone/VirtualHostRoot/news`,
+as Plone sends them) mean the public page.
+
+`GET` with `X-Refresh: 1` or `Cache-Control: no-cache` from somebody who may purge fetches the page anew and replaces what
+was stored.
+
+```
+curl -X PURGE http://127.0.0.1:8080/news -H 'Host: www.example.org'
+curl -X PURGE 'http://127.0.0.1:8080/news/*' -H 'Host: www.example.org'
+curl -X PURGE http://127.0.0.1:8080/ -H 'Host: www.example.org' -H 'Cache-Tags: node:1 node:7'
+```
+
+## Tags
+
+A response says in these headers what it is made of; they are taken out before it goes to the visitor. A tag is a run of
+characters without white space and commas; letter case counts. All headers share one namespace, and each site has its own. A
+response with more tags than the limit, or longer ones, is not stored, since a purge would miss it.
+
+*Words* are separated by spaces or commas. An *expression* also takes `|` as a separator, and the regular expressions that
+clients make of lists of tags, such as `(^|,)(a|b)(,|$)`. Tags are always meant whole: `node:1` never means `node:10`. Any other
+regular expression is searched for in each tag and in all tags of a response joined by commas.
+
+";
+
+const AFTER_TAGS: &str = "\
+`Cache-Groups` (RFC 9875) makes a response a member of groups of its origin; it goes on to the visitor.
+
+## What applications say in their answers
+
+";
+
+const BANS: &str = "\
+All but the last are taken out before the answer goes on.
+
+## Ban expressions
+
+A ban is a list of conditions that must all hold, in the language of Varnish's `ban` command:
+
+```
+req.url ~ \"^/news\" && obj.http.content-type ~ \"html\"
+```
+
+";
+
+const AFTER_BANS: &str = "\
+The argument is a word, or a text in double quotes in which `\\\"` and `\\\\` stand for a quote and a backslash and any other
+backslash for itself. Regular expressions have Perl's syntax without look-around and back-references, and take time linear in what
+they search. A ban takes effect at once; how many responses it meets is not counted.
+
+## The JSON API
+
+`POST` to these paths of the admin address. `ID` is the name of a site.
+
+";
+
+const NATIVE: &str = "\
+Petasos' own call has the event format of the draft *An HTTP Cache Invalidation API* (draft-nottingham-http-invalidation):
+
+```
+curl http://127.0.0.1:8081/purge -H 'Authorization: Bearer TOKEN' \\
+     -d '{\"type\": \"uri\", \"selectors\": [\"https://www.example.org/news\"]}'
+```
+
+";
+
+const AFTER_NATIVE: &str = "\
+`\"purge\": false` makes it soft. `\"refill\": true` fetches the most requested of the purged pages again. `\"site\"` names the site
+whose tags, bans or everything is meant; without it all sites are. A call is carried out whole or not at all; what is wrong is
+told by its path, such as `selectors[2]`, in the shape of the API that was called.
+
+The token stands in `Authorization: Bearer`, or in TOKENS.
+
+## Limits
+
+| what | at most |
+|---|---|
+";
+
+#[cfg(test)]
+mod tests {
+    use super::purging_reference;
+
+    #[test]
+    fn tables_are_whole() {
+        let page = purging_reference();
+        let columns = |line: &str| line.replace(r"\|", "").matches('|').count();
+        let mut expected = None;
+        for line in page.lines() {
+            if !line.starts_with('|') {
+                expected = None;
+                continue;
+            }
+            assert_eq!(columns(line), *expected.get_or_insert_with(|| columns(line)), "{line}");
+        }
+        assert!(!page.contains("\n\n\n"));
+    }
+}

@@ -1,0 +1,151 @@
+//! Answers to requests that invalidate, each in the shape that its client expects.
+//!
+//! Invariant: what was understood is answered 200 whether anything was found or not, since many clients take anything
+//! else for a failure and some ask again and again; nothing redirects; every answer has the count in `X-Purged-Count`.
+
+use crate::malformed::Malformed;
+use crate::order::{Order, Style};
+use bytes::Bytes;
+use message::{ResponseHead, Status, names};
+use serde_json::{Value, json};
+
+/// The header with the number of responses that were removed or marked stale.
+pub const PURGED_COUNT: &str = "X-Purged-Count";
+
+/// What came of an order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// Stored responses that were removed.
+    pub purged: u64,
+    /// Stored responses that were marked stale.
+    pub softened: u64,
+    /// The number of the last invalidation.
+    pub sequence: u64,
+}
+
+/// An answer; framing, `Date` and what belongs to the connection are the caller's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reply {
+    /// Status, reason phrase and fields.
+    pub head: ResponseHead,
+    /// The content.
+    pub content: Bytes,
+}
+
+impl Reply {
+    /// An answer with this content, not to be cached by anyone.
+    pub(crate) fn new(status: Status, media_type: &'static str, content: String) -> Self {
+        let mut head = ResponseHead::new(status);
+        head.fields.push(names::CONTENT_TYPE, media_type);
+        head.fields.push(names::CACHE_CONTROL, "no-store");
+        Self { head, content: Bytes::from(content) }
+    }
+
+    pub(crate) fn json(status: Status, content: &Value) -> Self {
+        Self::new(status, "application/json", format!("{content}\n"))
+    }
+}
+
+/// The answer to an order that was carried out.
+pub fn reply(order: &Order, outcome: Outcome) -> Reply {
+    let Outcome { purged, softened, sequence } = outcome;
+    let bans = order.bans();
+    let found = purged + softened > 0 || bans > 0;
+    let id = sequence.to_string();
+    let (reason, content) = match &order.style {
+        Style::Purged if found => ("Purged".to_owned(), counts(outcome, bans)),
+        Style::Purged => ("Not found".to_owned(), counts(outcome, bans)),
+        Style::Banned => ("Banned".to_owned(), counts(outcome, bans)),
+        Style::Keys => {
+            (format!("Purged {purged} objects, expired {softened} objects"), counts(outcome, bans))
+        }
+        Style::Refreshing => ("Refreshing".to_owned(), counts(outcome, bans)),
+        Style::Native => ("OK".to_owned(), counts(outcome, bans)),
+        Style::Fastly => ("OK".to_owned(), json!({ "status": "ok", "id": id })),
+        Style::FastlyKeys(keys) => {
+            let ids = keys.iter().map(|key| (key.clone(), Value::from(id.as_str()))).collect();
+            ("OK".to_owned(), Value::Object(ids))
+        }
+        Style::Cloudflare(zone) => {
+            let result = json!({ "id": zone });
+            ("OK".to_owned(), json!({ "success": true, "errors": [], "messages": [], "result": result }))
+        }
+    };
+    let mut reply = Reply::json(Status::OK, &content);
+    reply.head.reason = Bytes::from(reason);
+    reply.head.fields.push(PURGED_COUNT, (purged + softened).to_string());
+    reply
+}
+
+/// How many were removed and how many marked stale; bans, which nobody counts what they meet, are numbered.
+fn counts(outcome: Outcome, bans: usize) -> Value {
+    let mut counts = json!({ "purged": outcome.purged, "softpurged": outcome.softened });
+    if let (Value::Object(members), 1..) = (&mut counts, bans) {
+        members.insert("bans".to_owned(), Value::from(bans));
+    }
+    counts
+}
+
+impl Malformed {
+    /// The answer to a request with a purge method that cannot be read: 400, with the reason in words.
+    pub fn reply(&self) -> Reply {
+        let text = format!("The purge request cannot be read: {self}.\n");
+        Reply::new(Status::BAD_REQUEST, "text/plain; charset=utf-8", text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Outcome, reply};
+    use crate::malformed::{Fault, Malformed};
+    use crate::order::{Invalidation, Mode, Order, Reach, Style, Want};
+    use crate::pattern::Pattern;
+    use bytes::Bytes;
+
+    fn answered(style: Style, want: Want, purged: u64, softened: u64) -> String {
+        let invalidations = vec![Invalidation { want, mode: Mode::Hard }];
+        let order = Order { dialect: "url", invalidations, refill: false, style };
+        let reply = reply(&order, Outcome { purged, softened, sequence: 7 });
+        assert_eq!(reply.head.status.code(), 200);
+        assert_eq!(reply.head.fields.first("Cache-Control").unwrap(), "no-store");
+        assert_eq!(reply.head.fields.first("X-Purged-Count").unwrap(), &(purged + softened).to_string());
+        let text = |octets: &Bytes| String::from_utf8(octets.to_vec()).unwrap();
+        format!("{}: {}", text(&reply.head.reason), text(&reply.content).trim_end())
+    }
+
+    #[test]
+    fn each_client_is_answered_in_its_own_shape() {
+        let all = || Want::Everything { reach: Reach::Everywhere };
+        let ban = || Want::Pattern { host: Bytes::new(), pattern: Pattern::compile(b"a").unwrap() };
+        for (style, want, purged, softened, expected) in [
+            (Style::Purged, all(), 2, 0, r#"Purged: {"purged":2,"softpurged":0}"#),
+            (Style::Purged, all(), 0, 0, r#"Not found: {"purged":0,"softpurged":0}"#),
+            (Style::Purged, ban(), 0, 0, r#"Purged: {"bans":1,"purged":0,"softpurged":0}"#),
+            (Style::Banned, all(), 3, 0, r#"Banned: {"purged":3,"softpurged":0}"#),
+            (Style::Keys, all(), 1, 4, r#"Purged 1 objects, expired 4 objects: {"purged":1,"softpurged":4}"#),
+            (Style::Refreshing, all(), 0, 1, r#"Refreshing: {"purged":0,"softpurged":1}"#),
+            (Style::Native, all(), 0, 5, r#"OK: {"purged":0,"softpurged":5}"#),
+            (Style::Fastly, all(), 1, 0, r#"OK: {"id":"7","status":"ok"}"#),
+            (Style::FastlyKeys(vec!["a".into(), "b".into()]), all(), 1, 0, r#"OK: {"a":"7","b":"7"}"#),
+            (
+                Style::Cloudflare("z1".into()),
+                all(),
+                1,
+                0,
+                r#"OK: {"errors":[],"messages":[],"result":{"id":"z1"},"success":true}"#,
+            ),
+        ] {
+            assert_eq!(answered(style, want, purged, softened), expected);
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_400_with_the_reason() {
+        let reply = Malformed::header("X-Url", Fault::Missing("a pattern")).reply();
+        assert_eq!(reply.head.status.code(), 400);
+        assert_eq!(
+            reply.content,
+            "The purge request cannot be read: the header X-Url: missing; expected a pattern.\n"
+        );
+    }
+}

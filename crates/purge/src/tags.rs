@@ -1,0 +1,297 @@
+//! Tags: the headers that carry them, and how a list of them is split.
+//!
+//! A tag is a run of octets without white space and commas, case-sensitive, scoped by site. All headers share one
+//! namespace: what a response states in one may be purged through another. Values that mean something of their own (a
+//! TYPO3 page number) get a prefix, and groups (RFC 9875) one that no header can spell.
+//!
+//! Invariant: the tags of a response are all of its tags, or an error; a response of which some tags are unknown must
+//! not be stored, since a purge would miss it.
+
+use crate::malformed::Fault;
+use bytes::Bytes;
+use message::Fields;
+
+/// Most tags of one response, and most in one header of a request.
+pub const TAGS_MAX: usize = 4096;
+
+/// Longer tags are refused.
+pub const TAG_BYTES_MAX: usize = 1024;
+
+/// How a header spells several tags.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Syntax {
+    /// Words between spaces and commas.
+    Words,
+    /// The same, with `|` as a third separator; in requests also a regular expression over the joined tags.
+    Expression,
+}
+
+/// In which messages a header carries tags.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// In requests to invalidate and in responses.
+    Both,
+    /// In requests only.
+    Request,
+    /// In responses only.
+    Response,
+}
+
+/// A header that carries tags.
+#[derive(Clone, Copy, Debug)]
+pub struct TagHeader {
+    /// Its name.
+    pub name: &'static str,
+    /// In which messages.
+    pub side: Side,
+    /// How it spells several.
+    pub syntax: Syntax,
+    /// What is put before each value to make it a tag.
+    pub prefix: &'static str,
+    /// Whether a request marks what has the tags stale, and removes nothing.
+    pub soft: bool,
+    /// Who sends it.
+    pub who: &'static str,
+}
+
+/// What a TYPO3 page number gets to become a tag.
+pub(crate) const TYPO3_PAGE: &str = "typo3-pid:";
+
+/// What the name of a TYPO3 installation gets to become a tag.
+pub(crate) const TYPO3_SITE: &str = "typo3-sitename:";
+
+const fn row(name: &'static str, side: Side, syntax: Syntax, who: &'static str) -> TagHeader {
+    TagHeader { name, side, syntax, prefix: "", soft: false, who }
+}
+
+impl TagHeader {
+    const fn prefixed(mut self, prefix: &'static str) -> Self {
+        self.prefix = prefix;
+        self
+    }
+
+    const fn soft(mut self) -> Self {
+        self.soft = true;
+        self
+    }
+
+    /// Whether it carries tags in a request.
+    pub const fn is_asked(&self) -> bool {
+        matches!(self.side, Side::Both | Side::Request)
+    }
+
+    /// Whether it carries tags in a response.
+    pub const fn is_stated(&self) -> bool {
+        matches!(self.side, Side::Both | Side::Response)
+    }
+}
+
+/// Every header that carries tags.
+pub const TAG_HEADERS: &[TagHeader] = &[
+    row("Cache-Tags", Side::Both, Syntax::Expression, "Drupal (varnish_purge)"),
+    row("Purge-Cache-Tags", Side::Both, Syntax::Expression, "Drupal (purge)"),
+    row("X-Drupal-Cache-Tags", Side::Both, Syntax::Expression, "Drupal core, when debugging"),
+    row("X-Acquia-Purge-Tags", Side::Both, Syntax::Expression, "Drupal (acquia_purge)"),
+    row("X-Cache-Tags", Side::Both, Syntax::Expression, "FOSHttpCache, Symfony, TYPO3, Proxy Cache Purge"),
+    row("X-Cache-Tags-Pattern", Side::Request, Syntax::Expression, "Proxy Cache Purge for WordPress"),
+    row("X-Magento-Tags", Side::Response, Syntax::Words, "Magento"),
+    row("X-Magento-Tags-Pattern", Side::Request, Syntax::Expression, "Magento"),
+    row("Cache-Tag", Side::Both, Syntax::Words, "Cloudflare's clients"),
+    row("Edge-Cache-Tag", Side::Both, Syntax::Words, "Akamai's clients"),
+    row("Surrogate-Key", Side::Both, Syntax::Words, "Fastly's clients, Souin's clients"),
+    row("xkey", Side::Both, Syntax::Words, "Varnish's xkey, FOSHttpCache"),
+    row("xkey-purge", Side::Request, Syntax::Words, "FOSHttpCache"),
+    row("xkey-softpurge", Side::Request, Syntax::Words, "FOSHttpCache").soft(),
+    row("X-LiteSpeed-Tag", Side::Response, Syntax::Words, "LiteSpeed's plugins"),
+    row("TYPO3-Pid", Side::Response, Syntax::Words, "TYPO3 (varnish)").prefixed(TYPO3_PAGE),
+    row("TYPO3-Sitename", Side::Response, Syntax::Words, "TYPO3 (varnish)").prefixed(TYPO3_SITE),
+    row("X-TYPO3-Sitename", Side::Response, Syntax::Words, "TYPO3 (mkvarnish)").prefixed(TYPO3_SITE),
+    row("Varnish-Ban-TYPO3-Pid", Side::Request, Syntax::Words, "TYPO3 (varnish)").prefixed(TYPO3_PAGE),
+    row("Varnish-Ban-TYPO3-Tag", Side::Request, Syntax::Words, "TYPO3 (varnish)"),
+];
+
+/// Why the tags of a response are not known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TagsError {
+    /// More than [`TAGS_MAX`].
+    #[error("the response has more than {TAGS_MAX} tags")]
+    TooMany,
+    /// One longer than [`TAG_BYTES_MAX`].
+    #[error("a tag of the response is longer than {TAG_BYTES_MAX} octets")]
+    TooLong,
+}
+
+/// The tags of a response, each once: those of all headers of [`TAG_HEADERS`], and its groups (RFC 9875), which belong
+/// to the origin of `https` and `host` (lower-case, without a default port).
+///
+/// # Errors
+/// [`TagsError`]: the response must not be stored.
+pub fn tags_of(response: &Fields, https: bool, host: &[u8]) -> Result<Vec<Bytes>, TagsError> {
+    let mut tags = Vec::new();
+    for header in TAG_HEADERS.iter().filter(|header| header.is_stated()) {
+        for value in response.all(header.name) {
+            let words = if header.syntax == Syntax::Expression {
+                unfolded(words(value, Syntax::Expression))
+            } else {
+                words(value, Syntax::Words).map(|word| value.slice_ref(public_tag(word))).collect()
+            };
+            tags.extend(words.into_iter().map(|word| prefixed(header.prefix, word)));
+            if tags.len() > TAGS_MAX {
+                return Err(TagsError::TooMany);
+            }
+        }
+    }
+    tags.extend(semantics::groups(response).iter().map(|group| group_tag(https, host, group)));
+    if tags.iter().any(|tag| tag.len() > TAG_BYTES_MAX) {
+        return Err(TagsError::TooLong);
+    }
+    tags.sort_unstable();
+    tags.dedup();
+    Ok(tags)
+}
+
+/// The tag that stands for a group of an origin (RFC 9875). It begins with an octet that no header can carry, so no
+/// other tag can be mistaken for it.
+pub fn group_tag(https: bool, host: &[u8], group: &[u8]) -> Bytes {
+    let scheme: &[u8] = if https { b"\0group:https://" } else { b"\0group:http://" };
+    Bytes::from([scheme, host, b"/", group].concat())
+}
+
+/// The words of a list, empty ones left out.
+pub(crate) fn words(list: &[u8], syntax: Syntax) -> impl Iterator<Item = &[u8]> {
+    let separates = move |octet: &u8| {
+        matches!(octet, b' ' | b'\t' | b',') || (*octet == b'|' && syntax == Syntax::Expression)
+    };
+    list.split(separates).filter(|word| !word.is_empty())
+}
+
+/// The words of a list in a request as tags.
+pub(crate) fn listed(list: &[u8], syntax: Syntax, prefix: &str) -> Result<Vec<Bytes>, Fault> {
+    let tags = words(list, syntax).map(|word| prefixed(prefix, Bytes::copy_from_slice(word)));
+    checked(tags.take(TAGS_MAX + 1).collect())
+}
+
+/// The tags, if they keep the limits and there is one.
+pub(crate) fn checked(tags: Vec<Bytes>) -> Result<Vec<Bytes>, Fault> {
+    if tags.is_empty() {
+        return Err(Fault::Missing("at least one tag"));
+    }
+    if tags.len() > TAGS_MAX {
+        return Err(Fault::TooManyTags);
+    }
+    if tags.iter().any(|tag| tag.len() > TAG_BYTES_MAX) {
+        return Err(Fault::TagTooLong);
+    }
+    Ok(tags)
+}
+
+pub(crate) fn prefixed(prefix: &str, word: Bytes) -> Bytes {
+    if prefix.is_empty() { word } else { Bytes::from([prefix.as_bytes(), &word].concat()) }
+}
+
+/// LiteSpeed marks tags of shared parts in answers for one visitor.
+fn public_tag(word: &[u8]) -> &[u8] {
+    word.strip_prefix(b"public:").unwrap_or(word)
+}
+
+/// Undoes a short form of TYPO3's mkvarnish: `pages{,1,7,}` stands for `pages`, `pages_1` and `pages_7`.
+fn unfolded<'a>(words: impl Iterator<Item = &'a [u8]>) -> Vec<Bytes> {
+    let mut table: Option<&[u8]> = None;
+    let mut tags = Vec::new();
+    for word in words {
+        match (table, word) {
+            (Some(_), b"}") => table = None,
+            (Some(name), number) => tags.push(Bytes::from([name, b"_", number].concat())),
+            (None, [name @ .., b'{']) if !name.is_empty() => {
+                tags.push(Bytes::copy_from_slice(name));
+                table = Some(name);
+            }
+            (None, word) => tags.push(Bytes::copy_from_slice(word)),
+        }
+    }
+    tags
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{TAG_BYTES_MAX, TAG_HEADERS, TAGS_MAX, TagsError, group_tag, tags_of};
+    use message::Fields;
+
+    fn tags(fields: &[(&'static str, &str)]) -> Vec<String> {
+        let mut response = Fields::new();
+        for (name, value) in fields {
+            response.push(*name, value.to_string());
+        }
+        let tags = tags_of(&response, false, b"a.test").unwrap();
+        tags.iter().map(|tag| tag.escape_ascii().to_string()).collect()
+    }
+
+    #[test]
+    fn each_client_s_header_is_read() {
+        for (name, value, expected) in [
+            ("Cache-Tags", "node:1 node_list rendered", &["node:1", "node_list", "rendered"][..]),
+            ("Purge-Cache-Tags", "http_response rendered", &["http_response", "rendered"]),
+            ("X-Drupal-Cache-Tags", "config:user.role.anonymous", &["config:user.role.anonymous"]),
+            ("X-Acquia-Purge-Tags", "ab12 0f3c", &["0f3c", "ab12"]),
+            ("X-Cache-Tags", "p-123,t-9, home", &["home", "p-123", "t-9"]),
+            (
+                "X-Cache-Tags",
+                "tt_content{,1,15,},pages",
+                &["pages", "tt_content", "tt_content_1", "tt_content_15"],
+            ),
+            ("X-Magento-Tags", "cat_p_1,cms_b_2,FPC", &["FPC", "cat_p_1", "cms_b_2"]),
+            ("Cache-Tag", "tag1,tag2,tag3", &["tag1", "tag2", "tag3"]),
+            ("Edge-Cache-Tag", "a, b", &["a", "b"]),
+            ("surrogate-key", "a b|c", &["a", "b|c"]),
+            ("xkey", "8155054 166412,234323", &["166412", "234323", "8155054"]),
+            ("X-LiteSpeed-Tag", "public:7d2_Po.12,7d2_", &["7d2_", "7d2_Po.12"]),
+            ("TYPO3-Pid", "12", &["typo3-pid:12"]),
+            ("TYPO3-Sitename", "0fe3", &["typo3-sitename:0fe3"]),
+            ("X-TYPO3-Sitename", "0fe3", &["typo3-sitename:0fe3"]),
+            (
+                "Cache-Groups",
+                r#""scripts", "a b""#,
+                &[r"\x00group:http://a.test/a b", r"\x00group:http://a.test/scripts"],
+            ),
+            ("X-Cache-Tags-Pattern", "a", &[]),
+        ] {
+            assert_eq!(tags(&[(name, value)]), expected, "{name}: {value}");
+        }
+    }
+
+    #[test]
+    fn all_lines_of_all_headers_count_and_each_tag_once() {
+        let fields = [("xkey", "b a"), ("xkey", "c"), ("Surrogate-Key", "a"), ("X-Other", "z")];
+        assert_eq!(tags(&fields), ["a", "b", "c"]);
+        assert!(tags(&[("xkey", " ,\t")]).is_empty());
+    }
+
+    #[test]
+    fn a_response_whose_tags_are_not_all_known_is_an_error() {
+        let of = |value: String| {
+            let mut response = Fields::new();
+            response.push("Cache-Tags", value);
+            tags_of(&response, false, b"").map(|tags| tags.len())
+        };
+        let many = |count: usize| (0..count).map(|n| n.to_string()).collect::<Vec<_>>().join(" ");
+        assert_eq!(of(many(TAGS_MAX)), Ok(TAGS_MAX));
+        assert_eq!(of(many(TAGS_MAX + 1)), Err(TagsError::TooMany));
+        assert_eq!(of("t".repeat(TAG_BYTES_MAX)), Ok(1));
+        assert_eq!(of("t".repeat(TAG_BYTES_MAX + 1)), Err(TagsError::TooLong));
+    }
+
+    #[test]
+    fn groups_belong_to_one_origin() {
+        assert_ne!(group_tag(true, b"a.test", b"g"), group_tag(false, b"a.test", b"g"));
+        assert_ne!(group_tag(true, b"a.test", b"g"), group_tag(true, b"b.test", b"g"));
+    }
+
+    #[test]
+    fn names_are_unique() {
+        for (index, header) in TAG_HEADERS.iter().enumerate() {
+            assert!(
+                TAG_HEADERS.iter().skip(index + 1).all(|other| !other.name.eq_ignore_ascii_case(header.name))
+            );
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! What a request target means where pages are to be invalidated: one page, or a pattern.
+//!
+//! Patterns are those of clients: `.*` and `*` stand for any run of characters, everything else for itself, so that
+//! `/a.b?c=d.*` needs no escapes. Only a target with octets that must mean a regular expression is read as one. Both are
+//! anchored at the target's beginning.
+
+use crate::malformed::{Fault, Malformed, Place};
+use crate::order::Want;
+use crate::pattern::{Pattern, PatternError};
+use bytes::Bytes;
+
+/// Octets that show that somebody wrote a regular expression into a target.
+const EXPRESSION: &[u8] = br"\^$|()[]{}";
+
+/// What stands for any run of characters, the longer first.
+const RUNS: [&str; 2] = [".*", "*"];
+
+/// The pages of `host` that a target with `.*` or `*` means, or `None` if it has neither.
+pub(crate) fn wildcard(host: &Bytes, target: &[u8]) -> Option<Result<Want, Malformed>> {
+    target.contains(&b'*').then(|| glob(host, target).map_err(at_target))
+}
+
+/// The pages of `host` that a target means which was declared to be a pattern.
+pub(crate) fn pattern(host: &Bytes, target: &[u8]) -> Result<Want, Malformed> {
+    if target.iter().any(|octet| EXPRESSION.contains(octet)) {
+        let anchored = [b"^(?:", target, b")"].concat();
+        let pattern = Pattern::compile(&anchored).map_err(at_target)?;
+        return Ok(Want::Pattern { host: host.clone(), pattern });
+    }
+    // A pattern is anchored at its beginning only.
+    glob(host, &[target, b"*"].concat()).map_err(at_target)
+}
+
+/// The pages that a text with runs means, all of it.
+pub(crate) fn glob(host: &Bytes, text: &[u8]) -> Result<Want, PatternError> {
+    let text = std::str::from_utf8(text).map_err(|_| PatternError::NotText)?;
+    let pieces = pieces(text);
+    let host = host.clone();
+    match pieces.as_slice() {
+        [only] => Ok(Want::Target { host, target: Bytes::copy_from_slice(only.as_bytes()) }),
+        ["" | "/", rest @ ..] if rest.iter().all(|piece| piece.is_empty()) => Ok(Want::Host { host }),
+        [prefix, rest @ ..] if rest.iter().all(|piece| piece.is_empty()) => {
+            Ok(Want::Prefix { host, prefix: Bytes::copy_from_slice(prefix.as_bytes()) })
+        }
+        pieces => {
+            let escaped: Vec<_> = pieces.iter().map(|piece| regex::escape(piece)).collect();
+            let pattern = Pattern::compile(format!("^{}$", escaped.join(".*")).as_bytes())?;
+            Ok(Want::Pattern { host, pattern })
+        }
+    }
+}
+
+/// What stands between the runs, at least one piece.
+fn pieces(text: &str) -> Vec<&str> {
+    let [long, short] = RUNS;
+    text.split(long).flat_map(|part| part.split(short)).collect()
+}
+
+fn at_target(error: PatternError) -> Malformed {
+    Malformed { place: Place::Target, fault: Fault::Pattern(error) }
+}
+
+/// The host and target that a path of Zope's virtual hosting stands for, which Plone sends to caches behind the
+/// server that rewrites: `/VirtualHostBase/http/www.example.org:80/Plone/VirtualHostRoot/news` is `/news` on
+/// `www.example.org`. Segments `_vh_NAME` after the root belong to the public path.
+pub(crate) fn without_virtual_host(target: &[u8]) -> Option<(Bytes, Bytes)> {
+    let rest = target.strip_prefix(b"/VirtualHostBase/")?;
+    let (scheme, rest) = split_segment(rest)?;
+    let (host, rest) = split_segment(rest)?;
+    let root = b"VirtualHostRoot";
+    let at = rest.windows(root.len()).position(|window| window == root)?;
+    let (before, after) = (rest.get(..at)?, rest.get(at + root.len()..)?);
+    if !(before.is_empty() || before.ends_with(b"/")) || !matches!(after.first(), None | Some(b'/' | b'?')) {
+        return None;
+    }
+    let default_port: &[u8] = if scheme == b"https" { b":443" } else { b":80" };
+    let host = host.strip_suffix(default_port).unwrap_or(host);
+    let mut public = Vec::with_capacity(after.len() + 1);
+    let mut inside = after;
+    while let Some(named) = inside.strip_prefix(b"/_vh_") {
+        let bytes = named.iter().position(|octet| matches!(octet, b'/' | b'?')).unwrap_or(named.len());
+        let (name, left) = named.split_at(bytes);
+        public.push(b'/');
+        public.extend_from_slice(name);
+        inside = left;
+    }
+    public.extend_from_slice(inside);
+    if public.first() != Some(&b'/') {
+        public.insert(0, b'/');
+    }
+    Some((Bytes::copy_from_slice(host), Bytes::from(public)))
+}
+
+/// A path segment that is not empty, and what follows its slash.
+fn split_segment(path: &[u8]) -> Option<(&[u8], &[u8])> {
+    let slash = path.iter().position(|&octet| octet == b'/').filter(|&bytes| bytes > 0)?;
+    Some((path.get(..slash)?, path.get(slash + 1..)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{glob, pattern, wildcard, without_virtual_host};
+    use crate::order::Want;
+    use bytes::Bytes;
+
+    fn shown(want: Want) -> String {
+        match want {
+            Want::Target { target, .. } => format!("target {}", target.escape_ascii()),
+            Want::Prefix { prefix, .. } => format!("prefix {}", prefix.escape_ascii()),
+            Want::Host { .. } => "host".to_owned(),
+            Want::Pattern { pattern, .. } => format!("pattern {}", pattern.as_str()),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    const HOST: Bytes = Bytes::from_static(b"a.test");
+
+    #[test]
+    fn runs_stand_for_anything_and_the_rest_for_itself() {
+        for (text, expected) in [
+            ("/.*", "host"),
+            ("/*", "host"),
+            (".*", "host"),
+            ("/a/.*", "prefix /a/"),
+            ("/a/*", "prefix /a/"),
+            ("/a.b?c=d.*", "prefix /a.b?c=d"),
+            ("/.*projects.*", r"pattern ^/.*projects.*$"),
+            ("/*.png", r"pattern ^/.*\.png$"),
+            ("/wiki/M*A*S*H", r"pattern ^/wiki/M.*A.*S.*H$"),
+        ] {
+            assert_eq!(shown(wildcard(&HOST, text.as_bytes()).unwrap().unwrap()), expected, "{text}");
+        }
+        assert!(wildcard(&HOST, b"/a.b(c)|d").is_none());
+        assert_eq!(shown(glob(&HOST, b"/plain").unwrap()), "target /plain");
+        assert!(glob(&HOST, b"/\xff*").is_err());
+    }
+
+    #[test]
+    fn a_declared_pattern_is_anchored_at_its_beginning() {
+        for (text, expected) in [
+            ("/.*", "host"),
+            ("/2024/01/.*", "prefix /2024/01/"),
+            ("/2024", "prefix /2024"),
+            ("/(a|b)/.*", "pattern ^(?:/(a|b)/.*)"),
+            ("/a|/b", "pattern ^(?:/a|/b)"),
+        ] {
+            assert_eq!(shown(pattern(&HOST, text.as_bytes()).unwrap()), expected, "{text}");
+        }
+        let error = pattern(&HOST, b"/(a").unwrap_err().to_string();
+        assert_eq!(error, "the target: not a regular expression that can be used here: unclosed group");
+    }
+
+    #[test]
+    fn virtual_hosting_is_undone() {
+        let undone = |target: &str| {
+            without_virtual_host(target.as_bytes())
+                .map(|(host, target)| format!("{} {}", host.escape_ascii(), target.escape_ascii()))
+        };
+        for (target, expected) in [
+            (
+                "/VirtualHostBase/http/www.example.org:80/Plone/VirtualHostRoot/doc",
+                Some("www.example.org /doc"),
+            ),
+            ("/VirtualHostBase/https/example.org:443/Plone/VirtualHostRoot", Some("example.org /")),
+            ("/VirtualHostBase/http/a:8080/VirtualHostRoot/a/view?b", Some("a:8080 /a/view?b")),
+            ("/VirtualHostBase/http/a/Plone/VirtualHostRoot?b", Some("a /?b")),
+            ("/VirtualHostBase/http/a/P/VirtualHostRoot/_vh_x/_vh_y/z", Some("a /x/y/z")),
+            ("/VirtualHostBase/http/a/P/VirtualHostRoot/_vh_x", Some("a /x")),
+            ("/VirtualHostBase/http/a/P/xVirtualHostRoot/y", None),
+            ("/VirtualHostBase/http/a/P/VirtualHostRooty", None),
+            ("/VirtualHostBase/http/a/P/", None),
+            ("/VirtualHostBase//a/VirtualHostRoot", None),
+            ("/VirtualHostBase/http", None),
+            ("/doc", None),
+        ] {
+            assert_eq!(undone(target).as_deref(), expected, "{target}");
+        }
+    }
+}

@@ -247,11 +247,11 @@ mod tests {
         let scores = scores(&[
             (
                 Profile::Rfc,
-                &[("a", Kind::Required, SetupFail), check("b", No), check("c", No), check("d", Yes)],
+                &[("a", Kind::Required, SetupFail), check("c", No), check("b", No), check("d", Yes)],
             ),
             (
                 Profile::Default,
-                &[("a", Kind::Required, Fail), check("b", No), check("c", No), check("d", No)],
+                &[("a", Kind::Required, Fail), check("c", No), check("b", No), check("d", No)],
             ),
         ]);
         let expected = expected(
@@ -264,7 +264,7 @@ mod tests {
             text.contains("| `a` | `rfc` | One\\|two lines. |\n| `a` | `default` | Other. |\n"),
             "{text}"
         );
-        assert!(text.contains("| `b`, `c` | `rfc`, `default` | One\\|two lines. |\n"), "{text}");
+        assert!(text.contains("| `c`, `b` | `rfc`, `default` | One\\|two lines. |\n"), "{text}");
         assert!(text.contains("| `d` | `default` | One\\|two lines. |\n"), "{text}");
         runs.iter().for_each(|run| agree(run, &expected).unwrap());
     }

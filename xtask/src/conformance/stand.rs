@@ -22,8 +22,8 @@ const POLL: Duration = Duration::from_millis(50);
 const START_POLLS_MAX: u32 = 600;
 /// Looks before a client is given up, which takes a minute: five minutes.
 const CLIENT_POLLS_MAX: u32 = 6000;
-/// Looks before a program that was asked to end is killed: five seconds.
-const STOP_POLLS_MAX: u32 = 100;
+/// Looks before a program that was asked to end is killed: two seconds. All clients are gone by then.
+const STOP_POLLS_MAX: u32 = 40;
 
 /// Origin and Petasos, running.
 pub(crate) struct Stand<'a> {
@@ -163,6 +163,8 @@ impl Drop for Process {
 mod tests {
     use super::{Process, address_after, bound};
     use std::ffi::OsStr;
+    use std::io::{BufRead, BufReader};
+    use std::process::Stdio;
 
     #[test]
     fn addresses_are_read_from_complete_lines() {
@@ -177,9 +179,12 @@ mod tests {
     #[test]
     fn a_program_that_ignores_being_asked_is_gone_with_its_owner() {
         let mut command = bound(OsStr::new("sh"));
-        command.args(["-c", "trap '' TERM; while :; do sleep 0.05; done"]);
-        let process = Process(command.spawn().unwrap());
+        command.args(["-c", "trap '' TERM; echo ready; while :; do sleep 0.05; done"]).stdout(Stdio::piped());
+        let mut process = Process(command.spawn().unwrap());
         let pid = process.0.id();
+        let mut line = String::new();
+        BufReader::new(process.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line, "ready\n");
         drop(process);
         assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists());
     }

@@ -1,11 +1,12 @@
 //! Runs the fuzz targets that stand beside their crates, each for a given time, on the stable compiler.
 //!
 //! Inputs that fail are kept by the fuzzer under the crate's `fuzz/artifacts` and named by it; a fix adds
-//! them to the committed corpus, which the ordinary tests replay.
+//! them to the committed corpus, which the ordinary tests replay. Inputs that are only new go to `target/fuzz`, so
+//! that the corpus stays small and made by hand.
 
 use crate::tools;
 use anyhow::{Context, Result, ensure};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -18,12 +19,17 @@ pub(crate) fn run(time: Duration) -> Result<u64> {
     let mut count = 0;
     for (directory, target) in targets()? {
         eprintln!("fuzzing {target} for {} s", time.as_secs());
+        let found = Path::new("target/fuzz").join(&target);
+        std::fs::create_dir_all(&found).with_context(|| format!("cannot make {}", found.display()))?;
         let status = Command::new(&tool)
             // Sanitizers and coverage need options that the stable compiler hides behind this variable.
             .env("RUSTC_BOOTSTRAP", "1")
             .args(["run", "--sanitizer", "none", "--fuzz-dir"])
             .arg(&directory)
             .arg(&target)
+            // The fuzzer writes into the first directory and reads from both.
+            .arg(&found)
+            .arg(directory.join("corpus").join(&target))
             .arg("--")
             .arg(format!("-max_total_time={}", time.as_secs()))
             .arg("-verbosity=0")

@@ -36,7 +36,13 @@ pub(crate) fn cache_control(octets: &[u8]) {
     let each: Vec<_> = lines.iter().map(|line| read(&[line])).collect();
     assert_eq!(directives.no_store, each.iter().any(|one| one.no_store));
     assert_eq!(directives.max_age_secs, each.iter().filter_map(|one| one.max_age_secs).min());
-    assert_eq!(directives.private.is_present(), each.iter().any(|one| one.private.is_present()));
+    let private = |one: &Directives| match &one.private {
+        Scope::Nothing => Some(Vec::new()),
+        Scope::Fields(names) => Some(names.clone()),
+        Scope::Everything => None,
+    };
+    let all_private: Option<Vec<_>> = each.iter().map(private).collect();
+    assert_eq!(private(&directives), all_private.map(|names| names.concat()), "all named fields are private");
 
     if lines.iter().any(|line| ends_in_quotes(line)) {
         assert!(directives.no_store, "what an open quote hides may be anything");
@@ -71,6 +77,7 @@ pub(crate) fn vary(octets: &[u8]) {
         let (key, other_key) = (rule.key(&one), rule.key(&other));
         assert!(rule.matches(&one, &key));
         assert_eq!(rule.matches(&other, &key), key == other_key);
+        assert_eq!(VaryRule::default().matches(&one, &key), key.is_empty(), "a key of another rule");
         let selecting: Fields = one.iter().filter(|field| rule.selects_on(&field.name)).cloned().collect();
         assert_eq!(rule.key(&selecting), key, "other fields do not matter");
         let same = |name: &Bytes| {

@@ -3,10 +3,12 @@
 //!
 //! It records every request it saw. It parses only what it needs to find the end of a request.
 
+use socket2::{Domain, SockAddr, SockRef, Socket, Type};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Condvar, Mutex, Weak};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// One thing the origin does on a connection.
@@ -77,29 +79,42 @@ type Script = dyn Fn(&Seen) -> Vec<Action> + Send + Sync;
 /// A running origin; it stops when dropped.
 pub struct Origin {
     address: SocketAddr,
-    stop: Arc<AtomicBool>,
+    script: Arc<Script>,
     seen: Arc<Mutex<Vec<Seen>>>,
+    life: Mutex<Life>,
+    /// Bound and not listening: keeps the port while nobody listens.
+    spare: Mutex<Socket>,
+}
+
+/// One time between a start and a stop.
+struct Life {
+    stop: Arc<AtomicBool>,
+    /// Connections that were accepted; those that are over are gone.
+    open: Arc<Mutex<Vec<Weak<TcpStream>>>>,
+    listening: Option<JoinHandle<()>>,
 }
 
 impl Origin {
     /// Starts an origin on a free loopback port that answers every request with what `script` says for it.
     pub fn start(script: impl Fn(&Seen) -> Vec<Action> + Send + Sync + 'static) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
-        let (stop, seen) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(Vec::new())));
-        let script: Arc<Script> = Arc::new(script);
-        let (stopped, record) = (stop.clone(), seen.clone());
-        std::thread::spawn(move || {
-            for connection in listener.incoming() {
-                if stopped.load(Ordering::SeqCst) {
-                    return;
-                }
-                let Ok(connection) = connection else { continue };
-                let (script, record, stopped) = (script.clone(), record.clone(), stopped.clone());
-                std::thread::spawn(move || converse(&connection, &*script, &record, &stopped));
-            }
-        });
-        Self { address, stop, seen }
+        let socket = bound(SocketAddr::from(([127, 0, 0, 1], 0)));
+        let address = socket.local_addr().unwrap().as_socket().unwrap();
+        let (script, seen): (Arc<Script>, _) = (Arc::new(script), Arc::default());
+        let spare = Mutex::new(bound(address));
+        let life = Mutex::new(Life::begin(&socket, &script, &seen));
+        Self { address, script, seen, life, spare }
+    }
+
+    /// Stops it: open connections end, new ones are refused, until [`Origin::revive`].
+    pub fn kill(&self) {
+        self.life.lock().unwrap().end(self.address);
+    }
+
+    /// Starts it again, at the same address and with the same script.
+    pub fn revive(&self) {
+        let mut spare = self.spare.lock().unwrap();
+        let socket = std::mem::replace(&mut *spare, bound(self.address));
+        *self.life.lock().unwrap() = Life::begin(&socket, &self.script, &self.seen);
     }
 
     /// The origin's address.
@@ -125,10 +140,53 @@ impl Origin {
 
 impl Drop for Origin {
     fn drop(&mut self) {
+        // Poisoned when a test has failed, which is no reason to fail again.
+        if let Ok(life) = self.life.get_mut() {
+            life.end(self.address);
+        }
+    }
+}
+
+impl Life {
+    /// Listens on a bound socket.
+    fn begin(socket: &Socket, script: &Arc<Script>, record: &Arc<Mutex<Vec<Seen>>>) -> Self {
+        socket.listen(1024).unwrap();
+        let listener = TcpListener::from(socket.try_clone().unwrap());
+        let (stop, open) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(Vec::new())));
+        let (script, record, stopped, opened) = (script.clone(), record.clone(), stop.clone(), open.clone());
+        let listening = std::thread::spawn(move || {
+            for connection in listener.incoming() {
+                if stopped.load(Ordering::SeqCst) {
+                    return;
+                }
+                let Ok(connection) = connection else { continue };
+                let connection = Arc::new(connection);
+                opened.lock().unwrap().push(Arc::downgrade(&connection));
+                let (script, record, stopped) = (script.clone(), record.clone(), stopped.clone());
+                std::thread::spawn(move || converse(&connection, &*script, &record, &stopped));
+            }
+        });
+        Self { stop, open, listening: Some(listening) }
+    }
+
+    fn end(&mut self, address: SocketAddr) {
+        let Some(listening) = self.listening.take() else { return };
         self.stop.store(true, Ordering::SeqCst);
         // Wakes the accepting thread so that it sees the flag.
-        let _ = TcpStream::connect(self.address);
+        let _ = TcpStream::connect(address);
+        let _ = listening.join();
+        for connection in self.open.lock().unwrap().drain(..).filter_map(|open| open.upgrade()) {
+            let _ = connection.shutdown(Shutdown::Both);
+        }
     }
+}
+
+/// A socket with this address that does not listen yet. Several may have one address as long as none listens.
+fn bound(address: SocketAddr) -> Socket {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    socket.set_reuse_address(true).unwrap();
+    socket.bind(&SockAddr::from(address)).unwrap();
+    socket
 }
 
 /// A whole response: status line, the given fields, `Content-Length` and the body.
@@ -176,7 +234,7 @@ fn act(mut connection: &TcpStream, action: Action, stop: &AtomicBool) -> bool {
 }
 
 fn socket_reset(connection: &TcpStream) -> std::io::Result<()> {
-    socket2::SockRef::from(connection).set_linger(Some(Duration::ZERO))?;
+    SockRef::from(connection).set_linger(Some(Duration::ZERO))?;
     connection.shutdown(Shutdown::Read)
 }
 

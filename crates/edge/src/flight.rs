@@ -2,9 +2,9 @@
 //!
 //! ```text
 //!   Waiting ──> Shared     the response may be shared: requests stream its body while it fills
-//!          ├──> Confirmed  a 304: what was stored is as good as new
-//!          ├──> Private    it may not be shared: whoever claims it first gets it, the others go on by themselves
-//!          ├──> Void       the answer is of no use to anybody; all go on by themselves
+//!          ├──> Confirmed  what was stored is as good as new, or whole now
+//!          ├──> Private    it may not be shared: who leads gets it, the others go on by themselves
+//!          ├──> Void       the answer is of no use to anybody, and nor is what was stored: all ask again
 //!          └──> Failed     there is none: everybody gets what is stale, or the edge's explanation
 //! ```
 //!
@@ -12,6 +12,7 @@
 //! revoked before. A flight is owned by no visitor: it is a task (see `fly`). Which flights there are is `flights`.
 
 use crate::flights::Joined;
+use bytes::Bytes;
 use message::{Fields, ResponseHead, Status, names};
 use origin::{Exchange, FetchError};
 use semantics::{Freshness, Reason, VariantKey, VaryRule};
@@ -29,6 +30,8 @@ pub(crate) struct Flight {
     variant: VariantKey,
     /// The part of the content it asks for, as `Range` says it.
     range: Option<Vec<u8>>,
+    /// The state of the content that it wants the part of, as `If-Range` says it.
+    if_range: Option<Vec<u8>>,
     /// Whether it is for one request alone as long as its answer is not known.
     solo: bool,
     /// When it began, in the order of invalidations.
@@ -71,14 +74,21 @@ pub(crate) struct SharedAnswer {
     pub(crate) variant: VariantKey,
     /// Which part of the content it is; `None` for the whole.
     pub(crate) part: Option<Part>,
+    /// The groups it belongs to, and when its fetch began in the order of their invalidations.
+    pub(crate) groups: Vec<Bytes>,
+    pub(crate) begun: u64,
+    /// Whether it is on its way into the store; false if it is known to be too large.
+    pub(crate) stored: bool,
     pub(crate) filling: Arc<Filling>,
     /// What the store got. Held here, the store knows that the body stays in memory until its last reader is done.
     pub(crate) object: OnceLock<Arc<Object>>,
 }
 
-/// A stored response that the origin has confirmed, with what the confirmation brought.
+/// A stored response that the origin has confirmed or completed, with what its answer brought.
 #[derive(Debug)]
 pub(crate) struct Confirmed {
+    /// The status of that answer.
+    pub(crate) status: Status,
     pub(crate) object: Arc<Object>,
     pub(crate) rule: VaryRule,
     pub(crate) variant: VariantKey,
@@ -120,6 +130,7 @@ impl Flight {
             known,
             variant,
             range: asked.range.map(<[u8]>::to_vec),
+            if_range: asked.if_range().map(<[u8]>::to_vec),
             solo: asked.solo,
             begun,
             revoked: Mutex::new(false),
@@ -190,22 +201,29 @@ impl Flight {
         self.revoked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What a request can do with this flight; `usable` judges an answer's freshness.
+    /// Whether it asks for the same part of the same variant, whoever it is for.
+    pub(crate) fn is_alike(&self, asked: Asked<'_>) -> bool {
+        self.is_same_part(asked) && self.known.matches(asked.fields, &self.variant)
+    }
+
+    fn is_same_part(&self, asked: Asked<'_>) -> bool {
+        self.range.as_deref() == asked.range && self.if_range.as_deref() == asked.if_range()
+    }
+
+    /// What a request can do with this flight; `usable` says whether it may have an answer that is there already.
     pub(crate) fn join<T>(
         &self,
         asked: Asked<'_>,
-        usable: impl FnOnce(&Freshness) -> bool,
+        usable: impl FnOnce(&SharedAnswer) -> bool,
     ) -> Option<Joined<T>> {
-        if self.range.as_deref() != asked.range || asked.solo {
+        if asked.solo || !self.is_same_part(asked) {
             return None;
         }
         match &self.progress.borrow().state {
             State::Waiting if !self.solo && self.known.matches(asked.fields, &self.variant) => {
                 Some(Joined::Waiter(self.subscribe()))
             }
-            State::Shared(answer)
-                if answer.rule.matches(asked.fields, &answer.variant) && usable(&answer.freshness) =>
-            {
+            State::Shared(answer) if answer.rule.matches(asked.fields, &answer.variant) && usable(answer) => {
                 let reader = answer.filling.reader()?;
                 Some(Joined::Filling(Arc::clone(answer), reader))
             }
@@ -214,12 +232,19 @@ impl Flight {
     }
 }
 
+impl<'a> Asked<'a> {
+    /// What a wanted part is to be a part of. Without `Range` it means nothing.
+    fn if_range(self) -> Option<&'a [u8]> {
+        self.range.and_then(|_| self.fields.first(names::IF_RANGE)).map(|validator| &validator[..])
+    }
+}
+
 impl PrivateAnswer {
     pub(crate) fn new(reason: Reason, parcel: Parcel) -> Self {
         Self { reason, status: parcel.head.status, parcel: Mutex::new(Some(parcel)) }
     }
 
-    /// The response, for the first who asks.
+    /// The response, once.
     pub(crate) fn claim(&self) -> Option<Parcel> {
         self.parcel.lock().unwrap_or_else(PoisonError::into_inner).take()
     }

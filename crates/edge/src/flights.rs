@@ -5,7 +5,7 @@
 //! of its key that is in the table when it comes; flights that begin later know nothing older.
 
 use crate::flight::{Asked, Flight, Progress, SharedAnswer};
-use semantics::{Freshness, VaryRule};
+use semantics::VaryRule;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use store::{FillingReader, Key};
@@ -42,7 +42,7 @@ impl Flights {
         known: impl FnOnce() -> VaryRule,
         begun: impl FnOnce() -> u64,
         find: impl FnOnce() -> Option<T>,
-        usable: impl Fn(&Freshness) -> bool,
+        usable: impl Fn(&SharedAnswer) -> bool,
     ) -> Joined<T> {
         let mut table = self.table();
         if let Some(found) = find() {
@@ -52,12 +52,25 @@ impl Flights {
         if let Some(joined) = flights.iter().find_map(|flight| flight.join(asked, &usable)) {
             return joined;
         }
-        // An answer on its way may have shown that answers vary on more than the store knows.
-        let so_far = flights.iter().filter_map(|flight| flight.rule_so_far());
-        let known = so_far.fold(known(), |known, rule| known.union(&rule));
-        let flight = Flight::new(known, asked, begun());
-        flights.push(Arc::clone(&flight));
-        Joined::Leader(flight)
+        Joined::Leader(add(flights, asked, known(), begun()))
+    }
+
+    /// Puts a flight into the table that renews what is stale, unless one is there already that brings the same;
+    /// `None` also if `is_renewed`, asked under the table's lock, says that there is no need any more.
+    pub(crate) fn renew(
+        &self,
+        key: &Key,
+        asked: Asked<'_>,
+        known: impl FnOnce() -> VaryRule,
+        begun: impl FnOnce() -> u64,
+        is_renewed: impl FnOnce() -> bool,
+    ) -> Option<Arc<Flight>> {
+        let mut table = self.table();
+        let under_way = table.get(key).is_some_and(|all| all.iter().any(|flight| flight.is_alike(asked)));
+        if under_way || is_renewed() {
+            return None;
+        }
+        Some(add(table.entry(key.clone()).or_default(), asked, known(), begun()))
     }
 
     /// Puts a flight into the table that nobody joins, so that an invalidation reaches it.
@@ -105,6 +118,15 @@ impl Flights {
     fn table(&self) -> MutexGuard<'_, HashMap<Key, Vec<Arc<Flight>>>> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Adds a flight to those of its key. `known` is what the store knows the key's answers to vary on; one on its way
+/// may have shown that they vary on more.
+fn add(flights: &mut Vec<Arc<Flight>>, asked: Asked<'_>, known: VaryRule, begun: u64) -> Arc<Flight> {
+    let so_far = flights.iter().filter_map(|flight| flight.rule_so_far());
+    let flight = Flight::new(so_far.fold(known, |known, rule| known.union(&rule)), asked, begun);
+    flights.push(Arc::clone(&flight));
+    flight
 }
 
 #[cfg(test)]

@@ -13,12 +13,12 @@ use crate::sites::Site;
 use crate::stored::{joined_body, joined_part, stored_object, without_withheld};
 use bytes::Bytes;
 use h1::BodyFraming;
-use message::{RequestHead, ResponseHead, Status};
+use message::{Fields, RequestHead, ResponseHead, Status};
 use origin::{Event, Exchange, FetchError, FetchRequest, NoUpload};
 use semantics::{
     ContentRange, Directives, Freshness, Judgement, Moment, Reason, Reuse, Storable, VariantKey, VaryRule,
-    combined_head, explain_refusal, is_server_error, joined_extent, judge_response, not_modified_speaks_of,
-    reuse, reuse_on_error, trailer_fields, updated_head,
+    combined_head, explain_refusal, groups, is_personal, is_server_error, joined_extent, judge_response,
+    not_modified_speaks_of, reuse, reuse_on_error, trailer_fields, updated_head,
 };
 use std::future::poll_fn;
 use std::sync::{Arc, OnceLock};
@@ -134,9 +134,10 @@ impl Departure {
 
     /// *fetch*: sends the request and waits for the head of its answer.
     async fn fetch(&self) -> Result<Answer, FetchError> {
-        let asked = Moment::read(&*self.shared.clock);
         let mut exchange = Box::new(self.site.origin.fetch(self.request.clone()).await?);
         self.cells().count(Metric::OriginFetches);
+        // It is sent now; that it waited for its turn makes no answer older.
+        let asked = Moment::read(&*self.shared.clock);
         loop {
             match exchange.next(&mut NoUpload).await? {
                 // Nobody has anything to go on with: the request has no content.
@@ -172,32 +173,32 @@ impl Departure {
     }
 
     async fn land(&self, answer: Answer) {
+        let status = answer.head.status;
         if let Some(base) = &self.base {
-            match answer.head.status {
+            match status {
                 Status::NOT_MODIFIED => return self.confirm(answer, base).await,
-                Status::PARTIAL_CONTENT if self.flight.range().is_none() => {
+                Status::PARTIAL_CONTENT if self.flight.range().is_none() && base.part().is_some() => {
                     return self.complete(answer, base).await;
                 }
-                status if is_server_error(status) && self.has_reserve(base, answer.answered) => {
+                _ if is_server_error(status) && self.has_reserve(base, answer.answered) => {
                     return self.give_away(answer, Reason::StoreRefusedStatus);
                 }
                 _ => {}
             }
         }
+        if status == Status::PARTIAL_CONTENT && self.flight.range().is_none() {
+            return self.give_away(answer, Reason::StoreRefusedPartial);
+        }
         match self.judge(&answer.head, answer.asked, answer.answered) {
             Ok((storable, rule)) => {
-                if self.needs_validation(&storable.freshness, answer.answered) {
-                    // Its requests need not wait for one another: each has to ask for itself.
-                    self.remember(Reason::MissNoCache, &answer);
-                } else {
-                    self.shared.in_vain.forget(&self.key);
-                }
+                self.remember_use(&storable.freshness, &answer.head.fields);
                 self.store_and_stream(answer, storable, rule).await;
             }
             Err(reason) => {
                 // An error is the origin's state of this moment, and a part says nothing about the whole.
-                if !is_server_error(answer.head.status) && self.flight.range().is_none() {
+                if !is_server_error(status) && self.flight.range().is_none() {
                     self.remember(reason, &answer);
+                    self.outdate(status);
                 }
                 self.give_away(answer, reason);
             }
@@ -210,18 +211,47 @@ impl Departure {
         self.shared.in_vain.remember(&self.key, reason, culprit, answer.answered.monotonic);
     }
 
+    /// Remembers whether requests for the page need wait for one another: not where each has to ask for itself.
+    fn remember_use(&self, freshness: &Freshness, fields: &Fields) {
+        let (reason, now) = (Reason::MissNoCache, freshness.received);
+        if self.needs_validation(freshness, now) {
+            let culprit = explain_refusal(reason, fields, self.site.policy());
+            self.shared.in_vain.remember(&self.key, reason, culprit, now.monotonic);
+        } else {
+            self.shared.in_vain.forget(&self.key);
+        }
+    }
+
+    /// What is stored must not stand in for a page that is not for everybody any more, or no more at all. An answer
+    /// to one visitor says nothing about what others would get, nor does a complaint about the request.
+    fn outdate(&self, status: Status) {
+        let speaks_of_page = status.code() < 400 || matches!(status.code(), 404 | 410);
+        if self.base.is_some() && speaks_of_page && !is_personal(&self.head.fields, self.site.policy()) {
+            self.forget_stored();
+        }
+    }
+
+    /// Removes what is stored. After an invalidation only newer things can be, which stay.
+    fn forget_stored(&self) {
+        self.flight.publish(|| {
+            self.shared.store.remove(&self.key);
+        });
+    }
+
     /// Whether a response can answer nobody but who asked for it without being confirmed.
     fn needs_validation(&self, freshness: &Freshness, now: Moment) -> bool {
         let reused = reuse(freshness, &Directives::default(), self.site.policy(), now);
         matches!(reused, Reuse::Revalidate(_))
     }
 
-    /// Whether `base` may answer requests although it is stale, as the origin fails.
+    /// Whether `base` may answer requests, stale or not, now that the origin fails.
     fn has_reserve(&self, base: &Object, now: Moment) -> bool {
-        reuse_on_error(&base.freshness(), &Directives::default(), self.site.policy(), now).is_some()
+        let freshness = base.freshness();
+        !self.needs_validation(&freshness, now)
+            || reuse_on_error(&freshness, &Directives::default(), self.site.policy(), now).is_some()
     }
 
-    /// *stream only*: the answer is for the first who claims it.
+    /// *stream only*: the answer is for the one who asked.
     fn give_away(&self, answer: Answer, reason: Reason) {
         // From here on requests for the page fetch by themselves; only those that wait are told.
         self.leave_table();
@@ -236,16 +266,12 @@ impl Departure {
         drain(*exchange).await;
         if base.part().is_none() && not_modified_speaks_of(&base.head(), &head) {
             let updated = updated_head(&base.head(), &head);
-            if let Ok((storable, rule)) = self.judge(&updated, asked, answered) {
-                let body = base.body();
-                let object = stored_object(&updated, body, storable.freshness, self.flight.begun());
-                return self.announce_stored(object, rule);
+            if let Ok(judged) = self.judge(&updated, asked, answered) {
+                return self.announce_stored(head.status, updated, base.body(), judged);
             }
         }
         // What is stored may not be used any more, or the answer spoke of something else.
-        self.flight.publish(|| {
-            self.shared.store.remove(&self.key);
-        });
+        self.forget_stored();
         self.flight.announce(State::Void);
     }
 
@@ -261,23 +287,31 @@ impl Departure {
         if let Some((stored, missing, whole)) = completed
             && let Some(content) = self.gather(*exchange, missing.bytes()).await
         {
-            let head = combined_head(&base.head(), &head, whole);
-            if let Ok((storable, rule)) = self.judge(&head, asked, answered) {
+            let combined = combined_head(&base.head(), &head, whole);
+            if let Ok(judged) = self.judge(&combined, asked, answered) {
                 let body = joined_body((&base.body(), stored), (&content, missing));
-                let object = stored_object(&head, body, storable.freshness, self.flight.begun());
-                return self.announce_stored(object, rule);
+                return self.announce_stored(head.status, combined, body, judged);
             }
         }
+        // A part that cannot be completed would only be tried again.
+        self.forget_stored();
         self.flight.announce(State::Void);
     }
 
-    /// Publishes an object that is complete, and gives it to all who wait.
-    fn announce_stored(&self, object: Object, rule: VaryRule) {
-        let variant = rule.stored_key(&self.head.fields, &object.head().fields);
-        let object = Arc::new(object);
-        self.shared.in_vain.forget(&self.key);
+    /// Publishes a complete response that an answer with `status` has renewed, and gives it to all who wait.
+    fn announce_stored(
+        &self,
+        status: Status,
+        head: ResponseHead,
+        body: Body,
+        (storable, rule): (Storable, VaryRule),
+    ) {
+        let (head, _) = without_withheld(head, &storable.withheld);
+        let variant = rule.stored_key(&self.head.fields, &head.fields);
+        let object = Arc::new(stored_object(&head, body, storable.freshness, self.flight.begun()));
+        self.remember_use(&storable.freshness, &head.fields);
         self.publish_object(rule.clone(), variant.clone(), Arc::clone(&object));
-        self.flight.announce(State::Confirmed(Arc::new(Confirmed { object, rule, variant })));
+        self.flight.announce(State::Confirmed(Arc::new(Confirmed { status, object, rule, variant })));
     }
 
     /// The whole content of an answer that has `bytes`; `None` if it has not, or there is no room for it.
@@ -319,6 +353,9 @@ impl Departure {
         let (head, own_head) = without_withheld(head, &storable.withheld);
         let variant = rule.stored_key(&self.head.fields, &head.fields);
         let shared_answer = Arc::new(SharedAnswer {
+            groups: groups(&head.fields),
+            begun: self.flight.begun(),
+            stored: !too_large,
             head,
             own_head,
             framing,
@@ -400,7 +437,7 @@ impl Departure {
     }
 
     fn publish(&self, answer: &SharedAnswer, body: Body) {
-        let begun = self.flight.begun();
+        let begun = answer.begun;
         let Some(part) = &answer.part else {
             let made = || Arc::new(stored_object(&answer.head, body, answer.freshness, begun));
             let object = Arc::clone(answer.object.get_or_init(made));

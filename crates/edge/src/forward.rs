@@ -41,9 +41,11 @@ pub(crate) fn shared_head(
 
 /// What a flight asks for beside the page: a part of it, what is missing of it, or whether `base` is still right.
 pub(crate) fn flight_fields(range: Option<&[u8]>, base: Option<&Object>, visitor: &Fields) -> Fields {
-    let mut fields = Fields::new();
     match (range, base) {
-        (Some(range), _) => {
+        (Some(range), base) => {
+            // Conditions come before ranges: if the whole is right still, the origin says so and sends no part.
+            let whole = base.filter(|base| base.part().is_none());
+            let mut fields = whole.map(|whole| validation_fields(&whole.head())).unwrap_or_default();
             fields.push(names::RANGE, Bytes::copy_from_slice(range));
             if let Some(validator) = visitor.first(names::IF_RANGE) {
                 fields.push(names::IF_RANGE, validator.clone());
@@ -56,7 +58,7 @@ pub(crate) fn flight_fields(range: Option<&[u8]>, base: Option<&Object>, visitor
                 .unwrap_or_default(),
             None => validation_fields(&base.head()),
         },
-        (None, None) => fields,
+        (None, None) => Fields::new(),
     }
 }
 

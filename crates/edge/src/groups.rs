@@ -6,6 +6,7 @@
 //! Invariant: what was invalidated never becomes valid again. When too many groups are known, all are forgotten in
 //! favour of one number below which every member of any group is invalid.
 
+use bytes::Bytes;
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
@@ -53,16 +54,18 @@ impl Groups {
 
     /// Whether a group of the stored object has been invalidated since its fetch began.
     pub(crate) fn invalidates(&self, key: &Key, object: &Object) -> bool {
-        if object.groups().is_empty() {
+        self.invalidated_since(key, object.groups(), object.begun())
+    }
+
+    /// Whether one of these groups of a response under `key` has been invalidated since its fetch began.
+    pub(crate) fn invalidated_since(&self, key: &Key, groups: &[Bytes], begun: u64) -> bool {
+        if groups.is_empty() {
             return false;
         }
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
-        let newer = |sequence: &u64| *sequence > object.begun();
+        let newer = |sequence: &u64| *sequence > begun;
         newer(&known.floor)
-            || object
-                .groups()
-                .iter()
-                .any(|group| known.invalidated.get(&self.hash(key, group)).is_some_and(newer))
+            || groups.iter().any(|group| known.invalidated.get(&self.hash(key, group)).is_some_and(newer))
     }
 
     /// Groups belong to an origin: scheme, host and port, here also the site.

@@ -148,7 +148,8 @@ impl<'a> Wanted<'a> {
     fn is_served_by(&self, object: &Object, head: &RequestHead) -> bool {
         let Some(part) = object.part() else { return true };
         let Some(range) = &self.range else { return false };
-        let same_question = *range == part.asked && !head.fields.has(names::IF_RANGE);
+        let same_question =
+            !part.asked.is_empty() && *range == part.asked && !head.fields.has(names::IF_RANGE);
         same_question
             || answer_range_from_part(&head.method, &head.fields, &object.head(), part.extent).is_some()
     }

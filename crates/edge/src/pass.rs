@@ -13,13 +13,13 @@ use crate::lookup::Wanted;
 use crate::pipeline::{Step, Visit};
 use crate::refusal::Refusal;
 use crate::respond::{self, Account};
-use crate::stored::stored_object;
+use crate::stored::{stored_object, without_withheld};
 use h1::WriteError;
 use message::{Method, RequestHead, ResponseHead, Status, names};
 use origin::{Event, FetchError, FetchRequest};
 use semantics::{
     CacheStatusFacts, HeadSays, Judgement, Moment, Reason, VaryRule, explain_refusal, head_says,
-    invalidated_groups, invalidated_targets, judge_response, updated_head,
+    invalidated_groups, invalidated_targets, is_server_error, judge_response, updated_head,
 };
 use std::sync::Arc;
 use store::{Key, Lookup};
@@ -57,7 +57,6 @@ impl<'a> Wanted<'a> {
 impl<'a> Visit<'a> {
     /// *pass*: this visitor's own request, with its content streaming up.
     pub(crate) async fn pass(&mut self, passing: Passing<'a>) -> Step<'a> {
-        let asked = self.now();
         let enlisted = self.enlist(&passing);
         let Ok(request) = self.own_request(&passing, enlisted.as_ref()) else {
             return Step::Refuse(Refusal::unwritable());
@@ -67,6 +66,7 @@ impl<'a> Visit<'a> {
             Err(error) => return self.fail_passing(&passing, &error),
         };
         self.cells().count(Metric::OriginFetches);
+        let asked = self.now();
         loop {
             match exchange.next(self.client).await {
                 Ok(Event::Informational(head)) if head.status.code() != 100 => self.inform(head).await,
@@ -149,7 +149,10 @@ impl<'a> Visit<'a> {
             (None, _) => None,
         };
         let account = Account { reason: judged.unwrap_or(passing.reason), facts, age_secs: None };
-        Step::Deliver(Delivery { content: Content::Own(Parcel { head, framing, exchange }), account })
+        let parcel = Parcel { head, framing, exchange };
+        // The conditions of a HEAD were not sent on; they are evaluated here.
+        let content = if enlisted.is_some() { Content::Claimed(parcel) } else { Content::Own(parcel) };
+        Step::Deliver(Delivery { content, account })
     }
 
     /// Makes unusable what a write has made out of date (RFC 9111 section 4.4, RFC 9875 section 3).
@@ -167,9 +170,12 @@ impl<'a> Visit<'a> {
 
     /// Learns from the answer to one visitor whether answers for the page could be shared; gives the reason if not.
     fn learn(&self, wanted: &Wanted<'_>, asked: Moment, head: &ResponseHead) -> Option<Reason> {
-        if head.status == Status::NOT_MODIFIED || wanted.range.is_some() {
-            // It says what the visitor has or wants, not what others would get.
+        if head.status == Status::NOT_MODIFIED || wanted.range.is_some() || is_server_error(head.status) {
+            // It says what the visitor has or wants, or that the origin fails; not what others would get.
             return None;
+        }
+        if head.status == Status::PARTIAL_CONTENT {
+            return Some(Reason::StoreRefusedPartial);
         }
         let (policy, answered) = (wanted.subject.site.policy(), self.now());
         let judgement = judge_response(&self.request.head, head, asked, answered, policy);
@@ -211,8 +217,14 @@ impl<'a> Visit<'a> {
         let (policy, answered) = (subject.site.policy(), self.now());
         let judgement = judge_response(&get, &updated, asked, answered, policy);
         let rule = VaryRule::from_response(&updated.fields, policy);
-        let (Judgement::Store(storable), Ok(rule)) = (judgement, rule) else { return None };
+        let (Judgement::Store(storable), Ok(rule)) = (judgement, rule) else {
+            enlisted.flight.publish(|| {
+                store.remove(&enlisted.key);
+            });
+            return None;
+        };
         let rule = enlisted.flight.known().union(&rule);
+        let (updated, _) = without_withheld(updated, &storable.withheld);
         let body = object.body();
         let renewed = stored_object(&updated, body, storable.freshness, enlisted.flight.begun());
         let variant = rule.stored_key(fields, &updated.fields);

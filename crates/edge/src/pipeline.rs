@@ -13,7 +13,7 @@
 use crate::client::Client;
 use crate::conclude::Delivery;
 use crate::counters::{Cells, Metric};
-use crate::flight::{Asked, Flight, Progress};
+use crate::flight::{Asked, Flight, Progress, SharedAnswer};
 use crate::flights::Joined;
 use crate::fly::{self, Departure};
 use crate::forward;
@@ -27,9 +27,9 @@ use bytes::BytesMut;
 use h1::{BodyFraming, Request};
 use message::{Method, ResponseHead, Version};
 use net::Stream;
-use semantics::{Freshness, Moment, Reason, RequestClass, Reuse, classify_request, reuse};
+use semantics::{Moment, Reason, RequestClass, Reuse, classify_request, reuse};
 use std::sync::Arc;
-use store::Object;
+use store::{Object, Part};
 use tokio::sync::watch;
 
 /// What is to become of the connection.
@@ -191,8 +191,10 @@ impl<'a> Visit<'a> {
 
     fn ask_flights<T>(&self, wanted: &Wanted<'_>, find: impl FnOnce() -> Option<T>) -> Joined<T> {
         let (policy, now) = (wanted.subject.site.policy(), self.now());
-        let usable = |freshness: &Freshness| {
-            !matches!(reuse(freshness, &wanted.directives, policy, now), Reuse::Revalidate(_))
+        let usable = |answer: &SharedAnswer| {
+            let reused = reuse(&answer.freshness, &wanted.directives, policy, now);
+            !matches!(reused, Reuse::Revalidate(_))
+                && !self.is_invalidated(wanted, &answer.groups, answer.begun)
         };
         let asked =
             Asked { fields: &self.request.head.fields, range: wanted.range.as_deref(), solo: wanted.solo };
@@ -201,13 +203,15 @@ impl<'a> Visit<'a> {
         self.shared.flights.join(&wanted.key, asked, known, begun, find, usable)
     }
 
-    /// Starts a flight that nobody waits for, to replace a stale answer, unless one is under way.
+    /// Starts a flight that nobody waits for, to replace a stale answer, unless one is under way. What is stored
+    /// whole is renewed whole, whatever part of it was wanted.
     fn refresh(&self, wanted: &Wanted<'_>, stale: &Arc<Object>) {
-        let renewed = || match self.find(wanted, Touch::No, self.now()) {
-            Found::Deliver(_) => Some(()),
-            Found::Refresh(..) | Found::Fetch(..) => None,
-        };
-        if let Joined::Leader(flight) = self.ask_flights(wanted, renewed) {
+        let range = wanted.range.as_deref().filter(|_| stale.part().is_some());
+        let asked = Asked { fields: &self.request.head.fields, range, solo: wanted.solo };
+        let known = || self.shared.store.known_rule(&wanted.key);
+        let begun = || self.shared.groups.now();
+        let is_renewed = || matches!(self.find(wanted, Touch::No, self.now()), Found::Deliver(_));
+        if let Some(flight) = self.shared.flights.renew(&wanted.key, asked, known, begun, is_renewed) {
             self.cells().count(Metric::BackgroundRefreshes);
             // What cannot be sent was refused to visitors before it was ever stored.
             let _ = self.depart(wanted, flight, Some(Arc::clone(stale)));
@@ -222,6 +226,11 @@ impl<'a> Visit<'a> {
         base: Option<Arc<Object>>,
     ) -> Result<(), Refusal> {
         let (subject, key) = (&wanted.subject, &wanted.key);
+        let completable = |part: &Part| {
+            part.extent.complete.is_none_or(|bytes| bytes <= self.shared.limits.object_bytes_max)
+        };
+        // A part of what is too large to be stored whole is not completed.
+        let base = base.filter(|base| flight.range().is_some() || base.part().is_none_or(completable));
         let head = forward::shared_head(
             subject,
             &self.shared.loop_mark,

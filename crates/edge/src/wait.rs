@@ -10,6 +10,7 @@ use crate::lookup::Wanted;
 use crate::pipeline::{Step, Visit, Waiting};
 use crate::refusal::Refusal;
 use crate::respond::Account;
+use bytes::Bytes;
 use message::Status;
 use origin::FetchError;
 use semantics::{CacheStatusFacts, Reason, Reuse, is_server_error, reuse};
@@ -41,9 +42,9 @@ impl<'a> Visit<'a> {
             match state {
                 State::Waiting => {}
                 State::Shared(answer) => return self.take_shared(wanted, reason, answer, leads),
-                State::Confirmed(confirmed) => return self.take_confirmed(wanted, &confirmed, leads),
-                State::Private(answer) => return self.take_private(wanted, reason, &answer),
-                State::Void => return wanted.pass(reason),
+                State::Confirmed(confirmed) => return self.take_confirmed(wanted, reason, &confirmed, leads),
+                State::Private(answer) => return self.take_private(wanted, reason, &answer, leads),
+                State::Void => return self.ask_again(wanted, reason),
                 State::Failed(error) => return self.fail(&wanted, &error),
             }
             match tokio::time::timeout_at(end, receiver.changed()).await {
@@ -97,7 +98,10 @@ impl<'a> Visit<'a> {
         leads: bool,
     ) -> Step<'a> {
         if !answer.rule.matches(&self.request.head.fields, &answer.variant) {
-            return self.take_other_variant(wanted);
+            return self.ask_again(wanted, Reason::MissVariant);
+        }
+        if !leads && self.is_invalidated(&wanted, &answer.groups, answer.begun) {
+            return self.ask_again(wanted, reason);
         }
         let policy = wanted.subject.site.policy();
         let usable = reuse(&answer.freshness, &wanted.directives, policy, self.now());
@@ -108,7 +112,11 @@ impl<'a> Visit<'a> {
         }
         match answer.filling.reader() {
             Some(reader) => {
-                let reason = if leads { reason } else { Reason::MissCollapsed };
+                let reason = match leads {
+                    true if answer.stored => reason,
+                    true => Reason::StoreRefusedTooLarge,
+                    false => Reason::MissCollapsed,
+                };
                 Step::Deliver(self.shared_delivery(answer, reader, reason, leads))
             }
             // It has become too large to be kept, and nobody can join any more.
@@ -116,21 +124,32 @@ impl<'a> Visit<'a> {
         }
     }
 
-    /// The answer is for another variant. The request's own is fetched with the rule known; if the answers go on
-    /// varying on something else each time, it goes to the application by itself.
-    fn take_other_variant(&self, wanted: Wanted<'a>) -> Step<'a> {
-        if wanted.flights < FLIGHTS_MAX {
-            return self.join(wanted, Reason::MissVariant);
-        }
-        wanted.pass(Reason::MissVariant)
+    /// The flight's answer is not for this request: it is for another variant, the request's own is fetched with the
+    /// rule known; or out of date; or of no use. If that goes on, it goes to the application by itself.
+    fn ask_again(&self, wanted: Wanted<'a>, reason: Reason) -> Step<'a> {
+        if wanted.flights < FLIGHTS_MAX { self.join(wanted, reason) } else { wanted.pass(reason) }
     }
 
-    /// The origin has confirmed what is stored.
-    fn take_confirmed(&self, mut wanted: Wanted<'a>, confirmed: &Confirmed, leads: bool) -> Step<'a> {
+    /// Whether a group of an answer was invalidated after its fetch began. Who leads asked before that.
+    pub(crate) fn is_invalidated(&self, wanted: &Wanted<'_>, groups: &[Bytes], begun: u64) -> bool {
+        self.shared.groups.invalidated_since(&wanted.key, groups, begun)
+    }
+
+    /// The origin has confirmed what is stored, or completed it.
+    fn take_confirmed(
+        &self,
+        mut wanted: Wanted<'a>,
+        reason: Reason,
+        confirmed: &Confirmed,
+        leads: bool,
+    ) -> Step<'a> {
         if !confirmed.rule.matches(&self.request.head.fields, &confirmed.variant) {
-            return self.take_other_variant(wanted);
+            return self.ask_again(wanted, Reason::MissVariant);
         }
         let (object, now) = (&confirmed.object, self.now());
+        if !leads && self.is_invalidated(&wanted, object.groups(), object.begun()) {
+            return self.ask_again(wanted, reason);
+        }
         let usable = reuse(&object.freshness(), &wanted.directives, wanted.subject.site.policy(), now);
         if !leads && matches!(usable, Reuse::Revalidate(_)) {
             wanted.solo = true;
@@ -138,21 +157,34 @@ impl<'a> Visit<'a> {
         }
         let facts = CacheStatusFacts {
             ttl_secs: Some(object.freshness().ttl_secs(now)),
-            forward_status: Some(Status::NOT_MODIFIED),
+            forward_status: Some(confirmed.status),
             stored: true,
             collapsed: !leads,
         };
         let age_secs = Some(object.freshness().age(now).as_secs());
-        let account = Account { reason: Reason::HitRevalidated, facts, age_secs };
+        let reason = match confirmed.status {
+            Status::NOT_MODIFIED => Reason::HitRevalidated,
+            _ if leads => reason,
+            _ => Reason::MissCollapsed,
+        };
+        let account = Account { reason, facts, age_secs };
         Step::Deliver(Delivery { content: Content::Stored(Arc::clone(object)), account })
     }
 
-    /// A flight's answer is for one visitor: the first who claims it. The others go to the application by themselves.
-    fn take_private(&self, wanted: Wanted<'a>, reason: Reason, answer: &PrivateAnswer) -> Step<'a> {
+    /// A flight's answer is for the visitor who leads, as the fetch may have carried what that one sent. The others go
+    /// to the application by themselves.
+    fn take_private(
+        &self,
+        wanted: Wanted<'a>,
+        reason: Reason,
+        answer: &PrivateAnswer,
+        leads: bool,
+    ) -> Step<'a> {
         if let Some(delivery) = self.instead_of_error(&wanted, answer.status) {
             return Step::Deliver(delivery);
         }
-        match answer.claim() {
+        let claimed = if leads { answer.claim() } else { None };
+        match claimed {
             Some(parcel) => {
                 let facts = CacheStatusFacts {
                     forward_status: Some(parcel.head.status),
@@ -177,7 +209,7 @@ impl<'a> Visit<'a> {
         let facts = CacheStatusFacts {
             ttl_secs: Some(answer.freshness.ttl_secs(now)),
             forward_status: Some(answer.head.status),
-            stored: true,
+            stored: answer.stored,
             collapsed: !own,
         };
         let age_secs = Some(answer.freshness.age(now).as_secs());

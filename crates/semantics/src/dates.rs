@@ -117,10 +117,13 @@ fn timestamp(year: u64, month: u64, day: u64, second_of_day: u64) -> Option<Time
 /// Days from 1 March of the year 0 to 1 January 1970.
 const DAYS_TO_EPOCH: u64 = 719_468;
 
-/// The moment as an IMF-fixdate, whole seconds.
+/// The moment as an IMF-fixdate, whole seconds. What comes after the last year that the form can say becomes its end.
 pub fn format_date(moment: Timestamp) -> Bytes {
-    Bytes::from(httpdate::fmt_http_date(moment.to_system_time()))
+    Bytes::from(httpdate::fmt_http_date(moment.min(LAST_MOMENT).to_system_time()))
 }
+
+/// The last second of the year 9999.
+const LAST_MOMENT: Timestamp = Timestamp::from_secs(253_402_300_799);
 
 #[cfg(test)]
 mod tests {
@@ -137,6 +140,7 @@ mod tests {
             assert_eq!(parse_date(text.as_bytes()), Some(EXAMPLE), "{text}");
         }
         assert_eq!(format_date(EXAMPLE), "Sun, 06 Nov 1994 08:49:37 GMT");
+        assert_eq!(format_date(Timestamp::from_micros(u64::MAX)), "Fri, 31 Dec 9999 23:59:59 GMT");
     }
 
     #[test]

@@ -3,10 +3,135 @@
 use config::Plan;
 use net::Address;
 use petasos_edge::{Edge, Running};
-use platform::{Clock, SystemClock};
+use platform::{Clock, ManualClock, SystemClock, Timestamp};
+use semantics::Policy;
 use std::net::SocketAddr;
-use std::sync::Arc;
-use testkit::{Client, Origin};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use testkit::{Action, Client, Gate, Origin, Response, Seen, eventually};
+
+/// When a [`Stage`] begins.
+pub(crate) const START: Timestamp = Timestamp::from_secs(1_700_000_000);
+
+/// An edge before an origin whose behaviour a test changes, with a clock that only the test moves.
+pub(crate) struct Stage {
+    pub(crate) origin: Origin,
+    pub(crate) clock: Arc<ManualClock>,
+    pub(crate) edge: Running,
+    script: Arc<Mutex<Arc<Script>>>,
+}
+
+type Script = dyn Fn(&Seen) -> Vec<Action> + Send + Sync;
+
+impl Stage {
+    /// With the usual plan.
+    pub(crate) fn new(script: impl Fn(&Seen) -> Vec<Action> + Send + Sync + 'static) -> Self {
+        Self::with(|_| {}, script)
+    }
+
+    /// With the profile `rfc`.
+    pub(crate) fn rfc(script: impl Fn(&Seen) -> Vec<Action> + Send + Sync + 'static) -> Self {
+        Self::with(|plan| plan.sites.iter_mut().for_each(|site| site.policy = Policy::rfc()), script)
+    }
+
+    /// With a plan that `change` has changed.
+    pub(crate) fn with(
+        change: impl FnOnce(&mut Plan),
+        script: impl Fn(&Seen) -> Vec<Action> + Send + Sync + 'static,
+    ) -> Self {
+        let script: Arc<Mutex<Arc<Script>>> = Arc::new(Mutex::new(Arc::new(script)));
+        let current = script.clone();
+        let origin = Origin::start(move |seen| {
+            let script = current.lock().unwrap().clone();
+            script(seen)
+        });
+        let mut plan = plan(&origin.url());
+        change(&mut plan);
+        let clock = Arc::new(ManualClock::at(START));
+        let edge = start_at(plan, clock.clone());
+        Self { origin, clock, edge, script }
+    }
+
+    /// From now on the origin does this.
+    pub(crate) fn becomes(&self, script: impl Fn(&Seen) -> Vec<Action> + Send + Sync + 'static) {
+        *self.script.lock().unwrap() = Arc::new(script);
+    }
+
+    /// Lets time pass.
+    pub(crate) fn pass(&self, seconds: u64) {
+        self.clock.advance(Duration::from_secs(seconds));
+    }
+
+    /// The answer to a GET on a connection of its own.
+    pub(crate) fn get(&self, target: &str, fields: &[&str]) -> Response {
+        connect(&self.edge).get(target, fields)
+    }
+
+    /// The answer to a request with this method and without content.
+    pub(crate) fn ask(&self, method: &str, target: &str, fields: &[&str]) -> Response {
+        let mut client = self.begin(method, target, fields);
+        if method == "HEAD" { client.read_head() } else { client.read() }
+    }
+
+    /// A connection on which this request was sent and nothing read.
+    pub(crate) fn begin(&self, method: &str, target: &str, fields: &[&str]) -> Client {
+        let mut client = connect(&self.edge);
+        let lines: String = fields.iter().map(|field| format!("{field}\r\n")).collect();
+        client.send(format!("{method} {target} HTTP/1.1\r\nHost: example.test\r\n{lines}\r\n"));
+        client
+    }
+
+    /// This many connections on which a GET for `/` with these fields was sent, all of which wait for one flight.
+    pub(crate) fn crowd(&self, size: usize, fields: &[&str]) -> Vec<Client> {
+        let before = self.metric("petasos_flight_waits_total", "");
+        let clients = (0..size).map(|_| self.begin("GET", "/", fields)).collect();
+        let waiting = size as u64 - 1;
+        eventually("all but one wait", || self.metric("petasos_flight_waits_total", "") == before + waiting);
+        clients
+    }
+
+    /// Waits until the origin has seen this many requests.
+    pub(crate) fn await_seen(&self, count: usize) {
+        eventually("the origin has seen the requests", || self.origin.seen().len() >= count);
+        assert_eq!(self.origin.seen().len(), count, "requests at the origin");
+    }
+
+    /// The last request that the origin saw.
+    pub(crate) fn last_seen(&self) -> Seen {
+        self.origin.seen().pop().unwrap()
+    }
+
+    /// Waits until no fetch is under way.
+    pub(crate) fn await_quiet(&self) {
+        eventually("all flights have landed", || self.metric("petasos_flights_open", "") == 0);
+    }
+
+    /// The value of a metric, as [`metric`] reads it.
+    pub(crate) fn metric(&self, name: &str, label: &str) -> u64 {
+        metric(&self.edge, name, label)
+    }
+}
+
+/// These actions once the gate is open.
+pub(crate) fn behind(gate: &Gate, actions: Vec<Action>) -> Vec<Action> {
+    [vec![Action::Await(gate.clone())], actions].concat()
+}
+
+/// A head without content or a length of it.
+pub(crate) fn bare(status: &str, fields: &[&str]) -> Vec<Action> {
+    let lines: String = fields.iter().map(|field| format!("{field}\r\n")).collect();
+    vec![Action::Send(format!("HTTP/1.1 {status}\r\n{lines}\r\n").into_bytes())]
+}
+
+/// What an origin answers that has a page with this entity tag: 304 to who has it, else the page.
+pub(crate) fn tagged(seen: &Seen, tag: &str, fields: &[&str], body: &str) -> Vec<Action> {
+    let tag_line = format!("ETag: {tag}");
+    let fields: Vec<&str> = fields.iter().copied().chain([&tag_line[..]]).collect();
+    if seen.field("If-None-Match") == Some(tag) {
+        return bare("304 Not Modified", &fields);
+    }
+    testkit::response("200 OK", &fields, body.as_bytes())
+}
 
 /// A plan for `origin` on free loopback ports with two workers.
 pub(crate) fn plan(origin: &str) -> Plan {
@@ -53,7 +178,7 @@ pub(crate) fn metric(edge: &Running, name: &str, label: &str) -> u64 {
 }
 
 /// The reason in a response's Cache-Status.
-pub(crate) fn reason(response: &testkit::Response) -> &str {
+pub(crate) fn reason(response: &Response) -> &str {
     response.field("Cache-Status").unwrap().rsplit("detail=").next().unwrap()
 }
 

@@ -1,0 +1,260 @@
+//! Asking the origin whether what is stored is still right.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on panics")]
+#![allow(dead_code, reason = "each test file uses its part of the support")]
+
+mod support;
+
+use support::{Stage, bare, behind, reason, tagged};
+use testkit::{Client, Gate, eventually, response};
+
+const CHANGED: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
+const LAST_MODIFIED: &str = "Last-Modified: Sun, 06 Nov 1994 08:49:37 GMT";
+
+/// A stage whose page with the tag "1" was seen and became stale.
+fn stale(fields: &'static [&'static str]) -> Stage {
+    let stage = Stage::new(move |seen| tagged(seen, "\"1\"", fields, "page"));
+    assert_eq!(stage.get("/", &[]).text(), "page");
+    stage.pass(60);
+    stage
+}
+
+#[test]
+fn a_304_confirms_what_is_stored_and_updates_its_head() {
+    let stage = stale(&["Cache-Control: max-age=60", LAST_MODIFIED, "X-Old: kept", "X-Both: old"]);
+    stage.becomes(|_| {
+        bare(
+            "304 Not Modified",
+            &["ETag: \"1\"", "Cache-Control: max-age=100", "X-Both: new", "X-New: added"],
+        )
+    });
+    let own = ["If-None-Match: \"other\"", "If-Modified-Since: Sun, 06 Nov 1994 08:49:36 GMT"];
+    let confirmed = stage.get("/", &own);
+    assert_eq!((confirmed.status, confirmed.text(), reason(&confirmed)), (200, "page", "hit-revalidated"));
+    let seen = stage.last_seen();
+    assert_eq!(
+        (seen.field("If-None-Match"), seen.field("If-Modified-Since")),
+        (Some("\"1\""), Some(CHANGED))
+    );
+    assert_eq!(seen.head.matches("If-").count(), 2, "the stored validators and no others: {}", seen.head);
+    assert_eq!(confirmed.field("Age"), Some("0"));
+    assert_eq!(
+        confirmed.field("Cache-Status"),
+        Some("Petasos; fwd=stale; fwd-status=304; ttl=100; stored; detail=hit-revalidated")
+    );
+    stage.pass(99);
+    let hit = stage.get("/", &[]);
+    assert_eq!((hit.text(), reason(&hit), hit.field("Age")), ("page", "hit-fresh", Some("99")));
+    for (name, value) in [("X-Old", "kept"), ("X-Both", "new"), ("X-New", "added"), ("Content-Length", "4")] {
+        assert_eq!(hit.field(name), Some(value), "{name}");
+        assert_eq!(hit.head.matches(&format!("\r\n{name}:")).count(), 1, "{name} in {}", hit.head);
+    }
+    stage.pass(1);
+    assert_eq!(reason(&stage.get("/", &[])), "hit-revalidated");
+    assert_eq!(stage.metric("petasos_store_objects", ""), 1);
+}
+
+#[test]
+fn one_question_is_enough_for_all_who_wait() {
+    let stage = stale(&["Cache-Control: max-age=60"]);
+    let gate = Gate::default();
+    stage.becomes({
+        let gate = gate.clone();
+        move |seen| behind(&gate, tagged(seen, "\"1\"", &["Cache-Control: max-age=60"], "page"))
+    });
+    let mut clients = stage.crowd(20, &[]);
+    gate.open();
+    let answers: Vec<_> = clients.iter_mut().map(Client::read).collect();
+    assert!(answers.iter().all(|answer| (answer.status, answer.text()) == (200, "page")));
+    assert!(answers.iter().all(|answer| reason(answer) == "hit-revalidated"));
+    let collapsed =
+        |answer: &&testkit::Response| answer.field("Cache-Status").unwrap().contains("; collapsed");
+    assert_eq!(answers.iter().filter(collapsed).count(), 19);
+    stage.await_seen(2);
+}
+
+#[test]
+fn a_visitors_own_condition_is_held_against_what_was_confirmed() {
+    let stage = stale(&["Cache-Control: max-age=60"]);
+    let unchanged = stage.get("/", &["If-None-Match: \"0\", \"1\""]);
+    assert_eq!((unchanged.status, reason(&unchanged)), (304, "hit-revalidated"));
+    assert_eq!(unchanged.field("ETag"), Some("\"1\""));
+    stage.pass(60);
+    stage.becomes(|seen| tagged(seen, "\"2\"", &["Cache-Control: max-age=60"], "new"));
+    let changed = stage.get("/", &["If-None-Match: \"1\""]);
+    assert_eq!((changed.status, changed.text(), reason(&changed)), (200, "new", "miss-expired"));
+    stage.pass(60);
+    assert_eq!(stage.get("/", &["If-Match: \"1\""]).status, 412);
+    let current = stage.get("/", &["If-None-Match: \"2\""]);
+    assert_eq!((current.status, current.body.len()), (304, 0));
+}
+
+#[test]
+fn a_new_response_takes_the_place_of_the_stored_one() {
+    let stage = stale(&["Cache-Control: max-age=60"]);
+    stage.becomes(|seen| tagged(seen, "\"2\"", &["Cache-Control: max-age=60"], "new"));
+    for expected in ["miss-expired", "hit-fresh"] {
+        let answer = stage.get("/", &[]);
+        assert_eq!((answer.text(), answer.field("ETag"), reason(&answer)), ("new", Some("\"2\""), expected));
+    }
+    stage.pass(60);
+    assert_eq!(reason(&stage.get("/", &[])), "hit-revalidated");
+    assert_eq!(stage.last_seen().field("If-None-Match"), Some("\"2\""));
+}
+
+#[test]
+fn a_304_that_speaks_of_something_else_is_not_believed() {
+    let stage = stale(&["Cache-Control: max-age=60"]);
+    stage.becomes(|seen| match seen.field("If-None-Match") {
+        Some(_) => bare("304 Not Modified", &["ETag: \"2\"", "Cache-Control: max-age=60"]),
+        None => tagged(seen, "\"2\"", &["Cache-Control: max-age=60"], "new"),
+    });
+    let answer = stage.get("/", &[]);
+    assert_eq!((answer.status, answer.text()), (200, "new"));
+    let next = stage.get("/", &[]);
+    assert_eq!((next.status, next.text()), (200, "new"));
+    assert_eq!(reason(&stage.get("/", &[])), "hit-fresh");
+}
+
+#[test]
+fn a_304_that_forbids_sharing_ends_it() {
+    for forbidding in ["Cache-Control: private", "Cache-Control: no-store", "Set-Cookie: a=b"] {
+        let stage = stale(&["Cache-Control: max-age=60"]);
+        stage.becomes(move |seen| match seen.field("If-None-Match") {
+            Some(_) => bare("304 Not Modified", &["ETag: \"1\"", forbidding]),
+            None => response("200 OK", &[forbidding], seen.field("Cookie").unwrap_or("none").as_bytes()),
+        });
+        let answer = stage.get("/", &[]);
+        assert_eq!((answer.status, answer.text()), (200, "none"), "{forbidding}");
+        assert_eq!(stage.metric("petasos_store_objects", ""), 0, "{forbidding}");
+        let seen = stage.origin.seen().len();
+        assert_eq!(stage.get("/", &[]).text(), "none");
+        assert_eq!(stage.origin.seen().len(), seen + 1, "{forbidding}");
+    }
+}
+
+#[test]
+fn waiters_for_a_304_that_forbids_sharing_get_each_their_own() {
+    let stage = stale(&["Cache-Control: max-age=60"]);
+    let gate = Gate::default();
+    let count = std::sync::atomic::AtomicUsize::new(0);
+    stage.becomes({
+        let gate = gate.clone();
+        move |seen| match seen.field("If-None-Match") {
+            Some(_) => behind(&gate, bare("304 Not Modified", &["ETag: \"1\"", "Cache-Control: private"])),
+            None => {
+                let number = count.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+                response("200 OK", &["Cache-Control: private"], number.to_string().as_bytes())
+            }
+        }
+    });
+    let mut clients = stage.crowd(10, &[]);
+    gate.open();
+    let mut bodies: Vec<_> = clients.iter_mut().map(|client| client.read().text().to_owned()).collect();
+    bodies.sort();
+    bodies.dedup();
+    assert_eq!(bodies.len(), 10, "no answer went to two visitors");
+}
+
+#[test]
+fn a_304_that_varies_on_more_is_for_its_own_variant_only() {
+    let stage = stale(&["Cache-Control: max-age=60"]);
+    stage.becomes(|seen| {
+        let language = seen.field("Accept-Language").unwrap_or("none").to_owned();
+        let tag = if language == "none" { "\"1\"".to_owned() } else { format!("\"{language}\"") };
+        tagged(seen, &tag, &["Cache-Control: max-age=60", "Vary: Accept-Language"], &language)
+    });
+    assert_eq!(reason(&stage.get("/", &[])), "hit-revalidated");
+    for _ in 0..2 {
+        for language in ["fr", "de"] {
+            let answer = stage.get("/", &[&format!("Accept-Language: {language}")]);
+            assert_eq!((answer.text(), answer.field("Vary")), (language, Some("Accept-Language")));
+        }
+        assert_eq!(stage.get("/", &[]).text(), "page");
+    }
+}
+
+#[test]
+fn no_cache_is_confirmed_for_each_request() {
+    let stage = Stage::new(|seen| tagged(seen, "\"1\"", &["Cache-Control: no-cache"], "page"));
+    assert_eq!(stage.get("/", &[]).text(), "page");
+    for number in 2..5 {
+        let answer = stage.get("/", &[]);
+        assert_eq!((answer.text(), reason(&answer)), ("page", "hit-revalidated"));
+        stage.await_seen(number);
+        assert_eq!(stage.last_seen().field("If-None-Match"), Some("\"1\""));
+    }
+    stage.becomes(|seen| tagged(seen, "\"2\"", &["Cache-Control: no-cache"], "new"));
+    assert_eq!(stage.get("/", &[]).text(), "new");
+    assert_eq!(reason(&stage.get("/", &[])), "hit-revalidated");
+}
+
+#[test]
+fn requests_for_no_cache_do_not_wait_for_one_another() {
+    for fields in [&["Cache-Control: no-cache"][..], &["Cache-Control: max-age=0"]] {
+        let stage = Stage::new(move |seen| tagged(seen, "\"1\"", fields, "page"));
+        stage.get("/", &[]);
+        // A confirmation changes nothing about that.
+        stage.get("/", &[]);
+        let gate = Gate::default();
+        stage.becomes({
+            let gate = gate.clone();
+            move |seen| behind(&gate, tagged(seen, "\"1\"", fields, "page"))
+        });
+        let mut clients: Vec<_> = (0..5).map(|_| stage.begin("GET", "/", &[])).collect();
+        eventually("all are at the origin", || stage.origin.seen().len() == 7);
+        gate.open();
+        for client in &mut clients {
+            let answer = client.read();
+            assert_eq!((answer.text(), reason(&answer)), ("page", "hit-revalidated"));
+        }
+        assert_eq!(stage.metric("petasos_flight_waits_total", ""), 0);
+    }
+}
+
+#[test]
+fn what_only_the_one_who_asked_may_see_is_not_shared() {
+    let secret = "Cache-Control: max-age=60, private=\"X-Secret\"";
+    let stage = Stage::rfc(move |seen| match seen.field("If-None-Match") {
+        Some(_) => bare("304 Not Modified", &["ETag: \"1\"", secret, "X-Secret: of the second"]),
+        None => response("200 OK", &["ETag: \"1\"", secret, "X-Secret: of the first"], b"page"),
+    });
+    assert_eq!(stage.get("/", &[]).field("X-Secret"), Some("of the first"));
+    assert_eq!(stage.get("/", &[]).field("X-Secret"), None);
+    stage.pass(60);
+    stage.get("/", &[]);
+    let hit = stage.get("/", &[]);
+    assert_eq!((hit.text(), reason(&hit), hit.field("X-Secret")), ("page", "hit-fresh", None));
+}
+
+#[test]
+fn a_reload_confirms_and_is_shared() {
+    let stage = Stage::new(|seen| tagged(seen, "\"1\"", &["Cache-Control: max-age=60"], "page"));
+    stage.get("/", &[]);
+    stage.pass(10);
+    let gate = Gate::default();
+    stage.becomes({
+        let gate = gate.clone();
+        move |seen| behind(&gate, tagged(seen, "\"1\"", &["Cache-Control: max-age=60"], "page"))
+    });
+    let mut clients = stage.crowd(5, &["Cache-Control: no-cache"]);
+    gate.open();
+    assert!(clients.iter_mut().all(|client| reason(&client.read()) == "hit-revalidated"));
+    stage.await_seen(2);
+    let hit = stage.get("/", &[]);
+    assert_eq!((reason(&hit), hit.field("Age")), ("hit-fresh", Some("0")));
+}
+
+#[test]
+fn without_a_validator_the_page_is_fetched_anew() {
+    let stage = Stage::new(|_| response("200 OK", &["Cache-Control: max-age=60"], b"page"));
+    stage.get("/", &[]);
+    stage.pass(60);
+    assert_eq!(reason(&stage.get("/", &["If-None-Match: \"1\""])), "miss-expired");
+    assert_eq!(stage.last_seen().head.matches("If-").count(), 0);
+    // A 304 that nobody asked for is passed on to nobody who has nothing.
+    stage.pass(60);
+    stage.becomes(|_| bare("304 Not Modified", &["Cache-Control: max-age=60"]));
+    let answer = stage.get("/", &[]);
+    assert!((answer.status, answer.text()) == (200, "page") || answer.status >= 500, "{}", answer.head);
+}

@@ -1,0 +1,381 @@
+//! What a write makes unusable, and what a HEAD tells about what is stored.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on panics")]
+#![allow(dead_code, reason = "each test file uses its part of the support")]
+
+mod support;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use support::{Stage, bare, behind, reason, tagged};
+use testkit::{Action, Gate, Seen, eventually, response};
+
+const FRESH: &str = "Cache-Control: max-age=60";
+
+fn method(seen: &Seen) -> &str {
+    seen.head.split(' ').next().unwrap()
+}
+
+/// A site whose pages say how many writes there were; a write is answered with this status and these fields.
+fn site(status: &'static str, fields: &'static [&'static str]) -> Stage {
+    let writes = AtomicUsize::new(0);
+    Stage::new(move |seen| match method(seen) {
+        "GET" | "HEAD" => {
+            let state = writes.load(Ordering::SeqCst);
+            let language = seen.field("Accept-Language").unwrap_or("none");
+            let vary = [FRESH, "Vary: Accept-Language"];
+            response("200 OK", &vary, format!("{} {state} {language}", seen.target()).as_bytes())
+        }
+        _ => {
+            writes.fetch_add(1, Ordering::SeqCst);
+            response(status, fields, b"")
+        }
+    })
+}
+
+fn write(stage: &Stage, method: &str, target: &str) -> u16 {
+    stage.ask(method, target, &["Content-Length: 0", "Cookie: session=1"]).status
+}
+
+#[test]
+fn a_write_that_succeeds_makes_its_page_unusable() {
+    for status in ["200 OK", "201 Made", "204 Done", "299 Fine", "301 Moved", "303 Look", "304 Same"] {
+        for method in ["POST", "PUT", "DELETE", "PATCH", "FROBNICATE"] {
+            let stage = site(status, &[]);
+            for target in ["/a?b", "/a", "/c"] {
+                stage.get(target, &["Accept-Language: fr"]);
+                stage.get(target, &[]);
+            }
+            write(&stage, method, "/a?b");
+            for language in ["none", "fr"] {
+                let field = format!("Accept-Language: {language}");
+                let fields: &[&str] = if language == "none" { &[] } else { &[&field] };
+                assert_eq!(
+                    stage.get("/a?b", fields).text(),
+                    format!("/a?b 1 {language}"),
+                    "{method} {status}"
+                );
+                for other in ["/a", "/c"] {
+                    assert_eq!(stage.get(other, fields).text(), format!("{other} 0 {language}"));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_write_that_fails_or_never_arrives_changes_nothing() {
+    for status in ["400 Bad", "403 No", "404 Gone", "409 Clash", "500 Oops", "503 Busy"] {
+        let stage = site(status, &["Location: /b"]);
+        stage.get("/a", &[]);
+        stage.get("/b", &[]);
+        write(&stage, "POST", "/a");
+        assert_eq!(reason(&stage.get("/a", &[])), "hit-fresh", "{status}");
+        assert_eq!(reason(&stage.get("/b", &[])), "hit-fresh", "{status}");
+    }
+    let stage = site("200 OK", &[]);
+    stage.get("/a", &[]);
+    assert_eq!(stage.ask("OPTIONS", "/a", &[]).status, 200);
+    assert_eq!(reason(&stage.get("/a", &[])), "hit-fresh", "OPTIONS is safe");
+    stage.origin.kill();
+    assert_eq!(write(&stage, "POST", "/a"), 502);
+    assert_eq!(reason(&stage.get("/a", &[])), "hit-fresh");
+}
+
+#[test]
+fn what_a_write_points_to_is_unusable_too_within_its_origin() {
+    for name in ["Location", "Content-Location"] {
+        for (reference, gone) in [
+            ("/b", true),
+            ("b", true),
+            ("http://example.test/b", true),
+            ("http://EXAMPLE.test:80/b#part", true),
+            ("//example.test/b", true),
+            ("/x/../b", true),
+            ("http://other.test/b", false),
+            ("https://example.test/b", false),
+            ("http://example.test:8080/b", false),
+            ("/c", false),
+        ] {
+            let line = format!("{name}: {reference}");
+            let stage = Stage::new(move |seen| match method(seen) {
+                "GET" => response("200 OK", &[FRESH], b"page"),
+                _ => response("201 Made", &[&line], b""),
+            });
+            stage.get("/a", &[]);
+            stage.get("/b", &[]);
+            write(&stage, "POST", "/a");
+            let expected = if gone { "miss-absent" } else { "hit-fresh" };
+            assert_eq!(reason(&stage.get("/b", &[])), expected, "{name}: {reference}");
+        }
+    }
+}
+
+#[test]
+fn a_write_to_one_host_leaves_the_others_alone() {
+    let stage = site("200 OK", &["Location: http://other.test/"]);
+    let ask = |host: &str| {
+        let mut client = support::connect(&stage.edge);
+        client.send(format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n"));
+        client.read()
+    };
+    ask("example.test");
+    ask("other.test");
+    write(&stage, "POST", "/");
+    assert_eq!(reason(&ask("other.test")), "hit-fresh");
+    assert_eq!(reason(&ask("example.test")), "miss-absent");
+}
+
+/// The state a page is in when a write comes: what its fetch answers before and after the gate.
+fn overtaken(
+    prepare: impl Fn(&Stage),
+    halves: impl Fn(&Seen) -> (Vec<Action>, Vec<Action>) + Send + Sync + 'static,
+) {
+    let (gate, written) = (Gate::default(), AtomicUsize::new(0));
+    let page = ["Cache-Control: max-age=60, stale-while-revalidate=600"];
+    let stage = Stage::new(move |seen| tagged(seen, "\"old\"", &page, "old"));
+    prepare(&stage);
+    let before = stage.origin.seen().len();
+    stage.becomes({
+        let gate = gate.clone();
+        move |seen| match method(seen) {
+            "POST" => {
+                written.fetch_add(1, Ordering::SeqCst);
+                response("200 OK", &[], b"")
+            }
+            _ if written.load(Ordering::SeqCst) > 0 => tagged(seen, "\"new\"", &page, "new"),
+            _ => {
+                let (first, rest) = halves(seen);
+                [first, behind(&gate, rest)].concat()
+            }
+        }
+    });
+    let mut overtaken = stage.begin("GET", "/", &[]);
+    stage.await_seen(before + 1);
+    assert_eq!(write(&stage, "POST", "/"), 200);
+    let mut next = stage.begin("GET", "/", &[]);
+    assert_eq!(next.read().text(), "new", "it does not join what began before the write");
+    gate.open();
+    assert_eq!(overtaken.read().text(), "old", "it was asked for before the write");
+    stage.await_quiet();
+    let last = stage.get("/", &[]);
+    assert_eq!((last.text(), reason(&last)), ("new", "hit-fresh"), "nothing old came back");
+}
+
+#[test]
+fn a_fetch_that_a_write_overtakes_is_neither_stored_nor_joined() {
+    overtaken(|_| {}, |seen| (Vec::new(), tagged(seen, "\"old\"", &[FRESH], "old")));
+    // Also when its head is known and the content is on its way.
+    overtaken(
+        |_| {},
+        |_| {
+            let head = format!("HTTP/1.1 200 OK\r\n{FRESH}\r\nContent-Length: 3\r\n\r\no");
+            (vec![Action::Send(head.into_bytes())], vec![Action::Send(b"ld".to_vec())])
+        },
+    );
+}
+
+#[test]
+fn a_revalidation_that_a_write_overtakes_revives_nothing() {
+    let expired = |stage: &Stage| {
+        stage.get("/", &[]);
+        stage.pass(60 + 600);
+    };
+    overtaken(expired, |seen| {
+        assert!(seen.field("If-None-Match").is_some());
+        (Vec::new(), bare("304 Not Modified", &["ETag: \"old\"", FRESH]))
+    });
+    let refreshing = |stage: &Stage| {
+        stage.get("/", &[]);
+        stage.pass(60);
+    };
+    overtaken(refreshing, |seen| (Vec::new(), tagged(seen, "\"old\"", &[FRESH], "old")));
+}
+
+#[test]
+fn a_completion_that_a_write_overtakes_revives_nothing() {
+    let part = |stage: &Stage| {
+        stage.becomes(|_| {
+            let fields = [FRESH, "ETag: \"old\"", "Content-Range: bytes 0-0/3"];
+            response("206 Partial Content", &fields, b"o")
+        });
+        stage.get("/", &["Range: bytes=0-0"]);
+    };
+    overtaken(part, |seen| {
+        assert_eq!(seen.field("Range"), Some("bytes=1-"));
+        let fields = [FRESH, "ETag: \"old\"", "Content-Range: bytes 1-2/3"];
+        (Vec::new(), response("206 Partial Content", &fields, b"ld"))
+    });
+}
+
+#[test]
+fn a_write_ends_the_memory_that_a_page_is_private() {
+    let stage = Stage::new(|seen| match method(seen) {
+        "GET" => response("200 OK", &["Cache-Control: private"], b"own"),
+        _ => response("200 OK", &[], b""),
+    });
+    stage.get("/", &[]);
+    write(&stage, "POST", "/");
+    stage.becomes(|_| response("200 OK", &[FRESH], b"page"));
+    stage.get("/", &[]);
+    assert_eq!(reason(&stage.get("/", &[])), "hit-fresh");
+}
+
+/// A site with a page in the groups "news" and "all" for each target but `/alone`; a write invalidates "news".
+fn grouped(seen: &Seen, tag: &str) -> Vec<Action> {
+    if method(seen) == "POST" {
+        return response("200 OK", &["Cache-Group-Invalidation: \"news\", \"none\""], b"");
+    }
+    let groups = if seen.target() == "/alone" { "\"all\"" } else { "\"news\", \"all\"" };
+    let groups = format!("Cache-Groups: {groups}");
+    tagged(seen, tag, &[FRESH, &groups, "Cache-Group-Invalidation: \"all\""], tag)
+}
+
+#[test]
+fn a_group_is_invalidated_together() {
+    let stage = Stage::new(|seen| grouped(seen, "\"1\""));
+    for target in ["/a", "/b", "/alone"] {
+        stage.get(target, &[]);
+        assert_eq!(reason(&stage.get(target, &[])), "hit-fresh", "{target}: a GET invalidates nothing");
+    }
+    assert_eq!(write(&stage, "POST", "/elsewhere"), 200);
+    assert_eq!(reason(&stage.get("/a", &[])), "hit-revalidated");
+    assert_eq!(reason(&stage.get("/a", &[])), "hit-fresh");
+    stage.origin.kill();
+    assert_eq!(stage.get("/b", &[]).status, 502, "nothing invalidated stands in for an error");
+    assert_eq!(reason(&stage.get("/alone", &[])), "hit-fresh");
+    stage.origin.revive();
+    stage.becomes(|seen| grouped(seen, "\"2\""));
+    assert_eq!(stage.get("/b", &[]).text(), "\"2\"");
+    stage.becomes(|_| response("403 No", &["Cache-Group-Invalidation: \"all\""], b""));
+    write(&stage, "POST", "/elsewhere");
+    assert_eq!(reason(&stage.get("/alone", &[])), "hit-fresh", "a write that fails invalidates nothing");
+}
+
+#[test]
+fn a_group_may_be_invalidated_while_a_member_is_fetched() {
+    // Before and after the head, which names the group, has come.
+    for head_first in [false, true] {
+        let gate = Gate::default();
+        let stage = Stage::new({
+            let gate = gate.clone();
+            move |seen| match (method(seen), head_first) {
+                ("POST", _) => grouped(seen, ""),
+                (_, false) => behind(&gate, grouped(seen, "\"old\"")),
+                (_, true) => {
+                    let head = format!(
+                        "HTTP/1.1 200 OK\r\n{FRESH}\r\nCache-Groups: \"news\"\r\nContent-Length: 5\r\n\r\n\"o"
+                    );
+                    let rest = behind(&gate, vec![Action::Send(b"ld\"".to_vec())]);
+                    [vec![Action::Send(head.into_bytes())], rest].concat()
+                }
+            }
+        });
+        let mut before = stage.begin("GET", "/", &[]);
+        stage.await_seen(1);
+        if head_first {
+            before.read_head();
+        }
+        assert_eq!(write(&stage, "POST", "/elsewhere"), 200);
+        stage.becomes(|seen| grouped(seen, "\"new\""));
+        let mut after = stage.begin("GET", "/", &[]);
+        if !head_first {
+            eventually("it waits, as the group is not known yet", || {
+                stage.metric("petasos_flight_waits_total", "") == 1
+            });
+            gate.open();
+            assert_eq!(before.read().text(), "\"old\"");
+        }
+        assert_eq!(after.read().text(), "\"new\"", "head first: {head_first}");
+        gate.open();
+        stage.await_quiet();
+        assert_eq!(stage.get("/", &[]).text(), "\"new\"");
+    }
+}
+
+/// A page that was seen and is stale; its HEAD has these fields.
+fn after_head(status: &'static str, fields: &'static [&'static str]) -> Stage {
+    let page = [FRESH, "ETag: \"1\"", "X-Is: old"];
+    let stage = Stage::new(move |_| response("200 OK", &page, b"page"));
+    stage.get("/", &[]);
+    stage.pass(60);
+    stage.becomes(move |seen| match method(seen) {
+        "HEAD" => bare(status, fields),
+        _ => response("200 OK", &page, b"new page"),
+    });
+    let answer = stage.ask("HEAD", "/", &[]);
+    assert_eq!(format!("{}", answer.status), &status[..3]);
+    stage
+}
+
+#[test]
+fn a_head_that_agrees_renews_what_is_stored() {
+    for fields in [
+        &["Cache-Control: max-age=90", "ETag: \"1\"", "Content-Length: 4", "X-Is: new"][..],
+        &["Cache-Control: max-age=90", "X-Is: new"],
+    ] {
+        let stage = after_head("200 OK", fields);
+        stage.pass(89);
+        let hit = stage.get("/", &[]);
+        assert_eq!((hit.text(), reason(&hit), hit.field("Age")), ("page", "hit-fresh", Some("89")));
+        assert_eq!((hit.field("X-Is"), hit.field("Content-Length")), (Some("new"), Some("4")));
+        stage.await_seen(2);
+    }
+}
+
+#[test]
+fn a_head_that_differs_or_forbids_removes_what_is_stored() {
+    for fields in [
+        &[FRESH, "ETag: \"2\""][..],
+        &[FRESH, "ETag: \"1\"", "Content-Length: 5"],
+        &["Cache-Control: private", "ETag: \"1\""],
+        &["Cache-Control: no-store", "ETag: \"1\""],
+    ] {
+        let stage = after_head("200 OK", fields);
+        assert_eq!(stage.metric("petasos_store_objects", ""), 0, "{fields:?}");
+        assert_eq!(stage.get("/", &[]).text(), "new page");
+        assert_eq!(stage.last_seen().field("If-None-Match"), None);
+    }
+}
+
+#[test]
+fn a_head_that_fails_says_nothing() {
+    for status in ["404 Gone", "500 Oops", "503 Busy", "405 No"] {
+        let stage = Stage::new(|_| response("200 OK", &[FRESH, "ETag: \"1\""], b"page"));
+        stage.get("/", &[]);
+        stage.pass(10);
+        stage.becomes(move |_| bare(status, &[]));
+        stage.ask("HEAD", "/", &["Cache-Control: no-cache"]);
+        assert_eq!(reason(&stage.get("/", &[])), "hit-fresh", "{status}");
+    }
+}
+
+#[test]
+fn a_head_is_conditional_for_its_visitor() {
+    let stage = Stage::new(|_| bare("200 OK", &[FRESH, "ETag: \"1\"", "Content-Length: 4"]));
+    let answer = stage.ask("HEAD", "/", &["If-None-Match: \"1\""]);
+    assert_eq!((answer.status, answer.field("ETag")), (304, Some("\"1\"")));
+    assert_eq!(stage.ask("HEAD", "/", &["If-None-Match: \"2\""]).status, 200);
+    assert_eq!(stage.ask("HEAD", "/", &["If-Match: \"2\""]).status, 412);
+}
+
+#[test]
+fn a_head_that_a_write_overtakes_renews_nothing() {
+    let stage = Stage::new(|_| response("200 OK", &[FRESH, "ETag: \"1\""], b"old"));
+    stage.get("/", &[]);
+    stage.pass(60);
+    let gate = Gate::default();
+    stage.becomes({
+        let gate = gate.clone();
+        move |seen| match method(seen) {
+            "HEAD" => behind(&gate, bare("200 OK", &[FRESH, "ETag: \"1\""])),
+            "POST" => response("200 OK", &[], b""),
+            _ => response("200 OK", &[FRESH, "ETag: \"1\""], b"new"),
+        }
+    });
+    let mut head = stage.begin("HEAD", "/", &[]);
+    stage.await_seen(2);
+    write(&stage, "POST", "/");
+    gate.open();
+    assert_eq!(head.read_head().status, 200);
+    assert_eq!(stage.get("/", &[]).text(), "new");
+}

@@ -19,8 +19,8 @@ const HEAD: &str = "\
 before it, the suite's own client, and the suite's own scoring, in which a test does not pass if one that it depends on does not. The
 tests that are for browsers only are left out. A run fails on any difference from the files of expected results, in either direction.
 
-    cargo xtask conformance                         the npm package, both profiles: about a minute
-    cargo xtask conformance --suite DIR             a checkout of the suite; needs Node.js 20.18.1 or newer
+    cargo xtask conformance                         the npm package, both profiles: half a minute
+    cargo xtask conformance --suite DIR             a checkout of the suite: a minute; needs Node.js 20.18.1 or newer
     cargo xtask conformance --profile rfc --id TEST one test, with the messages that client and origin saw
     cargo xtask conformance --write                 keeps the scores, if all is as expected
 

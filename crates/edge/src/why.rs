@@ -5,6 +5,7 @@
 //! document says so. Whether a stored response may be used decides `semantics`, as in the pipeline.
 
 use crate::client::head_limits;
+use crate::forward;
 use crate::guard::{Subject, guard};
 use crate::in_vain::Remembered;
 use crate::lookup::{Decision, Found, Touch, Wanted};
@@ -270,7 +271,10 @@ fn of_subject(shared: &Shared, subject: &Subject<'_>, request: &Request) -> Answ
         Decision::OnlyIfCached => Answer::new(Reason::OnlyIfCached),
         Decision::Alone(reason) => alone(reason, head, remembered.as_ref()),
         Decision::Fly { reason, .. } => {
-            let confirms = matches!(wanted.find(shared, head, Touch::No, now), Found::Fetch(_, Some(_)));
+            let confirms = match wanted.find(shared, head, Touch::No, now) {
+                Found::Fetch(_, Some(base)) => is_confirmation(&wanted, &base, head),
+                Found::Fetch(_, None) | Found::Deliver(_) | Found::Refresh(..) => false,
+            };
             Answer { asks: if confirms { Asks::Confirmation } else { Asks::Page }, ..Answer::new(reason) }
         }
     };
@@ -290,6 +294,12 @@ fn of_subject(shared: &Shared, subject: &Subject<'_>, request: &Request) -> Answ
         if_origin_fails: stale.map(|delivery| Substitute::new(delivery.account.reason)),
         ..decided
     }
+}
+
+/// Whether a fetch asks if the stored answer is still right.
+fn is_confirmation(wanted: &Wanted<'_>, base: &Arc<Object>, head: &RequestHead) -> bool {
+    let asks = forward::flight_fields(wanted.range.as_deref(), Some(base), &head.fields);
+    asks.has(names::IF_NONE_MATCH) || asks.has(names::IF_MODIFIED_SINCE)
 }
 
 /// The answer for a look-up that goes to the application by itself: because of its method, or because the page could

@@ -141,7 +141,9 @@ impl Exchange {
 
     /// Section 4.2.3, in its own words.
     pub(crate) fn current_age(&self, now: i128) -> i128 {
-        let age_value = self.age.and_then(|age| age.parse::<u32>().ok()).map_or(0, i128::from);
+        // Section 5.1: the first member of a list, and nothing that is no number.
+        let age = self.age.and_then(|age| age.split(',').next());
+        let age_value = age.and_then(|age| age.parse::<u32>().ok()).map_or(0, i128::from);
         let apparent_age = self.date.map_or(0, |date| (self.response_time - date).max(0));
         let response_delay = self.response_time - self.request_time;
         let corrected_age_value = age_value + response_delay;

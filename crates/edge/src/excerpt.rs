@@ -3,11 +3,12 @@
 //! Invariant: what is sent lies within the octets that are stored, and its `Content-Range` says where. Which octets a
 //! request wants is `semantics`' part.
 
+use crate::respond;
 use bytes::Bytes;
 use message::{RequestHead, ResponseHead, names};
 use semantics::{
     ByteRange, ContentRange, RangeAnswer, answer_range, answer_range_from_part, multipart_head,
-    multipart_layout, part_head, unsatisfiable_head,
+    multipart_layout, part_head,
 };
 use std::sync::Arc;
 use store::Object;
@@ -31,8 +32,7 @@ impl Excerpt {
                     Some(Self::of_ranges(object, &ranges, 0, Some(bytes), boundary))
                 }
                 RangeAnswer::Unsatisfiable => {
-                    let head = unsatisfiable_head(bytes);
-                    Some(Self { head, content: Vec::new() })
+                    Some(Self { head: respond::unsatisfiable(&head, bytes), content: Vec::new() })
                 }
             };
         };

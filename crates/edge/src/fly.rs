@@ -8,6 +8,7 @@
 use crate::counters::{Cells, Metric};
 use crate::flight::{Confirmed, Flight, Parcel, PrivateAnswer, SharedAnswer, State};
 use crate::respond;
+use crate::room::Room;
 use crate::shared::Shared;
 use crate::sites::Site;
 use crate::stored::{joined_body, joined_part, stored_object, without_withheld};
@@ -27,9 +28,14 @@ use store::{Abandoned, Body, Filling, FillingWriter, Key, Lookup, Object, Part};
 /// Octets that the slowest visitor may lag behind in a body that is not stored.
 const WINDOW_BYTES: u64 = 256 * 1024;
 
-/// A body up to this size is kept however much slow visitors hold. The system's buffers take it at once, so that a
-/// slow visitor holds nothing of it; and pages must not be lost because somebody reads downloads slowly.
-const SMALL_BYTES: u64 = 64 * 1024;
+/// Why an answer may not be shared at all, however long it is fresh.
+const FORBIDDING: [Reason; 5] = [
+    Reason::StoreRefusedPrivate,
+    Reason::StoreRefusedNoStore,
+    Reason::StoreRefusedSetCookie,
+    Reason::StoreRefusedVaryStar,
+    Reason::StoreRefusedVaryAddress,
+];
 
 /// Everything a flight needs.
 pub(crate) struct Departure {
@@ -81,36 +87,6 @@ pub(crate) fn count_failure(cells: &Cells, error: &FetchError) {
         | FetchError::UnaskedSwitch => cells.count(Metric::OriginFaults),
         // Counted where the visitor's connection is.
         FetchError::Upload(_) => {}
-    }
-}
-
-/// The memory that one body takes on its way into the store; given back when it is there, or not kept.
-struct Room<'a> {
-    shared: &'a Shared,
-    bytes: u64,
-}
-
-impl Room<'_> {
-    fn take(&mut self, octets: usize) -> bool {
-        let octets = octets as u64;
-        let small = self.bytes + octets <= SMALL_BYTES;
-        let lingering = if small { 0 } else { self.shared.store.lingering_bytes() };
-        let taken = self.shared.filling.take(octets, lingering);
-        self.bytes += if taken { octets } else { 0 };
-        taken
-    }
-
-    /// Gives back what is more than `bytes`.
-    fn shrink_to(&mut self, bytes: u64) {
-        let surplus = self.bytes.saturating_sub(bytes);
-        self.bytes -= surplus;
-        self.shared.filling.give_back(surplus);
-    }
-}
-
-impl Drop for Room<'_> {
-    fn drop(&mut self) {
-        self.shrink_to(0);
     }
 }
 
@@ -180,6 +156,7 @@ impl Departure {
                 Status::PARTIAL_CONTENT if self.flight.range().is_none() && base.part().is_some() => {
                     return self.complete(answer, base).await;
                 }
+                Status::RANGE_NOT_SATISFIABLE if self.flight.range().is_none() => return self.give_up_base(),
                 _ if is_server_error(status) && self.has_reserve(base, answer.answered) => {
                     return self.give_away(answer, Reason::StoreRefusedStatus);
                 }
@@ -198,7 +175,7 @@ impl Departure {
                 // An error is the origin's state of this moment, and a part says nothing about the whole.
                 if !is_server_error(status) && self.flight.range().is_none() {
                     self.remember(reason, &answer);
-                    self.outdate(status);
+                    self.outdate(status, reason);
                 }
                 self.give_away(answer, reason);
             }
@@ -222,11 +199,14 @@ impl Departure {
         }
     }
 
-    /// What is stored must not stand in for a page that is not for everybody any more, or no more at all. An answer
-    /// to one visitor says nothing about what others would get, nor does a complaint about the request.
-    fn outdate(&self, status: Status) {
-        let speaks_of_page = status.code() < 400 || matches!(status.code(), 404 | 410);
-        if self.base.is_some() && speaks_of_page && !is_personal(&self.head.fields, self.site.policy()) {
+    /// What is stored must not stand in for a page that is gone, or that is not for everybody any more. An answer to
+    /// one visitor says nothing about what others would get, nor does a complaint about the request.
+    fn outdate(&self, status: Status, reason: Reason) {
+        let ends = match status.code() {
+            404 | 410 => true,
+            code => code < 400 && FORBIDDING.contains(&reason),
+        };
+        if ends && self.base.is_some() && !is_personal(&self.head.fields, self.site.policy()) {
             self.forget_stored();
         }
     }
@@ -271,8 +251,7 @@ impl Departure {
             }
         }
         // What is stored may not be used any more, or the answer spoke of something else.
-        self.forget_stored();
-        self.flight.announce(State::Void);
+        self.give_up_base();
     }
 
     /// *complete*: the part of the content that was missing of `base`.
@@ -294,6 +273,11 @@ impl Departure {
             }
         }
         // A part that cannot be completed would only be tried again.
+        self.give_up_base();
+    }
+
+    /// Neither the answer nor what was stored is of use.
+    fn give_up_base(&self) {
         self.forget_stored();
         self.flight.announce(State::Void);
     }
@@ -310,13 +294,32 @@ impl Departure {
         let variant = rule.stored_key(&self.head.fields, &head.fields);
         let object = Arc::new(stored_object(&head, body, storable.freshness, self.flight.begun()));
         self.remember_use(&storable.freshness, &head.fields);
-        self.publish_object(rule.clone(), variant.clone(), Arc::clone(&object));
+        if !self.is_base_replaced() {
+            self.publish_object(rule.clone(), variant.clone(), Arc::clone(&object));
+        }
         self.flight.announce(State::Confirmed(Arc::new(Confirmed { status, object, rule, variant })));
+    }
+
+    /// Whether another flight has replaced what this one began with, or removed it because it may not be used any
+    /// more. A late answer that renews it must not bring it back. A part stands in the way of nothing.
+    fn is_base_replaced(&self) -> bool {
+        match (self.stored(), &self.base) {
+            (Some(stored), Some(base)) => !Arc::ptr_eq(&stored, base) && stored.part().is_none(),
+            (None, Some(base)) => base.part().is_none(),
+            (_, None) => false,
+        }
+    }
+
+    fn stored(&self) -> Option<Arc<Object>> {
+        match self.shared.store.peek(&self.key, &self.head.fields) {
+            Lookup::Found(object) => Some(object),
+            Lookup::NoVariant | Lookup::Absent => None,
+        }
     }
 
     /// The whole content of an answer that has `bytes`; `None` if it has not, or there is no room for it.
     async fn gather(&self, mut exchange: Exchange, bytes: u64) -> Option<Body> {
-        let mut room = Room { shared: &self.shared, bytes: 0 };
+        let mut room = Room::new(&self.shared);
         let mut pieces = Vec::new();
         if bytes > self.shared.limits.object_bytes_max || !room.take(usize::try_from(bytes).ok()?) {
             return None;
@@ -382,7 +385,7 @@ impl Departure {
         // The last octets are held back until it is known whether they are the last, as the store must have
         // the body before a reader has all of it.
         let (mut held, mut nothing) = (Bytes::new(), NoUpload);
-        let mut room = Room { shared: &self.shared, bytes: 0 };
+        let mut room = Room::new(&self.shared);
         loop {
             let event = tokio::select! {
                 biased;
@@ -444,10 +447,7 @@ impl Departure {
             return self.publish_object(answer.rule.clone(), answer.variant.clone(), object);
         };
         let Some(extent) = part.extent.received(body.len()) else { return };
-        let stored = match self.shared.store.peek(&self.key, &self.head.fields) {
-            Lookup::Found(object) => Some(object),
-            Lookup::NoVariant | Lookup::Absent => None,
-        };
+        let stored = self.stored();
         if stored.as_deref().is_some_and(|object| object.part().is_none()) {
             // A part does not take the place of the whole.
             return;

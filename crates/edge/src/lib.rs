@@ -29,6 +29,7 @@ mod pipeline;
 mod reference;
 mod refusal;
 mod respond;
+mod room;
 mod serve;
 mod shared;
 mod sites;

@@ -176,9 +176,20 @@ pub(crate) fn not_modified(head: &ResponseHead) -> ResponseHead {
 
 /// The 412 for a condition that does not hold.
 pub(crate) fn precondition_failed(head: &ResponseHead) -> ResponseHead {
+    with_fields(Status::from_code(412).unwrap_or(Status::BAD_REQUEST), date_and_tag(head))
+}
+
+/// The 416 for a range that begins behind the end of a stored response of `bytes`.
+pub(crate) fn unsatisfiable(head: &ResponseHead, bytes: u64) -> ResponseHead {
+    let ResponseHead { status, mut fields, .. } = semantics::unsatisfiable_head(bytes);
+    date_and_tag(head).iter().for_each(|field| fields.push(field.name.clone(), field.value.clone()));
+    with_fields(status, fields)
+}
+
+fn date_and_tag(head: &ResponseHead) -> Fields {
     let mut fields = semantics::not_modified_fields(head);
     fields.retain(|field| field.is(names::DATE) || field.is(names::ETAG));
-    with_fields(Status::from_code(412).unwrap_or(Status::BAD_REQUEST), fields)
+    fields
 }
 
 fn with_fields(status: Status, mut fields: Fields) -> ResponseHead {

@@ -80,6 +80,7 @@ fn parts_of_a_stored_whole() {
     }
     let none = stage.get("/", &["Range: bytes=10-"]);
     assert_eq!((none.status, none.field("Content-Range"), none.complete), (416, Some("bytes */10"), true));
+    assert!(none.field("Date").is_some() && none.field("Via").is_some(), "{}", none.head);
     let head = stage.ask("HEAD", "/", &["Range: bytes=0-1"]);
     assert_eq!(
         (head.status, head.field("Content-Length"), head.field("Content-Range")),
@@ -242,6 +243,19 @@ fn a_completion_that_breaks_off_leaves_nothing_wrong() {
         }
         assert_eq!(reason(&stage.get("/", &[])), "hit-fresh");
     }
+}
+
+#[test]
+fn an_origin_that_cannot_complete_is_asked_for_the_whole() {
+    let stage = digits();
+    stage.get("/", &["Range: bytes=0-4"]);
+    stage.becomes(|seen| match seen.field("Range") {
+        Some(_) => response("416 No", &["Content-Range: bytes */3"], b""),
+        None => file(seen, "\"2\"", "abc"),
+    });
+    is_whole(&stage.get("/", &[]), "abc", "miss-part");
+    is_whole(&stage.get("/", &[]), "abc", "hit-fresh");
+    stage.await_seen(3);
 }
 
 #[test]

@@ -228,6 +228,28 @@ fn what_only_the_one_who_asked_may_see_is_not_shared() {
 }
 
 #[test]
+fn a_late_confirmation_does_not_bring_back_what_was_replaced() {
+    for replacing in [&["Cache-Control: max-age=60"][..], &["Cache-Control: private"]] {
+        let stage = Stage::rfc(|seen| tagged(seen, "\"1\"", &["Cache-Control: max-age=60"], "old"));
+        stage.get("/", &[]);
+        stage.pass(60);
+        let gate = Gate::default();
+        stage.becomes({
+            let gate = gate.clone();
+            move |seen| behind(&gate, tagged(seen, "\"1\"", &["Cache-Control: max-age=60"], "old"))
+        });
+        let mut slow = stage.begin("GET", "/", &["Cookie: session=1"]);
+        stage.await_seen(2);
+        stage.becomes(move |seen| tagged(seen, "\"2\"", replacing, "new"));
+        assert_eq!(stage.get("/", &[]).text(), "new");
+        gate.open();
+        assert_eq!(slow.read().text(), "old");
+        stage.await_quiet();
+        assert_eq!(stage.get("/", &[]).text(), "new", "{replacing:?}");
+    }
+}
+
+#[test]
 fn a_reload_confirms_and_is_shared() {
     let stage = Stage::new(|seen| tagged(seen, "\"1\"", &["Cache-Control: max-age=60"], "page"));
     stage.get("/", &[]);

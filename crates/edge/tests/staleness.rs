@@ -335,6 +335,22 @@ fn a_page_that_turns_out_to_be_private_now_is_not_answered_stale_any_more() {
 }
 
 #[test]
+fn a_newer_answer_that_forbids_nothing_leaves_the_page_that_was_seen() {
+    for unusable in ["Cache-Control: max-age=0", "X-Nothing: stated", "Expires: 0"] {
+        let stage = seen(|_| {}, FRESH, 10);
+        stage.becomes(move |_| response("200 OK", &[unusable], b"newer"));
+        assert_eq!(stage.get("/", &[]).text(), "newer");
+        stage.origin.kill();
+        is_stale_page(&stage.get("/", &[]), "stale-on-error");
+    }
+    let stage = seen(|_| {}, FRESH, 10);
+    stage.becomes(|_| response("410 Gone", &["Cache-Control: max-age=0"], b"gone"));
+    assert_eq!(stage.get("/", &[]).status, 410);
+    stage.origin.kill();
+    assert_eq!(stage.get("/", &[]).status, 502, "what is gone does not come back");
+}
+
+#[test]
 fn personal_requests_refresh_one_at_a_time_too() {
     let stage = Stage::rfc(good(REVALIDATING));
     stage.get("/", &[]);

@@ -23,7 +23,7 @@ use semantics::{
 };
 use std::future::poll_fn;
 use std::sync::{Arc, OnceLock};
-use store::{Abandoned, Body, Filling, FillingWriter, Key, Lookup, Object, Part};
+use store::{Abandoned, Body, Filling, FillingWriter, Key, Lookup, Object, Part, Publication};
 
 /// Octets that the slowest visitor may lag behind in a body that is not stored.
 const WINDOW_BYTES: u64 = 256 * 1024;
@@ -312,7 +312,7 @@ impl Departure {
 
     fn stored(&self) -> Option<Arc<Object>> {
         match self.shared.store.peek(&self.key, &self.head.fields) {
-            Lookup::Found(object) => Some(object),
+            Lookup::Found { object, .. } => Some(object),
             Lookup::NoVariant | Lookup::Absent => None,
         }
     }
@@ -465,7 +465,9 @@ impl Departure {
         self.flight.publish(|| {
             self.shared.equivalents.learn(&self.key, &object.head().fields);
             // An object too large for the store was streamed all the same.
-            let _ = self.shared.store.publish(&self.key, rule, variant, object);
+            let (key, begun) = (&self.key, self.flight.begun());
+            let publication = Publication { key, rule, variant, object, tags: &[], begun };
+            let _ = self.shared.store.publish(publication);
         });
     }
 }

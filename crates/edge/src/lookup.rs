@@ -107,7 +107,7 @@ impl<'a> Wanted<'a> {
             Touch::No => shared.store.peek(&self.key, &head.fields),
         };
         let object = match looked_up {
-            Lookup::Found(object) => object,
+            Lookup::Found { object, .. } => object,
             Lookup::NoVariant => return Found::Fetch(Reason::MissVariant, None),
             Lookup::Absent => return Found::Fetch(Reason::MissAbsent, None),
         };
@@ -131,7 +131,7 @@ impl<'a> Wanted<'a> {
 
     /// A stored answer that may stand in for one that the origin does not give.
     pub(crate) fn stale_instead(&self, shared: &Shared, head: &RequestHead, now: Moment) -> Option<Delivery> {
-        let Lookup::Found(object) = shared.store.peek(&self.key, &head.fields) else { return None };
+        let Lookup::Found { object, .. } = shared.store.peek(&self.key, &head.fields) else { return None };
         if !self.is_served_by(&object, head) || shared.groups.invalidates(&self.key, &object) {
             return None;
         }

@@ -22,7 +22,7 @@ use semantics::{
     invalidated_groups, invalidated_targets, is_server_error, judge_response, updated_head,
 };
 use std::sync::Arc;
-use store::{Key, Lookup};
+use store::{Key, Lookup, Publication};
 
 /// A request for its visitor alone.
 pub(crate) struct Passing<'a> {
@@ -202,7 +202,7 @@ impl<'a> Visit<'a> {
         head: &ResponseHead,
     ) -> Option<Reason> {
         let (store, fields) = (&self.shared.store, &enlisted.head.fields);
-        let Lookup::Found(object) = store.peek(&enlisted.key, fields) else { return None };
+        let Lookup::Found { object, .. } = store.peek(&enlisted.key, fields) else { return None };
         if object.part().is_some() || head.status != object.status() {
             return None;
         }
@@ -230,7 +230,9 @@ impl<'a> Visit<'a> {
         let variant = rule.stored_key(fields, &updated.fields);
         enlisted.flight.publish(|| {
             // An object that was stored is not too large.
-            let _ = store.publish(&enlisted.key, rule.clone(), variant.clone(), Arc::new(renewed));
+            let (key, begun) = (&enlisted.key, enlisted.flight.begun());
+            let object = Arc::new(renewed);
+            let _ = store.publish(Publication { key, rule, variant, object, tags: &[], begun });
         });
         None
     }

@@ -280,7 +280,7 @@ fn of_subject(shared: &Shared, subject: &Subject<'_>, request: &Request) -> Answ
     };
     let stale = wanted.stale_instead(shared, head, now).filter(|_| decided.asks != Asks::Nothing);
     let (stored, other_variants_only) = match shared.store.peek(&wanted.key, &head.fields) {
-        Lookup::Found(object) => (Some(stored_answer(shared, &wanted.key, &object, now)), false),
+        Lookup::Found { object, .. } => (Some(stored_answer(shared, &wanted.key, &object, now)), false),
         Lookup::NoVariant => (None, true),
         Lookup::Absent => (None, false),
     };

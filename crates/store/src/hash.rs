@@ -1,7 +1,7 @@
 //! Hashing of keys, once a look-up, with a seed of this process: what a client sends cannot be aimed at one
 //! chain of the index. Hashes are never stored beyond the process.
 
-use crate::Key;
+use crate::{Key, SiteId};
 use foldhash::SharedSeed;
 use foldhash::quality::FoldHasher;
 use std::hash::{BuildHasher, Hash, Hasher};
@@ -21,6 +21,25 @@ impl KeyHasher {
     pub(crate) fn hash(&self, key: &Key) -> u64 {
         let mut hasher = FoldHasher::with_seed(self.seed, &self.shared);
         key.hash(&mut hasher);
+        hasher.finish()
+    }
+}
+
+/// Hashes texts of sites.
+#[derive(Clone, Debug)]
+pub(crate) struct TextHasher {
+    seed: u64,
+    shared: SharedSeed,
+}
+
+impl TextHasher {
+    pub(crate) const fn new(seed: u64) -> Self {
+        Self { seed, shared: SharedSeed::from_u64(seed) }
+    }
+
+    pub(crate) fn hash(&self, site: SiteId, text: &[u8]) -> u64 {
+        let mut hasher = FoldHasher::with_seed(self.seed, &self.shared);
+        (site, text).hash(&mut hasher);
         hasher.finish()
     }
 }

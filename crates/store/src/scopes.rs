@@ -39,6 +39,10 @@ impl Scope {
         (self.site, self.https) == (key.site(), key.is_https()) && self.host == key.host()
     }
 
+    pub(crate) fn host(&self) -> &[u8] {
+        &self.host
+    }
+
     /// What a scope of its own costs, its host and names included.
     fn bytes(&self) -> usize {
         let names = self.rule.names().iter().map(|name| allocated(name.len()) + size_of_val(name));
@@ -87,6 +91,12 @@ impl Scopes {
 
     pub(crate) fn get(&self, id: u32) -> Option<&Scope> {
         self.entries.get(id as usize)?.as_ref().map(|entry| &entry.scope)
+    }
+
+    /// How many slots are in scopes that `is_meant` names.
+    pub(crate) fn count(&self, is_meant: impl Fn(&Scope) -> bool) -> u64 {
+        let meant = self.entries.iter().flatten().filter(|entry| is_meant(&entry.scope));
+        meant.map(|entry| u64::from(entry.slots)).sum()
     }
 
     /// The octets in use.

@@ -4,16 +4,21 @@
 //! Invariant: the weight of all slots, scopes and of the eviction order's own memory never exceeds the shard's budget
 //! once something is stored; and a chain is ordered from the newest variant to the oldest. The lock around a shard is
 //! the store's.
+//!
+//! What a look-up finds has been checked against every invalidation up to now: a slot remembers up to which it was,
+//! and only what came since is asked about.
 
+use crate::ledger::{Subject, TagIds};
 use crate::lingering::Lingering;
+use crate::log::Log;
 use crate::s3fifo::S3Fifo;
 use crate::scopes::Scopes;
-use crate::slot::{NONE, SLOT_BYTES, Slot};
+use crate::slot::{NONE, SLOT_BYTES, Slot, TAGS_MAX};
 use crate::slowly::push_slowly;
-use crate::{Key, Lookup, Object};
+use crate::{Key, Lookup, Mode, Publication, Published, StoreLimits};
 use hashbrown::HashTable;
 use message::Fields;
-use semantics::{VariantKey, VaryRule};
+use semantics::VaryRule;
 use std::sync::Arc;
 
 /// One shard.
@@ -25,11 +30,11 @@ pub(crate) struct Shard {
     free: Vec<u32>,
     scopes: Scopes,
     order: S3Fifo,
-    bytes_max: usize,
-    body_bytes_max: u64,
-    variants_max: usize,
+    limits: StoreLimits,
+    shards: usize,
     counters: ShardCounters,
     lingering: Lingering,
+    log: Arc<Log>,
 }
 
 /// What a shard counts.
@@ -38,37 +43,32 @@ pub(crate) struct ShardCounters {
     pub(crate) objects: u64,
     pub(crate) published: u64,
     pub(crate) evicted: u64,
+    pub(crate) invalidated: u64,
 }
 
-/// What is published.
-pub(crate) struct Entry<'a> {
-    pub(crate) hash: u64,
-    pub(crate) key: &'a Key,
-    pub(crate) rule: VaryRule,
-    pub(crate) variant: VariantKey,
-    pub(crate) object: Arc<Object>,
+/// What a check of slots has come to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Checked {
+    pub(crate) removed: u64,
+    pub(crate) softened: u64,
 }
 
 impl Shard {
-    /// An empty shard for `bytes_max` octets, of bodies of at most `body_bytes_max` and at most `variants_max`
-    /// variants a key. What leaves it while it is read is counted in `lingering`.
-    pub(crate) fn new(
-        bytes_max: usize,
-        body_bytes_max: u64,
-        variants_max: usize,
-        lingering: Lingering,
-    ) -> Self {
+    /// An empty shard, one of `shards` with the same part of the limits. What leaves it while it is read is counted
+    /// in `lingering`.
+    pub(crate) fn new(limits: StoreLimits, shards: usize, lingering: Lingering, log: Arc<Log>) -> Self {
+        let bytes_max = usize::try_from(limits.memory_bytes_max).unwrap_or(usize::MAX) / shards;
         Self {
             index: HashTable::new(),
             slots: Vec::new(),
             free: Vec::new(),
             scopes: Scopes::default(),
             order: S3Fifo::new(bytes_max),
-            bytes_max,
-            body_bytes_max,
-            variants_max,
+            limits,
+            shards,
             counters: ShardCounters::default(),
             lingering,
+            log,
         }
     }
 
@@ -81,6 +81,10 @@ impl Shard {
         self.counters
     }
 
+    pub(crate) const fn scopes(&self) -> &Scopes {
+        &self.scopes
+    }
+
     /// The newest variant under `key` that a request with `fields` selects; it counts as used.
     pub(crate) fn lookup(&mut self, hash: u64, key: &Key, fields: &Fields) -> Lookup {
         let (outcome, id) = self.find(hash, key, fields);
@@ -91,11 +95,28 @@ impl Shard {
     }
 
     /// The same, without counting as a use.
-    pub(crate) fn peek(&self, hash: u64, key: &Key, fields: &Fields) -> Lookup {
+    pub(crate) fn peek(&mut self, hash: u64, key: &Key, fields: &Fields) -> Lookup {
         self.find(hash, key, fields).0
     }
 
-    fn find(&self, hash: u64, key: &Key, fields: &Fields) -> (Lookup, Option<u32>) {
+    fn find(&mut self, hash: u64, key: &Key, fields: &Fields) -> (Lookup, Option<u32>) {
+        loop {
+            let id = match self.select(hash, key, fields) {
+                Ok(id) => id,
+                Err(outcome) => return (outcome, None),
+            };
+            // What was invalidated is gone now; an older variant may be selected as well.
+            if self.check(id) != Some(Mode::Hard)
+                && let Some(slot) = self.slot(id)
+            {
+                let found = Lookup::Found { object: Arc::clone(&slot.object), softened: slot.softened };
+                return (found, Some(id));
+            }
+        }
+    }
+
+    /// The newest slot under `key` that a request with `fields` selects; or why there is none.
+    fn select(&self, hash: u64, key: &Key, fields: &Fields) -> Result<u32, Lookup> {
         let mut outcome = Lookup::Absent;
         let mut at = self.first(hash);
         while let Some(slot) = self.slot(at) {
@@ -104,13 +125,55 @@ impl Shard {
                 && scope.is_of(key)
             {
                 if scope.rule.matches_octets(fields, slot.variant()) {
-                    return (Lookup::Found(Arc::clone(&slot.object)), Some(at));
+                    return Ok(at);
                 }
                 outcome = Lookup::NoVariant;
             }
             at = slot.next;
         }
-        (outcome, None)
+        Err(outcome)
+    }
+
+    /// Checks a slot against the invalidations that it has not been checked against, and does what they say.
+    fn check(&mut self, id: u32) -> Option<Mode> {
+        let slot = self.slots.get_mut(id as usize)?.as_mut()?;
+        if slot.checked == self.log.sequence() {
+            return None;
+        }
+        let (mode, checked) = self.log.judge(slot.checked, &slot.subject(self.scopes.get(slot.scope)?));
+        if mode == Some(Mode::Hard) {
+            self.counters.invalidated += 1;
+            self.drop_slot(id);
+            return mode;
+        }
+        slot.checked = checked;
+        slot.softened |= mode == Some(Mode::Soft);
+        mode
+    }
+
+    /// Checks all variants under `key`.
+    pub(crate) fn check_key(&mut self, hash: u64, key: &Key) -> Checked {
+        let ids = self.variants(hash, key);
+        self.check_all(ids.into_iter())
+    }
+
+    /// Checks `count` places from the one numbered `from` on. Gives also the number to go on at; `None` at the end.
+    pub(crate) fn sweep(&mut self, from: usize, count: usize) -> (Checked, Option<usize>) {
+        let end = from.saturating_add(count).min(self.slots.len());
+        let checked = self.check_all((from..end).map(|id| id as u32));
+        (checked, (end < self.slots.len()).then_some(end))
+    }
+
+    fn check_all(&mut self, ids: impl Iterator<Item = u32>) -> Checked {
+        let mut checked = Checked::default();
+        for id in ids {
+            match self.check(id) {
+                Some(Mode::Hard) => checked.removed += 1,
+                Some(Mode::Soft) => checked.softened += 1,
+                None => {}
+            }
+        }
+        checked
     }
 
     /// What the variants under `key` vary on, together.
@@ -120,35 +183,54 @@ impl Shard {
         scopes.fold(VaryRule::default(), |all, scope| all.union(&scope.rule))
     }
 
-    /// Stores an entry in place of the same variant, if there is one; makes room first. Says no if the entry
-    /// alone exceeds a limit; the variant that stood there is gone all the same, as it is out of date.
-    pub(crate) fn publish(&mut self, entry: Entry<'_>) -> bool {
-        let variants = self.variants(entry.hash, entry.key);
-        let same = |id: &u32| {
-            let slot = self.slot(*id);
-            slot.is_some_and(|slot| {
-                slot.variant() == entry.variant.octets()
-                    && self.scopes.get(slot.scope).is_some_and(|scope| scope.rule == entry.rule)
+    /// Stores an object in place of the same variant, if there is one; makes room first. If the object exceeds a
+    /// limit, the variant that stood there is gone all the same, as it is out of date; if it was invalidated since its
+    /// fetch began, nothing changes.
+    pub(crate) fn publish(&mut self, hash: u64, publication: Publication<'_>) -> Published {
+        let Publication { key, rule, variant, object, tags, begun } = publication;
+        let subject = Subject {
+            site: key.site(),
+            https: key.is_https(),
+            host: key.host(),
+            target: key.target(),
+            hash,
+            tags: TagIds::default(),
+            response: &*object,
+        };
+        let has_too_many_tags = tags.len() > TAGS_MAX;
+        let tags = if has_too_many_tags { &[] } else { tags };
+        let Some(admitted) = self.log.admit(begun, &subject, tags) else {
+            self.lingering.count(&object);
+            return Published::Invalidated;
+        };
+        self.replace(hash, key, &rule, variant.octets());
+        let scope = self.scopes.enter(key, rule);
+        let slot = Slot::new(hash, scope, key.target(), variant.octets(), object).admitted(&admitted);
+        let bytes = slot.bytes();
+        let is_small = slot.object.content_bytes() <= self.limits.object_bytes_max && !has_too_many_tags;
+        if !is_small || !self.make_room(bytes) {
+            self.dismiss(&slot);
+            return Published::TooLarge;
+        }
+        self.add(slot, bytes);
+        Published::Stored
+    }
+
+    /// Drops the variant that a new one takes the place of, or, past the limit of variants, the oldest.
+    fn replace(&mut self, hash: u64, key: &Key, rule: &VaryRule, variant: &[u8]) {
+        let variants = self.variants(hash, key);
+        let is_same = |id: &u32| {
+            self.slot(*id).is_some_and(|slot| {
+                slot.variant() == variant
+                    && self.scopes.get(slot.scope).is_some_and(|scope| scope.rule == *rule)
             })
         };
-        let replaced = variants.iter().copied().find(same);
-        // Newest first: past the limit, the oldest goes.
-        let surplus = if variants.len() >= self.variants_max { variants.last().copied() } else { None };
+        let replaced = variants.iter().copied().find(is_same);
+        let is_full = variants.len() >= self.limits.variants_max.max(1);
+        let surplus = if is_full { variants.last().copied() } else { None };
         if let Some(id) = replaced.or(surplus) {
             self.drop_slot(id);
         }
-        let Entry { hash, key, rule, variant, object } = entry;
-        let scope = self.scopes.enter(key, rule);
-        let slot = Slot::new(hash, scope, key.target(), variant.octets(), object);
-        let bytes = slot.bytes();
-        let fits = bytes <= self.bytes_max && slot.object.content_bytes() <= self.body_bytes_max;
-        if !fits || !self.make_room(bytes) {
-            self.lingering.count(&slot.object);
-            self.scopes.leave(scope);
-            return false;
-        }
-        self.add(slot, bytes);
-        true
     }
 
     /// Removes every variant under `key`; says how many there were.
@@ -158,11 +240,13 @@ impl Shard {
         ids.len()
     }
 
-    /// Evicts until `bytes` more fit; false if they cannot.
+    /// Evicts until `bytes` more fit; false if they cannot. The log takes its memory from all shards alike.
     fn make_room(&mut self, bytes: usize) -> bool {
+        let all = usize::try_from(self.limits.memory_bytes_max).unwrap_or(usize::MAX);
         loop {
+            let bytes_max = all.saturating_sub(self.log.bytes()) / self.shards;
             let place = if self.free.is_empty() { SLOT_BYTES } else { 0 };
-            if self.bytes().saturating_add(bytes).saturating_add(place) <= self.bytes_max {
+            if self.bytes().saturating_add(bytes).saturating_add(place) <= bytes_max {
                 return true;
             }
             let slots = &self.slots;
@@ -231,8 +315,7 @@ impl Shard {
     fn take_slot(&mut self, id: u32) {
         self.unchain(id);
         let Some(slot) = self.slots.get_mut(id as usize).and_then(Option::take) else { return };
-        self.lingering.count(&slot.object);
-        self.scopes.leave(slot.scope);
+        self.dismiss(&slot);
         self.counters.objects -= 1;
         if self.counters.objects > 0 {
             push_slowly(&mut self.free, id);
@@ -241,6 +324,13 @@ impl Shard {
         // Nothing refers to a slot any more: their memory is free for other things than slots.
         (self.index, self.slots, self.free) = (HashTable::new(), Vec::new(), Vec::new());
         self.order.clear();
+    }
+
+    /// Takes a slot that is in no place any more out of what it is counted in.
+    fn dismiss(&mut self, slot: &Slot) {
+        self.lingering.count(&slot.object);
+        self.scopes.leave(slot.scope);
+        self.log.dismiss(slot.tags(), slot.checked);
     }
 
     /// Takes a slot out of its chain.
@@ -271,8 +361,10 @@ impl Shard {
 
 #[cfg(test)]
 mod tests {
-    use super::{Entry, Lingering, Shard};
-    use crate::{Body, Key, Lookup, Object, SiteId};
+    use super::{Lingering, Shard};
+    use crate::hash::KeyHasher;
+    use crate::log::Log;
+    use crate::{Body, Key, Lookup, Object, Publication, Published, SiteId, StoreLimits};
     use bytes::Bytes;
     use message::{Fields, ResponseHead, Status};
     use semantics::{Freshness, Moment, Policy, VaryRule};
@@ -281,6 +373,16 @@ mod tests {
 
     fn key(name: &'static str) -> Key {
         Key::new(SiteId(0), false, b"example.org", Bytes::from_static(name.as_bytes()))
+    }
+
+    fn shard(
+        memory_bytes_max: u64,
+        object_bytes_max: u64,
+        variants_max: usize,
+        lingering: Lingering,
+    ) -> Shard {
+        let limits = StoreLimits { memory_bytes_max, object_bytes_max, variants_max };
+        Shard::new(limits, 1, lingering, Arc::new(Log::new(KeyHasher::new(1), 2)))
     }
 
     fn fields(language: &'static str) -> Fields {
@@ -304,12 +406,13 @@ mod tests {
         response.push("Vary", vary);
         let rule = VaryRule::from_response(&response, &Policy::default_profile()).unwrap();
         let variant = rule.key(&fields(language));
-        shard.publish(Entry { hash, key: &key(name), rule, variant, object })
+        let publication = Publication { key: &key(name), rule, variant, object, tags: &[], begun: 0 };
+        shard.publish(hash, publication) == Published::Stored
     }
 
     fn body(shard: &mut Shard, hash: u64, name: &'static str, language: &'static str) -> Option<String> {
         match shard.lookup(hash, &key(name), &fields(language)) {
-            Lookup::Found(object) => {
+            Lookup::Found { object, .. } => {
                 Some(String::from_utf8(object.content().collect::<Vec<_>>().concat()).unwrap())
             }
             Lookup::NoVariant => Some("other variant".to_owned()),
@@ -319,7 +422,7 @@ mod tests {
 
     #[test]
     fn keys_with_one_hash_stay_apart() {
-        let mut shard = Shard::new(1 << 20, 1 << 20, 4, Lingering::default());
+        let mut shard = shard(1 << 20, 1 << 20, 4, Lingering::default());
         assert!(publish(&mut shard, (7, "/a"), ("", ""), object(b"a")));
         assert!(publish(&mut shard, (7, "/b"), ("", ""), object(b"b")));
         assert!(publish(&mut shard, (7, "/c"), ("", ""), object(b"c")));
@@ -335,7 +438,7 @@ mod tests {
 
     #[test]
     fn the_newest_matching_variant_answers() {
-        let mut shard = Shard::new(1 << 20, 1 << 20, 4, Lingering::default());
+        let mut shard = shard(1 << 20, 1 << 20, 4, Lingering::default());
         assert!(publish(&mut shard, (1, "/"), ("Accept-Language", "de"), object(b"de")));
         assert!(publish(&mut shard, (1, "/"), ("Accept-Language", "en"), object(b"en")));
         assert_eq!(body(&mut shard, 1, "/", "de").unwrap(), "de");
@@ -350,7 +453,7 @@ mod tests {
 
     #[test]
     fn past_the_limit_of_variants_the_oldest_goes() {
-        let mut shard = Shard::new(1 << 20, 1 << 20, 2, Lingering::default());
+        let mut shard = shard(1 << 20, 1 << 20, 2, Lingering::default());
         for (language, text) in [("de", "de"), ("en", "en"), ("fr", "fr")] {
             assert!(publish(&mut shard, (1, "/"), ("Accept-Language", language), object(text.as_bytes())));
         }
@@ -362,7 +465,7 @@ mod tests {
     #[test]
     fn what_exceeds_a_limit_is_refused_and_the_outdated_one_goes() {
         for (bytes_max, body_bytes_max) in [(2_000, 1 << 20), (1 << 20, 1_000)] {
-            let mut shard = Shard::new(bytes_max, body_bytes_max, 2, Lingering::default());
+            let mut shard = shard(bytes_max, body_bytes_max, 2, Lingering::default());
             assert!(publish(&mut shard, (1, "/"), ("", ""), object(b"small")));
             assert!(!publish(&mut shard, (1, "/"), ("", ""), object(&[b'x'; 4_000])));
             assert_eq!(body(&mut shard, 1, "/", ""), None);
@@ -372,7 +475,7 @@ mod tests {
 
     #[test]
     fn replacing_is_no_growth() {
-        let mut shard = Shard::new(1 << 20, 1 << 20, 2, Lingering::default());
+        let mut shard = shard(1 << 20, 1 << 20, 2, Lingering::default());
         assert!(publish(&mut shard, (1, "/"), ("", ""), object(b"0123456789")));
         let bytes = shard.bytes();
         for _ in 0..100 {
@@ -384,10 +487,12 @@ mod tests {
     #[test]
     fn what_leaves_while_it_is_read_is_counted_until_it_is_let_go() {
         let (lingering, body) = (Lingering::default(), vec![b'x'; 1_000]);
-        let mut shard = Shard::new(1 << 20, 1 << 20, 4, lingering.clone());
+        let mut shard = shard(1 << 20, 1 << 20, 4, lingering.clone());
         for round in 0..2 {
             assert!(publish(&mut shard, (1, "a"), ("", ""), object(&body)));
-            let Lookup::Found(read) = shard.lookup(1, &key("a"), &fields("")) else { panic!("not stored") };
+            let Lookup::Found { object: read, .. } = shard.lookup(1, &key("a"), &fields("")) else {
+                panic!("not stored")
+            };
             assert_eq!(lingering.bytes(), 0);
             match round {
                 0 => assert_eq!(shard.remove(1, &key("a")), 1),
@@ -399,7 +504,7 @@ mod tests {
         }
         assert_eq!(shard.remove(1, &key("a")), 1);
         assert_eq!(lingering.bytes(), 0, "nobody read it");
-        let mut tiny = Shard::new(100, 1 << 20, 4, lingering.clone());
+        let mut tiny = super::tests::shard(100, 1 << 20, 4, lingering.clone());
         let read = object(&body);
         assert!(!publish(&mut tiny, (1, "a"), ("", ""), Arc::clone(&read)) && lingering.bytes() > 1_000);
         drop(read);

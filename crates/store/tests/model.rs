@@ -3,7 +3,8 @@
 use bytes::Bytes;
 use message::{Fields, ResponseHead, Status};
 use petasos_store::{
-    Aborted, Body, Filling, FillingReader, Key, Lookup, Object, Published, SiteId, Store, StoreLimits,
+    Aborted, Body, Filling, FillingReader, Key, Lookup, Object, Publication, Published, SiteId, Store,
+    StoreLimits,
 };
 use proptest::prelude::*;
 use semantics::{Freshness, Moment, Policy, Reason, VariantKey, VaryRule};
@@ -58,6 +59,10 @@ fn number_of(object: &Object) -> usize {
         .unwrap_or(usize::MAX)
 }
 
+fn publish(store: &Store, key: &Key, rule: VaryRule, variant: VariantKey, object: Arc<Object>) -> Published {
+    store.publish(Publication { key, rule, variant, object, tags: &[], begun: 0 })
+}
+
 #[derive(Clone, Debug)]
 enum Step {
     Publish { key: usize, varies: bool, language: usize, padding: usize },
@@ -105,7 +110,7 @@ fn run(limits: StoreLimits, steps: &[Step], complete: bool) -> Result<(), TestCa
                 let (key, rule) = (key(k), rule(varies));
                 let variant = rule.key(&fields(language));
                 model.publish(&key, &rule, &variant, number);
-                let published = store.publish(&key, rule, variant, object(number, padding));
+                let published = publish(&store, &key, rule, variant, object(number, padding));
                 prop_assert!(published == Published::Stored || !complete);
             }
             Step::Remove { key: k } => {
@@ -116,10 +121,10 @@ fn run(limits: StoreLimits, steps: &[Step], complete: bool) -> Result<(), TestCa
             Step::Lookup { key: k, language } => {
                 let selected = model.selected(&key(k), &fields(language));
                 match store.lookup(&key(k), &fields(language)) {
-                    Lookup::Found(object) if complete => {
+                    Lookup::Found { object, .. } if complete => {
                         prop_assert_eq!(Some(&number_of(&object)), selected.first());
                     }
-                    Lookup::Found(object) => prop_assert!(selected.contains(&number_of(&object))),
+                    Lookup::Found { object, .. } => prop_assert!(selected.contains(&number_of(&object))),
                     Lookup::NoVariant => {
                         prop_assert!(model.0.contains_key(&key(k)));
                         prop_assert!(!complete || selected.is_empty());
@@ -287,11 +292,11 @@ fn two_hosts_never_share() {
     for seed in 0..50 {
         let store = Store::new(StoreLimits::default(), seed);
         for number in 0..16 {
-            store.publish(&key(number), VaryRule::default(), VariantKey::default(), object(number, 0));
+            publish(&store, &key(number), VaryRule::default(), VariantKey::default(), object(number, 0));
         }
         for number in 0..16 {
             match store.lookup(&key(number), &Fields::new()) {
-                Lookup::Found(object) => assert_eq!(number_of(&object), number),
+                Lookup::Found { object, .. } => assert_eq!(number_of(&object), number),
                 other => panic!("{other:?}"),
             }
         }

@@ -1,0 +1,121 @@
+//! Invalidations that have no number of their own at what they mean: each is compared with an object once, by a
+//! look-up or by the sweep.
+//!
+//! Invariant: `covers` says yes only if everything that the older entry means is meant by the newer one too.
+
+use crate::invalidation::Stored;
+use crate::ledger::{Subject, TagIds, spelled};
+use crate::tags::Tags;
+use crate::weight::allocated;
+use crate::{Ban, Mode, SiteId};
+use bytes::Bytes;
+use std::sync::Arc;
+
+/// An entry of the list.
+#[derive(Debug)]
+pub(crate) struct Listed {
+    pub(crate) sequence: u64,
+    pub(crate) mode: Mode,
+    pub(crate) site: SiteId,
+    pub(crate) listing: Listing,
+}
+
+/// What an entry means.
+#[derive(Debug)]
+pub(crate) enum Listing {
+    /// `hosts` are the host's two spellings, for http and for https.
+    Prefix { hosts: [Bytes; 2], prefix: Bytes },
+    /// Numbers of tags, held here; sorted.
+    Tags { any_of: Box<[u32]>, all_of: Box<[u32]> },
+    /// A ban.
+    Ban(Arc<dyn Ban>),
+}
+
+impl Listing {
+    pub(crate) fn of_tags(tags: &mut Tags, site: SiteId, any_of: &[Bytes], all_of: &[Bytes]) -> Self {
+        let mut held = |texts: &[Bytes]| {
+            let mut ids: Vec<u32> = Vec::with_capacity(texts.len());
+            for text in texts {
+                let id = tags.intern(site, text);
+                tags.hold(id);
+                ids.push(id);
+            }
+            ids.sort_unstable();
+            ids.into_boxed_slice()
+        };
+        Self::Tags { any_of: held(any_of), all_of: held(all_of) }
+    }
+
+    /// Gives back what the entry holds.
+    pub(crate) fn release(self, tags: &mut Tags) {
+        if let Self::Tags { any_of, all_of } = self {
+            any_of.iter().chain(&all_of).for_each(|id| tags.release(*id));
+        }
+    }
+
+    /// Whether the entry means a response of its site.
+    pub(crate) fn means(&self, subject: &Subject<'_>, stored: &Stored<'_>) -> bool {
+        match self {
+            Self::Prefix { hosts, prefix } => {
+                let [http, https] = hosts;
+                let host = if subject.https { https } else { http };
+                *host == subject.host && subject.target.starts_with(prefix)
+            }
+            Self::Tags { any_of, all_of } => has_tags(subject.tags, any_of, all_of),
+            Self::Ban(ban) => ban.matches(stored),
+        }
+    }
+}
+
+/// Whether a response has all of `all_of`, and one of `any_of` unless that is empty.
+fn has_tags(tags: TagIds<'_>, any_of: &[u32], all_of: &[u32]) -> bool {
+    all_of.iter().all(|id| tags.has(*id))
+        && (any_of.is_empty() || tags.iter().any(|id| any_of.binary_search(&id).is_ok()))
+}
+
+impl Listed {
+    /// Whether this means everything that `old` means.
+    pub(crate) fn covers(&self, old: &Self) -> bool {
+        self.site == old.site
+            && match (&self.listing, &old.listing) {
+                (
+                    Listing::Prefix { hosts, prefix },
+                    Listing::Prefix { hosts: old_hosts, prefix: old_prefix },
+                ) => hosts == old_hosts && old_prefix.starts_with(prefix),
+                (
+                    Listing::Tags { any_of, all_of },
+                    Listing::Tags { any_of: old_any_of, all_of: old_all_of },
+                ) => any_of == old_any_of && all_of == old_all_of,
+                (Listing::Ban(ban), Listing::Ban(old_ban)) => ban.text() == old_ban.text(),
+                _ => false,
+            }
+    }
+
+    /// Whether this is a prefix of pages of a host.
+    pub(crate) fn is_prefix_of_host(&self, site: SiteId, host: &[u8]) -> bool {
+        self.site == site
+            && match &self.listing {
+                Listing::Prefix { hosts: [http, https], .. } => {
+                    *http == spelled(site, false, host) && *https == spelled(site, true, host)
+                }
+                Listing::Tags { .. } | Listing::Ban(_) => false,
+            }
+    }
+
+    /// The octets it occupies.
+    pub(crate) fn bytes(&self) -> usize {
+        size_of::<Self>()
+            + match &self.listing {
+                Listing::Prefix { hosts, prefix } => {
+                    hosts.iter().map(|host| allocated(host.len())).sum::<usize>() + allocated(prefix.len())
+                }
+                Listing::Tags { any_of, all_of } => {
+                    allocated(size_of_val(&**any_of)) + allocated(size_of_val(&**all_of))
+                }
+                Listing::Ban(ban) => allocated(ban.text().len()) + BAN_BYTES,
+            }
+    }
+}
+
+/// What a compiled ban is taken to cost beside its text: a regular expression of usual size.
+const BAN_BYTES: usize = 16 * 1024;

@@ -1,0 +1,39 @@
+//! When something was last invalidated.
+
+use crate::Mode;
+
+/// The numbers of the last invalidations of one thing; zero for none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Mark {
+    hard: u64,
+    soft: u64,
+}
+
+impl Mark {
+    pub(crate) const fn set(&mut self, mode: Mode, sequence: u64) {
+        match mode {
+            Mode::Hard => self.hard = sequence,
+            Mode::Soft => self.soft = sequence,
+        }
+    }
+
+    /// What has happened since `since`; the stronger of both.
+    pub(crate) const fn since(self, since: u64) -> Option<Mode> {
+        if self.hard > since {
+            Some(Mode::Hard)
+        } else if self.soft > since {
+            Some(Mode::Soft)
+        } else {
+            None
+        }
+    }
+
+    /// The number of the last that removed.
+    pub(crate) const fn hard(self) -> u64 {
+        self.hard
+    }
+
+    pub(crate) const fn latest(self) -> u64 {
+        if self.hard > self.soft { self.hard } else { self.soft }
+    }
+}

@@ -1,0 +1,209 @@
+//! The tags of stored objects, each once, known to objects by a number; and when each was last invalidated.
+//!
+//! Invariant: a tag is there while an object has it or something else holds it, and no longer; its number may then be
+//! another's. `live` counts the objects that have a tag and were stored, or proven valid, after its last hard
+//! invalidation.
+
+use crate::hash::TextHasher;
+use crate::mark::Mark;
+use crate::slowly::push_slowly;
+use crate::weight::allocated;
+use crate::{Mode, SiteId};
+use hashbrown::HashTable;
+
+/// All tags.
+#[derive(Debug)]
+pub(crate) struct Tags {
+    entries: Vec<Option<Tag>>,
+    ids: HashTable<u32>,
+    free: Vec<u32>,
+    hasher: TextHasher,
+    text_bytes: usize,
+}
+
+/// What a tag costs beside its text: its entry, its place in the table and in the list of free numbers, with the
+/// room that these keep free.
+const TAG_BYTES: usize = 96;
+
+#[derive(Debug)]
+struct Tag {
+    hash: u64,
+    text: Box<[u8]>,
+    site: SiteId,
+    /// Objects that have it.
+    members: u32,
+    live: u32,
+    /// What else keeps it.
+    holds: u32,
+    mark: Mark,
+}
+
+impl Tags {
+    pub(crate) fn new(hasher: TextHasher) -> Self {
+        Self { entries: Vec::new(), ids: HashTable::new(), free: Vec::new(), hasher, text_bytes: 0 }
+    }
+
+    /// The number of a tag; `None` if it is not there.
+    pub(crate) fn find(&self, site: SiteId, text: &[u8]) -> Option<u32> {
+        let hash = self.hasher.hash(site, text);
+        let is_same = |id: &u32| {
+            let tag = entry(&self.entries, *id);
+            tag.is_some_and(|tag| tag.hash == hash && tag.site == site && *tag.text == *text)
+        };
+        self.ids.find(hash, is_same).copied()
+    }
+
+    /// The number of a tag, which is made if it is not there. The caller makes an object or a hold of it.
+    pub(crate) fn intern(&mut self, site: SiteId, text: &[u8]) -> u32 {
+        if let Some(id) = self.find(site, text) {
+            return id;
+        }
+        let hash = self.hasher.hash(site, text);
+        let tag = Tag { hash, text: text.into(), site, members: 0, live: 0, holds: 0, mark: Mark::default() };
+        self.text_bytes += allocated(text.len());
+        let id = self.free.pop().unwrap_or_else(|| {
+            push_slowly(&mut self.entries, None);
+            // Each costs far more than an octet, so 32 bits count more than fit into memory.
+            (self.entries.len() - 1) as u32
+        });
+        let entries = &self.entries;
+        self.ids.insert_unique(hash, id, |id| entry(entries, *id).map_or(hash, |tag| tag.hash));
+        if let Some(place) = self.entries.get_mut(id as usize) {
+            *place = Some(tag);
+        }
+        id
+    }
+
+    pub(crate) fn text(&self, id: u32) -> &[u8] {
+        entry(&self.entries, id).map_or(&[], |tag| &tag.text)
+    }
+
+    pub(crate) fn mark(&self, id: u32) -> Mark {
+        entry(&self.entries, id).map_or_else(Mark::default, |tag| tag.mark)
+    }
+
+    /// An object that is known to be valid up to `checked` has the tag from now on.
+    pub(crate) fn join(&mut self, id: u32, checked: u64) {
+        if let Some(tag) = entry_mut(&mut self.entries, id) {
+            tag.members += 1;
+            tag.live += u32::from(checked >= tag.mark.hard());
+        }
+    }
+
+    /// Such an object is gone.
+    pub(crate) fn leave(&mut self, id: u32, checked: u64) {
+        if let Some(tag) = entry_mut(&mut self.entries, id) {
+            tag.members -= 1;
+            tag.live -= u32::from(checked >= tag.mark.hard());
+        }
+        self.drop_unused(id);
+    }
+
+    pub(crate) fn hold(&mut self, id: u32) {
+        if let Some(tag) = entry_mut(&mut self.entries, id) {
+            tag.holds += 1;
+        }
+    }
+
+    pub(crate) fn release(&mut self, id: u32) {
+        if let Some(tag) = entry_mut(&mut self.entries, id) {
+            tag.holds -= 1;
+        }
+        self.drop_unused(id);
+    }
+
+    /// Notes an invalidation; says how many objects it meets that none met before.
+    pub(crate) fn invalidate(&mut self, id: u32, mode: Mode, sequence: u64) -> u64 {
+        let Some(tag) = entry_mut(&mut self.entries, id) else { return 0 };
+        tag.mark.set(mode, sequence);
+        let met = u64::from(tag.live);
+        if mode == Mode::Hard {
+            tag.live = 0;
+        }
+        met
+    }
+
+    /// Forgets when the tag was invalidated. Every object that has it must have been proven valid since.
+    pub(crate) fn clear_mark(&mut self, id: u32) {
+        if let Some(tag) = entry_mut(&mut self.entries, id) {
+            tag.mark = Mark::default();
+        }
+    }
+
+    /// The octets in use.
+    pub(crate) fn bytes(&self) -> usize {
+        self.entries.len() * TAG_BYTES + self.text_bytes
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.ids.len()
+    }
+
+    fn drop_unused(&mut self, id: u32) {
+        let Some(place) = self.entries.get_mut(id as usize) else { return };
+        let Some(tag) = place.take_if(|tag| tag.members == 0 && tag.holds == 0) else { return };
+        self.text_bytes -= allocated(tag.text.len());
+        if let Ok(found) = self.ids.find_entry(tag.hash, |known| *known == id) {
+            found.remove();
+        }
+        if self.ids.is_empty() {
+            (self.entries, self.ids, self.free) = (Vec::new(), HashTable::new(), Vec::new());
+        } else {
+            push_slowly(&mut self.free, id);
+        }
+    }
+}
+
+fn entry(entries: &[Option<Tag>], id: u32) -> Option<&Tag> {
+    entries.get(id as usize)?.as_ref()
+}
+
+fn entry_mut(entries: &mut [Option<Tag>], id: u32) -> Option<&mut Tag> {
+    entries.get_mut(id as usize)?.as_mut()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Tags;
+    use crate::hash::TextHasher;
+    use crate::{Mode, SiteId};
+
+    #[test]
+    fn a_tag_lives_as_long_as_something_has_it() {
+        let mut tags = Tags::new(TextHasher::new(1));
+        let a = tags.intern(SiteId(0), b"a");
+        tags.join(a, 0);
+        assert_eq!(tags.intern(SiteId(0), b"a"), a);
+        let other = tags.intern(SiteId(1), b"a");
+        assert_ne!(other, a, "another site");
+        tags.hold(other);
+        tags.join(a, 0);
+        tags.leave(a, 0);
+        assert_eq!((tags.find(SiteId(0), b"a"), tags.text(a)), (Some(a), &b"a"[..]));
+        tags.leave(a, 0);
+        assert_eq!(tags.find(SiteId(0), b"a"), None);
+        assert_eq!(tags.intern(SiteId(0), b"b"), a, "numbers are used again");
+        tags.hold(a);
+        tags.release(a);
+        tags.release(other);
+        assert_eq!((tags.len(), tags.bytes()), (0, 0));
+    }
+
+    #[test]
+    fn each_object_is_counted_by_one_removal() {
+        let mut tags = Tags::new(TextHasher::new(1));
+        let a = tags.intern(SiteId(0), b"a");
+        tags.join(a, 0);
+        tags.join(a, 0);
+        assert_eq!(tags.invalidate(a, Mode::Soft, 1), 2);
+        assert_eq!(tags.invalidate(a, Mode::Hard, 2), 2);
+        assert_eq!(tags.invalidate(a, Mode::Hard, 3), 0);
+        tags.join(a, 3);
+        tags.leave(a, 0);
+        assert_eq!(tags.invalidate(a, Mode::Hard, 4), 1);
+        tags.leave(a, 0);
+        tags.leave(a, 3);
+        assert_eq!(tags.len(), 0);
+    }
+}

@@ -299,10 +299,12 @@ impl<'a> Reader<'a> {
         }
         let fault = |fault| BanError { column: begin + 1, fault };
         if let Some(name) = word.strip_prefix(b"obj.http.") {
-            if name.is_empty() {
+            let is_name = |octet: &u8| octet.is_ascii_alphanumeric() || b"-_.".contains(octet);
+            if name.is_empty() || !name.iter().all(is_name) {
+                let found = if name.is_empty() { "nothing".to_owned() } else { excerpt(name) };
                 return Err(fault(BanFault::Expected {
                     expected: "the name of a header after obj.http.",
-                    found: "nothing".to_owned(),
+                    found,
                 }));
             }
             let carries_tags = |name: &[u8]| {
@@ -497,6 +499,10 @@ mod tests {
             ("req.url ~ a || b", "at column 13: expected `&&` or the end, found `||`"),
             (r#"req.url ~ "a"#, "at column 11: the quote is not closed"),
             ("obj.http. ~ a", "at column 1: expected the name of a header after obj.http., found nothing"),
+            (
+                r"obj.http.a\b ~ a",
+                r"at column 1: expected the name of a header after obj.http., found `a\\b`",
+            ),
             (
                 "req.http.cookie ~ a",
                 "at column 1: `req.http.cookie` is not kept with a response; of the request there are req.url and req.http.host",

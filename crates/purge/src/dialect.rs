@@ -113,9 +113,10 @@ pub(crate) const DIALECTS: &[Dialect] = &[
     },
     Dialect {
         name: "url",
-        who: "MediaWiki, WordPress plug-ins, Drupal, Wagtail, Plone, Symfony, curl",
+        who: "MediaWiki, WordPress plug-ins, Drupal, Wagtail, Plone, FOSHttpCache, Symfony, curl",
         sign: "`PURGE <url>`, `BAN <url>` or `URIBAN <url>`",
-        meaning: "the page: path and query exactly, all variants, GET and HEAD, http and https",
+        meaning: "the page: path and query exactly, all variants, GET and HEAD, http and https; below `/purge/` also the \
+                  page without that, as FOSHttpCache's nginx client writes it",
         read: url,
     },
 ];
@@ -189,12 +190,11 @@ impl<'a> Asked<'a> {
         })?;
         let split = Target::split(&request.method, &request.target)
             .map_err(|error| Malformed { place: Place::Target, fault: Fault::Url(error.to_string()) })?;
-        let spelled = request.target.slice_ref(split.path_and_query);
-        let authority = EffectiveAuthority::of(request).map(|effective| effective.authority);
-        let named = Bytes::copy_from_slice(authority.unwrap_or_default());
-        let (host, target) = target::without_virtual_host(&spelled).unwrap_or_else(|| {
-            let is_bare_query = spelled.starts_with(b"?");
-            (named, if is_bare_query { Bytes::from([b"/", &spelled[..]].concat()) } else { spelled })
+        let spelled = split.path_and_query;
+        let (host, target) = target::without_virtual_host(spelled).unwrap_or_else(|| {
+            let authority = EffectiveAuthority::of(request).map(|effective| effective.authority);
+            let root: &[u8] = if spelled.starts_with(b"?") { b"/" } else { b"" };
+            (Bytes::copy_from_slice(authority.unwrap_or_default()), Bytes::from([root, spelled].concat()))
         });
         Ok(Self { verb, host, target, fields: &request.fields })
     }
@@ -430,6 +430,8 @@ fn wildcard(asked: &Asked<'_>) -> Option<Meaning> {
 }
 
 fn url(asked: &Asked<'_>) -> Option<Meaning> {
-    let want = Want::Target { host: asked.host.clone(), target: asked.target.clone() };
-    Some(Ok(vec![hard(want)]))
+    // The location that is customary for purges behind nginx; whether it stands for one here nobody can tell.
+    let below = asked.target.strip_prefix(b"/purge").filter(|below| below.starts_with(b"/"));
+    let targets = std::iter::once(asked.target.clone()).chain(below.map(Bytes::copy_from_slice));
+    Some(Ok(targets.map(|target| hard(Want::Target { host: asked.host.clone(), target })).collect()))
 }

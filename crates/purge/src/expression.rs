@@ -124,15 +124,18 @@ impl<'a> Reader<'a> {
         complete
     }
 
-    /// The edges of a boundary, up to its end.
+    /// The edges of a boundary, up to its end; one of them must be that of the text, else it could be a tag.
     fn edges(&mut self) -> bool {
         self.take(b"?:");
+        let mut has_edge_of_text = false;
         loop {
-            if ![&b"^"[..], b"$", b",", b" ", br"\s", br"\{"].into_iter().any(|edge| self.take(edge)) {
+            if self.take(b"^") || self.take(b"$") {
+                has_edge_of_text = true;
+            } else if ![&b","[..], b" ", br"\s", br"\{"].into_iter().any(|edge| self.take(edge)) {
                 return false;
             }
             if !self.take(b"|") {
-                return self.take(b")");
+                return self.take(b")") && has_edge_of_text;
             }
         }
     }

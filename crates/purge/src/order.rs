@@ -121,11 +121,3 @@ pub enum Style {
     /// Cloudflare's API, with the zone's identifier.
     Cloudflare(String),
 }
-
-impl Order {
-    /// How many of the invalidations are bans. They take effect at once, but what they meet is counted by nobody.
-    pub fn bans(&self) -> usize {
-        let is_ban = |one: &&Invalidation| matches!(one.want, Want::Ban { .. } | Want::Pattern { .. });
-        self.invalidations.iter().filter(is_ban).count()
-    }
-}

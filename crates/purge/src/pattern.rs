@@ -80,11 +80,6 @@ impl Pattern {
     pub fn as_str(&self) -> &str {
         self.0.as_str()
     }
-
-    /// The compiled expression.
-    pub const fn as_regex(&self) -> &Regex {
-        &self.0
-    }
 }
 
 impl PartialEq for Pattern {

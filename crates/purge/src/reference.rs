@@ -109,7 +109,9 @@ is answered, no later request gets what it meant, not even from a fetch that was
 
 A *hard* purge removes. A *soft* one marks stale: visitors who may have it stale are answered at once while it is fetched
 again. Purging what is not there is no error: it is answered 200 too, with a count of 0 in `X-Purged-Count` and in the JSON
-content. What cannot be read is answered 400 with the reason. A purge is never forwarded to the application.
+content. Prefixes, bans and tags that are needed together are in force at once, but what they meet is found little by
+little; the JSON content says how many are `uncounted`. What cannot be read is answered 400 with the reason. A purge is
+never forwarded to the application.
 
 This page is rendered from the tables of the code by `cargo xtask docs`.
 
@@ -129,8 +131,8 @@ is read by.
 
 const AFTER_DIALECTS: &str = "\
 `Fastly-Soft-Purge: 1` or `X-Purge: invalidate` makes any of these soft; `X-Purge: revalidate` also fetches the most
-requested pages again. A host without a port means the pages of all ports; a name that no site has, such as the cache's own
-address, means all sites. Paths of Zope's virtual hosting (`/VirtualHostBase/http/www.example.org:80/Plone/VirtualHostRoot/news`,
+requested pages again. Tags and a whole site are meant of the site that has the request's host; of all sites, if none has,
+as where a client names the cache by its address. Paths of Zope's virtual hosting (`/VirtualHostBase/http/www.example.org:80/Plone/VirtualHostRoot/news`,
 as Plone sends them) mean the public page.
 
 `GET` with `X-Refresh: 1` or `Cache-Control: no-cache` from somebody who may purge fetches the page anew and replaces what
@@ -177,7 +179,7 @@ req.url ~ \"^/news\" && obj.http.content-type ~ \"html\"
 const AFTER_BANS: &str = "\
 The argument is a word, or a text in double quotes in which `\\\"` and `\\\\` stand for a quote and a backslash and any other
 backslash for itself. Regular expressions have Perl's syntax without look-around and back-references, and take time linear in what
-they search. A ban takes effect at once; how many responses it meets is not counted.
+they search.
 
 ## The JSON API
 

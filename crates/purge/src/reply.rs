@@ -19,6 +19,8 @@ pub struct Outcome {
     pub purged: u64,
     /// Stored responses that were marked stale.
     pub softened: u64,
+    /// Invalidations that are in force, but of which it is not known yet how many stored responses they meet.
+    pub uncounted: u64,
     /// The number of the last invalidation.
     pub sequence: u64,
 }
@@ -48,19 +50,17 @@ impl Reply {
 
 /// The answer to an order that was carried out.
 pub fn reply(order: &Order, outcome: Outcome) -> Reply {
-    let Outcome { purged, softened, sequence } = outcome;
-    let bans = order.bans();
-    let found = purged + softened > 0 || bans > 0;
+    let Outcome { purged, softened, uncounted, sequence } = outcome;
+    let counted = purged.saturating_add(softened);
+    let found = counted > 0 || uncounted > 0;
     let id = sequence.to_string();
     let (reason, content) = match &order.style {
-        Style::Purged if found => ("Purged".to_owned(), counts(outcome, bans)),
-        Style::Purged => ("Not found".to_owned(), counts(outcome, bans)),
-        Style::Banned => ("Banned".to_owned(), counts(outcome, bans)),
-        Style::Keys => {
-            (format!("Purged {purged} objects, expired {softened} objects"), counts(outcome, bans))
-        }
-        Style::Refreshing => ("Refreshing".to_owned(), counts(outcome, bans)),
-        Style::Native => ("OK".to_owned(), counts(outcome, bans)),
+        Style::Purged if found => ("Purged".to_owned(), counts(outcome)),
+        Style::Purged => ("Not found".to_owned(), counts(outcome)),
+        Style::Banned => ("Banned".to_owned(), counts(outcome)),
+        Style::Keys => (format!("Purged {purged} objects, expired {softened} objects"), counts(outcome)),
+        Style::Refreshing => ("Refreshing".to_owned(), counts(outcome)),
+        Style::Native => ("OK".to_owned(), counts(outcome)),
         Style::Fastly => ("OK".to_owned(), json!({ "status": "ok", "id": id })),
         Style::FastlyKeys(keys) => {
             let ids = keys.iter().map(|key| (key.clone(), Value::from(id.as_str()))).collect();
@@ -73,15 +73,15 @@ pub fn reply(order: &Order, outcome: Outcome) -> Reply {
     };
     let mut reply = Reply::json(Status::OK, &content);
     reply.head.reason = Bytes::from(reason);
-    reply.head.fields.push(PURGED_COUNT, (purged + softened).to_string());
+    reply.head.fields.push(PURGED_COUNT, counted.to_string());
     reply
 }
 
-/// How many were removed and how many marked stale; bans, which nobody counts what they meet, are numbered.
-fn counts(outcome: Outcome, bans: usize) -> Value {
+/// How many were removed and how many marked stale; and how many invalidations are not counted, if there are any.
+fn counts(outcome: Outcome) -> Value {
     let mut counts = json!({ "purged": outcome.purged, "softpurged": outcome.softened });
-    if let (Value::Object(members), 1..) = (&mut counts, bans) {
-        members.insert("bans".to_owned(), Value::from(bans));
+    if let (Value::Object(members), 1..) = (&mut counts, outcome.uncounted) {
+        members.insert("uncounted".to_owned(), Value::from(outcome.uncounted));
     }
     counts
 }
@@ -99,13 +99,13 @@ mod tests {
     use super::{Outcome, reply};
     use crate::malformed::{Fault, Malformed};
     use crate::order::{Invalidation, Mode, Order, Reach, Style, Want};
-    use crate::pattern::Pattern;
     use bytes::Bytes;
 
-    fn answered(style: Style, want: Want, purged: u64, softened: u64) -> String {
+    fn answered(style: Style, purged: u64, softened: u64, uncounted: u64) -> String {
+        let want = Want::Everything { reach: Reach::Everywhere };
         let invalidations = vec![Invalidation { want, mode: Mode::Hard }];
         let order = Order { dialect: "url", invalidations, refill: false, style };
-        let reply = reply(&order, Outcome { purged, softened, sequence: 7 });
+        let reply = reply(&order, Outcome { purged, softened, uncounted, sequence: 7 });
         assert_eq!(reply.head.status.code(), 200);
         assert_eq!(reply.head.fields.first("Cache-Control").unwrap(), "no-store");
         assert_eq!(reply.head.fields.first("X-Purged-Count").unwrap(), &(purged + softened).to_string());
@@ -115,27 +115,21 @@ mod tests {
 
     #[test]
     fn each_client_is_answered_in_its_own_shape() {
-        let all = || Want::Everything { reach: Reach::Everywhere };
-        let ban = || Want::Pattern { host: Bytes::new(), pattern: Pattern::compile(b"a").unwrap() };
-        for (style, want, purged, softened, expected) in [
-            (Style::Purged, all(), 2, 0, r#"Purged: {"purged":2,"softpurged":0}"#),
-            (Style::Purged, all(), 0, 0, r#"Not found: {"purged":0,"softpurged":0}"#),
-            (Style::Purged, ban(), 0, 0, r#"Purged: {"bans":1,"purged":0,"softpurged":0}"#),
-            (Style::Banned, all(), 3, 0, r#"Banned: {"purged":3,"softpurged":0}"#),
-            (Style::Keys, all(), 1, 4, r#"Purged 1 objects, expired 4 objects: {"purged":1,"softpurged":4}"#),
-            (Style::Refreshing, all(), 0, 1, r#"Refreshing: {"purged":0,"softpurged":1}"#),
-            (Style::Native, all(), 0, 5, r#"OK: {"purged":0,"softpurged":5}"#),
-            (Style::Fastly, all(), 1, 0, r#"OK: {"id":"7","status":"ok"}"#),
-            (Style::FastlyKeys(vec!["a".into(), "b".into()]), all(), 1, 0, r#"OK: {"a":"7","b":"7"}"#),
-            (
-                Style::Cloudflare("z1".into()),
-                all(),
-                1,
-                0,
-                r#"OK: {"errors":[],"messages":[],"result":{"id":"z1"},"success":true}"#,
-            ),
+        let keys = || Style::FastlyKeys(vec!["a".into(), "b".into()]);
+        let cloudflare = r#"OK: {"errors":[],"messages":[],"result":{"id":"z1"},"success":true}"#;
+        for (style, purged, softened, uncounted, expected) in [
+            (Style::Purged, 2, 0, 0, r#"Purged: {"purged":2,"softpurged":0}"#),
+            (Style::Purged, 0, 0, 0, r#"Not found: {"purged":0,"softpurged":0}"#),
+            (Style::Purged, 0, 0, 1, r#"Purged: {"purged":0,"softpurged":0,"uncounted":1}"#),
+            (Style::Banned, 3, 0, 0, r#"Banned: {"purged":3,"softpurged":0}"#),
+            (Style::Keys, 1, 4, 0, r#"Purged 1 objects, expired 4 objects: {"purged":1,"softpurged":4}"#),
+            (Style::Refreshing, 0, 1, 0, r#"Refreshing: {"purged":0,"softpurged":1}"#),
+            (Style::Native, 0, 5, 2, r#"OK: {"purged":0,"softpurged":5,"uncounted":2}"#),
+            (Style::Fastly, 1, 0, 0, r#"OK: {"id":"7","status":"ok"}"#),
+            (keys(), 1, 0, 0, r#"OK: {"a":"7","b":"7"}"#),
+            (Style::Cloudflare("z1".into()), 1, 0, 0, cloudflare),
         ] {
-            assert_eq!(answered(style, want, purged, softened), expected);
+            assert_eq!(answered(style, purged, softened, uncounted), expected);
         }
     }
 

@@ -109,8 +109,9 @@ fn lite_speed(value: &[u8], host: &Bytes) -> Result<Vec<Invalidation>, Fault> {
             continue;
         }
         let mut tags = Vec::new();
+        let words = words.map(|word| word.strip_prefix(b"tag=").unwrap_or(word));
         for word in words.filter(|word| !word.is_empty()) {
-            let want = match word.strip_prefix(b"tag=").unwrap_or(word) {
+            let want = match word {
                 b"*" => Want::Everything { reach: Reach::Site(host.clone()) },
                 path @ [b'/', ..] => target::glob(host, path)?,
                 tag => {

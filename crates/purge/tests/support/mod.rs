@@ -1,0 +1,32 @@
+//! What the tests of dialects and of the API share.
+
+use petasos_purge::{Invalidation, Mode, Reach, Want};
+
+/// An invalidation on one line.
+pub(crate) fn shown(invalidation: &Invalidation) -> String {
+    let text = |octets: &[u8]| octets.escape_ascii().to_string();
+    let of = |reach: &Reach| match reach {
+        Reach::Site(host) => text(host),
+        Reach::Everywhere => "all sites".to_owned(),
+    };
+    let want = match &invalidation.want {
+        Want::Target { host, target } => format!("{} {}", text(host), text(target)),
+        Want::Prefix { host, prefix } => format!("{} prefix {}", text(host), text(prefix)),
+        Want::Pattern { host, pattern } => format!("{} pattern {}", text(host), pattern.as_str()),
+        Want::Host { host } => format!("{} host", text(host)),
+        Want::Tags { reach, any_of, all_of } => {
+            let listed = |word: &str, tags: &[bytes::Bytes]| {
+                if tags.is_empty() {
+                    String::new()
+                } else {
+                    format!(" {word} of {}", text(&tags.join(&b" "[..])))
+                }
+            };
+            format!("{}{}{}", of(reach), listed("any", any_of), listed("all", all_of))
+        }
+        Want::Ban { reach, ban } => format!("{} ban {ban}", of(reach)),
+        Want::Everything { reach } => format!("{} everything", of(reach)),
+    };
+    let mode = if invalidation.mode == Mode::Soft { "soft " } else { "" };
+    format!("{mode}{want}")
+}

@@ -32,6 +32,10 @@ pub struct Plan {
     pub access_log: Option<AccessLog>,
     /// Proxies in front whose forwarding fields are believed.
     pub trusted_proxies: Vec<IpAddr>,
+    /// Who may purge without a token, beside loopback addresses.
+    pub purge_peers: Vec<IpAddr>,
+    /// Where the secret is that purges must show.
+    pub token_file: Option<PathBuf>,
     /// All limits.
     pub limits: Limits,
     /// The sites, at least one, in the order of the file.
@@ -141,10 +145,9 @@ impl Plan {
                 "-" => AccessLog::Stdout,
                 path => AccessLog::File(path.into()),
             }),
-            trusted_proxies: match top.value("trusted_proxies") {
-                Some(Value::Peers(peers)) => peers,
-                _ => Vec::new(),
-            },
+            trusted_proxies: top.peers("trusted_proxies"),
+            purge_peers: top.peers("purge_peers"),
+            token_file: top.text("token_file").map(PathBuf::from),
             limits: Limits::resolve(top),
             sites,
         }
@@ -364,6 +367,13 @@ impl Lookup<'_> {
         }
     }
 
+    fn peers(&self, key: &'static str) -> Vec<IpAddr> {
+        match self.value(key) {
+            Some(Value::Peers(peers)) => peers,
+            _ => Vec::new(),
+        }
+    }
+
     fn patterns(&self, key: &'static str) -> Vec<Pattern> {
         match self.value(key) {
             Some(Value::Texts(texts)) => texts.iter().map(|text| Pattern::new(text)).collect(),
@@ -474,6 +484,9 @@ mod tests {
             .filter(|setting| setting.scope == Scope::Global && setting.default.is_none())
             .map(|setting| setting.key)
             .collect();
-        assert_eq!(missing, ["workers", "memory", "access_log", "trusted_proxies"]);
+        assert_eq!(
+            missing,
+            ["workers", "memory", "access_log", "trusted_proxies", "purge_peers", "token_file"]
+        );
     }
 }

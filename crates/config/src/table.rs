@@ -76,6 +76,22 @@ pub const SETTINGS: &[Setting] = &[
         "Addresses of proxies in front of the edge whose X-Forwarded-For and X-Forwarded-Proto are believed. \
          Left out: nobody's are.",
     ),
+    row(
+        "purge_peers",
+        Scope::Global,
+        Kind::Peers,
+        None,
+        "Addresses, beside loopback ones, whose PURGE, BAN and other purge methods are obeyed without a token. Left out: \
+         loopback only, and not even those while a trusted proxy is on loopback.",
+    ),
+    row(
+        "token_file",
+        Scope::Global,
+        Kind::Text,
+        None,
+        "File whose first line is the secret that every purge must show, whatever address it comes from. Left out: the \
+         address decides.",
+    ),
     site(
         "names",
         Kind::Hosts,

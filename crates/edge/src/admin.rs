@@ -1,10 +1,12 @@
-//! The admin address: metrics, liveness, status and the question why, for operators and their tools.
+//! The admin address: metrics, liveness, status, the question why, and purges, for operators and their tools.
 //!
-//! Invariant: nothing here changes anything, and nothing here is served to a page of another site: a request
+//! Invariant: nothing but a purge changes anything, and a purge needs what it needs at the visitors' address too; nothing
+//! here is served to a page of another site: a request
 //! whose Host or Origin is not this address' own is refused, so that a browser cannot be made to ask. What a question
 //! contains has a limit.
 
 use crate::client::{Client, Received};
+use crate::counters::Metric;
 use crate::date::http_date;
 use crate::metrics;
 use crate::respond::{self, Asker};
@@ -13,8 +15,9 @@ use crate::why::{self, QUESTION_BYTES_MAX, Question};
 use bytes::Bytes;
 use h1::{BodyFraming, Request};
 use message::{Frame, Method, RequestHead, ResponseHead, Status, names};
-use net::{Acceptor, Address};
+use net::{Acceptor, Address, Peer};
 use origin::Upload;
+use purge::{Reply, api};
 use semantics::Reason;
 use serde_json::json;
 use std::future::poll_fn;
@@ -67,16 +70,17 @@ async fn converse(shared: Arc<Shared>, local: Arc<Address>, mut client: Client) 
     while let Received::Request(request) = client.receive(stop.as_mut()).await {
         let content = read_content(&mut client, &request).await;
         let persistent = request.persistent && client.is_content_read();
-        let page = answer(&shared, &local, &request.head, &content);
-        let mut head = ResponseHead::new(page.status);
+        let Reply { mut head, content } = match call(&shared, &local, client.peer(), &request.head, &content)
+        {
+            Some(reply) => reply,
+            None => answer(&shared, &local, &request.head, &content).into(),
+        };
         head.fields.push(names::DATE, http_date(shared.clock.now()));
-        head.fields.push(names::CONTENT_TYPE, page.media_type);
-        head.fields.push(names::CACHE_CONTROL, "no-store");
         let asker = Asker::new(&request.head.method, request.head.version, persistent);
-        let written = respond::write_head(&head, BodyFraming::Length(page.text.len() as u64), None, asker);
+        let written = respond::write_head(&head, BodyFraming::Length(content.len() as u64), None, asker);
         client.push(written.octets);
         if request.head.method != Method::Head {
-            client.push(Bytes::from(page.text));
+            client.push(content);
         }
         if client.flush().await.is_err() || !persistent {
             return client.linger().await;
@@ -84,13 +88,43 @@ async fn converse(shared: Arc<Shared>, local: Arc<Address>, mut client: Client) 
     }
 }
 
-/// The content of a question, up to its limit; nothing of any other request's.
+/// The answer to a call of the purge API; `None` if the request is none.
+fn call(
+    shared: &Shared,
+    local: &Address,
+    peer: Peer,
+    request: &RequestHead,
+    content: &[u8],
+) -> Option<Reply> {
+    let route = api::Route::of(&request.target)?;
+    if !is_own(request, local) || !shared.may_purge(peer, &request.fields) {
+        shared.cells(0).count(Metric::PurgesForbidden);
+        return Some(Page::plain(403, "This client may not purge: it must show the token.\n").into());
+    }
+    Some(match api::read(&route, &request.method, &request.fields, content) {
+        Ok(order) => {
+            shared.cells(0).count(Metric::Purges);
+            purge::reply(&order, shared.carry_out(&order))
+        }
+        Err(refused) => {
+            shared.cells(0).count(Metric::PurgesMalformed);
+            refused.reply()
+        }
+    })
+}
+
+/// The content of a question or a call, up to its limit; nothing of any other request's.
 async fn read_content(client: &mut Client, request: &Request) -> Vec<u8> {
     let mut content = Vec::new();
-    if request.head.method != Method::Post || path(&request.head) != WHY_PATH {
+    let bytes_max = match path(&request.head) {
+        WHY_PATH => QUESTION_BYTES_MAX,
+        _ if api::Route::of(&request.head.target).is_some() => api::CONTENT_BYTES_MAX,
+        _ => return content,
+    };
+    if request.head.method != Method::Post {
         return content;
     }
-    while content.len() <= QUESTION_BYTES_MAX {
+    while content.len() <= bytes_max {
         match poll_fn(|context| client.poll_frame(context)).await {
             Ok(Frame::Data(octets)) => content.extend_from_slice(&octets),
             // What broke off is no question either.
@@ -119,7 +153,7 @@ fn answer(shared: &Arc<Shared>, local: &Address, request: &RequestHead, content:
             Page { status: Status::OK, media_type: metrics::MEDIA_TYPE, text: metrics::render(shared) }
         }
         b"/status" => Page { status: Status::OK, media_type: JSON, text: status(shared) },
-        _ => Page::plain(404, "There are /metrics, /healthz, /status and /why.\n"),
+        _ => Page::plain(404, "There are /metrics, /healthz, /status, /why and /purge.\n"),
     }
 }
 
@@ -159,6 +193,15 @@ impl Page {
     fn plain(code: u16, text: &str) -> Self {
         let status = Status::from_code(code).unwrap_or(Status::NOT_FOUND);
         Self { status, media_type: "text/plain; charset=utf-8", text: text.to_owned() }
+    }
+}
+
+impl From<Page> for Reply {
+    fn from(page: Page) -> Self {
+        let mut head = ResponseHead::new(page.status);
+        head.fields.push(names::CONTENT_TYPE, page.media_type);
+        head.fields.push(names::CACHE_CONTROL, "no-store");
+        Self { head, content: Bytes::from(page.text) }
     }
 }
 

@@ -11,12 +11,16 @@ use crate::excerpt::Excerpt;
 use crate::flight::{Parcel, SharedAnswer};
 use crate::fly;
 use crate::pipeline::{After, Visit};
+use crate::purge_orders::Unserved;
 use crate::refusal::Refusal;
 use crate::respond::{self, Account, Written};
 use h1::BodyFraming;
 use message::{ResponseHead, Status};
 use origin::Exchange;
-use semantics::{Condition, Reason, concerns_conditions, evaluate_conditions, has_conditions};
+use purge::Reply;
+use semantics::{
+    CacheStatusFacts, Condition, Reason, concerns_conditions, evaluate_conditions, has_conditions,
+};
 use std::sync::Arc;
 use store::{FillingReader, Object};
 
@@ -84,6 +88,39 @@ impl Visit<'_> {
         }
         let sent = self.client.flush().await.map_err(Interrupted::from);
         self.outcome(refusal.status, refusal.reason, page_bytes, sent, &written)
+    }
+
+    /// *purge*: an order to the edge itself.
+    pub(crate) async fn purge(&mut self) -> Outcome {
+        let (reason, reply) = match self.shared.read_order(self.client.peer(), &self.request.head) {
+            Ok(order) => {
+                self.cells().count(Metric::Purges);
+                (Reason::Purged, purge::reply(&order, self.shared.carry_out(&order)))
+            }
+            Err(Unserved::Forbidden) => {
+                self.cells().count(Metric::PurgesForbidden);
+                return self.refuse(Refusal::purge_forbidden()).await;
+            }
+            Err(Unserved::Malformed(malformed)) => {
+                self.cells().count(Metric::PurgesMalformed);
+                (Reason::PurgeMalformed, malformed.reply())
+            }
+        };
+        self.send_reply(reply, reason).await
+    }
+
+    async fn send_reply(&mut self, reply: Reply, reason: Reason) -> Outcome {
+        self.asker.persistent &= self.client.is_content_read();
+        let Reply { mut head, content } = reply;
+        respond::tidy(&mut head, self.shared.clock.now());
+        let account = Account { reason, facts: CacheStatusFacts::default(), age_secs: None };
+        let content_bytes = content.len() as u64;
+        let framing = BodyFraming::Length(content_bytes);
+        let written = respond::write_head(&head, framing, Some(&account), self.asker);
+        self.client.push(written.octets.clone());
+        self.client.push(content);
+        let sent = self.client.flush().await.map_err(Interrupted::from);
+        self.outcome(head.status, reason, content_bytes, sent, &written)
     }
 
     /// *record*: counters and log.

@@ -103,6 +103,14 @@ metrics! {
          application is slow to start its answers.";
     BackgroundRefreshes: Counter "background_refreshes",
         "Fetches that replaced a stale response while it was still served.";
+    Purges: Counter "purges",
+        "Orders to purge that were carried out.";
+    PurgesForbidden: Counter "purges_forbidden",
+        "Orders to purge from somebody who may not give them.";
+    PurgesMalformed: Counter "purges_malformed",
+        "Orders to purge that could not be understood, from clients or in the application's answers.";
+    PurgesByAnswers: Counter "purges_by_answers",
+        "Invalidations that the application's answers asked for.";
     FillingBytes: Gauge "filling_bytes",
         "Octets held of bodies that arrive and will be stored.";
     FillingsUnkept: Counter "fillings_unkept",

@@ -74,8 +74,8 @@ pub(crate) struct SharedAnswer {
     pub(crate) variant: VariantKey,
     /// Which part of the content it is; `None` for the whole.
     pub(crate) part: Option<Part>,
-    /// The groups it belongs to, and when its fetch began in the order of their invalidations.
-    pub(crate) groups: Vec<Bytes>,
+    /// Its tags, and when its fetch began in the order of invalidations.
+    pub(crate) tags: Vec<Bytes>,
     pub(crate) begun: u64,
     /// Whether it is on its way into the store; false if it is known to be too large.
     pub(crate) stored: bool,
@@ -92,6 +92,9 @@ pub(crate) struct Confirmed {
     pub(crate) object: Arc<Object>,
     pub(crate) rule: VaryRule,
     pub(crate) variant: VariantKey,
+    /// Its tags, and when its fetch began in the order of invalidations.
+    pub(crate) tags: Vec<Bytes>,
+    pub(crate) begun: u64,
 }
 
 /// A response for one visitor.

@@ -16,9 +16,10 @@ use bytes::Bytes;
 use h1::BodyFraming;
 use message::{Fields, RequestHead, ResponseHead, Status};
 use origin::{Event, Exchange, FetchError, FetchRequest, NoUpload};
+use purge::tags_of;
 use semantics::{
     ContentRange, Directives, Freshness, Judgement, Moment, Reason, Reuse, Storable, VariantKey, VaryRule,
-    combined_head, explain_refusal, groups, is_personal, is_server_error, joined_extent, judge_response,
+    combined_head, explain_refusal, is_personal, is_server_error, joined_extent, judge_response,
     not_modified_speaks_of, reuse, reuse_on_error, trailer_fields, updated_head,
 };
 use std::future::poll_fn;
@@ -142,6 +143,9 @@ impl Departure {
     ) -> Result<(Storable, VaryRule), Reason> {
         let policy = self.site.policy();
         let rule = VaryRule::from_response(&head.fields, policy);
+        if tags_of(&head.fields, self.key.is_https(), self.key.host()).is_err() {
+            return Err(Reason::StoreRefusedTags);
+        }
         match judge_response(&self.head, head, asked, answered, policy) {
             Judgement::Store(storable) => rule.map(|rule| (storable, self.flight.known().union(&rule))),
             Judgement::DoNotStore(reason) => Err(reason),
@@ -292,12 +296,15 @@ impl Departure {
     ) {
         let (head, _) = without_withheld(head, &storable.withheld);
         let variant = rule.stored_key(&self.head.fields, &head.fields);
-        let object = Arc::new(stored_object(&head, body, storable.freshness, self.flight.begun()));
+        let object = Arc::new(stored_object(&head, body, storable.freshness));
+        let tags = self.tags(&head.fields);
         self.remember_use(&storable.freshness, &head.fields);
         if !self.is_base_replaced() {
-            self.publish_object(rule.clone(), variant.clone(), Arc::clone(&object));
+            self.publish_object(rule.clone(), variant.clone(), Arc::clone(&object), &tags);
         }
-        self.flight.announce(State::Confirmed(Arc::new(Confirmed { status, object, rule, variant })));
+        let begun = self.flight.begun();
+        let confirmed = Confirmed { status, object, rule, variant, tags, begun };
+        self.flight.announce(State::Confirmed(Arc::new(confirmed)));
     }
 
     /// Whether another flight has replaced what this one began with, or removed it because it may not be used any
@@ -356,7 +363,7 @@ impl Departure {
         let (head, own_head) = without_withheld(head, &storable.withheld);
         let variant = rule.stored_key(&self.head.fields, &head.fields);
         let shared_answer = Arc::new(SharedAnswer {
-            groups: groups(&head.fields),
+            tags: self.tags(&head.fields),
             begun: self.flight.begun(),
             stored: !too_large,
             head,
@@ -440,11 +447,10 @@ impl Departure {
     }
 
     fn publish(&self, answer: &SharedAnswer, body: Body) {
-        let begun = answer.begun;
         let Some(part) = &answer.part else {
-            let made = || Arc::new(stored_object(&answer.head, body, answer.freshness, begun));
+            let made = || Arc::new(stored_object(&answer.head, body, answer.freshness));
             let object = Arc::clone(answer.object.get_or_init(made));
-            return self.publish_object(answer.rule.clone(), answer.variant.clone(), object);
+            return self.publish_object(answer.rule.clone(), answer.variant.clone(), object, &answer.tags);
         };
         let Some(extent) = part.extent.received(body.len()) else { return };
         let stored = self.stored();
@@ -452,21 +458,26 @@ impl Departure {
             // A part does not take the place of the whole.
             return;
         }
-        let object = stored
-            .and_then(|stored| joined_part(&stored, answer, (&body, extent), begun))
-            .unwrap_or_else(|| {
+        let object =
+            stored.and_then(|stored| joined_part(&stored, answer, (&body, extent))).unwrap_or_else(|| {
                 let part = Part { extent, asked: part.asked.clone() };
-                stored_object(&answer.head, body, answer.freshness, begun).as_part(part)
+                stored_object(&answer.head, body, answer.freshness).as_part(part)
             });
-        self.publish_object(answer.rule.clone(), answer.variant.clone(), Arc::new(object));
+        self.publish_object(answer.rule.clone(), answer.variant.clone(), Arc::new(object), &answer.tags);
     }
 
-    fn publish_object(&self, rule: VaryRule, variant: VariantKey, object: Arc<Object>) {
+    /// The tags of a response that was judged, by which a purge can mean it.
+    fn tags(&self, fields: &Fields) -> Vec<Bytes> {
+        // Those of a response whose tags cannot be known were refused by the judgement.
+        tags_of(fields, self.key.is_https(), self.key.host()).unwrap_or_default()
+    }
+
+    fn publish_object(&self, rule: VaryRule, variant: VariantKey, object: Arc<Object>, tags: &[Bytes]) {
         self.flight.publish(|| {
             self.shared.equivalents.learn(&self.key, &object.head().fields);
             // An object too large for the store was streamed all the same.
             let (key, begun) = (&self.key, self.flight.begun());
-            let publication = Publication { key, rule, variant, object, tags: &[], begun };
+            let publication = Publication { key, rule, variant, object, tags, begun };
             let _ = self.shared.store.publish(publication);
         });
     }

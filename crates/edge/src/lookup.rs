@@ -10,10 +10,11 @@ use crate::shared::Shared;
 use bytes::Bytes;
 use message::{Method, RequestHead, names};
 use semantics::{
-    CacheStatusFacts, Directives, Forwarding, Moment, Reason, Reuse, answer_range_from_part, is_personal,
-    reuse, reuse_on_error,
+    CacheStatusFacts, Directives, Forwarding, Freshness, Moment, Reason, Reuse, answer_range_from_part,
+    is_personal, reuse, reuse_on_error,
 };
 use std::sync::Arc;
+use std::time::Duration;
 use store::{Key, Lookup, Object};
 use tokio::time::Instant;
 
@@ -106,18 +107,15 @@ impl<'a> Wanted<'a> {
             Touch::Yes => shared.store.lookup(&self.key, &head.fields),
             Touch::No => shared.store.peek(&self.key, &head.fields),
         };
-        let object = match looked_up {
-            Lookup::Found { object, .. } => object,
+        let (object, softened) = match looked_up {
+            Lookup::Found { object, softened } => (object, softened),
             Lookup::NoVariant => return Found::Fetch(Reason::MissVariant, None),
             Lookup::Absent => return Found::Fetch(Reason::MissAbsent, None),
         };
         if !self.is_served_by(&object, head) {
             return Found::Fetch(Reason::MissPart, Some(object));
         }
-        if shared.groups.invalidates(&self.key, &object) {
-            return Found::Fetch(Reason::MissInvalidated, Some(object));
-        }
-        match reuse(&object.freshness(), &self.directives, self.subject.site.policy(), now) {
+        match reuse(&freshness(&object, softened), &self.directives, self.subject.site.policy(), now) {
             Reuse::Fresh { age_secs, ttl_secs } => {
                 Found::Deliver(stored(object, Reason::HitFresh, age_secs, ttl_secs))
             }
@@ -125,17 +123,25 @@ impl<'a> Wanted<'a> {
                 let delivery = stored(Arc::clone(&object), reason, age_secs, ttl_secs);
                 if refresh { Found::Refresh(delivery, object) } else { Found::Deliver(delivery) }
             }
+            Reuse::Revalidate(_) if softened => Found::Fetch(Reason::MissInvalidated, Some(object)),
             Reuse::Revalidate(reason) => Found::Fetch(reason, Some(object)),
         }
     }
 
     /// A stored answer that may stand in for one that the origin does not give.
     pub(crate) fn stale_instead(&self, shared: &Shared, head: &RequestHead, now: Moment) -> Option<Delivery> {
-        let Lookup::Found { object, .. } = shared.store.peek(&self.key, &head.fields) else { return None };
-        if !self.is_served_by(&object, head) || shared.groups.invalidates(&self.key, &object) {
+        let Lookup::Found { object, softened } = shared.store.peek(&self.key, &head.fields) else {
+            return None;
+        };
+        if !self.is_served_by(&object, head) {
             return None;
         }
-        match reuse_on_error(&object.freshness(), &self.directives, self.subject.site.policy(), now)? {
+        match reuse_on_error(
+            &freshness(&object, softened),
+            &self.directives,
+            self.subject.site.policy(),
+            now,
+        )? {
             Reuse::Fresh { age_secs, ttl_secs } => Some(stored(object, Reason::HitFresh, age_secs, ttl_secs)),
             Reuse::Stale { age_secs, ttl_secs, reason, .. } => {
                 Some(stored(object, reason, age_secs, ttl_secs))
@@ -153,6 +159,12 @@ impl<'a> Wanted<'a> {
         same_question
             || answer_range_from_part(&head.method, &head.fields, &object.head(), part.extent).is_some()
     }
+}
+
+/// The freshness of a stored response. One that was softly invalidated has been stale all its life.
+pub(crate) fn freshness(object: &Object, softened: bool) -> Freshness {
+    let freshness = object.freshness();
+    if softened { Freshness { lifetime: Duration::ZERO, ..freshness } } else { freshness }
 }
 
 /// The delivery of a stored answer.

@@ -17,9 +17,10 @@ use crate::stored::{stored_object, without_withheld};
 use h1::WriteError;
 use message::{Method, RequestHead, ResponseHead, Status, names};
 use origin::{Event, FetchError, FetchRequest};
+use purge::tags_of;
 use semantics::{
     CacheStatusFacts, HeadSays, Judgement, Moment, Reason, VaryRule, explain_refusal, head_says,
-    invalidated_groups, invalidated_targets, is_server_error, judge_response, updated_head,
+    invalidated_targets, is_server_error, judge_response, updated_head,
 };
 use std::sync::Arc;
 use store::{Key, Lookup, Publication};
@@ -95,7 +96,7 @@ impl<'a> Visit<'a> {
         let head =
             forward::shared_head(&wanted.subject, &shared.loop_mark, &key, Method::Head, fields, &known);
         let asked = Asked { fields, range: None, solo: true };
-        let flight = shared.flights.enlist(&key, asked, known, || shared.groups.now());
+        let flight = shared.flights.enlist(&key, asked, known, || shared.store.sequence());
         Some(Enlisted { visit: shared, key, head, flight })
     }
 
@@ -162,10 +163,7 @@ impl<'a> Visit<'a> {
         for target in targets {
             self.shared.invalidate(&subject.key_of(target));
         }
-        let groups = invalidated_groups(method, answer);
-        if !groups.is_empty() {
-            self.shared.groups.invalidate(&subject.key(), groups);
-        }
+        self.shared.obey(self.cells(), method, answer, &subject.key());
     }
 
     /// Learns from the answer to one visitor whether answers for the page could be shared; gives the reason if not.
@@ -223,16 +221,19 @@ impl<'a> Visit<'a> {
             });
             return None;
         };
+        let Ok(tags) = tags_of(&updated.fields, enlisted.key.is_https(), enlisted.key.host()) else {
+            return None;
+        };
         let rule = enlisted.flight.known().union(&rule);
         let (updated, _) = without_withheld(updated, &storable.withheld);
         let body = object.body();
-        let renewed = stored_object(&updated, body, storable.freshness, enlisted.flight.begun());
+        let renewed = stored_object(&updated, body, storable.freshness);
         let variant = rule.stored_key(fields, &updated.fields);
         enlisted.flight.publish(|| {
             // An object that was stored is not too large.
             let (key, begun) = (&enlisted.key, enlisted.flight.begun());
             let object = Arc::new(renewed);
-            let _ = store.publish(Publication { key, rule, variant, object, tags: &[], begun });
+            let _ = store.publish(Publication { key, rule, variant, object, tags: &tags, begun });
         });
         None
     }

@@ -51,6 +51,7 @@ pub(crate) enum After {
 pub(crate) enum Step<'a> {
     Guard,
     Key(Subject<'a>),
+    Purge,
     Lookup(Wanted<'a>),
     Wait(Waiting<'a>),
     Pass(Passing<'a>),
@@ -98,6 +99,7 @@ impl<'a> Visit<'a> {
             step = match step {
                 Step::Guard => self.guard(),
                 Step::Key(subject) => self.key(subject),
+                Step::Purge => break self.purge().await,
                 Step::Lookup(wanted) => self.lookup(wanted),
                 Step::Wait(waiting) => self.wait(waiting).await,
                 Step::Pass(passing) => self.pass(passing).await,
@@ -119,6 +121,9 @@ impl<'a> Visit<'a> {
 
     /// *guard*: limits, method, host.
     fn guard(&self) -> Step<'a> {
+        if purge::is_purge_method(&self.request.head.method) {
+            return Step::Purge;
+        }
         match guard(self.shared, self.client.peer(), self.request) {
             Ok(subject) => Step::Key(subject),
             Err(refusal) => Step::Refuse(refusal),
@@ -194,12 +199,12 @@ impl<'a> Visit<'a> {
         let usable = |answer: &SharedAnswer| {
             let reused = reuse(&answer.freshness, &wanted.directives, policy, now);
             !matches!(reused, Reuse::Revalidate(_))
-                && !self.is_invalidated(wanted, &answer.groups, answer.begun)
+                && !self.is_invalidated(wanted, &answer.tags, answer.begun, &answer.head)
         };
         let asked =
             Asked { fields: &self.request.head.fields, range: wanted.range.as_deref(), solo: wanted.solo };
         let known = || self.shared.store.known_rule(&wanted.key);
-        let begun = || self.shared.groups.now();
+        let begun = || self.shared.store.sequence();
         self.shared.flights.join(&wanted.key, asked, known, begun, find, usable)
     }
 
@@ -209,7 +214,7 @@ impl<'a> Visit<'a> {
         let range = wanted.range.as_deref().filter(|_| stale.part().is_some());
         let asked = Asked { fields: &self.request.head.fields, range, solo: wanted.solo };
         let known = || self.shared.store.known_rule(&wanted.key);
-        let begun = || self.shared.groups.now();
+        let begun = || self.shared.store.sequence();
         let is_renewed = || matches!(self.find(wanted, Touch::No, self.now()), Found::Deliver(_));
         if let Some(flight) = self.shared.flights.renew(&wanted.key, asked, known, begun, is_renewed) {
             self.cells().count(Metric::BackgroundRefreshes);

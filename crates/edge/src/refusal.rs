@@ -155,6 +155,15 @@ impl Refusal {
         }
     }
 
+    /// A purge from somebody who may not.
+    pub(crate) fn purge_forbidden() -> Self {
+        Self::new(
+            403,
+            Reason::PurgeForbidden,
+            "This address may not purge. Add it to purge_peers, or send the token.",
+        )
+    }
+
     /// A request that cannot be written as it was read.
     pub(crate) fn unwritable() -> Self {
         Self::closing(400, Reason::BadRequest, "The request cannot be forwarded as it is.")

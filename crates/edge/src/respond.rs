@@ -202,9 +202,10 @@ fn is_for_storage(name: &[u8]) -> bool {
     [names::AGE, names::CONTENT_LENGTH].iter().any(|kept| name.eq_ignore_ascii_case(kept.as_bytes()))
 }
 
-/// Fields that the application sends to its surrogate, which is the edge (Edge Architecture Specification).
+/// Fields that the application sends to its surrogate, which is the edge (Edge Architecture Specification), and
+/// those by which it names tags and asks for purges.
 fn is_for_the_edge(field: &Field) -> bool {
-    field.is(names::SURROGATE_CONTROL) || field.is(names::SURROGATE_KEY)
+    field.is(names::SURROGATE_CONTROL) || purge::is_hidden(&field.name)
 }
 
 /// Status line and the field lines that `keep` wants and that are not for the edge alone. A line that cannot be

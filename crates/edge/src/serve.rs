@@ -7,11 +7,13 @@
 use crate::access_log::{AccessLog, Writer};
 use crate::admin;
 use crate::shared::Shared;
+use crate::sweeper;
 use crate::worker;
 use config::{AccessLog as LogTarget, Plan};
 use net::{Address, BindError, Listener};
 use platform::Clock;
 use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -32,6 +34,14 @@ pub enum ServeError {
     AccessLog {
         /// The path as configured.
         path: String,
+        /// The system's own words.
+        error: io::Error,
+    },
+    /// The token could not be read.
+    #[error("cannot read the token file {}: {error}; write the secret into its first line", path.display())]
+    Token {
+        /// The path as configured.
+        path: PathBuf,
         /// The system's own words.
         error: io::Error,
     },
@@ -89,6 +99,7 @@ impl Edge {
         let listen =
             listeners.first().map_or_else(|| plan.listen.clone(), |listener| listener.local().clone());
         let bound = Bound { listen, admin: admin.local().clone() };
+        let token = plan.token_file.as_deref().map(read_token).transpose()?;
         let (log, writer) = match &plan.access_log {
             Some(target) => {
                 let opened = AccessLog::start(target, plan.limits.access_log_lines_max);
@@ -98,7 +109,8 @@ impl Edge {
             }
             None => (None, None),
         };
-        Ok(Self { shared: Arc::new(Shared::new(plan, log, clock)), listeners, admin, writer, bound })
+        let shared = Arc::new(Shared::new(plan, log, clock).with_token(token));
+        Ok(Self { shared, listeners, admin, writer, bound })
     }
 
     /// The addresses that are really listened on.
@@ -142,6 +154,7 @@ impl Edge {
                 .spawn(move || worker::run(&shared, index, listener));
             workers.push(thread?);
         }
+        let sweeper = sweeper::start(Arc::clone(&shared))?;
         let controlled = runtime.block_on(async {
             let acceptor = admin.acceptor()?;
             tokio::spawn(admin::serve(Arc::clone(&shared), acceptor, bound.admin));
@@ -152,6 +165,8 @@ impl Edge {
         let ended: io::Result<()> = workers.into_iter().try_for_each(|worker| {
             worker.join().unwrap_or_else(|_| Err(io::Error::other("a worker has panicked")))
         });
+        // A thread that panicked has freed nothing more; the edge ends anyway.
+        let _ = sweeper.join();
         drop((runtime, shared));
         if let Some(writer) = writer {
             writer.finish();
@@ -249,6 +264,16 @@ impl StopStream {
                 let _ = receiver.recv().await;
             }
         }
+    }
+}
+
+/// The secret in a file: its first line, without the space around it.
+fn read_token(path: &Path) -> Result<String, ServeError> {
+    let fault = |error| ServeError::Token { path: path.to_owned(), error };
+    let text = std::fs::read_to_string(path).map_err(fault)?;
+    match text.lines().next().map(str::trim).filter(|token| !token.is_empty()) {
+        Some(token) => Ok(token.to_owned()),
+        None => Err(fault(io::Error::new(io::ErrorKind::InvalidData, "its first line is empty"))),
     }
 }
 

@@ -7,10 +7,10 @@ use crate::access_log::AccessLog;
 use crate::counters::{Cells, Counters, Metric};
 use crate::equivalents::Equivalents;
 use crate::flights::Flights;
-use crate::groups::Groups;
 use crate::in_vain::InVain;
 use crate::metrics::Reading;
 use crate::sites::Sites;
+use crate::sweeper::Sweeper;
 use bytes::Bytes;
 use config::{Limits, Plan};
 use origin::Gauges;
@@ -20,7 +20,7 @@ use std::fmt;
 use std::hash::BuildHasher;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use store::{Key, Store, StoreLimits};
+use store::{Invalidation, Key, Mode, Selector, Store, StoreLimits};
 use tokio::sync::watch;
 
 /// The part of the memory that bodies outside the store may take, on their way in or pushed out while slow visitors
@@ -35,12 +35,14 @@ pub(crate) struct Shared {
     pub(crate) store: Store,
     pub(crate) flights: Flights,
     pub(crate) in_vain: InVain,
-    pub(crate) groups: Groups,
     pub(crate) equivalents: Equivalents,
     pub(crate) filling: FillingBudget,
     pub(crate) counters: Counters,
     pub(crate) log: Option<AccessLog>,
     pub(crate) clock: Arc<dyn Clock>,
+    /// The secret that purges show; without one, where they come from decides.
+    pub(crate) token: Option<String>,
+    pub(crate) sweeper: Sweeper,
     /// What this edge adds to `CDN-Loop`, and knows itself by (RFC 8586).
     pub(crate) loop_mark: Bytes,
     /// What separates several parts of one response; nobody outside can know it before it is used.
@@ -87,12 +89,13 @@ impl Shared {
             store: Store::new(store_limits, random.hash_one("store")),
             flights: Flights::default(),
             in_vain: InVain::new(plan.limits.hit_for_miss, plan.limits.hit_for_miss_entries_max),
-            groups: Groups::default(),
             equivalents: Equivalents::default(),
             filling: FillingBudget { bytes: AtomicU64::new(0), bytes_max: filling_bytes_max },
             counters: Counters::new(plan.workers),
             log,
             clock,
+            token: None,
+            sweeper: Sweeper::default(),
             loop_mark: Bytes::from(format!("petasos; id={:016x}", random.hash_one("loop"))),
             boundary: format!("petasos-{:016x}", random.hash_one("boundary")),
             connections: AtomicUsize::new(0),
@@ -105,20 +108,35 @@ impl Shared {
         }
     }
 
+    /// The same with a secret for purges.
+    pub(crate) fn with_token(self, token: Option<String>) -> Self {
+        Self { token, ..self }
+    }
+
     /// The cells that a worker counts in.
     pub(crate) fn cells(&self, worker: usize) -> &Cells {
         self.counters.worker(worker)
     }
 
-    /// Makes everything under `key` unusable: what is stored, and what is on its way to be. Whoever asks after this
-    /// gets neither.
+    /// Makes the page of `key` unusable, under both schemes: what is stored, and what is on its way to be. Whoever asks
+    /// after this gets neither.
     pub(crate) fn invalidate(&self, key: &Key) {
         let equivalent = self.equivalents.find(key).filter(|equivalent| equivalent != key);
         for key in std::iter::once(key).chain(&equivalent) {
-            self.flights.invalidate(key);
-            self.store.remove(key);
-            self.in_vain.forget(key);
+            let (site, host) = (key.site(), Bytes::copy_from_slice(key.host()));
+            let target = Bytes::copy_from_slice(key.target());
+            for https in [false, true] {
+                self.revoke(&Key::new(site, https, &host, target.clone()));
+            }
+            let selector = Selector::Target { site, host, target };
+            self.store.invalidate(&Invalidation { selector, mode: Mode::Hard });
         }
+    }
+
+    /// Takes the flights for `key` from those who come from now on. What they bring is not stored.
+    pub(crate) fn revoke(&self, key: &Key) {
+        self.flights.invalidate(key);
+        self.in_vain.forget(key);
     }
 
     /// Takes no new connection from now on.
@@ -130,6 +148,7 @@ impl Shared {
     /// Gives up the connections that are open.
     pub(crate) fn quit(&self) {
         self.ending.quitting.store(true, Ordering::Relaxed);
+        self.sweeper.end();
         self.drain();
     }
 

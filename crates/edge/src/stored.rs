@@ -6,14 +6,14 @@ use crate::flight::SharedAnswer;
 use crate::respond;
 use bytes::Bytes;
 use message::{Field, ResponseHead};
-use semantics::{ContentRange, Freshness, combined_head, groups, joined_extent};
+use semantics::{ContentRange, Freshness, combined_head, joined_extent};
 use std::sync::Arc;
 use store::{Body, Object, Part};
 
-/// The object for a tidy head and its content, fetched by a flight that began at `begun`.
-pub(crate) fn stored_object(head: &ResponseHead, body: Body, freshness: Freshness, begun: u64) -> Object {
+/// The object for a tidy head and its content.
+pub(crate) fn stored_object(head: &ResponseHead, body: Body, freshness: Freshness) -> Object {
     let prebuilt = respond::prebuilt(head, body.len());
-    Object::new(head, &prebuilt, body, freshness).in_groups(&groups(&head.fields), begun)
+    Object::new(head, &prebuilt, body, freshness)
 }
 
 /// The stored part and a newer one as one object, if they go together.
@@ -21,13 +21,12 @@ pub(crate) fn joined_part(
     stored: &Arc<Object>,
     newer: &SharedAnswer,
     (body, extent): (&Body, ContentRange),
-    begun: u64,
 ) -> Option<Object> {
     let part = stored.part()?;
     let joined = joined_extent((&stored.head(), part.extent), (&newer.head, extent))?;
     let head = combined_head(&stored.head(), &newer.head, joined);
     let body = joined_body((&stored.body(), part.extent), (body, extent));
-    let object = stored_object(&head, body, newer.freshness, begun);
+    let object = stored_object(&head, body, newer.freshness);
     // What answers no question as it is must not be replayed for one.
     let part = Part { extent: joined, asked: Bytes::new() };
     Some(if joined.is_whole() { object } else { object.as_part(part) })

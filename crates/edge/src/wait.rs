@@ -11,7 +11,7 @@ use crate::pipeline::{Step, Visit, Waiting};
 use crate::refusal::Refusal;
 use crate::respond::Account;
 use bytes::Bytes;
-use message::Status;
+use message::{ResponseHead, Status};
 use origin::FetchError;
 use semantics::{CacheStatusFacts, Reason, Reuse, is_server_error, reuse};
 use std::sync::Arc;
@@ -100,7 +100,7 @@ impl<'a> Visit<'a> {
         if !answer.rule.matches(&self.request.head.fields, &answer.variant) {
             return self.ask_again(wanted, Reason::MissVariant);
         }
-        if !leads && self.is_invalidated(&wanted, &answer.groups, answer.begun) {
+        if !leads && self.is_invalidated(&wanted, &answer.tags, answer.begun, &answer.head) {
             return self.ask_again(wanted, reason);
         }
         let policy = wanted.subject.site.policy();
@@ -130,9 +130,15 @@ impl<'a> Visit<'a> {
         if wanted.flights < FLIGHTS_MAX { self.join(wanted, reason) } else { wanted.pass(reason) }
     }
 
-    /// Whether a group of an answer was invalidated after its fetch began. Who leads asked before that.
-    pub(crate) fn is_invalidated(&self, wanted: &Wanted<'_>, groups: &[Bytes], begun: u64) -> bool {
-        self.shared.groups.invalidated_since(&wanted.key, groups, begun)
+    /// Whether an answer was invalidated after its fetch began. Who leads asked before that.
+    pub(crate) fn is_invalidated(
+        &self,
+        wanted: &Wanted<'_>,
+        tags: &[Bytes],
+        begun: u64,
+        head: &ResponseHead,
+    ) -> bool {
+        !self.shared.store.may_join(begun, &wanted.key, tags, head)
     }
 
     /// The origin has confirmed what is stored, or completed it.
@@ -147,7 +153,7 @@ impl<'a> Visit<'a> {
             return self.ask_again(wanted, Reason::MissVariant);
         }
         let (object, now) = (&confirmed.object, self.now());
-        if !leads && self.is_invalidated(&wanted, object.groups(), object.begun()) {
+        if !leads && self.is_invalidated(&wanted, &confirmed.tags, confirmed.begun, &object.head()) {
             return self.ask_again(wanted, reason);
         }
         let usable = reuse(&object.freshness(), &wanted.directives, wanted.subject.site.policy(), now);

@@ -8,7 +8,8 @@ use crate::client::head_limits;
 use crate::forward;
 use crate::guard::{Subject, guard};
 use crate::in_vain::Remembered;
-use crate::lookup::{Decision, Found, Touch, Wanted};
+use crate::lookup::{Decision, Found, Touch, Wanted, freshness};
+use crate::purge_orders::Unserved;
 use crate::refusal::Refusal;
 use crate::shared::Shared;
 use bytes::BytesMut;
@@ -182,6 +183,14 @@ pub(crate) fn answer(shared: &Shared, question: &Question) -> Result<Answer, Str
         Ok(request) => request,
         Err(refusal) => return Ok(Answer::new(refusal.reason)),
     };
+    if purge::is_purge_method(&request.head.method) {
+        let reason = match shared.read_order(asked.peer, &request.head) {
+            Ok(_) => Reason::Purged,
+            Err(Unserved::Forbidden) => Reason::PurgeForbidden,
+            Err(Unserved::Malformed(_)) => Reason::PurgeMalformed,
+        };
+        return Ok(Answer::new(reason));
+    }
     match guard(shared, asked.peer, &request) {
         Ok(subject) => Ok(of_subject(shared, &subject, &request)),
         Err(refusal) => Ok(Answer::new(refusal.reason)),
@@ -280,7 +289,7 @@ fn of_subject(shared: &Shared, subject: &Subject<'_>, request: &Request) -> Answ
     };
     let stale = wanted.stale_instead(shared, head, now).filter(|_| decided.asks != Asks::Nothing);
     let (stored, other_variants_only) = match shared.store.peek(&wanted.key, &head.fields) {
-        Lookup::Found { object, .. } => (Some(stored_answer(shared, &wanted.key, &object, now)), false),
+        Lookup::Found { object, softened } => (Some(stored_answer(&object, softened, now)), false),
         Lookup::NoVariant => (None, true),
         Lookup::Absent => (None, false),
     };
@@ -321,8 +330,8 @@ fn key_answer(shared: &Shared, key: &Key) -> KeyAnswer {
     }
 }
 
-fn stored_answer(shared: &Shared, key: &Key, object: &Arc<Object>, now: Moment) -> StoredAnswer {
-    let freshness = object.freshness();
+fn stored_answer(object: &Arc<Object>, softened: bool, now: Moment) -> StoredAnswer {
+    let freshness = freshness(object, softened);
     StoredAnswer {
         status: object.head().status.code(),
         content_bytes: object.body().len(),
@@ -334,7 +343,7 @@ fn stored_answer(shared: &Shared, key: &Key, object: &Arc<Object>, now: Moment) 
         stale_if_error_secs: freshness.if_error.as_secs(),
         stale_if_error_overrides: freshness.overridden,
         is_validated_always: freshness.validate_always,
-        is_invalidated: shared.groups.invalidates(key, object),
+        is_invalidated: softened,
     }
 }
 

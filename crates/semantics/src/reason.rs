@@ -17,6 +17,8 @@ pub enum Verdict {
     Miss,
     /// Forwarded for this client alone.
     Pass,
+    /// An order to the edge itself, carried out.
+    Done,
     /// Answered by the edge itself because of the request.
     Refused,
     /// Answered by the edge itself because the origin gave no usable answer.
@@ -25,7 +27,8 @@ pub enum Verdict {
 
 impl Verdict {
     /// Every verdict, in the order of the documentation.
-    pub const ALL: [Self; 6] = [Self::Hit, Self::Stale, Self::Miss, Self::Pass, Self::Refused, Self::Failed];
+    pub const ALL: [Self; 7] =
+        [Self::Hit, Self::Stale, Self::Miss, Self::Pass, Self::Done, Self::Refused, Self::Failed];
 
     /// The stable name, as it stands in the access log and in metrics.
     pub const fn name(self) -> &'static str {
@@ -34,6 +37,7 @@ impl Verdict {
             Self::Stale => "stale",
             Self::Miss => "miss",
             Self::Pass => "pass",
+            Self::Done => "done",
             Self::Refused => "refused",
             Self::Failed => "failed",
         }
@@ -140,6 +144,9 @@ reasons! {
     StoreRefusedTooLarge "store-refused-too-large" Miss
         "The body is larger than the limit for one stored response; raise the limit if such files should be kept.";
 
+    StoreRefusedTags "store-refused-tags" Miss
+        "The response has more or longer tags than can be kept, so a purge would miss it; send fewer tags.";
+
     PassMethod "pass-method" Pass
         "Only GET and HEAD are answered from the store; nothing to do.";
     PassRequestBody "pass-request-body" Pass
@@ -165,6 +172,13 @@ reasons! {
     PassRequestNoStore "pass-request-no-store" Pass
         "The request forbids storing its answer; nothing to do.";
 
+    Purged "purged" Done
+        "The request asked that stored responses be forgotten or renewed, which was done; nothing to do.";
+
+    PurgeForbidden "purge-forbidden" Refused
+        "The request asked for a purge and its sender may not; add its address to purge_peers, or let it send the token.";
+    PurgeMalformed "purge-malformed" Refused
+        "The request asked for a purge that could not be understood; the answer says which header is wrong.";
     BadRequest "bad-request" Refused
         "The request does not follow the grammar of HTTP/1; correct the client.";
     AmbiguousFraming "ambiguous-framing" Refused

@@ -73,6 +73,18 @@ impl Stage {
         if method == "HEAD" { client.read_head() } else { client.read() }
     }
 
+    /// The answer of the admin address to this request with this JSON.
+    pub(crate) fn call_admin(&self, method: &str, target: &str, content: &str) -> Response {
+        let length = content.len();
+        admin(
+            &self.edge,
+            &format!(
+                "{method} {target} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
+                 Content-Length: {length}\r\n\r\n{content}"
+            ),
+        )
+    }
+
     /// A connection on which this request was sent and nothing read.
     pub(crate) fn begin(&self, method: &str, target: &str, fields: &[&str]) -> Client {
         let mut client = connect(&self.edge);
@@ -165,6 +177,13 @@ pub(crate) fn address(edge: &Running) -> SocketAddr {
 /// A connection to the edge.
 pub(crate) fn connect(edge: &Running) -> Client {
     Client::connect(address(edge))
+}
+
+/// The answer of the admin address to these octets.
+pub(crate) fn admin(edge: &Running, request: &str) -> Response {
+    let mut client = Client::connect(socket(&edge.bound().admin));
+    client.send(request);
+    client.read()
 }
 
 /// The value of a metric, summed over its labels that contain `label`.

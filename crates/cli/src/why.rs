@@ -5,7 +5,7 @@
 
 use crate::bench::{measure, time};
 use anyhow::Context as _;
-use net::TlsClient;
+use net::{Address, TlsClient};
 use platform::SystemClock;
 use std::io;
 use std::process::ExitCode;
@@ -13,19 +13,23 @@ use std::sync::Arc;
 use std::time::Duration;
 use why::{Fetcher, HeaderLine, SiteUrl};
 
-/// Say whether a page can be answered from the cache, and if not, why, whose fault it is and what to do.
+/// Say whether a page is answered from the cache, and if not, why, whose fault it is and what to do.
 ///
-/// With --direct the page of any site is judged: it is fetched a few times, one after the other, with and without
-/// the cookies and parameters that analytics and advertisements add.
+/// The running edge is asked at its admin address; nothing is fetched and nothing changes. With --direct the page of
+/// any site is judged, which needs no Petasos in front: it is fetched a few times, one after the other, with and
+/// without the cookies and parameters that analytics and advertisements add.
 ///
 /// TIME is a number with a unit, such as 500ms or 2s; a bare number means seconds.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The page: http[s]://HOST[:PORT]/PATH
     url: String,
-    /// Add a header field to every request, such as 'Cookie: theme=dark'; repeatable
+    /// Add a header field to the request, such as 'Cookie: theme=dark'; repeatable
     #[arg(short = 'H', value_name = "LINE")]
     header: Vec<String>,
+    /// The admin address of the running edge: IP:PORT, NAME:PORT or unix:PATH
+    #[arg(long, value_name = "ADDR", default_value = why::ADMIN_DEFAULT, conflicts_with = "direct")]
+    admin: Address,
     /// Ask the site itself, which needs no Petasos in front
     #[arg(long)]
     direct: bool,
@@ -47,9 +51,16 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let url = SiteUrl::parse(&args.url)?;
     let lines = args.header.iter().map(|line| line.parse()).collect::<Result<Vec<HeaderLine>, _>>()?;
-    let text = direct(args, &url, &lines)?;
+    let text = if args.direct { direct(args, &url, &lines)? } else { ask(args, &url, &lines)? };
     measure::write_text(io::stdout(), &text)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Asks the running edge.
+fn ask(args: &Args, url: &SiteUrl, lines: &[HeaderLine]) -> anyhow::Result<String> {
+    let fetcher = Fetcher { tls: None, clock: Arc::new(SystemClock::new()) };
+    let reply = runtime()?.block_on(why::ask(&fetcher, &args.admin, url, lines))?;
+    Ok(if args.json { reply.document } else { why::answer_text(url, &reply.answer) })
 }
 
 /// Judges the page of any site.
@@ -78,4 +89,13 @@ fn tls(args: &Args, url: &SiteUrl) -> anyhow::Result<Option<TlsClient>> {
 fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.context("no event loop can be made")
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_edge_is_asked_where_it_listens_by_default() {
+        let setting = config::SETTINGS.iter().find(|setting| setting.key == "admin");
+        assert_eq!(setting.and_then(|setting| setting.default), Some(why::ADMIN_DEFAULT));
+    }
 }

@@ -1,8 +1,8 @@
-//! `petasos why --direct` as its user meets it: http and https, bad words, sites that are not there.
+//! `petasos why` as its user meets it: a running edge, sites over http and https, bad words, what is not there.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
-use testkit::{Action, Certificate, Origin, TlsFront, petasos, petasos_with, response};
+use testkit::{Action, Certificate, Edge, Origin, TlsFront, get, petasos, petasos_with, response};
 
 fn page() -> Origin {
     Origin::start(|_| response("200 OK", &["Cache-Control: s-maxage=60"], b"<p>a page</p>"))
@@ -139,4 +139,56 @@ fn a_page_without_end_is_cut() {
     let output = petasos(["why", "--direct", &endless.url(), "--pause", "0"]);
     assert_eq!(output.code, Some(0), "{}", output.stderr);
     assert!(output.stdout.contains("more than 10.5 MB"), "{}", output.stdout);
+}
+
+#[test]
+fn a_running_edge_says_what_would_become_of_a_request() {
+    let origin = page();
+    let edge = Edge::start(&origin.url(), &[]);
+    let admin = edge.admin.to_string();
+    let ask = |more: &[&str]| {
+        let output = petasos(["why", "http://example.test/", "--admin", &admin].iter().chain(more));
+        assert_eq!((output.code, output.stderr.as_str()), (Some(0), ""));
+        output.stdout
+    };
+    let text = ask(&[]);
+    assert!(text.contains("MISS: miss-absent") && text.contains("stored     nothing"), "{text}");
+    assert!(origin.seen().is_empty(), "asking fetches nothing");
+    get(edge.address, "/", &[]);
+    let text = ask(&[]);
+    assert!(text.contains("HIT: hit-fresh") && text.contains("of 60 seconds"), "{text}");
+    let text = ask(&["-H", "Cookie: theme=dark"]);
+    assert!(text.contains("PASS: pass-unknown-cookie"), "{text}");
+    assert!(text.contains("noise_cookies = [\"theme\"]"), "{text}");
+    let json = ask(&["--json", "-H", "Cookie: PHPSESSID=1"]);
+    assert!(json.contains("\"verdict\": \"pass\"") && json.contains("\"name\": \"PHPSESSID\""), "{json}");
+    assert_eq!(origin.seen().len(), 1);
+}
+
+#[test]
+fn without_an_edge_the_ways_on_are_named() {
+    let origin = page();
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let other = origin.address().to_string();
+    for (admin, words) in [
+        (nobody.as_str(), "--direct"),
+        ("unix:/nowhere/petasos.sock", "nothing listens at unix:/nowhere/petasos.sock"),
+        (other.as_str(), "another version of petasos"),
+        ("8081", "has no port"),
+    ] {
+        let output = petasos(["why", "http://example.test/", "--admin", admin]);
+        assert_eq!((output.code, output.stdout.as_str()), (Some(2), ""), "{admin}");
+        assert!(output.stderr.contains(words), "{admin}: {}", output.stderr);
+    }
+    let edge = Edge::start(&origin.url(), &[]);
+    let visitors = edge.address.to_string();
+    let output = petasos(["why", "http://example.test/", "--admin", &visitors]);
+    assert_eq!(
+        output.code,
+        Some(2),
+        "the address for visitors passes the question to the application: {output:?}"
+    );
+    let output = petasos(["why", "http://example.test/", "--direct", "--admin", &visitors]);
+    assert_eq!(output.code, Some(2));
+    assert!(output.stderr.contains("--admin"), "{}", output.stderr);
 }

@@ -9,8 +9,8 @@ pub fn observing_reference() -> String {
     let mut page = format!(
         "# Observing the edge\n\n\
          The admin address (setting `admin`) answers `GET /metrics` (OpenMetrics text, for Prometheus and its\n\
-         like), `GET /status` (JSON: version, sites, store, connections) and `GET /healthz` (the process lives). It\n\
-         changes nothing. A request must name the address by an IP address, `localhost` or the configured name, so\n\
+         like), `GET /status` (JSON: version, sites, store, connections), `GET /healthz` (the process lives) and\n\
+         `POST /why` (what would become of a request, and why: see [why.md](why.md)). It changes nothing. A request must name the address by an IP address, `localhost` or the configured name, so\n\
          that no page of another site can make a browser ask.\n\n\
          Every answer carries `Cache-Status` with the reason for what was done; [reasons.md](reasons.md) lists them.\n\n\
          ## The access log\n\n\

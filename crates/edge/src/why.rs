@@ -16,7 +16,7 @@ use bytes::BytesMut;
 use h1::{BodyFraming, Request, Strictness};
 use message::{Fields, Method, RequestHead, Version, names};
 use net::Peer;
-use semantics::{Culprit, Moment, Reason, RequestClass, Verdict, classify_request, explain_request};
+use semantics::{Culprit, Moment, Reason, RequestClass, classify_request, explain_request};
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -365,11 +365,6 @@ impl Answer {
             is_being_fetched: false,
             if_origin_fails: None,
         }
-    }
-
-    /// Whether this is the verdict, by its name.
-    pub fn is(&self, verdict: Verdict) -> bool {
-        self.verdict == verdict.name()
     }
 }
 

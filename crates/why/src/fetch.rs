@@ -120,10 +120,11 @@ impl Fetcher {
                 _ => self.exchange(stream, request, content).await,
             }
         };
-        tokio::time::timeout(TIME_MAX, Box::pin(whole)).await.unwrap_or(Err(FetchError::TimedOut))
+        within_time(whole).await
     }
 
-    async fn exchange(
+    /// Sends `request` with `content` on a fresh connection and reads the whole answer.
+    pub(crate) async fn exchange(
         &self,
         mut stream: impl AsyncRead + AsyncWrite + Unpin,
         request: RequestHead,
@@ -145,6 +146,24 @@ impl Fetcher {
     }
 }
 
+/// The exchange, or the end of its time.
+pub(crate) async fn within_time<T>(
+    whole: impl Future<Output = Result<T, FetchError>>,
+) -> Result<T, FetchError> {
+    tokio::time::timeout(TIME_MAX, Box::pin(whole)).await.unwrap_or(Err(FetchError::TimedOut))
+}
+
+/// What a failure to connect is called.
+pub(crate) fn connection_failure(address: &Address, error: &io::Error) -> FetchError {
+    match error.kind() {
+        // A Unix socket that does not exist belongs to a process that does not run.
+        io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound => {
+            FetchError::Refused(address.to_string())
+        }
+        kind => FetchError::Unreachable(address.to_string(), kind),
+    }
+}
+
 /// Connects to the first address of the host that takes the connection.
 async fn connect(url: &SiteUrl) -> Result<Stream, FetchError> {
     let addresses = match url.address() {
@@ -158,10 +177,7 @@ async fn connect(url: &SiteUrl) -> Result<Stream, FetchError> {
     for address in addresses {
         match Stream::connect(&address).await {
             Ok(stream) => return Ok(stream),
-            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-                failure = FetchError::Refused(address.to_string());
-            }
-            Err(error) => failure = FetchError::Unreachable(address.to_string(), error.kind()),
+            Err(error) => failure = connection_failure(&address, &error),
         }
     }
     Err(failure)

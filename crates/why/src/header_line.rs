@@ -53,6 +53,12 @@ impl HeaderLine {
         &self.0
     }
 
+    /// Name and value as text.
+    pub(crate) fn to_pair(&self) -> (String, String) {
+        let text = |octets: &[u8]| String::from_utf8_lossy(octets).into_owned();
+        (text(&self.0.name), text(&self.0.value))
+    }
+
     /// Refuses a field that is written by the questions to a site.
     ///
     /// # Errors

@@ -5,7 +5,7 @@ use crate::findings::FORMAT;
 use crate::known::KNOWN_COOKIES;
 use crate::probe::{NOISE_COOKIES, NOISE_PARAMETERS, Probe, UNKNOWN_COOKIE};
 use crate::remedy::{KNOWN_VALUES, LIFETIME_ADVICE};
-use crate::{CONTENT_BYTES_MAX, PAUSE_DEFAULT, TIME_MAX};
+use crate::{ADMIN_DEFAULT, CONTENT_BYTES_MAX, PAUSE_DEFAULT, TIME_MAX};
 use std::fmt::Write;
 
 /// The members of the JSON document of `--direct`, as paths, and what they say.
@@ -103,11 +103,107 @@ pub const DIRECT_MEMBERS: &[(&str, &str)] = &[
     ("requests[].whole_ms", "Milliseconds to the end of the content, or null."),
 ];
 
+/// The members of the edge's answer, as paths, and what they say.
+pub const ANSWER_MEMBERS: &[(&str, &str)] = &[
+    ("format", "The number 1. It changes when a member changes its meaning or goes away; new ones may come."),
+    ("verdict", "What would be done with the request, as in [reasons.md](reasons.md)."),
+    (
+        "reason",
+        "The one reason. For a fetch, the reason to fetch, or that of the last answer if that is remembered.",
+    ),
+    ("advice", "What the reason says."),
+    (
+        "asks",
+        "What the application is asked: `nothing`; `renewal`: nothing that the request waits for; `confirmation`: whether \
+         the stored answer is still right, and if it is, the verdict is `hit` with `hit-revalidated`; `page`: the page, in \
+         a fetch that others may share; `own-answer`: an answer for this request alone.",
+    ),
+    (
+        "culprit.kind",
+        "`cookie`, `field`, `parameter`, `path`, `method` or `directive`; `culprit` may be null.",
+    ),
+    ("culprit.name", "The part of the request, or of the last answer, that is the cause."),
+    ("site.name", "The site's first name, or `any`; `site` is null if no site has the name."),
+    ("site.profile", "Its profile."),
+    ("site.origin", "The application behind it."),
+    ("key.scheme", "`http` or `https`; `key` is null if the request is refused before it has one."),
+    ("key.host", "The host, as the application gets it."),
+    (
+        "key.target",
+        "The path and the query; not the request's own if No-Vary-Search makes another stand for it.",
+    ),
+    ("key.variant_fields[]", "The request fields that select among variants, as far as known."),
+    (
+        "stored.status",
+        "The status of what is stored for the request, whether it may be used or not; `stored` may be null.",
+    ),
+    ("stored.content_bytes", "Octets of content that are there."),
+    ("stored.is_part", "Whether that is a part only."),
+    ("stored.age_secs", "How old it is."),
+    ("stored.lifetime_secs", "How long it is fresh in all."),
+    ("stored.ttl_secs", "How long it still is; below zero when stale."),
+    (
+        "stored.stale_while_revalidate_secs",
+        "How long after its lifetime it may be shown while it is renewed.",
+    ),
+    (
+        "stored.stale_if_error_secs",
+        "How long after its lifetime it may be shown while the application fails.",
+    ),
+    (
+        "stored.stale_if_error_overrides",
+        "Whether that is so only because the site's `stale_on_error` says `override`.",
+    ),
+    ("stored.is_validated_always", "Whether it says that it must be confirmed before each use."),
+    ("stored.is_invalidated", "Whether a write has made it invalid."),
+    ("other_variants_only", "Whether other variants of the page are stored and none for this request."),
+    (
+        "remembered.reason",
+        "Why the last answer for the page could not be shared; `remembered` is null if nothing is known.",
+    ),
+    ("remembered.advice", "What that reason says."),
+    ("remembered.culprit.kind", "As above; `culprit` may be null."),
+    ("remembered.culprit.name", "The part of that answer that was the cause."),
+    ("is_being_fetched", "Whether the page is being fetched right now."),
+    (
+        "if_origin_fails.verdict",
+        "What would be done if the application failed now; `if_origin_fails` is null for an error.",
+    ),
+    ("if_origin_fails.reason", "The reason for that."),
+];
+
 /// What `petasos why` does and says, as Markdown.
 pub fn why_reference() -> String {
     let mut page = format!(
         "# petasos why\n\n\
          Why is this page answered from the cache, or not, whose fault is it, and what would help?\n\n\
+         ## A running edge: `petasos why URL`\n\n    \
+         petasos why https://www.example.org/ -H 'Cookie: theme=dark'\n\n\
+         The edge is asked at its admin address (`--admin`, {ADMIN_DEFAULT}) what would become of a GET for this page with these\n\
+         fields. It takes the request through its own steps and leaves out what they do: nothing is fetched, counted or kept for\n\
+         longer. A URL with https means a request that comes through the first of `trusted_proxies`, as the edge itself speaks\n\
+         no TLS. Exit code 0: there is an answer; 2: there is none.\n\n\
+         `--json` prints the document that the edge gives. It is also there for other programs: `POST /why` at the admin\n\
+         address, `Content-Type: application/json`, with `url` and, if need be, `method` and `headers`, a list of names and\n\
+         values.\n\n    \
+         curl -s -H 'Content-Type: application/json' http://{ADMIN_DEFAULT}/why \\\n         \
+         -d '{{\"url\": \"http://www.example.org/\", \"headers\": [[\"Cookie\", \"theme=dark\"]]}}'\n\n\
+         | member | what it says |\n|---|---|\n"
+    );
+    for (member, what) in ANSWER_MEMBERS {
+        // Writing into a String cannot fail.
+        let _ = writeln!(page, "| `{member}` | {} |", escaped(what));
+    }
+    direct(&mut page);
+    tables(&mut page);
+    page
+}
+
+/// The part about any site.
+fn direct(page: &mut String) {
+    let _ = write!(
+        page,
+        "\n\
          ## Any site: `petasos why --direct URL`\n\n\
          It needs no Petasos in front of the site, no account and no set-up.\n\n    \
          petasos why --direct https://www.example.org/\n\n\
@@ -140,8 +236,6 @@ pub fn why_reference() -> String {
     for (member, what) in DIRECT_MEMBERS {
         let _ = writeln!(page, "| `{member}` | {} |", escaped(what));
     }
-    tables(&mut page);
-    page
 }
 
 /// The tables of what is known by name.

@@ -1,0 +1,266 @@
+//! A running edge's answer in plain words, for a terminal of 80 columns.
+//!
+//! Invariant: what the edge said comes first and is not added to; whose cookie it is and what to do about it comes from
+//! the same tables as for any site.
+
+use crate::SiteUrl;
+use crate::known::known_cookie;
+use crate::lines::{Lines, bytes_text, seconds_text};
+use edge::why::{Answer, Asks, Cause, KeyAnswer, StoredAnswer};
+
+/// Where facts begin beside their labels.
+const FACTS_COLUMN: usize = 13;
+
+/// The answer about `url` as text.
+pub fn answer_text(url: &SiteUrl, answer: &Answer) -> String {
+    let mut lines = Lines::default();
+    lines.paragraph(0, &url.to_string());
+    lines.gap();
+    lines.paragraph(0, &format!("{}: {}", answer.verdict.to_uppercase(), answer.reason));
+    lines.paragraph(2, &answer.advice);
+    if let Some(cause) = &answer.culprit {
+        culprit(&mut lines, answer, cause);
+    }
+    lines.gap();
+    asks(&mut lines, answer);
+    store(&mut lines, answer);
+    if let Some(key) = &answer.key {
+        key_facts(&mut lines, url, key);
+    }
+    if let Some(site) = &answer.site {
+        let text = format!("{}, profile {}, origin {}", site.name, site.profile, site.origin);
+        fact(&mut lines, "site", &text);
+    }
+    lines.into_text()
+}
+
+fn fact(lines: &mut Lines, label: &str, text: &str) {
+    lines.labelled(2, label, FACTS_COLUMN, text);
+}
+
+/// The cause, and what is known of it.
+fn culprit(lines: &mut Lines, answer: &Answer, cause: &Cause) {
+    lines.gap();
+    let row = known_cookie(cause.name.as_bytes()).filter(|_| cause.kind == "cookie");
+    let whose = row.map_or_else(String::new, |row| format!(" ({}, {})", row.software, row.purpose.name()));
+    let is_set = answer.reason == "store-refused-set-cookie";
+    let what = match cause.kind.as_str() {
+        "cookie" if is_set => "Set-Cookie:".to_owned(),
+        kind => format!("the {kind}"),
+    };
+    fact(lines, "culprit", &format!("{what} {}{whose}", cause.name));
+    match row {
+        Some(row) if is_set => fact(lines, "to do", row.remedy),
+        _ => {
+            if let Some(setting) = setting(answer, cause) {
+                fact(lines, "to do", &setting);
+            }
+        }
+    }
+}
+
+/// The setting that would let the request be looked up all the same.
+fn setting(answer: &Answer, cause: &Cause) -> Option<String> {
+    let key = match answer.reason.as_str() {
+        "pass-unknown-cookie" => "noise_cookies",
+        "pass-unknown-field" => "noise_fields",
+        _ => return None,
+    };
+    Some(format!("If it never changes a page: {key} = [\"{}\"] in the site's configuration.", cause.name))
+}
+
+/// What the application is asked, and what happens if it fails.
+fn asks(lines: &mut Lines, answer: &Answer) {
+    let text = match answer.asks {
+        Asks::Nothing => "nothing; the application is not troubled",
+        Asks::Renewal => "nothing that this request waits for; the stored page is renewed meanwhile",
+        Asks::Confirmation => {
+            "whether the stored page is still right; if it is, the verdict is hit-revalidated"
+        }
+        Asks::Page => "the page, in one fetch for all who want it at the moment",
+        Asks::OwnAnswer => "an answer for this request alone",
+    };
+    fact(lines, "asks for", text);
+    if answer.is_being_fetched {
+        fact(lines, "", "the page is being fetched right now");
+    }
+    match &answer.if_origin_fails {
+        Some(substitute) => {
+            let text = format!("{} instead of an error: {}", substitute.verdict, substitute.reason);
+            fact(lines, "on failure", &text);
+        }
+        None if answer.asks != Asks::Nothing => fact(lines, "on failure", "an error"),
+        None => {}
+    }
+}
+
+/// What is stored, or why not.
+fn store(lines: &mut Lines, answer: &Answer) {
+    match &answer.stored {
+        Some(stored) => stored_facts(lines, stored),
+        None if answer.other_variants_only => fact(lines, "stored", "other variants only"),
+        None => fact(lines, "stored", "nothing"),
+    }
+    if let Some(remembered) =
+        answer.remembered.as_ref().filter(|remembered| remembered.reason != answer.reason)
+    {
+        let cause = remembered.culprit.as_ref();
+        let cause = cause.map_or_else(String::new, |cause| format!(" (the {} {})", cause.kind, cause.name));
+        fact(lines, "last time", &format!("{}{cause}: {}", remembered.reason, remembered.advice));
+    }
+}
+
+fn stored_facts(lines: &mut Lines, stored: &StoredAnswer) {
+    let part = if stored.is_part { " of a part of the content" } else { "" };
+    let size = bytes_text(stored.content_bytes);
+    fact(lines, "stored", &format!("{}, {size}{part}, {} old", stored.status, seconds_text(stored.age_secs)));
+    let lifetime = seconds_text(stored.lifetime_secs);
+    let left = match u64::try_from(stored.ttl_secs) {
+        Ok(left) if left > 0 => format!("for {} more, of {lifetime}", seconds_text(left)),
+        _ => format!(
+            "no more; it was for {lifetime}, until {} ago",
+            seconds_text(stored.ttl_secs.unsigned_abs())
+        ),
+    };
+    fact(lines, "fresh", &left);
+    if stored.is_validated_always {
+        fact(lines, "", "it says no-cache: the application must confirm it before each use");
+    }
+    if stored.is_invalidated {
+        fact(lines, "", "a write has made it invalid");
+    }
+    if stored.stale_while_revalidate_secs > 0 {
+        let text = format!(
+            "for {} after that, while it is renewed",
+            seconds_text(stored.stale_while_revalidate_secs)
+        );
+        fact(lines, "stale", &text);
+    }
+    if stored.stale_if_error_secs > 0 {
+        let why = if stored.stale_if_error_overrides {
+            ", although it forbids that (stale_on_error = \"override\")"
+        } else {
+            ""
+        };
+        let time = seconds_text(stored.stale_if_error_secs);
+        fact(lines, "stale", &format!("for {time} after that, while the application fails{why}"));
+    }
+}
+
+fn key_facts(lines: &mut Lines, url: &SiteUrl, key: &KeyAnswer) {
+    fact(lines, "key", &format!("{}://{}{}", key.scheme, key.host, key.target));
+    if key.target != url.target() {
+        fact(lines, "", "No-Vary-Search makes this page stand for the one asked for");
+    }
+    if !key.variant_fields.is_empty() {
+        fact(lines, "varies by", &key.variant_fields.join(", "));
+    }
+    if url.is_https() && key.scheme == "http" {
+        fact(
+            lines,
+            "",
+            "nobody tells the edge that visitors use https: set proto = \"https\", or list the proxy that speaks TLS in \
+             trusted_proxies",
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::answer_text;
+    use crate::{ANSWER_MEMBERS, SiteUrl};
+    use edge::why::{Answer, Asks, Cause, KeyAnswer, RememberedAnswer, SiteAnswer, StoredAnswer, Substitute};
+    use std::collections::BTreeSet;
+
+    fn cause(kind: &str, name: &str) -> Option<Cause> {
+        Some(Cause { kind: kind.to_owned(), name: name.to_owned() })
+    }
+
+    /// A request with an unknown cookie for a page that is stored for others.
+    fn answer() -> Answer {
+        Answer {
+            format: 1,
+            verdict: "pass".to_owned(),
+            reason: "pass-unknown-cookie".to_owned(),
+            advice: "The request carries a cookie that the profile does not know.".to_owned(),
+            asks: Asks::OwnAnswer,
+            culprit: cause("cookie", "theme"),
+            site: Some(SiteAnswer {
+                name: "any".to_owned(),
+                profile: "default".to_owned(),
+                origin: "http://127.0.0.1:8000".to_owned(),
+            }),
+            key: Some(KeyAnswer {
+                scheme: "http".to_owned(),
+                host: "a.test".to_owned(),
+                target: "/page".to_owned(),
+                variant_fields: vec!["accept-encoding".to_owned()],
+            }),
+            stored: Some(StoredAnswer {
+                status: 200,
+                content_bytes: 12_345,
+                is_part: false,
+                age_secs: 70,
+                lifetime_secs: 60,
+                ttl_secs: -10,
+                stale_while_revalidate_secs: 30,
+                stale_if_error_secs: 86_400,
+                stale_if_error_overrides: true,
+                is_validated_always: false,
+                is_invalidated: false,
+            }),
+            other_variants_only: false,
+            remembered: Some(RememberedAnswer {
+                reason: "store-refused-set-cookie".to_owned(),
+                advice: "The response sets a cookie.".to_owned(),
+                culprit: cause("cookie", "PHPSESSID"),
+            }),
+            is_being_fetched: true,
+            if_origin_fails: Some(Substitute {
+                verdict: "stale".to_owned(),
+                reason: "stale-on-error-override".to_owned(),
+            }),
+        }
+    }
+
+    #[test]
+    fn the_answer_fits_a_terminal() {
+        let text = answer_text(&SiteUrl::parse("https://a.test/page").unwrap(), &answer());
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        insta::assert_snapshot!(text);
+    }
+
+    #[test]
+    fn a_refusal_names_the_plug_in_and_what_to_do() {
+        let answer = Answer {
+            verdict: "miss".to_owned(),
+            reason: "store-refused-set-cookie".to_owned(),
+            culprit: cause("cookie", "pll_language"),
+            stored: None,
+            ..answer()
+        };
+        let text = answer_text(&SiteUrl::parse("http://a.test/").unwrap(), &answer);
+        assert!(text.contains("Set-Cookie: pll_language (Polylang, preference)"), "{text}");
+        assert!(text.contains("PLL_COOKIE") && text.contains("stored     nothing"), "{text}");
+    }
+
+    #[test]
+    fn every_member_of_the_answer_is_described_and_no_other() {
+        fn paths(value: &serde_json::Value, path: &str, found: &mut BTreeSet<String>) {
+            match value {
+                serde_json::Value::Object(members) => members.iter().for_each(|(name, value)| {
+                    let dot = if path.is_empty() { "" } else { "." };
+                    paths(value, &format!("{path}{dot}{name}"), found);
+                }),
+                serde_json::Value::Array(elements) => {
+                    elements.iter().for_each(|element| paths(element, &format!("{path}[]"), found));
+                }
+                _ => drop(found.insert(path.to_owned())),
+            }
+        }
+        let mut found = BTreeSet::new();
+        paths(&serde_json::to_value(answer()).unwrap(), "", &mut found);
+        let described: BTreeSet<_> = ANSWER_MEMBERS.iter().map(|(member, _)| (*member).to_owned()).collect();
+        assert_eq!(found, described);
+    }
+}

@@ -10,9 +10,9 @@ use crate::sites::Site;
 use bytes::Bytes;
 use message::{Fields, Method, RequestHead, ResponseHead};
 use net::Peer;
-use purge::{Invalidation, Malformed, Mode, Order, Outcome, Reach, Want, api, signals};
+use purge::{Ban, Invalidation, Malformed, Order, Outcome, Reach, Want, api, signals};
 use std::sync::Arc;
-use store::{Key, Selector, Stored};
+use store::{Key, Mode, Selector};
 
 /// Why an order is not carried out.
 pub(crate) enum Unserved {
@@ -67,10 +67,7 @@ impl Shared {
     }
 
     fn invalidate_one(&self, invalidation: &Invalidation, outcome: &mut Outcome) {
-        let mode = match invalidation.mode {
-            Mode::Hard => store::Mode::Hard,
-            Mode::Soft => store::Mode::Soft,
-        };
+        let mode = invalidation.mode;
         for selector in self.selectors(&invalidation.want) {
             if let Selector::Target { site, host, target } = &selector {
                 let keys = [false, true].map(|https| Key::new(*site, https, host, target.clone()));
@@ -78,10 +75,11 @@ impl Shared {
             }
             let done = self.store.invalidate(&store::Invalidation { selector, mode });
             outcome.sequence = outcome.sequence.max(done.sequence);
+            outcome.uncounted += u64::from(done.objects.is_none());
             let objects = done.objects.unwrap_or(0);
             match mode {
-                store::Mode::Hard => outcome.purged += objects,
-                store::Mode::Soft => outcome.softened += objects,
+                Mode::Hard => outcome.purged += objects,
+                Mode::Soft => outcome.softened += objects,
             }
         }
         self.sweeper.wake();
@@ -100,7 +98,7 @@ impl Shared {
                 vec![Selector::Prefix { site: site.id, host, prefix: prefix.clone() }]
             }),
             Want::Pattern { host, pattern } => self.on(host, |site, host| {
-                let ban = Arc::new(PatternBan::new(&host, pattern));
+                let ban = Arc::new(Ban::of_pages(&host, pattern.clone()));
                 vec![Selector::Ban { site: site.id, ban }]
             }),
             Want::Host { host } => self.on(host, |site, host| vec![Selector::Host { site: site.id, host }]),
@@ -110,10 +108,7 @@ impl Shared {
                 .collect(),
             Want::Ban { reach, ban } => self
                 .reached(reach)
-                .map(|site| {
-                    let ban = Arc::new(ExpressionBan { ban: Arc::clone(ban), text: ban.to_string() });
-                    Selector::Ban { site: site.id, ban }
-                })
+                .map(|site| Selector::Ban { site: site.id, ban: Arc::<Ban>::clone(ban) })
                 .collect(),
             Want::Everything { reach: Reach::Everywhere } => vec![Selector::Everything { site: None }],
             Want::Everything { reach } => {
@@ -142,62 +137,4 @@ impl Shared {
 /// Whether two secrets are the same; takes the same time wherever they differ.
 fn is_equal(one: &[u8], other: &[u8]) -> bool {
     one.len() == other.len() && one.iter().zip(other).fold(0, |sum, (one, other)| sum | (one ^ other)) == 0
-}
-
-/// A pattern over the targets of one host.
-#[derive(Debug)]
-struct PatternBan {
-    host: Bytes,
-    pattern: purge::Pattern,
-    text: String,
-}
-
-impl PatternBan {
-    fn new(host: &[u8], pattern: &purge::Pattern) -> Self {
-        let host = Bytes::from(host.to_ascii_lowercase());
-        let text = format!("{} {}", host.escape_ascii(), pattern.as_str());
-        Self { host, pattern: pattern.clone(), text }
-    }
-}
-
-impl store::Ban for PatternBan {
-    fn matches(&self, stored: &Stored<'_>) -> bool {
-        stored.host() == self.host && self.pattern.is_match(stored.target())
-    }
-
-    fn text(&self) -> &str {
-        &self.text
-    }
-}
-
-/// A ban expression.
-#[derive(Debug)]
-struct ExpressionBan {
-    ban: Arc<purge::Ban>,
-    text: String,
-}
-
-impl store::Ban for ExpressionBan {
-    fn matches(&self, stored: &Stored<'_>) -> bool {
-        let mut fields = Fields::new();
-        for condition in self.ban.conditions() {
-            if let purge::Subject::Field(name) = &condition.subject {
-                for value in stored.values(name) {
-                    fields.push(name.clone(), Bytes::copy_from_slice(value));
-                }
-            }
-        }
-        let tags: Vec<Bytes> = stored.tags().into_iter().map(Bytes::copy_from_slice).collect();
-        self.ban.matches(&purge::Stored {
-            host: stored.host(),
-            target: stored.target(),
-            status: stored.status(),
-            fields: &fields,
-            tags: &tags,
-        })
-    }
-
-    fn text(&self) -> &str {
-        &self.text
-    }
 }

@@ -7,7 +7,7 @@
 use crate::ban::{Ban, Condition, Subject, Test};
 use crate::expression::TagExpression;
 use crate::malformed::{Fault, Malformed, Place};
-use crate::order::{Invalidation, Mode, Order, Reach, Style, Want};
+use crate::order::{Invalidation, Order, Reach, Style, Want};
 use crate::pattern::{Case, Pattern, PatternError};
 use crate::tags::{self, Syntax, TAG_HEADERS, TYPO3_SITE, TagHeader};
 use crate::target;
@@ -15,6 +15,7 @@ use bytes::Bytes;
 use h1::{EffectiveAuthority, Target};
 use message::{Fields, Method, RequestHead, names};
 use std::sync::Arc;
+use store::Mode;
 
 /// The methods that invalidate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -228,7 +229,7 @@ impl<'a> Asked<'a> {
             let Some(value) = self.fields.first(name) else { continue };
             let mut listed = tags::listed(value, Syntax::Words, TYPO3_SITE)
                 .map_err(|fault| Malformed::header(name, fault))?;
-            if listed.len() != 1 {
+            if listed.len() != 1 || std::str::from_utf8(value).is_err() {
                 return Err(Malformed::header(name, Fault::expected("one name", value)));
             }
             return Ok(listed.pop());

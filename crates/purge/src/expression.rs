@@ -16,7 +16,7 @@ pub enum TagExpression {
     AnyOf(Vec<Bytes>),
     /// Whatever has tags: `.*`.
     Everything,
-    /// A tag, or all tags joined by commas, in which this finds something.
+    /// A tag, or all tags in alphabetical order joined by commas, in which this finds something.
     Pattern(Pattern),
 }
 

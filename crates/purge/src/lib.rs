@@ -1,8 +1,8 @@
 //! What cache clients ask to be invalidated, in every dialect they speak: purge methods and headers of content systems,
 //! fields in an application's answers, and a JSON API; and how they are answered.
 //!
-//! Pure: heads and content in, orders and replies out. This crate knows no socket, clock or store. Who may purge, which
-//! site a host belongs to, and carrying an order out are its callers' business.
+//! Pure: heads and content in, orders and replies out. This crate knows no socket and no clock. Who may purge, which site
+//! a host belongs to, and carrying an order out are its callers' business.
 //!
 //! ```text
 //!   PURGE, BAN, ...  -- read ---------> Order -- carried out --> Outcome -- reply --> Reply
@@ -13,6 +13,7 @@
 
 pub mod api;
 mod ban;
+mod ban_expression;
 mod dialect;
 mod expression;
 mod malformed;
@@ -24,11 +25,12 @@ mod signals;
 mod tags;
 mod target;
 
-pub use ban::{BAN_BYTES_MAX, Ban, BanError, BanFault, CONDITIONS_MAX, Condition, Stored, Subject, Test};
+pub use ban::{Ban, Condition, Subject, Test};
+pub use ban_expression::{BAN_BYTES_MAX, BanError, BanFault, CONDITIONS_MAX};
 pub use dialect::{asks_to_refresh, is_purge_method, read};
 pub use expression::TagExpression;
 pub use malformed::{Fault, Malformed, Place};
-pub use order::{Invalidation, Mode, Order, Reach, Style, Want};
+pub use order::{Invalidation, Order, Reach, Style, Want};
 pub use pattern::{PATTERN_BYTES_MAX, Pattern, PatternError};
 pub use reference::purging_reference;
 pub use reply::{Outcome, PURGED_COUNT, Reply, reply};

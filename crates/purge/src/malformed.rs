@@ -1,7 +1,7 @@
 //! Why a request to invalidate something cannot be carried out: where, and what is wrong there, in words for the
 //! person who configures the client.
 
-use crate::ban::BanError;
+use crate::ban_expression::BanError;
 use crate::pattern::PatternError;
 use crate::tags::{TAG_BYTES_MAX, TAGS_MAX};
 use std::fmt;

@@ -7,6 +7,7 @@ use crate::ban::Ban;
 use crate::pattern::Pattern;
 use bytes::Bytes;
 use std::sync::Arc;
+use store::Mode;
 
 /// Which sites are meant.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,15 +69,6 @@ pub enum Want {
         /// Whose.
         reach: Reach,
     },
-}
-
-/// What happens to what is meant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    /// It is removed.
-    Hard,
-    /// It is stale from now on: kept for requests that may have it stale, and for revalidation.
-    Soft,
 }
 
 /// One invalidation.

@@ -1,7 +1,7 @@
 //! docs/purging.md, rendered from the tables. A test compares the file with this text.
 
 use crate::api::{BANS_MAX, CONTENT_BYTES_MAX, ROUTES, SELECTORS_MAX, TOKEN_HEADERS, TYPES};
-use crate::ban::{BAN_BYTES_MAX, CONDITIONS_MAX, OPERATORS, SUBJECTS};
+use crate::ban_expression::{BAN_BYTES_MAX, CONDITIONS_MAX, OPERATORS, SUBJECTS};
 use crate::dialect::DIALECTS;
 use crate::pattern::PATTERN_BYTES_MAX;
 use crate::signals::SIGNALS;
@@ -152,7 +152,7 @@ response with more tags than the limit, or longer ones, is not stored, since a p
 
 *Words* are separated by spaces or commas. An *expression* also takes `|` as a separator, and the regular expressions that
 clients make of lists of tags, such as `(^|,)(a|b)(,|$)`. Tags are always meant whole: `node:1` never means `node:10`. Any other
-regular expression is searched for in each tag and in all tags of a response joined by commas.
+regular expression is searched for in each tag, and in all tags of a response in alphabetical order joined by commas.
 
 ";
 

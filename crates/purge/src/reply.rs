@@ -98,8 +98,9 @@ impl Malformed {
 mod tests {
     use super::{Outcome, reply};
     use crate::malformed::{Fault, Malformed};
-    use crate::order::{Invalidation, Mode, Order, Reach, Style, Want};
+    use crate::order::{Invalidation, Order, Reach, Style, Want};
     use bytes::Bytes;
+    use store::Mode;
 
     fn answered(style: Style, purged: u64, softened: u64, uncounted: u64) -> String {
         let want = Want::Everything { reach: Reach::Everywhere };

@@ -5,11 +5,12 @@
 //! answer goes on, is the caller's business: [`HIDDEN`] lists them.
 
 use crate::malformed::{Fault, Malformed};
-use crate::order::{Invalidation, Mode, Reach, Want};
+use crate::order::{Invalidation, Reach, Want};
 use crate::tags::{TAG_HEADERS, checked, group_tag};
 use crate::target;
 use bytes::Bytes;
 use message::{Method, ResponseHead, names};
+use store::Mode;
 
 /// A response field that asks for invalidations.
 pub(crate) struct Signal {
@@ -146,8 +147,9 @@ fn paths(value: &[u8], host: &Bytes) -> Result<Vec<Invalidation>, Fault> {
 #[cfg(test)]
 mod tests {
     use super::{Signals, is_hidden, signals};
-    use crate::order::{Invalidation, Mode, Want};
+    use crate::order::{Invalidation, Want};
     use message::{Method, ResponseHead, Status};
+    use store::Mode;
 
     fn of(name: &'static str, value: &'static str) -> Signals {
         let mut answer = ResponseHead::new(Status::OK);

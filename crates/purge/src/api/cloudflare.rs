@@ -4,10 +4,11 @@ use super::SELECTORS_MAX;
 use super::json::{Object, text, unexpected};
 use super::page::{self, Pages};
 use crate::malformed::{Fault, Malformed, Place};
-use crate::order::{Invalidation, Mode, Order, Reach, Style, Want};
+use crate::order::{Invalidation, Order, Reach, Style, Want};
 use crate::tags::checked;
 use bytes::Bytes;
 use serde_json::Value;
+use store::Mode;
 
 pub(super) fn read(zone: &Bytes, content: &[u8]) -> Result<Order, Malformed> {
     let object = Object::parse(content)?;

@@ -4,10 +4,11 @@ use super::json::Object;
 use super::page::Pages;
 use crate::dialect::flag;
 use crate::malformed::{Fault, Malformed, Place};
-use crate::order::{Invalidation, Mode, Order, Reach, Style, Want};
+use crate::order::{Invalidation, Order, Reach, Style, Want};
 use crate::tags::{Syntax, checked, listed};
 use bytes::Bytes;
 use message::{Fields, names};
+use store::Mode;
 
 /// Keys in one call.
 const KEYS_MAX: usize = 256;

@@ -14,10 +14,11 @@ use super::page::{self, Pages};
 use super::{BANS_MAX, SELECTORS_MAX};
 use crate::ban::Ban;
 use crate::malformed::{Fault, Malformed};
-use crate::order::{Invalidation, Mode, Order, Reach, Style, Want};
+use crate::order::{Invalidation, Order, Reach, Style, Want};
 use crate::tags::{checked, group_tag};
 use bytes::Bytes;
 use std::sync::Arc;
+use store::Mode;
 
 /// The types of selectors with what they mean; for the documentation.
 pub(crate) const TYPES: &[(&str, &str, &str)] = &[

@@ -1,6 +1,7 @@
 //! What the tests of dialects and of the API share.
 
-use petasos_purge::{Invalidation, Mode, Reach, Want};
+use petasos_purge::{Invalidation, Reach, Want};
+use store::Mode;
 
 /// An invalidation on one line.
 pub(crate) fn shown(invalidation: &Invalidation) -> String {

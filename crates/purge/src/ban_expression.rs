@@ -1,0 +1,328 @@
+//! Ban expressions, as far as the language of Varnish's `ban` can be asked of a stored response:
+//!
+//! ```text
+//! req.url ~ "^/news" && obj.http.content-type ~ "html"
+//! ```
+//!
+//! Conditions `FIELD OPERATOR ARGUMENT` are joined by `&&`. An argument is a word or stands between double quotes, where
+//! `\"` and `\\` stand for a quote and a backslash; any other backslash stands for itself.
+//!
+//! Invariant: whatever is refused is refused with the place and with what was expected there.
+
+use crate::ban::{Condition, Subject, Test};
+use crate::malformed::excerpt;
+use crate::pattern::{Case, Pattern, PatternError};
+use crate::tags::TAG_HEADERS;
+use bytes::Bytes;
+
+/// Longer expressions are refused.
+pub const BAN_BYTES_MAX: usize = 8 * 1024;
+
+/// Most conditions of one ban.
+pub const CONDITIONS_MAX: usize = 16;
+
+/// Why a ban expression is refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the ban expression cannot be read at column {column}: {fault}")]
+pub struct BanError {
+    /// Where, in octets from 1.
+    pub column: usize,
+    /// What is wrong there.
+    pub fault: BanFault,
+}
+
+/// What is wrong in a ban expression.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BanFault {
+    /// Something else was expected.
+    #[error("expected {expected}, found {found}")]
+    Expected {
+        /// What may stand there.
+        expected: &'static str,
+        /// What does.
+        found: String,
+    },
+    /// Only the host is kept of a request.
+    #[error("{0} is not kept with a response; of the request there are req.url and req.http.host")]
+    OfTheRequest(String),
+    /// A field of Varnish's that is not there.
+    #[error("{0} cannot be asked; there are req.url, req.http.host, obj.status and obj.http.NAME")]
+    UnknownField(String),
+    /// The quote is not closed.
+    #[error("the quote is not closed")]
+    OpenQuote,
+    /// More than [`CONDITIONS_MAX`].
+    #[error("more than {CONDITIONS_MAX} conditions")]
+    TooManyConditions,
+    /// More than [`BAN_BYTES_MAX`].
+    #[error("longer than {BAN_BYTES_MAX} octets")]
+    TooLong,
+    /// The regular expression.
+    #[error(transparent)]
+    Pattern(PatternError),
+}
+
+/// What a condition may look at, as it is written, with what that is; for the documentation.
+pub(crate) const SUBJECTS: &[(&str, &str)] = &[
+    ("req.url", "path and query of the page"),
+    ("req.http.host", "host of the page, with its port or without; letter case does not count"),
+    ("obj.status", "status code of the stored response"),
+    ("obj.http.NAME", "a header of the stored response; each of its lines"),
+    (
+        "obj.http.X-Cache-Tags, or another header that carries tags",
+        "the tags, whichever header stated them: each by itself, and all in alphabetical order joined by commas",
+    ),
+];
+
+/// The operators with what they mean; for the documentation.
+pub(crate) const OPERATORS: &[(&str, &str)] = &[
+    ("==", "is exactly this"),
+    ("!=", "is not this, or is missing"),
+    ("~", "the regular expression finds something in it"),
+    ("!~", "it is there, and the regular expression finds nothing in it"),
+];
+
+/// The conditions of an expression, at least one.
+pub(crate) fn read(text: &str) -> Result<Vec<Condition>, BanError> {
+    Reader { text: text.as_bytes(), at: 0 }.conditions()
+}
+
+/// Where the reader stands in an expression.
+struct Reader<'a> {
+    text: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Reader<'a> {
+    fn conditions(mut self) -> Result<Vec<Condition>, BanError> {
+        if self.text.len() > BAN_BYTES_MAX {
+            return Err(self.fault(BanFault::TooLong));
+        }
+        let mut conditions = Vec::new();
+        loop {
+            if conditions.len() == CONDITIONS_MAX {
+                return Err(self.fault(BanFault::TooManyConditions));
+            }
+            conditions.push(self.condition()?);
+            self.skip_blanks();
+            if self.rest().is_empty() {
+                return Ok(conditions);
+            }
+            if !self.take(b"&&") {
+                return Err(self.expected("`&&` or the end"));
+            }
+        }
+    }
+
+    fn condition(&mut self) -> Result<Condition, BanError> {
+        let subject = self.subject()?;
+        let operator = self.operator()?;
+        self.skip_blanks();
+        let begin = self.at;
+        let argument = self.argument()?;
+        let case = if subject == Subject::Host { Case::Ignored } else { Case::Counts };
+        let pattern = |text: &[u8]| {
+            let error = |error| BanError { column: begin + 1, fault: BanFault::Pattern(error) };
+            Pattern::compile_with(text, case).map_err(error)
+        };
+        let exact = |mut text: Vec<u8>| {
+            if case == Case::Ignored {
+                text.make_ascii_lowercase();
+            }
+            Bytes::from(text)
+        };
+        let test = match operator {
+            Operator::Equals => Test::Equals(exact(argument)),
+            Operator::Differs => Test::Differs(exact(argument)),
+            Operator::Matches => Test::Matches(pattern(&argument)?),
+            Operator::Avoids => Test::Avoids(pattern(&argument)?),
+        };
+        Ok(Condition { subject, test })
+    }
+
+    fn subject(&mut self) -> Result<Subject, BanError> {
+        self.skip_blanks();
+        let begin = self.at;
+        let word = self.word(b"=!~<>&\"");
+        if word.is_empty() {
+            return Err(self.expected("a field, such as req.url or obj.http.content-type"));
+        }
+        let fault = |fault| BanError { column: begin + 1, fault };
+        if let Some(name) = word.strip_prefix(b"obj.http.") {
+            let is_name = |octet: &u8| octet.is_ascii_alphanumeric() || b"-_.".contains(octet);
+            if name.is_empty() || !name.iter().all(is_name) {
+                let found = if name.is_empty() { "nothing".to_owned() } else { excerpt(name) };
+                return Err(fault(BanFault::Expected {
+                    expected: "the name of a header after obj.http.",
+                    found,
+                }));
+            }
+            let carries_tags = |name: &[u8]| {
+                TAG_HEADERS.iter().any(|header| header.name.as_bytes().eq_ignore_ascii_case(name))
+            };
+            return Ok(if carries_tags(name) {
+                Subject::Tags
+            } else {
+                Subject::Field(Bytes::from(name.to_ascii_lowercase()))
+            });
+        }
+        match word.to_ascii_lowercase().as_slice() {
+            b"req.url" => Ok(Subject::Target),
+            b"req.http.host" => Ok(Subject::Host),
+            b"obj.status" => Ok(Subject::Status),
+            other if other.starts_with(b"req.") => Err(fault(BanFault::OfTheRequest(excerpt(word)))),
+            _ => Err(fault(BanFault::UnknownField(excerpt(word)))),
+        }
+    }
+
+    fn operator(&mut self) -> Result<Operator, BanError> {
+        self.skip_blanks();
+        let operators = [
+            (&b"=="[..], Operator::Equals),
+            (b"!=", Operator::Differs),
+            (b"!~", Operator::Avoids),
+            (b"~", Operator::Matches),
+        ];
+        let found = operators.into_iter().find(|(text, _)| self.take(text));
+        found.map(|(_, operator)| operator).ok_or_else(|| self.expected("one of == != ~ !~"))
+    }
+
+    fn argument(&mut self) -> Result<Vec<u8>, BanError> {
+        let begin = self.at;
+        if !self.take(b"\"") {
+            let word = self.word(b"");
+            return if word.is_empty() || word == b"&&" {
+                self.at = begin;
+                Err(self.expected("a text to compare with"))
+            } else {
+                Ok(word.to_vec())
+            };
+        }
+        let mut argument = Vec::new();
+        loop {
+            match *self.rest() {
+                [] => return Err(BanError { column: begin + 1, fault: BanFault::OpenQuote }),
+                [b'"', ..] => {
+                    self.at += 1;
+                    return Ok(argument);
+                }
+                [b'\\', escaped @ (b'"' | b'\\'), ..] => {
+                    argument.push(escaped);
+                    self.at += 2;
+                }
+                [octet, ..] => {
+                    argument.push(octet);
+                    self.at += 1;
+                }
+            }
+        }
+    }
+
+    /// The octets up to white space or one of `stops`.
+    fn word(&mut self, stops: &[u8]) -> &'a [u8] {
+        let rest = self.rest();
+        let ends = |octet: &u8| octet.is_ascii_whitespace() || stops.contains(octet);
+        let (word, _) = rest.split_at(rest.iter().position(ends).unwrap_or(rest.len()));
+        self.at += word.len();
+        word
+    }
+
+    fn skip_blanks(&mut self) {
+        self.at += self.rest().iter().take_while(|octet| octet.is_ascii_whitespace()).count();
+    }
+
+    fn take(&mut self, text: &[u8]) -> bool {
+        let taken = self.rest().starts_with(text);
+        if taken {
+            self.at += text.len();
+        }
+        taken
+    }
+
+    fn rest(&self) -> &'a [u8] {
+        self.text.get(self.at..).unwrap_or_default()
+    }
+
+    fn expected(&self, expected: &'static str) -> BanError {
+        let mut word = Reader { text: self.text, at: self.at };
+        let found = match word.word(b"") {
+            [] => "the end".to_owned(),
+            word => excerpt(word),
+        };
+        self.fault(BanFault::Expected { expected, found })
+    }
+
+    fn fault(&self, fault: BanFault) -> BanError {
+        BanError { column: self.at + 1, fault }
+    }
+}
+
+/// An operator as it is written.
+#[derive(Clone, Copy)]
+enum Operator {
+    Equals,
+    Differs,
+    Matches,
+    Avoids,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{BAN_BYTES_MAX, CONDITIONS_MAX, OPERATORS};
+    use crate::ban::Ban;
+
+    #[test]
+    fn faults_are_told_with_the_column_and_what_was_expected() {
+        for (ban, message) in [
+            ("", "at column 1: expected a field, such as req.url or obj.http.content-type, found the end"),
+            ("~ a", "at column 1: expected a field, such as req.url or obj.http.content-type, found `~`"),
+            ("req.url", "at column 8: expected one of == != ~ !~, found the end"),
+            ("req.url > 1", "at column 9: expected one of == != ~ !~, found `>`"),
+            ("req.url ~", "at column 10: expected a text to compare with, found the end"),
+            ("req.url ~ && a", "at column 11: expected a text to compare with, found `&&`"),
+            ("req.url ~ a b", "at column 13: expected `&&` or the end, found `b`"),
+            (
+                "req.url ~ a &&",
+                "at column 15: expected a field, such as req.url or obj.http.content-type, found the end",
+            ),
+            ("req.url ~ a || b", "at column 13: expected `&&` or the end, found `||`"),
+            (r#"req.url ~ "a"#, "at column 11: the quote is not closed"),
+            ("obj.http. ~ a", "at column 1: expected the name of a header after obj.http., found nothing"),
+            (
+                r"obj.http.a\b ~ a",
+                r"at column 1: expected the name of a header after obj.http., found `a\\b`",
+            ),
+            (
+                "req.http.cookie ~ a",
+                "at column 1: `req.http.cookie` is not kept with a response; of the request there are req.url and req.http.host",
+            ),
+            (
+                "obj.age > 1h",
+                "at column 1: `obj.age` cannot be asked; there are req.url, req.http.host, obj.status and obj.http.NAME",
+            ),
+            (
+                "req.url == a && req.url ~ (b",
+                "at column 27: not a regular expression that can be used here: unclosed group",
+            ),
+        ] {
+            let error = Ban::parse(ban).unwrap_err().to_string();
+            assert_eq!(error, format!("the ban expression cannot be read {message}"), "{ban}");
+        }
+    }
+
+    #[test]
+    fn limits_are_kept() {
+        let ban = |count: usize| vec!["req.url ~ a"; count].join(" && ");
+        assert_eq!(Ban::parse(&ban(CONDITIONS_MAX)).unwrap().conditions().len(), CONDITIONS_MAX);
+        assert!(Ban::parse(&ban(CONDITIONS_MAX + 1)).is_err());
+        let long = |bytes: usize| format!("req.url == {}", "a".repeat(bytes - 11));
+        assert!(Ban::parse(&long(BAN_BYTES_MAX)).is_ok() && Ban::parse(&long(BAN_BYTES_MAX + 1)).is_err());
+    }
+
+    #[test]
+    fn the_documented_operators_are_those_that_are_read() {
+        for (operator, _) in OPERATORS {
+            assert!(Ban::parse(&format!("req.url {operator} a")).is_ok(), "{operator}");
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! Bans in a real store: what they mean goes, and the rest stays.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use bytes::Bytes;
+use message::{Fields, ResponseHead, Status};
+use petasos_purge::{Ban, Pattern};
+use semantics::{Freshness, Moment, Policy, VaryRule};
+use std::sync::Arc;
+use std::time::Duration;
+use store::{
+    Body, Invalidation, Key, Lookup, Mode, Object, Publication, Published, Selector, SiteId, Store,
+    StoreLimits,
+};
+
+/// Host, target, status, media type and tags of what is stored.
+const PAGES: &[(&str, &str, u16, &str, &[&str])] = &[
+    ("a.test", "/news/1", 200, "text/html", &["node:1", "list"]),
+    ("a.test", "/news/feed", 200, "application/rss+xml", &["list"]),
+    ("a.test:8080", "/news/10", 200, "text/html", &["node:10"]),
+    ("b.test", "/news/1", 404, "text/html", &[]),
+];
+
+fn key(host: &str, target: &'static str) -> Key {
+    Key::new(SiteId(0), false, host.as_bytes(), Bytes::from_static(target.as_bytes()))
+}
+
+/// The numbers of the pages that a ban leaves.
+fn left_by(ban: Ban) -> Vec<usize> {
+    let store = Store::new(StoreLimits::default(), 1);
+    for &(host, target, status, media_type, tags) in PAGES {
+        let mut head = ResponseHead::new(Status::from_code(status).unwrap());
+        head.fields.push("Content-Type", media_type);
+        let freshness = Freshness::lasting(Duration::from_secs(60), Moment::default());
+        let object = Arc::new(Object::new(&head, b"", Body::copy_of(b"x"), freshness));
+        let rule = VaryRule::from_response(&head.fields, &Policy::default_profile()).unwrap();
+        let variant = rule.key(&Fields::new());
+        let tags: Vec<_> = tags.iter().map(|tag| Bytes::from_static(tag.as_bytes())).collect();
+        let (key, begun) = (key(host, target), store.sequence());
+        let published = store.publish(Publication { key: &key, rule, variant, object, tags: &tags, begun });
+        assert_eq!(published, Published::Stored);
+    }
+    let selector = Selector::Ban { site: SiteId(0), ban: Arc::new(ban) };
+    store.invalidate(&Invalidation { selector, mode: Mode::Hard });
+    let is_left = |&(_, &(host, target, ..)): &(usize, &(&str, &'static str, u16, &str, &[&str]))| {
+        matches!(store.lookup(&key(host, target), &Fields::new()), Lookup::Found { .. })
+    };
+    PAGES.iter().enumerate().filter(is_left).map(|(number, _)| number).collect()
+}
+
+#[test]
+fn what_a_ban_means_goes_and_the_rest_stays() {
+    for (ban, left) in [
+        ("req.url ~ ^/news/1", &[1][..]),
+        ("req.http.host == a.test", &[3]),
+        ("req.http.host == a.test:8080", &[0, 1, 3]),
+        ("obj.status == 404", &[0, 1, 2]),
+        ("obj.http.content-type ~ html && req.http.host ~ ^A", &[1, 3]),
+        ("obj.http.x-cache-tags ~ (^|,)node:1(,|$)", &[1, 2, 3]),
+        ("obj.http.xkey ~ list,node", &[1, 2, 3]),
+        ("obj.http.x-missing != a", &[]),
+        ("obj.http.x-missing ~ a", &[0, 1, 2, 3]),
+    ] {
+        assert_eq!(left_by(Ban::parse(ban).unwrap()), left, "{ban}");
+    }
+    let pattern = Pattern::compile(b"^/news/.*1").unwrap();
+    assert_eq!(left_by(Ban::of_pages(b"a.test", pattern)), [1, 3]);
+}

@@ -145,8 +145,8 @@ pub struct StoredAnswer {
     pub stale_if_error_overrides: bool,
     /// Whether it says that it must be confirmed before each use.
     pub is_validated_always: bool,
-    /// Whether a write has made it invalid.
-    pub is_invalidated: bool,
+    /// Whether a soft purge has made it stale.
+    pub is_purged_softly: bool,
 }
 
 /// What is remembered of a page that could not be shared.
@@ -253,55 +253,69 @@ fn split_url(url: &str) -> Result<(bool, &str, String), String> {
     Ok((https, authority, target))
 }
 
-/// The answer for a request that got past the guard: *key* and *lookup* as the pipeline does them.
+/// The answer for a request that got past the guard: *key* and *lookup* as the pipeline does them, and beside the
+/// decision what is known of the page.
 fn of_subject(shared: &Shared, subject: &Subject<'_>, request: &Request) -> Answer {
     let (head, policy, now) = (&request.head, subject.site.policy(), Moment::read(&*shared.clock));
-    let site = Some(SiteAnswer {
-        name: subject.site.label().to_owned(),
-        profile: subject.site.plan.profile.clone(),
-        origin: subject.site.origin.url().to_string(),
-    });
-    let directives = match classify_request(head, false, policy) {
-        RequestClass::Pass(reason) => {
+    let wanted = match classify_request(head, false, policy) {
+        RequestClass::Pass(reason) => Err(reason),
+        RequestClass::Lookup(directives) => Ok(Wanted::new(shared, subject.clone(), head, directives)),
+    };
+    let key = wanted.as_ref().map_or_else(|_| subject.key(), |wanted| wanted.key.clone());
+    let remembered = shared.in_vain.recall(&key, now.monotonic);
+    let decided = match &wanted {
+        Err(reason) => {
             let culprit = explain_request(head, false, policy).and_then(|(_, culprit)| culprit);
-            let key = Some(key_answer(shared, &subject.key()));
-            let culprit = culprit.map(|culprit| Cause::from(&culprit));
-            return Answer { site, key, culprit, asks: Asks::OwnAnswer, ..Answer::new(reason) };
+            let culprit = culprit.as_ref().map(Cause::from);
+            Answer { culprit, asks: Asks::OwnAnswer, ..Answer::new(*reason) }
         }
-        RequestClass::Lookup(directives) => directives,
+        Ok(wanted) => looked_up(shared, wanted, head, remembered.as_ref(), now),
     };
-    let wanted = Wanted::new(shared, subject.clone(), head, directives);
-    let remembered = shared.in_vain.recall(&wanted.key, now.monotonic);
-    let decided = match wanted.decide(shared, head, Touch::No, now) {
-        Decision::Deliver(delivery) => Answer::new(delivery.account.reason),
-        Decision::Refresh(delivery, _) => {
-            Answer { asks: Asks::Renewal, ..Answer::new(delivery.account.reason) }
-        }
-        Decision::OnlyIfCached => Answer::new(Reason::OnlyIfCached),
-        Decision::Alone(reason) => alone(reason, head, remembered.as_ref()),
-        Decision::Fly { reason, .. } => {
-            let confirms = match wanted.find(shared, head, Touch::No, now) {
-                Found::Fetch(_, Some(base)) => is_confirmation(&wanted, &base, head),
-                Found::Fetch(_, None) | Found::Deliver(_) | Found::Refresh(..) => false,
-            };
-            Answer { asks: if confirms { Asks::Confirmation } else { Asks::Page }, ..Answer::new(reason) }
-        }
-    };
-    let stale = wanted.stale_instead(shared, head, now).filter(|_| decided.asks != Asks::Nothing);
-    let (stored, other_variants_only) = match shared.store.peek(&wanted.key, &head.fields) {
+    let stale = wanted.ok().filter(|_| decided.asks != Asks::Nothing);
+    let stale = stale.and_then(|wanted| wanted.stale_instead(shared, head, now));
+    let (stored, other_variants_only) = match shared.store.peek(&key, &head.fields) {
         Lookup::Found { object, softened } => (Some(stored_answer(&object, softened, now)), false),
         Lookup::NoVariant => (None, true),
         Lookup::Absent => (None, false),
     };
     Answer {
-        site,
-        key: Some(key_answer(shared, &wanted.key)),
+        site: Some(SiteAnswer {
+            name: subject.site.label().to_owned(),
+            profile: subject.site.plan.profile.clone(),
+            origin: subject.site.origin.url().to_string(),
+        }),
+        key: Some(key_answer(shared, &key)),
         stored,
         other_variants_only,
         remembered: remembered.map(RememberedAnswer::from),
-        is_being_fetched: shared.flights.is_under_way(&wanted.key),
+        is_being_fetched: shared.flights.is_under_way(&key),
         if_origin_fails: stale.map(|delivery| Substitute::new(delivery.account.reason)),
         ..decided
+    }
+}
+
+/// The pipeline's decision on a look-up.
+fn looked_up(
+    shared: &Shared,
+    wanted: &Wanted<'_>,
+    head: &RequestHead,
+    remembered: Option<&Remembered>,
+    now: Moment,
+) -> Answer {
+    match wanted.decide(shared, head, Touch::No, now) {
+        Decision::Deliver(delivery) => Answer::new(delivery.account.reason),
+        Decision::Refresh(delivery, _) => {
+            Answer { asks: Asks::Renewal, ..Answer::new(delivery.account.reason) }
+        }
+        Decision::OnlyIfCached => Answer::new(Reason::OnlyIfCached),
+        Decision::Alone(reason) => alone(reason, head, remembered),
+        Decision::Fly { reason, .. } => {
+            let confirms = match wanted.find(shared, head, Touch::No, now) {
+                Found::Fetch(_, Some(base)) => is_confirmation(wanted, &base, head),
+                Found::Fetch(_, None) | Found::Deliver(_) | Found::Refresh(..) => false,
+            };
+            Answer { asks: if confirms { Asks::Confirmation } else { Asks::Page }, ..Answer::new(reason) }
+        }
     }
 }
 
@@ -343,7 +357,7 @@ fn stored_answer(object: &Arc<Object>, softened: bool, now: Moment) -> StoredAns
         stale_if_error_secs: freshness.if_error.as_secs(),
         stale_if_error_overrides: freshness.overridden,
         is_validated_always: freshness.validate_always,
-        is_invalidated: softened,
+        is_purged_softly: softened,
     }
 }
 

@@ -327,6 +327,9 @@ fn a_stored_page_is_described() {
     let key = answer.key.unwrap();
     assert_eq!((key.host.as_str(), key.target.as_str()), ("example.test", "/language"));
     assert_eq!(key.variant_fields, ["accept-language"]);
+    let passing = site.why(&get("/language", &["Accept-Language: de", "Cookie: theme=dark"]));
+    assert_eq!(passing.reason, "pass-unknown-cookie");
+    assert!(passing.stored.is_some(), "stored for others");
     let other = site.why(&get("/language", &["Accept-Language: en"]));
     assert!(other.other_variants_only && other.stored.is_none());
     assert_eq!(other.reason, "miss-variant");

@@ -97,6 +97,10 @@ fn asks(lines: &mut Lines, answer: &Answer) {
 /// What is stored, or why not.
 fn store(lines: &mut Lines, answer: &Answer) {
     match &answer.stored {
+        Some(stored) if answer.verdict == "pass" => {
+            let text = format!("for others: {}, {}", stored.status, bytes_text(stored.content_bytes));
+            fact(lines, "stored", &text);
+        }
         Some(stored) => stored_facts(lines, stored),
         None if answer.other_variants_only => fact(lines, "stored", "other variants only"),
         None => fact(lines, "stored", "nothing"),
@@ -126,8 +130,8 @@ fn stored_facts(lines: &mut Lines, stored: &StoredAnswer) {
     if stored.is_validated_always {
         fact(lines, "", "it says no-cache: the application must confirm it before each use");
     }
-    if stored.is_invalidated {
-        fact(lines, "", "a write has made it invalid");
+    if stored.is_purged_softly {
+        fact(lines, "", "a soft purge has made it stale");
     }
     if stored.stale_while_revalidate_secs > 0 {
         let text = format!(
@@ -207,7 +211,7 @@ mod tests {
                 stale_if_error_secs: 86_400,
                 stale_if_error_overrides: true,
                 is_validated_always: false,
-                is_invalidated: false,
+                is_purged_softly: false,
             }),
             other_variants_only: false,
             remembered: Some(RememberedAnswer {
@@ -225,7 +229,12 @@ mod tests {
 
     #[test]
     fn the_answer_fits_a_terminal() {
-        let text = answer_text(&SiteUrl::parse("https://a.test/page").unwrap(), &answer());
+        let (url, passed) = (SiteUrl::parse("https://a.test/page").unwrap(), answer());
+        let text = answer_text(&url, &passed);
+        assert!(text.contains("stored     for others: 200, 12.3 kB"), "{text}");
+        let missed =
+            Answer { verdict: "miss".to_owned(), reason: "miss-expired".to_owned(), culprit: None, ..passed };
+        let text = answer_text(&url, &missed);
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
         insta::assert_snapshot!(text);
     }

@@ -155,7 +155,7 @@ pub const ANSWER_MEMBERS: &[(&str, &str)] = &[
         "Whether that is so only because the site's `stale_on_error` says `override`.",
     ),
     ("stored.is_validated_always", "Whether it says that it must be confirmed before each use."),
-    ("stored.is_invalidated", "Whether a write has made it invalid."),
+    ("stored.is_purged_softly", "Whether a soft purge has made it stale."),
     ("other_variants_only", "Whether other variants of the page are stored and none for this request."),
     (
         "remembered.reason",

@@ -31,7 +31,7 @@ pub(crate) fn changes(visit: &Visit) -> Vec<Change> {
     let spontaneous = visit
         .answer(Probe::PlainAgain)
         .filter(|again| again.head.status == visit.plain.head.status)
-        .map_or(Difference::Equal, |again| compare(&visit.plain.content, &again.content));
+        .map_or(Difference::Equal, |again| difference(&visit.plain, again));
     let asked = [Probe::PlainAgain, Probe::NoiseCookies, Probe::NoiseParameters, Probe::UnknownCookie];
     asked
         .into_iter()
@@ -44,13 +44,22 @@ pub(crate) fn changes(visit: &Visit) -> Vec<Change> {
         .collect()
 }
 
+/// How the contents differ. What has a content coding on it differs throughout after the first difference.
+fn difference(plain: &Answer, other: &Answer) -> Difference {
+    let is_coded = [plain, other].iter().any(|answer| answer.content_coding().is_some());
+    match compare(&plain.content, &other.content) {
+        Difference::Spots(_) if is_coded => Difference::Throughout,
+        found => found,
+    }
+}
+
 fn beside_spontaneous(visit: &Visit, probe: Probe, answer: &Answer, spontaneous: &Difference) -> Change {
     let known: &[Spot] = match spontaneous {
         Difference::Equal => &[],
         Difference::Spots(spots) => spots,
         Difference::Throughout => return change(visit, probe, answer, &Difference::Equal, &[]).or_unknown(),
     };
-    let difference = compare(&visit.plain.content, &answer.content);
+    let difference = difference(&visit.plain, answer);
     change(visit, probe, answer, &difference, known)
 }
 

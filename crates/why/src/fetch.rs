@@ -7,7 +7,7 @@
 use crate::SiteUrl;
 use bytes::{Bytes, BytesMut};
 use h1::{BodyDecoder, BodyError, Decoded, Limits, ResponseError, Strictness, WriteError};
-use message::{Method, RequestHead, ResponseHead};
+use message::{Method, RequestHead, ResponseHead, names};
 use net::{Address, Stream, TlsClient, TlsError};
 use platform::Clock;
 use semantics::Moment;
@@ -64,6 +64,9 @@ pub enum FetchError {
     /// No connection for another reason.
     #[error("no connection to {0}: {1}")]
     Unreachable(String, io::ErrorKind),
+    /// An https URL, and nothing to secure the connection with: then nothing is sent.
+    #[error("the URL asks for https, and TLS is not set up")]
+    NotSecured,
     /// No secure connection.
     #[error(transparent)]
     Tls(#[from] TlsError),
@@ -93,10 +96,18 @@ pub enum FetchError {
 /// How requests are sent.
 #[derive(Clone)]
 pub struct Fetcher {
-    /// For https; it may be missing where no https URL is asked.
+    /// For https; without it no https URL is asked.
     pub tls: Option<TlsClient>,
     /// The time.
     pub clock: Arc<dyn Clock>,
+}
+
+impl Answer {
+    /// The content coding that is on the content.
+    pub fn content_coding(&self) -> Option<&[u8]> {
+        let mut codings = self.head.fields.list(names::CONTENT_ENCODING);
+        codings.find(|coding| !coding.eq_ignore_ascii_case(b"identity"))
+    }
 }
 
 impl Fetcher {
@@ -111,14 +122,12 @@ impl Fetcher {
         content: &[u8],
     ) -> Result<Answer, FetchError> {
         let whole = async {
-            let stream = connect(url).await?;
-            match &self.tls {
-                Some(tls) if url.is_https() => {
-                    let stream = tls.secure(stream, &url.host()).await?;
-                    self.exchange(stream, request, content).await
-                }
-                _ => self.exchange(stream, request, content).await,
+            if !url.is_https() {
+                return self.exchange(connect(url).await?, request, content).await;
             }
+            let tls = self.tls.as_ref().ok_or(FetchError::NotSecured)?;
+            let stream = tls.secure(connect(url).await?, &url.host()).await?;
+            self.exchange(stream, request, content).await
         };
         within_time(whole).await
     }

@@ -109,8 +109,7 @@ fn asked<E: ToString>(probe: Probe, answer: Result<&Answer, &E>) -> Asked {
 
 fn compression(visit: &Visit) -> Option<Compression> {
     let answer = visit.answer(Probe::Compressed)?;
-    let codings: Vec<_> = answer.head.fields.list(names::CONTENT_ENCODING).collect();
-    let coding = codings.first().map(|coding| text_of(coding));
+    let coding = answer.content_coding().map(text_of);
     let names_it = |name: &[u8]| name == b"*" || name.eq_ignore_ascii_case(names::ACCEPT_ENCODING.as_bytes());
     Some(Compression {
         coding,
@@ -151,6 +150,12 @@ fn hints(visit: &Visit, findings: &Findings) -> Vec<String> {
     if findings.was_answered_by_a_front() {
         hints
             .push("A cache in front answered; what the application itself says may be different.".to_owned());
+    }
+    if let Some(coding) = plain.content_coding() {
+        hints.push(format!(
+            "The page comes as {} although no coding was asked for, so its content could not be looked into.",
+            text_of(coding)
+        ));
     }
     hints.extend(coding_hint(findings));
     hints.extend(vary_hint(plain));

@@ -161,6 +161,32 @@ fn whether_a_conditional_request_gets_a_304_is_tried() {
 }
 
 #[test]
+fn content_that_is_coded_unasked_is_not_looked_into() {
+    let count = std::sync::atomic::AtomicUsize::new(0);
+    let found = findings(move |_| {
+        let n = count.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+        response("200 OK", &["Content-Encoding: gzip"], format!("(gzip) {n}").as_bytes())
+    });
+    assert_eq!(result(&found, "plain_again"), Sameness::Different);
+    assert!(
+        found.hints.iter().any(|hint| hint.contains("although no coding was asked")),
+        "{:?}",
+        found.hints
+    );
+}
+
+#[test]
+fn nothing_is_sent_in_clear_text_for_https() {
+    let origin = Origin::start(|_| response("200 OK", &[], b"x"));
+    let fetcher = Fetcher { tls: None, clock: Arc::new(ManualClock::default()) };
+    let url = SiteUrl::parse(&origin.url().replace("http:", "https:")).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let visit = runtime.block_on(visit(&fetcher, &url, &[], Duration::ZERO));
+    assert_eq!(visit.unwrap_err(), FetchError::NotSecured);
+    assert!(origin.seen().is_empty());
+}
+
+#[test]
 fn what_goes_wrong_later_is_part_of_the_findings() {
     let found = findings(|seen| match seen.field("Cookie") {
         Some("petasos_why=1") => {

@@ -57,6 +57,7 @@ const GROUPS: &[Group] = &[
         quick: false,
         run: || packages::ensure(&TEST_PACKAGES).map(|()| ONE),
     },
+    Group { name: "models", budget_s: 240, quick: false, run: models },
     Group { name: "real programs", budget_s: 180, quick: false, run: || integration(is_real) },
     Group { name: "conformance", budget_s: 240, quick: false, run: conformance },
     Group { name: "demo", budget_s: 300, quick: false, run: demo },
@@ -116,13 +117,43 @@ fn format() -> Result<Tally> {
 }
 
 fn lints() -> Result<Tally> {
-    check(cargo(["clippy", "--quiet", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"]))
+    check(cargo(["clippy", "--quiet", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"]))?;
+    // What only the models compile.
+    check(cargo([
+        "clippy",
+        "--quiet",
+        "--package",
+        "petasos-edge",
+        "--features",
+        "model",
+        "--tests",
+        "--locked",
+        "--",
+        "-D",
+        "warnings",
+    ]))
 }
 
 fn unit() -> Result<Tally> {
     let tests = count(cargo(["test", "--workspace", "--locked", "--lib", "--bins", "--no-fail-fast"]))?;
     let doc = count(cargo(["test", "--workspace", "--locked", "--doc", "--no-fail-fast"]))?;
     Ok(Tally { passed: tests.passed + doc.passed, failed: tests.failed + doc.failed })
+}
+
+/// Plays concurrent code through in many orders of its threads; each scenario says in how many.
+fn models() -> Result<Tally> {
+    count(cargo([
+        "test",
+        "--locked",
+        "--package",
+        "petasos-edge",
+        "--features",
+        "model",
+        "--lib",
+        "model::",
+        "--",
+        "--nocapture",
+    ]))
 }
 
 /// Whether a file of integration tests needs programs from Debian packages.

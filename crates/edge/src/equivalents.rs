@@ -3,14 +3,14 @@
 //! Invariant: a target stands for another only while the newest stored response for that other states the rule
 //! under which the two are equivalent. What is forgotten costs a fetch, nothing else; the memory is bounded.
 
+use crate::sync::{AtomicBool, PoisonError, RwLock};
 use bytes::Bytes;
 use message::Fields;
 use semantics::NoVarySearch;
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{PoisonError, RwLock};
+use std::sync::atomic::Ordering;
 use store::Key;
 
 /// Targets that are remembered; when there are more, all are forgotten.

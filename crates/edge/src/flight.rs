@@ -12,11 +12,12 @@
 //! revoked before. A flight is owned by no visitor: it is a task (see `fly`). Which flights there are is `flights`.
 
 use crate::flights::Joined;
+use crate::sync::{Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use message::{Fields, ResponseHead, Status, names};
 use origin::{Exchange, FetchError};
 use semantics::{Freshness, Reason, VariantKey, VaryRule};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use store::{Filling, Object, Part};
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -222,13 +223,17 @@ impl Flight {
         if asked.solo || !self.is_same_part(asked) {
             return None;
         }
-        match &self.progress.borrow().state {
+        // A copy, because announcements need the lock, and taking a reader another one.
+        let state = self.progress.borrow().state.clone();
+        match state {
             State::Waiting if !self.solo && self.known.matches(asked.fields, &self.variant) => {
                 Some(Joined::Waiter(self.subscribe()))
             }
-            State::Shared(answer) if answer.rule.matches(asked.fields, &answer.variant) && usable(answer) => {
+            State::Shared(answer)
+                if answer.rule.matches(asked.fields, &answer.variant) && usable(&answer) =>
+            {
                 let reader = answer.filling.reader()?;
-                Some(Joined::Filling(Arc::clone(answer), reader))
+                Some(Joined::Filling(answer, reader))
             }
             _ => None,
         }

@@ -5,9 +5,10 @@
 //! of its key that is in the table when it comes; flights that begin later know nothing older.
 
 use crate::flight::{Asked, Flight, Progress, SharedAnswer};
+use crate::sync::{Mutex, MutexGuard, PoisonError};
 use semantics::VaryRule;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use store::{FillingReader, Key};
 use tokio::sync::watch;
 

@@ -24,6 +24,7 @@ use semantics::{
 };
 use std::future::poll_fn;
 use std::sync::{Arc, OnceLock};
+use std::task::{Context, Waker};
 use store::{Abandoned, Body, Filling, FillingWriter, Key, Lookup, Object, Part, Publication};
 
 /// Octets that the slowest visitor may lag behind in a body that is not stored.
@@ -53,16 +54,38 @@ pub(crate) struct Departure {
 }
 
 /// What the application answered, before it is judged.
-struct Answer {
+struct Answer<S> {
     head: ResponseHead,
     framing: BodyFraming,
-    exchange: Box<Exchange>,
+    exchange: Box<S>,
     asked: Moment,
     answered: Moment,
 }
 
+/// Where an answer's content comes from: an exchange, or a script in the models.
+trait Source: Send {
+    /// The next event. A future dropped before it is ready has lost nothing.
+    fn next_event(&mut self) -> impl Future<Output = Result<Event, FetchError>> + Send;
+}
+
+impl Source for Exchange {
+    async fn next_event(&mut self) -> Result<Event, FetchError> {
+        self.next(&mut NoUpload).await
+    }
+}
+
+/// Starts a flight as a task of its own. Its request leaves now, not when the task has its turn: before that come all
+/// who ask for the same page at the same moment.
+pub(crate) fn depart(departure: Departure) {
+    let mut flight = Box::pin(fly(departure));
+    // The task polls it again, with the waker that counts.
+    if flight.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
+        tokio::spawn(flight);
+    }
+}
+
 /// Flies.
-pub(crate) async fn fly(departure: Departure) {
+async fn fly(departure: Departure) {
     departure.cells().count(Metric::FlightsStarted);
     match departure.fetch().await {
         Ok(answer) => departure.land(answer).await,
@@ -110,13 +133,13 @@ impl Departure {
     }
 
     /// *fetch*: sends the request and waits for the head of its answer.
-    async fn fetch(&self) -> Result<Answer, FetchError> {
+    async fn fetch(&self) -> Result<Answer<Exchange>, FetchError> {
         let mut exchange = Box::new(self.site.origin.fetch(self.request.clone()).await?);
         self.cells().count(Metric::OriginFetches);
         // It is sent now; that it waited for its turn makes no answer older.
         let asked = Moment::read(&*self.shared.clock);
         loop {
-            match exchange.next(&mut NoUpload).await? {
+            match exchange.next_event().await? {
                 // Nobody has anything to go on with: the request has no content.
                 Event::Informational(head) if head.status.code() == 100 => {}
                 Event::Informational(head) => self.flight.inform(head),
@@ -152,7 +175,7 @@ impl Departure {
         }
     }
 
-    async fn land(&self, answer: Answer) {
+    async fn land(&self, answer: Answer<Exchange>) {
         let status = answer.head.status;
         if let Some(base) = &self.base {
             match status {
@@ -187,7 +210,7 @@ impl Departure {
     }
 
     /// Remembers why the answer is not for all.
-    fn remember(&self, reason: Reason, answer: &Answer) {
+    fn remember(&self, reason: Reason, answer: &Answer<Exchange>) {
         let culprit = explain_refusal(reason, &answer.head.fields, self.site.policy());
         self.shared.in_vain.remember(&self.key, reason, culprit, answer.answered.monotonic);
     }
@@ -236,16 +259,20 @@ impl Departure {
     }
 
     /// *stream only*: the answer is for the one who asked.
-    fn give_away(&self, answer: Answer, reason: Reason) {
-        // From here on requests for the page fetch by themselves; only those that wait are told.
-        self.leave_table();
+    fn give_away(&self, answer: Answer<Exchange>, reason: Reason) {
         let Answer { head, framing, exchange, .. } = answer;
         let parcel = Parcel { head, framing, exchange };
-        self.flight.announce(State::Private(Arc::new(PrivateAnswer::new(reason, parcel))));
+        self.part(State::Private(Arc::new(PrivateAnswer::new(reason, parcel))));
+    }
+
+    /// Ends the sharing: from here on requests for the page fetch by themselves; only those that wait are told.
+    fn part(&self, state: State) {
+        self.leave_table();
+        self.flight.announce(state);
     }
 
     /// *confirm*: a 304 says that `base` is still right.
-    async fn confirm(&self, answer: Answer, base: &Arc<Object>) {
+    async fn confirm<S: Source>(&self, answer: Answer<S>, base: &Arc<Object>) {
         let Answer { head, exchange, asked, answered, .. } = answer;
         drain(*exchange).await;
         if base.part().is_none() && not_modified_speaks_of(&base.head(), &head) {
@@ -259,7 +286,7 @@ impl Departure {
     }
 
     /// *complete*: the part of the content that was missing of `base`.
-    async fn complete(&self, answer: Answer, base: &Arc<Object>) {
+    async fn complete<S: Source>(&self, answer: Answer<S>, base: &Arc<Object>) {
         let Answer { head, exchange, asked, answered, .. } = answer;
         let completed = match (base.part(), ContentRange::of(&head)) {
             (Some(part), Some(extent)) => joined_extent((&base.head(), part.extent), (&head, extent))
@@ -325,14 +352,14 @@ impl Departure {
     }
 
     /// The whole content of an answer that has `bytes`; `None` if it has not, or there is no room for it.
-    async fn gather(&self, mut exchange: Exchange, bytes: u64) -> Option<Body> {
+    async fn gather(&self, mut exchange: impl Source, bytes: u64) -> Option<Body> {
         let mut room = Room::new(&self.shared);
         let mut pieces = Vec::new();
         if bytes > self.shared.limits.object_bytes_max || !room.take(usize::try_from(bytes).ok()?) {
             return None;
         }
         loop {
-            match exchange.next(&mut NoUpload).await {
+            match exchange.next_event().await {
                 Ok(Event::Data(octets)) => pieces.push(octets),
                 Ok(Event::End(_)) => break,
                 Ok(Event::Informational(_) | Event::Head { .. }) => {}
@@ -350,7 +377,7 @@ impl Departure {
     }
 
     /// *store and stream*: whoever waits reads the body while it fills; the store gets it when it is whole.
-    async fn store_and_stream(&self, answer: Answer, storable: Storable, rule: VaryRule) {
+    async fn store_and_stream<S: Source>(&self, answer: Answer<S>, storable: Storable, rule: VaryRule) {
         let Answer { head, framing, exchange, .. } = answer;
         let too_large =
             matches!(framing, BodyFraming::Length(bytes) if bytes > self.shared.limits.object_bytes_max);
@@ -385,18 +412,18 @@ impl Departure {
     /// Moves the body from the application to its readers and, when it is whole, into the store.
     async fn fill(
         &self,
-        mut exchange: Exchange,
+        mut exchange: impl Source,
         mut writer: FillingWriter,
         answer: &SharedAnswer,
     ) -> Result<(), FetchError> {
         // The last octets are held back until it is known whether they are the last, as the store must have
         // the body before a reader has all of it.
-        let (mut held, mut nothing) = (Bytes::new(), NoUpload);
+        let mut held = Bytes::new();
         let mut room = Room::new(&self.shared);
         loop {
             let event = tokio::select! {
                 biased;
-                event = exchange.next(&mut nothing) => event,
+                event = exchange.next_event() => event,
                 () = std::future::ready(()), if !held.is_empty() => {
                     writer.push(std::mem::take(&mut held));
                     continue;
@@ -424,6 +451,8 @@ impl Departure {
                 }
                 Ok(Event::Informational(_) | Event::Head { .. }) => {}
                 Err(error) => {
+                    // Who asks from here on does not get a part: it is fetched again.
+                    self.leave_table();
                     writer.push(held);
                     writer.abort(Reason::OriginTruncated);
                     return Err(error);
@@ -484,6 +513,10 @@ impl Departure {
 }
 
 /// Reads an answer without content to its end, so that its connection can be used again.
-async fn drain(mut exchange: Exchange) {
-    while matches!(exchange.next(&mut NoUpload).await, Ok(Event::Data(_) | Event::Informational(_))) {}
+async fn drain(mut exchange: impl Source) {
+    while matches!(exchange.next_event().await, Ok(Event::Data(_) | Event::Informational(_))) {}
 }
+
+#[cfg(test)]
+#[cfg(feature = "model")]
+mod model;

@@ -3,13 +3,13 @@
 //! Invariant: what is remembered is forgotten after its time, and the memory is bounded. It only decides whether
 //! requests wait for one another, never what may be shared.
 
+use crate::sync::{Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use platform::Monotonic;
 use semantics::{Culprit, Reason};
 use std::collections::hash_map::RandomState;
 use std::collections::{HashMap, VecDeque};
 use std::hash::BuildHasher;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use store::Key;
 

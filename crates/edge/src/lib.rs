@@ -35,6 +35,7 @@ mod shared;
 mod sites;
 mod stored;
 mod sweeper;
+mod sync;
 mod tunnel;
 mod wait;
 pub mod why;

@@ -25,7 +25,7 @@ use crate::respond::{self, Asker};
 use crate::shared::Shared;
 use bytes::BytesMut;
 use h1::{BodyFraming, Request};
-use message::{Method, ResponseHead, Version};
+use message::{Method, RequestHead, ResponseHead, Version};
 use net::Stream;
 use semantics::{Moment, Reason, RequestClass, Reuse, classify_request, reuse};
 use std::sync::Arc;
@@ -165,13 +165,14 @@ impl<'a> Visit<'a> {
     /// Joins the flight for the wanted page, or starts it.
     pub(crate) fn join(&self, mut wanted: Wanted<'a>, reason: Reason) -> Step<'a> {
         let mut base = None;
-        let joined = self.ask_flights(&wanted, || match self.find(&wanted, Touch::No, self.now()) {
+        let find = || match self.find(&wanted, Touch::No, self.now()) {
             Found::Deliver(delivery) | Found::Refresh(delivery, _) => Some(delivery),
             Found::Fetch(_, object) => {
                 base = object;
                 None
             }
-        });
+        };
+        let joined = wanted.ask_flights(self.shared, &self.request.head, self.now(), find);
         match joined {
             Joined::Found(delivery) => Step::Deliver(delivery),
             Joined::Filling(answer, reader) => {
@@ -194,29 +195,9 @@ impl<'a> Visit<'a> {
         }
     }
 
-    fn ask_flights<T>(&self, wanted: &Wanted<'_>, find: impl FnOnce() -> Option<T>) -> Joined<T> {
-        let (policy, now) = (wanted.subject.site.policy(), self.now());
-        let usable = |answer: &SharedAnswer| {
-            let reused = reuse(&answer.freshness, &wanted.directives, policy, now);
-            !matches!(reused, Reuse::Revalidate(_))
-                && !self.is_invalidated(wanted, &answer.tags, answer.begun, &answer.head)
-        };
-        let asked =
-            Asked { fields: &self.request.head.fields, range: wanted.range.as_deref(), solo: wanted.solo };
-        let known = || self.shared.store.known_rule(&wanted.key);
-        let begun = || self.shared.store.sequence();
-        self.shared.flights.join(&wanted.key, asked, known, begun, find, usable)
-    }
-
-    /// Starts a flight that nobody waits for, to replace a stale answer, unless one is under way. What is stored
-    /// whole is renewed whole, whatever part of it was wanted.
+    /// Starts a flight that nobody waits for, to replace a stale answer, unless one is under way.
     fn refresh(&self, wanted: &Wanted<'_>, stale: &Arc<Object>) {
-        let range = wanted.range.as_deref().filter(|_| stale.part().is_some());
-        let asked = Asked { fields: &self.request.head.fields, range, solo: wanted.solo };
-        let known = || self.shared.store.known_rule(&wanted.key);
-        let begun = || self.shared.store.sequence();
-        let is_renewed = || matches!(self.find(wanted, Touch::No, self.now()), Found::Deliver(_));
-        if let Some(flight) = self.shared.flights.renew(&wanted.key, asked, known, begun, is_renewed) {
+        if let Some(flight) = wanted.renew(self.shared, &self.request.head, stale, self.now()) {
             self.cells().count(Metric::BackgroundRefreshes);
             // What cannot be sent was refused to visitors before it was ever stored.
             let _ = self.depart(wanted, flight, Some(Arc::clone(stale)));
@@ -249,7 +230,7 @@ impl<'a> Visit<'a> {
             self.shared.flights.remove(key, &flight);
             return Err(Refusal::unwritable());
         };
-        tokio::spawn(fly::fly(Departure {
+        fly::depart(Departure {
             shared: Arc::clone(self.shared),
             worker: self.worker,
             site: Arc::clone(subject.site),
@@ -258,7 +239,7 @@ impl<'a> Visit<'a> {
             request,
             flight,
             base,
-        }));
+        });
         Ok(())
     }
 
@@ -269,5 +250,42 @@ impl<'a> Visit<'a> {
             self.client.push(respond::write_informational(head));
             let _ = self.client.flush().await;
         }
+    }
+}
+
+impl Wanted<'_> {
+    /// What the flights have for the request, unless `find` finds an answer after all; else a new flight, which is
+    /// the caller's to start.
+    pub(crate) fn ask_flights<T>(
+        &self,
+        shared: &Shared,
+        head: &RequestHead,
+        now: Moment,
+        find: impl FnOnce() -> Option<T>,
+    ) -> Joined<T> {
+        let usable = |answer: &SharedAnswer| {
+            let reused = reuse(&answer.freshness, &self.directives, self.subject.site.policy(), now);
+            let current = shared.store.may_join(answer.begun, &self.key, &answer.tags, &answer.head);
+            current && !matches!(reused, Reuse::Revalidate(_))
+        };
+        let asked = Asked { fields: &head.fields, range: self.range.as_deref(), solo: self.solo };
+        let (known, begun) = (|| shared.store.known_rule(&self.key), || shared.store.sequence());
+        shared.flights.join(&self.key, asked, known, begun, find, usable)
+    }
+
+    /// A flight that renews a stale answer, unless there is one already, or no need any more. What is stored whole
+    /// is renewed whole, whatever part of it was wanted.
+    pub(crate) fn renew(
+        &self,
+        shared: &Shared,
+        head: &RequestHead,
+        stale: &Object,
+        now: Moment,
+    ) -> Option<Arc<Flight>> {
+        let range = self.range.as_deref().filter(|_| stale.part().is_some());
+        let asked = Asked { fields: &head.fields, range, solo: self.solo };
+        let (known, begun) = (|| shared.store.known_rule(&self.key), || shared.store.sequence());
+        let is_renewed = || matches!(self.find(shared, head, Touch::No, now), Found::Deliver(_));
+        shared.flights.renew(&self.key, asked, known, begun, is_renewed)
     }
 }

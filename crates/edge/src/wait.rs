@@ -20,7 +20,7 @@ use tokio::time::Instant;
 
 /// How often a request may take part in a flight whose answer turns out to be for another variant than its own,
 /// before it fetches by itself.
-const FLIGHTS_MAX: u32 = 3;
+pub(crate) const FLIGHTS_MAX: u32 = 3;
 
 impl<'a> Visit<'a> {
     /// *wait*: until the flight has an answer, passing on what it is told before. Who leads waits as long as the

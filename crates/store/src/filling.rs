@@ -15,12 +15,13 @@
 //! that is dropped without `finish_with` aborts, so nobody takes a part for the whole.
 //! Wakers are registered under the lock that guards the state they wait for; no wake-up can be lost.
 
+use crate::sync::{Mutex, MutexGuard, PoisonError};
 use crate::{Body, CHUNK_BYTES};
 use bytes::Bytes;
 use message::Fields;
 use semantics::Reason;
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 /// The body ended before it was complete.

@@ -10,6 +10,7 @@ mod check;
 mod demo;
 mod demo_site;
 mod ladder;
+mod purge;
 mod serve;
 mod why;
 
@@ -47,6 +48,7 @@ fn command() -> Command {
         .subcommand(ladder::Args::augment_args(Command::new("ladder")))
         .subcommand(demo::command())
         .subcommand(why::Args::augment_args(Command::new("why")))
+        .subcommand(purge::Args::augment_args(Command::new("purge")))
 }
 
 fn run(matches: &ArgMatches) -> anyhow::Result<ExitCode> {
@@ -58,6 +60,7 @@ fn run(matches: &ArgMatches) -> anyhow::Result<ExitCode> {
         Some(("ladder", matches)) => ladder::run(&ladder::Args::from_arg_matches(matches)?),
         Some(("demo", matches)) => demo::run(matches),
         Some(("why", matches)) => why::run(&why::Args::from_arg_matches(matches)?),
+        Some(("purge", matches)) => purge::run(&purge::Args::from_arg_matches(matches)?),
         _ => unreachable!("a subcommand is required and all are listed"),
     }
 }

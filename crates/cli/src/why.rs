@@ -86,7 +86,11 @@ fn tls(args: &Args, url: &SiteUrl) -> anyhow::Result<Option<TlsClient>> {
     Ok(Some(TlsClient::with_system_authorities()?))
 }
 
-fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+/// An event loop for one question.
+///
+/// # Errors
+/// If the system has no descriptors left.
+pub(crate) fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.context("no event loop can be made")
 }

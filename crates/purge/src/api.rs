@@ -4,12 +4,14 @@
 //! Invariant: a call is carried out whole or not at all; whatever is wrong in it is told by its path in the JSON. Who may
 //! call is not decided here; [`presented_tokens`] finds what a caller shows.
 
+mod call;
 mod cloudflare;
 mod fastly;
 mod json;
 mod native;
 mod page;
 
+pub use call::{Call, NATIVE_PATH, Selectors, check, detail_of_refusal};
 pub(crate) use native::TYPES;
 
 use crate::malformed::{Fault, Malformed, Place};

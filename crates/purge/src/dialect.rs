@@ -65,7 +65,7 @@ pub(crate) const DIALECTS: &[Dialect] = &[
         name: "refresh",
         who: "Drupal",
         sign: "`REFRESH <url>`",
-        meaning: "the page is marked stale and fetched again",
+        meaning: "the page is marked stale, so that its next request fetches it again",
         read: refresh,
     },
     Dialect {

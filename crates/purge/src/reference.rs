@@ -17,7 +17,8 @@ pub fn purging_reference() -> String {
 }
 
 fn render(page: &mut String) -> fmt::Result {
-    page.push_str(INTRODUCTION);
+    let tokens: Vec<_> = TOKEN_HEADERS.iter().map(|name| format!("`{name}`")).collect();
+    page.push_str(&INTRODUCTION.replace("TOKENS", &tokens.join(", ")));
     table(page, ["dialect", "spoken by", "sign", "meaning"], DIALECTS, |row| {
         [
             format!("`{}`", row.name),
@@ -56,8 +57,7 @@ fn render(page: &mut String) -> fmt::Result {
     table(page, ["type", "selectors", "what is invalidated"], TYPES, |row| {
         [code(row.0), row.1.to_owned(), row.2.to_owned()]
     })?;
-    let tokens: Vec<_> = TOKEN_HEADERS.iter().map(|name| format!("`{name}`")).collect();
-    page.push_str(&AFTER_NATIVE.replace("TOKENS", &tokens.join(", ")));
+    page.push_str(AFTER_NATIVE);
     for (name, value) in [
         ("tags of one response, or in one header", TAGS_MAX),
         ("octets of a tag", TAG_BYTES_MAX),
@@ -117,10 +117,26 @@ This page is rendered from the tables of the code by `cargo xtask docs`.
 
 ## Who may
 
-A request with a purge method is obeyed if it shows the token, or comes from the machine itself, over the loopback
-interface, and has no `X-Forwarded-*`, `Forwarded` or `Via` (then another server on this machine passed it on, and it may
-be anybody's). While a proxy on the loopback interface is listed in `trusted_proxies`, the token is needed. Everybody else
+Where there is a token (`token_file`), whoever shows it, and nobody else. Without one: requests from a loopback address or
+from one of `purge_peers` that nobody forwarded, so without `X-Forwarded-*`, `X-Real-IP`, `Forwarded` and `Via`. While one of
+`trusted_proxies` is on loopback every visitor seems to come from there, and loopback addresses do not count. Everybody else
 is answered 403.
+
+Clients show the token as `Authorization: Bearer`, or in TOKENS.
+
+## The command
+
+```
+petasos purge https://www.example.org/news       this page, in all variants
+petasos purge --prefix https://www.example.org/news/
+petasos purge --host www.example.org
+petasos purge --tag node:1 --tag node:7          what has one of the tags; with --all-tags, all of them
+petasos purge --ban 'req.url ~ \"^/news\" && obj.status == 404'
+petasos purge --all
+```
+
+`--soft` marks stale and removes nothing. The running edge is told at its admin address (`--admin`, 127.0.0.1:8081); the token
+is taken from PETASOS_TOKEN or from `--token-file`. Exit code 0: it is done, whether anything was stored or not; 2: it is not.
 
 ## Purge requests
 
@@ -130,13 +146,10 @@ is read by.
 ";
 
 const AFTER_DIALECTS: &str = "\
-`Fastly-Soft-Purge: 1` or `X-Purge: invalidate` makes any of these soft; `X-Purge: revalidate` also fetches the most
-requested pages again. Tags and a whole site are meant of the site that has the request's host; of all sites, if none has,
-as where a client names the cache by its address. Paths of Zope's virtual hosting (`/VirtualHostBase/http/www.example.org:80/Plone/VirtualHostRoot/news`,
-as Plone sends them) mean the public page.
-
-`GET` with `X-Refresh: 1` or `Cache-Control: no-cache` from somebody who may purge fetches the page anew and replaces what
-was stored.
+`Fastly-Soft-Purge: 1`, `X-Purge: invalidate` or `X-Purge: revalidate` makes any of these soft. Tags and a whole site are
+meant of the site that has the request's host; of all sites, if none has, as where a client names the cache by its address.
+Paths of Zope's virtual hosting, as Plone sends them, mean the public page:
+`/VirtualHostBase/http/www.example.org:80/Plone/VirtualHostRoot/news` is `/news` on `www.example.org`.
 
 ```
 curl -X PURGE http://127.0.0.1:8080/news -H 'Host: www.example.org'
@@ -198,11 +211,9 @@ curl http://127.0.0.1:8081/purge -H 'Authorization: Bearer TOKEN' \\
 ";
 
 const AFTER_NATIVE: &str = "\
-`\"purge\": false` makes it soft. `\"refill\": true` fetches the most requested of the purged pages again. `\"site\"` names the site
-whose tags, bans or everything is meant; without it all sites are. A call is carried out whole or not at all; what is wrong is
-told by its path, such as `selectors[2]`, in the shape of the API that was called.
-
-The token stands in `Authorization: Bearer`, or in TOKENS.
+`\"purge\": false` makes it soft; without it, it is hard. `\"site\"` names the site whose tags, bans or everything is meant;
+without it all sites are. A call is carried out whole or not at all; what is wrong is told by its path, such as
+`selectors[2]`, in the shape of the API that was called.
 
 ## Limits
 

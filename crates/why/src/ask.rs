@@ -2,7 +2,7 @@
 //!
 //! Invariant: one question, one connection, and nothing is retried; what the edge answers is taken as it is.
 
-use crate::fetch::{Fetcher, connection_failure, within_time};
+use crate::fetch::{self, Fetcher, connection_failure, within_time};
 use crate::{FetchError, HeaderLine, SiteUrl};
 use bytes::Bytes;
 use edge::why::{Answer, Question};
@@ -73,11 +73,7 @@ pub async fn ask(
     };
     // Plain data with names as keys always serialises.
     let content = serde_json::to_vec(&question).unwrap_or_default();
-    let fetched = within_time(async {
-        let stream = Stream::connect(admin).await.map_err(|error| connection_failure(admin, &error))?;
-        fetcher.exchange(stream, request(admin, content.len()), &content).await
-    });
-    let answer = match fetched.await {
+    let answer = match call_edge(fetcher, admin, "/why", None, &content).await {
         Ok(answer) => answer,
         Err(error) => return Err(AskError::NoEdge { address, error }),
     };
@@ -92,8 +88,18 @@ pub async fn ask(
     }
 }
 
-/// The request that carries a question of this many octets. The edge answers only who names it by its address.
-fn request(admin: &Address, content_bytes: usize) -> RequestHead {
+/// Posts JSON to `target` at the admin address of a running edge, with a token if there is one, and reads the answer.
+///
+/// # Errors
+/// [`FetchError`].
+pub async fn call_edge(
+    fetcher: &Fetcher,
+    admin: &Address,
+    target: &'static str,
+    token: Option<&str>,
+    content: &[u8],
+) -> Result<fetch::Answer, FetchError> {
+    // The edge answers only who names it by its address.
     let host = match admin {
         Address::Ip(_) | Address::Host { .. } => admin.to_string(),
         Address::Unix(_) => "localhost".to_owned(),
@@ -101,12 +107,16 @@ fn request(admin: &Address, content_bytes: usize) -> RequestHead {
     let mut fields = Fields::new();
     fields.push(names::HOST, host);
     fields.push(names::CONTENT_TYPE, "application/json");
-    fields.push(names::CONTENT_LENGTH, content_bytes.to_string());
+    fields.push(names::CONTENT_LENGTH, content.len().to_string());
     fields.push(names::CONNECTION, "close");
-    RequestHead {
-        method: Method::Post,
-        target: Bytes::from_static(b"/why"),
-        version: Version::Http11,
-        fields,
+    if let Some(token) = token {
+        fields.push(names::AUTHORIZATION, format!("Bearer {token}"));
     }
+    let target = Bytes::from_static(target.as_bytes());
+    let request = RequestHead { method: Method::Post, target, version: Version::Http11, fields };
+    within_time(async {
+        let stream = Stream::connect(admin).await.map_err(|error| connection_failure(admin, &error))?;
+        fetcher.exchange(stream, request, content).await
+    })
+    .await
 }

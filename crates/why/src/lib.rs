@@ -31,7 +31,7 @@ mod verdict;
 mod visit;
 
 pub use answer_text::answer_text;
-pub use ask::{ADMIN_DEFAULT, AskError, Reply, ask};
+pub use ask::{ADMIN_DEFAULT, AskError, Reply, ask, call_edge};
 pub use fetch::{Answer, CONTENT_BYTES_MAX, FetchError, Fetcher, TIME_MAX};
 pub use findings::Findings;
 pub use front::{Front, Says};

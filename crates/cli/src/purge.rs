@@ -1,0 +1,177 @@
+//! `petasos purge`: tells a running edge what to forget.
+//!
+//! Exit codes: 0 the edge has done it, whether anything was stored or not; 2 it has not (bad arguments, nobody
+//! answers, no right to purge), with the reason.
+
+use crate::bench::measure;
+use crate::why::runtime;
+use ::purge::Outcome;
+use ::purge::api::{self, Call, Selectors};
+use anyhow::{Context as _, bail};
+use message::Status;
+use net::Address;
+use platform::SystemClock;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use why::Fetcher;
+
+/// Remove pages from a running edge's cache, or mark them stale.
+///
+/// Once the command has ended no visitor gets what it meant. The token, if the edge demands one, stands in the
+/// environment variable PETASOS_TOKEN or in a file.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    what: What,
+    /// With --tag: only what has all of the tags
+    #[arg(long, requires = "tag", conflicts_with_all = ["url", "host", "prefix", "ban", "all"])]
+    all_tags: bool,
+    /// Mark stale instead: visitors are still answered while the pages are fetched again
+    #[arg(long)]
+    soft: bool,
+    /// The admin address of the running edge: IP:PORT, NAME:PORT or unix:PATH
+    #[arg(long, value_name = "ADDR", default_value = why::ADMIN_DEFAULT)]
+    admin: Address,
+    /// File whose first line is the token, in place of PETASOS_TOKEN
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+}
+
+/// What is meant: one of these.
+#[derive(Debug, clap::Args)]
+#[group(required = true, multiple = false)]
+struct What {
+    /// Pages: http[s]://HOST[:PORT]/PATH, in all variants and on both schemes
+    #[arg(value_name = "URL")]
+    url: Vec<String>,
+    /// What has this tag; repeatable, one of several is enough
+    #[arg(long, value_name = "TAG")]
+    tag: Vec<String>,
+    /// All pages of this host; repeatable
+    #[arg(long, value_name = "HOST")]
+    host: Vec<String>,
+    /// All pages whose URL begins so; repeatable
+    #[arg(long, value_name = "URL")]
+    prefix: Vec<String>,
+    /// What meets a ban expression, such as 'req.url ~ "^/news" && obj.status == 404'; repeatable
+    #[arg(long, value_name = "EXPR")]
+    ban: Vec<String>,
+    /// Everything
+    #[arg(long)]
+    all: bool,
+}
+
+/// Asks, and says what came of it.
+///
+/// # Errors
+/// When the edge has not done it.
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let (flag, selectors) = args.selectors();
+    let content = Call { selectors, soft: args.soft }.content();
+    api::check(content.as_bytes()).map_err(|fault| anyhow::anyhow!("{flag}: {fault}"))?;
+    let token = args.token()?;
+    let fetcher = Fetcher { tls: None, clock: Arc::new(SystemClock::new()) };
+    let call = why::call_edge(&fetcher, &args.admin, api::NATIVE_PATH, token.as_deref(), content.as_bytes());
+    let answer = runtime()?.block_on(call).with_context(|| {
+        format!(
+            "no edge answers at the admin address {}; start `petasos serve`, or name its admin address with --admin",
+            args.admin
+        )
+    })?;
+    let outcome = match answer.head.status {
+        Status::OK => Outcome::of_answer(&answer.content),
+        status => bail!("{} refuses: {status} {}", args.admin, reason(&answer, token.is_some())),
+    };
+    let outcome = outcome.with_context(|| format!("{} gave an answer that is no edge's", args.admin))?;
+    measure::write_text(io::stdout(), &told(outcome, args.soft))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+impl Args {
+    /// What is meant, and the argument that says so.
+    fn selectors(&self) -> (&'static str, Selectors) {
+        let What { url, tag, host, prefix, ban, .. } = &self.what;
+        let all_needed = self.all_tags;
+        [
+            ("URL", url, Selectors::Pages as fn(_) -> _),
+            ("--host", host, Selectors::Hosts),
+            ("--prefix", prefix, Selectors::Prefixes),
+            ("--ban", ban, Selectors::Bans),
+        ]
+        .into_iter()
+        .find(|(_, given, _)| !given.is_empty())
+        .map(|(flag, given, selectors)| (flag, selectors(given.clone())))
+        .or_else(|| (!tag.is_empty()).then(|| ("--tag", Selectors::Tags { tags: tag.clone(), all_needed })))
+        .unwrap_or(("--all", Selectors::Everything))
+    }
+
+    fn token(&self) -> anyhow::Result<Option<String>> {
+        match &self.token_file {
+            Some(file) => read_token(file).map(Some),
+            None => Ok(std::env::var("PETASOS_TOKEN").ok().filter(|token| !token.is_empty())),
+        }
+    }
+}
+
+fn read_token(file: &Path) -> anyhow::Result<String> {
+    let text = std::fs::read_to_string(file)
+        .with_context(|| format!("the token file {} cannot be read", file.display()))?;
+    let token = text.lines().next().map(str::trim).filter(|token| !token.is_empty());
+    token.map(str::to_owned).with_context(|| format!("the first line of {} is empty", file.display()))
+}
+
+/// Why the edge refuses.
+fn reason(answer: &why::Answer, has_token: bool) -> String {
+    if let Some(detail) = api::detail_of_refusal(&answer.content) {
+        return detail;
+    }
+    let text = String::from_utf8_lossy(&answer.content);
+    let first: String = text.lines().next().unwrap_or_default().chars().filter(|c| !c.is_control()).collect();
+    match (answer.head.status.code(), has_token) {
+        (403, false) => format!("{first} Give the token in PETASOS_TOKEN or with --token-file."),
+        (403, true) => format!("{first} The token is not the right one."),
+        _ => first,
+    }
+}
+
+/// What came of it, in a sentence.
+fn told(outcome: Outcome, soft: bool) -> String {
+    let count = outcome.purged.saturating_add(outcome.softened);
+    let done = if soft { "marked stale" } else { "removed" };
+    let counted = match count {
+        0 => "Nothing".to_owned(),
+        1 => "1 stored response".to_owned(),
+        _ => format!("{count} stored responses"),
+    };
+    let were = if count > 1 { "were" } else { "was" };
+    match outcome.uncounted {
+        0 => format!("{counted} {were} {done}.\n"),
+        _ => format!(
+            "{counted} {were} {done} at once; the rest of what was meant is not served, and {done} as it is found.\n"
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::told;
+    use ::purge::Outcome;
+
+    #[test]
+    fn what_came_of_it_is_a_sentence() {
+        let outcome = |purged, uncounted| Outcome { purged, uncounted, ..Outcome::default() };
+        let softened = Outcome { softened: 2, ..Outcome::default() };
+        let rest = "at once; the rest of what was meant is not served, and removed as it is found.";
+        for (outcome, soft, expected) in [
+            (outcome(0, 0), false, "Nothing was removed."),
+            (outcome(1, 0), false, "1 stored response was removed."),
+            (softened, true, "2 stored responses were marked stale."),
+            (outcome(0, 1), false, &format!("Nothing was removed {rest}")),
+            (outcome(3, 1), false, &format!("3 stored responses were removed {rest}")),
+        ] {
+            assert_eq!(told(outcome, soft), format!("{expected}\n"));
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! `petasos purge` as its user meets it: every kind of selector, the token, and what is wrong.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+
+use testkit::{Edge, Origin, get, petasos, petasos_with, response};
+
+const PAGES: &[&str] = &["/news/1", "/news/2", "/shop"];
+
+/// Pages that may be stored, each with the tags `page` and `page-TARGET`.
+fn pages() -> Origin {
+    Origin::start(|seen| {
+        let tags = format!("Surrogate-Key: page page-{}", seen.target());
+        response("200 OK", &["Cache-Control: s-maxage=600", &tags], seen.target().as_bytes())
+    })
+}
+
+/// The pages among [`PAGES`] that are answered from the store, which they all are afterwards.
+fn stored(edge: &Edge) -> Vec<&'static str> {
+    let is_hit = |target: &&&str| {
+        let answer = get(edge.address, target, &[]);
+        answer.field("Cache-Status").unwrap().contains("hit-fresh")
+    };
+    PAGES.iter().filter(is_hit).copied().collect()
+}
+
+/// Purges, and says what that printed.
+fn purged(edge: &Edge, arguments: &[&str]) -> String {
+    let admin = edge.admin.to_string();
+    let output = petasos([&["purge", "--admin", &admin][..], arguments].concat());
+    assert_eq!((output.code, output.stderr.as_str()), (Some(0), ""), "{arguments:?}");
+    output.stdout
+}
+
+#[test]
+fn every_selector_purges_what_it_means() {
+    let origin = pages();
+    let edge = Edge::start(&origin.url(), &[]);
+    stored(&edge);
+    let rest = "Nothing was removed at once; the rest of what was meant is not served, and removed as it is found.\n";
+    for (arguments, told, left) in [
+        (&["http://example.test/news/1"][..], "1 stored response was removed.\n", &["/news/2", "/shop"][..]),
+        (
+            &["https://example.test/news/1", "http://example.test/shop"],
+            "2 stored responses were removed.\n",
+            &["/news/2"],
+        ),
+        (&["http://example.test/other"], "Nothing was removed.\n", PAGES),
+        (&["--tag", "page-/shop"], "1 stored response was removed.\n", &["/news/1", "/news/2"]),
+        (&["--tag", "page-/shop", "--tag", "page", "--all-tags"], rest, &["/news/1", "/news/2"]),
+        (&["--prefix", "http://example.test/news/"], rest, &["/shop"]),
+        (&["--ban", "req.url ~ 2$ && obj.status == 200"], rest, &["/news/1", "/shop"]),
+        (&["--host", "example.test"], "3 stored responses were removed.\n", &[]),
+        (&["--host", "other.test"], "Nothing was removed.\n", PAGES),
+        (&["--all"], "3 stored responses were removed.\n", &[]),
+        (&["--tag", "page", "--soft"], "3 stored responses were marked stale.\n", &[]),
+    ] {
+        assert_eq!(stored(&edge), PAGES, "before {arguments:?}");
+        assert_eq!(purged(&edge, arguments), told, "{arguments:?}");
+        assert_eq!(stored(&edge), left, "{arguments:?}");
+        stored(&edge);
+    }
+}
+
+#[test]
+fn a_token_is_taken_from_the_environment_or_a_file() {
+    let origin = pages();
+    let directory = tempfile::tempdir().unwrap();
+    let file = |name: &str, content: &str| {
+        let path = directory.path().join(name);
+        std::fs::write(&path, content).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let secret = file("secret", "open sesame\nanother line\n");
+    let edge = Edge::configured(&origin.url(), &format!("token_file = '{secret}'\n"), &[]);
+    let admin = edge.admin.to_string();
+    let purge = |variables: &[(&str, &str)], arguments: &[&str]| {
+        petasos_with(variables, [&["purge", "--all", "--admin", &admin][..], arguments].concat())
+    };
+    assert_eq!(purge(&[("PETASOS_TOKEN", "open sesame")], &[]).code, Some(0));
+    assert_eq!(purge(&[("PETASOS_TOKEN", "wrong")], &["--token-file", &secret]).code, Some(0));
+    for (variables, arguments, words) in [
+        (&[][..], &[][..], "PETASOS_TOKEN"),
+        (&[("PETASOS_TOKEN", "wrong")], &[], "not the right one"),
+        (&[], &["--token-file", "/nowhere"], "/nowhere cannot be read"),
+        (&[], &["--token-file", &file("empty", "\nx")], "is empty"),
+    ] {
+        let output = purge(variables, arguments);
+        assert_eq!((output.code, output.stdout.as_str()), (Some(2), ""), "{words}");
+        assert!(output.stderr.contains(words), "{}", output.stderr);
+    }
+}
+
+#[test]
+fn what_is_wrong_is_explained() {
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let origin = Origin::start(|_| response("200 OK", &[], b"<p>a page</p>"));
+    let no_edge = origin.address().to_string();
+    for (arguments, words) in [
+        (&[][..], "--all"),
+        (&["--all", "--tag", "a"], "cannot be used with"),
+        (&["--all", "--all-tags"], "cannot be used with"),
+        (&["--all-tags"], "--tag"),
+        (&["/news"], "URL: no URL: relative URL without a base"),
+        (&["--host", "a/b"], "--host: expected a host name, found `a/b`"),
+        (&["--ban", "req.url = a"], "--ban: the ban expression cannot be read at column 9"),
+        (&["--all", "--admin", &nobody], "no edge answers at the admin address"),
+        (&["--all", "--admin", &no_edge], "gave an answer that is no edge's"),
+    ] {
+        let output = petasos(["purge"].iter().chain(arguments));
+        assert_eq!((output.code, output.stdout.as_str()), (Some(2), ""), "{arguments:?}");
+        assert!(output.stderr.contains(words), "{arguments:?}: {}", output.stderr);
+    }
+}

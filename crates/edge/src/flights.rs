@@ -182,6 +182,22 @@ mod tests {
     }
 
     #[test]
+    fn what_is_stale_is_renewed_by_one_flight_at_a_time() {
+        let flights = Flights::default();
+        let fields = Fields::new();
+        let renew = |range, solo, is_renewed| {
+            let asked = Asked { fields: &fields, range, solo };
+            flights.renew(&key("/a"), asked, VaryRule::default, || 0, || is_renewed)
+        };
+        assert!(renew(None, false, true).is_none() && flights.len() == 0);
+        let flight = renew(None, true, false).unwrap();
+        assert!(renew(None, true, false).is_none() && renew(None, false, false).is_none());
+        assert!(renew(Some(b"bytes=0-1"), false, false).is_some(), "a part is something else");
+        flights.remove(&key("/a"), &flight);
+        assert!(renew(None, false, false).is_some());
+    }
+
+    #[test]
     fn the_first_final_state_stays() {
         let flights = Flights::default();
         let Joined::Leader(flight) = join(&flights, &key("/a")) else { panic!("nobody leads") };

@@ -213,6 +213,29 @@ fn requests_for_no_cache_do_not_wait_for_one_another() {
 }
 
 #[test]
+fn waiters_for_what_says_no_cache_ask_each_for_themselves() {
+    // Whether it says so from the start, or in a confirmation.
+    for first in [&["Cache-Control: no-cache"][..], &["Cache-Control: max-age=60"]] {
+        let stage = Stage::new(move |seen| tagged(seen, "\"1\"", first, "page"));
+        let seen_before = usize::from(first != ["Cache-Control: no-cache"]);
+        if seen_before == 1 {
+            stage.get("/", &[]);
+            stage.pass(60);
+        }
+        let gate = Gate::default();
+        stage.becomes({
+            let gate = gate.clone();
+            move |seen| behind(&gate, tagged(seen, "\"1\"", &["Cache-Control: no-cache"], "page"))
+        });
+        let mut clients = stage.crowd(5, &[]);
+        stage.await_seen(seen_before + 1);
+        gate.open();
+        assert!(clients.iter_mut().all(|client| client.read().text() == "page"));
+        stage.await_seen(seen_before + 5);
+    }
+}
+
+#[test]
 fn what_only_the_one_who_asked_may_see_is_not_shared() {
     let secret = "Cache-Control: max-age=60, private=\"X-Secret\"";
     let stage = Stage::rfc(move |seen| match seen.field("If-None-Match") {

@@ -292,6 +292,28 @@ fn all_methods_and_statuses_pass() {
 }
 
 #[test]
+fn the_last_hop_is_where_max_forwards_ends() {
+    let origin = Origin::start(|seen| {
+        response("200 OK", &[], seen.field("Max-Forwards").unwrap_or("none").as_bytes())
+    });
+    let edge = before(&origin);
+    let ask = |method: &str, left: &str| {
+        let mut client = connect(&edge);
+        client.send(format!("{method} / HTTP/1.1\r\nHost: a\r\nMax-Forwards: {left}\r\n\r\n"));
+        client.read()
+    };
+    for method in ["OPTIONS", "TRACE"] {
+        assert_eq!(reason(&ask(method, "0")), "last-hop");
+        assert_eq!(origin.seen().len(), 0);
+    }
+    for (method, left, forwarded) in
+        [("OPTIONS", "1", "0"), ("TRACE", "10", "9"), ("DELETE", "0", "0"), ("OPTIONS", "x", "x")]
+    {
+        assert_eq!(ask(method, left).text(), forwarded, "{method} {left}");
+    }
+}
+
+#[test]
 fn an_upgrade_becomes_a_tunnel() {
     let (url, origin) = plain_origin("\r\n\r\n", |received, stream| {
         assert!(received.contains("Upgrade: echo\r\n"), "{received}");

@@ -292,6 +292,30 @@ fn a_group_may_be_invalidated_while_a_member_is_fetched() {
     }
 }
 
+#[test]
+fn a_group_may_be_invalidated_while_a_member_is_confirmed() {
+    let stage = Stage::new(|seen| grouped(seen, "\"old\""));
+    stage.get("/", &[]);
+    stage.pass(60);
+    let gate = Gate::default();
+    stage.becomes({
+        let gate = gate.clone();
+        move |seen| match method(seen) {
+            "POST" => grouped(seen, ""),
+            _ => behind(&gate, grouped(seen, "\"old\"")),
+        }
+    });
+    let mut before = stage.begin("GET", "/", &[]);
+    stage.await_seen(2);
+    assert_eq!(write(&stage, "POST", "/elsewhere"), 200);
+    stage.becomes(|seen| grouped(seen, "\"new\""));
+    let mut after = stage.begin("GET", "/", &[]);
+    eventually("it waits", || stage.metric("petasos_flight_waits_total", "") == 1);
+    gate.open();
+    assert_eq!((before.read().text(), after.read().text()), ("\"old\"", "\"new\""));
+    assert_eq!(stage.get("/", &[]).text(), "\"new\"");
+}
+
 /// A page that was seen and is stale; its HEAD has these fields.
 fn after_head(status: &'static str, fields: &'static [&'static str]) -> Stage {
     let page = [FRESH, "ETag: \"1\"", "X-Is: old"];

@@ -1,5 +1,7 @@
 //! An edge in this process before a scripted origin.
 
+pub(crate) mod files;
+
 use config::Plan;
 use net::Address;
 use petasos_edge::{Edge, Running};

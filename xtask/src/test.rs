@@ -124,6 +124,8 @@ fn lints() -> Result<Tally> {
         "--quiet",
         "--package",
         "petasos-edge",
+        "--package",
+        "petasos-store",
         "--features",
         "model",
         "--tests",
@@ -142,18 +144,13 @@ fn unit() -> Result<Tally> {
 
 /// Plays concurrent code through in many orders of its threads; each scenario says in how many.
 fn models() -> Result<Tally> {
-    count(cargo([
-        "test",
-        "--locked",
-        "--package",
-        "petasos-edge",
-        "--features",
-        "model",
-        "--lib",
-        "model::",
-        "--",
-        "--nocapture",
-    ]))
+    let model = |package, chosen: &[&str]| {
+        let common = ["test", "--locked", "--features", "model", "--package", package];
+        count(cargo(common.into_iter().chain(chosen.iter().copied())))
+    };
+    let edge = model("petasos-edge", &["--lib", "model::", "--", "--nocapture"])?;
+    let store = model("petasos-store", &["--test", "interleavings"])?;
+    Ok(Tally { passed: edge.passed + store.passed, failed: edge.failed + store.failed })
 }
 
 /// Whether a file of integration tests needs programs from Debian packages.

@@ -1,0 +1,10 @@
+//! The measurements with mimalloc.
+
+use std::process::ExitCode;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    petasos_bench_store::run("mimalloc")
+}

@@ -1,0 +1,128 @@
+//! Resident memory while bodies of all sizes come and go: ten times the budget flows through the store, on two
+//! threads, the way the edge brings bodies in, with visitors who read some of them slowly.
+
+use crate::memory::{mebibytes, resident_bytes};
+use crate::pages;
+use bytes::Bytes;
+use stats::Random;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+use store::{Filling, Lookup, Object, Store, StoreLimits};
+
+/// The memory that the operator allows.
+const BUDGET_BYTES: u64 = 512 << 20;
+/// What the edge leaves for bodies on their way: one part in this many.
+const FILLING_SHARE: u64 = 8;
+/// How much flows through, in budgets.
+const ROUNDS: u64 = 10;
+const THREADS: u64 = 2;
+/// Octets that one read brings.
+const READ_BYTES: usize = 16 * 1024;
+/// Objects that slow visitors hold on each thread.
+const HELD: usize = 16;
+
+/// The sizes of bodies, from and to, in octets; sizes are as frequent as their logarithms.
+const PHASES: [(&str, f64, f64); 4] = [
+    ("64 B to 1 MB", 64.0, 1_048_576.0),
+    ("64 B to 4 KiB", 64.0, 4_096.0),
+    ("256 KiB to 1 MiB", 262_144.0, 1_048_576.0),
+    ("64 B to 1 MB again", 64.0, 1_048_576.0),
+];
+
+pub(crate) fn measure() {
+    let empty = resident_bytes();
+    let limits = StoreLimits {
+        memory_bytes_max: BUDGET_BYTES - BUDGET_BYTES / FILLING_SHARE,
+        ..StoreLimits::default()
+    };
+    let store = Store::new(limits, 7);
+    let allowed = BUDGET_BYTES + BUDGET_BYTES / 10 + (64 << 20);
+    println!(
+        "  budget {:.0} MiB, allowed {:.0} MiB, at the start {:.1} MiB",
+        mebibytes(BUDGET_BYTES),
+        mebibytes(allowed),
+        mebibytes(empty)
+    );
+    for (name, from, to) in PHASES {
+        let highest = flow(&store, from, to);
+        let stats = store.stats();
+        println!(
+            "  {name:<20} highest {:>6.1} MiB, at the end {:>6.1} MiB; {:.1} MiB as weighed, {} objects, {:.1} MiB of tags",
+            mebibytes(highest),
+            mebibytes(resident_bytes()),
+            mebibytes(stats.bytes),
+            stats.objects,
+            mebibytes(stats.tag_bytes),
+        );
+    }
+}
+
+/// Lets bodies flow through the store; gives the highest resident memory that was seen.
+fn flow(store: &Store, from: f64, to: f64) -> u64 {
+    let (left, highest, over) =
+        (AtomicU64::new(ROUNDS * BUDGET_BYTES), AtomicU64::new(0), AtomicBool::new(false));
+    thread::scope(|scope| {
+        let flows: Vec<_> = (0..THREADS)
+            .map(|seed| {
+                scope.spawn({
+                    let left = &left;
+                    move || publish_until(store, left, seed, from, to)
+                })
+            })
+            .collect();
+        scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                highest.fetch_max(resident_bytes(), Ordering::Relaxed);
+                thread::sleep(Duration::from_millis(5));
+            }
+        });
+        for flow in flows {
+            // A panic there is reported by the scope.
+            let _ = flow.join();
+        }
+        over.store(true, Ordering::Relaxed);
+    });
+    highest.into_inner()
+}
+
+fn publish_until(store: &Store, left: &AtomicU64, seed: u64, from: f64, to: f64) {
+    let (mut random, fields) = (Random::from_seed(seed), pages::request_fields());
+    let mut held: VecDeque<Arc<Object>> = VecDeque::new();
+    loop {
+        let share = random.below(1 << 30) as f64 / (1u64 << 30) as f64;
+        let bytes = (from.ln() + share * (to.ln() - from.ln())).exp() as u64;
+        let spent = left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(bytes));
+        if spent.is_err() {
+            return;
+        }
+        let number = random.below(4_000_000) as u64;
+        fill(store, number, bytes);
+        // Every few bodies are read by a slow visitor.
+        if number.is_multiple_of(8)
+            && let Lookup::Found { object, .. } = store.lookup(&pages::key(number), &fields)
+        {
+            held.push_back(object);
+            if held.len() > HELD {
+                held.pop_front();
+            }
+        }
+    }
+}
+
+/// Brings a body in by pieces of read buffers.
+fn fill(store: &Store, number: u64, bytes: u64) {
+    let (mut writer, _filling) = Filling::start(8 << 20);
+    let mut left = bytes as usize;
+    while left > 0 {
+        let mut buffer = vec![b'x'; READ_BYTES];
+        buffer.truncate(left);
+        left -= buffer.len();
+        writer.push(Bytes::from(buffer));
+    }
+    writer.finish_with(Bytes::new(), None, |body| {
+        let _ = pages::publish(store, number, body);
+    });
+}

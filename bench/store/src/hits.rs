@@ -1,0 +1,40 @@
+//! What a look-up takes, by the number of objects.
+
+use crate::filled::filled;
+use crate::pages;
+use platform::{Clock, SystemClock};
+use stats::Random;
+use store::Lookup;
+
+/// Numbers of objects.
+const PAGES: [u64; 3] = [1_000, 100_000, 1_000_000];
+/// Look-ups of one round.
+const LOOKUPS: usize = 1_000_000;
+/// Rounds; the fastest counts.
+const ROUNDS: usize = 7;
+
+pub(crate) fn measure() {
+    let clock = SystemClock::new();
+    for pages in PAGES {
+        let (store, _) = filled(pages);
+        let fields = pages::request_fields();
+        let mut random = Random::from_seed(1);
+        // Few pages stay in the processor's caches; each key is made for its look-up, as a request's is.
+        let some: Vec<u64> = (0..1_000).map(|_| random.below(pages as usize) as u64).collect();
+        let any: Vec<u64> = (0..LOOKUPS).map(|_| random.below(pages as usize) as u64).collect();
+        let mut best = [f64::MAX; 2];
+        for _ in 0..ROUNDS {
+            for (numbers, best) in [&some, &any].into_iter().zip(&mut best) {
+                let begun = clock.monotonic();
+                let found = numbers.iter().cycle().take(LOOKUPS).filter(|number| {
+                    matches!(store.lookup(&pages::key(**number), &fields), Lookup::Found { .. })
+                });
+                assert_eq!(found.count(), LOOKUPS, "all pages are there");
+                let nanos = clock.monotonic().since(begun).as_nanos() as f64 / LOOKUPS as f64;
+                *best = best.min(nanos);
+            }
+        }
+        let [few, any] = best;
+        println!("  {pages:>9} objects: {few:.0} ns among a thousand pages, {any:.0} ns among all");
+    }
+}

@@ -1,0 +1,85 @@
+//! What purges take, and what look-ups take beside them.
+
+use crate::filled::filled;
+use crate::pages::{self, SITE, TAGS};
+use bytes::Bytes;
+use platform::{Clock, SystemClock};
+use stats::Random;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+use store::{Invalidation, Key, Mode, Selector, Store};
+
+const PAGES: u64 = 1_000_000;
+/// Look-ups whose times are taken.
+const LOOKUPS: usize = 400_000;
+/// Purges each second while they are.
+const PURGE_EVERY: Duration = Duration::from_millis(10);
+/// Slots that are swept at a time.
+const SWEEP_SLOTS: usize = 1_024;
+
+pub(crate) fn measure() {
+    let clock = SystemClock::new();
+    let (store, _) = filled(PAGES);
+    let quiet = latencies(&store, &clock);
+    let purging = AtomicBool::new(true);
+    let busy = thread::scope(|scope| {
+        scope.spawn(|| {
+            for number in 0.. {
+                if !purging.load(Ordering::Relaxed) {
+                    return;
+                }
+                purge(&store, vec![pages::tag(number % TAGS)]);
+                while store.sweep(SWEEP_SLOTS).more && purging.load(Ordering::Relaxed) {
+                    thread::yield_now();
+                }
+                thread::sleep(PURGE_EVERY);
+            }
+        });
+        let busy = latencies(&store, &clock);
+        purging.store(false, Ordering::Relaxed);
+        busy
+    });
+    println!("  look-ups, p50 and p99: {} and {} ns alone", quiet.0, quiet.1);
+    println!("  beside up to 100 tag purges a second, with sweeps: {} and {} ns", busy.0, busy.1);
+    // Of each page's four tags 125 in 50,000 are a hundredth of all pages.
+    let begun = clock.monotonic();
+    let objects = purge(&store, (0..125).map(|number| pages::tag(TAGS - 1 - number)).collect());
+    println!("  purge by tags of {objects} objects: {:?}", clock.monotonic().since(begun));
+    let (begun, mut slices, mut longest, mut removed) = (clock.monotonic(), 0, Duration::ZERO, 0);
+    loop {
+        let slice = clock.monotonic();
+        let swept = store.sweep(SWEEP_SLOTS);
+        longest = longest.max(clock.monotonic().since(slice));
+        (slices, removed) = (slices + 1, removed + swept.removed);
+        if !swept.more {
+            break;
+        }
+    }
+    let took = clock.monotonic().since(begun);
+    println!("  its sweep: {removed} removed in {took:?}, {slices} slices, the longest {longest:?}");
+}
+
+fn purge(store: &Store, any_of: Vec<Bytes>) -> u64 {
+    let selector = Selector::Tags { site: SITE, any_of, all_of: Vec::new() };
+    store.invalidate(&Invalidation { selector, mode: Mode::Hard }).objects.unwrap_or(0)
+}
+
+/// The median and the 99th percentile of single look-ups, in nanoseconds.
+fn latencies(store: &Store, clock: &SystemClock) -> (u64, u64) {
+    let (fields, mut random) = (pages::request_fields(), Random::from_seed(3));
+    let keys: Vec<Key> = (0..100_000).map(|_| pages::key(random.below(PAGES as usize) as u64)).collect();
+    let mut nanos: Vec<u64> = keys
+        .iter()
+        .cycle()
+        .take(LOOKUPS)
+        .map(|key| {
+            let begun = clock.monotonic();
+            let _ = store.lookup(key, &fields);
+            clock.monotonic().since(begun).as_nanos() as u64
+        })
+        .collect();
+    nanos.sort_unstable();
+    let at = |share: f64| nanos.get((nanos.len() as f64 * share) as usize).copied().unwrap_or(0);
+    (at(0.5), at(0.99))
+}

@@ -503,11 +503,13 @@ impl Departure {
 
     fn publish_object(&self, rule: VaryRule, variant: VariantKey, object: Arc<Object>, tags: &[Bytes]) {
         self.flight.publish(|| {
-            self.shared.equivalents.learn(&self.key, &object.head().fields);
-            // An object too large for the store was streamed all the same.
             let (key, begun) = (&self.key, self.flight.begun());
-            let publication = Publication { key, rule, variant, object, tags, begun };
-            let _ = self.shared.store.publish(publication);
+            let fields = object.head().fields.clone();
+            self.shared.equivalents.learn(key, &fields, begun, || {
+                let publication = Publication { key, rule, variant, object, tags, begun };
+                // An object too large for the store was streamed all the same.
+                let _ = self.shared.store.publish(publication);
+            });
         });
     }
 }

@@ -23,7 +23,7 @@ use semantics::{
     invalidated_targets, is_server_error, judge_response, updated_head,
 };
 use std::sync::Arc;
-use store::{Key, Lookup, Publication};
+use store::{Key, Lookup, Mode, Publication};
 
 /// A request for its visitor alone.
 pub(crate) struct Passing<'a> {
@@ -161,7 +161,7 @@ impl<'a> Visit<'a> {
         let method = &self.request.head.method;
         let targets = invalidated_targets(method, subject.https, &subject.host, &subject.target, answer);
         for target in targets {
-            self.shared.invalidate(&subject.key_of(target));
+            self.shared.invalidate(&subject.key_of(target), Mode::Hard);
         }
         self.shared.obey(self.cells(), method, answer, &subject.key());
     }
@@ -232,6 +232,11 @@ impl<'a> Visit<'a> {
         enlisted.flight.publish(|| {
             // An object that was stored is not too large.
             let (key, begun) = (&enlisted.key, enlisted.flight.begun());
+            // What has come meanwhile is newer than what the answer was compared with.
+            let is_same = matches!(store.peek(key, fields), Lookup::Found { object: now, .. } if Arc::ptr_eq(&now, &object));
+            if !is_same {
+                return;
+            }
             let object = Arc::new(renewed);
             let _ = store.publish(Publication { key, rule, variant, object, tags: &tags, begun });
         });

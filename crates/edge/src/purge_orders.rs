@@ -69,11 +69,12 @@ impl Shared {
     fn invalidate_one(&self, invalidation: &Invalidation, outcome: &mut Outcome) {
         let mode = invalidation.mode;
         for selector in self.selectors(&invalidation.want) {
-            if let Selector::Target { site, host, target } = &selector {
-                let keys = [false, true].map(|https| Key::new(*site, https, host, target.clone()));
-                keys.iter().for_each(|key| self.revoke(key));
-            }
-            let done = self.store.invalidate(&store::Invalidation { selector, mode });
+            let done = match selector {
+                Selector::Target { site, host, target } => {
+                    self.invalidate(&Key::new(site, false, &host, target), mode)
+                }
+                selector => self.store.invalidate(&store::Invalidation { selector, mode }),
+            };
             outcome.sequence = outcome.sequence.max(done.sequence);
             outcome.uncounted += u64::from(done.objects.is_none());
             let objects = done.objects.unwrap_or(0);
@@ -89,10 +90,7 @@ impl Shared {
     fn selectors(&self, want: &Want) -> Vec<Selector> {
         match want {
             Want::Target { host, target } => self.on(host, |site, host| {
-                let own = Key::new(site.id, site.plan.public_https, &host, target.clone());
-                let equivalent = self.equivalents.find(&own).map(|key| Bytes::copy_from_slice(key.target()));
-                let targets = equivalent.into_iter().filter(|other| other != target).chain([target.clone()]);
-                targets.map(|target| Selector::Target { site: site.id, host: host.clone(), target }).collect()
+                vec![Selector::Target { site: site.id, host, target: target.clone() }]
             }),
             Want::Prefix { host, prefix } => self.on(host, |site, host| {
                 vec![Selector::Prefix { site: site.id, host, prefix: prefix.clone() }]

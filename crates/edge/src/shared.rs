@@ -20,7 +20,7 @@ use std::fmt;
 use std::hash::BuildHasher;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use store::{Invalidation, Key, Mode, Selector, Store, StoreLimits};
+use store::{Invalidated, Invalidation, Key, Mode, Selector, Store, StoreLimits};
 use tokio::sync::watch;
 
 /// The part of the memory that bodies outside the store may take, on their way in or pushed out while slow visitors
@@ -118,25 +118,33 @@ impl Shared {
         self.counters.worker(worker)
     }
 
-    /// Makes the page of `key` unusable, under both schemes: what is stored, and what is on its way to be. Whoever asks
-    /// after this gets neither.
-    pub(crate) fn invalidate(&self, key: &Key) {
-        let equivalent = self.equivalents.find(key).filter(|equivalent| equivalent != key);
-        for key in std::iter::once(key).chain(&equivalent) {
-            let (site, host) = (key.site(), Bytes::copy_from_slice(key.host()));
+    /// Makes the page of `key` unusable, under both schemes and all equivalent targets: what is stored, and what is on its
+    /// way to be. Whoever asks after this gets neither, or only as something that is stale.
+    pub(crate) fn invalidate(&self, key: &Key, mode: Mode) -> Invalidated {
+        let mut done = self.invalidate_target(key, mode);
+        for https in [false, true] {
             let target = Bytes::copy_from_slice(key.target());
-            for https in [false, true] {
-                self.revoke(&Key::new(site, https, &host, target.clone()));
+            let own = Key::new(key.site(), https, key.host(), target);
+            // Asked after the target itself was invalidated, so that a fetch which began before is known to have.
+            if let Some(equivalent) =
+                self.equivalents.invalidate(&own, done.sequence).filter(|found| *found != own)
+            {
+                let more = self.invalidate_target(&equivalent, mode);
+                done.objects = done.objects.zip(more.objects).map(|(one, other)| one + other);
             }
-            let selector = Selector::Target { site, host, target };
-            self.store.invalidate(&Invalidation { selector, mode: Mode::Hard });
         }
+        done
     }
 
-    /// Takes the flights for `key` from those who come from now on. What they bring is not stored.
-    pub(crate) fn revoke(&self, key: &Key) {
-        self.flights.invalidate(key);
-        self.in_vain.forget(key);
+    fn invalidate_target(&self, key: &Key, mode: Mode) -> Invalidated {
+        let (site, host) = (key.site(), Bytes::copy_from_slice(key.host()));
+        let target = Bytes::copy_from_slice(key.target());
+        for https in [false, true] {
+            let key = Key::new(site, https, &host, target.clone());
+            self.flights.invalidate(&key);
+            self.in_vain.forget(&key);
+        }
+        self.store.invalidate(&Invalidation { selector: Selector::Target { site, host, target }, mode })
     }
 
     /// Takes no new connection from now on.

@@ -139,6 +139,7 @@ impl<'a> Visit<'a> {
         head: &ResponseHead,
     ) -> bool {
         !self.shared.store.may_join(begun, &wanted.key, tags, head)
+            || self.shared.equivalents.is_outdated(&wanted.key, &head.fields, begun)
     }
 
     /// The origin has confirmed what is stored, or completed it.

@@ -504,7 +504,7 @@ impl Departure {
     fn publish_object(&self, rule: VaryRule, variant: VariantKey, object: Arc<Object>, tags: &[Bytes]) {
         self.flight.publish(|| {
             let (key, begun) = (&self.key, self.flight.begun());
-            let fields = object.head().fields.clone();
+            let fields = object.head().fields;
             self.shared.equivalents.learn(key, &fields, begun, || {
                 let publication = Publication { key, rule, variant, object, tags, begun };
                 // An object too large for the store was streamed all the same.

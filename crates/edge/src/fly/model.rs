@@ -556,7 +556,9 @@ fn nobody_who_asks_after_an_invalidation_gets_what_was_fetched_before() {
             let world = World::new(MINUTE, &[]);
             let key = world.key_of(GET);
             let early = crowd(&world, visitors - 1);
-            world.write(|world| world.shared.invalidate(&key));
+            world.write(|world| {
+                world.shared.invalidate(&key, store::Mode::Hard);
+            });
             assert_eq!(world.visit(GET), whole(2));
             join(early);
             assert_eq!(world.visit(GET), whole(2));
@@ -608,7 +610,9 @@ fn a_confirmation_revives_nothing_that_was_invalidated() {
         world.settle();
         world.clock.advance(Duration::from_secs(61));
         let visitors = crowd(&world, 3);
-        world.write(|world| world.shared.invalidate(&key));
+        world.write(|world| {
+            world.shared.invalidate(&key, store::Mode::Hard);
+        });
         assert_eq!(world.visit(GET), whole(2));
         join(visitors);
         assert_eq!(world.visit(GET), whole(2));

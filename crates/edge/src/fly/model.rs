@@ -557,7 +557,7 @@ fn nobody_who_asks_after_an_invalidation_gets_what_was_fetched_before() {
             let key = world.key_of(GET);
             let early = crowd(&world, visitors - 1);
             world.write(|world| {
-                world.shared.invalidate(&key, store::Mode::Hard);
+                world.shared.invalidate(&key, Mode::Hard);
             });
             assert_eq!(world.visit(GET), whole(2));
             join(early);
@@ -611,7 +611,7 @@ fn a_confirmation_revives_nothing_that_was_invalidated() {
         world.clock.advance(Duration::from_secs(61));
         let visitors = crowd(&world, 3);
         world.write(|world| {
-            world.shared.invalidate(&key, store::Mode::Hard);
+            world.shared.invalidate(&key, Mode::Hard);
         });
         assert_eq!(world.visit(GET), whole(2));
         join(visitors);

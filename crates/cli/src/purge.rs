@@ -28,7 +28,7 @@ pub(crate) struct Args {
     /// With --tag: only what has all of the tags
     #[arg(long, requires = "tag", conflicts_with_all = ["url", "host", "prefix", "ban", "all"])]
     all_tags: bool,
-    /// Mark stale instead: visitors are still answered while the pages are fetched again
+    /// Mark stale instead: the next visitor's request renews the page, and if the application fails it still answers
     #[arg(long)]
     soft: bool,
     /// The admin address of the running edge: IP:PORT, NAME:PORT or unix:PATH

@@ -132,11 +132,10 @@ pub fn read(request: &RequestHead) -> Result<Order, Malformed> {
     for dialect in DIALECTS {
         let Some(invalidations) = (dialect.read)(&asked) else { continue };
         let mut invalidations = invalidations?;
-        if soft.is_soft {
+        if soft {
             invalidations.iter_mut().for_each(|one| one.mode = Mode::Soft);
         }
-        let refill = soft.refill || asked.verb == Verb::Refresh;
-        return Ok(Order { dialect: dialect.name, invalidations, refill, style: asked.verb.style() });
+        return Ok(Order { dialect: dialect.name, invalidations, style: asked.verb.style() });
     }
     // The last dialect takes every request that none before it took.
     Err(Malformed { place: Place::Target, fault: Fault::Missing("the URL of a page") })
@@ -150,13 +149,6 @@ struct Asked<'a> {
     /// In origin-form, virtual hosting undone.
     target: Bytes,
     fields: &'a Fields,
-}
-
-/// What a request says about all that it asks for.
-#[derive(Default)]
-struct Softness {
-    is_soft: bool,
-    refill: bool,
 }
 
 impl Verb {
@@ -209,14 +201,13 @@ impl<'a> Asked<'a> {
     }
 
     /// `Fastly-Soft-Purge: 1`; `X-Purge: invalidate`, `delete` or `revalidate`, as caches on OpenResty know it.
-    fn softness(&self) -> Result<Softness, Malformed> {
+    fn softness(&self) -> Result<bool, Malformed> {
         const FASTLY: &str = "Fastly-Soft-Purge";
         const OPENRESTY: &str = "X-Purge";
         let is_soft = flag(self.fields, FASTLY)?.unwrap_or(false);
         match self.fields.first(OPENRESTY).map(|value| value.to_ascii_lowercase()).as_deref() {
-            None | Some(b"delete") => Ok(Softness { is_soft, refill: false }),
-            Some(b"invalidate") => Ok(Softness { is_soft: true, refill: false }),
-            Some(b"revalidate") => Ok(Softness { is_soft: true, refill: true }),
+            None | Some(b"delete") => Ok(is_soft),
+            Some(b"invalidate" | b"revalidate") => Ok(true),
             Some(other) => {
                 Err(Malformed::header(OPENRESTY, Fault::expected("invalidate, delete or revalidate", other)))
             }

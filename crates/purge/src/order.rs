@@ -87,8 +87,6 @@ pub struct Order {
     pub dialect: &'static str,
     /// What to invalidate; the request counts as answered when all of it is done.
     pub invalidations: Vec<Invalidation>,
-    /// Whether the most requested pages among what was invalidated are to be fetched again.
-    pub refill: bool,
     /// How the client wants to be answered.
     pub style: Style,
 }

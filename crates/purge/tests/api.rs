@@ -73,8 +73,6 @@ fn native() {
             ),
         ],
     );
-    let refills = |content: &str| called("/purge", &[], content).expect("a call").refill;
-    assert!(refills(r#"{"type": "all", "refill": true}"#) && !refills(r#"{"type": "all"}"#));
 }
 
 #[test]

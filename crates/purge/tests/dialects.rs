@@ -25,12 +25,9 @@ fn asked(text: &str) -> Result<Order, Malformed> {
     read(&head)
 }
 
-/// One line for each invalidation, and one for a refill.
+/// One line for each invalidation.
 fn lines(order: &Order) -> String {
-    let mut lines: Vec<_> = order.invalidations.iter().map(shown).collect();
-    if order.refill {
-        lines.push("refill".to_owned());
-    }
+    let lines: Vec<_> = order.invalidations.iter().map(shown).collect();
     lines.join("; ")
 }
 
@@ -153,8 +150,8 @@ fn drupal() {
             "URIBAN /sites/default/files/styles/large/public/a.jpg?itok=x HTTP/1.1\nHost: drupal.test",
             "drupal.test /sites/default/files/styles/large/public/a.jpg?itok=x",
         ),
-        ("REFRESH /node/1 HTTP/1.1\nHost: drupal.test", "soft drupal.test /node/1; refill"),
-        ("REFRESH http://drupal.test/a* HTTP/1.1\nHost: drupal.test", "soft drupal.test /a*; refill"),
+        ("REFRESH /node/1 HTTP/1.1\nHost: drupal.test", "soft drupal.test /node/1"),
+        ("REFRESH http://drupal.test/a* HTTP/1.1\nHost: drupal.test", "soft drupal.test /a*"),
     ]);
 }
 
@@ -306,7 +303,7 @@ fn other_caches_clients() {
         ("PURGE / HTTP/1.1\nHost: a.test\nCache-Tag: a,b", "a.test any of a b"),
         ("PURGE /a HTTP/1.1\nHost: a.test\nX-Purge: invalidate", "soft a.test /a"),
         ("PURGE /a HTTP/1.1\nHost: a.test\nX-Purge: delete", "a.test /a"),
-        ("PURGE /a HTTP/1.1\nHost: a.test\nX-Purge: revalidate", "soft a.test /a; refill"),
+        ("PURGE /a HTTP/1.1\nHost: a.test\nX-Purge: revalidate", "soft a.test /a"),
         ("PURGE /a HTTP/1.0", " /a"),
         ("PURGE http://a.test HTTP/1.1\nHost: a.test", "a.test /"),
         ("PURGE http://a.test?b HTTP/1.1\nHost: c.test", "a.test /?b"),

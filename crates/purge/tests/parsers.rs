@@ -226,7 +226,7 @@ fn calls_with_a_member_of_any_kind() {
     let values =
         ["null", "1", "true", "\"a\"", "[]", "[\"a\"]", "[\"http://a.test\"]", "[\"req.url ~ a\"]", "{}"];
     for kind in kinds {
-        for member in ["selectors", "groups", "purge", "refill", "match", "site"] {
+        for member in ["selectors", "groups", "purge", "match", "site"] {
             for value in values {
                 let selectors = if member == "selectors" { "" } else { ",\"selectors\":[\"http://a.test\"]" };
                 let call = format!("/purge\n{{\"type\":\"{kind}\",\"{member}\":{value}{selectors}}}");

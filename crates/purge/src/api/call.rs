@@ -123,7 +123,7 @@ mod tests {
     #[test]
     fn answers_are_understood() {
         let outcome = Outcome { purged: 3, softened: 1, uncounted: 2, sequence: 0 };
-        let order = Order { dialect: "api", invalidations: Vec::new(), refill: false, style: Style::Native };
+        let order = Order { dialect: "api", invalidations: Vec::new(), style: Style::Native };
         assert_eq!(Outcome::of_answer(&reply(&order, outcome).content), Some(outcome));
         let refused = read(&Route::Native, &Method::Post, &Fields::new(), b"{").unwrap_err();
         assert!(detail_of_refusal(&refused.reply().content).is_some_and(|text| text.contains("no JSON")));

@@ -5,9 +5,9 @@
 //! ```
 //!
 //! To the draft's types `uri`, `uri-prefix`, `origin` and `group` come `host`, `tag`, `ban` and `all`, and the members
-//! `match` (`any` or `all` of the tags), `site` (whose tags, bans or everything) and `refill`. Without `purge` responses
-//! are removed, which the draft leaves to the cache; `false` marks them stale. Members that are not known are ignored, as
-//! the draft demands.
+//! `match` (`any` or `all` of the tags) and `site` (whose tags, bans or everything). Without `purge` responses are
+//! removed, which the draft leaves to the cache; `false` marks them stale. Members that are not known are ignored, as the
+//! draft demands.
 
 use super::json::Object;
 use super::page::{self, Pages};
@@ -37,7 +37,6 @@ const SELECTORS: &str = "selectors";
 pub(super) fn read(content: &[u8]) -> Result<Order, Malformed> {
     let object = Object::parse(content)?;
     let mode = if object.flag("purge")? == Some(false) { Mode::Soft } else { Mode::Hard };
-    let refill = object.flag("refill")?.unwrap_or(false);
     let expected = "uri, uri-prefix, origin, host, group, tag, ban or all";
     let kind = object.text("type")?.ok_or_else(|| Malformed::json("type", Fault::Missing(expected)))?;
     let wants = match kind {
@@ -66,7 +65,7 @@ pub(super) fn read(content: &[u8]) -> Result<Order, Malformed> {
         }
     };
     let invalidations = wants.into_iter().map(|want| Invalidation { want, mode }).collect();
-    Ok(Order { dialect: "api", invalidations, refill, style: Style::Native })
+    Ok(Order { dialect: "api", invalidations, style: Style::Native })
 }
 
 /// What is wanted of each selector.

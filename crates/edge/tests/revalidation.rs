@@ -213,6 +213,26 @@ fn requests_for_no_cache_do_not_wait_for_one_another() {
 }
 
 #[test]
+fn a_page_that_says_no_cache_no_more_is_waited_for_again() {
+    for renewed in ["\"1\"", "\"2\""] {
+        let stage = Stage::new(|seen| tagged(seen, "\"1\"", &["Cache-Control: no-cache"], "page"));
+        stage.get("/", &[]);
+        stage.becomes(move |seen| tagged(seen, renewed, &["Cache-Control: max-age=60"], "page"));
+        stage.get("/", &[]);
+        stage.pass(60);
+        let gate = Gate::default();
+        stage.becomes({
+            let gate = gate.clone();
+            move |seen| behind(&gate, tagged(seen, renewed, &["Cache-Control: max-age=60"], "page"))
+        });
+        let mut clients = stage.crowd(5, &[]);
+        gate.open();
+        assert!(clients.iter_mut().all(|client| client.read().text() == "page"));
+        stage.await_seen(3);
+    }
+}
+
+#[test]
 fn waiters_for_what_says_no_cache_ask_each_for_themselves() {
     // Whether it says so from the start, or in a confirmation.
     for first in [&["Cache-Control: no-cache"][..], &["Cache-Control: max-age=60"]] {

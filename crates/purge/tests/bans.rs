@@ -3,8 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use bytes::Bytes;
-use message::{Fields, ResponseHead, Status};
-use petasos_purge::{Ban, Pattern};
+use message::{Fields, Method, RequestHead, ResponseHead, Status, Version};
+use petasos_purge::{Ban, Pattern, Want, read};
 use semantics::{Freshness, Moment, Policy, VaryRule};
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +26,7 @@ fn key(host: &str, target: &'static str) -> Key {
 }
 
 /// The numbers of the pages that a ban leaves.
-fn left_by(ban: Ban) -> Vec<usize> {
+fn left_by(ban: impl Into<Arc<Ban>>) -> Vec<usize> {
     let store = Store::new(StoreLimits::default(), 1);
     for &(host, target, status, media_type, tags) in PAGES {
         let mut head = ResponseHead::new(Status::from_code(status).unwrap());
@@ -40,7 +40,7 @@ fn left_by(ban: Ban) -> Vec<usize> {
         let published = store.publish(Publication { key: &key, rule, variant, object, tags: &tags, begun });
         assert_eq!(published, Published::Stored);
     }
-    let selector = Selector::Ban { site: SiteId(0), ban: Arc::new(ban) };
+    let selector = Selector::Ban { site: SiteId(0), ban: ban.into() };
     store.invalidate(&Invalidation { selector, mode: Mode::Hard });
     let is_left = |&(_, &(host, target, ..)): &(usize, &(&str, &'static str, u16, &str, &[&str]))| {
         matches!(store.lookup(&key(host, target), &Fields::new()), Lookup::Found { .. })
@@ -65,4 +65,29 @@ fn what_a_ban_means_goes_and_the_rest_stays() {
     }
     let pattern = Pattern::compile(b"^/news/.*1").unwrap();
     assert_eq!(left_by(Ban::of_pages(b"a.test", pattern)), [1, 3]);
+}
+
+#[test]
+fn conditions_in_headers_mean_the_same() {
+    let asked = |fields: &[(&'static str, &'static str)]| {
+        let mut head = RequestHead {
+            method: Method::from_token(b"BAN"),
+            target: Bytes::from_static(b"/"),
+            version: Version::Http11,
+            fields: Fields::new(),
+        };
+        for (name, value) in fields {
+            head.fields.push(*name, *value);
+        }
+        let order = read(&head).unwrap();
+        match &order.invalidations[0].want {
+            Want::Ban { ban, .. } => Arc::clone(ban),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(left_by(asked(&[("X-Host", "^A\\.TEST$")])), [3]);
+    assert_eq!(left_by(asked(&[("X-Url", "^/news/1"), ("X-Content-Type", "html")])), [1]);
+    let tagged = [("X-Url", "^/news"), ("X-Cache-Tags", "(^|,)(list|node:10)(,|$)")];
+    assert_eq!(left_by(asked(&tagged)), [3]);
+    assert_eq!(left_by(asked(&[("X-Cache-Tags", "^node:[0-9]$")])), [1, 2, 3]);
 }

@@ -251,6 +251,7 @@ fn fos_http_cache() {
         ),
         // Symfony client.
         ("PURGE / HTTP/1.1\nHost: app.test\nClear-Cache: true", "app.test everything"),
+        ("PURGE / HTTP/1.1\nHost: app.test\nClear-Cache: false", "app.test /"),
         ("PURGETAGS / HTTP/1.1\nHost: app.test\nX-Cache-Tags: a,b", "app.test any of a b"),
         // Fastly client.
         (
@@ -369,4 +370,13 @@ fn what_cannot_be_read_is_told_by_the_header() {
         let content = String::from_utf8_lossy(&reply.content).into_owned();
         assert_eq!(content, format!("The purge request cannot be read: {reason}.\n"));
     }
+}
+
+/// What is not text could be told apart by nobody once it stands in a ban.
+#[test]
+fn the_name_of_an_installation_is_text() {
+    let mut head = head("PURGE / HTTP/1.1\nHost: a.test\nX-Cache-Tags: ^a");
+    head.fields.push("X-TYPO3-Sitename", &b"\xff"[..]);
+    let malformed = read(&head).expect_err("no text");
+    assert_eq!(malformed.to_string(), r"the header X-TYPO3-Sitename: expected one name, found `\xff`");
 }

@@ -1,7 +1,7 @@
 //! The admin address: metrics, liveness, status, the question why, and purges, for operators and their tools.
 //!
-//! Invariant: nothing but a purge changes anything, and a purge needs what it needs at the visitors' address too; nothing
-//! here is served to a page of another site: a request
+//! Invariant: nothing but a purge changes anything, and a purge needs what it needs at the visitors' address too;
+//! nothing here is served to a page of another site: a request
 //! whose Host or Origin is not this address' own is refused, so that a browser cannot be made to ask. What a question
 //! contains has a limit.
 

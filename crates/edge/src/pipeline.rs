@@ -1,7 +1,8 @@
 //! A request's life, as named steps with explicit outcomes.
 //!
 //! ```text
-//!   receive -> guard -> key -> lookup -> { deliver | wait on a flight | pass | refuse }      (`lookup`, `wait`, `pass`)
+//!   receive -> guard -> key -> lookup -> { deliver | wait on a flight | pass | refuse }      (`lookup`, `wait`,
+//! `pass`)
 //!              flight: fetch -> judge -> { store and stream | stream only }                  (`fly`)
 //!              deliver -> send -> record                                                    (`conclude`)
 //! ```

@@ -53,8 +53,8 @@ impl Shared {
         outcome
     }
 
-    /// Obeys what an answer of the application asks for (`X-LiteSpeed-Purge`, `Cache-Group-Invalidation` and others). It
-    /// may mean its own site only.
+    /// Obeys what an answer of the application asks for (`X-LiteSpeed-Purge`, `Cache-Group-Invalidation` and others).
+    /// It may mean its own site only.
     pub(crate) fn obey(&self, cells: &Cells, method: &Method, answer: &ResponseHead, key: &Key) {
         let signals = signals(method, answer, key.is_https(), key.host());
         if !signals.malformed.is_empty() {

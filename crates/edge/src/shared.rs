@@ -118,8 +118,8 @@ impl Shared {
         self.counters.worker(worker)
     }
 
-    /// Makes the page of `key` unusable, under both schemes and all equivalent targets: what is stored, and what is on its
-    /// way to be. Whoever asks after this gets neither, or only as something that is stale.
+    /// Makes the page of `key` unusable, under both schemes and all equivalent targets: what is stored, and what is on
+    /// its way to be. Whoever asks after this gets neither, or only as something that is stale.
     pub(crate) fn invalidate(&self, key: &Key, mode: Mode) -> Invalidated {
         let mut done = self.invalidate_target(key, mode);
         for https in [false, true] {

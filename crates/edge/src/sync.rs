@@ -1,5 +1,5 @@
-//! Locks that order what requests and flights do to what they share, from the standard library; with the feature `model`
-//! from the model checker, which runs the same code under many schedules.
+//! Locks that order what requests and flights do to what they share, from the standard library; with the feature
+//! `model` from the model checker, which runs the same code under many schedules.
 //!
 //! Invariant: whatever flights, their table and the publish step rest on is taken from here.
 

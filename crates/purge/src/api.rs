@@ -1,8 +1,8 @@
 //! The JSON API of the admin address: Petasos' own resource, shaped like draft-nottingham-http-invalidation, and thin
 //! adapters for clients of Fastly and Cloudflare.
 //!
-//! Invariant: a call is carried out whole or not at all; whatever is wrong in it is told by its path in the JSON. Who may
-//! call is not decided here; [`presented_tokens`] finds what a caller shows.
+//! Invariant: a call is carried out whole or not at all; whatever is wrong in it is told by its path in the JSON. Who
+//! may call is not decided here; [`presented_tokens`] finds what a caller shows.
 
 mod call;
 mod cloudflare;
@@ -169,8 +169,8 @@ pub fn read(route: &Route, method: &Method, fields: &Fields, content: &[u8]) -> 
 }
 
 /// The tokens that a request shows, in the places where clients put them: `Authorization: Bearer`, Fastly's
-/// `Fastly-Key`, Cloudflare's `X-Auth-Key`, and `X-Control-Key` and `X-VC-Purge-Key` of WordPress plug-ins. Compare them
-/// in constant time.
+/// `Fastly-Key`, Cloudflare's `X-Auth-Key`, and `X-Control-Key` and `X-VC-Purge-Key` of WordPress plug-ins. Compare
+/// them in constant time.
 pub fn presented_tokens(fields: &Fields) -> impl Iterator<Item = &[u8]> {
     let bearer = fields.all(names::AUTHORIZATION).filter_map(|value| {
         let (scheme, token) = value.split_at_checked(b"Bearer ".len())?;

@@ -4,7 +4,8 @@
 //! req.url ~ "^/news" && obj.http.content-type ~ "html"
 //! ```
 //!
-//! Conditions `FIELD OPERATOR ARGUMENT` are joined by `&&`. An argument is a word or stands between double quotes, where
+//! Conditions `FIELD OPERATOR ARGUMENT` are joined by `&&`. An argument is a word or stands between double quotes,
+//! where
 //! `\"` and `\\` stand for a quote and a backslash; any other backslash stands for itself.
 //!
 //! Invariant: whatever is refused is refused with the place and with what was expected there.

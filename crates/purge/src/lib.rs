@@ -1,8 +1,8 @@
 //! What cache clients ask to be invalidated, in every dialect they speak: purge methods and headers of content systems,
 //! fields in an application's answers, and a JSON API; and how they are answered.
 //!
-//! Pure: heads and content in, orders and replies out. This crate knows no socket and no clock. Who may purge, which site
-//! a host belongs to, and carrying an order out are its callers' business.
+//! Pure: heads and content in, orders and replies out. This crate knows no socket and no clock. Who may purge, which
+//! site a host belongs to, and carrying an order out are its callers' business.
 //!
 //! ```text
 //!   PURGE, BAN, ...  -- read ---------> Order -- carried out --> Outcome -- reply --> Reply

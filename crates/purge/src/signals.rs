@@ -1,8 +1,8 @@
 //! Invalidations that an application asks for in its answers, without a request of their own.
 //!
-//! Invariant: only shared responses are spoken of; what LiteSpeed's plugins keep for single visitors is not stored here,
-//! so purges of that mean nothing. Whether the application is trusted, and that these fields are taken out before the
-//! answer goes on, is the caller's business: [`HIDDEN`] lists them.
+//! Invariant: only shared responses are spoken of; what LiteSpeed's plugins keep for single visitors is not stored
+//! here, so purges of that mean nothing. Whether the application is trusted, and that these fields are taken out
+//! before the answer goes on, is the caller's business: [`HIDDEN`] lists them.
 
 use crate::malformed::{Fault, Malformed};
 use crate::order::{Invalidation, Reach, Want};

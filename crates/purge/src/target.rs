@@ -1,8 +1,8 @@
 //! What a request target means where pages are to be invalidated: one page, or a pattern.
 //!
 //! Patterns are those of clients: `.*` and `*` stand for any run of characters, everything else for itself, so that
-//! `/a.b?c=d.*` needs no escapes. Only a target with octets that must mean a regular expression is read as one. Both are
-//! anchored at the target's beginning.
+//! `/a.b?c=d.*` needs no escapes. Only a target with octets that must mean a regular expression is read as one. Both
+//! are anchored at the target's beginning.
 
 use crate::malformed::{Fault, Malformed, Place};
 use crate::order::Want;

@@ -203,9 +203,9 @@ impl FillingWriter {
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// Ends the body with these last octets, which may be none, and the fields behind them: it is complete. If it was kept, `publish` gets
-    /// the whole before any reader can take the last octets or see the end; so whoever has read the body to
-    /// its end finds it published. `publish` runs under this body's lock and must not touch its readers.
+    /// Ends the body with these last octets, which may be none, and the fields behind them: it is complete. If it was
+    /// kept, `publish` gets the whole before any reader can take the last octets or see the end; so whoever has read
+    /// the body to its end finds it published. `publish` runs under this body's lock and must not touch its readers.
     pub fn finish_with(self, last: Bytes, trailer: Option<Fields>, publish: impl FnOnce(Body)) {
         {
             let mut state = self.filling.lock();

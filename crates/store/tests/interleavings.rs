@@ -111,8 +111,9 @@ fn check(scenario: impl Fn(&Selector) + Send + Sync + Clone + 'static) {
 /// Schedules of each kind, for each selector.
 const SCHEDULES: usize = 300;
 
-/// Two flights, a visitor who sweeps too, and an editor who changes the page and purges it: once the purge has returned, no look-up
-/// gives the old page, whatever was in flight; and a soft purge never passes the old page off as fresh.
+/// Two flights, a visitor who sweeps too, and an editor who changes the page and purges it: once the purge has
+/// returned, no look-up gives the old page, whatever was in flight; and a soft purge never passes the old page off as
+/// fresh.
 #[test]
 fn after_a_purge_nobody_gets_what_was_fetched_before() {
     for mode in [Mode::Hard, Mode::Soft] {

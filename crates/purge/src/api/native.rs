@@ -6,8 +6,8 @@
 //!
 //! To the draft's types `uri`, `uri-prefix`, `origin` and `group` come `host`, `tag`, `ban` and `all`, and the members
 //! `match` (`any` or `all` of the tags) and `site` (whose tags, bans or everything). Without `purge` responses are
-//! removed, which the draft leaves to the cache; `false` marks them stale. Members that are not known are ignored, as the
-//! draft demands.
+//! removed, which the draft leaves to the cache; `false` marks them stale. Members that are not known are ignored, as
+//! the draft demands.
 
 use super::json::Object;
 use super::page::{self, Pages};

@@ -70,8 +70,8 @@ fn expression(text: &[u8]) {
     match TagExpression::parse(text) {
         Ok(TagExpression::AnyOf(tags)) => {
             check_tags(&tags);
-            // Whatever the text would find if each tag were all there is, is in the list. Only clients' escapes of < and >
-            // mean something else to the crate `regex`: edges of words.
+            // Whatever the text would find if each tag were all there is, is in the list. Only clients' escapes of <
+            // and > mean something else to the crate `regex`: edges of words.
             let is_expression = text.iter().any(|octet| b"()^$\\".contains(octet))
                 && !text.windows(2).any(|pair| matches!(pair, br"\<" | br"\>"));
             let whole = Pattern::compile(&[b"^(?:", text.trim_ascii(), b")$"].concat());

@@ -1,10 +1,9 @@
 //! A request's life, as named steps with explicit outcomes.
 //!
 //! ```text
-//!   receive -> guard -> key -> lookup -> { deliver | wait on a flight | pass | refuse }      (`lookup`, `wait`,
-//! `pass`)
-//!              flight: fetch -> judge -> { store and stream | stream only }                  (`fly`)
-//!              deliver -> send -> record                                                    (`conclude`)
+//!   receive -> guard -> key -> lookup -> { deliver | wait on a flight | pass | refuse }  (`lookup`, `wait`, `pass`)
+//!              flight: fetch -> judge -> { store and stream | stream only }              (`fly`)
+//!              deliver -> send -> record                                                (`conclude`)
 //! ```
 //!
 //! Invariant: every request takes this path once, ends in exactly one recorded outcome, and each step says what

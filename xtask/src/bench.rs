@@ -8,6 +8,7 @@
 mod crowd;
 mod servers;
 mod stampede;
+mod store;
 
 use anyhow::{Context, Result, ensure};
 use std::os::unix::process::CommandExt;
@@ -19,6 +20,8 @@ use std::process::Command;
 pub(crate) enum Bench {
     /// Many visitors ask for one page at once that nobody has stored: Petasos, Varnish and nginx
     Stampede(stampede::Args),
+    /// The store by itself: memory, look-ups, purges
+    Store(store::Args),
 }
 
 /// Runs `cargo xtask bench ...`.
@@ -29,22 +32,28 @@ pub(crate) fn run(bench: &Bench) -> Result<()> {
     if cfg!(debug_assertions) {
         return go_on_optimised();
     }
-    let Bench::Stampede(args) = bench;
-    stampede::run(args)
+    match bench {
+        Bench::Stampede(args) => stampede::run(args),
+        Bench::Store(args) => store::run(args),
+    }
 }
 
 /// Builds this program and the product with optimisation and becomes the optimised program.
 fn go_on_optimised() -> Result<()> {
     eprintln!("building with optimisation");
-    for package in ["petasos", "xtask"] {
-        let status = Command::new(env!("CARGO"))
-            .args(["build", "--quiet", "--release", "--locked", "--package", package])
-            .status()
-            .context("cannot run cargo")?;
-        ensure!(status.success(), "cargo could not build {package}: {status}");
-    }
+    ["petasos", "xtask"].into_iter().try_for_each(build)?;
     let error = Command::new(optimised("xtask")?).args(std::env::args_os().skip(1)).exec();
     Err(error).context("cannot run the optimised program")
+}
+
+/// Builds a package with optimisation.
+fn build(package: &str) -> Result<()> {
+    let status = Command::new(env!("CARGO"))
+        .args(["build", "--quiet", "--release", "--locked", "--package", package])
+        .status()
+        .context("cannot run cargo")?;
+    ensure!(status.success(), "cargo could not build {package}: {status}");
+    Ok(())
 }
 
 /// The path of an optimised program of this workspace: build profiles have sibling directories.

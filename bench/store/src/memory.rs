@@ -2,9 +2,7 @@
 
 /// Resident memory now, in octets.
 pub(crate) fn resident_bytes() -> u64 {
-    let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
-    let pages: u64 = text.split(' ').nth(1).and_then(|pages| pages.parse().ok()).unwrap_or(0);
-    pages * rustix::param::page_size() as u64
+    platform::resident_bytes().unwrap_or(0)
 }
 
 /// In mebibytes, for people.

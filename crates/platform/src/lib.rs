@@ -9,4 +9,4 @@ mod machine;
 
 pub use clock::{Clock, ManualClock, Monotonic, SystemClock, Timestamp};
 pub use disk::{Disk, FaultyDisk, SystemDisk};
-pub use machine::Machine;
+pub use machine::{Machine, resident_bytes};

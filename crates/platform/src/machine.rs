@@ -27,16 +27,26 @@ impl Machine {
     }
 }
 
+/// The memory that this process occupies now, in bytes; `None` where the system does not say.
+pub fn resident_bytes() -> Option<u64> {
+    kibibytes(&std::fs::read_to_string("/proc/self/status").ok()?, "VmRSS:")
+}
+
 /// `MemTotal` of /proc/meminfo in bytes.
 fn memory_total(meminfo: &str) -> Option<u64> {
-    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    kibibytes(meminfo, "MemTotal:")
+}
+
+/// The figure of the line that begins with `name`, in bytes; it is written in units of 1,024.
+fn kibibytes(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     kibibytes.checked_mul(1024)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Machine, memory_total};
+    use super::{Machine, memory_total, resident_bytes};
 
     #[test]
     fn total_memory_is_read_in_bytes() {
@@ -48,5 +58,13 @@ mod tests {
     fn this_machine_has_something() {
         let machine = Machine::detect();
         assert!(machine.cores >= 1 && machine.memory_bytes > 1 << 20);
+    }
+
+    #[test]
+    fn what_is_written_to_is_resident() {
+        let before = resident_bytes().unwrap();
+        let filled = vec![1u8; 64 << 20];
+        assert!(resident_bytes().unwrap() >= before + (48 << 20), "{before}");
+        drop(filled);
     }
 }

@@ -5,6 +5,7 @@
 //! [`std::task::Waker`]s. Whether something may be stored or reused is decided in `semantics`.
 
 mod body;
+mod budget;
 mod filling;
 mod hash;
 mod invalidation;

@@ -8,6 +8,7 @@
 //! What a look-up finds has been checked against every invalidation up to now: a slot remembers up to which it was,
 //! and only what came since is asked about.
 
+use crate::budget::Budget;
 use crate::ledger::{Subject, TagIds};
 use crate::lingering::Lingering;
 use crate::log::Log;
@@ -31,6 +32,7 @@ pub(crate) struct Shard {
     scopes: Scopes,
     order: S3Fifo,
     limits: StoreLimits,
+    budget: Arc<Budget>,
     shards: usize,
     counters: ShardCounters,
     lingering: Lingering,
@@ -54,9 +56,15 @@ pub(crate) struct Checked {
 }
 
 impl Shard {
-    /// An empty shard, one of `shards` with the same part of the limits. What leaves it while it is read is counted
-    /// in `lingering`.
-    pub(crate) fn new(limits: StoreLimits, shards: usize, lingering: Lingering, log: Arc<Log>) -> Self {
+    /// An empty shard, one of `shards` with the same part of the limits and of the budget. What leaves it while it is
+    /// read is counted in `lingering`.
+    pub(crate) fn new(
+        limits: StoreLimits,
+        budget: Arc<Budget>,
+        shards: usize,
+        lingering: Lingering,
+        log: Arc<Log>,
+    ) -> Self {
         let bytes_max = usize::try_from(limits.memory_bytes_max).unwrap_or(usize::MAX) / shards;
         Self {
             index: HashTable::new(),
@@ -65,6 +73,7 @@ impl Shard {
             scopes: Scopes::default(),
             order: S3Fifo::new(bytes_max),
             limits,
+            budget,
             shards,
             counters: ShardCounters::default(),
             lingering,
@@ -240,22 +249,42 @@ impl Shard {
         ids.len()
     }
 
-    /// Evicts until `bytes` more fit; false if they cannot. The log takes its memory from all shards alike.
+    /// Evicts until `bytes` more fit; false if they cannot.
     fn make_room(&mut self, bytes: usize) -> bool {
-        let all = usize::try_from(self.limits.memory_bytes_max).unwrap_or(usize::MAX);
         loop {
-            let bytes_max = all.saturating_sub(self.log.bytes()) / self.shards;
             let place = if self.free.is_empty() { SLOT_BYTES } else { 0 };
-            if self.bytes().saturating_add(bytes).saturating_add(place) <= bytes_max {
+            if self.bytes().saturating_add(bytes).saturating_add(place) <= self.bytes_max() {
                 return true;
             }
-            let slots = &self.slots;
-            let hash_of =
-                |id: u32| slots.get(id as usize).and_then(Option::as_ref).map_or(0, |slot| slot.hash);
-            let Some(id) = self.order.evict(hash_of) else { return false };
-            self.take_slot(id);
-            self.counters.evicted += 1;
+            if !self.evict() {
+                return false;
+            }
         }
+    }
+
+    /// Evicts up to `objects` objects while the shard is beyond its budget; says whether it still is.
+    pub(crate) fn trim(&mut self, objects: usize) -> bool {
+        for _ in 0..objects {
+            if self.bytes() <= self.bytes_max() || !self.evict() {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// What this shard may weigh. The log takes its memory from all shards alike.
+    fn bytes_max(&self) -> usize {
+        let all = usize::try_from(self.budget.bytes()).unwrap_or(usize::MAX);
+        all.saturating_sub(self.log.bytes()) / self.shards
+    }
+
+    fn evict(&mut self) -> bool {
+        let slots = &self.slots;
+        let hash_of = |id: u32| slots.get(id as usize).and_then(Option::as_ref).map_or(0, |slot| slot.hash);
+        let Some(id) = self.order.evict(hash_of) else { return false };
+        self.take_slot(id);
+        self.counters.evicted += 1;
+        true
     }
 
     fn add(&mut self, mut slot: Slot, bytes: usize) {
@@ -362,6 +391,7 @@ impl Shard {
 #[cfg(test)]
 mod tests {
     use super::{Lingering, Shard};
+    use crate::budget::Budget;
     use crate::hash::KeyHasher;
     use crate::log::Log;
     use crate::{Body, Key, Lookup, Object, Publication, Published, SiteId, StoreLimits};
@@ -382,7 +412,8 @@ mod tests {
         lingering: Lingering,
     ) -> Shard {
         let limits = StoreLimits { memory_bytes_max, object_bytes_max, variants_max };
-        Shard::new(limits, 1, lingering, Arc::new(Log::new(KeyHasher::new(1), 2)))
+        let budget = Arc::new(Budget::new(memory_bytes_max));
+        Shard::new(limits, budget, 1, lingering, Arc::new(Log::new(KeyHasher::new(1), 2)))
     }
 
     fn fields(language: &'static str) -> Fields {

@@ -4,6 +4,7 @@
 //! changes afterwards. After [`Store::invalidate`] has returned, no look-up gives what it means, and no fetch that
 //! began before gets it in again. Whether an object may be used is `semantics`' decision; staleness does not remove it.
 
+use crate::budget::Budget;
 use crate::hash::KeyHasher;
 use crate::ledger::{Subject, TagIds};
 use crate::lingering::Lingering;
@@ -96,6 +97,8 @@ pub enum Published {
 pub struct StoreStats {
     /// Octets in use, weighed as the limit weighs them.
     pub bytes: u64,
+    /// Octets that may be in use at the moment: the limit, or less where the process occupies more than is weighed.
+    pub budget_bytes: u64,
     /// Octets among them for tags and the record of invalidations.
     pub tag_bytes: u64,
     /// Tags that are known now.
@@ -119,6 +122,7 @@ pub struct Store {
     lingering: Lingering,
     log: Arc<Log>,
     sweep: Sweep,
+    budget: Arc<Budget>,
 }
 
 impl Store {
@@ -126,9 +130,10 @@ impl Store {
     pub fn new(limits: StoreLimits, seed: u64) -> Self {
         let (count, hasher, lingering) = (limits.shards(), KeyHasher::new(seed), Lingering::default());
         let log = Arc::new(Log::new(hasher.clone(), seed.rotate_left(16)));
-        let shard = |_| Mutex::new(Shard::new(limits, count, lingering.clone(), Arc::clone(&log)));
-        let shards = (0..count).map(shard).collect();
-        Self { limits, hasher, shards, lingering, log, sweep: Sweep::default() }
+        let budget = Arc::new(Budget::new(limits.memory_bytes_max));
+        let shard = |_| Shard::new(limits, Arc::clone(&budget), count, lingering.clone(), Arc::clone(&log));
+        let shards = (0..count).map(shard).map(Mutex::new).collect();
+        Self { limits, hasher, shards, lingering, log, sweep: Sweep::default(), budget }
     }
 
     /// The octets of objects that have left the store and are still held by who looked them up or published them.
@@ -243,11 +248,21 @@ impl Store {
         )
     }
 
+    /// Fits the store to what the process really occupies: `resident_bytes`, where it may be `resident_bytes_max`.
+    /// What is beyond the store's own weight is taken from its budget, and objects are evicted until they are within
+    /// it. To be called several times a second, from a thread that has time.
+    pub fn fit(&self, resident_bytes: u64, resident_bytes_max: u64) {
+        self.budget.fit(self.stats().bytes, resident_bytes, resident_bytes_max);
+        for shard in &self.shards {
+            while lock(shard).trim(TRIM_OBJECTS) {}
+        }
+    }
+
     /// The figures now. Locks one shard after the other; for metrics, not for decisions.
     pub fn stats(&self) -> StoreStats {
-        let tag_bytes = self.log.bytes() as u64;
-        let own =
-            StoreStats { bytes: tag_bytes, tag_bytes, tags: self.log.tags() as u64, ..StoreStats::default() };
+        let (tag_bytes, tags) = (self.log.bytes() as u64, self.log.tags() as u64);
+        let budget_bytes = self.budget.bytes();
+        let own = StoreStats { bytes: tag_bytes, tag_bytes, tags, budget_bytes, ..StoreStats::default() };
         self.shards.iter().map(lock).fold(own, |sum, shard| {
             let counters = shard.counters();
             StoreStats {
@@ -277,6 +292,9 @@ impl Store {
         self.shards.get(index).map(lock)
     }
 }
+
+/// Objects that are evicted while a shard is locked, where nobody waits for the room.
+const TRIM_OBJECTS: usize = 64;
 
 /// Slots that an invalidation sweeps at a time where it has to.
 const SWEEP_SLOTS: usize = 4_096;

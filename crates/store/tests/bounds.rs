@@ -1,0 +1,169 @@
+//! Nothing piles up: floods of invalidations, repeated and superseded ones, and a process that occupies more than the
+//! store weighs.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+
+use bytes::Bytes;
+use message::{Fields, ResponseHead, Status};
+use petasos_store as store;
+use semantics::{Freshness, Moment, VariantKey, VaryRule};
+use std::sync::Arc;
+use std::time::Duration;
+use store::{
+    Ban, Body, Invalidation, Key, Lookup, Mode, Object, Publication, Published, Selector, SiteId, Store,
+    StoreLimits, Stored,
+};
+
+const SITE: SiteId = SiteId(0);
+/// More than the store remembers of pages, hosts and tags; of prefixes and bans.
+const MARKS: u32 = 70_000;
+const LISTED: u32 = 600;
+
+#[derive(Debug)]
+struct NeverBan(String);
+
+impl Ban for NeverBan {
+    fn matches(&self, _: &Stored<'_>) -> bool {
+        false
+    }
+
+    fn text(&self) -> &str {
+        &self.0
+    }
+}
+
+fn key(target: &str) -> Key {
+    Key::new(SITE, false, b"a.test", Bytes::copy_from_slice(target.as_bytes()))
+}
+
+fn publish(store: &Store, target: &str, begun: u64, body: &[u8]) -> Published {
+    let freshness = Freshness::lasting(Duration::from_secs(60), Moment::default());
+    store.publish(Publication {
+        key: &key(target),
+        rule: VaryRule::default(),
+        variant: VariantKey::default(),
+        object: Arc::new(Object::new(&ResponseHead::new(Status::OK), b"", Body::copy_of(body), freshness)),
+        tags: &["kept".into()],
+        begun,
+    })
+}
+
+fn is_found(store: &Store, target: &str) -> bool {
+    matches!(store.lookup(&key(target), &Fields::new()), Lookup::Found { .. })
+}
+
+fn purge(store: &Store, selector: Selector) {
+    store.invalidate(&Invalidation { selector, mode: Mode::Hard });
+}
+
+/// Selectors that mean other things by other numbers.
+type Numbered = fn(u32) -> Selector;
+
+fn target(number: u32) -> Selector {
+    Selector::Target { site: SITE, host: "a.test".into(), target: format!("/other/{number}").into() }
+}
+
+fn tag(number: u32) -> Selector {
+    Selector::Tags { site: SITE, any_of: vec![format!("other:{number}").into()], all_of: Vec::new() }
+}
+
+fn prefix(number: u32) -> Selector {
+    Selector::Prefix { site: SITE, host: "a.test".into(), prefix: format!("/other/{number}/").into() }
+}
+
+fn ban(number: u32) -> Selector {
+    Selector::Ban { site: SITE, ban: Arc::new(NeverBan(number.to_string())) }
+}
+
+fn both(number: u32) -> Selector {
+    let all_of = vec!["kept".into(), format!("other:{number}").into()];
+    Selector::Tags { site: SITE, any_of: Vec::new(), all_of }
+}
+
+/// However many come: what they do not mean stays, what began before all of them is not judged any more, and the
+/// record of them has its limit.
+#[test]
+fn a_flood_of_invalidations_has_a_bound_and_takes_nothing_with_it() {
+    let floods: [(Numbered, u32); 5] =
+        [(target, MARKS), (tag, MARKS), (prefix, LISTED), (ban, LISTED), (both, LISTED)];
+    for (selector, count) in floods {
+        let store = Store::new(StoreLimits::default(), 1);
+        assert_eq!(publish(&store, "/", 0, b"x"), Published::Stored);
+        let mut highest = 0;
+        for number in 0..count {
+            purge(&store, selector(number));
+            highest = highest.max(store.stats().tag_bytes);
+        }
+        assert!(is_found(&store, "/"));
+        assert!(highest < 16 << 20, "{highest}");
+        assert_eq!(publish(&store, "/", 0, b"x"), Published::Invalidated);
+        assert!(!store.may_join(0, &key("/"), &[], &ResponseHead::new(Status::OK)));
+        let recent = u64::from(count - LISTED / 2);
+        assert_eq!(publish(&store, "/", recent, b"x"), Published::Stored);
+        assert!(is_found(&store, "/"));
+    }
+}
+
+/// The same purge again and again is one: it pushes nothing out of the record.
+#[test]
+fn repeated_invalidations_are_one() {
+    for selector in [target, tag, prefix, ban, both] {
+        let store = Store::new(StoreLimits::default(), 1);
+        purge(&store, selector(1));
+        let once = store.stats().tag_bytes;
+        (0..MARKS).for_each(|_| purge(&store, selector(1)));
+        assert!(store.stats().tag_bytes < once + 16_384, "{} {once}", store.stats().tag_bytes);
+        assert_eq!(publish(&store, "/", 0, b"x"), Published::Stored, "what began before it can be judged");
+    }
+}
+
+/// What a later invalidation means too is not kept.
+#[test]
+fn superseded_invalidations_are_forgotten() {
+    let wholes = [
+        Selector::Prefix { site: SITE, host: "a.test".into(), prefix: "/other/".into() },
+        Selector::Host { site: SITE, host: "A.TEST".into() },
+        Selector::Everything { site: Some(SITE) },
+        Selector::Everything { site: None },
+    ];
+    for whole in wholes {
+        let store = Store::new(StoreLimits::default(), 1);
+        (0..LISTED / 2).for_each(|number| purge(&store, prefix(number)));
+        let before = store.stats().tag_bytes;
+        purge(&store, whole);
+        assert!(store.stats().tag_bytes < before / 10, "{} {before}", store.stats().tag_bytes);
+    }
+}
+
+#[test]
+fn more_tags_than_are_remembered_mean_the_site() {
+    let store = Store::new(StoreLimits::default(), 1);
+    assert_eq!(publish(&store, "/", 0, b"x"), Published::Stored);
+    let any_of = (0..MARKS).map(|number| format!("other:{number}").into()).collect();
+    purge(&store, Selector::Tags { site: SITE, any_of, all_of: Vec::new() });
+    assert!(!is_found(&store, "/"));
+}
+
+#[test]
+fn the_store_makes_room_for_what_the_process_occupies_beside_it() {
+    let limits = StoreLimits { memory_bytes_max: 8 << 20, object_bytes_max: 1 << 20, variants_max: 2 };
+    let store = Store::new(limits, 1);
+    let fill = || {
+        for number in 0..1_000 {
+            assert_eq!(publish(&store, &number.to_string(), 0, &[7; 20_000]), Published::Stored);
+        }
+    };
+    fill();
+    let full = store.stats();
+    assert!(full.bytes > 7 << 20 && full.budget_bytes == 8 << 20);
+    // Twice as much as it weighs, where a quarter more is allowed.
+    store.fit(2 * full.bytes, full.bytes * 5 / 4);
+    let fitted = store.stats();
+    assert!(fitted.budget_bytes <= full.bytes / 4 && fitted.bytes <= fitted.budget_bytes, "{fitted:?}");
+    fill();
+    assert!(store.stats().bytes <= fitted.budget_bytes);
+    // The allocator has given back what was freed.
+    store.fit(store.stats().bytes, full.bytes);
+    fill();
+    assert!(store.stats().bytes > 7 << 20);
+}

@@ -70,10 +70,14 @@ fn expression(text: &[u8]) {
     match TagExpression::parse(text) {
         Ok(TagExpression::AnyOf(tags)) => {
             check_tags(&tags);
-            // Whatever the text would find if each tag were all there is, is in the list. Only clients' escapes of <
-            // and > mean something else to the crate `regex`: edges of words.
-            let is_expression = text.iter().any(|octet| b"()^$\\".contains(octet))
-                && !text.windows(2).any(|pair| matches!(pair, br"\<" | br"\>"));
+            // Whatever the text would find if each tag were all there is, is in the list. Only a dot that nobody escaped
+            // is taken for a dot, and clients' escapes of < and > are edges of words to the crate `regex`.
+            let is_expression = text.iter().any(|octet| b"()^$\\".contains(octet));
+            let differs = |pair: &[u8]| {
+                matches!(pair, br"\<" | br"\>")
+                    || matches!(pair, [before, b'.'] if *before != b'\\' && *before != b',')
+            };
+            let is_expression = is_expression && !text.starts_with(b".") && !text.windows(2).any(differs);
             let whole = Pattern::compile(&[b"^(?:", text.trim_ascii(), b")$"].concat());
             if let (true, Ok(whole)) = (is_expression, whole) {
                 for word in text.split(|octet| !octet.is_ascii_alphanumeric()).filter(|word| !word.is_empty())

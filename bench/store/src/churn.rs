@@ -80,7 +80,7 @@ fn flow(store: &Store, from: f64, to: f64) -> u64 {
                 let resident = resident_bytes();
                 highest.fetch_max(resident, Ordering::Relaxed);
                 store.fit(resident, BUDGET_BYTES + BUDGET_BYTES / 20);
-                thread::sleep(Duration::from_millis(20));
+                thread::sleep(Duration::from_millis(100));
             }
         });
         for flow in flows {

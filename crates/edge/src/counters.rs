@@ -122,8 +122,8 @@ metrics! {
     StoreBytes: Gauge "store_bytes",
         "Memory that stored responses occupy, index included.";
     StoreBytesMax: Gauge "store_bytes_max",
-        "Memory that stored responses may occupy, most of the setting memory. When store_bytes stays near it \
-         and evictions go on, give more.";
+        "Memory that stored responses may occupy: most of the setting memory, and less while the process occupies \
+         more than is stored. When store_bytes stays near it and evictions go on, give more.";
     StoreObjects: Gauge "store_objects",
         "Responses stored now.";
     StorePublished: Counter "store_published",

@@ -154,7 +154,8 @@ impl Edge {
                 .spawn(move || worker::run(&shared, index, listener));
             workers.push(thread?);
         }
-        let sweeper = sweeper::start(Arc::clone(&shared))?;
+        let owns_process = matches!(stops, Stops::Signals);
+        let sweeper = sweeper::start(Arc::clone(&shared), owns_process)?;
         let controlled = runtime.block_on(async {
             let acceptor = admin.acceptor()?;
             tokio::spawn(admin::serve(Arc::clone(&shared), acceptor, bound.admin));

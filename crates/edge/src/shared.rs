@@ -204,7 +204,7 @@ impl Shared {
             Metric::FillingBytes => self.filling.bytes.load(Ordering::Relaxed),
             Metric::LingeringBytes => self.store.lingering_bytes(),
             Metric::StoreBytes => store().bytes,
-            Metric::StoreBytesMax => self.store.limits().memory_bytes_max,
+            Metric::StoreBytesMax => store().budget_bytes,
             Metric::StoreObjects => store().objects,
             Metric::StorePublished => store().published,
             Metric::StoreEvicted => store().evicted,

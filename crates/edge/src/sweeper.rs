@@ -1,4 +1,4 @@
-//! The thread that frees what was invalidated.
+//! The thread that frees what was invalidated, and keeps the process within its memory.
 //!
 //! Invariant: answers never wait for it; it holds the store's locks for a few objects at a time, and rests between
 //! walks so that whatever is busy goes first.
@@ -13,6 +13,16 @@ const WALK_SLOTS: usize = 4096;
 
 /// The rest between two walks.
 const REST: Duration = Duration::from_millis(2);
+
+/// How often the store is fitted to the memory of the process.
+const FIT_EVERY: Duration = Duration::from_millis(100);
+
+/// What the process may occupy beside the memory that it was given: the program itself, connections and their
+/// buffers.
+const BESIDE_BYTES: u64 = 48 << 20;
+
+/// What the allocator may lose of the memory that it was given: one part in this many.
+const LOSS_PART: u64 = 20;
 
 /// Tells the thread that there is something to do.
 #[derive(Debug, Default)]
@@ -43,23 +53,29 @@ impl Sweeper {
         self.changed.notify_all();
     }
 
-    /// Waits for something to do; says whether to go on.
+    /// Waits for something to do, or until the memory is to be looked at again; says whether to go on.
     fn wait(&self) -> bool {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let idle = |state: &mut State| !state.due && !state.ended;
-        let mut state = self.changed.wait_while(state, idle).unwrap_or_else(PoisonError::into_inner);
+        let waited = self.changed.wait_timeout_while(state, FIT_EVERY, idle);
+        let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
         state.due = false;
         !state.ended
     }
 }
 
-/// Starts the thread.
+/// Starts the thread. `owns_process` says that the process is there for this edge alone: its memory is the edge's.
 ///
 /// # Errors
 /// When there is no thread to be had.
-pub(crate) fn start(shared: Arc<Shared>) -> std::io::Result<JoinHandle<()>> {
+pub(crate) fn start(shared: Arc<Shared>, owns_process: bool) -> std::io::Result<JoinHandle<()>> {
     std::thread::Builder::new().name("petasos-sweeper".to_owned()).spawn(move || {
         while shared.sweeper.wait() {
+            if owns_process && let Some(resident_bytes) = platform::resident_bytes() {
+                let memory_bytes = shared.plan.memory_bytes;
+                let resident_bytes_max = memory_bytes + memory_bytes / LOSS_PART + BESIDE_BYTES;
+                shared.store.fit(resident_bytes, resident_bytes_max);
+            }
             while shared.store.sweep(WALK_SLOTS).more {
                 std::thread::sleep(REST);
             }

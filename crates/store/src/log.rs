@@ -15,9 +15,14 @@ use std::sync::atomic::Ordering;
 #[derive(Debug)]
 pub(crate) struct Log {
     ledger: RwLock<Ledger>,
-    sequence: AtomicU64,
+    sequence: Sequence,
     bytes: AtomicU64,
 }
+
+/// Every look-up reads the number, so it shares no cache line with what every publication writes.
+#[derive(Debug)]
+#[repr(align(128))]
+struct Sequence(AtomicU64);
 
 /// What an object that is to be stored has got.
 #[derive(Debug, Default)]
@@ -32,12 +37,12 @@ pub(crate) struct Admitted {
 impl Log {
     pub(crate) fn new(keys: KeyHasher, seed: u64) -> Self {
         let ledger = RwLock::new(Ledger::new(keys, seed));
-        Self { ledger, sequence: AtomicU64::new(0), bytes: AtomicU64::new(0) }
+        Self { ledger, sequence: Sequence(AtomicU64::new(0)), bytes: AtomicU64::new(0) }
     }
 
     /// The number of the last invalidation.
     pub(crate) fn sequence(&self) -> u64 {
-        self.sequence.load(Ordering::SeqCst)
+        self.sequence.0.load(Ordering::SeqCst)
     }
 
     /// The octets in use.
@@ -141,7 +146,7 @@ impl Log {
             self.ledger.write().unwrap_or_else(PoisonError::into_inner);
         let result = change(&mut ledger);
         self.bytes.store(ledger.bytes() as u64, Ordering::Relaxed);
-        self.sequence.store(ledger.sequence(), Ordering::SeqCst);
+        self.sequence.0.store(ledger.sequence(), Ordering::SeqCst);
         result
     }
 }

@@ -44,8 +44,6 @@ struct Rare {
     /// A body that does not stand with the head.
     body: Body,
     part: Option<Part>,
-    groups: Box<[Bytes]>,
-    begun: u64,
 }
 
 impl Object {
@@ -76,18 +74,6 @@ impl Object {
     pub fn as_part(mut self, part: Part) -> Self {
         let part = Part { asked: Bytes::copy_from_slice(&part.asked), ..part };
         self.rare.get_or_insert_default().part = Some(part);
-        self
-    }
-
-    /// The same object as a member of these groups (RFC 9875), fetched by a request that began at `begun` in the
-    /// order of invalidations.
-    #[must_use]
-    pub fn in_groups(mut self, groups: &[Bytes], begun: u64) -> Self {
-        if !groups.is_empty() {
-            let rare = self.rare.get_or_insert_default();
-            rare.groups = groups.iter().map(|group| Bytes::copy_from_slice(group)).collect();
-            rare.begun = begun;
-        }
         self
     }
 
@@ -153,16 +139,6 @@ impl Object {
         self.rare.as_ref()?.part.as_ref()
     }
 
-    /// The groups it belongs to.
-    pub fn groups(&self) -> &[Bytes] {
-        self.rare.as_ref().map_or(&[], |rare| &rare.groups)
-    }
-
-    /// When its fetch began, in the order of invalidations; only told of members of groups.
-    pub fn begun(&self) -> u64 {
-        self.rare.as_ref().map_or(0, |rare| rare.begun)
-    }
-
     /// Adds its weight to `lingering` for as long as the object lives.
     pub(crate) fn linger(&self, lingering: &Lingering) {
         // An object leaves the store once.
@@ -197,8 +173,7 @@ impl Rare {
     fn bytes(&self) -> usize {
         let chunk = |chunk: &Bytes| size_of::<Bytes>() + allocated(chunk.len()) + SHARED_BYTES;
         let chunks: usize = self.body.chunks().iter().map(chunk).sum();
-        let groups: usize = self.groups.iter().map(|group| size_of::<Bytes>() + allocated(group.len())).sum();
-        chunks + groups + self.part.as_ref().map_or(0, |part| allocated(part.asked.len()))
+        chunks + self.part.as_ref().map_or(0, |part| allocated(part.asked.len()))
     }
 }
 

@@ -110,22 +110,21 @@ impl Shard {
 
     fn find(&mut self, hash: u64, key: &Key, fields: &Fields) -> (Lookup, Option<u32>) {
         loop {
-            let id = match self.select(hash, key, fields) {
-                Ok(id) => id,
+            let (id, slot) = match self.select(hash, key, fields) {
+                Ok(selected) => selected,
                 Err(outcome) => return (outcome, None),
             };
-            // What was invalidated is gone now; an older variant may be selected as well.
-            if self.check(id) != Some(Mode::Hard)
-                && let Some(slot) = self.slot(id)
-            {
+            if slot.checked == self.log.sequence() {
                 let found = Lookup::Found { object: Arc::clone(&slot.object), softened: slot.softened };
                 return (found, Some(id));
             }
+            // What was invalidated is gone after this, and an older variant may be selected as well.
+            self.check(id);
         }
     }
 
     /// The newest slot under `key` that a request with `fields` selects; or why there is none.
-    fn select(&self, hash: u64, key: &Key, fields: &Fields) -> Result<u32, Lookup> {
+    fn select(&self, hash: u64, key: &Key, fields: &Fields) -> Result<(u32, &Slot), Lookup> {
         let mut outcome = Lookup::Absent;
         let mut at = self.first(hash);
         while let Some(slot) = self.slot(at) {
@@ -134,7 +133,7 @@ impl Shard {
                 && scope.is_of(key)
             {
                 if scope.rule.matches_octets(fields, slot.variant()) {
-                    return Ok(at);
+                    return Ok((at, slot));
                 }
                 outcome = Lookup::NoVariant;
             }

@@ -15,6 +15,9 @@ use store::{Filling, Lookup, Object, Store, StoreLimits};
 
 /// The memory that the operator allows.
 const BUDGET_BYTES: u64 = 512 << 20;
+/// What the store is fitted to, and how often: as in the edge.
+const RESIDENT_BYTES_MAX: u64 = BUDGET_BYTES + BUDGET_BYTES / 20 + (24 << 20);
+const FIT_EVERY: Duration = Duration::from_millis(50);
 /// What the edge leaves for bodies on their way: one part in this many.
 const FILLING_SHARE: u64 = 8;
 /// How much flows through, in budgets.
@@ -79,8 +82,8 @@ fn flow(store: &Store, from: f64, to: f64) -> u64 {
             while !over.load(Ordering::Relaxed) {
                 let resident = resident_bytes();
                 highest.fetch_max(resident, Ordering::Relaxed);
-                store.fit(resident, BUDGET_BYTES + BUDGET_BYTES / 20);
-                thread::sleep(Duration::from_millis(100));
+                store.fit(resident, RESIDENT_BYTES_MAX);
+                thread::sleep(FIT_EVERY);
             }
         });
         for flow in flows {

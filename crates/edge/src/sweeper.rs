@@ -15,11 +15,11 @@ const WALK_SLOTS: usize = 4096;
 const REST: Duration = Duration::from_millis(2);
 
 /// How often the store is fitted to the memory of the process.
-const FIT_EVERY: Duration = Duration::from_millis(100);
+const FIT_EVERY: Duration = Duration::from_millis(50);
 
 /// What the process may occupy beside the memory that it was given: the program itself, connections and their
 /// buffers.
-const BESIDE_BYTES: u64 = 48 << 20;
+const BESIDE_BYTES: u64 = 24 << 20;
 
 /// What the allocator may lose of the memory that it was given: one part in this many.
 const LOSS_PART: u64 = 20;

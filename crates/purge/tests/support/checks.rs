@@ -70,8 +70,8 @@ fn expression(text: &[u8]) {
     match TagExpression::parse(text) {
         Ok(TagExpression::AnyOf(tags)) => {
             check_tags(&tags);
-            // Whatever the text would find if each tag were all there is, is in the list. Only a dot that nobody escaped
-            // is taken for a dot, and clients' escapes of < and > are edges of words to the crate `regex`.
+            // Whatever the text would find if each tag were all there is, is in the list. Only a dot that nobody
+            // escaped is taken for a dot, and clients' escapes of < and > are edges of words to the crate `regex`.
             let is_expression = text.iter().any(|octet| b"()^$\\".contains(octet));
             let differs = |pair: &[u8]| {
                 matches!(pair, br"\<" | br"\>")

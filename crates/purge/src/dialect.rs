@@ -13,7 +13,7 @@ use crate::tags::{self, Syntax, TAG_HEADERS, TYPO3_SITE, TagHeader};
 use crate::target;
 use bytes::Bytes;
 use h1::{EffectiveAuthority, Target};
-use message::{Fields, Method, RequestHead, names};
+use message::{Fields, Method, RequestHead};
 use std::sync::Arc;
 use store::Mode;
 
@@ -31,15 +31,6 @@ enum Verb {
 /// Whether requests with this method are to invalidate something, and so never go further than the edge.
 pub fn is_purge_method(method: &Method) -> bool {
     Verb::of(method).is_some()
-}
-
-/// Whether a request for a page asks that the page be fetched anew and replaced: `X-Refresh: 1` of FOSHttpCache's nginx
-/// client, `Cache-Control: no-cache` of its others. That is obeyed only where the peer may purge.
-pub fn asks_to_refresh(request: &RequestHead) -> bool {
-    let no_cache = |member: &[u8]| member.eq_ignore_ascii_case(b"no-cache");
-    matches!(request.method, Method::Get | Method::Head)
-        && (request.fields.first("X-Refresh").is_some_and(|value| **value == *b"1")
-            || request.fields.list(names::CACHE_CONTROL).any(no_cache))
 }
 
 /// What a request of a dialect asks for.

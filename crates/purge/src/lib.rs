@@ -27,7 +27,7 @@ mod target;
 
 pub use ban::{Ban, Condition, Subject, Test};
 pub use ban_expression::{BAN_BYTES_MAX, BanError, BanFault, CONDITIONS_MAX};
-pub use dialect::{asks_to_refresh, is_purge_method, read};
+pub use dialect::{is_purge_method, read};
 pub use expression::TagExpression;
 pub use malformed::{Fault, Malformed, Place};
 pub use order::{Invalidation, Order, Reach, Style, Want};

@@ -6,9 +6,7 @@ mod support;
 
 use bytes::BytesMut;
 use message::RequestHead;
-use petasos_purge::{
-    Invalidation, Malformed, Order, Outcome, Want, asks_to_refresh, is_purge_method, read, reply,
-};
+use petasos_purge::{Invalidation, Malformed, Order, Outcome, Want, is_purge_method, read, reply};
 use support::shown;
 
 /// A head in which line ends are written as line feeds.
@@ -259,16 +257,6 @@ fn fos_http_cache() {
             "soft app.test /articles/1",
         ),
     ]);
-    for (request, refreshes) in [
-        ("GET /articles/1 HTTP/1.1\nHost: app.test\nCache-Control: no-cache", true),
-        ("GET /articles/1 HTTP/1.1\nHost: app.test\nX-Refresh: 1", true),
-        ("HEAD /articles/1 HTTP/1.1\nHost: app.test\nCache-Control: max-age=0, No-Cache", true),
-        ("GET /articles/1 HTTP/1.1\nHost: app.test\nX-Refresh: 0", false),
-        ("GET /articles/1 HTTP/1.1\nHost: app.test\nCache-Control: no-store", false),
-        ("POST /articles/1 HTTP/1.1\nHost: app.test\nX-Refresh: 1", false),
-    ] {
-        assert_eq!(asks_to_refresh(&head(request)), refreshes, "{request}");
-    }
 }
 
 #[test]

@@ -1,0 +1,372 @@
+<?php
+/**
+ * WordPress' object cache: every value in the request's memory, and, by group, in a backend that outlives it.
+ *
+ * A key in a backend names the site, the blog or that the group is global, the group, and the group's *generation*: a
+ * random word that flushing replaces. So a group, or everything, is emptied at once, for everybody, and nobody else who
+ * uses the same server loses anything.
+ *
+ * Invariant: objects go in and come out as copies. A backend that is gone never fails a request: its groups go on in
+ * memory, and `Router::failures` says why.
+ */
+
+declare(strict_types=1);
+
+namespace Petasos\Objects;
+
+final class ObjectCache
+{
+    /** How long a value is kept that states no life: flushed generations must end. In seconds. */
+    private const LIFE_DEFAULT = 86400;
+
+    /** Longer keys are hashed; memcached takes 250 octets. */
+    private const KEY_OCTETS_MAX = 200;
+
+    /** Values found and not found; WordPress and its plug-ins read them by these names. */
+    public int $cache_hits = 0;
+    public int $cache_misses = 0;
+
+    /** Values found in a backend, and requests put to backends. */
+    public int $found = 0;
+    public int $asked = 0;
+
+    /** @var array<string, array<string, mixed>> by scope and group */
+    private array $memory = [];
+
+    /** @var array<string, string> by scope and group, or `*` and the backend's kind */
+    private array $generations = [];
+
+    /** @var array<string, true> */
+    private array $global_groups = [];
+
+    /** @var array<string, true> */
+    private array $memory_groups = [];
+
+    public function __construct(
+        public readonly Router $router,
+        private readonly string $site,
+        private int $blog,
+        private readonly bool $is_multisite,
+    ) {
+    }
+
+    public function add(int|string $key, mixed $data, string $group = '', int $expire = 0): bool
+    {
+        $group = $this->group($group);
+        if (function_exists('wp_suspend_cache_addition') && wp_suspend_cache_addition()) {
+            return false;
+        }
+        if (!$this->isKey($key) || array_key_exists((string) $key, $this->memory[$this->scope($group)] ?? [])) {
+            return false;
+        }
+        $there = fn (Backend $backend, string $name): bool => $backend->add($name, $data, $this->life($expire));
+        if ($this->ask($group, $key, $there) === false) {
+            return false;
+        }
+        $this->remember($group, $key, $data);
+        return true;
+    }
+
+    public function replace(int|string $key, mixed $data, string $group = '', int $expire = 0): bool
+    {
+        $this->get($key, $group, false, $found);
+        return $found && $this->set($key, $data, $group, $expire);
+    }
+
+    public function set(int|string $key, mixed $data, string $group = '', int $expire = 0): bool
+    {
+        $group = $this->group($group);
+        if (!$this->isKey($key)) {
+            return false;
+        }
+        $this->remember($group, $key, $data);
+        $this->ask($group, $key, fn (Backend $backend, string $name): bool => $backend->set($name, $data, $this->life($expire)));
+        return true;
+    }
+
+    public function get(int|string $key, string $group = '', bool $force = false, ?bool &$found = null): mixed
+    {
+        $found = false;
+        if (!$this->isKey($key)) {
+            return false;
+        }
+        $values = $this->find([$key], $this->group($group), $force);
+        $found = array_key_exists((string) $key, $values);
+        return $found ? $values[(string) $key] : false;
+    }
+
+    /**
+     * @param  list<int|string> $keys
+     * @return array<int|string, mixed> false for what was not found
+     */
+    public function get_multiple(array $keys, string $group = '', bool $force = false): array
+    {
+        $values = $this->find(array_values(array_filter($keys, $this->isKey(...))), $this->group($group), $force);
+        $answer = [];
+        foreach ($keys as $key) {
+            $answer[$key] = $values[(string) $key] ?? false;
+        }
+        return $answer;
+    }
+
+    public function delete(int|string $key, string $group = ''): bool
+    {
+        $group = $this->group($group);
+        if (!$this->isKey($key)) {
+            return false;
+        }
+        $there = array_key_exists((string) $key, $this->memory[$this->scope($group)] ?? []);
+        unset($this->memory[$this->scope($group)][(string) $key]);
+        $gone = $this->ask($group, $key, static fn (Backend $backend, string $name): bool => $backend->delete($name));
+        return $gone ?? $there;
+    }
+
+    /** Adds to a number; what is none counts as 0, and the sum is never less than 0. False if there is nothing. */
+    public function incr(int|string $key, int $offset = 1, string $group = ''): int|false
+    {
+        $value = $this->get($key, $group, true, $found);
+        if (!$found) {
+            return false;
+        }
+        $group = $this->group($group);
+        $sum = max(0, (is_numeric($value) ? (int) $value : 0) + $offset);
+        if (is_int($value) && $sum === $value + $offset) {
+            $counted = $this->ask($group, $key, static fn (Backend $backend, string $name): ?int => $backend->increment($name, $offset));
+            if (is_int($counted) && $counted >= 0) {
+                $this->remember($group, $key, $counted);
+                return $counted;
+            }
+        }
+        $this->set($key, $sum, $group);
+        return $sum;
+    }
+
+    public function decr(int|string $key, int $offset = 1, string $group = ''): int|false
+    {
+        return $this->incr($key, -$offset, $group);
+    }
+
+    /** Empties everything of this site. */
+    public function flush(): bool
+    {
+        $this->memory = [];
+        $this->generations = [];
+        $done = true;
+        $kinds = [];
+        foreach ($this->router->groups() as $group) {
+            $kinds[$this->router->kind($group)] = $group;
+        }
+        foreach ($kinds as $kind => $group) {
+            $done = $this->renew("*$kind", $group) && $done;
+        }
+        return $done;
+    }
+
+    public function flush_group(string $group): bool
+    {
+        $group = $this->group($group);
+        $scope = $this->scope($group);
+        unset($this->memory[$scope]);
+        return isset($this->memory_groups[$group]) || $this->renew($scope, $group);
+    }
+
+    /** Empties the request's memory alone. */
+    public function flush_runtime(): bool
+    {
+        $this->memory = [];
+        $this->generations = [];
+        return true;
+    }
+
+    /** @param list<string> $groups */
+    public function add_global_groups(array $groups): void
+    {
+        $this->global_groups += array_fill_keys($groups, true);
+    }
+
+    /** @param list<string> $groups */
+    public function add_non_persistent_groups(array $groups): void
+    {
+        $this->memory_groups += array_fill_keys($groups, true);
+    }
+
+    public function switch_to_blog(int $blog): void
+    {
+        $this->blog = $blog;
+    }
+
+    /** What the debugging plug-ins print. */
+    public function stats(): void
+    {
+        printf(
+            '<p>%d hits, %d misses; %d answers of backends, %d values found there.</p>',
+            $this->cache_hits,
+            $this->cache_misses,
+            $this->asked,
+            $this->found
+        );
+    }
+
+    /**
+     * @param  list<int|string> $keys
+     * @return array<string, mixed> copies of what was found
+     */
+    private function find(array $keys, string $group, bool $force): array
+    {
+        $scope = $this->scope($group);
+        $missing = [];
+        foreach ($keys as $key) {
+            if (!array_key_exists((string) $key, $this->memory[$scope] ?? []) || ($force && $this->isShared($group))) {
+                $missing[] = $key;
+            }
+        }
+        if ($missing !== []) {
+            $this->fetch($missing, $group, $scope);
+        }
+        $values = [];
+        foreach ($keys as $key) {
+            if (array_key_exists((string) $key, $this->memory[$scope] ?? [])) {
+                $value = $this->memory[$scope][(string) $key];
+                $values[(string) $key] = is_object($value) ? clone $value : $value;
+                ++$this->cache_hits;
+            } else {
+                ++$this->cache_misses;
+            }
+        }
+        return $values;
+    }
+
+    /**
+     * Takes what a backend has into memory; what it has no longer goes.
+     *
+     * @param list<int|string> $keys
+     */
+    private function fetch(array $keys, string $group, string $scope): void
+    {
+        if (!$this->isShared($group)) {
+            return;
+        }
+        $names = [];
+        foreach ($keys as $key) {
+            $name = $this->name($group, $key);
+            if ($name !== null) {
+                $names[$name] = (string) $key;
+            }
+        }
+        $found = $names === [] ? null : $this->call($group, static fn (Backend $backend): array => $backend->get(array_keys($names)));
+        if (!is_array($found)) {
+            return;
+        }
+        foreach ($names as $name => $key) {
+            unset($this->memory[$scope][$key]);
+            if (array_key_exists($name, $found)) {
+                $this->memory[$scope][$key] = $found[$name];
+                ++$this->found;
+            }
+        }
+    }
+
+    private function remember(string $group, int|string $key, mixed $data): void
+    {
+        $this->memory[$this->scope($group)][(string) $key] = is_object($data) ? clone $data : $data;
+    }
+
+    /** Calls the group's backend for one key; null without a backend. */
+    private function ask(string $group, int|string $key, callable $ask): mixed
+    {
+        $name = $this->isShared($group) ? $this->name($group, $key) : null;
+        return $name === null ? null : $this->call($group, static fn (Backend $backend): mixed => $ask($backend, $name));
+    }
+
+    /** Calls the group's backend; null if there is none, or no longer. */
+    private function call(string $group, callable $ask): mixed
+    {
+        $backend = $this->router->backend($group);
+        if ($backend === null) {
+            return null;
+        }
+        try {
+            ++$this->asked;
+            return $ask($backend);
+        } catch (Gone $gone) {
+            $this->router->lose($group, $gone);
+            return null;
+        }
+    }
+
+    private function isShared(string $group): bool
+    {
+        return !isset($this->memory_groups[$group]) && $this->router->backend($group) !== null;
+    }
+
+    /** A key as backends know it; null if the backend does not answer. */
+    private function name(string $group, int|string $key): ?string
+    {
+        $scope = $this->scope($group);
+        $all = $this->generation('*' . $this->router->kind($group), $group);
+        $own = $all === null ? null : $this->generation($scope, $group);
+        if ($own === null) {
+            return null;
+        }
+        $name = "$this->site:$all:$own:$scope:$key";
+        $is_plain = strlen($name) <= self::KEY_OCTETS_MAX && preg_match('/^[\x21-\x7e]+$/D', $name);
+        return $is_plain ? $name : "$this->site:$all:$own:" . hash('sha256', "$scope:$key");
+    }
+
+    /** The generation of a group, or of all groups of a kind of backend; drawn where there is none. */
+    private function generation(string $scope, string $group): ?string
+    {
+        if (isset($this->generations[$scope])) {
+            return $this->generations[$scope];
+        }
+        $name = $this->generationName($scope);
+        $drawn = bin2hex(random_bytes(6));
+        $word = $this->call($group, static function (Backend $backend) use ($name, $drawn): ?string {
+            $found = $backend->get([$name])[$name] ?? null;
+            if ($found === null) {
+                // Of several that draw at once, one wins.
+                $found = $backend->add($name, $drawn, 0) ? $drawn : ($backend->get([$name])[$name] ?? null);
+            }
+            return is_string($found) ? $found : null;
+        });
+        if (is_string($word)) {
+            $this->generations[$scope] = $word;
+        }
+        return is_string($word) ? $word : null;
+    }
+
+    /** Begins a new generation. */
+    private function renew(string $scope, string $group): bool
+    {
+        unset($this->generations[$scope]);
+        $name = $this->generationName($scope);
+        $drawn = bin2hex(random_bytes(6));
+        return $this->call($group, static fn (Backend $backend): bool => $backend->set($name, $drawn, 0)) ?? true;
+    }
+
+    private function generationName(string $scope): string
+    {
+        return "$this->site:generation:" . hash('md5', $scope);
+    }
+
+    /** The blog and the group, or that it is of all blogs. */
+    private function scope(string $group): string
+    {
+        return ($this->is_multisite && !isset($this->global_groups[$group]) ? $this->blog : '') . ":$group";
+    }
+
+    private function group(string $group): string
+    {
+        return $group === '' ? 'default' : $group;
+    }
+
+    private function isKey(mixed $key): bool
+    {
+        return is_int($key) || (is_string($key) && trim($key) !== '');
+    }
+
+    private function life(int $expire): int
+    {
+        return $expire > 0 ? $expire : self::LIFE_DEFAULT;
+    }
+}

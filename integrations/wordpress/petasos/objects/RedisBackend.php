@@ -1,0 +1,93 @@
+<?php
+/**
+ * Objects in Redis, by PHP's extension `redis`.
+ *
+ * Invariant: as `Backend`. Connecting and each answer have a time limit, so that a server that hangs costs a request
+ * that time once.
+ */
+
+declare(strict_types=1);
+
+namespace Petasos\Objects;
+
+final class RedisBackend implements Backend
+{
+    private readonly \Redis $redis;
+
+    /**
+     * @param  string $server   `HOST:PORT`, or the path of a socket
+     * @param  float  $limit    for connecting and for each answer, in seconds
+     * @throws Gone
+     */
+    public function __construct(
+        private readonly string $server,
+        string $password,
+        int $database,
+        float $limit,
+        private readonly Codec $codec,
+    ) {
+        if (!class_exists(\Redis::class)) {
+            throw new Gone('PHP cannot speak with Redis: install php-redis');
+        }
+        [$host, $port] = str_starts_with($server, '/') ? [$server, 0] : explode(':', $server, 2) + [1 => '6379'];
+        $this->redis = new \Redis();
+        $this->ask(function () use ($host, $port, $limit, $password, $database): bool {
+            return $this->redis->pconnect($host, (int) $port, $limit, "petasos-$database", 0, $limit)
+                && ($password === '' || $this->redis->auth($password))
+                && ($database === 0 || $this->redis->select($database));
+        });
+    }
+
+    public function get(array $keys): array
+    {
+        $texts = $this->ask(fn () => $this->redis->mget($keys));
+        $found = [];
+        foreach (is_array($texts) ? $texts : [] as $index => $text) {
+            [$is_ours, $value] = is_string($text) ? $this->codec->decode($text) : [false, null];
+            if ($is_ours) {
+                $found[$keys[$index]] = $value;
+            }
+        }
+        return $found;
+    }
+
+    public function set(string $key, mixed $value, int $seconds): bool
+    {
+        return (bool) $this->ask(fn () => $this->redis->set($key, $this->codec->encode($value), $this->life($seconds)));
+    }
+
+    public function add(string $key, mixed $value, int $seconds): bool
+    {
+        $options = ['nx', ...$this->life($seconds)];
+        return (bool) $this->ask(fn () => $this->redis->set($key, $this->codec->encode($value), $options));
+    }
+
+    public function delete(string $key): bool
+    {
+        return $this->ask(fn () => $this->redis->del($key)) === 1;
+    }
+
+    public function increment(string $key, int $by): ?int
+    {
+        if (!is_int($this->get([$key])[$key] ?? null)) {
+            return null;
+        }
+        $value = $this->ask(fn () => $this->redis->incrBy($key, $by));
+        return is_int($value) ? $value : null;
+    }
+
+    /** @return array<string, int> */
+    private function life(int $seconds): array
+    {
+        return $seconds > 0 ? ['ex' => $seconds] : [];
+    }
+
+    private function ask(callable $ask): mixed
+    {
+        try {
+            return $ask();
+        } catch (\RedisException $error) {
+            throw new Gone("Redis at $this->server: " . $error->getMessage(), 0, $error);
+        }
+    }
+}

@@ -1,0 +1,233 @@
+<?php
+/**
+ * The page cache: answers a request with a kept page, or keeps the page that WordPress makes for it.
+ *
+ * Invariant: only pages that could be anybody's are kept: a GET of nobody in particular, answered 200, that sets no
+ * cookie, has no password, and says nothing against it. A page is used only if nothing it is made of was purged since
+ * it *began* to be made. Trouble of any kind leaves WordPress to answer.
+ */
+
+declare(strict_types=1);
+
+namespace Petasos\Pages;
+
+use Petasos\Objects\Router;
+use Petasos\Settings;
+use Petasos\Visitor;
+
+final class PageCache
+{
+    /** Header lines that each answer makes anew, or that are not for others. */
+    private const OWN_HEADERS = [
+        'set-cookie', 'date', 'age', 'content-length', 'connection', 'transfer-encoding', 'x-powered-by', 'x-petasos-pages',
+        'x-petasos-objects',
+    ];
+
+    /** The group of objects that finished pages are, if the map names it. */
+    private const GROUP = 'petasos-pages';
+
+    /** The cache that this request is kept by. */
+    private static ?self $running = null;
+
+    /** Whether this request was looked at. */
+    private static bool $has_begun = false;
+
+    private bool $is_spoiled = false;
+
+    /** @param list<string> $before header lines that were there before and are not the page's */
+    private function __construct(
+        private readonly Store $store,
+        private readonly Address $address,
+        private readonly int $number,
+        private readonly array $before,
+    ) {
+    }
+
+    /** Called where the mode's moment has come; the first call counts. */
+    public static function begin(): void
+    {
+        if (self::$has_begun || PHP_SAPI === 'cli') {
+            return;
+        }
+        self::$has_begun = true;
+        $address = Address::of($_SERVER, Settings::words('PETASOS_PAGES_PARAMETERS'));
+        if ($address === null || !Visitor::isAnonymous($_SERVER, $_COOKIE, Settings::words('PETASOS_NOISE_COOKIES'))) {
+            return;
+        }
+        $store = self::store();
+        $log = $store?->log();
+        if ($store === null || $log === null) {
+            return;
+        }
+        $kind = self::kind();
+        $label = Settings::pages() . ($kind === null ? '' : " $kind");
+        $page = Page::decode((string) $store->read($address->key), $address->key);
+        if ($page !== null && $page->expires > time() && $log->allows($page->number, $page->tags)) {
+            self::answer($page, $label);
+        }
+        header("X-Petasos-Pages: $label; miss");
+        if ($address->isKept && $_SERVER['REQUEST_METHOD'] === 'GET') {
+            self::$running = new self($store, $address, $log->number(), headers_list());
+            ob_start(self::$running->finish(...));
+        }
+    }
+
+    /**
+     * Makes pages with these tags unusable, all pages if there is none.
+     *
+     * @param  list<string> $tags
+     * @return bool whether that is in force
+     */
+    public static function purge(array $tags): bool
+    {
+        return Settings::pages() === 'off' || (self::store()?->purge($tags) ?? false);
+    }
+
+    /** Where pages are kept; null where that cannot be reached, or pages are not kept. */
+    public static function store(): ?Store
+    {
+        $pages_max = Settings::number('PETASOS_PAGES_MAX', 6400, 64, 10_000_000);
+        $octets_max = Settings::number('PETASOS_PAGES_MB', 256, 1, 1_000_000) * 1_000_000;
+        $mode = Settings::pages();
+        if ($mode === 'database') {
+            $database = $GLOBALS['wpdb'] ?? null;
+            return $database instanceof \wpdb ? new TableStore($database, $pages_max, $octets_max) : null;
+        }
+        if ($mode === 'off') {
+            return null;
+        }
+        if (self::kind() !== null) {
+            $backend = (new Router(PETASOS_OBJECTS))->backend(self::GROUP);
+            $prefix = substr(hash('sha256', Settings::text('DB_NAME') . '|' . Settings::text('DB_HOST') . '|' . ($GLOBALS['table_prefix'] ?? '')), 0, 16);
+            return $backend === null ? null : new BackendStore($backend, "$prefix:pages");
+        }
+        $content = defined('WP_CONTENT_DIR') ? WP_CONTENT_DIR : dirname(__DIR__, 3);
+        return new FileStore(Settings::text('PETASOS_PAGES_DIR', "$content/cache/petasos"), $pages_max, $octets_max);
+    }
+
+    /** The kind of server that keeps the pages with the objects; null: they are kept apart. */
+    private static function kind(): ?string
+    {
+        $map = defined('PETASOS_OBJECTS') && is_array(PETASOS_OBJECTS) ? PETASOS_OBJECTS : [];
+        $kind = Settings::pages() === 'database' ? null : ($map[self::GROUP] ?? null);
+        return is_string($kind) ? $kind : null;
+    }
+
+    private static function answer(Page $page, string $label): never
+    {
+        header("X-Petasos-Pages: $label; hit");
+        header('Age: ' . max(0, time() - $page->made));
+        $etag = '';
+        $seen = [];
+        foreach ($page->headers as $line) {
+            $name = strtolower(explode(':', $line, 2)[0]);
+            // The first line of a name takes the place of what PHP says by itself, further ones go with it.
+            header($line, !isset($seen[$name]));
+            $seen[$name] = true;
+            $etag = stripos($line, 'etag:') === 0 ? trim(substr($line, 5)) : $etag;
+        }
+        if ($etag !== '' && self::matches((string) ($_SERVER['HTTP_IF_NONE_MATCH'] ?? ''), $etag)) {
+            http_response_code(304);
+            exit;
+        }
+        if (!ini_get('zlib.output_compression')) {
+            header('Content-Length: ' . strlen($page->body));
+        }
+        if ($_SERVER['REQUEST_METHOD'] !== 'HEAD') {
+            echo $page->body;
+        }
+        exit;
+    }
+
+    /** Whether If-None-Match names the page (RFC 9110 section 13.1.2, weak comparison). */
+    public static function matches(string $field, string $etag): bool
+    {
+        $bare = static fn (string $tag): string => preg_replace('/^W\//', '', trim($tag)) ?? '';
+        return $field === '*' || in_array($bare($etag), array_map($bare, explode(',', $field)), true);
+    }
+
+    /** The output buffer's end: keeps the page if it may be kept, and changes nothing. */
+    private function finish(string $body, int $phase): string
+    {
+        $is_whole = ($phase & PHP_OUTPUT_HANDLER_START) !== 0 && ($phase & PHP_OUTPUT_HANDLER_FINAL) !== 0;
+        if ($is_whole && !$this->is_spoiled) {
+            try {
+                $this->keep($body);
+            } catch (\Throwable) {
+                // The visitor gets his page; it is only not kept.
+            }
+        }
+        $this->is_spoiled = true;
+        return $body;
+    }
+
+    private function keep(string $body): void
+    {
+        $headers = self::fields(headers_list());
+        $seconds = self::life((int) http_response_code(), $headers, $body);
+        if ($seconds === 0 || (defined('DONOTCACHEPAGE') && DONOTCACHEPAGE) || self::hasFailed()) {
+            return;
+        }
+        if (function_exists('is_user_logged_in') && is_user_logged_in()) {
+            return;
+        }
+        $lines = array_filter(
+            array_diff(headers_list(), $this->before),
+            static fn (string $line): bool => !in_array(strtolower(explode(':', $line, 2)[0]), self::OWN_HEADERS, true)
+        );
+        $tags = preg_split('/\s+/', $headers['surrogate-key'] ?? '', -1, PREG_SPLIT_NO_EMPTY) ?: [];
+        $page = new Page($this->address->key, $this->number, time(), time() + $seconds, array_values($lines), $tags, $body);
+        $this->store->write($this->address->key, $page->encode(), $seconds);
+    }
+
+    /** A page that an error cut short looks like any other. */
+    private static function hasFailed(): bool
+    {
+        $fatal = E_ERROR | E_PARSE | E_CORE_ERROR | E_COMPILE_ERROR | E_USER_ERROR | E_RECOVERABLE_ERROR;
+        return ((error_get_last()['type'] ?? 0) & $fatal) !== 0;
+    }
+
+    /**
+     * How long an answer may be kept, in seconds; 0: not at all.
+     *
+     * @param array<string, string> $headers by name in lower case
+     */
+    public static function life(int $status, array $headers, string $body): int
+    {
+        $octets_max = Settings::number('PETASOS_PAGE_KB', 2000, 1, 100_000) * 1000;
+        if ($status !== 200 || isset($headers['set-cookie']) || $body === '' || strlen($body) > $octets_max) {
+            return 0;
+        }
+        $type = strtolower($headers['content-type'] ?? '');
+        if (!preg_match('#^(?:text/html|text/xml|application/(?:[a-z]+\+)?xml)\b#', $type)) {
+            return 0;
+        }
+        if (str_starts_with($type, 'text/html') && strripos($body, '</html>') === false) {
+            return 0;
+        }
+        $vary = preg_replace('/accept-encoding|[\s,]/i', '', $headers['vary'] ?? '');
+        $control = strtolower($headers['cache-control'] ?? '');
+        if ($vary !== '' || preg_match('/\b(?:private|no-store|no-cache)\b/', $control)) {
+            return 0;
+        }
+        if (preg_match('/\bs-maxage\s*=\s*"?(\d+)/', $control, $match) || preg_match('/\bmax-age\s*=\s*"?(\d+)/', $control, $match)) {
+            return (int) min((float) $match[1], Settings::number('PETASOS_PAGES_TTL_MAX', 36_000, 1, 31_536_000));
+        }
+        return Settings::number('PETASOS_PAGES_TTL', 300, 1, 31_536_000);
+    }
+
+    /**
+     * @param  list<string> $lines
+     * @return array<string, string> by name in lower case; several lines of a name as one list
+     */
+    private static function fields(array $lines): array
+    {
+        $fields = [];
+        foreach ($lines as $line) {
+            [$name, $value] = explode(':', $line, 2) + [1 => ''];
+            $name = strtolower(trim($name));
+            $fields[$name] = isset($fields[$name]) ? $fields[$name] . ', ' . trim($value) : trim($value);
+        }
+        return $fields;
+    }
+}

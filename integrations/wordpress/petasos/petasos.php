@@ -1,0 +1,19 @@
+<?php
+/**
+ * Plugin Name: Petasos
+ * Description: Tags every page, says how long it may be shared, and tells Petasos what has changed.
+ * Version: 0.1.0
+ * Requires at least: 6.1
+ * Requires PHP: 8.2
+ * License: MIT OR Apache-2.0
+ *
+ * Invariant: nothing here changes a page, and no trouble with an edge ever fails a request.
+ */
+
+declare(strict_types=1);
+
+defined('ABSPATH') || exit;
+
+require_once __DIR__ . '/src/autoload.php';
+
+Petasos\Plugin::begin();

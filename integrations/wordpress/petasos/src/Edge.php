@@ -1,0 +1,132 @@
+<?php
+/**
+ * A Petasos that stands before the site: how it is told what has changed, and asked how it is.
+ *
+ * Each edge is spoken to where it may be: at its visitors' address (`PETASOS_EDGE`) by a PURGEKEYS request, or at its
+ * admin address (`PETASOS_ADMIN`) by the JSON API, which is the better one where it can be reached.
+ *
+ * Invariant: as `Http`; whatever is wrong is told as a text, and nothing is thrown.
+ */
+
+declare(strict_types=1);
+
+namespace Petasos;
+
+final class Edge
+{
+    private function __construct(public readonly string $address, public readonly bool $is_admin, private readonly string $host)
+    {
+    }
+
+    /**
+     * The edges that wp-config.php names; those at their admin address if there are any.
+     *
+     * @return list<self>
+     */
+    public static function all(): array
+    {
+        $host = self::siteHost();
+        $make = static fn (bool $is_admin): \Closure => static fn (string $address): self => new self(rtrim($address, '/'), $is_admin, $host);
+        $admins = array_map($make(true), Settings::words('PETASOS_ADMIN'));
+        return $admins !== [] ? $admins : array_map($make(false), Settings::words('PETASOS_EDGE'));
+    }
+
+    /**
+     * Has the edge forget what has one of the tags; everything of the site if there is none.
+     *
+     * @param  list<string> $tags
+     * @return ?string what went wrong
+     */
+    public function purge(array $tags): ?string
+    {
+        try {
+            $answer = $this->is_admin ? $this->purgeByJson($tags) : $this->purgeByRequest($tags);
+        } catch (\RuntimeException $error) {
+            return $error->getMessage();
+        }
+        return $answer['status'] === 200 ? null : "it answered {$answer['status']} " . substr(trim($answer['body']), 0, 200);
+    }
+
+    /**
+     * What there is to know: figures of the status document, or what a visitor's HEAD of the front page is told.
+     *
+     * @return array<string, string> by label; `error` alone if it cannot be reached
+     */
+    public function state(): array
+    {
+        try {
+            return $this->is_admin ? $this->stateByStatus() : $this->stateByVisit();
+        } catch (\RuntimeException $error) {
+            return ['error' => $error->getMessage()];
+        }
+    }
+
+    /** @return array{status: int, headers: array<string, string>, body: string} */
+    private function purgeByJson(array $tags): array
+    {
+        $call = $tags === [] ? ['type' => 'host', 'selectors' => [$this->host]] : ['type' => 'tag', 'selectors' => $tags];
+        $site = Settings::text('PETASOS_SITE');
+        if ($site !== '' && $tags !== []) {
+            $call['site'] = $site;
+        }
+        $body = json_encode($call, JSON_THROW_ON_ERROR | JSON_UNESCAPED_SLASHES);
+        return $this->ask('POST', '/purge', ['Content-Type' => 'application/json'], $body);
+    }
+
+    /** @return array{status: int, headers: array<string, string>, body: string} */
+    private function purgeByRequest(array $tags): array
+    {
+        return $tags === []
+            ? $this->ask('PURGE', '/', ['Host' => $this->host, 'Clear-Cache' => 'true'])
+            : $this->ask('PURGEKEYS', '/', ['Host' => $this->host, 'xkey-purge' => implode(' ', $tags)]);
+    }
+
+    /** @return array<string, string> */
+    private function stateByStatus(): array
+    {
+        $status = json_decode($this->ask('GET', '/status', [])['body'], true);
+        if (!is_array($status) || !is_array($status['store'] ?? null)) {
+            throw new \RuntimeException('its answer is no status of Petasos');
+        }
+        $store = array_map('intval', array_filter($status['store'], 'is_numeric'));
+        return [
+            'version' => is_string($status['version'] ?? null) ? $status['version'] : '?',
+            'stored responses' => number_format($store['objects'] ?? 0),
+            'memory' => sprintf('%s of %s MB', number_format(($store['bytes'] ?? 0) / 1e6, 1), number_format(($store['bytes_max'] ?? 0) / 1e6)),
+            'requests answered' => number_format((int) ($status['requests'] ?? 0)),
+            'connections' => number_format((int) ($status['connections'] ?? 0)),
+        ];
+    }
+
+    /** @return array<string, string> */
+    private function stateByVisit(): array
+    {
+        $answer = $this->ask('HEAD', '/', ['Host' => $this->host]);
+        return [
+            'front page' => (string) $answer['status'],
+            'Cache-Status' => $answer['headers']['cache-status'] ?? 'none: this is no Petasos, or it hides the field',
+            'Age' => $answer['headers']['age'] ?? '0',
+        ];
+    }
+
+    /**
+     * @param  array<string, string> $headers
+     * @return array{status: int, headers: array<string, string>, body: string}
+     */
+    private function ask(string $method, string $target, array $headers, string $body = ''): array
+    {
+        $token = Settings::text('PETASOS_TOKEN');
+        if ($token !== '' && $method !== 'HEAD') {
+            $headers['Authorization'] = "Bearer $token";
+        }
+        $limit = Settings::number('PETASOS_TIMEOUT_MS', 2000, 10, 60_000) / 1000;
+        return Http::ask($method, $this->address, $target, $headers, $body, $limit);
+    }
+
+    /** The site's public name, with its port where that is not the usual one. */
+    private static function siteHost(): string
+    {
+        $url = wp_parse_url(home_url('/'));
+        return ($url['host'] ?? 'localhost') . (isset($url['port']) ? ":{$url['port']}" : '');
+    }
+}

@@ -1,0 +1,204 @@
+<?php
+/**
+ * What a page is made of, found while WordPress makes it.
+ *
+ * | tag                        | on pages that                                                          |
+ * |----------------------------|------------------------------------------------------------------------|
+ * | `site`                     | belong to this site: all                                               |
+ * | `post-N`                   | show content of post N                                                 |
+ * | `link-N`                   | lead to post N, or show its title                                      |
+ * | `comments-N`               | show the comments of post N, or their number                           |
+ * | `term-N`, `author-N`       | name term or user N                                                    |
+ * | `list-term-N`, `list-author-N` | list its posts                                                     |
+ * | `list-date-Y[-M[-D]]`      | list the posts of that time                                            |
+ * | `type-T`                   | list posts of type T, such as the front page; `type-comment`: comments |
+ * | `tax-T`                    | list terms of taxonomy T                                               |
+ * | `menu-N`, `menu`           | show that menu; a navigation                                           |
+ * | `widgets`                  | show widgets                                                           |
+ * | `front`, `home`, `feed`, `search`, `404`, `rest` | are one                                          |
+ *
+ * Invariant: every way by which WordPress shows an item adds its tag, so that a page whose tags were not purged is as
+ * it would be made now. It changes nothing: each filter returns what it was given.
+ */
+
+declare(strict_types=1);
+
+namespace Petasos;
+
+final class PageTags
+{
+    public function __construct(public readonly TagList $tags)
+    {
+    }
+
+    public function begin(): void
+    {
+        $this->tags->add(TagList::SITE);
+        // For other plug-ins: do_action('petasos_tag', 'my-tag', ...).
+        add_action('petasos_tag', fn (mixed ...$tags) => $this->tags->add(...array_filter($tags, 'is_string')), 10, 100);
+        add_action('pre_get_posts', $this->query(...), PHP_INT_MAX);
+        $this->onPosts();
+        $this->onLinks();
+        $this->onOthers();
+        add_action('rest_api_init', $this->onRest(...), PHP_INT_MAX);
+    }
+
+    /** What the page itself is, once WordPress knows. */
+    public function main(): void
+    {
+        $kinds = [
+            'front' => is_front_page(), 'home' => is_home(), 'feed' => is_feed(), 'search' => is_search(), '404' => is_404(),
+            'type-comment' => is_comment_feed(),
+        ];
+        $this->tags->add(...array_map('strval', array_keys(array_filter($kinds))));
+        $object = get_queried_object();
+        if ($object instanceof \WP_Post) {
+            $this->tags->add("post-$object->ID", "link-$object->ID", "comments-$object->ID");
+        } elseif ($object instanceof \WP_Term) {
+            $this->tags->add("term-$object->term_id", "list-term-$object->term_id");
+        } elseif ($object instanceof \WP_User) {
+            $this->tags->add("author-$object->ID", "list-author-$object->ID");
+        }
+        if (is_date()) {
+            // `m` may hold the whole date.
+            $m = (string) get_query_var('m');
+            $year = (int) (get_query_var('year') ?: substr($m, 0, 4));
+            $month = (int) (get_query_var('monthnum') ?: substr($m, 4, 2));
+            $day = (int) (get_query_var('day') ?: substr($m, 6, 2));
+            $this->tags->add(self::date($year, $month, $day));
+        }
+    }
+
+    /** The tag of a date archive. */
+    public static function date(int $year, int $month = 0, int $day = 0): string
+    {
+        return match (true) {
+            $month === 0 => sprintf('list-date-%04d', $year),
+            $day === 0 => sprintf('list-date-%04d-%02d', $year, $month),
+            default => sprintf('list-date-%04d-%02d-%02d', $year, $month, $day),
+        };
+    }
+
+    /** A query that lists posts depends on every post of its types, unless it is an archive's own. */
+    private function query(mixed $query): void
+    {
+        if (!$query instanceof \WP_Query || $query->is_singular()) {
+            return;
+        }
+        if ($query->is_main_query() && ($query->is_category() || $query->is_tag() || $query->is_tax() || $query->is_author() || $query->is_date())) {
+            return;
+        }
+        $types = $query->get('post_type') ?: ($query->is_search() ? 'any' : 'post');
+        $types = $types === 'any' ? get_post_types(['exclude_from_search' => false]) : (array) $types;
+        foreach ($types as $type) {
+            if (is_string($type) && is_post_type_viewable($type)) {
+                $this->tags->add("type-$type");
+            }
+        }
+    }
+
+    /** Content of posts. */
+    private function onPosts(): void
+    {
+        $this->filter('the_posts', function (mixed $posts): void {
+            foreach (is_array($posts) ? $posts : [] as $post) {
+                $this->post('post', $post);
+            }
+        });
+        add_action('the_post', fn (mixed $post) => $this->post('post', $post));
+        $this->filter('get_the_excerpt', fn (mixed $text, mixed $post = null) => $this->post('post', $post));
+        $this->filter('get_comments_number', fn (mixed $count, mixed $post = 0) => $this->post('comments', $post));
+        $this->filter('the_comments', function (mixed $comments): void {
+            foreach (is_array($comments) ? $comments : [] as $comment) {
+                if ($comment instanceof \WP_Comment) {
+                    $this->tags->add("comments-$comment->comment_post_ID");
+                }
+            }
+        });
+        add_action('pre_get_comments', function (mixed $query): void {
+            $post = $query instanceof \WP_Comment_Query ? (int) ($query->query_vars['post_id'] ?? 0) : 0;
+            $this->tags->add($post > 0 ? "comments-$post" : 'type-comment');
+        }, PHP_INT_MAX);
+    }
+
+    /** Whatever is linked to is named, and its address may change. */
+    private function onLinks(): void
+    {
+        foreach (['post_link', 'page_link', 'post_type_link', 'attachment_link', 'the_title', 'wp_get_attachment_image_src', 'wp_get_attachment_url'] as $name) {
+            $this->filter($name, fn (mixed $value, mixed $post = 0) => $this->post('link', $post));
+        }
+        $this->filter('term_link', fn (mixed $link, mixed $term = null) => $this->term($term));
+        $this->filter('author_link', fn (mixed $link, mixed $user = 0) => $this->author($user));
+        $this->filter('the_author', fn () => $this->author($GLOBALS['authordata']->ID ?? 0));
+        $this->filter('get_the_terms', function (mixed $terms): void {
+            array_map($this->term(...), is_array($terms) ? $terms : []);
+        });
+        foreach (['display_name', 'nickname', 'description', 'first_name', 'last_name', 'user_url'] as $field) {
+            $this->filter("get_the_author_$field", fn (mixed $value, mixed $user = 0) => $this->author($user));
+        }
+    }
+
+    /** Lists of terms, menus, widgets, blocks. */
+    private function onOthers(): void
+    {
+        $this->filter('get_terms', function (mixed $terms, mixed $taxonomies = [], mixed $arguments = []): void {
+            $is_of_posts = is_array($arguments) && !empty($arguments['object_ids']);
+            foreach ($is_of_posts ? [] : (array) $taxonomies as $taxonomy) {
+                if (is_string($taxonomy) && is_taxonomy_viewable($taxonomy)) {
+                    $this->tags->add("tax-$taxonomy");
+                }
+            }
+        });
+        $this->filter('get_archives_link', fn () => $this->tags->add('type-post'));
+        $this->filter('wp_get_nav_menu_items', fn (mixed $items, mixed $menu = null) => $this->tags->add('menu-' . (int) ($menu->term_id ?? 0)));
+        $this->filter('render_block_core/navigation', function (mixed $text, mixed $block = []): void {
+            $post = is_array($block) ? (int) ($block['attrs']['ref'] ?? 0) : 0;
+            $this->tags->add($post > 0 ? "menu-$post" : 'menu');
+        });
+        $this->filter('render_block_core/block', fn (mixed $text, mixed $block = []) => $this->post('post', is_array($block) ? ($block['attrs']['ref'] ?? 0) : 0));
+        add_action('dynamic_sidebar_before', fn () => $this->tags->add('widgets'));
+    }
+
+    /** What the REST API shows. */
+    private function onRest(): void
+    {
+        foreach (get_post_types(['show_in_rest' => true]) as $type) {
+            $this->filter("rest_prepare_$type", fn (mixed $answer, mixed $post = null) => $this->post('post', $post));
+        }
+        foreach (get_taxonomies(['show_in_rest' => true]) as $taxonomy) {
+            $this->filter("rest_prepare_$taxonomy", fn (mixed $answer, mixed $term = null) => $this->term($term));
+        }
+        $this->filter('rest_prepare_comment', fn (mixed $answer, mixed $comment = null) => $this->post('comments', (int) ($comment->comment_post_ID ?? 0)));
+    }
+
+    /** Listens to a filter and returns what it was given. */
+    private function filter(string $name, callable $listen): void
+    {
+        add_filter($name, static function (mixed $value = null, mixed ...$more) use ($listen): mixed {
+            $listen($value, ...$more);
+            return $value;
+        }, PHP_INT_MAX, 3);
+    }
+
+    private function post(string $word, mixed $post): void
+    {
+        $id = $post instanceof \WP_Post ? $post->ID : (is_numeric($post) ? (int) $post : 0);
+        if ($id > 0) {
+            $this->tags->add("$word-$id");
+        }
+    }
+
+    private function term(mixed $term): void
+    {
+        if ($term instanceof \WP_Term && is_taxonomy_viewable($term->taxonomy)) {
+            $this->tags->add("term-$term->term_id");
+        }
+    }
+
+    private function author(mixed $user): void
+    {
+        if (is_numeric($user) && (int) $user > 0) {
+            $this->tags->add('author-' . (int) $user);
+        }
+    }
+}

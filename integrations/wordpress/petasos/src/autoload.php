@@ -1,0 +1,16 @@
+<?php
+/** Loads the plugin's classes when they are first named: `Petasos\Pages\Page` is in `pages/Page.php`. */
+
+declare(strict_types=1);
+
+spl_autoload_register(static function (string $class): void {
+    $words = explode('\\', $class);
+    if (array_shift($words) !== 'Petasos') {
+        return;
+    }
+    $name = array_pop($words);
+    $file = dirname(__DIR__) . '/' . strtolower($words[0] ?? 'src') . "/$name.php";
+    if (is_file($file)) {
+        require_once $file;
+    }
+});

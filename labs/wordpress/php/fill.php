@@ -14,6 +14,7 @@ const LAB_PAGES      = 12;
 const LAB_COMMENTS   = 900;
 const LAB_TAGS       = 60;
 const LAB_AUTHORS    = 5;
+const LAB_READERS    = 5;
 const LAB_PICTURES   = 8;
 const LAB_SEED       = 20091115;
 const LAB_FIRST_DATE = '2024-01-02 08:00:00';
@@ -126,6 +127,16 @@ function lab_authors(): array {
 		);
 	}
 	return $authors;
+}
+
+/** Visitors who can log in and may do nothing else, all with the administrator's password. */
+function lab_readers( string $password ): void {
+	for ( $number = 1; $number <= LAB_READERS; $number++ ) {
+		lab_must(
+			wp_insert_user( array( 'user_login' => "reader-$number", 'user_pass' => $password, 'user_email' => "reader-$number@visitors.test", 'display_name' => "Reader $number", 'role' => 'subscriber' ) ),
+			"reader $number"
+		);
+	}
 }
 
 /** @return int[] the numbers of the terms of a taxonomy. */
@@ -301,6 +312,7 @@ $lab_posts = lab_posts( $lab_authors, $lab_categories, $lab_tags, lab_pictures()
 $lab_pages = lab_pages( $lab_authors[0] );
 lab_comments( $lab_posts );
 lab_menus( $lab_pages, $lab_categories );
+lab_readers( $lab_password );
 wp_defer_comment_counting( false );
 wp_defer_term_counting( false );
 flush_rewrite_rules( false );

@@ -21,6 +21,38 @@ if ( isset( $_SERVER['HTTP_HOST'] ) && preg_match( '/^(?:127\.0\.0\.1|localhost)
 define( 'WP_HOME', 'http://' . $lab_host );
 define( 'WP_SITEURL', 'http://' . $lab_host );
 
+// Which caching layers there are: lab-layers.php writes them down.
+const LAB_NO_LAYERS = array( 'plugin' => 'off', 'pages' => 'off', 'objects' => 'off', 'edge' => '', 'admin' => '' );
+define( 'LAB_LAYERS', (array) json_decode( (string) @file_get_contents( '{{site}}/tmp/layers.json' ), true ) + LAB_NO_LAYERS );
+if ( PHP_SAPI !== 'cli' && ! headers_sent() ) {
+	// The ladder's proofs read these: whether WordPress' code came out of the opcode cache, and what is on.
+	$lab_kept = function_exists( 'opcache_is_script_cached' ) && ini_get( 'opcache.enable' )
+		&& opcache_is_script_cached( __DIR__ . '/wp-load.php' );
+	header( 'X-Lab-Opcache: ' . ( $lab_kept ? 'on' : 'off' ) );
+	header( 'X-Lab-Layers: plugin=' . LAB_LAYERS['plugin'] . ' pages=' . LAB_LAYERS['pages'] . ' objects=' . LAB_LAYERS['objects'] );
+}
+
+// What a site's owner would write for the plugin and the drop-ins.
+if ( LAB_LAYERS['edge'] !== '' ) {
+	define( 'PETASOS_EDGE', 'http://' . LAB_LAYERS['edge'] );
+}
+if ( LAB_LAYERS['admin'] !== '' ) {
+	define( 'PETASOS_ADMIN', 'http://' . LAB_LAYERS['admin'] );
+}
+define( 'PETASOS_RETRY_AFTER', 0 );
+define( 'PETASOS_DEBUG', true );
+if ( LAB_LAYERS['objects'] !== 'off' ) {
+	$lab_kind = LAB_LAYERS['objects'] === 'gone' ? 'redis' : LAB_LAYERS['objects'];
+	// Finished pages are kept there too, but in the database: that would be one more table of pages.
+	define( 'PETASOS_OBJECTS', array( '*' => $lab_kind ) + ( $lab_kind === 'database' ? array() : array( 'petasos-pages' => $lab_kind ) ) );
+	define( 'PETASOS_REDIS', LAB_LAYERS['objects'] === 'gone' ? '{{site}}/run/no-such.sock' : '{{site}}/run/redis.sock' );
+	define( 'PETASOS_MEMCACHED', '{{site}}/run/memcached.sock' );
+}
+if ( LAB_LAYERS['pages'] !== 'off' ) {
+	define( 'PETASOS_PAGES', LAB_LAYERS['pages'] );
+	define( 'WP_CACHE', true );
+}
+
 define( 'DISABLE_WP_CRON', true );
 define( 'WP_HTTP_BLOCK_EXTERNAL', true );
 define( 'AUTOMATIC_UPDATER_DISABLED', true );
@@ -31,5 +63,8 @@ require __DIR__ . '/wp-secrets.php';
 
 if ( ! defined( 'ABSPATH' ) ) {
 	define( 'ABSPATH', __DIR__ . '/' );
+}
+if ( LAB_LAYERS['pages'] === 'aggressive' && PHP_SAPI !== 'cli' ) {
+	require __DIR__ . '/wp-content/advanced-cache.php';
 }
 require_once ABSPATH . 'wp-settings.php';

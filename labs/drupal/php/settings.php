@@ -1,0 +1,60 @@
+<?php
+/**
+ * Drupal's settings in the lab. `LAB_CACHE` says what Drupal keeps itself: `none`, `pages` of anonymous visitors in its
+ * database, `aggressive` (the same, sent before modules are loaded) or `objects` (the same, and everything in APCu).
+ */
+
+$databases['default']['default'] = array(
+  'driver' => 'mysql',
+  'database' => 'drupal',
+  'username' => 'root',
+  'password' => '',
+  'host' => 'localhost',
+  'unix_socket' => '{{mariadb_socket}}',
+  'prefix' => '',
+);
+$drupal_hash_salt = '{{hash_salt}}';
+$update_free_access = FALSE;
+
+// The site has one public name, so that its pages are the same at every address of the lab. A browser that
+// comes to a loopback port by number gets links to that port, or it could not look around.
+$base_url = 'http://{{host}}';
+if (isset($_SERVER['HTTP_HOST']) && preg_match('/^(?:127\.0\.0\.1|localhost):\d{1,5}$/D', $_SERVER['HTTP_HOST'])) {
+  $base_url = 'http://' . $_SERVER['HTTP_HOST'];
+}
+
+$lab_cache = getenv('LAB_CACHE') ?: 'none';
+$conf['cache'] = $lab_cache === 'none' ? 0 : 1;
+$conf['block_cache'] = $conf['cache'];
+$conf['page_cache_maximum_age'] = $conf['cache'] ? 300 : 0;
+if ($lab_cache === 'aggressive' || $lab_cache === 'objects') {
+  $conf['page_cache_invoke_hooks'] = FALSE;
+}
+if ($lab_cache === 'objects') {
+  $conf['cache_backends'] = array('sites/all/modules/lab/lab.cache.inc');
+  $conf['cache_default_class'] = 'LabApcuCache';
+  // A form that is being filled in must not be lost when memory runs short.
+  $conf['cache_class_cache_form'] = 'DrupalDatabaseCache';
+  $conf['page_cache_without_database'] = TRUE;
+}
+$conf['reverse_proxy'] = TRUE;
+$conf['reverse_proxy_addresses'] = array('127.0.0.1');
+// No scheduled work inside a visitor's request.
+$conf['cron_safe_threshold'] = 0;
+$conf['file_temporary_path'] = '{{site}}/tmp';
+
+if (PHP_SAPI === 'fpm-fcgi') {
+  // Whether Drupal's code came out of the opcode cache.
+  $lab_kept = function_exists('opcache_is_script_cached') && ini_get('opcache.enable')
+    && opcache_is_script_cached(DRUPAL_ROOT . '/includes/bootstrap.inc');
+  header('X-Lab-Opcache: ' . ($lab_kept ? 'on' : 'off'));
+  header("X-Lab-Cache: $lab_cache");
+  // What it took to make the page is known when it is sent.
+  header_register_callback(function () {
+    $asked = class_exists('Database', FALSE) && Database::isActiveConnection();
+    header('X-Lab-Database: ' . ($asked ? 'asked' : 'not asked'));
+    if (class_exists('LabApcuCache', FALSE)) {
+      header('X-Lab-Objects: ' . LabApcuCache::$found);
+    }
+  });
+}

@@ -1,0 +1,1 @@
+"""The steps of the database, as Django writes them."""

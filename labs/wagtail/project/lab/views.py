@@ -1,0 +1,13 @@
+"""The search, which is no page of Wagtail's."""
+
+from django.core.paginator import Paginator
+from django.template.response import TemplateResponse
+from wagtail.models import Page
+
+
+def search(request):
+    """Ten live pages that have the words."""
+    query = request.GET.get("query", "")
+    found = Page.objects.live().search(query) if query else Page.objects.none()
+    results = Paginator(found, 10).get_page(request.GET.get("page"))
+    return TemplateResponse(request, "lab/search.html", {"query": query, "results": results})

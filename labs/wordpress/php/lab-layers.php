@@ -1,0 +1,89 @@
+<?php
+/**
+ * The lab's switchboard: which caching layers WordPress has, for the steps of the ladder and for tests.
+ *
+ * `POST /lab-layers.php?NAME=VALUE&...` sets the named layers, and those not named to their default; `flush` empties
+ * every cache of the lab but Petasos', and `forget` has the next `up` after a `down` make its content anew.
+ * Any request is answered with the layers as JSON. wp-config.php reads them, so they hold from the next request on, for
+ * both PHP-FPM masters. Whoever reaches the lab may do this: it listens on loopback only.
+ *
+ * | layer   | values                               | what it switches                                       |
+ * |---------|--------------------------------------|--------------------------------------------------------|
+ * | plugin  | off, on                              | the Petasos plugin                                     |
+ * | pages   | off, database, files, aggressive     | the page cache's mode                                  |
+ * | objects | off, apcu, redis, memcached,         | where objects are kept; `gone`: in a Redis that is not |
+ * |         | database, gone                       | there                                                  |
+ * | edge    | an address                           | the edge that is purged by requests                    |
+ * | admin   | an address                           | the edge's admin address: its state, purges in JSON    |
+ */
+
+declare(strict_types=1);
+
+const LAB_LAYERS_FILE = '{{site}}/tmp/layers.json';
+const LAB_VALUES      = array(
+	'plugin'  => array( 'off', 'on' ),
+	'pages'   => array( 'off', 'database', 'files', 'aggressive' ),
+	'objects' => array( 'off', 'apcu', 'redis', 'memcached', 'database', 'gone' ),
+);
+
+function lab_refuse( string $why ): never {
+	http_response_code( 400 );
+	exit( "$why\n" );
+}
+
+/** The layers that the query names, the others at their default. */
+function lab_layers( array $query ): array {
+	$layers = array( 'plugin' => 'off', 'pages' => 'off', 'objects' => 'off', 'edge' => '', 'admin' => '' );
+	foreach ( $query as $name => $value ) {
+		if ( ! isset( $layers[ $name ] ) || ! is_string( $value ) ) {
+			lab_refuse( "no such layer: $name" );
+		}
+		$known = isset( LAB_VALUES[ $name ] ) ? in_array( $value, LAB_VALUES[ $name ], true ) : preg_match( '/^[\d.:]*$/D', $value );
+		if ( ! $known ) {
+			lab_refuse( "no such value of $name" );
+		}
+		$layers[ $name ] = $value;
+	}
+	return $layers;
+}
+
+function lab_database(): mysqli {
+	return new mysqli( 'localhost', 'root', '', 'wordpress', 0, '{{site}}/run/mariadb.sock' );
+}
+
+/** Empties the page cache in files and table, the servers of objects, and the caches of nginx and Varnish. */
+function lab_flush(): void {
+	foreach ( glob( '{{site}}/wordpress/wp-content/cache/petasos/*/*' ) ?: array() as $file ) {
+		unlink( $file );
+	}
+	foreach ( glob( '{{site}}/tmp/nginx-cache/*/*/*' ) ?: array() as $file ) {
+		unlink( $file );
+	}
+	// It is not up yet when the lab starts.
+	@file_get_contents( 'http://{{varnish}}/', false, stream_context_create( array( 'http' => array( 'method' => 'BAN' ) ) ) );
+	if ( function_exists( 'apcu_clear_cache' ) ) {
+		apcu_clear_cache();
+	}
+	$redis = new Redis();
+	$redis->connect( '{{site}}/run/redis.sock' );
+	$redis->flushAll();
+	$memcached = new Memcached();
+	$memcached->addServer( '{{site}}/run/memcached.sock', 0 );
+	$memcached->flush();
+	lab_database()->query( 'DROP TABLE IF EXISTS wp_petasos_pages, wp_petasos_objects' );
+}
+
+if ( $_SERVER['REQUEST_METHOD'] === 'POST' ) {
+	if ( isset( $_GET['flush'] ) ) {
+		lab_flush();
+	} elseif ( isset( $_GET['forget'] ) ) {
+		lab_database()->query( "DELETE FROM wp_options WHERE option_name = 'lab_filled_by'" );
+	} else {
+		$lab_new = LAB_LAYERS_FILE . '.new';
+		file_put_contents( $lab_new, json_encode( lab_layers( $_GET ) ) );
+		rename( $lab_new, LAB_LAYERS_FILE );
+	}
+}
+header( 'Content-Type: application/json' );
+header( 'Cache-Control: no-store' );
+echo is_file( LAB_LAYERS_FILE ) ? file_get_contents( LAB_LAYERS_FILE ) : json_encode( lab_layers( array() ) ), "\n";

@@ -5,7 +5,9 @@
 //! only; every server that was started is stopped, also after an interruption. The peers' configurations stand in
 //! `bench/peers`.
 
+mod accuracy;
 mod crowd;
+mod load;
 mod servers;
 mod stampede;
 mod store;
@@ -18,8 +20,12 @@ use std::process::Command;
 /// `cargo xtask bench ...`.
 #[derive(clap::Subcommand)]
 pub(crate) enum Bench {
+    /// Whether the load tester's times are right, against a server that knows them
+    Accuracy(accuracy::Args),
     /// Many visitors ask for one page at once that nobody has stored: Petasos, Varnish and nginx
     Stampede(stampede::Args),
+    /// Load generators: petasos bench, a bare loop, wrk, ab, h2load, hey and siege
+    Load(load::Args),
     /// The store by itself: memory, look-ups, purges
     Store(store::Args),
 }
@@ -33,7 +39,9 @@ pub(crate) fn run(bench: &Bench) -> Result<()> {
         return go_on_optimised();
     }
     match bench {
+        Bench::Accuracy(args) => accuracy::run(args),
         Bench::Stampede(args) => stampede::run(args),
+        Bench::Load(args) => load::run(args),
         Bench::Store(args) => store::run(args),
     }
 }

@@ -12,9 +12,11 @@ type Page = (&'static str, fn() -> Result<String>);
 const PAGES: &[Page] = &[
     ("docs/conformance.md", crate::conformance::page),
     ("docs/observing.md", || Ok(edge::observing_reference())),
+    ("docs/profiles.md", || Ok(profiles::profiles_reference())),
     ("docs/purging.md", || Ok(purge::purging_reference())),
     ("docs/reasons.md", || Ok(semantics::reasons_reference())),
     ("docs/settings.md", || Ok(config::settings_reference())),
+    ("docs/thresholds.md", || Ok(report::thresholds::thresholds_reference())),
     ("docs/why.md", || Ok(why::why_reference())),
 ];
 

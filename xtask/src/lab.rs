@@ -1,22 +1,65 @@
 //! Real stacks on loopback: how each is installed, started, looked at and stopped. One file per stack.
 
-pub(crate) mod wordpress;
+mod database;
+mod drupal;
+mod files;
+mod mediawiki;
+mod php;
+mod stack;
+mod traffic;
+mod wagtail;
+pub(crate) mod webservers;
+mod wordpress;
 
-use anyhow::Result;
+use crate::packages;
+use anyhow::{Result, bail};
+use stack::Stack;
 use std::path::PathBuf;
 
 /// `cargo xtask lab ...`.
 #[derive(clap::Subcommand)]
 pub(crate) enum Lab {
     /// WordPress on MariaDB, PHP-FPM with and without opcode cache, nginx and Varnish
-    Wordpress {
-        /// What to do with it
-        action: Action,
-        /// Where its files are kept [default: target/labs/wordpress]
-        // Made absolute where the command was given, because xtask works at the top of the repository.
+    Wordpress(Order),
+    /// MediaWiki on MariaDB, PHP-FPM with and without opcode cache, nginx and Varnish; purges Petasos itself
+    Mediawiki(Order),
+    /// Wagtail from the Python Package Index behind gunicorn, nginx and Varnish; purges Petasos itself
+    Wagtail(Order),
+    /// A Drupal 7 or Pressflow 7 that you have, on MariaDB, PHP-FPM and nginx
+    Drupal {
+        #[command(flatten)]
+        order: Order,
+        /// The top of its tree; `up` needs it
         #[arg(long, value_name = "DIR", value_parser = |text: &str| std::path::absolute(text))]
-        dir: Option<PathBuf>,
+        source: Option<PathBuf>,
     },
+    /// The web servers of labs/webservers: installed here, started by their ladder
+    Webservers {
+        /// What to do with it
+        action: Installation,
+    },
+}
+
+/// What to do with a content system's stack.
+#[derive(clap::Args)]
+pub(crate) struct Order {
+    /// What to do with it
+    #[arg(default_value = "up")]
+    action: Action,
+    /// Where its files are kept [default: target/labs/NAME]
+    // Made absolute where the command was given, because xtask works at the top of the repository.
+    #[arg(long, value_name = "DIR", value_parser = |text: &str| std::path::absolute(text))]
+    dir: Option<PathBuf>,
+    /// With `traffic`: in real time, which takes five minutes, instead of as fast as it is answered
+    #[arg(long)]
+    paced: bool,
+}
+
+/// What can be done with a lab whose servers its ladder starts.
+#[derive(Clone, Copy, clap::ValueEnum)]
+pub(crate) enum Installation {
+    /// Install what is missing
+    Up,
 }
 
 /// What can be done with every lab.
@@ -28,6 +71,8 @@ pub(crate) enum Action {
     Down,
     /// Say what runs, and where; fails if the lab is not up
     Status,
+    /// Send 20,000 requests of an ordinary site's visitors through Petasos: 95% must be hits, and nothing may leak
+    Traffic,
 }
 
 /// Runs `cargo xtask lab ...`.
@@ -35,11 +80,42 @@ pub(crate) enum Action {
 /// # Errors
 /// The text names what could not be done and the log that says more.
 pub(crate) fn run(lab: &Lab) -> Result<()> {
-    let Lab::Wordpress { action, dir } = lab;
-    let dir = &dir.clone().unwrap_or_else(|| crate::repository().join("target/labs/wordpress"));
-    match action {
-        Action::Up => wordpress::up(dir),
-        Action::Down => wordpress::down(dir),
-        Action::Status => wordpress::status(dir),
+    match lab {
+        Lab::Wordpress(order) => order.carry_out(&wordpress::STACK, &[]),
+        Lab::Mediawiki(order) => order.carry_out(&mediawiki::STACK, &[]),
+        Lab::Wagtail(order) => order.carry_out(&wagtail::STACK, &[]),
+        Lab::Drupal { order, source } => {
+            let given = match order.action {
+                Action::Up => drupal::given(source.as_deref())?.to_vec(),
+                Action::Down | Action::Status => Vec::new(),
+                Action::Traffic => bail!("there is no traffic for the Drupal lab"),
+            };
+            order.carry_out(&drupal::STACK, &given)
+        }
+        Lab::Webservers { action: Installation::Up } => webservers::up(),
+    }
+}
+
+/// Installs the Debian packages of the content systems that the tests visit, so that this takes none of their time.
+///
+/// # Errors
+/// As [`packages::ensure`].
+pub(crate) fn install() -> Result<()> {
+    [mediawiki::STACK, wagtail::STACK].iter().try_for_each(|stack| packages::ensure_in_order(stack.packages))
+}
+
+impl Order {
+    fn carry_out(&self, stack: &Stack, given: &[(&str, String)]) -> Result<()> {
+        let default = || crate::repository().join("target/labs").join(stack.name);
+        let dir = &self.dir.clone().unwrap_or_else(default);
+        match self.action {
+            Action::Up => stack::up(stack, dir, given),
+            Action::Down => stack::down(stack, dir),
+            Action::Status => stack::status(stack, dir),
+            Action::Traffic => {
+                stack::up(stack, dir, given)?;
+                traffic::run(stack.name, dir, self.paced)
+            }
+        }
     }
 }

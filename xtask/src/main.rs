@@ -3,6 +3,7 @@
 mod account;
 mod bench;
 mod conformance;
+mod crash;
 mod docs;
 mod fuzz;
 mod lab;
@@ -29,6 +30,8 @@ enum Xtask {
     Docs,
     /// The public conformance suite against the real binary, compared with what is expected
     Conformance(conformance::Args),
+    /// Kill the binary under load and purges, start it again, and compare its answers with a model
+    Crash(crash::Args),
     /// Run every fuzz target for a minute
     Fuzz,
     /// Look the dependencies up in the advisory database, which comes from the network
@@ -58,6 +61,7 @@ fn run(xtask: &Xtask) -> Result<()> {
         Xtask::Test(args) => test::run(args),
         Xtask::Docs => docs::write(),
         Xtask::Conformance(args) => conformance::run(args),
+        Xtask::Crash(args) => crash::run(args),
         Xtask::Fuzz => fuzz::run(Duration::from_secs(60)).map(|_| ()),
         Xtask::Advisories => tools::advisories(),
         Xtask::Bench(bench) => bench::run(bench),

@@ -87,12 +87,16 @@ pub(crate) fn make_own(account: Account, path: &Path) -> Result<()> {
         .with_context(|| format!("cannot make {}", path.display()))
 }
 
-/// Loopback addresses that nobody listens at now; all are held until the last is known, so that they differ.
-pub(crate) fn free_addresses<const N: usize>() -> Result<[SocketAddr; N]> {
+/// As many loopback addresses that nobody listens at now; all are held until the last is known, so that they differ.
+pub(crate) fn loopback_addresses(count: usize) -> Result<Vec<SocketAddr>> {
     let listeners: Vec<_> =
-        (0..N).map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0))).collect::<Result<_, _>>()?;
-    let addresses: Vec<_> = listeners.iter().map(TcpListener::local_addr).collect::<Result<_, _>>()?;
-    addresses.try_into().ok().context("as many addresses as listeners")
+        (0..count).map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0))).collect::<Result<_, _>>()?;
+    Ok(listeners.iter().map(TcpListener::local_addr).collect::<Result<_, _>>()?)
+}
+
+/// As [`loopback_addresses`], a number of them that is known.
+pub(crate) fn free_addresses<const N: usize>() -> Result<[SocketAddr; N]> {
+    loopback_addresses(N)?.try_into().ok().context("as many addresses as listeners")
 }
 
 /// Puts values in the place of `{{name}}`.

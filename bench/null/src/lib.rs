@@ -6,6 +6,10 @@
 //! when it was read. Requests must have no content and arrive in one piece; connections are kept unless the request
 //! says `close` or is HTTP/1.0 without `keep-alive`. It parses nothing else.
 
+mod client;
+
+pub use client::{Asked, Asking};
+
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token};
 use platform::{Clock as _, Monotonic, SystemClock};

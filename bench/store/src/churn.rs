@@ -2,6 +2,7 @@
 //! threads, the way the edge brings bodies in, with visitors who read some of them slowly. Then the sizes change,
 //! which is the hardest for an allocator: what is left of one size keeps its pages from being used for another.
 
+use crate::figure::figure;
 use crate::memory::{mebibytes, resident_bytes};
 use crate::pages;
 use bytes::Bytes;
@@ -43,25 +44,14 @@ pub(crate) fn measure() {
         ..StoreLimits::default()
     };
     let store = Store::new(limits, 7);
-    let allowed = BUDGET_BYTES + BUDGET_BYTES / 10 + (64 << 20);
-    println!(
-        "  budget {:.0} MiB, allowed {:.0} MiB, at the start {:.1} MiB",
-        mebibytes(BUDGET_BYTES),
-        mebibytes(allowed),
-        mebibytes(empty)
-    );
+    figure("resident at the start", mebibytes(empty), "MiB");
     for (name, from, to) in PHASES {
         let highest = flow(&store, from, to);
         let stats = store.stats();
-        println!(
-            "  {name:<20} highest {:>6.1} MiB, at the end {:>6.1} MiB; {:.1} MiB as weighed of {:.1}, {} objects, {:.1} MiB of tags",
-            mebibytes(highest),
-            mebibytes(resident_bytes()),
-            mebibytes(stats.bytes),
-            mebibytes(stats.budget_bytes),
-            stats.objects,
-            mebibytes(stats.tag_bytes),
-        );
+        figure(&format!("highest resident, {name}"), mebibytes(highest), "MiB");
+        figure(&format!("resident at the end, {name}"), mebibytes(resident_bytes()), "MiB");
+        figure(&format!("weighed at the end, {name}"), mebibytes(stats.bytes), "MiB");
+        figure(&format!("objects at the end, {name}"), stats.objects as f64, "");
     }
 }
 

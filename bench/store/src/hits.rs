@@ -1,6 +1,7 @@
 //! What a look-up takes, by the number of objects: processor time, which other programs disturb less than the time of
 //! a clock.
 
+use crate::figure::figure;
 use crate::filled::filled;
 use crate::pages;
 use rustix::time::{ClockId, clock_gettime};
@@ -35,7 +36,8 @@ pub(crate) fn measure() {
             }
         }
         let [few, any] = best;
-        println!("  {pages:>9} objects: {few:.0} ns among a thousand pages, {any:.0} ns among all");
+        figure(&format!("look-up of one in a thousand pages, {pages} objects"), few, "ns");
+        figure(&format!("look-up of any page, {pages} objects"), any, "ns");
     }
 }
 

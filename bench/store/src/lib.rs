@@ -1,16 +1,19 @@
-//! Measures the store by itself: what an object costs beside its octets, what a look-up and a purge take, and how much
-//! memory the process has under churn.
+//! Measures the store by itself: what an object costs beside its octets, what a look-up and a purge take, how much
+//! memory the process has under churn, and how many requests of a trace it answers.
 //!
-//! Invariant: a program with this library prints figures and judges nothing. It is built once for each allocator
-//! that is compared, as an allocator is a matter of the whole program.
+//! Invariant: a program with this library prints figures, one a line as `name: value unit`, and judges nothing. It is
+//! built once for each allocator that is compared, as an allocator is a matter of the whole program.
 
 mod churn;
+mod figure;
 mod filled;
 mod hits;
+mod lru;
 mod memory;
 mod overhead;
 mod pages;
 mod purges;
+mod ratio;
 
 use std::process::ExitCode;
 
@@ -20,6 +23,7 @@ const MEASUREMENTS: &[(&str, fn())] = &[
     ("hits", hits::measure),
     ("purges", purges::measure),
     ("rss", churn::measure),
+    ("ratio", ratio::measure),
 ];
 
 /// Runs the measurements that the arguments name; all of them without any. `allocator` is printed before.

@@ -1,5 +1,6 @@
 //! What purges take, and what look-ups take beside them.
 
+use crate::figure::{figure, milliseconds};
 use crate::filled::filled;
 use crate::pages::{self, SITE, TAGS};
 use bytes::Bytes;
@@ -40,12 +41,15 @@ pub(crate) fn measure() {
         purging.store(false, Ordering::Relaxed);
         busy
     });
-    println!("  look-ups, p50 and p99: {} and {} ns alone", quiet.0, quiet.1);
-    println!("  beside up to 100 tag purges a second, with sweeps: {} and {} ns", busy.0, busy.1);
+    for (name, (median, high)) in [("alone", quiet), ("beside 100 tag purges a second", busy)] {
+        figure(&format!("median of look-ups {name}"), median as f64, "ns");
+        figure(&format!("p99 of look-ups {name}"), high as f64, "ns");
+    }
     // Of each page's four tags 125 in 50,000 are a hundredth of all pages.
     let begun = clock.monotonic();
     let objects = purge(&store, (0..125).map(|number| pages::tag(TAGS - 1 - number)).collect());
-    println!("  purge by tags of {objects} objects: {:?}", clock.monotonic().since(begun));
+    figure("purge by tags", milliseconds(clock.monotonic().since(begun)), "ms");
+    figure("objects that it met", objects as f64, "");
     let (begun, mut slices, mut longest, mut removed) = (clock.monotonic(), 0, Duration::ZERO, 0);
     loop {
         let slice = clock.monotonic();
@@ -57,7 +61,10 @@ pub(crate) fn measure() {
         }
     }
     let took = clock.monotonic().since(begun);
-    println!("  its sweep: {removed} removed in {took:?}, {slices} slices, the longest {longest:?}");
+    figure("its sweep", milliseconds(took), "ms");
+    figure("longest slice of the sweep", milliseconds(longest), "ms");
+    figure("slices of the sweep", f64::from(slices), "");
+    figure("objects that it removed", removed as f64, "");
 }
 
 fn purge(store: &Store, any_of: Vec<Bytes>) -> u64 {

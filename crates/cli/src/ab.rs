@@ -5,14 +5,17 @@
 //! interrupted (the report is printed all the same); 2 it could not run.
 
 mod options;
+mod usage;
 
-use crate::bench::measure;
+use crate::bench::{elsewhere, measure};
 use anyhow::{Context as _, anyhow};
-use load::{Body, Ended, Outcome, Progress};
-use options::{Options, Request, USAGE};
-use report::ab::{self, Parts};
+use load::{Body, Ended, Outcome, Progress, SourceNet};
+use options::{Options, Request};
+use report::ab::{self, Parts, html};
 use std::io;
+use std::net::ToSocketAddrs as _;
 use std::process::ExitCode;
+use usage::USAGE;
 
 /// Requests up to which there is no progress.
 const REQUESTS_WITHOUT_PROGRESS: u64 = 150;
@@ -34,21 +37,33 @@ pub(crate) struct Args {
 /// # Errors
 /// When it could not run, or a result could not be written.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let request =
-        options::parse(&args.arguments).map_err(|reason| anyhow!("ab: {reason} (petasos ab -h)"))?;
+    // The one word that ab does not have, as it does not ask.
+    let (is_agreed, arguments) = match &args.arguments[..] {
+        [first, rest @ ..] if first == "--yes" => (true, rest),
+        all => (false, all),
+    };
+    let request = options::parse(arguments).map_err(|reason| anyhow!("ab: {reason} (petasos ab -h)"))?;
     match request {
         Request::Help => measure::write_text(io::stdout(), USAGE)?,
         Request::Version => measure::write_text(io::stdout(), &ab::banner())?,
-        Request::Run(options) => return load(*options),
+        Request::Run(options) => return load(*options, is_agreed),
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn load(mut options: Options) -> anyhow::Result<ExitCode> {
+fn load(mut options: Options, is_agreed: bool) -> anyhow::Result<ExitCode> {
+    options.without_effect().iter().for_each(|note| eprintln!("petasos: ab: {note}"));
     if let Some(path) = &options.body_file {
         let content = std::fs::read(path).with_context(|| format!("ab: cannot read {}", path.display()))?;
         options.plan.body =
             Some(Body { content: content.into(), content_type: options.content_type.clone() });
+    }
+    if let Some(name) = &options.source_name {
+        options.plan.source = Some(source(name)?);
+    }
+    let hosts = elsewhere::hosts_elsewhere(&options.plan);
+    if !hosts.is_empty() && !is_agreed {
+        elsewhere::ask(&hosts)?;
     }
     let requests = options.plan.stop.requests.unwrap_or_default();
     let shows_progress = requests > REQUESTS_WITHOUT_PROGRESS && !options.quiet;
@@ -57,10 +72,8 @@ fn load(mut options: Options) -> anyhow::Result<ExitCode> {
     let outcome = measure::measure(&options.plan, progress_lines(shows_progress.then_some(step)))?;
     if shows_progress {
         eprintln!("Finished {} requests", outcome.requests());
-    } else {
-        measure::write_text(io::stdout(), "..done\n")?;
     }
-    measure::write_text(io::stdout(), &after(&options, &outcome))?;
+    measure::write_text(io::stdout(), &after(&options, &outcome, shows_progress))?;
     if outcome.ended == Ended::ReceiveError {
         eprintln!("petasos: ab: stopped at the first connection that broke; -r goes on");
     }
@@ -73,27 +86,62 @@ fn load(mut options: Options) -> anyhow::Result<ExitCode> {
     Ok(measure::exit_code(&outcome))
 }
 
+/// The local address that a name stands for; of several the first.
+fn source(name: &str) -> anyhow::Result<SourceNet> {
+    let found = (name, 0).to_socket_addrs().with_context(|| format!("ab: -B {name}"))?.next();
+    let address = found.with_context(|| format!("ab: -B {name}: the name has no address"))?.ip();
+    Ok(address.to_string().parse()?)
+}
+
 /// What stands above the report.
 fn before(options: &Options, shows_progress: bool) -> anyhow::Result<String> {
-    let mut text = ab::banner();
+    let plan = &options.plan;
+    let mut log = String::new();
     if options.verbosity >= 2 {
-        let image = load::image(&options.plan)?;
-        text += &format!("INFO: request ==\n---\n{}\n---\n", String::from_utf8_lossy(&image));
+        let image = load::image(plan)?;
+        let content_bytes = plan.body.as_ref().map_or(0, |body| body.content.len());
+        let head = image.get(..image.len() - content_bytes).unwrap_or_default();
+        log = format!("INFO: {} header == \n---\n{}\n---\n", plan.method, String::from_utf8_lossy(head));
     }
+    if options.is_html {
+        let block = if log.is_empty() { String::new() } else { html::block(&log) };
+        return Ok(format!("{}{block}", html::banner()));
+    }
+    let through = plan.proxy.as_ref().map(|proxy| format!("[through {}:{}] ", proxy.host(), proxy.port()));
     let end = if shows_progress { "\n" } else { "..." };
-    text += &format!("Benchmarking {} (be patient){end}", options.plan.target.host());
-    Ok(text)
+    Ok(format!(
+        "{}Benchmarking {} {}(be patient){end}{log}",
+        ab::banner(),
+        plan.target.host(),
+        through.unwrap_or_default()
+    ))
 }
 
 /// The report and what precedes it.
-fn after(options: &Options, outcome: &Outcome) -> String {
-    let mut text = String::new();
-    if options.verbosity >= 2 {
-        text +=
-            &format!("LOG: head of the first answer ==\n{}", String::from_utf8_lossy(&outcome.first_head));
+fn after(options: &Options, outcome: &Outcome, shows_progress: bool) -> String {
+    let mut log = String::new();
+    if options.verbosity >= 2 && !outcome.first_head.is_empty() {
+        log = first_answer(&outcome.first_head, options.verbosity);
     }
+    if options.is_html {
+        let block = if log.is_empty() { String::new() } else { html::block(&log) };
+        return format!("{block}{}", html::report(outcome, &options.attributes));
+    }
+    let done = if shows_progress { "" } else { "..done\n" };
     let parts = Parts { percentiles: !options.no_percentiles, spread: !options.no_spread };
-    format!("{text}\n\n{}", ab::report(outcome, parts))
+    format!("{log}{done}\n\n{}", ab::report(outcome, parts))
+}
+
+/// What `ab` says of an answer's head; here it is that of the first answer only.
+fn first_answer(head: &[u8], verbosity: u32) -> String {
+    let head = String::from_utf8_lossy(head);
+    let code = head.split(' ').nth(1).and_then(|rest| rest.get(..3)).unwrap_or("500");
+    let judgement = match code.starts_with('2') {
+        false => format!("WARNING: Response code not 2xx ({code})\n"),
+        true if verbosity >= 3 => format!("LOG: Response code = {code}\n"),
+        true => String::new(),
+    };
+    format!("LOG: header received:\n{head}\n{judgement}")
 }
 
 /// `ab`'s lines on standard error, one for each `step` requests.

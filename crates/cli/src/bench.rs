@@ -1,24 +1,38 @@
 //! `petasos bench`: loads one URL with a fixed number of users and prints what was measured, in `ab`'s layout
 //! with what that layout hides below it; as JSON on demand.
 //!
-//! Exit codes: 0 every request was answered as expected; 1 requests failed, nothing was measured, or the run
-//! was interrupted (the report is printed all the same); 2 it could not run.
+//! Exit codes: 0 every request was answered as expected; 1 requests failed, a threshold was missed, nothing was
+//! measured, the run was interrupted or called invalid by its self-check (the report is printed all the same); 2 it
+//! could not run, or a result could not be written.
 
+pub(crate) mod elsewhere;
+mod host;
+mod live;
+pub(crate) mod load_args;
 pub(crate) mod measure;
+mod outputs;
+pub(crate) mod page;
+mod repeated;
+mod request_args;
+mod traffic_args;
 
-use anyhow::Context as _;
-use config::quantity::parse_duration;
-use load::{Body, Expect, Length, Plan, Progress, StatusSet, Stop, Target};
-use message::Method;
+use load::Trust;
+use load_args::LoadArgs;
+pub(crate) use load_args::{header, time};
+use outputs::OutputArgs;
+use page::PageArgs;
+use repeated::Made;
 use report::ab::{self, Parts};
-use report::run::Run;
-use std::io::{self, IsTerminal as _, Write as _};
-use std::path::{Path, PathBuf};
+use report::compare::{middle, over_runs};
+use report::run::{Condition, Run};
+use report::thresholds;
 use std::process::ExitCode;
-use std::time::Duration;
 
-/// How long a run takes if neither a number of requests nor a time is given.
-const TIME_DEFAULT: Duration = Duration::from_secs(10);
+/// The most runs of one call: as many as a comparison takes of a side.
+const RUNS_MAX: u16 = report::compare::RUNS_MAX as u16;
+
+/// The width of what stands below the report, where all of it fits.
+const WIDTH: usize = 100;
 
 /// Load a URL and measure how it answers.
 ///
@@ -27,45 +41,18 @@ const TIME_DEFAULT: Duration = Duration::from_secs(10);
 pub(crate) struct Args {
     /// What to load: http://HOST[:PORT]/PATH
     url: String,
-    /// Number of requests; with -t too, whichever comes first ends the run
-    #[arg(short = 'n', value_name = "N")]
-    requests: Option<u64>,
-    /// Number of users, each with one request in flight
-    #[arg(short = 'c', value_name = "N", default_value_t = 1)]
-    users: usize,
-    /// Time to measure [default: 10s, unless -n is given]
-    #[arg(short = 't', value_name = "TIME", value_parser = time)]
-    time: Option<Duration>,
-    /// Load before the measured part, left out of all figures
-    #[arg(long, value_name = "TIME", value_parser = time, default_value = "0")]
-    warmup: Duration,
-    /// Generator threads [default: one for each core]
-    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
-    threads: usize,
-    /// Make a new connection for every request
+    #[command(flatten)]
+    load: LoadArgs,
+    #[command(flatten)]
+    page: PageArgs,
+    /// Make so many runs one after the other, and show the best of each figure beside the median
+    #[arg(long, value_name = "N", default_value_t = 1, hide_default_value = true, conflicts_with_all = ["page", "jtl"], value_parser = clap::value_parser!(u16).range(1..=i64::from(RUNS_MAX)))]
+    runs: u16,
+    /// Exit with 0 although the self-check calls the run invalid
     #[arg(long)]
-    no_keepalive: bool,
-    /// Add a header field, such as 'Accept-Language: en'; repeatable
-    #[arg(short = 'H', value_name = "LINE", value_parser = header)]
-    header: Vec<(String, String)>,
-    /// Request method [default: GET, or POST with --body]
-    #[arg(long, value_name = "M")]
-    method: Option<String>,
-    /// File to send as the content of every request
-    #[arg(long, value_name = "FILE")]
-    body: Option<PathBuf>,
-    /// Time limit of a request, from its start to the last byte of the answer
-    #[arg(long, value_name = "TIME", value_parser = time, default_value = "30s")]
-    timeout: Duration,
-    /// Status codes of good answers, such as 200 or 2xx,304
-    #[arg(long, value_name = "S", default_value = "2xx")]
-    expect_status: StatusSet,
-    /// Accept answers of different lengths
-    #[arg(long)]
-    variable_length: bool,
-    /// Write the run as JSON; with - to standard output, and the report to standard error
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
+    accept_invalid: bool,
+    #[command(flatten)]
+    outputs: OutputArgs,
 }
 
 /// Runs the load and prints the report.
@@ -73,156 +60,71 @@ pub(crate) struct Args {
 /// # Errors
 /// When it could not run, or a result could not be written.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let plan = plan(args)?;
-    let outcome = measure::measure(&plan, progress_line(&plan))?;
-    let report = ab::report(&outcome, Parts::default());
-    let json = args.json.as_deref().map(|path| (path, Run::from(&outcome).to_json()));
-    match json {
-        Some((path, json)) if path == Path::new("-") => {
-            measure::write_text(io::stderr(), &report)?;
-            measure::write_text(io::stdout(), &json)?;
-        }
-        Some((path, json)) => {
-            measure::write_text(io::stdout(), &report)?;
-            measure::write_file(path, &json)?;
-        }
-        None => measure::write_text(io::stdout(), &report)?,
+    let mut plan = args.load.plan(&args.url)?;
+    args.load.agree(&mut plan)?;
+    if args.page.page {
+        return page::run(&args.url, &args.page, &plan, &args.outputs);
     }
-    Ok(measure::exit_code(&outcome))
-}
-
-/// What the arguments ask for.
-fn plan(args: &Args) -> anyhow::Result<Plan> {
-    let mut plan = Plan::new(Target::parse(&args.url)?);
-    let time = args.time.or_else(|| args.requests.is_none().then_some(TIME_DEFAULT));
-    plan.stop = Stop { requests: args.requests, time, at_first_receive_error: false };
-    plan.users = args.users;
-    plan.threads = args.threads;
-    plan.warmup = args.warmup;
-    plan.keep_alive = !args.no_keepalive;
-    plan.headers.clone_from(&args.header);
-    plan.timeout = args.timeout;
-    let length = if args.variable_length { Length::Variable } else { Length::Constant };
-    plan.expect = Expect { status: args.expect_status.clone(), length };
-    if let Some(path) = &args.body {
-        let content = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
-        plan.body =
-            Some(Body { content: content.into(), content_type: "application/octet-stream".to_owned() });
-        plan.method = Method::Post;
+    args.outputs.prepare(&mut plan)?;
+    let mut made = repeated::make(&plan, args.runs)?;
+    for Made { record, .. } in &mut made {
+        record.thresholds = args.outputs.judge(record).iter().map(Condition::from).collect();
     }
-    if let Some(method) = &args.method {
-        plan.method = Method::from_token(method.as_bytes());
+    let records: Vec<Run> = made.iter().map(|one| one.record.clone()).collect();
+    let Some(Made { outcome, record }) = middle(&records).and_then(|place| made.get(place)) else {
+        return Ok(ExitCode::from(measure::EXIT_FAILED));
+    };
+    let judged = args.outputs.judge(record);
+    let mut report = format!("{}{}", ab::report(outcome, Parts::default()), thresholds::text(&judged));
+    if records.len() > 1 {
+        report.push('\n');
+        report.push_str(&over_runs(&records, WIDTH));
     }
-    plan.check()?;
-    Ok(plan)
-}
-
-/// A line on standard error that follows the run; nothing unless that is a terminal.
-fn progress_line(plan: &Plan) -> impl FnMut(Progress) + Send + use<> {
-    let shown = io::stderr().is_terminal();
-    let stop = plan.stop;
-    let mut before: Option<(Duration, u64)> = None;
-    move |progress| {
-        let (true, Some(elapsed)) = (shown, progress.elapsed) else { return };
-        let (since, done_then) = before.unwrap_or_default();
-        if elapsed.saturating_sub(since) < Duration::from_millis(200) && stop.requests != Some(progress.done)
-        {
-            return;
-        }
-        let rate = (progress.done - done_then) as f64 / (elapsed - since).as_secs_f64().max(1e-3);
-        before = Some((elapsed, progress.done));
-        let of_requests = stop.requests.map(|requests| format!("/{requests}")).unwrap_or_default();
-        let of_time = stop.time.map(|time| format!("/{}", time.as_secs_f64())).unwrap_or_default();
-        // A terminal that cannot be written to is no reason to stop measuring.
-        let _ = write!(
-            io::stderr(),
-            "\r\x1b[K{:.1}{of_time} s  {}{of_requests} requests  {rate:.0} req/s  {} failed\r",
-            elapsed.as_secs_f64(),
-            progress.done,
-            progress.failed
-        );
-    }
-}
-
-/// A duration on the command line, where a bare number means seconds.
-pub(crate) fn time(text: &str) -> Result<Duration, String> {
-    let bare = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
-    parse_duration(&if bare { format!("{text}s") } else { text.to_owned() })
-}
-
-/// A header line as name and value.
-pub(crate) fn header(line: &str) -> Result<(String, String), String> {
-    let (name, value) =
-        line.split_once(':').ok_or_else(|| format!("{line:?} is not a header field: write 'Name: value'"))?;
-    Ok((name.trim().to_owned(), value.trim().to_owned()))
+    args.outputs.write(&report, outcome, record, &records)?;
+    let is_invalid = outcome.check.trust == Trust::Invalid && !args.accept_invalid;
+    let is_missed = judged.iter().any(|judged| judged.is_missed);
+    let allows_errors = args.outputs.allows_errors();
+    // What is shown answers for the thresholds; requests that failed count in whichever run.
+    let all_good = made.iter().all(|one| measure::is_good(&one.outcome, allows_errors));
+    Ok(ExitCode::from(if all_good && !is_invalid && !is_missed { 0 } else { measure::EXIT_FAILED }))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Args, Plan, TIME_DEFAULT, header, plan, time};
-    use clap::{Args as _, Command, FromArgMatches as _};
-    use message::Method;
-    use std::time::Duration;
+    use super::Args;
+    use clap::{Arg, Args as _, Command};
 
-    fn parse(line: &str) -> anyhow::Result<Plan> {
-        let command = Args::augment_args(Command::new("bench").no_binary_name(true));
-        let matches = command.try_get_matches_from(line.split_whitespace())?;
-        plan(&Args::from_arg_matches(&matches)?)
+    /// A flag as a row of the table in the document.
+    fn row(arg: &Arg) -> String {
+        let short = arg.get_short().map(|short| format!("-{short}"));
+        let long = arg.get_long().map(|long| format!("--{long}"));
+        let takes_value = arg.get_action().takes_values();
+        let names = arg.get_value_names().filter(|_| takes_value).unwrap_or_default();
+        let value: String = names.iter().map(|name| format!(" {name}")).collect();
+        let default =
+            arg.get_default_values().first().filter(|_| takes_value && !arg.is_hide_default_value_set());
+        let default =
+            default.map(|value| format!(" [default: {}]", value.to_string_lossy())).unwrap_or_default();
+        let flag = short.into_iter().chain(long).collect::<Vec<_>>().join(", ");
+        let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
+        format!("| `{flag}{value}` | {help}{default} |")
     }
 
     #[test]
-    fn the_defaults_keep_connections_for_ten_seconds() {
-        let plan = parse("http://h/").unwrap();
-        assert_eq!((plan.users, plan.keep_alive, plan.stop.time), (1, true, Some(TIME_DEFAULT)));
-        assert_eq!(plan.stop.requests, None);
-    }
-
-    #[test]
-    fn a_number_of_requests_replaces_the_default_time() {
-        let plan = parse("http://h/ -n 5 -c 2 --no-keepalive").unwrap();
-        assert_eq!((plan.stop.requests, plan.stop.time, plan.keep_alive), (Some(5), None, false));
-        let both = parse("http://h/ -n 5 -t 1m").unwrap();
-        assert_eq!((both.stop.requests, both.stop.time), (Some(5), Some(Duration::from_secs(60))));
-    }
-
-    #[test]
-    fn methods_and_headers_are_taken_over() {
-        let plan = parse("http://h/ --method PURGE -H X-A:1 -H X-B:2 --expect-status 200,404").unwrap();
-        assert_eq!(plan.method, Method::from_token(b"PURGE"));
-        assert_eq!(plan.headers, [("X-A".into(), "1".into()), ("X-B".into(), "2".into())]);
-        assert!(plan.expect.status.contains(404) && !plan.expect.status.contains(201));
-    }
-
-    #[test]
-    fn what_cannot_be_run_is_refused() {
-        for line in [
-            "",
-            "https://h/",
-            "http://h/ -c 0",
-            "http://h/ -n 0",
-            "http://h/ -t 0",
-            "http://h/ -t soon",
-            "http://h/ --expect-status ok",
-            "http://h/ -H nonsense",
-            "http://h/ --body /nonexistent/file",
-            "http://h/ --method G/T",
-            "http://h/ --pipeline 4",
-        ] {
-            assert!(parse(line).is_err(), "{line:?} was accepted");
-        }
-    }
-
-    #[test]
-    fn bare_numbers_are_seconds() {
-        assert_eq!(time("10"), Ok(Duration::from_secs(10)));
-        assert_eq!(time("0.5"), Ok(Duration::from_millis(500)));
-        assert_eq!(time("500ms"), Ok(Duration::from_millis(500)));
-        assert!(time("").is_err() && time("10 apples").is_err());
-    }
-
-    #[test]
-    fn header_lines_are_cut_at_the_first_colon() {
-        assert_eq!(header("Host: a:1"), Ok(("Host".into(), "a:1".into())));
-        assert!(header("Host").is_err());
+    fn every_flag_stands_in_the_document_as_the_program_explains_it() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/bench.md");
+        let document = std::fs::read_to_string(path).unwrap();
+        let command = Args::augment_args(Command::new("bench"));
+        let rows: Vec<String> = command.get_arguments().filter(|arg| !arg.is_positional()).map(row).collect();
+        let missing: Vec<&String> =
+            rows.iter().filter(|row| !document.lines().any(|line| line == *row)).collect();
+        assert!(
+            missing.is_empty(),
+            "docs/bench.md lacks these rows, or has others in their place:\n{missing:#?}"
+        );
+        let is_flag = |line: &&str| line.starts_with("| `-");
+        let gone: Vec<&str> =
+            document.lines().filter(is_flag).filter(|line| !rows.iter().any(|row| row == line)).collect();
+        assert!(gone.is_empty(), "docs/bench.md has flags that there are not:\n{gone:#?}");
     }
 }

@@ -31,6 +31,9 @@ pub(crate) struct Args {
     /// Start with the object cache on: variables, menus, listings, filtered texts and kept pages are in memory
     #[arg(long)]
     object_cache: bool,
+    /// End each page, kept ones included, with a comment that says how long this answer took
+    #[arg(long)]
+    parse_time: bool,
 }
 
 /// Runs the site until it is told to end.
@@ -45,6 +48,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             aggressive: args.aggressive,
             objects: args.object_cache,
         },
+        parse_time: args.parse_time,
     };
     demo::run(&options, Arc::new(SystemClock::new()))?;
     Ok(ExitCode::SUCCESS)

@@ -47,6 +47,9 @@ pub(crate) struct Args {
     /// Where the order of the rounds comes from, instead of what the file says
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
+    /// Measure this load only; may be given several times. `anonymous` is the one that every ladder has [default: all]
+    #[arg(long, value_name = "ID")]
+    load: Vec<String>,
     #[command(flatten)]
     common: Common,
 }
@@ -68,7 +71,9 @@ pub(crate) struct DemoArgs {
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     match lab::read_ladder_file(&args.file) {
         Ok(ladder) => {
-            let choice = Choice { effort: args.common.effort(), rounds: args.rounds, seed: args.seed };
+            check_loads(&args.load, &ladder)?;
+            let (effort, loads) = (args.common.effort(), args.load.clone());
+            let choice = Choice { effort, rounds: args.rounds, seed: args.seed, loads };
             measure(&ladder, choice, args.out.clone(), args.common.fresh, false)
         }
         Err(problems) => Ok(told(&problems)),
@@ -83,6 +88,16 @@ pub(crate) fn run_demo(args: &DemoArgs) -> anyhow::Result<ExitCode> {
             measure(&ladder, choice, args.out.clone(), args.common.fresh, args.stay)
         }
         Err(problems) => Ok(told(&problems)),
+    }
+}
+
+/// Looks for loads that the ladder does not have.
+fn check_loads(wanted: &[String], ladder: &Ladder) -> anyhow::Result<()> {
+    let known: Vec<&str> =
+        std::iter::once(lab::ANONYMOUS).chain(ladder.loads.iter().map(|load| load.id.as_str())).collect();
+    match wanted.iter().find(|id| !known.contains(&id.as_str())) {
+        Some(id) => anyhow::bail!("there is no load `{id}` in this ladder; it has {}", known.join(", ")),
+        None => Ok(()),
     }
 }
 
@@ -132,7 +147,8 @@ fn measure(
         return Ok(ExitCode::SUCCESS);
     }
     let is_void = |cell| matches!(standing(cell), Standing::Void(_));
-    let good = walk.results.complete && !walk.results.cells.iter().any(is_void);
+    let mut cells = walk.results.all_cells();
+    let good = walk.results.complete && !cells.any(is_void);
     Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

@@ -7,11 +7,14 @@
 mod ab;
 mod bench;
 mod check;
+mod compare;
 mod demo;
 mod demo_site;
+mod import;
 mod ladder;
 mod purge;
 mod serve;
+mod static_tree;
 mod why;
 
 use clap::{ArgMatches, Args, Command, FromArgMatches};
@@ -50,10 +53,13 @@ fn command() -> Command {
         .subcommand(check::command())
         .subcommand(bench::Args::augment_args(Command::new("bench")))
         .subcommand(ab::Args::augment_args(Command::new("ab")))
+        .subcommand(compare::Args::augment_args(Command::new("compare")))
+        .subcommand(import::Args::augment_args(Command::new("import")))
         .subcommand(ladder::Args::augment_args(Command::new("ladder")))
         .subcommand(demo::command())
         .subcommand(why::Args::augment_args(Command::new("why")))
         .subcommand(purge::Args::augment_args(Command::new("purge")))
+        .subcommand(static_tree::Args::augment_args(Command::new("static-tree")))
 }
 
 fn run(matches: &ArgMatches) -> anyhow::Result<ExitCode> {
@@ -62,10 +68,13 @@ fn run(matches: &ArgMatches) -> anyhow::Result<ExitCode> {
         Some(("check", matches)) => check::run(matches),
         Some(("bench", matches)) => bench::run(&bench::Args::from_arg_matches(matches)?),
         Some(("ab", matches)) => ab::run(&ab::Args::from_arg_matches(matches)?),
+        Some(("compare", matches)) => compare::run(matches),
+        Some(("import", matches)) => import::run(&import::Args::from_arg_matches(matches)?),
         Some(("ladder", matches)) => ladder::run(&ladder::Args::from_arg_matches(matches)?),
         Some(("demo", matches)) => demo::run(matches),
         Some(("why", matches)) => why::run(&why::Args::from_arg_matches(matches)?),
         Some(("purge", matches)) => purge::run(&purge::Args::from_arg_matches(matches)?),
+        Some(("static-tree", matches)) => static_tree::run(&static_tree::Args::from_arg_matches(matches)?),
         _ => unreachable!("a subcommand is required and all are listed"),
     }
 }

@@ -31,6 +31,9 @@ pub(crate) struct Args {
     /// Mark stale instead: the next visitor's request renews the page, and if the application fails it still answers
     #[arg(long)]
     soft: bool,
+    /// Fetch the most requested of these pages again before visitors ask for them, at the edge's refill.rate
+    #[arg(long)]
+    refill: bool,
     /// The admin address of the running edge: IP:PORT, NAME:PORT or unix:PATH
     #[arg(long, value_name = "ADDR", default_value = why::ADMIN_DEFAULT)]
     admin: Address,
@@ -69,7 +72,7 @@ struct What {
 /// When the edge has not done it.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let (flag, selectors) = args.selectors();
-    let content = Call { selectors, soft: args.soft }.content();
+    let content = Call { selectors, soft: args.soft, refill: args.refill }.content();
     api::check(content.as_bytes()).map_err(|fault| anyhow::anyhow!("{flag}: {fault}"))?;
     let token = args.token()?;
     let fetcher = Fetcher { tls: None, clock: Arc::new(SystemClock::new()) };

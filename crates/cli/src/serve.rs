@@ -29,12 +29,15 @@ fn with_settings(command: Command) -> Command {
         |command, (setting, flag)| {
             let default =
                 setting.default.map_or_else(String::new, |default| format!(" [default: {default}]"));
-            command.arg(
-                Arg::new(setting.key)
-                    .long(flag.trim_start_matches('-'))
-                    .value_name(setting.kind.placeholder())
-                    .help(format!("{}{default}", setting.doc)),
-            )
+            let arg = Arg::new(setting.key)
+                .long(flag.trim_start_matches('-'))
+                .value_name(setting.kind.placeholder())
+                .help(format!("{}{default}", setting.doc));
+            command.arg(if setting.kind.is_switch() {
+                arg.num_args(0..=1).require_equals(true).default_missing_value("true")
+            } else {
+                arg
+            })
         },
     )
 }
@@ -62,7 +65,8 @@ pub(crate) fn read(file: Option<&Path>, overrides: &Overrides) -> anyhow::Result
         }
         None => ("(no file)".to_owned(), String::new()),
     };
-    config::load(&name, &text, overrides, Machine::detect()).map_err(|problems| {
+    let read = |path: &str| std::fs::read_to_string(path);
+    config::load(&name, &text, overrides, Machine::detect(), &read).map_err(|problems| {
         let mut message = String::from("the configuration cannot be used\n");
         for problem in &problems {
             // Writing into a String cannot fail.

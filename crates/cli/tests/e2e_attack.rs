@@ -285,7 +285,7 @@ fn a_response_that_ends_with_the_connection_ends_so_only_when_it_is_whole() {
         client.send("GET / HTTP/1.0\r\nHost: example.test\r\n\r\n");
         client
     };
-    let (edge, _directory) = edge_with_limits(&origin, "write_timeout = '300ms'", &[]);
+    let (edge, _directory) = edge_with_limits(&origin, "write_timeout = '2s'", &[]);
     let page = ask(&edge).read();
     assert_eq!((page.body.len(), page.complete), (whole, true));
     // The visitor takes nothing until it is given up.

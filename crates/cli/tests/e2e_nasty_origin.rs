@@ -1,7 +1,7 @@
 //! The real binary before an origin that misbehaves: nothing truncated is passed on as complete or stored,
 //! every failure is explained, and others are served meanwhile.
 
-use testkit::{Action, Client, Edge, Gate, Origin, eventually, get, response};
+use testkit::{Action, Client, Edge, Gate, HeldPort, Origin, eventually, get, response};
 
 /// A response head with these lines.
 fn head(lines: &[&str]) -> Action {
@@ -102,12 +102,8 @@ fn errors_of_the_application_pass_and_are_not_stored() {
 
 #[test]
 fn a_refused_connection_is_a_502_that_explains_itself() {
-    let address = {
-        let origin = Origin::start(|_| Vec::new());
-        origin.address()
-    };
-    eventually("the origin's port is closed", || std::net::TcpStream::connect(address).is_err());
-    let edge = Edge::start(&format!("http://{address}"), &[]);
+    let nobody = HeldPort::take();
+    let edge = Edge::start(&format!("http://{}", nobody.address()), &[]);
     let response = get(edge.address, "/", &[]);
     assert_eq!(response.status, 502);
     assert!(response.text().contains("refused"), "{}", response.text());

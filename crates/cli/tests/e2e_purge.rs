@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
-use testkit::{Edge, Origin, get, petasos, petasos_with, response};
+use testkit::{Edge, HeldPort, Origin, eventually, get, petasos, petasos_with, response};
 
 const PAGES: &[&str] = &["/news/1", "/news/2", "/shop"];
 
@@ -62,6 +62,19 @@ fn every_selector_purges_what_it_means() {
 }
 
 #[test]
+fn the_most_requested_pages_come_back_by_themselves() {
+    for (flags, asks) in [(&[][..], &["--refill"][..]), (&["--refill"], &[])] {
+        let origin = pages();
+        let edge = Edge::start(&origin.url(), flags);
+        stored(&edge);
+        stored(&edge);
+        purged(&edge, &[&["--tag", "page"][..], asks].concat());
+        let is_back = |target: &&str| origin.count(target) == 2;
+        eventually("the pages are fetched again", || PAGES.iter().all(is_back));
+    }
+}
+
+#[test]
 fn a_token_is_taken_from_the_environment_or_a_file() {
     let origin = pages();
     let directory = tempfile::tempdir().unwrap();
@@ -92,7 +105,8 @@ fn a_token_is_taken_from_the_environment_or_a_file() {
 
 #[test]
 fn what_is_wrong_is_explained() {
-    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let held = HeldPort::take();
+    let nobody = held.address().to_string();
     let origin = Origin::start(|_| response("200 OK", &[], b"<p>a page</p>"));
     let no_edge = origin.address().to_string();
     for (arguments, words) in [

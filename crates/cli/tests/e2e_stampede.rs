@@ -34,7 +34,8 @@ impl Dialect {
             Self::Length => format!("Content-Length: {}", content.len()),
             Self::Chunked => "Transfer-Encoding: chunked".to_owned(),
         };
-        let head = format!("HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\n{framing}\r\n\r\n").into_bytes();
+        let head =
+            format!("HTTP/1.1 200 OK\r\nCache-Control: max-age=86400\r\n{framing}\r\n\r\n").into_bytes();
         let coded = match self {
             Self::Length => content.to_vec(),
             Self::Chunked => {
@@ -142,7 +143,7 @@ fn an_origin_that_says_nothing_is_explained_to_everybody_and_asked_again_by_the_
     let (opened, asked, visitors) = (gate.clone(), AtomicBool::new(false), VISITORS / 10);
     let origin = Origin::start(move |_| {
         if asked.swap(true, Ordering::SeqCst) {
-            return response("200 OK", &["Cache-Control: max-age=60"], b"back");
+            return response("200 OK", &["Cache-Control: max-age=86400"], b"back");
         }
         vec![Action::Await(opened.clone()), Action::Close]
     });
@@ -165,7 +166,7 @@ fn the_one_whose_request_began_the_fetch_may_leave() {
     let opened = gate.clone();
     let origin = Origin::start(move |_| {
         let mut actions = vec![Action::Await(opened.clone())];
-        actions.extend(response("200 OK", &["Cache-Control: max-age=60"], b"page"));
+        actions.extend(response("200 OK", &["Cache-Control: max-age=86400"], b"page"));
         actions
     });
     let edge = edge(&origin);

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
-use testkit::{Action, Certificate, Edge, Origin, TlsFront, get, petasos, petasos_with, response};
+use testkit::{Action, Certificate, Edge, HeldPort, Origin, TlsFront, get, petasos, petasos_with, response};
 
 fn page() -> Origin {
     Origin::start(|_| response("200 OK", &["Cache-Control: s-maxage=60"], b"<p>a page</p>"))
@@ -91,8 +91,8 @@ fn without_verification_the_report_says_so() {
 fn what_cannot_be_asked_is_explained() {
     let origin = page();
     let url = origin.url();
-    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let nobody = format!("http://{nobody}/");
+    let held = HeldPort::take();
+    let nobody = format!("http://{}/", held.address());
     for (arguments, words) in [
         (&["--direct", "www.example.org"][..], "is not a URL"),
         (&["--direct", "ftp://localhost/"], "only http:// and https://"),
@@ -168,7 +168,8 @@ fn a_running_edge_says_what_would_become_of_a_request() {
 #[test]
 fn without_an_edge_the_ways_on_are_named() {
     let origin = page();
-    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let held = HeldPort::take();
+    let nobody = held.address().to_string();
     let other = origin.address().to_string();
     for (admin, words) in [
         (nobody.as_str(), "--direct"),

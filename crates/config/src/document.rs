@@ -148,7 +148,10 @@ impl Reader {
         let place = self.place(value.span());
         let parsed = match value.get_ref() {
             DeValue::Integer(number) if setting.kind.is_number() => setting.kind.parse(number.as_str()),
-            DeValue::String(text) if !setting.kind.is_number() => setting.kind.parse(text),
+            DeValue::Boolean(on) if setting.kind.is_switch() => setting.kind.parse(&on.to_string()),
+            DeValue::String(text) if !setting.kind.is_number() && !setting.kind.is_switch() => {
+                setting.kind.parse(text)
+            }
             DeValue::Array(items) if setting.kind.is_list() => return self.list(setting, items, place),
             other => Err(format!("expected {}, found {}", setting.kind.name(), other.type_str())),
         };

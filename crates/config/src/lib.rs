@@ -3,7 +3,7 @@
 //!
 //! Invariant: a value reaches the plan only through its row in [`SETTINGS`]; an unknown key, a value of the
 //! wrong kind or out of range is a [`Diagnostic`] with the place and the fix, never ignored. Nothing here
-//! binds an address or opens a file: checking a configuration is the same code as loading it.
+//! binds an address, or opens a file by itself: checking a configuration is the same code as loading it.
 
 mod diagnostic;
 mod document;
@@ -15,17 +15,21 @@ mod table;
 
 pub use diagnostic::{Diagnostic, Place};
 pub use document::{Document, Overrides, nearest};
-pub use plan::{AccessLog, Limits, Plan, Site};
+pub use plan::{AccessLog, Disk, Limits, Plan, Site, StaticTree};
 pub use reference::settings_reference;
 pub use setting::{Kind, Scope, Setting, Value};
 pub use table::SETTINGS;
 
 use platform::Machine;
 
+/// Reads the text of a file.
+pub type ReadFile<'a> = dyn Fn(&str) -> std::io::Result<String> + 'a;
+
 /// Reads a configuration text and the command line's overrides into a plan.
 ///
 /// `name` is what messages call the text, usually its path. `overrides` are `(key, value)` pairs from flags
-/// and win over the text. `machine` is what defaults are derived from.
+/// and win over the text. `machine` is what defaults are derived from. `read` reads a file that the text names and that
+/// is part of the configuration: a profile.
 ///
 /// # Errors
 /// Every problem found, in the order of the text.
@@ -34,6 +38,7 @@ pub fn load(
     text: &str,
     overrides: &Overrides,
     machine: Machine,
+    read: &ReadFile<'_>,
 ) -> Result<Plan, Vec<Diagnostic>> {
-    plan::resolve(&Document::parse(name, text)?, overrides, machine)
+    plan::resolve(&Document::parse(name, text)?, overrides, machine, read)
 }

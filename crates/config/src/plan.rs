@@ -4,12 +4,14 @@
 //! Invariant: a plan that exists can be served: every site has an origin, at most one site answers to any
 //! name, and no name belongs to two sites.
 
+use crate::ReadFile;
 use crate::diagnostic::{Diagnostic, Place};
 use crate::document::{Document, Level, Located, Overrides};
-use crate::setting::{Setting, Value};
+use crate::setting::{Setting, Value, is_path};
 use crate::table::SETTINGS;
 use net::{Address, OriginUrl};
 use platform::Machine;
+use profiles::{AUTO, DEFAULT, LETTER, Profile};
 use semantics::{Pattern, Policy, StaleOnError, TargetedField};
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -28,6 +30,8 @@ pub struct Plan {
     pub workers: usize,
     /// Memory for stored responses, in bytes.
     pub memory_bytes: u64,
+    /// Where stored responses outlive the process, if anywhere.
+    pub disk: Option<Disk>,
     /// Where access log lines go, if anywhere.
     pub access_log: Option<AccessLog>,
     /// Proxies in front whose forwarding fields are believed.
@@ -38,8 +42,45 @@ pub struct Plan {
     pub token_file: Option<PathBuf>,
     /// All limits.
     pub limits: Limits,
+    /// What is fetched again after purges.
+    pub refill: Refill,
+    /// Where pages are also written as files, if anywhere.
+    pub static_tree: Option<StaticTree>,
     /// The sites, at least one, in the order of the file.
     pub sites: Vec<Site>,
+}
+
+/// Where stored responses outlive the process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Disk {
+    /// The directory.
+    pub directory: PathBuf,
+    /// The most that its files may take, in bytes.
+    pub bytes_max: u64,
+    /// Whether a purge that was answered outlives a power cut.
+    pub power_safe_purges: bool,
+}
+
+/// What is fetched again after purges, before visitors ask for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refill {
+    /// After every purge; otherwise after those that ask for it.
+    pub enabled: bool,
+    /// Fetches a second at most; at least 1.
+    pub rate: u32,
+    /// Most requested pages that are remembered.
+    pub pages_max: usize,
+}
+
+/// Where pages are also written as files, for web servers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StaticTree {
+    /// The directory.
+    pub directory: PathBuf,
+    /// The most pages in it.
+    pub pages_max: usize,
+    /// The most that its files may take, in bytes.
+    pub bytes_max: u64,
 }
 
 /// Where access log lines go.
@@ -66,8 +107,12 @@ pub struct Site {
     pub public_https: bool,
     /// The profile's name.
     pub profile: String,
-    /// The profile's rules, with the site's own lifetime in them.
+    /// The profile's rules, with the site's own settings in them; for `auto`, until the site is recognised.
     pub policy: Policy,
+    /// For `auto`, the rules of the profiles that the site may be found to need, each under its profile's name.
+    pub recognisable: Vec<Policy>,
+    /// The layout of its pages in the static tree, by name; `None`: none is written.
+    pub static_tree_layout: Option<String>,
 }
 
 macro_rules! limits {
@@ -93,6 +138,7 @@ macro_rules! limits {
 limits! {
     connections_max: usize = Count;
     request_head_bytes_max: usize = Size;
+    purge_head_bytes_max: usize = Size;
     request_fields_max: usize = Count;
     request_body_bytes_max: u64 = Size;
     request_head_timeout: Duration = Duration;
@@ -112,9 +158,12 @@ limits! {
     idle_connections_max: usize = Count;
     idle_connection_timeout: Duration = Duration;
     flight_wait: Duration = Duration;
+    failure_pause: Duration = Duration;
     hit_for_miss: Duration = Duration;
     hit_for_miss_entries_max: usize = Count;
+    leak_guard_every: usize = Count;
     object_bytes_max: u64 = Size;
+    disk_object_bytes_max: u64 = Size;
     access_log_lines_max: usize = Count;
 }
 
@@ -124,12 +173,32 @@ impl Default for Limits {
     }
 }
 
+impl Refill {
+    fn resolve(lookup: &Lookup<'_>) -> Self {
+        let count = |key| lookup.count(key).unwrap_or(1);
+        Self {
+            enabled: lookup.value("refill.enabled") == Some(Value::Switch(true)),
+            rate: u32::try_from(count("refill.rate")).unwrap_or(u32::MAX),
+            pages_max: usize::try_from(count("refill.pages_max")).unwrap_or(usize::MAX),
+        }
+    }
+}
+
+impl StaticTree {
+    fn resolve(lookup: &Lookup<'_>) -> Option<Self> {
+        let directory = PathBuf::from(lookup.text("static_tree.directory")?);
+        let pages_max = usize::try_from(lookup.count("static_tree.pages_max").unwrap_or(1));
+        let bytes_max = lookup.size("static_tree.size").unwrap_or(0);
+        Some(Self { directory, pages_max: pages_max.unwrap_or(usize::MAX), bytes_max })
+    }
+}
+
 impl Plan {
     /// The plan of `petasos serve --origin ORIGIN` with nothing else said, on a machine with one core.
     pub fn for_origin(origin: OriginUrl) -> Self {
         let lookup = Lookup { levels: Vec::new() };
         let machine = Machine { cores: 1, memory_bytes: MEMORY_SHARE * (256 << 20) };
-        let site = Site::resolve(0, origin, &lookup);
+        let site = Site::resolve(0, origin, Policy::default_profile(), &lookup);
         Self::assemble(&lookup, machine, vec![site])
     }
 
@@ -141,6 +210,11 @@ impl Plan {
                 .count("workers")
                 .map_or_else(|| default_workers(machine), |count| usize::try_from(count).unwrap_or(1)),
             memory_bytes: top.size("memory").unwrap_or(machine.memory_bytes / MEMORY_SHARE),
+            disk: top.text("disk").map(|directory| Disk {
+                directory: PathBuf::from(directory),
+                bytes_max: top.size("disk_size").unwrap_or(0),
+                power_safe_purges: top.text("purge_durability") == Some("power"),
+            }),
             access_log: top.text("access_log").map(|text| match text {
                 "-" => AccessLog::Stdout,
                 path => AccessLog::File(path.into()),
@@ -149,6 +223,8 @@ impl Plan {
             purge_peers: top.peers("purge_peers"),
             token_file: top.text("token_file").map(PathBuf::from),
             limits: Limits::resolve(top),
+            refill: Refill::resolve(top),
+            static_tree: StaticTree::resolve(top),
             sites,
         }
     }
@@ -162,6 +238,16 @@ impl Plan {
             self.workers,
             crate::quantity::format_size(self.memory_bytes),
         );
+        if let Some(disk) = &self.disk {
+            let size = crate::quantity::format_size(disk.bytes_max);
+            // Writing into a String cannot fail.
+            let _ = writeln!(text, "disk {}, {size}", disk.directory.display());
+        }
+        if let Some(tree) = &self.static_tree {
+            let size = crate::quantity::format_size(tree.bytes_max);
+            let _ =
+                writeln!(text, "static tree {}, {} pages, {size}", tree.directory.display(), tree.pages_max);
+        }
         for site in &self.sites {
             let names = if site.names.is_empty() { "any name".to_owned() } else { site.names.join(", ") };
             let ttl = site.policy.default_ttl.map_or_else(
@@ -187,10 +273,11 @@ fn default_workers(machine: Machine) -> usize {
 const MEMORY_SHARE: u64 = 4;
 
 impl Site {
-    fn resolve(id: u32, origin: OriginUrl, lookup: &Lookup<'_>) -> Self {
-        let profile = lookup.text("profile").unwrap_or("default").to_owned();
-        let policy = Policy::profile(&profile).unwrap_or_else(Policy::default_profile);
+    fn resolve(id: u32, origin: OriginUrl, policy: Policy, lookup: &Lookup<'_>) -> Self {
+        let profile = lookup.text("profile").unwrap_or(DEFAULT).to_owned();
         let policy = widened(policy, lookup);
+        let recognisable = Profile::all().iter().filter(|known| profile == AUTO && known.is_recognisable());
+        let recognisable = recognisable.map(|known| widened(known.policy.clone(), lookup)).collect();
         Self {
             id,
             names: match lookup.value("names") {
@@ -202,12 +289,29 @@ impl Site {
             public_https: lookup.text("proto") == Some("https"),
             profile,
             policy,
+            recognisable,
+            static_tree_layout: lookup
+                .text("static_tree.layout")
+                .filter(|layout| *layout != "none")
+                .map(str::to_owned),
         }
     }
 }
 
-/// The profile that never does what an answer forbids.
-const LETTER: &str = "rfc";
+/// The rules of the profile that a site names.
+fn chosen(lookup: &Lookup<'_>, read: &ReadFile<'_>) -> Result<Policy, Diagnostic> {
+    let name = lookup.text("profile").unwrap_or(DEFAULT);
+    let name = if name == AUTO { DEFAULT } else { name };
+    if let Some(profile) = Profile::shipped(name) {
+        return Ok(profile.policy.clone());
+    }
+    let place = || lookup.place("profile").unwrap_or(Place::Default);
+    debug_assert!(is_path(name), "the table accepts nothing else");
+    let text = read(name)
+        .map_err(|error| Diagnostic::new(format!("cannot read the profile {name}: {error}"), place()))?;
+    let profile = Profile::parse(name, &text, Profile::all());
+    profile.map(|profile| profile.policy).map_err(|error| Diagnostic::new(error.to_string(), place()))
+}
 
 /// The profile's rules with what the site's settings say in their place, or beside them.
 fn widened(mut policy: Policy, lookup: &Lookup<'_>) -> Policy {
@@ -223,6 +327,7 @@ fn widened(mut policy: Policy, lookup: &Lookup<'_>) -> Policy {
     }
     policy.session_cookies.extend(lookup.patterns("session_cookies"));
     policy.noise_cookies.extend(lookup.patterns("noise_cookies"));
+    policy.tracking_parameters.extend(lookup.patterns("tracking_parameters"));
     policy.noise_fields.extend(lookup.patterns("noise_fields"));
     policy.forwarded_fields.extend(lookup.patterns("forwarded_fields"));
     policy
@@ -233,6 +338,7 @@ pub(crate) fn resolve(
     document: &Document,
     overrides: &Overrides,
     machine: Machine,
+    read: &ReadFile<'_>,
 ) -> Result<Plan, Vec<Diagnostic>> {
     let (flags, mut problems) = read_flags(overrides);
     let lone = [(Level::new(), Place::Default)];
@@ -243,7 +349,11 @@ pub(crate) fn resolve(
         match lookup.value("origin") {
             Some(Value::Origin(origin)) => {
                 problems.extend(disobedience(&lookup));
-                sites.push(Site::resolve(id, origin, &lookup));
+                problems.extend(nameless_tree(&lookup, place));
+                match chosen(&lookup, read) {
+                    Ok(policy) => sites.push(Site::resolve(id, origin, policy, &lookup)),
+                    Err(problem) => problems.push(problem),
+                }
             }
             _ => problems.push(
                 Diagnostic::new("there is no origin: the application behind the edge", place.clone())
@@ -290,6 +400,18 @@ fn disobedience(lookup: &Lookup<'_>) -> Option<Diagnostic> {
     let problem =
         Diagnostic::new("`stale_on_error = \"override\"` is against the letter of the profile `rfc`", place);
     Some(problem.with_help("leave it out, or choose another profile"))
+}
+
+/// A static tree for whatever host a visitor makes up.
+fn nameless_tree(lookup: &Lookup<'_>, site: &Place) -> Option<Diagnostic> {
+    let is_in_tree = lookup.stated("static_tree.directory").is_some()
+        && lookup.text("static_tree.layout").is_some_and(|layout| layout != "none");
+    if !is_in_tree || lookup.stated("names").is_some() {
+        return None;
+    }
+    let problem =
+        Diagnostic::new("the site has no `names`, by which the static tree knows its pages", site.clone());
+    Some(problem.with_help("write names = [\"example.org\"], or static_tree.layout = \"none\""))
 }
 
 /// Names that two sites claim, and a second site that answers to any name.
@@ -409,14 +531,19 @@ fn default(setting: &Setting) -> Option<Value> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Limits, Plan};
+    use super::{Limits, Plan, Policy};
     use crate::{Overrides, SETTINGS, Scope};
     use platform::Machine;
 
     const MACHINE: Machine = Machine { cores: 3, memory_bytes: 4 << 30 };
 
     fn load(text: &str, overrides: &Overrides) -> Result<Plan, String> {
-        crate::load("petasos.toml", text, overrides, MACHINE)
+        let read = |path: &str| match path {
+            "./shop.toml" => Ok("title = 'Shop'\nextends = 'wordpress'\n".to_owned()),
+            "./bad.toml" => Ok("title = 'Bad'\nextend = 'wordpress'\n".to_owned()),
+            _ => Err(std::io::Error::from(std::io::ErrorKind::NotFound)),
+        };
+        crate::load("petasos.toml", text, overrides, MACHINE, &read)
             .map_err(|problems| problems.iter().map(|problem| format!("{problem}\n\n")).collect())
     }
 
@@ -450,10 +577,66 @@ mod tests {
     }
 
     #[test]
+    fn refilling_is_a_table_and_a_flag() {
+        let plan = load("[refill]\nenabled = true\nrate = 20\n", &origin()).unwrap();
+        assert_eq!(plan.refill, super::Refill { enabled: true, rate: 20, pages_max: 1000 });
+        let plan = load("", &[origin(), vec![("refill.enabled", "true".to_owned())]].concat()).unwrap();
+        assert!(plan.refill.enabled && !load("", &origin()).unwrap().refill.enabled);
+        assert!(load("[refill]\nenabled = 'yes'\n", &origin()).is_err());
+    }
+
+    #[test]
+    fn a_site_that_names_no_profile_is_to_be_recognised_and_its_settings_hold_for_whatever_it_is() {
+        let site = load("ttl = '7s'\n", &origin()).unwrap().sites.remove(0);
+        assert_eq!((&site.profile[..], &site.policy.name[..]), ("auto", "default"));
+        let names: Vec<_> = site.recognisable.iter().map(|policy| &policy.name[..]).collect();
+        assert!(names.contains(&"wordpress") && !names.contains(&"default") && !names.contains(&"rfc"));
+        assert!(site.recognisable.iter().all(|policy| policy.default_ttl.unwrap().as_secs() == 7));
+        let chosen = load("profile = 'wordpress'\n", &origin()).unwrap().sites.remove(0);
+        assert!(chosen.recognisable.is_empty());
+    }
+
+    #[test]
+    fn a_static_tree_is_of_named_sites_each_in_its_layout() {
+        let text = "[static_tree]\ndirectory = '/srv/tree'\npages_max = 5\nlayout = 'boost'\n\
+                    [[site]]\nnames = ['a.test']\n[[site]]\nstatic_tree.layout = 'none'\n\
+                    [[site]]\nnames = ['b.test']\nstatic_tree.layout = 'typo3'\n";
+        let plan = load(text, &origin()).unwrap();
+        let tree = plan.static_tree.clone().unwrap();
+        assert_eq!(
+            (tree.directory.to_str(), tree.pages_max, tree.bytes_max),
+            (Some("/srv/tree"), 5, 1 << 30)
+        );
+        let layouts: Vec<_> = plan.sites.iter().map(|site| site.static_tree_layout.as_deref()).collect();
+        assert_eq!(layouts, [Some("boost"), None, Some("typo3")]);
+        assert!(plan.explain().contains("static tree /srv/tree, 5 pages, 1GiB"), "{}", plan.explain());
+        let fault = load("[static_tree]\ndirectory = '/srv/tree'\n", &origin()).unwrap_err();
+        assert!(fault.contains("the site has no `names`") && fault.contains("none"), "{fault}");
+        assert!(load("[static_tree]\nlayout = 'wp'\n", &origin()).unwrap_err().contains("wp-super-cache"));
+        assert!(load("", &origin()).unwrap().static_tree.is_none());
+    }
+
+    #[test]
     fn the_wordpress_profile_brings_a_lifetime() {
         let mut overrides = origin();
         overrides.push(("profile", "wordpress".to_owned()));
         assert!(load("", &overrides).unwrap().sites[0].policy.default_ttl.is_some());
+    }
+
+    #[test]
+    fn a_site_may_bring_a_profile_of_its_own_and_its_settings_win() {
+        let site = |text: &str| load(text, &origin()).map(|mut plan| plan.sites.remove(0));
+        let own = site("profile = './shop.toml'\n").unwrap();
+        assert_eq!((&own.profile[..], &own.policy.name[..]), ("./shop.toml", "./shop.toml"));
+        assert_eq!(own.policy.session_cookies, Policy::wordpress().session_cookies);
+        let own = site("profile = './shop.toml'\nttl = '5s'\n").unwrap();
+        assert_eq!(own.policy.default_ttl.unwrap().as_secs(), 5);
+        let fault = site("\nprofile = './bad.toml'\n").unwrap_err();
+        assert!(fault.contains("petasos.toml:2") && fault.contains("extend"), "{fault}");
+        assert!(
+            site("profile = './none.toml'\n").unwrap_err().contains("cannot read the profile ./none.toml")
+        );
+        assert!(site("profile = 'shop'\n").unwrap_err().contains("is not one of"));
     }
 
     #[test]
@@ -486,7 +669,16 @@ mod tests {
             .collect();
         assert_eq!(
             missing,
-            ["workers", "memory", "access_log", "trusted_proxies", "purge_peers", "token_file"]
+            [
+                "workers",
+                "memory",
+                "disk",
+                "access_log",
+                "trusted_proxies",
+                "purge_peers",
+                "token_file",
+                "static_tree.directory"
+            ]
         );
     }
 }

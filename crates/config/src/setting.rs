@@ -4,6 +4,7 @@
 
 use crate::quantity::{format_duration, format_size, parse_duration, parse_size};
 use net::{Address, OriginUrl};
+use profiles::{AUTO, Profile};
 use std::time::Duration;
 
 /// Where a setting may stand.
@@ -28,10 +29,14 @@ pub enum Kind {
     Size,
     /// A whole number within bounds, both included.
     Count(u64, u64),
+    /// `true` or `false`; its flag needs no value.
+    Switch,
     /// One of these words.
     Choice(&'static [&'static str]),
     /// Any non-empty text.
     Text,
+    /// `auto`, the name of a profile, or the path of a profile's file, which has a slash or ends in `.toml`.
+    Profile,
     /// A list of host names.
     Hosts,
     /// A list of IP addresses.
@@ -72,7 +77,9 @@ pub enum Value {
     Size(u64),
     /// Of [`Kind::Count`].
     Count(u64),
-    /// Of [`Kind::Choice`] and [`Kind::Text`].
+    /// Of [`Kind::Switch`].
+    Switch(bool),
+    /// Of [`Kind::Choice`], [`Kind::Text`] and [`Kind::Profile`].
     Text(String),
     /// Of [`Kind::Hosts`], lower case.
     Hosts(Vec<String>),
@@ -91,8 +98,10 @@ impl Kind {
             Self::Duration => "duration".to_owned(),
             Self::Size => "size".to_owned(),
             Self::Count(least, most) => format!("number, {least} to {most}"),
+            Self::Switch => "true or false".to_owned(),
             Self::Choice(words) => words.join(" or "),
             Self::Text => "text".to_owned(),
+            Self::Profile => format!("{}, or a path", profile_names().join(", ")),
             Self::Hosts => "list of host names".to_owned(),
             Self::Peers => "list of IP addresses".to_owned(),
             Self::Patterns => "list of names, `*` for any characters".to_owned(),
@@ -108,7 +117,8 @@ impl Kind {
             Self::Duration => "DURATION",
             Self::Size => "SIZE",
             Self::Count(..) => "N",
-            Self::Choice(_) | Self::Text => "NAME",
+            Self::Switch => "BOOL",
+            Self::Choice(_) | Self::Text | Self::Profile => "NAME",
             Self::Hosts => "HOSTS",
             Self::Peers => "ADDRESSES",
             Self::Patterns | Self::Choices(_) => "NAMES",
@@ -130,10 +140,14 @@ impl Kind {
             Self::Duration => parse_duration(text).map(Value::Duration),
             Self::Size => parse_size(text).map(Value::Size),
             Self::Count(least, most) => parse_count(text, least, most).map(Value::Count),
+            Self::Switch => {
+                text.parse().map(Value::Switch).map_err(|_| format!("`{text}` is neither true nor false"))
+            }
             Self::Choice(words) if words.contains(&text) => Ok(Value::Text(text.to_owned())),
             Self::Choice(words) => Err(format!("`{text}` is not one of: {}", words.join(", "))),
             Self::Text if text.is_empty() => Err("the text is empty".to_owned()),
             Self::Text => Ok(Value::Text(text.to_owned())),
+            Self::Profile => parse_profile(text),
             Self::Hosts => parse_host(text).map(|host| Value::Hosts(vec![host])),
             Self::Peers => text
                 .parse()
@@ -144,6 +158,11 @@ impl Kind {
                 Self::Choice(words).parse(text).map(|_| Value::Texts(vec![text.to_owned()]))
             }
         }
+    }
+
+    /// Whether values of this kind are TOML booleans.
+    pub fn is_switch(self) -> bool {
+        matches!(self, Self::Switch)
     }
 
     /// Whether values of this kind are TOML integers.
@@ -167,6 +186,7 @@ impl Value {
             Self::Duration(duration) => quoted(&format_duration(*duration)),
             Self::Size(bytes) => quoted(&format_size(*bytes)),
             Self::Count(count) => count.to_string(),
+            Self::Switch(on) => on.to_string(),
             Self::Text(text) => quoted(text),
             Self::Hosts(hosts) => list(hosts.iter().map(|host| quoted(host)).collect()),
             Self::Peers(peers) => list(peers.iter().map(|peer| quoted(&peer.to_string())).collect()),
@@ -207,6 +227,26 @@ fn parse_count(text: &str, least: u64, most: u64) -> Result<u64, String> {
         .ok_or_else(|| format!("`{text}` is not a whole number from {least} to {most}"))
 }
 
+/// Whether a profile that is named so is a file's.
+pub(crate) fn is_path(profile: &str) -> bool {
+    profile.contains('/') || profile.ends_with(".toml")
+}
+
+fn profile_names() -> Vec<&'static str> {
+    std::iter::once(AUTO).chain(Profile::names()).collect()
+}
+
+fn parse_profile(text: &str) -> Result<Value, String> {
+    let names = profile_names();
+    if names.contains(&text) || is_path(text) {
+        return Ok(Value::Text(text.to_owned()));
+    }
+    Err(format!(
+        "`{text}` is not one of: {}; a file of your own is a path, such as ./my.toml",
+        names.join(", ")
+    ))
+}
+
 /// The name of a cookie or field, or a pattern for several. A lone `*` would declare everything.
 fn parse_pattern(text: &str) -> Result<String, String> {
     let legal = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b',' | b';' | b'=' | b'"');
@@ -235,6 +275,20 @@ mod tests {
         let kind = Kind::Count(1, 10);
         assert_eq!(kind.parse("10"), Ok(Value::Count(10)));
         assert!(kind.parse("0").is_err() && kind.parse("11").is_err() && kind.parse("-1").is_err());
+    }
+
+    #[test]
+    fn a_switch_is_on_or_off() {
+        assert_eq!(Kind::Switch.parse("true"), Ok(Value::Switch(true)));
+        assert_eq!(Kind::Switch.parse("yes").unwrap_err(), "`yes` is neither true nor false");
+    }
+
+    #[test]
+    fn a_profile_is_a_name_or_a_path() {
+        for text in ["auto", "default", "wordpress", "./my.toml", "my.toml", "/etc/petasos/shop"] {
+            assert_eq!(Kind::Profile.parse(text), Ok(Value::Text(text.to_owned())));
+        }
+        assert!(Kind::Profile.parse("wordpres").unwrap_err().contains("./my.toml"));
     }
 
     #[test]

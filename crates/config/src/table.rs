@@ -2,7 +2,7 @@
 //! `petasos check --print` and docs/settings.md all come from these rows.
 
 use crate::setting::{Kind, Scope, Setting};
-use semantics::Policy;
+use profiles::AUTO;
 
 const fn row(
     key: &'static str,
@@ -61,6 +61,33 @@ pub const SETTINGS: &[Setting] = &[
     )
     .flag("--memory"),
     row(
+        "disk",
+        Scope::Global,
+        Kind::Text,
+        None,
+        "Directory where stored responses are kept too, so that a restart, even after a crash, begins with a warm \
+         cache, and what memory has no room for is not fetched again. It belongs to one edge alone and must hold \
+         nothing else. Left out: memory only.",
+    )
+    .flag("--disk"),
+    global(
+        "disk_size",
+        Kind::Size,
+        "10GiB",
+        "The most that the files in the directory `disk` may take. When it is reached, the oldest go that are not \
+         in memory too.",
+    )
+    .flag("--disk-size"),
+    global(
+        "purge_durability",
+        Kind::Choice(&["process", "power"]),
+        "process",
+        "What a purge outlives once it was answered, where there is a `disk`. `process`: the end of the process, \
+         however it ends; after a power cut every stored response is validated before it is used. `power`: a power cut \
+         too; each purge waits until the disk has it.",
+    )
+    .flag("--purge-durability"),
+    row(
         "access_log",
         Scope::Global,
         Kind::Text,
@@ -102,10 +129,12 @@ pub const SETTINGS: &[Setting] = &[
         .flag("--origin"),
     site(
         "profile",
-        Kind::Choice(Policy::PROFILES),
-        Some("default"),
+        Kind::Profile,
+        Some(AUTO),
         "The rules for the kind of site: which cookies mean a session, which paths are never shared, which \
-         lifetime an answer gets that states none. `rfc` is the letter of the standards: it forwards and shares \
+         lifetime an answer gets that states none; docs/profiles.md has them. `auto` is `default` until an answer says \
+         what the site runs on, then the profile for that. A path, such as `./my.toml`, is that of a \
+         profile of your own. `rfc` is the letter of the standards: it forwards and shares \
          whatever they allow, and is for applications that say in every answer what may be shared.",
     )
     .flag("--profile"),
@@ -167,6 +196,13 @@ pub const SETTINGS: &[Setting] = &[
          answer may be shared.",
     ),
     site(
+        "tracking_parameters",
+        Kind::Patterns,
+        None,
+        "Query parameters that only measure where a visitor came from, beside those the profile knows: a page is the \
+         same with them and without them, and they are not forwarded when the answer may be shared.",
+    ),
+    site(
         "noise_fields",
         Kind::Patterns,
         None,
@@ -206,6 +242,12 @@ pub const SETTINGS: &[Setting] = &[
         Kind::Size,
         "32KiB",
         "Request line and header fields of one request.",
+    ),
+    global(
+        "limits.purge_head_bytes_max",
+        Kind::Size,
+        "96KiB",
+        "The same for requests to purge from those who may: their headers list tags, 64 KiB of them and more.",
     ),
     global("limits.request_fields_max", Kind::Count(1, 1000), "128", "Header fields of one request."),
     global("limits.request_body_bytes_max", Kind::Size, "1GiB", "Content of one request."),
@@ -270,7 +312,7 @@ pub const SETTINGS: &[Setting] = &[
         "limits.queue_max",
         Kind::Count(0, COUNT_MAX),
         "1024",
-        "Requests that wait for one origin when all its fetches are in use.",
+        "Requests that wait for one origin when all its fetches are in use. Those that people wait for come before those of robots, and take their places when the queue is full; who names itself a robot, or nothing, counts as a robot.",
     ),
     global(
         "limits.queue_timeout",
@@ -298,6 +340,13 @@ pub const SETTINGS: &[Setting] = &[
         "How long a request waits for another request's fetch of the same page.",
     ),
     global(
+        "limits.failure_pause",
+        Kind::Duration,
+        "1s",
+        "How long the origin is left alone with a page on which it failed: so long those wait who waited for that \
+         fetch, before one asks again for all of them, and so long nothing stale is refreshed in the background.",
+    ),
+    global(
         "limits.hit_for_miss",
         Kind::Duration,
         "2m",
@@ -310,16 +359,77 @@ pub const SETTINGS: &[Setting] = &[
         "Pages of which that is remembered.",
     ),
     global(
+        "limits.leak_guard_every",
+        Kind::Count(0, COUNT_MAX),
+        "1000",
+        "Of the requests with cookies that would be answered from the store, one in so many, and 64 of each site while it is new, goes to the application instead; where its answer is another page, visitors with cookies get that page from the application until another look shows no difference, after an hour at the earliest. `0`: none.",
+    ),
+    global(
         "limits.object_bytes_max",
         Kind::Size,
         "64MiB",
-        "Content of one stored response; larger ones are passed on but not stored.",
+        "Content of one response that is stored in memory; larger ones go to the disk, or are passed on but not \
+         stored where there is no `disk`.",
+    ),
+    global(
+        "limits.disk_object_bytes_max",
+        Kind::Size,
+        "1GiB",
+        "Content of one response that is stored on the disk; larger ones are passed on but not stored.",
     ),
     global(
         "limits.access_log_lines_max",
         Kind::Count(1, COUNT_MAX),
         "8192",
         "Access log lines that wait to be written; further ones are dropped and counted.",
+    ),
+    global(
+        "refill.enabled",
+        Kind::Switch,
+        "false",
+        "After each purge the most requested of the purged pages are fetched again before visitors ask for them. \
+         Without it, after purges that ask for it.",
+    )
+    .flag("--refill"),
+    global(
+        "refill.rate",
+        Kind::Count(1, 1000),
+        "5",
+        "Pages fetched again in a second at most, one after the other, and only while nothing waits for the origin.",
+    ),
+    global(
+        "refill.pages_max",
+        Kind::Count(0, 100_000),
+        "1000",
+        "Most requested pages that are remembered for this. 0: none.",
+    ),
+    row(
+        "static_tree.directory",
+        Scope::Global,
+        Kind::Text,
+        None,
+        "Directory where pages that every visitor without a session gets are also written as files, for a web server to \
+         serve them by itself: docs/static-tree.md. It belongs to one edge alone and must hold nothing else. Left out: \
+         none are written.",
+    ),
+    site(
+        "static_tree.layout",
+        Kind::Choice(&["typo3", "wp-super-cache", "cache-enabler", "boost", "none"]),
+        Some("typo3"),
+        "How these files are named: as by TYPO3's static file cache, WP Super Cache, Cache Enabler or Drupal's Boost. \
+         `none`: no page of the site is written.",
+    ),
+    global(
+        "static_tree.pages_max",
+        Kind::Count(1, COUNT_MAX),
+        "10000",
+        "Pages that the tree has at a time; further ones are not written.",
+    ),
+    global(
+        "static_tree.size",
+        Kind::Size,
+        "1GiB",
+        "The most that all its files may take; further pages are not written.",
     ),
 ];
 

@@ -57,6 +57,15 @@ impl Answer {
         })
     }
 
+    /// Says at the end of a page how long this answer took, with as many digits as it needs.
+    pub(crate) fn note_time(&mut self, took_ms: f64) {
+        let is_html = |value: &Bytes| value.starts_with(b"text/html");
+        if self.status == Status::OK && self.fields.first(names::CONTENT_TYPE).is_some_and(is_html) {
+            let note = format!("<!-- Parsed in {} ms -->\n", (took_ms * 10.0).round() / 10.0);
+            self.body = [&self.body[..], note.as_bytes()].concat().into();
+        }
+    }
+
     /// This answer, or 304 if the client holds it already (RFC 9110 section 13).
     #[must_use]
     pub(crate) fn conditional(mut self, request: &Fields, now: Timestamp) -> Self {
@@ -108,6 +117,19 @@ mod tests {
         let mut request = Fields::new();
         request.push(name, value);
         page().conditional(&request, Timestamp::from_secs(now)).status.code()
+    }
+
+    #[test]
+    fn a_page_says_how_long_it_took_and_nothing_else_does() {
+        let noted = |kind: &'static str, took_ms| {
+            let mut answer = page();
+            answer.fields.push("Content-Type", kind);
+            answer.note_time(took_ms);
+            String::from_utf8(answer.body.to_vec()).unwrap()
+        };
+        assert_eq!(noted("text/html; charset=utf-8", 12.34), "page<!-- Parsed in 12.3 ms -->\n");
+        assert_eq!(noted("text/html", 37.98), "page<!-- Parsed in 38 ms -->\n");
+        assert_eq!(noted("text/css", 1.0), "page");
     }
 
     #[test]

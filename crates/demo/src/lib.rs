@@ -62,6 +62,8 @@ pub struct Options {
     pub workers: usize,
     /// The layers that are on at the start.
     pub switches: Switches,
+    /// Whether each page ends with a comment that says how long this answer took, kept pages included.
+    pub parse_time: bool,
 }
 
 impl Options {
@@ -112,6 +114,7 @@ impl Site {
             counters: Counters::default(),
             caches: cache::Caches::default(),
             secret: String::new(),
+            parse_time: options.parse_time,
         };
         let path = database::prepare(&options.data, &scripts, &shared)
             .map_err(|error| StartError(error.to_string()))?;

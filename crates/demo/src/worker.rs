@@ -63,6 +63,7 @@ impl Worker {
         self.context.begin(switches);
         let ran = self.run(visit, switches);
         let state = self.context.snapshot();
+        let took_ms = self.context.elapsed().as_secs_f64() * 1_000.0;
         self.context.end();
         match ran {
             Ok((answer, layers)) => {
@@ -72,6 +73,9 @@ impl Worker {
                     PageCache::Off | PageCache::Pass => {}
                 }
                 let mut answer = answer.conditional(&visit.head.fields, state.now);
+                if self.context.shared.parse_time {
+                    answer.note_time(took_ms);
+                }
                 if answer.status == Status::NOT_MODIFIED {
                     counters.not_modified.add(1);
                 }

@@ -12,6 +12,7 @@ use crate::metrics;
 use crate::respond::{self, Asker};
 use crate::shared::Shared;
 use crate::why::{self, QUESTION_BYTES_MAX, Question};
+use crate::worker::goes_on;
 use bytes::Bytes;
 use h1::{BodyFraming, Request};
 use message::{Frame, Method, RequestHead, ResponseHead, Status, names};
@@ -67,14 +68,19 @@ pub(crate) async fn serve(shared: Arc<Shared>, acceptor: Acceptor, local: Addres
 
 async fn converse(shared: Arc<Shared>, local: Arc<Address>, mut client: Client) {
     let mut stop = Box::pin(std::future::pending());
-    while let Received::Request(request) = client.receive(stop.as_mut()).await {
+    loop {
+        let request = match client.receive(stop.as_mut()).await {
+            Received::Request(request) => request,
+            Received::Malformed(error) if goes_on(&shared, &mut client, error) => continue,
+            _ => return,
+        };
         let content = read_content(&mut client, &request).await;
         let persistent = request.persistent && client.is_content_read();
-        let Reply { mut head, content } = match call(&shared, &local, client.peer(), &request.head, &content)
-        {
-            Some(reply) => reply,
-            None => answer(&shared, &local, &request.head, &content).into(),
-        };
+        let Reply { mut head, content } =
+            match call(&shared, &local, client.peer(), &request.head, &content).await {
+                Some(reply) => reply,
+                None => answer(&shared, &local, &request.head, &content).into(),
+            };
         head.fields.push(names::DATE, http_date(shared.clock.now()));
         let asker = Asker::new(&request.head.method, request.head.version, persistent);
         let written = respond::write_head(&head, BodyFraming::Length(content.len() as u64), None, asker);
@@ -89,8 +95,8 @@ async fn converse(shared: Arc<Shared>, local: Arc<Address>, mut client: Client) 
 }
 
 /// The answer to a call of the purge API; `None` if the request is none.
-fn call(
-    shared: &Shared,
+async fn call(
+    shared: &Arc<Shared>,
     local: &Address,
     peer: Peer,
     request: &RequestHead,
@@ -104,7 +110,7 @@ fn call(
     Some(match api::read(&route, &request.method, &request.fields, content) {
         Ok(order) => {
             shared.cells(0).count(Metric::Purges);
-            purge::reply(&order, shared.carry_out(&order))
+            purge::reply(&order, shared.carry_out(&order).await)
         }
         Err(refused) => {
             shared.cells(0).count(Metric::PurgesMalformed);
@@ -231,6 +237,8 @@ fn status(shared: &Shared) -> String {
                 "names": site.plan.names,
                 "origin": site.plan.origin.to_string(),
                 "profile": site.plan.profile,
+                "rules": site.policy().name,
+                "recognised_by": site.sign(),
                 "fetches_active": gauges.active,
                 "fetches_waiting": gauges.waiting,
                 "connections_idle": gauges.idle,
@@ -250,10 +258,28 @@ fn status(shared: &Shared) -> String {
             "objects": store.objects,
             "published": store.published,
             "evicted": store.evicted,
+            "on_disk_only": store.shelved,
         },
+        "disk": disk_status(shared),
         "sites": sites,
     });
     format!("{status:#}\n")
+}
+
+/// The disk's part of the status; null without one.
+fn disk_status(shared: &Shared) -> serde_json::Value {
+    let Some(disk) = &shared.plan.disk else { return json!(null) };
+    let figures = shared.persistence.figures();
+    json!({
+        "directory": disk.directory,
+        "off": shared.persistence.is_off(),
+        "bytes": figures.bytes,
+        "bytes_max": disk.bytes_max,
+        "objects": figures.objects,
+        "accepted": figures.accepted,
+        "durable": figures.durable,
+        "synced": figures.synced,
+    })
 }
 
 #[cfg(test)]

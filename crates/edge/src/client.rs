@@ -11,6 +11,7 @@ use net::{Patience, Peer, Stream};
 use origin::{Upload, UploadError};
 use semantics::trailer_fields;
 use std::collections::VecDeque;
+use std::fs::File;
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
 use std::pin::{Pin, pin};
@@ -22,8 +23,14 @@ use tokio::io::{AsyncReadExt, AsyncWrite};
 /// Octets that one read of request heads may bring; heads are small, and many connections are idle.
 const HEAD_READ_BYTES: usize = 4 * 1024;
 
+/// Octets of a content that are kept, for a form that says what is written.
+const CONTENT_START_BYTES: usize = 8 * 1024;
+
 /// Octets that one read of request content may bring.
 const CONTENT_READ_BYTES: usize = 64 * 1024;
+
+/// Octets of a file that are sent at once.
+const FILE_SEND_BYTES: u64 = 256 * 1024;
 
 /// Pieces that one write may take.
 const SLICES_MAX: usize = 16;
@@ -59,6 +66,8 @@ struct Content {
     read_bytes: u64,
     /// The visitor waits for 100 (Continue) before it sends the content.
     continue_owed: bool,
+    /// The first octets of the content, where they are wanted.
+    start: Option<Vec<u8>>,
 }
 
 /// What a connection brought.
@@ -108,6 +117,21 @@ impl Client {
         self.peer
     }
 
+    /// The octets of a request head that has begun.
+    pub(crate) fn begun_head(&self) -> &[u8] {
+        &self.input
+    }
+
+    /// Lets the request head that has begun be as long as one that orders a purge; false if it may already.
+    pub(crate) fn lengthen_head(&mut self) -> bool {
+        let bytes_max = self.limits.purge_head_bytes_max;
+        let is_longer = bytes_max > self.head_limits.head_bytes_max;
+        if is_longer {
+            (self.head_limits.head_bytes_max, self.head_limits.target_bytes_max) = (bytes_max, bytes_max);
+        }
+        is_longer
+    }
+
     /// The next request head. Until its first octet `stop` may end the wait as if it were idle.
     pub(crate) async fn receive(
         &mut self,
@@ -115,6 +139,16 @@ impl Client {
     ) -> Received {
         self.read_patience.reset();
         poll_fn(|context| self.poll_receive(context, stop.as_mut())).await
+    }
+
+    /// Keeps the first octets of the request's content from now on.
+    pub(crate) fn keep_content_start(&mut self) {
+        self.content.start = Some(Vec::new());
+    }
+
+    /// The first octets of the request's content, as far as they were kept and have come.
+    pub(crate) fn content_start(&self) -> &[u8] {
+        self.content.start.as_deref().unwrap_or_default()
     }
 
     /// Queues octets.
@@ -185,6 +219,43 @@ impl Client {
         Poll::Ready(Ok(()))
     }
 
+    /// Sends `bytes` octets of a file from `offset` on; nothing may be queued. The visitor is gone where the file ends
+    /// before that.
+    pub(crate) async fn send_file(
+        &mut self,
+        file: &File,
+        mut offset: u64,
+        bytes: u64,
+    ) -> Result<(), SendError> {
+        let end = offset + bytes;
+        self.write_patience.reset();
+        while offset < end {
+            // Other connections of this worker get their turn in between.
+            let count = (end - offset).min(FILE_SEND_BYTES) as usize;
+            let sent = poll_fn(|context| self.poll_send_file(context, file, &mut offset, count)).await?;
+            self.write_patience.reset();
+            self.sent_bytes += sent as u64;
+        }
+        Ok(())
+    }
+
+    fn poll_send_file(
+        &mut self,
+        context: &mut Context<'_>,
+        file: &File,
+        offset: &mut u64,
+        count: usize,
+    ) -> Poll<Result<usize, SendError>> {
+        match self.stream.poll_send_file(context, file, offset, count) {
+            Poll::Ready(Ok(0) | Err(_)) => Poll::Ready(Err(SendError::Gone)),
+            Poll::Ready(Ok(sent)) => Poll::Ready(Ok(sent)),
+            Poll::Pending => {
+                ready!(self.write_patience.poll_over(context, self.limits.write_timeout));
+                Poll::Ready(Err(SendError::TimedOut))
+            }
+        }
+    }
+
     /// Whether the whole content of the current request has been read.
     pub(crate) fn is_content_read(&self) -> bool {
         self.content.decoder.is_done()
@@ -246,6 +317,7 @@ impl Client {
             if !self.input.is_empty() {
                 match h1::parse_request(&mut self.input, &self.head_limits, Strictness::Strict) {
                     Ok(Some(request)) => {
+                        self.head_limits = head_limits(&self.limits);
                         self.content = Content::new(request.framing, request.expect_continue);
                         self.read_patience.reset();
                         return Poll::Ready(Received::Request(Box::new(request)));
@@ -349,6 +421,9 @@ impl Upload for Client {
         loop {
             if let Some(frame) = self.decode()? {
                 self.read_patience.reset();
+                if let Frame::Data(octets) = &frame {
+                    self.content.keep(octets);
+                }
                 return Poll::Ready(Ok(frame));
             }
             if std::mem::take(&mut self.content.continue_owed) {
@@ -371,6 +446,14 @@ impl Upload for Client {
 
 impl Content {
     fn new(framing: BodyFraming, continue_owed: bool) -> Self {
-        Self { decoder: BodyDecoder::new(framing), read_bytes: 0, continue_owed }
+        Self { decoder: BodyDecoder::new(framing), read_bytes: 0, continue_owed, start: None }
+    }
+
+    /// Keeps of these octets what belongs to the start.
+    fn keep(&mut self, octets: &[u8]) {
+        if let Some(start) = &mut self.start {
+            let wanted = CONTENT_START_BYTES.saturating_sub(start.len());
+            start.extend_from_slice(octets.get(..wanted).unwrap_or(octets));
+        }
     }
 }

@@ -6,45 +6,28 @@
 use crate::access_log::Entry;
 use crate::client::SendError;
 use crate::counters::Metric;
-use crate::deliver::{self, Interrupted};
+use crate::deliver::{self, Beginning, Interrupted};
+use crate::delivery::{Content, Delivery};
 use crate::excerpt::Excerpt;
-use crate::flight::{Parcel, SharedAnswer};
+use crate::flight::Parcel;
 use crate::fly;
+use crate::leak_check::LeakCheck;
+use crate::leak_guard::COMPARED_BYTES_MAX;
 use crate::pipeline::{After, Visit};
 use crate::purge_orders::Unserved;
 use crate::refusal::Refusal;
 use crate::respond::{self, Account, Written};
 use h1::BodyFraming;
-use message::{ResponseHead, Status};
+use message::{ResponseHead, Status, names};
 use origin::Exchange;
 use purge::Reply;
 use semantics::{
-    CacheStatusFacts, Condition, Reason, concerns_conditions, evaluate_conditions, has_conditions,
+    CacheStatusFacts, Condition, Reason, concerns_conditions, downstream_head, evaluate_conditions,
+    has_conditions,
 };
+use std::borrow::Cow;
 use std::sync::Arc;
 use store::{FillingReader, Object};
-
-/// A response ready to be sent.
-pub(crate) struct Delivery {
-    pub(crate) content: Content,
-    pub(crate) account: Account,
-}
-
-/// Where the content of a response comes from.
-pub(crate) enum Content {
-    Stored(Arc<Object>),
-    /// A response that fills; `own` for the request that asked for it.
-    Filling {
-        answer: Arc<SharedAnswer>,
-        reader: FillingReader,
-        own: bool,
-    },
-    /// A flight's answer that one visitor has claimed.
-    Claimed(Parcel),
-    /// The answer to this visitor's own request.
-    Own(Parcel),
-    Switch(ResponseHead, Box<Exchange>),
-}
 
 /// What happened, for the record.
 pub(crate) struct Outcome {
@@ -61,7 +44,7 @@ impl Visit<'_> {
         // Whatever of the request's content is still to come may never come.
         self.asker.persistent &= self.client.is_content_read();
         if let Some(head) = self.substitute(&content) {
-            let written = respond::write_head(&head, BodyFraming::Empty, Some(&account), self.asker);
+            let written = self.write_head(&head, BodyFraming::Empty, &account);
             self.client.push(written.octets.clone());
             let sent = self.client.flush().await.map_err(Interrupted::from);
             return self.outcome(head.status, account.reason, 0, sent, &written);
@@ -73,6 +56,7 @@ impl Visit<'_> {
                 self.send_filling(head, answer.framing, reader, &account).await
             }
             Content::Claimed(parcel) | Content::Own(parcel) => self.send_parcel(parcel, &account).await,
+            Content::Checked(parcel, check) => self.send_checked(parcel, check, &account).await,
             Content::Switch(head, exchange) => self.switch(head, exchange, &account).await,
         }
     }
@@ -95,7 +79,7 @@ impl Visit<'_> {
         let (reason, reply) = match self.shared.read_order(self.client.peer(), &self.request.head) {
             Ok(order) => {
                 self.cells().count(Metric::Purges);
-                (Reason::Purged, purge::reply(&order, self.shared.carry_out(&order)))
+                (Reason::Purged, purge::reply(&order, self.shared.carry_out(&order).await))
             }
             Err(Unserved::Forbidden) => {
                 self.cells().count(Metric::PurgesForbidden);
@@ -155,23 +139,26 @@ impl Visit<'_> {
         let stored_head;
         let head = match content {
             Content::Stored(object) => {
-                stored_head = object.head_of(concerns_conditions);
+                let is_wanted = |name: &[u8]| {
+                    concerns_conditions(name) || name.eq_ignore_ascii_case(names::CONTENT_TYPE.as_bytes())
+                };
+                stored_head = object.head_of(is_wanted);
                 &stored_head
             }
             Content::Filling { answer, .. } => &answer.head,
             Content::Claimed(parcel) => &parcel.head,
-            Content::Own(_) | Content::Switch(..) => return None,
+            Content::Own(_) | Content::Checked(..) | Content::Switch(..) => return None,
         };
         match evaluate_conditions(&self.request.head.fields, head) {
             Condition::Proceed => None,
-            Condition::NotModified => Some(respond::not_modified(head)),
+            Condition::NotModified => Some(respond::not_modified(&self.sent(head))),
             Condition::PreconditionFailed => Some(respond::precondition_failed(head)),
         }
     }
 
     async fn send_stored(&mut self, object: &Arc<Object>, account: &Account) -> Outcome {
         if let Some(excerpt) = Excerpt::of(&self.request.head, object, &self.shared.boundary) {
-            return self.send_excerpt(&excerpt, account).await;
+            return self.send_excerpt(&excerpt, object, account).await;
         }
         let written = respond::write_hit(object, account, self.asker);
         let has_content = written.framing != BodyFraming::Empty;
@@ -181,10 +168,10 @@ impl Visit<'_> {
     }
 
     /// Sends what a request wants of the content of a stored response.
-    async fn send_excerpt(&mut self, excerpt: &Excerpt, account: &Account) -> Outcome {
+    async fn send_excerpt(&mut self, excerpt: &Excerpt, object: &Arc<Object>, account: &Account) -> Outcome {
         let framing = BodyFraming::Length(excerpt.content_bytes());
-        let written = respond::write_head(&excerpt.head, framing, Some(account), self.asker);
-        let sent = deliver::send_excerpt(self.client, &written.octets, &excerpt.content).await;
+        let written = self.write_head(&excerpt.head, framing, account);
+        let sent = deliver::send_excerpt(self.client, &written.octets, object, &excerpt.content).await;
         self.outcome(excerpt.head.status, account.reason, excerpt.content_bytes(), sent, &written)
     }
 
@@ -195,7 +182,7 @@ impl Visit<'_> {
         reader: FillingReader,
         account: &Account,
     ) -> Outcome {
-        let written = respond::write_head(head, framing, Some(account), self.asker);
+        let written = self.write_head(head, framing, account);
         self.begin(&written);
         let mut content_bytes = 0;
         let sent = deliver::send_filling(self.client, reader, written.framing, &mut content_bytes).await;
@@ -204,11 +191,45 @@ impl Visit<'_> {
 
     async fn send_parcel(&mut self, parcel: Parcel, account: &Account) -> Outcome {
         let Parcel { head, framing, exchange } = parcel;
-        let written = respond::write_head(&head, framing, Some(account), self.asker);
+        let written = self.write_head(&head, framing, account);
         self.begin(&written);
         let mut content_bytes = 0;
-        let sent = deliver::send_exchange(self.client, *exchange, written.framing, &mut content_bytes).await;
+        let site = self.site.filter(|site| site.is_unknown());
+        // The first piece is enough.
+        let mut first = Beginning::new(1);
+        let wanted = site.map(|_| &mut first);
+        let sent =
+            deliver::send_exchange(self.client, *exchange, written.framing, &mut content_bytes, wanted).await;
+        if let Some(site) = site {
+            self.shared.look_into(site, &head, &first.octets());
+        }
         self.outcome(head.status, account.reason, content_bytes, sent, &written)
+    }
+
+    /// Sends an answer of the application's that is then compared with what is stored.
+    async fn send_checked(&mut self, parcel: Parcel, check: Arc<LeakCheck>, account: &Account) -> Outcome {
+        let Parcel { head, framing, exchange } = parcel;
+        let written = self.write_head(&head, framing, account);
+        self.begin(&written);
+        let (mut content_bytes, mut content) = (0, Beginning::new(COMPARED_BYTES_MAX));
+        let wanted = Some(&mut content);
+        let sent =
+            deliver::send_exchange(self.client, *exchange, written.framing, &mut content_bytes, wanted).await;
+        if let (Ok(()), Some(content)) = (&sent, content.whole()) {
+            check.begin(self.shared, self.worker, &head, content);
+        }
+        self.outcome(head.status, account.reason, content_bytes, sent, &written)
+    }
+
+    /// The head of a response that is not sent as it is stored.
+    fn write_head(&self, head: &ResponseHead, source: BodyFraming, account: &Account) -> Written {
+        respond::write_head(&self.sent(head), source, Some(account), self.asker)
+    }
+
+    /// The head as its site's profile has it sent to visitors.
+    fn sent<'h>(&self, head: &'h ResponseHead) -> Cow<'h, ResponseHead> {
+        let other = self.site.and_then(|site| downstream_head(head, site.policy()));
+        other.map_or(Cow::Borrowed(head), Cow::Owned)
     }
 
     /// Queues the head of a response whose content comes from elsewhere.

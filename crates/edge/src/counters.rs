@@ -103,6 +103,21 @@ metrics! {
          application is slow to start its answers.";
     BackgroundRefreshes: Counter "background_refreshes",
         "Fetches that replaced a stale response while it was still served.";
+    RefreshesPaused: Counter "refreshes_paused",
+        "Stale responses served without fetching a newer one, because the application failed on their page less than \
+         limits.failure_pause ago.";
+    FailurePauses: Counter "failure_pauses",
+        "Times that a request waited for limits.failure_pause because the fetch that it waited for ended in an error of \
+         the application. Look at the application's error log.";
+    LeakChecks: Counter "leak_checks",
+        "Requests with cookies that went to the application although their page was stored, to see whether the \
+         application answers them with the same page.";
+    LeakSuspicions: Counter "leak_suspicions",
+        "Of these, those whose answer was not what is stored. The page is fetched again without cookies, to see \
+         whether it is the page that changes.";
+    LeaksPrevented: Counter "leaks_prevented",
+        "Pages that were found to depend on cookies which the profile takes for noise. The log names page and \
+         cookies; add those that change pages to session_cookies.";
     Purges: Counter "purges",
         "Orders to purge that were carried out.";
     PurgesForbidden: Counter "purges_forbidden",
@@ -111,6 +126,18 @@ metrics! {
         "Orders to purge that could not be understood, from clients or in the application's answers.";
     PurgesByAnswers: Counter "purges_by_answers",
         "Invalidations that the application's answers asked for.";
+    PurgesByWrites: Counter "purges_by_writes",
+        "Writes that a site's profile knows and that succeeded; what they change was made stale.";
+    Refills: Counter "refills",
+        "Fetches of purged pages before a visitor asked for them.";
+    RefillFailures: Counter "refill_failures",
+        "Such fetches that ended in an error of the application. After several in a row the rest is left to visitors.";
+    RefillsPostponed: Counter "refills_postponed",
+        "Times that such a fetch waited because the application had other things to do.";
+    PopularPages: Gauge "popular_pages",
+        "Most requested pages that are remembered to be fetched again after purges.";
+    SitesRecognised: Counter "sites_recognised",
+        "Sites of which it was found out what they run on; they went over to the profile for that.";
     FillingBytes: Gauge "filling_bytes",
         "Octets held of bodies that arrive and will be stored.";
     FillingsUnkept: Counter "fillings_unkept",
@@ -131,6 +158,65 @@ metrics! {
     StoreEvicted: Counter "store_evicted",
         "Responses removed to make room. Many in comparison to hits mean that memory is too \
          small.";
+    StoreShelved: Gauge "store_shelved",
+        "Responses among the stored ones that are on the disk only.";
+    DiskOff: Gauge "disk_off",
+        "1 while stored responses should be kept on the disk and are not; standard error has the reason. Serving goes \
+         on from memory.";
+    DiskBytes: Gauge "disk_bytes",
+        "Octets that the files in the disk directory take.";
+    DiskObjects: Gauge "disk_objects",
+        "Responses on the disk.";
+    DiskQueueBytes: Gauge "disk_queue_bytes",
+        "Octets that wait to be written to the disk.";
+    DiskAccepted: Counter "disk_accepted",
+        "The number of the last operation that was handed to the disk.";
+    DiskDurable: Counter "disk_durable",
+        "The number of the last operation that outlives the process, as do all before it. At most a second behind \
+         disk_accepted.";
+    DiskWritten: Counter "disk_written",
+        "Responses written to the disk.";
+    DiskRefused: Counter "disk_refused",
+        "Responses not written to the disk because it was off or too much was waiting. They are in memory only.";
+    DiskEvicted: Counter "disk_evicted",
+        "Responses removed from the disk to make room. Many in comparison to disk_reads mean that disk_size is too \
+         small.";
+    DiskTorn: Counter "disk_torn",
+        "Records on the disk that were dropped because they are not as they were written. Some are normal after a \
+         crash; others mean that the disk fails.";
+    DiskFull: Counter "disk_full",
+        "Times that the disk had no room. Make room, or lower disk_size.";
+    DiskErrors: Counter "disk_errors",
+        "Operations that the disk refused for other reasons than want of room. Look at the system's log.";
+    DiskReads: Counter "disk_reads",
+        "Stored responses that were read from the disk because they were not in memory. Many in comparison to hits \
+         mean that memory is small for what is asked for again.";
+    StaticTreeOff: Gauge "static_tree_off",
+        "1 while pages should be written to the static tree and are not; standard error has the reason. Serving goes on.";
+    StaticTreePages: Gauge "static_tree_pages",
+        "Pages in the static tree.";
+    StaticTreeBytes: Gauge "static_tree_bytes",
+        "Octets of the files in the static tree.";
+    StaticTreeWritten: Counter "static_tree_written",
+        "Pages written to the static tree.";
+    StaticTreeRemoved: Counter "static_tree_removed",
+        "Pages removed from the static tree because they were purged, expired, or replaced by what is no page.";
+    StaticTreeErrors: Counter "static_tree_errors",
+        "Operations on the static tree that the disk refused. Standard error says which; the pages are not in the tree, \
+         and what could not be removed is tried again.";
+    StaticTreeNoPages: Counter "static_tree_no_pages",
+        "Stored responses that are no page for the static tree: not 200, not HTML in UTF-8, a part, or larger than 4 MiB.";
+    StaticTreeNotForAll: Counter "static_tree_not_for_all",
+        "Stored pages not written to the static tree because they vary on more than Accept-Encoding, or set a cookie.";
+    StaticTreeShortLived: Counter "static_tree_short_lived",
+        "Stored pages not written to the static tree because they are fresh for five seconds or less.";
+    StaticTreePaths: Counter "static_tree_paths",
+        "Stored responses not written to the static tree because their target has a query, or no safe name in the \
+         layout, or another page has that name.";
+    StaticTreeFull: Counter "static_tree_full",
+        "Pages not written to the static tree because it has static_tree.pages_max pages or static_tree.size octets.";
+    StaticTreeBusy: Counter "static_tree_busy",
+        "Pages not written to the static tree because 256 others, or 32 MiB, were waiting to be. Use a faster disk.";
     Tunnels: Counter "tunnels",
         "Connections upgraded to another protocol, such as WebSocket, and passed through.";
     AccessLogDropped: Counter "access_log_dropped",

@@ -4,6 +4,7 @@
 //! leaves the response visibly incomplete.
 
 use crate::client::{Client, SendError};
+use crate::excerpt::Extract;
 use bytes::{Bytes, BytesMut};
 use h1::BodyFraming;
 use message::Fields;
@@ -12,7 +13,7 @@ use semantics::trailer_fields;
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use store::{Body, FillingReader, Object};
+use store::{Body, FillingReader, Object, OnDisk};
 
 /// Octets that are gathered before a write, as long as they are there without waiting.
 const BATCH_BYTES: usize = 128 * 1024;
@@ -43,6 +44,11 @@ pub(crate) async fn send_stored(
     rest_of_head: &Bytes,
     has_content: bool,
 ) -> Result<(), Interrupted> {
+    if let Some(body) = object.on_disk().filter(|_| has_content) {
+        client.push(object.prebuilt_shared());
+        client.push(rest_of_head.clone());
+        return send_from_disk(client, body, 0, object.content_bytes()).await;
+    }
     let head_bytes = object.prebuilt().len() + rest_of_head.len();
     let content_bytes = if has_content { object.content_bytes() } else { 0 };
     let content = has_content.then(|| object.content()).into_iter().flatten();
@@ -59,11 +65,63 @@ pub(crate) async fn send_stored(
 pub(crate) async fn send_excerpt(
     client: &mut Client,
     head: &Bytes,
-    content: &[Bytes],
+    object: &Arc<Object>,
+    content: &[Extract],
 ) -> Result<(), Interrupted> {
-    let pieces = || std::iter::once(head).chain(content);
-    let written = client.write_at_once(pieces().map(|piece| &piece[..]))?;
-    queue_rest(client, written, pieces());
+    let octets = |extract: &Extract| match extract {
+        Extract::Octets(octets) => octets.clone(),
+        Extract::OnDisk { .. } => Bytes::new(),
+    };
+    let Some(body) = object.on_disk() else {
+        let pieces: Vec<Bytes> = std::iter::once(head.clone()).chain(content.iter().map(octets)).collect();
+        let written = client.write_at_once(pieces.iter().map(|piece| &piece[..]))?;
+        queue_rest(client, written, pieces.iter());
+        return client.flush().await.map_err(Interrupted::from);
+    };
+    client.push(head.clone());
+    for extract in content {
+        match extract {
+            Extract::Octets(octets) => client.push(octets.clone()),
+            Extract::OnDisk { first, bytes } => send_from_disk(client, body, *first, *bytes).await?,
+        }
+    }
+    client.flush().await.map_err(Interrupted::from)
+}
+
+/// Octets of a body on the disk that are read at once.
+const DISK_READ_BYTES: usize = 512 * 1024;
+
+/// Sends what is queued and `bytes` octets of a body on the disk from `first` on. The first time that all of it is
+/// sent it is read, which proves it; from then on the system sends it from the file.
+async fn send_from_disk(
+    client: &mut Client,
+    body: &Arc<OnDisk>,
+    first: u64,
+    bytes: u64,
+) -> Result<(), Interrupted> {
+    if let Some(range) = body.file_range() {
+        client.flush().await?;
+        return client.send_file(&range.file, range.offset + first, bytes).await.map_err(Interrupted::from);
+    }
+    let end = first + bytes;
+    let mut at = first;
+    while at < end {
+        let reader = Arc::clone(body);
+        // Below a limit that is a usize.
+        let bytes_max = (end - at).min(DISK_READ_BYTES as u64) as usize;
+        let reading = tokio::task::spawn_blocking(move || reader.read_at(at, bytes_max));
+        // What is queued goes out while the disk works.
+        let sent = client.flush().await;
+        let octets = reading.await.ok().and_then(Result::ok).filter(|octets| !octets.is_empty());
+        sent?;
+        // What cannot be read leaves the response visibly incomplete.
+        let Some(octets) = octets else { return Err(Interrupted::Source(None)) };
+        at += octets.len() as u64;
+        client.push(octets);
+    }
+    if first == 0 && end == body.len() {
+        body.was_read();
+    }
     client.flush().await.map_err(Interrupted::from)
 }
 
@@ -119,8 +177,40 @@ pub(crate) async fn send_filling(
     }
 }
 
+/// The beginning of a content that passes by.
+#[derive(Debug)]
+pub(crate) struct Beginning {
+    pieces: Vec<Bytes>,
+    bytes: usize,
+    bytes_max: usize,
+}
+
+impl Beginning {
+    /// Of the pieces in which a content comes, those that begin within its first `bytes_max` octets.
+    pub(crate) const fn new(bytes_max: usize) -> Self {
+        Self { pieces: Vec::new(), bytes: 0, bytes_max }
+    }
+
+    fn keep(&mut self, octets: &Bytes) {
+        if self.bytes < self.bytes_max {
+            self.pieces.push(octets.clone());
+        }
+        self.bytes += octets.len();
+    }
+
+    /// What was kept.
+    pub(crate) fn octets(&self) -> Vec<u8> {
+        self.pieces.concat()
+    }
+
+    /// What was kept, if it is all there was.
+    pub(crate) fn whole(&self) -> Option<Vec<u8>> {
+        (self.bytes <= self.bytes_max).then(|| self.octets())
+    }
+}
+
 /// Sends what is queued and the content of an exchange, while the rest of the request goes up. Adds up the octets
-/// of content.
+/// of content, and keeps their beginning where it is `wanted`.
 ///
 /// The application is read ahead of the visitor by up to [`READ_AHEAD_BYTES`]: a page of usual size frees it at
 /// once however slow the visitor is.
@@ -129,23 +219,26 @@ pub(crate) async fn send_exchange(
     exchange: Exchange,
     framing: BodyFraming,
     content_bytes: &mut u64,
+    wanted: Option<&mut Beginning>,
 ) -> Result<(), Interrupted> {
     client.begin_flush();
-    let mut sending = Sending { exchange: Some(exchange), held_back: true, failed: None };
+    let mut sending = Sending { exchange: Some(exchange), held_back: true, failed: None, wanted };
     poll_fn(|context| sending.poll(client, framing, content_bytes, context)).await?;
     sending.failed.map_or(Ok(()), |error| Err(Interrupted::Source(Some(error))))
 }
 
 /// How far [`send_exchange`] is.
-struct Sending {
+struct Sending<'w> {
     /// `None` once it gave its end, which frees the application.
     exchange: Option<Exchange>,
     /// Whether the application is waiting because enough was read ahead.
     held_back: bool,
     failed: Option<FetchError>,
+    /// Where the beginning of the content goes.
+    wanted: Option<&'w mut Beginning>,
 }
 
-impl Sending {
+impl Sending<'_> {
     /// Reads and writes as long as either is possible; ready when everything was written.
     fn poll(
         &mut self,
@@ -193,6 +286,9 @@ impl Sending {
         match event {
             Ok(Event::Data(octets)) => {
                 *content_bytes += octets.len() as u64;
+                if let Some(wanted) = &mut self.wanted {
+                    wanted.keep(&octets);
+                }
                 push_content(client, framing, octets);
             }
             Ok(Event::End(trailer)) => {

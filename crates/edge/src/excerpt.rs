@@ -16,7 +16,26 @@ use store::Object;
 /// An answer with a part of the content, or with none because there is no such part.
 pub(crate) struct Excerpt {
     pub(crate) head: ResponseHead,
-    pub(crate) content: Vec<Bytes>,
+    pub(crate) content: Vec<Extract>,
+}
+
+/// A piece of what is sent.
+pub(crate) enum Extract {
+    Octets(Bytes),
+    /// So many octets of a body on the disk, from the one at `first` on.
+    OnDisk {
+        first: u64,
+        bytes: u64,
+    },
+}
+
+impl Extract {
+    const fn bytes(&self) -> u64 {
+        match self {
+            Self::Octets(octets) => octets.len() as u64,
+            Self::OnDisk { bytes, .. } => *bytes,
+        }
+    }
 }
 
 impl Excerpt {
@@ -45,7 +64,7 @@ impl Excerpt {
 
     /// The octets of its content.
     pub(crate) fn content_bytes(&self) -> u64 {
-        self.content.iter().map(|piece| piece.len() as u64).sum()
+        self.content.iter().map(Extract::bytes).sum()
     }
 
     /// These ranges of an object whose first octet is at `offset` of the representation.
@@ -57,7 +76,13 @@ impl Excerpt {
         boundary: &str,
     ) -> Self {
         let (head, body) = (object.head(), object.body());
-        let octets = |range: &ByteRange| body.slice(range.first - offset, range.last - offset);
+        let octets = |range: &ByteRange| {
+            let (first, last) = (range.first - offset, range.last - offset);
+            match body.on_disk() {
+                Some(_) => vec![Extract::OnDisk { first, bytes: last - first + 1 }],
+                None => body.slice(first, last).into_iter().map(Extract::Octets).collect(),
+            }
+        };
         if let ([range], complete) = (ranges, complete) {
             let extent = ContentRange { first: range.first, last: range.last, complete };
             return Self { head: part_head(&head, extent), content: octets(range) };
@@ -65,9 +90,9 @@ impl Excerpt {
         let media_type = head.fields.first(names::CONTENT_TYPE).map(|value| &value[..]);
         let layout = multipart_layout(boundary, media_type, complete.unwrap_or(0), ranges);
         let parts = ranges.iter().zip(layout.heads);
-        let mut content: Vec<Bytes> =
-            parts.flat_map(|(range, part)| std::iter::once(part).chain(octets(range))).collect();
-        content.push(layout.end);
+        let framed = |(range, part)| std::iter::once(Extract::Octets(part)).chain(octets(range));
+        let mut content: Vec<Extract> = parts.flat_map(framed).collect();
+        content.push(Extract::Octets(layout.end));
         Self { head: multipart_head(&head, boundary), content }
     }
 }

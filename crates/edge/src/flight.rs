@@ -15,8 +15,8 @@ use crate::flights::Joined;
 use crate::sync::{Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use message::{Fields, ResponseHead, Status, names};
-use origin::{Exchange, FetchError};
-use semantics::{Freshness, Reason, VariantKey, VaryRule};
+use origin::{Exchange, FetchError, Urgency};
+use semantics::{Freshness, Reason, VariantKey, VaryRule, is_robot};
 use std::sync::{Arc, OnceLock};
 use store::{Filling, Object, Part};
 use tokio::sync::watch;
@@ -37,6 +37,8 @@ pub(crate) struct Flight {
     solo: bool,
     /// When it began, in the order of invalidations.
     begun: u64,
+    /// Whether a person waits for it.
+    urgency: Urgency,
     /// Set by an invalidation. Whoever publishes holds the lock, so the two are in one order.
     revoked: Mutex<bool>,
     progress: watch::Sender<Progress>,
@@ -126,7 +128,7 @@ pub(crate) struct Asked<'a> {
 }
 
 impl Flight {
-    /// A flight for what `asked` says, under the rule `known`, that begins at `begun`.
+    /// A flight for what `asked` says, under the rule `known`, that begins at `begun`. Nobody waits for it yet.
     pub(crate) fn new(known: VaryRule, asked: Asked<'_>, begun: u64) -> Arc<Self> {
         let variant = known.key(asked.fields);
         let progress = Progress { departed: Instant::now(), hints: Vec::new(), state: State::Waiting };
@@ -137,6 +139,7 @@ impl Flight {
             if_range: asked.if_range().map(<[u8]>::to_vec),
             solo: asked.solo,
             begun,
+            urgency: Urgency::default(),
             revoked: Mutex::new(false),
             progress: watch::Sender::new(progress),
         })
@@ -152,6 +155,18 @@ impl Flight {
 
     pub(crate) const fn begun(&self) -> u64 {
         self.begun
+    }
+
+    /// Whether a person waits for it, as the origin's queue is told.
+    pub(crate) fn urgency(&self) -> Urgency {
+        self.urgency.clone()
+    }
+
+    /// Who asks waits for it from now on.
+    pub(crate) fn is_awaited_by(&self, asked: Asked<'_>) {
+        if !is_robot(asked.fields) {
+            self.urgency.rise();
+        }
     }
 
     pub(crate) fn subscribe(&self) -> watch::Receiver<Progress> {
@@ -227,6 +242,7 @@ impl Flight {
         let state = self.progress.borrow().state.clone();
         match state {
             State::Waiting if !self.solo && self.known.matches(asked.fields, &self.variant) => {
+                self.is_awaited_by(asked);
                 Some(Joined::Waiter(self.subscribe()))
             }
             State::Shared(answer)

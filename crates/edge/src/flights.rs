@@ -6,10 +6,11 @@
 
 use crate::flight::{Asked, Flight, Progress, SharedAnswer};
 use crate::sync::{Mutex, MutexGuard, PoisonError};
+use bytes::Bytes;
 use semantics::VaryRule;
 use std::collections::HashMap;
 use std::sync::Arc;
-use store::{FillingReader, Key};
+use store::{FillingReader, Key, SiteId};
 use tokio::sync::watch;
 
 /// All flights under way.
@@ -53,7 +54,9 @@ impl Flights {
         if let Some(joined) = flights.iter().find_map(|flight| flight.join(asked, &usable)) {
             return joined;
         }
-        Joined::Leader(add(flights, asked, known(), begun()))
+        let flight = add(flights, asked, known(), begun());
+        flight.is_awaited_by(asked);
+        Joined::Leader(flight)
     }
 
     /// Puts a flight into the table that renews what is stale, unless one is there already that brings the same;
@@ -104,6 +107,13 @@ impl Flights {
     pub(crate) fn invalidate(&self, key: &Key) {
         let revoked = self.table().remove(key).unwrap_or_default();
         revoked.iter().for_each(|flight| flight.revoke());
+    }
+
+    /// The hosts, as in keys, of the site's pages for which a flight is under way and that `is_meant` names.
+    pub(crate) fn hosts(&self, site: SiteId, is_meant: impl Fn(&[u8]) -> bool) -> Vec<Bytes> {
+        let table = self.table();
+        let keys = table.keys().filter(|key| key.site() == site && is_meant(key.host()));
+        keys.map(|key| Bytes::copy_from_slice(key.host())).collect()
     }
 
     /// Whether a flight for `key` is under way.

@@ -9,6 +9,7 @@ mod fill;
 #[cfg(test)]
 #[cfg(feature = "model")]
 mod model;
+mod spilling;
 
 use crate::counters::{Cells, Metric};
 use crate::flight::{Confirmed, Flight, Parcel, PrivateAnswer, State};
@@ -16,7 +17,7 @@ use crate::respond;
 use crate::room::Room;
 use crate::shared::Shared;
 use crate::sites::Site;
-use crate::stored::{joined_body, stored_object, without_withheld};
+use crate::stored::{joined_body, shareable, stored_object};
 use h1::BodyFraming;
 use message::{Fields, RequestHead, ResponseHead, Status};
 use origin::{Event, Exchange, FetchError, FetchRequest, NoUpload};
@@ -85,12 +86,13 @@ pub(crate) fn depart(departure: Departure) {
 }
 
 /// Flies.
-async fn fly(departure: Departure) {
+pub(crate) async fn fly(departure: Departure) {
     departure.cells().count(Metric::FlightsStarted);
     match departure.fetch().await {
         Ok(answer) => departure.land(answer).await,
         Err(error) => {
             count_failure(departure.cells(), &error);
+            departure.ail();
             departure.flight.announce(State::Failed(error));
         }
     }
@@ -134,7 +136,8 @@ impl Departure {
 
     /// *fetch*: sends the request and waits for the head of its answer.
     async fn fetch(&self) -> Result<Answer<Exchange>, FetchError> {
-        let mut exchange = Box::new(self.site.origin.fetch(self.request.clone()).await?);
+        let request = FetchRequest { urgency: self.flight.urgency(), ..self.request.clone() };
+        let mut exchange = Box::new(self.site.origin.fetch(request).await?);
         self.cells().count(Metric::OriginFetches);
         // It is sent now; that it waited for its turn makes no answer older.
         let asked = Moment::read(&*self.shared.clock);
@@ -149,6 +152,7 @@ impl Departure {
                 Event::Head { mut head, framing } => {
                     let answered = Moment::read(&*self.shared.clock);
                     respond::tidy(&mut head, answered.wall);
+                    self.shared.look(&self.site, &head.fields);
                     return Ok(Answer { head, framing, exchange, asked, answered });
                 }
                 // The exchange gives a head before anything of the content.
@@ -177,6 +181,9 @@ impl Departure {
 
     async fn land(&self, answer: Answer<Exchange>) {
         let status = answer.head.status;
+        if is_server_error(status) {
+            self.ail();
+        }
         if let Some(base) = &self.base {
             match status {
                 Status::NOT_MODIFIED => return self.confirm(answer, base).await,
@@ -209,6 +216,11 @@ impl Departure {
         }
     }
 
+    /// Remembers that the origin has failed, so that it is left alone with the page for a moment.
+    fn ail(&self) {
+        self.shared.ailing.remember(&self.key, Reason::OriginFailing, None, self.shared.clock.monotonic());
+    }
+
     /// Remembers why the answer is not for all.
     fn remember(&self, reason: Reason, answer: &Answer<Exchange>) {
         let culprit = explain_refusal(reason, &answer.head.fields, self.site.policy());
@@ -233,15 +245,20 @@ impl Departure {
             404 | 410 => true,
             code => code < 400 && FORBIDDING.contains(&reason),
         };
-        if ends && self.base.is_some() && !is_personal(&self.head.fields, self.site.policy()) {
+        if !ends || is_personal(&self.head.fields, self.site.policy()) {
+            return;
+        }
+        if self.base.is_some() {
             self.forget_stored();
         }
+        self.shared.static_tree.withdraw(&self.site, &self.key);
     }
 
     /// Removes what is stored. After an invalidation only newer things can be, which stay.
     fn forget_stored(&self) {
         self.flight.publish(|| {
             self.shared.store.remove(&self.key);
+            self.shared.static_tree.withdraw(&self.site, &self.key);
         });
     }
 
@@ -321,9 +338,9 @@ impl Departure {
         body: Body,
         (storable, rule): (Storable, VaryRule),
     ) {
-        let (head, _) = without_withheld(head, &storable.withheld);
+        let (head, _) = shareable(head, &storable.withheld, self.site.policy());
         let variant = rule.stored_key(&self.head.fields, &head.fields);
-        let object = Arc::new(stored_object(&head, body, storable.freshness));
+        let object = Arc::new(stored_object(&head, body, storable.freshness, self.site.policy()));
         let tags = self.tags(&head.fields);
         self.remember_use(&storable.freshness, &head.fields);
         if !self.is_base_replaced() {
@@ -347,7 +364,8 @@ impl Departure {
     fn stored(&self) -> Option<Arc<Object>> {
         match self.shared.store.peek(&self.key, &self.head.fields) {
             Lookup::Found { object, .. } => Some(object),
-            Lookup::NoVariant | Lookup::Absent => None,
+            // What has left memory meanwhile is not what the answer is about.
+            Lookup::Shelved(_) | Lookup::NoVariant | Lookup::Absent => None,
         }
     }
 

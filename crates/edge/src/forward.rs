@@ -9,8 +9,8 @@ use bytes::{Bytes, BytesMut};
 use h1::{BodyFraming, Request, WriteError};
 use message::{Fields, Method, RequestHead, Version, names};
 use net::Peer;
-use origin::FetchRequest;
-use semantics::{VaryRule, missing_part_fields, passed_fields, shared_fields, validation_fields};
+use origin::{FetchRequest, Urgency};
+use semantics::{VaryRule, is_robot, missing_part_fields, passed_fields, shared_fields, validation_fields};
 use store::{Key, Object};
 
 /// How the edge calls itself in `Via` (RFC 9110 section 7.6.3).
@@ -81,6 +81,7 @@ pub(crate) fn without_content(head: &RequestHead) -> Result<FetchRequest, WriteE
         method: head.method.clone(),
         framing: BodyFraming::Empty,
         expect_continue: false,
+        urgency: Urgency::default(),
     })
 }
 
@@ -130,6 +131,7 @@ pub(crate) fn passed(
         method: head.method,
         framing: request.framing,
         expect_continue: request.expect_continue,
+        urgency: Urgency::new(!is_robot(visitor)),
     })
 }
 

@@ -1,8 +1,9 @@
 //! The first two steps with a request: *guard* refuses what must not go further, *key* says what the request
 //! is for. Nothing here asks the store or the application.
 //!
-//! Invariant: host and target in a [`Subject`] are exactly what goes into the key and to the application; what
-//! a visitor claims about host, scheme or address counts only if it comes from a trusted proxy.
+//! Invariant: host and target in a [`Subject`] are what goes to the application in a visitor's own request; those of
+//! its key are what goes to it in one that is shared. What a visitor claims about host, scheme or address counts only
+//! if it comes from a trusted proxy.
 
 use crate::refusal::Refusal;
 use crate::shared::Shared;
@@ -11,6 +12,7 @@ use bytes::Bytes;
 use h1::{BodyFraming, EffectiveAuthority, Request, Target, TargetForm};
 use message::{Method, RequestHead, names};
 use net::Peer;
+use semantics::keyed_target;
 use std::sync::Arc;
 use store::Key;
 
@@ -20,12 +22,14 @@ pub(crate) struct Subject<'a> {
     pub(crate) site: &'a Arc<Site>,
     /// The `Host` for the application.
     pub(crate) host: Bytes,
-    /// The target in origin-form, or `*`.
+    /// The target in origin-form, or `*`, as it was sent. The key has it without its tracking parameters.
     pub(crate) target: Bytes,
     /// Whether the visitor uses https, as far as the edge was told.
     pub(crate) https: bool,
     /// Whether forwarding fields of the request are believed.
     pub(crate) trusted: bool,
+    /// Which rules were in force when this was read, as [`Site::recognised`] tells.
+    pub(crate) rules: Option<usize>,
 }
 
 /// Where proxies write who they are (RFC 8586).
@@ -55,6 +59,7 @@ pub(crate) fn guard<'a>(shared: &'a Shared, peer: Peer, request: &Request) -> Re
         https: site.plan.public_https || (trusted && forwarded_https(head)),
         site,
         trusted,
+        rules: site.recognised(),
     })
 }
 
@@ -87,12 +92,12 @@ pub(crate) fn forwarding_names() -> impl Iterator<Item = &'static str> {
 impl Subject<'_> {
     /// *key*: what identifies the page.
     pub(crate) fn key(&self) -> Key {
-        self.key_of(self.target.clone())
+        self.key_of(&self.target)
     }
 
-    /// The key of another target of the same origin.
-    pub(crate) fn key_of(&self, target: Bytes) -> Key {
-        Key::new(self.site.id, self.https, &self.host, target)
+    /// The key of a target of the same origin.
+    pub(crate) fn key_of(&self, target: &Bytes) -> Key {
+        Key::new(self.site.id, self.https, &self.host, keyed_target(target, self.site.policy()))
     }
 }
 

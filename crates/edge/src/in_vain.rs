@@ -77,6 +77,11 @@ impl InVain {
         self.lock().by_key.remove(&hash);
     }
 
+    /// Forgets everything.
+    pub(crate) fn forget_all(&self) {
+        *self.lock() = Entries::default();
+    }
+
     /// Why the answer for `key` could not be shared a short while ago; `None` if nothing of the kind is known.
     pub(crate) fn reason(&self, key: &Key, now: Monotonic) -> Option<Reason> {
         let hash = self.hasher.hash_one(key);

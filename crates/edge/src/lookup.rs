@@ -3,19 +3,21 @@
 //! Invariant: nothing here has an effect beyond counting a use in the store, and [`Touch::No`] leaves out even that; so
 //! the same decision can be asked for without being carried out.
 
-use crate::conclude::{Content, Delivery};
+use crate::delivery::Delivery;
+use crate::distrust::Kept;
 use crate::guard::Subject;
+use crate::leak_guard::is_guarded;
 use crate::respond::Account;
 use crate::shared::Shared;
 use bytes::Bytes;
 use message::{Method, RequestHead, names};
 use semantics::{
-    CacheStatusFacts, Directives, Forwarding, Freshness, Moment, Reason, Reuse, answer_range_from_part,
-    is_personal, reuse, reuse_on_error,
+    CacheStatusFacts, Directives, Forwarding, Freshness, Moment, Policy, Reason, Reuse,
+    answer_range_from_part, is_personal, reuse, reuse_on_error,
 };
 use std::sync::Arc;
 use std::time::Duration;
-use store::{Key, Lookup, Object};
+use store::{Key, Lookup, Object, Shelved};
 use tokio::time::Instant;
 
 /// A look-up and what it is for.
@@ -27,11 +29,18 @@ pub(crate) struct Wanted<'a> {
     pub(crate) range: Option<Bytes>,
     /// Whether the request shares no fetch with others, whatever becomes of the answer.
     pub(crate) solo: bool,
+    /// Whether it is to be fetched, whatever is stored.
+    pub(crate) fetches: bool,
     /// Flights that this request has taken part in.
     pub(crate) flights: u32,
+    /// How often what was found had to be read from the disk.
+    pub(crate) loads: u32,
     /// When waiting for others ends; set by the first wait.
     pub(crate) patience_ends: Option<Instant>,
 }
+
+/// What is read so often and has left memory each time before it was used is fetched instead.
+const LOADS_MAX: u32 = 3;
 
 /// What the store has for a request.
 pub(crate) enum Found {
@@ -39,6 +48,8 @@ pub(crate) enum Found {
     Deliver(Delivery),
     /// An answer that is stale; it is time to fetch a newer one meanwhile.
     Refresh(Delivery, Arc<Object>),
+    /// Something that is on the disk and must be read before it can be judged.
+    Load(Shelved),
     /// Nothing that may be used unasked, and why; with what a fetch may confirm or an error may fall back on.
     Fetch(Reason, Option<Arc<Object>>),
 }
@@ -49,6 +60,8 @@ pub(crate) enum Decision {
     Deliver(Delivery),
     /// It is answered from the store, and a newer answer is fetched meanwhile.
     Refresh(Delivery, Arc<Object>),
+    /// What is stored is read from the disk; then it is looked up again.
+    Load(Shelved),
     /// It wants a stored answer only, and there is none that it may have.
     OnlyIfCached,
     /// It goes to the application by itself.
@@ -65,6 +78,11 @@ pub(crate) enum Touch {
 }
 
 impl<'a> Wanted<'a> {
+    /// Whether the site has gone over to other rules since the request was read.
+    pub(crate) fn is_outdated(&self) -> bool {
+        self.subject.rules != self.subject.site.recognised()
+    }
+
     /// What a request that was classified as a look-up wants.
     pub(crate) fn new(
         shared: &Shared,
@@ -76,7 +94,27 @@ impl<'a> Wanted<'a> {
         let solo = is_personal(&head.fields, subject.site.policy());
         let own_key = subject.key();
         let key = shared.equivalents.find(&own_key).unwrap_or(own_key);
-        Self { subject, key, directives, range, solo, flights: 0, patience_ends: None }
+        Self {
+            subject,
+            key,
+            directives,
+            range,
+            solo,
+            fetches: false,
+            flights: 0,
+            loads: 0,
+            patience_ends: None,
+        }
+    }
+
+    /// Why this visitor does not get the page from the store, although its cookies mean nothing by the profile: what is
+    /// known of the page says otherwise.
+    pub(crate) fn kept_back(&self, shared: &Shared, head: &RequestHead, now: Moment) -> Option<Kept> {
+        let policy = self.subject.site.policy();
+        if !is_guarded(&head.fields, policy) {
+            return None;
+        }
+        shared.leak_guard.kept_back(&self.key, &head.fields, policy, now.monotonic)
     }
 
     /// What is to become of the look-up.
@@ -84,6 +122,7 @@ impl<'a> Wanted<'a> {
         let (reason, base) = match self.find(shared, head, touch, now) {
             Found::Deliver(delivery) => return Decision::Deliver(delivery),
             Found::Refresh(delivery, object) => return Decision::Refresh(delivery, object),
+            Found::Load(shelved) => return Decision::Load(shelved),
             Found::Fetch(reason, base) => (reason, base),
         };
         if self.directives.only_if_cached {
@@ -109,13 +148,19 @@ impl<'a> Wanted<'a> {
         };
         let (object, softened) = match looked_up {
             Lookup::Found { object, softened } => (object, softened),
+            Lookup::Shelved(shelved) if self.loads < LOADS_MAX => return Found::Load(shelved),
+            Lookup::Shelved(_) => return Found::Fetch(Reason::MissAbsent, None),
             Lookup::NoVariant => return Found::Fetch(Reason::MissVariant, None),
             Lookup::Absent => return Found::Fetch(Reason::MissAbsent, None),
         };
+        if self.fetches {
+            return Found::Fetch(Reason::MissRefresh, Some(object));
+        }
         if !self.is_served_by(&object, head) {
             return Found::Fetch(Reason::MissPart, Some(object));
         }
-        match reuse(&freshness(&object, softened), &self.directives, self.subject.site.policy(), now) {
+        let policy = self.subject.site.policy();
+        match reuse(&freshness(&object, softened, policy), &self.directives, policy, now) {
             Reuse::Fresh { age_secs, ttl_secs } => {
                 Found::Deliver(stored(object, Reason::HitFresh, age_secs, ttl_secs))
             }
@@ -137,7 +182,7 @@ impl<'a> Wanted<'a> {
             return None;
         }
         match reuse_on_error(
-            &freshness(&object, softened),
+            &freshness(&object, softened, self.subject.site.policy()),
             &self.directives,
             self.subject.site.policy(),
             now,
@@ -162,14 +207,20 @@ impl<'a> Wanted<'a> {
 }
 
 /// The freshness of a stored response. One that was softly invalidated has been stale all its life.
-pub(crate) fn freshness(object: &Object, softened: bool) -> Freshness {
+pub(crate) fn freshness(object: &Object, softened: bool, policy: &Policy) -> Freshness {
     let freshness = object.freshness();
-    if softened { Freshness { lifetime: Duration::ZERO, ..freshness } } else { freshness }
+    if !softened {
+        return freshness;
+    }
+    // What the policy gave was for a page that nobody said had changed.
+    let given = freshness.while_revalidate <= policy.grace;
+    let while_revalidate = if given { Duration::ZERO } else { freshness.while_revalidate };
+    Freshness { lifetime: Duration::ZERO, while_revalidate, ..freshness }
 }
 
 /// The delivery of a stored answer.
 fn stored(object: Arc<Object>, reason: Reason, age_secs: u64, ttl_secs: i64) -> Delivery {
     let facts = CacheStatusFacts { ttl_secs: Some(ttl_secs), ..CacheStatusFacts::default() };
     let account = Account { reason, facts, age_secs: Some(age_secs) };
-    Delivery { content: Content::Stored(object), account }
+    Delivery::stored(object, account)
 }

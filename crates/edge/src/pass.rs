@@ -1,26 +1,29 @@
 //! *pass*: a visitor's own request to the application, and what its answer teaches about what is stored.
 //!
 //! Invariant: the answer goes to this visitor alone and is not stored, as more than the key went into it. A write
-//! that succeeded is known to the store before its visitor is told.
+//! that succeeded is known to the store before its visitor is told, and so is what the profile says that it changes.
 
-use crate::conclude::{Content, Delivery};
 use crate::counters::Metric;
+use crate::delivery::{Content, Delivery};
 use crate::flight::{Asked, Flight, Parcel};
 use crate::fly;
 use crate::forward;
 use crate::guard::Subject;
+use crate::leak_check::LeakCheck;
 use crate::lookup::Wanted;
 use crate::pipeline::{Step, Visit};
 use crate::refusal::Refusal;
 use crate::respond::{self, Account};
-use crate::stored::{stored_object, without_withheld};
+use crate::stored::{shareable, stored_object};
+use bytes::Bytes;
 use h1::WriteError;
 use message::{Method, RequestHead, ResponseHead, Status, names};
 use origin::{Event, FetchError, FetchRequest};
-use purge::tags_of;
+use purge::{Invalidation, Want, tags_of};
 use semantics::{
-    CacheStatusFacts, HeadSays, Judgement, Moment, Reason, VaryRule, explain_refusal, head_says,
-    invalidated_targets, is_server_error, judge_response, updated_head,
+    CacheStatusFacts, Changed, Exchanged, HeadSays, Judgement, Moment, Reason, VaryRule, changed,
+    explain_refusal, head_says, invalidated_targets, is_server_error, judge_response, may_write,
+    updated_head,
 };
 use std::sync::Arc;
 use store::{Key, Lookup, Mode, Publication};
@@ -31,6 +34,8 @@ pub(crate) struct Passing<'a> {
     pub(crate) reason: Reason,
     /// What was looked for, if the request would have shared its answer: then the answer is judged for those to come.
     pub(crate) wanted: Option<Wanted<'a>>,
+    /// What the answer is to be compared with, if the request would have been answered from the store.
+    pub(crate) check: Option<Arc<LeakCheck>>,
 }
 
 /// A HEAD on its way, which may tell something about what is stored: in the table of flights, so that an invalidation
@@ -51,17 +56,30 @@ impl Drop for Enlisted<'_> {
 impl<'a> Wanted<'a> {
     /// To the application alone, after all.
     pub(crate) fn pass(self, reason: Reason) -> Step<'a> {
-        Step::Pass(Passing { subject: self.subject.clone(), reason, wanted: Some(self) })
+        Step::Pass(Passing { subject: self.subject.clone(), reason, wanted: Some(self), check: None })
     }
 }
 
 impl<'a> Visit<'a> {
-    /// *pass*: this visitor's own request, with its content streaming up.
+    /// *pass*: this visitor's own request. What is only to be compared is not waited for longer than a stored answer
+    /// lets others wait.
     pub(crate) async fn pass(&mut self, passing: Passing<'a>) -> Step<'a> {
+        let Some((stored, account)) = passing.check.as_ref().and_then(|check| check.instead()) else {
+            return self.ask(passing).await;
+        };
+        let asking = tokio::time::timeout(self.shared.limits.flight_wait, self.ask(passing));
+        asking.await.unwrap_or_else(|_| Step::Deliver(Delivery::stored(stored, account)))
+    }
+
+    /// Asks the application, with the content of the request streaming up, until the head of its answer is there.
+    async fn ask(&mut self, passing: Passing<'a>) -> Step<'a> {
         let enlisted = self.enlist(&passing);
         let Ok(request) = self.own_request(&passing, enlisted.as_ref()) else {
             return Step::Refuse(Refusal::unwritable());
         };
+        if is_form(&self.request.head) && may_write(&self.request.head, passing.subject.site.policy()) {
+            self.client.keep_content_start();
+        }
         let mut exchange = match passing.subject.site.origin.fetch(request).await {
             Ok(exchange) => Box::new(exchange),
             Err(error) => return self.fail_passing(&passing, &error),
@@ -79,7 +97,7 @@ impl<'a> Visit<'a> {
                 }
                 Ok(Event::Head { head, framing }) => {
                     let parcel = Parcel { head, framing, exchange };
-                    return self.take_passed(&passing, asked, parcel, enlisted.as_ref());
+                    return self.take_passed(&passing, asked, parcel, enlisted.as_ref()).await;
                 }
                 Ok(Event::Informational(_) | Event::Data(_) | Event::End(_)) => {}
                 Err(error) => return self.fail_passing(&passing, &error),
@@ -91,7 +109,7 @@ impl<'a> Visit<'a> {
     fn enlist(&self, passing: &Passing<'_>) -> Option<Enlisted<'a>> {
         let wanted = passing.wanted.as_ref().filter(|_| self.request.head.method == Method::Head)?;
         let shared: &'a crate::shared::Shared = self.shared;
-        let (key, fields) = (wanted.key.clone(), &self.request.head.fields);
+        let (key, fields) = (wanted.key.clone(), &self.head().fields);
         let known = shared.store.known_rule(&key);
         let head =
             forward::shared_head(&wanted.subject, &shared.loop_mark, &key, Method::Head, fields, &known);
@@ -105,9 +123,12 @@ impl<'a> Visit<'a> {
         passing: &Passing<'_>,
         enlisted: Option<&Enlisted<'_>>,
     ) -> Result<FetchRequest, WriteError> {
-        match enlisted {
-            Some(enlisted) => forward::without_content(&enlisted.head),
-            None => {
+        match (enlisted, &passing.check) {
+            (Some(enlisted), _) => forward::without_content(&enlisted.head),
+            (None, Some(check)) => {
+                forward::without_content(&check.request(self.shared, &passing.subject, &self.request.head))
+            }
+            (None, None) => {
                 forward::passed(&passing.subject, &self.shared.loop_mark, self.client.peer(), self.request)
             }
         }
@@ -115,13 +136,16 @@ impl<'a> Visit<'a> {
 
     fn fail_passing(&self, passing: &Passing<'a>, error: &FetchError) -> Step<'a> {
         fly::count_failure(self.cells(), error);
+        if let Some((stored, account)) = passing.check.as_ref().and_then(|check| check.instead()) {
+            return Step::Deliver(Delivery::stored(stored, account));
+        }
         match &passing.wanted {
             Some(wanted) => self.fail(wanted, error),
             None => Step::Refuse(Refusal::failed_fetch(error, passing.subject.site.origin.url())),
         }
     }
 
-    fn take_passed(
+    async fn take_passed(
         &self,
         passing: &Passing<'a>,
         asked: Moment,
@@ -134,7 +158,12 @@ impl<'a> Visit<'a> {
         {
             return Step::Deliver(stale);
         }
-        self.invalidate(&passing.subject, &head);
+        let instead = passing.check.as_ref().and_then(|check| check.instead_of(head.status));
+        if let Some((stored, account)) = instead {
+            return Step::Deliver(Delivery::stored(stored, account));
+        }
+        self.shared.look(passing.subject.site, &head.fields);
+        self.invalidate(&passing.subject, &head).await;
         let facts = CacheStatusFacts { forward_status: Some(head.status), ..CacheStatusFacts::default() };
         if head.status.code() == 101 {
             let account = Account { reason: passing.reason, facts, age_secs: None };
@@ -152,18 +181,44 @@ impl<'a> Visit<'a> {
         let account = Account { reason: judged.unwrap_or(passing.reason), facts, age_secs: None };
         let parcel = Parcel { head, framing, exchange };
         // The conditions of a HEAD were not sent on; they are evaluated here.
-        let content = if enlisted.is_some() { Content::Claimed(parcel) } else { Content::Own(parcel) };
+        let content = match (&passing.check, enlisted) {
+            (Some(check), _) => Content::Checked(parcel, Arc::clone(check)),
+            (None, Some(_)) => Content::Claimed(parcel),
+            (None, None) => Content::Own(parcel),
+        };
         Step::Deliver(Delivery { content, account })
     }
 
     /// Makes unusable what a write has made out of date (RFC 9111 section 4.4, RFC 9875 section 3).
-    fn invalidate(&self, subject: &Subject<'_>, answer: &ResponseHead) {
+    async fn invalidate(&self, subject: &Subject<'_>, answer: &ResponseHead) {
         let method = &self.request.head.method;
         let targets = invalidated_targets(method, subject.https, &subject.host, &subject.target, answer);
-        for target in targets {
-            self.shared.invalidate(&subject.key_of(target), Mode::Hard);
-        }
-        self.shared.obey(self.cells(), method, answer, &subject.key());
+        let pages = targets.iter().map(|target| subject.key_of(target)).collect();
+        let changed = self.changed(subject, answer);
+        self.shared.obey(self.cells(), method, answer, &subject.key(), pages, changed).await;
+    }
+
+    /// What the request has changed as the site's profile knows it, to be made stale: if the application fails now, the
+    /// page before is better than none.
+    fn changed(&self, subject: &Subject<'_>, answer: &ResponseHead) -> Vec<Invalidation> {
+        let exchanged = Exchanged {
+            request: &self.request.head,
+            host: &subject.host,
+            target: &subject.target,
+            form: self.client.content_start(),
+            answer,
+        };
+        let Some(changed) = changed(exchanged, subject.site.policy()) else { return Vec::new() };
+        self.cells().count(Metric::PurgesByWrites);
+        let host = Bytes::copy_from_slice(subject.key().host());
+        let wants = match changed {
+            Changed::Everything => vec![Want::Host { host }],
+            Changed::Pages(targets) => {
+                let want = |target| Want::Target { host: host.clone(), target };
+                targets.into_iter().map(want).collect()
+            }
+        };
+        wants.into_iter().map(|want| Invalidation { want, mode: Mode::Soft }).collect()
     }
 
     /// Learns from the answer to one visitor whether answers for the page could be shared; gives the reason if not.
@@ -207,6 +262,7 @@ impl<'a> Visit<'a> {
         if head_says(&object.head(), object.content_bytes(), head) == HeadSays::Differs {
             enlisted.flight.publish(|| {
                 store.remove(&enlisted.key);
+                self.shared.static_tree.withdraw(subject.site, &enlisted.key);
             });
             return None;
         }
@@ -218,6 +274,7 @@ impl<'a> Visit<'a> {
         let (Judgement::Store(storable), Ok(rule)) = (judgement, rule) else {
             enlisted.flight.publish(|| {
                 store.remove(&enlisted.key);
+                self.shared.static_tree.withdraw(subject.site, &enlisted.key);
             });
             return None;
         };
@@ -225,9 +282,9 @@ impl<'a> Visit<'a> {
             return None;
         };
         let rule = enlisted.flight.known().union(&rule);
-        let (updated, _) = without_withheld(updated, &storable.withheld);
+        let (updated, _) = shareable(updated, &storable.withheld, policy);
         let body = object.body();
-        let renewed = stored_object(&updated, body, storable.freshness);
+        let renewed = stored_object(&updated, body, storable.freshness, policy);
         let variant = rule.stored_key(fields, &updated.fields);
         enlisted.flight.publish(|| {
             // An object that was stored is not too large.
@@ -238,10 +295,21 @@ impl<'a> Visit<'a> {
                 return;
             }
             let object = Arc::new(renewed);
-            let _ = store.publish(Publication { key, rule, variant, object, tags: &tags, begun });
+            let publication = Publication { key, rule, variant, object, tags: &tags, begun };
+            self.shared.publish(subject.site, publication);
         });
         None
     }
+}
+
+/// Whether the content of a request is a form as browsers and scripts send it, whose parameters stand in its text.
+fn is_form(request: &RequestHead) -> bool {
+    let media_type = request
+        .fields
+        .first(names::CONTENT_TYPE)
+        .and_then(|value| value.split(|&octet| octet == b';').next());
+    media_type
+        .is_some_and(|name| name.trim_ascii().eq_ignore_ascii_case(b"application/x-www-form-urlencoded"))
 }
 
 /// Whether a response stays open for as long as its visitor does (server-sent events).

@@ -2,6 +2,8 @@
 //!
 //! ```text
 //!   receive -> guard -> key -> lookup -> { deliver | wait on a flight | pass | refuse }  (`lookup`, `wait`, `pass`)
+//!                               ^  '--> load from the disk                              (`loads`)
+//!                               '---------'
 //!              flight: fetch -> judge -> { store and stream | stream only }              (`fly`)
 //!              deliver -> send -> record                                                (`conclude`)
 //! ```
@@ -11,25 +13,30 @@
 //! visitor sent.
 
 use crate::client::Client;
-use crate::conclude::Delivery;
 use crate::counters::{Cells, Metric};
+use crate::delivery::{Content, Delivery};
+use crate::distrust::Kept;
 use crate::flight::{Asked, Flight, Progress, SharedAnswer};
 use crate::flights::Joined;
 use crate::fly::{self, Departure};
 use crate::forward;
 use crate::guard::{Subject, guard};
+use crate::leak_check::{LeakCheck, WouldBeHit};
+use crate::loads;
 use crate::lookup::{Decision, Found, Touch, Wanted};
 use crate::pass::Passing;
+use crate::popular::Page;
 use crate::refusal::Refusal;
 use crate::respond::{self, Asker};
 use crate::shared::Shared;
+use crate::sites::Site;
 use bytes::BytesMut;
 use h1::{BodyFraming, Request};
 use message::{Method, RequestHead, ResponseHead, Version};
 use net::Stream;
-use semantics::{Moment, Reason, RequestClass, Reuse, classify_request, reuse};
+use semantics::{Moment, Reason, RequestClass, Reuse, classify_request, looked_up_head, reuse};
 use std::sync::Arc;
-use store::{Object, Part};
+use store::{Object, Part, Shelved};
 use tokio::sync::watch;
 
 /// What is to become of the connection.
@@ -53,6 +60,7 @@ pub(crate) enum Step<'a> {
     Key(Subject<'a>),
     Purge,
     Lookup(Wanted<'a>),
+    Load(Wanted<'a>, Shelved),
     Wait(Waiting<'a>),
     Pass(Passing<'a>),
     Deliver(Delivery),
@@ -77,6 +85,12 @@ pub(crate) struct Visit<'a> {
     pub(crate) request: &'a Request,
     pub(crate) begun: Moment,
     pub(crate) asker: Asker,
+    /// Whether the page is to be fetched, whatever is stored.
+    fetches: bool,
+    /// The request as it is looked up, where that is not as it was sent.
+    looked_up: Option<Box<RequestHead>>,
+    /// The site, once it is known.
+    pub(crate) site: Option<&'a Arc<Site>>,
 }
 
 impl<'a> Visit<'a> {
@@ -89,7 +103,13 @@ impl<'a> Visit<'a> {
     ) -> Self {
         let persistent = request.persistent && !shared.is_draining();
         let asker = Asker::new(&request.head.method, request.head.version, persistent);
-        Self { shared, worker, client, request, begun: Moment::read(&*shared.clock), asker }
+        let begun = Moment::read(&*shared.clock);
+        Self { shared, worker, client, request, begun, asker, fetches: false, looked_up: None, site: None }
+    }
+
+    /// The same, which fetches its page if it `fetches`, whatever is stored.
+    pub(crate) fn fetching(self, fetches: bool) -> Self {
+        Self { fetches, ..self }
     }
 
     /// Takes the request through its steps.
@@ -101,6 +121,7 @@ impl<'a> Visit<'a> {
                 Step::Key(subject) => self.key(subject),
                 Step::Purge => break self.purge().await,
                 Step::Lookup(wanted) => self.lookup(wanted),
+                Step::Load(wanted, shelved) => self.load(wanted, shelved).await,
                 Step::Wait(waiting) => self.wait(waiting).await,
                 Step::Pass(passing) => self.pass(passing).await,
                 Step::Deliver(delivery) => break self.deliver(delivery).await,
@@ -109,6 +130,11 @@ impl<'a> Visit<'a> {
         };
         self.record(&outcome);
         outcome.after
+    }
+
+    /// The request as it is looked up, and as its fetch is shared: with no more of its cookies than its key has.
+    pub(crate) fn head(&self) -> &RequestHead {
+        self.looked_up.as_deref().unwrap_or(&self.request.head)
     }
 
     pub(crate) fn cells(&self) -> &'a Cells {
@@ -120,35 +146,52 @@ impl<'a> Visit<'a> {
     }
 
     /// *guard*: limits, method, host.
-    fn guard(&self) -> Step<'a> {
+    fn guard(&mut self) -> Step<'a> {
         if purge::is_purge_method(&self.request.head.method) {
             return Step::Purge;
         }
         match guard(self.shared, self.client.peer(), self.request) {
-            Ok(subject) => Step::Key(subject),
+            Ok(subject) => {
+                self.site = Some(subject.site);
+                Step::Key(subject)
+            }
             Err(refusal) => Step::Refuse(refusal),
         }
     }
 
     /// *key*: what identifies the page, if the request may share one at all.
-    fn key(&self, subject: Subject<'a>) -> Step<'a> {
+    fn key(&mut self, subject: Subject<'a>) -> Step<'a> {
         let has_content = self.request.framing != BodyFraming::Empty;
         match classify_request(&self.request.head, has_content, subject.site.policy()) {
-            RequestClass::Pass(reason) => Step::Pass(Passing { subject, reason, wanted: None }),
+            RequestClass::Pass(reason) => Step::Pass(Passing { subject, reason, wanted: None, check: None }),
             RequestClass::Lookup(directives) => {
-                Step::Lookup(Wanted::new(self.shared, subject, &self.request.head, directives))
+                self.looked_up = looked_up_head(&self.request.head, subject.site.policy()).map(Box::new);
+                let mut wanted = Wanted::new(self.shared, subject, self.head(), directives);
+                wanted.fetches = self.fetches;
+                Step::Lookup(wanted)
             }
         }
     }
 
     /// *lookup*: a stored answer that this request may have, or a fetch.
     fn lookup(&self, mut wanted: Wanted<'a>) -> Step<'a> {
-        match wanted.decide(self.shared, &self.request.head, Touch::Yes, self.begun) {
-            Decision::Deliver(delivery) => Step::Deliver(delivery),
+        if let Some(kept) = wanted.kept_back(self.shared, &self.request.head, self.begun) {
+            return alone(&wanted, self.look_again(&wanted, &kept));
+        }
+        match wanted.decide(self.shared, self.head(), Touch::Yes, self.begun) {
+            Decision::Deliver(delivery) => {
+                self.note(&wanted);
+                match self.check(&wanted, &delivery) {
+                    Some(check) => alone(&wanted, Some(check)),
+                    None => Step::Deliver(delivery),
+                }
+            }
             Decision::Refresh(delivery, object) => {
+                self.note(&wanted);
                 self.refresh(&wanted, &object);
                 Step::Deliver(delivery)
             }
+            Decision::Load(shelved) => Step::Load(wanted, shelved),
             Decision::OnlyIfCached => Step::Refuse(Refusal::only_if_cached()),
             Decision::Alone(reason) => wanted.pass(reason),
             Decision::Fly { reason, solo } => {
@@ -158,8 +201,47 @@ impl<'a> Visit<'a> {
         }
     }
 
+    /// A check of what the leak guard keeps back from this visitor, if it is time for one.
+    fn look_again(&self, wanted: &Wanted<'a>, kept: &Kept) -> Option<Arc<LeakCheck>> {
+        if !kept.may_look {
+            return None;
+        }
+        let Found::Deliver(delivery) = self.find(wanted, Touch::No, self.begun) else { return None };
+        LeakCheck::again(self.shared, self.would_be_hit(wanted, &delivery)?, self.begun)
+    }
+
+    /// A check of what would be delivered, if the lot falls on it.
+    fn check(&self, wanted: &Wanted<'a>, delivery: &Delivery) -> Option<Arc<LeakCheck>> {
+        LeakCheck::draw(self.shared, self.worker, self.would_be_hit(wanted, delivery)?, delivery.account)
+    }
+
+    fn would_be_hit<'v>(&'v self, wanted: &'v Wanted<'a>, delivery: &'v Delivery) -> Option<WouldBeHit<'v>> {
+        let Content::Stored(stored) = &delivery.content else { return None };
+        let (site, key) = (wanted.subject.site, &wanted.key);
+        Some(WouldBeHit { site, key, sent: &self.request.head, looked_up: self.head(), stored })
+    }
+
+    /// *load*: what was found is read from the disk, and looked up again.
+    async fn load(&self, mut wanted: Wanted<'a>, shelved: Shelved) -> Step<'a> {
+        self.cells().count(Metric::DiskReads);
+        wanted.loads += 1;
+        loads::load(self.shared, &wanted.key, shelved).await;
+        Step::Lookup(wanted)
+    }
+
+    /// Notes that a stored page was requested, by somebody who could be anybody.
+    fn note(&self, wanted: &Wanted<'_>) {
+        let head = self.head();
+        if wanted.solo || wanted.range.is_some() || head.method != Method::Get {
+            return;
+        }
+        let policy = wanted.subject.site.policy();
+        let page = || Page::of(&wanted.key, &head.fields, self.shared.store.known_rule(&wanted.key), policy);
+        self.shared.popular.note(self.worker, page);
+    }
+
     pub(crate) fn find(&self, wanted: &Wanted<'_>, touch: Touch, now: Moment) -> Found {
-        wanted.find(self.shared, &self.request.head, touch, now)
+        wanted.find(self.shared, self.head(), touch, now)
     }
 
     /// Joins the flight for the wanted page, or starts it.
@@ -167,12 +249,14 @@ impl<'a> Visit<'a> {
         let mut base = None;
         let find = || match self.find(&wanted, Touch::No, self.now()) {
             Found::Deliver(delivery) | Found::Refresh(delivery, _) => Some(delivery),
+            // It was in memory a moment ago, and has gone.
+            Found::Load(_) => None,
             Found::Fetch(_, object) => {
                 base = object;
                 None
             }
         };
-        let joined = wanted.ask_flights(self.shared, &self.request.head, self.now(), find);
+        let joined = wanted.ask_flights(self.shared, self.head(), self.now(), find);
         match joined {
             Joined::Found(delivery) => Step::Deliver(delivery),
             Joined::Filling(answer, reader) => {
@@ -185,6 +269,11 @@ impl<'a> Visit<'a> {
                 Step::Wait(Waiting { wanted, reason, receiver, leads: false })
             }
             Joined::Leader(flight) => {
+                // Asked after the flight has its number: whatever goes over later invalidates what it brings.
+                if wanted.is_outdated() {
+                    self.shared.flights.remove(&wanted.key, &flight);
+                    return Step::Guard;
+                }
                 wanted.flights += 1;
                 let receiver = flight.subscribe();
                 match self.depart(&wanted, flight, base) {
@@ -197,7 +286,11 @@ impl<'a> Visit<'a> {
 
     /// Starts a flight that nobody waits for, to replace a stale answer, unless one is under way.
     fn refresh(&self, wanted: &Wanted<'_>, stale: &Arc<Object>) {
-        if let Some(flight) = wanted.renew(self.shared, &self.request.head, stale, self.now()) {
+        if self.shared.ailing.reason(&wanted.key, self.begun.monotonic).is_some() {
+            self.cells().count(Metric::RefreshesPaused);
+            return;
+        }
+        if let Some(flight) = wanted.renew(self.shared, self.head(), stale, self.now()) {
             self.cells().count(Metric::BackgroundRefreshes);
             // What cannot be sent was refused to visitors before it was ever stored.
             let _ = self.depart(wanted, flight, Some(Arc::clone(stale)));
@@ -222,10 +315,10 @@ impl<'a> Visit<'a> {
             &self.shared.loop_mark,
             key,
             Method::Get,
-            &self.request.head.fields,
+            &self.head().fields,
             flight.known(),
         );
-        let asks = forward::flight_fields(flight.range(), base.as_deref(), &self.request.head.fields);
+        let asks = forward::flight_fields(flight.range(), base.as_deref(), &self.head().fields);
         let Ok(request) = forward::without_content(&forward::with_fields(&head, asks)) else {
             self.shared.flights.remove(key, &flight);
             return Err(Refusal::unwritable());
@@ -251,6 +344,12 @@ impl<'a> Visit<'a> {
             let _ = self.client.flush().await;
         }
     }
+}
+
+/// To the application alone, because of the leak guard.
+fn alone<'a>(wanted: &Wanted<'a>, check: Option<Arc<LeakCheck>>) -> Step<'a> {
+    let subject = wanted.subject.clone();
+    Step::Pass(Passing { subject, reason: Reason::PassLeakGuard, wanted: None, check })
 }
 
 impl Wanted<'_> {

@@ -1,18 +1,23 @@
 //! Purges: who may ask for them, and carrying them out.
 //!
 //! Invariant: when an order is answered, no later request gets what it meant. An order from somebody who may not give
-//! it is refused and never forwarded. What an order means is read by `purge`; the barrier itself is the store's.
+//! it is refused and never forwarded. Carrying one out is the work of a thread that may take its time, so that a flood
+//! of them stalls no visitor. What an order means is read by `purge`, which sites and hosts that is by `reach`; the
+//! barrier itself is the store's.
 
 use crate::counters::{Cells, Metric};
 use crate::guard::forwarding_names;
+use crate::reach::Scope;
 use crate::shared::Shared;
-use crate::sites::Site;
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use message::{Fields, Method, RequestHead, ResponseHead};
 use net::Peer;
-use purge::{Ban, Invalidation, Malformed, Order, Outcome, Reach, Want, api, signals};
+use purge::{Ban, Invalidation, Malformed, Order, Outcome, Pages, Reach, Style, Want, api, signals};
 use std::sync::Arc;
-use store::{Key, Mode, Selector};
+use store::{Invalidated, Key, Mode, Selector, SiteId};
+
+/// Orders that are carried out at a time; the others wait.
+pub(crate) const ORDERS_MAX: usize = 4;
 
 /// Why an order is not carried out.
 pub(crate) enum Unserved {
@@ -38,6 +43,10 @@ impl Shared {
         if let Some(token) = &self.token {
             return api::presented_tokens(fields).any(|presented| is_equal(presented, token.as_bytes()));
         }
+        self.may_purge_by_address(peer, fields)
+    }
+
+    fn may_purge_by_address(&self, peer: Peer, fields: &Fields) -> bool {
         let forwarded = forwarding_names().any(|name| fields.has(name));
         let Some(ip) = peer.ip() else { return !forwarded };
         let proxied = self.plan.trusted_proxies.iter().any(|proxy| proxy.is_loopback());
@@ -45,90 +54,200 @@ impl Shared {
     }
 
     /// Carries out an order.
-    pub(crate) fn carry_out(&self, order: &Order) -> Outcome {
-        let mut outcome = Outcome::default();
-        for invalidation in &order.invalidations {
-            self.invalidate_one(invalidation, &mut outcome);
+    pub(crate) async fn carry_out(self: &Arc<Self>, order: &Order) -> Outcome {
+        let invalidations = order.invalidations.clone();
+        let outcome = self.perform(Task { pages: Vec::new(), invalidations, own: None }).await;
+        if order.style == Style::Refreshing && order.refill != Some(false) {
+            self.refresh(order);
+        } else if order.refill.unwrap_or(self.plan.refill.enabled) {
+            self.refiller.wake();
         }
         outcome
     }
 
-    /// Obeys what an answer of the application asks for (`X-LiteSpeed-Purge`, `Cache-Group-Invalidation` and others).
-    /// It may mean its own site only.
-    pub(crate) fn obey(&self, cells: &Cells, method: &Method, answer: &ResponseHead, key: &Key) {
-        let signals = signals(method, answer, key.is_https(), key.host());
-        if !signals.malformed.is_empty() {
-            cells.add(Metric::PurgesMalformed, signals.malformed.len() as u64);
-        }
-        for invalidation in &signals.invalidations {
-            cells.count(Metric::PurgesByAnswers);
-            self.invalidate_one(invalidation, &mut Outcome::default());
+    /// Has the pages of an order fetched again that were or are stored; or, if none was, the one it names.
+    fn refresh(&self, order: &Order) {
+        for Invalidation { want, .. } in &order.invalidations {
+            let Want::Target { host, target } = want else { continue };
+            for scope in self.scopes(host) {
+                scope.keys(self, &scope.keyed(target)).iter().for_each(|key| self.refiller.order(key));
+            }
         }
     }
 
-    fn invalidate_one(&self, invalidation: &Invalidation, outcome: &mut Outcome) {
-        let mode = invalidation.mode;
-        for selector in self.selectors(&invalidation.want) {
-            let done = match selector {
-                Selector::Target { site, host, target } => {
-                    self.invalidate(&Key::new(site, false, &host, target), mode)
-                }
-                selector => self.store.invalidate(&store::Invalidation { selector, mode }),
-            };
-            outcome.sequence = outcome.sequence.max(done.sequence);
-            outcome.uncounted += u64::from(done.objects.is_none());
-            let objects = done.objects.unwrap_or(0);
-            match mode {
-                Mode::Hard => outcome.purged += objects,
-                Mode::Soft => outcome.softened += objects,
-            }
+    /// What a request orders that wants its page fetched again and answered with, if it comes from somebody who may
+    /// purge; what is not for the application is taken from it.
+    pub(crate) fn read_refresh(&self, peer: Peer, head: &mut RequestHead) -> Option<Order> {
+        let order = purge::refresh_by_get(head).filter(|_| self.may_purge(peer, &head.fields))?;
+        purge::strip_order(&mut head.fields, self.token.is_some());
+        Some(order)
+    }
+
+    /// Whether a request head that is longer than those of visitors may be goes on being read: it orders a purge, as
+    /// far as `begun` tells, and comes from somebody who may.
+    pub(crate) fn admits_longer_head(&self, peer: Peer, begun: &[u8]) -> bool {
+        let is_order = |head: &RequestHead| {
+            purge::is_purge_method(&head.method) || api::Route::of(&head.target).is_some()
+        };
+        let Some(head) = beginning(begun).filter(is_order) else { return false };
+        // The token may stand behind the tags; whether it does is seen when the head is whole.
+        let by_address = Fields::new();
+        self.may_purge(peer, &head.fields)
+            || self.token.is_some() && self.may_purge_by_address(peer, &by_address)
+    }
+
+    /// Makes unusable what an answer of the application has made out of date: the pages that a write has changed, by
+    /// the RFC and as its site's profile knows it, and what the answer asks for (`X-LiteSpeed-Purge`,
+    /// `Cache-Group-Invalidation` and others), which may only be its own site's.
+    pub(crate) async fn obey(
+        self: &Arc<Self>,
+        cells: &Cells,
+        method: &Method,
+        answer: &ResponseHead,
+        key: &Key,
+        pages: Vec<Key>,
+        changed: Vec<Invalidation>,
+    ) {
+        let signals = signals(method, answer, key.is_https(), key.host());
+        cells.add(Metric::PurgesMalformed, signals.malformed.len() as u64);
+        cells.add(Metric::PurgesByAnswers, signals.invalidations.len() as u64);
+        let invalidations = [signals.invalidations, changed].concat();
+        if pages.is_empty() && invalidations.is_empty() {
+            return;
         }
-        self.sweeper.wake();
+        let own = Some(key.detached());
+        self.perform(Task { pages, invalidations, own }).await;
+        if self.plan.refill.enabled {
+            self.refiller.wake();
+        }
+    }
+
+    async fn perform(self: &Arc<Self>, task: Task) -> Outcome {
+        // The semaphore is never closed.
+        let _turn = self.orders.acquire().await;
+        let (shared, task) = (Arc::clone(self), Arc::new(task));
+        let performing = Arc::clone(&task);
+        let performed = tokio::task::spawn_blocking(move || performing.perform(&shared)).await;
+        // Without a thread, as when the edge ends, it is done here.
+        performed.unwrap_or_else(|_| task.perform(self))
+    }
+
+    /// The sites that are meant.
+    fn reached(&self, reach: &Reach) -> Vec<SiteId> {
+        match reach {
+            Reach::Site(host) => self.scopes(host).iter().map(|scope| scope.site.id).collect(),
+            Reach::Everywhere => self.sites.iter().map(|site| site.id).collect(),
+        }
+    }
+}
+
+/// Something to invalidate.
+struct Task {
+    pages: Vec<Key>,
+    invalidations: Vec<Invalidation>,
+    /// A key of the one site that may be meant; `None`: of any.
+    own: Option<Key>,
+}
+
+impl Task {
+    fn perform(&self, shared: &Shared) -> Outcome {
+        let mut outcome = Outcome::default();
+        for key in &self.pages {
+            add(&mut outcome, Mode::Hard, shared.invalidate(key, Mode::Hard));
+        }
+        for Invalidation { want, mode } in &self.invalidations {
+            self.invalidate(shared, want, *mode, &mut outcome);
+        }
+        shared.static_tree.lose(&shared.store);
+        shared.sweeper.wake();
+        // What is answered outlives the process.
+        shared.store.persist();
+        outcome
+    }
+
+    fn invalidate(&self, shared: &Shared, want: &Want, mode: Mode, outcome: &mut Outcome) {
+        let tell = |selector| shared.tell(store::Invalidation { selector, mode });
+        if let Want::Target { host, target } = want {
+            for scope in self.scopes(shared, host) {
+                let target = scope.keyed(target);
+                match scope.target(shared, &target) {
+                    Ok(selector) => add(outcome, mode, tell(selector)),
+                    Err(hosts) => hosts.iter().for_each(|host| {
+                        let key = Key::new(scope.site.id, false, host, target.clone());
+                        add(outcome, mode, shared.invalidate(&key, mode));
+                    }),
+                }
+            }
+            return;
+        }
+        self.selectors(shared, want).into_iter().for_each(|selector| add(outcome, mode, tell(selector)));
     }
 
     /// What the store is told, for each site that is meant.
-    fn selectors(&self, want: &Want) -> Vec<Selector> {
+    fn selectors(&self, shared: &Shared, want: &Want) -> Vec<Selector> {
+        let sites = |reach| match &self.own {
+            Some(key) => vec![key.site()],
+            None => shared.reached(reach),
+        };
+        let on = |host, told: &dyn Fn(Scope<'_>) -> Vec<Selector>| {
+            self.scopes(shared, host).into_iter().flat_map(told).collect()
+        };
         match want {
-            Want::Target { host, target } => self.on(host, |site, host| {
-                vec![Selector::Target { site: site.id, host, target: target.clone() }]
-            }),
-            Want::Prefix { host, prefix } => self.on(host, |site, host| {
-                vec![Selector::Prefix { site: site.id, host, prefix: prefix.clone() }]
-            }),
-            Want::Pattern { host, pattern } => self.on(host, |site, host| {
-                let ban = Arc::new(Ban::of_pages(&host, pattern.clone()));
-                vec![Selector::Ban { site: site.id, ban }]
-            }),
-            Want::Host { host } => self.on(host, |site, host| vec![Selector::Host { site: site.id, host }]),
-            Want::Tags { reach, any_of, all_of } => self
-                .reached(reach)
-                .map(|site| Selector::Tags { site: site.id, any_of: any_of.clone(), all_of: all_of.clone() })
-                .collect(),
-            Want::Ban { reach, ban } => self
-                .reached(reach)
-                .map(|site| Selector::Ban { site: site.id, ban: Arc::<Ban>::clone(ban) })
-                .collect(),
-            Want::Everything { reach: Reach::Everywhere } => vec![Selector::Everything { site: None }],
+            Want::Target { host, target } => {
+                on(host, &|scope| vec![scope.ban(Pages::Target(scope.keyed(target)))])
+            }
+            Want::Prefix { host, prefix } => on(host, &|scope| scope.prefix(shared, prefix)),
+            Want::Pattern { host, pattern } => {
+                on(host, &|scope| vec![scope.ban(Pages::Pattern(pattern.clone()))])
+            }
+            Want::Host { host } => on(host, &|scope| scope.everything(shared)),
+            Want::Tags { reach, any_of, all_of } => {
+                let tags = |site| Selector::Tags { site, any_of: any_of.clone(), all_of: all_of.clone() };
+                sites(reach).into_iter().map(tags).collect()
+            }
+            Want::Ban { reach, ban } => {
+                let ban = |site| Selector::Ban { site, ban: Arc::<Ban>::clone(ban) };
+                sites(reach).into_iter().map(ban).collect()
+            }
+            Want::Everything { reach: Reach::Everywhere } if self.own.is_none() => {
+                vec![Selector::Everything { site: None }]
+            }
             Want::Everything { reach } => {
-                self.reached(reach).map(|site| Selector::Everything { site: Some(site.id) }).collect()
+                sites(reach).into_iter().map(|site| Selector::Everything { site: Some(site) }).collect()
             }
         }
     }
 
-    /// Selectors for the site of a host, under the name that its pages are stored by; none if there is no such site.
-    fn on(&self, host: &Bytes, selectors: impl Fn(&Arc<Site>, Bytes) -> Vec<Selector>) -> Vec<Selector> {
-        let Some(site) = self.sites.find(Some(host)) else { return Vec::new() };
-        let stored_by = site.plan.public_host.clone().map_or_else(|| host.clone(), Bytes::from);
-        selectors(site, stored_by)
+    fn scopes<'a>(&self, shared: &'a Shared, host: &Bytes) -> Vec<Scope<'a>> {
+        match &self.own {
+            Some(key) => shared.own_scope(key).into_iter().collect(),
+            None => shared.scopes(host),
+        }
     }
+}
 
-    /// The sites that are meant: where no site has the name, all are.
-    fn reached(&self, reach: &Reach) -> impl Iterator<Item = &Arc<Site>> {
-        let one = match reach {
-            Reach::Site(host) => self.sites.find(Some(host)),
-            Reach::Everywhere => None,
-        };
-        self.sites.iter().filter(move |site| one.is_none_or(|one| one.id == site.id))
+/// What can be told of a head from its first octets: its lines up to the last whole one.
+fn beginning(begun: &[u8]) -> Option<RequestHead> {
+    let end = begun.windows(2).rposition(|window| window == b"\r\n")? + 2;
+    let mut octets = BytesMut::from([begun.get(..end)?, b"\r\n"].concat().as_slice());
+    let limits = h1::Limits {
+        head_bytes_max: octets.len(),
+        target_bytes_max: octets.len(),
+        fields_max: h1::Limits::FIELDS_CEILING,
+        ..h1::Limits::DEFAULT
+    };
+    let read = h1::parse_request(&mut octets, &limits, h1::Strictness::Tolerant);
+    read.ok().flatten().map(|request| request.head)
+}
+
+/// Adds what one invalidation has done.
+fn add(outcome: &mut Outcome, mode: Mode, done: Invalidated) {
+    outcome.sequence = outcome.sequence.max(done.sequence);
+    outcome.uncounted += u64::from(done.objects.is_none());
+    let objects = done.objects.unwrap_or(0);
+    match mode {
+        Mode::Hard => outcome.purged += objects,
+        Mode::Soft => outcome.softened += objects,
     }
 }
 

@@ -155,6 +155,14 @@ impl Refusal {
         }
     }
 
+    /// An application that fails on a page again and again.
+    pub(crate) fn failing_origin(origin: &OriginUrl) -> Self {
+        let text = format!(
+            "The application at {origin} answers everybody who asks for this page with an error. Look at its error log."
+        );
+        Self { retry_after_secs: Some(RETRY_AFTER_SECS), ..Self::new(503, Reason::OriginFailing, text) }
+    }
+
     /// A purge from somebody who may not.
     pub(crate) fn purge_forbidden() -> Self {
         Self::new(

@@ -6,8 +6,11 @@
 
 use crate::access_log::{AccessLog, Writer};
 use crate::admin;
+use crate::persistence;
+use crate::refill;
 use crate::shared::Shared;
 use crate::sweeper;
+use crate::tree;
 use crate::worker;
 use config::{AccessLog as LogTarget, Plan};
 use net::{Address, BindError, Listener};
@@ -109,7 +112,12 @@ impl Edge {
             }
             None => (None, None),
         };
-        let shared = Arc::new(Shared::new(plan, log, clock).with_token(token));
+        let (shared, recovery) =
+            Shared::new(plan, log, clock).with_token(token).with_static_tree().above_disk()?;
+        let shared = Arc::new(shared);
+        if let Some(recovery) = recovery {
+            persistence::take_over(&shared, recovery)?;
+        }
         Ok(Self { shared, listeners, admin, writer, bound })
     }
 
@@ -154,11 +162,13 @@ impl Edge {
                 .spawn(move || worker::run(&shared, index, listener));
             workers.push(thread?);
         }
+        let writer_of_tree = tree::start(&shared)?;
         let owns_process = matches!(stops, Stops::Signals);
         let sweeper = sweeper::start(Arc::clone(&shared), owns_process)?;
         let controlled = runtime.block_on(async {
             let acceptor = admin.acceptor()?;
             tokio::spawn(admin::serve(Arc::clone(&shared), acceptor, bound.admin));
+            tokio::spawn(refill::run(Arc::clone(&shared)));
             control(&shared, stops).await
         });
         // Whatever ended the control ends the workers.
@@ -168,7 +178,12 @@ impl Edge {
         });
         // A thread that panicked has freed nothing more; the edge ends anyway.
         let _ = sweeper.join();
-        drop((runtime, shared));
+        shared.static_tree.end();
+        let _ = writer_of_tree.map(JoinHandle::join);
+        drop(runtime);
+        shared.store.persist();
+        shared.persistence.close();
+        drop(shared);
         if let Some(writer) = writer {
             writer.finish();
         }

@@ -8,20 +8,30 @@ use crate::counters::{Cells, Counters, Metric};
 use crate::equivalents::Equivalents;
 use crate::flights::Flights;
 use crate::in_vain::InVain;
+use crate::leak_guard::LeakGuard;
+use crate::loads::Loads;
 use crate::metrics::Reading;
+use crate::persistence::{self, Persistence};
+use crate::popular::Popular;
+use crate::purge_orders::ORDERS_MAX;
+use crate::refill::Refiller;
 use crate::sites::Sites;
 use crate::sweeper::Sweeper;
+use crate::tree::StaticTree;
 use bytes::Bytes;
 use config::{Limits, Plan};
+use disk::Recovery;
 use origin::Gauges;
 use platform::Clock;
+use static_tree::Refusal;
 use std::collections::hash_map::RandomState;
 use std::fmt;
 use std::hash::BuildHasher;
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use store::{Invalidated, Invalidation, Key, Mode, Selector, Store, StoreLimits};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
 /// The part of the memory that bodies outside the store may take, on their way in or pushed out while slow visitors
 /// still read them: one in this many. The store has the rest.
@@ -33,8 +43,16 @@ pub(crate) struct Shared {
     pub(crate) limits: Arc<Limits>,
     pub(crate) sites: Sites,
     pub(crate) store: Store,
+    pub(crate) persistence: Persistence,
+    pub(crate) static_tree: StaticTree,
     pub(crate) flights: Flights,
     pub(crate) in_vain: InVain,
+    pub(crate) leak_guard: LeakGuard,
+    /// Pages on which their origin has failed a moment ago.
+    pub(crate) ailing: InVain,
+    pub(crate) popular: Popular,
+    pub(crate) refiller: Refiller,
+    pub(crate) loads: Loads,
     pub(crate) equivalents: Equivalents,
     pub(crate) filling: FillingBudget,
     pub(crate) counters: Counters,
@@ -43,6 +61,8 @@ pub(crate) struct Shared {
     /// The secret that purges show; without one, where they come from decides.
     pub(crate) token: Option<String>,
     pub(crate) sweeper: Sweeper,
+    /// Turns for those who carry out orders to purge.
+    pub(crate) orders: Semaphore,
     /// What this edge adds to `CDN-Loop`, and knows itself by (RFC 8586).
     pub(crate) loop_mark: Bytes,
     /// What separates several parts of one response; nobody outside can know it before it is used.
@@ -87,8 +107,15 @@ impl Shared {
             limits: Arc::new(plan.limits.clone()),
             sites: Sites::new(&plan, &clock),
             store: Store::new(store_limits, random.hash_one("store")),
+            persistence: Persistence::default(),
+            static_tree: StaticTree::default(),
             flights: Flights::default(),
             in_vain: InVain::new(plan.limits.hit_for_miss, plan.limits.hit_for_miss_entries_max),
+            leak_guard: LeakGuard::new(plan.sites.len(), plan.workers, plan.limits.leak_guard_every),
+            ailing: InVain::new(plan.limits.failure_pause, plan.limits.hit_for_miss_entries_max),
+            popular: Popular::new(plan.workers, plan.refill.pages_max),
+            refiller: Refiller::default(),
+            loads: Loads::default(),
             equivalents: Equivalents::default(),
             filling: FillingBudget { bytes: AtomicU64::new(0), bytes_max: filling_bytes_max },
             counters: Counters::new(plan.workers),
@@ -96,6 +123,7 @@ impl Shared {
             clock,
             token: None,
             sweeper: Sweeper::default(),
+            orders: Semaphore::new(ORDERS_MAX),
             loop_mark: Bytes::from(format!("petasos; id={:016x}", random.hash_one("loop"))),
             boundary: format!("petasos-{:016x}", random.hash_one("boundary")),
             connections: AtomicUsize::new(0),
@@ -111,6 +139,20 @@ impl Shared {
     /// The same with a secret for purges.
     pub(crate) fn with_token(self, token: Option<String>) -> Self {
         Self { token, ..self }
+    }
+
+    /// The same above the disk that its plan names, with what is to be taken over from the process before.
+    pub(crate) fn above_disk(self) -> io::Result<(Self, Option<Recovery>)> {
+        let life = RandomState::new().hash_one("life");
+        let (store, persistence, recovery) =
+            persistence::open(self.store, &self.plan, &self.sites, &self.clock, life)?;
+        Ok((Self { store, persistence, ..self }, recovery))
+    }
+
+    /// The same with the static tree that its plan names.
+    pub(crate) fn with_static_tree(self) -> Self {
+        let static_tree = StaticTree::open(&self.plan);
+        Self { static_tree, ..self }
     }
 
     /// The cells that a worker counts in.
@@ -144,7 +186,14 @@ impl Shared {
             self.flights.invalidate(&key);
             self.in_vain.forget(&key);
         }
-        self.store.invalidate(&Invalidation { selector: Selector::Target { site, host, target }, mode })
+        self.tell(Invalidation { selector: Selector::Target { site, host, target }, mode })
+    }
+
+    /// Has the store take down an invalidation. The static tree hears of it, and has yet to lose what it means.
+    pub(crate) fn tell(&self, invalidation: Invalidation) -> Invalidated {
+        let done = self.store.invalidate(&invalidation);
+        self.static_tree.hear(done.sequence, &invalidation.selector);
+        done
     }
 
     /// Takes no new connection from now on.
@@ -201,6 +250,7 @@ impl Shared {
             Metric::OriginConnectionsIdle => return self.read_origins(|gauges| gauges.idle),
             Metric::ConnectionsOpen => self.connections() as u64,
             Metric::FlightsOpen => self.flights.len() as u64,
+            Metric::PopularPages => self.popular.len() as u64,
             Metric::FillingBytes => self.filling.bytes.load(Ordering::Relaxed),
             Metric::LingeringBytes => self.store.lingering_bytes(),
             Metric::StoreBytes => store().bytes,
@@ -208,6 +258,31 @@ impl Shared {
             Metric::StoreObjects => store().objects,
             Metric::StorePublished => store().published,
             Metric::StoreEvicted => store().evicted,
+            Metric::StoreShelved => store().shelved,
+            Metric::DiskOff => u64::from(self.persistence.is_off()),
+            Metric::DiskBytes => self.persistence.figures().bytes,
+            Metric::DiskObjects => self.persistence.figures().objects,
+            Metric::DiskQueueBytes => self.persistence.figures().queue_bytes,
+            Metric::DiskAccepted => self.persistence.figures().accepted,
+            Metric::DiskDurable => self.persistence.figures().durable,
+            Metric::DiskWritten => self.persistence.figures().written,
+            Metric::DiskRefused => self.persistence.figures().refused,
+            Metric::DiskEvicted => self.persistence.figures().evicted,
+            Metric::DiskTorn => self.persistence.figures().torn,
+            Metric::DiskFull => self.persistence.figures().full,
+            Metric::DiskErrors => self.persistence.figures().io_errors,
+            Metric::StaticTreeOff => u64::from(self.static_tree.is_off()),
+            Metric::StaticTreePages => self.static_tree.figures().pages,
+            Metric::StaticTreeBytes => self.static_tree.figures().bytes,
+            Metric::StaticTreeWritten => self.static_tree.figures().written,
+            Metric::StaticTreeRemoved => self.static_tree.figures().removed,
+            Metric::StaticTreeErrors => self.static_tree.figures().errors,
+            Metric::StaticTreeNoPages => self.static_tree.figures().refused(Refusal::NoPage),
+            Metric::StaticTreeNotForAll => self.static_tree.figures().refused(Refusal::NotForAll),
+            Metric::StaticTreeShortLived => self.static_tree.figures().refused(Refusal::ShortLived),
+            Metric::StaticTreePaths => self.static_tree.figures().refused(Refusal::Path),
+            Metric::StaticTreeFull => self.static_tree.figures().refused(Refusal::Full),
+            Metric::StaticTreeBusy => self.static_tree.figures().refused(Refusal::Busy),
             counted => self.counters.value(counted),
         };
         vec![Reading { site: None, value }]

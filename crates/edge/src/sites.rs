@@ -2,10 +2,10 @@
 //!
 //! Invariant: a name belongs to one site or to none; with named sites only, an unknown name finds nothing.
 
+use crate::recognition::Recognition;
 use config::{Limits, Plan};
 use origin::{Origin, Settings};
 use platform::Clock;
-use semantics::Policy;
 use std::collections::HashMap;
 use std::sync::Arc;
 use store::SiteId;
@@ -19,6 +19,7 @@ pub(crate) struct Site {
     pub(crate) id: SiteId,
     pub(crate) plan: config::Site,
     pub(crate) origin: Arc<Origin>,
+    pub(crate) recognition: Recognition,
 }
 
 /// All sites.
@@ -30,10 +31,6 @@ pub(crate) struct Sites {
 }
 
 impl Site {
-    pub(crate) fn policy(&self) -> &Policy {
-        &self.plan.policy
-    }
-
     /// What metrics and status call the site: its first name, or `any`.
     pub(crate) fn label(&self) -> &str {
         self.plan.names.first().map_or("any", String::as_str)
@@ -48,7 +45,12 @@ impl Sites {
             .iter()
             .map(|site| {
                 let origin = Origin::new(site.origin.clone(), settings(&plan.limits), Arc::clone(clock));
-                Arc::new(Site { id: SiteId(site.id), plan: site.clone(), origin: Arc::new(origin) })
+                Arc::new(Site {
+                    id: SiteId(site.id),
+                    plan: site.clone(),
+                    origin: Arc::new(origin),
+                    recognition: Recognition::default(),
+                })
             })
             .collect();
         let names = all.iter().enumerate().flat_map(|(index, site)| {
@@ -68,6 +70,21 @@ impl Sites {
     pub(crate) fn find(&self, authority: Option<&[u8]>) -> Option<&Arc<Site>> {
         let named = authority.and_then(|authority| self.find_named(h1::split_port(authority).0));
         self.all.get(named.or(self.any)?)
+    }
+
+    /// The site that has this name, or tells its application that it has; lower-case, without port.
+    pub(crate) fn named(&self, name: &[u8]) -> Option<&Arc<Site>> {
+        let is_public = |site: &&Arc<Site>| {
+            let public = site.plan.public_host.as_deref().unwrap_or_default().as_bytes();
+            !public.is_empty() && h1::split_port(public).0.eq_ignore_ascii_case(name)
+        };
+        let named = self.find_named(name).and_then(|index| self.all.get(index));
+        named.or_else(|| self.all.iter().find(is_public))
+    }
+
+    /// The site that answers to any name, if there is one.
+    pub(crate) fn unnamed(&self) -> Option<&Arc<Site>> {
+        self.all.get(self.any?)
     }
 
     fn find_named(&self, host: &[u8]) -> Option<usize> {

@@ -6,14 +6,38 @@ use crate::flight::SharedAnswer;
 use crate::respond;
 use bytes::Bytes;
 use message::{Field, ResponseHead};
-use semantics::{ContentRange, Freshness, combined_head, joined_extent};
+use semantics::{
+    ContentRange, Freshness, Policy, combined_head, downstream_head, joined_extent, strip_noise_cookies,
+};
 use std::sync::Arc;
 use store::{Body, Object, Part};
 
 /// The object for a tidy head and its content.
-pub(crate) fn stored_object(head: &ResponseHead, body: Body, freshness: Freshness) -> Object {
-    let prebuilt = respond::prebuilt(head, body.len());
+pub(crate) fn stored_object(
+    head: &ResponseHead,
+    body: Body,
+    freshness: Freshness,
+    policy: &Policy,
+) -> Object {
+    let prebuilt = prebuilt(head, body.len(), policy);
     Object::new(head, &prebuilt, body, freshness)
+}
+
+/// The object for a tidy head whose content of so many octets is elsewhere.
+pub(crate) fn without_content(
+    head: &ResponseHead,
+    content_bytes: u64,
+    freshness: Freshness,
+    policy: &Policy,
+) -> Object {
+    let prebuilt = prebuilt(head, content_bytes, policy);
+    Object::new(head, &prebuilt, Body::default(), freshness)
+}
+
+/// What visitors get of the head; the object keeps the application's words beside it.
+fn prebuilt(head: &ResponseHead, content_bytes: u64, policy: &Policy) -> Bytes {
+    let sent = downstream_head(head, policy);
+    respond::prebuilt(sent.as_ref().unwrap_or(head), content_bytes)
 }
 
 /// The stored part and a newer one as one object, if they go together.
@@ -21,12 +45,13 @@ pub(crate) fn joined_part(
     stored: &Arc<Object>,
     newer: &SharedAnswer,
     (body, extent): (&Body, ContentRange),
+    policy: &Policy,
 ) -> Option<Object> {
     let part = stored.part()?;
     let joined = joined_extent((&stored.head(), part.extent), (&newer.head, extent))?;
     let head = combined_head(&stored.head(), &newer.head, joined);
     let body = joined_body((&stored.body(), part.extent), (body, extent));
-    let object = stored_object(&head, body, newer.freshness);
+    let object = stored_object(&head, body, newer.freshness, policy);
     // What answers no question as it is must not be replayed for one.
     let part = Part { extent: joined, asked: Bytes::new() };
     Some(if joined.is_whole() { object } else { object.as_part(part) })
@@ -41,11 +66,14 @@ pub(crate) fn joined_body(one: (&Body, ContentRange), other: (&Body, ContentRang
     Body::gathered(before.chunks().iter().chain(&rest))
 }
 
-/// The head that may be stored and shared, and, if fields had to go for that, the head as it came.
-pub(crate) fn without_withheld(
-    head: ResponseHead,
+/// The head that may be stored and shared, and, if fields had to go for that which are for who asked, the head for that
+/// one. Noise is for nobody.
+pub(crate) fn shareable(
+    mut head: ResponseHead,
     withheld: &[Bytes],
+    policy: &Policy,
 ) -> (ResponseHead, Option<ResponseHead>) {
+    strip_noise_cookies(&mut head.fields, policy);
     let is_withheld = |field: &Field| withheld.iter().any(|name| field.name.eq_ignore_ascii_case(name));
     if !head.fields.iter().any(is_withheld) {
         return (head, None);

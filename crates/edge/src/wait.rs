@@ -3,8 +3,8 @@
 //! Invariant: waiting for others is limited; what may not be shared with this request is not delivered to it; and
 //! where the origin fails or is slow, a stale answer that may be used is used.
 
-use crate::conclude::{Content, Delivery};
 use crate::counters::Metric;
+use crate::delivery::{Content, Delivery};
 use crate::flight::{Confirmed, PrivateAnswer, Progress, SharedAnswer, State};
 use crate::lookup::Wanted;
 use crate::pipeline::{Step, Visit, Waiting};
@@ -13,7 +13,7 @@ use crate::respond::Account;
 use bytes::Bytes;
 use message::{ResponseHead, Status};
 use origin::FetchError;
-use semantics::{CacheStatusFacts, Reason, Reuse, is_server_error, reuse};
+use semantics::{CacheStatusFacts, Forwarding, Reason, Reuse, is_server_error, reuse};
 use std::sync::Arc;
 use store::FillingReader;
 use tokio::time::Instant;
@@ -43,6 +43,9 @@ impl<'a> Visit<'a> {
                 State::Waiting => {}
                 State::Shared(answer) => return self.take_shared(wanted, reason, answer, leads),
                 State::Confirmed(confirmed) => return self.take_confirmed(wanted, reason, &confirmed, leads),
+                State::Private(answer) if !leads && self.is_failure(&wanted, &answer) => {
+                    return self.wait_out(wanted, reason).await;
+                }
                 State::Private(answer) => return self.take_private(wanted, reason, &answer, leads),
                 State::Void => return self.ask_again(wanted, reason),
                 State::Failed(error) => return self.fail(&wanted, &error),
@@ -66,17 +69,36 @@ impl<'a> Visit<'a> {
 
     /// The stale answer for a visitor that has waited long enough.
     fn when_late(&self, wanted: &Wanted<'_>) -> Option<Delivery> {
-        let mut delivery = wanted.stale_instead(self.shared, &self.request.head, self.now())?;
+        let mut delivery = wanted.stale_instead(self.shared, self.head(), self.now())?;
         delivery.account.reason = Reason::StaleOriginSlow;
         Some(delivery)
     }
 
     /// There is no answer from the origin: a stale one, or the explanation.
     pub(crate) fn fail(&self, wanted: &Wanted<'_>, error: &FetchError) -> Step<'a> {
-        match wanted.stale_instead(self.shared, &self.request.head, self.now()) {
+        match wanted.stale_instead(self.shared, self.head(), self.now()) {
             Some(delivery) => Step::Deliver(delivery),
             None => Step::Refuse(Refusal::failed_fetch(error, wanted.subject.site.origin.url())),
         }
+    }
+
+    /// Whether an answer says that the origin fails on the page, and nothing can stand in for it. Where a fetch carries
+    /// what its visitor sent, that may have been the cause.
+    fn is_failure(&self, wanted: &Wanted<'_>, answer: &PrivateAnswer) -> bool {
+        let alike = wanted.subject.site.policy().forwarding != Forwarding::Everything;
+        is_server_error(answer.status)
+            && alike
+            && wanted.stale_instead(self.shared, self.head(), self.now()).is_none()
+    }
+
+    /// The origin has failed on the page: it is left alone for a moment, and then asked by one for all who wait.
+    async fn wait_out(&self, wanted: Wanted<'a>, reason: Reason) -> Step<'a> {
+        if wanted.flights >= FLIGHTS_MAX {
+            return Step::Refuse(Refusal::failing_origin(wanted.subject.site.origin.url()));
+        }
+        self.cells().count(Metric::FailurePauses);
+        tokio::time::sleep(self.shared.limits.failure_pause).await;
+        self.join(wanted, reason)
     }
 
     /// A stale answer in place of one that tells of an error of the origin, if there is one.
@@ -84,7 +106,7 @@ impl<'a> Visit<'a> {
         if !is_server_error(status) {
             return None;
         }
-        let mut delivery = wanted.stale_instead(self.shared, &self.request.head, self.now())?;
+        let mut delivery = wanted.stale_instead(self.shared, self.head(), self.now())?;
         delivery.account.facts.forward_status = Some(status);
         Some(delivery)
     }
@@ -97,7 +119,7 @@ impl<'a> Visit<'a> {
         answer: Arc<SharedAnswer>,
         leads: bool,
     ) -> Step<'a> {
-        if !answer.rule.matches(&self.request.head.fields, &answer.variant) {
+        if !answer.rule.matches(&self.head().fields, &answer.variant) {
             return self.ask_again(wanted, Reason::MissVariant);
         }
         if !leads && self.is_invalidated(&wanted, &answer.tags, answer.begun, &answer.head) {
@@ -150,7 +172,7 @@ impl<'a> Visit<'a> {
         confirmed: &Confirmed,
         leads: bool,
     ) -> Step<'a> {
-        if !confirmed.rule.matches(&self.request.head.fields, &confirmed.variant) {
+        if !confirmed.rule.matches(&self.head().fields, &confirmed.variant) {
             return self.ask_again(wanted, Reason::MissVariant);
         }
         let (object, now) = (&confirmed.object, self.now());
@@ -175,7 +197,7 @@ impl<'a> Visit<'a> {
             _ => Reason::MissCollapsed,
         };
         let account = Account { reason, facts, age_secs };
-        Step::Deliver(Delivery { content: Content::Stored(Arc::clone(object)), account })
+        Step::Deliver(Delivery::stored(Arc::clone(object), account))
     }
 
     /// A flight's answer is for the visitor who leads, as the fetch may have carried what that one sent. The others go

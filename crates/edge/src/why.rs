@@ -14,9 +14,12 @@ use crate::refusal::Refusal;
 use crate::shared::Shared;
 use bytes::BytesMut;
 use h1::{BodyFraming, Request, Strictness};
-use message::{Fields, Method, RequestHead, Version, names};
+use message::{Fields, Method, RequestHead, ResponseHead, Version, names};
 use net::Peer;
-use semantics::{Culprit, Moment, Reason, RequestClass, classify_request, explain_request};
+use semantics::{
+    Culprit, Moment, Policy, Reason, RequestClass, classify_request, downstream_head, explain_request,
+    looked_up_head,
+};
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -103,8 +106,14 @@ pub struct Cause {
 pub struct SiteAnswer {
     /// Its first name, or `any`.
     pub name: String,
-    /// Its profile.
+    /// Its profile, as configured.
     pub profile: String,
+    /// The profile whose rules are in force: another for `auto` and for files.
+    #[serde(default)]
+    pub rules: String,
+    /// What the site was recognised by, for `auto`.
+    #[serde(default)]
+    pub recognised_by: Option<String>,
     /// The application behind it.
     pub origin: String,
 }
@@ -147,6 +156,10 @@ pub struct StoredAnswer {
     pub is_validated_always: bool,
     /// Whether a soft purge has made it stale.
     pub is_purged_softly: bool,
+    /// What the application says in `Cache-Control`.
+    pub cache_control: Option<String>,
+    /// What visitors get in its place, by the profile; `None` if they get the same.
+    pub sent_cache_control: Option<String>,
 }
 
 /// What is remembered of a page that could not be shared.
@@ -262,26 +275,41 @@ fn of_subject(shared: &Shared, subject: &Subject<'_>, request: &Request) -> Answ
         RequestClass::Lookup(directives) => Ok(Wanted::new(shared, subject.clone(), head, directives)),
     };
     let key = wanted.as_ref().map_or_else(|_| subject.key(), |wanted| wanted.key.clone());
+    let reduced = looked_up_head(head, policy).filter(|_| wanted.is_ok());
+    let head = reduced.as_ref().unwrap_or(head);
     let remembered = shared.in_vain.recall(&key, now.monotonic);
+    // An operator's question may wait for the disk, which a visitor's request would do without holding others up.
+    if let Lookup::Shelved(shelved) = shared.store.peek(&key, &head.fields) {
+        shared.store.load(&key, shelved, now);
+    }
     let decided = match &wanted {
         Err(reason) => {
             let culprit = explain_request(head, false, policy).and_then(|(_, culprit)| culprit);
             let culprit = culprit.as_ref().map(Cause::from);
             Answer { culprit, asks: Asks::OwnAnswer, ..Answer::new(*reason) }
         }
-        Ok(wanted) => looked_up(shared, wanted, head, remembered.as_ref(), now),
+        // Asked with all cookies, as the pipeline does.
+        Ok(wanted) => match wanted.kept_back(shared, &request.head, now) {
+            Some(kept) => {
+                let culprit = Some(Cause::from(&kept.culprit));
+                Answer { culprit, asks: Asks::OwnAnswer, ..Answer::new(Reason::PassLeakGuard) }
+            }
+            None => looked_up(shared, wanted, head, remembered.as_ref(), now),
+        },
     };
     let stale = wanted.ok().filter(|_| decided.asks != Asks::Nothing);
     let stale = stale.and_then(|wanted| wanted.stale_instead(shared, head, now));
     let (stored, other_variants_only) = match shared.store.peek(&key, &head.fields) {
-        Lookup::Found { object, softened } => (Some(stored_answer(&object, softened, now)), false),
+        Lookup::Found { object, softened } => (Some(stored_answer(&object, softened, policy, now)), false),
         Lookup::NoVariant => (None, true),
-        Lookup::Absent => (None, false),
+        Lookup::Shelved(_) | Lookup::Absent => (None, false),
     };
     Answer {
         site: Some(SiteAnswer {
             name: subject.site.label().to_owned(),
             profile: subject.site.plan.profile.clone(),
+            rules: subject.site.policy().name.clone(),
+            recognised_by: subject.site.sign().map(str::to_owned),
             origin: subject.site.origin.url().to_string(),
         }),
         key: Some(key_answer(shared, &key)),
@@ -307,12 +335,14 @@ fn looked_up(
         Decision::Refresh(delivery, _) => {
             Answer { asks: Asks::Renewal, ..Answer::new(delivery.account.reason) }
         }
+        // It cannot be read, or has left memory at once: it will be fetched.
+        Decision::Load(_) => Answer { asks: Asks::Page, ..Answer::new(Reason::MissAbsent) },
         Decision::OnlyIfCached => Answer::new(Reason::OnlyIfCached),
         Decision::Alone(reason) => alone(reason, head, remembered),
         Decision::Fly { reason, .. } => {
             let confirms = match wanted.find(shared, head, Touch::No, now) {
                 Found::Fetch(_, Some(base)) => is_confirmation(wanted, &base, head),
-                Found::Fetch(_, None) | Found::Deliver(_) | Found::Refresh(..) => false,
+                Found::Fetch(_, None) | Found::Deliver(_) | Found::Refresh(..) | Found::Load(_) => false,
             };
             Answer { asks: if confirms { Asks::Confirmation } else { Asks::Page }, ..Answer::new(reason) }
         }
@@ -344,11 +374,19 @@ fn key_answer(shared: &Shared, key: &Key) -> KeyAnswer {
     }
 }
 
-fn stored_answer(object: &Arc<Object>, softened: bool, now: Moment) -> StoredAnswer {
-    let freshness = freshness(object, softened);
+fn stored_answer(object: &Arc<Object>, softened: bool, policy: &Policy, now: Moment) -> StoredAnswer {
+    let freshness = freshness(object, softened, policy);
+    let head = object.head();
+    let cache_control = |head: &ResponseHead| {
+        let lines: Vec<_> =
+            head.fields.all(names::CACHE_CONTROL).map(|value| value.escape_ascii().to_string()).collect();
+        (!lines.is_empty()).then(|| lines.join(", "))
+    };
     StoredAnswer {
-        status: object.head().status.code(),
-        content_bytes: object.body().len(),
+        status: head.status.code(),
+        cache_control: cache_control(&head),
+        sent_cache_control: downstream_head(&head, policy).as_ref().and_then(cache_control),
+        content_bytes: object.content_bytes(),
         is_part: object.part().is_some(),
         age_secs: freshness.age(now).as_secs(),
         lifetime_secs: freshness.lifetime.as_secs(),

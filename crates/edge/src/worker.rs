@@ -12,6 +12,7 @@ use crate::refusal::Refusal;
 use crate::respond::{self, Asker};
 use crate::shared::{Place, Shared};
 use crate::tunnel::tunnel;
+use h1::{HeadError, RequestError};
 use message::{Method, Version};
 use net::{Acceptor, Listener, Peer, Stream};
 use std::io;
@@ -97,8 +98,9 @@ async fn serve_requests(shared: &Arc<Shared>, index: usize, mut client: Client) 
     let mut stop = Box::pin(shared.drained());
     let cells = shared.cells(index);
     loop {
-        let request = match client.receive(stop.as_mut()).await {
+        let mut request = match client.receive(stop.as_mut()).await {
             Received::Request(request) => request,
+            Received::Malformed(error) if goes_on(shared, &mut client, error) => continue,
             Received::Malformed(error) => {
                 cells.count(Metric::RequestsMalformed);
                 return refuse(shared, index, client, &Refusal::malformed(error)).await;
@@ -109,7 +111,13 @@ async fn serve_requests(shared: &Arc<Shared>, index: usize, mut client: Client) 
             }
             Received::Closed | Received::Idle => return,
         };
-        match Box::pin(Visit::new(shared, index, &mut client, &request).run()).await {
+        let refresh = shared.read_refresh(client.peer(), &mut request.head);
+        if let Some(order) = &refresh {
+            cells.count(Metric::Purges);
+            shared.carry_out(order).await;
+        }
+        let visit = Visit::new(shared, index, &mut client, &request).fetching(refresh.is_some());
+        match Box::pin(visit.run()).await {
             // A visitor that pipelines hits without end never waits for anything by itself: the others get their turn.
             After::Keep => tokio::task::coop::consume_budget().await,
             After::Close | After::Gone => return,
@@ -120,6 +128,13 @@ async fn serve_requests(shared: &Arc<Shared>, index: usize, mut client: Client) 
             }
         }
     }
+}
+
+/// Whether a head that is too long for a visitor's is one of those that may be longer.
+pub(crate) fn goes_on(shared: &Shared, client: &mut Client, error: RequestError) -> bool {
+    matches!(error, RequestError::Head(HeadError::TooLarge))
+        && shared.admits_longer_head(client.peer(), client.begun_head())
+        && client.lengthen_head()
 }
 
 /// Answers octets that are no request, and closes. There is no request to put into the log.

@@ -9,7 +9,7 @@ use config::Plan;
 use semantics::StaleOnError;
 use std::time::Duration;
 use support::{Stage, behind, reason, tagged};
-use testkit::{Action, Gate, Response, Seen, response};
+use testkit::{Action, Gate, Response, Seen, eventually, response};
 
 const DAY_SECS: u64 = 24 * 3600;
 
@@ -184,10 +184,14 @@ fn an_origin_that_times_out_or_is_busy_has_failed() {
         let gate = gate.clone();
         move |seen: &Seen| behind(&gate, tagged(seen, "\"1\"", FRESH, "page"))
     };
-    let stage = seen(|plan| plan.limits.first_byte_timeout = Duration::from_millis(20), FRESH, 100);
+    let stage = Stage::with(|plan| plan.limits.first_byte_timeout = Duration::from_millis(20), good(FRESH));
+    // On a busy machine the page can be late too.
+    eventually("the page came in time", || stage.get("/", &[]).text() == "page");
+    stage.pass(60 + 100);
+    let before = stage.metric("petasos_origin_timeouts_total", "");
     stage.becomes(hanging(&gate));
     is_stale_page(&stage.get("/", &[]), "stale-on-error");
-    assert_eq!(stage.metric("petasos_origin_timeouts_total", ""), 1);
+    assert_eq!(stage.metric("petasos_origin_timeouts_total", ""), before + 1);
     for (queue_max, busy) in [(0, "queue-full"), (9, "queue-timeout")] {
         let change = |plan: &mut Plan| {
             (plan.limits.fetches_max, plan.limits.queue_max) = (1, queue_max);
@@ -295,6 +299,8 @@ fn a_refresh_that_fails_is_tried_again_until_the_window_ends() {
         for _ in 0..3 {
             is_stale_page(&stage.get("/", &[]), "stale-while-revalidate");
             stage.await_quiet();
+            // As long as the origin is left alone after a failure.
+            stage.pass(1);
         }
         assert_eq!(stage.metric("petasos_background_refreshes_total", ""), 3);
         stage.pass(20);

@@ -9,7 +9,7 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::Duration;
 use support::{address, before, connect, metric, plan, reason, start};
-use testkit::{Action, Gate, Origin, eventually, response};
+use testkit::{Action, Gate, HeldPort, Origin, PATIENCE, eventually, response};
 
 const FRESH: &str = "Cache-Control: max-age=60";
 
@@ -47,13 +47,14 @@ fn truncated_answers_are_neither_completed_nor_stored() {
 
 #[test]
 fn a_dead_application_is_explained() {
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let edge = start(plan(&format!("http://{free}")));
+    let nobody = HeldPort::take();
+    let url = format!("http://{}", nobody.address());
+    let edge = start(plan(&url));
     let mut client = connect(&edge);
     for fields in [&[][..], &["Cookie: session=1"]] {
         let answer = client.get("/", fields);
         assert_eq!((answer.status, reason(&answer)), (502, "origin-refused-connection"));
-        assert!(answer.text().contains(&format!("http://{free}")) && answer.text().contains("Start it"));
+        assert!(answer.text().contains(&url) && answer.text().contains("Start it"));
         assert_eq!(answer.field("Cache-Control"), Some("no-store"));
     }
     assert_eq!(metric(&edge, "petasos_store_objects", ""), 0);
@@ -99,6 +100,38 @@ fn a_busy_application_is_not_asked_for_more() {
     assert!(refused.field("Retry-After").is_some());
     gate.open();
     assert!(clients.iter_mut().all(|client| client.read().text() == "done"));
+}
+
+#[test]
+fn people_come_before_robots() {
+    let gate = Gate::default();
+    let origin = Origin::start({
+        let gate = gate.clone();
+        move |_| {
+            [vec![Action::Await(gate.clone())], response("200 OK", &["Cache-Control: max-age=60"], b"done")]
+                .concat()
+        }
+    });
+    let mut plan = plan(&origin.url());
+    plan.limits.fetches_max = 1;
+    let edge = start(plan);
+    let (robot, person) = ("Googlebot/2.1", "Mozilla/5.0 (X11; Linux x86_64) Firefox/128.0");
+    let visits = [("/first", robot), ("/a", robot), ("/b", robot), ("/person", person), ("/b", person)];
+    let mut clients = visits.map(|_| connect(&edge));
+    for ((client, (target, agent)), waiting) in clients.iter_mut().zip(visits).zip(0..) {
+        client.send(format!("GET {target} HTTP/1.1\r\nHost: a\r\nUser-Agent: {agent}\r\n\r\n"));
+        // The last joins what a robot waits for.
+        eventually("it is at the application or in the queue", || {
+            metric(&edge, "petasos_origin_fetches_active", "") == 1
+                && metric(&edge, "petasos_origin_fetches_waiting", "") == u64::min(waiting, 3)
+                && metric(&edge, "petasos_flight_waits_total", "") == u64::from(waiting == 4)
+        });
+    }
+    gate.open();
+    assert!(clients.iter_mut().all(|client| client.read().text() == "done"));
+    let seen = origin.seen();
+    let asked: Vec<_> = seen.iter().map(|seen| seen.target()).collect();
+    assert_eq!(asked, ["/first", "/b", "/person", "/a"]);
 }
 
 #[test]
@@ -380,12 +413,15 @@ fn uploads_have_a_limit_in_every_framing() {
 fn slow_visitors_have_limits() {
     let origin = Origin::start(|_| response("200 OK", &[], b""));
     let mut plan = plan(&origin.url());
-    plan.limits.request_head_timeout = Duration::from_millis(20);
-    plan.limits.request_body_timeout = Duration::from_millis(20);
     plan.limits.idle_timeout = Duration::from_millis(20);
-    let edge = start(plan);
+    let edge = start(plan.clone());
     let mut idle = connect(&edge);
     assert!(idle.is_closed());
+    // Who sends something must be given the time to, however busy the machine is.
+    plan.limits.idle_timeout = PATIENCE;
+    plan.limits.request_head_timeout = Duration::from_millis(20);
+    plan.limits.request_body_timeout = Duration::from_millis(20);
+    let edge = start(plan);
     let mut half_head = connect(&edge);
     half_head.send("GET / HTTP/1.1\r\nHo");
     assert_eq!(half_head.read().status, 408);

@@ -403,3 +403,121 @@ fn a_head_that_a_write_overtakes_renews_nothing() {
     assert_eq!(head.read_head().status, 200);
     assert_eq!(stage.get("/", &[]).text(), "new");
 }
+
+/// A blog under the profile for WordPress; a write is answered with this status and these fields, and `body`.
+fn blog(status: &'static str, fields: &'static [&'static str]) -> Stage {
+    let writes = AtomicUsize::new(0);
+    let wordpress = |plan: &mut config::Plan| {
+        plan.sites.iter_mut().for_each(|site| site.policy = semantics::Policy::wordpress());
+    };
+    Stage::with(wordpress, move |seen| match method(seen) {
+        "GET" => {
+            let state = writes.load(Ordering::SeqCst);
+            response("200 OK", &[], format!("{} {state}", seen.target()).as_bytes())
+        }
+        _ => {
+            writes.fetch_add(1, Ordering::SeqCst);
+            response(status, fields, b"")
+        }
+    })
+}
+
+const EDITOR: &str = "Cookie: wordpress_logged_in_0a=1";
+
+fn post(stage: &Stage, target: &str, fields: &[&str], form: &str) {
+    let length = format!("Content-Length: {}", form.len());
+    let media_type = "Content-Type: application/x-www-form-urlencoded; charset=UTF-8";
+    let mut client = stage.begin("POST", target, &[fields, &[&length[..], media_type]].concat());
+    client.send(form);
+    client.read();
+}
+
+#[test]
+fn an_editors_change_is_seen_by_the_next_visitor() {
+    let stage =
+        blog("302 Found", &["Location: http://example.test/wp-admin/post.php?post=1&action=edit&message=1"]);
+    for target in ["/", "/post/", "/?p=7"] {
+        stage.get(target, &[]);
+        assert_eq!(reason(&stage.get(target, &[])), "hit-fresh");
+    }
+    post(&stage, "/wp-admin/post.php", &[EDITOR], "action=editpost&post_title=x");
+    for target in ["/", "/post/", "/?p=7"] {
+        let answer = stage.get(target, &[]);
+        assert_eq!((answer.text(), reason(&answer)), (&format!("{target} 1")[..], "miss-invalidated"));
+        assert_eq!(reason(&stage.get(target, &[])), "hit-fresh");
+    }
+    assert_eq!(stage.metric("petasos_purges_by_writes_total", ""), 1);
+}
+
+#[test]
+fn what_a_write_changed_stands_in_if_the_application_fails_after_it() {
+    let stage = blog("200 OK", &[]);
+    stage.get("/post/", &[]);
+    stage.ask("PUT", "/wp-json/wp/v2/posts/1", &["Content-Length: 0", "Authorization: Basic eA=="]);
+    stage.origin.kill();
+    let answer = stage.get("/post/", &[]);
+    assert_eq!((answer.text(), reason(&answer)), ("/post/ 0", "stale-on-error"));
+}
+
+#[test]
+fn a_write_that_fails_changes_nothing() {
+    let login: &[&str] =
+        &["Location: http://example.test/wp-login.php?redirect_to=http%3A%2F%2Fexample.test%2Fwp-admin%2F"];
+    for (status, fields) in [("302 Found", login), ("403 No", &[]), ("500 Oops", &[]), ("200 OK", &[])] {
+        let stage = blog(status, fields);
+        stage.get("/post/", &[]);
+        post(&stage, "/wp-admin/post.php", &[EDITOR], "action=editpost");
+        assert_eq!(reason(&stage.get("/post/", &[])), "hit-fresh", "{status}");
+    }
+    let stage = blog("302 Found", &["Location: http://example.test/wp-admin/"]);
+    stage.get("/post/", &[]);
+    stage.origin.kill();
+    post(&stage, "/wp-admin/post.php", &[EDITOR], "action=editpost");
+    assert_eq!(reason(&stage.get("/post/", &[])), "hit-fresh", "it never arrived");
+}
+
+#[test]
+fn a_form_says_what_is_written() {
+    let stage = blog("200 OK", &[]);
+    stage.get("/post/", &[]);
+    let filler = "x=".to_owned() + &"y".repeat(2000);
+    for (form, expected) in [
+        ("action=heartbeat&interval=60".to_owned(), "hit-fresh"),
+        (format!("{filler}&action=inline-save"), "miss-invalidated"),
+        (format!("{}&action=inline-save", filler.repeat(5)), "hit-fresh"),
+    ] {
+        post(&stage, "/wp-admin/admin-ajax.php", &[EDITOR], &form);
+        assert_eq!(reason(&stage.get("/post/", &[])), expected, "{} octets", form.len());
+    }
+    // A visitor who is not logged in saves nothing.
+    post(&stage, "/wp-admin/admin-ajax.php", &[], "action=inline-save");
+    assert_eq!(reason(&stage.get("/post/", &[])), "hit-fresh");
+}
+
+#[test]
+fn a_comment_changes_the_front_page_the_feeds_and_its_page() {
+    let stage = blog("302 Found", &["Location: http://example.test/post/#comment-2"]);
+    let targets = ["/", "/feed/", "/post/", "/other/"];
+    targets.iter().for_each(|target| drop(stage.get(target, &[])));
+    post(&stage, "/wp-comments-post.php", &[], "comment=hello");
+    for (target, expected) in
+        targets.iter().zip(["miss-invalidated", "miss-invalidated", "miss-absent", "hit-fresh"])
+    {
+        assert_eq!(reason(&stage.get(target, &[])), expected, "{target}");
+    }
+}
+
+#[test]
+fn a_write_under_one_host_leaves_another_alone() {
+    let stage = blog("302 Found", &["Location: /wp-admin/post.php?post=1"]);
+    let other = |stage: &Stage| {
+        let mut client = support::connect(&stage.edge);
+        client.send("GET /post/ HTTP/1.1\r\nHost: other.test\r\n\r\n");
+        client.read()
+    };
+    stage.get("/post/", &[]);
+    other(&stage);
+    post(&stage, "/wp-admin/post.php", &[EDITOR], "");
+    assert_eq!(reason(&other(&stage)), "hit-fresh");
+    assert_eq!(reason(&stage.get("/post/", &[])), "miss-invalidated");
+}

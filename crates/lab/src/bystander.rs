@@ -1,12 +1,15 @@
-//! An uncached page asked while something else is loaded: does the rest of the site still live?
+//! An uncached page asked while something else is loaded: does the rest of the site still live? Its twin asks the same
+//! as a visitor who has logged in.
 //!
 //! Invariant: one request at a time, begun at most once a second; an address is never used twice, so no cache
 //! can know the answer. A request that is not answered when the load ends is reported with the time it had
-//! waited: leaving it out would make a site that answers nothing look well.
+//! waited: leaving it out would make a site that answers nothing look well. A page that is not made for who asks
+//! counts as failed.
 
-use crate::client::{Client, ClientError};
+use crate::client::{Client, ClientError, Request};
 use crate::interrupt::Stop;
 use crate::template::{Template, Variables};
+use crate::traffic::Session;
 use platform::Clock;
 use report::results::BystanderRecord;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,6 +29,10 @@ pub(crate) struct Bystander<'a> {
     pub(crate) variables: &'a Variables,
     pub(crate) address: String,
     pub(crate) host: Option<&'a str>,
+    /// The sessions of the ladder; a page of theirs is for nobody else.
+    pub(crate) sessions: &'a [Session],
+    /// Who asks, if it is somebody who has logged in: the session and the value of the `Cookie` field.
+    pub(crate) visitor: Option<(&'a Session, String)>,
     /// A number never used before; shared by all of a ladder.
     pub(crate) unique: &'a AtomicU64,
 }
@@ -36,11 +43,25 @@ impl Bystander<'_> {
         let unique = self.unique.fetch_add(1, Ordering::Relaxed).to_string();
         let path = self.path.expand(&self.variables.with("unique", unique));
         let client = Client { clock: self.clock, stop, limit: LIMIT };
-        let answer = client.ask("GET", &format!("http://{}{path}", self.address), self.host)?;
-        if (200..300).contains(&answer.status) {
-            Ok(milliseconds(answer.elapsed))
-        } else {
+        let url = format!("http://{}{path}", self.address);
+        let cookie = self.visitor.iter().map(|(_, cookie)| ("Cookie".to_owned(), cookie.clone()));
+        let fields = cookie.collect();
+        let request = Request { method: "GET", url: &url, host: self.host, fields, ..Request::default() };
+        let answer = client.ask_for(&request)?;
+        if !(200..300).contains(&answer.status) {
             Err(ClientError::Malformed(format!("status {}", answer.status)))
+        } else if !self.is_for_asker(&answer.content) {
+            Err(ClientError::Malformed("the page is not made for who asks".to_owned()))
+        } else {
+            Ok(milliseconds(answer.elapsed))
+        }
+    }
+
+    fn is_for_asker(&self, content: &[u8]) -> bool {
+        let shows = |session: &Session| session.shows.0.is_match(content);
+        match &self.visitor {
+            Some((session, _)) => shows(session),
+            None => !self.sessions.iter().any(shows),
         }
     }
 

@@ -27,6 +27,18 @@ pub(crate) struct Client<'a> {
     pub(crate) limit: Duration,
 }
 
+/// What to ask for.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Request<'a> {
+    pub(crate) method: &'a str,
+    pub(crate) url: &'a str,
+    /// The Host field, if not the URL's.
+    pub(crate) host: Option<&'a str>,
+    /// Further fields.
+    pub(crate) fields: Vec<(String, String)>,
+    pub(crate) content: Vec<u8>,
+}
+
 /// A whole answer.
 #[derive(Clone, Debug)]
 pub(crate) struct Answer {
@@ -61,11 +73,17 @@ pub(crate) enum ClientError {
 impl Client<'_> {
     /// Asks for a URL; `host` replaces the Host field.
     pub(crate) fn ask(&self, method: &str, url: &str, host: Option<&str>) -> Result<Answer, ClientError> {
+        self.ask_for(&Request { method, url, host, ..Request::default() })
+    }
+
+    /// Asks with fields and content.
+    pub(crate) fn ask_for(&self, request: &Request<'_>) -> Result<Answer, ClientError> {
         let begun = self.clock.monotonic();
-        let target = Target::parse(url)?;
+        let target = Target::parse(request.url)?;
         let mut stream = self.connect(&target)?;
-        let method = Method::from_token(method.as_bytes());
-        stream.write_all(&request(&method, &target, host)?).map_err(ClientError::Broken)?;
+        let method = Method::from_token(request.method.as_bytes());
+        let octets = octets(&method, &target, request)?;
+        stream.write_all(&octets).map_err(ClientError::Broken)?;
         let mut answer = self.read(&mut stream, &method, begun)?;
         answer.elapsed = self.clock.monotonic().since(begun);
         Ok(answer)
@@ -165,14 +183,17 @@ fn is_pause(error: &io::Error) -> bool {
 }
 
 /// The octets of a request.
-fn request(method: &Method, target: &Target, host: Option<&str>) -> Result<Vec<u8>, ClientError> {
+fn octets(method: &Method, target: &Target, request: &Request<'_>) -> Result<Vec<u8>, ClientError> {
     let mut fields = Fields::new();
-    fields.push("Host", host.map_or_else(|| target.authority(), str::to_owned));
+    fields.push("Host", request.host.map_or_else(|| target.authority(), str::to_owned));
     fields.push("User-Agent", "petasos-lab");
     fields.push("Accept", "*/*");
     fields.push("Connection", "close");
     if !matches!(method, Method::Get | Method::Head) {
-        fields.push("Content-Length", "0");
+        fields.push("Content-Length", request.content.len().to_string());
+    }
+    for (name, value) in &request.fields {
+        fields.push(name.clone(), value.clone());
     }
     let head = RequestHead {
         method: method.clone(),
@@ -182,6 +203,7 @@ fn request(method: &Method, target: &Target, host: Option<&str>) -> Result<Vec<u
     };
     let mut octets = Vec::new();
     h1::write_request_head(&mut octets, &head).map_err(|error| ClientError::Malformed(error.to_string()))?;
+    octets.extend_from_slice(&request.content);
     Ok(octets)
 }
 

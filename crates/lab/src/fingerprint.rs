@@ -4,8 +4,9 @@
 //! Invariant: equal hashes are taken for equal content (64 bits; nobody here wants to fool us), and a
 //! difference is always named with its line and column in the normalised content.
 
-use crate::ladder::Pattern;
+use crate::ladder::{Pattern, Same};
 use report::results::PageRecord;
+use report::run::what_changed;
 
 /// Characters shown on each side of a difference.
 const CONTEXT_CHARS: usize = 40;
@@ -35,20 +36,27 @@ impl Page {
     }
 
     /// Where this page differs from the reference, in a sentence; `None` if it is the same page.
-    pub(crate) fn difference(&self, reference: &Self) -> Option<String> {
+    pub(crate) fn difference(&self, reference: &Self, same: Same) -> Option<String> {
         if self.record.hash == reference.record.hash {
             return None;
+        }
+        if same == Same::Length {
+            let (here, there) = (self.content.len(), reference.content.len());
+            return (here != there).then(|| {
+                format!("the page has {here} bytes without what is normalised, and step 1's has {there}")
+            });
         }
         let same = self.content.iter().zip(&reference.content).take_while(|(a, b)| a == b).count();
         let before = self.content.get(..same).unwrap_or_default();
         let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
         let column = same - before.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1) + 1;
         Some(format!(
-            "the page differs from step 1's at line {line}, column {column}: {} instead of {} ({} bytes instead of {})",
+            "the page differs from step 1's at line {line}, column {column}: {} instead of {} ({} bytes instead of {}); what changed: {}",
             context(&self.content, same),
             context(&reference.content, same),
             self.record.length_bytes,
             reference.record.length_bytes,
+            what_changed(&reference.content, &self.content),
         ))
     }
 }
@@ -87,7 +95,7 @@ fn context(content: &[u8], at: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::{Page, fnv1a};
-    use crate::ladder::Pattern;
+    use crate::ladder::{Pattern, Same};
     use proptest::prelude::{prop_assert, prop_assert_eq, proptest};
 
     const BODY: &str =
@@ -106,24 +114,25 @@ mod tests {
     #[test]
     fn what_is_normalised_does_not_count() {
         let other = BODY.replace("3 ms", "12 ms\nor so");
-        assert_eq!(page(BODY).difference(&page(&other)), None);
+        assert_eq!(page(BODY).difference(&page(&other), Same::Content), None);
         assert_eq!(page(BODY).record.title.as_deref(), Some("Bikes &amp; more"));
         assert_eq!(page(BODY).record.length_bytes, BODY.len() as u64);
     }
 
     #[test]
     fn a_difference_is_named_with_its_place() {
-        let difference = page(&BODY.replace("one", "two")).difference(&page(BODY)).unwrap();
+        let difference = page(&BODY.replace("one", "two")).difference(&page(BODY), Same::Content).unwrap();
         assert_eq!(
             difference,
-            "the page differs from step 1's at line 3, column 4: “<p>two” instead of “<p>one” (93 bytes instead of 93)"
+            "the page differs from step 1's at line 3, column 4: “<p>two” instead of “<p>one” (93 bytes instead of 93); \
+             what changed: content"
                 .replace("93", &BODY.len().to_string())
         );
     }
 
     #[test]
     fn a_page_that_ends_early_differs_at_its_end() {
-        let difference = page("<html>").difference(&page(BODY)).unwrap();
+        let difference = page("<html>").difference(&page(BODY), Same::Content).unwrap();
         assert!(difference.contains("line 1, column 7: the end of the page instead of"), "{difference}");
         assert_eq!(page("").record.title, None);
     }
@@ -132,8 +141,9 @@ mod tests {
         #[test]
         fn only_equal_content_is_the_same_page(a in "[ab\n<>/title]{0,30}", b in "[ab\n<>/title]{0,30}") {
             let (one, other) = (page(&a), page(&b));
-            prop_assert_eq!(one.difference(&other).is_none(), a == b);
-            prop_assert!(one.difference(&one).is_none());
+            prop_assert_eq!(one.difference(&other, Same::Content).is_none(), a == b);
+            prop_assert_eq!(one.difference(&other, Same::Length).is_none(), a.len() == b.len());
+            prop_assert!(one.difference(&one, Same::Content).is_none());
         }
     }
 }

@@ -149,7 +149,7 @@ mod tests {
     }
 
     fn run(round: u64) -> Run {
-        let outcome = Outcome::Void { reason: "no".to_owned() };
+        let outcome = Outcome::Void { reason: "no".to_owned(), is_silent: false };
         Run { cell: "a".to_owned(), round, started_at_s: 6, visit_s: 1.5, outcome }
     }
 

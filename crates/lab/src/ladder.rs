@@ -5,6 +5,7 @@
 //! decides what is measured, and nothing of the file's layout: a plan's identity is made from it.
 
 use crate::template::Template;
+use crate::traffic::{Session, Traffic};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -30,8 +31,18 @@ pub struct Ladder {
     pub rounds: u64,
     /// The longest wait for the site to become idle before a visit.
     pub settle_limit: Duration,
+    /// How long nobody asks before a visit, beside waiting for the site to become idle.
+    pub cooldown: Duration,
     /// Path of an uncached page; `{unique}` in it is a new number each time.
     pub bystander: Option<Template>,
+    /// The position of the session whose first visitor asks for that page as well.
+    pub bystander_session: Option<usize>,
+    /// Visitors who log in.
+    pub sessions: Vec<Session>,
+    /// Loads beside the anonymous one.
+    pub loads: Vec<Traffic>,
+    /// What makes a step's page the same as the reference.
+    pub same: Same,
     /// What is taken out of the page before its fingerprint is made.
     pub normalise: Vec<Pattern>,
     /// Names of loopback ports to choose.
@@ -65,6 +76,16 @@ pub struct Service {
     pub ready: Option<Template>,
     /// How long that may take.
     pub ready_limit: Duration,
+}
+
+/// What makes two pages the same page.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Same {
+    /// Their content.
+    #[default]
+    Content,
+    /// Their length alone: sites are compared that show different things.
+    Length,
 }
 
 /// What a group's processes do for the site.
@@ -156,6 +177,10 @@ pub struct Version {
 pub struct Step {
     /// Its id.
     pub id: String,
+    /// The name of the program whose version is its own.
+    pub version: Option<String>,
+    /// The id of the earlier step that it is compared with, if not the one before.
+    pub against: Option<String>,
     /// The first column of the table.
     pub number: String,
     /// The `caching` column.
@@ -164,6 +189,8 @@ pub struct Step {
     pub about: String,
     /// Where the load goes.
     pub address: Template,
+    /// Path and query of its page: the ladder's, or its own.
+    pub page: String,
     /// The Host field, if not the address.
     pub host: Option<String>,
     /// Switches the layers on.
@@ -263,6 +290,14 @@ pub struct Mode {
     pub concurrency: Vec<u64>,
     /// Whether the steps' further cells are measured.
     pub also: bool,
+}
+
+impl Mode {
+    /// A load as this mode has it.
+    pub(crate) fn of(&self, load: Load) -> Load {
+        let warmup = self.warmup.unwrap_or(load.warmup);
+        Load { warmup, duration: self.duration.unwrap_or(load.duration), ..load }
+    }
 }
 
 /// A regular expression over octets, compiled once.

@@ -24,23 +24,28 @@ mod ports;
 mod proof;
 mod read;
 mod read_step;
+mod read_traffic;
 mod reader;
 mod record;
 mod service;
 mod template;
+mod traffic;
 mod visit;
+mod visitor;
 mod walk;
+mod writer;
 
 pub use bound::{Figures, GENERATOR_THREAD, HOST_BUSY, HOST_IDLE, LINK_FULL, bound_by};
 pub use interrupt::Stop;
 pub use journal::JOURNAL_FILE;
 pub use ladder::{
     Action, Group, HeaderTest, JsonTest, Ladder, Load, Meter, MeterSource, Mode, Pattern, Proof, Role, Root,
-    Service, Step, Version,
+    Same, Service, Step, Version,
 };
 pub use observer::{Observer, Phase, Status};
 pub use output::{REPORT_FILE, RESULTS_FILE};
 pub use plan::{Cell, Choice, Effort, Plan};
 pub use read::{read_ladder, read_ladder_file};
 pub use template::{Template, Variables};
+pub use traffic::{ANONYMOUS, Audience, Content, Exchange, LoadChange, Session, Traffic, Write};
 pub use walk::{LabError, Options, Walk, World, walk};

@@ -7,6 +7,7 @@
 use crate::fingerprint::fnv1a;
 use crate::ladder::{Ladder, Load, Mode};
 use crate::read_step::cell_id;
+use crate::traffic::ANONYMOUS;
 use stats::Random;
 use std::time::Duration;
 
@@ -37,7 +38,7 @@ impl Effort {
 }
 
 /// What the command line changes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Choice {
     /// How much is measured.
     pub effort: Effort,
@@ -45,6 +46,14 @@ pub struct Choice {
     pub rounds: Option<u64>,
     /// The seed instead of the file's.
     pub seed: Option<u64>,
+    /// The ids of the loads that are measured, [`ANONYMOUS`] among them; empty means all.
+    pub loads: Vec<String>,
+}
+
+impl Choice {
+    fn has(&self, load: &str) -> bool {
+        self.loads.is_empty() || self.loads.iter().any(|chosen| chosen == load)
+    }
 }
 
 /// A step at one concurrency.
@@ -56,6 +65,8 @@ pub struct Cell {
     pub step: usize,
     /// Whether it is the step's cell in the classic table.
     pub own: bool,
+    /// The position of the load beside the anonymous one that it is measured under.
+    pub traffic: Option<usize>,
     /// Its load.
     pub load: Load,
 }
@@ -73,6 +84,8 @@ pub struct Plan {
     pub order: Vec<Vec<usize>>,
     /// Identifies the plan: 16 hexadecimal digits.
     pub hash: String,
+    /// How long nobody asks before a visit.
+    pub cooldown: Duration,
 }
 
 impl Plan {
@@ -85,7 +98,7 @@ impl Plan {
         };
         let seed = choice.seed.unwrap_or(ladder.seed);
         let rounds = choice.rounds.or(mode.rounds).unwrap_or(ladder.rounds);
-        let cells = cells(ladder, &mode);
+        let cells = [anonymous_cells(ladder, &mode, &choice), traffic_cells(ladder, &mode, &choice)].concat();
         let mut random = Random::from_seed(seed);
         let round = |_| {
             let mut order: Vec<usize> = (0..cells.len()).collect();
@@ -95,7 +108,7 @@ impl Plan {
         let order: Vec<Vec<usize>> = (0..rounds).map(round).collect();
         let identity = format!("{version}\n{ladder:?}\n{cells:?}\n{order:?}");
         let hash = format!("{:016x}", fnv1a(identity.as_bytes()));
-        Self { effort: choice.effort, seed, cells, order, hash }
+        Self { effort: choice.effort, seed, cells, order, hash, cooldown: ladder.cooldown }
     }
 
     /// How often each cell is visited.
@@ -109,19 +122,37 @@ impl Plan {
     }
 
     /// How long visits to these cells should take.
-    pub fn expected<'a>(cells: impl Iterator<Item = &'a Cell>) -> Duration {
-        cells.map(|cell| cell.load.warmup + cell.load.duration + VISIT_OVERHEAD).sum()
+    pub fn expected<'a>(&self, cells: impl Iterator<Item = &'a Cell>) -> Duration {
+        let rest = self.cooldown + VISIT_OVERHEAD;
+        cells.map(|cell| cell.load.warmup + cell.load.duration + rest).sum()
     }
 
     /// How long the whole plan should take.
     pub fn expected_all(&self) -> Duration {
-        Self::expected(self.visits().filter_map(|(_, cell)| self.cells.get(cell)))
+        self.expected(self.visits().filter_map(|(_, cell)| self.cells.get(cell)))
     }
 }
 
-/// The cells of a ladder in one mode; what is listed twice comes once.
-fn cells(ladder: &Ladder, mode: &Mode) -> Vec<Cell> {
+/// The cells of the loads beside the anonymous one.
+fn traffic_cells(ladder: &Ladder, mode: &Mode, choice: &Choice) -> Vec<Cell> {
+    let mut cells = Vec::new();
+    for (position, traffic) in ladder.loads.iter().enumerate().filter(|(_, of)| choice.has(&of.id)) {
+        for &step in &traffic.steps {
+            let Some(rung) = ladder.steps.get(step) else { continue };
+            let id = format!("{}-{}", rung.id, traffic.id);
+            let load = mode.of(traffic.change.of(rung));
+            cells.push(Cell { id, step, own: false, traffic: Some(position), load });
+        }
+    }
+    cells
+}
+
+/// The cells of a ladder in one mode under the anonymous load; what is listed twice comes once.
+fn anonymous_cells(ladder: &Ladder, mode: &Mode, choice: &Choice) -> Vec<Cell> {
     let mut cells: Vec<Cell> = Vec::new();
+    if !choice.has(ANONYMOUS) {
+        return cells;
+    }
     for (position, step) in ladder.steps.iter().enumerate() {
         let mut add = |id: String, own: bool, load: Load| {
             let same = |cell: &Cell| {
@@ -129,9 +160,7 @@ fn cells(ladder: &Ladder, mode: &Mode) -> Vec<Cell> {
                     && (cell.load.concurrency, cell.load.keepalive) == (load.concurrency, load.keepalive)
             };
             if !cells.iter().any(same) {
-                let warmup = mode.warmup.unwrap_or(load.warmup);
-                let duration = mode.duration.unwrap_or(load.duration);
-                cells.push(Cell { id, step: position, own, load: Load { warmup, duration, ..load } });
+                cells.push(Cell { id, step: position, own, traffic: None, load: mode.of(load) });
             }
         };
         add(step.id.clone(), true, step.own);
@@ -205,6 +234,44 @@ mod tests {
     }
 
     #[test]
+    fn loads_beside_the_anonymous_one_have_cells_of_their_own() {
+        let text = format!(
+            "{TEXT}{}",
+            r#"
+            [[session]]
+            name = "reader"
+            shows = "Hello"
+            log_in = [{ get = "http://{address}/in" }]
+            [[load]]
+            id = "mix"
+            title = "a mix"
+            steps = ["b"]
+            concurrency = 4
+            visitors = [{ share = 95 }, { session = "reader", share = 5 }]
+            [[load]]
+            id = "in"
+            title = "logged in"
+            duration = "9s"
+            visitors = [{ session = "reader" }]
+            "#
+        );
+        let ladder = read_ladder("test", &text, None).unwrap_or_else(|problems| panic!("{}", problems[0]));
+        let plan = |loads: &[&str], effort| {
+            let loads = loads.iter().map(|load| (*load).to_owned()).collect();
+            Plan::new(&ladder, Choice { loads, effort, ..Choice::default() }, "1")
+        };
+        let all = plan(&[], Effort::Normal);
+        assert_eq!(ids(&all)[5..], ["b-mix", "a-in", "b-in"]);
+        let loads: Vec<_> =
+            all.cells.iter().skip(5).map(|cell| (cell.load.concurrency, cell.traffic)).collect();
+        assert_eq!(loads, [(4, Some(0)), (2, Some(1)), (25, Some(1))]);
+        assert_eq!(all.cells[6].load.duration, Duration::from_secs(9));
+        assert_eq!(ids(&plan(&["in"], Effort::Quick)), ["a-in", "b-in"]);
+        assert_eq!(ids(&plan(&["anonymous"], Effort::Quick)), ["a", "b"]);
+        assert_eq!(plan(&["in"], Effort::Quick).cells[0].load.duration, Duration::from_secs(1));
+    }
+
+    #[test]
     fn the_expected_time_is_the_sum_of_the_visits() {
         assert_eq!(plan(Effort::Quick).expected_all(), Duration::from_millis(2 * (300 + 1000 + 500)));
     }
@@ -228,8 +295,8 @@ mod tests {
     proptest! {
         #[test]
         fn every_round_visits_every_cell_once(seed in any::<u64>(), rounds in 1_u64..20) {
-            let choice = Choice { effort: Effort::Normal, seed: Some(seed), rounds: Some(rounds) };
-            let plan = Plan::new(&ladder(), choice, "1");
+            let choice = Choice { seed: Some(seed), rounds: Some(rounds), ..Choice::default() };
+            let plan = Plan::new(&ladder(), choice.clone(), "1");
             prop_assert_eq!(plan.rounds(), rounds);
             for order in &plan.order {
                 let mut sorted = order.clone();

@@ -5,8 +5,9 @@
 //! Nothing is started; the only file opened is the one that `variables_from` names.
 
 use crate::ladder::{CONCURRENCY_MAX, Service, Version, is_id};
-use crate::ladder::{Group, Ladder, Load, Meter, MeterSource, Mode, Pattern, ROUNDS_MAX, Role, Root};
+use crate::ladder::{Group, Ladder, Load, Meter, MeterSource, Mode, Pattern, ROUNDS_MAX, Role, Root, Same};
 use crate::read_step::{self, Names};
+use crate::read_traffic;
 use crate::reader::{Keys, Reader};
 use crate::template::{Template, is_name};
 use config::{Diagnostic, Place};
@@ -78,14 +79,11 @@ fn top(mut keys: Keys<'_, '_>, directory: Option<&Path>) -> Ladder {
         requests_max: None,
     };
     let page = keys.required_text("page", "page = \"/\"");
-    if !page.get_ref().is_empty() && !page.get_ref().starts_with('/') {
-        keys.reader.problem(
-            page.span(),
-            "`page` is a path, which starts with `/`",
-            "leave scheme and host out; a step's `address` says where",
-        );
-    }
+    read_step::check_page(keys.reader, &page);
     let services = services(&mut keys, &names);
+    let versions = versions(&mut keys, &names);
+    let sessions = read_traffic::sessions(&mut keys, &names);
+    let steps = read_step::steps(&mut keys, &names, (page.get_ref(), defaults), &versions);
     let ladder = Ladder {
         title: keys.required_text("title", "title = \"My site\"").into_inner(),
         synthetic: keys.flag("synthetic").unwrap_or(false),
@@ -94,12 +92,17 @@ fn top(mut keys: Keys<'_, '_>, directory: Option<&Path>) -> Ladder {
         seed: keys.count("seed", 0..=u64::MAX).unwrap_or(1),
         rounds: keys.count("rounds", 1..=ROUNDS_MAX).unwrap_or(ROUNDS),
         settle_limit: keys.duration("settle_limit").unwrap_or(SETTLE_LIMIT),
+        cooldown: keys.duration("cooldown").unwrap_or_default(),
         bystander: bystander(&mut keys, &names),
+        bystander_session: read_traffic::session(&mut keys, "bystander_session", &sessions),
+        loads: read_traffic::loads(&mut keys, &names, &sessions, &steps),
+        sessions: sessions.all,
+        same: same(&mut keys),
         normalise: normalise(&mut keys),
         groups: groups(&mut keys, &names, &services),
         meters: meters(&mut keys, &names),
-        versions: versions(&mut keys, &names),
-        steps: read_step::steps(&mut keys, &names, defaults),
+        steps,
+        versions,
         quick: mode(&mut keys, "quick", quick_defaults()),
         full: mode(&mut keys, "full", full_defaults()),
         ports,
@@ -169,6 +172,18 @@ fn bystander(keys: &mut Keys<'_, '_>, names: &Names) -> Option<Template> {
         keys.reader.problem(text.span(), "`bystander` is a path, which starts with `/`", "");
     }
     Some(names.and("unique").template(keys.reader, &text))
+}
+
+fn same(keys: &mut Keys<'_, '_>) -> Same {
+    match keys.text("same") {
+        Some(text) if text.get_ref() == "length" => Same::Length,
+        Some(text) if text.get_ref() != "content" => {
+            let message = format!("pages are not the same by `{}`", text.get_ref());
+            keys.reader.problem(text.span(), message, "`same` is \"content\" or \"length\"");
+            Same::Content
+        }
+        _ => Same::Content,
+    }
 }
 
 fn normalise(keys: &mut Keys<'_, '_>) -> Vec<Pattern> {

@@ -1,13 +1,16 @@
 //! Reads the steps of a ladder, and the kinds of values that they share with the rest of the file: texts with
 //! variables, URLs, commands, actions, proofs.
 
-use crate::ladder::{Action, CONCURRENCY_MAX, HeaderTest, JsonTest, Load, Pattern, Proof, Step};
+use crate::ladder::{Action, CONCURRENCY_MAX, HeaderTest, JsonTest, Load, Pattern, Proof, Step, Version};
 use crate::read::Unique;
 use crate::reader::{Keys, Reader};
 use crate::template::Template;
 use std::collections::BTreeSet;
 use toml::Spanned;
 use toml::de::DeValue;
+
+/// The name under which this program's own version is recorded.
+pub(crate) const OWN_VERSION: &str = "petasos";
 
 /// The names of variables that texts may use.
 #[derive(Clone, Debug)]
@@ -74,17 +77,55 @@ impl Names {
 }
 
 /// All steps of the file.
-pub(crate) fn steps(keys: &mut Keys<'_, '_>, names: &Names, defaults: Load) -> Vec<Step> {
+pub(crate) fn steps(
+    keys: &mut Keys<'_, '_>,
+    names: &Names,
+    defaults: (&str, Load),
+    versions: &[Version],
+) -> Vec<Step> {
     let mut ids = Unique::new("step or cell");
     let tables = keys.tables("step");
     if tables.is_empty() {
         keys.missing("step", "a table begun by a line [[step]]");
     }
-    let numbered = tables.into_iter().zip(1..);
-    numbered.map(|(keys, position)| step(keys, names, defaults, position, &mut ids)).collect()
+    let mut steps: Vec<Step> = Vec::new();
+    for (mut keys, position) in tables.into_iter().zip(1..) {
+        let version = version(&mut keys, versions);
+        let against = against(&mut keys, &steps);
+        steps.push(Step { version, against, ..step(keys, names, defaults, position, &mut ids) });
+    }
+    steps
 }
 
-fn step(mut keys: Keys<'_, '_>, names: &Names, defaults: Load, position: u32, ids: &mut Unique) -> Step {
+/// The step that another is compared with, which must be one before it.
+fn against(keys: &mut Keys<'_, '_>, earlier: &[Step]) -> Option<String> {
+    let id = keys.text("against")?;
+    let known = || earlier.iter().map(|step| step.id.as_str());
+    if known().all(|known| known != id.get_ref().as_str()) {
+        let help = match config::nearest(id.get_ref(), known()) {
+            Some(known) => format!("did you mean `{known}`?"),
+            None => "give the `id` of a step that stands above this one".to_owned(),
+        };
+        keys.reader.problem(id.span(), format!("there is no earlier step `{}`", id.get_ref()), &help);
+    }
+    Some(id.into_inner())
+}
+
+/// Notes a page that is no path.
+pub(crate) fn check_page(reader: &Reader, page: &Spanned<String>) {
+    if !page.get_ref().is_empty() && !page.get_ref().starts_with('/') {
+        let help = "leave scheme and host out; a step's `address` says where";
+        reader.problem(page.span(), "`page` is a path, which starts with `/`", help);
+    }
+}
+
+fn step(
+    mut keys: Keys<'_, '_>,
+    names: &Names,
+    (page, defaults): (&str, Load),
+    position: u32,
+    ids: &mut Unique,
+) -> Step {
     let id = keys.required_text("id", "id = \"page-cache\"");
     ids.check(&keys, &id);
     if keys.value("concurrency").is_none() {
@@ -96,7 +137,10 @@ fn step(mut keys: Keys<'_, '_>, names: &Names, defaults: Load, position: u32, id
         let help = "leave `http://` and the path out";
         keys.reader.problem(address.span(), "`address` is a host and a port", help);
     }
+    let own_page = keys.text("page");
+    own_page.iter().for_each(|page| check_page(keys.reader, page));
     let step = Step {
+        page: own_page.map_or_else(|| page.to_owned(), Spanned::into_inner),
         number: keys.text("number").map_or_else(|| position.to_string(), Spanned::into_inner),
         title: keys.required_text("title", "title = \"page cache\"").into_inner(),
         about: keys.required_text("about", "about = \"what the layer does, in a sentence\"").into_inner(),
@@ -108,10 +152,26 @@ fn step(mut keys: Keys<'_, '_>, names: &Names, defaults: Load, position: u32, id
         proof: proofs(&mut keys, names),
         also: also(&mut keys, id.get_ref(), own, ids),
         own,
+        version: None,
+        against: None,
         id: id.into_inner(),
     };
     keys.finish();
     step
+}
+
+/// The program whose version is the step's, which must be one of the file's.
+fn version(keys: &mut Keys<'_, '_>, versions: &[Version]) -> Option<String> {
+    let name = keys.text("version")?;
+    let known = || versions.iter().map(|version| version.name.as_str()).chain([OWN_VERSION]);
+    if known().all(|version| version != name.get_ref().as_str()) {
+        let help = match config::nearest(name.get_ref(), known()) {
+            Some(known) => format!("did you mean `{known}`?"),
+            None => "name one that has a [[version]] table in this file, or `petasos`".to_owned(),
+        };
+        keys.reader.problem(name.span(), format!("there is no version `{}`", name.get_ref()), &help);
+    }
+    Some(name.into_inner())
 }
 
 /// The keys that say how a cell is loaded.
@@ -145,7 +205,8 @@ pub(crate) fn cell_id(step: &str, concurrency: u64, keepalive: bool) -> String {
     format!("{step}-c{concurrency}{}", if keepalive { "-keepalive" } else { "" })
 }
 
-fn actions(keys: &mut Keys<'_, '_>, key: &'static str, names: &Names) -> Vec<Action> {
+/// A list of things to do.
+pub(crate) fn actions(keys: &mut Keys<'_, '_>, key: &'static str, names: &Names) -> Vec<Action> {
     let expected = "a list of actions: \"METHOD URL\" or { command = [...] }";
     let items = keys.items(key, expected).unwrap_or_default();
     let action = |item: &Spanned<DeValue<'_>>| match item.get_ref() {
@@ -250,7 +311,7 @@ pub(crate) fn pattern(reader: &Reader, text: &Spanned<String>) -> Option<Pattern
     }
 }
 
-fn check_url(reader: &Reader, text: &Spanned<String>) {
+pub(crate) fn check_url(reader: &Reader, text: &Spanned<String>) {
     if !text.get_ref().starts_with("http://") {
         let help = "URLs of a ladder begin with http://; TLS is not spoken here";
         reader.problem(text.span(), format!("`{}` is not such a URL", text.get_ref()), help);

@@ -180,6 +180,25 @@ impl<'r, 't> Keys<'r, 't> {
         Some(items.iter().filter_map(text).collect())
     }
 
+    /// The texts of a table whose keys are the file's own; `None` if there is no such table.
+    pub(crate) fn named_texts(&mut self, key: &'static str) -> Option<Vec<(String, Spanned<String>)>> {
+        let value = self.value(key)?;
+        let Some(table) = value.get_ref().as_table() else {
+            self.wrong_kind(key, "a table of texts, such as { name = \"text\" }", value);
+            return None;
+        };
+        let mut texts = Vec::new();
+        for (name, item) in table {
+            match item.get_ref().as_str() {
+                Some(text) => {
+                    texts.push((name.get_ref().to_string(), Spanned::new(item.span(), text.to_owned())))
+                }
+                None => self.wrong_kind(key, "a table of texts", item),
+            }
+        }
+        Some(texts)
+    }
+
     /// The tables of a list of tables.
     pub(crate) fn tables(&mut self, key: &'static str) -> Vec<Self> {
         let expected = format!("a list of tables, each begun by a line [[{key}]]");

@@ -3,13 +3,15 @@
 use crate::ladder::{Ladder, Role, Step};
 use crate::plan::{Cell, Plan};
 use crate::template::Variables;
+use crate::traffic::{ANONYMOUS, Audience};
 use crate::visit::Readings;
-use load::{FailureKind, Outcome};
+use load::{FailureKind, Outcome, VerdictTimes};
 use probe::Watch;
 use report::results::{
-    CellRecord, CountRecord, GeneratorRecord, GroupRecord, MeterRecord, PlanRecord, ResponseTimes, Run,
-    StepRecord,
+    CellRecord, CountRecord, GeneratorRecord, GroupRecord, LoadRecord, MeterRecord, PlanRecord,
+    ResponseTimes, Run, StepRecord, VerdictRecord, VisitorRecord,
 };
+use stats::Histogram;
 
 /// The watched groups with their roles; processor time is shared out over `answers`.
 pub(crate) fn groups(ladder: &Ladder, watch: &Watch, answers: u64) -> Vec<GroupRecord> {
@@ -45,9 +47,54 @@ pub(crate) fn failures(outcome: &Outcome) -> Vec<CountRecord> {
     occurred.map(|(name, count)| CountRecord { name: name.to_owned(), count }).collect()
 }
 
+/// The good answers by what the nearest cache said of them; those of which none said anything come last.
+pub(crate) fn verdicts(outcome: &Outcome) -> Vec<VerdictRecord> {
+    let seconds = outcome.elapsed.as_secs_f64();
+    let record = |verdict: &VerdictTimes| VerdictRecord {
+        name: verdict.verdict.name().to_owned(),
+        answers: verdict.total.count(),
+        per_s: verdict.total.count() as f64 / seconds,
+        response: Some(times(&verdict.total)),
+    };
+    let mut verdicts: Vec<VerdictRecord> = outcome.verdicts.iter().map(record).collect();
+    let said: u64 = verdicts.iter().map(|verdict| verdict.answers).sum();
+    let silent = outcome.good.saturating_sub(said);
+    if silent > 0 {
+        let name = "none".to_owned();
+        // They are all there are, or their times are not kept apart.
+        let response = verdicts.is_empty().then(|| response_times(outcome));
+        verdicts.push(VerdictRecord { name, answers: silent, per_s: silent as f64 / seconds, response });
+    }
+    verdicts
+}
+
+/// The answers of each kind of visitors of a cell's load; none under the anonymous one.
+pub(crate) fn visitors(ladder: &Ladder, cell: &Cell, outcome: &Outcome) -> Vec<VisitorRecord> {
+    let Some(traffic) = cell.traffic.and_then(|position| ladder.loads.get(position)) else {
+        return Vec::new();
+    };
+    let mut urls = outcome.urls.iter();
+    let record = |audience: &Audience| {
+        let session = audience.session.and_then(|position| ladder.sessions.get(position));
+        let mine: Vec<_> = urls.by_ref().take(session.map_or(1, |of| of.visitors as usize)).collect();
+        let complete: u64 = mine.iter().map(|url| url.complete).sum();
+        let total_us: u64 = mine.iter().map(|url| url.total_us_sum).sum();
+        VisitorRecord {
+            name: session.map_or(ANONYMOUS, |session| &session.name).to_owned(),
+            answers: mine.iter().map(|url| url.good).sum(),
+            failed: mine.iter().map(|url| url.failed).sum(),
+            mean_ms: (complete > 0).then(|| total_us as f64 / 1000.0 / complete as f64),
+        }
+    };
+    traffic.visitors.iter().map(record).collect()
+}
+
 /// The times of good answers in milliseconds.
 pub(crate) fn response_times(outcome: &Outcome) -> ResponseTimes {
-    let total = &outcome.good_times.total;
+    times(&outcome.good_times.total)
+}
+
+fn times(total: &Histogram) -> ResponseTimes {
     let at = |percent| total.percentile_us(percent) as f64 / 1000.0;
     ResponseTimes {
         mean_ms: total.mean_us().round() / 1000.0,
@@ -106,13 +153,32 @@ pub(crate) fn steps(ladder: &Ladder) -> Vec<StepRecord> {
         title: step.title.clone(),
         about: step.about.clone(),
         cell: step.id.clone(),
+        version: step.version.clone(),
+        against: step.against.clone(),
     });
     record.collect()
 }
 
-/// The cells with their runs.
-pub(crate) fn cells(ladder: &Ladder, plan: &Plan, variables: &Variables, runs: &[Run]) -> Vec<CellRecord> {
-    let record = plan.cells.iter().filter_map(|cell| {
+/// The loads beside the anonymous one that were to be measured, with their cells.
+pub(crate) fn loads(ladder: &Ladder, plan: &Plan, variables: &Variables, runs: &[Run]) -> Vec<LoadRecord> {
+    let record = (0..).zip(&ladder.loads).map(|(position, traffic)| LoadRecord {
+        id: traffic.id.clone(),
+        title: traffic.title.clone(),
+        about: traffic.about.clone(),
+        cells: cells(ladder, plan, Some(position), variables, runs),
+    });
+    record.filter(|load| !load.cells.is_empty()).collect()
+}
+
+/// The cells of a load with their runs; `None` is the anonymous one.
+pub(crate) fn cells(
+    ladder: &Ladder,
+    plan: &Plan,
+    traffic: Option<usize>,
+    variables: &Variables,
+    runs: &[Run],
+) -> Vec<CellRecord> {
+    let record = plan.cells.iter().filter(|cell| cell.traffic == traffic).filter_map(|cell| {
         let step = ladder.steps.get(cell.step)?;
         let mut mine: Vec<Run> = runs.iter().filter(|run| run.cell == cell.id).cloned().collect();
         mine.sort_by_key(|run| run.round);
@@ -121,7 +187,7 @@ pub(crate) fn cells(ladder: &Ladder, plan: &Plan, variables: &Variables, runs: &
             step: step.id.clone(),
             concurrency: cell.load.concurrency,
             keepalive: cell.load.keepalive,
-            ab: ab(cell, step, &ladder.page, variables),
+            ab: if traffic.is_none() { ab(cell, step, variables) } else { String::new() },
             runs: mine,
         })
     });
@@ -130,14 +196,14 @@ pub(crate) fn cells(ladder: &Ladder, plan: &Plan, variables: &Variables, runs: &
 
 /// The ApacheBench command for the load of a cell. Its -t takes whole seconds and brings a limit of 50,000
 /// requests with it, which a -n after it lifts.
-fn ab(cell: &Cell, step: &Step, page: &str, variables: &Variables) -> String {
+fn ab(cell: &Cell, step: &Step, variables: &Variables) -> String {
     const REQUESTS_MANY: u64 = 10_000_000;
     let load = &cell.load;
     let keepalive = if load.keepalive { "-k " } else { "" };
     let seconds = load.duration.as_millis().div_ceil(1000).max(1);
     let requests = load.requests_max.unwrap_or(REQUESTS_MANY);
     let host = step.host.as_ref().map(|host| format!("-H 'Host: {host}' ")).unwrap_or_default();
-    let url = format!("http://{}{page}", step.address.expand(variables));
+    let url = format!("http://{}{}", step.address.expand(variables), step.page);
     let plain = url.chars().all(|c| c.is_ascii_alphanumeric() || ":/._-%".contains(c));
     let url = if plain { url } else { format!("'{}'", url.replace('\'', "%27")) };
     format!("ab {keepalive}-t {seconds} -n {requests} -c {} {host}{url}", load.concurrency)
@@ -178,7 +244,7 @@ mod tests {
         let plan = Plan::new(&ladder, Choice::default(), "1");
         let mut variables = Variables::default();
         variables.set("site", "127.0.0.1:80");
-        let command = |cell: usize| ab(&plan.cells[cell], &ladder.steps[0], &ladder.page, &variables);
+        let command = |cell: usize| ab(&plan.cells[cell], &ladder.steps[0], &variables);
         assert_eq!(
             command(0),
             "ab -t 2 -n 10000000 -c 2 -H 'Host: shop.example' 'http://127.0.0.1:80/a?b=c'"
@@ -211,12 +277,12 @@ mod tests {
             round,
             started_at_s: 0,
             visit_s: 1.0,
-            outcome: Outcome::Void { reason: String::new() },
+            outcome: Outcome::Void { reason: String::new(), is_silent: false },
         };
         let mut variables = Variables::default();
         variables.set("site", "127.0.0.1:80");
         let runs = [run("a", 2), run("a-c2-keepalive", 1), run("a", 1)];
-        let cells = cells(&ladder, &plan_made, &variables, &runs);
+        let cells = cells(&ladder, &plan_made, None, &variables, &runs);
         assert_eq!(cells[0].runs, [run("a", 1), run("a", 2)]);
         assert_eq!(cells[1].runs, [run("a-c2-keepalive", 1)]);
         assert_eq!(plan(&plan_made).order.len(), 3);

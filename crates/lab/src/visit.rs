@@ -13,13 +13,19 @@ use crate::ladder::{Action, Ladder, Meter, MeterSource, Proof, Role, Root, Step}
 use crate::observer::{Observer, Phase, Status};
 use crate::plan::Cell;
 use crate::template::Variables;
+use crate::traffic::{Session, Traffic, shown_to_nobody};
+use crate::visitor::{Place, Visitor};
+use crate::writer::Writer;
 use crate::{proof, record};
-use load::{Control, Outcome, Target};
-use message::Version;
+use load::{Control, Expect, Outcome, Target, WeightedTarget};
 use platform::Clock;
 use probe::{ProcFs, Watch};
-use report::results::{BystanderRecord, Measured};
+use report::results::{BystanderRecord, Measured, WriteRecord};
+use report::run::Drift;
+use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::ScopedJoinHandle;
 use std::time::Duration;
 
 /// How long a request of the lab may take.
@@ -43,15 +49,37 @@ pub(crate) struct Bench<'a> {
     pub(crate) services: Vec<(String, u32)>,
     pub(crate) cores: u32,
     pub(crate) unique: AtomicU64,
+    pub(crate) visitors: Mutex<LoggedIn>,
 }
+
+/// Visitors who have logged in, by session and site: they stay so from one visit to the next.
+pub(crate) type LoggedIn = BTreeMap<(String, String), Arc<Vec<Visitor>>>;
 
 /// The readings of a measured load, before anything is computed from them.
 pub(crate) struct Readings {
     pub(crate) outcome: Outcome,
     pub(crate) watch: Watch,
     pub(crate) bystander: BystanderRecord,
+    /// The bystander who has logged in.
+    pub(crate) twin: Option<BystanderRecord>,
+    pub(crate) writes: Vec<WriteRecord>,
     /// Each meter's count before and after.
     pub(crate) meters: Vec<(f64, f64)>,
+}
+
+/// Why a visit does not count.
+#[derive(Debug)]
+pub(crate) struct Unfit {
+    /// In a sentence.
+    pub(crate) reason: String,
+    /// Whether the page was right before the load, and the load got no good answer at all.
+    pub(crate) is_silent: bool,
+}
+
+impl From<String> for Unfit {
+    fn from(reason: String) -> Self {
+        Self { reason, is_silent: false }
+    }
 }
 
 impl Bench<'_> {
@@ -62,34 +90,56 @@ impl Bench<'_> {
         reference: &Page,
         status: &Status,
         observer: &mut dyn Observer,
-    ) -> Result<Measured, String> {
+    ) -> Result<Measured, Unfit> {
         let step = self.step(cell)?;
         let begun = self.clock.monotonic();
         observer.status(&Status { phase: Phase::Preparing, ..status.clone() });
+        self.stop.wait(self.ladder.cooldown);
         self.settle();
         self.prepare(step)?;
-        let (page, mut proofs) = self.prove(step, reference)?;
-        let idle_ms = if cell.own { self.idle_bystander(step) } else { Vec::new() };
+        let traffic = cell.traffic.and_then(|position| self.ladder.loads.get(position));
+        let (page, mut proofs) = self.prove(step, traffic, reference)?;
+        let [idle_ms, idle_twin_ms] = self.idle_bystanders(cell, step)?;
         if !cell.load.warmup.is_zero() {
             let mut plan = self.load_plan(cell, step)?;
             plan.stop = load::Stop { time: Some(cell.load.warmup), ..load::Stop::default() };
             let left = status.left.saturating_sub(self.clock.monotonic().since(begun));
-            self.loaded(&plan, step, &Status { phase: Phase::WarmingUp, left, ..status.clone() }, observer)?;
+            self.loaded(
+                &plan,
+                (step, None),
+                &Status { phase: Phase::WarmingUp, left, ..status.clone() },
+                observer,
+            )?;
         }
         let plan = self.load_plan(cell, step)?;
         let before = self.read_meters()?;
         let left = status.left.saturating_sub(self.clock.monotonic().since(begun));
         let status = Status { phase: Phase::Measuring, left, ..status.clone() };
-        let mut readings = self.loaded(&plan, step, &status, observer)?;
+        let mut readings = self.loaded(&plan, (step, traffic), &status, observer)?;
         readings.meters = before.into_iter().zip(self.read_meters()?).collect();
         readings.bystander.idle_ms = idle_ms;
+        readings.twin.iter_mut().for_each(|twin| twin.idle_ms.clone_from(&idle_twin_ms));
         self.interrupted()?;
-        let (_, after) = self.prove(step, reference).map_err(|reason| format!("after the load: {reason}"))?;
+        self.take_back(step, traffic)?;
+        let (_, after) =
+            self.prove(step, traffic, reference).map_err(|reason| format!("after the load: {reason}"))?;
         proofs.extend(after);
         if readings.outcome.good == 0 {
-            return Err(format!("no good answer in {:.1} s", readings.outcome.elapsed.as_secs_f64()));
+            let reason = format!("no good answer in {:.1} s", readings.outcome.elapsed.as_secs_f64());
+            return Err(Unfit { reason, is_silent: true });
         }
         Ok(self.measured(cell, readings, page, proofs))
+    }
+
+    /// Takes back what a load has written and fills the caches again, so that the page can be compared.
+    fn take_back(&self, step: &Step, traffic: Option<&Traffic>) -> Result<(), String> {
+        let Some(traffic) = traffic.filter(|traffic| !traffic.writes.is_empty()) else { return Ok(()) };
+        self.settle();
+        for action in traffic.undo.iter().chain(&step.warm) {
+            self.perform(action, step)
+                .map_err(|reason| format!("taking back what was written failed: {reason}"))?;
+        }
+        Ok(())
     }
 
     /// The page as a step serves it: switched on, reset and warm. Makes the reference.
@@ -162,7 +212,7 @@ impl Bench<'_> {
     }
 
     fn ask_page(&self, step: &Step) -> Result<Answer, String> {
-        let url = format!("http://{}{}", step.address.expand(self.variables), self.ladder.page);
+        let url = format!("http://{}{}", step.address.expand(self.variables), step.page);
         let answer = self.client().ask_2xx("GET", &url, step.host.as_deref())?;
         if answer.status == 200 {
             Ok(answer)
@@ -172,7 +222,12 @@ impl Bench<'_> {
     }
 
     /// Whether the layer is on and the page is the page. What was seen, or why not.
-    fn prove(&self, step: &Step, reference: &Page) -> Result<(Page, Vec<String>), String> {
+    fn prove(
+        &self,
+        step: &Step,
+        traffic: Option<&Traffic>,
+        reference: &Page,
+    ) -> Result<(Page, Vec<String>), String> {
         let answer = self.ask_page(step)?;
         let mut seen = Vec::new();
         for proof in &step.proof {
@@ -185,43 +240,158 @@ impl Bench<'_> {
                 }
             });
         }
+        if let Some(session) = self.ladder.sessions.iter().find(|of| of.shows.0.is_match(&answer.content)) {
+            return Err(format!("the page for everybody is one of session `{}`", session.name));
+        }
+        for position in traffic.iter().flat_map(|of| &of.visitors).filter_map(|audience| audience.session) {
+            seen.extend(self.check_visitors(position, step)?);
+        }
         let page = Page::new(&answer.content, &self.ladder.normalise);
-        match page.difference(reference) {
+        match page.difference(reference, self.ladder.same) {
             None => Ok((page, seen)),
             Some(difference) => Err(difference),
         }
     }
 
+    /// Whether the page is made for a session's visitors; if not, they log in anew for the next visit.
+    fn check_visitors(&self, position: usize, step: &Step) -> Result<Option<String>, String> {
+        let (place, visitors) = (self.place(step), self.visitors(position, step)?);
+        let Some((session, first)) = self.ladder.sessions.get(position).zip(visitors.first()) else {
+            return Ok(None);
+        };
+        let checked = first.check(session, &place, &step.page, self.client());
+        if checked.is_err() {
+            let mut kept = self.visitors.lock().unwrap_or_else(PoisonError::into_inner);
+            kept.remove(&(session.name.clone(), place.site().to_owned()));
+        }
+        checked.map(Some)
+    }
+
+    /// The visitors of a session at a step's site, who log in if they have not.
+    fn visitors(&self, position: usize, step: &Step) -> Result<Arc<Vec<Visitor>>, String> {
+        let Some(session) = self.ladder.sessions.get(position) else { return Ok(Arc::default()) };
+        let place = self.place(step);
+        let name = (session.name.clone(), place.site().to_owned());
+        // Whoever panicked with it had put in nothing half.
+        let mut kept = self.visitors.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(visitors) = kept.get(&name) {
+            return Ok(Arc::clone(visitors));
+        }
+        let log_in = |number| Visitor::log_in(session, number, &place, self.variables, self.client());
+        let visitors: Arc<Vec<Visitor>> =
+            Arc::new((1..=session.visitors).map(log_in).collect::<Result<_, _>>()?);
+        kept.insert(name, Arc::clone(&visitors));
+        Ok(visitors)
+    }
+
+    fn place(&self, step: &Step) -> Place {
+        Place { address: step.address.expand(self.variables), host: step.host.clone() }
+    }
+
     fn bystander<'b>(&'b self, step: &'b Step) -> Option<Bystander<'b>> {
-        let path = self.ladder.bystander.as_ref()?;
-        let address = step.address.expand(self.variables);
-        let host = step.host.as_deref();
         Some(Bystander {
             clock: self.clock,
-            path,
+            path: self.ladder.bystander.as_ref()?,
             variables: self.variables,
-            address,
-            host,
+            address: step.address.expand(self.variables),
+            host: step.host.as_deref(),
+            sessions: &self.ladder.sessions,
+            visitor: None,
             unique: &self.unique,
         })
     }
 
-    /// What the bystander's page takes when nobody else asks. One that fails counts for nothing here; under
-    /// load failures are counted.
-    fn idle_bystander(&self, step: &Step) -> Vec<f64> {
-        let Some(bystander) = self.bystander(step) else { return Vec::new() };
-        (0..=IDLE_REQUESTS).filter_map(|_| bystander.ask(self.stop).ok()).skip(1).collect()
+    /// The bystander who has logged in.
+    fn twin<'b>(&'b self, step: &'b Step) -> Result<Option<Bystander<'b>>, String> {
+        let Some((position, bystander)) = self.ladder.bystander_session.zip(self.bystander(step)) else {
+            return Ok(None);
+        };
+        let visitors = self.visitors(position, step)?;
+        let cookie =
+            visitors.first().and_then(|first| first.cookies(&self.place(step), &step.page, self.clock));
+        let visitor: Option<(&Session, String)> = self.ladder.sessions.get(position).zip(cookie);
+        Ok(visitor.map(|visitor| Bystander { visitor: Some(visitor), ..bystander }))
+    }
+
+    /// What the bystander's page takes when nobody else asks, for it and for its twin. One that fails counts for
+    /// nothing here; under load failures are counted.
+    fn idle_bystanders(&self, cell: &Cell, step: &Step) -> Result<[Vec<f64>; 2], String> {
+        let ask = |bystander: Option<Bystander<'_>>| -> Vec<f64> {
+            let bystander = bystander.filter(|_| cell.own || cell.traffic.is_some());
+            let asked =
+                bystander.iter().flat_map(|of| (0..=IDLE_REQUESTS).filter_map(|_| of.ask(self.stop).ok()));
+            asked.skip(1).collect()
+        };
+        Ok([ask(self.bystander(step)), ask(self.twin(step)?)])
+    }
+
+    /// The URL of each visitor of a load, with cookies and with what its page must show.
+    fn targets(
+        &self,
+        traffic: &Traffic,
+        step: &Step,
+        target: &Target,
+    ) -> Result<Vec<WeightedTarget>, String> {
+        let mut kinds = Vec::new();
+        for audience in &traffic.visitors {
+            let visitors = match audience.session {
+                Some(position) => Some(self.visitors(position, step)?),
+                None => None,
+            };
+            kinds.push((audience, visitors));
+        }
+        let count =
+            |visitors: &Option<Arc<Vec<Visitor>>>| visitors.as_ref().map_or(1, |of| of.len().max(1) as u64);
+        // Whatever their number, the visitors of a kind together have its share.
+        let all: u64 = kinds.iter().map(|(_, visitors)| count(visitors)).product();
+        let place = self.place(step);
+        let mut targets = Vec::new();
+        for (audience, visitors) in kinds {
+            let weight = audience.share * all / count(&visitors);
+            let one = |cookies: Vec<String>, expect: Expect| WeightedTarget {
+                cookies,
+                expect: Some(Expect { length: load::Length::Variable, ..expect }),
+                ..WeightedTarget::new(target.clone(), u32::try_from(weight).unwrap_or(u32::MAX))
+            };
+            let session = audience.session.and_then(|position| self.ladder.sessions.get(position));
+            match session.zip(visitors) {
+                None => {
+                    let never = shown_to_nobody(&self.ladder.sessions)?;
+                    targets.push(one(Vec::new(), Expect { never, ..Expect::default() }));
+                }
+                Some((session, visitors)) => {
+                    let body = Some(session.shown()?);
+                    targets.extend(visitors.iter().map(|visitor| {
+                        let cookies = visitor.cookies(&place, &step.page, self.clock);
+                        one(cookies.into_iter().collect(), Expect { body: body.clone(), ..Expect::default() })
+                    }));
+                }
+            }
+        }
+        Ok(targets)
+    }
+
+    /// Who writes during a load.
+    fn writers<'b>(&'b self, traffic: Option<&'b Traffic>, step: &Step) -> Result<Vec<Writer<'b>>, String> {
+        let mut writers = Vec::new();
+        for write in traffic.iter().flat_map(|traffic| &traffic.writes) {
+            let visitors = self.visitors(write.session, step)?;
+            let first = visitors.first().cloned();
+            let writer = |visitor| Writer { write, visitor, place: self.place(step), unique: &self.unique };
+            writers.extend(first.map(writer));
+        }
+        Ok(writers)
     }
 
     fn load_plan(&self, cell: &Cell, step: &Step) -> Result<load::Plan, String> {
-        let url = format!("http://{}{}", step.address.expand(self.variables), self.ladder.page);
+        let url = format!("http://{}{}", step.address.expand(self.variables), step.page);
         let mut plan = load::Plan::new(Target::parse(&url).map_err(|error| error.to_string())?);
         plan.users = usize::try_from(cell.load.concurrency).unwrap_or(usize::MAX);
         // The generator shares the host; it must not starve the site that it measures.
         plan.gives_way = true;
         plan.keep_alive = cell.load.keepalive;
         // Without keep-alive the load is what ab sends, HTTP/1.0, so that ab repeats it exactly.
-        plan.version = if cell.load.keepalive { Version::Http11 } else { Version::Http10 };
+        plan.http = if cell.load.keepalive { load::Protocol::Http11 } else { load::Protocol::Http10 };
         plan.headers = step.host.iter().map(|host| ("Host".to_owned(), host.clone())).collect();
         plan.stop = load::Stop {
             requests: cell.load.requests_max,
@@ -229,6 +399,10 @@ impl Bench<'_> {
             ..load::Stop::default()
         };
         plan.expect.length = load::Length::Variable;
+        if let Some(traffic) = cell.traffic.and_then(|position| self.ladder.loads.get(position)) {
+            plan.targets = self.targets(traffic, step, &plan.target)?;
+            plan.seed = self.ladder.seed;
+        }
         Ok(plan)
     }
 
@@ -236,28 +410,32 @@ impl Bench<'_> {
     fn loaded(
         &self,
         plan: &load::Plan,
-        step: &Step,
+        (step, traffic): (&Step, Option<&Traffic>),
         status: &Status,
         observer: &mut dyn Observer,
     ) -> Result<Readings, String> {
         let (control, over) = (Control::new(), Stop::default());
         let groups = self.groups();
-        let (bystander, (outcome, watch)) = std::thread::scope(|scope| {
+        let (twin, writers) = (self.twin(step)?, self.writers(traffic, step)?);
+        let (bystanders, writes, (outcome, watch)) = std::thread::scope(|scope| {
             let (control, over) = (&control, &over);
-            let bystander =
-                self.bystander(step).map(|bystander| scope.spawn(move || bystander.ask_until(over)));
+            let bystanders = [self.bystander(step), twin]
+                .map(|of| of.map(|bystander| scope.spawn(move || bystander.ask_until(over))));
+            let write = |writer: Writer<'_>| writer.write_until(over, self.clock, self.client());
+            let writers: Vec<_> =
+                writers.into_iter().map(|writer| scope.spawn(move || write(writer))).collect();
             scope.spawn(move || self.accompany(control, over, status, observer));
             let loaded = {
                 let _over = SetOnDrop(over);
                 probe::watch(&self.proc, &groups, self.clock, || load::run(plan, self.clock, control))
             };
-            // A bystander that panicked is a fault of ours and goes on to the caller.
-            let bystander = bystander
-                .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-            (bystander, loaded)
+            let writes: Vec<WriteRecord> = writers.into_iter().map(joined).collect();
+            (bystanders.map(|thread| thread.map(joined)), writes, loaded)
         });
         let outcome = outcome.map_err(|error| error.to_string())?;
-        Ok(Readings { outcome, watch, bystander: bystander.unwrap_or_default(), meters: Vec::new() })
+        let [bystander, twin] = bystanders;
+        let bystander = bystander.unwrap_or_default();
+        Ok(Readings { outcome, watch, bystander, twin, writes, meters: Vec::new() })
     }
 
     /// Hands a wish to stop on to the load, and the load's rate to the observer, until it is over.
@@ -345,11 +523,16 @@ impl Bench<'_> {
             answers: outcome.good,
             failures: record::failures(outcome),
             other_length: outcome.length_differs,
+            what_changed: Drift::of(outcome).map(|drift| drift.said_with_place()),
             received_bytes: outcome.received_bytes,
             throughput_per_s: outcome.good_per_second(),
             response: record::response_times(outcome),
             meters: record::meters(self.ladder, &readings),
+            verdicts: record::verdicts(outcome),
+            visitors: record::visitors(self.ladder, cell, outcome),
+            writes: readings.writes,
             bystander: readings.bystander,
+            twin: readings.twin,
             generator,
             observed_load,
             load_samples,
@@ -360,6 +543,11 @@ impl Bench<'_> {
             bound_by,
         }
     }
+}
+
+/// What a thread came to. One that panicked is a fault of ours and goes on to the caller.
+fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> T {
+    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 /// Sets a flag at the end of a scope, also when the scope ends by a panic: threads wait for it.

@@ -12,16 +12,18 @@ use crate::observer::{Observer, Status};
 use crate::output::{Output, REFERENCE_FILE, REPORT_FILE, RESULTS_FILE};
 use crate::plan::{Cell, Choice, Plan};
 use crate::ports;
+use crate::read_step::OWN_VERSION;
 use crate::record;
 use crate::service::Services;
 use crate::template::Variables;
-use crate::visit::Bench;
+use crate::visit::{Bench, Unfit};
 use platform::{Clock, Disk};
 use probe::{Environment, ProcFs};
 use report::results::{EnvironmentRecord, Outcome, PageRecord, Results, Run, SCHEMA, VersionRecord};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
@@ -132,7 +134,7 @@ pub fn walk<'a>(
     world: World<'a>,
     observer: &mut dyn Observer,
 ) -> Result<Walk<'a>, LabError> {
-    let plan = Plan::new(ladder, options.choice, &options.version);
+    let plan = Plan::new(ladder, options.choice.clone(), &options.version);
     let words = words(ladder, &plan);
     let output = Output::open(&options.out, world.disk)?;
     let past = output.past(&plan.hash, &words, options.fresh, world.disk)?;
@@ -163,6 +165,7 @@ pub fn walk<'a>(
             .collect(),
         cores: environment.machine.cores,
         unique: AtomicU64::new(world.clock.now().as_micros()),
+        visitors: Mutex::default(),
     };
     let past = past.unwrap_or(Past { header, reference: None, runs: Vec::new() });
     let mut walker = Walker { bench, plan: &plan, journal, services, world, runs: past.runs };
@@ -184,7 +187,8 @@ pub fn walk<'a>(
         environment,
         reference: Some(reference.record),
         steps: record::steps(ladder),
-        cells: record::cells(ladder, &plan, &variables, &walker.runs),
+        cells: record::cells(ladder, &plan, None, &variables, &walker.runs),
+        loads: record::loads(ladder, &plan, &variables, &walker.runs),
     };
     let (results_file, report_file) = write(&results, &output.directory, world.disk)?;
     let port = |name: &String| Some((name.clone(), variables.value(name)?.to_owned()));
@@ -247,7 +251,7 @@ impl Walker<'_, '_> {
         let mut pace = Pace::default();
         for (position, (round, cell)) in missing.iter().enumerate() {
             let rest = missing.iter().skip(position).map(|(_, cell)| *cell);
-            let status = self.status(cell, *round, pace.scale(Plan::expected(rest)));
+            let status = self.status(cell, *round, pace.scale(self.plan.expected(rest)));
             let begun = self.world.clock.monotonic();
             let started_at_s = self.world.clock.now().as_secs();
             let visited = self.bench.visit(cell, reference, &status, observer);
@@ -256,10 +260,10 @@ impl Walker<'_, '_> {
             }
             self.services.check().map_err(LabError::Service)?;
             let took = self.world.clock.monotonic().since(begun);
-            pace.add(Plan::expected(std::iter::once(*cell)), took);
+            pace.add(self.plan.expected(std::iter::once(*cell)), took);
             let outcome = match visited {
                 Ok(measured) => Outcome::Measured(Box::new(measured)),
-                Err(reason) => Outcome::Void { reason },
+                Err(Unfit { reason, is_silent }) => Outcome::Void { reason, is_silent },
             };
             let run = Run {
                 cell: cell.id.clone(),
@@ -385,7 +389,7 @@ fn environment(
     variables: &Variables,
     commands: &Commands<'_>,
 ) -> EnvironmentRecord {
-    let petasos = VersionRecord { name: "petasos".to_owned(), version: options.version.clone() };
+    let petasos = VersionRecord { name: OWN_VERSION.to_owned(), version: options.version.clone() };
     let others = ladder.versions.iter().map(|program| {
         let words: Vec<String> = program.command.iter().map(|word| word.expand(variables)).collect();
         let printed = commands.run(&words).unwrap_or_else(|reason| format!("unknown: {reason}"));

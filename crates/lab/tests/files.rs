@@ -87,6 +87,7 @@ mistakes! {
     wrong_kind: "concurrency = 2" => "concurrency = \"two\"";
     out_of_range: "concurrency = 2" => "concurrency = 0";
     unknown_service: "service = \"site\"" => "service = \"sight\"";
+    unknown_version: "title       = \"no cache\"" => "title       = \"no cache\"\nversion     = \"petasso\"";
     unknown_role: "role    = \"site\"" => "role    = \"webserver\"";
     two_roots: "service = \"site\"" => "service = \"site\"\npid = \"1\"";
     bad_duration: "page  = \"/\"" => "page  = \"/\"\nduration = \"4\"";
@@ -100,6 +101,13 @@ mistakes! {
     page_with_a_host: "page  = \"/\"" => "page  = \"http://shop.example/\"";
     missing_variables_file: "page  = \"/\"" => "page  = \"/\"\nvariables_from = \"no/such.toml\"\nvariables_made_by = \"make lab\"";
     not_toml: "ports = [\"site\"]" => "ports = [\"site\"";
+    unknown_session: "page  = \"/\"" => "page  = \"/\"\nbystander_session = \"editor\"";
+    unknown_sameness: "page  = \"/\"" => "page  = \"/\"\nsame = \"size\"";
+    against_no_earlier_step: "title       = \"no cache\"" => "title       = \"no cache\"\nagainst = \"none\"";
+    session_without_log_in: "[[step]]" => "[[session]]\nname = \"ada\"\n[[step]]";
+    log_in_without_a_way: "[[step]]" => "[[session]]\nname = \"ada\"\nshows = \"Ada\"\nlog_in = [{ form = { a = \"b\" } }]\n[[step]]";
+    nothing_to_keep: "[[step]]" => "[[session]]\nname = \"ada\"\nshows = \"Ada\"\nlog_in = [{ get = \"http://{address}/\", keep = { nonce = \"a+\" } }]\n[[step]]";
+    load_of_nobody: "[[step]]" => "[[load]]\nid = \"anonymous\"\ntitle = \"nobody\"\nsteps = [\"nine\"]\n[[step]]";
 }
 
 /// What the missing file would have said is not held against the texts that need it.

@@ -237,12 +237,18 @@ fn a_layer_that_is_not_on_makes_the_step_void() {
 #[test]
 fn a_service_that_ends_ends_the_walk_and_what_was_measured_stays() {
     let (site, out) = (site(same_page), tempfile::tempdir().unwrap());
+    let journal = out.path().join(petasos_lab::JOURNAL_FILE);
+    // It ends when something was measured, however long that takes.
+    let script = format!(
+        "until grep -qs 'run.:' {}; do sleep 0.1; done; echo out of memory; exit 3",
+        journal.display()
+    );
     let text = ladder_text(&site)
-        .replace("[\"sleep\", \"600\"]", "[\"sh\", \"-c\", \"sleep 1.5; echo out of memory; exit 3\"]");
-    let text = text.replace("rounds = 2", "rounds = 50");
+        .replace("[\"sleep\", \"600\"]", &format!("[\"sh\", \"-c\", \"{script}\"]"))
+        .replace("rounds = 2", "rounds = 100");
     let error = walked(&text, out.path(), false, &mut Watcher::default()).unwrap_err();
     assert_eq!(error.to_string(), "service `sleeper` ended (exit status: 3): out of memory");
-    let journal = std::fs::read_to_string(out.path().join(petasos_lab::JOURNAL_FILE)).unwrap();
+    let journal = std::fs::read_to_string(journal).unwrap();
     assert!(journal.lines().any(|line| line.starts_with("{\"run\"")), "{journal}");
 }
 
@@ -298,4 +304,32 @@ fn first_step_only(site: &Origin) -> String {
     let end = first[json..].find("}]").unwrap() + json;
     let also = first.find("also = ").unwrap();
     format!("{}{}", &first[..json], &first[end + 1..also])
+}
+
+#[test]
+fn a_load_that_nobody_answers_is_told_from_a_layer_that_was_off() {
+    let origin = Origin::start(|seen| {
+        let is_proof = seen.field("User-Agent") == Some("petasos-lab");
+        response(if is_proof { "200 OK" } else { "503 Busy" }, &["X-Cache: on"], b"<title>Shop</title>")
+    });
+    let step = |id: &str, expected: &str| {
+        let address = origin.address();
+        format!(
+            "[[step]]\nid = \"{id}\"\ntitle = \"{id}\"\nabout = \"A step.\"\nconcurrency = 2\naddress = \"{address}\"\n\
+             proof = [{{ header = \"X-Cache\", is = \"{expected}\" }}]\n"
+        )
+    };
+    let head = "title = \"Test\"\npage = \"/\"\nrounds = 1\nwarmup = \"0s\"\nduration = \"100ms\"\ncooldown = \"10ms\"\n";
+    let text = [head, &step("crowded", "on"), &step("off", "off")].concat();
+    let out = tempfile::tempdir().unwrap();
+    let results = walked(&text, out.path(), false, &mut Watcher::default()).unwrap();
+    let voids: Vec<(bool, bool)> = results
+        .cells
+        .iter()
+        .map(|cell| match &cell.runs[0].outcome {
+            Outcome::Void { reason, is_silent } => (*is_silent, reason.starts_with("no good answer in ")),
+            Outcome::Measured(measured) => panic!("{measured:?}"),
+        })
+        .collect();
+    assert_eq!(voids, [(true, true), (false, false)]);
 }

@@ -1,39 +1,104 @@
-//! Arrival and stop: whether a user that has time may send another request, and whether it counts.
+//! The course of a run: its parts in time, how much load each has, whether a user that has time may send another
+//! request, and whether it counts.
 //!
-//! Invariant: exactly as many measured requests start as the plan asks for, over all threads; none starts
-//! after the deadline. The closed loop has no schedule: a request is meant to start when it is asked for here.
+//! Invariant: exactly as many measured requests start as the plan asks for, over all threads; in a closed loop none
+//! starts after the end. Parts do not overlap and are in order; between stages there may be gaps.
 
-use crate::plan::Stop;
+use crate::plan::Plan;
+use crate::traffic::{Arrival, Rate, StageLoad};
 use platform::Monotonic;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// The closed loop of a run, shared by its threads.
+/// The course of a run, shared by its threads.
 #[derive(Debug)]
-pub(crate) struct ClosedLoop {
+pub(crate) struct Course {
+    parts: Vec<Part>,
     measuring_since: Monotonic,
-    deadline: Option<Monotonic>,
+    ramp: Duration,
+    requests_max: Option<u64>,
     requests_left: Option<AtomicU64>,
 }
 
-/// What a user that has time does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Next {
-    /// Sends a request that counts.
-    Measured,
-    /// Sends a request that does not count.
-    Warmup,
-    /// Is done.
-    Done,
+/// A time with one kind of load.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Part {
+    pub(crate) begin: Monotonic,
+    /// `None` if only the number of requests ends it.
+    pub(crate) end: Option<Monotonic>,
+    /// The place of its stage; 0 if the plan has none. `None` for the warm-up.
+    pub(crate) stage: Option<u16>,
+    pub(crate) demand: Demand,
 }
 
-impl ClosedLoop {
-    pub(crate) fn new(start: Monotonic, warmup: Duration, stop: Stop) -> Self {
-        let measuring_since = start.plus(warmup);
+/// How much load.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Demand {
+    /// So many users in a closed loop.
+    Users(usize),
+    /// Requests that fall due.
+    Open(OpenPart),
+}
+
+/// The rates of an open part, per second, at its beginning and its end.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct OpenPart {
+    pub(crate) from: f64,
+    pub(crate) to: f64,
+    pub(crate) is_poisson: bool,
+}
+
+impl Part {
+    pub(crate) fn length(&self) -> Option<Duration> {
+        self.end.map(|end| end.since(self.begin))
+    }
+
+    fn is_open(&self) -> bool {
+        matches!(self.demand, Demand::Open(_))
+    }
+}
+
+impl Course {
+    /// The course of a plan that begins at `start`.
+    pub(crate) fn new(start: Monotonic, plan: &Plan) -> Self {
+        let measuring_since = start.plus(plan.warmup);
+        let mut parts = Vec::new();
+        let mut begin = measuring_since;
+        if plan.stages.is_empty() {
+            let demand = plan_demand(plan);
+            parts.push(Part {
+                begin,
+                end: plan.stop.time.map(|time| begin.plus(time)),
+                stage: Some(0),
+                demand,
+            });
+        }
+        for (place, stage) in (0..).zip(&plan.stages) {
+            let end = begin.plus(stage.time);
+            let demand = match stage.load {
+                StageLoad::Users(users) => Demand::Users(users),
+                StageLoad::Rate(rate) => {
+                    Demand::Open(OpenPart { from: rate, to: rate, is_poisson: is_poisson(plan) })
+                }
+            };
+            parts.push(Part { begin, end: Some(end), stage: Some(place), demand });
+            begin = end.plus(plan.cooldown);
+        }
+        if let Some(first) = parts.first().copied().filter(|_| !plan.warmup.is_zero()) {
+            let demand = match first.demand {
+                // The warm-up of a ramp is at the rate with which the ramp begins.
+                Demand::Open(open) => Demand::Open(OpenPart { to: open.from, ..open }),
+                users @ Demand::Users(_) => users,
+            };
+            parts.insert(0, Part { begin: start, end: Some(measuring_since), stage: None, demand });
+        }
+        grow(&mut parts, plan.ramp);
         Self {
+            parts,
             measuring_since,
-            deadline: stop.time.map(|time| measuring_since.plus(time)),
-            requests_left: stop.requests.map(AtomicU64::new),
+            ramp: plan.ramp,
+            requests_max: plan.stop.requests,
+            requests_left: plan.stop.requests.map(AtomicU64::new),
         }
     }
 
@@ -42,36 +107,133 @@ impl ClosedLoop {
         self.measuring_since
     }
 
-    /// When the time is up.
-    pub(crate) fn deadline(&self) -> Option<Monotonic> {
-        self.deadline
+    /// The part at this place.
+    pub(crate) fn part(&self, place: usize) -> Option<&Part> {
+        self.parts.get(place)
     }
 
-    /// Whether the time is up at `now`.
+    /// The number of requests after which the run ends.
+    pub(crate) fn requests_max(&self) -> Option<u64> {
+        self.requests_max
+    }
+
+    /// When a closed loop cuts off what is still in flight. An open loop waits for it.
+    pub(crate) fn cut_off(&self) -> Option<Monotonic> {
+        self.parts.last().filter(|part| !part.is_open()).and_then(|part| part.end)
+    }
+
+    /// When the last part is over.
+    pub(crate) fn end(&self) -> Option<Monotonic> {
+        self.parts.last().and_then(|part| part.end)
+    }
+
+    /// Whether the time is up at `now`, so that nothing that ends then counts any more.
     pub(crate) fn is_over(&self, now: Monotonic) -> bool {
-        self.deadline.is_some_and(|deadline| now >= deadline)
+        self.cut_off().is_some_and(|end| now >= end)
     }
 
-    /// Asks for a request that starts `now`.
-    pub(crate) fn next(&self, now: Monotonic) -> Next {
-        if now < self.measuring_since {
-            return Next::Warmup;
+    /// Takes one of the measured requests that are left, if there is one.
+    pub(crate) fn take(&self) -> bool {
+        let Some(left) = &self.requests_left else { return true };
+        left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok()
+    }
+
+    /// When user `index` of `users` begins, if the first part begins at `begin`: evenly spread over the ramp.
+    pub(crate) fn user_begin(&self, begin: Monotonic, index: usize, users: usize) -> Monotonic {
+        begin.plus(self.ramp.mul_f64(index as f64 / users.max(1) as f64))
+    }
+
+    /// The end of each stage, in order; `None` if only the number of requests ends it.
+    pub(crate) fn stage_ends(&self) -> impl Iterator<Item = Option<Monotonic>> {
+        let mut parts = self.parts.iter().filter(|part| part.stage.is_some()).peekable();
+        std::iter::from_fn(move || {
+            let part = parts.next()?;
+            let mut end = part.end;
+            while let Some(same) = parts.next_if(|other| other.stage == part.stage) {
+                end = same.end;
+            }
+            Some(end)
+        })
+    }
+
+    /// For how long stage `place` was measured until `now`.
+    pub(crate) fn measured(&self, place: u16, now: Monotonic) -> Duration {
+        let parts = self.parts.iter().filter(|part| part.stage == Some(place));
+        parts.map(|part| part.end.map_or(now, |end| end.min(now)).since(part.begin)).sum()
+    }
+
+    /// For how long anything was measured until `now`: the stages without what is between them.
+    pub(crate) fn elapsed(&self, now: Monotonic) -> Duration {
+        let stages = self.stage_ends().count() as u16;
+        (0..stages).map(|place| self.measured(place, now)).sum()
+    }
+
+    /// The time that all users together had until `now`; `None` if a part is an open loop.
+    pub(crate) fn user_time(&self, now: Monotonic) -> Option<Duration> {
+        let mut time = Duration::ZERO;
+        for part in self.parts.iter().filter(|part| part.stage.is_some()) {
+            let Demand::Users(users) = part.demand else { return None };
+            let length = part.end.map_or(now, |end| end.min(now)).since(part.begin);
+            time += length.mul_f64(users as f64);
+            if part.begin == self.parts.first().map_or(part.begin, |first| first.begin) {
+                time = time.saturating_sub(self.ramp.min(length).mul_f64(users as f64 / 2.0));
+            }
         }
-        if self.is_over(now) {
-            return Next::Done;
+        Some(time)
+    }
+
+    /// Requests per second that the open parts ask for until `now`, as a mean; `None` if there is no open part.
+    pub(crate) fn rate_asked(&self, now: Monotonic) -> Option<f64> {
+        let (mut expected, mut seconds) = (0.0, 0.0);
+        for part in self.parts.iter().filter(|part| part.stage.is_some()) {
+            let Demand::Open(open) = part.demand else { continue };
+            let length = part.end.map_or(now, |end| end.min(now)).since(part.begin).as_secs_f64();
+            let whole = part.length().map_or(length, |whole| whole.as_secs_f64());
+            let reached =
+                if whole > 0.0 { open.from + (open.to - open.from) * length / whole } else { open.to };
+            expected += f64::midpoint(open.from, reached) * length;
+            seconds += length;
         }
-        let Some(left) = &self.requests_left else { return Next::Measured };
-        match left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)) {
-            Ok(_) => Next::Measured,
-            Err(_) => Next::Done,
+        (seconds > 0.0).then(|| expected / seconds)
+    }
+}
+
+/// What a plan without stages asks for.
+fn plan_demand(plan: &Plan) -> Demand {
+    match plan.arrival {
+        Arrival::Closed => Demand::Users(plan.users),
+        Arrival::Open { rate: Rate::Ramp { from, to }, .. } => {
+            Demand::Open(OpenPart { from, to, is_poisson: false })
+        }
+        Arrival::Open { rate, .. } => {
+            Demand::Open(OpenPart { from: rate.mean(), to: rate.mean(), is_poisson: is_poisson(plan) })
         }
     }
 }
 
+fn is_poisson(plan: &Plan) -> bool {
+    matches!(plan.arrival, Arrival::Open { rate: Rate::Poisson(_), .. })
+}
+
+/// Lets the rate of a first open part grow from nothing. Users of a closed loop begin one after the other instead.
+fn grow(parts: &mut Vec<Part>, ramp: Duration) {
+    let Some(first) = parts.first_mut() else { return };
+    let Demand::Open(open) = first.demand else { return };
+    if ramp.is_zero() || first.length().is_some_and(|length| length <= ramp) || open.from != open.to {
+        return;
+    }
+    let grown = first.begin.plus(ramp);
+    let growing = Part { end: Some(grown), demand: Demand::Open(OpenPart { from: 0.0, ..open }), ..*first };
+    first.begin = grown;
+    parts.insert(0, growing);
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{ClosedLoop, Next};
-    use crate::plan::Stop;
+    use super::{Course, Demand, OpenPart, Part};
+    use crate::plan::{Plan, Stop};
+    use crate::target::Target;
+    use crate::traffic::{Arrival, Rate, Stage, StageLoad};
     use platform::Monotonic;
     use std::time::Duration;
 
@@ -79,22 +241,67 @@ mod tests {
         Monotonic::from_nanos(seconds * 1_000_000_000)
     }
 
-    #[test]
-    fn warm_up_requests_are_not_counted_down() {
-        let stop = Stop { requests: Some(2), ..Stop::default() };
-        let closed_loop = ClosedLoop::new(at(0), Duration::from_secs(5), stop);
-        assert_eq!(
-            [0, 4, 5, 6, 7].map(|second| closed_loop.next(at(second))),
-            [Next::Warmup, Next::Warmup, Next::Measured, Next::Measured, Next::Done]
-        );
+    fn seconds(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    fn plan() -> Plan {
+        Plan { users: 4, ..Plan::new(Target::parse("http://h/").unwrap()) }
     }
 
     #[test]
-    fn nothing_starts_at_or_after_the_deadline() {
-        let stop = Stop { time: Some(Duration::from_secs(3)), ..Stop::default() };
-        let closed_loop = ClosedLoop::new(at(10), Duration::from_secs(1), stop);
-        assert_eq!((closed_loop.measuring_since(), closed_loop.deadline()), (at(11), Some(at(14))));
-        assert_eq!((closed_loop.next(at(13)), closed_loop.next(at(14))), (Next::Measured, Next::Done));
-        assert!(!closed_loop.is_over(at(13)) && closed_loop.is_over(at(14)));
+    fn a_warm_up_comes_before_the_measured_part() {
+        let stop = Stop { time: Some(seconds(3)), ..Stop::default() };
+        let course = Course::new(at(10), &Plan { warmup: seconds(1), stop, ..plan() });
+        let demand = Demand::Users(4);
+        assert_eq!(course.part(0), Some(&Part { begin: at(10), end: Some(at(11)), stage: None, demand }));
+        assert_eq!(course.part(1), Some(&Part { begin: at(11), end: Some(at(14)), stage: Some(0), demand }));
+        assert_eq!((course.measuring_since(), course.cut_off()), (at(11), Some(at(14))));
+        assert!(!course.is_over(at(13)) && course.is_over(at(14)));
+        assert_eq!((course.elapsed(at(13)), course.user_time(at(13))), (seconds(2), Some(seconds(8))));
+    }
+
+    #[test]
+    fn requests_are_counted_down_to_nothing() {
+        let course =
+            Course::new(at(0), &Plan { stop: Stop { requests: Some(2), ..Stop::default() }, ..plan() });
+        assert_eq!([course.take(), course.take(), course.take()], [true, true, false]);
+        assert_eq!((course.end(), course.cut_off()), (None, None));
+    }
+
+    #[test]
+    fn stages_have_gaps_that_are_in_no_figure() {
+        let stage = |users, time| Stage { load: StageLoad::Users(users), time: seconds(time) };
+        let stages = vec![stage(2, 10), stage(6, 20)];
+        let course = Course::new(at(0), &Plan { stages, cooldown: seconds(5), ..plan() });
+        let parts = [0, 1].map(|place| course.part(place).map(|part| (part.begin, part.end.unwrap())));
+        assert_eq!(parts, [Some((at(0), at(10))), Some((at(15), at(35)))]);
+        assert_eq!(course.stage_ends().collect::<Vec<_>>(), [Some(at(10)), Some(at(35))]);
+        assert_eq!(
+            ["at 12", "at 20", "at 99"].map(|text| course.elapsed(at(text[3..].parse().unwrap()))),
+            [seconds(10), seconds(15), seconds(30)]
+        );
+        assert_eq!((course.measured(1, at(20)), course.user_time(at(99))), (seconds(5), Some(seconds(140))));
+    }
+
+    #[test]
+    fn an_open_loop_grows_from_nothing_and_waits_for_its_answers() {
+        let arrival = Arrival::Open { rate: Rate::Poisson(100.0), in_flight_max: 1 };
+        let stop = Stop { time: Some(seconds(10)), ..Stop::default() };
+        let course = Course::new(at(0), &Plan { arrival, stop, ramp: seconds(4), ..plan() });
+        let open = |from| Demand::Open(OpenPart { from, to: 100.0, is_poisson: true });
+        let (growing, full) = (course.part(0).unwrap(), course.part(1).unwrap());
+        assert_eq!((growing.demand, growing.stage, growing.end), (open(0.0), Some(0), Some(at(4))));
+        assert_eq!((full.demand, full.stage, full.begin), (open(100.0), Some(0), at(4)));
+        assert_eq!((course.cut_off(), course.end()), (None, Some(at(10))));
+        assert_eq!((course.stage_ends().count(), course.user_time(at(10))), (1, None));
+        assert!((course.rate_asked(at(10)).unwrap() - 80.0).abs() < 1e-9);
+        assert!((course.rate_asked(at(2)).unwrap() - 25.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn users_begin_evenly_spread_over_the_ramp() {
+        let course = Course::new(at(0), &Plan { ramp: seconds(8), ..plan() });
+        assert_eq!([0, 1, 3].map(|index| course.user_begin(at(1), index, 4)), [at(1), at(3), at(7)]);
     }
 }

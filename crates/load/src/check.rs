@@ -12,18 +12,39 @@ pub const CPU_SHARE_INVALID: f64 = 0.95;
 /// A generator thread busier than this has little in reserve; its answers queue at the generator.
 pub const CPU_SHARE_TIGHT: f64 = 0.80;
 
-/// How far the mean number of requests in flight may be from the number of users. In a closed loop without
-/// think time Little's law makes them equal.
+/// How far the time that requests (and in a closed loop also thinking) took together may be from what Little's law
+/// says: the users' time in a closed loop, the number in flight summed up over time in an open one.
 pub const LITTLE_RESIDUAL_INVALID: f64 = 0.05;
 
-/// Answers per user below which Little's law is not checked: start and end of the run weigh too much then.
+/// Answers per user (in an open loop: answers) below which Little's law is not checked: start and end of the run weigh
+/// too much then.
 pub const LITTLE_ANSWERS_PER_USER_MIN: u64 = 50;
+
+/// A shorter run is not checked by Little's law for the same reason: making threads and connections takes milliseconds.
+pub const LITTLE_ELAPSED_MIN: Duration = Duration::from_millis(500);
 
 /// The share of the median latency that the generator's own lag may have at its 99th percentile.
 pub const LAG_SHARE_TIGHT: f64 = 0.10;
 
 /// Lag below this many microseconds is never worth a word.
 pub const LAG_TIGHT_US_MIN: u64 = 100;
+
+/// The share of requests that fell due and were not started above which a run is invalid: its percentiles are not
+/// those of the rate that was asked for.
+pub const NOT_STARTED_SHARE_INVALID: f64 = 0.01;
+
+/// Starting fewer than this share of the requests that were asked for makes a run invalid.
+pub const RATE_SHARE_INVALID: f64 = 0.95;
+
+/// Requests asked for below which the rate is not checked; chance weighs too much then.
+pub const RATE_REQUESTS_MIN: f64 = 1_000.0;
+
+/// A schedule lag (99th percentile) above this share of the median latency makes a run invalid, if it is also above
+/// [`SCHEDULE_LAG_INVALID_US_MIN`].
+pub const SCHEDULE_LAG_SHARE_INVALID: f64 = 0.5;
+
+/// Schedule lag below this many microseconds does not make a run invalid.
+pub const SCHEDULE_LAG_INVALID_US_MIN: u64 = 1_000;
 
 /// How far a run's figures can be trusted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -59,23 +80,43 @@ pub struct SelfCheck {
     /// 99th percentile of the time for which an answer may have lain unread because the generator was busy
     /// with others, in microseconds.
     pub lag_p99_us: u64,
-    /// Mean requests in flight against users: 0.03 means 3 percent fewer (or, below zero, more) than there are
-    /// users. `None` where the run is too short to tell.
+    /// Requests per second that an open loop was asked for, and those that were started.
+    pub rate_asked: Option<f64>,
+    /// See [`SelfCheck::rate_asked`].
+    pub rate_started: Option<f64>,
+    /// 99th percentile of how much later than intended requests of an open loop were started, in microseconds.
+    pub schedule_lag_p99_us: Option<u64>,
+    /// How much of what Little's law expects is missing: in a closed loop 0.03 means that requests and thinking
+    /// account for 3 percent fewer (or, below zero, more) users than there are; in an open loop the times of requests
+    /// are compared with how many were in flight. `None` where the run is too short to tell.
     pub little_residual: Option<f64>,
 }
 
 /// What the self-check looks at.
 pub(crate) struct Figures<'a> {
-    pub(crate) users: usize,
+    /// `None` for an open loop.
+    pub(crate) users: Option<usize>,
     pub(crate) elapsed: Duration,
     pub(crate) cpu: &'a [Duration],
     pub(crate) requests: u64,
-    /// The time all requests together were in flight, failed ones included.
-    pub(crate) in_flight: Duration,
+    /// The time that requests and thinking took together, failed requests included.
+    pub(crate) accounted: Duration,
+    /// What it should be by Little's law.
+    pub(crate) expected: Duration,
     pub(crate) latency_p50_us: u64,
     pub(crate) lag_p99_us: u64,
     /// Connections that found no free local port.
     pub(crate) addresses_missing: u64,
+    pub(crate) open: Option<OpenFigures>,
+}
+
+/// What it looks at in an open loop.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OpenFigures {
+    pub(crate) rate_asked: f64,
+    pub(crate) started: u64,
+    pub(crate) not_started: u64,
+    pub(crate) schedule_lag_p99_us: u64,
 }
 
 impl SelfCheck {
@@ -85,20 +126,16 @@ impl SelfCheck {
             reasons: Vec::new(),
             cpu_share_max: figures.cpu_share_max(),
             lag_p99_us: figures.lag_p99_us,
+            rate_asked: figures.open.map(|open| open.rate_asked),
+            rate_started: figures.rate_started(),
+            schedule_lag_p99_us: figures.open.map(|open| open.schedule_lag_p99_us),
             little_residual: figures.little_residual(),
         };
         check.judge_cpu();
-        if let Some(residual) =
-            check.little_residual.filter(|residual| residual.abs() > LITTLE_RESIDUAL_INVALID)
-        {
-            check.add(
-                Trust::Invalid,
-                format!(
-                    "the answers account for {:.1} of {} users (Little's law): the others were idle or stuck",
-                    figures.users as f64 * (1.0 - residual),
-                    figures.users
-                ),
-            );
+        check.judge_little(figures);
+        if let Some(open) = figures.open {
+            check.judge_rate(figures, open);
+            check.judge_schedule(figures, open);
         }
         if figures.addresses_missing > 0 {
             let count = figures.addresses_missing;
@@ -127,6 +164,53 @@ impl SelfCheck {
         }
     }
 
+    fn judge_little(&mut self, figures: &Figures<'_>) {
+        let residual = self.little_residual.filter(|residual| residual.abs() > LITTLE_RESIDUAL_INVALID);
+        let Some(residual) = residual else { return };
+        self.add(Trust::Invalid, match figures.users {
+            Some(users) => format!(
+                "the answers account for {:.1} of {users} users (Little's law): the others were idle or stuck",
+                users as f64 * (1.0 - residual),
+            ),
+            None => format!(
+                "the times of the requests and how many were in flight differ by {:.1}% (Little's law)",
+                residual.abs() * 100.0
+            ),
+        });
+    }
+
+    fn judge_rate(&mut self, figures: &Figures<'_>, open: OpenFigures) {
+        let due = (open.started + open.not_started).max(1);
+        if open.not_started > 0 {
+            let share = open.not_started as f64 / due as f64;
+            let trust = if share > NOT_STARTED_SHARE_INVALID { Trust::Invalid } else { Trust::Tight };
+            let reason = format!(
+                "{} requests fell due and were not started, because as many were in flight as may be",
+                open.not_started
+            );
+            self.add(trust, reason);
+        } else if let Some(started) = self.rate_started
+            && started < open.rate_asked * RATE_SHARE_INVALID
+            && open.rate_asked * figures.elapsed.as_secs_f64() >= RATE_REQUESTS_MIN
+        {
+            let reason =
+                format!("{:.1} requests a second were asked for, {started:.1} started", open.rate_asked);
+            self.add(Trust::Invalid, reason);
+        }
+    }
+
+    fn judge_schedule(&mut self, figures: &Figures<'_>, open: OpenFigures) {
+        let (lag_us, median_us) = (open.schedule_lag_p99_us, figures.latency_p50_us);
+        let share = lag_us as f64 / median_us.max(1) as f64;
+        let reason =
+            format!("requests started up to {lag_us} us late (p99), the median latency is {median_us} us");
+        if share > SCHEDULE_LAG_SHARE_INVALID && lag_us > SCHEDULE_LAG_INVALID_US_MIN {
+            self.add(Trust::Invalid, reason);
+        } else if share > LAG_SHARE_TIGHT && lag_us > LAG_TIGHT_US_MIN {
+            self.add(Trust::Tight, reason);
+        }
+    }
+
     fn add(&mut self, trust: Trust, reason: String) {
         self.trust = self.trust.max(trust);
         self.reasons.push(reason);
@@ -139,16 +223,23 @@ impl Figures<'_> {
         if self.elapsed.is_zero() { 0.0 } else { busiest.as_secs_f64() / self.elapsed.as_secs_f64() }
     }
 
+    fn rate_started(&self) -> Option<f64> {
+        let open = self.open.filter(|_| !self.elapsed.is_zero())?;
+        Some(open.started as f64 / self.elapsed.as_secs_f64())
+    }
+
     fn little_residual(&self) -> Option<f64> {
-        let enough = self.requests >= LITTLE_ANSWERS_PER_USER_MIN.saturating_mul(self.users as u64);
-        (enough && !self.elapsed.is_zero())
-            .then(|| 1.0 - self.in_flight.as_secs_f64() / (self.elapsed.as_secs_f64() * self.users as f64))
+        let users = self.users.unwrap_or(1) as u64;
+        let enough = self.requests >= LITTLE_ANSWERS_PER_USER_MIN.saturating_mul(users)
+            && self.elapsed >= LITTLE_ELAPSED_MIN;
+        (enough && !self.expected.is_zero())
+            .then(|| 1.0 - self.accounted.as_secs_f64() / self.expected.as_secs_f64())
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Figures, SelfCheck, Trust};
+    use super::{Figures, OpenFigures, SelfCheck, Trust};
     use std::time::Duration;
 
     const CPU: [Duration; 2] = [Duration::from_millis(2_000), Duration::from_millis(4_000)];
@@ -156,14 +247,16 @@ mod tests {
     /// Ten users over ten seconds, always busy, half a core.
     fn quiet() -> Figures<'static> {
         Figures {
-            users: 10,
+            users: Some(10),
             elapsed: Duration::from_secs(10),
             cpu: &CPU,
             requests: 10_000,
-            in_flight: Duration::from_secs(99),
+            accounted: Duration::from_secs(99),
+            expected: Duration::from_secs(100),
             latency_p50_us: 10_000,
             lag_p99_us: 500,
             addresses_missing: 0,
+            open: None,
         }
     }
 
@@ -184,7 +277,7 @@ mod tests {
 
     #[test]
     fn idle_users_make_a_run_invalid_once_there_are_enough_answers() {
-        let idle = Figures { in_flight: Duration::from_secs(80), ..quiet() };
+        let idle = Figures { accounted: Duration::from_secs(80), ..quiet() };
         let check = SelfCheck::judge(&idle);
         assert_eq!(check.trust, Trust::Invalid);
         assert_eq!(
@@ -205,6 +298,32 @@ mod tests {
     #[test]
     fn missing_ports_are_this_machines_fault() {
         assert_eq!(SelfCheck::judge(&Figures { addresses_missing: 1, ..quiet() }).trust, Trust::Invalid);
+    }
+
+    /// An open loop of 1,000 requests a second over ten seconds.
+    fn open(started: u64, not_started: u64, schedule_lag_p99_us: u64) -> SelfCheck {
+        let open = OpenFigures { rate_asked: 1_000.0, started, not_started, schedule_lag_p99_us };
+        SelfCheck::judge(&Figures { users: None, open: Some(open), ..quiet() })
+    }
+
+    #[test]
+    fn an_open_loop_that_kept_its_schedule_is_clean() {
+        let check = open(10_000, 0, 90);
+        assert_eq!(
+            (check.trust, check.rate_asked, check.rate_started),
+            (Trust::Clean, Some(1_000.0), Some(1_000.0))
+        );
+        assert_eq!((check.schedule_lag_p99_us, check.reasons.len()), (Some(90), 0));
+    }
+
+    #[test]
+    fn what_was_not_started_or_late_is_told() {
+        let trust = |started, not_started, lag| open(started, not_started, lag).trust;
+        assert_eq!((trust(9_950, 50, 0), trust(9_800, 200, 0)), (Trust::Tight, Trust::Invalid));
+        assert_eq!((trust(9_510, 0, 0), trust(9_490, 0, 0)), (Trust::Clean, Trust::Invalid));
+        // The median latency is ten milliseconds.
+        assert_eq!((trust(10_000, 0, 999), trust(10_000, 0, 1_001)), (Trust::Clean, Trust::Tight));
+        assert_eq!((trust(10_000, 0, 4_999), trust(10_000, 0, 5_001)), (Trust::Tight, Trust::Invalid));
     }
 
     #[test]

@@ -2,26 +2,58 @@
 //! It decides nothing about what happens next; the worker does.
 //!
 //! Invariant: at most one request is in flight. System calls are made only when they can succeed: one write
-//! and one read for a request on a kept connection.
+//! and one read for a request on a kept connection. A connection stands when requests can be sent on it: with TLS,
+//! after the handshake. Octets are those of HTTP, also where TLS carries them.
 
+use crate::content::Inspection;
+use crate::dial::redial;
 use crate::outcome::FailureKind;
 use crate::reader::{Answer, AnswerReader, HeadMemo, ReadError};
 use crate::recorder::{Exchange, Recorder};
+use crate::streams::Several;
+use crate::tls::{RECORD_BYTES_MAX, Tls, TlsSession};
+use bytes::Bytes;
 use mio::net::TcpStream;
+use mio::{Interest, Registry, Token};
+use net::{Stamp, StampClock, TlsError, receive};
 use platform::{Clock, Monotonic};
 use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::net::SocketAddr;
 
 /// What the connections of one thread share.
 pub(crate) struct Tools<'a> {
     pub(crate) clock: &'a dyn Clock,
-    /// The request.
-    pub(crate) image: &'a [u8],
+    /// How the stamps of what was received lie to it.
+    pub(crate) stamp_clock: StampClock,
+    /// The requests as octets, one for each URL.
+    pub(crate) images: &'a [Bytes],
+    /// What connections with TLS need, if any of the URLs does.
+    pub(crate) tls: Option<Tls>,
     /// Whether the request may be sent again when its connection turns out to be closed.
     pub(crate) resendable: bool,
     pub(crate) recorder: Recorder,
     pub(crate) memo: HeadMemo,
+    /// What connections with several requests need.
+    pub(crate) several: Several,
     /// What is read lands here; nothing in it is needed between two reads.
     pub(crate) buffer: Vec<u8>,
+}
+
+impl<'a> Tools<'a> {
+    /// The octets of the request that an exchange sends.
+    pub(crate) fn image(&self, exchange: &Exchange) -> &'a [u8] {
+        self.images.get(exchange.url as usize).map_or(&[], |image| &**image)
+    }
+
+    /// When octets of the answer to an exchange came that were read at `now`: never before it was started.
+    pub(crate) fn came(&self, stamp: Option<Stamp>, exchange: &Exchange, now: Monotonic) -> Monotonic {
+        self.stamp_clock.moment(stamp, now).max(exchange.started)
+    }
+
+    /// TLS for a new connection to the URL of an exchange; `None` if it is plain.
+    fn session(&self, exchange: &Exchange) -> Option<Box<TlsSession>> {
+        self.tls.as_ref()?.session(exchange.url)
+    }
 }
 
 /// What an event reported.
@@ -37,7 +69,7 @@ pub(crate) struct Readiness {
 pub(crate) enum Turn {
     /// Nothing more to do until the next event.
     Waiting,
-    /// An answer is complete; `end` is when it was.
+    /// An answer is complete; `end` is when it was read.
     Answered {
         answer: Answer,
         end: Monotonic,
@@ -56,10 +88,16 @@ pub(crate) enum Turn {
 #[derive(Debug)]
 pub(crate) struct Connection {
     stream: TcpStream,
+    tls: Option<Box<TlsSession>>,
     reader: AnswerReader,
     exchange: Exchange,
+    inspection: Inspection,
+    registered: bool,
     /// Octets of the request that are written.
     sent_bytes: usize,
+    /// TCP stands.
+    established: bool,
+    /// Requests can be sent.
     connected: bool,
     /// Complete answers so far.
     answers: u64,
@@ -71,12 +109,16 @@ pub(crate) struct Connection {
 
 impl Connection {
     /// A connection that is being made for `exchange`.
-    pub(crate) fn new(stream: TcpStream, exchange: Exchange) -> Self {
+    pub(crate) fn new(stream: TcpStream, exchange: Exchange, tools: &Tools<'_>) -> Self {
         Self {
             stream,
+            tls: tools.session(&exchange),
             reader: AnswerReader::default(),
             exchange,
+            inspection: Inspection::default(),
+            registered: false,
             sent_bytes: 0,
+            established: false,
             connected: false,
             answers: 0,
             closed: false,
@@ -84,14 +126,62 @@ impl Connection {
         }
     }
 
+    /// Makes the connection anew for `exchange`, with the socket of one that the server has closed.
+    ///
+    /// # Errors
+    /// As the system reports them; the connection is then of no use.
+    pub(crate) fn renew(
+        &mut self,
+        address: SocketAddr,
+        exchange: Exchange,
+        tools: &Tools<'_>,
+    ) -> io::Result<()> {
+        redial(&self.stream, address)?;
+        self.tls = tools.session(&exchange);
+        self.reader.reset();
+        self.exchange = exchange;
+        self.sent_bytes = 0;
+        self.established = false;
+        self.connected = false;
+        self.answers = 0;
+        self.closed = false;
+        self.drains_until = None;
+        Ok(())
+    }
+
+    /// Says how to look at the content of the next answer.
+    pub(crate) fn inspect(&mut self, inspection: Inspection) {
+        self.inspection = inspection;
+    }
+
+    /// What was seen of the content of the last answer.
+    pub(crate) fn take_inspection(&mut self) -> Inspection {
+        std::mem::take(&mut self.inspection)
+    }
+
     /// The request in flight.
     pub(crate) fn exchange(&self) -> &Exchange {
         &self.exchange
     }
 
-    /// The stream, to register it for events.
-    pub(crate) fn stream_mut(&mut self) -> &mut TcpStream {
-        &mut self.stream
+    /// Asks for the events of the connection, unless that was done before it was made anew.
+    ///
+    /// # Errors
+    /// As the system reports them.
+    pub(crate) fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
+        if !self.registered {
+            registry.register(&mut self.stream, token, Interest::READABLE | Interest::WRITABLE)?;
+            self.registered = true;
+        }
+        Ok(())
+    }
+
+    /// Sends what is written at once, instead of waiting for a full segment.
+    ///
+    /// # Errors
+    /// As the system reports them.
+    pub(crate) fn set_nodelay(&self) -> io::Result<()> {
+        self.stream.set_nodelay(true)
     }
 
     /// Whether the connection stands.
@@ -118,24 +208,27 @@ impl Connection {
     pub(crate) fn begin(&mut self, exchange: Exchange, tools: &mut Tools<'_>) -> Turn {
         self.exchange = exchange;
         self.sent_bytes = 0;
+        self.drains_until = None;
         self.write(exchange.started, tools)
     }
 
-    /// Writes as much of the request as the socket takes. `now` is when the connection stood, if it does.
+    /// Writes as much of the request as the socket takes. `now` is when TCP stood, if it does.
     pub(crate) fn write(&mut self, now: Monotonic, tools: &mut Tools<'_>) -> Turn {
+        if self.tls.is_some() {
+            return self.write_secured(now, tools);
+        }
         loop {
-            let rest = tools.image.get(self.sent_bytes..).unwrap_or_default();
+            let rest = tools.image(&self.exchange).get(self.sent_bytes..).unwrap_or_default();
             match self.stream.write(rest) {
                 Ok(bytes) => {
                     if !self.connected {
+                        self.established = true;
                         self.connected = true;
+                        self.exchange.established = now;
                         self.exchange.connected = now;
                     }
-                    self.sent_bytes += bytes;
-                    if self.exchange.measured {
-                        tools.recorder.sent_bytes += bytes as u64;
-                    }
-                    if self.sent_bytes >= tools.image.len() {
+                    self.sent(bytes, tools);
+                    if bytes >= rest.len() {
                         self.exchange.sent = tools.clock.monotonic();
                         return Turn::Waiting;
                     }
@@ -143,13 +236,83 @@ impl Connection {
                         return Turn::Failed(FailureKind::Send, None);
                     }
                 }
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Turn::Waiting,
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) if !self.connected => return Turn::Failed(FailureKind::Connect, Some(error)),
-                Err(_) if self.answers > 0 && self.sent_bytes == 0 && tools.resendable => return Turn::Stale,
-                Err(error) => return Turn::Failed(FailureKind::Send, Some(error)),
+                Err(error) => match self.write_failed(error, tools) {
+                    Some(turn) => return turn,
+                    None => continue,
+                },
             }
         }
+    }
+
+    /// Writes what TLS has to say, and as much of the request as the socket takes once it may be sent.
+    fn write_secured(&mut self, now: Monotonic, tools: &mut Tools<'_>) -> Turn {
+        loop {
+            let Some(tls) = &mut self.tls else { return Turn::Waiting };
+            let records = tls.to_send();
+            if records.is_empty() {
+                let rest = tools.image(&self.exchange).get(self.sent_bytes..).unwrap_or_default();
+                let piece = rest.get(..rest.len().min(RECORD_BYTES_MAX)).unwrap_or_default();
+                let made = match (tls.is_secured(), self.established) {
+                    (true, _) if piece.is_empty() => return Turn::Waiting,
+                    (true, _) => tls.send(piece),
+                    (false, true) => return Turn::Waiting,
+                    (false, false) => tls.receive(&mut [], |_| {}),
+                };
+                match made {
+                    Ok(()) if tls.is_secured() => self.sent(piece.len(), tools),
+                    Ok(()) => {}
+                    Err(error) => return self.refused(&error, tools),
+                }
+                continue;
+            }
+            match self.stream.write(records) {
+                Ok(bytes) => {
+                    tls.sent(bytes);
+                    if !self.established {
+                        self.established = true;
+                        self.exchange.established = now;
+                    }
+                    let all_sent = self.sent_bytes >= tools.image(&self.exchange).len();
+                    if all_sent && tls.to_send().is_empty() {
+                        self.exchange.sent = tools.clock.monotonic();
+                    }
+                }
+                Err(error) => {
+                    if let Some(turn) = self.write_failed(error, tools) {
+                        return turn;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes note of octets of the request that are written, or made into records.
+    fn sent(&mut self, bytes: usize, tools: &mut Tools<'_>) {
+        self.sent_bytes += bytes;
+        if self.exchange.measured {
+            tools.recorder.sent_bytes += bytes as u64;
+        }
+    }
+
+    /// What comes of an error of writing; `None` if it is none.
+    fn write_failed(&self, error: io::Error, tools: &Tools<'_>) -> Option<Turn> {
+        match error.kind() {
+            ErrorKind::WouldBlock => Some(Turn::Waiting),
+            ErrorKind::Interrupted => None,
+            _ if !self.established => Some(Turn::Failed(FailureKind::Connect, Some(error))),
+            _ if !self.connected => Some(Turn::Failed(FailureKind::Tls, Some(error))),
+            _ if self.answers > 0 && self.sent_bytes == 0 && tools.resendable => Some(Turn::Stale),
+            _ => Some(Turn::Failed(FailureKind::Send, Some(error))),
+        }
+    }
+
+    /// TLS says that the server is not the one asked for, or does not keep to the protocol.
+    fn refused(&self, error: &tokio_rustls::rustls::Error, tools: &Tools<'_>) -> Turn {
+        if self.connected {
+            return Turn::Failed(FailureKind::Receive, Some(io::Error::other(error.to_string())));
+        }
+        let host = tools.tls.as_ref().map(|tls| tls.host(self.exchange.url)).unwrap_or_default();
+        Turn::Failed(FailureKind::Tls, Some(io::Error::other(TlsError::of(error, &host))))
     }
 
     /// Does what an event made possible.
@@ -158,67 +321,129 @@ impl Connection {
         if self.drains_until.is_some() {
             return self.drain(tools);
         }
-        if self.sent_bytes < tools.image.len() {
+        if self.wants_write(tools) {
             let now = tools.clock.monotonic();
             let turn = self.write(now, tools);
             if !matches!(turn, Turn::Waiting) {
                 return turn;
             }
         }
-        if self.connected && (ready.readable || self.closed) { self.read(tools) } else { Turn::Waiting }
+        if self.established && (ready.readable || self.closed) { self.read(tools) } else { Turn::Waiting }
+    }
+
+    fn wants_write(&self, tools: &Tools<'_>) -> bool {
+        self.sent_bytes < tools.image(&self.exchange).len()
+            || self.tls.as_ref().is_some_and(|tls| !tls.to_send().is_empty())
     }
 
     /// Reads until the answer is complete or there is nothing more to read.
     fn read(&mut self, tools: &mut Tools<'_>) -> Turn {
         let mut first = !self.reader.has_begun();
         loop {
-            let bytes = match self.stream.read(&mut tools.buffer) {
-                Ok(0) => return self.ended(tools),
-                Ok(bytes) => bytes,
+            let kept = self.tls.as_ref().map_or(0, |tls| tls.restore(&mut tools.buffer));
+            let room = tools.buffer.get_mut(kept..).unwrap_or_default();
+            let (bytes, stamp, is_all) = match receive(&self.stream, room) {
+                Ok((0, _)) => return self.ended(tools),
+                Ok((bytes, stamp)) => (bytes, stamp, bytes < room.len()),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Turn::Waiting,
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 Err(error) => return self.broken(error, tools),
             };
+            let now = tools.clock.monotonic();
+            let came = tools.came(stamp, &self.exchange, now);
             if first {
-                self.exchange.first_octet = tools.clock.monotonic();
+                self.exchange.first_octet = came;
             }
-            let octets = tools.buffer.get(..bytes).unwrap_or_default();
+            self.exchange.last_octet = came;
             let content_before = self.reader.content_bytes();
-            let fed = self.reader.feed(octets, &mut tools.memo);
+            let (received_bytes, fed) = match self.feed(kept + bytes, now, tools) {
+                Ok(fed) => fed,
+                Err(turn) => return turn,
+            };
             if self.exchange.measured {
                 let content_after = match fed {
                     Ok(Some(answer)) => answer.content_bytes,
                     _ => self.reader.content_bytes(),
                 };
-                tools.recorder.received_bytes += bytes as u64;
+                tools.recorder.counters.received_bytes += received_bytes as u64;
                 tools.recorder.content_bytes += content_after - content_before;
             }
             match fed {
-                Ok(Some(answer)) => {
-                    let end = if first { self.exchange.first_octet } else { tools.clock.monotonic() };
-                    return self.answered(answer, end, tools);
-                }
+                Ok(Some(answer)) => return self.answered(answer, now, tools),
+                Err(_) => return Turn::Failed(FailureKind::Malformed, None),
                 // A short read has emptied the socket; more comes with a new event. Only a close that is
                 // already known has no event of its own left.
-                Ok(None) if bytes < tools.buffer.len() && !self.closed => return Turn::Waiting,
-                Ok(None) => first = false,
-                Err(_) => return Turn::Failed(FailureKind::Malformed, None),
+                Ok(None) if is_all && !self.closed => return Turn::Waiting,
+                Ok(None) => first = !self.reader.has_begun(),
             }
+        }
+    }
+
+    /// Looks at what stands in the buffer. Gives how many of the octets are the answer's, and what the reader says to
+    /// them; or what comes of the connection.
+    fn feed(
+        &mut self,
+        filled_bytes: usize,
+        now: Monotonic,
+        tools: &mut Tools<'_>,
+    ) -> Result<(usize, Result<Option<Answer>, ReadError>), Turn> {
+        let Tools { buffer, memo, recorder, tls: shared_tls, .. } = tools;
+        let octets = buffer.get_mut(..filled_bytes).unwrap_or_default();
+        let (reader, inspection) = (&mut self.reader, &mut self.inspection);
+        let mut read = |octets: &[u8]| reader.feed(octets, memo, |content| inspection.take(content));
+        let Some(tls) = &mut self.tls else { return Ok((filled_bytes, read(octets))) };
+        let (mut received_bytes, mut fed) = (0, Ok(None));
+        let done = tls.receive(octets, |plain| {
+            received_bytes += plain.len();
+            fed = match fed {
+                _ if plain.is_empty() => fed,
+                Ok(None) => read(plain),
+                _ => Err(ReadError::Malformed),
+            };
+        });
+        let (is_secured, is_closed) = (tls.is_secured(), tls.is_closed());
+        if let Err(error) = done {
+            return Err(self.refused(&error, tools));
+        }
+        self.closed |= is_closed;
+        if is_secured && !self.connected {
+            self.connected = true;
+            self.exchange.connected = now;
+            recorder.resumed += u64::from(self.exchange.measured && tls.is_resumed());
+            if let Some(shared) = shared_tls {
+                shared.note_agreement(|| tls.agreement());
+            }
+        }
+        match self.wants_write(tools) {
+            true => match self.write(now, tools) {
+                Turn::Waiting => Ok((received_bytes, fed)),
+                turn => Err(turn),
+            },
+            false => Ok((received_bytes, fed)),
         }
     }
 
     fn answered(&mut self, answer: Answer, end: Monotonic, tools: &Tools<'_>) -> Turn {
         self.answers += 1;
-        let all_sent = self.sent_bytes >= tools.image.len();
-        Turn::Answered { answer, end, reusable: answer.persistent && all_sent && !self.closed }
+        let reusable = answer.persistent && !self.wants_write(tools) && !self.closed;
+        Turn::Answered { answer, end, reusable }
     }
 
     /// The server has closed the connection.
     fn ended(&mut self, tools: &Tools<'_>) -> Turn {
         self.closed = true;
+        if !self.connected {
+            let reason = io::Error::other(TlsError::Broken(ErrorKind::UnexpectedEof));
+            return Turn::Failed(FailureKind::Tls, Some(reason));
+        }
+        // An end that TLS has not announced may be anybody's (RFC 9112 section 9.8).
+        let is_cut = self.tls.as_ref().is_some_and(|tls| !tls.is_closed());
         match self.reader.end() {
+            Ok(_) if is_cut => Turn::Failed(FailureKind::Receive, None),
             Ok(answer) => {
+                // The end of the content is the close, which has no stamp.
                 let end = tools.clock.monotonic();
+                self.exchange.last_octet = end;
                 self.answered(answer, end, tools)
             }
             Err(ReadError::Nothing) if self.answers > 0 && tools.resendable => Turn::Stale,
@@ -228,6 +453,10 @@ impl Connection {
 
     /// Reading failed.
     fn broken(&mut self, error: io::Error, tools: &Tools<'_>) -> Turn {
+        if !self.connected {
+            let kind = if self.established { FailureKind::Tls } else { FailureKind::Connect };
+            return Turn::Failed(kind, Some(error));
+        }
         let unseen = matches!(self.reader.end(), Err(ReadError::Nothing));
         if unseen && self.answers > 0 && tools.resendable && error.kind() == ErrorKind::ConnectionReset {
             return Turn::Stale;

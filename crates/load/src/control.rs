@@ -3,6 +3,8 @@
 //! Invariant: the counters only grow, and are written in portions, not for every answer; they are for people
 //! who watch. The figures that count are in the [`crate::Outcome`].
 
+use crate::outcome::Second;
+use crate::series::Series;
 use platform::{Clock, Monotonic};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -16,6 +18,7 @@ pub struct Control {
     failed: AtomicU64,
     /// The reading of the run's clock when measuring began, plus one; 0 until then.
     measuring_since: AtomicU64,
+    pub(crate) series: Series,
 }
 
 /// How far a run is.
@@ -56,7 +59,14 @@ impl Control {
         }
     }
 
-    pub(crate) fn is_stopped(&self) -> bool {
+    /// The seconds of the measured part that are complete, from number `from` on. They are handed out once more as
+    /// [`crate::Outcome::seconds`]; from then on there are none here.
+    pub fn seconds_since(&self, from: usize) -> Vec<Second> {
+        self.series.since(from)
+    }
+
+    /// Whether somebody has asked for the end.
+    pub fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
 

@@ -1,8 +1,9 @@
-//! Which answers count as good. Everything else that arrives in full is a failure of kind *status* or
-//! *length*, and its times are kept apart from the good ones.
+//! Which answers count as good. Everything else that arrives in full is a failure of kind *status*, *length* or
+//! *body*, and its times are kept apart from the good ones.
 //!
-//! Invariant: an answer fails for one reason only; a wrong status hides a wrong length.
+//! Invariant: an answer fails for one reason only; a wrong status hides a wrong length, and that a wrong content.
 
+use regex::bytes::Regex;
 use std::fmt;
 use std::str::FromStr;
 
@@ -13,6 +14,57 @@ pub struct Expect {
     pub status: StatusSet,
     /// The length of good answers.
     pub length: Length,
+    /// What the content of good answers contains, if that is looked at.
+    pub body: Option<BodyPattern>,
+    /// What the content of good answers does not contain, if that is looked at: what is meant for others.
+    pub never: Option<BodyPattern>,
+}
+
+impl Expect {
+    /// Whether the content of every answer is looked at.
+    pub(crate) fn looks_at_content(&self) -> bool {
+        self.body.is_some() || self.never.is_some()
+    }
+
+    /// Whether a content is that of a good answer.
+    pub(crate) fn is_content(&self, content: &[u8]) -> bool {
+        self.body.as_ref().is_none_or(|pattern| pattern.is_match(content))
+            && !self.never.as_ref().is_some_and(|pattern| pattern.is_match(content))
+    }
+}
+
+/// A regular expression that the content of good answers matches somewhere, in its octets as they were received, any
+/// content coding still on them, within the first [`crate::CONTENT_BYTES_MAX`].
+#[derive(Clone, Debug)]
+pub struct BodyPattern(Regex);
+
+impl BodyPattern {
+    /// Whether `content` matches.
+    pub(crate) fn is_match(&self, content: &[u8]) -> bool {
+        self.0.is_match(content)
+    }
+}
+
+impl PartialEq for BodyPattern {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.as_str() == other.0.as_str()
+    }
+}
+
+impl Eq for BodyPattern {}
+
+impl FromStr for BodyPattern {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Regex::new(text).map(Self).map_err(|error| error.to_string())
+    }
+}
+
+impl fmt::Display for BodyPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0.as_str())
+    }
 }
 
 /// How long the content of a good answer may be.

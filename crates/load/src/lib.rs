@@ -7,8 +7,10 @@
 //!   arrival (closed loop)  x  stop (count, time, control)     who may send, and when that ends
 //!        |
 //!      worker: one thread, one poll, its users' connections    the driver
-//!        |                \
-//!   connection, reader     recorder                            transport (HTTP/1)  x  what is kept
+//!        |            |           \
+//!   connection,    streams         recorder                    transport  x  what is kept
+//!   reader         (HTTP/2, pipelining)
+//!   (HTTP/1)
 //! ```
 //!
 //! Invariant: nothing is shared between threads while requests run but a few atomics; every thread counts for
@@ -19,58 +21,83 @@
 
 mod arrival;
 mod check;
+mod conclude;
 mod connection;
+mod content;
 mod control;
+mod dial;
 mod expect;
 mod outcome;
 mod plan;
 mod reader;
 mod recorder;
 mod request;
+mod routes;
+mod schedule;
+mod series;
 mod shared;
+mod slots;
+mod stage_record;
+mod streams;
 mod target;
+mod timer;
+mod tls;
+mod traffic;
 mod verdict;
+mod wire;
 mod worker;
 
 pub use check::{
     CPU_SHARE_INVALID, CPU_SHARE_TIGHT, LAG_SHARE_TIGHT, LAG_TIGHT_US_MIN, LITTLE_ANSWERS_PER_USER_MIN,
-    LITTLE_RESIDUAL_INVALID, SelfCheck, Trust,
+    LITTLE_ELAPSED_MIN, LITTLE_RESIDUAL_INVALID, NOT_STARTED_SHARE_INVALID, RATE_REQUESTS_MIN,
+    RATE_SHARE_INVALID, SCHEDULE_LAG_INVALID_US_MIN, SCHEDULE_LAG_SHARE_INVALID, SelfCheck, Trust,
 };
+pub use content::CONTENT_BYTES_MAX;
 pub use control::{Control, Progress};
-pub use expect::{Expect, Length, StatusSet, StatusSetError};
-pub use outcome::{Ended, FailureKind, Failures, Outcome, Sample, StatusCounts, Times, VerdictTimes};
+pub use expect::{BodyPattern, Expect, Length, StatusSet, StatusSetError};
+pub use outcome::{
+    Drift, Ended, FailureKind, Failures, Late, Outcome, RequestsPerConnection, SECONDS_MAX, Sample, Second,
+    StageOutcome, StatusCounts, Times, UrlOutcome, VerdictTimes,
+};
 pub use plan::{
-    Body, GIVE_WAY_NICE, Plan, PlanError, REQUEST_HEAD_BYTES_MAX, SAMPLES_MAX, Stop, THREADS_MAX,
-    TIMEOUT_DEFAULT, USERS_MAX,
+    Body, GIVE_WAY_NICE, Plan, PlanError, REQUEST_HEAD_BYTES_MAX, SAMPLES_MAX, SOCKET_BUFFER_BYTES_MAX, Stop,
+    THREADS_MAX, TIMEOUT_DEFAULT, URLS_MAX, USERS_MAX, WeightedTarget,
 };
 pub use request::{USER_AGENT, image};
+pub use streams::{CONNECTION_WINDOW_BYTES, STREAM_WINDOW_BYTES};
 pub use target::{Target, TargetError};
+pub use traffic::{
+    Arrival, IN_FLIGHT_MAX_DEFAULT, RATE_MAX, Rate, STAGES_MAX, Stage, StageLoad, StageLoadError, Think,
+};
 pub use verdict::CacheVerdict;
+pub use wire::{Protocol, SourceNet, SourceNetError, TlsOptions};
 
-use check::Figures;
-use platform::{Clock, Timestamp};
-use recorder::Recorder;
+use conclude::{Run, conclude};
+use net::TlsError;
+use platform::Clock;
+use routes::Routes;
 use shared::Shared;
 use std::io;
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::time::Duration;
-use worker::{DRAINING_MAX, Worker};
+use tls::Tls;
+use worker::{PARTING_MAX, Report, Worker};
 
 /// A target that was there and to which no connection can be made any more is given up after this time.
 pub const GONE_AFTER: Duration = Duration::from_secs(3);
-
-/// How long each address of a name that has several may take to answer.
-const PROBE_MAX: Duration = Duration::from_secs(2);
 
 /// Descriptors this process needs besides its connections.
 const DESCRIPTORS_SPARE: u64 = 64;
 
 /// Why there is no outcome at all.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum LoadError {
     /// The plan cannot be run.
     #[error(transparent)]
     Plan(#[from] PlanError),
+    /// Connections cannot be secured.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// The host's name has no address.
     #[error("{host}: {reason}")]
     Resolve {
@@ -91,12 +118,12 @@ pub enum LoadError {
     },
     /// The process may not open enough descriptors.
     #[error(
-        "{users} users need {needed} descriptors, but this process may open {allowed}: raise the limit \
-         (ulimit -Hn, LimitNOFILE=) or ask for fewer users"
+        "{connections} connections need {needed} descriptors, but this process may open {allowed}: raise the limit \
+         (ulimit -Hn, LimitNOFILE=) or ask for fewer users or fewer requests in flight"
     )]
     Descriptors {
-        /// Users asked for.
-        users: usize,
+        /// Connections that may be open at a time.
+        connections: usize,
         /// Descriptors needed for them.
         needed: u64,
         /// The hard limit of the process.
@@ -116,6 +143,13 @@ impl LoadError {
     pub(crate) fn system(call: &'static str, error: &io::Error) -> Self {
         Self::System { call, reason: error.to_string() }
     }
+
+    /// A limit of the process or of the system that was met in the middle of a run, with the way out.
+    pub(crate) fn limit(call: &'static str, error: &io::Error) -> Self {
+        let way_out = "raise the limit (ulimit -Hn, LimitNOFILE=, fs.file-max), or ask for fewer users, fewer \
+                       requests in flight or a shorter linger";
+        Self::System { call, reason: format!("{error}: {way_out}") }
+    }
 }
 
 /// Runs a plan to its end and gives what was measured. Blocks; uses one thread for each core unless the plan
@@ -125,45 +159,35 @@ impl LoadError {
 /// When nothing could be measured at all: the plan is wrong, the name does not resolve, no connection could be
 /// made, or the system refuses what a load tester needs. A target that fails later is an [`Outcome`].
 pub fn run(plan: &Plan, clock: &dyn Clock, control: &Control) -> Result<Outcome, LoadError> {
-    let image = image(plan)?;
-    let address = find_address(&plan.target)?;
+    let images = request::images(plan)?;
+    let asked = clock.monotonic();
+    let routes = Routes::find(plan)?;
+    let dns = clock.monotonic().since(asked);
+    let connections = connections_max(plan);
     let threads = match plan.threads {
         0 => std::thread::available_parallelism().map_or(1, usize::from),
         threads => threads,
-    }
-    .min(plan.users);
-    allow_descriptors(plan.users, threads)?;
+    };
+    let bounds = [plan.connections_per_host_max, plan.connections_per_address_max];
+    let threads = bounds.into_iter().flatten().fold(threads.min(connections), usize::min);
+    allow_descriptors(connections, threads, !plan.linger.is_zero())?;
     let started = clock.now().plus(plan.warmup);
-    let mut shared = Shared::new(plan, clock, control, address, &image);
-    control.measuring_since(shared.closed_loop.measuring_since());
-    let workers = (0..threads)
-        .map(|index| Worker::new(&shared, share(plan.users, threads, index)))
-        .collect::<io::Result<Vec<_>>>()
-        .map_err(|error| LoadError::system("epoll_create", &error))?;
+    let tls = Tls::of(plan)?;
+    let mut shared = Shared::new(plan, clock, control, &routes, &images, tls);
+    control.measuring_since(shared.course.measuring_since());
+    control.series.begin(threads);
+    let workers =
+        (0..threads).map(|index| Worker::new(&shared, (index, threads))).collect::<Result<Vec<_>, _>>()?;
     let reports = work(workers, plan.gives_way)?;
-    let end = clock.monotonic();
+    let now = clock.monotonic();
     if let Some(error) = shared.take_fatal() {
         return Err(error);
     }
-    let mut recorder = Recorder::new(shared.closed_loop.measuring_since(), 0);
-    let mut first_head = Vec::new();
-    for (report, head) in reports {
-        recorder.merge(report);
-        if first_head.is_empty() {
-            first_head = head;
-        }
-    }
-    let end = match shared.ended() {
-        Ended::Requests => recorder.last_end,
-        Ended::Time => shared.closed_loop.deadline().unwrap_or(end),
-        Ended::Stopped | Ended::TargetGone | Ended::ReceiveError => end,
-    };
-    let elapsed = end.since(shared.closed_loop.measuring_since());
-    Ok(outcome(&shared, recorder, Run { threads, started, elapsed, first_head }))
+    Ok(conclude(&shared, reports, Run { threads, started, dns, now }))
 }
 
 /// Lets every worker run in a thread of its own.
-fn work(workers: Vec<Worker<'_>>, gives_way: bool) -> Result<Vec<(Recorder, Vec<u8>)>, LoadError> {
+fn work(workers: Vec<Worker<'_>>, gives_way: bool) -> Result<Vec<Report>, LoadError> {
     std::thread::scope(|scope| {
         let handles = workers
             .into_iter()
@@ -187,116 +211,49 @@ fn work(workers: Vec<Worker<'_>>, gives_way: bool) -> Result<Vec<(Recorder, Vec<
     })
 }
 
-/// What is known of a run beside its records.
-struct Run {
-    threads: usize,
-    started: Timestamp,
-    elapsed: Duration,
-    first_head: Vec<u8>,
-}
-
-fn outcome(shared: &Shared<'_>, mut recorder: Recorder, run: Run) -> Outcome {
-    let lag_p99_us = recorder.lag.percentile_us(99.0);
-    let cpu = std::mem::take(&mut recorder.cpu);
-    let mut samples = std::mem::take(&mut recorder.samples);
-    samples.sort_unstable_by_key(|sample| sample.start_us);
-    samples.truncate(shared.plan.samples_max as usize);
-    let in_flight = Duration::from_nanos(u64::try_from(recorder.in_flight_ns).unwrap_or(u64::MAX));
-    let outcome = Outcome {
-        plan: shared.plan.clone(),
-        address: shared.address,
-        threads: run.threads,
-        started: run.started,
-        elapsed: run.elapsed,
-        ended: shared.ended(),
-        complete: recorder.complete,
-        good: recorder.good,
-        failures: recorder.failures,
-        length_differs: recorder.length_differs,
-        statuses: std::mem::take(&mut recorder.statuses),
-        received_bytes: recorder.received_bytes,
-        content_bytes: recorder.content_bytes,
-        sent_bytes: recorder.sent_bytes,
-        document_bytes: shared.document_bytes(),
-        first_head: run.first_head,
-        good_times: Times::default(),
-        wrong_times: Times::default(),
-        verdicts: Vec::new(),
-        kept: recorder.kept,
-        connections: recorder.connections,
-        resent: recorder.resent,
-        closed_by_us: recorder.closed_by_us,
-        unfinished: recorder.unfinished,
-        cpu,
-        check: SelfCheck::default(),
-        samples,
+/// How many connections a plan may have open at a time, those left aside that nobody uses any more.
+fn connections_max(plan: &Plan) -> usize {
+    let in_flight_max = match plan.arrival {
+        Arrival::Open { in_flight_max, .. } => in_flight_max,
+        Arrival::Closed => IN_FLIGHT_MAX_DEFAULT,
     };
-    let (good_times, wrong_times, verdicts) = recorder.into_times();
-    let outcome = Outcome { good_times, wrong_times, verdicts, ..outcome };
-    let check = SelfCheck::judge(&Figures {
-        users: shared.plan.users,
-        elapsed: run.elapsed,
-        cpu: &outcome.cpu,
-        requests: outcome.requests(),
-        in_flight,
-        latency_p50_us: outcome.complete_times().total.median_us(),
-        lag_p99_us,
-        addresses_missing: outcome.failures.of(FailureKind::Address),
-    });
-    Outcome { check, ..outcome }
+    let of_stage = |stage: &Stage| match stage.load {
+        StageLoad::Users(users) => users,
+        StageLoad::Rate(_) => in_flight_max,
+    };
+    let of_plan = if plan.arrival == Arrival::Closed { plan.users } else { in_flight_max };
+    plan.stages.iter().map(of_stage).max().unwrap_or(of_plan)
 }
 
-/// The part of `whole` that falls to place `index` of `parts`; parts differ by at most one.
-fn share(whole: usize, parts: usize, index: usize) -> usize {
-    whole / parts + usize::from(index < whole % parts)
-}
-
-/// Raises the soft limit on descriptors as far as it is needed and allowed.
-fn allow_descriptors(users: usize, threads: usize) -> Result<(), LoadError> {
+/// Raises the soft limit on descriptors as far as it is needed and allowed; `as_far_as_possible` if it cannot be known
+/// how many are needed.
+fn allow_descriptors(connections: usize, threads: usize, as_far_as_possible: bool) -> Result<(), LoadError> {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     // A user may have one connection in use and one that waits for the server's close.
-    let needed = (users + users.min(threads * DRAINING_MAX)) as u64 + DESCRIPTORS_SPARE;
+    let needed = (connections + connections.min(threads * PARTING_MAX)) as u64 + DESCRIPTORS_SPARE;
     let limit = getrlimit(Resource::Nofile);
-    if limit.current.is_none_or(|soft| soft >= needed) {
+    let wanted = if as_far_as_possible { limit.maximum } else { Some(needed) };
+    if limit.current.is_none_or(|soft| wanted.is_some_and(|wanted| soft >= wanted)) {
         return Ok(());
     }
     if let Some(allowed) = limit.maximum.filter(|&hard| hard < needed) {
-        return Err(LoadError::Descriptors { users, needed, allowed });
+        return Err(LoadError::Descriptors { connections, needed, allowed });
     }
-    setrlimit(Resource::Nofile, Rlimit { current: Some(needed), maximum: limit.maximum })
+    setrlimit(Resource::Nofile, Rlimit { current: wanted, maximum: limit.maximum })
         .map_err(|error| LoadError::system("setrlimit", &error.into()))
-}
-
-/// The address to use. Of several that a name has, the first that accepts a connection.
-fn find_address(target: &Target) -> Result<SocketAddr, LoadError> {
-    let resolve_error = |reason: String| LoadError::Resolve { host: target.host(), reason };
-    let mut addresses = target.resolve().map_err(|error| resolve_error(error.to_string()))?;
-    addresses.dedup();
-    let first = *addresses.first().ok_or_else(|| resolve_error("the name has no address".to_owned()))?;
-    if addresses.len() == 1 {
-        return Ok(first);
-    }
-    let answers = |address: &&SocketAddr| TcpStream::connect_timeout(address, PROBE_MAX).is_ok();
-    Ok(addresses.iter().find(answers).copied().unwrap_or(first))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{LoadError, allow_descriptors, share};
-
-    #[test]
-    fn shares_differ_by_at_most_one_and_add_up() {
-        assert_eq!([0, 1, 2].map(|index| share(8, 3, index)), [3, 3, 2]);
-        assert_eq!([0, 1].map(|index| share(1, 2, index)), [1, 0]);
-    }
+    use super::{LoadError, allow_descriptors};
 
     #[test]
     fn too_many_users_for_the_descriptors_are_refused_by_name() {
         let hard = rustix::process::getrlimit(rustix::process::Resource::Nofile).maximum;
         if let Some(hard) = hard {
-            let error = allow_descriptors(hard as usize, 1).unwrap_err();
+            let error = allow_descriptors(hard as usize, 1, false).unwrap_err();
             assert!(matches!(error, LoadError::Descriptors { allowed, .. } if allowed == hard), "{error}");
         }
-        assert_eq!(allow_descriptors(1, 1), Ok(()));
+        assert_eq!(allow_descriptors(1, 1, false), Ok(()));
     }
 }

@@ -4,8 +4,8 @@
 //!
 //! - A *request* is counted when it has ended; each ends in exactly one way: *good*, or failed of one
 //!   [`FailureKind`]. Nothing is counted twice.
-//! - An answer is *complete* when it was received in full: good ones, and those that failed for their status
-//!   or length. Their times are kept in two sets, so that error pages cannot make good pages look fast.
+//! - An answer is *complete* when it was received in full: good ones, and those that failed for their status,
+//!   length or content. Their times are kept in two sets, so that error pages cannot make good pages look fast.
 //! - *Unfinished* requests were in flight when the run stopped. They are in no other figure, except that the
 //!   octets they brought are in the totals.
 //!
@@ -14,15 +14,20 @@
 //! - *connect*: from the start of the request until the connection stood; 0 on a kept connection.
 //! - *processing*: from then until the last octet of the answer.
 //! - *waiting*: from the last octet of the request until the first octet of the answer; part of processing.
+//! - *transfer*: from the first octet of the answer until the last; part of processing.
+//! - *tls*: from the moment TCP stood until TLS was agreed on; part of connect.
 //! - *total*: from the start until the last octet: connect + processing.
 //! - *latency*: from the moment the request was meant to start until the last octet. In a closed loop a
 //!   request is meant to start when the one before has ended, so this equals total.
 //!
-//! Invariant: `requests() == good + failures.total()` and `complete == good + status + length failures`.
+//! Invariant: `requests() == good + failures.total()` and `complete == good + status + length + body failures`.
 
 use crate::check::SelfCheck;
-use crate::plan::Plan;
+use crate::plan::{Plan, WeightedTarget};
+use crate::traffic::Stage;
 use crate::verdict::CacheVerdict;
+use bytes::Bytes;
+use net::TlsAgreement;
 use platform::Timestamp;
 use stats::Histogram;
 use std::net::SocketAddr;
@@ -33,8 +38,12 @@ use std::time::Duration;
 pub struct Outcome {
     /// What was asked for.
     pub plan: Plan,
-    /// The address the load went to.
+    /// The address the load went to; of several hosts, that of the first.
     pub address: SocketAddr,
+    /// What the first connection with TLS has agreed on.
+    pub tls: Option<TlsAgreement>,
+    /// How long it took to find the addresses. That happens once, before the run.
+    pub dns: Duration,
     /// How many threads made the load.
     pub threads: usize,
     /// When the measured part began.
@@ -64,9 +73,13 @@ pub struct Outcome {
     pub document_bytes: Option<u64>,
     /// The head of the first answer, as received.
     pub first_head: Vec<u8>,
+    /// Complete answers with a `Content-Length` field: their length was known before their end.
+    pub lengths_known: u64,
+    /// How answers to one URL differed from each other, where that was looked at.
+    pub drift: Option<Drift>,
     /// Times of good answers.
     pub good_times: Times,
-    /// Times of complete answers that failed for status or length.
+    /// Times of complete answers that failed for status, length or content.
     pub wrong_times: Times,
     /// Good answers by what the cache nearest to us said, with their total times; empty if none said anything.
     pub verdicts: Vec<VerdictTimes>,
@@ -74,17 +87,34 @@ pub struct Outcome {
     pub kept: u64,
     /// Connections opened in the measured part.
     pub connections: u64,
+    /// Connections of these whose TLS resumed an earlier session instead of beginning anew.
+    pub resumed: u64,
     /// Requests sent again on a fresh connection because the server had closed the kept one unused.
     pub resent: u64,
     /// Connections we had to close because the server did not, although it had said so or been told to.
     pub closed_by_us: u64,
+    /// How many requests connections carried.
+    pub requests_per_connection: RequestsPerConnection,
     /// Requests in flight when the run stopped.
     pub unfinished: u64,
+    /// Requests of an open loop that fell due while too many were in flight, and were not started. They are in no
+    /// other figure.
+    pub not_started: u64,
+    /// Answers of an open loop that came after [`Outcome::elapsed`] was over. They are in all figures but rates.
+    pub late: Late,
+    /// Requests per second that an open loop was asked for, as a mean over the run.
+    pub rate_asked: Option<f64>,
+    /// What happened in each second of the measured part; at most [`SECONDS_MAX`].
+    pub seconds: Vec<Second>,
+    /// The stages, in the order of the plan; empty if it has none. What is outside of this list is their sum.
+    pub stages: Vec<StageOutcome>,
+    /// The URLs, in the order of the plan.
+    pub urls: Vec<UrlOutcome>,
     /// CPU time of each generator thread over the measured part.
     pub cpu: Vec<Duration>,
     /// How far the figures can be trusted.
     pub check: SelfCheck,
-    /// Single answers, if the plan asked for them, in the order in which their requests started.
+    /// Single requests, if the plan asked for them, in the order in which their requests started.
     pub samples: Vec<Sample>,
 }
 
@@ -101,6 +131,8 @@ pub enum Ended {
     TargetGone,
     /// An answer broke off and the plan said to stop then.
     ReceiveError,
+    /// Most requests of the last seconds failed and the plan said to stop then.
+    Failing,
 }
 
 impl Ended {
@@ -112,6 +144,7 @@ impl Ended {
             Self::Stopped => "stopped",
             Self::TargetGone => "target gone",
             Self::ReceiveError => "receive error",
+            Self::Failing => "failing",
         }
     }
 }
@@ -122,6 +155,8 @@ impl Ended {
 pub enum FailureKind {
     /// The connection could not be made: refused, unreachable, no answer.
     Connect,
+    /// TLS could not be agreed on: no valid certificate, no common version.
+    Tls,
     /// There was no free local port for the connection: a limit of this machine, not of the target.
     Address,
     /// The request could not be written.
@@ -134,20 +169,24 @@ pub enum FailureKind {
     Status,
     /// The answer's length is not that of the first good one.
     Length,
+    /// The answer's content is not what was expected.
+    Body,
     /// The answer is not HTTP/1, or octets follow its end.
     Malformed,
 }
 
 impl FailureKind {
     /// All kinds, in the order in which they are reported.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 10] = [
         Self::Connect,
+        Self::Tls,
         Self::Address,
         Self::Send,
         Self::Receive,
         Self::Timeout,
         Self::Status,
         Self::Length,
+        Self::Body,
         Self::Malformed,
     ];
 
@@ -155,12 +194,14 @@ impl FailureKind {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Connect => "connect",
+            Self::Tls => "tls",
             Self::Address => "address",
             Self::Send => "send",
             Self::Receive => "receive",
             Self::Timeout => "timeout",
             Self::Status => "status",
             Self::Length => "length",
+            Self::Body => "body",
             Self::Malformed => "malformed",
         }
     }
@@ -209,8 +250,16 @@ impl Failures {
         }
     }
 
-    pub(crate) fn merge(&mut self, other: &Self) {
+    /// Adds others.
+    pub fn merge(&mut self, other: &Self) {
         self.0.iter_mut().zip(other.0).for_each(|(count, more)| *count += more);
+    }
+
+    /// What has been added since `before`, an earlier reading.
+    pub(crate) fn since(&self, before: &Self) -> Self {
+        let mut since = *self;
+        since.0.iter_mut().zip(before.0).for_each(|(count, then)| *count -= then);
+        since
     }
 }
 
@@ -268,13 +317,19 @@ pub struct Times {
     pub waiting: Histogram,
     /// Start to last octet.
     pub total: Histogram,
+    /// TCP connected to TLS agreed on; part of connect. Without TLS there is none.
+    pub tls: Histogram,
+    /// First octet to last octet.
+    pub transfer: Histogram,
+    /// Intended start to last octet, where that is not the same as total: in an open loop.
+    pub from_intended: Option<Box<Histogram>>,
 }
 
 impl Times {
     /// From the intended start to the last octet. The closed loop means to start a request when the one
-    /// before has ended and does so at once; hence these are the total times.
+    /// before has ended and does so at once; there these are the total times.
     pub fn latency(&self) -> &Histogram {
-        &self.total
+        self.from_intended.as_deref().unwrap_or(&self.total)
     }
 
     /// Adds the times of another set.
@@ -283,7 +338,132 @@ impl Times {
         self.processing.merge(&other.processing);
         self.waiting.merge(&other.waiting);
         self.total.merge(&other.total);
+        self.tls.merge(&other.tls);
+        self.transfer.merge(&other.transfer);
+        if let Some(theirs) = &other.from_intended {
+            self.from_intended.get_or_insert_default().merge(theirs);
+        }
     }
+}
+
+/// Answers that came after the time of a run or of a stage.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Late {
+    /// Good ones.
+    pub good: u64,
+    /// All complete ones.
+    pub complete: u64,
+}
+
+/// How many requests the connections of a run carried.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct RequestsPerConnection {
+    /// The fewest.
+    pub min: u64,
+    /// The mean.
+    pub mean: f64,
+    /// The most.
+    pub max: u64,
+}
+
+/// One second of a run. An answer belongs to the second in which it ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Second {
+    /// Which second: 0 is the first of the measured part.
+    pub second: u32,
+    /// Requests started.
+    pub started: u64,
+    /// Good answers.
+    pub good: u64,
+    /// Failed requests.
+    pub failures: Failures,
+    /// Requests that fell due and were not started.
+    pub not_started: u64,
+    /// Complete answers by class of their status: place 2 is 200 to 299; place 0 has those outside of 100 to 599.
+    pub statuses: [u64; 6],
+    /// Good answers by cache verdict, in the order of [`CacheVerdict::ALL`].
+    pub verdicts: [u64; CacheVerdict::ALL.len()],
+    /// Octets received.
+    pub received_bytes: u64,
+    /// Median of the latencies of complete answers, in microseconds; 0 without any, here and below.
+    pub p50_us: u64,
+    /// Their 95th percentile.
+    pub p95_us: u64,
+    /// Their 99th percentile.
+    pub p99_us: u64,
+    /// The longest.
+    pub max_us: u64,
+    /// Users at the end of the second; 0 in an open loop.
+    pub users: u64,
+    /// Requests in flight at the end of the second.
+    pub in_flight: u64,
+}
+
+/// The most seconds that are kept: a day. A longer run goes on being measured without them.
+pub const SECONDS_MAX: usize = 86_400;
+
+/// One stage. A request belongs to the stage in which it was meant to start.
+#[derive(Clone, Debug)]
+pub struct StageOutcome {
+    /// What was asked for.
+    pub stage: Stage,
+    /// How long it was measured.
+    pub elapsed: Duration,
+    /// Complete answers.
+    pub complete: u64,
+    /// Good answers.
+    pub good: u64,
+    /// Failed requests.
+    pub failures: Failures,
+    /// Requests that fell due and were not started.
+    pub not_started: u64,
+    /// Answers that came after its time.
+    pub late: Late,
+    /// Times of good answers.
+    pub good_times: Times,
+    /// Times of complete answers that failed.
+    pub wrong_times: Times,
+}
+
+impl StageOutcome {
+    /// Good answers per second.
+    pub fn good_per_second(&self) -> f64 {
+        per_second(self.good - self.late.good, self.elapsed)
+    }
+}
+
+/// One of the URLs.
+#[derive(Clone, Debug)]
+pub struct UrlOutcome {
+    /// The URL and its weight.
+    pub target: WeightedTarget,
+    /// Complete answers.
+    pub complete: u64,
+    /// Good answers.
+    pub good: u64,
+    /// Failed requests.
+    pub failed: u64,
+    /// Content octets of its first answer with a good status.
+    pub document_bytes: Option<u64>,
+    /// The sum of the total times of its complete answers, in microseconds.
+    pub total_us_sum: u64,
+    /// The longest of them.
+    pub total_us_max: u64,
+}
+
+/// How answers to one URL differed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Drift {
+    /// The URL's place in [`Outcome::urls`].
+    pub url: usize,
+    /// Good answers that were compared with the first one octet by octet.
+    pub compared: u64,
+    /// How many of them differ from it, in length or content.
+    pub differing: u64,
+    /// The first good answer's content, as far as it was kept.
+    pub first: Bytes,
+    /// The content of the first answer that differs, as far as it was kept.
+    pub other: Bytes,
 }
 
 /// The good answers that share a cache verdict.
@@ -295,7 +475,7 @@ pub struct VerdictTimes {
     pub total: Histogram,
 }
 
-/// One complete answer.
+/// One request that ended: a complete answer, or a failure without one, whose status is 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
     /// When the request started, in microseconds after [`Outcome::started`].
@@ -306,13 +486,62 @@ pub struct Sample {
     pub total_us: u32,
     /// Request sent to first octet.
     pub waiting_us: u32,
-    /// The status code.
+    /// Content octets of the answer; 0 without one.
+    pub content_bytes: u32,
+    /// The URL's place in [`Outcome::urls`].
+    pub url: u32,
+    /// The status code; 0 if no complete answer came.
     pub status: u16,
-    /// Whether the answer was as expected.
-    pub good: bool,
+    /// How it failed; `None` for a good answer.
+    pub failure: Option<FailureKind>,
 }
 
 impl Outcome {
+    /// The outcome of a plan of which nothing has been run.
+    pub fn of(plan: Plan, address: SocketAddr) -> Self {
+        Self {
+            plan,
+            address,
+            tls: None,
+            dns: Duration::ZERO,
+            threads: 0,
+            started: Timestamp::default(),
+            elapsed: Duration::ZERO,
+            ended: Ended::Requests,
+            complete: 0,
+            good: 0,
+            failures: Failures::default(),
+            length_differs: 0,
+            statuses: StatusCounts::default(),
+            received_bytes: 0,
+            content_bytes: 0,
+            sent_bytes: 0,
+            document_bytes: None,
+            first_head: Vec::new(),
+            lengths_known: 0,
+            drift: None,
+            good_times: Times::default(),
+            wrong_times: Times::default(),
+            verdicts: Vec::new(),
+            kept: 0,
+            connections: 0,
+            resumed: 0,
+            resent: 0,
+            closed_by_us: 0,
+            requests_per_connection: RequestsPerConnection::default(),
+            unfinished: 0,
+            not_started: 0,
+            late: Late::default(),
+            rate_asked: None,
+            seconds: Vec::new(),
+            stages: Vec::new(),
+            urls: Vec::new(),
+            cpu: Vec::new(),
+            check: SelfCheck::default(),
+            samples: Vec::new(),
+        }
+    }
+
     /// Requests that have ended, well or badly.
     pub fn requests(&self) -> u64 {
         self.good + self.failures.total()
@@ -320,12 +549,12 @@ impl Outcome {
 
     /// Good answers per second: the rate that counts.
     pub fn good_per_second(&self) -> f64 {
-        per_second(self.good, self.elapsed)
+        per_second(self.good - self.late.good, self.elapsed)
     }
 
     /// Complete answers per second, good or wrong: what `ab` calls requests per second.
     pub fn complete_per_second(&self) -> f64 {
-        per_second(self.complete, self.elapsed)
+        per_second(self.complete - self.late.complete, self.elapsed)
     }
 
     /// The times of all complete answers, good and wrong.
@@ -365,7 +594,7 @@ mod tests {
             failures.add(kind);
         }
         assert!(FailureKind::ALL.iter().all(|&kind| failures.of(kind) == 2));
-        assert_eq!(failures.total(), 16);
+        assert_eq!(failures.total(), 2 * FailureKind::ALL.len() as u64);
     }
 
     #[test]

@@ -5,12 +5,17 @@
 
 use crate::expect::Expect;
 use crate::target::Target;
+use crate::traffic::{Arrival, RATE_MAX, Rate, STAGES_MAX, Stage, StageLoad, Think};
+use crate::wire::{Protocol, SourceNet, TlsOptions};
 use bytes::Bytes;
-use message::{Method, Version};
+use message::Method;
 use std::time::Duration;
 
 /// The most users a run may have. Beyond it neither ports nor descriptors of one machine suffice.
 pub const USERS_MAX: usize = 200_000;
+
+/// The most URLs a run may have.
+pub const URLS_MAX: usize = 100_000;
 
 /// The most worker threads a run may have.
 pub const THREADS_MAX: usize = 256;
@@ -21,17 +26,45 @@ pub const SAMPLES_MAX: u64 = 4_000_000;
 /// The longest request head in bytes, so that a mistake in a script does not send megabytes of header.
 pub const REQUEST_HEAD_BYTES_MAX: usize = 64 * 1024;
 
+/// The largest socket buffer that can be asked for, in octets; the system doubles it for what it keeps beside.
+pub const SOCKET_BUFFER_BYTES_MAX: u32 = 1 << 30;
+
 /// How long a request may take if the plan says nothing.
 pub const TIMEOUT_DEFAULT: Duration = Duration::from_secs(30);
 
-/// One measured load: a closed loop of [`Plan::users`], each of which sends a request, waits for the whole
-/// answer, and sends the next.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// One measured load. Unless it says otherwise, a closed loop of [`Plan::users`], each of which sends a request,
+/// waits for the whole answer, and sends the next.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
-    /// Where the requests go.
+    /// Where the requests go, unless there are [`Plan::targets`].
     pub target: Target,
-    /// How many users there are, 1 to [`USERS_MAX`]. Each has at most one request in flight.
+    /// Several URLs, of which each request takes one by chance, as often as its weight says. Empty means
+    /// [`Plan::target`] alone; otherwise that is where the report says the load went.
+    pub targets: Vec<WeightedTarget>,
+    /// How many users there are, 1 to [`USERS_MAX`]. Each has at most one request in flight. An open loop and stages
+    /// do not look at it.
     pub users: usize,
+    /// When requests are meant to start.
+    pub arrival: Arrival,
+    /// Parts of the run with loads of their own, one after the other; empty means one part as `users`, `arrival` and
+    /// `stop` say.
+    pub stages: Vec<Stage>,
+    /// Time between two stages in which no request starts.
+    pub cooldown: Duration,
+    /// How long a user of the closed loop takes between an answer and its next request.
+    pub think: Think,
+    /// How long a connection stays open and unused after its last answer, as browsers keep theirs, while its user
+    /// makes a new one. Only without [`Plan::keep_alive`].
+    pub linger: Duration,
+    /// The time over which the load grows to its full size: the users of a closed loop begin evenly spread over it,
+    /// the rate of an open loop grows evenly.
+    pub ramp: Duration,
+    /// Where everything that is left to chance comes from: the choice among URLs, thinking, Poisson gaps.
+    pub seed: u64,
+    /// The most connections to one host (name and port) at a time; a request waits for one of them.
+    pub connections_per_host_max: Option<usize>,
+    /// The most connections to one address (IP and port) at a time; a request waits for one of them.
+    pub connections_per_address_max: Option<usize>,
     /// Worker threads; 0 means one for each core. Never more than there are users.
     pub threads: usize,
     /// Whether the worker threads give way: they run at a lower priority (nice [`GIVE_WAY_NICE`]), so that a server
@@ -43,8 +76,22 @@ pub struct Plan {
     pub warmup: Duration,
     /// Whether connections are kept open between a user's requests.
     pub keep_alive: bool,
-    /// The version of the requests.
-    pub version: Version,
+    /// How many requests a connection may have under way at once; 1 is no pipelining.
+    pub pipeline: usize,
+    /// The protocol of the requests.
+    pub http: Protocol,
+    /// What TLS connections do.
+    pub tls: TlsOptions,
+    /// The local addresses that connections are made from; `None` leaves that to the system.
+    pub source: Option<SourceNet>,
+    /// The size of each connection's buffers in the system, in octets and in both directions, 1 to
+    /// [`SOCKET_BUFFER_BYTES_MAX`]; `None` leaves that to the system, which also bounds it.
+    pub socket_buffer_bytes: Option<u32>,
+    /// The proxy that all requests go to, asked for the whole URL (RFC 9112 section 3.2.2); its path says nothing. TLS,
+    /// if a URL wants it, is made with the proxy.
+    pub proxy: Option<Target>,
+    /// Credentials as `user:password` for the proxy (RFC 9110 section 11.7.2), sent with every request.
+    pub proxy_auth: Option<String>,
     /// The method of the requests.
     pub method: Method,
     /// Header fields in the order in which they are sent. `Host`, `User-Agent`, `Accept` and `Connection`
@@ -62,12 +109,32 @@ pub struct Plan {
     /// Which answers count as good.
     pub expect: Expect,
     /// How many single answers to keep for export, at most [`SAMPLES_MAX`]; 0 keeps none. It is the first that
-    /// are kept; later ones are still counted everywhere else. Each thread may take 24 bytes for each.
+    /// are kept; later ones are still counted everywhere else. Each thread may take 40 bytes for each.
     pub samples_max: u64,
 }
 
 /// How much nicer threads are that give way; 10 is a tenth of an ordinary thread's weight.
 pub const GIVE_WAY_NICE: i32 = 10;
+
+/// One of several URLs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WeightedTarget {
+    /// Where its requests go.
+    pub target: Target,
+    /// How often it is taken compared with the others, at least 1.
+    pub weight: u32,
+    /// Cookies as `name=value` that its requests carry beside those of the plan: who asks.
+    pub cookies: Vec<String>,
+    /// Which of its answers count as good, where that is not [`Plan::expect`].
+    pub expect: Option<Expect>,
+}
+
+impl WeightedTarget {
+    /// A URL that is asked for and judged like all others.
+    pub fn new(target: Target, weight: u32) -> Self {
+        Self { target, weight, cookies: Vec::new(), expect: None }
+    }
+}
 
 /// The content of every request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,10 +154,12 @@ pub struct Stop {
     pub time: Option<Duration>,
     /// At the first answer that breaks off ([`crate::FailureKind::Receive`]), as `ab` does without `-r`.
     pub at_first_receive_error: bool,
+    /// When more than half of the requests of the last seconds failed: [`crate::Ended::Failing`].
+    pub when_failing: bool,
 }
 
 /// What is wrong with a plan.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum PlanError {
     /// Users out of range.
     #[error("the number of users must be 1 to {USERS_MAX}, not {0}")]
@@ -104,6 +173,27 @@ pub enum PlanError {
     /// Zero requests or no time at all.
     #[error("the number of requests and the time must be above zero")]
     StopAtOnce,
+    /// Too many URLs.
+    #[error("at most {URLS_MAX} URLs can be loaded, not {0}")]
+    Urls(usize),
+    /// A URL that would never be taken.
+    #[error("{0}: the weight must be above zero")]
+    Weight(String),
+    /// A rate out of range.
+    #[error("the rate must be above 0 and at most {RATE_MAX} a second, not {0}")]
+    Rate(f64),
+    /// A bound of zero.
+    #[error("{0} must be above zero")]
+    Zero(&'static str),
+    /// Socket buffers out of range.
+    #[error("socket buffers must have 1 to {SOCKET_BUFFER_BYTES_MAX} bytes, not {0}")]
+    SocketBuffer(u32),
+    /// Too many stages.
+    #[error("at most {STAGES_MAX} stages are possible, not {0}")]
+    Stages(usize),
+    /// Things that exclude each other.
+    #[error("{0}")]
+    Contradiction(&'static str),
     /// A timeout of zero.
     #[error("the timeout must be above zero")]
     Timeout,
@@ -124,6 +214,12 @@ pub enum PlanError {
     /// A method that is no token (RFC 9110 section 9.1).
     #[error("{0:?} is not a method")]
     Method(String),
+    /// The requests of all URLs together are too long.
+    #[error("the requests for all URLs have more than {0} bytes together: use fewer URLs or a smaller body")]
+    RequestsTooLarge(usize),
+    /// A request that HTTP/2 cannot express.
+    #[error("the request cannot be sent over HTTP/2: {0}")]
+    NotHttp2(String),
     /// The request head is too long.
     #[error("the request head has {0} bytes, more than {REQUEST_HEAD_BYTES_MAX}")]
     HeadTooLong(usize),
@@ -134,13 +230,29 @@ impl Plan {
     pub fn new(target: Target) -> Self {
         Self {
             target,
+            targets: Vec::new(),
             users: 1,
+            arrival: Arrival::Closed,
+            stages: Vec::new(),
+            cooldown: Duration::ZERO,
+            think: Think::None,
+            linger: Duration::ZERO,
+            ramp: Duration::ZERO,
+            seed: 0,
+            connections_per_host_max: None,
+            connections_per_address_max: None,
             threads: 0,
             gives_way: false,
             stop: Stop::default(),
             warmup: Duration::ZERO,
             keep_alive: true,
-            version: Version::Http11,
+            pipeline: 1,
+            http: Protocol::Http11,
+            tls: TlsOptions::default(),
+            source: None,
+            socket_buffer_bytes: None,
+            proxy: None,
+            proxy_auth: None,
             method: Method::Get,
             headers: Vec::new(),
             cookies: Vec::new(),
@@ -149,14 +261,6 @@ impl Plan {
             timeout: TIMEOUT_DEFAULT,
             expect: Expect::default(),
             samples_max: 0,
-        }
-    }
-
-    /// The version of the requests as it stands in their first line.
-    pub const fn protocol(&self) -> &'static str {
-        match self.version {
-            Version::Http10 => "HTTP/1.0",
-            Version::Http11 => "HTTP/1.1",
         }
     }
 
@@ -171,18 +275,93 @@ impl Plan {
         if self.threads > THREADS_MAX {
             return Err(PlanError::Threads(self.threads));
         }
-        match (self.stop.requests, self.stop.time) {
-            (None, None) => return Err(PlanError::NoStop),
-            (Some(0), _) | (_, Some(Duration::ZERO)) => return Err(PlanError::StopAtOnce),
-            _ => {}
-        }
         if self.timeout.is_zero() {
             return Err(PlanError::Timeout);
         }
         if self.samples_max > SAMPLES_MAX {
             return Err(PlanError::Samples(self.samples_max));
         }
+        self.check_targets()?;
+        self.check_traffic()?;
+        self.check_stop()?;
         self.check_request()
+    }
+
+    fn check_targets(&self) -> Result<(), PlanError> {
+        if self.targets.len() > URLS_MAX {
+            return Err(PlanError::Urls(self.targets.len()));
+        }
+        match self.targets.iter().find(|of| of.weight == 0) {
+            Some(of) => Err(PlanError::Weight(of.target.to_string())),
+            None => Ok(()),
+        }
+    }
+
+    fn check_traffic(&self) -> Result<(), PlanError> {
+        let is_rate = |rate: f64| rate > 0.0 && rate <= RATE_MAX;
+        if let Arrival::Open { rate, in_flight_max } = self.arrival {
+            let (Rate::Constant(low) | Rate::Poisson(low) | Rate::Ramp { from: low, .. }) = rate;
+            if let Some(bad) = [low, 2.0 * rate.mean() - low].into_iter().find(|&rate| !is_rate(rate)) {
+                return Err(PlanError::Rate(bad));
+            }
+            if matches!(rate, Rate::Ramp { .. }) && self.stop.time.is_none() && self.stages.is_empty() {
+                return Err(PlanError::Contradiction(
+                    "a rate that changes until the end needs a time at which that is",
+                ));
+            }
+            if in_flight_max == 0 {
+                return Err(PlanError::Zero("the number of requests in flight"));
+            }
+        }
+        if self.stages.len() > STAGES_MAX {
+            return Err(PlanError::Stages(self.stages.len()));
+        }
+        for stage in &self.stages {
+            match stage.load {
+                StageLoad::Users(users) if users == 0 || users > USERS_MAX => {
+                    return Err(PlanError::Users(users));
+                }
+                StageLoad::Rate(rate) if !is_rate(rate) => return Err(PlanError::Rate(rate)),
+                _ if stage.time.is_zero() => return Err(PlanError::Zero("the time of a stage")),
+                _ => {}
+            }
+        }
+        self.check_connections()
+    }
+
+    fn check_connections(&self) -> Result<(), PlanError> {
+        if self.connections_per_host_max == Some(0) || self.connections_per_address_max == Some(0) {
+            return Err(PlanError::Zero("the number of connections to a host or an address"));
+        }
+        if self.pipeline == 0 {
+            return Err(PlanError::Zero("the number of pipelined requests"));
+        }
+        if self.pipeline > 1 && !self.keep_alive {
+            return Err(PlanError::Contradiction("several requests at once need connections that are kept"));
+        }
+        if self.pipeline > 1 && self.http == Protocol::Http10 {
+            return Err(PlanError::Contradiction("HTTP/1.0 has one request at a time on a connection"));
+        }
+        if let Some(bytes) = self.socket_buffer_bytes.filter(|&b| b == 0 || b > SOCKET_BUFFER_BYTES_MAX) {
+            return Err(PlanError::SocketBuffer(bytes));
+        }
+        if self.http == Protocol::H2 && self.proxy.is_some() {
+            return Err(PlanError::Contradiction(
+                "a proxy is asked over HTTP/1: leave HTTP/2 or the proxy out",
+            ));
+        }
+        if self.keep_alive && !self.linger.is_zero() {
+            return Err(PlanError::Contradiction("connections that are kept cannot linger as well"));
+        }
+        Ok(())
+    }
+
+    fn check_stop(&self) -> Result<(), PlanError> {
+        match (self.stop.requests, self.stop.time) {
+            (None, None) if self.stages.is_empty() => Err(PlanError::NoStop),
+            (Some(0), _) | (_, Some(Duration::ZERO)) => Err(PlanError::StopAtOnce),
+            _ => Ok(()),
+        }
     }
 
     fn check_request(&self) -> Result<(), PlanError> {
@@ -195,8 +374,10 @@ impl Plan {
             }
             check_line("a header field", value)?;
         }
-        self.cookies.iter().try_for_each(|cookie| check_line("a cookie", cookie))?;
-        self.basic_auth.iter().try_for_each(|credentials| check_line("the credentials", credentials))?;
+        let cookies = self.cookies.iter().chain(self.targets.iter().flat_map(|of| &of.cookies));
+        cookies.into_iter().try_for_each(|cookie| check_line("a cookie", cookie))?;
+        let credentials = self.basic_auth.iter().chain(&self.proxy_auth);
+        credentials.into_iter().try_for_each(|credentials| check_line("the credentials", credentials))?;
         self.body.iter().try_for_each(|body| check_line("the content type", &body.content_type))
     }
 }
@@ -216,7 +397,7 @@ fn is_token(text: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Plan, PlanError, Stop, Target, USERS_MAX};
+    use super::{Plan, PlanError, Stop, Target, USERS_MAX, WeightedTarget};
     use message::Method;
     use std::time::Duration;
 
@@ -251,6 +432,10 @@ mod tests {
         let smuggled = |error| matches!(error, PlanError::LineBreak { .. });
         assert!(smuggled(broken(|plan| plan.headers.push(("X".into(), "a\r\nY: b".into())))));
         assert!(smuggled(broken(|plan| plan.cookies.push("a=b\n".into()))));
+        assert!(smuggled(broken(|plan| {
+            let cookies = vec!["a=b\r\nX: y".to_owned()];
+            plan.targets.push(WeightedTarget { cookies, ..WeightedTarget::new(plan.target.clone(), 1) });
+        })));
         assert!(smuggled(broken(|plan| plan.basic_auth = Some("a:b\r".into()))));
         assert_eq!(
             broken(|plan| plan.headers.push(("X Y".into(), String::new()))),

@@ -16,6 +16,8 @@ pub(crate) struct Answer {
     /// Whether the connection may carry another request.
     pub(crate) persistent: bool,
     pub(crate) verdict: Option<CacheVerdict>,
+    /// Whether a `Content-Length` field said how long it would be.
+    pub(crate) length_known: bool,
 }
 
 /// Why an answer will never be complete.
@@ -60,6 +62,7 @@ struct Head {
     skim: ResponseSkim,
     persistent: bool,
     verdict: Option<CacheVerdict>,
+    length_known: bool,
 }
 
 /// Reads the answers of one connection.
@@ -86,29 +89,43 @@ impl AnswerReader {
         self.content_bytes
     }
 
-    /// Takes the next octets of the connection, which must not be empty. Gives the answer when it is complete;
-    /// the reader is then ready for the next one.
-    pub(crate) fn feed(&mut self, input: &[u8], memo: &mut HeadMemo) -> Result<Option<Answer>, ReadError> {
+    /// Takes the next octets of the connection, which must not be empty, and hands what of them is content to
+    /// `content`. Gives the answer when it is complete; the reader is then ready for the next one. Nothing may follow
+    /// it, as nothing was asked.
+    pub(crate) fn feed(
+        &mut self,
+        input: &[u8],
+        memo: &mut HeadMemo,
+        content: impl FnMut(&[u8]),
+    ) -> Result<Option<Answer>, ReadError> {
+        let (consumed, answer) = self.feed_some(input, memo, content)?;
+        if consumed < input.len() { Err(ReadError::Malformed) } else { Ok(answer) }
+    }
+
+    /// The same for answers that may follow each other: gives how many of the octets were taken as well.
+    pub(crate) fn feed_some(
+        &mut self,
+        input: &[u8],
+        memo: &mut HeadMemo,
+        content: impl FnMut(&[u8]),
+    ) -> Result<(usize, Option<Answer>), ReadError> {
         self.begun = true;
         let mut rest = input;
         if self.body.is_none() {
             match self.read_head(rest, memo)? {
                 Some(after) => rest = after,
-                None => return Ok(None),
+                None => return Ok((input.len(), None)),
             }
         }
-        let Some((head, decoder)) = &mut self.body else { return Ok(None) };
-        let skimmed = decoder.skim(rest).map_err(|_| ReadError::Malformed)?;
+        let Some((head, decoder)) = &mut self.body else { return Ok((input.len(), None)) };
+        let skimmed = decoder.skim_with(rest, content).map_err(|_| ReadError::Malformed)?;
         self.content_bytes += skimmed.content_bytes;
         if !skimmed.done {
-            return Ok(None);
-        }
-        if skimmed.consumed < rest.len() {
-            return Err(ReadError::Malformed);
+            return Ok((input.len(), None));
         }
         let answer = answer(head, self.content_bytes);
         self.reset();
-        Ok(Some(answer))
+        Ok((input.len() - (rest.len() - skimmed.consumed), Some(answer)))
     }
 
     /// Judges the end of the connection at this point.
@@ -156,7 +173,9 @@ impl AnswerReader {
         }
     }
 
-    fn reset(&mut self) {
+    /// Forgets what has come of an answer, before the first of another connection.
+    pub(crate) fn reset(&mut self) {
+        self.partial_head.clear();
         self.body = None;
         self.content_bytes = 0;
         self.begun = false;
@@ -182,7 +201,8 @@ impl HeadMemo {
                 Persistence::IfSaid => says_keep_alive(&skim, input),
                 Persistence::UnlessDenied => true,
             };
-        let head = Head { skim, persistent, verdict: verdict(&skim, input) };
+        let length_known = skim.field(input, names::CONTENT_LENGTH).is_some();
+        let head = Head { skim, persistent, verdict: verdict(&skim, input), length_known };
         self.octets.clear();
         self.octets.extend_from_slice(input.get(..skim.head_bytes).unwrap_or_default());
         self.head = Some(head);
@@ -199,8 +219,7 @@ fn says_keep_alive(skim: &ResponseSkim, input: &[u8]) -> bool {
 }
 
 fn verdict(skim: &ResponseSkim, input: &[u8]) -> Option<CacheVerdict> {
-    let cache_status = skim.field(input, names::CACHE_STATUS).map(CacheVerdict::from_cache_status);
-    cache_status.or_else(|| skim.field(input, "X-Cache").map(CacheVerdict::from_x_cache))
+    CacheVerdict::of(|name| skim.field(input, name))
 }
 
 fn answer(head: &Head, content_bytes: u64) -> Answer {
@@ -209,6 +228,7 @@ fn answer(head: &Head, content_bytes: u64) -> Answer {
         content_bytes,
         persistent: head.persistent,
         verdict: head.verdict,
+        length_known: head.length_known,
     }
 }
 
@@ -226,7 +246,7 @@ mod tests {
     fn read(octets: &[u8], size: usize) -> Result<Option<Answer>, ReadError> {
         let (mut reader, mut memo) = reader();
         for piece in octets.chunks(size) {
-            match reader.feed(piece, &mut memo) {
+            match reader.feed(piece, &mut memo, |_| {}) {
                 Ok(None) => {}
                 done => return done,
             }
@@ -238,8 +258,13 @@ mod tests {
     fn the_cuts_between_reads_do_not_matter() {
         let octets = b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 200 OK\r\nX-Cache: HIT\r\n\
                        Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n1;x=y\r\n!\r\n0\r\nT: 1\r\n\r\n";
-        let expected =
-            Answer { status: 200, content_bytes: 6, persistent: true, verdict: Some(CacheVerdict::Hit) };
+        let expected = Answer {
+            status: 200,
+            content_bytes: 6,
+            persistent: true,
+            verdict: Some(CacheVerdict::Hit),
+            length_known: false,
+        };
         for size in 1..=octets.len() {
             assert_eq!(read(octets, size), Ok(Some(expected)), "in pieces of {size}");
         }
@@ -255,7 +280,8 @@ mod tests {
     #[test]
     fn a_repeated_head_means_the_same_and_a_changed_one_does_not() {
         let (mut reader, mut memo) = reader();
-        let mut status = |octets: &[u8]| reader.feed(octets, &mut memo).unwrap().map(|answer| answer.status);
+        let mut status =
+            |octets: &[u8]| reader.feed(octets, &mut memo, |_| {}).unwrap().map(|answer| answer.status);
         assert_eq!(status(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na"), Some(200));
         assert_eq!(status(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nb"), Some(200));
         assert_eq!(status(b"HTTP/1.1 500 No\r\nContent-Length: 1\r\n\r\nc"), Some(500));
@@ -269,7 +295,7 @@ mod tests {
         let end = |octets: &[u8]| {
             let (mut reader, mut memo) = reader();
             if !octets.is_empty() {
-                assert_eq!(reader.feed(octets, &mut memo), Ok(None));
+                assert_eq!(reader.feed(octets, &mut memo, |_| {}), Ok(None));
             }
             reader.end()
         };
@@ -286,7 +312,7 @@ mod tests {
         let mut reader = AnswerReader::default();
         let mut memo = HeadMemo::new(true, Persistence::UnlessDenied);
         let answer =
-            reader.feed(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n", &mut memo).unwrap().unwrap();
+            reader.feed(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n", &mut memo, |_| {}).unwrap().unwrap();
         assert_eq!((answer.content_bytes, answer.persistent), (0, true));
     }
 
@@ -295,7 +321,7 @@ mod tests {
         let persists = |persistence, head: &str| {
             let octets = format!("HTTP/1.1 200 OK\r\n{head}Content-Length: 0\r\n\r\n");
             let mut memo = HeadMemo::new(false, persistence);
-            AnswerReader::default().feed(octets.as_bytes(), &mut memo).unwrap().unwrap().persistent
+            AnswerReader::default().feed(octets.as_bytes(), &mut memo, |_| {}).unwrap().unwrap().persistent
         };
         let fields = ["", "Connection: Keep-Alive\r\n", "Connection: close\r\n"];
         assert_eq!(fields.map(|field| persists(Persistence::Never, field)), [false; 3]);

@@ -1,10 +1,11 @@
 //! What one thread has counted and timed. Each thread has a recorder of its own; they are merged when the run
 //! is over.
 //!
-//! Invariant: recording an answer allocates nothing, except when a cache verdict or a wrong answer is seen for
-//! the first time.
+//! Invariant: recording an answer allocates nothing, except when a stage, a cache verdict or a wrong answer is seen
+//! for the first time.
 
-use crate::outcome::{FailureKind, Failures, Sample, StatusCounts, Times, VerdictTimes};
+use crate::outcome::{FailureKind, Failures, Late, RequestsPerConnection, Sample, Second, StatusCounts};
+use crate::stage_record::StageRecord;
 use crate::verdict::CacheVerdict;
 use platform::Monotonic;
 use stats::Histogram;
@@ -15,25 +16,68 @@ use std::time::Duration;
 pub(crate) struct Exchange {
     /// Whether it belongs to the measured part.
     pub(crate) measured: bool,
+    /// Whether a user of a closed loop waits for it.
+    pub(crate) of_user: bool,
+    /// The stage's place in the plan.
+    pub(crate) stage: u16,
+    /// The URL's place in the plan.
+    pub(crate) url: u32,
+    /// When it was meant to start.
+    pub(crate) intended: Monotonic,
     pub(crate) started: Monotonic,
+    /// When TCP stood.
+    pub(crate) established: Monotonic,
+    /// When requests could be sent.
     pub(crate) connected: Monotonic,
     pub(crate) sent: Monotonic,
+    /// When the first octets of the answer had come.
     pub(crate) first_octet: Monotonic,
+    /// When the last ones had come, whenever they were read.
+    pub(crate) last_octet: Monotonic,
 }
 
 impl Exchange {
+    /// A request that is meant to start at a moment, and starts then.
     pub(crate) fn starting(started: Monotonic, measured: bool) -> Self {
-        Self { measured, started, connected: started, sent: started, first_octet: started }
+        Self {
+            measured,
+            of_user: true,
+            stage: 0,
+            url: 0,
+            intended: started,
+            started,
+            established: started,
+            connected: started,
+            sent: started,
+            first_octet: started,
+            last_octet: started,
+        }
+    }
+
+    /// The same, started later than intended.
+    #[must_use]
+    pub(crate) fn started_at(self, started: Monotonic) -> Self {
+        Self {
+            started,
+            established: started,
+            connected: started,
+            sent: started,
+            first_octet: started,
+            last_octet: started,
+            ..self
+        }
     }
 }
 
 /// How a complete answer was judged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Judgement {
     /// Why it is wrong; `None` for a good answer.
     pub(crate) wrong: Option<FailureKind>,
     /// Whether its length differs from the first good one's.
     pub(crate) length_differs: bool,
+    /// Whether its content was compared with the first good one's, and if so, whether it differs.
+    pub(crate) content_differs: Option<bool>,
 }
 
 /// A complete answer, as the recorder sees it.
@@ -43,261 +87,553 @@ pub(crate) struct Received {
     pub(crate) verdict: Option<CacheVerdict>,
     /// Whether the connection stays open for the next request.
     pub(crate) kept: bool,
+    /// Whether a field said how long it would be.
+    pub(crate) length_known: bool,
     pub(crate) judgement: Judgement,
+    /// Content octets, transfer coding removed.
+    pub(crate) content_bytes: u64,
     /// The earliest moment at which it can have been there to be read.
     pub(crate) readable_since: Monotonic,
+}
+
+/// What is counted, all of it growing only. The difference of two readings belongs to the time between them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) started: u64,
+    pub(crate) complete: u64,
+    pub(crate) good: u64,
+    pub(crate) failures: Failures,
+    pub(crate) not_started: u64,
+    /// Complete answers by class of their status; place 0 has those of no class.
+    pub(crate) classes: [u64; 6],
+    /// Good answers by verdict.
+    pub(crate) verdicts: [u64; CacheVerdict::ALL.len()],
+    pub(crate) received_bytes: u64,
+}
+
+/// The answers of one URL.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct UrlRecord {
+    pub(crate) complete: u64,
+    pub(crate) good: u64,
+    pub(crate) failed: u64,
+    pub(crate) total_us_sum: u64,
+    pub(crate) total_us_max: u64,
+}
+
+/// How many measured answers connections carried.
+#[derive(Clone, Copy, Debug, Default)]
+struct Served {
+    connections: u64,
+    answers: u64,
+    min: u64,
+    max: u64,
 }
 
 /// One thread's counters and histograms.
 #[derive(Debug, Default)]
 pub(crate) struct Recorder {
-    pub(crate) complete: u64,
-    pub(crate) good: u64,
-    pub(crate) failures: Failures,
+    pub(crate) counters: Counters,
     pub(crate) length_differs: u64,
+    pub(crate) contents_compared: u64,
+    pub(crate) contents_differing: u64,
     pub(crate) statuses: StatusCounts,
-    pub(crate) received_bytes: u64,
     pub(crate) content_bytes: u64,
     pub(crate) sent_bytes: u64,
     pub(crate) kept: u64,
+    pub(crate) lengths_known: u64,
     pub(crate) connections: u64,
+    pub(crate) resumed: u64,
     pub(crate) resent: u64,
     pub(crate) closed_by_us: u64,
     pub(crate) unfinished: u64,
+    pub(crate) late: Late,
+    /// Requests of the warm-up that ended, and how many of them failed.
+    pub(crate) warmup: (u64, u64),
     pub(crate) cpu: Vec<Duration>,
     /// How long an answer may have lain unread because the thread was busy with others.
     pub(crate) lag: Histogram,
+    /// How much later than it fell due a request of an open loop was looked at.
+    pub(crate) schedule_lag: Histogram,
     /// The time all requests were in flight, in nanoseconds.
     pub(crate) in_flight_ns: u128,
+    /// The time requests of users waited for a connection, and users thought, in nanoseconds.
+    pub(crate) waiting_ns: u128,
+    /// The number of requests in flight, summed up over time by counting them, in nanoseconds.
+    pub(crate) in_flight_area_ns: u128,
+    /// The time that those in flight at the end had been, in nanoseconds.
+    pub(crate) unfinished_ns: u128,
     /// When the last request ended.
     pub(crate) last_end: Monotonic,
     pub(crate) samples: Vec<Sample>,
+    pub(crate) stages: Vec<StageRecord>,
+    pub(crate) urls: Vec<UrlRecord>,
     samples_max: usize,
     measuring_since: Monotonic,
-    /// Total times of good answers are in `totals` only, by verdict; here this histogram stays empty.
-    good_phases: Times,
-    wrong: Option<Box<Times>>,
-    totals: [Option<Box<Histogram>>; VERDICTS],
+    served: Served,
+    second: SecondRecord,
 }
 
-/// The verdicts and the absence of one.
-const VERDICTS: usize = CacheVerdict::ALL.len() + 1;
+/// The second that is going on.
+#[derive(Debug, Default)]
+struct SecondRecord {
+    /// How many have passed.
+    passed: u32,
+    end: Monotonic,
+    latencies: Histogram,
+    at_begin: Counters,
+}
+
+/// What a recorder is for.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Scope {
+    pub(crate) measuring_since: Monotonic,
+    /// The end of each stage, where it has one.
+    pub(crate) stage_ends: Vec<Option<Monotonic>>,
+    pub(crate) urls: usize,
+    pub(crate) samples_max: usize,
+    /// Whether requests may start later than intended, so that there are two times to an answer.
+    pub(crate) tells_latency: bool,
+    /// Whether connections are secured by TLS, whose time is then of interest.
+    pub(crate) has_tls: bool,
+}
 
 impl Recorder {
-    /// An empty recorder for requests from `measuring_since` on that keeps at most `samples_max` samples.
-    pub(crate) fn new(measuring_since: Monotonic, samples_max: usize) -> Self {
-        Self { samples_max, measuring_since, last_end: measuring_since, ..Self::default() }
+    /// An empty recorder.
+    pub(crate) fn new(scope: &Scope) -> Self {
+        let stages = scope.stage_ends.iter();
+        let second = SecondRecord { end: scope.measuring_since.plus(SECOND), ..SecondRecord::default() };
+        Self {
+            samples_max: scope.samples_max,
+            measuring_since: scope.measuring_since,
+            last_end: scope.measuring_since,
+            stages: stages.map(|&end| StageRecord::new(end, scope.tells_latency, scope.has_tls)).collect(),
+            urls: vec![UrlRecord::default(); scope.urls],
+            second,
+            ..Self::default()
+        }
     }
 
-    /// Takes note of a complete answer.
+    /// Takes note of a complete answer that was read by `end`. Its times are those of the server and the way: until
+    /// its last octets had come. For the users, who could not go on before, it was under way until it was read.
     pub(crate) fn answer(&mut self, exchange: &Exchange, end: Monotonic, received: Received) {
+        let wrong = received.judgement.wrong;
         if !exchange.measured {
+            self.warmup.0 += 1;
+            self.warmup.1 += u64::from(wrong.is_some());
             return;
         }
         self.ended(exchange, end);
         self.lag.record(micros(received.readable_since, end));
-        self.complete += 1;
-        self.kept += u64::from(received.kept);
-        self.length_differs += u64::from(received.judgement.length_differs);
-        self.statuses.add(received.status);
-        let connect_us = micros(exchange.started, exchange.connected);
-        let waiting_us = micros(exchange.sent, exchange.first_octet);
-        let total_us = micros(exchange.started, end);
-        // Both parts are cut to whole microseconds, so they add up to the total only this way.
-        let processing_us = total_us.saturating_sub(connect_us);
-        let phases = match received.judgement.wrong {
-            None => {
-                self.good += 1;
-                self.total(received.verdict).record(total_us);
-                &mut self.good_phases
-            }
-            Some(kind) => {
-                self.failures.add(kind);
-                let wrong = self.wrong.get_or_insert_default();
-                wrong.total.record(total_us);
-                wrong
-            }
-        };
-        phases.connect.record(connect_us);
-        phases.processing.record(processing_us);
-        phases.waiting.record(waiting_us);
+        self.count(&received);
+        let latency_us = micros(exchange.intended, exchange.last_octet);
+        self.second.latencies.record(latency_us);
+        if let Some(stage) = self.stages.get_mut(usize::from(exchange.stage)) {
+            let is_late = stage.answer(exchange, received.verdict, wrong);
+            self.late.complete += u64::from(is_late);
+            self.late.good += u64::from(is_late && wrong.is_none());
+        }
+        let total_us = micros(exchange.started, exchange.last_octet);
+        if let Some(url) = self.urls.get_mut(exchange.url as usize) {
+            url.complete += 1;
+            url.good += u64::from(wrong.is_none());
+            url.failed += u64::from(wrong.is_some());
+            url.total_us_sum += total_us;
+            url.total_us_max = url.total_us_max.max(total_us);
+        }
         if self.samples.len() < self.samples_max {
             self.samples.push(Sample {
                 start_us: micros(self.measuring_since, exchange.started),
-                connect_us: clamp(connect_us),
+                connect_us: clamp(micros(exchange.started, exchange.connected)),
                 total_us: clamp(total_us),
-                waiting_us: clamp(waiting_us),
+                waiting_us: clamp(micros(exchange.sent, exchange.first_octet)),
+                content_bytes: clamp(received.content_bytes),
+                url: exchange.url,
                 status: received.status,
-                good: received.judgement.wrong.is_none(),
+                failure: wrong,
             });
         }
     }
 
+    fn count(&mut self, received: &Received) {
+        let counters = &mut self.counters;
+        counters.complete += 1;
+        let class = usize::from(received.status / 100);
+        let class = if (1..=5).contains(&class) { class } else { 0 };
+        if let Some(count) = counters.classes.get_mut(class) {
+            *count += 1;
+        }
+        match received.judgement.wrong {
+            Some(kind) => counters.failures.add(kind),
+            None => {
+                counters.good += 1;
+                let verdict =
+                    received.verdict.and_then(|verdict| counters.verdicts.get_mut(verdict as usize));
+                if let Some(count) = verdict {
+                    *count += 1;
+                }
+            }
+        }
+        self.kept += u64::from(received.kept);
+        self.lengths_known += u64::from(received.length_known);
+        self.length_differs += u64::from(received.judgement.length_differs);
+        self.contents_compared += u64::from(received.judgement.content_differs.is_some());
+        self.contents_differing += u64::from(received.judgement.content_differs == Some(true));
+        self.statuses.add(received.status);
+    }
+
     /// Takes note of a request that brought no complete answer.
     pub(crate) fn failure(&mut self, exchange: &Exchange, end: Monotonic, kind: FailureKind) {
-        if exchange.measured {
-            self.ended(exchange, end);
-            self.failures.add(kind);
+        if !exchange.measured {
+            self.warmup.0 += 1;
+            self.warmup.1 += 1;
+            return;
         }
+        self.ended(exchange, end);
+        self.counters.failures.add(kind);
+        if let Some(stage) = self.stages.get_mut(usize::from(exchange.stage)) {
+            stage.failures.add(kind);
+        }
+        if let Some(url) = self.urls.get_mut(exchange.url as usize) {
+            url.failed += 1;
+        }
+        if self.samples.len() < self.samples_max {
+            self.samples.push(Sample {
+                start_us: micros(self.measuring_since, exchange.started),
+                // Which moments came before it failed is not known.
+                connect_us: 0,
+                total_us: clamp(micros(exchange.started, end)),
+                waiting_us: 0,
+                content_bytes: 0,
+                url: exchange.url,
+                status: 0,
+                failure: Some(kind),
+            });
+        }
+    }
+
+    /// Takes note of a request that fell due and is not started.
+    pub(crate) fn not_started(&mut self, exchange: &Exchange) {
+        if exchange.measured {
+            self.counters.not_started += 1;
+            if let Some(stage) = self.stages.get_mut(usize::from(exchange.stage)) {
+                stage.not_started += 1;
+            }
+        }
+    }
+
+    /// Takes note of a connection that is over and of how many measured answers it carried.
+    pub(crate) fn connection_over(&mut self, answers: u64) {
+        let served = &mut self.served;
+        if answers > 0 {
+            served.min = if served.connections == 0 { answers } else { served.min.min(answers) };
+            served.max = served.max.max(answers);
+            served.connections += 1;
+            served.answers += answers;
+        }
+    }
+
+    /// How many requests connections carried.
+    pub(crate) fn requests_per_connection(&self) -> RequestsPerConnection {
+        let Served { connections, answers, min, max } = self.served;
+        let mean = if connections > 0 { answers as f64 / connections as f64 } else { 0.0 };
+        RequestsPerConnection { min, mean, max }
     }
 
     /// Requests that have ended.
     pub(crate) fn requests(&self) -> u64 {
-        self.good + self.failures.total()
+        self.counters.good + self.counters.failures.total()
+    }
+
+    /// Whether the second that is going on is over at `now`.
+    pub(crate) fn second_is_over(&self, now: Monotonic) -> bool {
+        now >= self.second.end
+    }
+
+    /// Ends the second that is going on, at whose end there are so many users: gives its counts and latencies to
+    /// `take`, and begins the next.
+    pub(crate) fn end_second(&mut self, users: u64, take: impl FnOnce(&Second, &Histogram)) {
+        let (now, then) = (&self.counters, &self.second.at_begin);
+        let second = Second {
+            second: self.second.passed,
+            started: now.started - then.started,
+            good: now.good - then.good,
+            failures: now.failures.since(&then.failures),
+            not_started: now.not_started - then.not_started,
+            statuses: differences(now.classes, then.classes),
+            verdicts: differences(now.verdicts, then.verdicts),
+            received_bytes: now.received_bytes - then.received_bytes,
+            users,
+            in_flight: now.started.saturating_sub(self.requests()),
+            ..Second::default()
+        };
+        take(&second, &self.second.latencies);
+        self.second.latencies.clear();
+        self.second.at_begin = self.counters.clone();
+        self.second.passed += 1;
+        self.second.end = self.second.end.plus(SECOND);
+    }
+
+    /// Whether nothing at all has happened in the second that is going on.
+    pub(crate) fn second_is_empty(&self) -> bool {
+        let (now, then) = (&self.counters, &self.second.at_begin);
+        let sum =
+            |of: &Counters| of.started + of.good + of.failures.total() + of.not_started + of.received_bytes;
+        sum(now) == sum(then)
     }
 
     /// Adds what another thread has recorded.
     pub(crate) fn merge(&mut self, other: Self) {
-        self.complete += other.complete;
-        self.good += other.good;
-        self.failures.merge(&other.failures);
+        self.counters.merge(&other.counters);
         self.length_differs += other.length_differs;
+        self.contents_compared += other.contents_compared;
+        self.contents_differing += other.contents_differing;
         self.statuses.merge(&other.statuses);
-        self.received_bytes += other.received_bytes;
         self.content_bytes += other.content_bytes;
         self.sent_bytes += other.sent_bytes;
         self.kept += other.kept;
+        self.lengths_known += other.lengths_known;
         self.connections += other.connections;
+        self.resumed += other.resumed;
         self.resent += other.resent;
         self.closed_by_us += other.closed_by_us;
         self.unfinished += other.unfinished;
+        self.late.good += other.late.good;
+        self.late.complete += other.late.complete;
         self.cpu.extend(other.cpu);
         self.lag.merge(&other.lag);
+        self.schedule_lag.merge(&other.schedule_lag);
         self.in_flight_ns += other.in_flight_ns;
+        self.waiting_ns += other.waiting_ns;
+        self.unfinished_ns += other.unfinished_ns;
+        self.in_flight_area_ns += other.in_flight_area_ns;
         self.last_end = self.last_end.max(other.last_end);
         self.samples.extend(other.samples);
-        self.good_phases.merge(&other.good_phases);
-        if let Some(theirs) = other.wrong {
-            self.wrong.get_or_insert_default().merge(&theirs);
-        }
-        for (ours, theirs) in self.totals.iter_mut().zip(other.totals) {
-            if let Some(theirs) = theirs {
-                ours.get_or_insert_default().merge(&theirs);
-            }
-        }
-    }
-
-    /// The times of good answers, of wrong answers, and of good answers by verdict.
-    pub(crate) fn into_times(self) -> (Times, Times, Vec<VerdictTimes>) {
-        let mut good = self.good_phases;
-        let mut verdicts = Vec::new();
-        let names = std::iter::once(None).chain(CacheVerdict::ALL.into_iter().map(Some));
-        for (verdict, total) in names.zip(self.totals) {
-            let Some(total) = total else { continue };
-            good.total.merge(&total);
-            if let Some(verdict) = verdict {
-                verdicts.push(VerdictTimes { verdict, total: *total });
-            }
-        }
-        (good, self.wrong.map(|times| *times).unwrap_or_default(), verdicts)
+        self.stages.iter_mut().zip(other.stages).for_each(|(ours, theirs)| ours.merge(theirs));
+        self.urls.iter_mut().zip(&other.urls).for_each(|(ours, theirs)| ours.merge(theirs));
+        self.served.merge(other.served);
     }
 
     fn ended(&mut self, exchange: &Exchange, end: Monotonic) {
         self.in_flight_ns += end.since(exchange.started).as_nanos();
+        if exchange.of_user {
+            self.waiting_ns += exchange.started.since(exchange.intended).as_nanos();
+        }
         self.last_end = self.last_end.max(end);
-    }
-
-    fn total(&mut self, verdict: Option<CacheVerdict>) -> &mut Histogram {
-        let place = verdict.map_or(0, |verdict| verdict as usize + 1);
-        #[expect(
-            clippy::indexing_slicing,
-            reason = "VERDICTS is one more than the greatest verdict plus one"
-        )]
-        self.totals[place].get_or_insert_default()
     }
 }
 
+impl Counters {
+    fn merge(&mut self, other: &Self) {
+        self.started += other.started;
+        self.complete += other.complete;
+        self.good += other.good;
+        self.failures.merge(&other.failures);
+        self.not_started += other.not_started;
+        self.classes.iter_mut().zip(other.classes).for_each(|(ours, theirs)| *ours += theirs);
+        self.verdicts.iter_mut().zip(other.verdicts).for_each(|(ours, theirs)| *ours += theirs);
+        self.received_bytes += other.received_bytes;
+    }
+}
+
+impl UrlRecord {
+    fn merge(&mut self, other: &Self) {
+        self.complete += other.complete;
+        self.good += other.good;
+        self.failed += other.failed;
+        self.total_us_sum += other.total_us_sum;
+        self.total_us_max = self.total_us_max.max(other.total_us_max);
+    }
+}
+
+impl Served {
+    fn merge(&mut self, other: Self) {
+        if other.connections > 0 {
+            self.min = if self.connections == 0 { other.min } else { self.min.min(other.min) };
+            self.max = self.max.max(other.max);
+            self.connections += other.connections;
+            self.answers += other.answers;
+        }
+    }
+}
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn differences<const N: usize>(now: [u64; N], then: [u64; N]) -> [u64; N] {
+    let mut differences = now;
+    differences.iter_mut().zip(then).for_each(|(count, then)| *count -= then);
+    differences
+}
+
 /// Whole microseconds between two moments.
-fn micros(from: Monotonic, to: Monotonic) -> u64 {
+pub(crate) fn micros(from: Monotonic, to: Monotonic) -> u64 {
     to.as_nanos().saturating_sub(from.as_nanos()) / 1_000
 }
 
 /// Samples keep 32 bits: 71 minutes.
-fn clamp(value_us: u64) -> u32 {
-    u32::try_from(value_us).unwrap_or(u32::MAX)
+fn clamp(value: u64) -> u32 {
+    u32::try_from(value).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Exchange, Judgement, Received, Recorder};
-    use crate::outcome::FailureKind;
+    use super::{Exchange, Judgement, Received, Recorder, Scope};
+    use crate::outcome::{FailureKind, Late};
     use crate::verdict::CacheVerdict;
     use platform::Monotonic;
 
-    const GOOD: Judgement = Judgement { wrong: None, length_differs: false };
+    const GOOD: Judgement = Judgement { wrong: None, length_differs: false, content_differs: None };
 
     fn at(micros: u64) -> Monotonic {
         Monotonic::from_nanos(micros * 1_000)
     }
 
+    fn recorder(samples_max: usize) -> Recorder {
+        Recorder::new(&Scope { stage_ends: vec![None], urls: 1, samples_max, ..Scope::default() })
+    }
+
     fn exchange() -> Exchange {
-        Exchange { measured: true, started: at(100), connected: at(130), sent: at(140), first_octet: at(190) }
+        Exchange {
+            connected: at(130),
+            sent: at(140),
+            first_octet: at(190),
+            last_octet: at(210),
+            ..Exchange::starting(at(100), true)
+        }
     }
 
     fn received(judgement: Judgement, verdict: Option<CacheVerdict>) -> Received {
-        Received { status: 200, verdict, kept: true, judgement, readable_since: at(100) }
+        Received {
+            status: 200,
+            verdict,
+            kept: true,
+            length_known: true,
+            judgement,
+            content_bytes: 5,
+            readable_since: at(100),
+        }
     }
 
     #[test]
     fn phases_are_told_apart_and_add_up() {
-        let mut recorder = Recorder::new(at(0), 1);
+        let mut recorder = recorder(1);
         recorder.answer(&exchange(), at(210), received(GOOD, None));
         let sample = recorder.samples.first().copied().unwrap();
         assert_eq!(
             (sample.start_us, sample.connect_us, sample.waiting_us, sample.total_us),
             (100, 30, 50, 110)
         );
-        let (good, wrong, verdicts) = recorder.into_times();
+        let (good, wrong, verdicts) = recorder.stages[0].times();
         assert_eq!((good.connect.max_us(), good.processing.max_us()), (30, 80));
-        assert_eq!((good.waiting.max_us(), good.total.max_us()), (50, 110));
-        assert!(wrong.total.is_empty() && verdicts.is_empty());
+        assert_eq!((good.waiting.max_us(), good.transfer.max_us(), good.total.max_us()), (50, 20, 110));
+        assert!(wrong.total.is_empty() && verdicts.is_empty() && good.from_intended.is_none());
+    }
+
+    #[test]
+    fn a_late_start_is_in_the_latency_alone() {
+        let scope =
+            Scope { stage_ends: vec![Some(at(250))], urls: 1, tells_latency: true, ..Scope::default() };
+        let mut recorder = Recorder::new(&scope);
+        let late = Exchange { of_user: false, ..exchange() }.started_at(at(150));
+        let [first, second] = [at(210), at(250)].map(|last_octet| Exchange { last_octet, ..late });
+        recorder.answer(&first, at(210), received(GOOD, None));
+        recorder.answer(&Exchange { of_user: true, ..second }, at(250), received(GOOD, None));
+        let (good, _, _) = recorder.stages[0].times();
+        assert_eq!((good.total.min_us(), good.latency().min_us(), good.latency().max_us()), (60, 110, 150));
+        assert_eq!((recorder.in_flight_ns, recorder.waiting_ns), (160_000, 50_000));
+        assert_eq!((recorder.late, recorder.stages[0].late), (Late { good: 1, complete: 1 }, recorder.late));
+    }
+
+    #[test]
+    fn an_answer_that_lies_unread_takes_no_longer_but_keeps_its_user() {
+        let mut recorder = recorder(1);
+        recorder.answer(&exchange(), at(5_000), received(GOOD, None));
+        assert_eq!(recorder.samples[0].total_us, 110);
+        assert_eq!((recorder.stages[0].times().0.total.max_us(), recorder.urls[0].total_us_max), (110, 110));
+        assert_eq!((recorder.in_flight_ns, recorder.last_end), (4_900_000, at(5_000)));
     }
 
     #[test]
     fn wrong_answers_have_times_of_their_own() {
-        let mut recorder = Recorder::new(at(0), 0);
-        recorder.answer(&exchange(), at(1_100), received(GOOD, None));
-        let wrong = Judgement { wrong: Some(FailureKind::Status), length_differs: false };
-        recorder.answer(&exchange(), at(200), received(wrong, None));
-        assert_eq!((recorder.complete, recorder.good, recorder.requests()), (2, 1, 2));
-        assert_eq!(recorder.failures.of(FailureKind::Status), 1);
-        let (good, wrong, _) = recorder.into_times();
+        let mut recorder = recorder(0);
+        let [good, bad] = [at(1_100), at(200)].map(|last_octet| Exchange { last_octet, ..exchange() });
+        recorder.answer(&good, at(1_100), received(GOOD, None));
+        let wrong = Judgement { wrong: Some(FailureKind::Status), ..GOOD };
+        recorder.answer(&bad, at(200), received(wrong, None));
+        assert_eq!((recorder.counters.complete, recorder.counters.good, recorder.requests()), (2, 1, 2));
+        assert_eq!(recorder.counters.failures.of(FailureKind::Status), 1);
+        let (good, wrong, _) = recorder.stages[0].times();
         assert_eq!((good.total.count(), good.total.max_us()), (1, 1_000));
         assert_eq!((wrong.total.count(), wrong.total.max_us()), (1, 100));
+        let url = recorder.urls[0];
+        assert_eq!((url.complete, url.good, url.failed, url.total_us_max), (2, 1, 1, 1_000));
     }
 
     #[test]
     fn verdicts_split_the_total() {
-        let mut recorder = Recorder::new(at(0), 0);
+        let mut recorder = recorder(0);
         for verdict in [Some(CacheVerdict::Hit), Some(CacheVerdict::Other), None, Some(CacheVerdict::Hit)] {
             recorder.answer(&exchange(), at(210), received(GOOD, verdict));
         }
-        let (good, _, verdicts) = recorder.into_times();
+        let (good, _, verdicts) = recorder.stages[0].times();
         assert_eq!(good.total.count(), 4);
         let counts: Vec<_> = verdicts.iter().map(|times| (times.verdict, times.total.count())).collect();
         assert_eq!(counts, [(CacheVerdict::Hit, 2), (CacheVerdict::Other, 1)]);
     }
 
     #[test]
-    fn warm_up_leaves_no_trace() {
-        let mut recorder = Recorder::new(at(0), 9);
+    fn warm_up_leaves_no_trace_but_its_number() {
+        let mut recorder = recorder(9);
         let exchange = Exchange { measured: false, ..exchange() };
         recorder.answer(&exchange, at(210), received(GOOD, None));
         recorder.failure(&exchange, at(210), FailureKind::Timeout);
-        assert_eq!((recorder.requests(), recorder.complete, recorder.samples.len()), (0, 0, 0));
-        assert_eq!(recorder.in_flight_ns, 0);
+        assert_eq!((recorder.requests(), recorder.counters.complete, recorder.samples.len()), (0, 0, 0));
+        assert_eq!((recorder.in_flight_ns, recorder.warmup), (0, (2, 1)));
+    }
+
+    #[test]
+    fn a_second_has_what_happened_in_it() {
+        let mut recorder = recorder(0);
+        let mut seconds = Vec::new();
+        for answers in [2, 0, 1] {
+            for _ in 0..answers {
+                recorder.counters.started += 1;
+                recorder.answer(&exchange(), at(210), received(GOOD, Some(CacheVerdict::Hit)));
+            }
+            recorder.end_second(7, |second, latencies| seconds.push((second.clone(), latencies.count())));
+        }
+        let counts: Vec<_> =
+            seconds.iter().map(|(second, count)| (second.second, second.good, *count)).collect();
+        assert_eq!(counts, [(0, 2, 2), (1, 0, 0), (2, 1, 1)]);
+        let (third, _) = &seconds[2];
+        assert_eq!((third.started, third.statuses[2], third.verdicts[0], third.users), (1, 1, 1, 7));
+        assert!(recorder.second_is_empty() && !recorder.second_is_over(at(3_999_999)));
+        assert!(recorder.second_is_over(at(4_000_000)));
+    }
+
+    #[test]
+    fn connections_tell_how_much_they_carried() {
+        let (mut left, mut right) = (recorder(0), recorder(0));
+        [3, 0, 5].into_iter().for_each(|answers| left.connection_over(answers));
+        right.connection_over(1);
+        left.merge(right);
+        let spread = left.requests_per_connection();
+        assert_eq!((spread.min, spread.max), (1, 5));
+        assert!((spread.mean - 3.0).abs() < 1e-9);
     }
 
     #[test]
     fn merging_adds_everything_up() {
-        let (mut left, mut right) = (Recorder::new(at(0), 9), Recorder::new(at(0), 9));
+        let (mut left, mut right) = (recorder(9), recorder(9));
         left.answer(&exchange(), at(210), received(GOOD, Some(CacheVerdict::Miss)));
         right.answer(&exchange(), at(310), received(GOOD, Some(CacheVerdict::Miss)));
         right.failure(&exchange(), at(400), FailureKind::Timeout);
         left.merge(right);
-        assert_eq!((left.complete, left.requests(), left.samples.len()), (2, 3, 2));
+        assert_eq!((left.counters.complete, left.requests(), left.samples.len()), (2, 3, 3));
+        let lost = left.samples.iter().find(|sample| sample.status == 0).unwrap();
+        assert_eq!((lost.failure, lost.total_us), (Some(FailureKind::Timeout), 300));
         assert_eq!((left.in_flight_ns, left.last_end), ((110 + 210 + 300) * 1_000, at(400)));
-        let (good, _, verdicts) = left.into_times();
+        let (good, _, verdicts) = left.stages[0].times();
         assert_eq!((good.total.count(), verdicts.first().unwrap().total.count()), (2, 2));
     }
 }

@@ -4,20 +4,44 @@
 //! request line, `Connection`, `Cookie`, `Authorization`, content fields, the user's fields, then the built-in
 //! ones the user did not give.
 
-use crate::plan::{Plan, PlanError, REQUEST_HEAD_BYTES_MAX};
+use crate::plan::{Plan, PlanError, REQUEST_HEAD_BYTES_MAX, WeightedTarget};
+use crate::target::Target;
+use crate::wire::Protocol;
 use bytes::Bytes;
-use message::{Version, names};
+use message::names;
 
 /// The value of `User-Agent` unless the plan gives one.
 pub const USER_AGENT: &str = concat!("Petasos/", env!("CARGO_PKG_VERSION"));
 
-/// Builds the octets of the plan's request.
+/// The most octets that the requests of all URLs may have together, as the content is part of each.
+const IMAGES_BYTES_MAX: usize = 1024 * 1024 * 1024;
+
+/// Builds the octets of the plan's request; with several URLs, of that for [`Plan::target`].
 ///
 /// # Errors
 /// When the plan's request cannot be sent: see [`Plan::check`]; or its head is too long.
 pub fn image(plan: &Plan) -> Result<Bytes, PlanError> {
     plan.check()?;
-    let mut image = head(plan);
+    build(plan, &WeightedTarget::new(plan.target.clone(), 1))
+}
+
+/// Builds the octets of the requests for each URL.
+pub(crate) fn images(plan: &Plan) -> Result<Vec<Bytes>, PlanError> {
+    if plan.targets.is_empty() {
+        return Ok(vec![image(plan)?]);
+    }
+    plan.check()?;
+    let mut bytes = 0;
+    let images = plan.targets.iter().map(|of| {
+        let image = build(plan, of)?;
+        bytes += image.len();
+        if bytes > IMAGES_BYTES_MAX { Err(PlanError::RequestsTooLarge(IMAGES_BYTES_MAX)) } else { Ok(image) }
+    });
+    images.collect()
+}
+
+fn build(plan: &Plan, of: &WeightedTarget) -> Result<Bytes, PlanError> {
+    let mut image = head(plan, of);
     if image.len() > REQUEST_HEAD_BYTES_MAX {
         return Err(PlanError::HeadTooLong(image.len()));
     }
@@ -27,47 +51,61 @@ pub fn image(plan: &Plan) -> Result<Bytes, PlanError> {
     Ok(Bytes::from(image))
 }
 
-fn head(plan: &Plan) -> Vec<u8> {
+fn head(plan: &Plan, of: &WeightedTarget) -> Vec<u8> {
+    let target = &of.target;
     let mut head = Vec::new();
     head.extend_from_slice(plan.method.as_bytes());
-    head.extend_from_slice(format!(" {} {}\r\n", plan.target.path(), plan.protocol()).as_bytes());
-    let given = |name: &str| plan.headers.iter().any(|(given, _)| given.eq_ignore_ascii_case(name));
-    let mut line = |name: &str, value: &str| {
+    let asked = if plan.proxy.is_some() { target.absolute() } else { target.path().to_owned() };
+    head.extend_from_slice(format!(" {asked} {}\r\n", plan.http.name()).as_bytes());
+    for (name, value) in fields(plan, target, &of.cookies) {
         head.extend_from_slice(name.as_bytes());
         head.extend_from_slice(b": ");
         head.extend_from_slice(value.as_bytes());
         head.extend_from_slice(b"\r\n");
-    };
-    // Each version says only what is not its default (RFC 9112 section 9.3).
-    match (plan.version, plan.keep_alive) {
-        _ if given(names::CONNECTION) => {}
-        (Version::Http10, true) => line(names::CONNECTION, "Keep-Alive"),
-        (Version::Http11, false) => line(names::CONNECTION, "close"),
-        (Version::Http10, false) | (Version::Http11, true) => {}
-    }
-    if !plan.cookies.is_empty() {
-        line(names::COOKIE, &plan.cookies.join("; "));
-    }
-    if let Some(credentials) = &plan.basic_auth {
-        line(names::AUTHORIZATION, &format!("Basic {}", base64(credentials.as_bytes())));
-    }
-    if let Some(body) = &plan.body {
-        line(names::CONTENT_LENGTH, &body.content.len().to_string());
-        if !given(names::CONTENT_TYPE) {
-            line(names::CONTENT_TYPE, &body.content_type);
-        }
-    }
-    for (name, value) in &plan.headers {
-        line(name, value);
-    }
-    let built_in =
-        [(names::HOST, plan.target.authority().as_str()), (names::USER_AGENT, USER_AGENT), ("Accept", "*/*")]
-            .map(|(name, value)| (name, value.to_owned()));
-    for (name, value) in built_in.iter().filter(|(name, _)| !given(name)) {
-        line(name, value);
     }
     head.extend_from_slice(b"\r\n");
     head
+}
+
+/// The fields of the plan's request to a URL, in their order; `cookies` are its own.
+pub(crate) fn fields(plan: &Plan, target: &Target, cookies: &[String]) -> Vec<(String, String)> {
+    let mut fields = Vec::new();
+    let given = |name: &str| plan.headers.iter().any(|(given, _)| given.eq_ignore_ascii_case(name));
+    let mut field = |name: &str, value: &str| fields.push((name.to_owned(), value.to_owned()));
+    // Each version says only what is not its default (RFC 9112 section 9.3).
+    // A connection that is to linger must not be closed by the server either.
+    match (plan.http, plan.keep_alive || !plan.linger.is_zero()) {
+        _ if given(names::CONNECTION) => {}
+        (Protocol::Http10, true) => field(names::CONNECTION, "Keep-Alive"),
+        (Protocol::Http11, false) => field(names::CONNECTION, "close"),
+        (Protocol::Http10, false) | (Protocol::Http11, true) | (Protocol::H2, _) => {}
+    }
+    let cookies: Vec<&str> = plan.cookies.iter().chain(cookies).map(String::as_str).collect();
+    if !cookies.is_empty() {
+        field(names::COOKIE, &cookies.join("; "));
+    }
+    if let Some(credentials) = &plan.basic_auth {
+        field(names::AUTHORIZATION, &format!("Basic {}", base64(credentials.as_bytes())));
+    }
+    if let Some(credentials) = &plan.proxy_auth {
+        field(names::PROXY_AUTHORIZATION, &format!("Basic {}", base64(credentials.as_bytes())));
+    }
+    if let Some(body) = &plan.body {
+        field(names::CONTENT_LENGTH, &body.content.len().to_string());
+        if !given(names::CONTENT_TYPE) {
+            field(names::CONTENT_TYPE, &body.content_type);
+        }
+    }
+    for (name, value) in &plan.headers {
+        field(name, value);
+    }
+    let authority = target.authority();
+    for (name, value) in [(names::HOST, &*authority), (names::USER_AGENT, USER_AGENT), ("Accept", "*/*")] {
+        if !given(name) {
+            field(name, value);
+        }
+    }
+    fields
 }
 
 /// Base 64 with padding (RFC 4648 section 4).
@@ -89,9 +127,9 @@ fn base64(octets: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::{USER_AGENT, base64, image};
-    use crate::{Body, Plan, PlanError, Stop, Target};
+    use crate::{Body, Plan, PlanError, Protocol, Stop, Target};
     use bytes::Bytes;
-    use message::{Method, Version};
+    use message::Method;
 
     fn plan() -> Plan {
         let mut plan = Plan::new(Target::parse("http://example.test:81/a?b").unwrap());
@@ -113,17 +151,17 @@ mod tests {
 
     #[test]
     fn the_connection_field_says_what_is_not_the_default() {
-        let with = |version, keep_alive| text(&Plan { version, keep_alive, ..plan() });
-        assert!(with(Version::Http10, true).contains("\r\nConnection: Keep-Alive\r\n"));
-        assert!(with(Version::Http11, false).contains("\r\nConnection: close\r\n"));
-        assert!(!with(Version::Http10, false).contains("Connection"));
-        assert!(!with(Version::Http11, true).contains("Connection"));
+        let with = |http, keep_alive| text(&Plan { http, keep_alive, ..plan() });
+        assert!(with(Protocol::Http10, true).contains("\r\nConnection: Keep-Alive\r\n"));
+        assert!(with(Protocol::Http11, false).contains("\r\nConnection: close\r\n"));
+        assert!(!with(Protocol::Http10, false).contains("Connection"));
+        assert!(!with(Protocol::Http11, true).contains("Connection"));
     }
 
     #[test]
     fn everything_at_once_is_in_the_order_of_ab() {
         let plan = Plan {
-            version: Version::Http10,
+            http: Protocol::Http10,
             method: Method::Post,
             headers: vec![("X-One".into(), "1".into()), ("host".into(), "other".into())],
             cookies: vec!["a=b".into(), "c=d".into()],
@@ -137,6 +175,15 @@ mod tests {
              host: other\r\nUser-Agent: {USER_AGENT}\r\nAccept: */*\r\n\r\nx=y"
         );
         assert_eq!(text(&plan), expected);
+    }
+
+    #[test]
+    fn a_proxy_is_asked_for_the_whole_url() {
+        let proxy = Some(Target::parse("http://proxy.test:3128/").unwrap());
+        let plan = Plan { proxy, proxy_auth: Some("user:pass".into()), ..plan() };
+        let expected = "GET http://example.test:81/a?b HTTP/1.1\r\nProxy-Authorization: Basic dXNlcjpwYXNz\r\n\
+                        Host: example.test:81\r\n";
+        assert!(text(&plan).starts_with(expected), "{}", text(&plan));
     }
 
     #[test]

@@ -1,17 +1,19 @@
-//! What the threads of one run share: the arrival of requests, the reference length, and the reasons to end
-//! before time.
+//! What the threads of one run share: its course, where its URLs lead, the contents that answers are compared with,
+//! and the reasons to end before time.
 //!
-//! Invariant: everything here is written rarely, so that threads do not slow each other down; the one
-//! exception is the count of requests left, which is one atomic step a request.
+//! Invariant: everything here is written rarely, so that threads do not slow each other down; the one exception is
+//! the count of requests left, which is one atomic step a request.
 
-use crate::arrival::ClosedLoop;
+use crate::arrival::Course;
+use crate::content::Contents;
 use crate::control::Control;
-use crate::expect::{Expect, Length};
+use crate::expect::Expect;
 use crate::outcome::{Ended, FailureKind};
 use crate::plan::Plan;
-use crate::reader::Answer;
-use crate::recorder::Judgement;
+use crate::routes::Routes;
+use crate::tls::Tls;
 use crate::{GONE_AFTER, LoadError};
+use bytes::Bytes;
 use platform::{Clock, Monotonic};
 use std::io;
 use std::net::SocketAddr;
@@ -21,19 +23,35 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// So many connections must fail before any stood for the target to count as unreachable.
 const FIRST_CONNECTS_MAX: u64 = 10;
 
+/// So many requests must have ended within the time that is looked at before a run is judged as failing.
+const FAILING_REQUESTS_MIN: u64 = 20;
+
 pub(crate) struct Shared<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) clock: &'a dyn Clock,
     pub(crate) control: &'a Control,
-    pub(crate) address: SocketAddr,
-    pub(crate) image: &'a [u8],
-    pub(crate) closed_loop: ClosedLoop,
-    document: ReferenceLength,
+    pub(crate) routes: &'a Routes,
+    /// The requests as octets, one for each URL.
+    pub(crate) images: &'a [Bytes],
+    /// What connections with TLS need, if any of the URLs does.
+    pub(crate) tls: Option<Tls>,
+    pub(crate) course: Course,
+    pub(crate) contents: Contents,
     /// The last moment, in nanoseconds, at which the target gave a sign of life; 0 before the first.
     alive_at: AtomicU64,
     first_connect_failures: AtomicU64,
+    /// Requests that ended and that failed, those of the warm-up included.
+    ended_requests: AtomicU64,
+    failed_requests: AtomicU64,
     ended: OnceLock<Ended>,
     fatal: OnceLock<LoadError>,
+}
+
+/// How many requests had ended and failed at some moment.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Trend {
+    ended: u64,
+    failed: u64,
 }
 
 impl<'a> Shared<'a> {
@@ -41,19 +59,23 @@ impl<'a> Shared<'a> {
         plan: &'a Plan,
         clock: &'a dyn Clock,
         control: &'a Control,
-        address: SocketAddr,
-        image: &'a [u8],
+        routes: &'a Routes,
+        images: &'a [Bytes],
+        tls: Option<Tls>,
     ) -> Self {
         Self {
             plan,
             clock,
             control,
-            address,
-            image,
-            closed_loop: ClosedLoop::new(clock.monotonic(), plan.warmup, plan.stop),
-            document: ReferenceLength::default(),
+            routes,
+            images,
+            tls,
+            course: Course::new(clock.monotonic(), plan),
+            contents: Contents::new(images.len()),
             alive_at: AtomicU64::new(0),
             first_connect_failures: AtomicU64::new(0),
+            ended_requests: AtomicU64::new(0),
+            failed_requests: AtomicU64::new(0),
             ended: OnceLock::new(),
             fatal: OnceLock::new(),
         }
@@ -63,7 +85,7 @@ impl<'a> Shared<'a> {
     pub(crate) fn is_over(&self, now: Monotonic) -> bool {
         if self.control.is_stopped() {
             self.end(Ended::Stopped);
-        } else if self.closed_loop.is_over(now) {
+        } else if self.course.is_over(now) {
             self.end(Ended::Time);
         }
         self.ended.get().is_some() || self.fatal.get().is_some()
@@ -80,19 +102,14 @@ impl<'a> Shared<'a> {
         let _ = self.fatal.set(error);
     }
 
-    /// Why the run ended; if nobody ended it, all its requests were made.
-    pub(crate) fn ended(&self) -> Ended {
-        self.ended.get().copied().unwrap_or(Ended::Requests)
+    /// Why the run ended, if somebody ended it before its load had.
+    pub(crate) fn ended(&self) -> Option<Ended> {
+        self.ended.get().copied()
     }
 
     /// The error that ended the run, if one did.
     pub(crate) fn take_fatal(&mut self) -> Option<LoadError> {
         self.fatal.take()
-    }
-
-    /// Content octets of the first answer with a good status.
-    pub(crate) fn document_bytes(&self) -> Option<u64> {
-        self.document.get()
     }
 
     /// Takes note that the target does something.
@@ -106,63 +123,58 @@ impl<'a> Shared<'a> {
     }
 
     /// Takes note of a connection that could not be made, and ends the run if there is no hope.
-    pub(crate) fn connect_failed(&self, now: Monotonic, kind: FailureKind, reason: &str) {
+    pub(crate) fn connect_failed(&self, now: Monotonic, url: u32, kind: FailureKind, reason: &str) {
         if self.was_alive() {
             let alive_at = Monotonic::from_nanos(self.alive_at.load(Ordering::Relaxed));
             if now.since(alive_at) >= GONE_AFTER {
                 self.end(Ended::TargetGone);
             }
+        } else if kind == FailureKind::Tls {
+            // A server that does not prove its name will not do so by being asked again.
+            self.unreachable(url, kind, reason);
         } else if self.first_connect_failures.fetch_add(1, Ordering::Relaxed) + 1 >= FIRST_CONNECTS_MAX {
-            self.unreachable(kind, reason);
+            self.unreachable(url, kind, reason);
         }
     }
 
     /// Ends the run because no connection could be made.
-    pub(crate) fn unreachable(&self, kind: FailureKind, reason: &str) {
+    pub(crate) fn unreachable(&self, url: u32, kind: FailureKind, reason: &str) {
         let reason = kind.advice().unwrap_or(reason).to_owned();
-        self.fail(LoadError::Unreachable {
-            url: self.plan.target.to_string(),
-            address: self.address,
-            reason,
-        });
+        let target = self.routes.urls.get(url as usize).map_or(&self.plan.target, |of| &of.target);
+        self.fail(LoadError::Unreachable { url: target.to_string(), address: self.address(url), reason });
     }
 
-    pub(crate) fn judge(&self, answer: &Answer) -> Judgement {
-        self.document.judge(&self.plan.expect, answer)
-    }
-}
-
-/// The length of the first answer with a good status, which the others are compared with.
-#[derive(Debug)]
-struct ReferenceLength(AtomicU64);
-
-/// No length yet. No answer is this long.
-const UNKNOWN: u64 = u64::MAX;
-
-impl Default for ReferenceLength {
-    fn default() -> Self {
-        Self(AtomicU64::new(UNKNOWN))
-    }
-}
-
-impl ReferenceLength {
-    fn get(&self) -> Option<u64> {
-        Some(self.0.load(Ordering::Relaxed)).filter(|&bytes| bytes != UNKNOWN)
+    /// Which answers to requests for this URL count as good.
+    #[inline]
+    pub(crate) fn expect(&self, url: u32) -> &Expect {
+        let own = self.routes.urls.get(url as usize).and_then(|of| of.expect.as_ref());
+        own.unwrap_or(&self.plan.expect)
     }
 
-    fn judge(&self, expect: &Expect, answer: &Answer) -> Judgement {
-        if !expect.status.contains(answer.status) {
-            return Judgement { wrong: Some(FailureKind::Status), length_differs: false };
+    /// The address that requests for this URL go to.
+    pub(crate) fn address(&self, url: u32) -> SocketAddr {
+        self.routes.address(self.routes.route(url).address)
+    }
+
+    /// Counts requests that ended, for [`Shared::trend`].
+    pub(crate) fn count(&self, ended: u64, failed: u64) {
+        self.ended_requests.fetch_add(ended, Ordering::Relaxed);
+        self.failed_requests.fetch_add(failed, Ordering::Relaxed);
+    }
+
+    /// How many requests have ended and failed so far.
+    pub(crate) fn trend(&self) -> Trend {
+        let failed = self.failed_requests.load(Ordering::Relaxed);
+        Trend { ended: self.ended_requests.load(Ordering::Relaxed), failed }
+    }
+
+    /// Ends the run if most requests since `then` failed and the plan says so.
+    pub(crate) fn end_if_failing(&self, then: Trend) {
+        let now = self.trend();
+        let (ended, failed) = (now.ended - then.ended, now.failed.saturating_sub(then.failed));
+        if self.plan.stop.when_failing && ended >= FAILING_REQUESTS_MIN && failed * 2 > ended {
+            self.end(Ended::Failing);
         }
-        let mut reference = self.0.load(Ordering::Relaxed);
-        if reference == UNKNOWN {
-            let bytes = answer.content_bytes;
-            let set = self.0.compare_exchange(UNKNOWN, bytes, Ordering::Relaxed, Ordering::Relaxed);
-            reference = set.err().unwrap_or(bytes);
-        }
-        let length_differs = reference != answer.content_bytes;
-        let wrong = (length_differs && expect.length == Length::Constant).then_some(FailureKind::Length);
-        Judgement { wrong, length_differs }
     }
 }
 
@@ -170,7 +182,7 @@ impl ReferenceLength {
 /// connection but a limit of the process.
 pub(crate) fn connect_failure_kind(error: &io::Error) -> Option<FailureKind> {
     match error.kind() {
-        io::ErrorKind::AddrNotAvailable => Some(FailureKind::Address),
+        io::ErrorKind::AddrNotAvailable | io::ErrorKind::AddrInUse => Some(FailureKind::Address),
         _ if is_process_limit(error) => None,
         _ => Some(FailureKind::Connect),
     }
@@ -181,37 +193,4 @@ fn is_process_limit(error: &io::Error) -> bool {
     [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM]
         .iter()
         .any(|limit| error.raw_os_error() == Some(limit.raw_os_error()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::ReferenceLength;
-    use crate::expect::{Expect, Length};
-    use crate::outcome::FailureKind;
-    use crate::reader::Answer;
-
-    fn answer(status: u16, content_bytes: u64) -> Answer {
-        Answer { status, content_bytes, persistent: true, verdict: None }
-    }
-
-    #[test]
-    fn the_first_good_status_sets_the_length() {
-        let (reference, expect) = (ReferenceLength::default(), Expect::default());
-        let wrong = |status, bytes| reference.judge(&expect, &answer(status, bytes)).wrong;
-        assert_eq!(wrong(500, 3), Some(FailureKind::Status));
-        assert_eq!(wrong(200, 10), None);
-        assert_eq!(wrong(200, 11), Some(FailureKind::Length));
-        assert_eq!(wrong(404, 10), Some(FailureKind::Status));
-        assert_eq!(wrong(200, 10), None);
-        assert_eq!(reference.get(), Some(10));
-    }
-
-    #[test]
-    fn variable_lengths_are_good_but_noted() {
-        let reference = ReferenceLength::default();
-        let expect = Expect { length: Length::Variable, ..Expect::default() };
-        reference.judge(&expect, &answer(200, 10));
-        let judgement = reference.judge(&expect, &answer(200, 11));
-        assert_eq!((judgement.wrong, judgement.length_differs), (None, true));
-    }
 }

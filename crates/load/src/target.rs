@@ -1,4 +1,4 @@
-//! Where a run's requests go, parsed from a URL. Only `http` so far; anything else is refused by name.
+//! Where a run's requests go, parsed from a URL of the scheme `http` or `https`; any other is refused by name.
 //!
 //! Invariant: host and port are known, and the path is in origin form (RFC 9112 section 3.2.1), free of
 //! spaces and control characters, because the URL parser percent-encodes them.
@@ -26,8 +26,11 @@ pub enum TargetError {
         /// The parser's reason.
         reason: String,
     },
+    /// Something without a scheme.
+    #[error("{0:?} is not a URL: it begins neither with http:// nor with https://, try http://{0}")]
+    NoScheme(String),
     /// A scheme this program does not speak.
-    #[error("{url:?}: the scheme {scheme} is not supported, only http is")]
+    #[error("{url:?}: the scheme {scheme} is not supported, only http and https are")]
     Scheme {
         /// The text as given.
         url: String,
@@ -40,20 +43,31 @@ pub enum TargetError {
 }
 
 impl Target {
-    /// Reads `http://HOST[:PORT]/PATH[?QUERY]`. A missing path is `/`; a fragment is not sent; a user name in
-    /// the URL is not used.
+    /// Reads `http://HOST[:PORT]/PATH[?QUERY]`, or the same with `https`. A missing path is `/`; a fragment is not
+    /// sent; a user name in the URL is not used.
     ///
     /// # Errors
-    /// When the text is no URL, its scheme is not `http`, or it names no host.
+    /// When the text is no URL, its scheme is another, or it names no host.
     pub fn parse(text: &str) -> Result<Self, TargetError> {
+        if !text.contains(":/") {
+            return Err(TargetError::NoScheme(text.to_owned()));
+        }
         let url = Url::parse(text)
             .map_err(|error| TargetError::Malformed { url: text.to_owned(), reason: error.to_string() })?;
-        if url.scheme() != "http" {
+        if !matches!(url.scheme(), "http" | "https") {
             return Err(TargetError::Scheme { url: text.to_owned(), scheme: url.scheme().to_owned() });
         }
-        let host = url.host().ok_or_else(|| TargetError::NoHost(text.to_owned()))?.to_owned();
-        let port = url.port_or_known_default().unwrap_or(80);
+        // Browsers take the first word of the path of `http:///path` for the host.
+        let names_none = text.split_once(':').is_some_and(|(_, rest)| rest.starts_with("///"));
+        let host = url.host().filter(|_| !names_none);
+        let host = host.ok_or_else(|| TargetError::NoHost(text.to_owned()))?.to_owned();
+        let port = url.port_or_known_default().unwrap_or_else(|| default_port(&url));
         Ok(Self { url, host, port })
+    }
+
+    /// Whether connections to it are secured by TLS.
+    pub fn is_secure(&self) -> bool {
+        self.url.scheme() == "https"
     }
 
     /// The host without port; an IPv6 address without brackets.
@@ -75,9 +89,18 @@ impl Target {
         self.url.as_str().get(self.path_range()).unwrap_or("/")
     }
 
+    /// The URL in absolute form (RFC 9112 section 3.2.2), without what is not sent.
+    pub fn absolute(&self) -> String {
+        format!("{}://{}{}", self.url.scheme(), self.authority(), self.path())
+    }
+
     /// The value of the `Host` field: the port is left out when it is the default (RFC 9110 section 7.2).
     pub fn authority(&self) -> String {
-        if self.port == 80 { self.host.to_string() } else { format!("{}:{}", self.host, self.port) }
+        if self.port == default_port(&self.url) {
+            self.host.to_string()
+        } else {
+            format!("{}:{}", self.host, self.port)
+        }
     }
 
     /// The addresses the host has, in the system's order; asks the resolver, which may take seconds.
@@ -99,6 +122,11 @@ impl Target {
     }
 }
 
+/// The port that the scheme stands for (RFC 9110 sections 4.2.1 and 4.2.2).
+fn default_port(url: &Url) -> u16 {
+    if url.scheme() == "https" { 443 } else { 80 }
+}
+
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.url.fmt(f)
@@ -118,6 +146,7 @@ mod tests {
         let target = target("http://example.test:8080/a/b?c=d#e");
         assert_eq!((target.host().as_str(), target.port()), ("example.test", 8080));
         assert_eq!((target.path(), target.authority().as_str()), ("/a/b?c=d", "example.test:8080"));
+        assert_eq!(target.absolute(), "http://example.test:8080/a/b?c=d");
     }
 
     #[test]
@@ -125,6 +154,13 @@ mod tests {
         assert_eq!(target("http://example.test").path(), "/");
         assert_eq!(target("http://example.test?x").path(), "/?x");
         assert_eq!(target("http://example.test:80/").authority(), "example.test");
+        let secure = target("https://example.test");
+        assert_eq!(
+            (secure.port(), secure.authority().as_str(), secure.is_secure()),
+            (443, "example.test", true)
+        );
+        assert_eq!(Target::parse("https://u:p@h:443#e").unwrap().absolute(), "https://h/");
+        assert_eq!(target("https://example.test:80/").authority(), "example.test:80");
     }
 
     #[test]
@@ -145,8 +181,14 @@ mod tests {
             TargetError::Scheme { scheme, .. } => scheme,
             other => panic!("{other}"),
         };
-        assert_eq!(scheme("https://example.test/"), "https");
+        assert_eq!(scheme("gopher://example.test/"), "gopher");
         assert_eq!(scheme("ftp://example.test/"), "ftp");
-        assert!(matches!(Target::parse("example"), Err(TargetError::Malformed { .. })));
+        for text in ["example", "127.0.0.1:8080", "localhost:8080/a", ""] {
+            let error = Target::parse(text).unwrap_err();
+            assert_eq!(error, TargetError::NoScheme(text.to_owned()));
+            assert!(error.to_string().ends_with(&format!("try http://{text}")), "{error}");
+        }
+        assert!(matches!(Target::parse("http://a b/"), Err(TargetError::Malformed { .. })));
+        assert!(matches!(Target::parse("http:///path"), Err(TargetError::NoHost(_))));
     }
 }

@@ -1,16 +1,19 @@
 //! What a cache on the way says it did with a request, read from `Cache-Status` (RFC 9211) or, failing that,
-//! `X-Cache`.
+//! `X-Cache` or, failing both, `Age` (RFC 9111 section 5.1).
 //!
-//! Invariant: of several caches the one nearest to us speaks: the last member of the list. Ages and keys are
-//! not looked at, and nothing is inferred from other fields.
+//! Invariant: of several caches the one nearest to us speaks: the last member of the list. An age tells of a stored
+//! answer only, and only where it is not 0; that it was read from there stands in the verdict's name. Keys are not
+//! looked at, and nothing is inferred from other fields.
 
-use message::list_members;
+use message::{list_members, names};
 
 /// What the nearest cache did, coarse enough for every dialect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CacheVerdict {
     /// Answered from the cache, fresh.
     Hit,
+    /// Has an age, and no field that says more: some cache on the way had it stored.
+    HitByAge,
     /// Answered from the cache although no longer fresh.
     Stale,
     /// Asked the origin whether the stored answer still holds, and it did.
@@ -25,13 +28,14 @@ pub enum CacheVerdict {
 
 impl CacheVerdict {
     /// All verdicts, in the order in which they are reported.
-    pub const ALL: [Self; 6] =
-        [Self::Hit, Self::Stale, Self::Revalidated, Self::Miss, Self::Pass, Self::Other];
+    pub const ALL: [Self; 7] =
+        [Self::Hit, Self::HitByAge, Self::Stale, Self::Revalidated, Self::Miss, Self::Pass, Self::Other];
 
     /// The word used in reports.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Hit => "hit",
+            Self::HitByAge => "hit (by Age)",
             Self::Stale => "stale",
             Self::Revalidated => "revalidated",
             Self::Miss => "miss",
@@ -40,8 +44,24 @@ impl CacheVerdict {
         }
     }
 
+    /// Reads the fields of an answer, of which `field` gives the value by name; `None` if none of them says anything.
+    pub fn of<'a>(field: impl Fn(&str) -> Option<&'a [u8]>) -> Option<Self> {
+        field(names::CACHE_STATUS)
+            .map(Self::from_cache_status)
+            .or_else(|| field("X-Cache").map(Self::from_x_cache))
+            .or_else(|| field(names::AGE).and_then(Self::from_age))
+    }
+
+    /// Reads the value of an `Age` field. An age of 0 may be that of an answer which was just fetched, so it says
+    /// nothing, like one that is no number.
+    fn from_age(value: &[u8]) -> Option<Self> {
+        let seconds = list_members(value).next().unwrap_or_default();
+        let is_number = seconds.iter().all(u8::is_ascii_digit);
+        (is_number && seconds.iter().any(|&digit| digit != b'0')).then_some(Self::HitByAge)
+    }
+
     /// Reads the value of a `Cache-Status` field.
-    pub(crate) fn from_cache_status(value: &[u8]) -> Self {
+    pub fn from_cache_status(value: &[u8]) -> Self {
         let mut parameters =
             list_members(value).last().unwrap_or_default().split(|&byte| byte == b';').skip(1);
         let mut verdict = Self::Other;
@@ -64,7 +84,7 @@ impl CacheVerdict {
     }
 
     /// Reads the value of an `X-Cache` field, which has no grammar: the words in the last member decide.
-    pub(crate) fn from_x_cache(value: &[u8]) -> Self {
+    pub fn from_x_cache(value: &[u8]) -> Self {
         let nearest = list_members(value).last().unwrap_or_default();
         let says = |word: &[u8]| nearest.windows(word.len()).any(|window| window.eq_ignore_ascii_case(word));
         // "TCP_REFRESH_HIT" and "STALE-HIT" contain "hit", so the narrower words come first.
@@ -108,6 +128,35 @@ mod tests {
         assert_eq!(read("\"a, b; hit\"; fwd=method"), CacheVerdict::Pass);
         assert_eq!(read("petasos"), CacheVerdict::Other);
         assert_eq!(read(""), CacheVerdict::Other);
+    }
+
+    #[test]
+    fn an_age_speaks_where_nothing_else_does() {
+        let read = |fields: &[(&str, &'static str)]| {
+            CacheVerdict::of(|name| {
+                let found = fields.iter().find(|(field, _)| field.eq_ignore_ascii_case(name));
+                found.map(|(_, value)| value.as_bytes())
+            })
+        };
+        assert_eq!(read(&[("Age", "7")]), Some(CacheVerdict::HitByAge));
+        assert_eq!(read(&[("age", "100")]), Some(CacheVerdict::HitByAge));
+        for silent in ["0", "00", "", "-1", "soon", "1.5"] {
+            assert_eq!(read(&[("Age", silent)]), None, "{silent}");
+        }
+        assert_eq!(read(&[("Age", "7"), ("X-Cache", "MISS")]), Some(CacheVerdict::Miss));
+        assert_eq!(read(&[("Age", "7"), ("Cache-Status", "p; hit")]), Some(CacheVerdict::Hit));
+        assert_eq!(
+            read(&[("X-Cache", "MISS"), ("Cache-Status", "p; hit")]),
+            Some(CacheVerdict::Hit),
+            "the standard field comes first"
+        );
+        assert_eq!(read(&[]), None);
+    }
+
+    #[test]
+    fn every_verdict_has_its_own_place() {
+        let places = CacheVerdict::ALL.map(|verdict| verdict as usize);
+        assert_eq!(places, std::array::from_fn(|place| place));
     }
 
     #[test]

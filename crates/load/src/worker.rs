@@ -1,37 +1,49 @@
-//! One thread of a run: a poll, a slab of connections, and the loop that keeps its users busy.
+//! One thread of a run: a poll, its connections, and the loop that starts what is to start and takes what comes.
 //!
 //! Invariant: a connection is closed only while its own event is handled or between two polls, so an event
 //! never reaches a connection that took over the slot of another. In the steady state the loop allocates
 //! nothing, and asks the system for nothing but one poll for many answers, one read and one write.
 //!
-//! There are no timers: time limits are looked at when a poll returns, at least every [`TICK_MAX`].
+//! What becomes of single requests and connections is in `worker/flow.rs`, and of connections with several requests in
+//! `worker/carriers.rs`; a run has connections of one kind. Time limits are looked at when a poll
+//! returns, at least every [`TICK_MAX`]; only moments at which something is to start have a timer.
+
+mod carriers;
+pub(crate) mod cpu;
+mod flow;
+mod waking;
 
 use crate::LoadError;
-use crate::arrival::Next;
-use crate::connection::{Connection, Readiness, Tools, Turn};
-use crate::outcome::{Ended, FailureKind};
-use crate::reader::{Answer, HeadMemo, Persistence};
-use crate::recorder::{Exchange, Received, Recorder};
-use crate::shared::{Shared, connect_failure_kind};
-use message::{Method, Version};
-use mio::net::TcpStream;
-use mio::{Events, Interest, Poll, Token};
+use crate::arrival::{Demand, Part};
+use crate::connection::{Connection, Tools};
+use crate::reader::{HeadMemo, Persistence};
+use crate::recorder::{Exchange, Recorder, Scope, micros};
+use crate::schedule::{Due, Schedule};
+use crate::shared::{Shared, Trend};
+use crate::slots::{Bounds, SlotId, Slots};
+use crate::streams::{Carrier, Several};
+use crate::timer::Timer;
+use crate::tls::Tls;
+use crate::traffic::{Arrival, Think};
+use crate::wire::Protocol;
+use cpu::CpuMeter;
+pub(crate) use flow::PARTING_MAX;
+use message::Method;
+use mio::{Events, Poll, Token};
+use net::StampClock;
 use platform::Monotonic;
-use std::collections::VecDeque;
+use stats::Random;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
 use std::io;
 use std::time::Duration;
+use waking::Waking;
 
 /// A thread looks at least this often whether it should stop.
 const TICK_MAX: Duration = Duration::from_millis(100);
 
-/// How long a user waits after a connection that could not be made.
-const RETRY_AFTER: Duration = Duration::from_millis(50);
-
-/// How long the server may take to close a connection after its last answer.
-const DRAIN_MAX: Duration = Duration::from_secs(1);
-
-/// So many new connections are begun before the events of the others are looked at, lest the accept queue of
-/// the server overflows.
+/// So many requests are started before the events of the others are looked at, lest the accept queue of the server
+/// overflows.
 const STARTS_MAX: usize = 64;
 
 /// Octets read at once.
@@ -40,404 +52,496 @@ const BUFFER_BYTES: usize = 64 * 1024;
 /// Events taken from one poll.
 const EVENTS_MAX: usize = 1024;
 
-/// How long the first connection of a run may take before the target counts as unreachable.
-const FIRST_CONNECT_MAX: Duration = Duration::from_secs(4);
+/// How far back failing is looked for.
+const FAILING_EVERY: Duration = Duration::from_secs(1);
+
+/// The timer's events; connections have their slots.
+const TIMER: Token = Token(usize::MAX);
 
 pub(crate) struct Worker<'a> {
     shared: &'a Shared<'a>,
     tools: Tools<'a>,
     poll: Poll,
-    slots: Slots,
-    /// Users that can start at once.
-    ready: usize,
-    /// When users that had no connection try again, in order.
-    retries: VecDeque<Monotonic>,
-    /// Users that have not finished.
-    users: usize,
+    timer: Timer,
+    /// What the timer was set for, if it was for this poll.
+    timer_at: Option<Monotonic>,
+    waking: Waking,
+    slots: Slots<Connection>,
+    /// Connections with several requests, where the plan asks for these.
+    carriers: Slots<Carrier>,
+    /// Those among them that have something to do.
+    stirred: Vec<usize>,
+    /// Room for such a list.
+    spare: Vec<usize>,
+    /// Requests whose answers came after the end.
+    too_late: Vec<Exchange>,
+    has_carriers: bool,
+    /// Requests that each user has under way at once.
+    per_user: usize,
+    /// Which thread this is, and how many there are.
+    place: (usize, usize),
+    /// The part of the course that is going on.
+    part: Option<Part>,
+    next_part: usize,
+    /// No measured request is left to start.
+    is_exhausted: bool,
+    users: Users,
+    /// When users go on that wait or think, and on which connection.
+    wakes: BinaryHeap<Reverse<(Monotonic, Option<SlotId>)>>,
+    schedule: Option<Schedule>,
+    due: Option<Due>,
+    /// Measured requests that fell due in open parts that are over, over all threads.
+    due_before: u64,
+    /// Requests that wait for a connection, in order.
+    waiting: VecDeque<Exchange>,
+    /// A connection may be had that could not before.
+    is_freed: bool,
+    /// Requests in flight, and those among them that are measured.
+    in_flight: usize,
+    in_flight_measured: usize,
+    /// Until when these are counted in the recorder's sum over time.
+    counted_until: Monotonic,
+    in_flight_max: usize,
+    random: Random,
+    /// Requests whose answers were to be looked at or not.
+    inspected: u64,
+    /// Sockets that were made.
+    dialled: u64,
     /// When the last poll returned.
     woke: Monotonic,
     /// Connections that wait for the server's close.
-    draining: usize,
-    /// Requests ended and failed when progress was last published.
-    published: (u64, u64),
+    parting: usize,
+    /// Requests ended and failed when progress was last published: measured ones, and all.
+    published: [(u64, u64); 2],
+}
+
+/// The users of this thread. One who has several requests under way at once counts as so many.
+#[derive(Debug, Default)]
+struct Users {
+    /// How many there should be.
+    wanted: usize,
+    /// How many there are, in whatever state.
+    present: usize,
+    /// How many of them can start at once.
+    ready: usize,
+}
+
+/// What a thread hands over at its end.
+pub(crate) struct Report {
+    pub(crate) recorder: Recorder,
+    /// The first head that was seen.
+    pub(crate) first_head: Vec<u8>,
+    /// Whether it ended because all requests had been started.
+    pub(crate) is_exhausted: bool,
 }
 
 impl<'a> Worker<'a> {
-    /// A worker for so many users.
-    pub(crate) fn new(shared: &'a Shared<'a>, users: usize) -> io::Result<Self> {
-        // Any thread may turn out to have answered all requests.
-        let samples_max = shared.plan.samples_max as usize;
-        let persistence = match (shared.plan.keep_alive, shared.plan.version) {
+    /// The worker at a place among so many.
+    pub(crate) fn new(shared: &'a Shared<'a>, place: (usize, usize)) -> Result<Self, LoadError> {
+        let plan = shared.plan;
+        let persistence = match (plan.keep_alive, plan.http) {
             (false, _) => Persistence::Never,
-            (true, Version::Http10) => Persistence::IfSaid,
-            (true, Version::Http11) => Persistence::UnlessDenied,
+            (true, Protocol::Http10) => Persistence::IfSaid,
+            (true, Protocol::Http11 | Protocol::H2) => Persistence::UnlessDenied,
+        };
+        let bound = |whole: Option<usize>| whole.map_or(usize::MAX, |whole| share(whole, place).max(1));
+        let bounds = Bounds {
+            host: bound(plan.connections_per_host_max),
+            address: bound(plan.connections_per_address_max),
         };
         let tools = Tools {
             clock: shared.clock,
-            image: shared.image,
-            resendable: shared.plan.method.is_idempotent(),
-            recorder: Recorder::new(shared.closed_loop.measuring_since(), samples_max),
-            memo: HeadMemo::new(shared.plan.method == Method::Head, persistence),
+            stamp_clock: StampClock::compare(shared.clock),
+            images: shared.images,
+            tls: shared.tls.as_ref().map(Tls::for_thread),
+            resendable: plan.method.is_idempotent(),
+            recorder: Recorder::new(&scope(shared, bounds)),
+            memo: HeadMemo::new(plan.method == Method::Head, persistence),
+            several: Several::of(plan, shared.routes)?,
             buffer: vec![0; BUFFER_BYTES],
         };
+        let system = |error: io::Error| LoadError::limit("epoll_create", &error);
+        let poll = Poll::new().map_err(system)?;
+        let (hosts, addresses) = (shared.routes.hosts(), shared.routes.addresses().len());
         Ok(Self {
             shared,
             tools,
-            poll: Poll::new()?,
-            slots: Slots::default(),
-            ready: users,
-            retries: VecDeque::with_capacity(users),
-            users,
+            timer: Timer::new(poll.registry(), TIMER).map_err(system)?,
+            poll,
+            timer_at: None,
+            waking: Waking::default(),
+            slots: Slots::new(hosts, addresses, bounds),
+            carriers: Slots::new(hosts, addresses, bounds),
+            stirred: Vec::new(),
+            spare: Vec::new(),
+            too_late: Vec::new(),
+            has_carriers: plan.http == Protocol::H2 || plan.pipeline > 1,
+            per_user: plan.pipeline,
+            place,
+            part: None,
+            next_part: 0,
+            is_exhausted: false,
+            users: Users::default(),
+            wakes: BinaryHeap::new(),
+            schedule: None,
+            due: None,
+            due_before: 0,
+            waiting: VecDeque::new(),
+            is_freed: false,
+            in_flight: 0,
+            in_flight_measured: 0,
+            counted_until: Monotonic::default(),
+            in_flight_max: match plan.arrival {
+                Arrival::Open { in_flight_max, .. } => share(in_flight_max, place).max(1),
+                Arrival::Closed => share(crate::traffic::IN_FLIGHT_MAX_DEFAULT, place).max(1),
+            },
+            // Threads must not choose the same URLs at the same time.
+            random: Random::from_seed(Random::from_seed(plan.seed.wrapping_add(place.0 as u64)).next_u64()),
+            inspected: 0,
+            dialled: 0,
             woke: Monotonic::default(),
-            draining: 0,
-            published: (0, 0),
+            parting: 0,
+            published: [(0, 0); 2],
         })
     }
 
-    /// Works until the run is over, then gives what was recorded and the first head that was seen.
-    pub(crate) fn run(mut self) -> (Recorder, Vec<u8>) {
+    /// Works until the run is over.
+    pub(crate) fn run(mut self) -> Report {
         let mut events = Events::with_capacity(EVENTS_MAX);
         let sweep_every = (self.shared.plan.timeout / 16).clamp(Duration::from_millis(1), TICK_MAX);
-        let mut cpu = CpuMeter::new(self.shared.closed_loop.measuring_since());
+        let mut cpu = CpuMeter::new(self.shared.course.measuring_since());
         let mut now = self.tools.clock.monotonic();
         let mut next_sweep = now.plus(sweep_every);
-        while self.users > 0 && !self.shared.is_over(now) {
+        let (mut trend, mut next_trend) = (Trend::default(), now.plus(FAILING_EVERY));
+        self.advance(now);
+        while !self.shared.is_over(now) && !self.is_done() {
             cpu.observe(now);
-            self.start_users(now);
-            let wait = self.wait(now, next_sweep);
-            match self.poll.poll(&mut events, Some(wait)) {
-                Err(error) if error.kind() != io::ErrorKind::Interrupted => {
-                    self.shared.fail(LoadError::system("epoll_wait", &error));
-                    break;
-                }
-                _ => {}
+            self.start(now);
+            if let Err(error) = self.wait(now, next_sweep, &mut events) {
+                self.shared.fail(error);
+                break;
             }
             now = self.tools.clock.monotonic();
+            self.woke = now;
+            self.learn_waking(&events);
             if !events.is_empty() {
-                self.woke = now;
                 self.handle(&events);
                 now = self.tools.clock.monotonic();
                 self.publish(now);
             }
             if now >= next_sweep {
+                self.tools.stamp_clock = StampClock::compare(self.tools.clock);
                 self.sweep(now);
+                self.end_seconds(now);
                 next_sweep = now.plus(sweep_every);
             }
+            if now >= next_trend {
+                self.shared.end_if_failing(std::mem::replace(&mut trend, self.shared.trend()));
+                next_trend = now.plus(FAILING_EVERY);
+            }
+            self.advance(now);
         }
+        self.finish(now, cpu.used())
+    }
+
+    /// Whether nothing is left to do.
+    fn is_done(&self) -> bool {
+        let is_over =
+            self.is_exhausted || self.part.is_none() && self.shared.course.part(self.next_part).is_none();
+        is_over
+            && self.due.is_none()
+            && self.in_flight == 0
+            && self.waiting.is_empty()
+            && self.users.present == 0
+    }
+
+    fn finish(mut self, now: Monotonic, cpu: Duration) -> Report {
         self.publish(now);
+        self.count_in_flight(now);
+        self.end_seconds(now);
+        if !self.tools.recorder.second_is_empty() && now > self.shared.course.measuring_since() {
+            self.end_second();
+        }
         let recorder = &mut self.tools.recorder;
-        recorder.unfinished += self.slots.in_flight().filter(|exchange| exchange.measured).count() as u64;
-        recorder.cpu.push(cpu.used());
-        (self.tools.recorder, self.tools.memo.first)
+        let on_carriers = self.carriers.iter().flat_map(|slot| slot.connection.under_way());
+        let in_flight = self.slots.in_flight().chain(on_carriers).chain(&self.too_late);
+        for exchange in in_flight.filter(|exchange| exchange.measured) {
+            recorder.unfinished += 1;
+            // They were counted while they were in flight, so their time counts as well.
+            recorder.unfinished_ns += now.since(exchange.started).as_nanos();
+        }
+        recorder.unfinished += self.waiting.iter().filter(|exchange| exchange.measured).count() as u64;
+        self.slots.iter().for_each(|slot| recorder.connection_over(slot.served));
+        self.carriers.iter().for_each(|slot| recorder.connection_over(slot.served));
+        recorder.cpu.push(cpu);
+        let first_head = match self.tools.several.first_head {
+            head if head.is_empty() => self.tools.memo.first,
+            head => head,
+        };
+        Report { recorder: self.tools.recorder, first_head, is_exhausted: self.is_exhausted }
     }
 
-    /// How long the next poll may take.
-    fn wait(&self, now: Monotonic, next_sweep: Monotonic) -> Duration {
-        if self.ready > 0 {
-            return Duration::ZERO;
+    /// Goes on to the part of the course in which `now` is.
+    fn advance(&mut self, now: Monotonic) {
+        while !self.is_exhausted {
+            let is_over = |part: Part| part.end.is_some_and(|end| now >= end);
+            if self.part.is_some_and(|part| !is_over(part)) || self.due.is_some() {
+                return;
+            }
+            self.part = None;
+            match self.shared.course.part(self.next_part).copied() {
+                Some(next) if next.begin <= now => self.enter(next),
+                _ => break,
+            }
         }
-        let moments = [Some(next_sweep), self.retries.front().copied(), self.shared.closed_loop.deadline()];
-        moments.into_iter().flatten().map(|moment| moment.since(now)).fold(TICK_MAX, Duration::min)
+        self.want_users(0);
     }
 
-    /// Starts users that are ready, a limited number at once.
-    fn start_users(&mut self, now: Monotonic) {
-        while self.retries.front().is_some_and(|&moment| moment <= now) {
-            self.retries.pop_front();
-            self.ready += 1;
+    fn enter(&mut self, part: Part) {
+        let is_first = self.next_part == 0;
+        self.next_part += 1;
+        self.part = Some(part);
+        match part.demand {
+            Demand::Users(users) if is_first && !self.shared.plan.ramp.is_zero() => {
+                let (thread, threads) = self.place;
+                for index in (thread..users).step_by(threads) {
+                    let begin = self.shared.course.user_begin(part.begin, index, users);
+                    self.wakes.extend((0..self.per_user).map(|_| Reverse((begin, None))));
+                    self.users.present += self.per_user;
+                }
+                self.users.wanted = self.users.present;
+            }
+            Demand::Users(users) => self.want_users(share(users, self.place) * self.per_user),
+            Demand::Open(open) => {
+                self.want_users(0);
+                let seed = self.shared.plan.seed.wrapping_add(self.next_part as u64);
+                self.schedule = Some(Schedule::new(open, part.begin, part.length(), seed, self.place));
+                self.next_due();
+            }
         }
-        for _ in 0..self.ready.min(STARTS_MAX) {
-            self.ready -= 1;
+    }
+
+    /// Brings the number of users to `wanted`: new ones can start at once, superfluous ones leave when they have time.
+    fn want_users(&mut self, wanted: usize) {
+        let users = &mut self.users;
+        users.wanted = wanted;
+        if wanted > users.present {
+            users.ready += wanted - users.present;
+            users.present = wanted;
+        } else {
+            let leaving = users.ready.min(users.present - wanted);
+            users.ready -= leaving;
+            users.present -= leaving;
+        }
+    }
+
+    /// Goes on to the next request of the schedule.
+    fn next_due(&mut self) {
+        let is_measured = self.part.is_some_and(|part| part.stage.is_some());
+        let Some(schedule) = &mut self.schedule else { return };
+        self.due = schedule.next();
+        match self.due {
+            None => {
+                self.due_before += if is_measured { schedule.passed() } else { 0 };
+                self.schedule = None;
+            }
+            Some(due) => {
+                let max = self.shared.course.requests_max().filter(|_| is_measured);
+                if max.is_some_and(|max| self.due_before + due.number >= max) {
+                    self.due = None;
+                    self.schedule = None;
+                    self.is_exhausted = true;
+                }
+            }
+        }
+    }
+
+    /// Starts what is to start, a limited number at once.
+    fn start(&mut self, now: Monotonic) {
+        while self.wakes.peek().is_some_and(|Reverse((moment, _))| *moment <= now) {
+            let Some(Reverse((_, kept))) = self.wakes.pop() else { break };
+            match kept {
+                None => self.users.ready += 1,
+                Some(id) => self.go_on(id),
+            }
+        }
+        for _ in 0..STARTS_MAX {
+            // A request that there is no more of makes all who are ready leave, so they are counted anew each time.
+            let Some(ready) = self.users.ready.checked_sub(1) else { break };
+            self.users.ready = ready;
             let now = self.tools.clock.monotonic();
             if let Some(exchange) = self.next(now) {
-                self.open(exchange);
+                self.send(exchange);
             }
         }
+        self.start_due();
+        self.start_waiting();
+        self.turn_carriers();
     }
 
-    /// The next request of a user that has time; without one the user has finished.
-    fn next(&mut self, now: Monotonic) -> Option<Exchange> {
-        match self.shared.closed_loop.next(now) {
-            Next::Measured => Some(Exchange::starting(now, true)),
-            Next::Warmup => Some(Exchange::starting(now, false)),
-            Next::Done => {
-                self.users -= 1;
-                None
-            }
-        }
-    }
-
-    /// Opens a connection for a request and sends it if that is possible at once.
-    fn open(&mut self, exchange: Exchange) {
-        let stream = match TcpStream::connect(self.shared.address) {
-            Ok(stream) => stream,
-            Err(error) => return self.connect_failed(&exchange, &error),
-        };
-        if exchange.measured {
-            self.tools.recorder.connections += 1;
-        }
-        let connection = Connection::new(stream, exchange);
-        let slot = self.slots.insert(connection);
-        let Some(connection) = self.slots.get_mut(slot) else { return };
-        let both = Interest::READABLE | Interest::WRITABLE;
-        if let Err(error) = self.poll.registry().register(connection.stream_mut(), Token(slot), both) {
-            return self.shared.fail(LoadError::system("epoll_ctl", &error));
-        }
-        // Nagle's algorithm only delays a request that does not fit one segment.
-        if self.shared.image.len() > SEGMENT_BYTES_MIN {
-            // Without it the run is slower, not wrong.
-            let _ = connection.stream_mut().set_nodelay(true);
-        }
-        // On the loopback interface a connection stands as soon as it is asked for.
-        if self.shared.address.ip().is_loopback() {
+    /// Starts requests of an open loop that have fallen due.
+    fn start_due(&mut self) {
+        for _ in 0..STARTS_MAX {
             let now = self.tools.clock.monotonic();
-            let turn = connection.write(now, &mut self.tools);
-            if connection.is_connected() {
-                self.shared.alive(now);
+            let Some(due) = self.due.filter(|due| due.at <= now) else { return };
+            let exchange = self.due_exchange(due).started_at(now);
+            if exchange.measured {
+                self.tools.recorder.schedule_lag.record(micros(due.at, now));
             }
-            self.settle(slot, turn);
-        }
-    }
-
-    fn handle(&mut self, events: &Events) {
-        for event in events {
-            let Token(slot) = event.token();
-            let Some(connection) = self.slots.get_mut(slot) else { continue };
-            let ready = Readiness {
-                readable: event.is_readable() || event.is_error(),
-                closed: event.is_read_closed(),
-            };
-            let was_connected = connection.is_connected();
-            let turn = connection.turn(ready, &mut self.tools);
-            if !was_connected && connection.is_connected() {
-                self.shared.alive(self.woke);
+            if self.in_flight + self.waiting.len() < self.in_flight_max {
+                self.send(exchange);
+            } else {
+                self.tools.recorder.not_started(&exchange);
             }
-            self.settle(slot, turn);
+            self.next_due();
         }
     }
 
-    /// Draws the consequences of what came of a connection.
-    fn settle(&mut self, slot: usize, mut turn: Turn) {
-        loop {
-            turn = match turn {
-                Turn::Waiting => return,
-                Turn::Drained => {
-                    self.draining -= 1;
-                    self.slots.remove(slot);
-                    return;
-                }
-                Turn::Answered { answer, end, reusable } => {
-                    match self.answered(slot, answer, end, reusable) {
-                        Some(turn) => turn,
-                        None => return,
-                    }
-                }
-                Turn::Stale => {
-                    let Some(connection) = self.slots.remove(slot) else { return };
-                    let exchange = *connection.exchange();
-                    self.tools.recorder.resent += u64::from(exchange.measured);
-                    return self.open(exchange);
-                }
-                Turn::Failed(kind, reason) => return self.failed(slot, kind, reason),
-            };
+    fn due_exchange(&self, due: Due) -> Exchange {
+        let stage = self.part.and_then(|part| part.stage);
+        // The choice depends on the request's number alone, not on which thread has it.
+        let lot = Random::from_seed(self.shared.plan.seed ^ (due.number << 8)).next_u64();
+        Exchange {
+            of_user: false,
+            stage: stage.unwrap_or_default(),
+            url: self.shared.routes.choose(lot),
+            ..Exchange::starting(due.at, stage.is_some())
         }
     }
 
-    /// Takes note of a complete answer and lets its user go on. Gives what came of that if it was on the same
-    /// connection.
-    fn answered(&mut self, slot: usize, answer: Answer, end: Monotonic, reusable: bool) -> Option<Turn> {
-        if self.shared.closed_loop.is_over(end) {
-            // It came after the end of the run: it stays among those in flight.
+    /// The next request of a user that has time; without one the user leaves.
+    fn next(&mut self, now: Monotonic) -> Option<Exchange> {
+        if self.part.is_none_or(|part| part.end.is_some_and(|end| now >= end)) {
+            self.advance(now);
+        }
+        if self.users.present > self.users.wanted {
+            self.users.present -= 1;
             return None;
         }
-        let judgement = self.shared.judge(&answer);
-        let connection = self.slots.get_mut(slot)?;
-        self.tools.recorder.answer(
-            connection.exchange(),
-            end,
-            Received {
-                status: answer.status,
-                verdict: answer.verdict,
-                kept: reusable,
-                judgement,
-                readable_since: self.woke,
-            },
-        );
-        match self.next(end) {
-            Some(exchange) if reusable => {
-                let connection = self.slots.get_mut(slot)?;
-                return Some(connection.begin(exchange, &mut self.tools));
-            }
-            Some(exchange) => {
-                self.part(slot, end);
-                self.open(exchange);
-            }
-            // The server would keep this connection open; nobody needs it any more.
-            None if reusable => drop(self.slots.remove(slot)),
-            None => self.part(slot, end),
+        let stage = self.part.and_then(|part| part.stage);
+        if stage.is_some() && !self.shared.course.take() {
+            self.is_exhausted = true;
+            self.users.present -= 1;
+            self.want_users(0);
+            return None;
         }
-        None
-    }
-
-    /// Leaves a connection after its last answer. The server closes first if it will, because the side that
-    /// closes first has to keep the port.
-    fn part(&mut self, slot: usize, now: Monotonic) {
-        let Some(connection) = self.slots.get_mut(slot) else { return };
-        if connection.is_closed() {
-            self.slots.remove(slot);
-        } else if self.draining < DRAINING_MAX {
-            connection.drain_until(now.plus(DRAIN_MAX));
-            self.draining += 1;
+        let url = if self.shared.routes.urls.len() > 1 {
+            self.shared.routes.choose(self.random.next_u64())
         } else {
-            self.close(slot);
-        }
-    }
-
-    /// Closes a connection that the server should have closed.
-    fn close(&mut self, slot: usize) {
-        if let Some(connection) = self.slots.remove(slot) {
-            self.tools.recorder.closed_by_us += u64::from(connection.exchange().measured);
-        }
-    }
-
-    /// Takes note of a request that failed without a complete answer; its user starts anew.
-    fn failed(&mut self, slot: usize, kind: FailureKind, reason: Option<io::Error>) {
-        let Some(connection) = self.slots.remove(slot) else { return };
-        let exchange = *connection.exchange();
-        if kind == FailureKind::Connect {
-            let reason = reason.unwrap_or_else(|| io::ErrorKind::TimedOut.into());
-            return self.connect_failed(&exchange, &reason);
-        }
-        self.tools.recorder.failure(&exchange, self.tools.clock.monotonic(), kind);
-        if kind == FailureKind::Receive && self.shared.plan.stop.at_first_receive_error && exchange.measured {
-            self.shared.end(Ended::ReceiveError);
-        }
-        self.ready += 1;
-    }
-
-    /// Takes note of a connection that could not be made; its user tries again a little later.
-    fn connect_failed(&mut self, exchange: &Exchange, error: &io::Error) {
-        let Some(kind) = connect_failure_kind(error) else {
-            return self.shared.fail(LoadError::system("socket", error));
+            0
         };
-        let now = self.tools.clock.monotonic();
-        self.tools.recorder.failure(exchange, now, kind);
-        self.shared.connect_failed(now, kind, &error.to_string());
-        self.retries.push_back(now.plus(RETRY_AFTER));
+        Some(Exchange { stage: stage.unwrap_or_default(), url, ..Exchange::starting(now, stage.is_some()) })
     }
 
-    /// Looks for requests that took too long and for connections that the server does not close.
-    fn sweep(&mut self, now: Monotonic) {
-        let timeout = self.shared.plan.timeout;
-        let first_connect_max = timeout.min(FIRST_CONNECT_MAX);
-        for slot in 0..self.slots.len() {
-            let Some(connection) = self.slots.get_mut(slot) else { continue };
-            let age = now.since(connection.exchange().started);
-            match connection.drains_until() {
-                Some(until) if until > now => {}
-                Some(_) => {
-                    self.draining -= 1;
-                    self.close(slot);
-                }
-                None if !connection.is_connected()
-                    && age >= first_connect_max
-                    && !self.shared.was_alive() =>
-                {
-                    self.shared.unreachable(FailureKind::Connect, "no answer to the connection attempt");
-                }
-                None if age >= timeout => {
-                    let kind =
-                        if connection.is_connected() { FailureKind::Timeout } else { FailureKind::Connect };
-                    self.failed(slot, kind, None);
-                }
-                None => {}
+    /// How long a user thinks now.
+    fn think(&mut self) -> Duration {
+        match self.shared.plan.think {
+            Think::None => Duration::ZERO,
+            Think::Constant(time) => time,
+            Think::Range { from, to } => {
+                let share = self.random.next_u64() as f64 / u64::MAX as f64;
+                from + to.saturating_sub(from).mul_f64(share)
             }
         }
+    }
+
+    /// Waits for events until something else is to be done.
+    fn wait(&mut self, now: Monotonic, next_sweep: Monotonic, events: &mut Events) -> Result<(), LoadError> {
+        let mut wait = next_sweep.since(now).min(TICK_MAX);
+        if let Some(end) = self.shared.course.cut_off() {
+            wait = wait.min(end.since(now));
+        }
+        let wake = self.wakes.peek().map(|Reverse((moment, _))| *moment);
+        let begin = self.shared.course.part(self.next_part).map(|part| part.begin);
+        let due = self.due.map(|due| due.at);
+        if let Some(moment) = [wake, begin, due].into_iter().flatten().min() {
+            // Until then it looks at its clock again and again: a timer alone is late by the time that waking takes.
+            let early = moment.since(now).saturating_sub(self.waking.before(moment));
+            if early.is_zero() {
+                wait = Duration::ZERO;
+            } else if early < wait {
+                let at = now.plus(early);
+                self.timer.set(now, at).map_err(|error| LoadError::system("timerfd_settime", &error))?;
+                self.timer_at = Some(at);
+            }
+        }
+        if self.users.ready > 0 || self.is_freed || !self.stirred.is_empty() {
+            wait = Duration::ZERO;
+        }
+        match self.poll.poll(events, Some(wait)) {
+            Err(error) if error.kind() != io::ErrorKind::Interrupted => {
+                Err(LoadError::system("epoll_wait", &error))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Takes note of how late the timer has woken this thread, if nothing else has.
+    fn learn_waking(&mut self, events: &Events) {
+        let Some(at) = self.timer_at.take() else { return };
+        if events.iter().next().is_some_and(|event| event.token() == TIMER) {
+            self.waking.woken(self.woke.since(at));
+        }
+    }
+
+    /// Hands in the seconds that are over.
+    fn end_seconds(&mut self, now: Monotonic) {
+        while self.tools.recorder.second_is_over(now) {
+            self.end_second();
+        }
+    }
+
+    fn end_second(&mut self) {
+        let (control, thread, users) =
+            (self.shared.control, self.place.0, self.users.present.div_ceil(self.per_user) as u64);
+        self.tools
+            .recorder
+            .end_second(users, |second, latencies| control.series.hand_in(thread, second, latencies));
     }
 
     /// Tells the watcher how far this thread is.
     fn publish(&mut self, now: Monotonic) {
         let recorder = &self.tools.recorder;
-        let (done, failed) = (recorder.requests(), recorder.failures.total());
-        let (done_before, failed_before) = std::mem::replace(&mut self.published, (done, failed));
-        if done > done_before {
-            self.shared.control.add(done - done_before, failed - failed_before);
-        }
-        if recorder.complete > 0 && done - done_before > failed - failed_before {
-            self.shared.alive(now);
+        let measured = (recorder.requests(), recorder.counters.failures.total());
+        let all = (measured.0 + recorder.warmup.0, measured.1 + recorder.warmup.1);
+        let [measured_before, all_before] = std::mem::replace(&mut self.published, [measured, all]);
+        if all.0 > all_before.0 {
+            self.shared.control.add(measured.0 - measured_before.0, measured.1 - measured_before.1);
+            self.shared.count(all.0 - all_before.0, all.1 - all_before.1);
+            if all.0 - all_before.0 > all.1 - all_before.1 {
+                self.shared.alive(now);
+            }
         }
     }
 }
 
-/// The smallest maximum segment a path can be expected to have, less the longest options.
-const SEGMENT_BYTES_MIN: usize = 1200;
-
-/// Connections of one thread that may wait for the server's close at a time.
-pub(crate) const DRAINING_MAX: usize = 1024;
-
-/// Connections by slot. Freed slots are used again, so that in the steady state nothing grows.
-#[derive(Debug, Default)]
-struct Slots {
-    connections: Vec<Option<Connection>>,
-    free: Vec<usize>,
-}
-
-impl Slots {
-    fn insert(&mut self, connection: Connection) -> usize {
-        let slot = self.free.pop().unwrap_or(self.connections.len());
-        match self.connections.get_mut(slot) {
-            Some(place) => *place = Some(connection),
-            None => self.connections.push(Some(connection)),
-        }
-        slot
-    }
-
-    fn get_mut(&mut self, slot: usize) -> Option<&mut Connection> {
-        self.connections.get_mut(slot)?.as_mut()
-    }
-
-    fn remove(&mut self, slot: usize) -> Option<Connection> {
-        let connection = self.connections.get_mut(slot)?.take();
-        if connection.is_some() {
-            self.free.push(slot);
-        }
-        connection
-    }
-
-    fn len(&self) -> usize {
-        self.connections.len()
-    }
-
-    /// The requests that are in flight.
-    fn in_flight(&self) -> impl Iterator<Item = &Exchange> {
-        let connections = self.connections.iter().flatten();
-        connections.filter(|connection| connection.drains_until().is_none()).map(Connection::exchange)
+/// What a recorder of the run is for.
+fn scope(shared: &Shared<'_>, bounds: Bounds) -> Scope {
+    let (plan, course) = (shared.plan, &shared.course);
+    let is_open = plan.arrival != Arrival::Closed || course.user_time(Monotonic::default()).is_none();
+    Scope {
+        measuring_since: course.measuring_since(),
+        stage_ends: course.stage_ends().collect(),
+        urls: shared.routes.urls.len(),
+        // Any thread may turn out to have answered all requests.
+        samples_max: plan.samples_max as usize,
+        tells_latency: is_open || bounds.host.min(bounds.address) < usize::MAX,
+        has_tls: shared.tls.is_some(),
     }
 }
 
-/// CPU time of this thread from the beginning of the measured part on.
-struct CpuMeter {
-    since: Monotonic,
-    at_start: Option<Duration>,
+/// The part of `whole` that falls to a place among so many; parts differ by at most one.
+pub(crate) fn share(whole: usize, (place, places): (usize, usize)) -> usize {
+    whole / places + usize::from(place < whole % places)
 }
 
-impl CpuMeter {
-    fn new(since: Monotonic) -> Self {
-        Self { since, at_start: None }
-    }
+#[cfg(test)]
+mod tests {
+    use super::share;
 
-    fn observe(&mut self, now: Monotonic) {
-        if self.at_start.is_none() && now >= self.since {
-            self.at_start = Some(thread_cpu());
-        }
+    #[test]
+    fn shares_differ_by_at_most_one_and_add_up() {
+        assert_eq!([0, 1, 2].map(|place| share(8, (place, 3))), [3, 3, 2]);
+        assert_eq!([0, 1].map(|place| share(1, (place, 2))), [1, 0]);
     }
-
-    fn used(&self) -> Duration {
-        self.at_start.map(|at_start| thread_cpu().saturating_sub(at_start)).unwrap_or_default()
-    }
-}
-
-fn thread_cpu() -> Duration {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
 }

@@ -7,9 +7,10 @@ use crate::Address;
 use std::fmt;
 use std::io::{self, IoSlice};
 use std::net::{IpAddr, SocketAddr};
+use std::os::fd::AsFd;
 use std::pin::Pin;
-use std::task::{Context, Poll};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use std::task::{Context, Poll, ready};
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
 /// A connection registered with a tokio runtime.
@@ -76,6 +77,36 @@ impl Stream {
         }
     }
 
+    /// Sends at most `bytes` of `file` from `offset` on, which moves on, without reading them (sendfile). Gives the
+    /// number of octets sent; zero at the end of the file.
+    ///
+    /// # Errors
+    /// As the system reports them.
+    pub fn poll_send_file(
+        &self,
+        context: &mut Context<'_>,
+        file: impl AsFd,
+        offset: &mut u64,
+        bytes: usize,
+    ) -> Poll<io::Result<usize>> {
+        loop {
+            ready!(match self {
+                Self::Tcp(stream) => stream.poll_write_ready(context),
+                Self::Unix(stream) => stream.poll_write_ready(context),
+            })?;
+            let sent = match self {
+                Self::Tcp(stream) => stream.try_io(Interest::WRITABLE, || send(stream, &file, offset, bytes)),
+                Self::Unix(stream) => {
+                    stream.try_io(Interest::WRITABLE, || send(stream, &file, offset, bytes))
+                }
+            };
+            match sent {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                sent => return Poll::Ready(sent),
+            }
+        }
+    }
+
     /// Makes the coming close abrupt, or orderly again: the peer of a TCP connection gets a reset instead of an
     /// end, and so cannot take what it has for the whole. However the connection comes to be dropped, this holds.
     pub fn reset_on_close(&self, abrupt: bool) {
@@ -84,6 +115,10 @@ impl Stream {
             let _ = socket2::SockRef::from(stream).set_linger(abrupt.then_some(std::time::Duration::ZERO));
         }
     }
+}
+
+fn send(stream: impl AsFd, file: impl AsFd, offset: &mut u64, bytes: usize) -> io::Result<usize> {
+    Ok(rustix::fs::sendfile(stream, file, Some(offset), bytes)?)
 }
 
 impl IdleStream {

@@ -2,14 +2,16 @@
 //! store of the system.
 //!
 //! Invariant: octets are exchanged only after the peer has proven that it is the name it was asked by, unless
-//! the caller took [`TlsClient::insecure`], which says so. The protocol spoken inside is HTTP/1.1, the only one
-//! offered (RFC 7301). Servers' certificates, renewal and listeners are not this file's business.
+//! the caller took [`TlsClient::insecure`], which says so. One protocol is offered to be spoken inside (RFC 7301):
+//! HTTP/1.1, or HTTP/2 if the caller wants that. Servers' certificates, renewal and listeners are not this file's
+//! business.
 
 use crate::Stream;
+use crate::tls_suites::{TlsSuites, TlsVersion};
 use rustls_native_certs::CertificateResult;
 use std::fmt;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -19,7 +21,10 @@ use tokio_rustls::rustls::client::danger::{HandshakeSignatureValid, ServerCertVe
 use tokio_rustls::rustls::crypto::{
     CryptoProvider, WebPkiSupportedAlgorithms, aws_lc_rs, verify_tls12_signature, verify_tls13_signature,
 };
-use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use tokio_rustls::rustls::pki_types::pem::PemObject as _;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use tokio_rustls::rustls::sign::{CertifiedKey, SingleCertAndKey};
+use tokio_rustls::rustls::version::{TLS12, TLS13};
 use tokio_rustls::rustls::{
     AlertDescription, CertificateError, ClientConfig, ConfigBuilder, DigitallySignedStruct, Error,
     RootCertStore, SignatureScheme, WantsVerifier,
@@ -28,11 +33,25 @@ use tokio_rustls::rustls::{
 /// What the client half offers inside TLS (RFC 7301): HTTP/1.1 and nothing else.
 const ALPN_HTTP_1_1: &[u8] = b"http/1.1";
 
+/// The same for HTTP/2.
+const ALPN_HTTP_2: &[u8] = b"h2";
+
 /// How connections are secured. Cheap to clone.
 #[derive(Clone)]
 pub struct TlsClient {
     connector: TlsConnector,
     verifies: bool,
+}
+
+/// What a client offers, where that is not everything it can.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TlsTerms {
+    /// The one version to speak; `None` means all.
+    pub version: Option<TlsVersion>,
+    /// The cipher suites to offer; `None` means all.
+    pub suites: Option<TlsSuites>,
+    /// A file (PEM) with the client's certificate, those between it and an authority, and its private key.
+    pub identity_file: Option<PathBuf>,
 }
 
 /// A connection with TLS on it. What ends without the closing message of TLS ends in
@@ -52,6 +71,22 @@ pub enum TlsError {
     /// The host is neither a name nor an IP address that a certificate could be for.
     #[error("`{0}` is no host name that a certificate could be for")]
     Name(String),
+    /// The client's own certificate cannot be used.
+    #[error("{}: {reason}; it must hold the client's certificate and its private key as PEM", file.display())]
+    Identity {
+        /// The file that was named.
+        file: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The version and the suites that were chosen do not go together.
+    #[error("none of the cipher suites {suites} belongs to {}", version.name())]
+    NoSuite {
+        /// The version.
+        version: TlsVersion,
+        /// The suites.
+        suites: TlsSuites,
+    },
     /// The certificate's time is over.
     #[error("the server's certificate has expired")]
     Expired,
@@ -73,6 +108,9 @@ pub enum TlsError {
     /// Both sides have no version, cipher or protocol in common, or the server refused for its own reason.
     #[error("the server refused the secure connection: {0}")]
     Refused(String),
+    /// The server does not speak the protocol that was offered inside TLS.
+    #[error("the server refused the secure connection: it does not speak HTTP/1.1 inside TLS")]
+    NoProtocol,
     /// What came is no TLS; most often a server that speaks plain HTTP at this port.
     #[error("the server does not speak TLS at this port")]
     NotTls,
@@ -91,7 +129,7 @@ impl TlsClient {
     /// # Errors
     /// [`TlsError::NoAuthorities`].
     pub fn with_system_authorities() -> Result<Self, TlsError> {
-        Self::verifying(rustls_native_certs::load_native_certs())
+        Self::verifying(rustls_native_certs::load_native_certs(), &TlsTerms::default())
     }
 
     /// Verifies servers by the certificates of authorities in this PEM file, and by no others.
@@ -99,7 +137,7 @@ impl TlsClient {
     /// # Errors
     /// [`TlsError::NoAuthorities`].
     pub fn with_authorities_in(file: &Path) -> Result<Self, TlsError> {
-        Self::verifying(rustls_native_certs::load_certs_from_paths(Some(file), None))
+        Self::verifying(rustls_native_certs::load_certs_from_paths(Some(file), None), &TlsTerms::default())
     }
 
     /// Believes every server to be who it says it is. Whoever is in the way can read and change everything: only
@@ -108,17 +146,45 @@ impl TlsClient {
     /// # Errors
     /// As the library reports them; none in practice.
     pub fn insecure() -> Result<Self, TlsError> {
-        let algorithms = provider().signature_verification_algorithms;
-        let config = builder()?
-            .dangerous()
-            .with_custom_certificate_verifier(Arc::new(Unverified { algorithms }))
-            .with_no_client_auth();
-        Ok(Self::new(config, false))
+        Self::insecure_on(&TlsTerms::default())
+    }
+
+    /// As the others, on these terms: verifies nobody where `is_verified` is false, else by the authorities in the
+    /// file or, without one, by those of the system. Reads files: do it once.
+    ///
+    /// # Errors
+    /// As the others; [`TlsError::NoSuite`] and [`TlsError::Identity`].
+    pub fn on_terms(
+        is_verified: bool,
+        authorities: Option<&Path>,
+        terms: &TlsTerms,
+    ) -> Result<Self, TlsError> {
+        match authorities {
+            _ if !is_verified => Self::insecure_on(terms),
+            Some(file) => {
+                Self::verifying(rustls_native_certs::load_certs_from_paths(Some(file), None), terms)
+            }
+            None => Self::verifying(rustls_native_certs::load_native_certs(), terms),
+        }
     }
 
     /// Whether servers are verified.
     pub fn verifies(&self) -> bool {
         self.verifies
+    }
+
+    /// The same for HTTP/2: it is offered instead of HTTP/1.1. A server may agree on nothing all the same, see
+    /// [`TlsStream::is_http2`].
+    #[must_use]
+    pub fn for_http2(&self) -> Self {
+        let mut config = ClientConfig::clone(self.config());
+        config.alpn_protocols = vec![ALPN_HTTP_2.to_vec()];
+        Self { connector: TlsConnector::from(Arc::new(config)), verifies: self.verifies }
+    }
+
+    /// What connections agree on, for who speaks TLS without this crate's streams.
+    pub fn config(&self) -> &Arc<ClientConfig> {
+        self.connector.config()
     }
 
     /// Secures a fresh connection to the server called `host`: a name or an IP address, without brackets.
@@ -131,7 +197,16 @@ impl TlsClient {
         secured.map(TlsStream).map_err(|error| TlsError::handshake(&error, host))
     }
 
-    fn verifying(loaded: CertificateResult) -> Result<Self, TlsError> {
+    fn insecure_on(terms: &TlsTerms) -> Result<Self, TlsError> {
+        let algorithms = provider().signature_verification_algorithms;
+        let config = builder(terms)?
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(Unverified { algorithms }))
+            .with_no_client_auth();
+        Self::new(config, false, terms)
+    }
+
+    fn verifying(loaded: CertificateResult, terms: &TlsTerms) -> Result<Self, TlsError> {
         let mut authorities = RootCertStore::empty();
         // A store may hold certificates that are too old to be understood; the others count.
         let (added, _) = authorities.add_parsable_certificates(loaded.certs);
@@ -139,28 +214,45 @@ impl TlsClient {
             let errors = loaded.errors.iter().map(ToString::to_string).collect();
             return Err(TlsError::NoAuthorities(errors));
         }
-        let config = builder()?.with_root_certificates(authorities).with_no_client_auth();
-        Ok(Self::new(config, true))
+        let config = builder(terms)?.with_root_certificates(authorities).with_no_client_auth();
+        Self::new(config, true, terms)
     }
 
-    fn new(mut config: ClientConfig, verifies: bool) -> Self {
+    fn new(mut config: ClientConfig, verifies: bool, terms: &TlsTerms) -> Result<Self, TlsError> {
         config.alpn_protocols = vec![ALPN_HTTP_1_1.to_vec()];
-        Self { connector: TlsConnector::from(Arc::new(config)), verifies }
+        if let Some(file) = &terms.identity_file {
+            let identity = identity(file)
+                .map_err(|error| TlsError::Identity { file: file.clone(), reason: error.to_string() })?;
+            config.client_auth_cert_resolver = Arc::new(SingleCertAndKey::from(identity));
+        }
+        Ok(Self { connector: TlsConnector::from(Arc::new(config)), verifies })
+    }
+}
+
+impl TlsStream {
+    /// Whether the server has chosen HTTP/2 (RFC 9113 section 3.2).
+    pub fn is_http2(&self) -> bool {
+        self.0.get_ref().1.alpn_protocol() == Some(ALPN_HTTP_2)
     }
 }
 
 impl TlsError {
+    /// Names what the library says about the handshake with the server called `host`.
+    pub fn of(error: &Error, host: &str) -> Self {
+        match error {
+            Error::InvalidCertificate(error) => Self::certificate(error, host),
+            Error::InvalidMessage(_) => Self::NotTls,
+            Error::AlertReceived(AlertDescription::NoApplicationProtocol) => Self::NoProtocol,
+            Error::AlertReceived(alert) => Self::Refused(alert_text(*alert)),
+            Error::PeerIncompatible(reason) => Self::Refused(format!("{reason:?}")),
+            other => Self::Other(other.to_string()),
+        }
+    }
+
     /// Names what made a handshake fail.
     fn handshake(error: &io::Error, host: &str) -> Self {
         let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
-        match inner {
-            Some(Error::InvalidCertificate(error)) => Self::certificate(error, host),
-            Some(Error::InvalidMessage(_)) => Self::NotTls,
-            Some(Error::AlertReceived(alert)) => Self::Refused(alert_text(*alert)),
-            Some(Error::PeerIncompatible(reason)) => Self::Refused(format!("{reason:?}")),
-            Some(other) => Self::Other(other.to_string()),
-            None => Self::Broken(error.kind()),
-        }
+        inner.map_or_else(|| Self::Broken(error.kind()), |inner| Self::of(inner, host))
     }
 
     fn certificate(error: &CertificateError, host: &str) -> Self {
@@ -253,11 +345,39 @@ fn provider() -> CryptoProvider {
     aws_lc_rs::default_provider()
 }
 
-/// The versions of TLS that are spoken: 1.3 and 1.2.
-fn builder() -> Result<ConfigBuilder<ClientConfig, WantsVerifier>, TlsError> {
-    ClientConfig::builder_with_provider(Arc::new(provider()))
-        .with_safe_default_protocol_versions()
+/// Versions and suites: TLS 1.3 and 1.2, as far as the terms allow and their suites serve.
+fn builder(terms: &TlsTerms) -> Result<ConfigBuilder<ClientConfig, WantsVerifier>, TlsError> {
+    let mut provider = provider();
+    let is_spoken = |version: TlsVersion| {
+        terms.version.is_none_or(|only| only == version)
+            && terms.suites.as_ref().is_none_or(|suites| suites.serves(version))
+    };
+    let versions: Vec<_> = [(TlsVersion::Tls13, &TLS13), (TlsVersion::Tls12, &TLS12)]
+        .into_iter()
+        .filter(|(version, _)| is_spoken(*version))
+        .map(|(_, version)| version)
+        .collect();
+    if let Some(suites) = &terms.suites {
+        if let (Some(version), true) = (terms.version, versions.is_empty()) {
+            return Err(TlsError::NoSuite { version, suites: suites.clone() });
+        }
+        let all = std::mem::take(&mut provider.cipher_suites);
+        let named = |name| all.iter().find(|suite| suite.suite() == name).copied();
+        provider.cipher_suites = suites.iter().filter_map(named).collect();
+    }
+    ClientConfig::builder_with_provider(Arc::new(provider))
+        .with_protocol_versions(&versions)
         .map_err(|error| TlsError::Other(error.to_string()))
+}
+
+/// Reads a certificate, those between it and an authority, and its key.
+fn identity(file: &Path) -> Result<CertifiedKey, Box<dyn std::error::Error>> {
+    let chain = CertificateDer::pem_file_iter(file)?.collect::<Result<Vec<_>, _>>()?;
+    if chain.is_empty() {
+        return Err("there is no certificate in it".into());
+    }
+    let key = PrivateKeyDer::from_pem_file(file)?;
+    Ok(CertifiedKey::from_der(chain, key, &provider())?)
 }
 
 /// What a server's last word means, in words.
@@ -265,7 +385,6 @@ fn alert_text(alert: AlertDescription) -> String {
     let meaning = match alert {
         AlertDescription::UnrecognisedName => "it has no site of this name",
         AlertDescription::ProtocolVersion => "it speaks neither TLS 1.2 nor 1.3",
-        AlertDescription::NoApplicationProtocol => "it does not speak HTTP/1.1 inside TLS",
         AlertDescription::HandshakeFailure => "it has no cipher in common with us",
         AlertDescription::CertificateRequired => "it asks for a certificate of the client",
         _ => return format!("its alert is {alert:?}"),
@@ -280,8 +399,8 @@ fn because(errors: &[String]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{TlsClient, TlsError};
-    use crate::{Address, Stream};
+    use super::{TlsClient, TlsError, TlsTerms};
+    use crate::{Address, Stream, TlsAgreement, TlsSuites, TlsVersion};
     use std::io::ErrorKind;
     use testkit::{Certificate, Origin, TlsFront, response};
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -378,6 +497,62 @@ mod tests {
             panic!("the handshake cannot have been completed")
         };
         assert!(matches!(kind, ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset), "{kind}");
+    }
+
+    /// What is agreed on with this server on these terms.
+    async fn agreed(front: &TlsFront, terms: &TlsTerms) -> Result<TlsAgreement, TlsError> {
+        let stream = Stream::connect(&Address::from(front.address)).await.unwrap();
+        let stream = TlsClient::on_terms(false, None, terms)?.secure(stream, "localhost").await?;
+        Ok(TlsAgreement::of(stream.0.get_ref().1).unwrap())
+    }
+
+    #[tokio::test]
+    async fn only_what_the_terms_name_is_spoken() {
+        let origin = origin();
+        let front = TlsFront::start(origin.address(), Certificate::Good);
+        for (version, suites, expected) in [
+            (None, None, ("TLSv1.3", "TLS_AES_256_GCM_SHA384", 256)),
+            (Some(TlsVersion::Tls12), None, ("TLSv1.2", "ECDHE-ECDSA-AES256-GCM-SHA384", 256)),
+            (None, Some("ECDHE+AES128"), ("TLSv1.2", "ECDHE-ECDSA-AES128-GCM-SHA256", 128)),
+            (Some(TlsVersion::Tls13), Some("AES128"), ("TLSv1.3", "TLS_AES_128_GCM_SHA256", 128)),
+        ] {
+            let suites = suites.map(|text| text.parse().unwrap());
+            let terms = TlsTerms { version, suites, identity_file: None };
+            let found = agreed(&front, &terms).await.unwrap();
+            assert_eq!((found.version, found.suite, found.cipher_bits), expected);
+            assert_eq!((found.key_bits, found.temporary_key.as_deref()), (256, Some("X25519 253 bits")));
+        }
+        let suites: TlsSuites = "ECDHE".parse().unwrap();
+        let version = TlsVersion::Tls13;
+        let terms = TlsTerms { version: Some(version), suites: Some(suites.clone()), identity_file: None };
+        assert_eq!(agreed(&front, &terms).await, Err(TlsError::NoSuite { version, suites }));
+    }
+
+    #[tokio::test]
+    async fn a_client_shows_the_certificate_of_its_file() {
+        let origin = origin();
+        let front = TlsFront::start_for_known_clients(origin.address());
+        let directory = tempfile::tempdir().unwrap();
+        let with = |name: &str, pem: &str| {
+            let file = directory.path().join(name);
+            std::fs::write(&file, pem).unwrap();
+            TlsTerms { identity_file: Some(file), ..TlsTerms::default() }
+        };
+        let known = with("known.pem", &front.identity_pem);
+        let answer = ask(&front, TlsClient::on_terms(false, None, &known), "localhost").await;
+        assert!(answer.unwrap().ends_with("safe"));
+        let stranger = TlsFront::start(origin.address(), Certificate::Good);
+        for (terms, expected) in [
+            (with("empty.pem", ""), "there is no certificate in it"),
+            (with("alone.pem", &front.authority_pem), "no items found"),
+            (
+                with("mixed.pem", &(front.authority_pem.clone() + &stranger.identity_pem)),
+                "keys may not be consistent",
+            ),
+        ] {
+            let error = TlsClient::on_terms(false, None, &terms).unwrap_err().to_string();
+            assert!(error.contains(expected) && error.contains(".pem: "), "{error}");
+        }
     }
 
     #[test]

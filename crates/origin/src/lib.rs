@@ -13,5 +13,5 @@ mod pool;
 
 pub use error::{FetchError, UploadError};
 pub use exchange::{Event, Exchange, NoUpload, Upload};
-pub use limit::{Busy, FetchLimit, FetchPermit};
+pub use limit::{Busy, FetchLimit, FetchPermit, Urgency};
 pub use origin::{FetchRequest, Gauges, Origin, Settings};

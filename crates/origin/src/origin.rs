@@ -5,7 +5,7 @@
 
 use crate::error::FetchError;
 use crate::exchange::Exchange;
-use crate::limit::FetchLimit;
+use crate::limit::{FetchLimit, Urgency};
 use crate::pool::Pool;
 use bytes::Bytes;
 use h1::BodyFraming;
@@ -51,6 +51,8 @@ pub struct FetchRequest {
     pub framing: BodyFraming,
     /// Whether the content waits for 100 (Continue); the head then has the field Expect.
     pub expect_continue: bool,
+    /// Who waits for it.
+    pub urgency: Urgency,
 }
 
 /// What goes on at an origin right now.
@@ -97,7 +99,7 @@ impl Origin {
     /// # Errors
     /// [`FetchError`] when there is no turn or no connection in time.
     pub async fn fetch(self: &Arc<Self>, request: FetchRequest) -> Result<Exchange, FetchError> {
-        let permit = self.limit.acquire().await?;
+        let permit = self.limit.acquire(&request.urgency).await?;
         let idle = if request.is_replayable() { self.pool.take(self.clock.monotonic()) } else { None };
         let (stream, reused) = match idle.map(net::IdleStream::into_stream) {
             Some(Ok(stream)) => (stream, true),
@@ -114,6 +116,11 @@ impl Origin {
     /// What goes on right now.
     pub fn gauges(&self) -> Gauges {
         Gauges { active: self.limit.active(), waiting: self.limit.waiting(), idle: self.pool.len() }
+    }
+
+    /// Whether it works on less than half of what it may get, and nothing waits for it.
+    pub fn has_time(&self) -> bool {
+        self.limit.waiting() == 0 && self.limit.active() < self.settings.fetches_max.div_ceil(2)
     }
 
     /// Closes connections that were idle for too long; to be called every second or so.

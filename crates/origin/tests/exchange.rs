@@ -6,7 +6,7 @@ use bytes::Bytes;
 use h1::{BodyError, BodyFraming};
 use message::{Frame, Method};
 use petasos_origin::{
-    Event, Exchange, FetchError, FetchRequest, NoUpload, Origin, Settings, Upload, UploadError,
+    Event, Exchange, FetchError, FetchRequest, NoUpload, Origin, Settings, Upload, UploadError, Urgency,
 };
 use platform::SystemClock;
 use std::sync::Arc;
@@ -44,7 +44,13 @@ fn request(method: &Method, target: &str, framing: BodyFraming) -> FetchRequest 
         BodyFraming::Empty | BodyFraming::UntilClose => String::new(),
     };
     let head = format!("{method} {target} HTTP/1.1\r\nHost: example.test\r\n{framing_field}\r\n");
-    FetchRequest { head: head.into(), method: method.clone(), framing, expect_continue: false }
+    FetchRequest {
+        head: head.into(),
+        method: method.clone(),
+        framing,
+        expect_continue: false,
+        urgency: Urgency::default(),
+    }
 }
 
 async fn get(origin: &Arc<Origin>, target: &str) -> Exchange {
@@ -311,12 +317,8 @@ async fn waiting_for_the_application_has_limits() {
 
 #[tokio::test]
 async fn nobody_listening_is_a_refusal() {
-    let address = testkit::Origin::start(|_| Vec::new()).address();
-    let free = {
-        let listener = std::net::TcpListener::bind((address.ip(), 0)).unwrap();
-        listener.local_addr().unwrap()
-    };
-    let origin = origin_with(&format!("http://{free}"), settings());
+    let nobody = testkit::HeldPort::take();
+    let origin = origin_with(&format!("http://{}", nobody.address()), settings());
     let error = origin.fetch(request(&Method::Get, "/", BodyFraming::Empty)).await.unwrap_err();
     assert_eq!(error, FetchError::Refused);
     let origin = origin_with("unix:/nonexistent/app.sock", settings());

@@ -1,13 +1,13 @@
-//! Files as a parameter: the few operations that results, journals and logs need, so that a test can fill
-//! the disk or fail a write at any moment.
+//! Files as a parameter: the few operations that results, journals, logs and the disk tier need, so that a test
+//! can fill the disk, fail a write or cut the power at any moment.
 //!
 //! Invariant: `replace` is atomic; a reader sees the old content or the new, never a part.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Where files are kept. Paths are the system's own; errors are the system's own.
 pub trait Disk: Send + Sync {
@@ -34,6 +34,84 @@ pub trait Disk: Send + Sync {
     /// # Errors
     /// As the system reports them.
     fn create_directory(&self, path: &Path) -> io::Result<()>;
+
+    /// Opens a file.
+    ///
+    /// # Errors
+    /// As the system reports them; `NotFound` when there is no such file and it is only to be read.
+    fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn DiskFile>>;
+
+    /// The files of a directory with their sizes in bytes, in any order; without directories in it.
+    ///
+    /// # Errors
+    /// As the system reports them.
+    fn list(&self, directory: &Path) -> io::Result<Vec<(String, u64)>>;
+
+    /// Takes a file's name away. Whoever has the file open still reads it.
+    ///
+    /// # Errors
+    /// As the system reports them; `NotFound` when there is no such file.
+    fn remove(&self, path: &Path) -> io::Result<()>;
+
+    /// Makes durable which names are in a directory.
+    ///
+    /// # Errors
+    /// As the system reports them.
+    fn sync_directory(&self, directory: &Path) -> io::Result<()>;
+
+    /// Locks a file, which is created if it does not exist, until what is given back is dropped or the process ends.
+    ///
+    /// # Errors
+    /// `WouldBlock` when somebody else has it; otherwise as the system reports them.
+    fn lock(&self, path: &Path) -> io::Result<DiskLock>;
+
+    /// Names the time since the machine was started: what was written in it and not made durable is still there.
+    ///
+    /// # Errors
+    /// As the system reports them, where it does not say.
+    fn boot(&self) -> io::Result<String>;
+}
+
+/// A lock that lasts as long as this.
+pub type DiskLock = Box<dyn Send + Sync>;
+
+/// What a file is opened for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// To be read; it must exist.
+    Read,
+    /// To be read and written; it is created if it does not exist.
+    Write,
+}
+
+/// An open file. Any number of threads may read it while one writes.
+pub trait DiskFile: Send + Sync {
+    /// Reads from `offset` into `buffer`, perhaps less than its length; 0 at the end of the file.
+    ///
+    /// # Errors
+    /// As the system reports them.
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
+
+    /// Writes `content` from `offset` on, perhaps only a part, whose length is given back.
+    ///
+    /// # Errors
+    /// As the system reports them.
+    fn write_at(&self, content: &[u8], offset: u64) -> io::Result<usize>;
+
+    /// Cuts the file off after `bytes`.
+    ///
+    /// # Errors
+    /// As the system reports them.
+    fn truncate(&self, bytes: u64) -> io::Result<()>;
+
+    /// Makes the content durable.
+    ///
+    /// # Errors
+    /// As the system reports them; what was written since the last time may then be lost.
+    fn sync(&self) -> io::Result<()>;
+
+    /// The file for system calls that take one, such as sendfile; `None` if it is not the system's.
+    fn system_file(&self) -> Option<Arc<File>>;
 }
 
 /// The machine's file system.
@@ -54,7 +132,9 @@ impl Disk for SystemDisk {
         written.and_then(|()| fs::rename(&temporary, path)).inspect_err(|_| {
             // The error that matters is already on its way; a left-over file is only untidy.
             let _ = fs::remove_file(&temporary);
-        })
+        })?;
+        // The name points to the new content durably only once the directory is synced.
+        self.sync_directory(directory_of(path))
     }
 
     fn append(&self, path: &Path, content: &[u8]) -> io::Result<()> {
@@ -66,6 +146,77 @@ impl Disk for SystemDisk {
     fn create_directory(&self, path: &Path) -> io::Result<()> {
         fs::create_dir_all(path)
     }
+
+    fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn DiskFile>> {
+        let write = access == Access::Write;
+        let file = OpenOptions::new().read(true).write(write).create(write).truncate(false).open(path)?;
+        Ok(Arc::new(SystemFile { file: Arc::new(file) }))
+    }
+
+    fn list(&self, directory: &Path) -> io::Result<Vec<(String, u64)>> {
+        let mut files = Vec::new();
+        for entry in fs::read_dir(directory)? {
+            let entry = entry?;
+            let metadata = entry.metadata()?;
+            if metadata.is_file() {
+                files.push((entry.file_name().to_string_lossy().into_owned(), metadata.len()));
+            }
+        }
+        Ok(files)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        fs::remove_file(path)
+    }
+
+    fn sync_directory(&self, directory: &Path) -> io::Result<()> {
+        File::open(directory)?.sync_all()
+    }
+
+    fn lock(&self, path: &Path) -> io::Result<DiskLock> {
+        let file = OpenOptions::new().write(true).create(true).truncate(false).open(path)?;
+        match file.try_lock() {
+            Ok(()) => Ok(Box::new(file)),
+            Err(TryLockError::WouldBlock) => Err(io::ErrorKind::WouldBlock.into()),
+            Err(TryLockError::Error(error)) => Err(error),
+        }
+    }
+
+    fn boot(&self) -> io::Result<String> {
+        Ok(fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned())
+    }
+}
+
+/// An open file of the machine.
+struct SystemFile {
+    file: Arc<File>,
+}
+
+impl DiskFile for SystemFile {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.file.read_at(buffer, offset)
+    }
+
+    fn write_at(&self, content: &[u8], offset: u64) -> io::Result<usize> {
+        self.file.write_at(content, offset)
+    }
+
+    fn truncate(&self, bytes: u64) -> io::Result<()> {
+        self.file.set_len(bytes)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+
+    fn system_file(&self) -> Option<Arc<File>> {
+        Some(Arc::clone(&self.file))
+    }
+}
+
+/// The directory that a file is in.
+fn directory_of(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."))
 }
 
 /// A name beside `path` for content that is not complete yet.
@@ -75,49 +226,9 @@ fn sibling(path: &Path) -> PathBuf {
     path.with_file_name(name)
 }
 
-/// A disk for tests on which a budget of bytes can be written; after that it is full.
-#[derive(Clone, Debug)]
-pub struct FaultyDisk {
-    bytes_left: Arc<AtomicU64>,
-}
-
-impl FaultyDisk {
-    /// A disk with room for `bytes` more bytes. Clones share the room.
-    pub fn with_room(bytes: u64) -> Self {
-        Self { bytes_left: Arc::new(AtomicU64::new(bytes)) }
-    }
-
-    fn take(&self, bytes: usize) -> io::Result<()> {
-        self.bytes_left
-            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(bytes as u64))
-            .map(|_| ())
-            .map_err(|_| io::ErrorKind::StorageFull.into())
-    }
-}
-
-impl Disk for FaultyDisk {
-    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
-        SystemDisk.read(path)
-    }
-
-    fn replace(&self, path: &Path, content: &[u8]) -> io::Result<()> {
-        self.take(content.len())?;
-        SystemDisk.replace(path, content)
-    }
-
-    fn append(&self, path: &Path, content: &[u8]) -> io::Result<()> {
-        self.take(content.len())?;
-        SystemDisk.append(path, content)
-    }
-
-    fn create_directory(&self, path: &Path) -> io::Result<()> {
-        SystemDisk.create_directory(path)
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Disk, FaultyDisk, SystemDisk};
+    use super::{Access, Disk, SystemDisk};
 
     #[test]
     fn replace_leaves_nothing_but_the_new_content() {
@@ -139,12 +250,29 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_keeps_the_old_content() {
+    fn a_file_is_read_and_written_anywhere() {
         let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("results.json");
-        let disk = FaultyDisk::with_room(3);
-        disk.replace(&path, b"old").unwrap();
-        assert!(disk.replace(&path, b"new").is_err());
-        assert_eq!(disk.read(&path).unwrap(), b"old");
+        let path = directory.path().join("segment");
+        assert!(SystemDisk.open(&path, Access::Read).is_err());
+        let file = SystemDisk.open(&path, Access::Write).unwrap();
+        assert_eq!(file.write_at(b"abcdef", 0).unwrap(), 6);
+        file.truncate(4).unwrap();
+        file.sync().unwrap();
+        SystemDisk.sync_directory(directory.path()).unwrap();
+        assert_eq!(SystemDisk.list(directory.path()).unwrap(), [("segment".to_owned(), 4)]);
+        SystemDisk.remove(&path).unwrap();
+        let mut buffer = [0; 8];
+        assert_eq!(file.read_at(&mut buffer, 1).unwrap(), 3, "whoever has it open still reads it");
+        assert_eq!(&buffer[..3], b"bcd");
+    }
+
+    #[test]
+    fn a_lock_is_held_once() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("lock");
+        let held = SystemDisk.lock(&path).unwrap();
+        assert_eq!(SystemDisk.lock(&path).err().unwrap().kind(), std::io::ErrorKind::WouldBlock);
+        drop(held);
+        assert!(SystemDisk.lock(&path).is_ok());
     }
 }

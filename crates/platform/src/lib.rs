@@ -5,8 +5,13 @@
 
 mod clock;
 mod disk;
+mod faulty_disk;
 mod machine;
+mod simulated_disk;
+mod simulated_world;
 
 pub use clock::{Clock, ManualClock, Monotonic, SystemClock, Timestamp};
-pub use disk::{Disk, FaultyDisk, SystemDisk};
+pub use disk::{Access, Disk, DiskFile, DiskLock, SystemDisk};
+pub use faulty_disk::FaultyDisk;
 pub use machine::{Machine, resident_bytes};
+pub use simulated_disk::{Fault, SimulatedDisk};

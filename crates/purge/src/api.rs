@@ -14,6 +14,7 @@ mod page;
 pub use call::{Call, NATIVE_PATH, Selectors, check, detail_of_refusal};
 pub(crate) use native::TYPES;
 
+use crate::dialect::{REFILL, flag};
 use crate::malformed::{Fault, Malformed, Place};
 use crate::order::Order;
 use crate::reply::Reply;
@@ -162,6 +163,8 @@ pub fn read(route: &Route, method: &Method, fields: &Fields, content: &[u8]) -> 
         Route::FastlyUrl { url } => fastly::url(url, fields),
         Route::Cloudflare { zone } => cloudflare::read(zone, content),
     };
+    let refill = flag(fields, REFILL).map_err(|malformed| refused(400, malformed))?;
+    let order = order.map(|order| Order { refill: order.refill.or(refill), ..order });
     order.map_err(|malformed| {
         let code = if matches!(malformed.fault, Fault::Unsupported(_)) { 501 } else { 400 };
         refused(code, malformed)

@@ -3,9 +3,10 @@
 //! Invariant: a ban only asks what is stored with a response, so it can be decided for each at any later time.
 
 use crate::ban_expression::{self, BanError};
+use crate::equivalents::Equivalents;
 use crate::pattern::Pattern;
 use bytes::Bytes;
-use message::Status;
+use message::{Status, names};
 use std::fmt;
 
 /// A ban.
@@ -14,6 +15,17 @@ pub struct Ban {
     conditions: Vec<Condition>,
     /// As it can be read again.
     text: String,
+}
+
+/// Pages, by their path and query.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Pages {
+    /// This one.
+    Target(Bytes),
+    /// Those that begin so.
+    Prefix(Bytes),
+    /// Those in which it finds something.
+    Pattern(Pattern),
 }
 
 /// One condition.
@@ -28,7 +40,7 @@ pub struct Condition {
 /// What a condition looks at.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Subject {
-    /// The page's path and query: `req.url`.
+    /// The page's path and query: `req.url`. Targets that its `No-Vary-Search` calls equivalent count too.
     Target,
     /// The page's host, with its port or without: `req.http.host`. Letter case does not count.
     Host,
@@ -70,13 +82,26 @@ impl Ban {
         Self { conditions, text }
     }
 
-    /// The ban of the pages of a host, `name [":" port]`, in whose target `pattern` finds something; of all hosts if
-    /// `host` is empty.
-    pub fn of_pages(host: &[u8], pattern: Pattern) -> Self {
-        let target = Condition { subject: Subject::Target, test: Test::Matches(pattern) };
-        let is_host = Test::Equals(Bytes::from(host.to_ascii_lowercase()));
-        let host = (!host.is_empty()).then_some(Condition { subject: Subject::Host, test: is_host });
+    /// The ban of these pages of a host, which is `name [":" port]`, without a port on any; of all hosts if that is
+    /// empty.
+    pub fn of_pages(host: &[u8], pages: Pages) -> Self {
+        let test = match pages {
+            Pages::Target(target) => Test::Equals(target),
+            Pages::Prefix(prefix) => Test::Matches(Pattern::of_prefix(&prefix)),
+            Pages::Pattern(pattern) => Test::Matches(pattern),
+        };
+        let target = Condition { subject: Subject::Target, test };
+        let host = (!host.is_empty()).then(|| Self::host_condition(host));
         Self::new(host.into_iter().chain([target]).collect())
+    }
+
+    /// The ban of all pages of a host, as for [`Ban::of_pages`].
+    pub fn of_host(host: &[u8]) -> Self {
+        Self::new(vec![Self::host_condition(host)])
+    }
+
+    fn host_condition(host: &[u8]) -> Condition {
+        Condition { subject: Subject::Host, test: Test::Equals(Bytes::from(host.to_ascii_lowercase())) }
     }
 
     /// The conditions; there is at least one.
@@ -133,7 +158,9 @@ impl Facts for store::Stored<'_> {
 impl Condition {
     fn holds(&self, stored: &impl Facts) -> bool {
         match &self.subject {
-            Subject::Target => self.test.holds(&[stored.target()]),
+            Subject::Target => {
+                self.test.holds(&[stored.target()]) || self.test.may_hold_of_equivalents(stored)
+            }
             Subject::Host => self.test.holds(&[stored.host(), h1::split_port(stored.host()).0]),
             Subject::Status => self.test.holds(&[stored.status().to_string().as_bytes()]),
             Subject::Field(name) => self.test.holds(&stored.lines(name)),
@@ -159,6 +186,18 @@ impl Test {
             Self::Avoids(pattern) => {
                 !values.is_empty() && values.iter().all(|value| !pattern.is_match(value))
             }
+        }
+    }
+
+    /// Whether it may hold of another target by which visitors get the stored page, as its `No-Vary-Search` says. What
+    /// names the pages to be spared looks at the stored target alone.
+    fn may_hold_of_equivalents(&self, stored: &impl Facts) -> bool {
+        let equivalents =
+            || Equivalents::of(&stored.lines(names::NO_VARY_SEARCH.as_bytes()), stored.target());
+        match self {
+            Self::Equals(text) => equivalents().is_some_and(|equivalents| equivalents.contain(text)),
+            Self::Matches(pattern) => equivalents().is_some_and(|equivalents| equivalents.may_meet(pattern)),
+            Self::Differs(_) | Self::Avoids(_) => false,
         }
     }
 }
@@ -197,7 +236,7 @@ impl fmt::Display for Subject {
 
 #[cfg(test)]
 mod tests {
-    use super::{Ban, Facts};
+    use super::{Ban, Facts, Pages};
     use crate::pattern::Pattern;
     use message::Status;
 
@@ -247,7 +286,7 @@ mod tests {
     #[test]
     fn pages_of_a_host_with_any_port_or_of_any_host() {
         let meets = |asked: &str, host: &str, target: &str| {
-            let pattern = Pattern::compile(b"^/a.*z$").unwrap();
+            let pattern = Pages::Pattern(Pattern::compile(b"^/a.*z$").unwrap());
             let (host, target) = (host.as_bytes(), target.as_bytes());
             let stored = Stored { host, target, lines: &[], tags: &[] };
             Ban::of_pages(asked.as_bytes(), pattern).holds_of(&stored)
@@ -256,6 +295,56 @@ mod tests {
         assert!(meets("", "b.test", "/az"));
         assert!(!meets("a.test:8080", "a.test", "/az") && !meets("a.test", "b.test", "/az"));
         assert!(!meets("a.test", "a.test", "/az/"));
+    }
+
+    #[test]
+    fn bans_of_pages_can_be_read_again() {
+        let stored = Stored { host: b"a.test:81", target: b"/a.b?c=(d\xfc", lines: &[], tags: &[] };
+        let prefix = |octets: &'static [u8]| Ban::of_pages(b"a.test", Pages::Prefix(octets.into()));
+        for (ban, means) in [
+            (prefix(b"/a.b?c=(d\xfc"), true),
+            (prefix(b"/a.b?"), true),
+            (prefix(b"/aab?"), false),
+            (prefix(b"/a.b?c=(d\xfce"), false),
+            (Ban::of_pages(b"b.test", Pages::Prefix("/".into())), false),
+            (Ban::of_pages(b"", Pages::Target("/a.b".into())), false),
+            (Ban::of_host(b"A.test"), true),
+            (Ban::of_host(b"a.test:82"), false),
+        ] {
+            assert_eq!(ban.holds_of(&stored), means, "{ban}");
+            assert_eq!(Ban::parse(&ban.to_string()).unwrap(), ban);
+        }
+        let long = Ban::of_pages(b"", Pages::Prefix(vec![b'\n'; 100_000].into()));
+        assert_eq!(Ban::parse(&long.to_string()).unwrap(), long);
+    }
+
+    #[test]
+    fn targets_that_are_equivalent_are_meant_too() {
+        let holds = |ban: &str, rule: &'static str, target: &str| {
+            let lines = [("No-Vary-Search", rule)];
+            let stored = Stored { host: b"a.test", target: target.as_bytes(), lines: &lines, tags: &[] };
+            Ban::parse(ban).unwrap().holds_of(&stored)
+        };
+        let utm = "params=(\"utm\")";
+        for (ban, meant) in [
+            ("req.url == /a?id=1&utm=2", true),
+            ("req.url == /a?utm=2&id=1", true),
+            ("req.url == /a?id=1", true),
+            ("req.url == /a?id=2", false),
+            ("req.url == /b?id=1", false),
+            ("req.url ~ utm=2", true),
+            ("req.url ~ ^/a.utm=2", true),
+            ("req.url ~ ^/b.utm=2", false),
+            ("req.url ~ ^/a/", false),
+            ("req.url ~ ^/a$", true),
+            ("req.url ~ /a.id=1$", true),
+            ("req.url != /a?id=1&utm=1", false),
+            ("req.url !~ ^/a", false),
+            (r#"req.url ~ "^/(?-u:\b)?b""#, false),
+        ] {
+            assert_eq!(holds(ban, utm, "/a?id=1&utm=1"), meant, "{ban}");
+        }
+        assert!(!holds("req.url ~ utm=2", "", "/a?utm=1") && !holds("req.url ~ utm=2", "x=(", "/a?utm=1"));
     }
 
     #[test]

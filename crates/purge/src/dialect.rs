@@ -4,6 +4,7 @@
 //! Invariant: a request that is understood means what its client meant or more, never less; whatever is wrong in it is
 //! told by the header's name.
 
+use crate::api::TOKEN_HEADERS;
 use crate::ban::{Ban, Condition, Subject, Test};
 use crate::expression::TagExpression;
 use crate::malformed::{Fault, Malformed, Place};
@@ -13,7 +14,7 @@ use crate::tags::{self, Syntax, TAG_HEADERS, TYPO3_SITE, TagHeader};
 use crate::target;
 use bytes::Bytes;
 use h1::{EffectiveAuthority, Target};
-use message::{Fields, Method, RequestHead};
+use message::{Fields, Method, RequestHead, names};
 use std::sync::Arc;
 use store::Mode;
 
@@ -56,7 +57,7 @@ pub(crate) const DIALECTS: &[Dialect] = &[
         name: "refresh",
         who: "Drupal",
         sign: "`REFRESH <url>`",
-        meaning: "the page is marked stale, so that its next request fetches it again",
+        meaning: "the page is marked stale and fetched again at once, while the answer has the count",
         read: refresh,
     },
     Dialect {
@@ -126,10 +127,46 @@ pub fn read(request: &RequestHead) -> Result<Order, Malformed> {
         if soft {
             invalidations.iter_mut().for_each(|one| one.mode = Mode::Soft);
         }
-        return Ok(Order { dialect: dialect.name, invalidations, style: asked.verb.style() });
+        let refill = flag(&request.fields, REFILL)?;
+        return Ok(Order { dialect: dialect.name, invalidations, refill, style: asked.verb.style() });
     }
     // The last dialect takes every request that none before it took.
     Err(Malformed { place: Place::Target, fault: Fault::Missing("the URL of a page") })
+}
+
+/// The header by which any request that invalidates says whether the most requested of the purged pages shall be
+/// fetched again.
+pub(crate) const REFILL: &str = "Petasos-Refill";
+
+/// The header by which a GET orders its page to be fetched again, as FOSHttpCache's client for nginx sends it.
+const REFRESH: &str = "X-Refresh";
+
+/// What a GET with `X-Refresh: 1` orders: that its page is stale, for it to be fetched again at once as the answer.
+/// `None` for other requests.
+pub fn refresh_by_get(request: &RequestHead) -> Option<Order> {
+    if request.method != Method::Get || flag(&request.fields, REFRESH) != Ok(Some(true)) {
+        return None;
+    }
+    let target = Target::split(&request.method, &request.target).ok()?.path_and_query;
+    let root: &[u8] = if target.starts_with(b"?") { b"/" } else { b"" };
+    let host = EffectiveAuthority::of(request).map(|effective| effective.authority).unwrap_or_default();
+    let want =
+        Want::Target { host: Bytes::copy_from_slice(host), target: Bytes::from([root, target].concat()) };
+    let invalidations = vec![Invalidation { want, mode: Mode::Soft }];
+    Some(Order { dialect: "refresh", invalidations, refill: Some(false), style: Style::Refreshing })
+}
+
+/// Takes from a request that was carried out what was for the edge alone: what [`refresh_by_get`] looks at, and the
+/// token if it `shows_token`.
+pub fn strip_order(fields: &mut Fields, shows_token: bool) {
+    fields.remove(REFRESH);
+    fields.remove(REFILL);
+    if shows_token {
+        fields.remove(names::AUTHORIZATION);
+        for name in TOKEN_HEADERS {
+            fields.remove(name);
+        }
+    }
 }
 
 /// A request taken apart.

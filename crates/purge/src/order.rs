@@ -87,6 +87,9 @@ pub struct Order {
     pub dialect: &'static str,
     /// What to invalidate; the request counts as answered when all of it is done.
     pub invalidations: Vec<Invalidation>,
+    /// Whether the most requested of the purged pages shall be fetched again before visitors ask for them; `None`
+    /// leaves it to the edge's settings.
+    pub refill: Option<bool>,
     /// How the client wants to be answered.
     pub style: Style,
 }

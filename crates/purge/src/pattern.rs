@@ -4,6 +4,11 @@
 //! What needs more than that (look-around, back-references) is refused by name. Texts are octets, not Unicode.
 
 use regex::bytes::{Regex, RegexBuilder};
+use regex_automata::Input;
+use regex_automata::hybrid::dfa::DFA;
+use regex_automata::nfa::thompson;
+use regex_automata::util::syntax;
+use std::fmt::Write;
 
 /// Longer expressions are refused. What is longer in the field is a list of tags, which needs none.
 pub const PATTERN_BYTES_MAX: usize = 8 * 1024;
@@ -11,12 +16,18 @@ pub const PATTERN_BYTES_MAX: usize = 8 * 1024;
 /// Octets that a compiled expression may occupy, and that a search may use beside it.
 const PROGRAM_BYTES_MAX: usize = 1024 * 1024;
 
+/// Octets of a prefix that become an expression: each of at most four, and five in the text of a ban.
+const PREFIX_BYTES_MAX: usize = 1_500;
+
 /// Groups inside groups.
 const NESTING_MAX: u32 = 64;
 
 /// A compiled regular expression. Two are equal if they are spelled alike.
 #[derive(Clone, Debug)]
-pub struct Pattern(Regex);
+pub struct Pattern {
+    regex: Regex,
+    case: Case,
+}
 
 /// Why an expression is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -64,21 +75,71 @@ impl Pattern {
             .dfa_size_limit(PROGRAM_BYTES_MAX)
             .nest_limit(NESTING_MAX)
             .build()
-            .map(Self)
+            .map(|regex| Self { regex, case })
             .map_err(|error| match error {
                 regex::Error::CompiledTooBig(_) => PatternError::TooLarge,
                 other => PatternError::Syntax(reason(&other.to_string())),
             })
     }
 
+    /// What finds the texts that begin so. Of a prefix that is too long for an expression only the first octets count.
+    pub(crate) fn of_prefix(prefix: &[u8]) -> Self {
+        let mut text = String::from("^");
+        for octet in prefix.iter().take(PREFIX_BYTES_MAX) {
+            // Writing into a String cannot fail.
+            let _ = match octet {
+                b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' | b'/' | b'=' | b'_' | b'%' => {
+                    write!(text, "{}", char::from(*octet))
+                }
+                _ => write!(text, r"\x{octet:02x}"),
+            };
+        }
+        #[expect(
+            clippy::expect_used,
+            reason = "an anchor and escaped octets, which a test compiles at their most"
+        )]
+        Self::compile(text.as_bytes()).expect("literal octets are an expression")
+    }
+
     /// Whether the expression finds something in `text`; it is not anchored unless it says so.
     pub fn is_match(&self, text: &[u8]) -> bool {
-        self.0.is_match(text)
+        self.regex.is_match(text)
+    }
+
+    /// Whether there may be a text that begins with `start` in which the expression finds something. In doubt there is.
+    pub(crate) fn may_match_after(&self, start: &[u8]) -> bool {
+        self.reaches(start).unwrap_or(true)
     }
 
     /// The expression as it was written.
     pub fn as_str(&self) -> &str {
-        self.0.as_str()
+        self.regex.as_str()
+    }
+
+    /// Whether an automaton that has read `start` has found something or goes on; `None` if none can tell.
+    fn reaches(&self, start: &[u8]) -> Option<bool> {
+        let syntax = syntax::Config::new().unicode(false).utf8(false).nest_limit(NESTING_MAX);
+        let thompson = thompson::Config::new().utf8(false).nfa_size_limit(Some(PROGRAM_BYTES_MAX));
+        let dfa = DFA::builder()
+            .syntax(syntax.case_insensitive(self.case == Case::Ignored))
+            .thompson(thompson)
+            .build(self.as_str())
+            .ok()?;
+        let mut cache = dfa.create_cache();
+        let mut state = dfa.start_state_forward(&mut cache, &Input::new(b"")).ok()?;
+        for octet in start {
+            state = dfa.next_state(&mut cache, state, *octet).ok()?;
+            if state.is_match() {
+                return Some(true);
+            }
+            if state.is_dead() {
+                return Some(false);
+            }
+            if state.is_quit() {
+                return None;
+            }
+        }
+        Some(true)
     }
 }
 
@@ -104,6 +165,30 @@ mod tests {
         assert!(pattern.is_match(b"/news/12") && !pattern.is_match(b"/news/12a"));
         assert!(Pattern::compile("ü".as_bytes()).unwrap().is_match("/für".as_bytes()));
         assert!(Pattern::compile(b".").unwrap().is_match(b"\xff"));
+    }
+
+    #[test]
+    fn a_beginning_may_go_on_to_a_match() {
+        let may = |text: &str, start: &str| {
+            Pattern::compile(text.as_bytes()).unwrap().may_match_after(start.as_bytes())
+        };
+        for (text, start) in [
+            ("b", "/a?"),
+            ("^/a", "/a?"),
+            ("^/a.x$", "/a?"),
+            ("a", "/a?"),
+            ("", "x"),
+            ("^/[a-z]+.b=", "/news?"),
+        ] {
+            assert!(may(text, start), "{text} {start}");
+        }
+        for (text, start) in
+            [("^/a$", "/a?"), ("^/b", "/a?"), ("^/a/", "/a?"), ("^/A.", "/a?"), ("^(a|/b)", "/a?")]
+        {
+            assert!(!may(text, start), "{text} {start}");
+        }
+        let ignoring = Pattern::compile_with(b"^/A.", super::Case::Ignored).unwrap();
+        assert!(ignoring.may_match_after(b"/a?"));
     }
 
     #[test]

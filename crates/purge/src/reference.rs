@@ -135,7 +135,7 @@ petasos purge --ban 'req.url ~ \"^/news\" && obj.status == 404'
 petasos purge --all
 ```
 
-`--soft` marks stale and removes nothing. The running edge is told at its admin address (`--admin`, 127.0.0.1:8081); the token
+`--soft` marks stale and removes nothing; `--refill` has the most requested of the pages fetched again. The running edge is told at its admin address (`--admin`, 127.0.0.1:8081); the token
 is taken from PETASOS_TOKEN or from `--token-file`. Exit code 0: it is done, whether anything was stored or not; 2: it is not.
 
 ## Purge requests
@@ -146,16 +146,43 @@ is read by.
 ";
 
 const AFTER_DIALECTS: &str = "\
-`Fastly-Soft-Purge: 1`, `X-Purge: invalidate` or `X-Purge: revalidate` makes any of these soft. Tags and a whole site are
-meant of the site that has the request's host; of all sites, if none has, as where a client names the cache by its address.
-Paths of Zope's virtual hosting, as Plone sends them, mean the public page:
-`/VirtualHostBase/http/www.example.org:80/Plone/VirtualHostRoot/news` is `/news` on `www.example.org`.
+`Fastly-Soft-Purge: 1`, `X-Purge: invalidate` or `X-Purge: revalidate` makes any of these soft. Paths of Zope's virtual
+hosting, as Plone sends them, mean the public page: `/VirtualHostBase/http/www.example.org:80/Plone/VirtualHostRoot/news` is `/news`
+on `www.example.org`.
 
 ```
 curl -X PURGE http://127.0.0.1:8080/news -H 'Host: www.example.org'
 curl -X PURGE 'http://127.0.0.1:8080/news/*' -H 'Host: www.example.org'
 curl -X PURGE http://127.0.0.1:8080/ -H 'Host: www.example.org' -H 'Cache-Tags: node:1 node:7'
 ```
+
+A GET with `X-Refresh: 1` from somebody who may purge fetches its page again and is answered with it, as FOSHttpCache's
+nginx client expects; from anybody else it is a request like any other. Heads of requests that purge may be as long as
+`limits.purge_head_bytes_max`, so that they can name many tags.
+
+## Which site, and which hosts
+
+The site is the scope of a purge. A name of a site (`names`, or the `host` that its application is told) means all its
+names, with any port: a page purged as `http://example.org/news` is gone under `www.example.org:8080` too. On a site without
+`names`, which answers to any name, each name is taken for itself, with any port. A host that no site has means all sites,
+as where a client names the cache by its address; so do, unless they are names of a site, IP addresses and names without a
+dot such as `localhost`. What an application says in its answers means its own site only.
+
+A page whose `No-Vary-Search` makes other targets equivalent to its own is purged with each of them; by a pattern, prefix or
+ban if one of them could be meant.
+
+## Refilling
+
+After a purge the next visitor of each page waits for the application. With `refill.enabled` (`petasos serve --refill`),
+or for a purge that asks for it (`petasos purge --refill`, `\"refill\": true` in JSON, `Petasos-Refill: 1` in any purge
+request), the most requested pages that are gone or stale are fetched again first: the most requested of all before the
+others, one at a time, at most `refill.rate` a second, and only while the application works on less than half of what it
+may get and nothing waits for it. What several purges in a row mean is fetched once. After three errors of the application
+in a row the rest is left to visitors.
+
+The edge counts for this how often stored pages are asked for, and forgets half of it every ten minutes. It sends nothing
+that a visitor has sent but what is negotiated, such as languages; pages that depend on cookies, credentials or other fields
+of a visitor's own are never fetched so.
 
 ## Tags
 
@@ -211,8 +238,8 @@ curl http://127.0.0.1:8081/purge -H 'Authorization: Bearer TOKEN' \\
 ";
 
 const AFTER_NATIVE: &str = "\
-`\"purge\": false` makes it soft; without it, it is hard. `\"site\"` names the site whose tags, bans or everything is meant;
-without it all sites are. A call is carried out whole or not at all; what is wrong is told by its path, such as
+`\"purge\": false` makes it soft; without it, it is hard. `\"refill\"`, true or false, says whether the most requested of the
+pages are fetched again. `\"site\"` names the site whose tags, bans or everything is meant; without it all sites are. A call is carried out whole or not at all; what is wrong is told by its path, such as
 `selectors[2]`, in the shape of the API that was called.
 
 ## Limits

@@ -105,7 +105,7 @@ mod tests {
     fn answered(style: Style, purged: u64, softened: u64, uncounted: u64) -> String {
         let want = Want::Everything { reach: Reach::Everywhere };
         let invalidations = vec![Invalidation { want, mode: Mode::Hard }];
-        let order = Order { dialect: "url", invalidations, style };
+        let order = Order { dialect: "url", invalidations, refill: None, style };
         let reply = reply(&order, Outcome { purged, softened, uncounted, sequence: 7 });
         assert_eq!(reply.head.status.code(), 200);
         assert_eq!(reply.head.fields.first("Cache-Control").unwrap(), "no-store");

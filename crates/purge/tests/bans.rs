@@ -4,7 +4,7 @@
 
 use bytes::Bytes;
 use message::{Fields, Method, RequestHead, ResponseHead, Status, Version};
-use petasos_purge::{Ban, Pattern, Want, read};
+use petasos_purge::{Ban, Pages, Pattern, Want, read};
 use semantics::{Freshness, Moment, Policy, VaryRule};
 use std::sync::Arc;
 use std::time::Duration;
@@ -64,7 +64,7 @@ fn what_a_ban_means_goes_and_the_rest_stays() {
         assert_eq!(left_by(Ban::parse(ban).unwrap()), left, "{ban}");
     }
     let pattern = Pattern::compile(b"^/news/.*1").unwrap();
-    assert_eq!(left_by(Ban::of_pages(b"a.test", pattern)), [1, 3]);
+    assert_eq!(left_by(Ban::of_pages(b"a.test", Pages::Pattern(pattern))), [1, 3]);
 }
 
 #[test]

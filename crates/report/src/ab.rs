@@ -12,9 +12,12 @@
 //!
 //! Invariant: the lines above the block "Beyond ab" are those of `ab`, in its order; nothing is added between.
 
+pub mod html;
+
 use load::{Expect, FailureKind, Length, Outcome, Times};
 use stats::Histogram;
 use std::fmt::Write as _;
+use std::net::IpAddr;
 
 /// Percentages of the table below the times.
 const PERCENTS: [u32; 9] = [50, 66, 75, 80, 90, 95, 98, 99, 100];
@@ -75,7 +78,7 @@ pub fn percentile_csv(outcome: &Outcome) -> String {
 /// the requests started. Times are UTC.
 pub fn gnuplot_tsv(outcome: &Outcome) -> String {
     let mut text = String::from("starttime\tseconds\tctime\tdtime\tttime\twait\n");
-    for sample in &outcome.samples {
+    for sample in outcome.samples.iter().filter(|sample| sample.status != 0) {
         let start_s = (outcome.started.as_micros() + sample.start_us) / 1_000_000;
         let round = |value_us: u32| rounded_ms(f64::from(value_us));
         let _ = writeln!(
@@ -97,6 +100,7 @@ fn write_summary(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
     writeln!(text, "Server Software:        {}", outcome.server_software())?;
     writeln!(text, "Server Hostname:        {}", plan.target.host())?;
     writeln!(text, "Server Port:            {}", plan.target.port())?;
+    write_tls(text, outcome)?;
     writeln!(text)?;
     writeln!(text, "Document Path:          {}", plan.target.path())?;
     match plan.expect.length {
@@ -106,7 +110,7 @@ fn write_summary(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
         }
     }
     writeln!(text)?;
-    writeln!(text, "Concurrency Level:      {}", plan.users)?;
+    writeln!(text, "Concurrency Level:      {:.0}", concurrency(outcome).max(1.0))?;
     writeln!(text, "Time taken for tests:   {:.3} seconds", outcome.elapsed.as_secs_f64())?;
     writeln!(text, "Complete requests:      {}", outcome.complete)?;
     writeln!(text, "Failed requests:        {}", failures.total())?;
@@ -129,6 +133,22 @@ fn write_summary(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
     writeln!(text, "HTML transferred:       {} bytes", outcome.content_bytes)
 }
 
+/// What TLS has agreed on, and the name that the server was asked for by.
+fn write_tls(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
+    if let Some(tls) = &outcome.tls {
+        let terms = format!("{},{},{},{}", tls.version, tls.suite, tls.key_bits, tls.cipher_bits);
+        writeln!(text, "SSL/TLS Protocol:       {terms}")?;
+        tls.temporary_key.iter().try_for_each(|key| writeln!(text, "Server Temp Key:        {key}"))?;
+    }
+    let plan = &outcome.plan;
+    let name = plan.tls.name.clone().unwrap_or_else(|| plan.target.host());
+    // Addresses are not sent (RFC 6066 section 3).
+    if plan.target.is_secure() && plan.tls.server_name && name.parse::<IpAddr>().is_err() {
+        writeln!(text, "TLS Server Name:        {name}")?;
+    }
+    Ok(())
+}
+
 fn write_rates(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
     let seconds = outcome.elapsed.as_secs_f64();
     if seconds <= 0.0 {
@@ -138,7 +158,7 @@ fn write_rates(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
     let kilobytes = |bytes: u64| bytes as f64 / 1024.0 / seconds;
     let (received, sent) = (kilobytes(outcome.received_bytes), kilobytes(outcome.sent_bytes));
     writeln!(text, "Requests per second:    {:.2} [#/sec] (mean)", outcome.complete_per_second())?;
-    writeln!(text, "Time per request:       {:.3} [ms] (mean)", each_ms * outcome.plan.users as f64)?;
+    writeln!(text, "Time per request:       {:.3} [ms] (mean)", each_ms * concurrency(outcome))?;
     writeln!(text, "Time per request:       {each_ms:.3} [ms] (mean, across all concurrent requests)")?;
     writeln!(text, "Transfer rate:          {received:.2} [Kbytes/sec] received")?;
     if outcome.plan.body.is_some() {
@@ -146,6 +166,15 @@ fn write_rates(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
         writeln!(text, "                        {:.2} kb/s total", received + sent)?;
     }
     Ok(())
+}
+
+/// The users of a closed loop. Where there is no one number of them, the mean of requests in flight.
+fn concurrency(outcome: &Outcome) -> f64 {
+    let seconds = outcome.elapsed.as_secs_f64();
+    if outcome.rate_asked.is_none() && outcome.stages.is_empty() || seconds <= 0.0 {
+        return outcome.plan.users as f64;
+    }
+    outcome.complete_times().total.sum_us() as f64 / 1e6 / seconds
 }
 
 fn write_times(text: &mut String, times: &Times) -> std::fmt::Result {
@@ -240,7 +269,10 @@ fn write_beyond(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
         let label = format!("  cache {}:", of.verdict.name());
         writeln!(text, "{label:24}{} answers, {}", of.total.count(), milliseconds_line(&of.total))?;
     }
+    write_schedule(text, outcome)?;
+    write_stages(text, outcome)?;
     write_connections(text, outcome)?;
+    write_drift(text, outcome)?;
     write_generator(text, outcome)?;
     let ab = AbCounts::of_ab(outcome);
     if ab != AbCounts::ours(outcome) || ab.total() != outcome.failures.total() {
@@ -248,6 +280,63 @@ fn write_beyond(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
     }
     let kinds = FailureKind::ALL.into_iter().filter(|&kind| outcome.failures.of(kind) > 0);
     kinds.filter_map(FailureKind::advice).try_for_each(|advice| writeln!(text, "Note: {advice}."))
+}
+
+/// What an open loop asked for and got, and what its visitors felt.
+fn write_schedule(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
+    let check = &outcome.check;
+    let (Some(asked), Some(lag_us)) = (outcome.rate_asked, check.schedule_lag_p99_us) else { return Ok(()) };
+    let started = check.rate_started.unwrap_or_default();
+    writeln!(
+        text,
+        "Open loop:              {asked:.2} req/s asked for, {started:.2} started, schedule lag p99 {:.3} ms",
+        milliseconds(lag_us)
+    )?;
+    writeln!(text, "From intended start:    {}", milliseconds_line(outcome.good_times.latency()))?;
+    if outcome.not_started > 0 {
+        let bound = "because too many were in flight";
+        writeln!(text, "Not started:            {} requests that were due, {bound}", outcome.not_started)?;
+    }
+    if outcome.late.complete > 0 {
+        writeln!(
+            text,
+            "Late:                   {} answers came after the time, in no rate",
+            outcome.late.complete
+        )?;
+    }
+    Ok(())
+}
+
+fn write_stages(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
+    for (number, stage) in (1..).zip(&outcome.stages) {
+        let label = format!("Stage {number}, {}:", stage.stage.load);
+        writeln!(
+            text,
+            "{label:23} {:.2} good req/s, {} failed, {}",
+            stage.good_per_second(),
+            stage.failures.total(),
+            milliseconds_line(stage.good_times.latency())
+        )?;
+    }
+    Ok(())
+}
+
+/// What changed between the first good answer and the first that differs from it, and where.
+fn write_drift(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
+    let Some(drift) = crate::run::Drift::of(outcome) else { return Ok(()) };
+    let throughout = if drift.spots_count.is_none() { " throughout, from here on" } else { "" };
+    writeln!(
+        text,
+        "Contents:               {} of {} that were compared differ from the first; what changed: {}{throughout}",
+        drift.differing,
+        drift.compared,
+        drift.said()
+    )?;
+    drift.spots.iter().try_for_each(|spot| writeln!(text, "  {}", spot.said()))?;
+    match drift.spots_count.map(|count| count - drift.spots.len() as u64) {
+        Some(more @ 1..) => writeln!(text, "  and {more} more places"),
+        _ => Ok(()),
+    }
 }
 
 fn write_connections(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
@@ -268,9 +357,11 @@ fn write_connections(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
         writeln!(text, "Ended early:            {}", outcome.ended.name())?;
     }
     if outcome.plan.expect != Expect::default() {
-        let Expect { status, length } = &outcome.plan.expect;
+        let Expect { status, length, body, never } = &outcome.plan.expect;
         let lengths = if *length == Length::Variable { ", any length" } else { "" };
-        writeln!(text, "Expected:               status {status}{lengths}")?;
+        let body = body.as_ref().map(|pattern| format!(", content /{pattern}/")).unwrap_or_default();
+        let never = never.as_ref().map(|pattern| format!(", never /{pattern}/")).unwrap_or_default();
+        writeln!(text, "Expected:               status {status}{lengths}{body}{never}")?;
     }
     if outcome.length_differs > 0 {
         writeln!(text, "Lengths:                {} answers differ from the first", outcome.length_differs)?;
@@ -330,10 +421,10 @@ impl AbCounts {
     fn ours(outcome: &Outcome) -> Self {
         let of = |kind| outcome.failures.of(kind);
         Self {
-            connect: of(FailureKind::Connect) + of(FailureKind::Address),
+            connect: of(FailureKind::Connect) + of(FailureKind::Tls) + of(FailureKind::Address),
             receive: of(FailureKind::Receive),
             length: of(FailureKind::Length),
-            exceptions: of(FailureKind::Timeout) + of(FailureKind::Malformed),
+            exceptions: of(FailureKind::Timeout) + of(FailureKind::Body) + of(FailureKind::Malformed),
         }
     }
 

@@ -5,8 +5,16 @@
 
 mod by_number;
 mod by_step;
+mod loads;
+mod over_time;
+mod run;
+mod staircase;
 mod svg;
 mod tables;
+mod visits;
+
+pub use run::run_page;
+pub use visits::visits_page;
 
 use crate::number;
 use crate::results::{Results, StepRecord};
@@ -34,6 +42,24 @@ struct Size {
 /// The page.
 pub fn page(results: &Results) -> String {
     let rows = rows(results);
+    let content = html! {
+        (head(results, &rows))
+        @if !rows.is_empty() {
+            (tables::classic(&rows))
+            (charts(results, &rows))
+        }
+        (loads::beside(&rows))
+        (loads::sections(results))
+        (staircase::section(results))
+        (tables::further(results))
+        (tables::steps(results, &rows))
+        (tables::environment(results))
+    };
+    document(&format!("{}: what each layer brings", results.title), &content)
+}
+
+/// A page with this title and content.
+fn document(title: &str, content: &Markup) -> String {
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -43,19 +69,10 @@ pub fn page(results: &Results) -> String {
                 meta http-equiv="Content-Security-Policy" content=(POLICY);
                 meta name="color-scheme" content="light dark";
                 link rel="icon" href="data:,";
-                title { (results.title) ": what each layer brings" }
+                title { (title) }
                 style { (PreEscaped(STYLE)) }
             }
-            body {
-                main {
-                    (head(results, &rows))
-                    (tables::classic(&rows))
-                    (charts(results, &rows))
-                    (tables::further(results))
-                    (tables::steps(results, &rows))
-                    (tables::environment(results))
-                }
-            }
+            body { main { (content) } }
         }
     };
     page.into_string()

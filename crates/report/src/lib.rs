@@ -4,12 +4,22 @@
 //! results.
 
 pub mod ab;
+pub mod compare;
+pub mod csv;
 mod grid;
+pub mod hdr;
 pub mod html;
+pub mod import;
+pub mod jtl;
+pub mod live;
+mod loads;
 pub mod number;
+pub mod page;
 mod processes;
 pub mod results;
 pub mod run;
 mod sentence;
+pub mod staircase;
 pub mod summary;
 pub mod table;
+pub mod thresholds;

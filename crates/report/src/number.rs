@@ -84,6 +84,16 @@ pub fn times(factor: f64) -> String {
     }
 }
 
+/// A factor to two decimals, where these say anything: `13.22`, `0.87`, `546`.
+pub fn factor(factor: f64) -> String {
+    if factor >= 99.995 { grouped(factor.round() as u64) } else { format!("{factor:.2}") }
+}
+
+/// What a factor is as a gain or a loss: `+1222%`, `-67%`.
+pub fn change(factor: f64) -> String {
+    format!("{:+.0}%", (factor - 1.0) * 100.0)
+}
+
 /// Bytes in binary units: `512 B`, `45.3 MiB`.
 pub fn bytes(bytes: u64) -> String {
     let units = [("GiB", 1_u64 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
@@ -125,10 +135,18 @@ pub fn moment(seconds: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::{
-        bytes, compact, grouped, load, mean_and_deviation, milliseconds, moment, percent, three_digits, time,
-        times,
+        bytes, change, compact, factor, grouped, load, mean_and_deviation, milliseconds, moment, percent,
+        three_digits, time, times,
     };
     use std::time::Duration;
+
+    #[test]
+    fn factors_in_full_and_as_gains() {
+        let told = |value: f64| format!("{} times, {}", factor(value), change(value));
+        assert_eq!(told(135.24 / 10.23), "13.22 times, +1222%");
+        assert_eq!((told(0.334), told(1.0)), ("0.33 times, -67%".to_owned(), "1.00 times, +0%".to_owned()));
+        assert_eq!(told(2_150.4), "2,150 times, +214940%");
+    }
 
     #[test]
     fn digits() {

@@ -24,6 +24,13 @@ pub(crate) fn meters(runs: &[&Measured]) -> Vec<Named> {
     named(runs, |run| run.meters.iter().map(|meter| (meter.unit.clone(), meter.per_s)).collect())
 }
 
+/// What each meter counted for a good answer.
+pub(crate) fn meters_per_page(runs: &[&Measured]) -> Vec<Named> {
+    named(runs, |run| {
+        run.meters.iter().filter_map(|meter| Some((meter.unit.clone(), meter.per_page?))).collect()
+    })
+}
+
 /// The median of each name over the runs, in the order of the first run.
 fn named(runs: &[&Measured], figures: impl Fn(&Measured) -> Vec<(String, f64)>) -> Vec<Named> {
     let all: Vec<Vec<(String, f64)>> = runs.iter().map(|run| figures(run)).collect();

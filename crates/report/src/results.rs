@@ -35,7 +35,30 @@ pub struct Results {
     pub reference: Option<PageRecord>,
     /// The rungs, in order.
     pub steps: Vec<StepRecord>,
-    /// Every step at every concurrency, with its runs.
+    /// Every step at every concurrency under anonymous visitors, with its runs.
+    pub cells: Vec<CellRecord>,
+    /// The loads beside that one.
+    #[serde(default)]
+    pub loads: Vec<LoadRecord>,
+}
+
+impl Results {
+    /// The cells of all loads.
+    pub fn all_cells(&self) -> impl Iterator<Item = &CellRecord> {
+        self.cells.iter().chain(self.loads.iter().flat_map(|load| &load.cells))
+    }
+}
+
+/// A load beside the anonymous one.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LoadRecord {
+    /// Its id.
+    pub id: String,
+    /// Its heading.
+    pub title: String,
+    /// What it stands for.
+    pub about: Option<String>,
+    /// The steps that were measured under it, with their runs; they have no ApacheBench command.
     pub cells: Vec<CellRecord>,
 }
 
@@ -98,6 +121,12 @@ pub struct StepRecord {
     pub about: String,
     /// The id of the cell that stands in the classic table.
     pub cell: String,
+    /// The name of the program, in [`EnvironmentRecord::versions`], whose version is the step's.
+    #[serde(default)]
+    pub version: Option<String>,
+    /// The id of the earlier step that it is compared with, if not the one before.
+    #[serde(default)]
+    pub against: Option<String>,
 }
 
 /// A step at one concurrency.
@@ -142,6 +171,9 @@ pub enum Outcome {
     Void {
         /// Why, in a sentence.
         reason: String,
+        /// Whether the page was right before the load, and the load got no good answer at all.
+        #[serde(default)]
+        is_silent: bool,
     },
 }
 
@@ -156,6 +188,9 @@ pub struct Measured {
     pub failures: Vec<CountRecord>,
     /// Good answers whose length differs from the first one's.
     pub other_length: u64,
+    /// What changed from one good answer to another, in a few words; `None` if nothing did.
+    #[serde(default)]
+    pub what_changed: Option<String>,
     /// Bytes received, heads included.
     pub received_bytes: u64,
     /// Good answers a second.
@@ -173,8 +208,20 @@ pub struct Measured {
     pub groups: Vec<GroupRecord>,
     /// The host.
     pub host: probe::HostWatch,
+    /// Good answers by what the nearest cache said.
+    #[serde(default)]
+    pub verdicts: Vec<VerdictRecord>,
+    /// Answers by kind of visitors; empty under the anonymous load.
+    #[serde(default)]
+    pub visitors: Vec<VisitorRecord>,
+    /// What was written meanwhile.
+    #[serde(default)]
+    pub writes: Vec<WriteRecord>,
     /// What an uncached page took meanwhile.
     pub bystander: BystanderRecord,
+    /// What the same page took for a visitor who has logged in; `None` if the ladder has none.
+    #[serde(default)]
+    pub twin: Option<BystanderRecord>,
     /// Counters.
     pub meters: Vec<MeterRecord>,
     /// The page as it was served before the load.
@@ -224,6 +271,45 @@ pub struct ResponseTimes {
     pub p999_ms: f64,
     /// The longest.
     pub max_ms: f64,
+}
+
+/// Good answers of which the nearest cache said the same.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct VerdictRecord {
+    /// `hit`, `hit (by Age)`, `stale`, `revalidated`, `miss`, `pass`, `other`; `none` if no cache said anything.
+    pub name: String,
+    /// How many.
+    pub answers: u64,
+    /// How many a second.
+    pub per_s: f64,
+    /// Their times; `None` for those of `none` where other answers had a verdict.
+    pub response: Option<ResponseTimes>,
+}
+
+/// The answers that a kind of visitors got.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct VisitorRecord {
+    /// The session's name, or `anonymous`.
+    pub name: String,
+    /// Good answers: pages made for them.
+    pub answers: u64,
+    /// Requests that failed, and pages that were not made for them.
+    pub failed: u64,
+    /// The mean time of whole answers.
+    pub mean_ms: Option<f64>,
+}
+
+/// Something written during a load.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct WriteRecord {
+    /// What.
+    pub name: String,
+    /// Response times of those that succeeded, in milliseconds.
+    pub took_ms: Vec<f64>,
+    /// How many failed.
+    pub failed: u64,
+    /// How the first of these failed.
+    pub first_failure: Option<String>,
 }
 
 /// What the generator used.

@@ -1,124 +1,195 @@
 //! One run as JSON, for programs and for later comparison. `docs/run-json.md` describes every member.
 //!
 //! Invariant: members are added, never renamed or given another meaning, as long as [`SCHEMA`] stays the same.
+//! What is not known is null: runs of Petasos know everything, runs imported from other tools much less.
 //! Units are in the names: `_s` seconds, `_us` microseconds, `_bytes` octets.
 
-use load::{FailureKind, Length, Outcome, Times};
-use serde::Serialize;
-use stats::Histogram;
+mod drift;
+mod measured;
+mod read;
+
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+
+pub use drift::{Drift, DriftSpot, SPOTS_SHOWN_MAX, what_changed};
+pub use read::{ReadError, read_runs};
 
 /// Name and version of the format, the value of the member `schema`.
 pub const SCHEMA: &str = "petasos-run/1";
 
+/// What made a run: Petasos itself.
+pub const SOURCE_PETASOS: &str = "petasos";
+
 /// One run.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Run {
     /// [`SCHEMA`].
     pub schema: String,
-    /// The URL the requests were for.
-    pub url: String,
+    /// Which tool measured: `petasos`, `ab`, `wrk` or `jtl`.
+    pub source: String,
+    /// The URL the requests were for; of several, the first.
+    pub url: Option<String>,
     /// The address they went to.
-    pub address: String,
+    pub address: Option<String>,
     /// When the measured part began, in seconds since 1970-01-01 UTC.
-    pub started_s: f64,
+    pub started_s: Option<f64>,
     /// How long the measured part took.
-    pub elapsed_s: f64,
-    /// Why the run ended: `requests`, `time`, `stopped`, `target gone` or `receive error`.
-    pub ended: String,
+    pub elapsed_s: Option<f64>,
+    /// Why the run ended: `requests`, `time`, `stopped`, `target gone`, `receive error` or `failing`.
+    pub ended: Option<String>,
+    /// The round in which it was made beside runs of other sides; null if it was made by itself.
+    pub round: Option<Round>,
     /// What was asked for.
     pub plan: Asked,
     /// Requests that ended, well or badly.
-    pub requests: u64,
+    pub requests: Option<u64>,
     /// Answers received in full.
-    pub complete: u64,
+    pub complete: Option<u64>,
     /// Answers as expected.
-    pub good: u64,
+    pub good: Option<u64>,
     /// Requests that failed.
-    pub failed: u64,
+    pub failed: Option<u64>,
     /// Failed requests by kind; kinds that did not occur are 0.
     pub failed_by_kind: BTreeMap<String, u64>,
     /// Requests in flight at the end, which are in no other count.
-    pub unfinished: u64,
+    pub unfinished: Option<u64>,
+    /// Requests of an open loop that fell due while too many were in flight, and were not started.
+    pub not_started: Option<u64>,
+    /// Requests per second that an open loop was asked for, as a mean over the run; null in a closed loop.
+    pub rate_asked_per_s: Option<f64>,
     /// Good answers per second.
-    pub good_per_s: f64,
+    pub good_per_s: Option<f64>,
     /// Complete answers per second.
-    pub complete_per_s: f64,
+    pub complete_per_s: Option<f64>,
     /// Complete answers by status code.
     pub statuses: BTreeMap<String, u64>,
     /// Content octets of the first answer with a good status; null if there was none.
     pub document_bytes: Option<u64>,
     /// Answers with a good status whose length differs from that.
-    pub length_differs: u64,
+    pub length_differs: Option<u64>,
+    /// Complete answers whose length was announced.
+    pub lengths_known: Option<u64>,
     /// Octets received, heads and framing included.
-    pub received_bytes: u64,
+    pub received_bytes: Option<u64>,
     /// Content octets received.
-    pub content_bytes: u64,
+    pub content_bytes: Option<u64>,
     /// Octets sent.
-    pub sent_bytes: u64,
+    pub sent_bytes: Option<u64>,
     /// First word of the `Server` field of the first answer.
-    pub server_software: String,
+    pub server_software: Option<String>,
+    /// How long it took to find the addresses.
+    pub dns_s: Option<f64>,
     /// What became of connections.
     pub connections: Connections,
     /// Times of good answers.
     pub good_times: Phases,
-    /// Times of complete answers with an unexpected status or length.
+    /// Times of complete answers that failed for status, length or content.
     pub wrong_times: Phases,
     /// Total times of good answers by what the nearest cache said.
     pub verdicts: BTreeMap<String, Distribution>,
+    /// What happened in each second.
+    pub seconds: Vec<Second>,
+    /// The stages in order; empty if there were none.
+    pub stages: Vec<Stage>,
+    /// The URLs in the order of the plan; empty if there was one.
+    pub urls: Vec<Url>,
+    /// How answers differed; null if those that were compared did not.
+    pub drift: Option<Drift>,
     /// How far to trust the figures.
     pub generator: Generator,
+    /// The conditions that the run was held against, in the order in which they were given.
+    pub thresholds: Vec<Condition>,
+    /// The generator's machine; null if nobody looked.
+    pub machine: Option<probe::Environment>,
+}
+
+/// One round of a comparison: each side was loaded once, in an order drawn for it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Round {
+    /// Tells this comparison from others.
+    pub comparison: String,
+    /// Which round, from 1.
+    pub number: u64,
+}
+
+/// A condition under which a run has failed, and what the run showed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Condition {
+    /// The condition as it was given, such as `p95 > 300ms`.
+    pub condition: String,
+    /// Whether it holds, so that the run has failed by it.
+    pub missed: bool,
+    /// What the run showed, in words.
+    pub found: String,
 }
 
 /// What was asked for.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Asked {
-    /// Users of the closed loop.
-    pub users: u64,
+    /// Users of the closed loop; null in an open one.
+    pub users: Option<u64>,
     /// Requests to make; null without such a limit.
     pub requests: Option<u64>,
     /// Time to measure; null without such a limit.
     pub time_s: Option<f64>,
     /// Load before the measured part.
-    pub warmup_s: f64,
+    pub warmup_s: Option<f64>,
     /// Time limit of a request.
-    pub timeout_s: f64,
+    pub timeout_s: Option<f64>,
     /// Whether connections were to be kept.
-    pub keep_alive: bool,
-    /// `HTTP/1.0` or `HTTP/1.1`.
-    pub protocol: String,
+    pub keep_alive: Option<bool>,
+    /// `HTTP/1.0`, `HTTP/1.1` or `HTTP/2`.
+    pub protocol: Option<String>,
     /// The method.
-    pub method: String,
+    pub method: Option<String>,
     /// Content octets of each request.
-    pub body_bytes: u64,
+    pub body_bytes: Option<u64>,
     /// Status codes that counted as good, such as `2xx` or `200,304`.
-    pub expect_status: String,
+    pub expect_status: Option<String>,
     /// Whether answers had to be as long as the first good one.
-    pub expect_constant_length: bool,
+    pub expect_constant_length: Option<bool>,
 }
 
 /// What became of connections.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Connections {
     /// Opened in the measured part.
-    pub opened: u64,
+    pub opened: Option<u64>,
+    /// Those of them whose TLS resumed an earlier session; 0 without TLS.
+    pub resumed: Option<u64>,
     /// Answers whose connection stayed open.
-    pub kept: u64,
+    pub kept: Option<u64>,
     /// Requests sent again because a kept connection had been closed unannounced.
-    pub resent: u64,
+    pub resent: Option<u64>,
     /// Closed by us because the server did not.
-    pub closed_by_us: u64,
+    pub closed_by_us: Option<u64>,
+    /// The fewest requests that a connection carried.
+    pub requests_min: Option<u64>,
+    /// The mean number of requests that a connection carried.
+    pub requests_mean: Option<f64>,
+    /// The most requests that a connection carried.
+    pub requests_max: Option<u64>,
 }
 
 /// The times of a set of answers.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Phases {
     /// Start to connected; 0 on kept connections.
     pub connect: Distribution,
+    /// TCP connected to TLS agreed on; part of connect.
+    pub tls: Distribution,
     /// Connected to last octet.
     pub processing: Distribution,
     /// Request sent to first octet.
     pub waiting: Distribution,
+    /// First octet to last octet.
+    pub transfer: Distribution,
     /// Start to last octet.
     pub total: Distribution,
     /// Intended start to last octet.
@@ -126,154 +197,149 @@ pub struct Phases {
 }
 
 /// A distribution of times in microseconds. Mean and deviation are exact, percentiles within 0.1 percent.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Distribution {
     /// How many values.
-    pub count: u64,
+    pub count: Option<u64>,
     /// Smallest.
-    pub min_us: u64,
+    pub min_us: Option<u64>,
     /// Arithmetic mean.
-    pub mean_us: f64,
+    pub mean_us: Option<f64>,
     /// Sample standard deviation.
-    pub sd_us: f64,
+    pub sd_us: Option<f64>,
     /// Median.
-    pub p50_us: u64,
+    pub p50_us: Option<u64>,
     /// 75th percentile.
-    pub p75_us: u64,
+    pub p75_us: Option<u64>,
     /// 90th percentile.
-    pub p90_us: u64,
+    pub p90_us: Option<u64>,
     /// 95th percentile.
-    pub p95_us: u64,
+    pub p95_us: Option<u64>,
     /// 99th percentile.
-    pub p99_us: u64,
+    pub p99_us: Option<u64>,
     /// 99.9th percentile.
-    pub p999_us: u64,
+    pub p999_us: Option<u64>,
     /// Largest.
-    pub max_us: u64,
+    pub max_us: Option<u64>,
+}
+
+/// One second of a run. An answer belongs to the second in which it ended.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Second {
+    /// Which second: 0 is the first of the measured part.
+    pub second: u64,
+    /// Users at its end; 0 in an open loop.
+    pub users: u64,
+    /// Requests in flight at its end.
+    pub in_flight: u64,
+    /// Requests started.
+    pub started: u64,
+    /// Good answers.
+    pub good: u64,
+    /// Failed requests.
+    pub failed: u64,
+    /// Requests that fell due and were not started.
+    pub not_started: u64,
+    /// Failed requests by kind; only kinds that occurred.
+    pub failed_by_kind: BTreeMap<String, u64>,
+    /// Complete answers by class of their status (`2xx`); only classes that occurred.
+    pub statuses: BTreeMap<String, u64>,
+    /// Good answers by cache verdict; only verdicts that occurred.
+    pub verdicts: BTreeMap<String, u64>,
+    /// Octets received.
+    pub received_bytes: u64,
+    /// Share of all processor cores of the generator's host that was busy; null if nobody looked.
+    pub host_busy: Option<f64>,
+    /// Share of them that the generator had; null if nobody looked.
+    pub generator_busy: Option<f64>,
+    /// Median of the latencies of complete answers; null without any, here and below.
+    pub p50_us: Option<u64>,
+    /// Their 95th percentile.
+    pub p95_us: Option<u64>,
+    /// Their 99th percentile.
+    pub p99_us: Option<u64>,
+    /// The longest.
+    pub max_us: Option<u64>,
+}
+
+/// One stage. A request belongs to the stage in which it was meant to start.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Stage {
+    /// Users asked for; null if it was a rate.
+    pub users: Option<u64>,
+    /// Requests per second asked for; null if it was users.
+    pub rate_per_s: Option<f64>,
+    /// How long it was measured.
+    pub elapsed_s: f64,
+    /// Complete answers.
+    pub complete: u64,
+    /// Good answers.
+    pub good: u64,
+    /// Good answers per second.
+    pub good_per_s: f64,
+    /// Failed requests by kind; kinds that did not occur are 0.
+    pub failed_by_kind: BTreeMap<String, u64>,
+    /// Requests that fell due and were not started.
+    pub not_started: u64,
+    /// Times of good answers.
+    pub good_times: Phases,
+}
+
+/// One of several URLs.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Url {
+    /// The URL.
+    pub url: String,
+    /// How often it was to be taken compared with the others.
+    pub weight: u64,
+    /// Complete answers.
+    pub complete: u64,
+    /// Good answers.
+    pub good: u64,
+    /// Failed requests.
+    pub failed: u64,
+    /// Content octets of its first answer with a good status.
+    pub document_bytes: Option<u64>,
+    /// Mean total time of its complete answers; null without any.
+    pub mean_us: Option<f64>,
+    /// The longest; null without any.
+    pub max_us: Option<u64>,
 }
 
 /// How far to trust the figures.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Generator {
     /// `clean`, `tight` or `invalid`.
-    pub trust: String,
+    pub trust: Option<String>,
     /// Why it is not clean.
     pub reasons: Vec<String>,
     /// CPU time of each thread over the measured part.
     pub cpu_s: Vec<f64>,
     /// Share of the measured time that the busiest thread was on a core.
-    pub cpu_share_max: f64,
+    pub cpu_share_max: Option<f64>,
     /// 99th percentile of how long an answer may have lain unread.
-    pub lag_p99_us: u64,
+    pub lag_p99_us: Option<u64>,
     /// How far the mean number of requests in flight was below the number of users, as a share of it; null if
     /// the run was too short to tell.
     pub little_residual: Option<f64>,
 }
 
 impl Run {
+    /// A run that another tool measured, of which nothing is known yet.
+    pub fn of_source(source: &str) -> Self {
+        Self { schema: SCHEMA.to_owned(), source: source.to_owned(), ..Self::default() }
+    }
+
     /// The run as JSON text with a line end, indented for people.
     pub fn to_json(&self) -> String {
         // Strings as keys and finite numbers: nothing in this type can fail to serialise.
         let mut text = serde_json::to_string_pretty(self).unwrap_or_default();
         text.push('\n');
         text
-    }
-}
-
-impl From<&Outcome> for Run {
-    fn from(outcome: &Outcome) -> Self {
-        let failed = |kind: FailureKind| (kind.name().to_owned(), outcome.failures.of(kind));
-        let verdicts = outcome.verdicts.iter();
-        Self {
-            schema: SCHEMA.to_owned(),
-            url: outcome.plan.target.to_string(),
-            address: outcome.address.to_string(),
-            started_s: outcome.started.as_micros() as f64 / 1e6,
-            elapsed_s: outcome.elapsed.as_secs_f64(),
-            ended: outcome.ended.name().to_owned(),
-            plan: Asked::from(&outcome.plan),
-            requests: outcome.requests(),
-            complete: outcome.complete,
-            good: outcome.good,
-            failed: outcome.failures.total(),
-            failed_by_kind: FailureKind::ALL.into_iter().map(failed).collect(),
-            unfinished: outcome.unfinished,
-            good_per_s: outcome.good_per_second(),
-            complete_per_s: outcome.complete_per_second(),
-            statuses: outcome.statuses.iter().map(|(code, count)| (code.to_string(), count)).collect(),
-            document_bytes: outcome.document_bytes,
-            length_differs: outcome.length_differs,
-            received_bytes: outcome.received_bytes,
-            content_bytes: outcome.content_bytes,
-            sent_bytes: outcome.sent_bytes,
-            server_software: outcome.server_software(),
-            connections: Connections {
-                opened: outcome.connections,
-                kept: outcome.kept,
-                resent: outcome.resent,
-                closed_by_us: outcome.closed_by_us,
-            },
-            good_times: Phases::from(&outcome.good_times),
-            wrong_times: Phases::from(&outcome.wrong_times),
-            verdicts: verdicts
-                .map(|of| (of.verdict.name().to_owned(), Distribution::from(&of.total)))
-                .collect(),
-            generator: Generator {
-                trust: outcome.check.trust.to_string(),
-                reasons: outcome.check.reasons.clone(),
-                cpu_s: outcome.cpu.iter().map(std::time::Duration::as_secs_f64).collect(),
-                cpu_share_max: outcome.check.cpu_share_max,
-                lag_p99_us: outcome.check.lag_p99_us,
-                little_residual: outcome.check.little_residual,
-            },
-        }
-    }
-}
-
-impl From<&load::Plan> for Asked {
-    fn from(plan: &load::Plan) -> Self {
-        Self {
-            users: plan.users as u64,
-            requests: plan.stop.requests,
-            time_s: plan.stop.time.map(|time| time.as_secs_f64()),
-            warmup_s: plan.warmup.as_secs_f64(),
-            timeout_s: plan.timeout.as_secs_f64(),
-            keep_alive: plan.keep_alive,
-            protocol: plan.protocol().to_owned(),
-            method: plan.method.to_string(),
-            body_bytes: plan.body.as_ref().map_or(0, |body| body.content.len() as u64),
-            expect_status: plan.expect.status.to_string(),
-            expect_constant_length: plan.expect.length == Length::Constant,
-        }
-    }
-}
-
-impl From<&Times> for Phases {
-    fn from(times: &Times) -> Self {
-        Self {
-            connect: Distribution::from(&times.connect),
-            processing: Distribution::from(&times.processing),
-            waiting: Distribution::from(&times.waiting),
-            total: Distribution::from(&times.total),
-            latency: Distribution::from(times.latency()),
-        }
-    }
-}
-
-impl From<&Histogram> for Distribution {
-    fn from(histogram: &Histogram) -> Self {
-        Self {
-            count: histogram.count(),
-            min_us: histogram.min_us(),
-            mean_us: histogram.mean_us(),
-            sd_us: histogram.standard_deviation_us(),
-            p50_us: histogram.percentile_us(50.0),
-            p75_us: histogram.percentile_us(75.0),
-            p90_us: histogram.percentile_us(90.0),
-            p95_us: histogram.percentile_us(95.0),
-            p99_us: histogram.percentile_us(99.0),
-            p999_us: histogram.percentile_us(99.9),
-            max_us: histogram.max_us(),
-        }
     }
 }

@@ -5,7 +5,7 @@ use crate::results::{Bound, Results};
 use crate::summary::{Row, Standing, Summary, twins};
 use stats::Factor;
 
-/// The sentence of a row; `before` is the row before it.
+/// The sentence of a row; `before` is the row that it is compared with.
 pub(crate) fn sentence(row: &Row<'_>, before: Option<&Row<'_>>) -> String {
     let about = row.step.about.trim().trim_end_matches('.');
     match &row.standing {
@@ -44,8 +44,9 @@ fn gained(number_before: &str, before: &Summary, now: &Summary, factor: Factor) 
         format!(", {} of CPU a page instead of {}", number::milliseconds(now), number::milliseconds(before))
     });
     format!(
-        "{} step {number_before}'s throughput{} ({} after {} req/s), 95% of the answers within {} instead of {}{}",
-        number::times(factor.times),
+        "{} times step {number_before}'s throughput, {}{} ({} after {} req/s), 95% of the answers within {} instead of {}{}",
+        number::factor(factor.times),
+        number::change(factor.times),
         interval(factor),
         number::rate(now.throughput.median),
         number::rate(before.throughput.median),

@@ -6,8 +6,10 @@
 //! bystander is the exception that has to be: it asks too seldom for a percentile of one run, so its few times
 //! are put together, and their number is told.
 
-use crate::processes;
-use crate::results::{Bound, CellRecord, Measured, Outcome, ResponseTimes, Results, StepRecord};
+use crate::results::{
+    Bound, BystanderRecord, CellRecord, LoadRecord, Measured, Outcome, ResponseTimes, Results, StepRecord,
+};
+use crate::{loads, processes};
 use stats::{Factor, Interval};
 
 /// A run with fewer good answers is marked: its percentiles are coarse.
@@ -69,6 +71,45 @@ pub struct Named {
     pub value: f64,
 }
 
+/// Good answers of which the nearest cache said the same: medians of the rounds that had any.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Verdict {
+    /// The verdict, or `none`.
+    pub name: String,
+    /// How many a second.
+    pub per_s: f64,
+    /// Their share of all good answers, 0 to 1.
+    pub share: f64,
+    /// Their times, if they were kept apart.
+    pub response: Option<ResponseTimes>,
+}
+
+/// What a kind of visitors got in all rounds.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Visitors {
+    /// The session's name, or `anonymous`.
+    pub name: String,
+    /// Good answers.
+    pub answers: u64,
+    /// Requests that failed, and pages that were not made for them.
+    pub failed: u64,
+    /// The median of the rounds' mean times.
+    pub mean_ms: Option<f64>,
+}
+
+/// What was written in all rounds.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Writes {
+    /// What.
+    pub name: String,
+    /// How many succeeded.
+    pub done: usize,
+    /// How many failed.
+    pub failed: u64,
+    /// 95% of them took at most this, in milliseconds.
+    pub p95_ms: Option<f64>,
+}
+
 /// The figures of a cell.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Summary {
@@ -88,6 +129,8 @@ pub struct Summary {
     pub failed: u64,
     /// Good answers of another length than the first, in all rounds.
     pub other_length: u64,
+    /// What changed from one good answer to another, in the first round in which anything did.
+    pub what_changed: Option<String>,
     /// Runnable and blocked tasks of the site.
     pub observed_load: Option<f64>,
     /// The system's load average over one minute.
@@ -102,6 +145,16 @@ pub struct Summary {
     pub bystander: Option<Bystander>,
     /// The bystander on the idle site.
     pub idle: Option<Bystander>,
+    /// The bystander who has logged in, during the load.
+    pub twin: Option<Bystander>,
+    /// The same on the idle site.
+    pub idle_twin: Option<Bystander>,
+    /// Good answers by what the nearest cache said.
+    pub verdicts: Vec<Verdict>,
+    /// Answers by kind of visitors, in all rounds.
+    pub visitors: Vec<Visitors>,
+    /// What was written, in all rounds.
+    pub writes: Vec<Writes>,
     /// What bound most rounds.
     pub bound_by: Bound,
     /// The worst word of the generator's self-checks.
@@ -110,6 +163,15 @@ pub struct Summary {
     pub cores: Vec<Named>,
     /// What each meter counted a second.
     pub meters: Vec<Named>,
+    /// What each meter counted for a good answer.
+    pub meters_per_page: Vec<Named>,
+}
+
+impl Summary {
+    /// Failed requests as a share of all that ended, in all rounds.
+    pub fn failed_share(&self) -> f64 {
+        self.failed as f64 / (self.failed + self.answers).max(1) as f64
+    }
 }
 
 /// The measured runs of a cell with their rounds.
@@ -123,7 +185,7 @@ fn measured(cell: &CellRecord) -> impl Iterator<Item = (u64, &Measured)> {
 /// What a cell came to.
 pub fn standing(cell: &CellRecord) -> Standing {
     let void = cell.runs.iter().find_map(|run| match &run.outcome {
-        Outcome::Void { reason } => Some(format!("round {}: {reason}", run.round)),
+        Outcome::Void { reason, .. } => Some(format!("round {}: {reason}", run.round)),
         Outcome::Measured(_) => None,
     });
     if let Some(reason) = void {
@@ -135,23 +197,11 @@ pub fn standing(cell: &CellRecord) -> Standing {
 
 fn summary(runs: &[&Measured]) -> Summary {
     let of = |field: fn(&Measured) -> f64| -> Vec<f64> { runs.iter().map(|run| field(run)).collect() };
-    let middle = |values: Vec<f64>| stats::median(&values).unwrap_or(0.0);
     let maybe = |field: fn(&Measured) -> Option<f64>| -> Option<f64> {
         stats::median(&runs.iter().filter_map(|run| field(run)).collect::<Vec<_>>())
     };
     let p95 = figure(&of(|run| run.response.p95_ms));
-    let response = ResponseTimes {
-        mean_ms: middle(of(|run| run.response.mean_ms)),
-        sd_ms: middle(of(|run| run.response.sd_ms)),
-        min_ms: middle(of(|run| run.response.min_ms)),
-        p50_ms: middle(of(|run| run.response.p50_ms)),
-        p75_ms: middle(of(|run| run.response.p75_ms)),
-        p90_ms: middle(of(|run| run.response.p90_ms)),
-        p95_ms: p95.median,
-        p99_ms: middle(of(|run| run.response.p99_ms)),
-        p999_ms: middle(of(|run| run.response.p999_ms)),
-        max_ms: middle(of(|run| run.response.max_ms)),
-    };
+    let response = times(&runs.iter().map(|run| &run.response).collect::<Vec<_>>());
     Summary {
         rounds: runs.len(),
         answers: runs.iter().map(|run| run.answers).sum(),
@@ -161,17 +211,43 @@ fn summary(runs: &[&Measured]) -> Summary {
         p95,
         failed: runs.iter().map(|run| run.failed()).sum(),
         other_length: runs.iter().map(|run| run.other_length).sum(),
+        what_changed: runs.iter().find_map(|run| run.what_changed.clone()),
         observed_load: maybe(|run| run.observed_load),
         load_average: maybe(|run| run.host.load_average),
         host_busy: maybe(|run| run.host.busy),
         cpu_per_page_ms: maybe(cpu_per_page),
         site_pss_bytes: maybe(site_pss),
-        bystander: bystander(runs),
-        idle: idle(runs),
+        bystander: bystander(&runs.iter().map(|run| &run.bystander).collect::<Vec<_>>()),
+        idle: idle(&runs.iter().map(|run| &run.bystander).collect::<Vec<_>>()),
+        twin: bystander(&runs.iter().filter_map(|run| run.twin.as_ref()).collect::<Vec<_>>()),
+        idle_twin: idle(&runs.iter().filter_map(|run| run.twin.as_ref()).collect::<Vec<_>>()),
+        verdicts: loads::verdicts(runs),
+        visitors: loads::visitors(runs),
+        writes: loads::writes(runs),
         bound_by: most_frequent(runs),
         trust: worst_trust(runs),
         cores: processes::cores(runs),
         meters: processes::meters(runs),
+        meters_per_page: processes::meters_per_page(runs),
+    }
+}
+
+/// Each time the median of the given ones.
+pub(crate) fn times(of: &[&ResponseTimes]) -> ResponseTimes {
+    let middle = |field: fn(&ResponseTimes) -> f64| {
+        stats::median(&of.iter().map(|times| field(times)).collect::<Vec<_>>()).unwrap_or(0.0)
+    };
+    ResponseTimes {
+        mean_ms: middle(|times| times.mean_ms),
+        sd_ms: middle(|times| times.sd_ms),
+        min_ms: middle(|times| times.min_ms),
+        p50_ms: middle(|times| times.p50_ms),
+        p75_ms: middle(|times| times.p75_ms),
+        p90_ms: middle(|times| times.p90_ms),
+        p95_ms: middle(|times| times.p95_ms),
+        p99_ms: middle(|times| times.p99_ms),
+        p999_ms: middle(|times| times.p999_ms),
+        max_ms: middle(|times| times.max_ms),
     }
 }
 
@@ -197,11 +273,10 @@ fn site_pss(run: &Measured) -> Option<f64> {
     bytes.filter(|bytes| !bytes.is_empty()).map(|bytes| bytes.iter().sum::<u64>() as f64)
 }
 
-fn bystander(runs: &[&Measured]) -> Option<Bystander> {
-    let answered: Vec<f64> = runs.iter().flat_map(|run| run.bystander.loaded_ms.iter().copied()).collect();
-    let unanswered: Vec<f64> =
-        runs.iter().flat_map(|run| run.bystander.unanswered_ms.iter().copied()).collect();
-    let failed = runs.iter().map(|run| run.bystander.failed).sum();
+fn bystander(runs: &[&BystanderRecord]) -> Option<Bystander> {
+    let answered: Vec<f64> = runs.iter().flat_map(|run| run.loaded_ms.iter().copied()).collect();
+    let unanswered: Vec<f64> = runs.iter().flat_map(|run| run.unanswered_ms.iter().copied()).collect();
+    let failed = runs.iter().map(|run| run.failed).sum();
     let all: Vec<f64> = answered.iter().chain(&unanswered).copied().collect();
     if all.is_empty() && failed == 0 {
         return None;
@@ -213,8 +288,8 @@ fn bystander(runs: &[&Measured]) -> Option<Bystander> {
     Some(Bystander { p95_ms, at_least, requests: all.len(), failed })
 }
 
-fn idle(runs: &[&Measured]) -> Option<Bystander> {
-    let all: Vec<f64> = runs.iter().flat_map(|run| run.bystander.idle_ms.iter().copied()).collect();
+fn idle(runs: &[&BystanderRecord]) -> Option<Bystander> {
+    let all: Vec<f64> = runs.iter().flat_map(|run| run.idle_ms.iter().copied()).collect();
     let p95_ms = stats::quantile(&all, 0.95)?;
     Some(Bystander { p95_ms, at_least: false, requests: all.len(), failed: 0 })
 }
@@ -255,7 +330,7 @@ pub struct Row<'a> {
     pub cell: &'a CellRecord,
     /// What it came to.
     pub standing: Standing,
-    /// Against the row before.
+    /// Against the row that [`row_before`] names.
     pub factor_before: Option<Factor>,
     /// Against the first row.
     pub factor_first: Option<Factor>,
@@ -263,24 +338,43 @@ pub struct Row<'a> {
 
 /// The classic table's rows, in order.
 pub fn rows(results: &Results) -> Vec<Row<'_>> {
-    let cells: Vec<(&StepRecord, &CellRecord)> = results
-        .steps
-        .iter()
-        .filter_map(|step| Some((step, results.cells.iter().find(|cell| cell.id == step.cell)?)))
-        .collect();
+    let own = |step: &StepRecord| results.cells.iter().find(|cell| cell.id == step.cell);
+    rows_of(results.steps.iter().filter_map(|step| Some((step, own(step)?))).collect())
+}
+
+/// The rows of a load beside the anonymous one, in the order of the steps.
+pub fn load_rows<'a>(results: &'a Results, load: &'a LoadRecord) -> Vec<Row<'a>> {
+    let own = |step: &StepRecord| load.cells.iter().find(|cell| cell.step == step.id);
+    rows_of(results.steps.iter().filter_map(|step| Some((step, own(step)?))).collect())
+}
+
+fn rows_of<'a>(cells: Vec<(&'a StepRecord, &'a CellRecord)>) -> Vec<Row<'a>> {
     let first = cells.first().map(|(_, cell)| *cell);
-    let before = std::iter::once(None).chain(cells.iter().map(|(_, cell)| Some(*cell)));
-    cells
-        .iter()
-        .zip(before)
-        .map(|((step, cell), before)| Row {
+    let steps: Vec<&StepRecord> = cells.iter().map(|(step, _)| *step).collect();
+    let row = |(place, (step, cell)): (usize, &(&'a StepRecord, &'a CellRecord))| {
+        let before = place_before(&steps, place).and_then(|before| cells.get(before));
+        Row {
             step,
             cell,
             standing: standing(cell),
-            factor_before: before.and_then(|before| factor(before, cell)),
-            factor_first: before.and(first).and_then(|first| factor(first, cell)),
-        })
-        .collect()
+            factor_before: before.and_then(|(_, before)| factor(before, cell)),
+            factor_first: first.filter(|_| place > 0).and_then(|first| factor(first, cell)),
+        }
+    };
+    cells.iter().enumerate().map(row).collect()
+}
+
+/// The row that a row is compared with: that of the step which its own names, or the one above it.
+pub fn row_before<'a>(rows: &'a [Row<'a>], place: usize) -> Option<&'a Row<'a>> {
+    let steps: Vec<&StepRecord> = rows.iter().map(|row| row.step).collect();
+    rows.get(place_before(&steps, place)?)
+}
+
+fn place_before(steps: &[&StepRecord], place: usize) -> Option<usize> {
+    match &steps.get(place)?.against {
+        Some(id) => steps.iter().position(|step| step.id == *id),
+        None => place.checked_sub(1),
+    }
 }
 
 /// The step that a cell belongs to.

@@ -7,17 +7,21 @@
 
 use crate::grid::{Align, Column, Grid, wrapped};
 use crate::number;
-use crate::processes;
 use crate::results::{CellRecord, Results};
 use crate::sentence::{interval, noise, sentence};
+use crate::staircase::{Staircase, share_text, staircases};
 use crate::summary::{
-    ANSWERS_FEW, Bystander, Row, Standing, Summary, rows, shared_concurrencies, standing, step_of,
+    ANSWERS_FEW, Bystander, Row, Standing, Summary, row_before, rows, shared_concurrencies, standing, step_of,
 };
+use crate::{loads, processes};
 
 /// The narrowest width that is kept.
 pub const WIDTH_MIN: usize = 80;
 /// The width from which all figures of a step stand in one row.
 const WIDTH_ONE_BLOCK: usize = 165;
+
+/// The width from which a staircase has room for versions, whose words are long.
+const WIDTH_VERSIONS: usize = 110;
 
 /// How many columns the second block has on a narrow terminal: all but the last.
 const NARROW_COLUMNS: usize = 8;
@@ -29,13 +33,27 @@ pub fn text(results: &Results, width: usize) -> String {
     let mut out = String::new();
     let synthetic = if results.synthetic { " (a synthetic site)" } else { "" };
     out.push_str(&format!("{}{synthetic}, page {}\n\n", results.title, results.page));
-    classic(&rows, width, &mut out);
-    processes::table(&rows, width, &mut out);
-    sentences(&rows, width, &mut out);
-    keepalive(results, &mut out, width);
-    equal_concurrency(results, &mut out, width);
+    if !rows.is_empty() {
+        anonymous(results, &rows, width, &mut out);
+    }
+    loads::sections(results, width, &mut out);
     notes(results, &rows, width, &mut out);
     out
+}
+
+/// Everything that the anonymous load has.
+fn anonymous(results: &Results, rows: &[Row<'_>], width: usize, out: &mut String) {
+    classic(rows, width, out);
+    processes::table(rows, width, out);
+    loads::beside(rows, width, out);
+    sentences(rows, width, out);
+    keepalive(results, out, width);
+    let staircases = staircases(results);
+    if staircases.is_empty() {
+        equal_concurrency(results, out, width);
+    } else {
+        staircase_table(&staircases, out, width);
+    }
 }
 
 /// The classic columns, and the rest beside them or below.
@@ -78,14 +96,16 @@ fn classic(rows: &[Row<'_>], width: usize, out: &mut String) {
     }
 }
 
-fn no_figures(standing: &Standing) -> String {
+/// Why a row has no figures.
+pub(crate) fn no_figures(standing: &Standing) -> String {
     match standing {
         Standing::Void(reason) => format!("VOID: {reason}"),
         _ => "not measured yet".to_owned(),
     }
 }
 
-fn first_columns() -> Vec<Column> {
+/// The columns of the classic table.
+pub(crate) fn first_columns() -> Vec<Column> {
     vec![
         Column::new(&["step"], Align::Left),
         Column::new(&["concur-", "rency"], Align::Right),
@@ -97,11 +117,13 @@ fn first_columns() -> Vec<Column> {
     ]
 }
 
-fn names(row: &Row<'_>) -> Vec<String> {
+/// The first cells of a row, which say what it is.
+pub(crate) fn names(row: &Row<'_>) -> Vec<String> {
     vec![row.step.number.clone(), row.cell.concurrency.to_string(), row.step.title.clone()]
 }
 
-fn first_cells(row: &Row<'_>, summary: &Summary) -> Vec<String> {
+/// The cells of a row for the classic columns.
+pub(crate) fn first_cells(row: &Row<'_>, summary: &Summary) -> Vec<String> {
     let mark = if summary.few { "*" } else { "" };
     let mut cells = names(row);
     cells.extend([
@@ -155,9 +177,9 @@ fn or_dash(text: Option<String>) -> String {
 
 fn sentences(rows: &[Row<'_>], width: usize, out: &mut String) {
     out.push('\n');
-    let before = std::iter::once(None).chain(rows.iter().map(Some));
-    for (row, before) in rows.iter().zip(before) {
-        let text = format!("{}. {}: {}", row.step.number, row.step.title, sentence(row, before));
+    for (place, row) in rows.iter().enumerate() {
+        let said = sentence(row, row_before(rows, place));
+        let text = format!("{}. {}: {said}", row.step.number, row.step.title);
         wrapped(&text, width, "   ", out);
     }
 }
@@ -198,10 +220,72 @@ fn equal_concurrency(results: &Results, out: &mut String, width: usize) {
     }
 }
 
+/// Every step with more and more users, and where it tips over.
+fn staircase_table(staircases: &[Staircase<'_>], out: &mut String, width: usize) {
+    out.push_str("\nEvery step with more and more users, without keep-alive\n");
+    let summaries =
+        || staircases.iter().flat_map(|of| &of.stairs).filter_map(|(_, standing)| standing.summary());
+    let units: Vec<&str> = summaries()
+        .next()
+        .map(|summary| summary.meters_per_page.iter().map(|meter| meter.name.as_str()).collect())
+        .unwrap_or_default();
+    let has_room = width >= WIDTH_VERSIONS;
+    let columns = [
+        Column::new(&["step"], Align::Left),
+        Column::new(&["what"], Align::Left).flexible(),
+        Column::new(&["users"], Align::Right),
+        Column::new(&["through-", "put", "req/s"], Align::Right),
+        Column::new(&["mean ± sd"], Align::Right),
+        Column::new(&["99%", "response"], Align::Right),
+        Column::new(&["failed"], Align::Right),
+    ];
+    let units = units.iter().map(|unit| {
+        let heading: Vec<&str> = unit.split(' ').chain(["a request"]).collect();
+        Column::new(&heading, Align::Right)
+    });
+    let mut grid = Grid::new(columns.into_iter().chain(units).collect());
+    for staircase in staircases {
+        for (place, (users, standing)) in staircase.stairs.iter().enumerate() {
+            let (number, what) = match place {
+                0 => (staircase.step.number.as_str(), staircase.step.title.as_str()),
+                // The second line has room for the version of what the first names.
+                1 if has_room => ("", staircase.version.unwrap_or_default()),
+                _ => ("", ""),
+            };
+            let tips = staircase.tip.as_ref().is_some_and(|tip| tip.users == *users);
+            let users = format!("{}{users}", if tips { "> " } else { "" });
+            let names = vec![number.to_owned(), what.to_owned(), users];
+            match standing {
+                Standing::Measured(summary) => grid.row([names, stair_cells(summary)].concat()),
+                other => grid.row_with_rest(names, &no_figures(other)),
+            }
+        }
+    }
+    out.push_str(&grid.text(width));
+    for staircase in staircases {
+        let version = staircase.version.filter(|_| !has_room);
+        let version = version.map(|version| format!(" ({version})")).unwrap_or_default();
+        let said = staircase.said();
+        let text = format!("{}. {}{version}: {said}.", staircase.step.number, staircase.step.title);
+        wrapped(&text, width, "   ", out);
+    }
+}
+
+fn stair_cells(summary: &Summary) -> Vec<String> {
+    let mut cells = vec![
+        number::rate(summary.throughput.median),
+        number::mean_and_deviation(summary.response.mean_ms, summary.response.sd_ms),
+        number::milliseconds(summary.response.p99_ms),
+        share_text(summary.failed_share()),
+    ];
+    cells.extend(summary.meters_per_page.iter().map(|meter| number::three_digits(meter.value)));
+    cells
+}
+
 fn notes(results: &Results, rows: &[Row<'_>], width: usize, out: &mut String) {
     out.push('\n');
     let mut note = |text: &str| wrapped(text, width, "  ", out);
-    let standings: Vec<Standing> = results.cells.iter().map(standing).collect();
+    let standings: Vec<Standing> = results.all_cells().map(standing).collect();
     if standings.iter().filter_map(Standing::summary).any(|summary| summary.few) {
         note(&format!("* fewer than {ANSWERS_FEW} answers in a round: percentiles are coarse."));
     }
@@ -236,6 +320,9 @@ fn notes(results: &Results, rows: &[Row<'_>], width: usize, out: &mut String) {
                 "Step {}: {} good answers differ in length from the first one.",
                 row.step.number, summary.other_length
             ));
+        }
+        if let Some(changed) = &summary.what_changed {
+            note(&format!("Step {}: what changed from one answer to another: {changed}.", row.step.number));
         }
         if summary.trust == "invalid" {
             note(&format!(

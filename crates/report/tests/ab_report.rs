@@ -5,6 +5,7 @@
 use load::{
     Ended, FailureKind, Failures, Outcome, Plan, Sample, SelfCheck, StatusCounts, Stop, Target, Times,
 };
+use petasos_report::ab::html::{self, Attributes};
 use petasos_report::ab::{Parts, gnuplot_tsv, percentile_csv, report};
 use petasos_report::run::{Run, SCHEMA};
 use platform::Timestamp;
@@ -34,8 +35,6 @@ fn ten_good() -> Outcome {
     plan.users = 2;
     plan.keep_alive = false;
     Outcome {
-        plan,
-        address: "127.0.0.1:8080".parse().unwrap(),
         threads: 2,
         started: Timestamp::from_secs(1_729_166_400),
         elapsed: Duration::from_secs(2),
@@ -43,7 +42,6 @@ fn ten_good() -> Outcome {
         complete: 10,
         good: 10,
         failures: Failures::default(),
-        length_differs: 0,
         statuses: StatusCounts::of(&[(200, 10)]),
         received_bytes: 20_480,
         content_bytes: 10_000,
@@ -51,16 +49,10 @@ fn ten_good() -> Outcome {
         document_bytes: Some(1_000),
         first_head: b"HTTP/1.1 200 OK\r\nServer: Apache/2.4.58 (Ubuntu)\r\n\r\n".to_vec(),
         good_times: times(&[10, 11, 12, 13, 14, 15, 16, 17, 18, 40]),
-        wrong_times: Times::default(),
-        verdicts: Vec::new(),
-        kept: 0,
         connections: 10,
-        resent: 0,
-        closed_by_us: 0,
-        unfinished: 0,
         cpu: vec![Duration::from_millis(200); 2],
         check: SelfCheck { cpu_share_max: 0.1, little_residual: Some(0.012), ..SelfCheck::default() },
-        samples: Vec::new(),
+        ..Outcome::of(plan, "127.0.0.1:8080".parse().unwrap())
     }
 }
 
@@ -192,6 +184,54 @@ Beyond ab
     assert!(text.contains("Note: all local ports toward this address are in use"), "{text}");
 }
 
+/// A name is asked for in the handshake unless it is an address, or not to be sent.
+#[test]
+fn a_name_that_was_asked_for_is_said() {
+    let said = |url: &str, change: fn(&mut Plan)| {
+        let mut outcome = ten_good();
+        outcome.plan.target = Target::parse(url).unwrap();
+        change(&mut outcome.plan);
+        let text = report(&outcome, Parts::default());
+        text.lines().find_map(|line| line.strip_prefix("TLS Server Name:        ")).map(str::to_owned)
+    };
+    assert_eq!(said("https://example.test/", |_| {}).as_deref(), Some("example.test"));
+    let other = |plan: &mut Plan| plan.tls.name = Some("other.test".to_owned());
+    assert_eq!(said("https://127.0.0.1/", other).as_deref(), Some("other.test"));
+    assert_eq!(said("https://example.test/", |plan| plan.tls.server_name = false), None);
+    assert_eq!(said("https://[::1]/", |_| {}), None);
+    assert_eq!(said("http://example.test/", |_| {}), None);
+}
+
+#[test]
+fn the_table_in_html_has_the_figures_of_the_text() {
+    let attributes = Attributes { table: "border=1".into(), row: "a".into(), cell: "b".into() };
+    let text = html::report(&with_failures(), &attributes);
+    let expected = "\n\n<table border=1>\n\
+        <tr a><th colspan=2 b>Server Software:</th><td colspan=2 b>Apache/2.4.58</td></tr>\n\
+        <tr a><th colspan=2 b>Server Hostname:</th><td colspan=2 b>example.test</td></tr>\n\
+        <tr a><th colspan=2 b>Server Port:</th><td colspan=2 b>8080</td></tr>\n\
+        <tr a><th colspan=2 b>Document Path:</th><td colspan=2 b>/page?x</td></tr>\n\
+        <tr a><th colspan=2 b>Document Length:</th><td colspan=2 b>1000 bytes</td></tr>\n\
+        <tr a><th colspan=2 b>Concurrency Level:</th><td colspan=2 b>2</td></tr>\n\
+        <tr a><th colspan=2 b>Time taken for tests:</th><td colspan=2 b>2.000 seconds</td></tr>\n\
+        <tr a><th colspan=2 b>Complete requests:</th><td colspan=2 b>10</td></tr>\n\
+        <tr a><th colspan=2 b>Failed requests:</th><td colspan=2 b>4</td></tr>\n\
+        <tr a><td colspan=4 b >   (Connect: 0, Receive: 0, Length: 0, Exceptions: 1)</td></tr>\n\
+        <tr a><th colspan=2 b>Non-2xx responses:</th><td colspan=2 b>3</td></tr>\n\
+        <tr a><th colspan=2 b>Total transferred:</th><td colspan=2 b>20480 bytes</td></tr>\n\
+        <tr a><th colspan=2 b>HTML transferred:</th><td colspan=2 b>10000 bytes</td></tr>\n\
+        <tr a><th colspan=2 b>Requests per second:</th><td colspan=2 b>5.00</td></tr>\n\
+        <tr a><th colspan=2 b>Transfer rate:</th><td colspan=2 b>10.00 kb/s received</td></tr>\n\
+        <tr a><th b colspan=4>Connection Times (ms)</th></tr>\n\
+        <tr a><th b>&nbsp;</th> <th b>min</th>   <th b>avg</th>   <th b>max</th></tr>\n\
+        <tr a><th b>Connect:</th><td b>    1</td><td b>    1</td><td b>    1</td></tr>\n\
+        <tr a><th b>Processing:</th><td b>   10</td><td b>   17</td><td b>   40</td></tr>\n\
+        <tr a><th b>Total:</th><td b>   11</td><td b>   18</td><td b>   41</td></tr>\n\
+        </table>\n<pre>\nBeyond ab\n";
+    assert!(text.starts_with(expected), "{text}");
+    assert!(text.ends_with("</pre>\n"), "{text}");
+}
+
 #[test]
 fn a_run_without_answers_has_no_times() {
     let failures = Failures::of_kinds(&[(FailureKind::Timeout, 2)]);
@@ -241,10 +281,13 @@ fn the_tsv_is_in_the_order_of_starts() {
         connect_us: 1_000,
         total_us,
         waiting_us: 2_400,
+        content_bytes: 1_000,
+        url: 0,
         status: 200,
-        good: true,
+        failure: None,
     };
-    let outcome = Outcome { samples: vec![sample(0, 20_000), sample(1_500_000, 9_600)], ..ten_good() };
+    let lost = Sample { status: 0, failure: Some(FailureKind::Timeout), ..sample(700_000, 1_000) };
+    let outcome = Outcome { samples: vec![sample(0, 20_000), lost, sample(1_500_000, 9_600)], ..ten_good() };
     let expected = "starttime\tseconds\tctime\tdtime\tttime\twait\n\
                     Thu Oct 17 12:00:00 2024\t1729166400\t1\t19\t20\t2\n\
                     Thu Oct 17 12:00:01 2024\t1729166401\t1\t9\t10\t2\n";
@@ -254,8 +297,16 @@ fn the_tsv_is_in_the_order_of_starts() {
 #[test]
 fn dates_in_the_tsv_know_leap_years() {
     let date = |seconds| {
-        let sample =
-            Sample { start_us: 0, connect_us: 0, total_us: 0, waiting_us: 0, status: 200, good: true };
+        let sample = Sample {
+            start_us: 0,
+            connect_us: 0,
+            total_us: 0,
+            waiting_us: 0,
+            content_bytes: 0,
+            url: 0,
+            status: 200,
+            failure: None,
+        };
         let outcome = Outcome { started: Timestamp::from_secs(seconds), samples: vec![sample], ..ten_good() };
         gnuplot_tsv(&outcome).lines().nth(1).unwrap().split('\t').next().unwrap().to_owned()
     };

@@ -57,7 +57,8 @@ fn text_from_results_is_text_and_never_markup() {
 #[test]
 fn a_void_step_is_told_with_its_reason() {
     let mut results = made_up(2);
-    results.cells[0].runs[1].outcome = Outcome::Void { reason: "the door was locked".to_owned() };
+    results.cells[0].runs[1].outcome =
+        Outcome::Void { reason: "the door was locked".to_owned(), is_silent: false };
     let page = page(&results);
     assert!(page.contains("Step 1 is void."));
     assert_eq!(page.matches("the door was locked").count(), 2, "at the top and in the table");

@@ -42,12 +42,86 @@ fn every_width_is_kept() {
     assert_eq!(text(&made_up(1), 10), text(&made_up(1), 80));
 }
 
+/// A ladder with stairs: every step at 500, 1,000 and 2,000 users too; the last step loses half of its throughput at
+/// the last of them.
+fn with_stairs(rounds: u64) -> Results {
+    let mut results = made_up(rounds);
+    for step in results.steps.clone() {
+        for (users, loss) in
+            [(500, 1.0), (1_000, 1.0), (2_000, if step.id == "petasos-100" { 2.0 } else { 1.0 })]
+        {
+            let own = results.cells.iter().find(|cell| cell.id == step.cell).unwrap();
+            let mut cell = own.clone();
+            (cell.id, cell.concurrency) = (format!("{}-c{users}", step.id), users);
+            for run in &mut cell.runs {
+                let Outcome::Measured(measured) = &mut run.outcome else { continue };
+                measured.throughput_per_s /= loss;
+            }
+            results.cells.push(cell);
+        }
+    }
+    results
+}
+
+#[test]
+fn stairs_have_figures_a_request_and_a_tipping_point() {
+    let text = text(&with_stairs(3), 80);
+    assert!(widest(&text) <= 80, "{text}");
+    let (_, stairs) = text.split_once("Every step with more and more users").unwrap();
+    let stairs = stairs.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        stairs.contains("6. Petasos (petasos 0.1.0 (0123456789)): no tipping point up to 2,000 users."),
+        "{stairs}"
+    );
+    assert!(
+        stairs.contains("7. Petasos (petasos 0.1.0 (0123456789)): tips over at 2,000 users: throughput"),
+        "{stairs}"
+    );
+    assert_eq!(stairs.matches("> 2000").count(), 1, "{stairs}");
+    assert!(stairs.contains("a request"), "{stairs}");
+    assert!(!text.contains("Every step at concurrency"), "the stairs stand for these tables");
+    assert!(!self::text(&made_up(3), 80).contains("more and more users"), "two stairs are none");
+    for width in 80..200 {
+        assert!(widest(&self::text(&with_stairs(1), width)) <= width, "{width}");
+    }
+}
+
+#[test]
+fn a_step_that_answers_nobody_has_tipped_over() {
+    let mut results = with_stairs(2);
+    let mut silence = |id: &str, is_silent: bool| {
+        let cell = results.cells.iter_mut().find(|cell| cell.id == id).unwrap();
+        cell.runs[1].outcome = Outcome::Void { reason: "it did not go".to_owned(), is_silent };
+    };
+    silence("objects-c1000", true);
+    silence("petasos-c2000", false);
+    let text = text(&results, 180);
+    assert!(
+        text.contains("5. + object cache: tips over at 1,000 users: nobody gets a good answer."),
+        "{text}"
+    );
+    assert!(
+        text.contains("6. Petasos: no tipping point up to 1,000 users; not measured at 2,000."),
+        "{text}"
+    );
+}
+
+#[test]
+fn the_page_has_the_stairs_too() {
+    let page = petasos_report::html::page(&with_stairs(3));
+    assert!(page.contains("id=\"staircase\"") && page.contains("petasos 0.1.0 (0123456789)</td>"));
+    assert_eq!(page.matches("<tr class=\"tips\">").count(), 1);
+    assert!(page.contains("tips over at 2,000 users: throughput falls from"));
+    assert!(!petasos_report::html::page(&made_up(3)).contains("id=\"staircase\""));
+}
+
 /// Results in which the first run of a cell is void.
 fn with_void(id: &str) -> Results {
     let mut results = made_up(3);
     let cell = results.cells.iter_mut().find(|cell| cell.id == id).unwrap();
     cell.runs[0].outcome = Outcome::Void {
         reason: "the layer is not proven: found X-Cache: MISS; expected “HIT”".to_owned(),
+        is_silent: false,
     };
     results
 }

@@ -111,7 +111,9 @@ fn timestamp(year: u64, month: u64, day: u64, second_of_day: u64) -> Option<Time
     // Years that begin with March put the leap day at the end, where it disturbs nobody.
     let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let days = year * 365 + year / 4 - year / 100 + year / 400 + (month * 153 + 2) / 5 + day - 1;
-    Some(Timestamp::from_secs((days - DAYS_TO_EPOCH) * 86_400 + second_of_day))
+    let moment = Timestamp::from_secs((days - DAYS_TO_EPOCH) * 86_400 + second_of_day);
+    // A leap second at its end is no moment of the year 10000, which cannot be written.
+    Some(moment.min(LAST_MOMENT))
 }
 
 /// Days from 1 March of the year 0 to 1 January 1970.
@@ -170,6 +172,7 @@ mod tests {
             ("Tue, 29 Feb 2000 23:59:59 GMT", Some(951_868_799)),
             ("Sat, 31 Dec 2016 23:59:60 GMT", Some(1_483_228_800)),
             ("Fri, 31 Dec 9999 23:59:59 GMT", Some(253_402_300_799)),
+            ("Fri, 31 Dec 9999 23:59:60 GMT", Some(253_402_300_799)),
             ("Wed, 31 Dec 1969 23:59:59 GMT", None),
             ("Thu, 29 Feb 1900 00:00:00 GMT", None),
             ("Mon, 29 Feb 2100 00:00:00 GMT", None),

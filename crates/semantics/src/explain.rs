@@ -4,6 +4,7 @@
 //! decision itself looked at. This file decides nothing.
 
 use crate::request::cause;
+use crate::set_cookie::{meaningful_cookies, set_cookie_name};
 use crate::targeted::deciding_field;
 use crate::{Directives, Policy, Reason, stated_directives};
 use bytes::Bytes;
@@ -66,8 +67,8 @@ pub fn explain_request(
 pub fn explain_refusal(reason: Reason, response: &Fields, policy: &Policy) -> Option<Culprit> {
     let (kind, name) = match reason {
         Reason::StoreRefusedSetCookie => {
-            let cookie = response.first(names::SET_COOKIE)?;
-            let name = cookie.split(|byte| b"=;".contains(byte)).next().unwrap_or_default().trim_ascii();
+            let cookie = meaningful_cookies(response, policy).next()?;
+            let name = set_cookie_name(cookie);
             return Some(Culprit { kind: CulpritKind::Cookie, name: cookie.slice_ref(name) });
         }
         Reason::StoreRefusedPrivate | Reason::StoreRefusedNoStore | Reason::StoreRefusedNoCache => {
@@ -99,7 +100,7 @@ fn expiring_field(response: &Fields, policy: &Policy) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::{Culprit, CulpritKind, explain_refusal, explain_request};
-    use crate::{Policy, Reason};
+    use crate::{Policy, Reason, UnknownCookie};
     use message::{Fields, Method, RequestHead, Version};
 
     type Lines = [(&'static str, &'static str)];
@@ -125,7 +126,7 @@ mod tests {
 
     #[test]
     fn the_part_of_a_request_that_makes_it_pass() {
-        let policy = Policy::wordpress();
+        let policy = Policy { unknown_cookie: UnknownCookie::Pass, ..Policy::wordpress() };
         let explain = |head: &RequestHead| explain_request(head, false, &policy);
         for (target, lines, reason, kind, name) in [
             (

@@ -11,13 +11,15 @@
 //!    key names it: then it is part of the variant's key, in the same normalised form;
 //! 5. a field that the operator declared forwarded, and vouched that the application names it in Vary if it changes
 //!    a page, is forwarded as the client sent it;
-//! 6. everything else stays here.
+//! 6. cookies that the policy has in the key are forwarded, as one line: see `keyed_cookies`;
+//! 7. everything else stays here.
 //!
 //! The first answer for a key is therefore fetched without negotiation. If it turns out to vary on a field that
 //! the client sent, the answer belongs to another variant than the client's (`rule.key` of the client's fields
 //! differs from that of the forwarded ones); the client's own variant is then fetched with the rule known.
 //! A field that is not in our table makes the request pass, so nobody misses it.
 
+use crate::keyed_cookies::keyed_cookies;
 use crate::request_fields::{Role, is_forwarded, is_known, role};
 use crate::vary::{AcceptedCodings, normalised_value};
 use crate::{Forwarding, Policy, VaryRule};
@@ -45,7 +47,11 @@ pub fn shared_fields(fields: &Fields, known: &VaryRule, policy: &Policy) -> Fiel
             forwarded.push(name, constant);
         }
     }
-    for name in known.names().iter().filter(|name| &name[..] != b"accept-encoding") {
+    if let Some(cookies) = keyed_cookies(fields, policy) {
+        forwarded.push(names::COOKIE, cookies);
+    }
+    let elsewhere: [&[u8]; 2] = [b"accept-encoding", b"cookie"];
+    for name in known.names().iter().filter(|name| !elsewhere.contains(&&name[..])) {
         if let Some(value) = normalised_value(fields, name) {
             forwarded.push(name.clone(), value);
         }

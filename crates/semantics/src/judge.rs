@@ -1,17 +1,18 @@
 //! May this response be stored? (RFC 9111 section 3.)
 //!
-//! Invariant: nothing is stored that the response does not clearly permit to share. The default profile is
-//! stricter than the letter: a response that sets a cookie, or that answers credentials without `public`, is not
-//! stored, and errors are stored for moments only. What would have to be validated before every use is stored only
-//! if it has a validator.
-//! For how long a response is fresh is `lifetime`'s part; whether its Vary can be kept apart is `vary`'s.
+//! Invariant: nothing is stored that the response does not clearly permit to share. The default profile is stricter
+//! than the letter: a response that sets a cookie which is not noise, or that answers credentials without `public`, is
+//! not stored, and errors are stored for moments only. What would have to be validated before every use is stored only
+//! if it has a validator. For how long a response is fresh is `lifetime`'s part; whether its Vary can be kept apart is
+//! `vary`'s.
 
 use crate::invalidation::resolve;
 use crate::lifetime::{Lifetime, initial_age, lifetime, stale_windows};
+use crate::set_cookie::meaningful_cookies;
 use crate::validation::validation_fields;
 use crate::{
     ContentRange, Credentials, Directives, Forwarding, Freshness, Moment, Policy, Reason, Scope,
-    stated_directives,
+    keyed_target, stated_directives,
 };
 use bytes::Bytes;
 use message::{Method, RequestHead, ResponseHead, Status, names};
@@ -72,7 +73,12 @@ fn judged(
     let windows = stale_windows(response.status, &directives, validate_always, policy);
     let freshness = Freshness {
         initial_age: initial_age(&response.fields, request_time, response_time),
-        while_revalidate: windows.while_revalidate,
+        while_revalidate: windows.while_revalidate.max(grace(
+            lifetime,
+            &directives,
+            windows.client_may_accept,
+            policy,
+        )),
         if_error: windows.if_error,
         may_be_stale: windows.client_may_accept,
         overridden: windows.overridden,
@@ -96,6 +102,24 @@ fn judged(
     Ok(Storable { freshness, withheld })
 }
 
+/// How long after a lifetime that the policy gave the response may be shown while it is renewed: not if it says
+/// something of that itself, or forbids staleness.
+fn grace(
+    lifetime: Option<Lifetime>,
+    directives: &Directives,
+    may_be_stale: bool,
+    policy: &Policy,
+) -> Duration {
+    match lifetime {
+        Some(Lifetime::Assumed(assumed))
+            if may_be_stale && directives.stale_while_revalidate_secs.is_none() =>
+        {
+            policy.grace.min(assumed)
+        }
+        _ => Duration::ZERO,
+    }
+}
+
 /// Why the response may not be stored whatever its lifetime, the weightiest reason first.
 fn refusal(
     request: &RequestHead,
@@ -115,7 +139,11 @@ fn refusal(
     if !is_storable_status(status, policy) {
         return Some(Reason::StoreRefusedStatus);
     }
-    if response.fields.has(names::SET_COOKIE) && !(policy.stores_cookies && is_stated) {
+    if redirects_to_itself(request, response, policy) {
+        return Some(Reason::StoreRefusedRedirect);
+    }
+    let sets_cookie = meaningful_cookies(&response.fields, policy).next().is_some();
+    if sets_cookie && !(policy.stores_cookies && is_stated) {
         return Some(Reason::StoreRefusedSetCookie);
     }
     // must-understand: who knows the status ignores the no-store that stands beside it for those who do not, and
@@ -155,6 +183,21 @@ fn answers_later_gets(request: &RequestHead, response: &ResponseHead, policy: &P
                 resolve(*https, host, &request.target, reference).as_deref() == Some(&request.target[..])
             })
         })
+}
+
+/// Whether the response redirects to the very page but for tracking parameters: whoever followed it would be answered
+/// with it again.
+fn redirects_to_itself(request: &RequestHead, response: &ResponseHead, policy: &Policy) -> bool {
+    if policy.tracking_parameters.is_empty() || !(300..400).contains(&response.status.code()) {
+        return false;
+    }
+    let Some(reference) = response.fields.only(names::LOCATION) else { return false };
+    let host = request.fields.first(names::HOST).map_or(&[][..], |host| host);
+    let own = keyed_target(&request.target, policy);
+    // The scheme is the connection's own, which is not known here; a reference names one of the two.
+    let resolved =
+        [true, false].into_iter().filter_map(|https| resolve(https, host, &request.target, reference));
+    resolved.map(Bytes::from).any(|target| target != own && keyed_target(&target, policy) == own)
 }
 
 /// Whether the origin can be asked if the response is still right, which makes it worth storing though it is not

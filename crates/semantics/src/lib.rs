@@ -3,8 +3,9 @@
 //! The order in which the edge asks them:
 //!
 //! ```text
+//! keyed_target                                            what the page is known by
 //! classify_request -> Pass(reason)                        forward passed_fields(), store nothing
-//!                  -> Lookup(directives) -> store lookup
+//!                  -> Lookup(directives) -> store lookup, by looked_up_head()
 //!                       found  -> reuse(freshness, directives)
 //!                                   Fresh | Stale: evaluate_conditions, answer_range -> send
 //!                                   Revalidate(reason): fetch with validation_fields()
@@ -13,7 +14,9 @@
 //!                  -> is_server_error, or none came: reuse_on_error -> send what is stored
 //!                  -> judge_response + VaryRule::from_response -> Store(storable) as rule.stored_key()
 //!                                                              -> DoNotStore(reason)
-//! passed head      -> invalidated_targets, invalidated_groups; of a HEAD: head_says -> updated_head
+//! what is to be shared -> strip_noise_cookies
+//! what is sent         -> downstream_head
+//! passed head      -> invalidated_targets, changed, invalidated_groups; of a HEAD: head_says -> updated_head
 //! ```
 //!
 //! A response is stored under the union of the rule that was known when it was fetched (those fields were
@@ -29,28 +32,33 @@ mod conditions;
 mod content_range;
 mod dates;
 mod directives;
+mod downstream;
 mod explain;
 mod forward;
 mod freshness;
 mod invalidation;
 mod judge;
+mod keyed_cookies;
 mod lifetime;
 mod moment;
 mod multipart;
 mod no_vary_search;
 mod partial;
-mod policy;
 mod preferences;
 mod range;
 mod reason;
 mod reference;
 mod request;
 mod request_fields;
+mod robots;
+mod set_cookie;
 mod strong;
 pub mod structured;
 mod targeted;
+mod tracking;
 mod validation;
 mod vary;
+mod writes;
 
 pub use cache_groups::{GROUP_BYTES_MAX, GROUPS_MAX, groups, invalidated_groups};
 pub use cache_status::{CacheStatusFacts, cache_status_value};
@@ -60,22 +68,31 @@ pub use conditions::{
 pub use content_range::{ContentRange, joined_extent};
 pub use dates::{format_date, parse_date};
 pub use directives::{DELTA_SECS_MAX, Directives, Scope};
+pub use downstream::downstream_head;
 pub use explain::{Culprit, CulpritKind, explain_refusal, explain_request};
 pub use forward::{SHARED_USER_AGENT, passed_fields, shared_fields, trailer_fields};
 pub use freshness::{Freshness, FreshnessState, Reuse, reuse, reuse_on_error};
 pub use invalidation::invalidated_targets;
 pub use judge::{Judgement, Storable, judge_response};
+pub use keyed_cookies::{looked_up_head, other_cookies};
 pub use moment::Moment;
 pub use multipart::{Multipart, multipart_layout};
 pub use no_vary_search::NoVarySearch;
 pub use partial::{combined_head, missing_part_fields, multipart_head, part_head, unsatisfiable_head};
-pub use policy::{Credentials, Forwarding, Pattern, Policy, StaleOnError, TargetedField, UnknownCookie};
+pub use profiles::{
+    Changes, Credentials, Downstream, Forwarding, Pattern, Policy, StaleOnError, TargetedField,
+    UnknownCookie, WriteRule,
+};
 pub use range::{ByteRange, RANGES_MAX, RangeAnswer, answer_range, answer_range_from_part};
 pub use reason::{Reason, Verdict};
 pub use reference::reasons_reference;
 pub use request::{RequestClass, classify_request, is_personal};
+pub use robots::is_robot;
+pub use set_cookie::strip_noise_cookies;
 pub use targeted::stated_directives;
+pub use tracking::keyed_target;
 pub use validation::{
     HeadSays, head_says, is_server_error, not_modified_speaks_of, updated_head, validation_fields,
 };
 pub use vary::{AcceptedCodings, VARY_NAMES_MAX, VariantKey, VaryRule};
+pub use writes::{Changed, Exchanged, changed, may_write};

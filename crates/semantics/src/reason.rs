@@ -115,12 +115,16 @@ reasons! {
         "Only other variants were stored; name fewer request fields in the response's Vary.";
     MissReload "miss-reload" Miss
         "The request's Cache-Control asked for a newer response than the stored one; nothing to do.";
+    MissRefresh "miss-refresh" Miss
+        "The request ordered its page to be fetched again (X-Refresh), and its sender may; nothing to do.";
     MissCollapsed "miss-collapsed" Miss
         "The request shared the fetch that another request had started; nothing to do.";
     StoreRefusedMethod "store-refused-method" Miss
         "The answer to this method has no content to store; the next GET fills the store.";
     StoreRefusedStatus "store-refused-status" Miss
         "Responses with this status are not stored; nothing to do unless the status is unexpected.";
+    StoreRefusedRedirect "store-refused-redirect" Miss
+        "The response redirects to this page with a tracking parameter, which is no part of the key; let the link carry it.";
     StoreRefusedPartial "store-refused-partial" Miss
         "The origin sent a part of the content and did not say clearly which one; find out why it did so.";
     StoreRefusedSetCookie "store-refused-set-cookie" Miss
@@ -169,6 +173,8 @@ reasons! {
         "The profile never shares this path; nothing to do unless the path is wrong there.";
     PassParameter "pass-parameter" Pass
         "The profile never shares a URL with this query parameter; nothing to do unless the parameter is wrong there.";
+    PassLeakGuard "pass-leak-guard" Pass
+        "The request has cookies and its page is looked at, or was found to depend on them; add those that change pages to session_cookies (`petasos why` names them).";
     PassRequestNoStore "pass-request-no-store" Pass
         "The request forbids storing its answer; nothing to do.";
 
@@ -212,6 +218,8 @@ reasons! {
         "The origin closed the connection in the middle of its answer; look at its error log.";
     OriginBadResponse "origin-bad-response" Failed
         "The origin's answer does not follow the grammar of HTTP/1; look at what else listens at its address.";
+    OriginFailing "origin-failing" Failed
+        "The origin answered everybody who asked for this page in the last moment with an error, so it was not asked once more; mend the origin.";
     QueueFull "queue-full" Failed
         "The origin is busy and the queue before it is full; make the origin faster or the limits larger.";
     QueueTimeout "queue-timeout" Failed

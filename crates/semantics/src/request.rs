@@ -5,9 +5,10 @@
 //! doubt it passes, with the reason. By the letter, where the origin gets all of that and says in its answer what
 //! it means, only the method, content, an upgrade and `no-store` make a request pass.
 
+use crate::keyed_cookies::{is_keyed, repeated};
 use crate::request_fields::is_doubtful;
 use crate::vary::is_zero_weight;
-use crate::{CulpritKind, Directives, Forwarding, Policy, Reason, UnknownCookie};
+use crate::{CulpritKind, Directives, Forwarding, Pattern, Policy, Reason, UnknownCookie};
 use bytes::Bytes;
 use message::{Fields, Method, RequestHead, names};
 
@@ -36,8 +37,15 @@ pub fn classify_request(request: &RequestHead, has_content: bool, policy: &Polic
 
 /// Whether a request carries cookies beyond noise, or credentials: its fetch is shared with nobody who waits.
 pub fn is_personal(request: &Fields, policy: &Policy) -> bool {
+    // What is not forwarded is nobody's.
+    let ignored = policy.forwarding == Forwarding::Keyed && policy.unknown_cookie == UnknownCookie::Ignore;
+    let is = |name: &[u8], list: &[Pattern]| list.iter().any(|pattern| pattern.matches(name));
     let is_noise = |line: &Bytes| {
-        cookie_names(line).all(|name| policy.noise_cookies.iter().any(|noise| noise.matches(name)))
+        cookie_names(line).all(|name| {
+            is_keyed(name, policy)
+                || is(name, &policy.noise_cookies)
+                || ignored && !is(name, &policy.session_cookies)
+        })
     };
     request.has(names::AUTHORIZATION) || !request.all(names::COOKIE).all(is_noise)
 }
@@ -99,6 +107,11 @@ fn field_cause<'a>(fields: &'a Fields, policy: &Policy) -> Option<Cause<'a>> {
             unknown = of(Reason::PassUnknownField);
         }
     }
+    if !policy.keyed_cookies.is_empty()
+        && let Some(name) = repeated(fields, policy)
+    {
+        return Some(Cause::of(Reason::PassCookie, CulpritKind::Cookie, name));
+    }
     let picky = || Cause::of(Reason::PassAccept, CulpritKind::Field, b"Accept");
     cookie.or(unknown).or_else(|| (!accepts_anything(fields)).then(picky))
 }
@@ -116,7 +129,7 @@ fn worse_cookie<'a>(known: Option<Cause<'a>>, found: Option<Cause<'a>>) -> Optio
 
 /// The names of the cookies in one `Cookie` line. They are split at every semicolon, quoted or not: so we see at
 /// least the cookies that any application sees.
-fn cookie_names(line: &[u8]) -> impl Iterator<Item = &[u8]> {
+pub(crate) fn cookie_names(line: &[u8]) -> impl Iterator<Item = &[u8]> {
     line.split(|&byte| byte == b';')
         .filter(|pair| !pair.trim_ascii().is_empty())
         .map(|pair| pair.split(|&byte| byte == b'=').next().unwrap_or_default().trim_ascii())
@@ -126,6 +139,9 @@ fn cookie_names(line: &[u8]) -> impl Iterator<Item = &[u8]> {
 fn cookie_cause<'a>(line: &'a [u8], policy: &Policy) -> Option<Cause<'a>> {
     let mut unknown = None;
     for name in cookie_names(line) {
+        if is_keyed(name, policy) {
+            continue;
+        }
         if policy.noise_cookies.iter().any(|noise| noise.matches(name)) {
             continue;
         }
@@ -182,7 +198,7 @@ fn target_cause<'a>(target: &'a [u8], policy: &Policy) -> Option<Cause<'a>> {
 }
 
 /// The octets with every valid percent-encoding resolved once, as an origin's router sees them.
-fn percent_decoded(octets: &[u8]) -> Vec<u8> {
+pub(crate) fn percent_decoded(octets: &[u8]) -> Vec<u8> {
     let mut decoded = Vec::with_capacity(octets.len());
     let mut rest = octets;
     while let Some((&byte, after)) = rest.split_first() {
@@ -415,5 +431,9 @@ mod tests {
         assert!(personal("Authorization", "x", &strict) && personal("Authorization", "x", &letter));
         assert!(personal("Cookie", "_ga=1; theme=1", &strict) && personal("Cookie", "_ga=1", &letter));
         assert!(!personal("Cookie", "_ga=1; ;", &strict) && !personal("X-Api-Key", "1", &letter));
+        let ignoring = |policy: &Policy| Policy { unknown_cookie: UnknownCookie::Ignore, ..policy.clone() };
+        assert!(!personal("Cookie", "theme=1", &ignoring(&strict)));
+        assert!(personal("Cookie", "theme=1; sessionid=2", &ignoring(&strict)));
+        assert!(personal("Cookie", "theme=1", &ignoring(&letter)), "it is forwarded");
     }
 }

@@ -41,9 +41,14 @@ impl VariantKey {
         self.0.is_empty()
     }
 
-    /// The octets of this key, for [`VaryRule::matches_octets`].
+    /// The octets of this key, for [`VaryRule::matches_octets`] and [`VariantKey::of_octets`].
     pub fn octets(&self) -> &[u8] {
         &self.0
+    }
+
+    /// The key that had these octets.
+    pub const fn of_octets(octets: Bytes) -> Self {
+        Self(octets)
     }
 }
 
@@ -59,6 +64,9 @@ impl VaryRule {
     pub fn from_response(response: &Fields, policy: &Policy) -> Result<Self, Reason> {
         let as_sent = policy.forwarding == Forwarding::Everything;
         let mut selecting = Vec::new();
+        if !policy.keyed_cookies.is_empty() {
+            selecting.push(Bytes::from_static(b"cookie"));
+        }
         for name in response.list(names::VARY) {
             if name == b"*" || !is_token(name) {
                 return Err(Reason::StoreRefusedVaryStar);
@@ -87,6 +95,16 @@ impl VaryRule {
         let names = self.names().iter().chain(other.names()).cloned().collect();
         // A union of storable rules stays a rule even when it is long: it only widens what is forwarded.
         Self::sorted(names, self.as_sent || other.as_sent)
+    }
+
+    /// The rule that had these [`VaryRule::names`], and was or was not [`VaryRule::is_as_sent`].
+    pub fn of_names(names: Vec<Bytes>, as_sent: bool) -> Self {
+        Self::sorted(names, as_sent)
+    }
+
+    /// Whether the origin gets the fields as the visitor sent them, instead of as they are in the key.
+    pub const fn is_as_sent(&self) -> bool {
+        self.as_sent
     }
 
     /// The names, lower-case and sorted.
@@ -246,6 +264,10 @@ pub(crate) fn normalised_value(fields: &Fields, name: &[u8]) -> Option<Bytes> {
     let name = std::str::from_utf8(name).ok()?;
     if !fields.has(name) {
         return None;
+    }
+    if name.eq_ignore_ascii_case(names::COOKIE) {
+        // No list; of a request that is looked up it is one line, made of what is in the key.
+        return fields.first(name).cloned();
     }
     let members: Vec<_> = fields.list(name).collect();
     Some(Bytes::from(members.join(&b", "[..])))

@@ -61,6 +61,17 @@ impl Histogram {
         self.max = self.max.max(other.max);
     }
 
+    /// Forgets everything; keeps the memory.
+    pub fn clear(&mut self) {
+        self.buckets.reset();
+        (self.count, self.sum, self.sum_of_squares, self.min, self.max) = (0, 0, 0, u64::MAX, 0);
+    }
+
+    /// The buckets, for other formats.
+    pub(crate) fn buckets(&self) -> &Hdr<u64> {
+        &self.buckets
+    }
+
     /// How many values were recorded.
     pub fn count(&self) -> u64 {
         self.count
@@ -167,6 +178,18 @@ mod tests {
         }
         assert_eq!(histogram.percentile_us(0.0), 1);
         assert_eq!(histogram.percentile_us(100.0), 100_000);
+    }
+
+    #[test]
+    fn a_cleared_histogram_is_like_a_new_one() {
+        let mut histogram = of([5, 900]);
+        histogram.clear();
+        assert!(histogram.is_empty() && histogram.percentile_us(99.0) == 0);
+        histogram.record(70);
+        assert_eq!(
+            (histogram.count(), histogram.min_us(), histogram.max_us(), histogram.median_us()),
+            (1, 70, 70, 70)
+        );
     }
 
     #[test]

@@ -1,14 +1,24 @@
-//! Numbers about numbers: histograms of times, figures and intervals over runs, seeded random orders.
+//! Numbers about numbers: histograms of times, figures and intervals over runs, sides of runs set against each other,
+//! seeded random orders.
 //!
 //! Invariant: everything here is pure; the same input gives the same output, bootstrap included. What the
 //! numbers mean is decided elsewhere.
 
+mod contrast;
+mod hdr_log;
 mod histogram;
+mod normal;
+mod pairs;
 mod random;
+mod ranks;
 mod sample;
 
+pub use contrast::{Contrast, SIGNIFICANCE, Shown, difference, ratio};
+pub use hdr_log::{LogLine, hdr_log};
 pub use histogram::{Histogram, SIGNIFICANT_DIGITS, VALUE_MAX_US};
+pub use pairs::{ROUNDS_FOR_INTERVAL, paired_ratio};
 pub use random::Random;
+pub use ranks::{EXACT_VALUES_MAX, MannWhitney, mann_whitney};
 pub use sample::{
     Factor, Interval, RUNS_FOR_INTERVAL, factor, mean, median, median_interval, quantile, standard_deviation,
 };

@@ -48,7 +48,7 @@ pub fn quantile(values: &[f64], q: f64) -> Option<f64> {
     quantile_of_sorted(&sorted, q)
 }
 
-fn quantile_of_sorted(sorted: &[f64], q: f64) -> Option<f64> {
+pub(crate) fn quantile_of_sorted(sorted: &[f64], q: f64) -> Option<f64> {
     let last = sorted.len().checked_sub(1)?;
     let position = q.clamp(0.0, 1.0) * last as f64;
     let below = position.floor() as usize;

@@ -1,9 +1,13 @@
-//! A complete body in memory: reference-counted chunks that every response shares.
+//! A complete body: in memory, reference-counted chunks that every response shares; or on the disk, where the large
+//! ones are.
 //!
-//! Invariant: no chunk is empty, and each owns exactly the memory its length says.
+//! Invariant: no chunk is empty, and each owns exactly the memory its length says. A body on the disk has no chunks.
 
 use bytes::Bytes;
+use disk::{DiskBody, FileRange, Location, ReadError};
+use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The length of every chunk but the last, in octets. A smaller body is one exact allocation.
 pub const CHUNK_BYTES: usize = 64 * 1024;
@@ -13,6 +17,56 @@ pub const CHUNK_BYTES: usize = 64 * 1024;
 pub struct Body {
     chunks: Option<Arc<[Bytes]>>,
     len: u64,
+    on_disk: Option<Arc<OnDisk>>,
+}
+
+/// A body on the disk. It can be read to its end whatever becomes of its place.
+pub struct OnDisk {
+    body: DiskBody,
+    location: Location,
+    /// Whether all of it has been read and was as it was written.
+    checked: AtomicBool,
+}
+
+impl OnDisk {
+    /// At most `bytes_max` octets from `offset` on, which must be within the body; blocks.
+    ///
+    /// # Errors
+    /// When they cannot be read, or are not as they were written.
+    pub fn read_at(&self, offset: u64, bytes_max: usize) -> Result<Bytes, ReadError> {
+        self.body.read_at(offset, bytes_max)
+    }
+
+    /// The number of octets.
+    pub fn len(&self) -> u64 {
+        self.body.len()
+    }
+
+    /// Whether there is no octet.
+    pub fn is_empty(&self) -> bool {
+        self.body.is_empty()
+    }
+
+    /// All of it has been read with [`OnDisk::read_at`].
+    pub fn was_read(&self) {
+        self.checked.store(true, Ordering::Relaxed);
+    }
+
+    /// Where it stands in a file, to be sent without being read: once all of it has been read and was as it was
+    /// written.
+    pub fn file_range(&self) -> Option<FileRange> {
+        if self.checked.load(Ordering::Relaxed) { self.body.pieces() } else { None }
+    }
+
+    pub(crate) const fn location(&self) -> Location {
+        self.location
+    }
+}
+
+impl fmt::Debug for OnDisk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OnDisk").field("location", &self.location).finish_non_exhaustive()
+    }
 }
 
 impl Body {
@@ -24,15 +78,31 @@ impl Body {
     /// A body of chunks that are not empty and own their memory.
     pub(crate) fn of_chunks(chunks: Vec<Bytes>) -> Self {
         let len = chunks.iter().map(|chunk| chunk.len() as u64).sum();
-        Self { chunks: (!chunks.is_empty()).then(|| chunks.into()), len }
+        Self { chunks: (!chunks.is_empty()).then(|| chunks.into()), len, on_disk: None }
     }
 
-    /// The chunks in order.
+    /// A body that stays on the disk.
+    pub(crate) fn of_disk(body: DiskBody, location: Location) -> Self {
+        let len = body.len();
+        Self {
+            chunks: None,
+            len,
+            on_disk: Some(Arc::new(OnDisk { body, location, checked: AtomicBool::new(false) })),
+        }
+    }
+
+    /// The body on the disk, if it is there and not in memory.
+    pub const fn on_disk(&self) -> Option<&Arc<OnDisk>> {
+        self.on_disk.as_ref()
+    }
+
+    /// The chunks in order; none if the body is on the disk.
     pub fn chunks(&self) -> &[Bytes] {
         self.chunks.as_deref().unwrap_or_default()
     }
 
-    /// The octets from `first` to `last`, both included and both within the body, as slices of its chunks.
+    /// The octets from `first` to `last`, both included and both within the body, as slices of its chunks; to be asked
+    /// of a body in memory.
     pub fn slice(&self, first: u64, last: u64) -> Vec<Bytes> {
         let mut slices = Vec::new();
         let mut offset = 0;

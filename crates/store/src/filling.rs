@@ -150,6 +150,17 @@ impl FillingWriter {
         self.filling.lock().keep_bytes_max.is_some()
     }
 
+    /// Whether the body is kept and would not be with so many octets more.
+    pub fn passes_limit(&self, octets: usize) -> bool {
+        let state = self.filling.lock();
+        state.keep_bytes_max.is_some_and(|limit| state.end + octets as u64 > limit)
+    }
+
+    /// What has been pushed so far; to be asked while the body is kept.
+    pub fn so_far(&self) -> Vec<Bytes> {
+        self.filling.lock().chunks.iter().map(|chunk| chunk.octets.clone()).collect()
+    }
+
     /// Ready when the next `push` keeps within `window_bytes`: always while the body is kept; for a window
     /// while the slowest reader lags by less than that.
     ///

@@ -7,7 +7,8 @@ use crate::ledger::TagIds;
 use crate::tags::Tags;
 use crate::{Object, SiteId};
 use bytes::Bytes;
-use message::{ResponseHead, Status};
+use message::{ResponseHead, Status, names};
+use std::cell::Cell;
 use std::fmt;
 use std::sync::Arc;
 
@@ -119,6 +120,51 @@ pub(crate) trait Response {
 
     /// The values of the fields of this name.
     fn values<'a>(&'a self, name: &[u8]) -> Vec<&'a [u8]>;
+
+    /// Whether something was asked, since this was last asked, that cannot be known without the response.
+    fn was_asked_in_vain(&self) -> bool {
+        false
+    }
+}
+
+/// A response of which nothing is in memory but where it belongs. What depends on more is left undecided.
+#[derive(Debug)]
+pub(crate) struct Unknown {
+    was_asked: Cell<bool>,
+    is_undecided: Cell<bool>,
+    /// Whether it has `No-Vary-Search`, about which every ban of pages asks and which few have.
+    has_equivalents: bool,
+}
+
+impl Unknown {
+    pub(crate) const fn new(has_equivalents: bool) -> Self {
+        Self { was_asked: Cell::new(false), is_undecided: Cell::new(false), has_equivalents }
+    }
+
+    /// Whether a ban could not be decided.
+    pub(crate) const fn is_undecided(&self) -> bool {
+        self.is_undecided.get()
+    }
+}
+
+impl Response for Unknown {
+    fn status(&self) -> Status {
+        self.was_asked.set(true);
+        Status::OK
+    }
+
+    fn values<'a>(&'a self, name: &[u8]) -> Vec<&'a [u8]> {
+        if self.has_equivalents || !name.eq_ignore_ascii_case(names::NO_VARY_SEARCH.as_bytes()) {
+            self.was_asked.set(true);
+        }
+        Vec::new()
+    }
+
+    fn was_asked_in_vain(&self) -> bool {
+        let was_asked = self.was_asked.replace(false);
+        self.is_undecided.set(self.is_undecided.get() || was_asked);
+        was_asked
+    }
 }
 
 impl<'a> Stored<'a> {

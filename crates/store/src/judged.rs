@@ -1,29 +1,94 @@
 //! What was judged of a stored response, in few octets.
 //!
-//! Invariant: what was judged comes back exactly, but for times over 500 years, which are cut to that.
+//! Invariant: what was judged comes back with times of whole milliseconds, from 24 days on of whole seconds: how long a
+//! response may be used is never more than was judged, and its age never less. Times over 68 years are cut to that.
 
+use crate::octets::{put_u64, take_u8, take_u64};
 use platform::{Monotonic, Timestamp};
 use semantics::{Freshness, Moment};
 use std::time::Duration;
 
-/// A [`Freshness`] in half of its size.
+/// A [`Freshness`] in a third of its size.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Judged {
-    lifetime_nanos: u64,
-    initial_age_nanos: u64,
-    while_revalidate_nanos: u64,
-    if_error_nanos: u64,
     wall: Timestamp,
     monotonic: Monotonic,
-    may_be_stale: bool,
-    overridden: bool,
-    validate_always: bool,
-    immutable: bool,
+    lifetime: Span,
+    initial_age: Span,
+    while_revalidate: Span,
+    if_error: Span,
+    flags: u8,
+}
+
+/// A duration in 32 bits: milliseconds, or with the highest bit set seconds.
+#[derive(Clone, Copy, Debug)]
+struct Span(u32);
+
+const IN_SECONDS: u32 = 1 << 31;
+
+impl Span {
+    /// The longest span that is not longer than `duration`.
+    fn within(duration: Duration) -> Self {
+        Self::of(duration.as_millis(), duration.as_secs())
+    }
+
+    /// The shortest span that is not shorter than `duration`, if there is one.
+    fn around(duration: Duration) -> Self {
+        let millis = duration.as_nanos().div_ceil(1_000_000);
+        let secs = duration.as_secs().saturating_add(u64::from(duration.subsec_nanos() > 0));
+        Self::of(millis, secs)
+    }
+
+    fn of(millis: u128, secs: u64) -> Self {
+        match u32::try_from(millis) {
+            Ok(millis) if millis < IN_SECONDS => Self(millis),
+            // At most 31 bits remain.
+            _ => Self(IN_SECONDS | secs.min(u64::from(IN_SECONDS - 1)) as u32),
+        }
+    }
+
+    fn duration(self) -> Duration {
+        let number = u64::from(self.0 & !IN_SECONDS);
+        if self.0 & IN_SECONDS == 0 { Duration::from_millis(number) } else { Duration::from_secs(number) }
+    }
+}
+
+const MAY_BE_STALE: u8 = 1;
+const OVERRIDDEN: u8 = 2;
+const VALIDATE_ALWAYS: u8 = 4;
+const IMMUTABLE: u8 = 8;
+
+impl Judged {
+    /// Adds it to `octets`, for [`Judged::take`].
+    pub(crate) fn put(self, octets: &mut Vec<u8>) {
+        for span in [self.lifetime, self.initial_age, self.while_revalidate, self.if_error] {
+            // Below 69 years.
+            put_u64(octets, span.duration().as_nanos() as u64);
+        }
+        put_u64(octets, self.wall.as_micros());
+        put_u64(octets, self.monotonic.as_nanos());
+        octets.push(self.flags);
+    }
+
+    /// Takes what [`Judged::put`] wrote.
+    pub(crate) fn take(octets: &mut &[u8]) -> Option<Self> {
+        let mut span = || take_u64(octets).map(Duration::from_nanos);
+        let (lifetime, initial_age) = (Span::within(span()?), Span::around(span()?));
+        let (while_revalidate, if_error) = (Span::within(span()?), Span::within(span()?));
+        Some(Self {
+            wall: Timestamp::from_micros(take_u64(octets)?),
+            monotonic: Monotonic::from_nanos(take_u64(octets)?),
+            lifetime,
+            initial_age,
+            while_revalidate,
+            if_error,
+            flags: take_u8(octets)?,
+        })
+    }
 }
 
 impl From<Freshness> for Judged {
     fn from(freshness: Freshness) -> Self {
-        let nanos = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
         // Named one by one, so that a new part cannot be forgotten.
         let Freshness {
             lifetime,
@@ -36,33 +101,35 @@ impl From<Freshness> for Judged {
             validate_always,
             immutable,
         } = freshness;
+        let flag = |is_set: bool, flag: u8| if is_set { flag } else { 0 };
         Self {
-            lifetime_nanos: nanos(lifetime),
-            initial_age_nanos: nanos(initial_age),
-            while_revalidate_nanos: nanos(while_revalidate),
-            if_error_nanos: nanos(if_error),
             wall,
             monotonic,
-            may_be_stale,
-            overridden,
-            validate_always,
-            immutable,
+            lifetime: Span::within(lifetime),
+            initial_age: Span::around(initial_age),
+            while_revalidate: Span::within(while_revalidate),
+            if_error: Span::within(if_error),
+            flags: flag(may_be_stale, MAY_BE_STALE)
+                | flag(overridden, OVERRIDDEN)
+                | flag(validate_always, VALIDATE_ALWAYS)
+                | flag(immutable, IMMUTABLE),
         }
     }
 }
 
 impl From<Judged> for Freshness {
     fn from(judged: Judged) -> Self {
+        let is_set = |flag: u8| judged.flags & flag != 0;
         Self {
-            lifetime: Duration::from_nanos(judged.lifetime_nanos),
-            initial_age: Duration::from_nanos(judged.initial_age_nanos),
+            lifetime: judged.lifetime.duration(),
+            initial_age: judged.initial_age.duration(),
             received: Moment { wall: judged.wall, monotonic: judged.monotonic },
-            while_revalidate: Duration::from_nanos(judged.while_revalidate_nanos),
-            if_error: Duration::from_nanos(judged.if_error_nanos),
-            may_be_stale: judged.may_be_stale,
-            overridden: judged.overridden,
-            validate_always: judged.validate_always,
-            immutable: judged.immutable,
+            while_revalidate: judged.while_revalidate.duration(),
+            if_error: judged.if_error.duration(),
+            may_be_stale: is_set(MAY_BE_STALE),
+            overridden: is_set(OVERRIDDEN),
+            validate_always: is_set(VALIDATE_ALWAYS),
+            immutable: is_set(IMMUTABLE),
         }
     }
 }
@@ -77,7 +144,7 @@ mod tests {
     #[test]
     fn what_was_judged_comes_back() {
         let freshness = Freshness {
-            lifetime: Duration::from_nanos(1_500_000_001),
+            lifetime: Duration::from_millis(1_500),
             initial_age: Duration::from_millis(2),
             received: Moment { wall: Timestamp::from_micros(3), monotonic: Monotonic::from_nanos(4) },
             while_revalidate: Duration::from_secs(5),
@@ -96,8 +163,31 @@ mod tests {
             ..freshness
         };
         assert_eq!(Freshness::from(Judged::from(turned)), turned);
-        let endless = Freshness { lifetime: Duration::MAX, ..freshness };
-        let back = Freshness::from(Judged::from(endless)).lifetime;
-        assert!(back > Duration::from_secs(500 * 366 * 86_400));
+    }
+
+    #[test]
+    fn what_is_cut_off_is_never_to_the_peril_of_visitors() {
+        let nanos = |nanos| Duration::from_nanos(nanos);
+        let day = Duration::from_secs(86_400);
+        for time in [nanos(1), nanos(1_999_999), nanos(3_000_000), 24 * day, 25 * day + nanos(1), 400 * day] {
+            let judged = Judged::from(Freshness {
+                initial_age: time,
+                while_revalidate: time,
+                ..Freshness::lasting(time, Moment::default())
+            });
+            let mut octets = Vec::new();
+            judged.put(&mut octets);
+            let written = Judged::take(&mut &octets[..]).unwrap();
+            for back in [judged, written].map(Freshness::from) {
+                let unit =
+                    if time < 24 * day + day / 2 { Duration::from_millis(1) } else { Duration::from_secs(1) };
+                for within in [back.lifetime, back.while_revalidate] {
+                    assert!(within <= time && time - within < unit, "{time:?} {within:?}");
+                }
+                assert!(back.initial_age >= time && back.initial_age - time < unit, "{time:?}");
+            }
+        }
+        let endless = Freshness::from(Judged::from(Freshness::lasting(Duration::MAX, Moment::default())));
+        assert!(endless.lifetime > Duration::from_secs(68 * 365 * 86_400));
     }
 }

@@ -231,6 +231,23 @@ impl Ledger {
         None
     }
 
+    /// Takes down again what an earlier process took down under this number. Where there is no room, the oldest are
+    /// forgotten, and with them what was not checked against them.
+    pub(crate) fn replay(&mut self, sequence: u64, selector: &Selector, mode: Mode) {
+        if !self.make_room(selector) {
+            self.swept = self.sequence;
+            self.make_room(selector);
+        }
+        self.sequence = self.sequence.max(sequence.saturating_sub(1));
+        self.record(selector, mode);
+    }
+
+    /// The next number is above this one.
+    pub(crate) fn resume(&mut self, sequence: u64) {
+        self.sequence = self.sequence.max(sequence);
+        self.swept = self.sequence;
+    }
+
     /// The octets in use.
     pub(crate) fn bytes(&self) -> usize {
         let marks = self.marks.len() * MARK_BYTES + self.window.len() * WINDOW_BYTES;

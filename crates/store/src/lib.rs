@@ -1,4 +1,5 @@
-//! The store: one index from key to variants to objects, with bodies in memory, and bodies on their way in.
+//! The store: one index from key to variants to objects, with bodies in memory or on the disk, and bodies on their way
+//! in.
 //!
 //! Invariant: the memory in use, weighed with head, body, key and index, never exceeds the limit; what is
 //! handed out is shared and immutable. No socket, no task, no clock: waiting is done through
@@ -9,6 +10,7 @@ mod budget;
 mod filling;
 mod hash;
 mod invalidation;
+mod invalidation_record;
 mod judged;
 mod key;
 mod ledger;
@@ -17,9 +19,14 @@ mod listed;
 mod log;
 mod mark;
 mod object;
+mod octets;
+mod pieces;
+mod places;
+mod record;
 mod s3fifo;
 mod scopes;
 mod shard;
+mod shelf;
 mod slot;
 mod slowly;
 mod store;
@@ -29,10 +36,13 @@ mod sync;
 mod tags;
 mod weight;
 
-pub use body::{Body, CHUNK_BYTES};
+pub use body::{Body, CHUNK_BYTES, OnDisk};
 pub use filling::{Abandoned, Aborted, Filling, FillingReader, FillingWriter};
 pub use invalidation::{Ban, Invalidated, Invalidation, Mode, Selector, Stored};
+pub use invalidation_record::Bans;
 pub use key::{Key, SiteId};
 pub use object::{Object, Part};
+pub use record::SiteNames;
+pub use shelf::{Shelved, Spill};
 pub use store::{Lookup, Publication, Published, Store, StoreLimits, StoreStats};
 pub use sweep::Swept;

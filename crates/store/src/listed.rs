@@ -62,7 +62,8 @@ impl Listing {
                 *host == subject.host && subject.target.starts_with(prefix)
             }
             Self::Tags { any_of, all_of } => has_tags(subject.tags, any_of, all_of),
-            Self::Ban(ban) => ban.matches(stored),
+            // What cannot be decided yet is noted by the response, and judged again when it has been read.
+            Self::Ban(ban) => ban.matches(stored) & !subject.response.was_asked_in_vain(),
         }
     }
 }

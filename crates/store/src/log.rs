@@ -125,6 +125,16 @@ impl Log {
         })
     }
 
+    /// Takes down what an earlier process took down; see [`Ledger::replay`].
+    pub(crate) fn replay(&self, sequence: u64, selector: &Selector, mode: Mode) {
+        self.write(|ledger| ledger.replay(sequence, selector, mode));
+    }
+
+    /// The next number is above this one. To be called when all was replayed, and before anything is stored.
+    pub(crate) fn resume(&self, sequence: u64) {
+        self.write(|ledger| ledger.resume(sequence));
+    }
+
     /// The number that a sweep has to reach; `None` if everything has been checked.
     pub(crate) fn unswept(&self) -> Option<u64> {
         let ledger = self.read();

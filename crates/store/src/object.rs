@@ -4,17 +4,18 @@
 //! read buffers; it copies them into allocations of its own, so its weight is what it costs. Its head is kept as
 //! octets (see `stored_head`) and read when somebody asks for it; a hit does not.
 
-use crate::Body;
+use crate::body::{Body, OnDisk};
 use crate::judged::Judged;
-use crate::lingering::Lingering;
+use crate::pieces::Pieces;
+use crate::record::{Kept, stale};
 use crate::stored_head::{self, Layout};
 use crate::weight::{SHARED_BYTES, allocated};
 use bytes::Bytes;
-use message::{ResponseHead, Status};
+use message::{ResponseHead, Status, names};
 use semantics::{ContentRange, Freshness};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
-/// A body up to this size, in octets, stands in one allocation with its head.
+/// A body up to this size, in octets, stands with its head.
 pub(crate) const INLINE_BYTES_MAX: u64 = 32 * 1024;
 
 /// Which part of the content an object holds that does not hold the whole.
@@ -29,14 +30,13 @@ pub struct Part {
 /// One stored response, immutable.
 #[derive(Debug)]
 pub struct Object {
-    octets: Box<[u8]>,
+    /// The head, all of it in the first piece, and a small body.
+    octets: Pieces,
     layout: Layout,
     status: Status,
     judged: Judged,
     /// What only few objects have.
     rare: Option<Box<Rare>>,
-    /// Set when it leaves the store before its last reader.
-    lingering: OnceLock<Lingering>,
 }
 
 #[derive(Debug, Default)]
@@ -52,20 +52,14 @@ impl Object {
     pub fn new(head: &ResponseHead, prebuilt: &[u8], body: Body, freshness: Freshness) -> Self {
         let mut written = Vec::with_capacity(prebuilt.len() + 64);
         let layout = stored_head::write(head, prebuilt, &mut written);
-        let is_inline = body.len() <= INLINE_BYTES_MAX;
+        let is_inline = body.len() <= INLINE_BYTES_MAX && body.on_disk().is_none();
         let inline = if is_inline { body.chunks() } else { &[] };
-        // Exactly as much as is needed: allocators leave a block that is made smaller as large as it was.
-        let inline_bytes: usize = inline.iter().map(Bytes::len).sum();
-        let mut octets = Vec::with_capacity(written.len() + inline_bytes);
-        octets.extend_from_slice(&written);
-        inline.iter().for_each(|chunk| octets.extend_from_slice(chunk));
         Self {
-            octets: octets.into_boxed_slice(),
+            octets: with_head(&written, inline),
             layout,
             status: head.status,
             judged: freshness.into(),
             rare: (!is_inline).then(|| Box::new(Rare { body, ..Rare::default() })),
-            lingering: OnceLock::new(),
         }
     }
 
@@ -75,6 +69,44 @@ impl Object {
         let part = Part { asked: Bytes::copy_from_slice(&part.asked), ..part };
         self.rare.get_or_insert_default().part = Some(part);
         self
+    }
+
+    /// What was kept of a response, with its body.
+    pub(crate) fn of_kept(kept: Kept<'_>, body: &Body) -> Self {
+        let Kept { status, judged, part, layout, head } = kept;
+        let is_inline = body.len() <= INLINE_BYTES_MAX && body.on_disk().is_none();
+        let inline = if is_inline { body.chunks() } else { &[] };
+        let rare = (!is_inline || part.is_some()).then(|| {
+            let body = if is_inline { Body::default() } else { body.clone() };
+            Box::new(Rare { body, part })
+        });
+        Self { octets: with_head(head, inline), layout, status, judged, rare }
+    }
+
+    /// What is to be kept of it beside its body.
+    pub(crate) fn kept(&self) -> Kept<'_> {
+        Kept {
+            status: self.status,
+            judged: self.judged,
+            part: self.part().cloned(),
+            layout: self.layout,
+            head: self.layout.head(self.octets.first()),
+        }
+    }
+
+    /// The same response, of no use before it was validated.
+    pub(crate) fn to_be_validated(&self) -> Self {
+        let rare = self.rare.as_ref().map(|rare| {
+            let Rare { body, part } = &**rare;
+            Box::new(Rare { body: body.clone(), part: part.clone() })
+        });
+        Self {
+            octets: self.octets.clone(),
+            layout: self.layout,
+            status: self.status,
+            judged: stale(self.freshness()).into(),
+            rare,
+        }
     }
 
     /// The status of the response.
@@ -90,17 +122,22 @@ impl Object {
 
     /// The head with those of its fields that `keep` wants by their names.
     pub fn head_of(&self, keep: impl Fn(&[u8]) -> bool) -> ResponseHead {
-        self.layout.read(&self.octets, self.status, keep)
+        self.layout.read(self.octets.first(), self.status, keep)
     }
 
     /// The fields of the head, name and value, without reading them into a head.
     pub fn fields(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
-        self.layout.fields(&self.octets)
+        self.layout.fields(self.octets.first())
+    }
+
+    /// Whether the response says which other targets have the same content.
+    pub(crate) fn has_equivalents(&self) -> bool {
+        self.fields().any(|(name, _)| name.eq_ignore_ascii_case(names::NO_VARY_SEARCH.as_bytes()))
     }
 
     /// The head's octets for a hit.
     pub fn prebuilt(&self) -> &[u8] {
-        self.layout.prebuilt(&self.octets)
+        self.layout.prebuilt(self.octets.first())
     }
 
     /// The head's octets for a hit, to be kept for longer than the object is borrowed.
@@ -108,24 +145,28 @@ impl Object {
         Bytes::from_owner(Prebuilt(Arc::clone(self)))
     }
 
-    /// The body's octets, in pieces that are not empty.
+    /// The body, if it is on the disk and not in memory.
+    pub fn on_disk(&self) -> Option<&Arc<OnDisk>> {
+        self.rare.as_ref()?.body.on_disk()
+    }
+
+    /// The body's octets, in pieces that are not empty; none if the body is on the disk.
     pub fn content(&self) -> impl Iterator<Item = &[u8]> {
-        let inline = self.inline();
         let chunks = self.rare.as_ref().map_or(&[][..], |rare| rare.body.chunks());
-        (!inline.is_empty()).then_some(inline).into_iter().chain(chunks.iter().map(|chunk| &chunk[..]))
+        self.inline().chain(chunks.iter().map(|chunk| &chunk[..]))
     }
 
     /// The octets that the body has.
     pub fn content_bytes(&self) -> u64 {
-        self.inline().len() as u64 + self.rare.as_ref().map_or(0, |rare| rare.body.len())
+        let inline: usize = self.inline().map(<[u8]>::len).sum();
+        inline as u64 + self.rare.as_ref().map_or(0, |rare| rare.body.len())
     }
 
     /// The body, to be kept for longer than the object is borrowed.
     pub fn body(self: &Arc<Self>) -> Body {
         match &self.rare {
             Some(rare) if !rare.body.is_empty() => rare.body.clone(),
-            _ if self.inline().is_empty() => Body::default(),
-            _ => Body::of_chunks(vec![Bytes::from_owner(Inline(Arc::clone(self)))]),
+            _ => Body::of_chunks(PIECES.into_iter().filter_map(|piece| self.inline_shared(piece)).collect()),
         }
     }
 
@@ -139,43 +180,61 @@ impl Object {
         self.rare.as_ref()?.part.as_ref()
     }
 
-    /// Adds its weight to `lingering` for as long as the object lives.
-    pub(crate) fn linger(&self, lingering: &Lingering) {
-        // An object leaves the store once.
-        if self.lingering.set(lingering.clone()).is_ok() {
-            lingering.add(self.bytes());
-        }
-    }
-
     /// The octets of memory this object occupies, its own allocations and their tables included.
     pub(crate) fn bytes(&self) -> usize {
-        let own = allocated(COUNTED_BYTES) + allocated(self.octets.len());
+        let own = allocated(COUNTED_BYTES) + self.octets.bytes();
         own + self.rare.as_ref().map_or(0, |rare| allocated(size_of::<Rare>()) + rare.bytes())
     }
 
-    fn inline(&self) -> &[u8] {
-        self.layout.behind(&self.octets)
+    /// The pieces of a body that stands with the head, none of them empty.
+    fn inline(&self) -> impl Iterator<Item = &[u8]> {
+        PIECES.into_iter().map(|piece| self.inline_piece(piece)).filter(|octets| !octets.is_empty())
     }
+
+    fn inline_piece(&self, piece: Piece) -> &[u8] {
+        match piece {
+            Piece::First => self.layout.behind(self.octets.first()),
+            Piece::Rest => self.octets.rest(),
+        }
+    }
+
+    fn inline_shared(self: &Arc<Self>, piece: Piece) -> Option<Bytes> {
+        let is_there = !self.inline_piece(piece).is_empty();
+        is_there.then(|| Bytes::from_owner(Inline(Arc::clone(self), piece)))
+    }
+}
+
+/// Which piece of a body that stands with the head.
+#[derive(Clone, Copy)]
+enum Piece {
+    First,
+    Rest,
+}
+
+const PIECES: [Piece; 2] = [Piece::First, Piece::Rest];
+
+fn with_head(head: &[u8], body: &[Bytes]) -> Pieces {
+    let parts = std::iter::once(head).chain(body.iter().map(|chunk| &chunk[..]));
+    Pieces::gathered(parts, head.len())
 }
 
 /// An object behind its `Arc`, which has two counters.
 const COUNTED_BYTES: usize = size_of::<Object>() + 2 * size_of::<usize>();
 
-impl Drop for Object {
-    fn drop(&mut self) {
-        if let Some(lingering) = self.lingering.take() {
-            lingering.subtract(self.bytes());
-        }
-    }
-}
+// A size class: an octet more costs sixteen.
+const _: () = assert!(COUNTED_BYTES == 112);
 
 impl Rare {
     fn bytes(&self) -> usize {
         let chunk = |chunk: &Bytes| size_of::<Bytes>() + allocated(chunk.len()) + SHARED_BYTES;
         let chunks: usize = self.body.chunks().iter().map(chunk).sum();
-        chunks + self.part.as_ref().map_or(0, |part| allocated(part.asked.len()))
+        let on_disk = self.body.on_disk().map_or(0, |_| allocated(ON_DISK_BYTES));
+        chunks + on_disk + self.part.as_ref().map_or(0, |part| allocated(part.asked.len()))
     }
 }
+
+/// A body on the disk behind its `Arc`, with what it keeps of its file.
+const ON_DISK_BYTES: usize = size_of::<OnDisk>() + 256;
 
 struct Prebuilt(Arc<Object>);
 
@@ -185,11 +244,11 @@ impl AsRef<[u8]> for Prebuilt {
     }
 }
 
-struct Inline(Arc<Object>);
+struct Inline(Arc<Object>, Piece);
 
 impl AsRef<[u8]> for Inline {
     fn as_ref(&self) -> &[u8] {
-        self.0.inline()
+        self.0.inline_piece(self.1)
     }
 }
 
@@ -224,7 +283,7 @@ mod tests {
     #[test]
     fn a_body_is_the_same_with_the_head_and_apart_from_it() {
         let head = ResponseHead::new(Status::OK);
-        for len in [0, 1, INLINE_BYTES_MAX, INLINE_BYTES_MAX + 1, 200_000] {
+        for len in [0, 1, 1_270, 1_400, INLINE_BYTES_MAX, INLINE_BYTES_MAX + 1, 200_000] {
             let octets: Vec<u8> = (0..len).map(|n| (n % 251) as u8).collect();
             let object = object(&head, b"HTTP/1.1 200 OK\r\n", Body::copy_of(&octets));
             assert_eq!(object.content().collect::<Vec<_>>().concat(), octets);

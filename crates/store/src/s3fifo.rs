@@ -9,7 +9,9 @@
 //! the ghost forgets it.
 //!
 //! Invariant: `bytes` is the sum of the weights of all members, each rounded up to a unit, and of what the ghost
-//! costs. Members are known by a number that the caller chose; this file knows no keys and no objects.
+//! costs. Members are known by a number that the caller chose; this file knows no keys and no objects. Hits are kept
+//! by the caller, next to what a look-up reads anyway: among a million members, each further place that a hit
+//! touches is one more wait for memory.
 
 use crate::hash::PrehashedState;
 use crate::slowly::resize_slowly;
@@ -40,8 +42,30 @@ struct Node {
     units: u32,
     newer: u32,
     older: u32,
-    hits: u8,
     queue: QueueName,
+}
+
+/// How often a member was asked for since it was added or got a further round, as far as that counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Hits(u8);
+
+impl Hits {
+    /// Notes that the member was asked for.
+    pub(crate) const fn count(&mut self) {
+        // What is asked for all the time is not written to all the time.
+        if self.0 < HITS_MAX {
+            self.0 += 1;
+        }
+    }
+}
+
+/// What the caller keeps of the members.
+pub(crate) trait Members {
+    /// The hash of a member.
+    fn hash(&self, id: u32) -> u64;
+
+    /// The hits of a member, to be changed; `None` if there is no such member. A new one has none.
+    fn hits_mut(&mut self, id: u32) -> Option<&mut Hits>;
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,7 +106,7 @@ impl S3Fifo {
         let queue = if self.ghost.forget(hash) { QueueName::Main } else { QueueName::Small };
         // No object is as large as this many units: 64 GiB.
         let units = u32::try_from(weight.div_ceil(UNIT_BYTES)).unwrap_or(u32::MAX);
-        let node = Node { units, hits: 0, queue: QueueName::Free, newer: NONE, older: NONE };
+        let node = Node { units, queue: QueueName::Free, newer: NONE, older: NONE };
         let position = id as usize;
         if position >= self.nodes.len() {
             resize_slowly(&mut self.nodes, position + 1, node);
@@ -92,13 +116,6 @@ impl S3Fifo {
             *place = node;
         }
         self.link(id, queue);
-    }
-
-    /// Notes that `id` was asked for.
-    pub(crate) fn touch(&mut self, id: u32) {
-        if let Some(node) = self.nodes.get_mut(id as usize) {
-            node.hits = (node.hits + 1).min(HITS_MAX);
-        }
     }
 
     /// Takes the member `id` out; the ghost does not learn of it.
@@ -113,34 +130,27 @@ impl S3Fifo {
         self.ghost = Ghost::default();
     }
 
-    /// Takes out the member that goes next; `None` if there is none. `hash_of` tells the hash of a member.
-    pub(crate) fn evict(&mut self, hash_of: impl Fn(u32) -> u64) -> Option<u32> {
+    /// Takes out the member that goes next; `None` if there is none.
+    pub(crate) fn evict(&mut self, members: &mut (impl Members + ?Sized)) -> Option<u32> {
         loop {
             let from_small =
                 self.small.count > 0 && (self.small.units > self.small_units_max || self.main.count == 0);
             let id = if from_small { self.small.oldest } else { self.main.oldest };
-            let node = *self.nodes.get(id as usize)?;
+            self.nodes.get(id as usize)?;
             self.unlink(id);
-            if from_small && node.hits > 1 {
-                self.relink(id, 0);
-            } else if !from_small && node.hits > 0 {
-                self.relink(id, node.hits - 1);
-            } else {
-                if from_small {
-                    self.ghost.remember(hash_of(id));
+            match members.hits_mut(id) {
+                Some(hits) if from_small && hits.0 > 1 => *hits = Hits(0),
+                Some(hits) if !from_small && hits.0 > 0 => hits.0 -= 1,
+                _ => {
+                    if from_small {
+                        self.ghost.remember(members.hash(id));
+                    }
+                    // The ghost knows no more than there are members, so it shrinks with them.
+                    self.ghost.trim(self.small.count + self.main.count);
+                    return Some(id);
                 }
-                // The ghost knows no more than there are members, so it shrinks with them.
-                self.ghost.trim(self.small.count + self.main.count);
-                return Some(id);
             }
-        }
-    }
-
-    /// Puts `id` at the new end of the main queue.
-    fn relink(&mut self, id: u32, hits: u8) {
-        self.link(id, QueueName::Main);
-        if let Some(node) = self.nodes.get_mut(id as usize) {
-            node.hits = hits;
+            self.link(id, QueueName::Main);
         }
     }
 
@@ -219,9 +229,20 @@ impl Ghost {
 
 #[cfg(test)]
 mod tests {
-    use super::{GHOST_ENTRY_BYTES, HITS_MAX, S3Fifo, SMALL_PART, UNIT_BYTES};
+    use super::{GHOST_ENTRY_BYTES, HITS_MAX, Hits, Members, S3Fifo, SMALL_PART, UNIT_BYTES};
     use proptest::prelude::*;
-    use std::collections::VecDeque;
+    use std::collections::{HashMap, VecDeque};
+
+    /// Hits by member; a hash is the member's number.
+    impl Members for HashMap<u32, Hits> {
+        fn hash(&self, id: u32) -> u64 {
+            u64::from(id)
+        }
+
+        fn hits_mut(&mut self, id: u32) -> Option<&mut Hits> {
+            self.get_mut(&id)
+        }
+    }
 
     /// The paper's algorithm on plain queues, oldest first, scanned for everything.
     #[derive(Default)]
@@ -312,6 +333,7 @@ mod tests {
             let bytes_max = 200 * UNIT_BYTES;
             let mut model = Model { bytes_max, ..Model::default() };
             let mut order = S3Fifo::new(bytes_max);
+            let mut hits = HashMap::new();
             for (step, id, weight) in steps {
                 let is_member = model.ids().contains(&id);
                 match step {
@@ -319,6 +341,7 @@ mod tests {
                     0 | 1 if !is_member => {
                         model.insert(id, u64::from(id), weight);
                         order.insert(id, u64::from(id), weight);
+                        hits.insert(id, Hits::default());
                     }
                     2 if is_member => {
                         model.remove(id);
@@ -326,9 +349,9 @@ mod tests {
                     }
                     3 if is_member => {
                         model.touch(id);
-                        order.touch(id);
+                        hits.entry(id).or_default().count();
                     }
-                    4 => prop_assert_eq!(order.evict(u64::from), model.evict()),
+                    4 => prop_assert_eq!(order.evict(&mut hits), model.evict()),
                     _ => {}
                 }
                 prop_assert_eq!(order.bytes(), model.bytes());
@@ -340,18 +363,19 @@ mod tests {
     fn a_scan_leaves_what_is_asked_for_alone() {
         let mut order = S3Fifo::new(1_000);
         let mut evicted = Vec::new();
-        let mut make_room = |order: &mut S3Fifo| {
+        let mut hits: HashMap<u32, Hits> = (0..500).map(|id| (id, Hits::default())).collect();
+        let mut make_room = |order: &mut S3Fifo, hits: &mut HashMap<u32, Hits>| {
             while order.bytes() > 1_000 {
-                evicted.push(order.evict(u64::from).unwrap());
+                evicted.push(order.evict(hits).unwrap());
             }
         };
         for id in 0..5 {
             order.insert(id, u64::from(id), 50);
-            (0..2).for_each(|_| order.touch(id));
+            (0..2).for_each(|_| hits.entry(id).or_default().count());
         }
         for id in 5..500 {
             order.insert(id, u64::from(id), 50);
-            make_room(&mut order);
+            make_room(&mut order, &mut hits);
         }
         assert!(evicted.len() > 400);
         assert!(evicted.iter().all(|id| *id >= 5));

@@ -99,6 +99,12 @@ impl Scopes {
         meant.map(|entry| u64::from(entry.slots)).sum()
     }
 
+    /// The hosts of the site's slots, one as often as it has scopes.
+    pub(crate) fn hosts(&self, site: SiteId) -> impl Iterator<Item = &Bytes> {
+        let scopes = self.entries.iter().flatten().map(|entry| &entry.scope);
+        scopes.filter(move |scope| scope.site == site).map(|scope| &scope.host)
+    }
+
     /// The octets in use.
     pub(crate) const fn bytes(&self) -> usize {
         self.bytes
@@ -124,6 +130,8 @@ mod tests {
         assert_eq!(scopes.enter(&key("a.test"), rule()), a);
         assert!(scopes.get(a).unwrap().is_of(&key("a.test")) && scopes.get(b).unwrap().is_of(&key("b.test")));
         let both = scopes.bytes();
+        let hosts = |site| scopes.hosts(SiteId(site)).map(|host| host.to_vec()).collect::<Vec<_>>();
+        assert_eq!((hosts(0), hosts(1)), (vec![b"a.test".to_vec(), b"b.test".to_vec()], Vec::new()));
         scopes.leave(a);
         assert_eq!(scopes.bytes(), both);
         scopes.leave(a);

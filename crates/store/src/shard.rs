@@ -9,18 +9,26 @@
 //! and only what came since is asked about.
 
 use crate::budget::Budget;
+use crate::invalidation::Unknown;
 use crate::ledger::{Subject, TagIds};
 use crate::lingering::Lingering;
-use crate::log::Log;
-use crate::s3fifo::S3Fifo;
+use crate::log::{Admitted, Log};
+use crate::places::Places;
+use crate::s3fifo::{Hits, Members, S3Fifo};
 use crate::scopes::Scopes;
 use crate::slot::{NONE, SLOT_BYTES, Slot, TAGS_MAX};
 use crate::slowly::push_slowly;
-use crate::{Key, Lookup, Mode, Publication, Published, StoreLimits};
+use crate::{Key, Lookup, Mode, Object, Publication, Published, Shelved, StoreLimits};
+use disk::Location;
 use hashbrown::HashTable;
 use message::Fields;
 use semantics::VaryRule;
+pub(crate) use shelved::Adoption;
+use shelved::Below;
+use std::collections::HashMap;
 use std::sync::Arc;
+
+mod shelved;
 
 /// One shard.
 #[derive(Debug)]
@@ -37,6 +45,14 @@ pub(crate) struct Shard {
     counters: ShardCounters,
     lingering: Lingering,
     log: Arc<Log>,
+    below: Below,
+    places: Places,
+    /// What slots weigh whose objects are on the disk only. They are not in the eviction order.
+    shelved_bytes: usize,
+    /// The slot at which looking for a shelved object to forget goes on.
+    shelved_hand: usize,
+    /// While an earlier process's objects are taken over: the slots that have one, with its order.
+    adopted: HashMap<u32, u64>,
 }
 
 /// What a shard counts.
@@ -46,6 +62,30 @@ pub(crate) struct ShardCounters {
     pub(crate) published: u64,
     pub(crate) evicted: u64,
     pub(crate) invalidated: u64,
+    /// Objects that are on the disk only.
+    pub(crate) shelved: u64,
+}
+
+/// What was stored, and where.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Admission {
+    pub(crate) slot: u32,
+    /// The number of the write that is to follow; 0 where there is none.
+    pub(crate) writing: u32,
+    /// Where on the disk its body is already, so that the rest is to be brought up to date there.
+    pub(crate) place: Option<Location>,
+    pub(crate) checked: u64,
+    pub(crate) softened: bool,
+}
+
+/// What a check of a slot has come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// Nothing new means it.
+    Valid,
+    Invalidated(Mode),
+    /// It is on the disk, and a ban asks for more than is known of it here.
+    Undecided,
 }
 
 /// What a check of slots has come to.
@@ -78,12 +118,18 @@ impl Shard {
             counters: ShardCounters::default(),
             lingering,
             log,
+            below: Below::default(),
+            places: Places::default(),
+            shelved_bytes: 0,
+            shelved_hand: 0,
+            adopted: HashMap::new(),
         }
     }
 
     /// The octets in use. Slots that are free at the moment are in memory too.
     pub(crate) fn bytes(&self) -> usize {
-        self.order.bytes() + self.scopes.bytes() + self.slots.len() * SLOT_BYTES
+        let slots = self.slots.len() * SLOT_BYTES + self.places.bytes() + self.shelved_bytes;
+        self.order.bytes() + self.scopes.bytes() + slots
     }
 
     pub(crate) const fn counters(&self) -> ShardCounters {
@@ -97,8 +143,8 @@ impl Shard {
     /// The newest variant under `key` that a request with `fields` selects; it counts as used.
     pub(crate) fn lookup(&mut self, hash: u64, key: &Key, fields: &Fields) -> Lookup {
         let (outcome, id) = self.find(hash, key, fields);
-        if let Some(id) = id {
-            self.order.touch(id);
+        if let Some(hits) = id.and_then(|id| self.slots.hits_mut(id)) {
+            hits.count();
         }
         outcome
     }
@@ -115,11 +161,22 @@ impl Shard {
                 Err(outcome) => return (outcome, None),
             };
             if slot.checked == self.log.sequence() {
-                let found = Lookup::Found { object: Arc::clone(&slot.object), softened: slot.softened };
+                let found = match &slot.object {
+                    Some(object) => Lookup::Found { object: Arc::clone(object), softened: slot.softened },
+                    None => {
+                        let shelved = |location| Lookup::Shelved(Shelved { hash, location });
+                        self.places.get(id).map_or(Lookup::Absent, shelved)
+                    }
+                };
                 return (found, Some(id));
             }
-            // What was invalidated is gone after this, and an older variant may be selected as well.
-            self.check(id);
+            // What was invalidated is gone after this, and an older variant may be selected as well. What cannot be
+            // decided without its head is read first.
+            if self.check(id, None) == Verdict::Undecided {
+                let location = self.places.get(id);
+                let shelved = |location| Lookup::Shelved(Shelved { hash, location });
+                return (location.map_or(Lookup::Absent, shelved), None);
+            }
         }
     }
 
@@ -142,21 +199,34 @@ impl Shard {
         Err(outcome)
     }
 
-    /// Checks a slot against the invalidations that it has not been checked against, and does what they say.
-    fn check(&mut self, id: u32) -> Option<Mode> {
-        let slot = self.slots.get_mut(id as usize)?.as_mut()?;
+    /// Checks a slot against the invalidations that it has not been checked against, and does what they say. `read` is
+    /// the slot's object where it was just read from the disk.
+    fn check(&mut self, id: u32, read: Option<&Object>) -> Verdict {
+        let Some(slot) = self.slots.get_mut(id as usize).and_then(Option::as_mut) else {
+            return Verdict::Valid;
+        };
+        let Some(scope) = self.scopes.get(slot.scope) else { return Verdict::Valid };
         if slot.checked == self.log.sequence() {
-            return None;
+            return Verdict::Valid;
         }
-        let (mode, checked) = self.log.judge(slot.checked, &slot.subject(self.scopes.get(slot.scope)?));
+        let unknown = Unknown::new(slot.has_equivalents);
+        let subject = match read {
+            Some(object) => Subject { response: object, ..slot.subject(scope, &unknown) },
+            None => slot.subject(scope, &unknown),
+        };
+        let (mode, checked) = self.log.judge(slot.checked, &subject);
         if mode == Some(Mode::Hard) {
             self.counters.invalidated += 1;
             self.drop_slot(id);
-            return mode;
+            return Verdict::Invalidated(Mode::Hard);
+        }
+        slot.softened |= mode == Some(Mode::Soft);
+        if unknown.is_undecided() {
+            // It stays to be checked against all of them.
+            return Verdict::Undecided;
         }
         slot.checked = checked;
-        slot.softened |= mode == Some(Mode::Soft);
-        mode
+        mode.map_or(Verdict::Valid, Verdict::Invalidated)
     }
 
     /// Checks all variants under `key`.
@@ -175,10 +245,10 @@ impl Shard {
     fn check_all(&mut self, ids: impl Iterator<Item = u32>) -> Checked {
         let mut checked = Checked::default();
         for id in ids {
-            match self.check(id) {
-                Some(Mode::Hard) => checked.removed += 1,
-                Some(Mode::Soft) => checked.softened += 1,
-                None => {}
+            match self.check(id, None) {
+                Verdict::Invalidated(Mode::Hard) => checked.removed += 1,
+                Verdict::Invalidated(Mode::Soft) => checked.softened += 1,
+                Verdict::Valid | Verdict::Undecided => {}
             }
         }
         checked
@@ -194,7 +264,11 @@ impl Shard {
     /// Stores an object in place of the same variant, if there is one; makes room first. If the object exceeds a
     /// limit, the variant that stood there is gone all the same, as it is out of date; if it was invalidated since its
     /// fetch began, nothing changes.
-    pub(crate) fn publish(&mut self, hash: u64, publication: Publication<'_>) -> Published {
+    pub(crate) fn publish(
+        &mut self,
+        hash: u64,
+        publication: Publication<'_>,
+    ) -> Result<Admission, Published> {
         let Publication { key, rule, variant, object, tags, begun } = publication;
         let subject = Subject {
             site: key.site(),
@@ -209,36 +283,56 @@ impl Shard {
         let tags = if has_too_many_tags { &[] } else { tags };
         let Some(admitted) = self.log.admit(begun, &subject, tags) else {
             self.lingering.count(&object);
-            return Published::Invalidated;
+            return Err(Published::Invalidated);
         };
+        // A response that was confirmed keeps its body, and the body its place.
+        let body_place = object.on_disk().map(|body| body.location());
+        let place = body_place.filter(|place| self.drop_but_place(*place));
         self.replace(hash, key, &rule, variant.octets());
         let scope = self.scopes.enter(key, rule);
-        let slot = Slot::new(hash, scope, key.target(), variant.octets(), object).admitted(&admitted);
+        let fits = object.content_bytes() <= self.limits.object_bytes_max || object.on_disk().is_some();
+        let is_small = fits && !has_too_many_tags;
+        let has_equivalents = object.has_equivalents();
+        let mut slot = Slot::new((hash, scope), key.target(), variant.octets(), Some(object), &admitted);
+        slot.has_equivalents = has_equivalents;
+        let writing = if body_place.is_none() { self.below.next_write() } else { 0 };
+        slot.writing = writing;
         let bytes = slot.bytes();
-        let is_small = slot.object.content_bytes() <= self.limits.object_bytes_max && !has_too_many_tags;
         if !is_small || !self.make_room(bytes) {
             self.dismiss(&slot);
-            return Published::TooLarge;
+            place.into_iter().for_each(|place| self.below.remove(place));
+            return Err(Published::TooLarge);
         }
-        self.add(slot, bytes);
-        Published::Stored
+        let id = self.add(slot);
+        self.order.insert(id, hash, bytes);
+        if let Some(place) = place {
+            self.places.set(id, place);
+        }
+        self.counters.published += 1;
+        let Admitted { checked, softened, .. } = admitted;
+        Ok(Admission { slot: id, writing, place, checked, softened })
     }
 
     /// Drops the variant that a new one takes the place of, or, past the limit of variants, the oldest.
     fn replace(&mut self, hash: u64, key: &Key, rule: &VaryRule, variant: &[u8]) {
         let variants = self.variants(hash, key);
+        let replaced = self.same_variant(&variants, rule, variant);
+        let is_full = variants.len() >= self.limits.variants_max.max(1);
+        let surplus = if is_full { variants.last().copied() } else { None };
+        if let Some(id) = replaced.or(surplus) {
+            self.drop_slot(id);
+        }
+    }
+
+    /// Which of these slots is this variant.
+    fn same_variant(&self, variants: &[u32], rule: &VaryRule, variant: &[u8]) -> Option<u32> {
         let is_same = |id: &u32| {
             self.slot(*id).is_some_and(|slot| {
                 slot.variant() == variant
                     && self.scopes.get(slot.scope).is_some_and(|scope| scope.rule == *rule)
             })
         };
-        let replaced = variants.iter().copied().find(is_same);
-        let is_full = variants.len() >= self.limits.variants_max.max(1);
-        let surplus = if is_full { variants.last().copied() } else { None };
-        if let Some(id) = replaced.or(surplus) {
-            self.drop_slot(id);
-        }
+        variants.iter().copied().find(is_same)
     }
 
     /// Removes every variant under `key`; says how many there were.
@@ -250,21 +344,31 @@ impl Shard {
 
     /// Evicts until `bytes` more fit; false if they cannot.
     fn make_room(&mut self, bytes: usize) -> bool {
+        if bytes > self.bytes_max() {
+            // Nothing gives way to what can never fit.
+            return false;
+        }
         loop {
             let place = if self.free.is_empty() { SLOT_BYTES } else { 0 };
             if self.bytes().saturating_add(bytes).saturating_add(place) <= self.bytes_max() {
                 return true;
             }
-            if !self.evict() {
+            if !self.give_way() {
                 return false;
             }
         }
     }
 
+    /// Makes something smaller: forgets a shelved object where these take more than their part, else evicts one from
+    /// memory. What is on the disk does not go because memory is short.
+    fn give_way(&mut self) -> bool {
+        (self.has_many_shelved(0) && self.forget_shelved()) || self.evict()
+    }
+
     /// Evicts up to `objects` objects while the shard is beyond its budget; says whether it still is.
     pub(crate) fn trim(&mut self, objects: usize) -> bool {
         for _ in 0..objects {
-            if self.bytes() <= self.bytes_max() || !self.evict() {
+            if self.bytes() <= self.bytes_max() || !self.give_way() {
                 return false;
             }
         }
@@ -278,15 +382,18 @@ impl Shard {
     }
 
     fn evict(&mut self) -> bool {
-        let slots = &self.slots;
-        let hash_of = |id: u32| slots.get(id as usize).and_then(Option::as_ref).map_or(0, |slot| slot.hash);
-        let Some(id) = self.order.evict(hash_of) else { return false };
-        self.take_slot(id);
+        let Some(id) = self.order.evict(&mut *self.slots) else { return false };
+        if self.places.get(id).is_some() || self.slot(id).is_some_and(|slot| slot.writing != 0) {
+            self.shelve(id);
+        } else {
+            self.take_slot(id);
+        }
         self.counters.evicted += 1;
         true
     }
 
-    fn add(&mut self, mut slot: Slot, bytes: usize) {
+    /// Puts a slot into its place and its chain; the eviction order does not have it yet.
+    fn add(&mut self, mut slot: Slot) -> u32 {
         let hash = slot.hash;
         let id = self.free.pop().unwrap_or_else(|| {
             push_slowly(&mut self.slots, None);
@@ -304,9 +411,8 @@ impl Shard {
         if let Some(place) = slots.get_mut(id as usize) {
             *place = Some(slot);
         }
-        self.order.insert(id, hash, bytes);
         self.counters.objects += 1;
-        self.counters.published += 1;
+        id
     }
 
     /// The first slot of a chain; [`NONE`] if there is no such chain.
@@ -343,6 +449,14 @@ impl Shard {
     fn take_slot(&mut self, id: u32) {
         self.unchain(id);
         let Some(slot) = self.slots.get_mut(id as usize).and_then(Option::take) else { return };
+        self.adopted.remove(&id);
+        if slot.object.is_none() {
+            self.shelved_bytes -= slot.text_bytes();
+            self.counters.shelved -= 1;
+        }
+        if let Some(location) = self.places.take(id) {
+            self.below.remove(location);
+        }
         self.dismiss(&slot);
         self.counters.objects -= 1;
         if self.counters.objects > 0 {
@@ -351,12 +465,15 @@ impl Shard {
         }
         // Nothing refers to a slot any more: their memory is free for other things than slots.
         (self.index, self.slots, self.free) = (HashTable::new(), Vec::new(), Vec::new());
+        self.places = Places::default();
         self.order.clear();
     }
 
     /// Takes a slot that is in no place any more out of what it is counted in.
     fn dismiss(&mut self, slot: &Slot) {
-        self.lingering.count(&slot.object);
+        if let Some(object) = &slot.object {
+            self.lingering.count(object);
+        }
         self.scopes.leave(slot.scope);
         self.log.dismiss(slot.tags(), slot.checked);
     }
@@ -387,13 +504,26 @@ impl Shard {
     }
 }
 
+impl Members for [Option<Slot>] {
+    fn hash(&self, id: u32) -> u64 {
+        self.get(id as usize).and_then(Option::as_ref).map_or(0, |slot| slot.hash)
+    }
+
+    fn hits_mut(&mut self, id: u32) -> Option<&mut Hits> {
+        self.get_mut(id as usize)?.as_mut().map(|slot| &mut slot.hits)
+    }
+}
+
+/// Shelved objects may take one part in this many of what a shard may weigh, before they give way to others.
+const SHELVED_PART: usize = 2;
+
 #[cfg(test)]
 mod tests {
     use super::{Lingering, Shard};
     use crate::budget::Budget;
     use crate::hash::KeyHasher;
     use crate::log::Log;
-    use crate::{Body, Key, Lookup, Object, Publication, Published, SiteId, StoreLimits};
+    use crate::{Body, Key, Lookup, Object, Publication, SiteId, StoreLimits};
     use bytes::Bytes;
     use message::{Fields, ResponseHead, Status};
     use semantics::{Freshness, Moment, Policy, VaryRule};
@@ -437,7 +567,7 @@ mod tests {
         let rule = VaryRule::from_response(&response, &Policy::default_profile()).unwrap();
         let variant = rule.key(&fields(language));
         let publication = Publication { key: &key(name), rule, variant, object, tags: &[], begun: 0 };
-        shard.publish(hash, publication) == Published::Stored
+        shard.publish(hash, publication).is_ok()
     }
 
     fn body(shard: &mut Shard, hash: u64, name: &'static str, language: &'static str) -> Option<String> {
@@ -447,6 +577,7 @@ mod tests {
             }
             Lookup::NoVariant => Some("other variant".to_owned()),
             Lookup::Absent => None,
+            Lookup::Shelved(_) => panic!("there is no disk"),
         }
     }
 
@@ -512,6 +643,25 @@ mod tests {
             assert!(publish(&mut shard, (1, "/"), ("", ""), object(b"9876543210")));
         }
         assert_eq!((shard.bytes(), shard.slots.len()), (bytes, 1));
+    }
+
+    #[test]
+    fn what_is_looked_up_twice_outlasts_others_and_what_is_only_looked_at_does_not() {
+        const NAMES: [&str; 12] = ["/0", "/1", "/2", "/3", "/4", "/5", "/6", "/7", "/8", "/9", "/10", "/11"];
+        let mut shard = shard(12_000, 1 << 20, 4, Lingering::default());
+        let page = |number: usize| (number as u64, NAMES[number]);
+        for number in [0, 1] {
+            assert!(publish(&mut shard, page(number), ("", ""), object(&[b'x'; 1_000])));
+        }
+        for _ in 0..2 {
+            shard.lookup(0, &key("/0"), &fields(""));
+            shard.peek(1, &key("/1"), &fields(""));
+        }
+        for number in 2..NAMES.len() {
+            assert!(publish(&mut shard, page(number), ("", ""), object(&[b'x'; 1_000])));
+        }
+        assert!(body(&mut shard, 0, "/0", "").is_some());
+        assert!(body(&mut shard, 1, "/1", "").is_none());
     }
 
     #[test]

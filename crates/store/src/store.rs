@@ -9,14 +9,19 @@ use crate::hash::KeyHasher;
 use crate::ledger::{Subject, TagIds};
 use crate::lingering::Lingering;
 use crate::log::Log;
-use crate::shard::{Checked, Shard};
+use crate::record::{Entry, SiteNames};
+use crate::shard::{Admission, Adoption, Checked, Shard};
+use crate::shelf::{Keeper, Shelf, Shelved, Spill};
+use crate::slot::TAGS_MAX;
 use crate::sweep::{Sweep, Swept};
 use crate::sync::{Mutex, MutexGuard, PoisonError};
-use crate::{Invalidated, Invalidation, Key, Object, Selector};
+use crate::{Bans, Invalidated, Invalidation, Key, Object, Selector, SiteId};
 use bytes::Bytes;
+use disk::{Recovered, Recovery, Tier};
 use message::{Fields, ResponseHead};
-use semantics::{VariantKey, VaryRule};
+use semantics::{Moment, VariantKey, VaryRule};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The limits of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +63,8 @@ pub enum Lookup {
         /// Whether it was invalidated softly: it is stale whatever its freshness says.
         softened: bool,
     },
+    /// It is on the disk: [`Store::load`] reads it.
+    Shelved(Shelved),
     /// The key has variants, and the request selects none of them.
     NoVariant,
     /// Nothing is stored under the key.
@@ -86,7 +93,8 @@ pub struct Publication<'a> {
 pub enum Published {
     /// It is stored and will be found.
     Stored,
-    /// It is larger, or has more tags, than the limits allow. An older one that it would have replaced is gone too.
+    /// It is larger, or has more tags, than the limits allow; or it confirms what is on the disk, and the disk does
+    /// not take note of that. An older one that it would have replaced is gone too.
     TooLarge,
     /// It was invalidated since its fetch began.
     Invalidated,
@@ -111,6 +119,8 @@ pub struct StoreStats {
     pub evicted: u64,
     /// Objects removed because they were invalidated.
     pub invalidated: u64,
+    /// Objects among the stored ones that are on the disk only.
+    pub shelved: u64,
 }
 
 /// Objects by key and variant, in memory.
@@ -118,11 +128,14 @@ pub struct StoreStats {
 pub struct Store {
     limits: StoreLimits,
     hasher: KeyHasher,
-    shards: Box<[Mutex<Shard>]>,
+    shards: Arc<[Mutex<Shard>]>,
     lingering: Lingering,
     log: Arc<Log>,
     sweep: Sweep,
     budget: Arc<Budget>,
+    shelf: Option<Shelf>,
+    /// Whether something on the disk may not have been taken over yet.
+    adopting: AtomicBool,
 }
 
 impl Store {
@@ -133,7 +146,92 @@ impl Store {
         let budget = Arc::new(Budget::new(limits.memory_bytes_max));
         let shard = |_| Shard::new(limits, Arc::clone(&budget), count, lingering.clone(), Arc::clone(&log));
         let shards = (0..count).map(shard).map(Mutex::new).collect();
-        Self { limits, hasher, shards, lingering, log, sweep: Sweep::default(), budget }
+        let (sweep, adopting) = (Sweep::default(), AtomicBool::new(false));
+        Self { limits, hasher, shards, lingering, log, sweep, budget, shelf: None, adopting }
+    }
+
+    /// The same store above a disk, of which an earlier process's invalidations are known from here on. Its objects are
+    /// to be taken over with [`Store::adopt`]. `names` and `bans` read back what was written; `life` should be random
+    /// and of this process alone. Also gives what the disk's writer asks about objects.
+    #[must_use]
+    pub fn above(
+        mut self,
+        tier: &Tier,
+        recovery: &Recovery,
+        names: Arc<dyn SiteNames>,
+        bans: &dyn Bans,
+        life: u64,
+    ) -> (Self, Box<dyn disk::Keeper>) {
+        let shelf = Shelf::new(tier.clone(), names, life);
+        shelf.replay(&self.log, recovery.invalidations(), bans);
+        self.log.resume(recovery.sequence());
+        self.shards.iter().for_each(|shard| lock(shard).set_tier(tier.clone()));
+        let keeper = Keeper(Arc::clone(&self.shards), tier.clone());
+        (self.shelf, self.adopting) = (Some(shelf), AtomicBool::new(true));
+        (self, Box::new(keeper))
+    }
+
+    /// Takes over what an earlier process wrote; what is of no use any more is removed from the disk.
+    pub fn adopt(&self, recovered: &Recovered) {
+        let Some(shelf) = &self.shelf else { return };
+        let adoption = shelf.entry(recovered).map_or(Adoption::Useless, |entry| {
+            let hash = self.hasher.hash(&entry.key);
+            let adopt = |read: Option<&Object>| {
+                self.shard(hash)
+                    .map_or(Adoption::Useless, |mut shard| shard.adopt(hash, &entry, recovered, read))
+            };
+            match adopt(None) {
+                Adoption::Undecided => {
+                    // Only what the head says counts here, not its age.
+                    let read = shelf.read(recovered.location, |known| *known == entry, 0, Moment::default());
+                    read.map_or(Adoption::Useless, |object| adopt(Some(&object)))
+                }
+                decided => decided,
+            }
+        });
+        if adoption != Adoption::Done {
+            shelf.tier().remove(recovered.location);
+        }
+    }
+
+    /// Everything was taken over.
+    pub fn end_adoption(&self) {
+        self.shards.iter().for_each(|shard| lock(shard).end_adoption());
+        self.adopting.store(false, Ordering::SeqCst);
+    }
+
+    /// Reads what a look-up for `key` found on the disk, and gives what it would find now. Blocks; to be called from a
+    /// thread that may wait. What cannot be read is forgotten.
+    pub fn load(&self, key: &Key, shelved: Shelved, now: Moment) -> Lookup {
+        let (Some(shelf), Shelved { hash, location }) = (&self.shelf, shelved) else { return Lookup::Absent };
+        // A body that takes much of what a shard may weigh now would push out everything else.
+        let bytes_max = self.budget.bytes() / self.shards.len() as u64 / LARGEST_PER_SHARD;
+        let read = shelf.read(location, |entry| entry.key == *key, bytes_max, now);
+        let Some(mut shard) = self.shard(hash) else { return Lookup::Absent };
+        match read {
+            Some(object) => shard.unshelve(location, Arc::new(object)),
+            None => {
+                shard.forget(location);
+                Lookup::Absent
+            }
+        }
+    }
+
+    /// Returns when every invalidation up to now would be known after a restart; blocks.
+    pub fn persist(&self) {
+        if let Some(shelf) = &self.shelf {
+            shelf.persist();
+        }
+    }
+
+    /// Whether there is an invalidation that a restart would not know, and that nobody persists.
+    pub fn is_behind(&self) -> bool {
+        self.shelf.as_ref().is_some_and(Shelf::is_behind)
+    }
+
+    /// Whether objects and invalidations outlive the process.
+    pub const fn is_persistent(&self) -> bool {
+        self.shelf.is_some()
     }
 
     /// The octets of objects that have left the store and are still held by who looked them up or published them.
@@ -159,6 +257,11 @@ impl Store {
         self.shard(hash).map_or(Lookup::Absent, |mut shard| shard.peek(hash, key, fields))
     }
 
+    /// Whether anything is stored under `key`.
+    pub fn has(&self, key: &Key) -> bool {
+        !matches!(self.peek(key, &Fields::new()), Lookup::Absent)
+    }
+
     /// What the responses stored under `key` are known to vary on; for [`semantics::shared_fields`].
     pub fn known_rule(&self, key: &Key) -> VaryRule {
         let hash = self.hasher.hash(key);
@@ -168,7 +271,58 @@ impl Store {
     /// Stores an object in place of the same variant, unless it was invalidated since its fetch began.
     pub fn publish(&self, publication: Publication<'_>) -> Published {
         let hash = self.hasher.hash(publication.key);
-        self.shard(hash).map_or(Published::TooLarge, |mut shard| shard.publish(hash, publication))
+        let written = self.shelf.as_ref().map(|shelf| (shelf, Written::of(&publication)));
+        let Some(mut shard) = self.shard(hash) else { return Published::TooLarge };
+        let admission = match shard.publish(hash, publication) {
+            Ok(admission) => admission,
+            Err(refused) => return refused,
+        };
+        let Some((shelf, Written { mut entry, object })) = written else { return Published::Stored };
+        (entry.checked, entry.softened) = (admission.checked, admission.softened);
+        match admission.place {
+            // Under the shard's lock, so that of two that are confirmed the later has the last word on the disk too.
+            Some(place) if !shelf.refresh(place, &entry, &object) => {
+                shard.forget(place);
+                return Published::TooLarge;
+            }
+            None if admission.writing != 0 => {
+                drop(shard);
+                self.write(shelf, hash, admission, &Written { entry, object });
+            }
+            Some(_) | None => {}
+        }
+        Published::Stored
+    }
+
+    /// Begins to store a body that is too large for memory, of `expected` octets if that is known. `None` where there
+    /// is no disk, or none that takes it.
+    pub fn spill(&self, expected: Option<u64>) -> Option<Spill> {
+        self.shelf.as_ref()?.spill(expected)
+    }
+
+    /// Stores what was spilled, when the disk has it: in place of the same variant, unless it is invalidated until
+    /// then. The publication's object is the response without its body.
+    pub fn publish_spilled(&self, publication: &Publication<'_>, spill: Spill) {
+        let Some(shelf) = self.shelf.as_ref().filter(|_| publication.tags.len() <= TAGS_MAX) else { return };
+        let Written { entry, object } = Written::of(publication);
+        let hash = self.hasher.hash(&entry.key);
+        let (shards, place) = (Arc::clone(&self.shards), self.place(hash));
+        let (known, head) = (entry.clone(), Arc::clone(&object));
+        shelf.finish(spill, &entry, &object, move |location| {
+            shards.get(place).is_some_and(|shard| lock(shard).shelve_new(hash, &known, &head, location))
+        });
+    }
+
+    /// Writes behind what was stored.
+    fn write(&self, shelf: &Shelf, hash: u64, admission: Admission, written: &Written) {
+        let Written { entry, object } = written;
+        let (shards, place) = (Arc::clone(&self.shards), self.place(hash));
+        let is_taken = shelf.write(entry, object, move |location| {
+            shards.get(place).is_some_and(|shard| lock(shard).written(admission, location))
+        });
+        if !is_taken && let Some(mut shard) = self.shard(hash) {
+            shard.written(admission, None);
+        }
     }
 
     /// Removes every variant under `key`; says how many there were.
@@ -188,13 +342,22 @@ impl Store {
     /// The memory of a hard invalidation is free when [`Store::sweep`] has passed, but for single pages, which go at
     /// once. When too much waits for the sweep, this does it.
     pub fn invalidate(&self, invalidation: &Invalidation) -> Invalidated {
-        let Invalidation { selector, mode } = invalidation;
-        let (sequence, mut objects) = loop {
-            if let Some(recorded) = self.log.record(selector, *mode) {
-                break recorded;
+        loop {
+            if let Some(invalidated) = self.try_invalidate(invalidation) {
+                return invalidated;
             }
             self.sweep(SWEEP_SLOTS);
-        };
+        }
+    }
+
+    /// As [`Store::invalidate`]; `None`, and nothing is invalidated, where too much waits for the sweep: to be tried
+    /// again when [`Store::sweep`] has passed.
+    pub fn try_invalidate(&self, invalidation: &Invalidation) -> Option<Invalidated> {
+        let Invalidation { selector, mode } = invalidation;
+        let (sequence, mut objects) = self.log.record(selector, *mode)?;
+        if let Some(shelf) = &self.shelf {
+            shelf.enlist(sequence, invalidation);
+        }
         match selector {
             Selector::Target { site, host, target } => {
                 let keys = [false, true].map(|https| Key::new(*site, https, host, target.clone()));
@@ -216,7 +379,33 @@ impl Store {
             }
             Selector::Prefix { .. } | Selector::Tags { .. } | Selector::Ban { .. } => {}
         }
-        Invalidated { sequence, objects }
+        Some(Invalidated { sequence, objects })
+    }
+
+    /// The hosts, as in keys, that the site's stored pages have and that `is_meant` names; `None` if there are more
+    /// than `hosts_max`, or not everything was taken over from the disk.
+    pub fn hosts(
+        &self,
+        site: SiteId,
+        is_meant: impl Fn(&[u8]) -> bool,
+        hosts_max: usize,
+    ) -> Option<Vec<Bytes>> {
+        if self.adopting.load(Ordering::SeqCst) {
+            return None;
+        }
+        let mut hosts: Vec<Bytes> = Vec::new();
+        for shard in self.shards.iter() {
+            for host in lock(shard).scopes().hosts(site) {
+                if !is_meant(host) || hosts.contains(host) {
+                    continue;
+                }
+                if hosts.len() == hosts_max {
+                    return None;
+                }
+                hosts.push(host.clone());
+            }
+        }
+        Some(hosts)
     }
 
     /// Whether a request may take part in a fetch that began at `begun`, whose answer has this head and these tags:
@@ -253,7 +442,7 @@ impl Store {
     /// it. To be called several times a second, from a thread that has time.
     pub fn fit(&self, resident_bytes: u64, resident_bytes_max: u64) {
         self.budget.fit(self.stats().bytes, resident_bytes, resident_bytes_max);
-        for shard in &self.shards {
+        for shard in self.shards.iter() {
             while lock(shard).trim(TRIM_OBJECTS) {}
         }
     }
@@ -271,6 +460,7 @@ impl Store {
                 published: sum.published + counters.published,
                 evicted: sum.evicted + counters.evicted,
                 invalidated: sum.invalidated + counters.invalidated,
+                shelved: sum.shelved + counters.shelved,
                 ..sum
             }
         })
@@ -288,8 +478,35 @@ impl Store {
     /// The locked shard of a hash. Its upper middle bits choose the shard; the table inside uses the others.
     /// There is always one, as the number of shards is a power of two.
     fn shard(&self, hash: u64) -> Option<MutexGuard<'_, Shard>> {
-        let index = (hash >> 32) as usize & (self.shards.len() - 1);
-        self.shards.get(index).map(lock)
+        self.shards.get(self.place(hash)).map(lock)
+    }
+
+    fn place(&self, hash: u64) -> usize {
+        (hash >> 32) as usize & (self.shards.len() - 1)
+    }
+}
+
+/// What is written of a publication once it is stored.
+struct Written {
+    entry: Entry,
+    object: Arc<Object>,
+}
+
+impl Written {
+    fn of(publication: &Publication<'_>) -> Self {
+        let Publication { key, rule, variant, object, tags, begun } = publication;
+        let (rule, variant) = (rule.clone(), variant.clone());
+        let entry = Entry {
+            key: (*key).clone(),
+            rule,
+            variant,
+            tags: tags.to_vec(),
+            checked: *begun,
+            softened: false,
+            has_equivalents: object.has_equivalents(),
+            head: None,
+        };
+        Self { entry, object: Arc::clone(object) }
     }
 }
 

@@ -11,6 +11,7 @@
 //! is kept among those that are sent and among those that are not. Nothing here decides which are sent: a field is,
 //! if its line is in the prebuilt octets.
 
+use crate::octets::{length, put_counted, put_u32, take_counted, take_u32};
 use bytes::{Bytes, BytesMut};
 use memchr::memchr;
 use message::{Field, Fields, ResponseHead, Status, Version};
@@ -47,6 +48,29 @@ pub(crate) fn write(head: &ResponseHead, prebuilt: &[u8], octets: &mut Vec<u8>) 
 }
 
 impl Layout {
+    /// The octets that [`Layout::put`] adds.
+    pub(crate) const WRITTEN_BYTES: usize = 3 * size_of::<u32>();
+
+    /// Adds it to `octets`, for [`Layout::take`].
+    pub(crate) fn put(self, octets: &mut Vec<u8>) {
+        [self.own, self.prebuilt, self.head].into_iter().for_each(|end| put_u32(octets, end));
+    }
+
+    /// A layout of `head_bytes` octets that was written by [`Layout::put`]; `None` if it is of something else.
+    pub(crate) fn take(octets: &mut &[u8], head_bytes: usize) -> Option<Self> {
+        let (own, prebuilt, head) = (take_u32(octets)?, take_u32(octets)?, take_u32(octets)?);
+        (own <= prebuilt && prebuilt <= head && head as usize == head_bytes).then_some(Self {
+            own,
+            prebuilt,
+            head,
+        })
+    }
+
+    /// The head's octets: what is sent and what is kept beside it.
+    pub(crate) fn head(self, octets: &[u8]) -> &[u8] {
+        octets.get(..self.head as usize).unwrap_or_default()
+    }
+
     /// What is sent on a hit.
     pub(crate) fn prebuilt(self, octets: &[u8]) -> &[u8] {
         octets.get(..self.prebuilt as usize).unwrap_or_default()
@@ -136,24 +160,6 @@ fn take_line<'a>(lines: &mut &'a [u8]) -> Option<&'a [u8]> {
     let (line, rest) = lines.split_at_checked(end)?;
     *lines = rest.get(2..).unwrap_or_default();
     Some(line)
-}
-
-fn put_counted(octets: &mut Vec<u8>, part: &[u8]) {
-    octets.extend_from_slice(&length(part.len()).to_le_bytes());
-    octets.extend_from_slice(part);
-}
-
-fn take_counted<'a>(octets: &mut &'a [u8]) -> Option<&'a [u8]> {
-    let (len, rest) = octets.split_first_chunk::<4>()?;
-    let (part, rest) = rest.split_at_checked(u32::from_le_bytes(*len) as usize)?;
-    *octets = rest;
-    Some(part)
-}
-
-/// A length of a part of a head. Heads are limited to far less wherever they come from.
-fn length(octets: usize) -> u32 {
-    assert!(u32::try_from(octets).is_ok(), "a head of {octets} octets");
-    octets as u32
 }
 
 #[cfg(test)]

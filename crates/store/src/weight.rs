@@ -13,6 +13,14 @@ pub(crate) const fn allocated(bytes: usize) -> usize {
     bytes.next_multiple_of(1 << (power - 2))
 }
 
+/// The largest allocation, at most `bytes`, that fills its size class; `bytes` if all small ones do.
+pub(crate) const fn filled(bytes: usize) -> usize {
+    if bytes <= MULTIPLES_UP_TO {
+        return bytes;
+    }
+    bytes - bytes % (1 << (bytes.ilog2() - 2))
+}
+
 const STEP: usize = 16;
 const MULTIPLES_UP_TO: usize = 128;
 
@@ -21,7 +29,7 @@ pub(crate) const SHARED_BYTES: usize = 32;
 
 #[cfg(test)]
 mod tests {
-    use super::allocated;
+    use super::{allocated, filled};
 
     #[test]
     fn an_allocation_weighs_its_class() {
@@ -40,6 +48,16 @@ mod tests {
             (65_537, 81_920),
         ] {
             assert_eq!(allocated(asked), weight, "{asked}");
+        }
+    }
+    #[test]
+    fn what_fills_its_class_wastes_nothing() {
+        for (asked, fills) in [(0, 0), (100, 100), (129, 128), (191, 160), (1_429, 1_280), (65_536, 65_536)] {
+            assert_eq!(filled(asked), fills, "{asked}");
+        }
+        for asked in 129..10_000 {
+            let fills = filled(asked);
+            assert!(allocated(fills) == fills && allocated(asked) - fills <= asked / 2 && fills <= asked);
         }
     }
 }

@@ -129,6 +129,7 @@ fn run(limits: StoreLimits, steps: &[Step], complete: bool) -> Result<(), TestCa
                         prop_assert!(model.0.contains_key(&key(k)));
                         prop_assert!(!complete || selected.is_empty());
                     }
+                    Lookup::Shelved(_) => prop_assert!(false, "there is no disk"),
                     Lookup::Absent => prop_assert!(!complete || !model.0.contains_key(&key(k))),
                 }
             }

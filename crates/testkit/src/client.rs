@@ -40,7 +40,15 @@ pub struct Client {
 impl Client {
     /// Connects.
     pub fn connect(address: SocketAddr) -> Self {
-        let stream = TcpStream::connect(address).unwrap();
+        Self::over(TcpStream::connect(address).unwrap())
+    }
+
+    /// Connects to a server that may be dead.
+    pub fn try_connect(address: SocketAddr) -> Option<Self> {
+        TcpStream::connect(address).ok().map(Self::over)
+    }
+
+    fn over(stream: TcpStream) -> Self {
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.set_write_timeout(Some(PATIENCE)).unwrap();
         stream.set_nodelay(true).unwrap();
@@ -50,6 +58,12 @@ impl Client {
     /// Sends these octets.
     pub fn send(&mut self, octets: impl AsRef<[u8]>) {
         self.reader.get_mut().write_all(octets.as_ref()).unwrap();
+    }
+
+    /// Sends these octets to a server that may die, and reads its response; `None` if it died before its head came.
+    pub fn try_ask(&mut self, octets: impl AsRef<[u8]>) -> Option<Response> {
+        self.reader.get_mut().write_all(octets.as_ref()).ok()?;
+        self.try_read()
     }
 
     /// Sends a GET with `Host: example.test` and these field lines, and reads the answer.
@@ -64,17 +78,25 @@ impl Client {
     /// # Panics
     /// If the connection ends first.
     pub fn read_head(&mut self) -> Response {
-        let head = read_head(&mut self.reader).expect("the connection ended before a response");
+        self.try_read_head().expect("the connection ended before a response")
+    }
+
+    fn try_read_head(&mut self) -> Option<Response> {
+        let head = read_head(&mut self.reader)?;
         let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-        Response { status, head, body: Vec::new(), trailers: String::new(), complete: true }
+        Some(Response { status, head, body: Vec::new(), trailers: String::new(), complete: true })
     }
 
     /// Reads the next response to a request that was not HEAD, whole.
     pub fn read(&mut self) -> Response {
-        let mut response = self.read_head();
+        self.try_read().expect("the connection ended before a response")
+    }
+
+    fn try_read(&mut self) -> Option<Response> {
+        let mut response = self.try_read_head()?;
         let no_content = response.status < 200 || matches!(response.status, 204 | 304);
         response.complete = no_content || self.read_body(&mut response);
-        response
+        Some(response)
     }
 
     /// Whether the server closed the connection and nothing is left to read.

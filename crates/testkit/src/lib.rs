@@ -8,14 +8,21 @@
 #![allow(clippy::indexing_slicing, reason = "a test that cannot go on panics")]
 
 mod client;
+pub mod crash;
 mod origin;
+mod paced;
+mod port;
 mod process;
 mod tls;
+pub mod traffic;
+pub mod web_server;
 
 pub use client::{Client, Response, get};
 pub use origin::{Action, Gate, Origin, Seen, response};
+pub use paced::Paced;
+pub use port::HeldPort;
 pub use process::{Edge, Output, petasos, petasos_with};
-pub use tls::{Certificate, TlsFront};
+pub use tls::{Certificate, PemFiles, TlsFront};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::time::Duration;

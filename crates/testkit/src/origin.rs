@@ -3,7 +3,8 @@
 //!
 //! It records every request it saw. It parses only what it needs to find the end of a request.
 
-use socket2::{Domain, SockAddr, SockRef, Socket, Type};
+use crate::port::{self, bound};
+use socket2::{SockRef, Socket};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -98,7 +99,7 @@ impl Origin {
     /// Starts an origin on a free loopback port that answers every request with what `script` says for it.
     pub fn start(script: impl Fn(&Seen) -> Vec<Action> + Send + Sync + 'static) -> Self {
         let socket = bound(SocketAddr::from(([127, 0, 0, 1], 0)));
-        let address = socket.local_addr().unwrap().as_socket().unwrap();
+        let address = port::address(&socket);
         let (script, seen): (Arc<Script>, _) = (Arc::new(script), Arc::default());
         let spare = Mutex::new(bound(address));
         let life = Mutex::new(Life::begin(&socket, &script, &seen));
@@ -179,14 +180,6 @@ impl Life {
             let _ = connection.shutdown(Shutdown::Both);
         }
     }
-}
-
-/// A socket with this address that does not listen yet. Several may have one address as long as none listens.
-fn bound(address: SocketAddr) -> Socket {
-    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
-    socket.set_reuse_address(true).unwrap();
-    socket.bind(&SockAddr::from(address)).unwrap();
-    socket
 }
 
 /// A whole response: status line, the given fields, `Content-Length` and the body.

@@ -1,12 +1,19 @@
 //! The real binary as a child process that is killed when its handle is dropped.
 
 use crate::Client;
+use rustix::process::{Pid, Resource, Rlimit, prlimit};
+use serde_json::Value;
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use tempfile::TempDir;
+
+/// A loopback port that is free.
+const ANYWHERE: &str = "127.0.0.1:0";
 
 /// What a finished command left behind.
 #[derive(Debug)]
@@ -58,6 +65,8 @@ pub struct Edge {
     pub address: SocketAddr,
     /// Where the admin interface is.
     pub admin: SocketAddr,
+    /// What it has written to standard error.
+    said: Arc<Mutex<String>>,
     /// Where its configuration file is, if it has one; removed with it.
     _directory: Option<TempDir>,
 }
@@ -66,13 +75,36 @@ impl Edge {
     /// Starts an edge before `origin` (a URL) on free ports, with further arguments, and waits until it
     /// accepts connections.
     pub fn start(origin: &str, arguments: &[&str]) -> Self {
-        let mut child = Command::new(binary())
-            .args(["serve", "--origin", origin, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"])
-            .args(arguments)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+        Self::start_at(ANYWHERE, origin, arguments)
+    }
+
+    /// As [`Edge::start`], where somebody expects it.
+    pub fn start_at(listen: &str, origin: &str, arguments: &[&str]) -> Self {
+        Self::launch(Command::new(binary()), listen, origin, arguments)
+    }
+
+    /// As [`Edge::start`], by a shell that first runs `script` and must end it with `exec "$@"`.
+    pub fn scripted(script: &str, origin: &str, arguments: &[&str]) -> Self {
+        let mut shell = Command::new("sh");
+        shell.args(["-ec", script, "sh"]).arg(binary());
+        Self::launch(shell, ANYWHERE, origin, arguments)
+    }
+
+    /// Starts an edge with these arguments and kills it after `life`, ready or not.
+    pub fn still_birth(origin: &str, arguments: &[&str], life: Duration) {
+        let mut command = Command::new(binary());
+        let mut child =
+            serve(&mut command, ANYWHERE, origin, arguments).stdout(Stdio::null()).spawn().unwrap();
+        std::thread::sleep(life);
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    fn launch(mut command: Command, place: &str, origin: &str, arguments: &[&str]) -> Self {
+        let command = serve(&mut command, place, origin, arguments);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let said = Arc::default();
+        listen(BufReader::new(child.stderr.take().unwrap()), Arc::clone(&said));
         let mut line = String::new();
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
         stdout.read_line(&mut line).unwrap();
@@ -84,7 +116,7 @@ impl Edge {
         let [address, admin] = addresses[..] else { panic!("not a ready line: {line:?}") };
         // Keeps the pipe empty, so that an access log on standard output cannot block the edge.
         std::thread::spawn(move || std::io::copy(&mut stdout.take(u64::MAX), &mut std::io::sink()));
-        Self { child, address, admin, _directory: None }
+        Self { child, address, admin, said, _directory: None }
     }
 
     /// As [`Edge::start`], with a configuration file of this content.
@@ -109,6 +141,30 @@ impl Edge {
         assert!(status.unwrap().success());
     }
 
+    /// Ends it at once, wherever it is.
+    pub fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// From now on no file that it writes may become larger. Who must live through that ignores the signal XFSZ.
+    pub fn limit_file_bytes(&self, bytes: u64) {
+        let pid = Pid::from_raw(self.pid().try_into().unwrap());
+        prlimit(pid, Resource::Fsize, Rlimit { current: Some(bytes), maximum: Some(bytes) }).unwrap();
+    }
+
+    /// What it has written to standard error so far.
+    pub fn stderr(&self) -> String {
+        self.said.lock().unwrap().clone()
+    }
+
+    /// What `/status` at the admin address says; `None` if the edge is dead.
+    pub fn status(admin: SocketAddr) -> Option<Value> {
+        let ask = format!("GET /status HTTP/1.1\r\nHost: {admin}\r\n\r\n");
+        let answer = Client::try_connect(admin)?.try_ask(ask).filter(|answer| answer.complete)?;
+        serde_json::from_slice(&answer.body).ok()
+    }
+
     /// Waits for the process to end by itself and gives its exit code.
     pub fn wait(&mut self) -> Option<i32> {
         let mut code = None;
@@ -131,6 +187,24 @@ impl Edge {
             .filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok())
             .sum()
     }
+}
+
+/// The command `serve`, with its admin interface on a free port.
+fn serve<'a>(command: &'a mut Command, listen: &str, origin: &str, arguments: &[&str]) -> &'a mut Command {
+    command
+        .args(["serve", "--origin", origin, "--listen", listen, "--admin", ANYWHERE])
+        .args(arguments)
+        .stdin(Stdio::null())
+}
+
+/// Keeps what an edge says, and says it again for who reads the test's output.
+fn listen(stderr: impl BufRead + Send + 'static, said: Arc<Mutex<String>>) {
+    std::thread::spawn(move || {
+        for line in stderr.lines().map_while(Result::ok) {
+            eprintln!("{line}");
+            *said.lock().unwrap() += &(line + "\n");
+        }
+    });
 }
 
 impl Drop for Edge {

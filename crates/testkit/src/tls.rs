@@ -10,9 +10,10 @@ use std::sync::Arc;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 use tokio_rustls::TlsAcceptor;
-use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::aws_lc_rs;
 use tokio_rustls::rustls::pki_types::PrivateKeyDer;
+use tokio_rustls::rustls::server::WebPkiClientVerifier;
+use tokio_rustls::rustls::{RootCertStore, ServerConfig};
 
 /// What the server shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,16 +34,29 @@ pub struct TlsFront {
     pub address: SocketAddr,
     /// The certificate of the authority that signed the server's, as PEM.
     pub authority_pem: String,
+    /// A certificate for a client with its key, signed by the same authority, as PEM.
+    pub identity_pem: String,
     stop: Option<oneshot::Sender<()>>,
 }
 
 impl TlsFront {
     /// Starts a server on a free loopback port that shows this certificate and connects to `origin`.
     pub fn start(origin: SocketAddr, certificate: Certificate) -> Self {
+        Self::start_with(origin, certificate, false)
+    }
+
+    /// The same with a good certificate, for clients only that show [`TlsFront::identity_pem`].
+    pub fn start_for_known_clients(origin: SocketAddr) -> Self {
+        Self::start_with(origin, Certificate::Good, true)
+    }
+
+    fn start_with(origin: SocketAddr, certificate: Certificate, knows_clients: bool) -> Self {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         listener.set_nonblocking(true).unwrap();
         let address = listener.local_addr().unwrap();
-        let (config, authority_pem) = make(certificate, &format!("an authority for {address}"));
+        let issued = issue(certificate, &format!("an authority for {address}"));
+        let (authority_pem, identity_pem) = (issued.authority.pem(), issued.identity.clone());
+        let config = server_config(issued, knows_clients);
         let (stop, stopped) = oneshot::channel();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         std::thread::spawn(move || {
@@ -55,7 +69,7 @@ impl TlsFront {
                 }
             });
         });
-        Self { address, authority_pem, stop: Some(stop) }
+        Self { address, authority_pem, identity_pem, stop: Some(stop) }
     }
 }
 
@@ -80,14 +94,61 @@ async fn serve(listener: &TcpListener, acceptor: &TlsAcceptor, origin: SocketAdd
     }
 }
 
-/// The server's side, and the certificate of its authority, which is called `authority_name`: two authorities of
-/// one name would be taken for one that signs badly.
-fn make(certificate: Certificate, authority_name: &str) -> (ServerConfig, String) {
+/// A certificate for `localhost` and `127.0.0.1` with its key, and the authority that signed it, all as PEM: for
+/// programs that take files.
+pub struct PemFiles {
+    /// The authority's certificate.
+    pub authority: String,
+    /// The server's certificate.
+    pub certificate: String,
+    /// The server's key.
+    pub key: String,
+}
+
+impl PemFiles {
+    /// Makes a good certificate, signed by an authority made anew.
+    pub fn make() -> Self {
+        let Issued { authority, certificate, key, .. } = issue(Certificate::Good, "an authority for files");
+        Self { authority: authority.pem(), certificate: certificate.pem(), key: key.serialize_pem() }
+    }
+}
+
+/// A server's certificate.
+struct Issued {
+    authority: rcgen::Certificate,
+    certificate: rcgen::Certificate,
+    key: KeyPair,
+    /// A client's certificate and key as PEM.
+    identity: String,
+}
+
+/// The server's side.
+fn server_config(issued: Issued, knows_clients: bool) -> ServerConfig {
+    let Issued { authority, certificate, key, .. } = issued;
+    let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
+    let provider = Arc::new(aws_lc_rs::default_provider());
+    let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()
+        .unwrap();
+    let builder = if knows_clients {
+        let mut authorities = RootCertStore::empty();
+        authorities.add(authority.der().clone()).unwrap();
+        let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(authorities), provider);
+        builder.with_client_cert_verifier(verifier.build().unwrap())
+    } else {
+        builder.with_no_client_auth()
+    };
+    builder.with_single_cert(vec![certificate.der().clone()], key).unwrap()
+}
+
+/// Makes a certificate and an authority called `authority_name`: two of one name would be taken for one that signs
+/// badly.
+fn issue(certificate: Certificate, authority_name: &str) -> Issued {
     let mut authority = CertificateParams::new(Vec::new()).unwrap();
     authority.distinguished_name.push(DnType::CommonName, authority_name);
     authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let authority_key = KeyPair::generate().unwrap();
-    let authority_pem = authority.self_signed(&authority_key).unwrap().pem();
+    let authority_certificate = authority.self_signed(&authority_key).unwrap();
     let issuer = Issuer::new(authority, authority_key);
 
     let names: &[&str] = match certificate {
@@ -103,12 +164,8 @@ fn make(certificate: Certificate, authority_name: &str) -> (ServerConfig, String
     };
     let server_key = KeyPair::generate().unwrap();
     let server = server.signed_by(&server_key, &issuer).unwrap();
-    let key = PrivateKeyDer::try_from(server_key.serialize_der()).unwrap();
-    let config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_no_client_auth()
-        .with_single_cert(vec![server.der().clone()], key)
-        .unwrap();
-    (config, authority_pem)
+    let client_key = KeyPair::generate().unwrap();
+    let client = CertificateParams::new(Vec::new()).unwrap().signed_by(&client_key, &issuer).unwrap();
+    let identity = client.pem() + &client_key.serialize_pem();
+    Issued { authority: authority_certificate, certificate: server, key: server_key, identity }
 }

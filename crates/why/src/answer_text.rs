@@ -4,9 +4,9 @@
 //! the same tables as for any site.
 
 use crate::SiteUrl;
-use crate::known::known_cookie;
 use crate::lines::{Lines, bytes_text, seconds_text};
-use edge::why::{Answer, Asks, Cause, KeyAnswer, StoredAnswer};
+use edge::why::{Answer, Asks, Cause, KeyAnswer, SiteAnswer, StoredAnswer};
+use profiles::{AUTO, known_cookie};
 
 /// Where facts begin beside their labels.
 const FACTS_COLUMN: usize = 13;
@@ -28,10 +28,19 @@ pub fn answer_text(url: &SiteUrl, answer: &Answer) -> String {
         key_facts(&mut lines, url, key);
     }
     if let Some(site) = &answer.site {
-        let text = format!("{}, profile {}, origin {}", site.name, site.profile, site.origin);
+        let text = format!("{}, profile {}, origin {}", site.name, profile(site), site.origin);
         fact(&mut lines, "site", &text);
     }
     lines.into_text()
+}
+
+/// The profile as configured, and what `auto` makes of it.
+fn profile(site: &SiteAnswer) -> String {
+    match &site.recognised_by {
+        Some(sign) => format!("{} ({}, by {sign})", site.profile, site.rules),
+        None if site.profile == AUTO => format!("{AUTO} ({} so far)", site.rules),
+        None => site.profile.clone(),
+    }
 }
 
 fn fact(lines: &mut Lines, label: &str, text: &str) {
@@ -133,6 +142,10 @@ fn stored_facts(lines: &mut Lines, stored: &StoredAnswer) {
     if stored.is_purged_softly {
         fact(lines, "", "a soft purge has made it stale");
     }
+    if let Some(sent) = &stored.sent_cache_control {
+        let stated = stored.cache_control.as_deref().unwrap_or("nothing");
+        fact(lines, "told", &format!("Cache-Control: {sent}, by the profile; the application says {stated}"));
+    }
     if stored.stale_while_revalidate_secs > 0 {
         let text = format!(
             "for {} after that, while it is renewed",
@@ -191,7 +204,9 @@ mod tests {
             culprit: cause("cookie", "theme"),
             site: Some(SiteAnswer {
                 name: "any".to_owned(),
-                profile: "default".to_owned(),
+                profile: "auto".to_owned(),
+                rules: "wordpress".to_owned(),
+                recognised_by: Some("X-Redirect-By: WordPress".to_owned()),
                 origin: "http://127.0.0.1:8000".to_owned(),
             }),
             key: Some(KeyAnswer {
@@ -212,6 +227,8 @@ mod tests {
                 stale_if_error_overrides: true,
                 is_validated_always: false,
                 is_purged_softly: false,
+                cache_control: Some("s-maxage=60, max-age=0".to_owned()),
+                sent_cache_control: Some("no-cache".to_owned()),
             }),
             other_variants_only: false,
             remembered: Some(RememberedAnswer {

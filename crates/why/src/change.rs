@@ -2,21 +2,17 @@
 //!
 //! Invariant: what already differs between two plain answers is held against no other question.
 
-use crate::difference::{Difference, Spot, compare};
 use crate::fetch::Answer;
 use crate::findings::{Change, LooksLike, Sameness, SpotText};
-use crate::lines::text_of;
-use crate::software::cookies_set;
 use crate::visit::Visit;
 use crate::{Probe, SiteUrl};
+use difference::{Difference, Nature, Spot, compare, snippet, text_of};
 use message::{Fields, names};
+use profiles::cookies_set;
 use std::ops::Range;
 
 /// Spots that are shown as text.
 const SPOTS_SHOWN_MAX: usize = 5;
-
-/// Characters of each text that are shown.
-const TEXT_CHARS_MAX: usize = 40;
 
 /// Octets around a spot that belong to it when it is looked for in another comparison: a time may differ in its
 /// minutes once and in its seconds the next time.
@@ -137,81 +133,39 @@ fn without_query(url: String) -> String {
 
 /// A spot in words.
 fn spot_text(spot: &Spot, plain: &[u8], other: &[u8]) -> SpotText {
-    let before = plain.get(..spot.first.start).unwrap_or_default();
-    let line = before.iter().filter(|octet| **octet == b'\n').count() + 1;
-    let line_start = before.iter().rposition(|octet| *octet == b'\n').map_or(0, |place| place + 1);
-    let on_line = text_of(before.get(line_start..).unwrap_or_default());
-    let skipped = on_line.chars().count().saturating_sub(TEXT_CHARS_MAX);
-    // A word that was cut in two is left out.
-    let cut = |character: &char| skipped > 0 && !character.is_whitespace();
-    let before: String = on_line.chars().skip(skipped).skip_while(cut).collect();
-    let (plain, other) = (
-        text_of(plain.get(spot.first.clone()).unwrap_or_default()),
-        text_of(other.get(spot.second.clone()).unwrap_or_default()),
-    );
+    let found = snippet(spot, plain, other);
     SpotText {
-        line,
-        looks_like: looks_like(&before, &plain, &other),
-        before: before.trim_start().to_owned(),
-        plain: shortened(&plain),
-        other: shortened(&other),
+        line: found.line,
+        looks_like: looks_like(&found.second, found.nature),
+        before: found.before,
+        plain: found.first,
+        other: found.second,
     }
 }
 
-fn shortened(text: &str) -> String {
-    if text.chars().count() <= TEXT_CHARS_MAX {
-        return text.to_owned();
-    }
-    text.chars().take(TEXT_CHARS_MAX - 3).chain("...".chars()).collect()
-}
-
-fn looks_like(before: &str, plain: &str, other: &str) -> LooksLike {
-    let context = before.to_ascii_lowercase();
-    let all =
-        |test: fn(char) -> bool| [plain, other].iter().all(|text| !text.is_empty() && text.chars().all(test));
+fn looks_like(other: &str, nature: Nature) -> LooksLike {
     if ["utm_", "fbclid", "petasos"].iter().any(|part| other.contains(part)) {
-        LooksLike::Parameter
-    } else if ["nonce", "csrf", "token", "form_build_id", "form_key", "requestverification"]
-        .iter()
-        .any(|part| context.contains(part))
-    {
-        LooksLike::FormToken
-    } else if all(|c| c.is_ascii_digit()) && (is_clock(&context) || [10, 13].contains(&plain.len())) {
-        LooksLike::Time
-    } else if all(|c| c.is_ascii_digit() || matches!(c, '.' | ',')) {
-        LooksLike::Number
-    } else if all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_')) && plain.len() >= 8 {
-        LooksLike::Identifier
-    } else {
-        LooksLike::Text
+        return LooksLike::Parameter;
     }
-}
-
-/// Whether the text before a number is the beginning of a time, such as `10:15:` or `2026-01-`.
-fn is_clock(before: &str) -> bool {
-    let mut last = before.chars().rev();
-    matches!((last.next(), last.next()), (Some(':' | '-' | '/'), Some(digit)) if digit.is_ascii_digit())
+    match nature {
+        Nature::Token => LooksLike::FormToken,
+        Nature::Time => LooksLike::Time,
+        Nature::Name => LooksLike::Name,
+        Nature::Number => LooksLike::Number,
+        Nature::Identifier => LooksLike::Identifier,
+        Nature::Text => LooksLike::Text,
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::looks_like;
     use crate::findings::LooksLike;
+    use difference::Nature;
 
     #[test]
-    fn spots_are_named_by_what_stands_around_them() {
-        for (before, plain, other, expected) in [
-            ("<input name=\"_wpnonce\" value=\"", "a1b2", "c3d4", LooksLike::FormToken),
-            ("It is 10:", "15", "16", LooksLike::Time),
-            ("data-now=\"", "1700000000", "1700000007", LooksLike::Time),
-            ("visitors: ", "17", "18", LooksLike::Number),
-            ("took ", "0.123", "0.2", LooksLike::Number),
-            ("took 73.", "6", "2", LooksLike::Number),
-            ("id=\"", "5f3c9a7e1b", "aa3c9a7e1b", LooksLike::Identifier),
-            ("href=\"/", "", "?utm_source=petasos", LooksLike::Parameter),
-            ("Hello ", "you", "me", LooksLike::Text),
-        ] {
-            assert_eq!(looks_like(before, plain, other), expected, "{before}");
-        }
+    fn what_was_asked_with_comes_first() {
+        assert_eq!(looks_like("?utm_source=petasos", Nature::Token), LooksLike::Parameter);
+        assert_eq!(looks_like("me", Nature::Name), LooksLike::Name);
     }
 }

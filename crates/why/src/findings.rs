@@ -4,7 +4,7 @@
 //! part. docs/why.md describes every member.
 
 use crate::front::{Front, Says};
-use crate::software::Software;
+use profiles::Software;
 use serde::Serialize;
 
 /// The version of the document. It changes when a member changes its meaning or goes away.
@@ -86,7 +86,7 @@ pub struct Verdict {
     /// Whether the page may be shared.
     pub cacheable: Cacheable,
     /// The profile that judged.
-    pub profile: &'static str,
+    pub profile: String,
     /// The one reason why not, as in docs/reasons.md; absent if the page is shared as it is.
     pub reason: Option<&'static str>,
     /// What that reason says to an operator.
@@ -219,6 +219,8 @@ pub enum LooksLike {
     FormToken,
     /// A date or a time.
     Time,
+    /// Somebody's name.
+    Name,
     /// A number.
     Number,
     /// A long run of letters and digits.

@@ -2,7 +2,7 @@
 //!
 //! Invariant: only what an answer states is repeated; whether it is true is not judged. Several caches may speak.
 
-use crate::lines::text_of;
+use difference::text_of;
 use message::{Fields, names};
 use serde::Serialize;
 

@@ -8,12 +8,12 @@ use crate::findings::{
     Asked, Cacheable, Change, Compression, FORMAT, Findings, FrontSaid, LooksLike, Page, Sameness, Validation,
 };
 use crate::front::fronts;
-use crate::lines::text_of;
-use crate::software::recognise;
 use crate::verdict::judge;
 use crate::visit::Visit;
 use crate::{Answer, Probe};
+use difference::text_of;
 use message::{Fields, Status, names};
+use profiles::recognise;
 use semantics::{not_modified_speaks_of, parse_date};
 use std::time::Duration;
 

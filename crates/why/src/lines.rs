@@ -58,12 +58,6 @@ impl Lines {
     }
 }
 
-/// Octets that a site sent, as text that can be shown: what is no UTF-8 is replaced, control characters are spaces.
-pub(crate) fn text_of(octets: &[u8]) -> String {
-    let text = String::from_utf8_lossy(octets);
-    text.chars().map(|character| if character.is_control() { ' ' } else { character }).collect()
-}
-
 /// Octets as a person reads them.
 pub(crate) fn bytes_text(bytes: u64) -> String {
     match bytes {

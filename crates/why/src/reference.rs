@@ -2,10 +2,10 @@
 //! document's members with a document.
 
 use crate::findings::FORMAT;
-use crate::known::KNOWN_COOKIES;
 use crate::probe::{NOISE_COOKIES, NOISE_PARAMETERS, Probe, UNKNOWN_COOKIE};
 use crate::remedy::{KNOWN_VALUES, LIFETIME_ADVICE};
 use crate::{ADMIN_DEFAULT, CONTENT_BYTES_MAX, PAUSE_DEFAULT, TIME_MAX};
+use profiles::KNOWN_COOKIES;
 use std::fmt::Write;
 
 /// The members of the JSON document of `--direct`, as paths, and what they say.
@@ -124,7 +124,9 @@ pub const ANSWER_MEMBERS: &[(&str, &str)] = &[
     ),
     ("culprit.name", "The part of the request, or of the last answer, that is the cause."),
     ("site.name", "The site's first name, or `any`; `site` is null if no site has the name."),
-    ("site.profile", "Its profile."),
+    ("site.profile", "Its profile, as configured."),
+    ("site.rules", "The profile whose rules are in force; differs for `auto` and for a file."),
+    ("site.recognised_by", "What the site was recognised by, for `auto`; null until it is."),
     ("site.origin", "The application behind it."),
     ("key.scheme", "`http` or `https`; `key` is null if the request is refused before it has one."),
     ("key.host", "The host, as the application gets it."),
@@ -156,6 +158,11 @@ pub const ANSWER_MEMBERS: &[(&str, &str)] = &[
     ),
     ("stored.is_validated_always", "Whether it says that it must be confirmed before each use."),
     ("stored.is_purged_softly", "Whether a soft purge has made it stale."),
+    ("stored.cache_control", "What the application says in `Cache-Control`."),
+    (
+        "stored.sent_cache_control",
+        "What visitors get in its place, by the site's profile; `null` if they get the same.",
+    ),
     ("other_variants_only", "Whether other variants of the page are stored and none for this request."),
     (
         "remembered.reason",
@@ -222,9 +229,9 @@ fn direct(page: &mut String) {
     }
     let _ = write!(
         page,
-        "\nThe plain answer is judged by the rules that the accelerator itself goes by, under the profile `default`; if the page\n\
-         is refused for the lack of a lifetime only, the setting that gives it one is named (`--profile wordpress` where\n\
-         WordPress was recognised, `--ttl` elsewhere). What stands behind the first obstacle is found by judging the answer\n\
+        "\nThe plain answer is judged by the rules that the accelerator itself goes by, under the profile that `auto` chooses for it;\n\
+         if the page is refused for the lack of a lifetime only, the setting that gives it one is named (`--profile wordpress`\n\
+         where WordPress can only be guessed, `--ttl` elsewhere). What stands behind the first obstacle is found by judging the answer\n\
          again without it.\n\n\
          `-H 'Name: value'` adds a field to every question, such as a cookie or a `Host`. Certificates are verified by the system's\n\
          trust store; `SSL_CERT_FILE` names another, `--insecure` believes any. Exit code 0: the page was judged, whatever the\n\

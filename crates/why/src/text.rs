@@ -251,6 +251,7 @@ fn spot_line(spot: &SpotText) -> String {
     let kind = match spot.looks_like {
         LooksLike::FormToken => "a form token",
         LooksLike::Time => "a time",
+        LooksLike::Name => "a name",
         LooksLike::Number => "a number",
         LooksLike::Identifier => "an identifier",
         LooksLike::Parameter => "the parameters",

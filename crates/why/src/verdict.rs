@@ -5,12 +5,13 @@
 
 use crate::fetch::Answer;
 use crate::findings::{Cacheable, CookieSet, Culprit, Obstacle, Setting, Verdict};
-use crate::known::known_cookie;
-use crate::lines::text_of;
 use crate::remedy::{general_remedy, known_value, lifetime_advice};
-use crate::software::{Software, cookies_set};
 use bytes::Bytes;
+use difference::text_of;
 use message::{Fields, RequestHead, ResponseHead, names};
+use profiles::Profile;
+use profiles::known_cookie;
+use profiles::{Software, cookies_set};
 use semantics::{
     CulpritKind, Freshness, Judgement, Policy, Reason, RequestClass, VaryRule, classify_request,
     explain_refusal, explain_request, judge_response,
@@ -34,21 +35,21 @@ pub(crate) struct Judged {
 
 /// Judges the plain answer of a site that runs on `software`.
 pub(crate) fn judge(plain: &Answer, software: &[Software]) -> Judged {
-    let profile = profile_for(software);
-    let default = Policy::default_profile();
+    let auto = chosen(plain);
+    let profile = profile_for(software, &auto);
     let mut obstacles: Vec<Obstacle> = request_obstacle(&plain.request, &profile).into_iter().collect();
     let passes = !obstacles.is_empty();
-    let refusals = refusals(plain, &default);
+    let refusals = refusals(plain, &auto);
     let solved = refusals
         .iter()
         .enumerate()
         .find_map(|(place, (reason, head))| Some((place, lifetime_setting(plain, *reason, head, &profile)?)));
     for (place, (reason, head)) in refusals.iter().enumerate() {
         let by_setting = solved.as_ref().is_some_and(|(solved, _)| *solved == place);
-        obstacles.push(obstacle(*reason, head, &default, software, by_setting));
+        obstacles.push(obstacle(*reason, head, &auto, software, by_setting));
     }
     let needs_settings_only = solved.is_some() && refusals.len() == 1;
-    let policy = if needs_settings_only { with_lifetime(&profile) } else { default.clone() };
+    let policy = if needs_settings_only { with_lifetime(&profile) } else { auto.clone() };
     let freshness = decide(plain, &plain.head, &policy).ok();
     let waits = freshness.is_some_and(|freshness| freshness.must_be_validated(plain.arrived));
     let cacheable = match freshness {
@@ -61,7 +62,7 @@ pub(crate) fn judge(plain: &Answer, software: &[Software]) -> Judged {
     let first = obstacles.first();
     let verdict = Verdict {
         cacheable,
-        profile: default.name,
+        profile: auto.name,
         reason: first.map(|obstacle| obstacle.reason),
         advice: first.map(|obstacle| obstacle.advice),
         lifetime_secs: freshness.map(|freshness| freshness.lifetime.as_secs()),
@@ -74,10 +75,16 @@ pub(crate) fn judge(plain: &Answer, software: &[Software]) -> Judged {
     Judged { verdict, settings, cookies: cookies.collect(), obstacles }
 }
 
-/// The profile that fits a site.
-fn profile_for(software: &[Software]) -> Policy {
-    let is_wordpress = software.iter().any(|software| software.name == "WordPress");
-    if is_wordpress { Policy::wordpress() } else { Policy::default_profile() }
+/// The rules that an accelerator goes by which was told nothing, once it has seen this answer.
+fn chosen(plain: &Answer) -> Policy {
+    let recognised = profiles::recognised(&plain.head.fields, &plain.content);
+    recognised.map_or_else(Policy::default_profile, |recognised| recognised.profile.policy.clone())
+}
+
+/// The rules that fit a site, also where it can only be guessed what it runs on; else those that it has anyway.
+fn profile_for(software: &[Software], auto: &Policy) -> Policy {
+    let fits = |profile: &&Profile| software.iter().any(|software| profile.is_for(software.name));
+    Profile::all().iter().find(fits).map_or_else(|| auto.clone(), |profile| profile.policy.clone())
 }
 
 /// The policy with a lifetime for answers that state none.
@@ -157,7 +164,7 @@ fn lifetime_setting(
         return None;
     }
     Some(if profile.default_ttl.is_some() {
-        Setting { key: "profile", value: profile.name.to_owned() }
+        Setting { key: "profile", value: profile.name.clone() }
     } else {
         Setting { key: "ttl", value: format!("{}m", TTL_SUGGESTED.as_secs() / 60) }
     })

@@ -68,17 +68,20 @@ fn obstacles_stand_behind_one_another() {
 }
 
 #[test]
-fn a_wordpress_page_needs_its_profile_only() {
+fn a_wordpress_page_needs_nothing_and_one_that_only_looks_like_it_its_profile() {
     let link = "Link: <http://a/wp-json/>; rel=\"https://api.w.org/\"";
     let found = findings(move |_| response("200 OK", &[link], b"<p>a blog</p>"));
-    assert_eq!(found.verdict.cacheable, Cacheable::WithSettings);
-    assert_eq!((found.settings[0].key, found.settings[0].value.as_str()), ("profile", "wordpress"));
-    assert_eq!(found.verdict.lifetime_secs, Some(300));
-    let cookie = findings(move |_| response("200 OK", &[link, "Set-Cookie: pll_language=en"], b"x"));
-    assert_eq!(cookie.verdict.cacheable, Cacheable::No);
-    assert_eq!(cookie.obstacles.len(), 2);
-    assert!(cookie.obstacles[0].remedy.contains("PLL_COOKIE") && cookie.obstacles[1].solved_by_setting);
-    assert_eq!(cookie.cookies[0].request, "pass-unknown-cookie");
+    assert_eq!((found.verdict.cacheable, &found.verdict.profile[..]), (Cacheable::Yes, "wordpress"));
+    assert_eq!((found.verdict.lifetime_secs, found.settings.len()), (Some(300), 0));
+    let noise = findings(move |_| response("200 OK", &[link, "Set-Cookie: pll_language=en"], b"x"));
+    assert_eq!((noise.verdict.cacheable, noise.cookies[0].request), (Cacheable::Yes, "looked-up"));
+    let guessed = findings(move |_| response("200 OK", &[], b"<img src=/wp-content/a.png>"));
+    assert_eq!(guessed.verdict.cacheable, Cacheable::WithSettings);
+    assert_eq!((guessed.settings[0].key, guessed.settings[0].value.as_str()), ("profile", "wordpress"));
+    let cookie = findings(move |_| response("200 OK", &["Set-Cookie: tinv_wishlistkey=1"], b"/wp-content/"));
+    assert_eq!((cookie.verdict.cacheable, cookie.obstacles.len()), (Cacheable::No, 2));
+    assert!(cookie.obstacles[0].remedy.contains("wish list") && cookie.obstacles[1].solved_by_setting);
+    assert_eq!(cookie.cookies[0].request, "pass-cookie");
 }
 
 #[test]

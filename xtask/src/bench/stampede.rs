@@ -96,7 +96,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 
 /// Sees to it that this process and the servers it starts may open the descriptors they need: the usual limit is
 /// 1024.
-fn ensure_descriptors(clients: u16) -> Result<()> {
+pub(super) fn ensure_descriptors(clients: u16) -> Result<()> {
     let limit = getrlimit(Resource::Nofile);
     // nginx needs two for each visitor at times; without a server between, both ends are here.
     let needed = u64::from(clients) * 2 + DESCRIPTORS_SPARE;

@@ -1,11 +1,15 @@
 //! ApacheBench's command line: single letters, values attached or apart, flags in clusters, options before the
 //! URL. What it means is turned into a plan; nothing is read from disk and nothing is sent.
 //!
-//! Invariant: an option is either understood or refused by name. Known faults of `ab` are not copied: several
-//! `-C` add up, and a URL may leave out the path's parts that `ab` insists on only where that is harmless.
+//! Invariant: an option is understood or refused, and what has no effect is said: [`Options::without_effect`]. Known
+//! faults of `ab` are not copied: several `-C` add up, numbers are read to their end, and a version of TLS that is not
+//! spoken is an error instead of another version.
 
-use load::{Expect, Length, Plan, Stop, Target};
-use message::{Method, Version};
+use super::usage::later_option;
+use load::{Expect, Length, Plan, Protocol, Stop, Target};
+use message::Method;
+use net::TlsVersion;
+use report::ab::html::Attributes;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -13,31 +17,13 @@ use std::time::Duration;
 const REQUESTS_WITH_TIME: u64 = 50_000;
 
 /// Options without a value.
-const FLAGS: &str = "klrqdSihV";
+const FLAGS: &str = "klrqdSihVwI";
 
 /// Options with a value.
-const VALUED: &str = "nctsHCATpumveg";
-
-/// Options that `ab` has and we have not, with what they are.
-const NOT_BUILT: [(char, &str); 14] = [
-    ('b', "size of the socket buffers"),
-    ('B', "local address"),
-    ('w', "HTML tables"),
-    ('x', "attributes of the HTML table"),
-    ('y', "attributes of the HTML rows"),
-    ('z', "attributes of the HTML cells"),
-    ('P', "credentials for a proxy"),
-    ('X', "proxy"),
-    ('I', "no server name in TLS"),
-    ('Z', "TLS ciphers"),
-    ('f', "TLS protocol"),
-    ('E', "TLS client certificate"),
-    ('W', "worker threads"),
-    ('R', "ramp delay"),
-];
+const VALUED: &str = "nctsbBHCATpumvegPXxyzZfE";
 
 /// What the command line asks for.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Request {
     /// Print the usage.
     Help,
@@ -48,7 +34,7 @@ pub(crate) enum Request {
 }
 
 /// A load in `ab`'s terms. Files are still names.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Options {
     /// The plan, without the content of [`Options::body_file`].
     pub(crate) plan: Plan,
@@ -56,7 +42,13 @@ pub(crate) struct Options {
     pub(crate) body_file: Option<PathBuf>,
     /// `-T`: its media type.
     pub(crate) content_type: String,
-    /// `-v`: 2 and above print the request and the head of the first answer.
+    /// `-B`, if it is a name: the local address.
+    pub(crate) source_name: Option<String>,
+    /// `-w`, `-x`, `-y` and `-z`: the report as an HTML table.
+    pub(crate) is_html: bool,
+    /// What stands in its tags.
+    pub(crate) attributes: Attributes,
+    /// `-v`: 2 and above print the request and the head of the first answer, 3 and above its status.
     pub(crate) verbosity: u32,
     /// `-q`: no progress.
     pub(crate) quiet: bool,
@@ -68,6 +60,8 @@ pub(crate) struct Options {
     pub(crate) csv_file: Option<PathBuf>,
     /// `-g`: file for single answers.
     pub(crate) gnuplot_file: Option<PathBuf>,
+    /// The letters of all options that were given.
+    given: String,
 }
 
 /// Letters and values in the order in which they were given.
@@ -90,9 +84,11 @@ pub(crate) fn parse(arguments: &[String]) -> Result<Request, String> {
     };
     let mut options = Options::new(target(url)?);
     let mut requests = 1;
+    options.given = given.iter().map(|(letter, _)| *letter).collect();
     for (letter, value) in &given {
         options.apply(*letter, value, &mut requests)?;
     }
+    options.plan.tls.name = named_by_host(&options.plan);
     options.plan.stop.requests = Some(requests);
     if options.plan.users as u64 > requests {
         return Err("cannot use concurrency level greater than total number of requests".into());
@@ -140,9 +136,38 @@ fn split(arguments: &[String]) -> Result<(Given, &[String]), String> {
 }
 
 fn refusal(letter: char) -> String {
-    match NOT_BUILT.iter().find(|(name, _)| *name == letter) {
-        Some((_, what)) => format!("option -{letter} ({what}) is not available in petasos ab"),
+    match later_option(letter) {
+        Some((what, instead)) => {
+            format!("-{letter} ({what}) is no option of ab 2.4 but of a version not released; {instead}")
+        }
         None => format!("unknown option -{letter}"),
+    }
+}
+
+/// The name that a field `Host` among the plan's gives the target, for TLS to ask for.
+fn named_by_host(plan: &Plan) -> Option<String> {
+    let (_, host) = plan.headers.iter().rev().find(|(name, _)| name.eq_ignore_ascii_case("host"))?;
+    Target::parse(&format!("https://{host}/")).ok().map(|target| target.host())
+}
+
+/// The proxy that `HOST:PORT` names.
+fn proxy(text: &str) -> Result<Target, String> {
+    let bad = || format!("invalid proxy {text:?} for -X: write HOST:PORT, as in 127.0.0.1:3128");
+    let (host, port) = text.rsplit_once(':').ok_or_else(bad)?;
+    let is_host = !host.is_empty() && !host.contains(['/', '@', '?', '#']);
+    match port.parse() {
+        Ok(1..=u16::MAX) if is_host => Target::parse(&format!("http://{text}/")).map_err(|_| bad()),
+        _ => Err(bad()),
+    }
+}
+
+/// The version of TLS that a name stands for; `None` means all.
+fn tls_version(text: &str) -> Result<Option<TlsVersion>, String> {
+    match text.to_ascii_uppercase().as_str() {
+        "ALL" => Ok(None),
+        "TLS1.2" => Ok(Some(TlsVersion::Tls12)),
+        "TLS1.3" => Ok(Some(TlsVersion::Tls13)),
+        _ => Err(format!("protocol {text:?} for -f is not spoken: TLS1.2, TLS1.3 and ALL are")),
     }
 }
 
@@ -159,19 +184,26 @@ fn target(url: &str) -> Result<Target, String> {
 impl Options {
     fn new(target: Target) -> Self {
         let mut plan = Plan::new(target);
-        plan.version = Version::Http10;
+        plan.http = Protocol::Http10;
         plan.keep_alive = false;
+        // As ab does, which has no options for them.
+        plan.tls.is_verified = false;
+        plan.tls.is_resumed = false;
         plan.stop = Stop { at_first_receive_error: true, ..Stop::default() };
         Self {
             plan,
             body_file: None,
             content_type: "text/plain".to_owned(),
+            source_name: None,
+            is_html: false,
+            attributes: Attributes::default(),
             verbosity: 0,
             quiet: false,
             no_percentiles: false,
             no_spread: false,
             csv_file: None,
             gnuplot_file: None,
+            given: String::new(),
         }
     }
 
@@ -181,7 +213,7 @@ impl Options {
             'n' => *requests = number(letter, value, "number of requests")?,
             'c' => plan.users = number(letter, value, "number of concurrent requests")? as usize,
             't' => {
-                plan.stop.time = Some(Duration::from_secs(number(letter, value, "number of seconds")?));
+                plan.stop.time = time(letter, value)?;
                 *requests = REQUESTS_WITH_TIME;
             }
             's' => plan.timeout = Duration::from_secs(number(letter, value, "number of seconds")?),
@@ -195,18 +227,71 @@ impl Options {
             'T' => value.clone_into(&mut self.content_type),
             'H' => plan.headers.push(crate::bench::header(value)?),
             'C' => plan.cookies.push(value.to_owned()),
-            'A' => plan.basic_auth = Some(value.to_owned()),
+            'A' => plan.basic_auth = Some(value.trim_start().to_owned()),
+            'P' => plan.proxy_auth = Some(value.trim_start().to_owned()),
+            'b' | 'B' | 'X' | 'I' | 'Z' | 'f' | 'E' => self.apply_to_connections(letter, value)?,
+            _ => self.apply_to_output(letter, value)?,
+        }
+        Ok(())
+    }
+
+    fn apply_to_connections(&mut self, letter: char, value: &str) -> Result<(), String> {
+        let plan = &mut self.plan;
+        match letter {
+            'b' => {
+                let bytes = value.parse().map_err(|_| format!("invalid size {value:?} for -b"))?;
+                plan.socket_buffer_bytes = Some(bytes).filter(|&bytes| bytes > 0);
+            }
+            'B' => {
+                plan.source = value.parse().ok();
+                self.source_name = plan.source.is_none().then(|| value.to_owned());
+            }
+            'X' => plan.proxy = Some(proxy(value)?),
+            'I' => plan.tls.server_name = false,
+            'Z' => {
+                let suites = value.parse().map_err(|error| format!("-Z: {error}"))?;
+                plan.tls.terms.suites = Some(suites);
+            }
+            'f' => plan.tls.terms.version = tls_version(value)?,
+            _ => plan.tls.terms.identity_file = Some(PathBuf::from(value)),
+        }
+        Ok(())
+    }
+
+    fn apply_to_output(&mut self, letter: char, value: &str) -> Result<(), String> {
+        // An attribute asks for the table that it stands in.
+        self.is_html |= matches!(letter, 'w' | 'x' | 'y' | 'z');
+        match letter {
             'v' => {
-                self.verbosity = value.parse().map_err(|_| format!("invalid verbosity {value:?} for -v"))?
+                self.verbosity = value.parse().map_err(|_| format!("invalid verbosity {value:?} for -v"))?;
             }
             'q' => self.quiet = true,
             'd' => self.no_percentiles = true,
             'S' => self.no_spread = true,
             'e' => self.csv_file = Some(PathBuf::from(value)),
             'g' => self.gnuplot_file = Some(PathBuf::from(value)),
+            'w' => {}
+            'x' => value.clone_into(&mut self.attributes.table),
+            'y' => value.clone_into(&mut self.attributes.row),
+            'z' => value.clone_into(&mut self.attributes.cell),
             other => return Err(refusal(other)),
         }
         Ok(())
+    }
+
+    /// Options that were given and change nothing, each with what they would need.
+    pub(crate) fn without_effect(&self) -> Vec<String> {
+        let is_plain = !self.plan.target.is_secure();
+        let needs = |letter: char| match letter {
+            'I' | 'Z' | 'f' | 'E' if is_plain => Some("an https URL"),
+            'T' if self.body_file.is_none() => Some("-p or -u"),
+            'd' | 'S' if self.is_html => Some("the report as text, without -w, -x, -y and -z"),
+            _ => None,
+        };
+        let notes = "IZfETdS".chars().filter(|&letter| self.given.contains(letter));
+        notes
+            .filter_map(|letter| Some(format!("-{letter} has no effect: it needs {}", needs(letter)?)))
+            .collect()
     }
 
     /// `-i`, `-p` and `-u` exclude each other; a method by `-m` stays and takes the content.
@@ -228,41 +313,20 @@ fn number(letter: char, value: &str, what: &str) -> Result<u64, String> {
     number.ok_or_else(|| format!("invalid {what} {value:?} for -{letter}"))
 }
 
-/// The text of `-h`.
-pub(crate) const USAGE: &str = "\
-Usage: petasos ab [options] [http://]hostname[:port]/path
-Options are:
-    -n requests     Number of requests to perform (1)
-    -c concurrency  Number of requests in flight at a time (1)
-    -t seconds      Time to measure at most; sets -n to 50000 unless -n follows
-    -s seconds      Time limit of each request (30)
-    -k              Keep connections open
-    -p file         POST this file; set -T too
-    -u file         PUT this file; set -T too
-    -T type         Media type of the file (text/plain)
-    -i              HEAD instead of GET
-    -m method       Any other method
-    -C name=value   Add a cookie; repeatable
-    -H line         Add a header field, such as 'Accept-Encoding: gzip'; repeatable
-    -A user:pass    Credentials for basic authentication
-    -l              Accept answers of different lengths
-    -r              Go on after connections that break
-    -v level        2 and above print the request and the head of the first answer
-    -q              No progress
-    -d              No table of percentiles
-    -S              No median and standard deviation
-    -e file         Write the percentiles as CSV
-    -g file         Write every answer as TSV for gnuplot
-    -V              Print the version
-    -h              Print this text
-Exit codes: 0 all answers as expected, 1 failures or interrupted, 2 could not run.
-";
+/// A limit in seconds; none if it is 0, as with `ab`.
+fn time(letter: char, value: &str) -> Result<Option<Duration>, String> {
+    let seconds = value.parse().map_err(|_| format!("invalid number of seconds {value:?} for -{letter}"))?;
+    Ok(Some(Duration::from_secs(seconds)).filter(|time| !time.is_zero()))
+}
 
 #[cfg(test)]
 mod tests {
-    use super::{FLAGS, NOT_BUILT, Options, Request, USAGE, VALUED, parse};
-    use load::Length;
-    use message::{Method, Version};
+    use super::super::usage::USAGE;
+    use super::{FLAGS, Options, Request, VALUED, parse};
+    use load::{Length, Protocol};
+    use message::Method;
+    use net::TlsVersion;
+    use report::ab::html::Attributes;
     use std::path::PathBuf;
     use std::time::Duration;
 
@@ -286,8 +350,8 @@ mod tests {
         let plan = options("http://h/").plan;
         assert_eq!((plan.stop.requests, plan.stop.time, plan.users), (Some(1), None, 1));
         assert_eq!(
-            (plan.version, plan.keep_alive, plan.timeout),
-            (Version::Http10, false, Duration::from_secs(30))
+            (plan.http, plan.keep_alive, plan.timeout),
+            (Protocol::Http10, false, Duration::from_secs(30))
         );
         assert!(plan.stop.at_first_receive_error);
         assert_eq!(plan.expect.length, Length::Constant);
@@ -298,6 +362,7 @@ mod tests {
         let requests = |line: &str| options(line).plan.stop.requests;
         assert_eq!(requests("-n 100000 -t 30 http://h/"), Some(50_000));
         assert_eq!(requests("-t 30 -n 100000 http://h/"), Some(100_000));
+        assert_eq!(options("-t 0 http://h/").plan.stop.time, None);
         assert_eq!(options("-t30 http://h/").plan.stop.time, Some(Duration::from_secs(30)));
     }
 
@@ -346,20 +411,84 @@ mod tests {
         assert!(refused("-n 0 http://h/").contains("-n"));
         assert!(refused("-n").contains("-n needs a value"));
         assert!(refused("-Q http://h/").contains("-Q"));
-        assert!(refused("https://h/").contains("https"));
     }
 
     #[test]
-    fn every_option_of_ab_is_either_built_or_refused_by_name() {
+    fn certificates_are_not_verified_as_with_ab() {
+        assert!(!options("https://h/").plan.tls.is_verified);
+    }
+
+    #[test]
+    fn every_option_of_ab_is_built_and_in_the_usage() {
         for letter in "nctsbBTpuvlrkVhwiIxyzCHPAgXdeSqmZfE".chars() {
-            let built = FLAGS.contains(letter) || VALUED.contains(letter);
-            let named = NOT_BUILT.iter().any(|(name, _)| *name == letter);
-            assert!(built != named, "-{letter}");
-            assert_eq!(built, USAGE.contains(&format!("\n    -{letter} ")), "-{letter} in the usage");
-            if named {
-                assert!(refused(&format!("-{letter} x http://h/")).contains("is not available"));
-            }
+            let built = FLAGS.contains(letter) != VALUED.contains(letter);
+            assert!(built && USAGE.contains(&format!("\n    -{letter} ")), "-{letter}");
         }
+        assert_eq!(FLAGS.len() + VALUED.len(), 35);
+        for letter in "WRQDo".chars() {
+            let said = refused(&format!("-{letter} x http://h/"));
+            assert!(
+                said.starts_with(&format!("-{letter} (")) && said.contains("no option of ab 2.4"),
+                "{said}"
+            );
+        }
+    }
+
+    #[test]
+    fn connections_are_made_as_asked() {
+        let plan = options("-b 4096 -B 127.0.0.9 -X 127.0.0.1:3128 -P u:p http://h/").plan;
+        assert_eq!((plan.socket_buffer_bytes, plan.proxy_auth), (Some(4096), Some("u:p".into())));
+        assert_eq!(plan.source.unwrap().address(5).to_string(), "127.0.0.9");
+        let proxy = plan.proxy.unwrap();
+        assert_eq!(
+            (proxy.host().as_str(), proxy.port(), plan.target.host().as_str()),
+            ("127.0.0.1", 3128, "h")
+        );
+        assert_eq!(options("-X [::1]:81 http://h/").plan.proxy.unwrap().host(), "::1");
+        assert_eq!(options("-b 0 http://h/").plan.socket_buffer_bytes, None);
+        assert_eq!(options("-B localhost http://h/").source_name.as_deref(), Some("localhost"));
+        for bad in
+            ["-X h", "-X h:0", "-X h:x", "-X :80", "-X http://h:80", "-X u@h:1", "-b -5", "-b 9999999999"]
+        {
+            let letter = bad.get(..2).unwrap();
+            assert!(refused(&format!("{bad} http://h/")).contains(letter), "{bad}");
+        }
+    }
+
+    #[test]
+    fn tls_offers_what_is_asked_for() {
+        let tls = options("-I -Z AES128+aRSA -f tls1.2 -E me.pem https://h/").plan.tls;
+        assert!(!tls.server_name && !tls.is_resumed);
+        assert_eq!(tls.terms.suites.unwrap().to_string(), "ECDHE-RSA-AES128-GCM-SHA256");
+        assert_eq!(
+            (tls.terms.version, tls.terms.identity_file),
+            (Some(TlsVersion::Tls12), Some("me.pem".into()))
+        );
+        assert_eq!(options("-f all https://h/").plan.tls.terms.version, None);
+        assert_eq!(options("-H Host:other.test:81 https://h/").plan.tls.name.as_deref(), Some("other.test"));
+        for protocol in ["SSL2", "SSL3", "TLS1", "TLS1.1", "TLS1.22", "foo"] {
+            let said = refused(&format!("-f {protocol} https://h/"));
+            assert!(said.contains(protocol) && said.contains("TLS1.2, TLS1.3 and ALL are"), "{said}");
+        }
+        let said = refused("-Z RC4-SHA https://h/");
+        assert!(said.contains("RC4-SHA") && said.contains("ECDHE-RSA-AES128-GCM-SHA256"), "{said}");
+    }
+
+    #[test]
+    fn attributes_ask_for_the_table() {
+        assert!(options("-w http://h/").is_html && !options("http://h/").is_html);
+        let options = options("-x border=1 -y a -z b http://h/");
+        assert!(options.is_html);
+        let Attributes { table, row, cell } = options.attributes;
+        assert_eq!([table, row, cell], ["border=1", "a", "b"]);
+    }
+
+    #[test]
+    fn what_has_no_effect_is_said() {
+        let said = |line: &str| options(line).without_effect().join(";");
+        assert_eq!(said("-I -T a/b -w -d https://h/").matches("has no effect").count(), 2);
+        assert!(said("-f ALL http://h/").contains("-f has no effect: it needs an https URL"));
+        assert_eq!(said("-E f -Z ALL -d -S https://h/"), "");
     }
 
     #[test]

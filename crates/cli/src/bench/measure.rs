@@ -6,8 +6,9 @@
 
 use anyhow::Context as _;
 use load::{Control, Ended, Outcome, Plan, Progress};
-use platform::SystemClock;
-use std::io::{self, Write};
+use platform::{Clock, SystemClock};
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -16,14 +17,28 @@ use std::time::Duration;
 /// How often progress is looked at.
 const WATCH_EVERY: Duration = Duration::from_millis(50);
 
+/// Time between two runs, so that one's closing connections are not the next one's.
+pub(crate) const REST: Duration = Duration::from_millis(100);
+
 /// Exit code when requests failed, the run was interrupted, or nothing was measured.
-const EXIT_FAILED: u8 = 1;
+pub(crate) const EXIT_FAILED: u8 = 1;
 
 /// Runs the plan; meanwhile `watch` is told how far it is, the last time when it is over.
 ///
 /// # Errors
 /// When nothing could be measured.
 pub(crate) fn measure(plan: &Plan, mut watch: impl FnMut(Progress) + Send) -> anyhow::Result<Outcome> {
+    measure_watched(plan, move |control, clock| watch(control.progress(clock)))
+}
+
+/// Runs the plan; meanwhile `watch` may look at it, the last time when it is over.
+///
+/// # Errors
+/// When nothing could be measured.
+pub(crate) fn measure_watched(
+    plan: &Plan,
+    mut watch: impl FnMut(&Control, &dyn Clock) + Send,
+) -> anyhow::Result<Outcome> {
     let (clock, control) = (SystemClock::new(), Control::new());
     stop_on_signals(&control).context("cannot watch for signals")?;
     let (over, is_over) = mpsc::channel::<()>();
@@ -31,9 +46,9 @@ pub(crate) fn measure(plan: &Plan, mut watch: impl FnMut(Progress) + Send) -> an
         let (control, clock) = (&control, &clock);
         scope.spawn(move || {
             while is_over.recv_timeout(WATCH_EVERY) == Err(RecvTimeoutError::Timeout) {
-                watch(control.progress(clock));
+                watch(control, clock);
             }
-            watch(control.progress(clock));
+            watch(control, clock);
         });
         let outcome = load::run(plan, clock, control);
         drop(over);
@@ -43,12 +58,14 @@ pub(crate) fn measure(plan: &Plan, mut watch: impl FnMut(Progress) + Send) -> an
 
 /// The exit code for an outcome: 0 when every request was answered as expected, else 1.
 pub(crate) fn exit_code(outcome: &Outcome) -> ExitCode {
+    ExitCode::from(if is_good(outcome, false) { 0 } else { EXIT_FAILED })
+}
+
+/// Whether a run went to its end, had good answers and nothing failed; `allows_errors` if something else bounds how
+/// many requests may fail.
+pub(crate) fn is_good(outcome: &Outcome, allows_errors: bool) -> bool {
     let to_the_end = matches!(outcome.ended, Ended::Requests | Ended::Time);
-    if to_the_end && outcome.good > 0 && outcome.failures.total() == 0 {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::from(EXIT_FAILED)
-    }
+    to_the_end && outcome.good > 0 && (allows_errors || outcome.failures.total() == 0)
 }
 
 /// Writes text; a pipe whose reader has gone away takes it silently.
@@ -67,10 +84,49 @@ pub(crate) fn write_text(mut to: impl Write, text: &str) -> io::Result<()> {
 /// # Errors
 /// With the file's name.
 pub(crate) fn write_file(path: &Path, text: &str) -> anyhow::Result<()> {
-    std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+    write_with(path, |out| out.write_all(text.as_bytes()))
 }
 
-fn stop_on_signals(control: &Control) -> io::Result<()> {
+/// Puts what `write` writes into a file, or to standard output for `-`. An ordinary file is written beside its place
+/// and moved there when it is whole, so that a full disk leaves what was there before.
+///
+/// # Errors
+/// With the file's name.
+pub(crate) fn write_with(
+    path: &Path,
+    write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> anyhow::Result<()> {
+    let cannot = || format!("cannot write {}", path.display());
+    if path == Path::new("-") {
+        let mut out = BufWriter::new(io::stdout().lock());
+        return match write(&mut out).and_then(|()| out.flush()) {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            other => other.with_context(cannot),
+        };
+    }
+    let is_plain = path.symlink_metadata().map_or(true, |found| found.is_file());
+    let beside = path.file_name().filter(|_| is_plain).map(|name| {
+        path.with_file_name(format!(".{}.{}.partial", name.to_string_lossy(), std::process::id()))
+    });
+    let place = beside.as_deref().unwrap_or(path);
+    let written = File::create(place).and_then(|file| {
+        let mut out = BufWriter::new(file);
+        write(&mut out)?;
+        out.flush()
+    });
+    let moved = written.and_then(|()| beside.as_ref().map_or(Ok(()), |from| std::fs::rename(from, path)));
+    if let (Err(_), Some(beside)) = (&moved, &beside) {
+        // What is left of it is of no use; that it could not be written is told below.
+        let _ = std::fs::remove_file(beside);
+    }
+    moved.with_context(cannot)
+}
+
+/// Lets a first SIGINT or SIGTERM stop the run, and a second one end the process.
+///
+/// # Errors
+/// As the system reports them.
+pub(crate) fn stop_on_signals(control: &Control) -> io::Result<()> {
     use signal_hook::consts::{SIGINT, SIGTERM};
     for signal in [SIGINT, SIGTERM] {
         // In this order: a first signal finds the flag unset, then sets it.

@@ -18,6 +18,8 @@ pub(crate) struct Shared {
     pub(crate) caches: Caches,
     /// Signs form tokens; made at random when the database is built.
     pub(crate) secret: String,
+    /// Whether each page ends with a comment about this answer.
+    pub(crate) parse_time: bool,
 }
 
 impl Shared {
@@ -28,6 +30,7 @@ impl Shared {
             counters: Counters::default(),
             caches: Caches::default(),
             secret: String::new(),
+            parse_time: false,
         }
     }
 }

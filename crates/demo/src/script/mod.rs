@@ -71,6 +71,7 @@ mod tests {
             counters: Counters::default(),
             caches: Caches::default(),
             secret: "secret".into(),
+            parse_time: false,
         });
         let context = Arc::new(Context::new(shared, connection));
         context.begin(Switches { page_cache: true, objects: true, ..Switches::default() });

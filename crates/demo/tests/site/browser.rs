@@ -82,7 +82,7 @@ pub(crate) fn start(data: &Path, workers: usize) -> Site {
 
 pub(crate) fn options(data: &Path, workers: usize) -> Options {
     let listen = "127.0.0.1:0".parse().unwrap();
-    Options { listen, data: data.to_owned(), workers, switches: Switches::default() }
+    Options { listen, data: data.to_owned(), workers, switches: Switches::default(), parse_time: false }
 }
 
 /// A visitor who keeps cookies and follows no redirects unless told to.

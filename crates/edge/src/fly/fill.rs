@@ -3,20 +3,21 @@
 //! Invariant: the store has the body before any reader has all of it, and gets none that did not end as its framing
 //! said; a part does not take the place of the whole.
 
+use super::spilling::Spilling;
 use super::{Answer, Departure, Source, count_failure};
 use crate::counters::Metric;
 use crate::flight::{SharedAnswer, State};
 use crate::room::Room;
-use crate::stored::{joined_part, stored_object, without_withheld};
+use crate::stored::{joined_part, shareable, stored_object, without_content};
 use bytes::Bytes;
 use h1::BodyFraming;
-use message::Fields;
+use message::{Fields, names};
 use origin::{Event, FetchError};
 use purge::tags_of;
 use semantics::{ContentRange, Reason, Storable, VariantKey, VaryRule, trailer_fields};
 use std::future::poll_fn;
 use std::sync::{Arc, OnceLock};
-use store::{Abandoned, Body, Filling, FillingWriter, Object, Part, Publication};
+use store::{Abandoned, Body, Filling, FillingWriter, Object, Part, Publication, Spill};
 
 /// Octets that the slowest visitor may lag behind in a body that is not stored.
 const WINDOW_BYTES: u64 = 256 * 1024;
@@ -34,16 +35,20 @@ impl Departure {
             matches!(framing, BodyFraming::Length(bytes) if bytes > self.shared.limits.object_bytes_max);
         let keep_bytes_max = if too_large { 0 } else { self.shared.limits.object_bytes_max };
         let (writer, filling) = Filling::start(keep_bytes_max);
+        let mut spilling = Spilling::new(&self.shared, !head.fields.has(names::CONTENT_RANGE));
+        if let (true, BodyFraming::Length(bytes)) = (too_large, framing) {
+            spilling.begin(Some(bytes), &[]).await;
+        }
         let part = ContentRange::of(&head).map(|extent| {
             let asked = Bytes::copy_from_slice(self.flight.range().unwrap_or_default());
             Part { extent, asked }
         });
-        let (head, own_head) = without_withheld(head, &storable.withheld);
+        let (head, own_head) = shareable(head, &storable.withheld, self.site.policy());
         let variant = rule.stored_key(&self.head.fields, &head.fields);
         let shared_answer = Arc::new(SharedAnswer {
             tags: self.tags(&head.fields),
             begun: self.flight.begun(),
-            stored: !too_large,
+            stored: !too_large || spilling.is_under_way(),
             head,
             own_head,
             framing,
@@ -55,8 +60,9 @@ impl Departure {
             object: OnceLock::new(),
         });
         self.flight.announce(State::Shared(Arc::clone(&shared_answer)));
-        if let Err(error) = self.fill(*exchange, writer, &shared_answer).await {
+        if let Err(error) = self.fill(*exchange, writer, &shared_answer, spilling).await {
             count_failure(self.cells(), &error);
+            self.ail();
         }
     }
 
@@ -66,37 +72,58 @@ impl Departure {
         mut exchange: impl Source,
         mut writer: FillingWriter,
         answer: &SharedAnswer,
+        mut spilling: Spilling<'_>,
     ) -> Result<(), FetchError> {
         // The last octets are held back until it is known whether they are the last, as the store must have
         // the body before a reader has all of it.
         let mut held = Bytes::new();
         let mut room = Room::new(&self.shared);
+        let mut is_first = true;
         loop {
             let event = tokio::select! {
                 biased;
                 event = exchange.next_event() => event,
                 () = std::future::ready(()), if !held.is_empty() => {
+                    if writer.passes_limit(held.len()) {
+                        spilling.begin(None, &writer.so_far()).await;
+                    }
+                    spilling.push(&held).await;
                     writer.push(std::mem::take(&mut held));
                     continue;
                 }
             };
             match event {
                 Ok(Event::Data(octets)) => {
+                    if is_first {
+                        self.shared.look_into(&self.site, &answer.head, &octets);
+                        is_first = false;
+                    }
                     if !writer.is_kept() {
                         // A slow reader may still hold what was kept.
                         room.shrink_to(answer.filling.held_bytes());
                     } else if !room.take(octets.len()) {
                         self.cells().count(Metric::FillingsUnkept);
+                        spilling.begin(None, &writer.so_far()).await;
                         writer.stop_keeping();
+                    } else if writer.passes_limit(held.len()) {
+                        spilling.begin(None, &writer.so_far()).await;
                     }
+                    spilling.push(&held).await;
                     writer.push(std::mem::replace(&mut held, octets));
-                    if self.make_room(&mut writer).await.is_err() {
+                    if self.make_room(&mut writer).await.is_err() && !spilling.is_under_way() {
                         // A window without readers: nobody wants the rest.
                         return Ok(());
                     }
                 }
                 Ok(Event::End(trailer)) => {
                     let trailer = trailer.as_ref().map(trailer_fields);
+                    if writer.passes_limit(held.len()) {
+                        spilling.begin(None, &writer.so_far()).await;
+                    }
+                    spilling.push(&held).await;
+                    if let Some((spill, bytes)) = spilling.end() {
+                        self.publish_spilled(answer, spill, bytes);
+                    }
                     writer.finish_with(held, trailer, |body| self.publish(answer, body));
                     return Ok(());
                 }
@@ -127,8 +154,9 @@ impl Departure {
     }
 
     fn publish(&self, answer: &SharedAnswer, body: Body) {
+        let policy = self.site.policy();
         let Some(part) = &answer.part else {
-            let made = || Arc::new(stored_object(&answer.head, body, answer.freshness));
+            let made = || Arc::new(stored_object(&answer.head, body, answer.freshness, policy));
             let object = Arc::clone(answer.object.get_or_init(made));
             return self.publish_object(answer.rule.clone(), answer.variant.clone(), object, &answer.tags);
         };
@@ -138,12 +166,26 @@ impl Departure {
             // A part does not take the place of the whole.
             return;
         }
-        let object =
-            stored.and_then(|stored| joined_part(&stored, answer, (&body, extent))).unwrap_or_else(|| {
+        let object = stored
+            .and_then(|stored| joined_part(&stored, answer, (&body, extent), policy))
+            .unwrap_or_else(|| {
                 let part = Part { extent, asked: part.asked.clone() };
-                stored_object(&answer.head, body, answer.freshness).as_part(part)
+                stored_object(&answer.head, body, answer.freshness, policy).as_part(part)
             });
         self.publish_object(answer.rule.clone(), answer.variant.clone(), Arc::new(object), &answer.tags);
+    }
+
+    /// Hands over to the store what is on the disk.
+    fn publish_spilled(&self, answer: &SharedAnswer, spill: Spill, bytes: u64) {
+        let object = Arc::new(without_content(&answer.head, bytes, answer.freshness, self.site.policy()));
+        self.flight.publish(|| {
+            let (rule, variant) = (answer.rule.clone(), answer.variant.clone());
+            let (key, begun, tags) = (&self.key, self.flight.begun(), &answer.tags[..]);
+            self.shared
+                .store
+                .publish_spilled(&Publication { key, rule, variant, object, tags, begun }, spill);
+            self.shared.static_tree.withdraw(&self.site, key);
+        });
     }
 
     /// The tags of a response that was judged, by which a purge can mean it.
@@ -163,9 +205,7 @@ impl Departure {
             let (key, begun) = (&self.key, self.flight.begun());
             let fields = object.head().fields;
             self.shared.equivalents.learn(key, &fields, begun, || {
-                let publication = Publication { key, rule, variant, object, tags, begun };
-                // An object too large for the store was streamed all the same.
-                let _ = self.shared.store.publish(publication);
+                self.shared.publish(&self.site, Publication { key, rule, variant, object, tags, begun });
             });
         });
     }

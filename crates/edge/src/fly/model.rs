@@ -9,7 +9,7 @@
 //! A failing order is printed by the checker with how to play it again.
 
 use super::{Answer, Departure, Source};
-use crate::conclude::Content;
+use crate::delivery::Content;
 use crate::flight::{Flight, SharedAnswer, State};
 use crate::flights::Joined;
 use crate::forward;
@@ -174,11 +174,13 @@ impl World {
             }
             Decision::Alone(_) | Decision::Fly { solo: true, .. } => return Got::Alone,
             Decision::Fly { .. } | Decision::OnlyIfCached => {}
+            Decision::Load(_) => panic!("there is no disk here"),
         }
         for _ in 0..FLIGHTS_MAX {
             let mut base = None;
             let found = || match wanted.find(shared, head, Touch::No, self.now()) {
                 Found::Deliver(delivery) | Found::Refresh(delivery, _) => Some(delivery),
+                Found::Load(_) => panic!("there is no disk here"),
                 Found::Fetch(_, object) => {
                     base = object;
                     None

@@ -38,6 +38,8 @@ pub struct Call {
     pub selectors: Selectors,
     /// Whether that is marked stale, and not removed.
     pub soft: bool,
+    /// Whether the most requested pages of it shall be fetched again; else the edge's settings say so.
+    pub refill: bool,
 }
 
 impl Call {
@@ -57,6 +59,7 @@ impl Call {
             "selectors": selectors,
             "match": if all_needed { "all" } else { "any" },
             "purge": !self.soft,
+            "refill": self.refill.then_some(true),
         });
         content.to_string()
     }
@@ -107,23 +110,24 @@ mod tests {
             (Selectors::Everything, 1),
         ] {
             for soft in [false, true] {
-                let content = Call { selectors: selectors.clone(), soft }.content();
+                let content = Call { selectors: selectors.clone(), soft, refill: soft }.content();
                 let order = read(&Route::Native, &Method::Post, &Fields::new(), content.as_bytes()).unwrap();
                 let is_soft = |one: &crate::Invalidation| one.mode == store::Mode::Soft;
                 assert!(
                     order.invalidations.len() == wants && order.invalidations.iter().all(is_soft) == soft
                 );
+                assert_eq!(order.refill, soft.then_some(true));
                 assert_eq!(check(content.as_bytes()), Ok(()));
             }
         }
-        let wrong = Call { selectors: Selectors::Hosts(texts("a/b")), soft: false }.content();
+        let wrong = Call { selectors: Selectors::Hosts(texts("a/b")), soft: false, refill: false }.content();
         assert_eq!(check(wrong.as_bytes()).unwrap_err().to_string(), "expected a host name, found `a/b`");
     }
 
     #[test]
     fn answers_are_understood() {
         let outcome = Outcome { purged: 3, softened: 1, uncounted: 2, sequence: 0 };
-        let order = Order { dialect: "api", invalidations: Vec::new(), style: Style::Native };
+        let order = Order { dialect: "api", invalidations: Vec::new(), refill: None, style: Style::Native };
         assert_eq!(Outcome::of_answer(&reply(&order, outcome).content), Some(outcome));
         let refused = read(&Route::Native, &Method::Post, &Fields::new(), b"{").unwrap_err();
         assert!(detail_of_refusal(&refused.reply().content).is_some_and(|text| text.contains("no JSON")));

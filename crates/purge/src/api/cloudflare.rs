@@ -48,7 +48,7 @@ pub(super) fn read(zone: &Bytes, content: &[u8]) -> Result<Order, Malformed> {
     }
     let invalidations = wants.into_iter().map(|want| Invalidation { want, mode: Mode::Hard }).collect();
     let style = Style::Cloudflare(String::from_utf8_lossy(zone).into_owned());
-    Ok(Order { dialect: "cloudflare", invalidations, style })
+    Ok(Order { dialect: "cloudflare", invalidations, refill: None, style })
 }
 
 /// A file is a URL, or an object with one and with the headers of one variant; here all variants are meant.

@@ -39,7 +39,7 @@ pub(super) fn key(service: &Bytes, key: &Bytes, fields: &Fields) -> Result<Order
 pub(super) fn all(service: &Bytes) -> Order {
     let want = Want::Everything { reach: Reach::Site(service.clone()) };
     let invalidations = vec![Invalidation { want, mode: Mode::Hard }];
-    Order { dialect: DIALECT, invalidations, style: Style::Fastly }
+    Order { dialect: DIALECT, invalidations, refill: None, style: Style::Fastly }
 }
 
 pub(super) fn url(url: &Bytes, fields: &Fields) -> Result<Order, Malformed> {
@@ -57,5 +57,5 @@ fn order(wants: Vec<Want>, fields: &Fields, style: Style) -> Result<Order, Malfo
     let is_soft = flag(fields, "Fastly-Soft-Purge")?.unwrap_or(false);
     let mode = if is_soft { Mode::Soft } else { Mode::Hard };
     let invalidations = wants.into_iter().map(|want| Invalidation { want, mode }).collect();
-    Ok(Order { dialect: DIALECT, invalidations, style })
+    Ok(Order { dialect: DIALECT, invalidations, refill: None, style })
 }

@@ -65,7 +65,7 @@ pub(super) fn read(content: &[u8]) -> Result<Order, Malformed> {
         }
     };
     let invalidations = wants.into_iter().map(|want| Invalidation { want, mode }).collect();
-    Ok(Order { dialect: "api", invalidations, style: Style::Native })
+    Ok(Order { dialect: "api", invalidations, refill: object.flag("refill")?, style: Style::Native })
 }
 
 /// What is wanted of each selector.

@@ -3,13 +3,15 @@
 use crate::number;
 use crate::results::{CellRecord, Measured, Outcome, Results};
 use crate::sentence::{noise, sentence};
-use crate::summary::{ANSWERS_FEW, Row, Standing, Summary, shared_concurrencies, standing, step_of};
+use crate::summary::{
+    ANSWERS_FEW, Row, Standing, Summary, row_before, shared_concurrencies, standing, step_of,
+};
 use crate::table::bystander;
 use maud::{Markup, html};
 use stats::Factor;
 
 /// A table that scrolls by itself where it is wider than the page.
-fn scrolling(label: &str, table: &Markup) -> Markup {
+pub(super) fn scrolling(label: &str, table: &Markup) -> Markup {
     html! { div.scroll role="region" aria-label=(label) tabindex="0" { (table) } }
 }
 
@@ -77,7 +79,8 @@ fn figures(row: &Row<'_>, summary: &Summary) -> Markup {
     }
 }
 
-fn first_figures(summary: &Summary) -> Markup {
+/// The figures of the classic columns.
+pub(super) fn first_figures(summary: &Summary) -> Markup {
     html! {
         td.n { strong { (number::rate(summary.throughput.median)) } @if summary.few { "*" } }
         td.n { (number::milliseconds(summary.response.p95_ms)) }
@@ -86,7 +89,8 @@ fn first_figures(summary: &Summary) -> Markup {
     }
 }
 
-fn or_dash(text: Option<String>) -> String {
+/// A text, or a dash for none.
+pub(super) fn or_dash(text: Option<String>) -> String {
     text.unwrap_or_else(|| "–".to_owned())
 }
 
@@ -141,15 +145,14 @@ fn cells(results: &Results, cells: &[&CellRecord], commands: bool) -> Markup {
 
 /// A sentence for each step, what proved it, and who used what.
 pub(super) fn steps(results: &Results, rows: &[Row<'_>]) -> Markup {
-    let before = std::iter::once(None).chain(rows.iter().map(Some));
     html! {
         section id="steps" {
             h2 { "Step by step" }
             ol.steps {
-                @for (row, before) in rows.iter().zip(before) {
+                @for (place, row) in rows.iter().enumerate() {
                     li {
                         h3 { span.number { (row.step.number) } " " (row.step.title) }
-                        p { (sentence(row, before)) }
+                        p { (sentence(row, row_before(rows, place))) }
                         @if let Some(run) = last_run(row.cell) { (detail(run)) }
                     }
                 }
@@ -206,6 +209,9 @@ fn detail(run: &Measured) -> Markup {
                 @if position > 0 { "; " } code { (proof) }
             } "." }
             @if run.other_length > 0 { p.note { (run.other_length) " good answers differ in length from the first one." } }
+            @if let Some(changed) = &run.what_changed {
+                p.note { "What changed from one answer to another: " (changed) "." }
+            }
             @for failure in &run.failures { p.note { "Failed (" (failure.name) "): " (failure.count) } }
             @for reason in &run.generator.reasons { p.note { "Self-check of the generator: " (run.generator.trust) ", " (reason) "." } }
         }

@@ -131,6 +131,7 @@ pub(crate) fn made_up(rounds: u64) -> Results {
         reference: Some(page()),
         steps: STEPS.iter().map(step_record).collect(),
         cells,
+        loads: Vec::new(),
     }
 }
 
@@ -172,6 +173,8 @@ fn step_record(step: &Like) -> StepRecord {
         title: step.2.to_owned(),
         about: step.3.to_owned(),
         cell: step.0.to_owned(),
+        version: step.0.starts_with("petasos").then(|| "petasos".to_owned()),
+        against: None,
     }
 }
 
@@ -224,6 +227,7 @@ fn measured(step: &Like, concurrency: u64, gain: f64) -> Measured {
             Vec::new()
         },
         other_length: u64::from(step.0 == "none") * 3,
+        what_changed: (step.0 == "none").then(|| "a number (line 7: `4.1` and then `12.5`)".to_owned()),
         received_bytes: answers * 13_200,
         throughput_per_s: throughput,
         response: times(p95),
@@ -245,6 +249,10 @@ fn measured(step: &Like, concurrency: u64, gain: f64) -> Measured {
             load_average: Some(step.7 + 0.7),
             link: None,
         },
+        verdicts: Vec::new(),
+        visitors: Vec::new(),
+        writes: Vec::new(),
+        twin: None,
         bystander: BystanderRecord {
             loaded_ms: if behind { vec![61.0, 63.0] } else { vec![100.0 * step.7, 110.0 * step.7] },
             unanswered_ms: if step.0 == "none" { vec![700.0] } else { Vec::new() },

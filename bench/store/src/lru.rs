@@ -1,0 +1,101 @@
+//! What the store is compared with: the least recently used page goes, exactly, weighted by octets.
+//!
+//! Invariant: the weights of its pages together never exceed the budget. It holds no pages, only their numbers.
+
+/// No page.
+const NONE: u32 = u32::MAX;
+
+/// Pages by number, in the order of their last use.
+pub(crate) struct Lru {
+    /// The neighbours of each page, newer and older; a page that is not here has none.
+    links: Vec<Link>,
+    newest: u32,
+    oldest: u32,
+    bytes: u64,
+    bytes_max: u64,
+}
+
+#[derive(Clone, Copy)]
+struct Link {
+    newer: u32,
+    older: u32,
+    /// 0 for a page that is not here.
+    bytes: u64,
+}
+
+impl Lru {
+    /// None of `pages` pages is here yet.
+    pub(crate) fn new(pages: usize, bytes_max: u64) -> Self {
+        let link = Link { newer: NONE, older: NONE, bytes: 0 };
+        Self { links: vec![link; pages], newest: NONE, oldest: NONE, bytes: 0, bytes_max }
+    }
+
+    /// Asks for a page; says whether it was here. If not it is now, in place of those that were not used for longest.
+    pub(crate) fn ask(&mut self, page: u32, bytes: u64) -> bool {
+        let was_here = self.take(page);
+        let bytes = bytes.max(1);
+        if bytes > self.bytes_max {
+            return was_here;
+        }
+        while self.bytes + bytes > self.bytes_max {
+            self.take(self.oldest);
+        }
+        let older = self.newest;
+        if let Some(link) = self.links.get_mut(page as usize) {
+            *link = Link { newer: NONE, older, bytes };
+        }
+        self.newest = page;
+        match self.links.get_mut(older as usize) {
+            Some(link) => link.newer = page,
+            None => self.oldest = page,
+        }
+        self.bytes += bytes;
+        was_here
+    }
+
+    /// Takes a page out; says whether it was here.
+    fn take(&mut self, page: u32) -> bool {
+        let Some(link) = self.links.get_mut(page as usize).filter(|link| link.bytes > 0) else {
+            return false;
+        };
+        let Link { newer, older, bytes } = *link;
+        link.bytes = 0;
+        self.bytes -= bytes;
+        match self.links.get_mut(newer as usize) {
+            Some(link) => link.older = older,
+            None => self.newest = older,
+        }
+        match self.links.get_mut(older as usize) {
+            Some(link) => link.newer = newer,
+            None => self.oldest = newer,
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Lru;
+    use stats::Random;
+
+    #[test]
+    fn it_does_what_a_scanned_list_does() {
+        let mut random = Random::from_seed(5);
+        let mut lru = Lru::new(40, 100);
+        // From the oldest to the newest.
+        let mut list: Vec<(u32, u64)> = Vec::new();
+        for step in 0..20_000 {
+            let page = random.below(40) as u32;
+            let bytes = 1 + u64::from(page) * 7 % 23;
+            let at = list.iter().position(|(known, _)| *known == page);
+            if let Some(at) = at {
+                list.remove(at);
+            }
+            while list.iter().map(|(_, bytes)| bytes).sum::<u64>() + bytes > 100 {
+                list.remove(0);
+            }
+            list.push((page, bytes));
+            assert_eq!(lru.ask(page, bytes), at.is_some(), "step {step}, page {page}");
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! One resource for one visitor: from the cache, or by requests that follow redirects.
+//!
+//! Invariant: a host that may not be asked is never connected to, wherever an answer leads; every exchange is
+//! recorded once. What the content means is not known here.
+
+use crate::outcome::{FetchFailure, Figures};
+use crate::visitor::{Connections, Visitor};
+use crate::worker::Worker;
+use bytes::Bytes;
+use load::CacheVerdict;
+use message::{Fields, Method, RequestHead, ResponseHead, Status, Version, names};
+use page::{Asset, Class, CodingError, Kept, Limit, decoded};
+use platform::Monotonic;
+use semantics::Moment;
+use std::cell::{Cell, RefCell};
+use url::{Position, Url};
+
+/// What has arrived.
+#[derive(Debug)]
+pub(crate) struct Fetched {
+    /// From where, redirects followed.
+    pub(crate) url: Url,
+    pub(crate) head: ResponseHead,
+    /// Without its coding; empty for what is not read.
+    pub(crate) content: Bytes,
+    /// When its first octet came, if it came over the network.
+    pub(crate) arrived: Option<Monotonic>,
+}
+
+/// Octets of film or sound that a browser takes before anybody plays it: enough for what it is.
+const MEDIA_RANGE: &str = "bytes=0-65535";
+
+/// One page load's way to the network.
+pub(crate) struct Fetching<'a> {
+    pub(crate) worker: &'a Worker,
+    pub(crate) visitor: &'a RefCell<Visitor>,
+    pub(crate) connections: Connections,
+    pub(crate) page: Url,
+}
+
+impl Fetching<'_> {
+    /// Loads one resource.
+    pub(crate) async fn fetch(&self, asset: &Asset) -> Result<Fetched, FetchFailure> {
+        let mut url = asset.url.clone();
+        for _ in 0..=self.worker.shared.plan.limits.redirects_max {
+            if !self.worker.shared.plan.may_ask(&url) {
+                self.figures().foreign(url.host_str().unwrap_or_default());
+                return Err(FetchFailure::Foreign);
+            }
+            let (head, content, arrived) = self.step(&url, asset.class).await?;
+            let Some(next) = redirected(&url, &head) else {
+                return self.read(url, head, &content, arrived, asset.class);
+            };
+            self.figures().redirects += 1;
+            url = next;
+        }
+        self.figures().limits.add(Limit::Redirects);
+        Err(FetchFailure::Redirects)
+    }
+
+    /// Reads content that is needed to go on.
+    fn read(
+        &self,
+        url: Url,
+        head: ResponseHead,
+        content: &Bytes,
+        arrived: Option<Monotonic>,
+        class: Class,
+    ) -> Result<Fetched, FetchFailure> {
+        let is_good = match class {
+            Class::Document => self.worker.shared.plan.expect_status.contains(head.status.code()),
+            // Frames show whatever comes; an icon that is not there is none.
+            Class::Frame | Class::Icon => true,
+            _ => head.status.is_success(),
+        };
+        if !is_good {
+            return Err(FetchFailure::Status);
+        }
+        if !is_read(class) {
+            return Ok(Fetched { url, head, content: Bytes::new(), arrived });
+        }
+        match decoded(&head.fields, content, self.worker.shared.plan.limits.decoded_bytes_max) {
+            Ok(content) => Ok(Fetched { url, head, content, arrived }),
+            Err(CodingError::TooLong) => {
+                self.figures().limits.add(Limit::Decoded);
+                Err(FetchFailure::TooLong)
+            }
+            Err(CodingError::Unknown | CodingError::Broken) => Err(FetchFailure::Coding),
+        }
+    }
+
+    /// One answer: kept, confirmed, or new.
+    async fn step(
+        &self,
+        url: &Url,
+        class: Class,
+    ) -> Result<(ResponseHead, Bytes, Option<Monotonic>), FetchFailure> {
+        let now = Moment::read(&*self.worker.shared.clock);
+        let mut request = self.request(url, class, now);
+        let kept = self.visitor.borrow().cache.look(url, &request.fields, now);
+        match kept {
+            Kept::Fresh(head, content) => {
+                if let Some(figures) = self.figures().of(class) {
+                    figures.from_cache += 1;
+                }
+                return Ok((head, content, None));
+            }
+            Kept::Ask(conditions) => conditions.iter().for_each(|field| {
+                request.fields.push(field.name.clone(), field.value.clone());
+            }),
+            Kept::Nothing => {}
+        }
+        let began = Cell::new(self.worker.shared.clock.monotonic().as_nanos());
+        let answered = self.connections.exchange(self.worker, url, &request, is_read(class), &began).await;
+        let answer = match answered {
+            Ok(answer) => answer,
+            Err(failure) => {
+                if let Some(figures) = self.figures().of(class) {
+                    figures.requests += 1;
+                }
+                if failure == FetchFailure::TooLong {
+                    self.figures().limits.add(Limit::Content);
+                }
+                return Err(failure);
+            }
+        };
+        let total = answer.ended.since(Monotonic::from_nanos(began.get()));
+        let total_us = u64::try_from(total.as_micros()).unwrap_or(u64::MAX);
+        record(&mut self.figures(), class, &answer.head, answer.received_bytes, total_us);
+        self.worker.tally(|tally| {
+            tally.counts.requests += 1;
+            tally.request_times.record(total_us);
+        });
+        let mut visitor = self.visitor.borrow_mut();
+        visitor.jar.take(url, &answer.head.fields, answer.times.1.wall);
+        let arrived = Some(answer.times.1.monotonic);
+        if answer.head.status == Status::NOT_MODIFIED {
+            let confirmed = visitor.cache.confirm(url, &request, &answer.head, answer.times);
+            let (head, content) = confirmed.ok_or(FetchFailure::BadAnswer)?;
+            return Ok((head, content, arrived));
+        }
+        visitor.cache.store(url, &request, &answer.head, answer.content.clone(), answer.times);
+        Ok((answer.head, answer.content, arrived))
+    }
+
+    /// The request a browser sends for this, with the fields the plan names in place of its own.
+    fn request(&self, url: &Url, class: Class, now: Moment) -> RequestHead {
+        let mut fields = Fields::with_capacity(8);
+        fields.push(names::HOST, url[Position::BeforeHost..Position::AfterPort].to_owned());
+        let own: [(&str, &str); 4] = [
+            (names::USER_AGENT, load::USER_AGENT),
+            ("Accept", accept(class)),
+            (names::ACCEPT_ENCODING, "gzip"),
+            (names::RANGE, MEDIA_RANGE),
+        ];
+        let is_given = |name: &str| {
+            self.worker.shared.plan.headers.iter().any(|(given, _)| given.eq_ignore_ascii_case(name))
+        };
+        for (name, value) in own {
+            let is_for_this = name != names::RANGE || class == Class::Media;
+            if is_for_this && !is_given(name) {
+                fields.push(name.to_owned(), value);
+            }
+        }
+        if class != Class::Document && !is_given("Referer") {
+            fields.push("Referer", self.page.as_str().to_owned());
+        }
+        for (name, value) in &self.worker.shared.plan.headers {
+            fields.push(name.clone(), value.clone());
+        }
+        if let Some(cookies) = self.visitor.borrow().jar.value(url, now.wall)
+            && !is_given(names::COOKIE)
+        {
+            fields.push(names::COOKIE, cookies);
+        }
+        let target = url[Position::BeforePath..Position::AfterQuery].to_owned();
+        RequestHead { method: Method::Get, target: target.into(), version: Version::Http11, fields }
+    }
+
+    pub(crate) fn figures(&self) -> std::cell::RefMut<'_, Figures> {
+        self.worker.figures.borrow_mut()
+    }
+}
+
+/// Whether content is read to find out what else to load.
+fn is_read(class: Class) -> bool {
+    matches!(class, Class::Document | Class::Frame | Class::Stylesheet)
+}
+
+fn accept(class: Class) -> &'static str {
+    match class {
+        Class::Document | Class::Frame => {
+            "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8"
+        }
+        Class::Stylesheet => "text/css,*/*;q=0.1",
+        Class::Image | Class::Icon => "image/avif,image/webp,image/apng,image/svg+xml,image/*,*/*;q=0.8",
+        Class::Script | Class::Font | Class::Media | Class::Other => "*/*",
+    }
+}
+
+/// Where an answer leads, if it leads on.
+fn redirected(url: &Url, head: &ResponseHead) -> Option<Url> {
+    if !matches!(head.status.code(), 301 | 302 | 303 | 307 | 308) {
+        return None;
+    }
+    let location = std::str::from_utf8(head.fields.first(names::LOCATION)?).ok()?;
+    let mut next = url.join(location).ok()?;
+    next.set_fragment(None);
+    Some(next)
+}
+
+fn record(figures: &mut Figures, class: Class, head: &ResponseHead, received_bytes: u64, total_us: u64) {
+    *figures.statuses.entry(head.status.code()).or_default() += 1;
+    if let Some(verdict) = CacheVerdict::of(|name| head.fields.first(name).map(|value| &value[..])) {
+        *figures.verdicts.entry((class == Class::Document, verdict)).or_default() += 1;
+    }
+    if let Some(figures) = figures.of(class) {
+        figures.requests += 1;
+        figures.received_bytes += received_bytes;
+        figures.not_modified += u64::from(head.status == Status::NOT_MODIFIED);
+        figures.times.record(total_us);
+    }
+}

@@ -1,0 +1,430 @@
+//! What page loads came to, and the words for it.
+//!
+//! A *page* is good when the document was answered as expected (after redirects within the site) and everything
+//! that it loads arrived; *incomplete* when something of it did not; *failed* when there was no document. Its *time*
+//! is from its beginning to the last octet of its documents, stylesheets, scripts, pictures and fonts; icon, film and
+//! what is loaded ahead do not hold a page up. A *request* is one exchange; its time begins when one of the six
+//! connections is free for it (over HTTP/2, which has one for all, at once) and includes opening that.
+//!
+//! Invariant: counts add up: every page that ended is good, incomplete or failed, and every request has one class.
+
+use crate::series::PageSecond;
+use load::{CacheVerdict, Trust};
+use page::{Class, LimitCounts};
+use platform::Timestamp;
+use stats::Histogram;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Names of foreign hosts that are kept; beyond them they are only counted.
+pub const FOREIGN_HOSTS_MAX: usize = 1_000;
+
+/// Examples of failed requests that are kept.
+pub const EXAMPLES_MAX: usize = 10;
+
+/// Addresses of one page that are kept, to look at what was loaded.
+pub const TRACE_MAX: usize = 2_000;
+
+/// Why something did not arrive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum FetchFailure {
+    /// The host's name has no address.
+    Name,
+    /// No connection.
+    Connect,
+    /// No secure connection.
+    Tls,
+    /// Not whole in time.
+    Timeout,
+    /// The connection ended before an answer.
+    Closed,
+    /// The connection broke, or the answer broke off.
+    Broken,
+    /// What came is no HTTP.
+    BadAnswer,
+    /// The status is not a good one.
+    Status,
+    /// It leads to a host that may not be asked.
+    Foreign,
+    /// It leads on and on.
+    Redirects,
+    /// It is longer than allowed, as it comes or unpacked.
+    TooLong,
+    /// Its coding cannot be read.
+    Coding,
+    /// The server does not speak HTTP/2, which was asked for.
+    Http2,
+}
+
+impl FetchFailure {
+    /// All kinds, in the order in which they are reported.
+    pub const ALL: [Self; 13] = [
+        Self::Name,
+        Self::Connect,
+        Self::Tls,
+        Self::Timeout,
+        Self::Closed,
+        Self::Broken,
+        Self::BadAnswer,
+        Self::Status,
+        Self::Foreign,
+        Self::Redirects,
+        Self::TooLong,
+        Self::Coding,
+        Self::Http2,
+    ];
+
+    /// The word used in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Name => "name",
+            Self::Connect => "connect",
+            Self::Tls => "tls",
+            Self::Timeout => "timeout",
+            Self::Closed => "closed",
+            Self::Broken => "broken",
+            Self::BadAnswer => "bad-answer",
+            Self::Status => "status",
+            Self::Foreign => "foreign",
+            Self::Redirects => "redirects",
+            Self::TooLong => "too-long",
+            Self::Coding => "coding",
+            Self::Http2 => "http2",
+        }
+    }
+}
+
+/// What ended a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PageEnd {
+    /// The number of pages.
+    #[default]
+    Pages,
+    /// The time.
+    Time,
+    /// Somebody.
+    Stopped,
+    /// That more than half of what was asked for in the last second did not arrive.
+    Failing,
+}
+
+impl PageEnd {
+    /// The word used in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Pages => "pages",
+            Self::Time => "time",
+            Self::Stopped => "stopped",
+            Self::Failing => "failing",
+        }
+    }
+}
+
+/// The requests of one class.
+#[derive(Clone, Debug, Default)]
+pub struct ClassOutcome {
+    /// Requests that were sent and have ended, well or badly; redirects and confirmations included.
+    pub requests: u64,
+    /// How many of them failed.
+    pub failed: u64,
+    /// Answers 304 (Not Modified).
+    pub not_modified: u64,
+    /// What a returning visitor still had, without asking.
+    pub from_cache: u64,
+    /// Octets received for them, heads included.
+    pub received_bytes: u64,
+    /// Times of the answers.
+    pub times: Histogram,
+}
+
+/// One address that the traced page load dealt with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Traced {
+    /// The address.
+    pub url: String,
+    /// What it is for.
+    pub class: Class,
+    /// What was done: `loaded`, `redirected` (where a redirect led), `cached`, `lazy`, `foreign`, or the name of a
+    /// failure.
+    pub what: &'static str,
+}
+
+/// Who was loading.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PageCounts {
+    /// Everything arrived.
+    pub good: u64,
+    /// The document arrived, something else did not.
+    pub incomplete: u64,
+    /// No document.
+    pub failed: u64,
+    /// Loads by visitors who had been here before, of those that ended.
+    pub returning: u64,
+    /// Pages that were under way when the run ended.
+    pub unfinished: u64,
+    /// Pages that fell due while all visitors were busy.
+    pub not_started: u64,
+}
+
+/// The figures of a run; each thread makes one, and they are added up.
+#[derive(Clone, Debug, Default)]
+pub struct Figures {
+    /// Pages.
+    pub pages: PageCounts,
+    /// Times of pages whose document arrived, from their beginning (in an open loop from the intended one).
+    pub page_times: Histogram,
+    /// The same for visitors who had been here before, of whom `page_times` has them too.
+    pub returning_times: Histogram,
+    /// From a page's beginning to the first octet of its document.
+    pub first_octet_times: Histogram,
+    /// By class, in the order of [`Class::ALL`].
+    pub classes: Vec<ClassOutcome>,
+    /// Statuses of all answers.
+    pub statuses: BTreeMap<u16, u64>,
+    /// Failures of all requests by kind, in the order of [`FetchFailure::ALL`].
+    pub failures: [u64; FetchFailure::ALL.len()],
+    /// The first failures: address and kind.
+    pub examples: Vec<(String, FetchFailure)>,
+    /// What caches on the way said they did, for documents and for everything else.
+    pub verdicts: BTreeMap<(bool, CacheVerdict), u64>,
+    /// Hosts that were not asked, and for how many resources.
+    pub foreign_hosts: BTreeMap<String, u64>,
+    /// Resources on further foreign hosts.
+    pub foreign_beyond: u64,
+    /// Lazy pictures and frames, which were not loaded.
+    pub lazy: u64,
+    /// Redirects that were followed.
+    pub redirects: u64,
+    /// Connections that were opened.
+    pub connections: u64,
+    /// Bounds that were reached.
+    pub limits: LimitCounts,
+    /// What the first measured page loaded.
+    pub trace: Vec<Traced>,
+}
+
+/// The result of a run.
+#[derive(Clone, Debug)]
+pub struct PageOutcome {
+    /// The page.
+    pub url: String,
+    /// Visitors at a time.
+    pub users: usize,
+    /// Pages a second that were asked for, in an open loop.
+    pub rate_asked: Option<f64>,
+    /// The share of returning visitors that was asked for.
+    pub returning_asked: f64,
+    /// Connections to one host that a visitor had at most.
+    pub connections_per_host_max: usize,
+    /// Whether HTTP/2 was spoken.
+    pub is_http2: bool,
+    /// When the measured part began.
+    pub started: Timestamp,
+    /// How long it was.
+    pub elapsed: Duration,
+    /// What ended it.
+    pub ended: PageEnd,
+    /// The figures.
+    pub figures: Figures,
+    /// The same second by second, as far as they are kept.
+    pub seconds: Vec<PageSecond>,
+    /// The time each thread was on a core.
+    pub cpu: Vec<Duration>,
+    /// Whether the generator itself was the limit.
+    pub check: PageCheck,
+}
+
+/// Whether a run measured the server or its own generator.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PageCheck {
+    /// The verdict in one word.
+    pub trust: Trust,
+    /// Why it is not clean; empty if it is.
+    pub reasons: Vec<String>,
+    /// The share of the measured time that the busiest thread was on a core, 0 to 1.
+    pub cpu_share_max: f64,
+}
+
+impl Figures {
+    /// Nothing yet.
+    pub fn new() -> Self {
+        Self { classes: vec![ClassOutcome::default(); Class::ALL.len()], ..Self::default() }
+    }
+
+    /// The figures of one class.
+    pub fn class(&self, class: Class) -> Option<&ClassOutcome> {
+        self.classes.get(class as usize)
+    }
+
+    /// All requests.
+    pub fn requests(&self) -> u64 {
+        self.classes.iter().map(|class| class.requests).sum()
+    }
+
+    /// All requests that failed.
+    pub fn failed_requests(&self) -> u64 {
+        self.failures.iter().sum()
+    }
+
+    /// Octets received.
+    pub fn received_bytes(&self) -> u64 {
+        self.classes.iter().map(|class| class.received_bytes).sum()
+    }
+
+    /// Times of all requests.
+    pub fn request_times(&self) -> Histogram {
+        self.classes.iter().fold(Histogram::new(), |mut all, class| {
+            all.merge(&class.times);
+            all
+        })
+    }
+
+    pub(crate) fn of(&mut self, class: Class) -> Option<&mut ClassOutcome> {
+        self.classes.get_mut(class as usize)
+    }
+
+    pub(crate) fn fail(&mut self, url: &str, failure: FetchFailure) {
+        if let Some(count) = self.failures.get_mut(failure as usize) {
+            *count += 1;
+        }
+        if self.examples.len() < EXAMPLES_MAX {
+            self.examples.push((url.to_owned(), failure));
+        }
+    }
+
+    pub(crate) fn foreign(&mut self, host: &str) {
+        if let Some(count) = self.foreign_hosts.get_mut(host) {
+            *count += 1;
+        } else if self.foreign_hosts.len() < FOREIGN_HOSTS_MAX {
+            self.foreign_hosts.insert(host.to_owned(), 1);
+        } else {
+            self.foreign_beyond += 1;
+        }
+    }
+
+    pub(crate) fn merge(&mut self, other: Self) {
+        let pages = &mut self.pages;
+        pages.good += other.pages.good;
+        pages.incomplete += other.pages.incomplete;
+        pages.failed += other.pages.failed;
+        pages.returning += other.pages.returning;
+        pages.unfinished += other.pages.unfinished;
+        pages.not_started += other.pages.not_started;
+        self.page_times.merge(&other.page_times);
+        self.returning_times.merge(&other.returning_times);
+        self.first_octet_times.merge(&other.first_octet_times);
+        for (class, more) in self.classes.iter_mut().zip(&other.classes) {
+            class.requests += more.requests;
+            class.failed += more.failed;
+            class.not_modified += more.not_modified;
+            class.from_cache += more.from_cache;
+            class.received_bytes += more.received_bytes;
+            class.times.merge(&more.times);
+        }
+        for (code, count) in other.statuses {
+            *self.statuses.entry(code).or_default() += count;
+        }
+        for (count, more) in self.failures.iter_mut().zip(other.failures) {
+            *count += more;
+        }
+        let room = EXAMPLES_MAX.saturating_sub(self.examples.len());
+        self.examples.extend(other.examples.into_iter().take(room));
+        for (key, count) in other.verdicts {
+            *self.verdicts.entry(key).or_default() += count;
+        }
+        for (host, count) in other.foreign_hosts {
+            if self.foreign_hosts.len() < FOREIGN_HOSTS_MAX || self.foreign_hosts.contains_key(&host) {
+                *self.foreign_hosts.entry(host).or_default() += count;
+            } else {
+                self.foreign_beyond += count;
+            }
+        }
+        self.foreign_beyond += other.foreign_beyond;
+        self.lazy += other.lazy;
+        self.redirects += other.redirects;
+        self.connections += other.connections;
+        self.limits.merge(&other.limits);
+        if self.trace.is_empty() {
+            self.trace = other.trace;
+        }
+    }
+}
+
+impl PageOutcome {
+    /// Pages that ended.
+    pub fn pages(&self) -> u64 {
+        let pages = &self.figures.pages;
+        pages.good + pages.incomplete + pages.failed
+    }
+
+    /// Pages a second whose document arrived.
+    pub fn pages_per_second(&self) -> f64 {
+        let pages = self.figures.pages.good + self.figures.pages.incomplete;
+        let seconds = self.elapsed.as_secs_f64();
+        if seconds > 0.0 { pages as f64 / seconds } else { 0.0 }
+    }
+}
+
+impl PageCheck {
+    /// Judges a run by the load tester's own bounds.
+    pub(crate) fn judge(cpu: &[Duration], elapsed: Duration, rate: Option<f64>, figures: &Figures) -> Self {
+        let busiest = cpu.iter().max().copied().unwrap_or_default();
+        let share = if elapsed.is_zero() { 0.0 } else { busiest.as_secs_f64() / elapsed.as_secs_f64() };
+        let mut check = Self { trust: Trust::Clean, reasons: Vec::new(), cpu_share_max: share };
+        if share > load::CPU_SHARE_TIGHT {
+            check.trust = if share > load::CPU_SHARE_INVALID { Trust::Invalid } else { Trust::Tight };
+            check.reasons.push(format!("a generator thread was on a core {:.0}% of the time", share * 100.0));
+        }
+        let late = figures.pages.not_started;
+        if rate.is_some() && late > 0 {
+            check.trust = check.trust.max(Trust::Invalid);
+            check.reasons.push(format!(
+                "{late} pages fell due while all visitors were busy: more users are needed (-c)"
+            ));
+        }
+        check
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{EXAMPLES_MAX, FOREIGN_HOSTS_MAX, FetchFailure, Figures, PageCheck};
+    use load::Trust;
+    use page::Class;
+    use std::time::Duration;
+
+    #[test]
+    fn every_class_and_kind_has_its_own_place() {
+        assert!(Class::ALL.iter().enumerate().all(|(index, &class)| class as usize == index));
+        assert!(FetchFailure::ALL.iter().enumerate().all(|(index, &kind)| kind as usize == index));
+    }
+
+    #[test]
+    fn what_is_kept_is_limited_and_adds_up() {
+        let mut figures = Figures::new();
+        for number in 0..FOREIGN_HOSTS_MAX as u64 + 5 {
+            figures.foreign(&number.to_string());
+            figures.fail("u", FetchFailure::Status);
+        }
+        let mut sum = figures.clone();
+        sum.merge(figures);
+        let known: u64 = sum.foreign_hosts.values().sum();
+        assert_eq!((known + sum.foreign_beyond, sum.foreign_hosts.len()), (2_010, FOREIGN_HOSTS_MAX));
+        assert_eq!((sum.failed_requests(), sum.examples.len()), (2_010, EXAMPLES_MAX));
+    }
+
+    #[test]
+    fn a_busy_generator_is_told() {
+        let trust = |millis, late| {
+            let mut figures = Figures::new();
+            figures.pages.not_started = late;
+            let cpu = [Duration::from_millis(millis), Duration::from_millis(1)];
+            PageCheck::judge(&cpu, Duration::from_secs(10), Some(1.0), &figures).trust
+        };
+        assert_eq!(
+            (trust(7_900, 0), trust(8_100, 0), trust(9_600, 0)),
+            (Trust::Clean, Trust::Tight, Trust::Invalid)
+        );
+        assert_eq!(trust(1, 1), Trust::Invalid);
+    }
+}

@@ -1,0 +1,229 @@
+//! The run second by second: each thread hands in what ended in a second, and when all have, its figures are made.
+//!
+//! Invariant: memory does not grow with the number of pages, and with time only by the figures of each second, of
+//! which at most [`SECONDS_MAX`] are kept. Seconds are in order and without gaps, and belong to the measured part.
+
+use load::SECONDS_MAX;
+use platform::Monotonic;
+use stats::Histogram;
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// A second.
+const SECOND: Duration = Duration::from_secs(1);
+
+/// What ended in one second.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PageSecond {
+    /// Which one: 0 is the first of the measured part.
+    pub second: u32,
+    /// Pages of which everything arrived.
+    pub good: u64,
+    /// Pages of which something did not.
+    pub incomplete: u64,
+    /// Pages without a document.
+    pub failed: u64,
+    /// Answers.
+    pub requests: u64,
+    /// Resources that did not arrive.
+    pub failed_requests: u64,
+    /// Median, 95th percentile and longest of the page times; `None` without any.
+    pub page_times: Option<SecondTimes>,
+    /// The same of the answers' times.
+    pub request_times: Option<SecondTimes>,
+}
+
+/// The times of one second, in microseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SecondTimes {
+    /// Median.
+    pub p50_us: u64,
+    /// 95th percentile.
+    pub p95_us: u64,
+    /// The longest.
+    pub max_us: u64,
+}
+
+/// What a thread has seen of a second.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tally {
+    pub(crate) counts: PageSecond,
+    pub(crate) page_times: Histogram,
+    pub(crate) request_times: Histogram,
+}
+
+/// The second that is going on in a thread.
+#[derive(Debug)]
+pub(crate) struct Current {
+    /// Which one it is.
+    number: usize,
+    begin: Monotonic,
+    tally: Tally,
+}
+
+/// The seconds of a run, shared by its threads.
+#[derive(Debug, Default)]
+pub(crate) struct Series(Mutex<Inner>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    threads: usize,
+    /// Seconds that a thread has not handed in yet, the first being number `done.len()`, and how many have.
+    open: VecDeque<(usize, Tally)>,
+    done: Vec<PageSecond>,
+}
+
+impl Current {
+    /// The first second, which begins at `begin`.
+    pub(crate) fn new(begin: Monotonic) -> Self {
+        Self { number: 0, begin, tally: Tally::default() }
+    }
+
+    /// Hands in the seconds that are over at `now`.
+    pub(crate) fn advance(&mut self, now: Monotonic, series: &Series) {
+        while now >= self.begin.plus(SECOND) {
+            self.hand_in(series);
+            self.begin = self.begin.plus(SECOND);
+        }
+    }
+
+    /// What is counted at `now`; nothing before the measured part.
+    pub(crate) fn at(&mut self, now: Monotonic, series: &Series) -> Option<&mut Tally> {
+        if now < self.begin {
+            return None;
+        }
+        self.advance(now, series);
+        Some(&mut self.tally)
+    }
+
+    /// Hands in the second that is going on, because the run is over.
+    pub(crate) fn end(&mut self, now: Monotonic, series: &Series) {
+        self.advance(now, series);
+        if now > self.begin {
+            self.hand_in(series);
+        }
+    }
+
+    fn hand_in(&mut self, series: &Series) {
+        series.hand_in(self.number, &self.tally);
+        self.number += 1;
+        self.tally.clear();
+    }
+}
+
+impl Tally {
+    fn clear(&mut self) {
+        self.counts = PageSecond::default();
+        self.page_times.clear();
+        self.request_times.clear();
+    }
+
+    fn add(&mut self, other: &Self) {
+        let (to, from) = (&mut self.counts, &other.counts);
+        to.good += from.good;
+        to.incomplete += from.incomplete;
+        to.failed += from.failed;
+        to.requests += from.requests;
+        to.failed_requests += from.failed_requests;
+        self.page_times.merge(&other.page_times);
+        self.request_times.merge(&other.request_times);
+    }
+
+    fn figures(self, second: u32) -> PageSecond {
+        let times = |of: &Histogram| {
+            (!of.is_empty()).then(|| SecondTimes {
+                p50_us: of.median_us(),
+                p95_us: of.percentile_us(95.0),
+                max_us: of.max_us(),
+            })
+        };
+        let (page_times, request_times) = (times(&self.page_times), times(&self.request_times));
+        PageSecond { second, page_times, request_times, ..self.counts }
+    }
+}
+
+impl Series {
+    /// The series of so many threads.
+    pub(crate) fn new(threads: usize) -> Self {
+        Self(Mutex::new(Inner { threads, ..Inner::default() }))
+    }
+
+    /// Takes what a thread saw of second `number`.
+    fn hand_in(&self, number: usize, tally: &Tally) {
+        let mut inner = self.lock();
+        let Some(place) = number.checked_sub(inner.done.len()).filter(|_| number < SECONDS_MAX) else {
+            return;
+        };
+        while inner.open.len() <= place {
+            inner.open.push_back((0, Tally::default()));
+        }
+        if let Some((count, sum)) = inner.open.get_mut(place) {
+            *count += 1;
+            sum.add(tally);
+        }
+        while inner.open.front().is_some_and(|(count, _)| *count >= inner.threads) {
+            inner.conclude();
+        }
+    }
+
+    /// Makes the figures of what not all threads have handed in, because the run is over, and gives everything.
+    pub(crate) fn finish(&self) -> Vec<PageSecond> {
+        let mut inner = self.lock();
+        while !inner.open.is_empty() {
+            inner.conclude();
+        }
+        std::mem::take(&mut inner.done)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        // Whoever panicked left counters behind, nothing that could be half made.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inner {
+    /// Makes the figures of the first open second.
+    fn conclude(&mut self) {
+        let second = u32::try_from(self.done.len()).unwrap_or(u32::MAX);
+        self.done.extend(self.open.pop_front().map(|(_, tally)| tally.figures(second)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Current, Series};
+    use platform::Monotonic;
+
+    fn at(millis: u64) -> Monotonic {
+        Monotonic::from_nanos(millis * 1_000_000)
+    }
+
+    #[test]
+    fn a_second_has_what_all_threads_saw_of_it() {
+        let series = Series::new(2);
+        let mut threads = [Current::new(at(5_000)), Current::new(at(5_000))];
+        assert!(threads[0].at(at(4_999), &series).is_none(), "the warm-up was counted");
+        for (millis, thread) in [(5_100, 0), (5_200, 1), (5_300, 1), (8_500, 0), (8_600, 1)] {
+            let tally = threads[thread].at(at(millis), &series).unwrap();
+            tally.counts.good += 1;
+            tally.page_times.record(millis);
+        }
+        threads.iter_mut().for_each(|thread| thread.end(at(8_700), &series));
+        let seconds = series.finish();
+        let good: Vec<_> = seconds.iter().map(|second| (second.second, second.good)).collect();
+        assert_eq!(good, [(0, 3), (1, 0), (2, 0), (3, 2)]);
+        assert_eq!(seconds[0].page_times.unwrap().max_us, 5_300);
+        assert_eq!((seconds[1].page_times, seconds[0].request_times), (None, None));
+    }
+
+    #[test]
+    fn a_thread_that_ends_early_holds_up_nobody() {
+        let series = Series::new(2);
+        let (mut one, mut other) = (Current::new(at(0)), Current::new(at(0)));
+        one.at(at(10), &series).unwrap().counts.failed += 1;
+        one.end(at(20), &series);
+        other.end(at(3_000), &series);
+        assert_eq!(series.finish().len(), 3);
+    }
+}

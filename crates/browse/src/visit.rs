@@ -1,0 +1,225 @@
+//! One page load: the document, and everything it turns out to need, as much of it at a time as connections allow.
+//!
+//! Invariant: a page ends when nothing of it is under way, and is counted once. What holds it up and what does not is
+//! told apart by [`Class`].
+
+use crate::fetch::{Fetched, Fetching};
+use crate::outcome::{FetchFailure, TRACE_MAX, Traced};
+use crate::visitor::{Connections, Visitor};
+use crate::worker::Worker;
+use page::{Asset, Class, Loading};
+use platform::Monotonic;
+use std::cell::RefCell;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::Poll;
+
+/// A resource under way.
+type UnderWay<'a> = Pin<Box<dyn Future<Output = (Asset, Result<Fetched, FetchFailure>)> + 'a>>;
+
+/// What a page load came to while it runs.
+struct Page<'a> {
+    fetching: &'a Fetching<'a>,
+    loading: Loading,
+    trace: Option<Vec<Traced>>,
+    /// The first octet of the document, and the end of what holds the page up.
+    first_octet: Option<Monotonic>,
+    ended: Option<Monotonic>,
+    has_document: bool,
+    is_complete: bool,
+}
+
+/// Loads the page for a visitor. `due` is when it was meant to begin.
+pub(crate) async fn visit(worker: &Worker, visitor: &RefCell<Visitor>, is_returning: bool, due: Monotonic) {
+    let plan = &worker.shared.plan;
+    let fetching = Fetching { worker, visitor, connections: Connections::new(plan), page: plan.url.clone() };
+    let trace = worker.figures.borrow().trace.is_empty().then(Vec::new).filter(|_| !is_returning);
+    let mut page = Page {
+        fetching: &fetching,
+        loading: Loading::new(plan.limits),
+        trace,
+        first_octet: None,
+        ended: None,
+        has_document: false,
+        is_complete: true,
+    };
+    let mut waiting = vec![Loading::page(plan.url.clone())];
+    let mut under_way: Vec<UnderWay<'_>> = Vec::new();
+    loop {
+        for asset in std::mem::take(&mut waiting) {
+            if page.is_to_be_asked(&asset) {
+                under_way.push(Box::pin(fetch(&fetching, asset)));
+            } else {
+                waiting.extend(page.ended(&asset));
+            }
+        }
+        if !waiting.is_empty() {
+            continue;
+        }
+        if under_way.is_empty() {
+            break;
+        }
+        let (asset, result) = next(&mut under_way).await;
+        waiting = page.arrived(&asset, result);
+    }
+    page.record(is_returning, due);
+}
+
+async fn fetch<'a>(fetching: &'a Fetching<'a>, asset: Asset) -> (Asset, Result<Fetched, FetchFailure>) {
+    let result = fetching.fetch(&asset).await;
+    (asset, result)
+}
+
+/// The first of several that is over; there must be one.
+async fn next(under_way: &mut Vec<UnderWay<'_>>) -> (Asset, Result<Fetched, FetchFailure>) {
+    let (at, output) = poll_fn(|context| {
+        for (at, future) in under_way.iter_mut().enumerate() {
+            if let Poll::Ready(output) = future.as_mut().poll(context) {
+                return Poll::Ready((at, output));
+            }
+        }
+        Poll::Pending
+    })
+    .await;
+    // It is over and must not be asked again; the order of the others decides who gets a free connection first.
+    drop(under_way.remove(at));
+    output
+}
+
+/// Whether a page is not done before this is there.
+fn holds_up(class: Class) -> bool {
+    !matches!(class, Class::Icon | Class::Media | Class::Other)
+}
+
+impl Page<'_> {
+    /// Whether to send for an asset. What is on a foreign host is told instead.
+    fn is_to_be_asked(&mut self, asset: &Asset) -> bool {
+        if !self.fetching.worker.shared.plan.may_ask(&asset.url) {
+            self.fetching.figures().foreign(asset.url.host_str().unwrap_or_default());
+            self.note(asset, "foreign");
+            return false;
+        }
+        let knows_icon = asset.class == Class::Icon && self.fetching.visitor.borrow().has_icon;
+        if knows_icon {
+            self.note(asset, "cached");
+        }
+        !knows_icon
+    }
+
+    fn ended(&mut self, asset: &Asset) -> Vec<Asset> {
+        self.loading.ended(&mut self.fetching.worker.memo.borrow_mut(), asset)
+    }
+
+    /// Takes what has come, or why it has not; gives what to load next.
+    fn arrived(&mut self, asset: &Asset, result: Result<Fetched, FetchFailure>) -> Vec<Asset> {
+        let now = self.fetching.worker.shared.clock.monotonic();
+        if holds_up(asset.class) {
+            self.ended = Some(now);
+        }
+        if asset.class == Class::Icon {
+            self.fetching.visitor.borrow_mut().has_icon = true;
+        }
+        let worker = self.fetching.worker;
+        // That an icon is missing, or that a redirect leads elsewhere, says nothing about the server's health.
+        let is_telling = asset.class != Class::Icon && !matches!(result, Err(FetchFailure::Foreign));
+        worker.shared.count(is_telling && result.is_err());
+        let fetched = match result {
+            Ok(fetched) => fetched,
+            Err(failure) => {
+                let mut figures = self.fetching.figures();
+                if let Some(figures) = figures.of(asset.class) {
+                    figures.failed += 1;
+                }
+                figures.fail(asset.url.as_str(), failure);
+                drop(figures);
+                worker.tally(|tally| tally.counts.failed_requests += 1);
+                self.is_complete = false;
+                self.note(asset, failure.name());
+                return self.ended(asset);
+            }
+        };
+        self.note(asset, if fetched.arrived.is_some() { "loaded" } else { "cached" });
+        if fetched.url != asset.url {
+            let mut led_to = asset.clone();
+            led_to.url = fetched.url.clone();
+            self.note(&led_to, "redirected");
+        }
+        let mut memo = self.fetching.worker.memo.borrow_mut();
+        match asset.class {
+            Class::Document | Class::Frame => {
+                if asset.class == Class::Document {
+                    self.has_document = true;
+                    self.first_octet = fetched.arrived;
+                }
+                let is_html = content_is_html(&fetched);
+                if !is_html {
+                    return self.loading.ended(&mut memo, asset);
+                }
+                self.loading.document(&mut memo, asset, &fetched.url, &fetched.head.fields, &fetched.content)
+            }
+            Class::Stylesheet => self.loading.stylesheet(&mut memo, asset, &fetched.url, &fetched.content),
+            _ => self.loading.ended(&mut memo, asset),
+        }
+    }
+
+    fn note(&mut self, asset: &Asset, what: &'static str) {
+        if let Some(trace) = self.trace.as_mut().filter(|trace| trace.len() < TRACE_MAX) {
+            trace.push(Traced { url: asset.url.to_string(), class: asset.class, what });
+        }
+    }
+
+    /// Writes the page down.
+    fn record(mut self, is_returning: bool, due: Monotonic) {
+        let lazy: Vec<Asset> = self.loading.lazy().cloned().collect();
+        for asset in &lazy {
+            self.note(asset, "lazy");
+        }
+        let worker = self.fetching.worker;
+        // It began in the warm-up, which is counted nowhere.
+        if due < worker.shared.measuring_since {
+            return;
+        }
+        if !self.has_document {
+            worker.shared.watch.add_failed();
+        }
+        let mut figures = worker.figures.borrow_mut();
+        figures.limits.merge(self.loading.limits_hit());
+        figures.lazy += lazy.len() as u64;
+        match (self.has_document, self.is_complete) {
+            (true, true) => figures.pages.good += 1,
+            (true, false) => figures.pages.incomplete += 1,
+            (false, _) => figures.pages.failed += 1,
+        }
+        figures.pages.returning += u64::from(is_returning);
+        let since = |moment: Monotonic| u64::try_from(moment.since(due).as_micros()).unwrap_or(u64::MAX);
+        let page_us = self.ended.filter(|_| self.has_document).map(since);
+        worker.tally(|tally| {
+            match (self.has_document, self.is_complete) {
+                (true, true) => tally.counts.good += 1,
+                (true, false) => tally.counts.incomplete += 1,
+                (false, _) => tally.counts.failed += 1,
+            }
+            page_us.into_iter().for_each(|page_us| tally.page_times.record(page_us));
+        });
+        if let Some(page_us) = page_us {
+            figures.page_times.record(page_us);
+            if is_returning {
+                figures.returning_times.record(page_us);
+            }
+        }
+        if let Some(first) = self.first_octet {
+            figures.first_octet_times.record(since(first));
+        }
+        if let Some(trace) = self.trace.filter(|_| self.has_document) {
+            figures.trace = trace;
+        }
+        worker.shared.watch.add_done();
+    }
+}
+
+/// Whether a browser reads it as a document; without a type it does.
+fn content_is_html(fetched: &Fetched) -> bool {
+    let Some(kind) = fetched.head.fields.first(message::names::CONTENT_TYPE) else { return true };
+    let essence = kind.split(|&byte| byte == b';').next().unwrap_or_default().trim_ascii();
+    essence.eq_ignore_ascii_case(b"text/html") || essence.eq_ignore_ascii_case(b"application/xhtml+xml")
+}

@@ -1,0 +1,193 @@
+//! Somebody who loads pages: cookies, a cache, and the connections of one page load.
+//!
+//! Invariant: at most so many exchanges with one host at a time as the plan says, or over HTTP/2 any number on one
+//! connection. A page load begins without connections, as a visit does; a used connection that ends before an answer
+//! is replaced once, as browsers do.
+
+use crate::connection::{Answer, Connection, NoAnswer, Wire};
+use crate::http2::Http2;
+use crate::outcome::FetchFailure;
+use crate::plan::PagePlan;
+use crate::worker::Worker;
+use message::RequestHead;
+use net::{Address, Stream, TlsError};
+use page::{Jar, PrivateCache};
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use tokio::sync::{Mutex, Semaphore};
+use url::Url;
+
+/// What a visitor keeps from one visit to the next.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Visitor {
+    pub(crate) jar: Jar,
+    pub(crate) cache: PrivateCache,
+    /// Whether the page's icon is known.
+    pub(crate) has_icon: bool,
+}
+
+/// The connections of one page load.
+pub(crate) struct Connections {
+    hosts: RefCell<HashMap<Origin, Rc<HostConnections>>>,
+    per_host_max: usize,
+}
+
+/// Scheme, host and port.
+type Origin = (String, String, u16);
+
+struct HostConnections {
+    permits: Semaphore,
+    idle: RefCell<Vec<Connection>>,
+    /// The one connection of HTTP/2. Whoever needs it waits for who is making it.
+    shared: Mutex<Option<Rc<Http2>>>,
+}
+
+impl Connections {
+    pub(crate) fn new(plan: &PagePlan) -> Self {
+        Self { hosts: RefCell::default(), per_host_max: plan.connections_per_host_max.max(1) }
+    }
+
+    /// Sends a request when one of the host's connections is free, and reads the answer. `began` is told when that
+    /// was.
+    pub(crate) async fn exchange(
+        &self,
+        worker: &Worker,
+        url: &Url,
+        request: &RequestHead,
+        keeps: bool,
+        began: &Cell<u64>,
+    ) -> Result<Answer, FetchFailure> {
+        let host = self.host(url);
+        if worker.shared.plan.is_http2 {
+            began.set(worker.shared.clock.monotonic().as_nanos());
+            let whole = attempt_http2(worker, &host, url, request, keeps);
+            let whole = tokio::time::timeout(worker.shared.plan.timeout, whole).await;
+            return whole.unwrap_or(Err(FetchFailure::Timeout));
+        }
+        let _permit = host.permits.acquire().await.map_err(|_| FetchFailure::Closed)?;
+        began.set(worker.shared.clock.monotonic().as_nanos());
+        let whole = self.attempt(worker, &host, url, request, keeps);
+        tokio::time::timeout(worker.shared.plan.timeout, whole).await.unwrap_or(Err(FetchFailure::Timeout))
+    }
+
+    async fn attempt(
+        &self,
+        worker: &Worker,
+        host: &HostConnections,
+        url: &Url,
+        request: &RequestHead,
+        keeps: bool,
+    ) -> Result<Answer, FetchFailure> {
+        let bytes_max = worker.shared.plan.limits.content_bytes_max;
+        loop {
+            let idle = host.idle.borrow_mut().pop();
+            let mut connection = match idle {
+                Some(connection) => connection,
+                None => Connection::new(worker.connect(url).await?),
+            };
+            let was_used = connection.is_used;
+            match connection.exchange(request, keeps, bytes_max, &*worker.shared.clock).await {
+                Ok(answer) => {
+                    if answer.is_persistent {
+                        host.idle.borrow_mut().push(connection);
+                    }
+                    return Ok(answer);
+                }
+                // It ended while it was idle; on a new one the request is sent once more.
+                Err(no_answer) if no_answer.is_silent && was_used => {}
+                Err(no_answer) => return Err(no_answer.failure),
+            }
+        }
+    }
+
+    fn host(&self, url: &Url) -> Rc<HostConnections> {
+        let port = url.port_or_known_default().unwrap_or_default();
+        let origin = (url.scheme().to_owned(), url.host_str().unwrap_or_default().to_owned(), port);
+        let make = || {
+            let permits = Semaphore::new(self.per_host_max);
+            Rc::new(HostConnections { permits, idle: RefCell::default(), shared: Mutex::default() })
+        };
+        Rc::clone(self.hosts.borrow_mut().entry(origin).or_insert_with(make))
+    }
+}
+
+/// Sends a request on the host's one connection, which is made if there is none that stands.
+async fn attempt_http2(
+    worker: &Worker,
+    host: &HostConnections,
+    url: &Url,
+    request: &RequestHead,
+    keeps: bool,
+) -> Result<Answer, FetchFailure> {
+    let bytes_max = worker.shared.plan.limits.content_bytes_max;
+    loop {
+        let mut shared = host.shared.lock().await;
+        let standing = shared.as_ref().filter(|connection| !connection.is_over()).map(Rc::clone);
+        let connection = match standing {
+            Some(connection) => connection,
+            None => {
+                let connection = Rc::new(Http2::open(worker.connect(url).await?).await?);
+                *shared = Some(Rc::clone(&connection));
+                connection
+            }
+        };
+        drop(shared);
+        let was_used = connection.is_used();
+        match connection.exchange(url, request, keeps, bytes_max, &*worker.shared.clock).await {
+            Ok(answer) => return Ok(answer),
+            // The server has not looked at it; on a new connection it is sent once more.
+            Err(NoAnswer { is_silent: true, .. }) if was_used => connection.leave(),
+            Err(no_answer) => return Err(no_answer.failure),
+        }
+    }
+}
+
+impl Worker {
+    /// Opens a connection for a URL.
+    async fn connect(&self, url: &Url) -> Result<Box<dyn Wire>, FetchFailure> {
+        let address = self.shared.plan.address(url).ok_or(FetchFailure::Name)?;
+        let addresses = self.resolve(&address).await?;
+        let mut failure = FetchFailure::Connect;
+        for address in addresses {
+            let Ok(stream) = Stream::connect(&Address::Ip(address)).await else { continue };
+            self.figures.borrow_mut().connections += 1;
+            if url.scheme() != "https" {
+                return Ok(Box::new(stream));
+            }
+            let tls = self.shared.tls.as_ref().ok_or(FetchFailure::Tls)?;
+            let host = url.host_str().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
+            match tls.secure(stream, host).await {
+                Ok(stream) if self.shared.plan.is_http2 && !stream.is_http2() => {
+                    failure = FetchFailure::Http2;
+                }
+                Ok(stream) => return Ok(Box::new(stream)),
+                Err(TlsError::NoProtocol) if self.shared.plan.is_http2 => failure = FetchFailure::Http2,
+                Err(_) => failure = FetchFailure::Tls,
+            }
+        }
+        Err(failure)
+    }
+
+    /// The addresses of a host, asked for once in a run.
+    async fn resolve(&self, address: &Address) -> Result<Vec<SocketAddr>, FetchFailure> {
+        match address {
+            Address::Ip(address) => Ok(vec![*address]),
+            Address::Host { name, port } => {
+                let key = (name.clone(), *port);
+                if let Some(known) = self.addresses.borrow().get(&key) {
+                    return Ok(known.clone());
+                }
+                let found = tokio::net::lookup_host((name.as_str(), *port)).await;
+                let found: Vec<SocketAddr> = found.map_err(|_| FetchFailure::Name)?.collect();
+                if found.is_empty() {
+                    return Err(FetchFailure::Name);
+                }
+                self.addresses.borrow_mut().insert(key, found.clone());
+                Ok(found)
+            }
+            Address::Unix(_) => Err(FetchFailure::Name),
+        }
+    }
+}

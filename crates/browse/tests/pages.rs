@@ -1,0 +1,385 @@
+//! Page loads against a small site that is served by a script: what is asked for, by whom, how often, and what is
+//! made of servers that lie.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on panics")]
+#![allow(clippy::indexing_slicing, reason = "a test that cannot go on panics")]
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use page::{Class, Limit, Limits};
+use petasos_browse::{FetchFailure, PageEnd, PageError, PageOutcome, PagePlan, Watch, run};
+use platform::{Clock, SystemClock};
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use testkit::{Action, Gate, Origin, Seen, response};
+
+const HTML: &str = "Content-Type: text/html";
+const CSS: &str = "Content-Type: text/css";
+const KEEP: &str = "Cache-Control: max-age=3600";
+
+fn load(plan: &PagePlan) -> PageOutcome {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    run(plan, &clock, &Arc::new(Watch::default())).unwrap()
+}
+
+/// A plan for so many pages, one after the other.
+fn plan(url: &str, pages: u64) -> PagePlan {
+    PagePlan { pages: Some(pages), time: None, threads: 1, ..PagePlan::new(url).unwrap() }
+}
+
+/// How often each target was asked for.
+fn asked(origin: &Origin) -> BTreeMap<String, usize> {
+    origin.seen().iter().fold(BTreeMap::new(), |mut counts, seen| {
+        *counts.entry(seen.target().to_owned()).or_default() += 1;
+        counts
+    })
+}
+
+fn targets(origin: &Origin) -> String {
+    asked(origin).into_keys().filter(|target| target != "/favicon.ico").collect::<Vec<_>>().join(" ")
+}
+
+/// An ordinary small site with everything in it.
+fn site(seen: &Seen) -> Vec<Action> {
+    match seen.target() {
+        "/" => response(
+            "200 OK",
+            &[HTML, "Set-Cookie: visitor=1; Path=/", "Cache-Status: Petasos; hit; ttl=5"],
+            br#"<!doctype html><link rel=stylesheet href=/a.css><link rel=icon href=/icon.png>
+                <script src=/s.js></script><script src=http://foreign.test/f.js></script>
+                <img src=/1.png><img src=/2.png srcset="/2b.png 2x"><img src=/late.png loading=lazy>
+                <p class=hero>Text</p>"#,
+        ),
+        "/a.css" => response(
+            "200 OK",
+            &[CSS, KEEP],
+            b"@import 'b.css'; .hero{background:url(hero.png)} .none{background:url(none.png)}",
+        ),
+        "/b.css" => response(
+            "200 OK",
+            &[CSS, "Cache-Control: no-cache", "ETag: \"b\""],
+            b"@font-face{font-family:F;src:url(f.woff2)} p{font-family:F}",
+        ),
+        _ => response("200 OK", &["Content-Type: application/octet-stream", KEEP], b"12345678"),
+    }
+}
+
+/// As [`site`], answering conditions.
+fn site_with_validators(seen: &Seen) -> Vec<Action> {
+    if seen.field("If-None-Match") == Some("\"b\"") {
+        return vec![Action::Send(b"HTTP/1.1 304 Not Modified\r\nETag: \"b\"\r\n\r\n".to_vec())];
+    }
+    site(seen)
+}
+
+#[test]
+fn a_page_is_loaded_with_everything_that_belongs_to_it() {
+    let origin = Origin::start(site);
+    let outcome = load(&plan(&origin.url(), 1));
+    assert_eq!(targets(&origin), "/ /1.png /2.png /a.css /b.css /f.woff2 /hero.png /icon.png /s.js");
+    let figures = &outcome.figures;
+    assert_eq!((figures.pages.good, outcome.pages(), outcome.ended), (1, 1, PageEnd::Pages));
+    let of = |class| figures.class(class).unwrap().requests;
+    assert_eq!(
+        [of(Class::Document), of(Class::Stylesheet), of(Class::Script), of(Class::Image)],
+        [1, 2, 1, 3]
+    );
+    assert_eq!([of(Class::Font), of(Class::Icon), figures.requests()], [1, 1, 9]);
+    assert_eq!(figures.foreign_hosts, BTreeMap::from([("foreign.test".to_owned(), 1)]));
+    assert_eq!((figures.lazy, figures.statuses[&200], figures.failed_requests()), (1, 9, 0));
+    assert_eq!((figures.page_times.count(), figures.request_times().count()), (1, 9));
+    let lazy: Vec<_> =
+        figures.trace.iter().filter(|one| one.what == "lazy").map(|one| one.url.as_str()).collect();
+    assert_eq!(lazy, [format!("{}/late.png", origin.url())]);
+    let verdicts: Vec<_> = figures
+        .verdicts
+        .iter()
+        .map(|((is_page, verdict), count)| (*is_page, verdict.name(), *count))
+        .collect();
+    assert_eq!(verdicts, [(true, "hit", 1)]);
+}
+
+#[test]
+fn cookies_and_referer_go_along() {
+    let origin = Origin::start(site);
+    load(&plan(&origin.url(), 1));
+    for seen in origin.seen() {
+        let is_page = seen.target() == "/";
+        assert_eq!(seen.field("Cookie"), if is_page { None } else { Some("visitor=1") }, "{}", seen.target());
+        assert_eq!(seen.field("Referer").is_some(), !is_page);
+        assert_eq!(seen.field("Accept-Encoding"), Some("gzip"));
+    }
+}
+
+#[test]
+fn a_new_visitor_has_nothing_and_a_returning_one_asks_only_for_what_may_have_changed() {
+    let origin = Origin::start(site_with_validators);
+    let outcome = load(&plan(&origin.url(), 3));
+    assert_eq!((asked(&origin)["/a.css"], outcome.figures.pages.returning), (3, 0));
+
+    let origin = Origin::start(site_with_validators);
+    let outcome = load(&PagePlan { returning: 1.0, ..plan(&origin.url(), 4) });
+    let asked = asked(&origin);
+    let counts = ["/", "/a.css", "/b.css", "/hero.png", "/icon.png"].map(|target| asked[target]);
+    assert_eq!(counts, [4, 1, 4, 1, 1]);
+    let sheets = outcome.figures.class(Class::Stylesheet).unwrap();
+    assert_eq!((sheets.requests, sheets.not_modified, sheets.from_cache), (5, 3, 3));
+    assert_eq!((outcome.figures.pages.good, outcome.figures.pages.returning), (4, 3));
+    assert_eq!(outcome.figures.returning_times.count(), 3);
+    let known =
+        origin.seen().into_iter().filter(|seen| seen.target() == "/" && seen.field("Cookie").is_some());
+    assert_eq!(known.count(), 3);
+}
+
+#[test]
+fn hosts_are_asked_only_if_they_are_named() {
+    let other = Origin::start(|_| response("200 OK", &[], b"x"));
+    let foreign = other.url();
+    let html = format!("<img src={foreign}/x.png><img src=/away><script src=//foreign.test/></script>");
+    let away = format!("Location: {foreign}/y.png");
+    let origin = Origin::start(move |seen| match seen.target() {
+        "/" => response("200 OK", &[HTML], html.as_bytes()),
+        "/away" => response("302 Found", &[&away], b""),
+        _ => response("404 Not Found", &[], b""),
+    });
+    let outcome = load(&plan(&origin.url(), 1));
+    assert!(other.seen().is_empty(), "a foreign host was asked");
+    assert_eq!(outcome.figures.foreign_hosts["127.0.0.1"], 2);
+    assert_eq!(outcome.figures.failures[FetchFailure::Foreign as usize], 1);
+    let named = PagePlan { allowed_hosts: vec![other.address().to_string()], ..plan(&origin.url(), 1) };
+    load(&named);
+    assert_eq!(targets(&other), "/x.png /y.png");
+}
+
+#[test]
+fn six_connections_a_host_at_a_time() {
+    let gate = Gate::default();
+    let open = Arc::new(AtomicUsize::new(0));
+    let html: String = (0..20).map(|number| format!("<img src=/{number}.png>")).collect();
+    let (counted, waits) = (Arc::clone(&open), gate.clone());
+    let origin = Origin::start(move |seen| {
+        if seen.target() == "/" {
+            return response("200 OK", &[HTML], html.as_bytes());
+        }
+        counted.fetch_add(1, Ordering::SeqCst);
+        let mut actions = vec![Action::Await(waits.clone())];
+        actions.extend(response("200 OK", &[], b"x"));
+        actions
+    });
+    let opener = std::thread::spawn(move || {
+        testkit::eventually("six requests wait", || open.load(Ordering::SeqCst) == 6);
+        std::thread::sleep(Duration::from_millis(100));
+        let waiting = open.load(Ordering::SeqCst);
+        gate.open();
+        waiting
+    });
+    let outcome = load(&plan(&origin.url(), 1));
+    assert_eq!(opener.join().unwrap(), 6);
+    assert_eq!((outcome.figures.pages.good, outcome.figures.connections), (1, 6));
+}
+
+#[test]
+fn redirects_are_followed_and_error_pages_are_no_pages() {
+    let origin = Origin::start(|seen| match seen.target() {
+        "/" => response("301 Moved", &["Location: /home"], b""),
+        "/home" => response("200 OK", &[HTML], b"<img src=gone.png>"),
+        "/loop" => response("302 Found", &["Location: /loop"], b""),
+        _ => response("404 Not Found", &[HTML], b"<img src=/never.png>"),
+    });
+    let outcome = load(&plan(&origin.url(), 1));
+    assert_eq!((outcome.figures.pages.incomplete, outcome.figures.redirects), (1, 1));
+    assert_eq!(outcome.figures.examples, [(format!("{}/gone.png", origin.url()), FetchFailure::Status)]);
+
+    let outcome = load(&plan(&format!("{}/missing", origin.url()), 2));
+    assert_eq!((outcome.figures.pages.failed, outcome.figures.page_times.count()), (2, 0));
+    assert_eq!(asked(&origin).get("/never.png"), None);
+
+    let outcome = load(&plan(&format!("{}/loop", origin.url()), 1));
+    assert_eq!(outcome.figures.failures[FetchFailure::Redirects as usize], 1);
+    assert_eq!(outcome.figures.limits.of(Limit::Redirects), 1);
+    assert_eq!(asked(&origin)["/loop"], 21);
+}
+
+#[test]
+fn gzip_is_read_and_a_bomb_is_not() {
+    let pack = |content: &[u8]| {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+        encoder.write_all(content).unwrap();
+        encoder.finish().unwrap()
+    };
+    let (page, bomb) = (pack(b"<img src=/a.png>"), pack(&vec![b' '; 2_000_000]));
+    let origin = Origin::start(move |seen| match seen.target() {
+        "/" => response("200 OK", &[HTML, "Content-Encoding: gzip"], &page),
+        "/bomb" => response("200 OK", &[HTML, "Content-Encoding: gzip"], &bomb),
+        _ => response("200 OK", &[], &[0; 3000]),
+    });
+    load(&plan(&origin.url(), 1));
+    assert_eq!(targets(&origin), "/ /a.png");
+    let limits = Limits { decoded_bytes_max: 1_000_000, ..Limits::DEFAULT };
+    let outcome = load(&PagePlan { limits, ..plan(&format!("{}/bomb", origin.url()), 1) });
+    assert_eq!((outcome.figures.pages.failed, outcome.figures.limits.of(Limit::Decoded)), (1, 1));
+    let limits = Limits { content_bytes_max: 1_000, assets_max: 0, ..Limits::DEFAULT };
+    let outcome = load(&PagePlan { limits, ..plan(&format!("{}/big", origin.url()), 1) });
+    assert_eq!((outcome.figures.pages.failed, outcome.figures.limits.of(Limit::Content)), (1, 1));
+    let outcome = load(&PagePlan { limits, ..plan(&origin.url(), 1) });
+    assert_eq!((outcome.figures.requests(), outcome.figures.limits.of(Limit::Assets)), (1, 2));
+}
+
+#[test]
+fn servers_that_break_off_stall_or_talk_nonsense_are_told_apart() {
+    let origin = Origin::start(|seen| match seen.target() {
+        "/" => response("200 OK", &[HTML], b"<img src=cut><img src=slow><img src=odd><img src=shut>"),
+        "/cut" => {
+            vec![Action::Send(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nx".to_vec()), Action::Close]
+        }
+        "/slow" => vec![Action::Pause(Duration::from_secs(5))],
+        "/odd" => vec![Action::Send(b"SSH-2.0-x\r\n\r\n".to_vec()), Action::Close],
+        "/shut" => vec![Action::Close],
+        _ => response("404 Not Found", &[], b""),
+    });
+    let outcome = load(&PagePlan { timeout: Duration::from_secs(2), ..plan(&origin.url(), 1) });
+    let of = |kind: FetchFailure| outcome.figures.failures[kind as usize];
+    assert_eq!([of(FetchFailure::Broken), of(FetchFailure::Timeout), of(FetchFailure::BadAnswer)], [1, 1, 1]);
+    assert_eq!((of(FetchFailure::Closed), outcome.figures.failed_requests()), (1, 4));
+    assert_eq!(outcome.figures.pages.incomplete, 1);
+}
+
+#[test]
+fn nobody_there_is_an_error_and_a_server_that_dies_is_an_outcome() {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    let gone = Origin::start(site);
+    let url = gone.url();
+    gone.kill();
+    let error = run(&plan(&url, 2), &clock, &Arc::default()).unwrap_err();
+    assert!(matches!(error, PageError::Unreachable { reason: "no connection", .. }), "{error}");
+
+    let count = Mutex::new(0);
+    let origin = Origin::start(move |seen| {
+        let mut count = count.lock().unwrap();
+        *count += 1;
+        if *count > 12 { vec![Action::Reset] } else { site(seen) }
+    });
+    let outcome = load(&plan(&origin.url(), 5));
+    assert!(
+        outcome.figures.pages.good >= 1 && outcome.figures.pages.failed >= 1,
+        "{:?}",
+        outcome.figures.pages
+    );
+}
+
+#[test]
+fn arrivals_do_not_wait_and_what_does_not_fit_is_counted() {
+    let gate = Gate::default();
+    let waits = gate.clone();
+    let origin = Arc::new(Origin::start(move |_| {
+        let mut actions = vec![Action::Await(waits.clone())];
+        actions.extend(response("200 OK", &[HTML], b"<p>"));
+        actions
+    }));
+    let watched = Arc::clone(&origin);
+    let opener = std::thread::spawn(move || {
+        testkit::eventually("two pages wait", || watched.seen().len() >= 2);
+        std::thread::sleep(Duration::from_millis(200));
+        gate.open();
+    });
+    let time = Some(Duration::from_secs(1));
+    let outcome = load(&PagePlan { users: 2, rate: Some(50.0), pages: None, time, ..plan(&origin.url(), 1) });
+    opener.join().unwrap();
+    assert!(outcome.figures.pages.not_started >= 3, "{:?}", outcome.figures.pages);
+    assert_eq!(outcome.check.trust.to_string(), "invalid");
+}
+
+#[test]
+fn visitors_load_at_the_same_time_and_the_watch_sees_them() {
+    let origin = Origin::start(site);
+    let watch = Arc::new(Watch::default());
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    let plan = PagePlan { users: 4, threads: 2, ..plan(&origin.url(), 12) };
+    let outcome = run(&plan, &clock, &watch).unwrap();
+    assert_eq!((outcome.figures.pages.good, watch.pages()), (12, (12, 0)));
+    assert_eq!(outcome.cpu.len(), 2);
+    let counts = asked(&origin);
+    assert_eq!((counts["/"], counts["/hero.png"]), (12, 12));
+}
+
+#[test]
+fn pages_of_the_warm_up_are_counted_nowhere() {
+    let origin = Origin::start(site);
+    let plan = PagePlan { warmup: Duration::from_millis(300), ..plan(&origin.url(), 3) };
+    let outcome = load(&plan);
+    assert_eq!((outcome.pages(), outcome.figures.page_times.count()), (3, 3));
+    assert!(asked(&origin)["/"] > 3, "there was no warm-up");
+}
+
+#[test]
+fn visitors_begin_one_after_the_other_over_a_ramp() {
+    let (held, count) = (Gate::default(), AtomicUsize::new(0));
+    // Nobody is answered before the third has come.
+    let origin = Origin::start(move |seen| {
+        if seen.target() == "/" && count.fetch_add(1, Ordering::SeqCst) == 2 {
+            held.open();
+        }
+        let mut actions = vec![Action::Await(held.clone())];
+        actions.extend(response("200 OK", &[HTML], b"<p>"));
+        actions
+    });
+    let ramp = Duration::from_millis(300);
+    let outcome = load(&PagePlan { users: 3, threads: 2, ramp, ..plan(&origin.url(), 3) });
+    assert_eq!(outcome.figures.pages.good, 3);
+    assert!(outcome.elapsed >= ramp * 2 / 3, "{:?}", outcome.elapsed);
+}
+
+#[test]
+fn a_run_that_mostly_fails_stops_by_itself_if_it_may() {
+    let origin = Origin::start(|seen| match seen.target() {
+        "/" => response("200 OK", &[HTML], b"<img src=a><img src=b><img src=c>"),
+        _ => response("500 Oh", &[], b"no"),
+    });
+    let endless =
+        PagePlan { users: 2, threads: 2, stops_when_failing: true, ..plan(&origin.url(), u64::MAX) };
+    let outcome = load(&endless);
+    assert_eq!((outcome.ended, outcome.ended.name()), (PageEnd::Failing, "failing"));
+    assert!(outcome.figures.pages.incomplete > 0);
+    let stubborn = PagePlan { stops_when_failing: false, ..plan(&origin.url(), 30) };
+    assert_eq!(load(&stubborn).ended, PageEnd::Pages);
+    let healthy = Origin::start(site);
+    let outcome = load(&PagePlan {
+        pages: None,
+        time: Some(Duration::from_millis(1_500)),
+        ..PagePlan { stops_when_failing: true, ..plan(&healthy.url(), 1) }
+    });
+    assert_eq!(outcome.ended, PageEnd::Time);
+}
+
+#[test]
+fn seconds_add_up_to_the_run() {
+    let origin = Origin::start(|seen| match seen.target() {
+        "/" => {
+            let mut actions = vec![Action::Pause(Duration::from_millis(100))];
+            actions.extend(response("200 OK", &[HTML], b"<img src=/gone.png><img src=/a.png>"));
+            actions
+        }
+        "/gone.png" => response("404 Not Found", &[], b""),
+        _ => response("200 OK", &[], b"x"),
+    });
+    let warmup = Duration::from_millis(200);
+    let outcome = load(&PagePlan { warmup, users: 2, threads: 2, ..plan(&origin.url(), 30) });
+    let (seconds, figures) = (&outcome.seconds, &outcome.figures);
+    let sum = |of: fn(&petasos_browse::PageSecond) -> u64| seconds.iter().map(of).sum::<u64>();
+    assert_eq!((sum(|second| second.incomplete), sum(|second| second.good)), (figures.pages.incomplete, 0));
+    assert_eq!(sum(|second| second.failed_requests), figures.failed_requests());
+    assert_eq!(sum(|second| second.requests), figures.requests());
+    // Fifteen pages by each of two visitors, a tenth of a second each at least.
+    assert!(seconds.len() >= 2 && outcome.elapsed.as_secs() as usize <= seconds.len(), "{}", seconds.len());
+    assert!(seconds[0].page_times.unwrap().p50_us >= 100_000);
+    let longest = seconds.iter().filter_map(|second| second.page_times).map(|times| times.max_us).max();
+    assert_eq!(longest, Some(figures.page_times.max_us()));
+    // What ends with the time, or just after it, is in its last second.
+    let time = Some(Duration::from_secs(1));
+    let outcome = load(&PagePlan { pages: None, time, users: 2, ..plan(&origin.url(), 1) });
+    let requests: Vec<u64> = outcome.seconds.iter().map(|second| second.requests).collect();
+    assert_eq!(requests, [outcome.figures.requests()]);
+}

@@ -1,0 +1,121 @@
+//! Page mode beside headless Chromium on a site that has one of everything, over HTTP/1.1 and HTTP/2: both must ask for
+//! the same files, but for what `expected/everything.txt` lists by class.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test that cannot go on panics"
+)]
+
+mod common;
+#[path = "common/nginx.rs"]
+mod nginx;
+
+use nginx::Nginx;
+use page::Class;
+use petasos_browse::{Figures, PageError, PageOutcome, PagePlan, run};
+use platform::{Clock, SystemClock};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use testkit::{Action, Origin, Seen, response};
+
+/// A picture of one pixel.
+const GIF: &[u8] = b"GIF89a\x01\x00\x01\x00\x80\x00\x00\x00\x00\x00\xff\xff\xff!\xf9\x04\x01\x00\x00\x00\x00,\x00\x00\x00\x00\x01\x00\x01\x00\x00\x02\x02D\x01\x00;";
+
+fn site(seen: &Seen) -> Vec<Action> {
+    let html = |text: &str| response("200 OK", &["Content-Type: text/html; charset=utf-8"], text.as_bytes());
+    let css = |text: &str| response("200 OK", &["Content-Type: text/css"], text.as_bytes());
+    let path = seen.target().split('?').next().unwrap_or_default();
+    match path {
+        "/" => html(include_str!("site/page.html")),
+        "/main.css" => css(include_str!("site/main.css")),
+        "/imported.css" => css("@import url(/deep.css) layer(x); .i{background:url(/i-imported.gif)}"),
+        "/deep.css" => css(".d{background:url(/i-deep.gif)} .i{background:url(/i-layered-loses.gif)}"),
+        "/import-print.css" => css(".d{background:url(/i-import-print.gif)}"),
+        "/print.css" => css("@import url(/print-imported.css); .d{background:url(/i-print.gif)!important}"),
+        "/frame.html" => html(
+            "<style>@media (max-width:400px){p{background:url(/i-frame-narrow.gif)}} @media (min-width:401px){p{background:url(/i-frame-wide.gif)}}</style><p>f<img src=/i-in-frame.gif>",
+        ),
+        "/moved.gif" => response("302 Found", &["Location: /i-moved-here.gif"], b""),
+        _ if path.ends_with(".css") => css("/* nothing */"),
+        _ if path.ends_with(".js") => response("200 OK", &["Content-Type: text/javascript"], b""),
+        _ if path.ends_with(".gif") || path.ends_with(".ico") => {
+            response("200 OK", &["Content-Type: image/gif"], GIF)
+        }
+        _ if path.ends_with(".woff2") => response("200 OK", &["Content-Type: font/woff2"], b"no font"),
+        _ => response("404 Not Found", &["Content-Type: text/plain"], b"no"),
+    }
+}
+
+#[test]
+fn chromium_and_page_mode_load_the_same_files() {
+    let origin = Origin::start(site);
+    let url = format!("{}/", origin.url());
+    let plan = PagePlan::new(&url).unwrap();
+    let expected = include_str!("expected/everything.txt");
+    let (both, asked) = common::compare(&plan, origin.address(), &origin, expected);
+    assert!(both >= 40, "{both} in common: {asked:?}");
+}
+
+#[test]
+fn over_http2_they_load_the_same_files_on_one_connection() {
+    let origin = Origin::start(site);
+    let nginx = Nginx::before(origin.address());
+    let url = format!("https://localhost:{}/", nginx.secure_port);
+    let plan = PagePlan { is_http2: true, ca_file: Some(nginx.authority()), ..PagePlan::new(&url).unwrap() };
+    let address = SocketAddr::from(([127, 0, 0, 1], nginx.secure_port));
+    let (both, asked) = common::compare(&plan, address, &origin, include_str!("expected/everything.txt"));
+    let is_http2 = |seen: &Seen| seen.field("X-Protocol") == Some("HTTP/2.0");
+    assert!(both >= 40 && asked.iter().all(is_http2), "{both} in common: {asked:?}");
+}
+
+fn load(plan: &PagePlan) -> Result<PageOutcome, PageError> {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    run(plan, &clock, &Arc::default())
+}
+
+#[test]
+fn a_page_over_http2_takes_one_connection_and_what_does_not_speak_it_is_told() {
+    let origin = Origin::start(site);
+    let nginx = Nginx::before(origin.address());
+    let plan = |url: String| PagePlan {
+        is_http2: true,
+        ca_file: Some(nginx.authority()),
+        pages: Some(3),
+        time: None,
+        threads: 1,
+        ..PagePlan::new(&url).unwrap()
+    };
+    let old = load(&PagePlan { is_http2: false, ..plan(format!("{}/", origin.url())) }).unwrap();
+    for url in [
+        format!("https://localhost:{}/", nginx.secure_port),
+        format!("http://127.0.0.1:{}/", nginx.plain_port),
+    ] {
+        let outcome = load(&plan(url)).unwrap();
+        let (figures, before) = (&outcome.figures, &old.figures);
+        assert_eq!((figures.pages, figures.connections), (before.pages, 3));
+        assert_eq!((figures.requests(), &figures.statuses), (before.requests(), &before.statuses));
+        assert_eq!(
+            (figures.redirects, figures.failed_requests()),
+            (before.redirects, before.failed_requests())
+        );
+        assert!(outcome.is_http2);
+        // Each answer is counted with its own content: heads are packed, contents are the same.
+        for class in [Class::Document, Class::Stylesheet, Class::Image] {
+            let bytes = |figures: &Figures| figures.class(class).unwrap().received_bytes;
+            let (ours, plain) = (bytes(figures), bytes(before));
+            assert!(ours > plain / 3 && ours < plain + plain / 10, "{}: {ours}, {plain}", class.name());
+        }
+    }
+    for (url, reason) in [
+        (
+            format!("https://localhost:{}/", nginx.old_port),
+            "the server does not speak HTTP/2: it did not choose h2 when TLS was agreed on",
+        ),
+        (format!("{}/", origin.url()), "the server does not speak HTTP/2 without TLS"),
+    ] {
+        let error = load(&plan(url.clone())).unwrap_err();
+        assert_eq!(error.to_string(), format!("{url}: cannot load the page: {reason}"));
+    }
+}

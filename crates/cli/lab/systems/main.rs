@@ -1,0 +1,15 @@
+//! Content systems behind the edge: each module is one of them, and needs its lab (`cargo xtask lab NAME up`).
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test that cannot go on panics"
+)]
+
+mod crawl;
+mod drupal;
+mod mediawiki;
+mod traffic;
+mod visitor;
+mod wagtail;

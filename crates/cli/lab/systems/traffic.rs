@@ -1,0 +1,278 @@
+//! The traffic of an ordinary site on every lab, through an edge that was told nothing but where the application is:
+//! how much of it the application never sees, and that nobody gets what is somebody else's.
+//!
+//! 20,000 requests by Zipf's law over every URL of the site, from one seed: visitors with six cookies that measure
+//! them, one that nobody knows and parameters of campaigns, and a robot in twenty. The store is empty at first, which
+//! counts. The first page, and one drawn as often as it is requested, are purged each minute, at 67 requests a second.
+//! One request in forty is followed by one of somebody who is logged in, for the same page; these stand beside the
+//! ratio, as nothing of theirs may be shared.
+//!
+//! `PETASOS_TRAFFIC` says how much of it: `full`, as fast as it is answered, with the purges where the minutes would
+//! end; `paced`, in real minutes; by default a part of the site, for the test command.
+//!
+//! Invariant: the ratio is of anonymous requests alone, and everything of them counts, whatever was its reason.
+
+use super::crawl::crawl;
+use super::visitor::{Form, Lab, Owners, Visitor, is_hit};
+use platform::{Clock as _, SystemClock};
+use std::collections::BTreeMap;
+use std::time::Duration;
+use testkit::traffic::{RATE, Traffic, Visit};
+use testkit::{Client, Edge, Response};
+
+const SEED: u64 = 0x5eed_0203;
+/// The part of all requests that the store must answer.
+const HITS_MIN: f64 = 0.95;
+/// Requests between those of somebody who is logged in.
+const LOGGED_IN_EVERY: usize = 40;
+
+/// What is special about a system.
+struct System {
+    lab: &'static str,
+    origin: &'static str,
+    start: &'static str,
+    /// What robots are to leave alone, beside what its `robots.txt` says.
+    disallowed: &'static [&'static str],
+    /// Makes the system as it is without anybody's help.
+    prepare: fn(&Lab),
+    users: &'static [&'static str],
+    log_in: fn(&mut Visitor<'_>, &Lab),
+    /// What stands in every page of a user that is logged in, and in nobody else's.
+    mark: fn(&str) -> String,
+    /// What stands before and behind a token in a user's page.
+    tokens: &'static [(&'static str, &'static str)],
+}
+
+/// How much of the traffic, and how fast.
+struct Extent {
+    urls_max: usize,
+    requests: usize,
+    minute: usize,
+    paced: bool,
+}
+
+impl Extent {
+    fn chosen() -> Self {
+        let full = Self { urls_max: usize::MAX, requests: 20_000, minute: 60 * RATE as usize, paced: false };
+        match std::env::var("PETASOS_TRAFFIC").as_deref() {
+            Ok("full") => full,
+            Ok("paced") => Self { paced: true, ..full },
+            Ok(other) => panic!("PETASOS_TRAFFIC is `{other}`: it is `full` or `paced`, or not set"),
+            Err(_) => Self { urls_max: 60, requests: 4_000, minute: 800, paced: false },
+        }
+    }
+}
+
+#[test]
+fn wordpress() {
+    run(&System {
+        lab: "wordpress",
+        origin: "nginx_opcode",
+        start: "/",
+        disallowed: &[],
+        // No plug-in, no cache of its own.
+        prepare: |lab| {
+            let owners = Owners::default();
+            let mut anybody =
+                Visitor::new("anybody", lab.address("nginx_opcode"), lab.value("host"), &owners);
+            let answer = anybody.post("/lab-layers.php?", &Form::new());
+            assert_eq!(answer.status, 200, "{}", answer.head);
+        },
+        users: &["admin"],
+        log_in: |user, lab| {
+            let form = Form::of(user.get("/wp-login.php").text(), "user_pass").with("log", "admin");
+            let answer = user.post("/wp-login.php", &form.with("pwd", lab.value("admin_password")));
+            assert_eq!(answer.status, 302, "{}", answer.head);
+        },
+        mark: |_| "id=\"wpadminbar\"".to_owned(),
+        tokens: &[("_wpnonce=", "\""), ("createNonceMiddleware( \"", "\"")],
+    });
+}
+
+#[test]
+fn mediawiki() {
+    run(&System {
+        lab: "mediawiki",
+        origin: "nginx_objects",
+        start: "/wiki/Welcome",
+        // https://www.mediawiki.org/wiki/Manual:Robots.txt
+        disallowed: &["/index.php", "/wiki/Special:"],
+        prepare: |_| {},
+        users: &["Alice", "Bob"],
+        log_in: |user, lab| super::mediawiki::log_in(user, lab.value("user_password")),
+        mark: |name| format!("\"wgUserName\":\"{name}\""),
+        tokens: &[("Token\":\"", "\"")],
+    });
+}
+
+#[test]
+fn wagtail() {
+    run(&System {
+        lab: "wagtail",
+        origin: "nginx_templates",
+        start: "/",
+        disallowed: &[],
+        prepare: |_| {},
+        users: &["alice", "bob"],
+        log_in: |user, lab| super::wagtail::log_in(user, lab.value("user_password")),
+        mark: |name| format!("Logged in as {name}"),
+        tokens: &[("name=\"csrfmiddlewaretoken\" value=\"", "\"")],
+    });
+}
+
+fn run(system: &System) {
+    let (lab, extent) = (Lab::find(system.lab), Extent::chosen());
+    let host = lab.value("host");
+    (system.prepare)(&lab);
+    let pages = crawl(lab.address(system.origin), host, system.start, system.disallowed, extent.urls_max);
+    println!("{}: {} URLs", system.lab, pages.len());
+    let edge = Edge::start(&format!("http://{}", lab.value(system.origin)), &[]);
+    let owners = Owners::default();
+    let mut users: Vec<_> =
+        system.users.iter().map(|name| Visitor::new(name, edge.address, host, &owners)).collect();
+    users.iter_mut().for_each(|user| (system.log_in)(user, &lab));
+    let mut site = Site {
+        system,
+        client: Client::connect(edge.address),
+        edge: &edge,
+        host,
+        owners: &owners,
+        last: BTreeMap::new(),
+        reasons: BTreeMap::new(),
+        hits: 0,
+    };
+    let mut traffic = Traffic::shuffled(SEED, pages);
+    let clock = SystemClock::new();
+    let begun = clock.monotonic();
+    for count in 1..=extent.requests {
+        let visit = traffic.visit();
+        site.visit(&visit);
+        if count % LOGGED_IN_EVERY == 0 {
+            let users_count = users.len();
+            let user = &mut users[count / LOGGED_IN_EVERY % users_count];
+            site.visit_logged_in(user, &visit.target);
+        }
+        if count % extent.minute == 0 {
+            let page = traffic.page();
+            [&traffic.pages()[page], system.start].into_iter().for_each(|target| site.purge(target));
+        }
+        if extent.paced {
+            let due = Duration::from_secs_f64(count as f64 / f64::from(RATE));
+            std::thread::sleep(due.saturating_sub(clock.monotonic().since(begun)));
+        }
+    }
+    site.report(extent.requests, clock.monotonic().since(begun));
+    let said = edge.stderr();
+    let recognised = format!("profile {} from now on", system.lab);
+    assert!(said.contains(&recognised), "the system was not recognised: {said}");
+    assert!(!said.contains("depends on a cookie"), "a cookie that means nothing is blamed: {said}");
+    let ratio = site.hits as f64 / extent.requests as f64;
+    site.one_object_with_and_without_noise(&mut traffic);
+    assert!(ratio >= HITS_MIN, "{} of {} requests were answered from the store", site.hits, extent.requests);
+}
+
+/// The site as the traffic meets it.
+struct Site<'a> {
+    system: &'a System,
+    edge: &'a Edge,
+    client: Client,
+    host: &'a str,
+    owners: &'a Owners,
+    /// The content of each page that was found to have nothing of anybody's.
+    last: BTreeMap<usize, Vec<u8>>,
+    reasons: BTreeMap<String, usize>,
+    hits: usize,
+}
+
+impl Site<'_> {
+    /// An anonymous request, which counts.
+    fn visit(&mut self, visit: &Visit) {
+        let answer = self.ask("GET", &visit.target, &visit.fields);
+        let status = answer.field("Cache-Status").unwrap_or_else(|| panic!("{}", answer.head));
+        let reason = status.split("detail=").nth(1).unwrap_or(status).split(';').next().unwrap_or(status);
+        *self.reasons.entry(reason.to_owned()).or_default() += 1;
+        self.hits += usize::from(is_hit(&answer));
+        self.require_nobodys(visit, answer);
+    }
+
+    /// A request of somebody who is logged in: it gets a page of its own.
+    fn visit_logged_in(&self, user: &mut Visitor<'_>, target: &str) {
+        let answer = user.get(target);
+        assert!(!is_hit(&answer), "{target}: {}", answer.head);
+        let is_page = answer.field("Content-Type").is_some_and(|value| value.starts_with("text/html"));
+        if !is_page || answer.status != 200 {
+            return;
+        }
+        let text = answer.text();
+        assert!(text.contains(&(self.system.mark)(&user.name)), "{target} is not of {}: {text}", user.name);
+        for (from, to) in self.system.tokens {
+            let secrets = text.split(from).skip(1).filter_map(|rest| rest.split_once(to));
+            secrets.filter(|(secret, _)| secret.len() >= 10).for_each(|(secret, _)| user.own(secret));
+        }
+    }
+
+    /// Nothing of any user's is in an answer to somebody else.
+    fn require_nobodys(&mut self, visit: &Visit, answer: Response) {
+        let is_known = self.last.get(&visit.page).is_some_and(|last| *last == answer.body);
+        let text = String::from_utf8_lossy(if is_known { &[] } else { &answer.body });
+        let owners = self.owners.lock().unwrap();
+        for secret in owners.keys() {
+            assert!(!text.contains(secret), "{} leaks {secret}: {}", visit.target, answer.head);
+            assert!(!answer.head.contains(secret), "{} leaks {secret}: {}", visit.target, answer.head);
+        }
+        for user in self.system.users {
+            let mark = (self.system.mark)(user);
+            assert!(!text.contains(&mark), "{} is a page of {user}: {}", visit.target, answer.head);
+        }
+        drop(owners);
+        if !is_known {
+            self.last.insert(visit.page, answer.body);
+        }
+    }
+
+    fn purge(&mut self, target: &str) {
+        let answer = self.ask("PURGE", target, &[]);
+        assert_eq!(answer.status, 200, "{}", answer.head);
+    }
+
+    fn ask(&mut self, method: &str, target: &str, fields: &[String]) -> Response {
+        let lines: String = fields.iter().map(|field| format!("{field}\r\n")).collect();
+        self.client.send(format!("{method} {target} HTTP/1.1\r\nHost: {}\r\n{lines}\r\n", self.host));
+        let answer = self.client.read();
+        assert!(answer.complete, "{target}: {}", answer.head);
+        if answer.field("Connection") == Some("close") {
+            self.client = Client::connect(self.edge.address);
+        }
+        answer
+    }
+
+    fn report(&self, requests: usize, took: Duration) {
+        let percent = |count: usize| 100.0 * count as f64 / requests as f64;
+        println!("{requests} requests in {} s", took.as_secs());
+        println!("{:>8}  {:>6.2}%  answered from the store", self.hits, percent(self.hits));
+        for (reason, count) in &self.reasons {
+            println!("{count:>8}  {:>6.2}%  {reason}", percent(*count));
+        }
+        println!("{:>8}  beside these, of users who are logged in", requests / LOGGED_IN_EVERY);
+    }
+
+    /// A request with noise and one without get the same object: the same octets, made at the same time.
+    fn one_object_with_and_without_noise(&mut self, traffic: &mut Traffic) {
+        let mut shared = 0;
+        for page in 0..traffic.pages().len() {
+            // In between it may be renewed, once.
+            let is_one = (0..3).any(|_| {
+                let plain = self.ask("GET", &traffic.pages()[page].clone(), &[]);
+                let visit = traffic.visitor(page);
+                let noisy = self.ask("GET", &visit.target, &visit.fields);
+                let is_shared = is_hit(&noisy);
+                shared += usize::from(is_shared);
+                let same = |name: &str| plain.field(name) == noisy.field(name);
+                !is_shared || plain.body == noisy.body && same("Date") && same("ETag")
+            });
+            assert!(is_one, "{} is another one with noise", traffic.pages()[page]);
+        }
+        println!("{shared} of {} URLs are one object with and without noise", traffic.pages().len());
+        assert!(shared * 10 >= traffic.pages().len() * 9, "too few are shared");
+    }
+}

@@ -1,0 +1,105 @@
+//! What administrators see: the edge's state, the button, and what could not be told.
+
+use crate::site::{Editor, Site, get, is_hit};
+use serde_json::json;
+use testkit::eventually;
+
+/// Where the plugin's page is.
+const SCREEN: &str = "/wp-admin/tools.php?page=petasos";
+const BUTTON: &str = "/wp-admin/admin-post.php";
+/// What marks the notice.
+const NOTICE: &str = "petasos-failure";
+
+/// The nonce of the form on a page.
+fn nonce(page: &str) -> &str {
+    let field = page.split_once("name=\"_wpnonce\" value=\"").unwrap_or_else(|| panic!("no nonce: {page}")).1;
+    field.split('"').next().unwrap_or_default()
+}
+
+#[test]
+fn the_screen_shows_the_edge_and_its_button_purges() {
+    let site = Site::with("");
+    let edge = site.edge("plugin=on");
+    let editor = site.administrator();
+    let stored = || {
+        get(edge.address, "/");
+        is_hit(&get(edge.address, "/"))
+    };
+    assert!(stored());
+    let by_visit = editor.see(SCREEN);
+    assert!(
+        by_visit.text().contains("Cache-Status") && by_visit.text().contains("Petasos; hit"),
+        "{}",
+        by_visit.text()
+    );
+    site.layers(&format!("plugin=on&admin={}", edge.admin));
+    let by_status = editor.see(SCREEN);
+    assert!(by_status.text().contains("stored responses"), "{}", by_status.text());
+
+    let refused = editor.submit(BUTTON, "action=petasos_purge&_wpnonce=0000000000");
+    assert_eq!(refused.status, 403, "{}", refused.head);
+    assert!(is_hit(&get(edge.address, "/")), "without a nonce nothing is purged");
+
+    let name = format!("helper{}", std::process::id());
+    let email = format!("{name}@wordpress.test");
+    let login = json!({"username": name, "email": email, "password": "only-for-this", "roles": ["author"]});
+    let user = editor.change("users", &login);
+    let author = Editor::log_in(site.origin, &name, "only-for-this");
+    assert_eq!(author.see(SCREEN).status, 403);
+    let own = author.see("/?lab=nonce").text().to_owned();
+    let refused = author.submit(BUTTON, &format!("action=petasos_purge&_wpnonce={own}"));
+    assert_eq!(refused.status, 403, "{}", refused.head);
+    assert!(is_hit(&get(edge.address, "/")), "an author may not purge");
+    editor.call("DELETE", &format!("users/{}?force=true&reassign=1", user["id"]), &json!({}));
+
+    for layers in [format!("plugin=on&admin={}", edge.admin), format!("plugin=on&edge={}", edge.address)] {
+        site.layers(&layers);
+        assert!(stored());
+        let nonce = nonce(editor.see(SCREEN).text()).to_owned();
+        let done = editor.submit(BUTTON, &format!("action=petasos_purge&_wpnonce={nonce}"));
+        assert!(
+            done.status == 302 && done.field("Location").unwrap().ends_with("purged=yes"),
+            "{}",
+            done.head
+        );
+        assert!(!is_hit(&get(edge.address, "/")), "{layers}: everything was purged");
+    }
+}
+
+#[test]
+fn what_could_not_be_told_is_shown_and_tried_again_once() {
+    let site = Site::with("");
+    let edge = site.edge("plugin=on");
+    let editor = site.administrator();
+    let (newest, number) = site.first("posts");
+    let edit = |text: &str| editor.change(&format!("posts/{number}"), &json!({"content": text}));
+    let noticed = || editor.see("/wp-admin/index.php").text().contains(NOTICE);
+    // It answers before it works.
+    let cron = || assert_eq!(get(site.origin, "/wp-cron.php?doing_wp_cron").status, 200);
+    let vain = || editor.see("/wp-admin/index.php").text().contains("in vain");
+    get(edge.address, &newest);
+    assert!(is_hit(&get(edge.address, &newest)) && !noticed());
+
+    // Nothing listens at port 1.
+    let dead = "plugin=on&edge=127.0.0.1:1";
+    site.layers(dead);
+    edit("Said to nobody");
+    assert!(noticed(), "a failure is shown");
+    assert!(is_hit(&get(edge.address, &newest)), "the edge could not be told");
+    site.layers(&format!("plugin=on&edge={}", edge.address));
+    cron();
+    eventually("the second try succeeds", || !noticed());
+    assert!(get(edge.address, &newest).text().contains("Said to nobody"));
+
+    site.layers(dead);
+    edit("Said to nobody again");
+    cron();
+    eventually("the second try fails", vain);
+    site.layers(&format!("plugin=on&edge={}", edge.address));
+    cron();
+    assert!(vain(), "there is no third try");
+    let nonce = nonce(editor.see(SCREEN).text()).to_owned();
+    editor.submit(BUTTON, &format!("action=petasos_purge&_wpnonce={nonce}"));
+    assert!(!noticed());
+    assert!(get(edge.address, &newest).text().contains("Said to nobody again"));
+}

@@ -1,0 +1,228 @@
+//! Who visits the lab's site when nobody may see another one's page: the people, what each may be known by, and every
+//! kind of page for them to ask for.
+//!
+//! Invariant: what is made here is removed when the cast goes, unless a test panics; the next `up` removes that.
+
+use crate::site::{Editor, Site, ask, cookies, path};
+use serde_json::{Value, json};
+
+/// The kinds of pages that are everybody's, beside posts.
+pub(crate) const SHARED: &[(&str, &str)] = &[
+    ("the front page", "/"),
+    ("its next", "/page/2/"),
+    ("a page", "/bicycles-an-introduction/"),
+    ("a category", "/category/bicycles/"),
+    ("its next", "/category/bicycles/page/2/"),
+    ("a tag", "/tag/tag-1/"),
+    ("an author", "/author/ada-winter/"),
+    ("a year", "/2025/"),
+    ("a month", "/2025/11/"),
+    ("a search", "/?s=river"),
+    ("an attachment", "/picture-1/"),
+    ("a feed", "/feed/"),
+    ("a feed of comments", "/comments/feed/"),
+    ("a sitemap", "/wp-sitemap.xml"),
+    ("a sitemap of users", "/wp-sitemap-users-1.xml"),
+    ("a picture", "/wp-content/uploads/picture-1.jpg"),
+];
+
+/// Whoever asks for pages.
+pub(crate) struct Visitor {
+    /// What the tests call them.
+    pub(crate) name: &'static str,
+    /// The field that tells who they are, if any.
+    pub(crate) cookie: Option<String>,
+    /// Whether it means nothing, so that they share everybody's pages.
+    pub(crate) is_anybody: bool,
+}
+
+/// A text that only some may read.
+pub(crate) struct Mark {
+    /// The text.
+    pub(crate) text: String,
+    /// Who must find it somewhere.
+    pub(crate) owner: &'static str,
+    /// Who else may.
+    pub(crate) others: &'static [&'static str],
+}
+
+/// A kind of page.
+pub(crate) struct Kind {
+    /// What it is.
+    pub(crate) name: &'static str,
+    /// One of it.
+    pub(crate) target: String,
+    /// Whether anonymous visitors come to share it, with the plugin and without.
+    pub(crate) is_shared: bool,
+}
+
+/// Everybody, and what they may see.
+pub(crate) struct Cast {
+    /// The people; by name in [`Cast::visitor`].
+    pub(crate) visitors: Vec<Visitor>,
+    /// What tells them apart.
+    pub(crate) marks: Vec<Mark>,
+    /// Every kind of page.
+    pub(crate) kinds: Vec<Kind>,
+    administrator: Editor,
+    /// Routes to delete.
+    made: Vec<String>,
+}
+
+impl Cast {
+    /// Makes users, a held comment, a draft, a private post and one behind a password, and has everybody come.
+    pub(crate) fn gather(site: &Site) -> Self {
+        let mut cast = Self {
+            visitors: Vec::new(),
+            marks: Vec::new(),
+            kinds: Vec::new(),
+            administrator: site.administrator(),
+            made: Vec::new(),
+        };
+        let (post, number) = site.first("posts");
+        cast.anybody();
+        let erna = cast.user(site, "editor", "Erna Guarded");
+        cast.user(site, "subscriber", "Silas Guarded");
+        let door = cast.posts(erna);
+        cast.knower(site);
+        cast.commenter(number);
+        cast.list(site, &post, &door);
+        cast
+    }
+
+    /// The one of this name.
+    pub(crate) fn visitor(&self, name: &str) -> &Visitor {
+        let found = self.visitors.iter().find(|visitor| visitor.name == name);
+        found.unwrap_or_else(|| panic!("nobody is called {name}"))
+    }
+
+    /// Removes what was made.
+    pub(crate) fn leave(self) {
+        for route in self.made.iter().rev() {
+            self.administrator.call("DELETE", &format!("{route}force=true&reassign=1"), &json!({}));
+        }
+    }
+
+    fn anybody(&mut self) {
+        let measured = "Cookie: _ga=GA1.2.3; wordpress_test_cookie=1".to_owned();
+        self.visitors.push(Visitor { name: "anonymous", cookie: None, is_anybody: true });
+        self.visitors.push(Visitor { name: "measured", cookie: Some(measured), is_anybody: true });
+    }
+
+    /// Makes an item, and gives what it is.
+    fn make(&mut self, collection: &str, item: &Value) -> Value {
+        let made = self.administrator.change(collection, item);
+        self.made.push(format!("{collection}/{}?", made["id"]));
+        made
+    }
+
+    /// A user of this role, who logs in. Gives their number.
+    fn user(&mut self, site: &Site, role: &'static str, name: &str) -> Value {
+        let login = format!("{role}{}", std::process::id());
+        let email = format!("{login}@guarded.test");
+        let password = "only-for-this";
+        let user =
+            json!({"username": login, "email": email, "password": password, "name": name, "roles": [role]});
+        let number = self.make("users", &user)["id"].clone();
+        let user = Editor::log_in(site.origin, &login, password);
+        let nonce = user.see("/wp-admin/admin-ajax.php?action=rest-nonce").text().to_owned();
+        for text in [name.to_owned(), email, nonce] {
+            self.marks.push(Mark { text, owner: role, others: &[] });
+        }
+        let bar = "id=\"wpadminbar\"".to_owned();
+        self.marks.push(Mark { text: bar, owner: role, others: &["editor", "subscriber"] });
+        self.visitors.push(Visitor { name: role, cookie: Some(user.cookie), is_anybody: false });
+        number
+    }
+
+    /// What not everybody may read. Gives the target of the post behind a password.
+    fn posts(&mut self, author: Value) -> String {
+        for (status, text) in [("draft", "what is not yet written"), ("private", "what stays in the office")]
+        {
+            let text = format!("{text} {}", std::process::id());
+            let made = json!({"title": status, "content": text, "status": status, "author": author});
+            let made = self.make("posts", &made);
+            self.marks.push(Mark { text, owner: "editor", others: &[] });
+            let number = &made["id"];
+            let targets = match status {
+                "draft" => vec![
+                    ("a draft", format!("/?p={number}&preview=true")),
+                    ("a draft, not as such", format!("/?p={number}")),
+                ],
+                _ => vec![
+                    ("a private post", path(made["link"].as_str().unwrap())),
+                    ("a private post in JSON", format!("/wp-json/wp/v2/posts/{number}")),
+                ],
+            };
+            self.kinds.extend(targets.into_iter().map(|(name, target)| Kind {
+                name,
+                target,
+                is_shared: false,
+            }));
+        }
+        let text = format!("what only some may read {}", std::process::id());
+        let made =
+            json!({"title": "Behind a door", "content": text, "status": "publish", "password": "sesame"});
+        let made = self.make("posts", &made);
+        self.marks.push(Mark { text, owner: "knower", others: &[] });
+        path(made["link"].as_str().unwrap())
+    }
+
+    /// Somebody who was told the password.
+    fn knower(&mut self, site: &Site) {
+        let form = ["Content-Type: application/x-www-form-urlencoded"];
+        let opened = ask(site.origin, "POST", "/wp-login.php?action=postpass", &form, "post_password=sesame");
+        let cookie = format!("Cookie: {}", cookies(&opened).join("; "));
+        self.visitors.push(Visitor { name: "knower", cookie: Some(cookie), is_anybody: false });
+    }
+
+    /// Somebody whose name and address WordPress fills into its forms, and whose comment is shown to nobody else.
+    fn commenter(&mut self, post: u64) {
+        let email = format!("cora{}@guarded.test", std::process::id());
+        let (name, said) = ("Cora Guarded", format!("what waits for approval {}", std::process::id()));
+        let comment = json!({"post": post, "author_name": name, "author_email": email, "content": said, "status": "hold"});
+        self.make("comments", &comment);
+        let hash = self.visitor("knower").cookie.as_ref().unwrap();
+        let hash = hash.split_once("wp-postpass_").unwrap().1.split('=').next().unwrap();
+        let cookie = format!(
+            "Cookie: comment_author_{hash}=Cora%20Guarded; comment_author_email_{hash}={}",
+            email.replace('@', "%40")
+        );
+        self.marks.push(Mark { text: name.to_owned(), owner: "commenter", others: &["editor"] });
+        self.marks.push(Mark { text: email, owner: "commenter", others: &["editor"] });
+        self.marks.push(Mark { text: said, owner: "commenter", others: &["editor"] });
+        self.visitors.push(Visitor { name: "commenter", cookie: Some(cookie), is_anybody: false });
+    }
+
+    /// Every other kind of page.
+    fn list(&mut self, site: &Site, post: &str, door: &str) {
+        let (_, oldest) = site.first("posts?order=asc");
+        let (comments, answer) = (format!("{post}feed/"), format!("{post}?replytocom=1"));
+        let of_post =
+            [("a post with its form for comments", post), ("a feed of a post's comments", &comments)];
+        let (moderated, plain) = (format!("{post}?unapproved=1&moderation-hash=0a"), format!("/?p={oldest}"));
+        let own = [
+            ("what is not there", "/nothing-here/"),
+            ("a redirect", "/category/bicycles"),
+            ("a post by number", &plain),
+            ("an answer's form", &answer),
+            ("a comment that waits", &moderated),
+            ("a post behind a password", door),
+            ("the API", "/wp-json/"),
+            ("posts in JSON", "/wp-json/wp/v2/posts?per_page=2"),
+            ("posts in JSON by a parameter", "/?rest_route=/wp/v2/users/me"),
+            ("the user in JSON", "/wp-json/wp/v2/users/me"),
+            ("the login", "/wp-login.php"),
+            ("the dashboard", "/wp-admin/"),
+            ("the own profile", "/wp-admin/profile.php"),
+            ("a nonce", "/wp-admin/admin-ajax.php?action=rest-nonce"),
+        ];
+        for (list, is_shared) in [(SHARED, true), (&of_post[..], true), (&own[..], false)] {
+            self.kinds.extend(list.iter().map(|&(name, target)| Kind {
+                name,
+                target: target.to_owned(),
+                is_shared,
+            }));
+        }
+    }
+}

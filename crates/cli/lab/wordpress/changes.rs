@@ -1,0 +1,336 @@
+//! What a change purges at once for everybody, and what it leaves in the edge's store.
+
+use crate::answer::Answer;
+use crate::cast::SHARED;
+use crate::site::{Editor, Site, ask, get, get_with, is_hit, path};
+use serde_json::{Value, json};
+use testkit::Edge;
+
+/// A page that no change below touches but those that touch all: it shows no posts.
+const PAGE: &str = "/bicycles-an-introduction/";
+
+/// One site with an edge before it.
+struct Stand {
+    site: Site,
+    edge: Edge,
+    editor: Editor,
+}
+
+impl Stand {
+    fn new(layers: &str) -> Self {
+        let site = Site::with("");
+        let edge = site.edge(layers);
+        let editor = site.administrator();
+        Self { site, edge, editor }
+    }
+
+    /// Has all pages stored, makes the change, and asks for them again: those of `changed` are new and have the text,
+    /// those of `kept` come from the store.
+    fn check(&self, what: &str, changed: &[(&str, &str)], kept: &[&str], change: impl FnOnce(&Editor)) {
+        for target in changed.iter().map(|(target, _)| target).chain(kept) {
+            get(self.edge.address, target);
+            let again = get(self.edge.address, target);
+            assert!(is_hit(&again), "before {what}, {target}: {}", again.head);
+        }
+        change(&self.editor);
+        for (target, text) in changed {
+            let answer = get(self.edge.address, target);
+            assert!(!is_hit(&answer), "{what}: {target} came from the store");
+            assert!(answer.text().contains(text), "{what}: {target} does not say \"{text}\"");
+        }
+        for target in kept {
+            let answer = get(self.edge.address, target);
+            assert!(is_hit(&answer), "{what}: {target} was purged for nothing: {}", answer.head);
+        }
+    }
+}
+
+#[test]
+fn posts() {
+    let stand = Stand::new("plugin=on");
+    let (newest, number) = stand.site.first("posts");
+    let (oldest, old_number) = stand.site.first("posts?order=asc");
+    let route = format!("posts/{number}");
+    let old_route = format!("posts/{old_number}");
+    stand.check(
+        "an excerpt",
+        &[(&newest, "A harbour in words"), ("/", "A harbour in words"), ("/feed/", "A harbour in words")],
+        &[PAGE, &oldest, "/2024/01/", "/nothing-here/"],
+        |editor| {
+            editor.change(&route, &json!({"excerpt": "A harbour in words", "content": "A harbour in words"}));
+        },
+    );
+    stand.check(
+        "the title of an old post",
+        &[(&oldest, "An older harbour"), ("/2024/01/page/2/", "An older harbour")],
+        &["/", PAGE, &newest],
+        |editor| {
+            editor.change(&old_route, &json!({"title": "An older harbour"}));
+        },
+    );
+    stand.check("a draft", &[], &["/", PAGE, &newest, "/feed/", "/category/bicycles/"], |editor| {
+        let made = editor.change("posts", &json!({"title": "Not yet", "status": "draft"}));
+        editor.change(&format!("posts/{}", made["id"]), &json!({"content": "Still not"}));
+    });
+    let category = stand.editor.call("GET", "categories?slug=bicycles", &json!({}))[0]["id"].clone();
+    let mut made = Value::Null;
+    let new = &mut made;
+    let slug = format!("quite-new-{}", std::process::id());
+    let missing = format!("/{slug}/");
+    stand.check(
+        "a new post",
+        // All posts move on by one; the last page was not found, and now WordPress redirects it to the post.
+        &[
+            ("/", "Quite new"),
+            ("/feed/", "Quite new"),
+            ("/category/bicycles/", "Quite new"),
+            ("/page/2/", "</html>"),
+            (&missing, ""),
+        ],
+        &[PAGE, &oldest, "/category/cities/", "/2024/01/"],
+        |editor| {
+            *new = editor.change(
+                "posts",
+                &json!({"title": "Quite new", "status": "publish", "slug": slug, "categories": [category]}),
+            );
+        },
+    );
+    let target = path(made["link"].as_str().unwrap());
+    stand.check(
+        "the end of a post",
+        &[("/", "A harbour in words"), ("/category/bicycles/page/2/", "</html>"), (&target, "404")],
+        &[PAGE, &oldest],
+        |editor| {
+            editor.call("DELETE", &format!("posts/{}?force=true", made["id"]), &json!({}));
+        },
+    );
+}
+
+#[test]
+fn comments() {
+    let stand = Stand::new("plugin=on");
+    let (oldest, number) = stand.site.first("posts?order=asc");
+    let kept = ["/", PAGE, "/feed/", "/category/bicycles/"];
+    // So many links wait for approval. A visitor may not say two things within fifteen seconds, so his is the first.
+    let links = "http%3A%2F%2Fa.test%2F+".repeat(5);
+    let form = format!(
+        "comment_post_ID={number}&author=Ada&email=ada%40visitors.test&comment=Unheard+of+{}+{links}",
+        std::process::id()
+    );
+    stand.check("a comment that waits", &[], &["/", PAGE, &oldest, "/comments/feed/"], |_| {
+        let fields = ["Content-Type: application/x-www-form-urlencoded"];
+        let answer = ask(stand.site.origin, "POST", "/wp-comments-post.php", &fields, &form);
+        assert!(answer.field("Location").unwrap().contains("moderation-hash"), "{}", answer.head);
+    });
+    // WordPress takes no comment twice.
+    let said = format!("Well said {}", std::process::id());
+    stand.check("a comment", &[(&oldest, &said), ("/comments/feed/", &said)], &kept, |editor| {
+        editor.change("comments", &json!({"post": number, "content": said, "status": "approved"}));
+    });
+    let held = stand.editor.call("GET", "comments?status=hold", &json!({}));
+    let route = format!("comments/{}", held[0]["id"]);
+    stand.check("its approval", &[(&oldest, "Unheard of")], &kept, |editor| {
+        editor.change(&route, &json!({"status": "approved"}));
+    });
+    stand.check("its end", &[(&oldest, &said)], &kept, |editor| {
+        editor.call("DELETE", &format!("{route}?force=true"), &json!({}));
+    });
+    assert!(!get(stand.edge.address, &oldest).text().contains("Unheard of"));
+}
+
+#[test]
+fn menus_and_widgets() {
+    let stand = Stand::new("plugin=on");
+    let (oldest, _) = stand.site.first("posts?order=asc");
+    let navigation = stand.editor.call("GET", "navigation", &json!({}))[0].clone();
+    let link = r#"<!-- wp:navigation-link {"label":"Way out","url":"/out/","kind":"custom"} /-->"#;
+    let content = format!("{}{link}", navigation["content"]["raw"].as_str().unwrap_or_default());
+    stand.check(
+        "the navigation",
+        &[("/", "Way out"), (PAGE, "Way out"), (&oldest, "Way out")],
+        // A feed shows no menu.
+        &["/feed/"],
+        |editor| {
+            editor.change(&format!("navigation/{}", navigation["id"]), &json!({"content": content}));
+        },
+    );
+    // The theme shows neither classic menus nor widgets; this page does.
+    let parts = "/?lab=parts";
+    let menus = stand.editor.call("GET", "menus", &json!({}));
+    let menu = menus.as_array().unwrap().iter().find(|menu| menu["name"] == "Main menu").unwrap();
+    let new = json!({"title": "By the menu", "url": "http://wordpress.test/", "menus": menu["id"], "status": "publish"});
+    let mut made = Value::Null;
+    let item = &mut made;
+    stand.check("a classic menu", &[(parts, "By the menu")], &["/", PAGE, &oldest], |editor| {
+        *item = editor.change("menu-items", &new);
+    });
+    stand.check("its end", &[(parts, "</html>")], &["/", PAGE], |editor| {
+        editor.call("DELETE", &format!("menu-items/{}?force=true", made["id"]), &json!({}));
+    });
+    assert!(!get(stand.edge.address, parts).text().contains("By the menu"));
+    let content = json!({"raw": {"content": "<p>In a widget</p>"}});
+    let widget = json!({"id_base": "block", "sidebar": "lab", "instance": content});
+    let made = stand.editor.change("widgets", &widget);
+    stand.check("a widget", &[(parts, "In a widget")], &["/", PAGE, &oldest], |editor| {
+        editor.change("sidebars/lab", &json!({"widgets": [made["id"]]}));
+    });
+}
+
+#[test]
+fn terms() {
+    let stand = Stand::new("plugin=on");
+    let category = stand.editor.call("GET", "categories?slug=bicycles", &json!({}))[0].clone();
+    let (inside, _) = stand.site.first(&format!("posts?categories={}&order=asc", category["id"]));
+    let (outside, _) = stand.site.first(&format!("posts?categories_exclude={}&order=asc", category["id"]));
+    let route = format!("categories/{}", category["id"]);
+    stand.check(
+        "a term's name",
+        &[(&inside, "Two wheels"), ("/category/bicycles/", "Two wheels")],
+        &[PAGE, &outside],
+        |editor| {
+            editor.change(&route, &json!({"name": "Two wheels"}));
+        },
+    );
+    stand.editor.change(&route, &json!({"name": "Bicycles"}));
+}
+
+#[test]
+fn options_and_users() {
+    let stand = Stand::new("plugin=on");
+    let (oldest, _) = stand.site.first("posts?order=asc");
+    let all = [
+        ("/", "Another lab"),
+        (PAGE, "Another lab"),
+        (oldest.as_str(), "Another lab"),
+        ("/feed/", "Another lab"),
+    ];
+    stand.check("the site's title", &all, &[], |editor| {
+        editor.change("settings", &json!({"title": "Another lab"}));
+    });
+    stand.editor.change("settings", &json!({"title": "Petasos lab"}));
+    stand.check("an option that no page shows", &[], &["/", PAGE, &oldest, "/feed/"], |editor| {
+        editor.change("settings", &json!({"default_comment_status": "closed"}));
+    });
+    stand.editor.change("settings", &json!({"default_comment_status": "open"}));
+    let user = stand.editor.call("GET", "users?slug=ada-winter", &json!({}))[0]["id"].clone();
+    stand.check(
+        "a user's name",
+        &[("/author/ada-winter/", "Ada Summer")],
+        &["/", PAGE, "/author/bruno-falk/"],
+        |editor| {
+            editor.change(&format!("users/{user}"), &json!({"name": "Ada Summer"}));
+        },
+    );
+    stand.editor.change(&format!("users/{user}"), &json!({"name": "Ada Winter"}));
+    stand.check("the theme's styles", &[("/", "</html>"), (PAGE, "</html>")], &[], |editor| {
+        let parts = editor.call("GET", "template-parts", &json!({}));
+        let part = parts.as_array().unwrap().iter().find(|part| part["slug"] == "footer").unwrap();
+        let (id, content) = (part["id"].as_str().unwrap(), part["content"]["raw"].as_str().unwrap());
+        let made =
+            editor.change(&format!("template-parts/{id}"), &json!({"content": format!("{content}<!-- -->")}));
+        editor.call(
+            "DELETE",
+            &format!("template-parts/{}?force=true", made["id"].as_str().unwrap()),
+            &json!({}),
+        );
+    });
+}
+
+/// Sitemaps, which say nothing of what changes here, but of when.
+const SITEMAPS: &[&str] = &["/wp-sitemap.xml", "/wp-sitemap-users-1.xml"];
+
+/// What is said to WordPress' REST interface, and which pages that may purge although they stay as they are.
+struct Change {
+    what: &'static str,
+    target: String,
+    said: Value,
+    spare: &'static [&'static str],
+}
+
+/// One change of each kind. A term purges every list of its posts.
+fn changes(stand: &Stand) -> [Change; 6] {
+    let number_of = |collection: &str| stand.editor.call("GET", collection, &json!({}))[0]["id"].to_string();
+    let change = |what, target: String, said, spare| Change { what, target, said, spare };
+    let newest = stand.site.first("posts").1;
+    let oldest = stand.site.first("posts?order=asc").1;
+    let comment = format!("Heard by everybody {}", std::process::id());
+    let lists = &["/", "/page/2/", "/author/ada-winter/", "/2025/", "/2025/11/", "/?lab=parts"];
+    let [item, category, user] =
+        [("menu-items", ""), ("categories", "?slug=bicycles"), ("users", "?slug=ada-winter")]
+            .map(|(kind, query)| format!("{kind}/{}", number_of(&format!("{kind}{query}"))));
+    [
+        change("a post", format!("posts/{newest}"), json!({"title": "Everybody's title"}), SITEMAPS),
+        change(
+            "a comment",
+            "comments".into(),
+            json!({"post": oldest, "content": comment, "status": "approved"}),
+            &[],
+        ),
+        change("a menu", item, json!({"title": "Everybody's door"}), &[]),
+        change("a term", category, json!({"name": "Everybody's wheels"}), lists),
+        change("an option", "settings".into(), json!({"title": "Everybody's lab"}), SITEMAPS),
+        change("a user", user, json!({"name": "Everybody's Ada"}), SITEMAPS),
+    ]
+}
+
+/// After each change every kind of page is what WordPress says, to visitors with cookies that mean nothing as well, and
+/// those that stay as they are were kept.
+#[test]
+fn what_must_change_has_changed_for_everybody_and_what_need_not_was_kept() {
+    let stand = Stand::new("plugin=on");
+    let Stand { site, edge, editor } = &stand;
+    let (newest, oldest) = (site.first("posts").0, site.first("posts?order=asc").0);
+    let targets: Vec<&str> =
+        SHARED.iter().map(|(_, target)| *target).chain([newest.as_str(), &oldest, "/?lab=parts"]).collect();
+    let changes = changes(&stand);
+    let own = || targets.iter().map(|target| Answer::of(&get(site.origin, target))).collect::<Vec<_>>();
+    let (mut before, mut vain) = (own(), Vec::new());
+    for Change { what, target, said, spare } in &changes {
+        for target in &targets {
+            get(edge.address, target);
+            let again = get(edge.address, target);
+            assert!(is_hit(&again), "before {what}, {target}: {}", again.head);
+        }
+        editor.change(target, said);
+        let now = own();
+        assert!(before != now, "{what} changed nothing");
+        for ((target, before), now) in targets.iter().zip(&before).zip(&now) {
+            let next = get(edge.address, target);
+            let measured = get_with(edge.address, target, &["Cookie: _ga=GA1.2.3"]);
+            for answer in [&next, &measured] {
+                let got = Answer::of(answer);
+                assert!(got.is_as(now), "{what}: {target}: {}\n{}", answer.head, got.difference(now));
+            }
+            if !is_hit(&next) && before == now && !spare.contains(target) {
+                vain.push(format!("{what}: {target}"));
+            }
+        }
+        before = now;
+    }
+    editor.change("settings", &json!({"title": "Petasos lab"}));
+    editor.change(&changes[3].target, &json!({"name": "Bicycles"}));
+    editor.change(&changes[5].target, &json!({"name": "Ada Winter"}));
+    assert_eq!(vain, Vec::<String>::new(), "purged for nothing");
+}
+
+#[test]
+fn by_the_admin_address_too() {
+    let stand = Stand::new("plugin=on");
+    stand.site.layers(&format!("plugin=on&admin={}", stand.edge.admin));
+    let (newest, number) = stand.site.first("posts");
+    stand.check("an excerpt", &[(&newest, "Told in JSON")], &[PAGE], |editor| {
+        editor.change(&format!("posts/{number}"), &json!({"content": "Told in JSON"}));
+    });
+}
+
+#[test]
+fn through_both_caches() {
+    for mode in ["database", "files", "aggressive"] {
+        let stand = Stand::new(&format!("plugin=on&pages={mode}"));
+        let (oldest, number) = stand.site.first("posts?order=asc");
+        let text = format!("Both caches, {mode}");
+        stand.check("an excerpt", &[(&oldest, &text)], &["/", PAGE], |editor| {
+            editor.change(&format!("posts/{number}"), &json!({"content": text}));
+        });
+    }
+}

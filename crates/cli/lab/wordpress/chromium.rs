@@ -1,0 +1,200 @@
+//! Headless Chromium as people use it: windows that share nothing, forms that are typed into, buttons that are pressed.
+//!
+//! It is spoken to by the DevTools protocol over two pipes: one JSON object a message, each ended by a zero. Nothing is
+//! known of time: whoever waits says what for. It asks the one host it is given, and nobody else.
+
+use serde_json::{Value, json};
+use std::io::{BufRead, BufReader, Write};
+use std::net::SocketAddr;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// How long a browser that shares two cores may take for anything.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How long to wait before a condition is looked at again.
+const PAUSE: Duration = Duration::from_millis(50);
+/// What its standard streams become: descriptors 3 and 4 are where Chromium looks for commands, and answers.
+const PIPES: &str = "exec chromium \"$@\" 3<&0 4>&1 0</dev/null 1>/dev/null";
+
+/// A running browser, which ends with its handle.
+pub(crate) struct Chromium {
+    child: Child,
+    commands: ChildStdin,
+    messages: Receiver<Value>,
+    last: u64,
+    _profile: TempDir,
+}
+
+/// A window with cookies and a cache of its own.
+#[derive(Clone)]
+pub(crate) struct Window(String);
+
+impl Chromium {
+    /// Starts it; the site called `host` is at `address`.
+    pub(crate) fn start(host: &str, address: SocketAddr) -> Self {
+        let profile = tempfile::tempdir().unwrap();
+        let mut command = Command::new("sh");
+        command
+            .args([
+                "-c",
+                PIPES,
+                "sh",
+                "--headless",
+                "--remote-debugging-pipe",
+                "--no-sandbox",
+                "--disable-gpu",
+            ])
+            .args(["--no-first-run", "--disable-background-networking", "--disable-component-update"])
+            .args([
+                "--disable-sync",
+                "--disable-extensions",
+                "--disable-dev-shm-usage",
+                "--window-size=1280,1000",
+            ])
+            .arg(format!("--host-resolver-rules=MAP {host}:80 {address}, MAP * ~NOTFOUND"))
+            .arg(format!("--user-data-dir={}", profile.path().display()))
+            .arg("about:blank");
+        let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        let (commands, answers) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        let (sender, messages) = channel();
+        std::thread::spawn(move || {
+            let texts = BufReader::new(answers).split(0).map_while(Result::ok);
+            let mut objects = texts.filter_map(|text| serde_json::from_slice(&text).ok());
+            objects.all(|object: Value| sender.send(object).is_ok())
+        });
+        Self { child, commands, messages, last: 0, _profile: profile }
+    }
+
+    /// Opens a window that shares nothing with the others.
+    pub(crate) fn window(&mut self) -> Window {
+        let context = self.call("", "Target.createBrowserContext", &json!({}))["browserContextId"].clone();
+        let page = json!({"url": "about:blank", "browserContextId": context});
+        let target = self.call("", "Target.createTarget", &page)["targetId"].clone();
+        let session = self.call("", "Target.attachToTarget", &json!({"targetId": target, "flatten": true}));
+        let window = Window(session["sessionId"].as_str().unwrap().to_owned());
+        self.call(&window.0, "Page.enable", &json!({}));
+        window
+    }
+
+    /// Goes where the address line says, and waits until the page is there.
+    pub(crate) fn open(&mut self, window: &Window, url: &str) {
+        self.evaluate(window, "window.isOld = true");
+        let gone = self.call(&window.0, "Page.navigate", &json!({"url": url}));
+        assert_eq!(gone.get("errorText"), None, "{url}: {gone}");
+        self.arrive(window, url);
+    }
+
+    /// Waits until another page than the one that was marked as old is there.
+    fn arrive(&mut self, window: &Window, what: &str) {
+        self.until(window, what, "!window.isOld && document.readyState === 'complete'");
+    }
+
+    /// Does what leads to another page, and waits until that is there.
+    pub(crate) fn follow(&mut self, window: &Window, script: &str) {
+        self.evaluate(window, "window.isOld = true");
+        self.evaluate(window, script);
+        self.arrive(window, script);
+    }
+
+    /// Waits until a condition of the page holds.
+    pub(crate) fn until(&mut self, window: &Window, what: &str, condition: &str) {
+        for _ in 0..PATIENCE.as_millis() / PAUSE.as_millis() {
+            if self.try_evaluate(window, condition) == Some(json!(true)) {
+                return;
+            }
+            std::thread::sleep(PAUSE);
+        }
+        let page = self.try_evaluate(window, "location.href + '\\n' + document.body?.innerText");
+        panic!("never happened in the browser: {what}: {condition}\n{page:?}");
+    }
+
+    /// Presses the first that the selector finds, once it is there and may be pressed.
+    pub(crate) fn press(&mut self, window: &Window, selector: &str) {
+        let element = format!("document.querySelector({})", json!(selector));
+        let ready =
+            format!("(e => !!e && !e.disabled && e.getAttribute('aria-disabled') !== 'true')({element})");
+        self.until(window, selector, &ready);
+        self.evaluate(window, &format!("{element}.click()"));
+    }
+
+    /// Replaces the text of the first that the selector finds by typing.
+    pub(crate) fn type_into(&mut self, window: &Window, selector: &str, text: &str) {
+        let element = format!("document.querySelector({})", json!(selector));
+        self.until(window, selector, &format!("!!{element}"));
+        self.evaluate(window, &format!("{element}.focus(); document.execCommand('selectAll')"));
+        self.call(&window.0, "Input.insertText", &json!({"text": text}));
+        let is_there = format!("(e => (e.value ?? e.innerText).includes({}))({element})", json!(text));
+        self.until(window, selector, &is_there);
+    }
+
+    /// Has what is typed go to the first that the selector finds.
+    pub(crate) fn focus(&mut self, window: &Window, selector: &str) {
+        let element = format!("document.querySelector({})", json!(selector));
+        self.until(window, selector, &format!("!!{element}"));
+        self.evaluate(window, &format!("{element}.focus()"));
+    }
+
+    /// The names of all cookies that the window's visitor has.
+    pub(crate) fn cookies(&mut self, window: &Window) -> Vec<String> {
+        let kept = self.call(&window.0, "Storage.getCookies", &json!({}));
+        kept["cookies"].as_array().unwrap().iter().map(|cookie| cookie["name"].to_string()).collect()
+    }
+
+    /// What the page's text and markup is.
+    pub(crate) fn markup(&mut self, window: &Window) -> String {
+        let markup = self.evaluate(window, "document.documentElement.outerHTML");
+        markup.as_str().unwrap().to_owned()
+    }
+
+    /// The value of an expression.
+    pub(crate) fn evaluate(&mut self, window: &Window, expression: &str) -> Value {
+        self.try_evaluate(window, expression).unwrap_or_else(|| panic!("the page cannot say: {expression}"))
+    }
+
+    /// The same; `None` while the page changes, or if it throws.
+    fn try_evaluate(&mut self, window: &Window, expression: &str) -> Option<Value> {
+        let question = json!({"expression": expression, "returnByValue": true, "awaitPromise": true});
+        let answer = self.try_call(&window.0, "Runtime.evaluate", &question).ok()?;
+        let is_fine = answer.get("exceptionDetails").is_none();
+        is_fine.then(|| answer["result"].get("value").cloned().unwrap_or(Value::Null))
+    }
+
+    fn call(&mut self, session: &str, method: &str, parameters: &Value) -> Value {
+        let answer = self.try_call(session, method, parameters);
+        answer.unwrap_or_else(|error| panic!("{method} {parameters}: {error}"))
+    }
+
+    /// Sends a command and waits for its answer. What happens meanwhile is not looked at.
+    fn try_call(&mut self, session: &str, method: &str, parameters: &Value) -> Result<Value, Value> {
+        self.last += 1;
+        let mut command = json!({"id": self.last, "method": method, "params": parameters});
+        if !session.is_empty() {
+            command["sessionId"] = json!(session);
+        }
+        self.commands.write_all(format!("{command}\0").as_bytes()).unwrap();
+        loop {
+            let message = self.messages.recv_timeout(PATIENCE);
+            let message = message.unwrap_or_else(|error| {
+                panic!(
+                    "no answer from chromium to {method} ({error}): is Debian's package chromium installed?"
+                )
+            });
+            if message["id"] == self.last {
+                return message
+                    .get("error")
+                    .map_or_else(|| Ok(message["result"].clone()), |error| Err(error.clone()));
+            }
+        }
+    }
+}
+
+impl Drop for Chromium {
+    /// Chromium and its processes end when its pipe does; this waits for the first of them.
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,165 @@
+//! An editor and an anonymous visitor, each in a browser window of their own, both through the edge: the editor logs
+//! in, writes, publishes and corrects; the other sees what is public, as soon as it is, and nothing else.
+
+use crate::chromium::{Chromium, Window};
+use crate::site::{HOST, Site};
+use serde_json::json;
+use std::net::SocketAddr;
+use testkit::Edge;
+
+/// The place of the title in the block editor.
+const TITLE: &str = ".wp-block-post-title";
+/// What only who is logged in has on a page.
+const BAR: &str = "id=\"wpadminbar\"";
+/// The block editor is there, and its greeting of new users is not.
+const READY: &str = "(() => {
+    document.querySelector('.components-guide .components-modal__header button')?.click();
+    return !!document.querySelector('.wp-block-post-title') && !document.querySelector('.components-guide');
+})()";
+
+/// Two windows before one edge.
+struct Desk {
+    browser: Chromium,
+    editor: Window,
+    anybody: Window,
+    /// What an anonymous visitor may not read now.
+    secrets: Vec<String>,
+}
+
+impl Desk {
+    fn new(edge: SocketAddr) -> Self {
+        let mut browser = Chromium::start(HOST, edge);
+        let (editor, anybody) = (browser.window(), browser.window());
+        Self { browser, editor, anybody, secrets: vec![BAR.to_owned()] }
+    }
+
+    fn log_in(&mut self, user: &str, password: &str) {
+        self.browser.open(&self.editor, &url("/wp-login.php"));
+        self.browser.type_into(&self.editor, "#user_login", user);
+        self.browser.type_into(&self.editor, "#user_pass", password);
+        self.browser.follow(&self.editor, "document.querySelector('#wp-submit').click()");
+        let place = self.browser.evaluate(&self.editor, "location.pathname");
+        assert_eq!(place, "/wp-admin/", "{}", self.browser.markup(&self.editor));
+    }
+
+    /// The editor opens a page and sees this text on it, logged in.
+    fn editor_sees(&mut self, target: &str, text: &str) {
+        self.browser.open(&self.editor, &url(target));
+        let page = self.browser.markup(&self.editor);
+        assert!(page.contains(text) && page.contains(BAR), "the editor, {target}: no \"{text}\" in {page}");
+    }
+
+    /// The anonymous visitor opens a page and sees this text on it, and nothing that is not public.
+    fn anybody_sees(&mut self, target: &str, text: &str) {
+        self.browser.open(&self.anybody, &url(target));
+        let page = self.browser.markup(&self.anybody);
+        assert!(page.contains(text), "an anonymous visitor, {target}: no \"{text}\" in {page}");
+        for secret in &self.secrets {
+            assert!(!page.contains(secret), "an anonymous visitor, {target}: \"{secret}\" in {page}");
+        }
+        assert_eq!(self.browser.cookies(&self.anybody), Vec::<String>::new(), "{target}");
+    }
+
+    /// That the page in the anonymous window is everybody's by now.
+    fn is_shared(&mut self) {
+        let ask =
+            "fetch(location.href, {cache: 'no-store'}).then(answer => answer.headers.get('cache-status'))";
+        let status = self.browser.evaluate(&self.anybody, ask);
+        assert!(status.as_str().is_some_and(|status| status.starts_with("Petasos; hit")), "{status}");
+    }
+
+    fn begin(&mut self, target: &str) {
+        self.browser.open(&self.editor, &url(target));
+        self.browser.until(&self.editor, "the editor is ready", READY);
+    }
+
+    /// Writes a post, which is kept as a draft. Gives its number.
+    fn draft(&mut self, title: &str, words: &str) -> u64 {
+        self.begin("/wp-admin/post-new.php");
+        self.browser.type_into(&self.editor, TITLE, title);
+        self.browser.focus(&self.editor, ".block-editor-default-block-appender__content");
+        self.browser.type_into(&self.editor, "p.wp-block-paragraph", words);
+        self.browser.press(&self.editor, ".editor-post-save-draft");
+        self.browser.until(
+            &self.editor,
+            "it is kept",
+            "!!document.querySelector('.editor-post-saved-state.is-saved')",
+        );
+        let number = self.browser.evaluate(&self.editor, "wp.data.select('core/editor').getCurrentPostId()");
+        number.as_u64().unwrap()
+    }
+
+    /// Publishes what is in the editor, and gives where it is.
+    fn publish(&mut self) -> String {
+        self.browser.press(&self.editor, ".editor-post-publish-panel__toggle");
+        self.browser.press(&self.editor, ".editor-post-publish-panel .editor-post-publish-button");
+        let link = "document.querySelector('.post-publish-panel__postpublish-header a')";
+        self.browser.until(&self.editor, "it is published", &format!("!!{link}"));
+        let link = self.browser.evaluate(&self.editor, &format!("{link}.pathname"));
+        link.as_str().unwrap().to_owned()
+    }
+}
+
+fn url(target: &str) -> String {
+    format!("http://{HOST}{target}")
+}
+
+#[test]
+fn an_editor_sees_the_edit_and_an_anonymous_window_what_is_public() {
+    let site = Site::with("");
+    let administrator = site.administrator();
+    let (name, password) = (format!("writer{}", std::process::id()), "only-for-this");
+    let email = format!("{name}@guarded.test");
+    let user = json!({"username": name, "email": email, "password": password, "roles": ["editor"]});
+    let user = administrator.change("users", &user)["id"].clone();
+    for layers in ["", "plugin=on"] {
+        let edge = site.edge(layers);
+        let post = write(&edge, &name, password, &email);
+        administrator.call("DELETE", &format!("posts/{post}?force=true"), &json!({}));
+    }
+    administrator.call("DELETE", &format!("users/{user}?force=true&reassign=1"), &json!({}));
+}
+
+/// One post's way to the public. Gives its number.
+fn write(edge: &Edge, name: &str, password: &str, email: &str) -> u64 {
+    let mut desk = Desk::new(edge.address);
+    desk.secrets.push(email.to_owned());
+    desk.anybody_sees("/", "</html>");
+    desk.is_shared();
+    desk.log_in(name, password);
+    desk.editor_sees("/", name);
+    desk.secrets.push(name.to_owned());
+    desk.anybody_sees("/", "</html>");
+
+    let [title, words, correction] =
+        ["A harbour", "Words about ships", "A better harbour"].map(|text| format!("{text} {}", edge.pid()));
+    let number = desk.draft(&title, &words);
+    let (preview, plain) = (format!("/?p={number}&preview=true"), format!("/?p={number}"));
+    desk.secrets.extend([title.clone(), words.clone()]);
+    desk.editor_sees(&preview, &words);
+    for target in ["/", &preview, &plain] {
+        desk.anybody_sees(target, "</html>");
+    }
+
+    desk.begin(&format!("/wp-admin/post.php?post={number}&action=edit"));
+    let place = desk.publish();
+    // Now its author is public as well.
+    desk.secrets.retain(|secret| *secret == email || *secret == BAR);
+    desk.editor_sees(&place, &words);
+    desk.anybody_sees("/", &title);
+    desk.anybody_sees(&place, &words);
+    desk.is_shared();
+
+    desk.begin(&format!("/wp-admin/post.php?post={number}&action=edit"));
+    desk.browser.type_into(&desk.editor, TITLE, &correction);
+    desk.secrets.push(correction.clone());
+    desk.anybody_sees(&place, &title);
+    desk.browser.press(&desk.editor, ".editor-post-publish-button");
+    desk.browser.until(&desk.editor, "it is updated", "!!document.querySelector('.components-snackbar')");
+    desk.secrets.retain(|secret| *secret != correction);
+    desk.editor_sees(&place, &correction);
+    desk.anybody_sees(&place, &correction);
+    desk.anybody_sees("/", &correction);
+    desk.is_shared();
+    number
+}

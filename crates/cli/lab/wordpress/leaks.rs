@@ -1,0 +1,192 @@
+//! Nobody gets another one's page: two users, a commenter, somebody who knows a password and anonymous visitors ask
+//! for every kind of page in turns and all at once, with the plugin and without.
+//!
+//! Each answer of the edge is compared with what WordPress itself says to the same visitor, so that any page that is
+//! not theirs is found, whatever is wrong with it.
+
+use crate::answer::Answer;
+use crate::cast::{Cast, Kind, Visitor};
+use crate::site::{Site, ask, get_with, is_hit};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Mutex;
+use testkit::{Edge, Response};
+
+/// Who comes after whom to a page that is not stored; those who have nothing of their own there stay away.
+const TURNS: &[&[&str]] = &[
+    &["anonymous", "anonymous", "editor", "measured", "subscriber", "commenter", "knower", "anonymous"],
+    &["editor", "subscriber", "anonymous"],
+    &["subscriber", "editor", "anonymous"],
+    &["commenter", "knower", "anonymous"],
+    &["knower", "commenter", "anonymous"],
+];
+/// Kinds of pages that are asked for at the same time.
+const CROWDED: &[&str] = &["the front page", "a post with its form for comments", "a post behind a password"];
+/// How many kinds of pages are under way at once.
+const THREADS: usize = 3;
+
+/// What WordPress itself says to whom, by target and name.
+type Own<'a> = BTreeMap<(&'a str, &'a str), Answer>;
+
+fn visit(address: SocketAddr, visitor: &Visitor, target: &str) -> Response {
+    let cookie: Vec<&str> = visitor.cookie.iter().map(String::as_str).collect();
+    get_with(address, target, &cookie)
+}
+
+/// Does `each` for all of `items`, some at once.
+fn at_once<'a, T: Sync>(items: &'a [T], each: impl Fn(&'a T) + Sync) {
+    let rest = Mutex::new(items.iter());
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                while let Some(item) = { rest.lock().unwrap().next() } {
+                    each(item)
+                }
+            });
+        }
+    });
+}
+
+fn ask_wordpress<'a>(site: &Site, cast: &'a Cast) -> Own<'a> {
+    let own = Mutex::new(Own::new());
+    at_once(&cast.kinds, |kind| {
+        for visitor in &cast.visitors {
+            let answer = Answer::of(&visit(site.origin, visitor, &kind.target));
+            own.lock().unwrap().insert((&kind.target, visitor.name), answer);
+        }
+    });
+    own.into_inner().unwrap()
+}
+
+/// That there is something to be found: each mark where it belongs, and by WordPress nowhere else.
+fn check_marks(cast: &Cast, own: &Own<'_>) {
+    for mark in &cast.marks {
+        let finders: Vec<_> =
+            own.iter().filter(|(_, answer)| answer.content.contains(&mark.text)).map(|(at, _)| *at).collect();
+        assert!(
+            finders.iter().any(|(_, name)| *name == mark.owner),
+            "{} never sees {}",
+            mark.owner,
+            mark.text
+        );
+        let others = finders.iter().filter(|(_, name)| *name != mark.owner && !mark.others.contains(name));
+        assert_eq!(others.count(), 0, "{}'s {} by WordPress itself: {finders:?}", mark.owner, mark.text);
+    }
+}
+
+/// Visits through an edge.
+struct Walk<'a> {
+    site: &'a Site,
+    cast: &'a Cast,
+    own: &'a Own<'a>,
+    edge: &'a Edge,
+    /// What was wrong.
+    faults: Mutex<Vec<String>>,
+}
+
+impl Walk<'_> {
+    /// All visitors on all kinds of pages; gives what was wrong.
+    fn go(self) -> Vec<String> {
+        at_once(&self.cast.kinds, |kind| {
+            for turns in TURNS.iter().filter(|turns| turns[0] == "anonymous" || self.has_own(kind, turns[0]))
+            {
+                self.purge(kind);
+                for (place, name) in turns.iter().enumerate() {
+                    let visitor = self.cast.visitor(name);
+                    if !visitor.is_anybody && !self.has_own(kind, name) {
+                        continue;
+                    }
+                    let answer = self.check(kind, visitor, &format!("after {:?}", &turns[..place]));
+                    let must_hit = kind.is_shared && place > 0 && turns[..place] == ["anonymous"];
+                    if must_hit && !is_hit(&answer) {
+                        self.fault(format!("{} is not shared: {}", kind.target, answer.head));
+                    }
+                }
+            }
+        });
+        for kind in self.cast.kinds.iter().filter(|kind| CROWDED.contains(&kind.name)) {
+            self.purge(kind);
+            std::thread::scope(|scope| {
+                for visitor in self.cast.visitors.iter().chain(&self.cast.visitors) {
+                    let walk = &self;
+                    scope.spawn(move || walk.check(kind, visitor, "in a crowd"));
+                }
+            });
+        }
+        self.faults.into_inner().unwrap()
+    }
+
+    /// Whether WordPress says anything else to this visitor than to everybody.
+    fn has_own(&self, kind: &Kind, name: &str) -> bool {
+        let own = |name| &self.own[&(kind.target.as_str(), name)];
+        own(name) != own("anonymous")
+    }
+
+    fn purge(&self, kind: &Kind) {
+        let answer = ask(self.edge.address, "PURGE", &kind.target, &[], "");
+        assert_eq!(answer.status, 200, "{}", answer.head);
+    }
+
+    /// Asks as this visitor, and looks whether it is what WordPress says to them: before all this, or now.
+    fn check(&self, kind: &Kind, visitor: &Visitor, when: &str) -> Response {
+        let answer = visit(self.edge.address, visitor, &kind.target);
+        let got = Answer::of(&answer);
+        let before = &self.own[&(kind.target.as_str(), visitor.name)];
+        let place = format!("{} ({}), {} {when}", kind.target, kind.name, visitor.name);
+        if !got.is_as(before) {
+            let now = Answer::of(&visit(self.site.origin, visitor, &kind.target));
+            if !got.is_as(&now) {
+                self.fault(format!("{place}: {}\n{}", answer.head, got.difference(&now)));
+            }
+        }
+        if is_hit(&answer) && (!visitor.is_anybody || !got.cookies.is_empty()) {
+            self.fault(format!("{place}: from the store: {}", answer.head));
+        }
+        answer
+    }
+
+    fn fault(&self, text: String) {
+        self.faults.lock().unwrap().push(text);
+    }
+}
+
+#[test]
+fn nobody_gets_what_is_another_ones_on_any_kind_of_page() {
+    let site = Site::with("");
+    let cast = Cast::gather(&site);
+    let own = ask_wordpress(&site, &cast);
+    check_marks(&cast, &own);
+    for layers in ["", "plugin=on"] {
+        let edge = site.edge(layers);
+        let faults = Walk { site: &site, cast: &cast, own: &own, edge: &edge, faults: Mutex::default() }.go();
+        assert!(faults.is_empty(), "with layers {layers:?}:\n{}", faults.join("\n"));
+    }
+    cast.leave();
+}
+
+/// The test above must be able to fail.
+#[test]
+fn a_profile_that_forgets_a_cookie_is_found_out() {
+    let site = Site::with("");
+    let mut cast = Cast::gather(&site);
+    cast.kinds.retain(|kind| CROWDED.contains(&kind.name));
+    let own = ask_wordpress(&site, &cast);
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("forgetful.toml");
+    for (cookie, victim) in
+        [("wordpress_*", "editor"), ("comment_author_*", "commenter"), ("wp-postpass_*", "knower")]
+    {
+        let profile = format!(
+            "title = \"Forgetful\"\nabout = \"For a test.\"\nextends = \"wordpress\"\n\
+             [[cookie]]\nmeans = \"noise\"\nnames = [\"{cookie}\"]\nsource = \"a mistake\"\n"
+        );
+        std::fs::write(&file, profile).unwrap();
+        // The leak guard would notice, and give everybody their own page.
+        let unguarded = "[limits]\nleak_guard_every = 0\n";
+        let profile = ["--profile", file.to_str().unwrap()];
+        let edge = Edge::configured(&format!("http://{}", site.origin), unguarded, &profile);
+        let faults = Walk { site: &site, cast: &cast, own: &own, edge: &edge, faults: Mutex::default() }.go();
+        assert!(faults.iter().any(|fault| fault.contains(victim)), "without {cookie}: {faults:?}");
+    }
+    cast.leave();
+}

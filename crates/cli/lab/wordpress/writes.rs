@@ -1,0 +1,304 @@
+//! A site without the plugin: what somebody changes through the edge is what everybody sees next, what changes nothing
+//! leaves everything stored.
+
+use crate::answer::Answer;
+use crate::site::{Editor, Site, get, get_with, is_hit};
+use crate::visitor::{Form, between};
+use serde_json::{Value, json};
+use testkit::{Edge, Response};
+
+/// The pages that are looked at; each test adds some posts.
+const PAGES: &[&str] = &[
+    "/",
+    "/page/2/",
+    "/feed/",
+    "/comments/feed/",
+    "/bicycles-an-introduction/",
+    "/category/bicycles/",
+    "/author/ada-winter/",
+    "/2024/01/",
+];
+/// What a visible comment changes beside its post.
+const FRONTS: &[&str] = &["/", "/feed/", "/comments/feed/"];
+/// A visitor whom somebody counts.
+const MEASURED: &str = "Cookie: _ga=GA1.2.3";
+
+/// What a request changes.
+enum Changes<'a> {
+    /// Every page.
+    Everything,
+    /// The front page, the feeds and this post.
+    FrontsAnd(&'a str),
+    /// No page.
+    Nothing,
+}
+
+/// The site with an edge before it, and no plugin.
+struct Stand {
+    site: Site,
+    edge: Edge,
+    /// Logged in through the edge.
+    editor: Editor,
+    newest: (String, u64),
+    oldest: (String, u64),
+}
+
+impl Stand {
+    fn new() -> Self {
+        let site = Site::with("");
+        let edge = site.edge("");
+        let editor = Editor::log_in(edge.address, "admin", site.password());
+        let (newest, oldest) = (site.first("posts"), site.first("posts?order=asc"));
+        Self { site, edge, editor, newest, oldest }
+    }
+
+    /// Has all pages stored, makes the request, and looks again: what it changes is asked for anew, once, and is what
+    /// WordPress says; what it does not comes from the store, and is right as well. These targets have these texts.
+    fn check(&self, what: &str, changes: &Changes<'_>, texts: &[(&str, &str)], request: impl FnOnce(&Self)) {
+        let mut pages: Vec<&str> = [PAGES, &[&self.newest.0, &self.oldest.0]].concat();
+        pages.extend(texts.iter().map(|(target, _)| *target));
+        pages.sort_unstable();
+        pages.dedup();
+        for target in &pages {
+            get(self.edge.address, target);
+            let again = get(self.edge.address, target);
+            assert!(is_hit(&again), "before {what}, {target}: {}", again.head);
+        }
+        request(self);
+        for target in &pages {
+            let must_change = match changes {
+                Changes::Everything => true,
+                Changes::FrontsAnd(post) => target == post || FRONTS.contains(target),
+                Changes::Nothing => false,
+            };
+            let next = get(self.edge.address, target);
+            assert_eq!(is_hit(&next), !must_change, "{what}: {target}: {}", next.head);
+            let own = Answer::of(&get(self.site.origin, target));
+            for answer in
+                [next, get_with(self.edge.address, target, &[MEASURED]), get(self.edge.address, target)]
+            {
+                let got = Answer::of(&answer);
+                let is_right = got.is_as(&own) || self.is_confirmed(target, &answer);
+                assert!(is_right, "{what}: {target}: {}\n{}", answer.head, got.difference(&own));
+            }
+            assert!(is_hit(&get(self.edge.address, target)), "{what}: {target} is not stored again");
+        }
+        for (target, text) in texts {
+            let answer = get(self.edge.address, target);
+            assert!(answer.text().contains(text), "{what}: {target} does not say \"{text}\"");
+        }
+    }
+
+    /// Whether WordPress says that this answer is still right. Its feeds have the time of the last post or comment for
+    /// a validator, so whoever has one is told so although a name in it has changed.
+    fn is_confirmed(&self, target: &str, answer: &Response) -> bool {
+        let of = |name| answer.field(name).unwrap_or("none");
+        let [tag, time] =
+            [format!("If-None-Match: {}", of("ETag")), format!("If-Modified-Since: {}", of("Last-Modified"))];
+        get_with(self.site.origin, target, &[&tag, &time]).status == 304
+    }
+
+    /// Fills in a form of wp-admin and sends it. Gives the status of the answer.
+    fn fill(&self, page: &str, sign: &str, action: &str, values: &[(&str, &str)]) -> u16 {
+        let page = self.editor.see(page);
+        let form = Form::of(page.text(), sign);
+        let form = values.iter().fold(form, |form, (name, value)| form.with(name, value));
+        let answer = self.editor.submit(action, &form.encode());
+        assert!(matches!(answer.status, 200 | 302), "{action}: {}\n{}", answer.head, answer.text());
+        answer.status
+    }
+
+    /// Follows the link of a page of wp-admin that has this in it.
+    fn follow(&self, page: &str, sign: &str) {
+        let page = self.editor.see(page);
+        let links = page.text().split("href=").filter_map(|rest| {
+            let quote = rest.chars().next()?;
+            rest.get(1..)?.split(quote).next()
+        });
+        let link = links
+            .map(|link| link.replace("&#038;", "&").replace("&amp;", "&"))
+            .find(|link| link.contains(sign));
+        let link = link.unwrap_or_else(|| panic!("no link with {sign} in {}", page.text()));
+        let link = link.rsplit_once("/wp-admin/").map_or(link.as_str(), |(_, rest)| rest);
+        let answer = self.editor.see(&format!("/wp-admin/{link}"));
+        assert_eq!(answer.status, 302, "{link}: {}", answer.head);
+    }
+
+    /// Somebody new who may only comment, and who is logged in through the edge.
+    fn subscriber(&self, name: &str) -> Editor {
+        let login = format!("{name}{}", std::process::id());
+        let email = format!("{login}@wordpress.test");
+        let user =
+            json!({"username": login, "email": email, "password": "only-for-this", "roles": ["subscriber"]});
+        self.editor.change("users", &user);
+        Editor::log_in(self.edge.address, &login, "only-for-this")
+    }
+
+    /// Says something below a post, as this user. WordPress makes everybody wait between two comments.
+    fn comment(&self, user: &Editor, post: &str, text: &str) -> String {
+        let page = user.see(post);
+        let form = Form::of(page.text(), "comment_post_ID").with("comment", text);
+        let answer = user.submit("/wp-comments-post.php", &form.encode());
+        assert_eq!(answer.status, 302, "{}\n{}", answer.head, answer.text());
+        answer.field("Location").unwrap().to_owned()
+    }
+}
+
+#[test]
+fn an_edited_post_is_seen_at_once_whatever_it_was_edited_with() {
+    let stand = Stand::new();
+    let (post, number) = (&stand.newest.0, stand.newest.1);
+    let texts = |text| [(post.as_str(), text), ("/", text), ("/feed/", text)];
+    stand.check("the block editor", &Changes::Everything, &texts("Said in JSON"), |stand| {
+        stand.editor.change(&format!("posts/{number}"), &json!({"title": "Said in JSON"}));
+    });
+    let page = format!("/wp-admin/post.php?post={number}&action=edit");
+    stand.check("a form", &Changes::Everything, &texts("Said in a form"), |stand| {
+        let values =
+            [("post_title", "Said in a form"), ("post_status", "publish"), ("comment_status", "open")];
+        assert_eq!(stand.fill(&page, "metabox-base-form", "/wp-admin/post.php", &values), 302);
+    });
+    stand.check("the list's quick form", &Changes::Everything, &texts("Said quickly"), |stand| {
+        let list = stand.editor.see("/wp-admin/edit.php");
+        let nonce = between(list.text(), "name=\"_inline_edit\" value=\"", "\"").unwrap().to_owned();
+        let number = number.to_string();
+        let form =
+            Form::new().with("action", "inline-save").with("post_type", "post").with("post_ID", &number);
+        let form =
+            form.with("_inline_edit", &nonce).with("post_title", "Said quickly").with("_status", "publish");
+        let form = form.with("screen", "edit-post").with("post_view", "list").with("comment_status", "open");
+        assert_eq!(stand.editor.submit("/wp-admin/admin-ajax.php", &form.encode()).status, 200);
+    });
+    let slug = format!("short-lived-{}", std::process::id());
+    let mut made = Value::Null;
+    let new = &mut made;
+    stand.check("a new post", &Changes::Everything, &[("/", "Short-lived")], |stand| {
+        *new =
+            stand.editor.change("posts", &json!({"title": "Short-lived", "status": "publish", "slug": slug}));
+    });
+    stand.check("its way into the bin", &Changes::Everything, &[], |stand| {
+        stand.follow("/wp-admin/edit.php", &format!("post.php?post={}&action=trash", made["id"]));
+    });
+    assert!(!get(stand.edge.address, "/").text().contains("Short-lived"));
+    stand.editor.call("DELETE", &format!("posts/{}?force=true", made["id"]), &json!({}));
+}
+
+#[test]
+fn a_comment_is_seen_at_once_and_the_rest_is_kept() {
+    let stand = Stand::new();
+    let (post, _) = &stand.oldest;
+    let [shown, held] = ["Seen by all", "Seen by none"].map(|text| format!("{text} {}", std::process::id()));
+    let (speaker, other) = (stand.subscriber("speaker"), stand.subscriber("advertiser"));
+    let texts = [(post.as_str(), shown.as_str()), ("/comments/feed/", &shown)];
+    stand.check("a comment", &Changes::FrontsAnd(post), &texts, |stand| {
+        stand.comment(&speaker, post, &shown);
+    });
+    let mut place = String::new();
+    let to = &mut place;
+    stand.check("a comment that waits", &Changes::Nothing, &[], |stand| {
+        *to = stand.comment(&other, post, &format!("{held} {}", "http://a.test/ ".repeat(5)));
+    });
+    assert!(!get(stand.edge.address, post).text().contains(&held));
+    let number = between(&place, "unapproved=", "&").unwrap();
+    let texts = [(post.as_str(), held.as_str()), ("/comments/feed/", &held)];
+    stand.check("its approval", &Changes::Everything, &texts, |stand| {
+        let sign = format!("comment.php?c={number}&action=approvecomment");
+        stand.follow("/wp-admin/edit-comments.php?comment_status=moderated", &sign);
+    });
+    stand.editor.call("DELETE", &format!("comments/{number}?force=true"), &json!({}));
+}
+
+#[test]
+fn a_menu_a_term_an_option_and_a_user_are_seen_at_once() {
+    let stand = Stand::new();
+    let page = "/bicycles-an-introduction/";
+    let navigation = stand.editor.call("GET", "navigation?context=edit", &json!({}))[0].clone();
+    let (route, raw) =
+        (format!("navigation/{}", navigation["id"]), navigation["content"]["raw"].as_str().unwrap());
+    let link = r#"<!-- wp:navigation-link {"label":"Side door","url":"/side/","kind":"custom"} /-->"#;
+    stand.check(
+        "the navigation",
+        &Changes::Everything,
+        &[("/", "Side door"), (page, "Side door")],
+        |stand| {
+            stand.editor.change(&route, &json!({"content": format!("{raw}{link}")}));
+        },
+    );
+    stand.editor.change(&route, &json!({"content": raw}));
+
+    let menus = stand.editor.call("GET", "menus", &json!({}));
+    let menu =
+        menus.as_array().unwrap().iter().find(|menu| menu["name"] == "Main menu").unwrap()["id"].clone();
+    let item = stand.editor.call("GET", &format!("menu-items?menus={menu}"), &json!({}))[0]["id"].clone();
+    let screen = format!("/wp-admin/nav-menus.php?action=edit&menu={menu}");
+    let label = format!("menu-item-title[{item}]");
+    // The theme shows no classic menu; this page does.
+    stand.check("a classic menu", &Changes::Everything, &[("/?lab=parts", "Front door")], |stand| {
+        let values = [(label.as_str(), "Front door")];
+        assert_eq!(stand.fill(&screen, "id=\"update-nav-menu\"", &screen, &values), 200);
+    });
+
+    let category = stand.editor.call("GET", "categories?slug=bicycles", &json!({}))[0]["id"].to_string();
+    let term = format!("/wp-admin/term.php?taxonomy=category&tag_ID={category}");
+    let rename = |stand: &Stand, name| {
+        assert_eq!(stand.fill(&term, "editedtag", "/wp-admin/edit-tags.php", &[("name", name)]), 302);
+    };
+    stand.check("a term's name", &Changes::Everything, &[("/category/bicycles/", "Three wheels")], |stand| {
+        rename(stand, "Three wheels");
+    });
+    rename(&stand, "Bicycles");
+
+    let title = |stand: &Stand, title| {
+        let chosen = [("default_role", "subscriber"), ("start_of_week", "1"), ("timezone_string", "UTC+0")];
+        let values = [&[("blogname", title)][..], &chosen].concat();
+        let status =
+            stand.fill("/wp-admin/options-general.php", "option_page", "/wp-admin/options.php", &values);
+        assert_eq!(status, 302);
+    };
+    stand.check(
+        "the site's title",
+        &Changes::Everything,
+        &[("/", "A lab by a form"), (page, "A lab by a form")],
+        |stand| {
+            title(stand, "A lab by a form");
+        },
+    );
+    title(&stand, "Petasos lab");
+
+    let user = stand.editor.call("GET", "users?slug=ada-winter", &json!({}))[0]["id"].to_string();
+    let profile = format!("/wp-admin/user-edit.php?user_id={user}");
+    let call = |stand: &Stand, name| {
+        let values = [("nickname", name), ("display_name", name)];
+        assert_eq!(stand.fill(&profile, "your-profile", "/wp-admin/user-edit.php", &values), 302);
+    };
+    stand.check("a user's name", &Changes::Everything, &[("/author/ada-winter/", "Ada Autumn")], |stand| {
+        call(stand, "Ada Autumn");
+    });
+    call(&stand, "Ada Winter");
+}
+
+#[test]
+fn what_fails_or_is_no_pages_business_leaves_everything_stored() {
+    let stand = Stand::new();
+    let (number, user) = (stand.newest.1, stand.subscriber("bystander"));
+    let draft = stand.editor.change("posts", &json!({"title": "Kept back", "status": "draft"}));
+    stand.check("a draft that is kept while it is written", &Changes::Nothing, &[], |stand| {
+        stand.editor.change(&format!("posts/{}/autosaves", draft["id"]), &json!({"content": "Word by word"}));
+    });
+    stand.editor.call("DELETE", &format!("posts/{}?force=true", draft["id"]), &json!({}));
+    stand.check("what a user may not do", &Changes::Nothing, &[], |stand| {
+        let form = format!("action=editpost&post_ID={number}&post_title=Mine&_wpnonce=0000000000");
+        assert_eq!(user.submit("/wp-admin/post.php", &form).status, 403);
+        assert_eq!(stand.editor.submit("/wp-admin/post.php", &form).status, 403, "without a nonce");
+        assert_eq!(user.submit(&format!("/wp-json/wp/v2/posts/{number}"), "title=Mine").status, 401);
+        assert_eq!(
+            user.submit("/wp-admin/options.php", "option_page=general&action=update&blogname=Mine").status,
+            403
+        );
+        let link = format!("/wp-admin/post.php?post={number}&action=trash&_wpnonce=0000000000");
+        assert_eq!(user.see(&link).status, 403);
+    });
+    stand.check("a login", &Changes::Nothing, &[], |stand| {
+        Editor::log_in(stand.edge.address, "admin", stand.site.password());
+    });
+}

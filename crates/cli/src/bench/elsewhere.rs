@@ -1,0 +1,78 @@
+//! Targets that are not on this machine: whoever loads one is asked whether that is meant, and the load is careful.
+//!
+//! Invariant: an address counts as this machine's only if a socket can be bound to it. Nothing is sent here.
+
+use anyhow::bail;
+use load::Plan;
+use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
+use std::net::{IpAddr, UdpSocket};
+
+/// The hosts of a plan that are not on this machine, each once; where there is a proxy, that is the only one. Asks the
+/// resolver; a name without address is left to the run, which says so.
+pub(crate) fn hosts_elsewhere(plan: &Plan) -> Vec<String> {
+    let listed = plan.targets.iter().map(|of| &of.target).filter(|_| plan.proxy.is_none());
+    let named = plan.proxy.as_ref().or_else(|| plan.targets.is_empty().then_some(&plan.target));
+    let mut hosts: Vec<(String, u16)> = Vec::new();
+    for target in listed.chain(named) {
+        let host = (target.host(), target.port());
+        if hosts.contains(&host) {
+            continue;
+        }
+        let addresses = target.resolve().unwrap_or_default();
+        if addresses.iter().any(|address| !is_here(address.ip())) {
+            hosts.push(host);
+        }
+    }
+    hosts.into_iter().map(|(host, port)| format!("{host}:{port}")).collect()
+}
+
+/// Asks on a terminal whether these hosts are meant. Where nobody can answer, whoever wrote the command meant it.
+///
+/// # Errors
+/// If the answer is not yes.
+pub(crate) fn ask(hosts: &[String]) -> anyhow::Result<()> {
+    if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+        return Ok(());
+    }
+    let mut stderr = io::stderr();
+    let (are, them) = if hosts.len() == 1 { ("is", "it") } else { ("are", "them") };
+    write!(stderr, "{} {are} not on this machine. Load {them}? [y/N] ", hosts.join(", "))?;
+    stderr.flush()?;
+    let mut answer = String::new();
+    io::stdin().lock().read_line(&mut answer)?;
+    match answer.trim().to_ascii_lowercase().as_str() {
+        "y" | "yes" => Ok(()),
+        _ => bail!("not loaded; --yes answers this question"),
+    }
+}
+
+fn is_here(address: IpAddr) -> bool {
+    address.is_loopback() || UdpSocket::bind((address, 0)).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::hosts_elsewhere;
+    use load::{Plan, Target, WeightedTarget};
+
+    fn target(url: &str) -> Target {
+        Target::parse(url).unwrap()
+    }
+
+    #[test]
+    fn only_hosts_of_other_machines_are_named() {
+        assert!(hosts_elsewhere(&Plan::new(target("http://127.3.2.1:81/"))).is_empty());
+        // An address for documentation (RFC 5737): no machine has it.
+        assert_eq!(hosts_elsewhere(&Plan::new(target("http://192.0.2.1/"))), ["192.0.2.1:80"]);
+        let behind = |proxy| {
+            let proxy = Some(target(proxy));
+            hosts_elsewhere(&Plan { proxy, ..Plan::new(target("http://192.0.2.1/")) })
+        };
+        assert_eq!(behind("http://192.0.2.7:3128/"), ["192.0.2.7:3128"]);
+        assert!(behind("http://127.0.0.1:3128/").is_empty());
+        let urls = ["http://192.0.2.1:8080/a", "http://[::1]/", "http://192.0.2.1:8080/b"];
+        let targets = urls.map(|url| WeightedTarget::new(target(url), 1)).to_vec();
+        let plan = Plan { targets, ..Plan::new(target("http://192.0.2.9/")) };
+        assert_eq!(hosts_elsewhere(&plan), ["192.0.2.1:8080"]);
+    }
+}

@@ -1,0 +1,84 @@
+//! The generator's host while a run lasts: how busy its cores were in each second, and with what part of it the
+//! generator was.
+//!
+//! Invariant: it looks once a second and changes nothing; where the system does not tell, the seconds stay unknown.
+
+use probe::ProcFs;
+use report::run::Run;
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// A host that is being watched; the watch ends when this is finished or dropped.
+pub(crate) struct HostWatch {
+    over: Sender<()>,
+    thread: JoinHandle<Vec<Shares>>,
+}
+
+/// Shares of all cores in one second.
+#[derive(Clone, Copy, Debug, Default)]
+struct Shares {
+    host: Option<f64>,
+    generator: Option<f64>,
+}
+
+impl HostWatch {
+    /// Begins to watch; the first second is the one that begins after `delay`. `None` where there is no thread to be
+    /// had.
+    pub(crate) fn start(delay: Duration) -> Option<Self> {
+        let (over, is_over) = mpsc::channel();
+        let watch = move || {
+            let mut seconds = Vec::new();
+            if is_over.recv_timeout(delay) != Err(RecvTimeoutError::Timeout) {
+                return seconds;
+            }
+            let proc = ProcFs::system();
+            let mut before = Reading::of(&proc);
+            while is_over.recv_timeout(Duration::from_secs(1)) == Err(RecvTimeoutError::Timeout) {
+                let now = Reading::of(&proc);
+                seconds.push(now.shares_since(&before));
+                before = now;
+            }
+            seconds
+        };
+        let thread = std::thread::Builder::new().name("host-watch".to_owned()).spawn(watch).ok()?;
+        Some(Self { over, thread })
+    }
+
+    /// Ends the watch and tells the run what was seen.
+    pub(crate) fn finish(self, run: &mut Run) {
+        drop(self.over);
+        let seen = self.thread.join().unwrap_or_default();
+        for (second, shares) in run.seconds.iter_mut().zip(seen) {
+            (second.host_busy, second.generator_busy) = (shares.host, shares.generator);
+        }
+        run.machine = Some(probe::Environment::detect());
+    }
+}
+
+/// What the system has counted so far.
+struct Reading {
+    host: Option<probe::CpuTimes>,
+    own: Option<probe::ProcessStat>,
+}
+
+impl Reading {
+    fn of(proc: &ProcFs) -> Self {
+        Self { host: proc.cpu_times(), own: proc.process(std::process::id()) }
+    }
+
+    fn shares_since(&self, before: &Self) -> Shares {
+        let host = self.host.zip(before.host);
+        let own = self.own.as_ref().zip(before.own.as_ref());
+        let all_ticks = |(now, before): (probe::CpuTimes, probe::CpuTimes)| {
+            let ticks = |times: probe::CpuTimes| times.busy + times.idle + times.steal;
+            ticks(now).saturating_sub(ticks(before))
+        };
+        let own_ticks = own.map(|(now, before)| now.own_ticks.saturating_sub(before.own_ticks));
+        let generator = host.map(all_ticks).zip(own_ticks).filter(|(all, _)| *all > 0);
+        Shares {
+            host: host.and_then(|(now, before)| now.shares_since(before)).map(|(busy, _)| busy),
+            generator: generator.map(|(all, own)| (own as f64 / all as f64).min(1.0)),
+        }
+    }
+}

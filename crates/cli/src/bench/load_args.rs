@@ -1,0 +1,316 @@
+//! The arguments that say what load to make, shared by every command that makes one.
+//!
+//! Invariant: a plan that comes out of here has passed its own check.
+
+use super::elsewhere::{ask, hosts_elsewhere};
+use super::request_args::RequestArgs;
+use super::traffic_args::TrafficArgs;
+use config::quantity::parse_duration;
+use load::{BodyPattern, Expect, Length, Plan, Protocol, StatusSet, Stop, Target};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// How long a run takes if neither a number of requests nor a time is given.
+const TIME_DEFAULT: Duration = Duration::from_secs(10);
+
+/// What load to make.
+#[derive(Debug, clap::Args)]
+pub(crate) struct LoadArgs {
+    /// Number of requests; with -t too, whichever comes first ends the run
+    #[arg(short = 'n', value_name = "N")]
+    requests: Option<u64>,
+    /// Number of users, each with one request in flight
+    #[arg(short = 'c', value_name = "N", default_value_t = 1)]
+    users: usize,
+    /// Time to measure [default: 10s, unless -n is given]
+    #[arg(short = 't', value_name = "TIME", value_parser = time)]
+    time: Option<Duration>,
+    /// Load before the measured part, left out of all figures
+    #[arg(long, value_name = "TIME", value_parser = time, default_value = "0")]
+    warmup: Duration,
+    /// Generator threads [default: one for each core]
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    threads: usize,
+    /// Make a new connection for every request
+    #[arg(long)]
+    no_keepalive: bool,
+    #[command(flatten)]
+    request: RequestArgs,
+    #[command(flatten)]
+    traffic: TrafficArgs,
+    /// Time limit of a request, from its start to the last byte of the answer
+    #[arg(long, value_name = "TIME", value_parser = time, default_value = "30s")]
+    timeout: Duration,
+    /// Status codes of good answers, such as 200 or 2xx,304
+    #[arg(long, value_name = "S", default_value = "2xx")]
+    expect_status: StatusSet,
+    /// Regular expression that the content of good answers matches somewhere
+    #[arg(long, value_name = "RE")]
+    expect_body: Option<BodyPattern>,
+    /// Protocol: 1.0, 1.1 or 2; over https the server must choose 2, over http it must know it
+    #[arg(long, value_name = "V", default_value = "1.1")]
+    http: Protocol,
+    /// Requests that each connection may have under way at once
+    #[arg(long, value_name = "N", default_value_t = 1, hide_default_value = true)]
+    pipeline: usize,
+    /// Believe an https server whose certificate is not valid
+    #[arg(long)]
+    insecure: bool,
+    /// File of authorities (PEM) to verify https servers by [default: the system's]
+    #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
+    ca: Option<PathBuf>,
+    /// Begin each https connection anew instead of resuming an earlier session
+    #[arg(long)]
+    no_resumption: bool,
+    /// Accept answers of different lengths
+    #[arg(long)]
+    variable_length: bool,
+}
+
+impl LoadArgs {
+    /// The plan for a URL.
+    ///
+    /// # Errors
+    /// If the arguments contradict each other or a file cannot be read.
+    pub(crate) fn plan(&self, url: &str) -> anyhow::Result<Plan> {
+        let mut plan = Plan::new(Target::parse(url)?);
+        let is_endless = self.requests.is_none() && !self.traffic.has_stages();
+        let time = self.time.or_else(|| is_endless.then_some(TIME_DEFAULT));
+        plan.stop = Stop { requests: self.requests, time, ..Stop::default() };
+        plan.users = self.users;
+        plan.threads = self.threads;
+        plan.warmup = self.warmup;
+        plan.keep_alive = !self.no_keepalive;
+        plan.timeout = self.timeout;
+        plan.http = self.http;
+        plan.pipeline = self.pipeline;
+        plan.tls.is_verified = !self.insecure;
+        plan.tls.ca_file.clone_from(&self.ca);
+        plan.tls.is_resumed = !self.no_resumption;
+        let length = if self.variable_length { Length::Variable } else { Length::Constant };
+        plan.expect = Expect {
+            status: self.expect_status.clone(),
+            length,
+            body: self.expect_body.clone(),
+            never: None,
+        };
+        self.request.shape(&mut plan)?;
+        self.traffic.shape(&mut plan)?;
+        plan.check()?;
+        Ok(plan)
+    }
+
+    /// Asks whether a target that is not on this machine is meant, and makes the load on it careful.
+    ///
+    /// # Errors
+    /// If it is not meant.
+    pub(crate) fn agree(&self, plan: &mut Plan) -> anyhow::Result<()> {
+        self.agree_all(std::slice::from_mut(plan))
+    }
+
+    /// As [`Self::agree`], with one question for all plans. If one target is not on this machine the load on all of
+    /// them is careful: what is compared is loaded alike.
+    ///
+    /// # Errors
+    /// If it is not meant.
+    pub(crate) fn agree_all(&self, plans: &mut [Plan]) -> anyhow::Result<()> {
+        let mut hosts: Vec<String> = Vec::new();
+        for host in plans.iter().flat_map(hosts_elsewhere) {
+            if !hosts.contains(&host) {
+                hosts.push(host);
+            }
+        }
+        if !hosts.is_empty() {
+            if !self.traffic.yes {
+                ask(&hosts)?;
+            }
+            plans.iter_mut().for_each(|plan| self.traffic.be_careful(plan));
+        }
+        Ok(())
+    }
+}
+
+/// A duration on the command line, where a bare number means seconds.
+pub(crate) fn time(text: &str) -> Result<Duration, String> {
+    let bare = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    parse_duration(&if bare { format!("{text}s") } else { text.to_owned() })
+}
+
+/// A header line as name and value.
+pub(crate) fn header(line: &str) -> Result<(String, String), String> {
+    let (name, value) =
+        line.split_once(':').ok_or_else(|| format!("{line:?} is not a header field: write 'Name: value'"))?;
+    Ok((name.trim().to_owned(), value.trim().to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{LoadArgs, Plan, Protocol, TIME_DEFAULT, header, time};
+    use clap::{Args as _, Command, FromArgMatches as _};
+    use load::{Arrival, Rate};
+    use message::Method;
+    use std::time::Duration;
+
+    /// The plan for a URL and, after it, arguments.
+    fn parse(line: &str) -> anyhow::Result<Plan> {
+        let (url, arguments) = line.split_once(' ').unwrap_or((line, ""));
+        let command = LoadArgs::augment_args(Command::new("bench").no_binary_name(true));
+        let matches = command.try_get_matches_from(arguments.split_whitespace())?;
+        LoadArgs::from_arg_matches(&matches)?.plan(url)
+    }
+
+    #[test]
+    fn the_defaults_keep_connections_for_ten_seconds() {
+        let plan = parse("http://h/").unwrap();
+        assert_eq!((plan.users, plan.keep_alive, plan.stop.time), (1, true, Some(TIME_DEFAULT)));
+        assert_eq!(plan.stop.requests, None);
+    }
+
+    #[test]
+    fn a_number_of_requests_replaces_the_default_time() {
+        let plan = parse("http://h/ -n 5 -c 2 --no-keepalive").unwrap();
+        assert_eq!((plan.stop.requests, plan.stop.time, plan.keep_alive), (Some(5), None, false));
+        let both = parse("http://h/ -n 5 -t 1m").unwrap();
+        assert_eq!((both.stop.requests, both.stop.time), (Some(5), Some(Duration::from_secs(60))));
+    }
+
+    #[test]
+    fn methods_and_headers_are_taken_over() {
+        let plan = parse("http://h/ --method PURGE -H X-A:1 -H X-B:2 --expect-status 200,404").unwrap();
+        assert_eq!(plan.method, Method::from_token(b"PURGE"));
+        assert_eq!(plan.headers, [("X-A".into(), "1".into()), ("X-B".into(), "2".into())]);
+        assert!(plan.expect.status.contains(404) && !plan.expect.status.contains(201));
+    }
+
+    #[test]
+    fn servers_are_verified_unless_told_otherwise() {
+        let plan = parse("https://h/").unwrap();
+        assert!(plan.tls.is_verified && plan.tls.is_resumed && plan.tls.ca_file.is_none());
+        assert!(!parse("https://h/ --insecure").unwrap().tls.is_verified);
+        let own = parse("https://h/ --ca own.pem --no-resumption").unwrap();
+        assert_eq!((own.tls.ca_file.unwrap().to_str(), own.tls.is_resumed), (Some("own.pem"), false));
+    }
+
+    #[test]
+    fn the_shape_of_a_load_is_taken_over() {
+        let plan = parse("http://h/ --rate 50 --poisson --in-flight-max 7 --seed 3 --ramp-up 1s").unwrap();
+        assert_eq!(plan.arrival, Arrival::Open { rate: Rate::Poisson(50.0), in_flight_max: 7 });
+        assert_eq!((plan.seed, plan.ramp), (3, Duration::from_secs(1)));
+        let ramp = parse("http://h/ --rate 50 --ramp-to 100 -t 5").unwrap();
+        assert!(matches!(ramp.arrival, Arrival::Open { rate: Rate::Ramp { .. }, .. }));
+        let staged = parse("http://h/ --stage 100:30s --stage 5/s:30s --cooldown 5s --poisson").unwrap();
+        assert_eq!(
+            (staged.stages.len(), staged.cooldown, staged.stop.time),
+            (2, Duration::from_secs(5), None)
+        );
+        assert!(matches!(staged.arrival, Arrival::Open { rate: Rate::Poisson(_), .. }));
+        let browser =
+            parse("http://h/ --no-keepalive --linger 5s --think 1s-3s --source 127.0.0.0/8").unwrap();
+        assert_eq!((browser.linger, browser.source.is_some()), (Duration::from_secs(5), true));
+        let bound = parse("http://h/ --connections-per-host 6 --connections-per-address 9").unwrap();
+        assert_eq!((bound.connections_per_host_max, bound.connections_per_address_max), (Some(6), Some(9)));
+    }
+
+    #[test]
+    fn requests_are_what_the_arguments_say() {
+        let plan = parse("http://h/ --form a=1+1 --form b=x&y --cookie s=1 --auth u:p --http 1.0").unwrap();
+        let body = plan.body.unwrap();
+        assert_eq!(
+            (&body.content[..], body.content_type.as_str()),
+            (&b"a=1%2B1&b=x%26y"[..], "application/x-www-form-urlencoded")
+        );
+        assert_eq!(
+            (plan.method, plan.http, plan.cookies),
+            (Method::Post, Protocol::Http10, vec!["s=1".to_owned()])
+        );
+        assert_eq!(plan.basic_auth.as_deref(), Some("u:p"));
+        assert!(parse("http://h/ --expect-body h.llo").unwrap().expect.body.is_some());
+    }
+
+    #[test]
+    fn a_target_elsewhere_is_loaded_with_care() {
+        let careful = |arguments: &str| {
+            let command = LoadArgs::augment_args(Command::new("bench").no_binary_name(true));
+            let args =
+                LoadArgs::from_arg_matches(&command.get_matches_from(arguments.split_whitespace())).unwrap();
+            let url = if arguments.contains("loopback") { "http://127.0.0.1/" } else { "http://192.0.2.1/" };
+            let mut plan = args.plan(url).unwrap();
+            args.agree(&mut plan).unwrap();
+            (plan.stop.when_failing, plan.ramp)
+        };
+        assert_eq!(careful("--yes"), (true, Duration::from_secs(2)));
+        assert_eq!(careful("--yes -t 5"), (true, Duration::from_secs(1)));
+        assert_eq!(careful("--yes --keep-going --ramp-up 0"), (false, Duration::ZERO));
+        assert_eq!(careful("--yes -H X:loopback"), (false, Duration::ZERO));
+    }
+
+    #[test]
+    fn what_is_compared_is_loaded_alike() {
+        let command = LoadArgs::augment_args(Command::new("compare").no_binary_name(true));
+        let args = LoadArgs::from_arg_matches(&command.get_matches_from(["--yes"])).unwrap();
+        let agreed = |urls: [&str; 2]| {
+            let mut plans = urls.map(|url| args.plan(url).unwrap());
+            args.agree_all(&mut plans).unwrap();
+            plans.map(|plan| plan.ramp)
+        };
+        assert_eq!(agreed(["http://127.0.0.1/", "http://127.0.0.2/"]), [Duration::ZERO; 2]);
+        assert_eq!(agreed(["http://127.0.0.1/", "http://192.0.2.1/"]), [Duration::from_secs(2); 2]);
+    }
+
+    #[test]
+    fn protocols_have_their_numbers() {
+        let plan = parse("https://h/ --http 2 --pipeline 8").unwrap();
+        assert_eq!((plan.http, plan.pipeline), (Protocol::H2, 8));
+        assert_eq!(parse("http://h/ --http 1.0").unwrap().http, Protocol::Http10);
+    }
+
+    #[test]
+    fn what_cannot_be_run_is_refused() {
+        for line in [
+            "",
+            "gopher://h/",
+            "https://h/ --insecure --ca file",
+            "http://h/ -c 0",
+            "http://h/ -n 0",
+            "http://h/ -t 0",
+            "http://h/ -t soon",
+            "http://h/ --expect-status ok",
+            "http://h/ -H nonsense",
+            "http://h/ --body /nonexistent/file",
+            "http://h/ --form a=1 --body Cargo.toml",
+            "http://h/ --form a",
+            "http://h/ --urls /nonexistent/file",
+            "http://h/ --rate 0",
+            "http://h/ --rate 5 -c 5",
+            "http://h/ --ramp-to 5",
+            "http://h/ --rate 5 --ramp-to 9 -n 5",
+            "http://h/ --poisson",
+            "http://h/ --stage 5:0s",
+            "http://h/ --stage 5:1s -t 3",
+            "http://h/ --linger 3s",
+            "http://h/ --http 3",
+            "http://h/ --expect-body (",
+            "http://h/ --source localhost",
+            "http://h/ --connections-per-host 0",
+            "http://h/ --method G/T",
+            "http://h/ --pipeline 0",
+            "http://h/ --http 3",
+        ] {
+            assert!(parse(line).is_err(), "{line:?} was accepted");
+        }
+    }
+
+    #[test]
+    fn bare_numbers_are_seconds() {
+        assert_eq!(time("10"), Ok(Duration::from_secs(10)));
+        assert_eq!(time("0.5"), Ok(Duration::from_millis(500)));
+        assert_eq!(time("500ms"), Ok(Duration::from_millis(500)));
+        assert!(time("").is_err() && time("10 apples").is_err());
+    }
+
+    #[test]
+    fn header_lines_are_cut_at_the_first_colon() {
+        assert_eq!(header("Host: a:1"), Ok(("Host".into(), "a:1".into())));
+        assert!(header("Host").is_err());
+    }
+}

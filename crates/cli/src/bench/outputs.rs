@@ -1,0 +1,158 @@
+//! Where the results of a run go, and the conditions under which it has failed.
+//!
+//! Invariant: the report comes first and every file is tried, whatever happens to the others: a full disk costs a
+//! file, never the figures. A file is there in whole or not at all.
+
+use super::measure::{write_text, write_with};
+use anyhow::ensure;
+use load::{Outcome, Plan, SAMPLES_MAX};
+use report::csv::seconds_csv;
+use report::html::{run_page, visits_page};
+use report::page::PageRun;
+use report::run::Run;
+use report::thresholds::{Judged, Threshold};
+use report::{hdr, jtl};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+/// Requests that a JTL holds if nothing says how many there will be; each takes 40 bytes of memory.
+const JTL_REQUESTS_MAX: u64 = 1_000_000;
+
+/// Files to write, and conditions to hold the run against.
+#[derive(Debug, clap::Args)]
+pub(crate) struct OutputArgs {
+    /// Write the run as JSON; with - to standard output, and the report to standard error
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Write the run as a page that opens anywhere
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Write a row for each second as CSV
+    #[arg(long, value_name = "FILE", conflicts_with = "page")]
+    csv: Option<PathBuf>,
+    /// Write a row for each request as JMeter's JTL: the first million, or as many as -n says
+    #[arg(long, value_name = "FILE", conflicts_with = "page")]
+    jtl: Option<PathBuf>,
+    /// Write the distributions of times as an HdrHistogram log
+    #[arg(long, value_name = "FILE", conflicts_with = "page")]
+    hdr: Option<PathBuf>,
+    /// Exit with 1 if this holds, such as 'p95 > 300ms' or 'errors > 0.1%'; repeatable
+    #[arg(long, value_name = "EXPR", conflicts_with = "page")]
+    fail_if: Vec<Threshold>,
+}
+
+/// Writes a result in one format.
+type WriteResult<'a> = &'a dyn Fn(&mut dyn Write) -> io::Result<()>;
+
+impl OutputArgs {
+    /// Looks for what cannot be written, while nothing is lost by it.
+    ///
+    /// # Errors
+    /// If two outputs want standard output, or a file has no directory.
+    pub(crate) fn check(&self) -> anyhow::Result<()> {
+        let (standard, files): (Vec<&Path>, Vec<&Path>) =
+            self.paths().into_iter().flatten().partition(|path| is_stdout(path));
+        ensure!(standard.len() < 2, "only one result can go to standard output (-)");
+        for path in files {
+            let directory =
+                path.parent().filter(|parent| *parent != Path::new("")).unwrap_or_else(|| Path::new("."));
+            let (path_shown, shown) = (path.display(), directory.display());
+            ensure!(
+                directory.is_dir(),
+                "cannot write {path_shown}: there is no directory {shown}; make it first"
+            );
+            ensure!(!path.is_dir(), "cannot write {path_shown}: it is a directory; name a file in it");
+        }
+        Ok(())
+    }
+
+    /// Sees to it that the run keeps what the outputs need.
+    ///
+    /// # Errors
+    /// As [`OutputArgs::check`].
+    pub(crate) fn prepare(&self, plan: &mut Plan) -> anyhow::Result<()> {
+        self.check()?;
+        if self.jtl.is_some() {
+            plan.samples_max = plan.stop.requests.unwrap_or(JTL_REQUESTS_MAX).min(SAMPLES_MAX);
+        }
+        Ok(())
+    }
+
+    /// Holds the run against the conditions.
+    pub(crate) fn judge(&self, run: &Run) -> Vec<Judged> {
+        self.fail_if.iter().map(|threshold| threshold.judge(run)).collect()
+    }
+
+    /// Whether a condition says how many requests may fail.
+    pub(crate) fn allows_errors(&self) -> bool {
+        self.fail_if.iter().any(Threshold::is_about_errors)
+    }
+
+    /// Writes the report, then every file: of several runs all as JSON, and everything else of the one that is shown.
+    ///
+    /// # Errors
+    /// What could not be written, all of it; the rest was.
+    pub(crate) fn write(
+        &self,
+        report: &str,
+        outcome: &Outcome,
+        run: &Run,
+        all: &[Run],
+    ) -> anyhow::Result<()> {
+        let written = self.write_all(
+            report,
+            &[
+                (&self.json, &|out| all.iter().try_for_each(|run| out.write_all(run.to_json().as_bytes()))),
+                (&self.html, &|out| out.write_all(run_page(run).as_bytes())),
+                (&self.csv, &|out| out.write_all(seconds_csv(run).as_bytes())),
+                (&self.jtl, &|out| jtl::write(outcome, out)),
+                (&self.hdr, &|out| out.write_all(&hdr::hdr_log(outcome)?)),
+            ],
+        );
+        let kept = outcome.samples.len() as u64;
+        if self.jtl.is_some() && kept < outcome.requests() {
+            eprintln!("petasos: --jtl: it has the first {kept} of {} requests", outcome.requests());
+        }
+        written
+    }
+
+    /// The same for a run of page loads.
+    ///
+    /// # Errors
+    /// What could not be written, all of it; the rest was.
+    pub(crate) fn write_pages(&self, report: &str, run: &PageRun) -> anyhow::Result<()> {
+        self.write_all(
+            report,
+            &[
+                (&self.json, &|out| out.write_all(run.to_json().as_bytes())),
+                (&self.html, &|out| out.write_all(visits_page(run).as_bytes())),
+            ],
+        )
+    }
+
+    fn write_all(&self, report: &str, results: &[(&Option<PathBuf>, WriteResult<'_>)]) -> anyhow::Result<()> {
+        let takes_stdout = self.paths().into_iter().flatten().any(is_stdout);
+        let shown =
+            if takes_stdout { write_text(io::stderr(), report) } else { write_text(io::stdout(), report) };
+        let mut failed: Vec<String> = Vec::new();
+        if let Err(error) = shown {
+            failed.push(format!("cannot write the report: {error}"));
+        }
+        for (path, write) in results {
+            let Some(path) = path else { continue };
+            if let Err(error) = write_with(path, write) {
+                failed.push(format!("{error:#}"));
+            }
+        }
+        ensure!(failed.is_empty(), "{}", failed.join("; "));
+        Ok(())
+    }
+
+    fn paths(&self) -> [Option<&Path>; 5] {
+        [&self.json, &self.html, &self.csv, &self.jtl, &self.hdr].map(|path| path.as_deref())
+    }
+}
+
+fn is_stdout(path: &Path) -> bool {
+    path == Path::new("-")
+}

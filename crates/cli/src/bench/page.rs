@@ -1,0 +1,207 @@
+//! `petasos bench URL --page`: visitors who load the page with everything a browser loads with it.
+//!
+//! Invariant: what page mode cannot do is refused with the flag's name, never left out in silence. Exit codes are those
+//! of `bench`: 0 every page was good, 1 pages failed or were incomplete or the run was stopped, 2 it could not run.
+
+use super::measure;
+use super::outputs::OutputArgs;
+use anyhow::{Context as _, bail, ensure};
+use browse::{PageEnd, PageOutcome, PagePlan, Watch};
+use load::{Arrival, Control, Expect, Plan, Protocol, Rate, TlsOptions};
+use platform::{Clock, SystemClock};
+use report::page::{PageRun, text};
+use std::io::{self, IsTerminal as _, Write as _};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
+
+/// How often a terminal is told how far the run is.
+const WATCH_EVERY: Duration = Duration::from_millis(200);
+
+/// Exit code when pages failed, or the run was stopped.
+const EXIT_FAILED: u8 = 1;
+
+/// What page mode adds to the arguments of a load.
+#[derive(Debug, clap::Args)]
+pub(crate) struct PageArgs {
+    /// Load whole pages as a browser does: -c visitors at a time, -n pages
+    #[arg(long)]
+    pub(crate) page: bool,
+    /// Share of visitors who have been here before and still have cookies and a cache, such as 30%
+    #[arg(long, value_name = "SHARE", value_parser = share, default_value = "0%", requires = "page")]
+    returning: f64,
+    /// Ask this host too, HOST or HOST:PORT; all others than the page's own are listed and not asked; repeatable
+    #[arg(long, value_name = "HOST", requires = "page")]
+    allow_host: Vec<String>,
+}
+
+/// Loads pages, prints the report and writes the files asked for.
+///
+/// # Errors
+/// When it could not run, or a result could not be written.
+pub(crate) fn run(url: &str, args: &PageArgs, load: &Plan, outputs: &OutputArgs) -> anyhow::Result<ExitCode> {
+    outputs.check()?;
+    let plan = page_plan(url, args, load)?;
+    let outcome = load_pages(&plan)?;
+    outputs.write_pages(&text(&outcome), &PageRun::from(&outcome))?;
+    let pages = &outcome.figures.pages;
+    let is_good = pages.good > 0
+        && pages.failed + pages.incomplete == 0
+        && !matches!(outcome.ended, PageEnd::Stopped | PageEnd::Failing);
+    Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::from(EXIT_FAILED) })
+}
+
+/// The plan for pages that a plan for requests stands for.
+fn page_plan(url: &str, args: &PageArgs, load: &Plan) -> anyhow::Result<PagePlan> {
+    // What page mode takes over; a plan that has anything else in it asks for what it does not do.
+    let defaults = Plan::new(load.target.clone());
+    let taken = Plan {
+        users: load.users,
+        threads: load.threads,
+        stop: load.stop,
+        warmup: load.warmup,
+        headers: load.headers.clone(),
+        timeout: load.timeout,
+        expect: Expect { status: load.expect.status.clone(), ..defaults.expect.clone() },
+        tls: TlsOptions {
+            is_verified: load.tls.is_verified,
+            ca_file: load.tls.ca_file.clone(),
+            ..defaults.tls.clone()
+        },
+        arrival: load.arrival,
+        seed: load.seed,
+        ramp: load.ramp,
+        http: load.http,
+        ..defaults
+    };
+    ensure!(load.keep_alive, "--no-keepalive does not go with --page: browsers keep connections");
+    ensure!(
+        load.body.is_none() && load.method == taken.method,
+        "--body and --method do not go with --page: a page is loaded with GET"
+    );
+    ensure!(load.http != Protocol::Http10, "--http 1.0 does not go with --page: browsers speak 1.1 or 2");
+    ensure!(
+        *load == taken,
+        "--page takes -n, -c, -t, --warmup, --threads, -H, --timeout, --expect-status, --insecure, --ca, --http, \
+         --rate, --ramp-up, --keep-going, --json and --html; leave the other flags of a load out"
+    );
+    let mut plan = PagePlan::new(url)?;
+    plan.users = load.users;
+    plan.threads = load.threads;
+    plan.pages = load.stop.requests;
+    plan.time = load.stop.time;
+    plan.warmup = load.warmup;
+    plan.timeout = load.timeout;
+    plan.expect_status = load.expect.status.clone();
+    plan.is_verified = load.tls.is_verified;
+    plan.ca_file.clone_from(&load.tls.ca_file);
+    plan.returning = args.returning;
+    plan.allowed_hosts.clone_from(&args.allow_host);
+    plan.seed = load.seed;
+    plan.ramp = load.ramp;
+    plan.stops_when_failing = load.stop.when_failing;
+    plan.is_http2 = load.http == Protocol::H2;
+    plan.rate = match load.arrival {
+        Arrival::Closed => None,
+        Arrival::Open { rate: Rate::Constant(rate), .. } => Some(rate),
+        Arrival::Open { .. } => bail!("--page takes a constant --rate"),
+    };
+    for (name, value) in &load.headers {
+        if name.eq_ignore_ascii_case("host") {
+            plan.name_host(value)?;
+        } else {
+            plan.headers.push((name.clone(), value.clone()));
+        }
+    }
+    plan.check()?;
+    Ok(plan)
+}
+
+/// Runs the plan while a terminal is told how far it is. A first signal ends the run and keeps what was measured.
+fn load_pages(plan: &PagePlan) -> anyhow::Result<PageOutcome> {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    let control = Control::new();
+    measure::stop_on_signals(&control).context("cannot watch for signals")?;
+    let watch = Arc::new(Watch::stopped_by(control.stop_flag()));
+    let (over, is_over) = mpsc::channel::<()>();
+    std::thread::scope(|scope| {
+        let watched = Arc::clone(&watch);
+        scope.spawn(move || {
+            let shown = io::stderr().is_terminal();
+            while is_over.recv_timeout(WATCH_EVERY) == Err(RecvTimeoutError::Timeout) {
+                let (done, failed) = watched.pages();
+                if shown {
+                    // A terminal that cannot be written to is no reason to stop measuring.
+                    let _ = write!(io::stderr(), "\r\x1b[K{done} pages  {failed} failed\r");
+                }
+            }
+        });
+        let outcome = browse::run(plan, &clock, &watch);
+        drop(over);
+        Ok(outcome?)
+    })
+}
+
+/// A share, as `30%` or `0.3`.
+fn share(text: &str) -> Result<f64, String> {
+    let number =
+        |text: &str| text.trim().parse::<f64>().map_err(|_| format!("{text:?} is no share: write 30%"));
+    let share = match text.strip_suffix('%') {
+        Some(percent) => number(percent)? / 100.0,
+        None => number(text)?,
+    };
+    if (0.0..=1.0).contains(&share) { Ok(share) } else { Err(format!("{text:?} is not from 0% to 100%")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{PageArgs, page_plan, share};
+    use crate::bench::load_args::LoadArgs;
+    use browse::PagePlan;
+    use clap::{Args as _, Command, FromArgMatches as _};
+    use std::time::Duration;
+
+    fn parse(line: &str) -> anyhow::Result<PagePlan> {
+        let command =
+            PageArgs::augment_args(LoadArgs::augment_args(Command::new("bench").no_binary_name(true)));
+        let (url, arguments) = line.split_once(' ').unwrap_or((line, ""));
+        let matches = command.try_get_matches_from(arguments.split_whitespace())?;
+        let load = LoadArgs::from_arg_matches(&matches)?.plan(url)?;
+        page_plan(url, &PageArgs::from_arg_matches(&matches)?, &load)
+    }
+
+    #[test]
+    fn flags_of_a_load_mean_pages() {
+        let plan = parse("http://h:81/a --page -n 5 -c 2 -H X:1 --returning 30% --allow-host cdn.h").unwrap();
+        assert_eq!(
+            (plan.pages, plan.time, plan.users, plan.url.as_str()),
+            (Some(5), None, 2, "http://h:81/a")
+        );
+        assert_eq!((plan.returning, plan.allowed_hosts.as_slice()), (0.3, ["cdn.h".to_owned()].as_slice()));
+        assert_eq!(plan.headers, [("X".to_owned(), "1".to_owned())]);
+        assert_eq!(parse("http://h/ --page").unwrap().time, Some(Duration::from_secs(10)));
+        assert!(parse("https://h/ --page --http 2").unwrap().is_http2);
+        let named = parse("http://127.0.0.1:81/a --page -H Host:wordpress.test").unwrap();
+        assert_eq!((named.url.as_str(), named.headers.len()), ("http://wordpress.test/a", 0));
+    }
+
+    #[test]
+    fn what_pages_cannot_do_is_refused() {
+        for line in [
+            "http://h/ --page --no-keepalive",
+            "http://h/ --page --method POST",
+            "http://h/ --page --http 1.0",
+            "http://h/ --page --variable-length",
+            "http://h/ --page --returning 130%",
+            "http://h/ --page --allow-host http://x/",
+            "http://h/ --returning 30%",
+            "http://h/ --allow-host x",
+            "http://h/ --page -c 6000",
+        ] {
+            assert!(parse(line).is_err(), "{line:?} was accepted");
+        }
+        assert_eq!((share("30%"), share("0.3"), share("100%")), (Ok(0.3), Ok(0.3), Ok(1.0)));
+        assert!(share("x%").is_err() && share("-1%").is_err());
+    }
+}

@@ -1,0 +1,76 @@
+//! The arguments that say what each request is.
+//!
+//! Invariant: the content of a request comes from one place, a file or a form.
+
+use super::load_args::header;
+use anyhow::Context as _;
+use load::{Body, Plan};
+use message::Method;
+use std::path::PathBuf;
+
+/// What is sent.
+#[derive(Debug, clap::Args)]
+pub(crate) struct RequestArgs {
+    /// Add a header field, such as 'Accept-Language: en'; repeatable
+    #[arg(short = 'H', value_name = "LINE", value_parser = header)]
+    header: Vec<(String, String)>,
+    /// Add a cookie; repeatable
+    #[arg(long, value_name = "NAME=VALUE")]
+    cookie: Vec<String>,
+    /// Log in by basic authentication
+    #[arg(long, value_name = "USER:PASSWORD")]
+    auth: Option<String>,
+    /// Request method [default: GET, or POST with content]
+    #[arg(long, value_name = "M")]
+    method: Option<String>,
+    /// File to send as the content of every request
+    #[arg(long, value_name = "FILE", conflicts_with = "form")]
+    body: Option<PathBuf>,
+    /// Add a field to the form that is sent as the content of every request; repeatable
+    #[arg(long, value_name = "NAME=VALUE", value_parser = field)]
+    form: Vec<(String, String)>,
+    /// Media type of the content [default: that of a form, or application/octet-stream]
+    #[arg(long, value_name = "TYPE")]
+    content_type: Option<String>,
+}
+
+impl RequestArgs {
+    /// Gives a plan these requests.
+    ///
+    /// # Errors
+    /// If the file with the content cannot be read.
+    pub(super) fn shape(&self, plan: &mut Plan) -> anyhow::Result<()> {
+        plan.headers.clone_from(&self.header);
+        plan.cookies.clone_from(&self.cookie);
+        plan.basic_auth.clone_from(&self.auth);
+        let content = match &self.body {
+            Some(path) => {
+                let content =
+                    std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+                Some((content, "application/octet-stream"))
+            }
+            None if self.form.is_empty() => None,
+            None => {
+                let mut form = url::form_urlencoded::Serializer::new(String::new());
+                let text = form.extend_pairs(&self.form).finish();
+                Some((text.into_bytes(), "application/x-www-form-urlencoded"))
+            }
+        };
+        if let Some((content, usual_type)) = content {
+            let content_type = self.content_type.clone().unwrap_or_else(|| usual_type.to_owned());
+            plan.body = Some(Body { content: content.into(), content_type });
+            plan.method = Method::Post;
+        }
+        if let Some(method) = &self.method {
+            plan.method = Method::from_token(method.as_bytes());
+        }
+        Ok(())
+    }
+}
+
+/// A field of a form as name and value.
+fn field(text: &str) -> Result<(String, String), String> {
+    let (name, value) =
+        text.split_once('=').ok_or_else(|| format!("{text:?} is no field: write NAME=VALUE"))?;
+    Ok((name.to_owned(), value.to_owned()))
+}

@@ -1,0 +1,221 @@
+//! The arguments that give a load its shape: when requests are sent, how many, to which URLs, from where.
+//!
+//! Invariant: each argument sets one thing of a plan; what they contradict each other in, the plan's own check says.
+
+use super::load_args::time;
+use anyhow::{Context as _, ensure};
+use load::{
+    Arrival, IN_FLIGHT_MAX_DEFAULT, Plan, Rate, SourceNet, Stage, StageLoad, Target, Think, WeightedTarget,
+};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Octets of a list of URLs that are read at most.
+const LIST_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+/// The shape of the load.
+#[derive(Debug, clap::Args)]
+pub(crate) struct TrafficArgs {
+    /// Open loop: start R requests a second, however slowly they are answered
+    #[arg(long, value_name = "R", conflicts_with = "users")]
+    rate: Option<f64>,
+    /// Let the rate change evenly to R until the end (with --rate and -t)
+    #[arg(long, value_name = "R", requires = "rate", conflicts_with_all = ["poisson", "stage"])]
+    ramp_to: Option<f64>,
+    /// Open loop: gaps as between independent visitors instead of equal ones
+    #[arg(long)]
+    poisson: bool,
+    /// Open loop: requests in flight beyond which one that is due is not started but counted
+    #[arg(long, value_name = "N", default_value_t = IN_FLIGHT_MAX_DEFAULT)]
+    in_flight_max: usize,
+    /// A part of the run with a load of its own: users, as 100:30s, or a rate, as 250/s:30s; repeatable
+    #[arg(long, value_name = "LOAD:TIME", value_parser = stage, conflicts_with_all = ["users", "rate", "time"])]
+    stage: Vec<Stage>,
+    /// Pause between two stages
+    #[arg(long, value_name = "TIME", value_parser = time, default_value = "0", requires = "stage")]
+    cooldown: Duration,
+    /// Time a user takes between an answer and the next request, or a range of it, as 1s-3s
+    #[arg(long, value_name = "TIME", value_parser = think, default_value = "0")]
+    think: Think,
+    /// Without keep-alive: leave connections open so long after their answer, as browsers do
+    #[arg(long, value_name = "TIME", value_parser = time, default_value = "0", requires = "no_keepalive")]
+    linger: Duration,
+    /// Let the load grow to its full size over this time [default: 2s if the target is not on this machine]
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    ramp_up: Option<Duration>,
+    /// Go on although most answers fail [default: only if the target is on this machine]
+    #[arg(long)]
+    keep_going: bool,
+    /// Load a target that is not on this machine without asking
+    #[arg(long)]
+    pub(super) yes: bool,
+    /// File of URLs, one a line, each with a weight after it if wanted; paths are those of the URL given
+    #[arg(long, value_name = "FILE")]
+    urls: Option<PathBuf>,
+    /// Number that everything left to chance comes from
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    seed: u64,
+    /// Connections to one host (name and port) at a time
+    #[arg(long, value_name = "N")]
+    connections_per_host: Option<usize>,
+    /// Connections to one address (IP and port) at a time
+    #[arg(long, value_name = "N")]
+    connections_per_address: Option<usize>,
+    /// Local addresses to make connections from in turn, as 127.0.0.0/8: each has its own ports
+    #[arg(long, value_name = "NET")]
+    source: Option<SourceNet>,
+}
+
+impl TrafficArgs {
+    /// Whether the stages say how long the run takes.
+    pub(super) fn has_stages(&self) -> bool {
+        !self.stage.is_empty()
+    }
+
+    /// Gives a plan this shape.
+    ///
+    /// # Errors
+    /// If the list of URLs cannot be read.
+    pub(super) fn shape(&self, plan: &mut Plan) -> anyhow::Result<()> {
+        let rate = self.rate.map(|rate| match self.ramp_to {
+            Some(to) => Rate::Ramp { from: rate, to },
+            None if self.poisson => Rate::Poisson(rate),
+            None => Rate::Constant(rate),
+        });
+        let of_stages = self.stage.iter().find_map(|stage| match stage.load {
+            StageLoad::Rate(rate) if self.poisson => Some(Rate::Poisson(rate)),
+            StageLoad::Rate(rate) => Some(Rate::Constant(rate)),
+            StageLoad::Users(_) => None,
+        });
+        ensure!(
+            rate.or(of_stages).is_some() || !self.poisson,
+            "--poisson needs a rate: --rate, or stages such as 250/s:30s"
+        );
+        if let Some(rate) = rate.or(of_stages) {
+            plan.arrival = Arrival::Open { rate, in_flight_max: self.in_flight_max };
+        }
+        plan.stages.clone_from(&self.stage);
+        plan.cooldown = self.cooldown;
+        plan.think = self.think;
+        plan.linger = self.linger;
+        plan.ramp = self.ramp_up.unwrap_or_default();
+        plan.seed = self.seed;
+        plan.connections_per_host_max = self.connections_per_host;
+        plan.connections_per_address_max = self.connections_per_address;
+        plan.source = self.source;
+        if let Some(path) = &self.urls {
+            plan.targets = read_list(path, &plan.target)?;
+        }
+        Ok(())
+    }
+
+    /// What is different where the target belongs to somebody else.
+    pub(super) fn be_careful(&self, plan: &mut Plan) {
+        plan.stop.when_failing = !self.keep_going;
+        let whole = plan.stop.time.unwrap_or(RAMP_DEFAULT * 5);
+        plan.ramp = self.ramp_up.unwrap_or_else(|| RAMP_DEFAULT.min(whole / 5));
+    }
+}
+
+/// How long the load grows against a target that is not on this machine.
+const RAMP_DEFAULT: Duration = Duration::from_secs(2);
+
+/// The URLs of a file.
+fn read_list(path: &Path, base: &Target) -> anyhow::Result<Vec<WeightedTarget>> {
+    let place = || path.display();
+    let bytes = std::fs::metadata(path).with_context(|| format!("cannot read {}", place()))?.len();
+    ensure!(bytes <= LIST_BYTES_MAX, "{} has more than {LIST_BYTES_MAX} bytes", place());
+    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", place()))?;
+    let lines =
+        (1..).zip(text.lines().map(str::trim)).filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
+    let targets: Vec<WeightedTarget> = lines
+        .map(|(number, line)| url_of_line(line, base).with_context(|| format!("{}:{number}", place())))
+        .collect::<anyhow::Result<_>>()?;
+    ensure!(!targets.is_empty(), "{} has no URL", place());
+    Ok(targets)
+}
+
+/// `URL [WEIGHT]`, where a URL that begins with `/` is one of the base's host.
+fn url_of_line(line: &str, base: &Target) -> anyhow::Result<WeightedTarget> {
+    let mut words = line.split_whitespace();
+    let (url, weight) = (words.next().unwrap_or_default(), words.next());
+    ensure!(words.next().is_none(), "{line:?} is neither a URL nor a URL and its weight");
+    let weight = match weight {
+        Some(weight) => {
+            weight.parse().ok().with_context(|| format!("{weight:?} is no weight: a number above 0"))?
+        }
+        None => 1,
+    };
+    let scheme = if base.is_secure() { "https" } else { "http" };
+    let text =
+        if url.starts_with('/') { format!("{scheme}://{}{url}", base.authority()) } else { url.to_owned() };
+    Ok(WeightedTarget::new(Target::parse(&text)?, weight))
+}
+
+fn stage(text: &str) -> Result<Stage, String> {
+    let (load, time_text) =
+        text.split_once(':').ok_or_else(|| format!("{text:?} is no stage: write 100:30s"))?;
+    Ok(Stage {
+        load: load.parse().map_err(|error: load::StageLoadError| error.to_string())?,
+        time: time(time_text)?,
+    })
+}
+
+fn think(text: &str) -> Result<Think, String> {
+    match text.split_once('-') {
+        Some((from, to)) => {
+            let (from, to) = (time(from)?, time(to)?);
+            if to < from {
+                Err(format!("{text:?} ends before it begins"))
+            } else {
+                Ok(Think::Range { from, to })
+            }
+        }
+        None => Ok(match time(text)? {
+            Duration::ZERO => Think::None,
+            always => Think::Constant(always),
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{read_list, stage, think};
+    use load::{Stage, StageLoad, Target, Think};
+    use std::time::Duration;
+
+    #[test]
+    fn stages_and_thinking_are_read() {
+        let seconds = Duration::from_secs;
+        assert_eq!(stage("100:30s"), Ok(Stage { load: StageLoad::Users(100), time: seconds(30) }));
+        assert_eq!(stage("2.5/s:1m"), Ok(Stage { load: StageLoad::Rate(2.5), time: seconds(60) }));
+        assert!(["100", "x:1s", "100:", ":1s"].iter().all(|text| stage(text).is_err()));
+        assert_eq!((think("0"), think("2")), (Ok(Think::None), Ok(Think::Constant(seconds(2)))));
+        assert_eq!(think("1s-3s"), Ok(Think::Range { from: seconds(1), to: seconds(3) }));
+        assert!(think("3s-1s").is_err() && think("-").is_err());
+    }
+
+    #[test]
+    fn lists_have_urls_and_weights_and_errors_their_line() {
+        let base = Target::parse("http://example.test:81/x").unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let read = |text: &str| {
+            let path = directory.path().join("list");
+            std::fs::write(&path, text).unwrap();
+            read_list(&path, &base).map_err(|error| format!("{error:#}"))
+        };
+        let targets = read("# pages\n/a 3\n\nhttp://other.test/b\n").unwrap();
+        let found: Vec<_> = targets.iter().map(|of| (of.target.to_string(), of.weight)).collect();
+        assert_eq!(
+            found,
+            [("http://example.test:81/a".to_owned(), 3), ("http://other.test/b".to_owned(), 1)]
+        );
+        for (text, place) in
+            [("/a\n/b x\n", "list:2"), ("/a 1 2", "list:1"), ("ftp://h/", "list:1"), ("", "no URL")]
+        {
+            let error = read(text).unwrap_err();
+            assert!(error.contains(place), "{error}");
+        }
+        assert!(read_list(&directory.path().join("none"), &base).is_err());
+    }
+}

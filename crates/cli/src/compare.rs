@@ -1,0 +1,133 @@
+//! `petasos compare`: stored runs against each other, or URLs loaded in turn, as a table and a sentence.
+//!
+//! Exit codes: 0 it was compared, whatever came out; 1 interrupted, a run failed as a whole, or `--fail-if-slower`
+//! and a side is slower; 2 it could not run.
+
+mod rounds;
+mod sides;
+
+use crate::bench::load_args::LoadArgs;
+use crate::bench::measure;
+use anyhow::{bail, ensure};
+use clap::builder::PossibleValuesParser;
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Args as _, Command, FromArgMatches as _, Id};
+use report::compare::{Comparison, Metric, Options, SEED_DEFAULT, Verdict, compare};
+use rounds::{ROUNDS_DEFAULT, ROUNDS_MAX};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Exit code when a side is slower and that was not to be.
+const EXIT_SLOWER: u8 = 1;
+
+/// The width of the output where there is no terminal to ask.
+const WIDTH_DEFAULT: usize = 100;
+
+/// Compare stored runs, or URLs.
+///
+/// A SIDE is a file with one run or several, or a directory with such files: what bench --json and import write. With
+/// more files than sides, -- stands between the sides: compare a1.json a2.json -- b1.json b2.json. If the sides are
+/// URLs, each is loaded in every round, in an order drawn anew.
+///
+/// The first side is what the others are compared with. A run counts as one, however many requests it made; a verdict
+/// takes five runs a side.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// A side: file, directory or URL; all of one kind
+    #[arg(value_name = "SIDE", required = true)]
+    first: Vec<String>,
+    /// The files of the other sides, with -- between them
+    #[arg(value_name = "FILE", last = true)]
+    others: Vec<String>,
+    /// What the sentence is about [default: throughput; mean where a rate was given]
+    #[arg(long, value_name = "FIGURE", value_parser = PossibleValuesParser::new(Metric::ALL.map(Metric::name)))]
+    on: Option<String>,
+    /// Judge runs, too, in which the generator was the limit
+    #[arg(long)]
+    accept_invalid: bool,
+    /// Exit with 1 if a side is slower than the first
+    #[arg(long)]
+    fail_if_slower: bool,
+    /// Chooses the order of the rounds and the resamples of the intervals
+    #[arg(long, value_name = "N", default_value_t = SEED_DEFAULT)]
+    order_seed: u64,
+    /// Rounds, if the sides are URLs
+    #[arg(long, value_name = "N", default_value_t = ROUNDS_DEFAULT, value_parser = clap::value_parser!(u16).range(1..=i64::from(ROUNDS_MAX)))]
+    rounds: u16,
+    /// Directory for the runs, one file a side, if the sides are URLs
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Show each side's best run beside the medians: what it can do at most, which decides nothing
+    #[arg(long)]
+    best: bool,
+    /// Write the comparison as JSON; with - to standard output, and the table to standard error
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    #[command(flatten)]
+    load: LoadArgs,
+}
+
+/// Compares, and prints what came out.
+///
+/// # Errors
+/// When a side cannot be read or loaded, or a result cannot be written.
+pub(crate) fn run(matches: &ArgMatches) -> anyhow::Result<ExitCode> {
+    let args = &Args::from_arg_matches(matches)?;
+    let named = sides::group(&args.first, &args.others)?;
+    let is_url = |name: &String| name.contains("://");
+    let urls = named.iter().flatten().filter(|name| is_url(name)).count();
+    let sides = if urls == 0 {
+        if let Some(flag) = flag_of_a_load(matches) {
+            bail!("{flag} says how to load URLs, and these sides are stored runs");
+        }
+        sides::read(&named)?
+    } else {
+        ensure!(
+            urls == named.iter().map(Vec::len).sum::<usize>() && named.iter().all(|side| side.len() == 1),
+            "compare URLs with URLs and stored runs with stored runs: load the URLs with --out DIR first"
+        );
+        match rounds::load(&named.concat(), args)? {
+            Some(sides) => sides,
+            None => return Ok(ExitCode::from(measure::EXIT_FAILED)),
+        }
+    };
+    let on = Metric::ALL.into_iter().find(|metric| args.on.as_deref() == Some(metric.name()));
+    let options = Options { on, seed: args.order_seed, accept_invalid: args.accept_invalid };
+    let comparison = compare(&sides, options)?;
+    show(&comparison, args)?;
+    let is_slower = comparison.against.iter().any(|against| against.verdict == Verdict::Slower);
+    Ok(if args.fail_if_slower && is_slower { ExitCode::from(EXIT_SLOWER) } else { ExitCode::SUCCESS })
+}
+
+/// A flag that was given and means something only where a load is made.
+fn flag_of_a_load(matches: &ArgMatches) -> Option<String> {
+    let command = Args::augment_args(Command::new("compare"));
+    let of_load = LoadArgs::augment_args(Command::new("load"));
+    let is_of_load = |id: &Id| of_load.get_arguments().any(|of_load| of_load.get_id() == id);
+    let given = command.get_arguments().find(|argument| {
+        let id = argument.get_id();
+        let is_of_urls = is_of_load(id) || id == "rounds" || id == "out";
+        is_of_urls && matches.value_source(id.as_str()) == Some(ValueSource::CommandLine)
+    })?;
+    let long = given.get_long().map(|long| format!("--{long}"));
+    long.or_else(|| given.get_short().map(|short| format!("-{short}")))
+}
+
+fn show(comparison: &Comparison, args: &Args) -> anyhow::Result<()> {
+    let width = rustix::termios::tcgetwinsize(io::stdout())
+        .map_or(WIDTH_DEFAULT, |size| usize::from(size.ws_col).max(WIDTH_DEFAULT));
+    let text = comparison.text(width, args.best);
+    match args.json.as_deref() {
+        Some(path) if path == Path::new("-") => {
+            measure::write_text(io::stderr(), &text)?;
+            measure::write_text(io::stdout(), &comparison.to_json())?;
+        }
+        Some(path) => {
+            measure::write_text(io::stdout(), &text)?;
+            measure::write_file(path, &comparison.to_json())?;
+        }
+        None => measure::write_text(io::stdout(), &text)?,
+    }
+    Ok(())
+}

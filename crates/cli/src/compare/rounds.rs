@@ -1,0 +1,87 @@
+//! URLs loaded in rounds: every round loads each once, in an order drawn for it, so that what changes over time
+//! meets all sides alike.
+//!
+//! Invariant: the order depends on the seed alone. A run is kept when it is made, so an interrupted comparison has
+//! lost nothing that `compare` cannot read.
+
+use super::Args;
+use crate::bench::measure;
+use anyhow::{Context as _, ensure};
+use load::{Ended, Plan};
+use platform::{Clock as _, SystemClock};
+use report::compare::{RUNS_MAX, Side};
+use report::number;
+use report::run::{Round, Run};
+use std::fs::File;
+use std::io::Write as _;
+use std::path::Path;
+
+/// How many rounds there are if nothing is said: enough to find a difference of some percent.
+pub(super) const ROUNDS_DEFAULT: u16 = 10;
+
+/// The most rounds: as many runs as a side may have.
+pub(super) const ROUNDS_MAX: u16 = RUNS_MAX as u16;
+
+/// Loads each URL in every round; `None` if it was interrupted.
+///
+/// # Errors
+/// When a URL cannot be loaded, or a run cannot be written.
+pub(super) fn load(urls: &[String], args: &Args) -> anyhow::Result<Option<Vec<Side>>> {
+    ensure!(urls.len() > 1, "a comparison needs two sides");
+    let mut plans = urls.iter().map(|url| args.load.plan(url)).collect::<anyhow::Result<Vec<Plan>>>()?;
+    args.load.agree_all(&mut plans)?;
+    let comparison = format!("{:x}-{:x}", SystemClock::new().now().as_micros(), args.order_seed);
+    let mut files = match &args.out {
+        Some(directory) => create(directory, urls.len())?,
+        None => Vec::new(),
+    };
+    let mut sides: Vec<Side> = urls.iter().map(|url| Side { name: url.clone(), runs: Vec::new() }).collect();
+    let mut random = stats::Random::from_seed(args.order_seed);
+    for round in 1..=args.rounds {
+        let mut order: Vec<usize> = (0..plans.len()).collect();
+        random.shuffle(&mut order);
+        for place in order {
+            let (Some(plan), Some(side)) = (plans.get(place), sides.get_mut(place)) else { continue };
+            let outcome = measure::measure(plan, |_| {})?;
+            let made_in = Round { comparison: comparison.clone(), number: round.into() };
+            let run = Run { round: Some(made_in), ..Run::from(&outcome) };
+            if outcome.ended == Ended::Stopped {
+                eprintln!("petasos: compare: interrupted in round {round} of {}", args.rounds);
+                return Ok(None);
+            }
+            ensure!(outcome.good > 0, "{}: no good answer in round {round}: {}", side.name, failures(&run));
+            eprintln!(
+                "round {round} of {}: {} req/s  {}",
+                args.rounds,
+                number::rate(outcome.good_per_second()),
+                side.name
+            );
+            if let Some((path, file)) = files.get_mut(place) {
+                file.write_all(run.to_json().as_bytes()).with_context(|| format!("cannot write {path}"))?;
+            }
+            side.runs.push(run);
+            std::thread::sleep(measure::REST);
+        }
+    }
+    Ok(Some(sides))
+}
+
+/// A new file for each side.
+fn create(directory: &Path, sides: usize) -> anyhow::Result<Vec<(String, File)>> {
+    std::fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))?;
+    ('a'..='z')
+        .take(sides)
+        .map(|letter| {
+            let path = directory.join(format!("{letter}.json"));
+            // Runs of another day must not be lost, nor mixed with these.
+            let file = File::create_new(&path).with_context(|| format!("cannot make {}", path.display()))?;
+            Ok((path.display().to_string(), file))
+        })
+        .collect()
+}
+
+fn failures(run: &Run) -> String {
+    let kinds = run.failed_by_kind.iter().filter(|(_, count)| **count > 0);
+    let kinds: Vec<String> = kinds.map(|(kind, count)| format!("{kind} {count}")).collect();
+    if kinds.is_empty() { "no request ended".to_owned() } else { kinds.join(", ") }
+}

@@ -1,0 +1,116 @@
+//! Which stored runs make a side.
+//!
+//! Invariant: the order of the sides is that of the command line; within a directory, that of the file names.
+
+use anyhow::{Context as _, ensure};
+use report::compare::Side;
+use report::run::{Run, read_runs};
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+/// The largest file of runs that is read, in bytes: far above what runs with a day of seconds take.
+const FILE_BYTES_MAX: u64 = 512 * 1024 * 1024;
+
+/// What stands between the files of two sides.
+const SEPARATOR: &str = "--";
+
+/// The arguments of each side. Without a separator every argument is a side.
+///
+/// # Errors
+/// If a side has none.
+pub(super) fn group(first: &[String], others: &[String]) -> anyhow::Result<Vec<Vec<String>>> {
+    if others.is_empty() {
+        return Ok(first.iter().map(|side| vec![side.clone()]).collect());
+    }
+    let others = others.split(|argument| argument == SEPARATOR).map(<[String]>::to_vec);
+    let sides: Vec<Vec<String>> = std::iter::once(first.to_vec()).chain(others).collect();
+    ensure!(sides.iter().all(|side| !side.is_empty()), "a side without files: put -- only between files");
+    Ok(sides)
+}
+
+/// The sides with their runs.
+///
+/// # Errors
+/// With the file that cannot be read or holds no runs.
+pub(super) fn read(named: &[Vec<String>]) -> anyhow::Result<Vec<Side>> {
+    named
+        .iter()
+        .map(|names| {
+            let runs = names.iter().map(|name| runs(Path::new(name)));
+            Ok(Side { name: names.join(" "), runs: runs.collect::<anyhow::Result<Vec<_>>>()?.concat() })
+        })
+        .collect()
+}
+
+/// The runs of a file, or of all JSON files of a directory.
+fn runs(path: &Path) -> anyhow::Result<Vec<Run>> {
+    if !path.is_dir() {
+        return read_file(path);
+    }
+    let cannot = || format!("cannot read {}", path.display());
+    let mut files: Vec<PathBuf> = Vec::new();
+    for entry in std::fs::read_dir(path).with_context(cannot)? {
+        let file = entry.with_context(cannot)?.path();
+        if file.extension().is_some_and(|extension| extension == "json" || extension == "jsonl") {
+            files.push(file);
+        }
+    }
+    files.sort();
+    ensure!(!files.is_empty(), "{}: there is no file *.json or *.jsonl in it", path.display());
+    Ok(files.iter().map(|file| read_file(file)).collect::<anyhow::Result<Vec<_>>>()?.concat())
+}
+
+fn read_file(path: &Path) -> anyhow::Result<Vec<Run>> {
+    let cannot = || format!("cannot read {}", path.display());
+    let file = std::fs::File::open(path).with_context(cannot)?;
+    let mut text = String::new();
+    let read = file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text).with_context(cannot)?;
+    ensure!(read as u64 <= FILE_BYTES_MAX, "{}: larger than {FILE_BYTES_MAX} bytes", path.display());
+    read_runs(&text).with_context(|| path.display().to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{group, read};
+    use report::run::Run;
+
+    fn words(line: &str) -> Vec<String> {
+        line.split_whitespace().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn every_argument_is_a_side_unless_a_separator_says_otherwise() {
+        assert_eq!(group(&words("a b c"), &[]).unwrap(), [["a"], ["b"], ["c"]]);
+        let grouped = group(&words("a1 a2"), &words("b1 -- c1 c2")).unwrap();
+        assert_eq!(grouped, [words("a1 a2"), words("b1"), words("c1 c2")]);
+        assert!(group(&words("a"), &words("b --")).is_err());
+        assert!(group(&words("a"), &words("-- b")).is_err());
+    }
+
+    #[test]
+    fn a_directory_is_all_its_runs_in_the_order_of_their_names() {
+        let directory = tempfile::tempdir().unwrap();
+        for (name, good) in [("2.json", 2), ("1.json", 1), ("3.jsonl", 3)] {
+            let run = Run { good: Some(good), ..Run::of_source("ab") };
+            std::fs::write(directory.path().join(name), run.to_json()).unwrap();
+        }
+        std::fs::write(directory.path().join("notes.txt"), "not a run").unwrap();
+        let name = directory.path().to_str().unwrap().to_owned();
+        let sides = read(&[vec![name.clone(), format!("{name}/1.json")]]).unwrap();
+        let good: Vec<_> = sides[0].runs.iter().map(|run| run.good.unwrap()).collect();
+        assert_eq!(good, [1, 2, 3, 1]);
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_named() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("x.json");
+        let message = |path: &std::path::Path| {
+            format!("{:#}", read(&[vec![path.to_str().unwrap().to_owned()]]).unwrap_err())
+        };
+        assert!(message(&path).contains("cannot read ") && message(&path).contains("x.json"));
+        assert!(message(directory.path()).contains("there is no file *.json or *.jsonl in it"));
+        std::fs::write(&path, "{}").unwrap();
+        assert!(message(&path).contains("x.json: run 1: not a run"), "{}", message(&path));
+    }
+}

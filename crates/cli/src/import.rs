@@ -1,0 +1,51 @@
+//! `petasos import`: what other load testers wrote, as our JSON, so that it can be compared and reported like a run of
+//! our own.
+//!
+//! Exit codes: 0 everything was read; 2 a file could not be read, and nothing was written.
+
+use crate::bench::measure;
+use anyhow::Context as _;
+use report::import::{Imported, import};
+use report::run::Run;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Turn reports of ab and wrk and JMeter's JTL into JSON of runs.
+///
+/// What a tool does not tell is null in the JSON.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Text that ab or wrk printed, or a JTL as CSV or XML; - for standard input
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+    /// Where to write [default: standard output]
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+/// Reads the files and writes their runs, one after the other.
+///
+/// # Errors
+/// With the file and line that cannot be read.
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let mut runs: Vec<Run> = Vec::new();
+    for path in &args.files {
+        let name = path.display();
+        let reader: Box<dyn BufRead> = if path.as_os_str() == "-" {
+            Box::new(io::stdin().lock())
+        } else {
+            Box::new(BufReader::new(File::open(path).with_context(|| format!("cannot read {name}"))?))
+        };
+        let Imported { runs: found, notes } = import(reader).with_context(|| format!("{name}"))?;
+        notes.iter().for_each(|note| eprintln!("petasos: import: {name}: {note}"));
+        runs.extend(found);
+    }
+    let text: String = runs.iter().map(Run::to_json).collect();
+    match &args.json {
+        Some(path) => measure::write_file(path, &text)?,
+        None => measure::write_text(io::stdout(), &text)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,123 @@
+//! `petasos compare` as its users meet it: files, directories, URLs, exit codes.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+
+use report::run::{Run, read_runs};
+use std::path::Path;
+use testkit::{Origin, petasos, response};
+
+/// Writes five runs around a rate into files of a directory.
+fn record(directory: &Path, good_per_s: f64) {
+    std::fs::create_dir_all(directory).unwrap();
+    for place in 0..5 {
+        let run = Run { good_per_s: Some(good_per_s + f64::from(place)), ..Run::of_source("petasos") };
+        std::fs::write(directory.join(format!("{place}.json")), run.to_json()).unwrap();
+    }
+}
+
+#[test]
+fn stored_runs_end_in_a_sentence() {
+    let directory = tempfile::tempdir().unwrap();
+    let (before, after) = (directory.path().join("before"), directory.path().join("after"));
+    record(&before, 1000.0);
+    record(&after, 800.0);
+    let (before, after) = (before.to_str().unwrap(), after.to_str().unwrap());
+    let output = petasos(["compare", before, after]);
+    assert_eq!((output.code, output.stderr.as_str()), (Some(0), ""));
+    let sentence =
+        "B is slower than A by 20.0% (19.7% to 20.2%): throughput, 95% interval, p = 0.0079, 5 and 5 runs.\n";
+    assert!(output.stdout.ends_with(sentence), "{}", output.stdout);
+    assert_eq!(petasos(["compare", before, after, "--fail-if-slower"]).code, Some(1));
+    assert_eq!(petasos(["compare", after, before, "--fail-if-slower"]).code, Some(0));
+    let same = petasos(["compare", before, before]);
+    assert!(same.stdout.contains("No difference between A and B is shown"), "{}", same.stdout);
+    let json = petasos(["compare", before, after, "--json", "-"]);
+    assert!(json.stdout.contains("\"verdict\": \"slower\""), "{}", json.stdout);
+    assert!(json.stderr.ends_with(sentence), "{}", json.stderr);
+}
+
+#[test]
+fn files_are_sides_of_their_own_unless_a_separator_stands_between_them() {
+    let directory = tempfile::tempdir().unwrap();
+    record(directory.path(), 1000.0);
+    let files: Vec<String> = (0..4)
+        .map(|place| directory.path().join(format!("{place}.json")).to_str().unwrap().to_owned())
+        .collect();
+    let [a, b, c, d] = files.as_slice() else { unreachable!() };
+    let output = petasos(["compare", a, b, "--", c, "--", d]);
+    assert!(output.stdout.contains("(2 runs)\nB  ") && output.stdout.contains("\nC  "), "{}", output.stdout);
+    assert!(output.stdout.contains("No verdict on B: it takes 5 runs a side;"), "{}", output.stdout);
+    let output = petasos(["compare", a, b]);
+    assert!(output.stdout.contains("(1 and 1 runs)"), "{}", output.stdout);
+}
+
+#[test]
+fn urls_are_loaded_in_rounds_and_the_runs_kept() {
+    let (fast, slow) = (
+        Origin::start(|_| response("200 OK", &[], b"hello")),
+        Origin::start(|_| response("200 OK", &[], b"hello")),
+    );
+    let directory = tempfile::tempdir().unwrap();
+    let out = directory.path().join("runs");
+    let out = out.to_str().unwrap();
+    let (a, b) = (fast.url(), slow.url());
+    let output = petasos([
+        "compare",
+        &a,
+        &b,
+        "-n",
+        "20",
+        "--rounds",
+        "7",
+        "--out",
+        out,
+        "--order-seed",
+        "3",
+        "--accept-invalid",
+    ]);
+    assert_eq!(output.code, Some(0), "{}", output.stderr);
+    assert_eq!((fast.count("/"), slow.count("/")), (140, 140));
+    assert_eq!(output.stderr.lines().filter(|line| line.starts_with("round 7 of 7: ")).count(), 2);
+    assert!(output.stdout.contains("97.5% interval"), "{}", output.stdout);
+    assert!(!output.stdout.contains("not interleaved"), "{}", output.stdout);
+    let stored = read_runs(&std::fs::read_to_string(format!("{out}/b.json")).unwrap()).unwrap();
+    assert_eq!(stored.len(), 7);
+    assert!(output.stdout.lines().last().unwrap().contains("7 rounds"), "{}", output.stdout);
+    let again = petasos([
+        "compare",
+        &format!("{out}/a.json"),
+        &format!("{out}/b.json"),
+        "--order-seed",
+        "3",
+        "--accept-invalid",
+    ]);
+    let end = |text: &str| text.lines().last().unwrap().to_owned();
+    assert_eq!(end(&again.stdout), end(&output.stdout));
+    let twice = petasos(["compare", &a, &b, "--rounds", "1", "--out", out]);
+    assert_eq!(twice.code, Some(2));
+    assert!(twice.stderr.contains("a.json: File exists"), "{}", twice.stderr);
+}
+
+#[test]
+fn what_cannot_be_compared_says_two_and_the_reason() {
+    let directory = tempfile::tempdir().unwrap();
+    record(directory.path(), 1000.0);
+    let runs = directory.path().to_str().unwrap();
+    let failing = Origin::start(|_| response("500 Internal Server Error", &[], b"no"));
+    let url = &failing.url();
+    for (arguments, reason) in [
+        (&[runs][..], "a comparison needs two sides"),
+        (&[runs, "/nonexistent.json"], "cannot read /nonexistent.json"),
+        (&[runs, url], "compare URLs with URLs"),
+        (&[runs, runs, "-c", "10"], "-c says how to load URLs"),
+        (&[runs, runs, "--rounds", "10"], "--rounds says how to load URLs"),
+        (&[runs, runs, "--on", "p98"], "p98"),
+        (&[url, url, "-n", "1", "--rounds", "1"], "no good answer in round 1: status 1"),
+        (&[url, url, "--rounds", "0"], "0"),
+        (&[url], "a comparison needs two sides"),
+    ] {
+        let output = petasos([&["compare"][..], arguments].concat());
+        assert_eq!((output.code, output.stdout.as_str()), (Some(2), ""), "{arguments:?}");
+        assert!(output.stderr.contains(reason), "{arguments:?}: {}", output.stderr);
+    }
+}

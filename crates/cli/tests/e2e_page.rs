@@ -1,0 +1,112 @@
+//! `petasos bench --page` as its users meet it: the report, the JSON, the exit codes, and what it refuses.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on panics")]
+
+use testkit::{Action, Origin, Seen, petasos, response};
+
+const HTML: &str = "Content-Type: text/html";
+
+fn site(seen: &Seen) -> Vec<Action> {
+    match seen.target() {
+        "/" => response(
+            "200 OK",
+            &[HTML, "Set-Cookie: v=1"],
+            b"<link rel=stylesheet href=a.css><img src=b.png><img src=c.png loading=lazy><img src=//foreign.test/d.png>",
+        ),
+        "/broken" => response("200 OK", &[HTML], b"<img src=/gone.png>"),
+        "/a.css" => response("200 OK", &["Content-Type: text/css", "Cache-Control: max-age=60"], b"a{}"),
+        "/b.png" | "/favicon.ico" => response("200 OK", &["Cache-Control: max-age=60"], b"12345678"),
+        _ => response("404 Not Found", &[HTML], b"no"),
+    }
+}
+
+#[test]
+fn whole_pages_are_loaded_and_reported() {
+    let origin = Origin::start(site);
+    let directory = tempfile::tempdir().unwrap();
+    let json = directory.path().join("run.json");
+    let output =
+        petasos(["bench", &origin.url(), "--page", "-n", "6", "-c", "2", "--json", json.to_str().unwrap()]);
+    assert_eq!(output.code, Some(0), "{}", output.stderr);
+    for line in ["Good pages:          6", "Requests per page:   4", "foreign.test", "Self-check: "] {
+        assert!(output.stdout.contains(line), "no {line:?} in\n{}", output.stdout);
+    }
+    assert!(output.stdout.contains("Not loaded because they are lazy: 6"), "{}", output.stdout);
+    assert_eq!((origin.count("/"), origin.count("/a.css"), origin.count("/c.png")), (6, 6, 0));
+    let run = std::fs::read_to_string(json).unwrap();
+    for member in ["\"schema\": \"petasos-page-run/1\"", "\"good\": 6", "\"foreign.test\": 6", "\"trust\": "]
+    {
+        assert!(run.contains(member), "no {member} in\n{run}");
+    }
+}
+
+#[test]
+fn pages_are_written_as_a_page_too() {
+    let origin = Origin::start(site);
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let (html, json) = (path("run.html"), path("run.json"));
+    let output = petasos(["bench", &origin.url(), "--page", "-n", "6", "--html", &html, "--json", &json]);
+    assert_eq!(output.code, Some(0), "{}", output.stderr);
+    let page = std::fs::read_to_string(html).unwrap();
+    for text in [
+        "Page load report",
+        "Page time beside request times",
+        "stylesheet",
+        "foreign.test",
+        "None of 6 pages",
+    ] {
+        assert!(page.contains(text), "no {text:?} in\n{page}");
+    }
+    assert!(std::fs::read_to_string(json).unwrap().contains("\"seconds\": ["));
+    let output = petasos(["bench", &origin.url(), "--page", "-n", "1", "--html", "-", "--json", "-"]);
+    assert_eq!((output.code, origin.count("/")), (Some(2), 6), "{}", output.stderr);
+    let output = petasos(["bench", &origin.url(), "--page", "-n", "1", "--html", "-"]);
+    assert!(output.stdout.starts_with("<!DOCTYPE html>") && output.stderr.contains("Good pages:"));
+}
+
+#[test]
+fn a_server_that_does_not_speak_http2_is_one_line_and_exit_2() {
+    let origin = Origin::start(site);
+    let output = petasos(["bench", &origin.url(), "--page", "-n", "1", "--http", "2"]);
+    assert_eq!(output.code, Some(2), "{}", output.stdout);
+    assert!(output.stderr.contains("the server does not speak HTTP/2"), "{}", output.stderr);
+    assert_eq!(output.stderr.trim_end().lines().count(), 1, "{}", output.stderr);
+}
+
+#[test]
+fn returning_visitors_keep_what_they_may() {
+    let origin = Origin::start(site);
+    let output = petasos(["bench", &origin.url(), "--page", "-n", "5", "--returning", "100%"]);
+    assert_eq!(output.code, Some(0), "{}", output.stderr);
+    assert_eq!((origin.count("/"), origin.count("/a.css"), origin.count("/b.png")), (5, 1, 1));
+    assert!(output.stdout.contains("By returning ones:   4"), "{}", output.stdout);
+}
+
+#[test]
+fn pages_that_are_not_whole_set_the_exit_code() {
+    let origin = Origin::start(site);
+    let output = petasos(["bench", &format!("{}/broken", origin.url()), "--page", "-n", "2"]);
+    assert_eq!(output.code, Some(1));
+    assert!(output.stdout.contains("Incomplete pages:    2") && output.stdout.contains("/gone.png (status)"));
+    let output = petasos(["bench", &format!("{}/missing", origin.url()), "--page", "-n", "2"]);
+    assert_eq!((output.code, output.stdout.contains("Failed pages:        2")), (Some(1), true));
+}
+
+#[test]
+fn what_cannot_run_is_one_line_and_exit_2() {
+    let gone = Origin::start(site);
+    let url = gone.url();
+    gone.kill();
+    for arguments in [
+        vec!["bench", &url, "--page", "-n", "1"],
+        vec!["bench", "http://", "--page"],
+        vec!["bench", &url, "--page", "--no-keepalive"],
+        vec!["bench", &url, "--page", "--allow-host", "http://x/"],
+    ] {
+        let output = petasos(&arguments);
+        assert_eq!(output.code, Some(2), "{arguments:?}: {}", output.stderr);
+        assert_eq!(output.stderr.trim_end().lines().count(), 1, "{arguments:?}: {}", output.stderr);
+    }
+    assert_eq!(petasos(["bench", &url, "--returning", "30%"]).code, Some(2));
+}

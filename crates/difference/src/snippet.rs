@@ -1,0 +1,97 @@
+//! A spot as text that can be shown: where it is, what stands before it, and what each content has there.
+//!
+//! Invariant: each text has at most [`TEXT_CHARS_MAX`] characters and no control character, whatever a site has sent.
+
+use crate::compare::Spot;
+use crate::nature::{Nature, nature};
+
+/// Characters of each text, at most.
+pub const TEXT_CHARS_MAX: usize = 40;
+
+/// One place where two contents differ, in words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Snippet {
+    /// The line in the first content, from 1.
+    pub line: usize,
+    /// What it looks like.
+    pub nature: Nature,
+    /// What stands before it on its line, in both.
+    pub before: String,
+    /// What the first content has there.
+    pub first: String,
+    /// What the second has.
+    pub second: String,
+}
+
+/// A spot of these two contents in words.
+pub fn snippet(spot: &Spot, first: &[u8], second: &[u8]) -> Snippet {
+    let before = first.get(..spot.first.start).unwrap_or_default();
+    let line = before.iter().filter(|octet| **octet == b'\n').count() + 1;
+    let line_start = before.iter().rposition(|octet| *octet == b'\n').map_or(0, |place| place + 1);
+    let on_line = text_of(before.get(line_start..).unwrap_or_default());
+    let skipped = on_line.chars().count().saturating_sub(TEXT_CHARS_MAX);
+    // A word that was cut in two is left out.
+    let cut = |character: &char| skipped > 0 && !character.is_whitespace();
+    let before: String = on_line.chars().skip(skipped).skip_while(cut).collect();
+    let after = first.get(spot.first.end..).unwrap_or_default();
+    let after = text_of(after.get(..TEXT_CHARS_MAX).unwrap_or(after));
+    let (first, second) = (
+        text_of(first.get(spot.first.clone()).unwrap_or_default()),
+        text_of(second.get(spot.second.clone()).unwrap_or_default()),
+    );
+    Snippet {
+        line,
+        nature: nature(&before, [&first, &second], &after),
+        before: before.trim_start().to_owned(),
+        first: shortened(&first),
+        second: shortened(&second),
+    }
+}
+
+/// Octets that a site sent, as text that can be shown: what is no UTF-8 is replaced, control characters are spaces.
+pub fn text_of(octets: &[u8]) -> String {
+    let text = String::from_utf8_lossy(octets);
+    text.chars().map(|character| if character.is_control() { ' ' } else { character }).collect()
+}
+
+fn shortened(text: &str) -> String {
+    if text.chars().count() <= TEXT_CHARS_MAX {
+        return text.to_owned();
+    }
+    text.chars().take(TEXT_CHARS_MAX - 3).chain("...".chars()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{TEXT_CHARS_MAX, snippet};
+    use crate::{Difference, Nature, compare};
+
+    #[test]
+    fn a_spot_has_its_line_and_what_stands_before_it() {
+        let page =
+            |name: &str| format!("<html>\n  <p class=hello>Hello {name}, how are you today?</p>\n</html>");
+        let (first, second) = (page("Ada"), page("Grace"));
+        let Difference::Spots(spots) = compare(first.as_bytes(), second.as_bytes()) else {
+            panic!("one spot")
+        };
+        let found = snippet(&spots[0], first.as_bytes(), second.as_bytes());
+        assert_eq!(
+            (found.line, found.nature, found.before.as_str()),
+            (2, Nature::Name, "<p class=hello>Hello ")
+        );
+        assert_eq!((found.first.as_str(), found.second.as_str()), ("Ada", "Grace"));
+    }
+
+    #[test]
+    fn long_texts_are_cut_and_control_characters_go() {
+        let page = |text: &str| format!("{} {text} and so it ends for both of them", "word ".repeat(50));
+        let (first, second) = (page(&"\x1b[31m".repeat(20)), page("x"));
+        let Difference::Spots(spots) = compare(first.as_bytes(), second.as_bytes()) else {
+            panic!("one spot")
+        };
+        let found = snippet(&spots[0], first.as_bytes(), second.as_bytes());
+        for text in [&found.before, &found.first, &found.second] {
+            assert!(text.chars().count() <= TEXT_CHARS_MAX && !text.contains('\x1b'), "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! Making room: whole segments go, the oldest first, and what the keeper keeps is written again. And tidying: a segment
+//! in which nothing stands goes at once, and an index that was written over and over is written anew.
+//!
+//! Invariant: what is written again is in the files before what it is a copy of goes.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use crate::figures::{add, of};
+use crate::index_file::{Entries, IndexFile, Live};
+use crate::names;
+use crate::record::{Keeper, Location, Record};
+use crate::segment::{Note, Noted, Refreshed, Segment};
+use crate::status::Trouble;
+use crate::stored::Stored;
+use crate::writer::{Incoming, WRITE_BYTES, Writer};
+use crate::{Durability, OffReason, ReadError};
+
+impl Writer {
+    /// Evicts until there is room for `bytes` more.
+    pub(crate) fn make_room(&mut self, keeper: &dyn Keeper, bytes: u64) -> Result<(), Trouble> {
+        let shared = Arc::clone(&self.shared);
+        let is_short = || {
+            shared.used_bytes() + bytes > shared.plan.usable_bytes
+                || shared.segments.count() >= shared.plan.segments_max
+        };
+        while is_short() {
+            if !self.evict_oldest(keeper) {
+                return Err(Trouble::NoRoom);
+            }
+        }
+        Ok(())
+    }
+
+    /// Evicts the oldest segment; `false`: there is none that can go.
+    pub(crate) fn evict_oldest(&mut self, keeper: &dyn Keeper) -> bool {
+        if self.shared.segments.oldest().is_none() {
+            let open = self.main.take().into_iter().chain(std::mem::take(&mut self.idle));
+            open.collect::<Vec<_>>().into_iter().for_each(|open| self.seal(open));
+        }
+        let Some(segment) = self.shared.segments.oldest() else { return false };
+        self.evict(keeper, &segment);
+        true
+    }
+
+    fn evict(&mut self, keeper: &dyn Keeper, segment: &Arc<Segment>) {
+        add(&self.shared.counters.evicted, of(&segment.objects));
+        // The keeper has not heard yet of what an unfinished recovery has not given out.
+        if segment.is_known.load(std::sync::atomic::Ordering::SeqCst) {
+            self.rescue(keeper, segment);
+        }
+        self.forget(segment);
+    }
+
+    /// Asks about each object that stands, and writes again what is to be kept.
+    fn rescue(&mut self, keeper: &dyn Keeper, segment: &Arc<Segment>) {
+        let Some(mut index) = self.read_index(segment) else { return };
+        let removed = removed(&segment.state().notes);
+        let kept_bytes_max = self.shared.plan.segment_bytes / 2;
+        let (mut kept_bytes, mut batch_bytes, mut batch) = (0, 0, Vec::new());
+        while let Some(live) = index.next_live() {
+            let from = live.location(segment.id);
+            if removed.contains(&from.offset) || !keeper.evicts(from) {
+                continue;
+            }
+            let incoming = self
+                .read_again(segment, live)
+                .ok()
+                .filter(|incoming| kept_bytes + Incoming::bytes(&incoming.record) <= kept_bytes_max);
+            let Some(incoming) = incoming else {
+                keeper.lost(from);
+                continue;
+            };
+            kept_bytes += Incoming::bytes(&incoming.record);
+            batch_bytes += Incoming::bytes(&incoming.record);
+            batch.push((from, incoming));
+            if batch_bytes >= WRITE_BYTES {
+                batch_bytes = 0;
+                self.put_again(keeper, segment, std::mem::take(&mut batch));
+            }
+        }
+        self.put_again(keeper, segment, batch);
+        if kept_bytes > 0 && self.shared.plan.durability == Durability::Power {
+            self.sync_segments();
+        }
+    }
+
+    fn read_index(&self, segment: &Segment) -> Option<IndexFile> {
+        let path = names::index(&self.shared.plan.directory, segment.id);
+        let read = IndexFile::read(&*self.shared.disk, &path, segment.id);
+        read.inspect_err(|_| add(&self.shared.counters.io_errors, 1)).ok().flatten()
+    }
+
+    /// Reads an object as a whole, with the newest index that anybody gave it.
+    fn read_again(&self, segment: &Segment, live: Live) -> Result<Incoming, ReadError> {
+        let shared = &self.shared;
+        let location = live.location(segment.id);
+        let file = shared.segments.data(segment)?;
+        let stored = Stored::read(file, location, Arc::clone(&shared.counters))?;
+        if stored.body.len() > shared.plan.segment_bytes / 2 {
+            return Err(ReadError::Gone);
+        }
+        let mut body = Vec::new();
+        let mut read = 0;
+        while read < stored.body.len() {
+            let octets = stored.body.read_at(read, usize::MAX)?;
+            read += octets.len() as u64;
+            body.push(octets);
+        }
+        // What is not proven stays so: it keeps the life in which it was written.
+        let life = if shared.survived(&live) { shared.mark.life } else { live.entry.life };
+        let (mut index, mut sequence, mut order) = (live.index, live.entry.sequence, live.entry.order);
+        if let Some(Refreshed::Queued { index: newer, sequence: number, order: at }) =
+            segment.state().refreshed.get(&location.offset)
+        {
+            (index, sequence, order) = (newer.clone(), *number, *at);
+        }
+        let record = Record { index, head: stored.head, body, sequence };
+        Ok(Incoming { record, order, life })
+    }
+
+    /// Writes objects again and tells where they are; what was asked about them meanwhile is repeated there.
+    fn put_again(&mut self, keeper: &dyn Keeper, segment: &Segment, batch: Vec<(Location, Incoming)>) {
+        if batch.is_empty() {
+            return;
+        }
+        let (from, records): (Vec<_>, Vec<_>) = batch.into_iter().unzip();
+        let Ok(locations) = self.put(&records) else {
+            from.into_iter().for_each(|from| keeper.lost(from));
+            return;
+        };
+        add(&self.shared.counters.kept, locations.len() as u64);
+        let removed = removed(&segment.state().notes);
+        for ((from, to), incoming) in from.into_iter().zip(locations).zip(&records) {
+            if removed.contains(&from.offset) {
+                self.shared.remove(to);
+                continue;
+            }
+            let newer = match segment.state().refreshed.get(&from.offset) {
+                Some(Refreshed::Queued { index, sequence, order }) if *order > incoming.order => {
+                    Some((index.clone(), *sequence))
+                }
+                _ => None,
+            };
+            if let Some((index, sequence)) = newer {
+                self.shared.refresh(to, index, sequence);
+            }
+            keeper.moved(from, to);
+        }
+    }
+
+    /// Takes a segment's files away, and what waited for them.
+    fn forget(&mut self, segment: &Segment) {
+        self.are_names_dirty = true;
+        let forgotten = self.shared.segments.forget(segment.id);
+        let notes = std::mem::take(&mut segment.state().notes);
+        self.shared.queue.release(notes.iter().map(Note::index_bytes).sum());
+        if let Err(error) = forgotten {
+            self.meet(Trouble::of("remove a segment", &error));
+        }
+    }
+
+    /// Lets a segment go in which nothing stands, and writes an index anew that has outgrown its objects.
+    pub(crate) fn tidy(&mut self, segment: &Arc<Segment>) {
+        let is_known = segment.is_known.load(std::sync::atomic::Ordering::SeqCst);
+        let is_open = segment.is_open.load(std::sync::atomic::Ordering::SeqCst);
+        let is_there = self.shared.segments.of(segment.id).is_some();
+        if !is_known || is_open || !is_there || self.shared.status.off() == Some(OffReason::Closed) {
+            return;
+        }
+        if of(&segment.objects) == 0 {
+            let stands = self.read_index(segment).and_then(|mut index| index.next_live());
+            // The count may be wrong if an object was removed twice.
+            if stands.is_none() {
+                self.forget(segment);
+            }
+            return;
+        }
+        let baseline = segment.state().index_baseline;
+        if of(&segment.index_bytes) > 2 * baseline + self.shared.plan.segment_bytes / 16
+            && let Err(trouble) = self.compact_index(segment)
+        {
+            self.meet(trouble);
+        }
+    }
+
+    /// Writes an index anew with one entry for each object that stands.
+    fn compact_index(&self, segment: &Arc<Segment>) -> Result<(), Trouble> {
+        let Some(mut index) = self.read_index(segment) else { return Ok(()) };
+        let entries = Entries::of(segment.id);
+        let (mut survived, mut others) = (entries.header(), Vec::new());
+        let (mut of_survived, mut of_others) = (Vec::new(), Vec::new());
+        while let Some(live) = index.next_live() {
+            let life = if self.shared.survived(&live) { self.shared.mark.life } else { live.entry.life };
+            let (out, places) = if life == self.shared.mark.life {
+                (&mut survived, &mut of_survived)
+            } else {
+                (&mut others, &mut of_others)
+            };
+            entries.restate(out, life, &live);
+            places.push((live.entry.offset, (out.len() - live.index.len()) as u64));
+        }
+        // The file is synced as a whole when it takes its place.
+        entries.synced(&mut survived, self.shared.mark.life);
+        let shift = survived.len() as u64;
+        survived.extend_from_slice(&others);
+        let places =
+            of_survived.into_iter().chain(of_others.into_iter().map(|(at, place)| (at, place + shift)));
+        let path = names::index(&self.shared.plan.directory, segment.id);
+        let replaced = self.shared.disk.replace(&path, &survived);
+        replaced.map_err(|error| Trouble::of("compact an index", &error))?;
+        let mut state = segment.state();
+        state.index = None;
+        state.index_baseline = survived.len() as u64;
+        for (offset, at) in places {
+            if let Some(Refreshed::Written { position, .. }) = state.refreshed.get_mut(&offset) {
+                *position = at;
+            }
+        }
+        drop(state);
+        self.shared.segments.resize(segment, of(&segment.data_bytes), survived.len() as u64);
+        Ok(())
+    }
+}
+
+fn removed(notes: &[Note]) -> HashSet<u64> {
+    let removed = notes.iter().filter(|note| matches!(note.change, Noted::Removed));
+    removed.map(|note| note.offset).collect()
+}

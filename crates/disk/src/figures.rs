@@ -1,0 +1,39 @@
+//! Counters of a tier, shared by all who count.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::ReadError;
+
+/// What [`crate::Figures`] is taken from.
+#[derive(Debug, Default)]
+pub(crate) struct FigureCounters {
+    pub(crate) durable: AtomicU64,
+    pub(crate) synced: AtomicU64,
+    pub(crate) written: AtomicU64,
+    pub(crate) refused: AtomicU64,
+    pub(crate) evicted: AtomicU64,
+    pub(crate) kept: AtomicU64,
+    pub(crate) torn: AtomicU64,
+    pub(crate) invalidations: AtomicU64,
+    pub(crate) io_errors: AtomicU64,
+    pub(crate) full: AtomicU64,
+}
+
+impl FigureCounters {
+    /// Counts what a reader ran into. That a segment is gone is nothing to worry about.
+    pub(crate) fn count_read(&self, error: &ReadError) {
+        match error {
+            ReadError::Gone => {}
+            ReadError::Damaged => add(&self.torn, 1),
+            ReadError::Io(_) => add(&self.io_errors, 1),
+        }
+    }
+}
+
+pub(crate) fn add(counter: &AtomicU64, count: u64) {
+    counter.fetch_add(count, Ordering::Relaxed);
+}
+
+pub(crate) fn of(counter: &AtomicU64) -> u64 {
+    counter.load(Ordering::Relaxed)
+}

@@ -1,0 +1,179 @@
+//! Bodies that stream in, as the writer sees them: each has a segment for itself while it comes.
+//!
+//! Invariant: a segment has at most one fill at a time, at its end; what is abandoned is cut off again.
+
+use std::sync::Arc;
+
+use crate::OffReason;
+use crate::figures::{add, of};
+use crate::fill::FillShared;
+use crate::open_segment::OpenSegment;
+use crate::queue::{Answer, Command};
+use crate::record::{Keeper, Location, Record};
+use crate::status::Trouble;
+use crate::writer::{WRITE_BYTES, Writer};
+
+/// The most segments that are kept open for the next fill; others are sealed.
+const IDLE_MAX: usize = 4;
+
+/// A body that streams in.
+pub(crate) struct Filling {
+    fill: Arc<FillShared>,
+    open: OpenSegment,
+    start: u64,
+}
+
+fn key(fill: &Arc<FillShared>) -> usize {
+    Arc::as_ptr(fill).addr()
+}
+
+impl Writer {
+    /// Writes what has come of a body.
+    pub(crate) fn fill(&mut self, keeper: &dyn Keeper, fill: &Arc<FillShared>) {
+        if let Err(trouble) = self.write_pieces(keeper, fill, false) {
+            self.end_fill(fill, trouble);
+        }
+    }
+
+    /// Writes the rest of a body and what belongs to it.
+    pub(crate) fn finish(
+        &mut self,
+        keeper: &dyn Keeper,
+        fill: &Arc<FillShared>,
+        record: &Record,
+        order: u64,
+        answer: Answer,
+    ) {
+        match self.try_finish(keeper, fill, record, order) {
+            Ok(location) => {
+                add(&self.shared.counters.written, 1);
+                if let Some(filling) = self.filling.remove(&key(fill)) {
+                    self.park(filling.open);
+                }
+                answer.give(location);
+            }
+            Err(trouble) => {
+                add(&self.shared.counters.refused, 1);
+                self.end_fill(fill, trouble);
+            }
+        }
+    }
+
+    fn try_finish(
+        &mut self,
+        keeper: &dyn Keeper,
+        fill: &Arc<FillShared>,
+        record: &Record,
+        order: u64,
+    ) -> Result<Location, Trouble> {
+        self.write_pieces(keeper, fill, true)?;
+        self.reserve(record.sequence)?;
+        let sums = fill.sums();
+        let bytes = (sums.len() + 2 * record.index.len() + record.head.len() + 128) as u64;
+        let life = self.shared.mark.life;
+        self.with_room(keeper, bytes, |writer| {
+            let Some(filling) = writer.filling.get(&key(fill)) else { return Err(Trouble::NoRoom) };
+            let segments = &writer.shared.segments;
+            writer.dirty.insert(filling.open.segment.id);
+            let before = of(&filling.open.segment.data_bytes);
+            let body = (filling.start, fill.pushed(), sums.as_slice());
+            let put = filling.open.put_behind(segments, body, record, (order, life));
+            put.inspect_err(|_| filling.open.cut(segments, before))
+        })
+    }
+
+    /// Writes whole pieces; with `is_last` everything.
+    fn write_pieces(
+        &mut self,
+        keeper: &dyn Keeper,
+        fill: &Arc<FillShared>,
+        is_last: bool,
+    ) -> Result<(), Trouble> {
+        if let Some(reason) = fill.failed().or_else(|| self.shared.status.off()) {
+            return Err(Trouble::from(reason));
+        }
+        if fill.pushed() > self.shared.plan.object_bytes_max {
+            return Err(Trouble::NoRoom);
+        }
+        if !self.filling.contains_key(&key(fill)) {
+            self.begin_fill(keeper, fill)?;
+        }
+        loop {
+            let octets = fill.next_pieces(WRITE_BYTES as usize, is_last);
+            if octets.is_empty() {
+                return Ok(());
+            }
+            self.with_room(keeper, octets.len() as u64, |writer| {
+                let Some(filling) = writer.filling.get(&key(fill)) else { return Err(Trouble::NoRoom) };
+                writer.dirty.insert(filling.open.segment.id);
+                filling.open.append(&writer.shared.segments, &octets)
+            })?;
+            let must_follow = fill.wrote(&octets);
+            self.shared.queue.release(octets.len() as u64);
+            if !is_last {
+                if must_follow {
+                    // Refused only when the tier closes, which fails the fill.
+                    let _ = self.shared.queue.add_step(Command::Fill(Arc::clone(fill)));
+                }
+                return Ok(());
+            }
+        }
+    }
+
+    fn begin_fill(&mut self, keeper: &dyn Keeper, fill: &Arc<FillShared>) -> Result<(), Trouble> {
+        let open = match self.idle.pop() {
+            Some(open) => open,
+            None => self.with_room(keeper, 128, Self::create)?,
+        };
+        let start = of(&open.segment.data_bytes);
+        fill.begin_at(Arc::clone(&open.data), start);
+        self.filling.insert(key(fill), Filling { fill: Arc::clone(fill), open, start });
+        Ok(())
+    }
+
+    /// The owner does not want it any more.
+    pub(crate) fn abandon(&mut self, fill: &Arc<FillShared>) {
+        self.drop_fill(fill, OffReason::TooLarge);
+    }
+
+    fn end_fill(&mut self, fill: &Arc<FillShared>, trouble: Trouble) {
+        self.drop_fill(fill, trouble.reason());
+        if self.shared.status.off().is_none() {
+            self.meet(trouble);
+        }
+    }
+
+    fn drop_fill(&mut self, fill: &Arc<FillShared>, reason: OffReason) {
+        let waiting = fill.fail(reason);
+        self.shared.queue.release(waiting);
+        if let Some(Filling { open, start, .. }) = self.filling.remove(&key(fill)) {
+            open.cut(&self.shared.segments, start);
+            self.park(open);
+        }
+    }
+
+    /// Ends all fills, because the tier closes.
+    pub(crate) fn fail_fills(&mut self, reason: OffReason) {
+        let fills: Vec<_> = self.filling.values().map(|filling| Arc::clone(&filling.fill)).collect();
+        fills.iter().for_each(|fill| self.drop_fill(fill, reason));
+    }
+
+    /// Keeps a segment for the next fill, or seals it.
+    fn park(&mut self, open: OpenSegment) {
+        if self.idle.len() < IDLE_MAX && !open.is_full(self.shared.plan.segment_bytes) {
+            self.idle.push(open);
+        } else {
+            self.seal(open);
+        }
+    }
+}
+
+impl From<OffReason> for Trouble {
+    fn from(reason: OffReason) -> Self {
+        match reason {
+            OffReason::Io { operation, kind } => Self::Io { operation, kind },
+            OffReason::Full => Self::Full,
+            OffReason::Closed | OffReason::TooLarge => Self::NoRoom,
+        }
+    }
+}

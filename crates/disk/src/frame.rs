@@ -1,0 +1,122 @@
+//! Frames: checksummed entries one after the other, as a segment's index and the journal of invalidations have them.
+//!
+//! Invariant: what is read is what was written, or nothing. A frame that a crash tore is told from one that was
+//! damaged later by whether good frames follow.
+
+use std::ops::{Range, RangeInclusive};
+
+use crc32fast::Hasher;
+
+/// The checksum, and the kind with the length of the octets.
+const PREFIX_BYTES: usize = 8;
+
+/// What the frames of a file look like.
+#[derive(Clone, Debug)]
+pub(crate) struct Format {
+    /// Goes into each checksum, so that a frame of another file is not taken for one of this.
+    pub(crate) seed: u32,
+    /// The length of the part that all frames have.
+    pub(crate) fixed_bytes: usize,
+    /// The kinds there are.
+    pub(crate) kinds: RangeInclusive<u8>,
+    /// The most octets that follow the fixed part.
+    pub(crate) octets_max: usize,
+}
+
+/// A frame that was read.
+#[derive(Clone, Debug)]
+pub(crate) struct Frame<'a> {
+    pub(crate) kind: u8,
+    pub(crate) fixed: &'a [u8],
+    /// Where its octets stand in the file.
+    pub(crate) octets: Range<usize>,
+}
+
+impl Format {
+    /// Adds a frame to `out`.
+    pub(crate) fn write(&self, out: &mut Vec<u8>, kind: u8, fixed: &[&[u8]], octets: &[u8]) {
+        let kind_and_length = (u32::from(kind) << 24) | (octets.len() as u32 & 0xff_ffff);
+        let mut hasher = Hasher::new_with_initial(self.seed);
+        hasher.update(&kind_and_length.to_le_bytes());
+        fixed.iter().for_each(|part| hasher.update(part));
+        hasher.update(octets);
+        out.extend_from_slice(&hasher.finalize().to_le_bytes());
+        out.extend_from_slice(&kind_and_length.to_le_bytes());
+        fixed.iter().for_each(|part| out.extend_from_slice(part));
+        out.extend_from_slice(octets);
+    }
+
+    /// What a frame with so many octets takes, in bytes.
+    pub(crate) const fn bytes(&self, octets: usize) -> usize {
+        PREFIX_BYTES + self.fixed_bytes + octets
+    }
+
+    /// The frame at `position`, if a good one stands there.
+    pub(crate) fn read<'a>(&self, file: &'a [u8], position: usize) -> Option<Frame<'a>> {
+        let kind_and_length = u32_at(file, position + 4)?;
+        let (kind, length) = ((kind_and_length >> 24) as u8, (kind_and_length & 0xff_ffff) as usize);
+        if !self.kinds.contains(&kind) || length > self.octets_max {
+            return None;
+        }
+        let start = position + PREFIX_BYTES + self.fixed_bytes;
+        let checked = file.get(position + 4..start + length)?;
+        let mut hasher = Hasher::new_with_initial(self.seed);
+        hasher.update(checked);
+        if hasher.finalize() != u32_at(file, position)? {
+            return None;
+        }
+        Some(Frame { kind, fixed: file.get(position + PREFIX_BYTES..start)?, octets: start..start + length })
+    }
+
+    /// Where the next good frame after `position` begins, wherever that is.
+    pub(crate) fn next_after(&self, file: &[u8], position: usize) -> Option<usize> {
+        (position + 1..file.len()).find(|position| self.read(file, *position).is_some())
+    }
+}
+
+/// The number at `offset`, lowest octet first.
+pub(crate) fn u32_at(octets: &[u8], offset: usize) -> Option<u32> {
+    Some(u32::from_le_bytes(*octets.get(offset..)?.first_chunk()?))
+}
+
+/// The number at `offset`, lowest octet first.
+pub(crate) fn u64_at(octets: &[u8], offset: usize) -> Option<u64> {
+    Some(u64::from_le_bytes(*octets.get(offset..)?.first_chunk()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Format;
+    use proptest::prelude::*;
+
+    fn format() -> Format {
+        Format { seed: 7, fixed_bytes: 2, kinds: 1..=3, octets_max: 100 }
+    }
+
+    #[test]
+    fn a_frame_of_another_file_is_none() {
+        let mut file = Vec::new();
+        format().write(&mut file, 1, &[b"ab"], b"octets");
+        assert!(format().read(&file, 0).is_some());
+        assert!(Format { seed: 8, ..format() }.read(&file, 0).is_none());
+    }
+
+    proptest! {
+        #[test]
+        fn frames_come_back_and_no_changed_one_does(
+            octets in proptest::collection::vec(any::<u8>(), 0..100), kind in 1u8..=3,
+            place in any::<proptest::sample::Index>(), flip in 1u8..,
+        ) {
+            let mut file = b"before".to_vec();
+            format().write(&mut file, kind, &[b"a", b"b"], &octets);
+            let frame = format().read(&file, 6).unwrap();
+            prop_assert_eq!((frame.kind, frame.fixed), (kind, &b"ab"[..]));
+            prop_assert_eq!(&file[frame.octets.clone()], &octets[..]);
+            prop_assert_eq!(frame.octets.end, file.len());
+            prop_assert_eq!(format().next_after(&file, 0), Some(6));
+            let place = 6 + place.index(file.len() - 6);
+            file[place] ^= flip;
+            prop_assert!(format().read(&file, 6).is_none());
+        }
+    }
+}

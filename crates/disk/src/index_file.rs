@@ -1,0 +1,310 @@
+//! The index of a segment: one entry for each object put into it, refreshed or removed, and one for each sync.
+//!
+//! Invariant: entries are only added; whether and how an object stands follows from all entries about its offset.
+
+use std::collections::HashMap;
+use std::io;
+use std::path::Path;
+
+use bytes::Bytes;
+use platform::Disk;
+
+use crate::frame::{Format, Frame, u32_at, u64_at};
+use crate::record::{INDEX_BYTES_MAX, Location};
+
+/// The magic octets, the format and the segment's number.
+pub(crate) const HEADER_BYTES: usize = 16;
+
+const MAGIC: &[u8; 8] = b"PETASOSX";
+const PUT: u8 = 1;
+const REFRESHED: u8 = 2;
+const REMOVED: u8 = 3;
+const SYNCED: u8 = 4;
+/// As `PUT`, but with another index than the record itself has.
+const RESTATED: u8 = 5;
+
+/// Before the first life of any directory, and so as suspect as can be.
+const NEVER_PROVEN: u32 = 0;
+
+/// The numbers of an entry.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Entry {
+    /// Greater means accepted later, over all lives.
+    pub(crate) order: u64,
+    /// Where the record's header is in the segment.
+    pub(crate) offset: u64,
+    pub(crate) sequence: u64,
+    pub(crate) span: u32,
+    /// The life in which it was written, or that of what it was copied from.
+    pub(crate) life: u32,
+}
+
+/// Writes entries of one segment.
+pub(crate) struct Entries {
+    segment: u32,
+    format: Format,
+}
+
+impl Entries {
+    pub(crate) const fn of(segment: u32) -> Self {
+        let format =
+            Format { seed: segment, fixed_bytes: 32, kinds: PUT..=RESTATED, octets_max: INDEX_BYTES_MAX };
+        Self { segment, format }
+    }
+
+    pub(crate) fn header(&self) -> Vec<u8> {
+        let mut header = MAGIC.to_vec();
+        header.extend_from_slice(&crate::mark::FORMAT.to_le_bytes());
+        header.extend_from_slice(&self.segment.to_le_bytes());
+        header
+    }
+
+    pub(crate) fn put(&self, out: &mut Vec<u8>, entry: Entry, index: &[u8]) {
+        self.write(out, PUT, entry, index);
+    }
+
+    /// Puts down again what stands.
+    pub(crate) fn restate(&self, out: &mut Vec<u8>, life: u32, live: &Live) {
+        let kind = if live.refreshed_at.is_some() { RESTATED } else { PUT };
+        self.write(out, kind, Entry { life, ..live.entry }, &live.index);
+    }
+
+    pub(crate) fn refreshed(&self, out: &mut Vec<u8>, entry: Entry, index: &[u8]) {
+        self.write(out, REFRESHED, entry, index);
+    }
+
+    pub(crate) fn removed(&self, out: &mut Vec<u8>, entry: Entry) {
+        self.write(out, REMOVED, entry, &[]);
+    }
+
+    /// Everything before it that was written in `life` is synced, and so is the segment.
+    pub(crate) fn synced(&self, out: &mut Vec<u8>, life: u32) {
+        self.write(out, SYNCED, Entry { life, ..Entry::default() }, &[]);
+    }
+
+    fn write(&self, out: &mut Vec<u8>, kind: u8, entry: Entry, index: &[u8]) {
+        let fixed: [&[u8]; 5] = [
+            &entry.order.to_le_bytes(),
+            &entry.offset.to_le_bytes(),
+            &entry.sequence.to_le_bytes(),
+            &entry.span.to_le_bytes(),
+            &entry.life.to_le_bytes(),
+        ];
+        self.format.write(out, kind, &fixed, index);
+    }
+}
+
+/// An object that stands.
+#[derive(Clone, Debug)]
+pub(crate) struct Live {
+    pub(crate) entry: Entry,
+    pub(crate) index: Bytes,
+    /// Where `index` is in the file, if it is not the one the object was put with.
+    pub(crate) refreshed_at: Option<u64>,
+    /// Whether it is known that the entry was synced.
+    pub(crate) is_synced: bool,
+}
+
+impl Live {
+    pub(crate) const fn location(&self, segment: u32) -> Location {
+        Location { segment, span: self.entry.span, offset: self.entry.offset }
+    }
+}
+
+enum Change {
+    Refreshed(usize),
+    Removed,
+}
+
+/// The content of an index, read at once.
+pub(crate) struct IndexFile {
+    format: Format,
+    octets: Bytes,
+    /// How far the entries are good.
+    pub(crate) valid_bytes: u64,
+    /// Good entries stand behind a bad one: something is lost that a crash does not explain.
+    pub(crate) is_damaged: bool,
+    changes: HashMap<u64, Change>,
+    /// The last sync of each life.
+    syncs: HashMap<u32, usize>,
+    cursor: usize,
+}
+
+impl IndexFile {
+    /// Reads a segment's index; `None`: it is not one.
+    pub(crate) fn read(disk: &dyn Disk, path: &Path, segment: u32) -> io::Result<Option<Self>> {
+        Ok(Self::parse(Bytes::from(disk.read(path)?), segment))
+    }
+
+    pub(crate) fn parse(octets: Bytes, segment: u32) -> Option<Self> {
+        let entries = Entries::of(segment);
+        if !octets.starts_with(&entries.header()) {
+            return None;
+        }
+        let mut file = Self {
+            format: entries.format,
+            octets,
+            valid_bytes: 0,
+            is_damaged: false,
+            changes: HashMap::new(),
+            syncs: HashMap::new(),
+            cursor: HEADER_BYTES,
+        };
+        file.survey();
+        Some(file)
+    }
+
+    /// Finds what happened to objects after they were put, and where good entries end.
+    fn survey(&mut self) {
+        let mut position = HEADER_BYTES;
+        while let Some(frame) = self.format.read(&self.octets, position) {
+            let Some(entry) = entry_of(&frame) else { break };
+            match frame.kind {
+                REMOVED => {
+                    self.changes.insert(entry.offset, Change::Removed);
+                }
+                REFRESHED => {
+                    let change = self.changes.entry(entry.offset).or_insert(Change::Refreshed(position));
+                    if let Change::Refreshed(at) = change {
+                        *at = position;
+                    }
+                }
+                SYNCED => {
+                    self.syncs.insert(entry.life, position);
+                }
+                _ => {}
+            }
+            position = frame.octets.end;
+        }
+        self.valid_bytes = position as u64;
+        self.is_damaged =
+            position < self.octets.len() && self.format.next_after(&self.octets, position).is_some();
+    }
+
+    /// Whether anything stands behind the last good entry.
+    pub(crate) const fn is_torn(&self) -> bool {
+        self.valid_bytes < self.octets.len() as u64
+    }
+
+    /// A good index with the objects of a damaged one, none of which will ever be proven: what was lost may have
+    /// removed them.
+    pub(crate) fn salvage(mut self, segment: u32) -> Vec<u8> {
+        let entries = Entries::of(segment);
+        let mut out = entries.header();
+        while let Some(live) = self.next_live() {
+            entries.restate(&mut out, NEVER_PROVEN, &live);
+        }
+        out
+    }
+
+    /// The next object that stands, in the order in which they were put.
+    pub(crate) fn next_live(&mut self) -> Option<Live> {
+        while (self.cursor as u64) < self.valid_bytes {
+            let position = self.cursor;
+            let (kind, put, octets) = self.at(position)?;
+            self.cursor = octets.end;
+            if kind != PUT && kind != RESTATED {
+                continue;
+            }
+            match self.changes.get(&put.offset) {
+                Some(Change::Removed) => {}
+                Some(Change::Refreshed(at)) => {
+                    let (_, entry, octets) = self.at(*at)?;
+                    return Some(self.live(*at, Entry { span: put.span, ..entry }, octets, true));
+                }
+                None => return Some(self.live(position, put, octets, kind == RESTATED)),
+            }
+        }
+        None
+    }
+
+    fn live(&self, position: usize, entry: Entry, octets: std::ops::Range<usize>, is_refresh: bool) -> Live {
+        Live {
+            entry,
+            refreshed_at: is_refresh.then_some(octets.start as u64),
+            index: self.octets.slice(octets),
+            is_synced: self.syncs.get(&entry.life).is_some_and(|at| *at > position),
+        }
+    }
+
+    /// The entry at a position where the survey found a good one.
+    fn at(&self, position: usize) -> Option<(u8, Entry, std::ops::Range<usize>)> {
+        let length = (u32_at(&self.octets, position + 4)? & 0xff_ffff) as usize;
+        let start = position + self.format.bytes(0);
+        let fixed = self.octets.get(position + 8..start)?;
+        let kind = *self.octets.get(position + 7)?;
+        let frame = Frame { kind, fixed, octets: start..start + length };
+        Some((kind, entry_of(&frame)?, frame.octets))
+    }
+}
+
+fn entry_of(frame: &Frame<'_>) -> Option<Entry> {
+    Some(Entry {
+        order: u64_at(frame.fixed, 0)?,
+        offset: u64_at(frame.fixed, 8)?,
+        sequence: u64_at(frame.fixed, 16)?,
+        span: u32_at(frame.fixed, 24)?,
+        life: u32_at(frame.fixed, 28)?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Entries, Entry, IndexFile};
+    use bytes::Bytes;
+
+    fn entry(offset: u64, life: u32) -> Entry {
+        Entry { order: offset, offset, sequence: 1, span: 8, life }
+    }
+
+    fn file() -> Vec<u8> {
+        let entries = Entries::of(3);
+        let mut out = entries.header();
+        entries.put(&mut out, entry(10, 1), b"ten");
+        entries.put(&mut out, entry(20, 1), b"twenty");
+        entries.put(&mut out, entry(30, 1), b"thirty");
+        entries.synced(&mut out, 1);
+        entries.removed(&mut out, entry(20, 1));
+        entries.refreshed(&mut out, entry(30, 2), b"again");
+        out
+    }
+
+    fn standing(octets: Vec<u8>) -> Vec<(u64, Bytes, bool)> {
+        let mut file = IndexFile::parse(octets.into(), 3).unwrap();
+        std::iter::from_fn(|| file.next_live()).map(|l| (l.entry.offset, l.index, l.is_synced)).collect()
+    }
+
+    #[test]
+    fn the_last_word_about_an_object_counts() {
+        let stands = standing(file());
+        assert_eq!(stands, [(10, "ten".into(), true), (30, "again".into(), false)]);
+    }
+
+    #[test]
+    fn a_sync_of_another_life_proves_nothing() {
+        let mut octets = file();
+        Entries::of(3).synced(&mut octets, 3);
+        assert!(!standing(octets.clone())[1].2);
+        Entries::of(3).synced(&mut octets, 2);
+        assert!(standing(octets)[1].2);
+    }
+
+    #[test]
+    fn a_torn_end_is_cut_and_a_damaged_middle_is_told() {
+        let whole = file();
+        let mut torn = whole.clone();
+        torn.truncate(whole.len() - 1);
+        let read = IndexFile::parse(torn.into(), 3).unwrap();
+        assert!(read.is_torn() && !read.is_damaged);
+        let mut damaged = whole;
+        damaged[20] ^= 1;
+        let read = IndexFile::parse(damaged.into(), 3).unwrap();
+        assert!(read.is_damaged);
+        assert_eq!(read.valid_bytes, 16);
+    }
+
+    #[test]
+    fn an_index_of_another_segment_is_none() {
+        assert!(IndexFile::parse(file().into(), 4).is_none());
+    }
+}

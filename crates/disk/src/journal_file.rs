@@ -1,0 +1,183 @@
+//! The journal of invalidations as it stands in its file.
+//!
+//! Invariant: what cannot be read makes objects unproven, never invalidations unheard of.
+
+use bytes::Bytes;
+
+use crate::frame::{Format, u64_at};
+use crate::record::INVALIDATION_BYTES_MAX;
+
+/// The magic octets and the format.
+pub(crate) const HEADER_BYTES: usize = 16;
+
+const MAGIC: &[u8; 8] = b"PETASOSI";
+const INVALIDATION: u8 = 1;
+const CEILING: u8 = 2;
+const FLOOR: u8 = 3;
+
+const FORMAT: Format =
+    Format { seed: 0x49, fixed_bytes: 8, kinds: INVALIDATION..=FLOOR, octets_max: INVALIDATION_BYTES_MAX };
+
+/// What a journal says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct JournalFile {
+    /// Invalidations with their numbers, sorted by these.
+    pub(crate) invalidations: Vec<(u64, Bytes)>,
+    /// Objects may have numbers up to this one.
+    pub(crate) ceiling: u64,
+    /// Objects with lower numbers may be meant by invalidations that are not here any more.
+    pub(crate) floor: u64,
+}
+
+/// What a journal takes besides its invalidations, in bytes.
+pub(crate) const EMPTY_BYTES: u64 = (HEADER_BYTES + 2 * (8 + 8)) as u64;
+
+impl JournalFile {
+    /// A journal from which nothing can be proven about any object.
+    pub(crate) const fn lost() -> Self {
+        Self { invalidations: Vec::new(), ceiling: 0, floor: u64::MAX }
+    }
+
+    /// Reads a journal. Octets behind the last good entry are what a crash left, unless good entries follow; then
+    /// no object that is there now is proven. The second value says whether that is so.
+    pub(crate) fn parse(octets: &Bytes) -> (Self, bool) {
+        if !octets.starts_with(MAGIC) {
+            return (Self::lost(), true);
+        }
+        let mut journal = Self::default();
+        let (mut position, mut is_damaged) = (HEADER_BYTES, false);
+        while position < octets.len() {
+            let Some(frame) = FORMAT.read(octets, position) else {
+                let Some(next) = FORMAT.next_after(octets, position) else { break };
+                is_damaged = true;
+                position = next;
+                continue;
+            };
+            let number = u64_at(frame.fixed, 0).unwrap_or_default();
+            match frame.kind {
+                INVALIDATION => journal.invalidations.push((number, octets.slice(frame.octets.clone()))),
+                CEILING => journal.ceiling = journal.ceiling.max(number),
+                _ => journal.floor = journal.floor.max(number),
+            }
+            position = frame.octets.end;
+        }
+        // Callers write at the same time, so neighbours may have changed places.
+        journal.invalidations.sort_by_key(|(number, _)| *number);
+        if is_damaged {
+            journal.floor = journal.floor.max(journal.next_sequence());
+        }
+        (journal, is_damaged)
+    }
+
+    /// Above every number in it.
+    pub(crate) fn next_sequence(&self) -> u64 {
+        let last = self.invalidations.last().map_or(0, |(number, _)| *number);
+        last.max(self.ceiling).saturating_add(1)
+    }
+
+    /// Drops what no object with a number of `horizon` or above can be meant by, and the oldest until the rest
+    /// takes at most `bytes_max`; objects below what was dropped are unproven from then on.
+    pub(crate) fn compact(&mut self, horizon: u64, bytes_max: u64) {
+        let bytes = |octets: &Bytes| FORMAT.bytes(octets.len()) as u64;
+        let mut total: u64 =
+            EMPTY_BYTES + self.invalidations.iter().map(|(_, octets)| bytes(octets)).sum::<u64>();
+        let mut dropped = 0;
+        for (number, octets) in &self.invalidations {
+            if *number > horizon && total <= bytes_max {
+                break;
+            }
+            total -= bytes(octets);
+            self.floor = self.floor.max(*number);
+            dropped += 1;
+        }
+        self.invalidations.drain(..dropped);
+    }
+
+    /// The whole file.
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut out = MAGIC.to_vec();
+        out.extend_from_slice(&crate::mark::FORMAT.to_le_bytes());
+        out.extend_from_slice(&[0; 4]);
+        FORMAT.write(&mut out, FLOOR, &[&self.floor.to_le_bytes()], &[]);
+        out.extend_from_slice(&ceiling(self.ceiling));
+        for (number, octets) in &self.invalidations {
+            out.extend_from_slice(&invalidation(*number, octets));
+        }
+        out
+    }
+}
+
+/// An entry for the end of the file.
+pub(crate) fn invalidation(sequence: u64, octets: &[u8]) -> Vec<u8> {
+    let mut entry = Vec::with_capacity(FORMAT.bytes(octets.len()));
+    FORMAT.write(&mut entry, INVALIDATION, &[&sequence.to_le_bytes()], octets);
+    entry
+}
+
+/// An entry for the end of the file: objects may have numbers up to `sequence`.
+pub(crate) fn ceiling(sequence: u64) -> Vec<u8> {
+    let mut entry = Vec::new();
+    FORMAT.write(&mut entry, CEILING, &[&sequence.to_le_bytes()], &[]);
+    entry
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{EMPTY_BYTES, JournalFile, invalidation};
+    use bytes::Bytes;
+
+    fn journal() -> JournalFile {
+        let invalidations = (1..=5).map(|number| (number * 10, Bytes::from(vec![number as u8; 9]))).collect();
+        JournalFile { invalidations, ceiling: 42, floor: 3 }
+    }
+
+    fn parse(octets: Vec<u8>) -> (JournalFile, bool) {
+        JournalFile::parse(&octets.into())
+    }
+
+    #[test]
+    fn a_journal_comes_back() {
+        assert_eq!(parse(journal().encode()), (journal(), false));
+        assert_eq!(journal().next_sequence(), 51);
+        assert_eq!(JournalFile::default().encode().len() as u64, EMPTY_BYTES);
+    }
+
+    #[test]
+    fn a_torn_end_loses_nothing_that_was_acknowledged() {
+        let mut octets = journal().encode();
+        octets.extend_from_slice(&invalidation(60, b"torn")[..10]);
+        assert_eq!(parse(octets), (journal(), false));
+    }
+
+    #[test]
+    fn damage_in_the_middle_leaves_no_object_proven() {
+        let whole = journal().encode();
+        for place in 16..whole.len() - invalidation(50, &[5; 9]).len() {
+            let mut damaged = whole.clone();
+            damaged[place] ^= 0x40;
+            let (read, is_damaged) = parse(damaged);
+            assert!(is_damaged && read.floor >= 51, "{place}: {read:?}");
+        }
+    }
+
+    #[test]
+    fn a_file_of_another_kind_proves_nothing() {
+        assert_eq!(parse(b"something else".to_vec()).0.floor, u64::MAX);
+    }
+
+    #[test]
+    fn what_no_object_needs_is_dropped() {
+        let mut compacted = journal();
+        compacted.compact(20, u64::MAX);
+        assert_eq!(compacted.invalidations, journal().invalidations[2..]);
+        assert_eq!(compacted.floor, 20, "an object with number 20 has met the invalidation 20");
+    }
+
+    #[test]
+    fn what_finds_no_room_leaves_older_objects_unproven() {
+        let mut compacted = journal();
+        compacted.compact(0, EMPTY_BYTES + 60);
+        assert_eq!(compacted.invalidations, journal().invalidations[3..]);
+        assert_eq!(compacted.floor, 30);
+    }
+}

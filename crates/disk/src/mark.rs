@@ -1,0 +1,156 @@
+//! The mark of a directory: which format, whose life, in which boot, and whether it was left cleanly.
+//!
+//! Invariant: without a mark nothing in the directory counts, so that taking it away forgets everything at once.
+
+use crate::Durability;
+use crate::frame::u32_at;
+
+/// The format that this program writes, and the latest that it reads.
+pub(crate) const FORMAT: u32 = 1;
+
+const MAGIC: &[u8; 8] = b"PETASOSD";
+
+/// What the mark says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Mark {
+    /// How often the directory was opened.
+    pub(crate) life: u32,
+    /// Objects written in this life or before are not proven.
+    pub(crate) suspect_until: u32,
+    /// Objects written in this life or before are proven only if they are known to have been synced.
+    pub(crate) unsynced_suspect_until: u32,
+    /// Everything was synced and nothing was written since.
+    pub(crate) is_clean: bool,
+    pub(crate) durability: Durability,
+    /// The machine's boot in which the directory was opened.
+    pub(crate) boot: String,
+}
+
+/// What stands where the mark should be.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    Mark(Mark),
+    /// Written by a later version, in this format.
+    Newer(u32),
+    Nothing,
+}
+
+impl Mark {
+    /// The mark of a directory that was never used.
+    pub(crate) const fn fresh(durability: Durability) -> Self {
+        Self {
+            life: 0,
+            suspect_until: 0,
+            unsynced_suspect_until: 0,
+            is_clean: true,
+            durability,
+            boot: String::new(),
+        }
+    }
+
+    /// The mark of the next life, in `boot`. A boot that the system does not name is another one.
+    pub(crate) fn next(&self, boot: Option<String>, durability: Durability) -> Self {
+        let is_same_boot = boot.as_ref().is_some_and(|boot| *boot == self.boot);
+        let mut next =
+            Self { life: self.life.saturating_add(1), is_clean: false, durability, ..self.clone() };
+        next.boot = boot.unwrap_or_default();
+        if !self.is_clean && !is_same_boot {
+            match self.durability {
+                Durability::Process => next.suspect_until = self.life,
+                Durability::Power => next.unsynced_suspect_until = self.life,
+            }
+        }
+        next
+    }
+
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut rest = Vec::new();
+        rest.extend_from_slice(&self.life.to_le_bytes());
+        rest.extend_from_slice(&self.suspect_until.to_le_bytes());
+        rest.extend_from_slice(&self.unsynced_suspect_until.to_le_bytes());
+        rest.push(u8::from(self.is_clean));
+        rest.push(u8::from(self.durability == Durability::Power));
+        rest.extend_from_slice(self.boot.as_bytes());
+        let mut mark = MAGIC.to_vec();
+        mark.extend_from_slice(&FORMAT.to_le_bytes());
+        mark.extend_from_slice(&crc32fast::hash(&rest).to_le_bytes());
+        mark.extend_from_slice(&rest);
+        mark
+    }
+
+    pub(crate) fn decode(octets: &[u8]) -> Found {
+        let Some(format) = octets.strip_prefix(MAGIC).and_then(|rest| u32_at(rest, 0)) else {
+            return Found::Nothing;
+        };
+        if format > FORMAT {
+            return Found::Newer(format);
+        }
+        if format != FORMAT {
+            return Found::Nothing;
+        }
+        Self::decode_fields(octets).map_or(Found::Nothing, Found::Mark)
+    }
+
+    fn decode_fields(octets: &[u8]) -> Option<Self> {
+        let rest = octets.get(16..)?;
+        if u32_at(octets, 12)? != crc32fast::hash(rest) {
+            return None;
+        }
+        Some(Self {
+            life: u32_at(rest, 0)?,
+            suspect_until: u32_at(rest, 4)?,
+            unsynced_suspect_until: u32_at(rest, 8)?,
+            is_clean: *rest.get(12)? == 1,
+            durability: if *rest.get(13)? == 1 { Durability::Power } else { Durability::Process },
+            boot: String::from_utf8(rest.get(14..)?.to_vec()).ok()?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Found, Mark};
+    use crate::Durability;
+
+    fn mark() -> Mark {
+        Mark {
+            life: 7,
+            suspect_until: 2,
+            unsynced_suspect_until: 3,
+            is_clean: false,
+            durability: Durability::Power,
+            boot: "a".into(),
+        }
+    }
+
+    #[test]
+    fn a_mark_comes_back_and_a_damaged_one_does_not() {
+        let octets = mark().encode();
+        assert_eq!(Mark::decode(&octets), Found::Mark(mark()));
+        for place in 0..octets.len() {
+            let mut damaged = octets.clone();
+            damaged[place] ^= 1;
+            assert_ne!(Mark::decode(&damaged), Found::Mark(mark()), "{place}");
+        }
+        assert_eq!(Mark::decode(&[]), Found::Nothing);
+    }
+
+    #[test]
+    fn a_later_format_is_told() {
+        let mut octets = mark().encode();
+        octets[8] = 9;
+        assert_eq!(Mark::decode(&octets), Found::Newer(9));
+    }
+
+    #[test]
+    fn only_another_boot_without_a_clean_mark_is_a_power_cut() {
+        let next = mark().next(Some("a".into()), Durability::Process);
+        assert_eq!((next.life, next.suspect_until, next.unsynced_suspect_until), (8, 2, 3));
+        let next = mark().next(Some("b".into()), Durability::Process);
+        assert_eq!((next.suspect_until, next.unsynced_suspect_until), (2, 7), "the last life was durable");
+        let next = Mark { durability: Durability::Process, ..mark() }.next(None, Durability::Power);
+        assert_eq!((next.suspect_until, next.unsynced_suspect_until), (7, 3));
+        let next = Mark { is_clean: true, ..mark() }.next(Some("b".into()), Durability::Power);
+        assert_eq!((next.suspect_until, next.unsynced_suspect_until), (2, 3));
+    }
+}

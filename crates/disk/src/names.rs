@@ -1,0 +1,82 @@
+//! The names of the tier's files.
+
+use std::path::{Path, PathBuf};
+
+/// Locked by the process that has the directory.
+pub(crate) const LOCK: &str = "lock";
+/// The mark; see [`crate::mark`].
+pub(crate) const MARK: &str = "mark";
+/// The journal of invalidations.
+pub(crate) const INVALIDATIONS: &str = "invalidations";
+
+const DATA: &str = ".data";
+const INDEX: &str = ".index";
+/// Ends the name of a file that was to replace another when the process ended.
+const PARTIAL: &str = ".partial";
+
+/// What a file in the directory is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Name {
+    Data(u32),
+    Index(u32),
+    Invalidations,
+    /// Left by a process that ended.
+    Partial,
+    /// The lock, the mark, and whatever is not the tier's.
+    Other,
+}
+
+impl Name {
+    pub(crate) fn of(name: &str) -> Self {
+        if name.ends_with(PARTIAL) {
+            let is_ours = [MARK, INVALIDATIONS, "segment-"].iter().any(|ours| name.starts_with(ours));
+            return if is_ours { Self::Partial } else { Self::Other };
+        }
+        if name == INVALIDATIONS {
+            return Self::Invalidations;
+        }
+        let number = |end| {
+            let digits = name.strip_prefix("segment-")?.strip_suffix(end)?;
+            u32::from_str_radix(digits, 16).ok().filter(|number| format!("{number:08x}") == digits)
+        };
+        number(DATA).map(Self::Data).or_else(|| number(INDEX).map(Self::Index)).unwrap_or(Self::Other)
+    }
+}
+
+/// The file with a segment's records.
+pub(crate) fn data(directory: &Path, segment: u32) -> PathBuf {
+    directory.join(format!("segment-{segment:08x}{DATA}"))
+}
+
+/// The file with a segment's index.
+pub(crate) fn index(directory: &Path, segment: u32) -> PathBuf {
+    directory.join(format!("segment-{segment:08x}{INDEX}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Name, data, index};
+    use std::path::Path;
+
+    fn of(path: &Path) -> Name {
+        Name::of(path.file_name().unwrap().to_str().unwrap())
+    }
+
+    #[test]
+    fn names_are_known_again() {
+        assert_eq!(of(&data(Path::new("/c"), 0x12ab)), Name::Data(0x12ab));
+        assert_eq!(of(&index(Path::new("/c"), 7)), Name::Index(7));
+        assert_eq!(Name::of("invalidations"), Name::Invalidations);
+        assert_eq!(Name::of("segment-00000007.index.123.partial"), Name::Partial);
+        assert_eq!(Name::of("mark.123.partial"), Name::Partial);
+    }
+
+    #[test]
+    fn what_is_not_ours_is_left_alone() {
+        for name in
+            ["lock", "mark", "lost+found", "segment-7.data", "segment-+0000007.data", "letter.partial"]
+        {
+            assert_eq!(Name::of(name), Name::Other, "{name}");
+        }
+    }
+}

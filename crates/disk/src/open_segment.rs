@@ -1,0 +1,176 @@
+//! A segment that the writer adds to.
+//!
+//! Invariant: octets are only added. What a failed write left behind the end is cut off, or written over before
+//! anything names it.
+
+use std::io;
+use std::sync::Arc;
+
+use platform::DiskFile;
+
+use crate::figures::{add, of};
+use crate::index_file::{Entries, Entry};
+use crate::piece::{self, write_all};
+use crate::record::{Location, Record};
+use crate::segment::{Note, Noted, Segment, Segments};
+use crate::status::Trouble;
+use crate::stored::Header;
+use crate::writer::{Incoming, WRITE_BYTES};
+
+/// A segment that the writer adds to.
+pub(crate) struct OpenSegment {
+    pub(crate) segment: Arc<Segment>,
+    pub(crate) data: Arc<dyn DiskFile>,
+    entries: Entries,
+}
+
+impl OpenSegment {
+    pub(crate) fn create(segments: &Segments) -> Result<Self, Trouble> {
+        let created = segments.create().map_err(|error| Trouble::of("create a segment", &error));
+        let (segment, data) = created?;
+        let entries = Entries::of(segment.id);
+        let begun = segments.append_index(&segment, &entries.header());
+        begun.inspect_err(|_| {
+            // It holds nothing; if its name stays, the next start takes it away.
+            let _ = segments.forget(segment.id);
+        })?;
+        Ok(Self { segment, data, entries })
+    }
+
+    /// Whether a new segment should be begun.
+    pub(crate) fn is_full(&self, segment_bytes: u64) -> bool {
+        of(&self.segment.data_bytes) >= segment_bytes || of(&self.segment.index_bytes) >= segment_bytes / 4
+    }
+
+    /// Appends objects with their index; all or none.
+    pub(crate) fn put(&self, segments: &Segments, records: &[Incoming]) -> Result<Vec<Location>, Trouble> {
+        let start = of(&self.segment.data_bytes);
+        let outcome = self.try_put(segments, records);
+        if outcome.is_err() {
+            self.cut(segments, start);
+        }
+        outcome
+    }
+
+    fn try_put(&self, segments: &Segments, records: &[Incoming]) -> Result<Vec<Location>, Trouble> {
+        let mut offset = of(&self.segment.data_bytes);
+        let (mut data, mut index) = (Vec::new(), Vec::new());
+        let mut locations = Vec::with_capacity(records.len());
+        for Incoming { record, order, life } in records {
+            let (header, sums) = self.header(offset, record);
+            let bytes = header.bytes() + header.body_bytes;
+            let span = u32::try_from(bytes).unwrap_or_else(|_| header.bytes() as u32);
+            header.encode(&mut data, &record.index, &record.head, &sums);
+            for piece in &record.body {
+                data.extend_from_slice(piece);
+                if data.len() as u64 >= WRITE_BYTES {
+                    self.append(segments, &data)?;
+                    data.clear();
+                }
+            }
+            let entry = Entry { order: *order, offset, sequence: record.sequence, span, life: *life };
+            self.entries.put(&mut index, entry, &record.index);
+            locations.push(Location { segment: self.segment.id, span, offset });
+            offset += bytes;
+        }
+        self.append(segments, &data)?;
+        let sequence_min = records.iter().map(|incoming| incoming.record.sequence).min();
+        self.segment.lower_sequence_min(sequence_min.unwrap_or(u64::MAX));
+        segments.append_index(&self.segment, &index)?;
+        add(&self.segment.objects, records.len() as u64);
+        Ok(locations)
+    }
+
+    /// The header and the checksums of an object that is to be appended at `offset`.
+    fn header(&self, offset: u64, record: &Record) -> (Header, Vec<u8>) {
+        let mut header = Header {
+            segment: self.segment.id,
+            offset,
+            index_bytes: record.index.len() as u32,
+            head_bytes: record.head.len() as u32,
+            body_offset: 0,
+            body_bytes: record.body.iter().map(|piece| piece.len() as u64).sum(),
+            sequence: record.sequence,
+        };
+        header.body_offset = offset + header.bytes();
+        (header, piece::sums(&record.body))
+    }
+
+    /// Appends what belongs to a body that streamed in, which ends here and takes `body_bytes`, and its index.
+    pub(crate) fn put_behind(
+        &self,
+        segments: &Segments,
+        (body_offset, body_bytes, sums): (u64, u64, &[u8]),
+        record: &Record,
+        (order, life): (u64, u32),
+    ) -> Result<Location, Trouble> {
+        let offset = of(&self.segment.data_bytes);
+        let (header, _) = self.header(offset, record);
+        let header = Header { body_offset, body_bytes, ..header };
+        let span = header.bytes() as u32;
+        let mut data = Vec::new();
+        header.encode(&mut data, &record.index, &record.head, sums);
+        self.append(segments, &data)?;
+        let mut index = Vec::new();
+        let entry = Entry { order, offset, sequence: record.sequence, span, life };
+        self.entries.put(&mut index, entry, &record.index);
+        self.segment.lower_sequence_min(record.sequence);
+        segments.append_index(&self.segment, &index)?;
+        add(&self.segment.objects, 1);
+        Ok(Location { segment: self.segment.id, span, offset })
+    }
+
+    /// Appends octets to the records.
+    pub(crate) fn append(&self, segments: &Segments, octets: &[u8]) -> Result<(), Trouble> {
+        let offset = of(&self.segment.data_bytes);
+        write_all(&*self.data, octets, offset).map_err(|error| Trouble::of("write a segment", &error))?;
+        segments.resize(&self.segment, offset + octets.len() as u64, of(&self.segment.index_bytes));
+        Ok(())
+    }
+
+    /// Takes back everything from `bytes` on, which nobody was told of.
+    pub(crate) fn cut(&self, segments: &Segments, bytes: u64) {
+        // Where it cannot be cut off, it is written over: nothing names it.
+        let _ = self.data.truncate(bytes);
+        segments.resize(&self.segment, bytes, of(&self.segment.index_bytes));
+    }
+}
+
+impl Note {
+    /// What its index takes, in bytes.
+    pub(crate) const fn index_bytes(&self) -> u64 {
+        match &self.change {
+            Noted::Removed => 0,
+            Noted::Refreshed { index, .. } => index.len() as u64,
+        }
+    }
+}
+
+impl Segments {
+    /// Appends entries to the index of a segment; gives back where they begin.
+    pub(crate) fn append_index(&self, segment: &Segment, entries: &[u8]) -> Result<u64, Trouble> {
+        let trouble = |error: io::Error| Trouble::of("write an index", &error);
+        let file = self.index(segment, &mut segment.state()).map_err(trouble)?;
+        let offset = of(&segment.index_bytes);
+        if let Err(error) = write_all(&*file, entries, offset) {
+            // A part of them must not stand in front of what comes next.
+            if file.truncate(offset).is_err() {
+                segment.state().cut_at = Some(offset);
+            }
+            return Err(trouble(error));
+        }
+        self.resize(segment, of(&segment.data_bytes), offset + entries.len() as u64);
+        Ok(offset)
+    }
+
+    /// Syncs both files of a segment.
+    pub(crate) fn sync(&self, segment: &Segment) -> io::Result<()> {
+        self.data(segment)?.sync()?;
+        self.sync_index(segment)
+    }
+
+    pub(crate) fn sync_index(&self, segment: &Segment) -> io::Result<()> {
+        let index = self.index(segment, &mut segment.state())?;
+        index.sync()
+    }
+}

@@ -1,0 +1,179 @@
+//! Opening a directory: who has it, what it is, and which of its files count.
+//!
+//! Invariant: the journal and the mark of the new life are durable before anything is written in it.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use bytes::Bytes;
+use platform::{Clock, Disk};
+
+use crate::OpenError;
+use crate::figures::{FigureCounters, add};
+use crate::journal::{Journal, JournalPlan, RESERVED_AT_ONCE};
+use crate::journal_file::JournalFile;
+use crate::mark::{FORMAT, Found, Mark};
+use crate::names::{self, Name};
+use crate::queue::Queue;
+use crate::recovery::Recovery;
+use crate::segment::Segments;
+use crate::settings::{Plan, Settings};
+use crate::shared::Shared;
+use crate::status::Status;
+use crate::tier::Tier;
+use crate::writer::Writer;
+
+/// An opened tier: the face for callers, the writer for a thread of its own, and what was found.
+pub struct Opened {
+    /// For callers.
+    pub tier: Tier,
+    /// To be run on a thread of its own.
+    pub writer: Writer,
+    /// What was found. It can be read on a thread of its own while the tier works already.
+    pub recovery: Recovery,
+}
+
+/// Opens a tier. Reads the journal of invalidations and the list of files, no object.
+///
+/// # Errors
+/// As [`OpenError`] says; the directory is then as it was.
+pub fn open(disk: Arc<dyn Disk>, clock: Arc<dyn Clock>, settings: Settings) -> Result<Opened, OpenError> {
+    let plan = Plan::of(&settings)?;
+    let at = Place { disk: &*disk, directory: &plan.directory };
+    at.check("create the directory", disk.create_directory(&plan.directory))?;
+    let lock = disk.lock(&plan.directory.join(names::LOCK)).map_err(|source| match source.kind() {
+        io::ErrorKind::WouldBlock => OpenError::Locked { directory: plan.directory.clone() },
+        _ => at.error("lock", names::LOCK, source),
+    })?;
+    let before = at.mark()?;
+    let found = at.survey(before.is_none())?;
+    let mut journal = at.journal(before.is_none())?;
+    let mark = before
+        .unwrap_or_else(|| Mark::fresh(settings.durability))
+        .next(disk.boot().ok(), settings.durability);
+    let (invalidations, sequence) = (journal.0.invalidations.clone(), journal.0.next_sequence());
+    // The first objects need no reservation of their own.
+    journal.0.ceiling = sequence.saturating_add(RESERVED_AT_ONCE);
+    let content = journal.0.encode();
+    at.replace(names::INVALIDATIONS, &content)?;
+    at.replace(names::MARK, &mark.encode())?;
+    let counters = Arc::new(FigureCounters::default());
+    add(&counters.torn, u64::from(journal.1));
+    let segments = Arc::new(Segments::new(Arc::clone(&disk), plan.directory.clone()));
+    found.iter().for_each(|(id, (data, index))| segments.adopt(*id, *data, *index));
+    let status = Arc::new(Status::new(Arc::clone(&counters)));
+    let journal_plan = JournalPlan {
+        directory: plan.directory.clone(),
+        bytes_max: plan.invalidation_bytes_max,
+        durability: plan.durability,
+    };
+    let written = (content.len() as u64, journal.0.ceiling);
+    let opened = Journal::new(
+        Arc::clone(&disk),
+        journal_plan,
+        Arc::clone(&segments),
+        Arc::clone(&status),
+        Arc::clone(&counters),
+        written,
+    );
+    let opened = at.check("open the journal of invalidations", opened)?;
+    let queue = Queue::new(plan.queue_bytes_max);
+    let shared = Arc::new(Shared {
+        disk,
+        clock,
+        plan,
+        mark,
+        segments,
+        queue,
+        journal: opened,
+        status,
+        counters,
+        fills: AtomicU64::new(0),
+        _lock: lock,
+    });
+    let recovery = Recovery::new(
+        Arc::clone(&shared),
+        invalidations,
+        (sequence, journal.0.floor),
+        found.into_keys().collect(),
+    );
+    Ok(Opened { tier: Tier { shared: Arc::clone(&shared) }, writer: Writer::new(shared), recovery })
+}
+
+/// The directory that is being opened.
+struct Place<'a> {
+    disk: &'a dyn Disk,
+    directory: &'a Path,
+}
+
+impl Place<'_> {
+    fn error(&self, operation: &'static str, name: &str, source: io::Error) -> OpenError {
+        OpenError::Io { operation, path: self.directory.join(name), source }
+    }
+
+    fn check<T>(&self, operation: &'static str, result: io::Result<T>) -> Result<T, OpenError> {
+        result.map_err(|source| OpenError::Io { operation, path: self.directory.to_owned(), source })
+    }
+
+    fn replace(&self, name: &str, content: &[u8]) -> Result<(), OpenError> {
+        let replaced = self.disk.replace(&self.directory.join(name), content);
+        replaced.map_err(|source| self.error("write", name, source))
+    }
+
+    /// What an earlier life left; `None`: nothing that counts.
+    fn mark(&self) -> Result<Option<Mark>, OpenError> {
+        let octets = match self.disk.read(&self.directory.join(names::MARK)) {
+            Ok(octets) => octets,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(self.error("read", names::MARK, error)),
+        };
+        match Mark::decode(&octets) {
+            Found::Mark(mark) => Ok(Some(mark)),
+            Found::Nothing => Ok(None),
+            Found::Newer(found) => {
+                Err(OpenError::NewerVersion { directory: self.directory.to_owned(), found, known: FORMAT })
+            }
+        }
+    }
+
+    /// The segments with the sizes of their two files. What does not count is taken away: halves of segments,
+    /// left-overs, and without a mark everything that is the tier's.
+    fn survey(&self, is_fresh: bool) -> Result<BTreeMap<u32, (u64, u64)>, OpenError> {
+        let (mut data, mut index) = (BTreeMap::new(), BTreeMap::new());
+        let files = self.check("list the directory", self.disk.list(self.directory))?;
+        let mut useless = Vec::new();
+        for (name, bytes) in files {
+            match Name::of(&name) {
+                Name::Data(id) if !is_fresh => drop(data.insert(id, bytes)),
+                Name::Index(id) if !is_fresh => drop(index.insert(id, bytes)),
+                Name::Partial | Name::Data(_) | Name::Index(_) => useless.push(name),
+                Name::Invalidations if is_fresh => useless.push(name),
+                Name::Invalidations | Name::Other => {}
+            }
+        }
+        let halves =
+            data.keys().filter(|id| !index.contains_key(id)).map(|id| names::data(Path::new(""), *id));
+        let others =
+            index.keys().filter(|id| !data.contains_key(id)).map(|id| names::index(Path::new(""), *id));
+        for path in useless.into_iter().map(Into::into).chain(halves).chain(others) {
+            let removed = self.disk.remove(&self.directory.join(&path));
+            removed.map_err(|source| self.error("remove", &path.to_string_lossy(), source))?;
+        }
+        Ok(data.into_iter().filter_map(|(id, bytes)| Some((id, (bytes, *index.get(&id)?)))).collect())
+    }
+
+    /// The journal, and whether it is damaged.
+    fn journal(&self, is_fresh: bool) -> Result<(JournalFile, bool), OpenError> {
+        if is_fresh {
+            return Ok((JournalFile::default(), false));
+        }
+        match self.disk.read(&self.directory.join(names::INVALIDATIONS)) {
+            Ok(octets) => Ok(JournalFile::parse(&Bytes::from(octets))),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok((JournalFile::lost(), true)),
+            Err(error) => Err(self.error("read", names::INVALIDATIONS, error)),
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! What earlier lives left, read while the tier works already.
+//!
+//! Invariant: an object is given out only if it stands by all that is written about it, and once at most.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use bytes::Bytes;
+
+use crate::figures::{add, of};
+use crate::index_file::{IndexFile, Live};
+use crate::names;
+use crate::record::Recovered;
+use crate::segment::{Refreshed, Segment};
+use crate::shared::Shared;
+
+/// What was found in the directory: the invalidations at once, the objects one by one, those of the newest segment
+/// first. Reading it blocks, and may happen on a thread of its own while the tier works already.
+pub struct Recovery {
+    shared: Arc<Shared>,
+    invalidations: Vec<(u64, Bytes)>,
+    sequence: u64,
+    /// Objects with lower numbers are not proven.
+    floor: u64,
+    /// The segments that are still to be read, the newest last.
+    segments: Vec<u32>,
+    current: Option<Current>,
+}
+
+/// The segment that is being read.
+struct Current {
+    segment: Arc<Segment>,
+    index: IndexFile,
+    sequence_min: u64,
+}
+
+impl Recovery {
+    pub(crate) const fn new(
+        shared: Arc<Shared>,
+        invalidations: Vec<(u64, Bytes)>,
+        (sequence, floor): (u64, u64),
+        segments: Vec<u32>,
+    ) -> Self {
+        Self { shared, invalidations, sequence, floor, segments, current: None }
+    }
+
+    /// Above every number that was ever persisted.
+    pub const fn sequence(&self) -> u64 {
+        self.sequence
+    }
+
+    /// The invalidations with their numbers, in order. To be replayed before any object is used.
+    pub fn invalidations(&self) -> &[(u64, Bytes)] {
+        &self.invalidations
+    }
+
+    /// Reads the index of the next segment; `None`: there is none left.
+    fn advance(&mut self) -> Option<()> {
+        self.leave();
+        loop {
+            let id = self.segments.pop()?;
+            self.shared.segments.pinned.store(id, Ordering::SeqCst);
+            let Some(segment) = self.shared.segments.of(id) else { continue };
+            let path = names::index(&self.shared.plan.directory, id);
+            match self.read(&path, &segment) {
+                Ok(Some(index)) => {
+                    let mut state = segment.state();
+                    state.index_baseline = index.valid_bytes;
+                    state.cut_at = index.is_torn().then_some(index.valid_bytes);
+                    drop(state);
+                    add(&self.shared.counters.torn, u64::from(index.is_torn()));
+                    self.current = Some(Current { segment, index, sequence_min: u64::MAX });
+                    return Some(());
+                }
+                // It is nothing any more; it goes when the writer looks at it.
+                Ok(None) => {
+                    add(&self.shared.counters.torn, 1);
+                    segment.is_known.store(true, Ordering::SeqCst);
+                    self.shared.queue.look_at(id);
+                }
+                // Its objects are not heard of, and it goes when its time comes.
+                Err(_) => add(&self.shared.counters.io_errors, 1),
+            }
+        }
+    }
+
+    /// Reads an index. A damaged one is replaced, so that its objects stay unproven when it has grown again.
+    fn read(&self, path: &Path, segment: &Segment) -> io::Result<Option<IndexFile>> {
+        let id = segment.id;
+        let index = match IndexFile::read(&*self.shared.disk, path, id)? {
+            Some(index) if index.is_damaged => index,
+            other => return Ok(other),
+        };
+        add(&self.shared.counters.torn, 1);
+        let content = index.salvage(id);
+        self.shared.disk.replace(path, &content)?;
+        self.shared.segments.resize(segment, of(&segment.data_bytes), content.len() as u64);
+        Ok(IndexFile::parse(content.into(), id))
+    }
+
+    /// All objects of a segment were given out.
+    fn leave(&mut self) {
+        if let Some(Current { segment, sequence_min, .. }) = self.current.take() {
+            segment.sequence_min.store(sequence_min, Ordering::Relaxed);
+            segment.is_known.store(true, Ordering::SeqCst);
+            if of(&segment.objects) == 0 {
+                self.shared.queue.look_at(segment.id);
+            }
+        }
+        self.shared.segments.pinned.store(0, Ordering::SeqCst);
+    }
+
+    /// What is given out about an object, if it can be one.
+    fn judge(&self, segment: &Segment, live: &Live) -> Option<Recovered> {
+        let end = live.entry.offset.checked_add(u64::from(live.entry.span))?;
+        if end > of(&segment.data_bytes) || live.entry.sequence >= self.sequence {
+            add(&self.shared.counters.torn, 1);
+            return None;
+        }
+        add(&segment.objects, 1);
+        if let Some(position) = live.refreshed_at {
+            let written = Refreshed::Written { position, bytes: live.index.len() as u32 };
+            segment.state().refreshed.insert(live.entry.offset, written);
+        }
+        Some(Recovered {
+            location: live.location(segment.id),
+            index: live.index.clone(),
+            sequence: live.entry.sequence,
+            order: live.entry.order,
+            proven: live.entry.sequence >= self.floor && self.shared.survived(live),
+        })
+    }
+}
+
+impl Iterator for Recovery {
+    type Item = Recovered;
+
+    /// The next object; `None`: there are no more.
+    fn next(&mut self) -> Option<Recovered> {
+        loop {
+            if let Some(mut current) = self.current.take() {
+                let mut found = None;
+                while let Some(live) = current.index.next_live() {
+                    found = self.judge(&current.segment, &live);
+                    if let Some(recovered) = &found {
+                        current.sequence_min = current.sequence_min.min(recovered.sequence);
+                        break;
+                    }
+                }
+                self.current = Some(current);
+                if found.is_some() {
+                    return found;
+                }
+            }
+            self.advance()?;
+        }
+    }
+}
+
+impl Drop for Recovery {
+    fn drop(&mut self) {
+        self.shared.segments.pinned.store(0, Ordering::SeqCst);
+    }
+}

@@ -1,0 +1,230 @@
+//! Segments as the tier knows them: how large, how many objects, and what is still to be written about these.
+//!
+//! Invariant: a segment is in the table exactly as long as its files have names. Lock order: table, then segment.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+use bytes::Bytes;
+use platform::{Access, Disk, DiskFile};
+
+use crate::figures::of;
+use crate::names;
+
+/// Something about an object that is to be written into its segment's index.
+#[derive(Clone, Debug)]
+pub(crate) struct Note {
+    pub(crate) offset: u64,
+    pub(crate) order: u64,
+    pub(crate) change: Noted,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Noted {
+    Removed,
+    Refreshed { index: Bytes, sequence: u64 },
+}
+
+/// Where the index of a refreshed object is.
+#[derive(Clone, Debug)]
+pub(crate) enum Refreshed {
+    /// In memory, until it is written.
+    Queued { index: Bytes, sequence: u64, order: u64 },
+    /// In the index file.
+    Written { position: u64, bytes: u32 },
+}
+
+/// A segment: a file of records and a file with their index.
+pub(crate) struct Segment {
+    pub(crate) id: u32,
+    pub(crate) data_bytes: AtomicU64,
+    pub(crate) index_bytes: AtomicU64,
+    /// Objects that stand, as far as they are known.
+    pub(crate) objects: AtomicU64,
+    /// Not above the number of any of its objects.
+    pub(crate) sequence_min: AtomicU64,
+    /// All its objects are known: it was written in this life, or its recovery has ended.
+    pub(crate) is_known: AtomicBool,
+    /// The writer adds to it.
+    pub(crate) is_open: AtomicBool,
+    state: Mutex<SegmentState>,
+}
+
+#[derive(Default)]
+pub(crate) struct SegmentState {
+    data: Option<Arc<dyn DiskFile>>,
+    pub(crate) index: Option<Arc<dyn DiskFile>>,
+    pub(crate) refreshed: HashMap<u64, Refreshed>,
+    pub(crate) notes: Vec<Note>,
+    /// The size of the index when each object had one entry.
+    pub(crate) index_baseline: u64,
+    /// An earlier life may have left a torn entry behind this many bytes of the index.
+    pub(crate) cut_at: Option<u64>,
+}
+
+impl Segment {
+    pub(crate) fn state(&self) -> MutexGuard<'_, SegmentState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What its two files take, in bytes.
+    pub(crate) fn bytes(&self) -> u64 {
+        of(&self.data_bytes) + of(&self.index_bytes)
+    }
+
+    pub(crate) fn lower_sequence_min(&self, sequence: u64) {
+        self.sequence_min.fetch_min(sequence, Ordering::Relaxed);
+    }
+}
+
+/// All segments, oldest first.
+pub(crate) struct Segments {
+    disk: Arc<dyn Disk>,
+    directory: PathBuf,
+    table: RwLock<BTreeMap<u32, Arc<Segment>>>,
+    bytes: AtomicU64,
+    next_id: AtomicU32,
+    /// The segment that a recovery reads at the moment, which is not evicted; 0: none.
+    pub(crate) pinned: AtomicU32,
+}
+
+impl Segments {
+    pub(crate) fn new(disk: Arc<dyn Disk>, directory: PathBuf) -> Self {
+        Self {
+            disk,
+            directory,
+            table: RwLock::default(),
+            bytes: AtomicU64::new(0),
+            next_id: AtomicU32::new(1),
+            pinned: AtomicU32::new(0),
+        }
+    }
+
+    /// Adds a segment that an earlier life left.
+    pub(crate) fn adopt(&self, id: u32, data_bytes: u64, index_bytes: u64) {
+        self.next_id.fetch_max(id.saturating_add(1), Ordering::Relaxed);
+        self.add(Segment {
+            id,
+            data_bytes: AtomicU64::new(data_bytes),
+            index_bytes: AtomicU64::new(index_bytes),
+            objects: AtomicU64::new(0),
+            sequence_min: AtomicU64::new(0),
+            is_known: AtomicBool::new(false),
+            is_open: AtomicBool::new(false),
+            state: Mutex::default(),
+        });
+    }
+
+    /// Creates a segment whose files are empty.
+    pub(crate) fn create(&self) -> io::Result<(Arc<Segment>, Arc<dyn DiskFile>)> {
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        let index = self.disk.open(&names::index(&self.directory, id), Access::Write)?;
+        let data = self.disk.open(&names::data(&self.directory, id), Access::Write).inspect_err(|_| {
+            // An index without records counts for nothing.
+            let _ = self.disk.remove(&names::index(&self.directory, id));
+        })?;
+        let state =
+            SegmentState { data: Some(Arc::clone(&data)), index: Some(index), ..SegmentState::default() };
+        let segment = self.add(Segment {
+            id,
+            data_bytes: AtomicU64::new(0),
+            index_bytes: AtomicU64::new(0),
+            objects: AtomicU64::new(0),
+            sequence_min: AtomicU64::new(u64::MAX),
+            is_known: AtomicBool::new(true),
+            is_open: AtomicBool::new(true),
+            state: Mutex::new(state),
+        });
+        Ok((segment, data))
+    }
+
+    fn add(&self, segment: Segment) -> Arc<Segment> {
+        let segment = Arc::new(segment);
+        self.bytes.fetch_add(segment.bytes(), Ordering::Relaxed);
+        self.table.write().unwrap_or_else(PoisonError::into_inner).insert(segment.id, Arc::clone(&segment));
+        segment
+    }
+
+    pub(crate) fn of(&self, id: u32) -> Option<Arc<Segment>> {
+        self.table.read().unwrap_or_else(PoisonError::into_inner).get(&id).cloned()
+    }
+
+    pub(crate) fn all(&self) -> Vec<Arc<Segment>> {
+        self.table.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+    }
+
+    pub(crate) fn count(&self) -> u64 {
+        self.table.read().unwrap_or_else(PoisonError::into_inner).len() as u64
+    }
+
+    /// What all segments take, in bytes.
+    pub(crate) fn bytes(&self) -> u64 {
+        of(&self.bytes)
+    }
+
+    /// The oldest segment that nobody writes to or recovers.
+    pub(crate) fn oldest(&self) -> Option<Arc<Segment>> {
+        let pinned = self.pinned.load(Ordering::SeqCst);
+        let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
+        let mut free =
+            table.values().filter(|segment| segment.id != pinned && !segment.is_open.load(Ordering::SeqCst));
+        free.next().cloned()
+    }
+
+    /// No object of any segment has a lower number; 0 while that is not known.
+    pub(crate) fn sequence_min(&self) -> u64 {
+        self.all().iter().map(|segment| of(&segment.sequence_min)).min().unwrap_or(u64::MAX)
+    }
+
+    /// The sizes of a segment's files as they are now.
+    pub(crate) fn resize(&self, segment: &Segment, data_bytes: u64, index_bytes: u64) {
+        let before = segment.data_bytes.swap(data_bytes, Ordering::Relaxed)
+            + segment.index_bytes.swap(index_bytes, Ordering::Relaxed);
+        self.bytes.fetch_add((data_bytes + index_bytes).wrapping_sub(before), Ordering::Relaxed);
+    }
+
+    /// Takes a segment out and its files' names away. Open readers go on. The index goes first: records without
+    /// one are nothing.
+    pub(crate) fn forget(&self, id: u32) -> io::Result<()> {
+        let removed = self.table.write().unwrap_or_else(PoisonError::into_inner).remove(&id);
+        let Some(segment) = removed else { return Ok(()) };
+        let index = self.disk.remove(&names::index(&self.directory, id));
+        let data = self.disk.remove(&names::data(&self.directory, id));
+        self.bytes.fetch_sub(segment.bytes(), Ordering::Relaxed);
+        index
+            .and(data)
+            .or_else(|error| if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) })
+    }
+
+    /// The records of a segment, opened once.
+    pub(crate) fn data(&self, segment: &Segment) -> io::Result<Arc<dyn DiskFile>> {
+        let mut state = segment.state();
+        if let Some(file) = &state.data {
+            return Ok(Arc::clone(file));
+        }
+        let file = self.disk.open(&names::data(&self.directory, segment.id), Access::Read)?;
+        state.data = Some(Arc::clone(&file));
+        Ok(file)
+    }
+
+    /// The index of a segment, for reading and writing. What an earlier life left torn behind it is cut off.
+    pub(crate) fn index(&self, segment: &Segment, state: &mut SegmentState) -> io::Result<Arc<dyn DiskFile>> {
+        let file = match &state.index {
+            Some(file) => Arc::clone(file),
+            None => {
+                let file = self.disk.open(&names::index(&self.directory, segment.id), Access::Write)?;
+                state.index = Some(Arc::clone(&file));
+                file
+            }
+        };
+        if let Some(bytes) = state.cut_at {
+            file.truncate(bytes)?;
+            state.cut_at = None;
+            self.resize(segment, of(&segment.data_bytes), bytes);
+        }
+        Ok(file)
+    }
+}

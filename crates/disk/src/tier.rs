@@ -1,0 +1,170 @@
+//! The face of the tier for callers.
+//!
+//! Invariant: nothing here waits for the disk but `read`, `journal_invalidation` and `close`.
+
+use std::io;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use platform::DiskFile;
+
+use crate::figures::{add, of};
+use crate::fill::Fill;
+use crate::piece::read_exact;
+use crate::queue::{Answer, Command};
+use crate::record::{Figures, HEAD_BYTES_MAX, INDEX_BYTES_MAX, INVALIDATION_BYTES_MAX, Location, Record};
+use crate::segment::{Refreshed, Segment};
+use crate::shared::Shared;
+use crate::stored::Stored;
+use crate::writer::Incoming;
+use crate::{OffReason, ReadError};
+
+/// The lock and the mark, in bytes and files.
+const FIXED_BYTES: u64 = 4096;
+const FIXED_FILES: u64 = 3;
+
+/// The face of the tier for callers. Clones are one tier.
+#[derive(Clone)]
+pub struct Tier {
+    pub(crate) shared: Arc<Shared>,
+}
+
+impl Tier {
+    /// Queues an object. `done` is called with its place once it is written, or with `None` if it could not be.
+    /// `false`: refused (off, too large or queue full), and `done` is not called.
+    pub fn write(&self, record: Record, done: impl FnOnce(Option<Location>) + Send + 'static) -> bool {
+        let bytes = Incoming::bytes(&record);
+        let is_fit = record.index.len() <= INDEX_BYTES_MAX
+            && record.head.len() <= HEAD_BYTES_MAX
+            && bytes <= self.shared.plan.object_bytes_max;
+        let accepted = is_fit
+            && self.shared.status.off().is_none()
+            && self.shared.queue.add(bytes, |number| Command::Write {
+                record,
+                order: self.shared.order(number),
+                done: Answer::new(Box::new(done)),
+            });
+        if !accepted {
+            add(&self.shared.counters.refused, 1);
+        }
+        accepted
+    }
+
+    /// Begins a body that streams in, of `expected` octets if that is known. `None`: refused (off, too large, or
+    /// too many stream in already).
+    pub fn fill(&self, expected: Option<u64>) -> Option<Fill> {
+        Fill::begin(&self.shared, expected)
+    }
+
+    /// Gives the object a new index and number; its body and head stay. It counts as proven from now on: what is not
+    /// proven must be validated first. Readers see the new index at once. If the queue is full it is refused and
+    /// counted, and the old index stands. `false`: refused (off for good, too large, queue full), or the object is
+    /// gone.
+    pub fn refresh(&self, location: Location, index: Bytes, sequence: u64) -> bool {
+        if index.len() > INDEX_BYTES_MAX {
+            add(&self.shared.counters.refused, 1);
+            return false;
+        }
+        self.shared.refresh(location, index, sequence)
+    }
+
+    /// Forgets an object. The location is not to be used any more.
+    pub fn remove(&self, location: Location) {
+        self.shared.remove(location);
+    }
+
+    /// Reads an object's index and head, checked, and opens its body. Blocks.
+    ///
+    /// # Errors
+    /// As [`ReadError`] says.
+    pub fn read(&self, location: Location) -> Result<Stored, ReadError> {
+        let shared = &self.shared;
+        self.try_read(location).inspect_err(|error| shared.counters.count_read(error))
+    }
+
+    fn try_read(&self, location: Location) -> Result<Stored, ReadError> {
+        let shared = &self.shared;
+        let segment = shared.segments.of(location.segment).ok_or(ReadError::Gone)?;
+        let file = shared.segments.data(&segment).map_err(gone)?;
+        let mut stored = Stored::read(file, location, Arc::clone(&shared.counters))?;
+        if let Some(index) = self.refreshed(&segment, location.offset)? {
+            stored.index = index;
+        }
+        Ok(stored)
+    }
+
+    /// The index that the object was last refreshed with, if it was.
+    fn refreshed(&self, segment: &Segment, offset: u64) -> Result<Option<Bytes>, ReadError> {
+        let (file, position, bytes): (Arc<dyn DiskFile>, u64, u32) = {
+            let mut state = segment.state();
+            match state.refreshed.get(&offset) {
+                None => return Ok(None),
+                Some(Refreshed::Queued { index, .. }) => return Ok(Some(index.clone())),
+                Some(Refreshed::Written { position, bytes }) => {
+                    let (position, bytes) = (*position, *bytes);
+                    let file = self.shared.segments.index(segment, &mut state).map_err(gone)?;
+                    (file, position, bytes)
+                }
+            }
+        };
+        let mut index = vec![0; bytes as usize];
+        read_exact(&*file, &mut index, position)?;
+        Ok(Some(index.into()))
+    }
+
+    /// Writes an invalidation of at most [`INVALIDATION_BYTES_MAX`] octets down. Blocks until it has survived what the
+    /// tier's durability says. Works also while the tier is off.
+    ///
+    /// # Errors
+    /// The invalidation could not be written and what it means may be found at the next start, or the tier is closed.
+    pub fn journal_invalidation(&self, sequence: u64, octets: &[u8]) -> Result<(), OffReason> {
+        if octets.len() > INVALIDATION_BYTES_MAX {
+            return Err(OffReason::TooLarge);
+        }
+        self.shared.journal.add(sequence, octets)
+    }
+
+    /// How the tier stands.
+    pub fn figures(&self) -> Figures {
+        let shared = &self.shared;
+        let counters = &shared.counters;
+        let segments = shared.segments.all();
+        let (accepted, queue_bytes) = shared.queue.figures();
+        Figures {
+            bytes: shared.used_bytes() + FIXED_BYTES,
+            files: 2 * segments.len() as u64 + FIXED_FILES,
+            segments: segments.len() as u64,
+            objects: segments.iter().map(|segment| of(&segment.objects)).sum(),
+            queue_bytes,
+            accepted,
+            durable: of(&counters.durable),
+            synced: of(&counters.synced),
+            written: of(&counters.written),
+            refused: of(&counters.refused),
+            evicted: of(&counters.evicted),
+            kept: of(&counters.kept),
+            torn: of(&counters.torn),
+            invalidations: of(&counters.invalidations),
+            invalidation_bytes: shared.journal.bytes(),
+            io_errors: of(&counters.io_errors),
+            full: of(&counters.full),
+        }
+    }
+
+    /// Why nothing is written at the moment; `None`: the tier works.
+    pub fn off(&self) -> Option<OffReason> {
+        self.shared.status.off()
+    }
+
+    /// Writes what is queued, syncs it, and marks the directory as cleanly left. Waits for a writer that runs; one that
+    /// is stepped ends with its steps.
+    pub fn close(&self) {
+        self.shared.queue.close();
+        self.shared.queue.wait_finished();
+    }
+}
+
+/// A file that is not there any more was evicted.
+fn gone(error: io::Error) -> ReadError {
+    if error.kind() == io::ErrorKind::NotFound { ReadError::Gone } else { ReadError::Io(error) }
+}

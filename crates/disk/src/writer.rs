@@ -1,0 +1,388 @@
+//! The one thread that writes: it takes what is queued, makes room, appends, and syncs now and then.
+//!
+//! Invariant: records are written before the index that names them, and only then is anybody told where they are.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use platform::Monotonic;
+
+use crate::figures::{add, of};
+use crate::filling::Filling;
+use crate::index_file::Entry;
+use crate::names;
+use crate::open_segment::OpenSegment;
+use crate::piece;
+use crate::queue::{Answer, Batch, Command};
+use crate::record::{Keeper, Location, Progress, Record};
+use crate::segment::{Note, Noted, Refreshed, Segment};
+use crate::shared::Shared;
+use crate::status::Trouble;
+use crate::{Durability, OffReason};
+
+/// About how much is written at once, in bytes.
+pub(crate) const WRITE_BYTES: u64 = 1 << 20;
+
+/// How often what nobody waits for is synced.
+const SYNC_INTERVAL: Duration = Duration::from_millis(900);
+
+/// How long the writer sleeps at most, so that it syncs in time.
+const IDLE: Duration = Duration::from_millis(200);
+
+/// An object to append.
+pub(crate) struct Incoming {
+    pub(crate) record: Record,
+    pub(crate) order: u64,
+    pub(crate) life: u32,
+}
+
+impl Incoming {
+    /// What it takes in a segment and its index, at most, in bytes.
+    pub(crate) fn bytes(record: &Record) -> u64 {
+        let body: u64 = record.body.iter().map(|piece| piece.len() as u64).sum();
+        // 128 is more than the header and the entry take.
+        body + 4 * piece::count(body) + (2 * record.index.len() + record.head.len()) as u64 + 128
+    }
+}
+
+/// The one thread that writes.
+pub struct Writer {
+    pub(crate) shared: Arc<Shared>,
+    /// Where whole records go.
+    pub(crate) main: Option<OpenSegment>,
+    /// Bodies that stream in, by the address of what their owner shares with the writer.
+    pub(crate) filling: HashMap<usize, Filling>,
+    /// Segments of fills that have ended, with room left.
+    pub(crate) idle: Vec<OpenSegment>,
+    /// Segments with something that is not synced.
+    pub(crate) dirty: BTreeSet<u32>,
+    /// Segments were created or forgotten since the directory was synced.
+    pub(crate) are_names_dirty: bool,
+    /// Segments with notes that are not written.
+    pub(crate) noted: BTreeSet<u32>,
+    /// Everything up to here is processed, as soon as nothing is noted any more.
+    processed: u64,
+    synced_at: Monotonic,
+    resume_at: Monotonic,
+    is_closed: bool,
+}
+
+impl Writer {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        let now = shared.clock.monotonic();
+        Self {
+            shared,
+            main: None,
+            filling: HashMap::new(),
+            idle: Vec::new(),
+            dirty: BTreeSet::new(),
+            are_names_dirty: false,
+            noted: BTreeSet::new(),
+            processed: 0,
+            synced_at: now,
+            resume_at: now,
+            is_closed: false,
+        }
+    }
+
+    /// Writes until the tier is closed.
+    pub fn run(mut self, keeper: &dyn Keeper) {
+        self.shared.queue.begin();
+        loop {
+            match self.step(keeper) {
+                Progress::Closed => return,
+                Progress::Worked => {}
+                Progress::Idle => self.shared.queue.wait(IDLE),
+            }
+        }
+    }
+
+    /// Does one bounded piece of work, for simulations.
+    pub fn step(&mut self, keeper: &dyn Keeper) -> Progress {
+        if self.is_closed {
+            return Progress::Closed;
+        }
+        let is_closing = self.shared.queue.is_closing();
+        self.resume(keeper);
+        let batch = self.shared.queue.take(WRITE_BYTES.min(self.shared.plan.segment_bytes / 2).max(1));
+        // Notes that found no room wait for the end of the pause.
+        let has_work = batch.upto.is_some() || (!self.noted.is_empty() && self.shared.status.off().is_none());
+        if has_work {
+            self.process(keeper, batch);
+        }
+        let now = self.shared.clock.monotonic();
+        if now.since(self.synced_at) >= SYNC_INTERVAL {
+            self.synced_at = now;
+            self.sync();
+        }
+        if has_work {
+            return Progress::Worked;
+        }
+        if is_closing {
+            self.close();
+            return Progress::Closed;
+        }
+        Progress::Idle
+    }
+
+    /// After a pause for want of room, gives some back and tries again.
+    fn resume(&mut self, keeper: &dyn Keeper) {
+        let is_paused = self.shared.status.off() == Some(OffReason::Full);
+        if is_paused && self.shared.clock.monotonic() >= self.resume_at {
+            self.evict_oldest(keeper);
+            self.shared.status.resume();
+        }
+    }
+
+    fn process(&mut self, keeper: &dyn Keeper, batch: Batch) {
+        self.noted.extend(batch.noted);
+        let mut records = Vec::new();
+        for command in batch.commands {
+            if let Command::Write { record, order, done } = command {
+                records.push((Incoming { record, order, life: self.shared.mark.life }, done));
+                continue;
+            }
+            self.write(keeper, std::mem::take(&mut records));
+            match command {
+                Command::Fill(fill) => self.fill(keeper, &fill),
+                Command::Abandon(fill) => self.abandon(&fill),
+                Command::Finish { fill, index, head, sequence, order, done } => {
+                    self.finish(
+                        keeper,
+                        &fill,
+                        &Record { index, head, body: Vec::new(), sequence },
+                        order,
+                        done,
+                    );
+                }
+                Command::Write { .. } => {}
+            }
+        }
+        self.write(keeper, records);
+        self.write_notes(keeper);
+        self.processed = self.processed.max(batch.upto.unwrap_or_default());
+        if self.noted.is_empty() && !self.shared.status.is_off_for_good() {
+            self.shared.counters.durable.store(self.processed, Ordering::Relaxed);
+        }
+        self.shared.queue.release(batch.bytes);
+    }
+
+    /// Writes objects and tells where they are.
+    fn write(&mut self, keeper: &dyn Keeper, records: Vec<(Incoming, Answer)>) {
+        if records.is_empty() || self.shared.status.off().is_some() {
+            add(&self.shared.counters.refused, records.len() as u64);
+            return;
+        }
+        let (records, answers): (Vec<_>, Vec<_>) = records.into_iter().unzip();
+        let bytes = records.iter().map(|incoming| Incoming::bytes(&incoming.record)).sum();
+        match self.with_room(keeper, bytes, |writer| writer.put(&records)) {
+            Ok(locations) => {
+                add(&self.shared.counters.written, locations.len() as u64);
+                answers.into_iter().zip(locations).for_each(|(answer, location)| answer.give(location));
+            }
+            Err(trouble) => {
+                add(&self.shared.counters.refused, records.len() as u64);
+                self.meet(trouble);
+            }
+        }
+    }
+
+    /// Makes room and writes; if the disk is full nevertheless, once more after evicting a segment.
+    pub(crate) fn with_room<T>(
+        &mut self,
+        keeper: &dyn Keeper,
+        bytes: u64,
+        mut write: impl FnMut(&mut Self) -> Result<T, Trouble>,
+    ) -> Result<T, Trouble> {
+        self.make_room(keeper, bytes)?;
+        match write(self) {
+            Err(Trouble::Full) if self.evict_oldest(keeper) => write(self),
+            outcome => outcome,
+        }
+    }
+
+    /// Draws the consequences of what went wrong.
+    pub(crate) fn meet(&mut self, trouble: Trouble) {
+        match trouble {
+            Trouble::Full => {
+                self.resume_at = self.shared.clock.monotonic().plus(self.shared.plan.full_pause);
+                self.shared.status.pause();
+            }
+            Trouble::NoRoom => {}
+            Trouble::Io { operation, kind } => self.shared.status.fail(operation, kind),
+        }
+    }
+
+    /// Appends objects to the main segment; all or none.
+    pub(crate) fn put(&mut self, records: &[Incoming]) -> Result<Vec<Location>, Trouble> {
+        let sequence_max = records.iter().map(|incoming| incoming.record.sequence).max().unwrap_or_default();
+        self.reserve(sequence_max)?;
+        let open = match self.main.take() {
+            Some(open) if !open.is_full(self.shared.plan.segment_bytes) => open,
+            full => {
+                full.into_iter().for_each(|open| self.seal(open));
+                self.create()?
+            }
+        };
+        self.dirty.insert(open.segment.id);
+        let outcome = open.put(&self.shared.segments, records);
+        self.main = Some(open);
+        outcome
+    }
+
+    /// Makes sure that a restart takes the numbers of objects for used.
+    pub(crate) fn reserve(&self, sequence: u64) -> Result<(), Trouble> {
+        self.shared.journal.reserve(sequence).map_err(|reason| match reason {
+            OffReason::Io { operation, kind } => Trouble::Io { operation, kind },
+            _ => Trouble::Full,
+        })
+    }
+
+    pub(crate) fn create(&mut self) -> Result<OpenSegment, Trouble> {
+        self.are_names_dirty = true;
+        OpenSegment::create(&self.shared.segments)
+    }
+
+    /// Nothing is added to the segment any more.
+    pub(crate) fn seal(&self, open: OpenSegment) {
+        let segment = open.segment;
+        segment.state().index_baseline = of(&segment.index_bytes);
+        segment.is_open.store(false, Ordering::SeqCst);
+        if of(&segment.objects) == 0 {
+            self.shared.queue.look_at(segment.id);
+        }
+    }
+
+    /// Writes what was noted about objects.
+    fn write_notes(&mut self, keeper: &dyn Keeper) {
+        for id in std::mem::take(&mut self.noted) {
+            if self.shared.status.off().is_some() {
+                self.noted.insert(id);
+                continue;
+            }
+            let Some(segment) = self.shared.segments.of(id) else { continue };
+            let notes = segment.state().notes.clone();
+            let bytes = notes.iter().map(|note| 64 + note.index_bytes()).sum();
+            if let Err(trouble) = self.with_room(keeper, bytes, |writer| writer.put_notes(&segment, &notes)) {
+                self.noted.insert(id);
+                // They are not given up, so the next attempt must wait.
+                self.meet(if trouble == Trouble::NoRoom { Trouble::Full } else { trouble });
+            }
+            self.tidy(&segment);
+        }
+    }
+
+    fn put_notes(&mut self, segment: &Arc<Segment>, notes: &[Note]) -> Result<(), Trouble> {
+        if notes.is_empty() || self.shared.segments.of(segment.id).is_none() {
+            return Ok(());
+        }
+        let sequences = notes.iter().filter_map(|note| match &note.change {
+            Noted::Refreshed { sequence, .. } => Some(*sequence),
+            Noted::Removed => None,
+        });
+        self.reserve(sequences.max().unwrap_or_default())?;
+        let entries = crate::index_file::Entries::of(segment.id);
+        let mut out = Vec::new();
+        let mut written = Vec::new();
+        for note in notes {
+            let entry = Entry {
+                order: note.order,
+                offset: note.offset,
+                life: self.shared.mark.life,
+                ..Entry::default()
+            };
+            match &note.change {
+                Noted::Removed => entries.removed(&mut out, entry),
+                Noted::Refreshed { index, sequence } => {
+                    entries.refreshed(&mut out, Entry { sequence: *sequence, ..entry }, index);
+                    segment.lower_sequence_min(*sequence);
+                    let position = (out.len() - index.len()) as u64;
+                    written.push((note.offset, note.order, position, index.len() as u32));
+                }
+            }
+        }
+        self.dirty.insert(segment.id);
+        let start = self.shared.segments.append_index(segment, &out)?;
+        let mut state = segment.state();
+        state.notes.drain(..notes.len());
+        for (offset, order, position, bytes) in written {
+            if let Some(place) = state.refreshed.get_mut(&offset)
+                && matches!(place, Refreshed::Queued { order: queued, .. } if *queued == order)
+            {
+                *place = Refreshed::Written { position: start + position, bytes };
+            }
+        }
+        drop(state);
+        self.shared.queue.release(notes.iter().map(Note::index_bytes).sum());
+        Ok(())
+    }
+
+    /// Syncs the journal, and under [`Durability::Power`] everything else.
+    fn sync(&mut self) {
+        self.shared.journal.sync();
+        self.shared.journal.compact_if_grown();
+        if self.shared.plan.durability == Durability::Power && !self.shared.status.is_off_for_good() {
+            self.sync_segments();
+        }
+    }
+
+    /// Syncs all segments, and the entries that say so. `true`: all is well.
+    pub(crate) fn sync_segments(&mut self) -> bool {
+        let durable = of(&self.shared.counters.durable);
+        let outcome = self.try_sync_segments();
+        match outcome {
+            Ok(()) => self.shared.counters.synced.store(durable, Ordering::Relaxed),
+            Err(trouble) => self.meet(trouble),
+        }
+        outcome.is_ok()
+    }
+
+    fn try_sync_segments(&mut self) -> Result<(), Trouble> {
+        let shared = Arc::clone(&self.shared);
+        let trouble = |error: std::io::Error| Trouble::of("sync a segment", &error);
+        let dirty: Vec<_> = self.dirty.iter().filter_map(|id| shared.segments.of(*id)).collect();
+        for segment in &dirty {
+            shared.segments.sync(segment).map_err(trouble)?;
+        }
+        if std::mem::take(&mut self.are_names_dirty) {
+            shared.disk.sync_directory(&shared.plan.directory).map_err(trouble)?;
+        }
+        self.dirty.clear();
+        for segment in &dirty {
+            let mut mark = Vec::new();
+            crate::index_file::Entries::of(segment.id).synced(&mut mark, shared.mark.life);
+            shared.segments.append_index(segment, &mark)?;
+            shared.segments.sync_index(segment).map_err(trouble)?;
+        }
+        Ok(())
+    }
+
+    /// Syncs everything and marks the directory as cleanly left, if nothing is missing.
+    fn close(&mut self) {
+        self.is_closed = true;
+        self.fail_fills(OffReason::Closed);
+        self.main.take().into_iter().chain(std::mem::take(&mut self.idle)).for_each(|open| {
+            open.segment.is_open.store(false, Ordering::SeqCst);
+        });
+        let is_well = self.shared.status.off().is_none() && self.noted.is_empty();
+        let is_synced = is_well && self.sync_segments();
+        if self.shared.journal.close() && is_synced {
+            let mark = crate::mark::Mark { is_clean: true, ..self.shared.mark.clone() };
+            let path = self.shared.plan.directory.join(names::MARK);
+            if let Err(error) = self.shared.disk.replace(&path, &mark.encode()) {
+                self.meet(Trouble::of("write the mark", &error));
+            }
+        }
+        self.shared.status.close();
+        self.shared.queue.finish();
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.shared.status.close();
+        self.shared.queue.finish();
+    }
+}

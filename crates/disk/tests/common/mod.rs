@@ -1,0 +1,120 @@
+//! A tier over some disk with a writer that is stepped, and a keeper that remembers.
+#![allow(dead_code, reason = "each test file uses its part")]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test ends where it fails")]
+
+pub(crate) mod model;
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+use petasos_disk::{
+    Durability, Keeper, Location, OpenError, Opened, Progress, Record, Recovery, Settings, Tier, Writer, open,
+};
+use platform::{Disk, ManualClock};
+
+/// A keeper that keeps what it is told to.
+#[derive(Default)]
+pub(crate) struct Wanted {
+    pub(crate) keep: Mutex<Vec<Location>>,
+    pub(crate) asked: Mutex<Vec<Location>>,
+    pub(crate) moved: Mutex<HashMap<Location, Location>>,
+    pub(crate) lost: Mutex<Vec<Location>>,
+}
+
+impl Keeper for Wanted {
+    fn evicts(&self, location: Location) -> bool {
+        self.asked.lock().unwrap().push(location);
+        self.keep.lock().unwrap().contains(&location)
+    }
+
+    fn moved(&self, from: Location, to: Location) {
+        self.moved.lock().unwrap().insert(from, to);
+    }
+
+    fn lost(&self, location: Location) {
+        self.lost.lock().unwrap().push(location);
+    }
+}
+
+pub(crate) struct Cache {
+    pub(crate) tier: Tier,
+    pub(crate) writer: Writer,
+    pub(crate) recovery: Recovery,
+    pub(crate) keeper: Wanted,
+    pub(crate) clock: Arc<ManualClock>,
+}
+
+pub(crate) fn settings() -> Settings {
+    Settings { directory: PathBuf::from("/cache"), bytes_max: 1 << 20, ..Settings::default() }
+}
+
+pub(crate) fn power() -> Settings {
+    Settings { durability: Durability::Power, ..settings() }
+}
+
+impl Cache {
+    pub(crate) fn try_open(disk: Arc<dyn Disk>, settings: Settings) -> Result<Self, OpenError> {
+        let clock = Arc::new(ManualClock::default());
+        let Opened { tier, writer, recovery } = open(disk, clock.clone(), settings)?;
+        Ok(Self { tier, writer, recovery, keeper: Wanted::default(), clock })
+    }
+
+    pub(crate) fn open(disk: impl Disk + 'static, settings: Settings) -> Self {
+        Self::try_open(Arc::new(disk), settings).unwrap()
+    }
+
+    /// Steps the writer until there is nothing left to do.
+    pub(crate) fn settle(&mut self) {
+        while self.writer.step(&self.keeper) == Progress::Worked {}
+    }
+
+    /// Lets time pass, so that what is synced now and then is.
+    pub(crate) fn sync(&mut self) {
+        self.clock.advance(std::time::Duration::from_secs(1));
+        self.settle();
+    }
+
+    pub(crate) fn close(mut self) {
+        self.tier.close();
+        while self.writer.step(&self.keeper) != Progress::Closed {}
+    }
+
+    pub(crate) fn write(&mut self, record: Record) -> Option<Location> {
+        let place = Arc::new(Mutex::new(None));
+        let answer = Arc::clone(&place);
+        if !self.tier.write(record, move |location| *answer.lock().unwrap() = location) {
+            return None;
+        }
+        self.settle();
+        place.lock().unwrap().take()
+    }
+}
+
+/// An object that can be told from any other.
+pub(crate) fn record(number: u64, body_bytes: usize) -> Record {
+    Record {
+        index: format!("index {number}").into(),
+        head: format!("head {number}").into(),
+        body: body(number, body_bytes).chunks(1000).map(Bytes::copy_from_slice).collect(),
+        sequence: number,
+    }
+}
+
+pub(crate) fn body(number: u64, bytes: usize) -> Vec<u8> {
+    (0..bytes as u64).map(|at| (number.wrapping_mul(31) ^ (at * 7) ^ (at >> 8)) as u8).collect()
+}
+
+/// The body at a location, read in small parts, with its index and head.
+pub(crate) fn read(
+    tier: &Tier,
+    location: Location,
+) -> Result<(Bytes, Bytes, Vec<u8>), petasos_disk::ReadError> {
+    let stored = tier.read(location)?;
+    let mut body = Vec::new();
+    while (body.len() as u64) < stored.body.len() {
+        body.extend_from_slice(&stored.body.read_at(body.len() as u64, 50_000)?);
+    }
+    Ok((stored.index, stored.head, body))
+}

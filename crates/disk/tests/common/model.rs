@@ -1,0 +1,100 @@
+//! What a store would know about the tier below it, for comparing it with what the tier says.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Arc, Mutex};
+
+use petasos_disk::{Keeper, Location};
+
+/// Random numbers from a seed.
+pub(crate) struct Chance(pub(crate) u64);
+
+impl Chance {
+    pub(crate) fn of(&mut self, count: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 8) % count
+    }
+}
+
+/// How far something has come: in the files, and synced.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Came {
+    pub(crate) operation: u64,
+    pub(crate) is_durable: bool,
+    pub(crate) is_synced: bool,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Object {
+    pub(crate) body_bytes: usize,
+    pub(crate) written: Option<Came>,
+    /// The versions of its index that were asked for; the first is the one it was written with.
+    pub(crate) versions: Vec<Came>,
+    pub(crate) removed: Option<Came>,
+    /// Where it is, as far as the tier has told.
+    pub(crate) location: Option<Location>,
+    /// After a power cut nothing is certain about it until it is refreshed.
+    pub(crate) is_suspect: bool,
+}
+
+impl Object {
+    /// It stands elsewhere now, and unless that `is_synced`, a power cut may take it away.
+    pub(crate) fn unsync(&mut self, is_synced: bool) {
+        let came = self.versions.iter_mut().chain(&mut self.written);
+        came.for_each(|came| came.is_synced &= is_synced);
+    }
+}
+
+#[derive(Default)]
+pub(crate) struct Shelf {
+    pub(crate) objects: BTreeMap<u64, Object>,
+    pub(crate) places: HashMap<Location, u64>,
+    /// Numbers of objects that the tier has said it forgets.
+    pub(crate) forgotten: BTreeSet<u64>,
+}
+
+/// The store's side: what it was told, under a lock that callbacks take.
+#[derive(Clone, Default)]
+pub(crate) struct Model {
+    /// What is written again is synced before the copy goes.
+    pub(crate) syncs_moved: bool,
+    pub(crate) shelf: Arc<Mutex<Shelf>>,
+}
+
+impl Keeper for Model {
+    fn evicts(&self, location: Location) -> bool {
+        let mut shelf = self.shelf.lock().unwrap();
+        let Some(number) = shelf.places.get(&location).copied() else { return false };
+        let keeps = number.is_multiple_of(3) && shelf.objects[&number].removed.is_none();
+        if !keeps {
+            shelf.forgotten.insert(number);
+        }
+        keeps
+    }
+
+    fn moved(&self, from: Location, to: Location) {
+        let mut shelf = self.shelf.lock().unwrap();
+        let number = shelf.places.remove(&from).unwrap();
+        shelf.places.insert(to, number);
+        let object = shelf.objects.get_mut(&number).unwrap();
+        object.location = Some(to);
+        object.unsync(self.syncs_moved);
+    }
+
+    fn lost(&self, location: Location) {
+        let mut shelf = self.shelf.lock().unwrap();
+        if let Some(number) = shelf.places.remove(&location) {
+            shelf.forgotten.insert(number);
+        }
+    }
+}
+
+/// How a life ended.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum End {
+    Kill,
+    PowerCut,
+    /// A power cut after everything was, or should have been, synced.
+    Closed,
+}

@@ -1,0 +1,262 @@
+//! What a tier does when the disk is full, broken, worn, locked or of another time.
+#![allow(clippy::indexing_slicing, clippy::unwrap_used, reason = "a test ends where it fails")]
+
+mod common;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use common::{Cache, body, read, record, settings};
+use petasos_disk::{Durability, OffReason, OpenError, ReadError, Settings};
+use platform::{Disk, Fault, FaultyDisk, SimulatedDisk};
+
+fn found(cache: &mut Cache) -> Vec<(Bytes, bool)> {
+    cache.recovery.by_ref().map(|found| (found.index, found.proven)).collect()
+}
+
+/// A disk with three objects in it, and their cache.
+fn three(settings: Settings) -> (SimulatedDisk, Cache) {
+    let disk = SimulatedDisk::new(1);
+    let mut cache = Cache::open(disk.clone(), settings);
+    (1..=3).for_each(|number| assert!(cache.write(record(number, 3000)).is_some()));
+    (disk, cache)
+}
+
+fn at(name: &str) -> std::path::PathBuf {
+    Path::new("/cache").join(name)
+}
+
+const INDEX: &str = "segment-00000001.index";
+const DATA: &str = "segment-00000001.data";
+
+#[test]
+fn a_full_disk_is_tried_again_after_a_pause() {
+    let (disk, mut cache) = three(settings());
+    disk.set_room(Some(disk.bytes() + 1000));
+    assert!(cache.write(record(4, 30_000)).is_none());
+    assert_eq!(cache.tier.off(), Some(OffReason::Full));
+    assert!(!cache.tier.write(record(5, 10), |_| ()), "nothing is taken during the pause");
+    cache.tier.journal_invalidation(7, b"heard of nevertheless").unwrap();
+    assert!(cache.tier.figures().full == 1 && disk.bytes() < 1000, "the oldest gave way before");
+    disk.set_room(None);
+    cache.settle();
+    assert_eq!(cache.tier.off(), Some(OffReason::Full));
+    cache.clock.advance(Duration::from_secs(10));
+    cache.settle();
+    assert_eq!(cache.tier.off(), None);
+    let location = cache.write(record(6, 100)).unwrap();
+    assert_eq!(read(&cache.tier, location).unwrap().2, body(6, 100));
+    disk.kill();
+    let mut cache = Cache::open(disk, settings());
+    assert_eq!(found(&mut cache), [("index 6".into(), true)]);
+    assert_eq!(cache.recovery.invalidations().len(), 1);
+}
+
+#[test]
+fn a_removal_that_finds_no_room_is_not_forgotten() {
+    let (disk, mut cache) = three(settings());
+    let removed = cache.write(record(4, 10)).unwrap();
+    for _ in 0..20 {
+        disk.fail_at(disk.operations() + 1, Fault::Full);
+    }
+    let before = cache.tier.figures().durable;
+    cache.tier.remove(removed);
+    (1..60).for_each(|ahead| disk.fail_at(disk.operations() + ahead, Fault::Full));
+    cache.writer.step(&cache.keeper);
+    let figures = cache.tier.figures();
+    assert!(figures.durable == before || figures.segments == 0, "{figures:?}");
+    disk.kill();
+    cache = Cache::open(disk, settings());
+    assert!(found(&mut cache).iter().all(|(index, _)| figures.segments > 0 || index != "index 4"));
+}
+
+#[test]
+fn what_found_no_room_is_written_after_the_pause() {
+    let (disk, mut cache) = three(settings());
+    (4..200).for_each(|number| assert!(cache.write(record(number, 3000)).is_some()));
+    let location = cache.write(record(200, 10)).unwrap();
+    (1..=12).for_each(|ahead| disk.fail_at(disk.operations() + ahead, Fault::Full));
+    cache.tier.refresh(location, "again".into(), 200);
+    cache.settle();
+    let figures = cache.tier.figures();
+    assert!(figures.durable < figures.accepted && cache.tier.off() == Some(OffReason::Full), "{figures:?}");
+    for _ in 0..5 {
+        cache.clock.advance(Duration::from_secs(10));
+        cache.settle();
+    }
+    let figures = cache.tier.figures();
+    assert_eq!((figures.durable, cache.tier.off()), (figures.accepted, None));
+    disk.kill();
+    let mut cache = Cache::open(disk, settings());
+    assert!(found(&mut cache).contains(&("again".into(), true)));
+}
+
+#[test]
+fn a_broken_disk_turns_the_tier_off() {
+    let (disk, mut cache) = three(settings());
+    let location = cache.write(record(4, 3000)).unwrap();
+    disk.fail_at(disk.operations() + 1, Fault::Io);
+    assert!(cache.write(record(5, 10)).is_none());
+    assert!(matches!(cache.tier.off(), Some(OffReason::Io { .. })));
+    assert_eq!(cache.tier.figures().io_errors, 1);
+    assert!(!cache.tier.write(record(6, 10), |_| ()) && cache.tier.fill(None).is_none());
+    assert_eq!(read(&cache.tier, location).unwrap().2, body(4, 3000), "what is there can be read");
+    cache.tier.journal_invalidation(9, b"still heard of").unwrap();
+    disk.kill();
+    let mut cache = Cache::open(disk, settings());
+    assert_eq!(found(&mut cache).len(), 4);
+    assert_eq!(cache.recovery.invalidations(), [(9, "still heard of".into())]);
+}
+
+#[test]
+fn an_invalidation_that_cannot_be_written_forgets_everything() {
+    let (disk, cache) = three(settings());
+    disk.fail_at(disk.operations() + 1, Fault::Io);
+    assert_eq!(cache.tier.journal_invalidation(9, b"lost"), Ok(()), "nothing is left that it could mean");
+    assert!(matches!(cache.tier.off(), Some(OffReason::Io { .. })));
+    assert_eq!(cache.tier.journal_invalidation(10, b"next"), Ok(()));
+    drop(cache);
+    disk.kill();
+    let mut cache = Cache::open(disk.clone(), settings());
+    assert_eq!(found(&mut cache), []);
+    assert!(disk.bytes() < 500);
+}
+
+#[test]
+fn an_invalidation_that_can_neither_be_written_nor_made_moot_is_an_error() {
+    let (disk, cache) = three(settings());
+    disk.fail_at(disk.operations() + 1, Fault::Io);
+    disk.fail_at(disk.operations() + 2, Fault::Io);
+    assert!(matches!(cache.tier.journal_invalidation(9, b"lost"), Err(OffReason::Io { .. })));
+    assert_eq!(cache.tier.journal_invalidation(10, b"next"), Ok(()), "the mark could be taken away now");
+}
+
+#[test]
+fn a_read_that_fails_is_an_error_and_no_more() {
+    let (disk, mut cache) = three(settings());
+    let location = cache.write(record(4, 3000)).unwrap();
+    disk.fail_at(disk.operations() + 1, Fault::Io);
+    assert!(matches!(cache.tier.read(location), Err(ReadError::Io(_))));
+    disk.fail_at(disk.operations() + 1, Fault::Short);
+    assert_eq!(read(&cache.tier, location).unwrap().2, body(4, 3000));
+    assert_eq!(cache.tier.off(), None);
+}
+
+#[test]
+fn worn_octets_are_never_given() {
+    let (disk, mut cache) = three(settings());
+    let location = cache.write(record(4, 3000)).unwrap();
+    let mut whole = Vec::new();
+    disk.damage(&at(DATA), |octets| whole.clone_from(octets));
+    for place in (location_of(&whole, b"head 4") - 71..whole.len()).step_by(41) {
+        disk.damage(&at(DATA), |octets| octets[place] ^= 4);
+        assert!(matches!(read(&cache.tier, location), Err(ReadError::Damaged)), "{place}");
+        disk.damage(&at(DATA), |octets| octets.clone_from(&whole));
+    }
+    assert_eq!(read(&cache.tier, location).unwrap().2, body(4, 3000));
+    assert!(cache.tier.figures().torn > 50);
+}
+
+fn location_of(haystack: &[u8], needle: &[u8]) -> usize {
+    haystack.windows(needle.len()).position(|window| window == needle).unwrap()
+}
+
+#[test]
+fn what_stands_before_damage_in_an_index_is_never_proven_again() {
+    let (disk, cache) = three(settings());
+    drop(cache);
+    disk.damage(&at(INDEX), |octets| {
+        let second = location_of(octets, b"index 2");
+        octets[second] ^= 1;
+    });
+    disk.kill();
+    let mut cache = Cache::open(disk.clone(), settings());
+    let first = cache.recovery.next().unwrap();
+    assert_eq!((first.index.clone(), first.proven), ("index 1".into(), false));
+    assert!(cache.recovery.next().is_none() && cache.tier.figures().torn > 0);
+    drop(cache);
+    disk.kill();
+    let mut cache = Cache::open(disk.clone(), settings());
+    assert_eq!(found(&mut cache), [("index 1".into(), false)], "not in the next life either");
+    cache.tier.refresh(first.location, "validated".into(), 9);
+    cache.settle();
+    disk.kill();
+    assert_eq!(found(&mut Cache::open(disk, settings())), [("validated".into(), true)]);
+}
+
+#[test]
+fn a_journal_damaged_in_its_middle_proves_nothing() {
+    let (disk, cache) = three(settings());
+    (5..9).for_each(|number| cache.tier.journal_invalidation(number, b"purge").unwrap());
+    disk.damage(&at("invalidations"), |octets| {
+        let first = location_of(octets, b"purge");
+        octets[first] ^= 1;
+    });
+    disk.kill();
+    let mut cache = Cache::open(disk.clone(), settings());
+    assert_eq!(cache.recovery.invalidations().len(), 3);
+    assert!(found(&mut cache).iter().all(|(_, proven)| !proven));
+    let next = cache.recovery.sequence();
+    cache.write(record(next, 10)).unwrap();
+    disk.kill();
+    let mut cache = Cache::open(disk, settings());
+    assert_eq!(found(&mut cache).iter().filter(|(_, proven)| *proven).count(), 1, "what is new is certain");
+}
+
+#[test]
+fn without_its_journal_or_mark_nothing_is_believed() {
+    let (disk, _) = three(settings());
+    disk.kill();
+    disk.remove(&at("invalidations")).unwrap();
+    assert!(found(&mut Cache::open(disk.clone(), settings())).iter().all(|(_, proven)| !proven));
+    disk.kill();
+    disk.remove(&at("mark")).unwrap();
+    assert_eq!(found(&mut Cache::open(disk, settings())), []);
+}
+
+#[test]
+fn after_a_power_cut_only_what_is_known_to_be_synced_is_proven() {
+    let (disk, mut cache) = three(Settings { durability: Durability::Power, ..settings() });
+    cache.sync();
+    assert_eq!(cache.tier.figures().synced, 3);
+    disk.power_cut();
+    let mut cache = Cache::open(disk.clone(), settings());
+    assert_eq!(found(&mut cache).iter().filter(|(_, proven)| *proven).count(), 3);
+    cache.sync();
+    cache.close();
+    disk.power_cut();
+    let mut cache = Cache::open(disk.clone(), settings());
+    assert_eq!(found(&mut cache).iter().filter(|(_, proven)| *proven).count(), 3, "it was left cleanly");
+    disk.power_cut();
+    let mut cache = Cache::open(disk.clone(), settings());
+    assert_eq!(found(&mut cache), (1..=3).map(|n| (format!("index {n}").into(), false)).collect::<Vec<_>>());
+    disk.kill();
+    let mut cache = Cache::open(disk, settings());
+    assert!(found(&mut cache).iter().all(|(_, proven)| !proven), "nothing has proven it since");
+}
+
+#[test]
+fn a_later_format_is_left_alone() {
+    let (disk, cache) = three(settings());
+    drop(cache);
+    disk.kill();
+    let files = disk.list(Path::new("/cache")).unwrap();
+    disk.damage(&at("mark"), |octets| octets[8] = 77);
+    let refused = Cache::try_open(Arc::new(disk.clone()), settings()).err();
+    assert!(matches!(refused, Some(OpenError::NewerVersion { found: 77, known: 1, .. })), "{refused:?}");
+    assert_eq!(disk.list(Path::new("/cache")).unwrap(), files);
+}
+
+#[test]
+fn a_directory_that_cannot_be_written_says_so() {
+    let disk = SimulatedDisk::new(1);
+    disk.fail_at(1, Fault::Io);
+    let refused = Cache::try_open(Arc::new(disk), settings()).err().unwrap().to_string();
+    assert_eq!(refused, "/cache: cannot create the directory: the device failed");
+    let directory = tempfile::tempdir().unwrap();
+    let at = Settings { directory: directory.path().into(), ..settings() };
+    let refused = Cache::try_open(Arc::new(FaultyDisk::with_room(10)), at);
+    assert!(matches!(refused, Err(OpenError::Io { operation: "write", .. })));
+}

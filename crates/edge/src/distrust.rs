@@ -1,0 +1,284 @@
+//! Pages that visitors with cookies do not get from the store, because somebody's cookies seemed to make a difference.
+//!
+//! Invariant: bounded; of more pages the oldest are trusted again. A page is not trusted again by time alone: after its
+//! time it is looked at again, and stays until that has shown nothing. Who asks about a page waits for a lock only if
+//! it, or one of few others, is in here.
+
+use crate::sync::{Mutex, MutexGuard, PoisonError};
+use bytes::Bytes;
+use platform::Monotonic;
+use semantics::{Culprit, CulpritKind};
+use std::collections::hash_map::RandomState;
+use std::collections::{HashMap, VecDeque};
+use std::hash::BuildHasher;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+use store::Key;
+
+/// How long a page that was found to depend on cookies is not looked at again.
+const FOUND: Duration = Duration::from_secs(3_600);
+
+/// The same for one of which nothing was found out, because the application did not answer. As long may a look take.
+const IN_DOUBT: Duration = Duration::from_secs(60);
+
+/// After this time whoever comes may show that the page is the same for all; before, only who has the cookies that
+/// made a difference.
+const ANYBODY: Duration = Duration::from_secs(24 * 3_600);
+
+/// Octets of names of cookies that are kept.
+const NAMES_BYTES_MAX: usize = 256;
+
+/// Groups of pages, by hash, of which it is known without a lock whether any of them is in here.
+const GROUPS: usize = 1_024;
+
+/// The pages.
+#[derive(Debug)]
+pub(crate) struct Distrust {
+    entries: Mutex<Entries>,
+    /// Pages of each group.
+    groups: Vec<AtomicU32>,
+    hasher: RandomState,
+    pages_max: usize,
+}
+
+/// Keys are kept as hashes: two with one hash only means that the second page is not shared either.
+#[derive(Debug, Default)]
+struct Entries {
+    by_key: HashMap<u64, Entry>,
+    /// Oldest first. Those whose number is not their entry's say nothing.
+    order: VecDeque<(u64, u64)>,
+    number: u64,
+}
+
+#[derive(Debug)]
+struct Entry {
+    number: u64,
+    state: State,
+    since: Monotonic,
+    /// When it may be looked at again.
+    again: Monotonic,
+    /// The cookies by name.
+    names: Bytes,
+}
+
+/// What is known of a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// Two answers differ; it is being looked into.
+    Suspected,
+    /// They differ, and nothing more could be found out.
+    Doubted,
+    /// It differs by cookies.
+    Found,
+}
+
+/// What keeps a visitor from what is stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Kept {
+    pub(crate) culprit: Culprit,
+    /// Whether this visitor's answer can show that it need not be so any more.
+    pub(crate) may_look: bool,
+}
+
+impl Distrust {
+    /// Nothing yet; at most `pages_max` pages.
+    pub(crate) fn new(pages_max: usize) -> Self {
+        let groups = (0..GROUPS).map(|_| AtomicU32::new(0)).collect();
+        Self { entries: Mutex::default(), groups, hasher: RandomState::new(), pages_max }
+    }
+
+    /// Why a visitor with these cookies does not get the page from the store; `None` if it does.
+    pub(crate) fn of(&self, key: &Key, names: impl FnOnce() -> String, now: Monotonic) -> Option<Kept> {
+        self.entry(key, |entry| {
+            let has_all = || {
+                let names = names();
+                let has = |name: &[u8]| names.split(", ").any(|own| own.as_bytes() == name);
+                entry.names.split(|octet| *octet == b',').all(|name| has(name.trim_ascii()))
+            };
+            let is_due = entry.state != State::Suspected && now >= entry.again;
+            let may_look = is_due && (now >= entry.since.plus(ANYBODY) || has_all());
+            Kept { culprit: Culprit { kind: CulpritKind::Cookie, name: entry.names.clone() }, may_look }
+        })
+    }
+
+    /// What is known of the page; `None` if nothing speaks against sharing it.
+    pub(crate) fn state(&self, key: &Key) -> Option<State> {
+        self.entry(key, |entry| entry.state)
+    }
+
+    /// Takes the page in, or up again, for somebody with these cookies got another.
+    pub(crate) fn take_in(&self, key: &Key, state: State, names: &str, now: Monotonic) {
+        let hash = self.hasher.hash_one(key);
+        let mut entries = self.lock();
+        let known = entries.by_key.get(&hash).map(|entry| entry.state);
+        if self.pages_max == 0 || (known == Some(State::Found) && state == State::Suspected) {
+            return;
+        }
+        entries.tidy(self.pages_max);
+        if known.is_none() {
+            entries.make_room(self.pages_max, |gone| self.leaves(gone));
+            self.enters(hash);
+        }
+        let again = now.plus(if state == State::Found { FOUND } else { IN_DOUBT });
+        entries.number += 1;
+        let number = entries.number;
+        let names = kept_names(names);
+        entries.by_key.insert(hash, Entry { number, state, since: now, again, names });
+        entries.order.push_back((number, hash));
+    }
+
+    /// It is being looked at: nobody else need for a while.
+    pub(crate) fn is_looked_at(&self, key: &Key, now: Monotonic) {
+        let hash = self.hasher.hash_one(key);
+        if let Some(entry) = self.lock().by_key.get_mut(&hash) {
+            entry.again = now.plus(IN_DOUBT);
+        }
+    }
+
+    /// Nothing speaks against the page any more. What was found out about it stays, unless this look was for that.
+    pub(crate) fn trust(&self, key: &Key, even_if_found: bool) {
+        let hash = self.hasher.hash_one(key);
+        let mut entries = self.lock();
+        let goes =
+            entries.by_key.get(&hash).is_some_and(|entry| even_if_found || entry.state != State::Found);
+        if goes {
+            entries.by_key.remove(&hash);
+            self.leaves(hash);
+        }
+    }
+
+    fn entry<T>(&self, key: &Key, read: impl FnOnce(&Entry) -> T) -> Option<T> {
+        let hash = self.hasher.hash_one(key);
+        if self.group(hash)?.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        self.lock().by_key.get(&hash).map(read)
+    }
+
+    fn enters(&self, hash: u64) {
+        if let Some(group) = self.group(hash) {
+            group.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn leaves(&self, hash: u64) {
+        if let Some(group) = self.group(hash) {
+            group.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    fn group(&self, hash: u64) -> Option<&AtomicU32> {
+        self.groups.get(hash as usize % GROUPS)
+    }
+
+    /// No code that can panic runs under the lock.
+    fn lock(&self) -> MutexGuard<'_, Entries> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Entries {
+    /// Forgets what says nothing, once that is most.
+    fn tidy(&mut self, pages_max: usize) {
+        let Self { by_key, order, .. } = self;
+        if order.len() >= 2 * pages_max {
+            order.retain(|(number, hash)| by_key.get(hash).is_some_and(|entry| entry.number == *number));
+        }
+    }
+
+    /// Sees to it that one more page has room; `leaves` is told which go.
+    fn make_room(&mut self, pages_max: usize, leaves: impl Fn(u64)) {
+        while self.by_key.len() >= pages_max {
+            let Some((number, hash)) = self.order.pop_front() else { return };
+            if self.by_key.get(&hash).is_some_and(|entry| entry.number == number) {
+                self.by_key.remove(&hash);
+                leaves(hash);
+            }
+        }
+    }
+}
+
+/// As many whole names as are kept.
+fn kept_names(names: &str) -> Bytes {
+    let kept = match names.get(..NAMES_BYTES_MAX) {
+        None if names.len() <= NAMES_BYTES_MAX => names,
+        beginning => beginning.and_then(|names| names.rsplit_once(", ")).map_or("", |(whole, _)| whole),
+    };
+    Bytes::copy_from_slice(kept.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Distrust, NAMES_BYTES_MAX, State, kept_names};
+    use bytes::Bytes;
+    use platform::Monotonic;
+    use store::{Key, SiteId};
+
+    fn key(target: &str) -> Key {
+        Key::new(SiteId(0), false, b"a", Bytes::copy_from_slice(target.as_bytes()))
+    }
+
+    fn at(secs: u64) -> Monotonic {
+        Monotonic::from_nanos(secs * 1_000_000_000)
+    }
+
+    /// Whether a visitor with these cookies is kept back, and may look.
+    fn kept(pages: &Distrust, names: &str, secs: u64) -> Option<bool> {
+        pages.of(&key("/"), || names.to_owned(), at(secs)).map(|kept| kept.may_look)
+    }
+
+    #[test]
+    fn a_page_is_looked_at_again_after_its_time_and_not_trusted_by_time() {
+        let pages = Distrust::new(10);
+        assert_eq!(kept(&pages, "lang", 0), None);
+        pages.take_in(&key("/"), State::Found, "_ga, lang", at(0));
+        let culprit = pages.of(&key("/"), String::new, at(0)).unwrap().culprit;
+        assert_eq!(culprit.name, "_ga, lang");
+        assert_eq!(kept(&pages, "lang, _ga", 3_599), Some(false));
+        assert_eq!(kept(&pages, "lang, _ga, more", 3_600), Some(true));
+        assert_eq!(kept(&pages, "_ga", 3_600), Some(false), "it has not all that made the difference");
+        assert_eq!(kept(&pages, "_ga", 86_400), Some(true), "nobody had them for a day");
+        pages.is_looked_at(&key("/"), at(86_400));
+        assert_eq!(kept(&pages, "lang, _ga", 86_401), Some(false), "one look at a time");
+        pages.trust(&key("/"), true);
+        assert_eq!(kept(&pages, "lang, _ga", 86_402), None);
+    }
+
+    #[test]
+    fn what_was_found_is_not_undone_by_another_look() {
+        let pages = Distrust::new(10);
+        pages.take_in(&key("/"), State::Suspected, "_ga", at(0));
+        assert_eq!(kept(&pages, "_ga", 3_600), Some(false), "it is looked into");
+        pages.take_in(&key("/"), State::Found, "lang", at(1));
+        pages.take_in(&key("/"), State::Suspected, "_ga", at(2));
+        assert_eq!(pages.state(&key("/")), Some(State::Found));
+        pages.trust(&key("/"), false);
+        assert_eq!(pages.state(&key("/")), Some(State::Found));
+        pages.take_in(&key("/b"), State::Doubted, "_ga", at(2));
+        pages.trust(&key("/b"), false);
+        assert_eq!(pages.state(&key("/b")), None);
+    }
+
+    #[test]
+    fn the_oldest_make_room_and_nothing_piles_up() {
+        let pages = Distrust::new(2);
+        for round in 0..10 {
+            for target in ["/a", "/b", "/c"] {
+                pages.take_in(&key(target), State::Found, "_ga", at(round));
+            }
+        }
+        assert_eq!(["/a", "/b", "/c"].map(|target| pages.state(&key(target)).is_some()), [false, true, true]);
+        (0..100).for_each(|round| pages.take_in(&key("/c"), State::Doubted, "_ga", at(round)));
+        pages.take_in(&key("/a"), State::Found, "_ga", at(100));
+        let entries = pages.lock();
+        assert!(entries.by_key.len() == 2 && entries.order.len() <= 4, "{entries:?}");
+    }
+
+    #[test]
+    fn names_are_cut_between_two() {
+        assert_eq!(kept_names("_ga, lang"), "_ga, lang");
+        let long = format!("_ga, {}", "n".repeat(NAMES_BYTES_MAX));
+        assert_eq!(kept_names(&long), "_ga");
+        assert_eq!(kept_names(&"é, ".repeat(200)).len() % 4, 2);
+    }
+}

@@ -1,0 +1,64 @@
+//! Reading what look-ups found on the disk.
+//!
+//! Invariant: no worker waits for the disk. However many ask for one object, it is read once at a time, and so few
+//! objects are read at once that their bodies do not matter beside the store's. Reading goes on when the visitor who
+//! asked first has left.
+
+use crate::shared::Shared;
+use semantics::Moment;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use store::{Key, Shelved};
+use tokio::sync::{Semaphore, watch};
+
+/// Objects that are read at the same time.
+const READS_MAX: usize = 16;
+
+/// What is being read.
+#[derive(Debug)]
+pub(crate) struct Loads {
+    under_way: Mutex<HashMap<Shelved, watch::Receiver<()>>>,
+    turns: Semaphore,
+}
+
+impl Default for Loads {
+    fn default() -> Self {
+        Self { under_way: Mutex::default(), turns: Semaphore::new(READS_MAX) }
+    }
+}
+
+impl Loads {
+    fn under_way(&self) -> MutexGuard<'_, HashMap<Shelved, watch::Receiver<()>>> {
+        self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Returns when what was found under `key` has been read, or could not be: to be looked up again.
+pub(crate) async fn load(shared: &Arc<Shared>, key: &Key, shelved: Shelved) {
+    let mut done = {
+        let mut under_way = shared.loads.under_way();
+        if let Some(others) = under_way.get(&shelved) {
+            others.clone()
+        } else {
+            let (sender, receiver) = watch::channel(());
+            under_way.insert(shelved, receiver.clone());
+            tokio::spawn(read(Arc::clone(shared), key.detached(), shelved, sender));
+            receiver
+        }
+    };
+    // Nothing is ever sent: the end is that the sender is gone.
+    let _ = done.changed().await;
+}
+
+async fn read(shared: Arc<Shared>, key: Key, shelved: Shelved, _done: watch::Sender<()>) {
+    // An error means that the semaphore was closed, which nobody does.
+    let turn = shared.loads.turns.acquire().await;
+    let reader = Arc::clone(&shared);
+    let reading = tokio::task::spawn_blocking(move || {
+        reader.store.load(&key, shelved, Moment::read(&*reader.clock));
+    });
+    // If it has panicked, it is looked up again, and at last fetched.
+    let _ = reading.await;
+    drop(turn);
+    shared.loads.under_way().remove(&shelved);
+}

@@ -1,0 +1,210 @@
+//! The disk below the store: opened when the edge starts, taken over from the process before, written by a thread of
+//! its own, closed at the end.
+//!
+//! Invariant: serving never depends on it. A directory that cannot be used, a full disk, a disk that fails: each is
+//! one line on standard error and a metric, and the edge goes on from memory.
+
+use crate::recognition;
+use crate::shared::Shared;
+use crate::sites::{Site, Sites};
+use config::Plan;
+use disk::{Durability, Figures, OffReason, Opened, Recovery, Settings, Tier};
+use platform::{Clock, SystemDisk};
+use semantics::Policy;
+use sha2::{Digest, Sha256};
+use std::fmt;
+use std::io;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
+use store::{Ban, Bans, SiteId, SiteNames, Store};
+
+/// How long the edge waits for what the process before has left, before it takes its first connection. What is not
+/// taken over by then follows while it serves.
+const TAKE_OVER_MAX: Duration = Duration::from_secs(1);
+
+/// The disk of a running edge; or its absence.
+#[derive(Default)]
+pub(crate) struct Persistence {
+    tier: Option<Tier>,
+    /// Whether the plan names a directory.
+    is_wanted: bool,
+    writer: Mutex<Option<JoinHandle<()>>>,
+    /// Why it was off when that was last looked at.
+    noted: Mutex<Option<OffReason>>,
+}
+
+/// The store above the disk that the plan names, and what is to be taken over; the store alone where the plan names
+/// none, or none that can be used, which standard error is told.
+///
+/// # Errors
+/// When there is no thread to be had.
+pub(crate) fn open(
+    store: Store,
+    plan: &Plan,
+    sites: &Sites,
+    clock: &Arc<dyn Clock>,
+    life: u64,
+) -> io::Result<(Store, Persistence, Option<Recovery>)> {
+    let Some(disk) = &plan.disk else { return Ok((store, Persistence::default(), None)) };
+    let settings = Settings {
+        directory: disk.directory.clone(),
+        bytes_max: disk.bytes_max,
+        durability: if disk.power_safe_purges { Durability::Power } else { Durability::Process },
+        ..Settings::default()
+    };
+    let absent = Persistence { is_wanted: true, ..Persistence::default() };
+    let Opened { tier, writer, recovery } =
+        match disk::open(Arc::new(SystemDisk), Arc::clone(clock), settings) {
+            Ok(opened) => opened,
+            Err(error) => {
+                eprintln!("petasos: nothing is kept on the disk: {error}");
+                return Ok((store, absent, None));
+            }
+        };
+    recognition::recall(&disk.directory, sites.iter());
+    let (store, keeper) = store.above(&tier, &recovery, Arc::new(Names::of(sites)), &TextBans, life);
+    let writer = Builder::new().name("petasos-disk".to_owned()).spawn(move || writer.run(&*keeper))?;
+    Ok((store, Persistence { tier: Some(tier), writer: Mutex::new(Some(writer)), ..absent }, Some(recovery)))
+}
+
+/// Takes over what the process before has left, in a thread of its own; waits for it, though not for ever.
+///
+/// # Errors
+/// When there is no thread to be had.
+pub(crate) fn take_over(shared: &Arc<Shared>, recovery: Recovery) -> io::Result<()> {
+    let (done, waits): (_, Receiver<()>) = channel();
+    let shared = Arc::clone(shared);
+    Builder::new().name("petasos-recovery".to_owned()).spawn(move || {
+        // The channel's end says that it is done.
+        let _done = done;
+        for recovered in recovery {
+            if shared.is_quitting() {
+                return;
+            }
+            shared.store.adopt(&recovered);
+        }
+        shared.store.end_adoption();
+    })?;
+    match waits.recv_timeout(TAKE_OVER_MAX) {
+        Ok(()) | Err(RecvTimeoutError::Disconnected | RecvTimeoutError::Timeout) => Ok(()),
+    }
+}
+
+impl Persistence {
+    /// The figures now; zeros where there is no disk.
+    pub(crate) fn figures(&self) -> Figures {
+        self.tier.as_ref().map(Tier::figures).unwrap_or_default()
+    }
+
+    /// Whether what is stored should be kept on a disk, and is not.
+    pub(crate) fn is_off(&self) -> bool {
+        self.is_wanted && self.tier.as_ref().is_none_or(|tier| tier.off().is_some())
+    }
+
+    /// Tells standard error when the disk has gone off, or works again.
+    pub(crate) fn look_after(&self) {
+        let Some(tier) = &self.tier else { return };
+        let off = tier.off();
+        let mut noted = lock(&self.noted);
+        if *noted == off {
+            return;
+        }
+        match off {
+            Some(reason) => eprintln!("petasos: nothing is kept on the disk from now on: {reason}"),
+            None => eprintln!("petasos: what is stored is kept on the disk again"),
+        }
+        *noted = off;
+    }
+
+    /// Writes what is left to be written, and returns when the directory is closed.
+    pub(crate) fn close(&self) {
+        let Some(tier) = &self.tier else { return };
+        tier.close();
+        if let Some(writer) = lock(&self.writer).take() {
+            // A writer that panicked has left what a crash leaves; the next process finds its way.
+            let _ = writer.join();
+        }
+    }
+}
+
+impl fmt::Debug for Persistence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Persistence").field("figures", &self.figures()).finish_non_exhaustive()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The sites under names that say what must not change while their pages are kept: who answers to them, by which
+/// rules, with whose content.
+struct Names(Vec<Name>);
+
+/// A site, and its names under the rules that it begins with and under those that it may be found to need.
+struct Name {
+    site: Arc<Site>,
+    own: Box<[u8]>,
+    recognised: Vec<Box<[u8]>>,
+}
+
+/// Octets of such a name: enough that no two settings have the same by chance.
+const NAME_BYTES: usize = 16;
+
+impl Names {
+    fn of(sites: &Sites) -> Self {
+        let named = |site: &Arc<Site>| Name {
+            site: Arc::clone(site),
+            own: name(site, &site.plan.policy),
+            recognised: site.plan.recognisable.iter().map(|policy| name(site, policy)).collect(),
+        };
+        Self(sites.iter().map(named).collect())
+    }
+}
+
+/// A digest of all that pages of the site depend on under these rules.
+fn name(site: &Site, policy: &Policy) -> Box<[u8]> {
+    // Named one by one, so that a new part cannot be forgotten.
+    let config::Site {
+        id: _,
+        names,
+        origin,
+        public_host,
+        public_https,
+        profile,
+        policy: _,
+        recognisable: _,
+        static_tree_layout: _,
+    } = &site.plan;
+    let said = format!("{names:?} {origin} {public_host:?} {public_https} {profile} {policy:?}");
+    Sha256::digest(said).iter().copied().take(NAME_BYTES).collect()
+}
+
+impl Name {
+    /// The name under the rules in force.
+    fn current(&self) -> &[u8] {
+        self.site.recognised().and_then(|rules| self.recognised.get(rules)).unwrap_or(&self.own)
+    }
+}
+
+impl SiteNames for Names {
+    fn name(&self, site: SiteId) -> &[u8] {
+        self.0.iter().find(|name| name.site.id == site).map_or(&[], Name::current)
+    }
+
+    fn find(&self, name: &[u8]) -> Option<SiteId> {
+        self.0.iter().find(|known| known.current() == name).map(|known| known.site.id)
+    }
+}
+
+/// Bans by their texts.
+struct TextBans;
+
+impl Bans for TextBans {
+    fn ban(&self, text: &[u8]) -> Option<Arc<dyn Ban>> {
+        let ban = purge::Ban::parse(std::str::from_utf8(text).ok()?).ok()?;
+        Some(Arc::new(ban))
+    }
+}

@@ -1,0 +1,274 @@
+//! Which pages a purge means: of which sites, and under which of the hosts they are stored by.
+//!
+//! Clients name a page by one of several names: an alias of the site, a name without the port that visitors use, the
+//! address of the cache. Keys have the host as visitors sent it. So the *site* is the scope of a purge: a named site is
+//! meant with all its names and ports. On the site that answers to any name each name is taken for itself, with all
+//! ports. A host that no site has names the cache itself, as do addresses and names without a dot: all sites are meant.
+//!
+//! Invariant: a purge means the pages that its client could mean, or more, never less.
+
+use crate::shared::Shared;
+use crate::sites::Site;
+use bytes::Bytes;
+use purge::{Ban, Pages};
+use semantics::keyed_target;
+use std::net::IpAddr;
+use std::sync::Arc;
+use store::{Key, Selector, SiteId};
+
+/// Hosts that a purge names one by one; more are named by a ban.
+const HOSTS_MAX: usize = 64;
+
+/// Hosts with which a prefix is named one by one: each is one of the few invalidations that are kept in a list.
+const PREFIXES_MAX: usize = 4;
+
+/// A site, and which of the hosts that its pages are stored by.
+pub(crate) struct Scope<'a> {
+    pub(crate) site: &'a Arc<Site>,
+    hosts: Hosts,
+    /// As the client named it: what is not stored yet may be on its way, or be another edge's.
+    asked: Bytes,
+}
+
+/// Hosts of a site.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Hosts {
+    All,
+    /// Those with this name, in lower case, whatever their port is.
+    Named(Bytes),
+}
+
+impl Shared {
+    /// What a client means that names `host`, `name [":" port]` or nothing.
+    pub(crate) fn scopes(&self, host: &Bytes) -> Vec<Scope<'_>> {
+        let name = name_of(host);
+        let all = |site| Scope { site, hosts: Hosts::All, asked: host.clone() };
+        if let Some(site) = self.sites.named(&name) {
+            return vec![all(site)];
+        }
+        let unnamed = self.sites.unnamed();
+        // As operators and the clients of CDNs call it, who name sites and not hosts.
+        if let Some(site) = unnamed.filter(|site| name == site.label()) {
+            return vec![all(site)];
+        }
+        if let Some(site) = unnamed.filter(|_| !is_of_a_machine(&name)) {
+            return vec![Scope { site, hosts: Hosts::Named(name), asked: host.clone() }];
+        }
+        self.sites.iter().map(all).collect()
+    }
+
+    /// What an application means by a host of its own site.
+    pub(crate) fn own_scope(&self, key: &Key) -> Option<Scope<'_>> {
+        let site = self.sites.iter().find(|site| site.id == key.site())?;
+        let asked = Bytes::copy_from_slice(key.host());
+        let hosts = if site.plan.names.is_empty() { Hosts::Named(name_of(&asked)) } else { Hosts::All };
+        Some(Scope { site, hosts, asked })
+    }
+
+    /// The hosts that pages of a site are stored by, or may be when a fetch that is under way has ended; `None` if
+    /// there are more than `hosts_max`.
+    fn hosts(&self, site: SiteId, hosts: &Hosts, hosts_max: usize) -> Option<Vec<Bytes>> {
+        let is_meant = |host: &[u8]| match hosts {
+            Hosts::All => true,
+            Hosts::Named(name) => name_of(host) == *name,
+        };
+        // First those on their way: what leaves the table of flights is in the store by then.
+        let mut known = self.flights.hosts(site, is_meant);
+        known.extend(self.store.hosts(site, is_meant, hosts_max)?);
+        // What has left the store may still have its file.
+        known.extend(self.static_tree.hosts(site, is_meant));
+        known.sort_unstable();
+        known.dedup();
+        (known.len() <= hosts_max).then_some(known)
+    }
+}
+
+impl Scope<'_> {
+    /// The target by which the site knows the page that a client calls so.
+    pub(crate) fn keyed(&self, target: &Bytes) -> Bytes {
+        keyed_target(target, self.site.policy())
+    }
+
+    /// What means one page, by its [`Scope::keyed`] target; `Err` has the hosts under which it is to be invalidated,
+    /// page by page.
+    pub(crate) fn target(&self, shared: &Shared, target: &Bytes) -> Result<Selector, Vec<Bytes>> {
+        match self.listed(shared, HOSTS_MAX) {
+            Some(hosts) => Err(hosts),
+            None => Ok(self.ban(Pages::Target(target.clone()))),
+        }
+    }
+
+    /// The keys under which a page is stored, on one scheme or both; or would be, if it is not.
+    pub(crate) fn keys(&self, shared: &Shared, target: &Bytes) -> Vec<Key> {
+        let hosts = self.listed(shared, HOSTS_MAX).unwrap_or_else(|| vec![self.asked.clone()]);
+        let key = |https, host: &Bytes| Key::new(self.site.id, https, host, target.clone());
+        let both = hosts.iter().flat_map(|host| [key(false, host), key(true, host)]);
+        let mut keys: Vec<_> = both.filter(|key| shared.store.has(key)).collect();
+        if keys.is_empty() {
+            let own = self.site.plan.public_host.as_ref().map_or(&self.asked[..], |public| public.as_bytes());
+            keys.push(key(self.site.plan.public_https, &Bytes::copy_from_slice(own)));
+        }
+        keys
+    }
+
+    /// What means all pages whose target begins so.
+    pub(crate) fn prefix(&self, shared: &Shared, prefix: &Bytes) -> Vec<Selector> {
+        // Only a ban knows that other query strings may mean the same page.
+        let hosts = if prefix.contains(&b'?') { None } else { self.listed(shared, PREFIXES_MAX) };
+        let Some(hosts) = hosts else { return vec![self.ban(Pages::Prefix(prefix.clone()))] };
+        let site = self.site.id;
+        hosts.into_iter().map(|host| Selector::Prefix { site, host, prefix: prefix.clone() }).collect()
+    }
+
+    /// What means all of these pages.
+    pub(crate) fn ban(&self, pages: Pages) -> Selector {
+        let host = match &self.hosts {
+            Hosts::All => &b""[..],
+            Hosts::Named(name) => name,
+        };
+        Selector::Ban { site: self.site.id, ban: Arc::new(Ban::of_pages(host, pages)) }
+    }
+
+    /// What means all pages.
+    pub(crate) fn everything(&self, shared: &Shared) -> Vec<Selector> {
+        let site = self.site.id;
+        match (&self.hosts, self.listed(shared, HOSTS_MAX)) {
+            (Hosts::All, _) => vec![Selector::Everything { site: Some(site) }],
+            (Hosts::Named(_), Some(hosts)) => {
+                hosts.into_iter().map(|host| Selector::Host { site, host }).collect()
+            }
+            (Hosts::Named(name), None) => vec![Selector::Ban { site, ban: Arc::new(Ban::of_host(name)) }],
+        }
+    }
+
+    /// The hosts, one by one, if there are at most `hosts_max` that are in use.
+    fn listed(&self, shared: &Shared, hosts_max: usize) -> Option<Vec<Bytes>> {
+        let mut hosts = shared.hosts(self.site.id, &self.hosts, hosts_max)?;
+        let own = match &self.site.plan.public_host {
+            Some(public) => Bytes::copy_from_slice(public.as_bytes()),
+            None => self.asked.clone(),
+        };
+        let own = Bytes::copy_from_slice(Key::new(self.site.id, false, &own, Bytes::new()).host());
+        if !hosts.contains(&own) {
+            hosts.push(own);
+        }
+        Some(hosts)
+    }
+}
+
+/// The name of a host, in lower case, without port and final dot.
+fn name_of(host: &[u8]) -> Bytes {
+    let (name, _) = h1::split_port(host);
+    Bytes::from(name.strip_suffix(b".").unwrap_or(name).to_ascii_lowercase())
+}
+
+/// Whether a name is one that machines have and sites do not: an address, or a single label as in `localhost`.
+fn is_of_a_machine(name: &[u8]) -> bool {
+    let is_address = || {
+        let text = std::str::from_utf8(name).unwrap_or_default();
+        text.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>().is_ok()
+    };
+    !name.contains(&b'.') || is_address()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Hosts, is_of_a_machine};
+    use crate::shared::Shared;
+    use bytes::Bytes;
+    use config::Plan;
+    use message::{Fields, ResponseHead, Status};
+    use platform::SystemClock;
+    use semantics::{Freshness, Moment, VaryRule};
+    use std::sync::Arc;
+    use std::time::Duration;
+    use store::{Body, Key, Object, Publication, Selector, SiteId};
+
+    /// An edge with sites of these names.
+    fn edge(names: &[&[&str]]) -> Shared {
+        let mut plan = Plan::for_origin("http://127.0.0.1:1".parse().unwrap());
+        let first = plan.sites.remove(0);
+        plan.sites = (0..)
+            .zip(names)
+            .map(|(id, names)| {
+                let names = names.iter().map(|name| (*name).to_owned()).collect();
+                config::Site { id, names, ..first.clone() }
+            })
+            .collect();
+        Shared::new(plan, None, Arc::new(SystemClock::new()))
+    }
+
+    fn store(shared: &Shared, site: u32, host: &str) {
+        let freshness = Freshness::lasting(Duration::from_secs(60), Moment::default());
+        let object =
+            Object::new(&ResponseHead::new(Status::OK), &Bytes::new(), Body::copy_of(b"x"), freshness);
+        let key = Key::new(SiteId(site), false, host.as_bytes(), Bytes::from_static(b"/"));
+        let rule = VaryRule::default();
+        let variant = rule.key(&Fields::new());
+        let (key, object) = (&key, Arc::new(object));
+        shared.store.publish(Publication { key, rule, variant, object, tags: &[], begun: 0 });
+    }
+
+    fn scopes(shared: &Shared, host: &'static str) -> Vec<(u32, Hosts)> {
+        let scopes = shared.scopes(&Bytes::from_static(host.as_bytes()));
+        scopes.into_iter().map(|scope| (scope.site.id.0, scope.hosts)).collect()
+    }
+
+    #[test]
+    fn a_name_of_a_site_means_all_of_it() {
+        let shared = edge(&[&["a.test", "www.a.test"], &["b.test"]]);
+        for host in ["a.test", "WWW.A.test:8080", "a.test."] {
+            assert_eq!(scopes(&shared, host), [(0, Hosts::All)], "{host}");
+        }
+        let both = [(0, Hosts::All), (1, Hosts::All)];
+        for host in ["127.0.0.1:6081", "[::1]", "", "cache", "c.test"] {
+            assert_eq!(scopes(&shared, host), both, "{host}");
+        }
+    }
+
+    #[test]
+    fn where_any_name_is_served_each_means_itself() {
+        let shared = edge(&[&["a.test"], &[]]);
+        store(&shared, 1, "c.test:8080");
+        store(&shared, 1, "127.0.0.1:6081");
+        assert_eq!(scopes(&shared, "a.test"), [(0, Hosts::All)]);
+        assert_eq!(scopes(&shared, "C.test"), [(1, Hosts::Named("c.test".into()))]);
+        assert_eq!(scopes(&shared, "any"), [(1, Hosts::All)]);
+        assert_eq!(scopes(&shared, "d.test"), [(1, Hosts::Named("d.test".into()))]);
+        for machine in ["127.0.0.1:6081", "varnish", ""] {
+            assert_eq!(scopes(&shared, machine).len(), 2, "{machine}");
+        }
+    }
+
+    #[test]
+    fn every_host_in_use_is_named_and_too_many_are_a_ban() {
+        let shared = edge(&[&["a.test", "www.a.test"]]);
+        store(&shared, 0, "www.a.test:8080");
+        store(&shared, 0, "a.test:80");
+        let page = || {
+            let scope = shared.scopes(&Bytes::from_static(b"a.test")).remove(0);
+            scope.target(&shared, &Bytes::from_static(b"/x"))
+        };
+        assert_eq!(page().unwrap_err(), ["a.test", "www.a.test:8080"]);
+        (0..super::HOSTS_MAX).for_each(|port| store(&shared, 0, &format!("a.test:{port}")));
+        let Ok(Selector::Ban { ban, .. }) = page() else { panic!("no ban") };
+        assert_eq!(ban.text(), "req.url == \"/x\"");
+    }
+
+    #[test]
+    fn prefixes_with_a_query_are_bans() {
+        let shared = edge(&[&["a.test"]]);
+        let scope = shared.scopes(&Bytes::from_static(b"a.test")).remove(0);
+        let told = |prefix: &'static [u8]| scope.prefix(&shared, &Bytes::from_static(prefix)).remove(0);
+        assert!(matches!(told(b"/a"), Selector::Prefix { .. }));
+        assert!(matches!(told(b"/a?b"), Selector::Ban { .. }));
+    }
+
+    #[test]
+    fn machines_are_told_from_sites() {
+        for machine in ["localhost", "", "10.0.0.1", "[fe80::1]", "cache"] {
+            assert!(is_of_a_machine(machine.as_bytes()), "{machine}");
+        }
+        assert!(!is_of_a_machine(b"a.test") && !is_of_a_machine(b"10.0.0.1.test"));
+    }
+}

@@ -1,0 +1,55 @@
+//! A page fetched again for nobody in particular.
+//!
+//! Invariant: what is sent is the page's key and what of it is negotiated; nothing of any visitor's own.
+
+use crate::flight::{Asked, Flight};
+use crate::fly::Departure;
+use crate::forward;
+use crate::guard::Subject;
+use crate::popular::Page;
+use crate::shared::Shared;
+use crate::sites::Site;
+use bytes::Bytes;
+use message::Method;
+use std::sync::Arc;
+use store::Object;
+
+/// A flight for a page, to be flown by the caller; `None` if there is one already, or if `is_renewed`, asked under the
+/// lock of the flights, says that there is no need any more. `base` is what is stored, for the origin to confirm.
+pub(crate) fn departure(
+    shared: &Arc<Shared>,
+    worker: usize,
+    site: &Arc<Site>,
+    page: &Page,
+    base: Option<Arc<Object>>,
+    is_renewed: impl FnOnce() -> bool,
+) -> Option<(Arc<Flight>, Departure)> {
+    let Page { key, fields, rule } = page;
+    let flight = shared.flights.renew(
+        key,
+        Asked { fields, range: None, solo: false },
+        || shared.store.known_rule(key).union(rule),
+        || shared.store.sequence(),
+        is_renewed,
+    )?;
+    let (host, target) = (Bytes::copy_from_slice(key.host()), Bytes::copy_from_slice(key.target()));
+    let subject =
+        Subject { site, host, target, https: key.is_https(), trusted: false, rules: site.recognised() };
+    let head = forward::shared_head(&subject, &shared.loop_mark, key, Method::Get, fields, flight.known());
+    let asks = forward::flight_fields(None, base.as_deref(), fields);
+    let Ok(request) = forward::without_content(&forward::with_fields(&head, asks)) else {
+        shared.flights.remove(key, &flight);
+        return None;
+    };
+    let departure = Departure {
+        shared: Arc::clone(shared),
+        worker,
+        site: Arc::clone(site),
+        key: key.clone(),
+        head,
+        request,
+        flight: Arc::clone(&flight),
+        base,
+    };
+    Some((flight, departure))
+}

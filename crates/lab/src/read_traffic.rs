@@ -1,0 +1,231 @@
+//! Reads `[[session]]` and `[[load]]`: who logs in and how, and the loads beside the anonymous one.
+//!
+//! Invariant: as for the whole file: what comes out has no known fault, and every fault is told with its place.
+
+use crate::ladder::{CONCURRENCY_MAX, Pattern, Step};
+use crate::read::Unique;
+use crate::read_step::{self, Names, actions, check_url};
+use crate::reader::{Keys, Reader};
+use crate::template::is_name;
+use crate::traffic::{
+    ANONYMOUS, Audience, Content, Exchange, LoadChange, SHARE_MAX, Session, Traffic, VISITORS_MAX,
+    WRITES_PER_S_MAX, Write,
+};
+use toml::Spanned;
+
+/// How many visitors log in if the file does not say.
+const VISITORS: u64 = 5;
+/// Variables that the requests of visitors have beside the ladder's.
+const OF_VISITORS: [&str; 3] = ["address", "unique", "visitor"];
+
+/// The sessions of the file, each with the names that its visitors' requests may use.
+pub(crate) struct Sessions {
+    pub(crate) all: Vec<Session>,
+    names: Vec<Names>,
+}
+
+/// All sessions of the file.
+pub(crate) fn sessions(keys: &mut Keys<'_, '_>, names: &Names) -> Sessions {
+    let names = OF_VISITORS.into_iter().fold(names.clone(), |names, name| names.and(name));
+    let mut seen = Unique::new("session");
+    let mut sessions = Sessions { all: Vec::new(), names: Vec::new() };
+    for mut keys in keys.tables("session") {
+        let name = keys.required_text("name", "name = \"reader\"");
+        seen.check(&keys, &name);
+        let visitors = keys.count("visitors", 1..=VISITORS_MAX).unwrap_or(VISITORS);
+        let shows = keys.required_text("shows", "shows = 'class=\"logged-in\"'");
+        let shows = read_step::pattern(keys.reader, &shows);
+        let steps = keys.tables("log_in");
+        if steps.is_empty() {
+            keys.missing(
+                "log_in",
+                "log_in = [{ post = \"http://{address}/login\", form = { user = \"ada\" } }]",
+            );
+        }
+        let mut names = names.clone();
+        let mut log_in = Vec::new();
+        for keys in steps {
+            let exchange = exchange(keys, &names);
+            names = exchange.keep.iter().fold(names, |names, (name, _)| names.and(name));
+            log_in.push(exchange);
+        }
+        if let Some(shows) = shows {
+            sessions.all.push(Session { name: name.into_inner(), visitors, log_in, shows });
+            sessions.names.push(names);
+        }
+        keys.finish();
+    }
+    sessions
+}
+
+/// The position of the session that a key names.
+pub(crate) fn session(keys: &mut Keys<'_, '_>, key: &'static str, sessions: &Sessions) -> Option<usize> {
+    let name = keys.text(key)?;
+    let known = || sessions.all.iter().map(|session| session.name.as_str());
+    let position = known().position(|known| known == name.get_ref());
+    if position.is_none() {
+        let help = match config::nearest(name.get_ref(), known()) {
+            Some(known) => format!("did you mean `{known}`?"),
+            None => "name one that has a [[session]] table in this file".to_owned(),
+        };
+        keys.reader.problem(name.span(), format!("there is no session `{}`", name.get_ref()), &help);
+    }
+    position
+}
+
+/// A request of a visitor.
+fn exchange(mut keys: Keys<'_, '_>, names: &Names) -> Exchange {
+    let exchange = parts(&mut keys, names);
+    keys.finish();
+    exchange
+}
+
+/// The keys that say what a visitor asks for and what is kept of the answer.
+fn parts(keys: &mut Keys<'_, '_>, names: &Names) -> Exchange {
+    let get = keys.text("get");
+    let post = keys.text("post");
+    keys.exactly_one(
+        &["get", "post"],
+        "a request of a visitor is one of two",
+        "give either `get` or `post`, a URL",
+    );
+    let is_post = post.is_some();
+    let url = post.or(get).unwrap_or_else(|| Spanned::new(keys.span.clone(), "http://".to_owned()));
+    check_url(keys.reader, &url);
+    let url = names.template(keys.reader, &url);
+    let form = keys.named_texts("form");
+    let json = keys.text("json");
+    if (form.is_some() || json.is_some()) && !is_post || form.is_some() && json.is_some() {
+        let help = "give one of `form` and `json`, with `post`";
+        keys.reader.problem(keys.span.clone(), "a request carries one thing, if it posts", help);
+    }
+    let reader = keys.reader;
+    let of = |texts: Vec<(String, Spanned<String>)>| {
+        let template = |(name, text): (String, Spanned<String>)| (name, names.template(reader, &text));
+        texts.into_iter().map(template).collect::<Vec<_>>()
+    };
+    let content = match (form, json) {
+        (_, Some(json)) => Some(Content::Json(names.template(keys.reader, &json))),
+        (Some(form), None) => Some(Content::Form(of(form))),
+        (None, None) => is_post.then(|| Content::Form(Vec::new())),
+    };
+    let headers = keys.named_texts("headers").map(of).unwrap_or_default();
+    Exchange { url, headers, content, keep: keep(keys) }
+}
+
+/// What is kept of an answer.
+fn keep(keys: &mut Keys<'_, '_>) -> Vec<(String, Pattern)> {
+    let mut kept = Vec::new();
+    for (name, text) in keys.named_texts("keep").unwrap_or_default() {
+        if !is_name(&name) {
+            let help = "use lower-case letters, digits and `_`";
+            keys.reader.problem(text.span(), format!("`{name}` cannot name a variable"), help);
+        }
+        let Some(pattern) = read_step::pattern(keys.reader, &text) else { continue };
+        if pattern.0.captures_len() != 2 {
+            let help = "put parentheses around what is to be kept, for example \"nonce=([0-9a-f]+)\"";
+            keys.reader.problem(text.span(), "the expression has not exactly one group", help);
+        }
+        kept.push((name, pattern));
+    }
+    kept
+}
+
+/// All loads of the file.
+pub(crate) fn loads(
+    keys: &mut Keys<'_, '_>,
+    names: &Names,
+    sessions: &Sessions,
+    steps: &[Step],
+) -> Vec<Traffic> {
+    let mut seen = Unique::new("load");
+    let mut loads = Vec::new();
+    for mut keys in keys.tables("load") {
+        let id = keys.required_text("id", "id = \"logged-in\"");
+        seen.check(&keys, &id);
+        if id.get_ref() == ANONYMOUS {
+            let message = "`anonymous` is the load that every ladder has";
+            keys.reader.problem(id.span(), message, "give this one another id");
+        }
+        loads.push(Traffic {
+            id: id.into_inner(),
+            title: keys.required_text("title", "title = \"logged-in visitors\"").into_inner(),
+            about: keys.text("about").map(Spanned::into_inner),
+            steps: positions(&mut keys, steps),
+            change: LoadChange {
+                concurrency: keys.count("concurrency", 1..=CONCURRENCY_MAX),
+                keepalive: keys.flag("keepalive"),
+                warmup: keys.duration("warmup"),
+                duration: keys.duration("duration"),
+            },
+            visitors: audiences(&mut keys, sessions),
+            writes: writes(&mut keys, sessions),
+            undo: actions(&mut keys, "undo", names),
+        });
+        keys.finish();
+    }
+    loads
+}
+
+/// The positions of the steps that a load names; all of them if it names none.
+fn positions(keys: &mut Keys<'_, '_>, steps: &[Step]) -> Vec<usize> {
+    let Some(ids) = keys.texts("steps") else { return (0..steps.len()).collect() };
+    let mut positions = Vec::new();
+    for id in ids {
+        match steps.iter().position(|step| step.id == *id.get_ref()) {
+            Some(position) => positions.push(position),
+            None => not_a_step(keys.reader, &id, steps),
+        }
+    }
+    positions
+}
+
+fn not_a_step(reader: &Reader, id: &Spanned<String>, steps: &[Step]) {
+    let help = match config::nearest(id.get_ref(), steps.iter().map(|step| step.id.as_str())) {
+        Some(known) => format!("did you mean `{known}`?"),
+        None => "give the `id` of a [[step]] of this file".to_owned(),
+    };
+    reader.problem(id.span(), format!("there is no step `{}`", id.get_ref()), &help);
+}
+
+fn audiences(keys: &mut Keys<'_, '_>, sessions: &Sessions) -> Vec<Audience> {
+    let tables = keys.tables("visitors");
+    if tables.is_empty() {
+        keys.missing(
+            "visitors",
+            "visitors = [{ session = \"reader\" }], or { share = 95 } for those without one",
+        );
+    }
+    let audience = |mut keys: Keys<'_, '_>| {
+        let session = session(&mut keys, "session", sessions);
+        let share = keys.count("share", 1..=SHARE_MAX).unwrap_or(1);
+        keys.finish();
+        Audience { session, share }
+    };
+    tables.into_iter().map(audience).collect()
+}
+
+fn writes(keys: &mut Keys<'_, '_>, sessions: &Sessions) -> Vec<Write> {
+    let mut seen = Unique::new("write");
+    let mut writes = Vec::new();
+    for mut keys in keys.tables("write") {
+        let name = keys.required_text("name", "name = \"comment\"");
+        seen.check(&keys, &name);
+        if keys.value("session").is_none() {
+            keys.missing("session", "session = \"editor\"");
+        }
+        let session = session(&mut keys, "session", sessions);
+        let per_s = keys.number("per_s").unwrap_or(1.0);
+        if !(per_s > 0.0 && per_s <= WRITES_PER_S_MAX) {
+            let message = format!("`per_s` is above 0 and at most {WRITES_PER_S_MAX}");
+            keys.reader.problem(keys.span.clone(), message, "");
+        }
+        let session = session.and_then(|session| Some((session, sessions.names.get(session)?)));
+        if let Some((session, names)) = session {
+            let exchange = parts(&mut keys, names);
+            writes.push(Write { name: name.into_inner(), session, per_s, exchange });
+            keys.finish();
+        }
+    }
+    writes
+}

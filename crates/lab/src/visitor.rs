@@ -1,0 +1,149 @@
+//! A visitor who logs in: cookies, what was kept of answers, and the requests made with both.
+//!
+//! Invariant: visitors share nothing: each logs in for itself, and its cookies go where its own answers said (RFC
+//! 6265). That a log-in succeeded is not known from the log-in's answers: a page must show it ([`Visitor::check`]).
+
+use crate::client::{Answer, Client, Request};
+use crate::template::Variables;
+use crate::traffic::{Content, Exchange, Session};
+use page::Jar;
+use platform::Clock;
+use url::Url;
+
+/// Where visitors go.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    /// Host and port that are connected to.
+    pub(crate) address: String,
+    /// The site's name, if not the address.
+    pub(crate) host: Option<String>,
+}
+
+impl Place {
+    /// The name by which the site knows itself there: cookies are its.
+    pub(crate) fn site(&self) -> &str {
+        self.host.as_deref().unwrap_or(&self.address)
+    }
+
+    /// The URL that a visitor sees in place of one with the address.
+    fn seen(&self, url: &str) -> Result<Url, String> {
+        let at_address = format!("http://{}", self.address);
+        let rest =
+            url.strip_prefix(&at_address).filter(|rest| rest.is_empty() || rest.starts_with(['/', '?']));
+        let seen = rest.map_or_else(|| url.to_owned(), |rest| format!("http://{}{rest}", self.site()));
+        Url::parse(&seen).map_err(|error| format!("{seen}: {error}"))
+    }
+}
+
+/// Somebody who has logged in.
+#[derive(Clone, Debug)]
+pub(crate) struct Visitor {
+    jar: Jar,
+    /// The ladder's, the visitor's number, and what was kept.
+    variables: Variables,
+}
+
+impl Visitor {
+    /// Logs visitor `number` of a session in.
+    pub(crate) fn log_in(
+        session: &Session,
+        number: u64,
+        place: &Place,
+        variables: &Variables,
+        client: Client<'_>,
+    ) -> Result<Self, String> {
+        let variables = variables.with("visitor", number.to_string());
+        let mut visitor = Self { jar: Jar::default(), variables };
+        for exchange in &session.log_in {
+            visitor.exchange(exchange, place, number, client).map_err(|reason| {
+                format!("visitor {number} of session `{}` cannot log in: {reason}", session.name)
+            })?;
+        }
+        Ok(visitor)
+    }
+
+    /// The value of the `Cookie` field for a path at a place.
+    pub(crate) fn cookies(&self, place: &Place, path: &str, clock: &dyn Clock) -> Option<String> {
+        let url = place.seen(&format!("http://{}{path}", place.address)).ok()?;
+        self.jar.value(&url, clock.now())
+    }
+
+    /// Makes a request, whose answer must be 2xx or 3xx, and keeps what it says to keep.
+    pub(crate) fn exchange(
+        &mut self,
+        exchange: &Exchange,
+        place: &Place,
+        unique: u64,
+        client: Client<'_>,
+    ) -> Result<Answer, String> {
+        let variables =
+            self.variables.with("address", place.address.as_str()).with("unique", unique.to_string());
+        let url = exchange.url.expand(&variables);
+        let seen = place.seen(&url)?;
+        let mut fields: Vec<(String, String)> =
+            exchange.headers.iter().map(|(name, value)| (name.clone(), value.expand(&variables))).collect();
+        fields.extend(self.jar.value(&seen, client.clock.now()).map(|value| ("Cookie".to_owned(), value)));
+        let (method, content) = match &exchange.content {
+            None => ("GET", Vec::new()),
+            Some(content) => {
+                let (kind, octets) = encoded(content, &variables);
+                fields.push(("Content-Type".to_owned(), kind.to_owned()));
+                ("POST", octets)
+            }
+        };
+        let request = Request { method, url: &url, host: place.host.as_deref(), fields, content };
+        let answer = client.ask_for(&request).map_err(|error| format!("{method} {url}: {error}"))?;
+        self.jar.take(&seen, &answer.fields, client.clock.now());
+        if !(200..400).contains(&answer.status) {
+            return Err(format!("{method} {url} was answered with status {}", answer.status));
+        }
+        for (name, pattern) in &exchange.keep {
+            let found = pattern.0.captures(&answer.content).and_then(|groups| groups.get(1));
+            let found =
+                found.ok_or_else(|| format!("{method} {url}: nothing to keep as `{name}` in the answer"))?;
+            self.variables.set(name, String::from_utf8_lossy(found.as_bytes()));
+        }
+        Ok(answer)
+    }
+
+    /// Whether a page is made for this visitor. What was seen, or why not.
+    pub(crate) fn check(
+        &self,
+        session: &Session,
+        place: &Place,
+        path: &str,
+        client: Client<'_>,
+    ) -> Result<String, String> {
+        let url = format!("http://{}{path}", place.address);
+        let cookies = self.cookies(place, path, client.clock);
+        let fields = cookies.into_iter().map(|value| ("Cookie".to_owned(), value)).collect();
+        let request =
+            Request { method: "GET", url: &url, host: place.host.as_deref(), fields, content: Vec::new() };
+        let answer = client.ask_for(&request).map_err(|error| format!("GET {url}: {error}"))?;
+        if answer.status == 200 && session.shows.0.is_match(&answer.content) {
+            return Ok(format!(
+                "session {}: a page of its own, {} bytes",
+                session.name,
+                answer.content.len()
+            ));
+        }
+        Err(format!(
+            "the page does not show that visitors of session `{}` have logged in: status {}, nothing matches {}",
+            session.name,
+            answer.status,
+            session.shows.0.as_str()
+        ))
+    }
+}
+
+/// What a request carries, and of which kind it is.
+fn encoded(content: &Content, variables: &Variables) -> (&'static str, Vec<u8>) {
+    match content {
+        Content::Form(form) => {
+            let mut pairs = url::form_urlencoded::Serializer::new(String::new());
+            pairs.extend_pairs(form.iter().map(|(name, value)| (name, value.expand(variables))));
+            ("application/x-www-form-urlencoded", pairs.finish().into_bytes())
+        }
+        Content::Json(text) => ("application/json", text.expand(variables).into_bytes()),
+    }
+}

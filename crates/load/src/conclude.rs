@@ -1,0 +1,168 @@
+//! Makes the outcome of a run from what its threads have recorded.
+//!
+//! Invariant: everything in an outcome is a sum, a merged distribution or a judgement of these; nothing is measured
+//! here.
+
+use crate::check::{Figures, OpenFigures, SelfCheck};
+use crate::outcome::{Drift, Ended, FailureKind, Outcome, StageOutcome, UrlOutcome};
+use crate::recorder::Recorder;
+use crate::shared::Shared;
+use crate::worker::Report;
+use platform::{Monotonic, Timestamp};
+use std::time::Duration;
+
+/// What is known of a run beside its records.
+pub(crate) struct Run {
+    pub(crate) threads: usize,
+    /// When the measured part began.
+    pub(crate) started: Timestamp,
+    pub(crate) dns: Duration,
+    /// When the last thread ended.
+    pub(crate) now: Monotonic,
+}
+
+/// Puts together what the threads report.
+pub(crate) fn conclude(shared: &Shared<'_>, reports: Vec<Report>, run: Run) -> Outcome {
+    let is_exhausted = reports.iter().any(|report| report.is_exhausted);
+    let mut first_head = Vec::new();
+    let mut reports = reports.into_iter().map(|report| {
+        if first_head.is_empty() {
+            first_head = report.first_head;
+        }
+        report.recorder
+    });
+    let mut recorder = reports.next().unwrap_or_default();
+    reports.for_each(|other| recorder.merge(other));
+    let ended = shared.ended().unwrap_or(if is_exhausted { Ended::Requests } else { Ended::Time });
+    let end = match ended {
+        Ended::Requests => recorder.last_end,
+        Ended::Time => shared.course.end().unwrap_or(run.now),
+        Ended::Stopped | Ended::TargetGone | Ended::ReceiveError | Ended::Failing => run.now,
+    };
+    let mut outcome = counted(shared, &mut recorder);
+    outcome.tls = shared.tls.as_ref().and_then(|tls| tls.agreement()).cloned();
+    outcome.dns = run.dns;
+    outcome.threads = run.threads;
+    outcome.started = run.started;
+    outcome.ended = ended;
+    outcome.elapsed = shared.course.elapsed(end);
+    outcome.first_head = first_head;
+    outcome.rate_asked = shared.course.rate_asked(end);
+    outcome.seconds = shared.control.series.finish();
+    outcome.urls = urls(shared, &recorder);
+    outcome.drift = drift(shared, &recorder);
+    if !shared.plan.stages.is_empty() {
+        outcome.stages = stages(shared, &recorder, end);
+    }
+    let mut records = std::mem::take(&mut recorder.stages).into_iter();
+    if let Some(mut whole) = records.next() {
+        records.for_each(|record| whole.merge(record));
+        (outcome.good_times, outcome.wrong_times, outcome.verdicts) = whole.times();
+    }
+    outcome.check = check(shared, &outcome, &recorder, end);
+    outcome
+}
+
+/// The counters.
+fn counted(shared: &Shared<'_>, recorder: &mut Recorder) -> Outcome {
+    let mut samples = std::mem::take(&mut recorder.samples);
+    samples.sort_unstable_by_key(|sample| sample.start_us);
+    samples.truncate(shared.plan.samples_max as usize);
+    Outcome {
+        complete: recorder.counters.complete,
+        good: recorder.counters.good,
+        failures: recorder.counters.failures,
+        length_differs: recorder.length_differs,
+        statuses: std::mem::take(&mut recorder.statuses),
+        received_bytes: recorder.counters.received_bytes,
+        content_bytes: recorder.content_bytes,
+        sent_bytes: recorder.sent_bytes,
+        document_bytes: shared.contents.document_bytes(0),
+        lengths_known: recorder.lengths_known,
+        kept: recorder.kept,
+        connections: recorder.connections,
+        resumed: recorder.resumed,
+        resent: recorder.resent,
+        closed_by_us: recorder.closed_by_us,
+        requests_per_connection: recorder.requests_per_connection(),
+        unfinished: recorder.unfinished,
+        not_started: recorder.counters.not_started,
+        late: recorder.late,
+        cpu: std::mem::take(&mut recorder.cpu),
+        samples,
+        ..Outcome::of(shared.plan.clone(), shared.address(0))
+    }
+}
+
+fn urls(shared: &Shared<'_>, recorder: &Recorder) -> Vec<UrlOutcome> {
+    let urls = shared.routes.urls.iter().zip(&recorder.urls).enumerate();
+    let outcome =
+        |(place, (target, record)): (usize, (&crate::WeightedTarget, &crate::recorder::UrlRecord))| {
+            UrlOutcome {
+                target: target.clone(),
+                complete: record.complete,
+                good: record.good,
+                failed: record.failed,
+                document_bytes: shared.contents.document_bytes(place),
+                total_us_sum: record.total_us_sum,
+                total_us_max: record.total_us_max,
+            }
+        };
+    urls.map(outcome).collect()
+}
+
+fn drift(shared: &Shared<'_>, recorder: &Recorder) -> Option<Drift> {
+    let (url, first, other) = shared.contents.differing()?;
+    let (compared, differing) = (recorder.contents_compared, recorder.contents_differing);
+    Some(Drift { url, compared, differing, first, other })
+}
+
+fn stages(shared: &Shared<'_>, recorder: &Recorder, end: Monotonic) -> Vec<StageOutcome> {
+    let stages = (0..).zip(&shared.plan.stages).zip(&recorder.stages);
+    let outcome = |((place, stage), record): ((u16, &crate::Stage), &crate::stage_record::StageRecord)| {
+        let (good_times, wrong_times, _) = record.times();
+        StageOutcome {
+            stage: *stage,
+            elapsed: shared.course.measured(place, end),
+            complete: record.complete,
+            good: record.good,
+            failures: record.failures,
+            not_started: record.not_started,
+            late: record.late,
+            good_times,
+            wrong_times,
+        }
+    };
+    stages.map(outcome).collect()
+}
+
+fn check(shared: &Shared<'_>, outcome: &Outcome, recorder: &Recorder, end: Monotonic) -> SelfCheck {
+    let duration = |nanos: u128| Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX));
+    // A user has as many requests under way as its connection.
+    let streams = u32::try_from(shared.plan.pipeline).unwrap_or(u32::MAX);
+    let user_time = shared.course.user_time(end).map(|time| time.saturating_mul(streams));
+    let open = outcome.rate_asked.map(|rate_asked| OpenFigures {
+        rate_asked,
+        started: recorder.counters.started,
+        not_started: outcome.not_started,
+        schedule_lag_p99_us: recorder.schedule_lag.percentile_us(99.0),
+    });
+    // In a closed loop the users' time is what there should be; in an open one, how many requests were in flight was
+    // counted apart from how long each took.
+    let (accounted, expected) = match user_time {
+        Some(user_time) => (recorder.in_flight_ns + recorder.waiting_ns, user_time),
+        None => (recorder.in_flight_ns + recorder.unfinished_ns, duration(recorder.in_flight_area_ns)),
+    };
+    SelfCheck::judge(&Figures {
+        users: user_time.map(|_| crate::connections_max(shared.plan).saturating_mul(shared.plan.pipeline)),
+        elapsed: outcome.elapsed,
+        cpu: &outcome.cpu,
+        requests: outcome.requests(),
+        accounted: duration(accounted),
+        expected,
+        latency_p50_us: outcome.complete_times().total.median_us(),
+        lag_p99_us: recorder.lag.percentile_us(99.0),
+        addresses_missing: outcome.failures.of(FailureKind::Address),
+        open,
+    })
+}

@@ -1,0 +1,344 @@
+//! What is looked at in the content of answers: whether it is what was expected, and whether it is the same as that
+//! of the first good answer to its URL.
+//!
+//! Invariant: an answer that equals the first one octet by octet is compared as it comes and nothing of it is kept.
+//! Only the first answer, those that differ, and (where a pattern is expected) those that come before there is a first
+//! one are kept, up to [`CONTENT_BYTES_MAX`].
+
+use crate::expect::{Expect, Length};
+use crate::outcome::FailureKind;
+use crate::reader::Answer;
+use crate::recorder::Judgement;
+use bytes::Bytes;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+/// Octets of a content that are looked at; what comes after them is counted and not compared.
+pub const CONTENT_BYTES_MAX: usize = 1024 * 1024;
+
+/// So many answers of a thread are all compared with the first one; after them one in [`COMPARED_ONE_IN`] is, because
+/// comparing costs about as much as a tenth of everything else a request costs.
+const COMPARED_ALL: u64 = 1_000;
+
+/// See [`COMPARED_ALL`].
+const COMPARED_ONE_IN: u64 = 16;
+
+/// The contents of a run, by URL; shared by its threads.
+#[derive(Debug)]
+pub(crate) struct Contents {
+    documents: Vec<Document>,
+    differing: OnceLock<(usize, Bytes)>,
+}
+
+/// What is known of the content of one URL.
+#[derive(Debug)]
+struct Document {
+    /// The length of the first answer with a good status; [`UNKNOWN`] before it.
+    length: AtomicU64,
+    first: OnceLock<Arc<First>>,
+    /// An answer is being kept that may become the first.
+    is_claimed: AtomicBool,
+}
+
+/// No length yet. No answer is this long.
+const UNKNOWN: u64 = u64::MAX;
+
+/// The content of the first good answer.
+#[derive(Debug)]
+pub(crate) struct First {
+    kept: Bytes,
+    is_whole: bool,
+    /// Whether it is what was expected.
+    is_expected: bool,
+}
+
+/// Looks at the content of one answer while it comes.
+#[derive(Debug, Default)]
+pub(crate) struct Inspection {
+    look: Look,
+    is_cut: bool,
+    /// Whether no other answer may become the first one until this has ended.
+    claims: bool,
+}
+
+#[derive(Debug, Default)]
+enum Look {
+    /// It does not.
+    #[default]
+    Away,
+    /// It keeps what comes.
+    Keep(Vec<u8>),
+    /// So many octets are the same as those of the first one.
+    Same(Arc<First>, usize),
+    /// It differs from the first one.
+    Differs(Vec<u8>),
+}
+
+impl Inspection {
+    /// Takes the next octets of the content.
+    #[inline]
+    pub(crate) fn take(&mut self, octets: &[u8]) {
+        match &mut self.look {
+            Look::Away => {}
+            Look::Keep(kept) | Look::Differs(kept) => self.is_cut |= !keep(kept, octets),
+            Look::Same(first, at) => {
+                let rest = first.kept.get(*at..).unwrap_or_default();
+                let common = rest.len().min(octets.len());
+                let is_same =
+                    rest.get(..common) == octets.get(..common) && (common == octets.len() || !first.is_whole);
+                if is_same {
+                    *at += common;
+                    return;
+                }
+                let mut kept = first.kept.get(..*at).unwrap_or_default().to_vec();
+                self.is_cut |= !keep(&mut kept, octets);
+                self.look = Look::Differs(kept);
+            }
+        }
+    }
+
+    /// Takes the end of the content.
+    fn end(&mut self) {
+        if let Look::Same(first, at) = &self.look
+            && *at < first.kept.len()
+        {
+            self.look = Look::Differs(first.kept.get(..*at).unwrap_or_default().to_vec());
+        }
+    }
+}
+
+/// Keeps octets as far as there is room; says whether there was.
+fn keep(kept: &mut Vec<u8>, octets: &[u8]) -> bool {
+    let room = CONTENT_BYTES_MAX.saturating_sub(kept.len());
+    kept.extend_from_slice(octets.get(..room).unwrap_or(octets));
+    octets.len() <= room
+}
+
+impl Contents {
+    /// Nothing is known of so many URLs.
+    pub(crate) fn new(urls: usize) -> Self {
+        let document = || Document {
+            length: AtomicU64::new(UNKNOWN),
+            first: OnceLock::new(),
+            is_claimed: AtomicBool::new(false),
+        };
+        Self { documents: std::iter::repeat_with(document).take(urls).collect(), differing: OnceLock::new() }
+    }
+
+    /// How to look at answer `number` of a thread, to URL `url`.
+    pub(crate) fn inspect(&self, url: u32, number: u64, expect: &Expect) -> Inspection {
+        let is_due = number < COMPARED_ALL || number.is_multiple_of(COMPARED_ONE_IN);
+        let Some(document) = self.documents.get(url as usize).filter(|_| is_due || expect.looks_at_content())
+        else {
+            return Inspection::default();
+        };
+        if let Some(first) = document.first.get() {
+            return Inspection { look: Look::Same(Arc::clone(first), 0), ..Inspection::default() };
+        }
+        let claims = !document.is_claimed.swap(true, Ordering::Relaxed);
+        if claims || expect.looks_at_content() {
+            return Inspection { look: Look::Keep(Vec::new()), is_cut: false, claims };
+        }
+        Inspection::default()
+    }
+
+    /// Ends an inspection whose answer did not come or is of no use.
+    pub(crate) fn give_up(&self, url: u32, inspection: &Inspection) {
+        if let Some(document) = self.documents.get(url as usize).filter(|_| inspection.claims) {
+            document.is_claimed.store(false, Ordering::Relaxed);
+        }
+    }
+
+    /// Content octets of the first answer with a good status to this URL.
+    pub(crate) fn document_bytes(&self, url: usize) -> Option<u64> {
+        let length = self.documents.get(url)?.length.load(Ordering::Relaxed);
+        (length != UNKNOWN).then_some(length)
+    }
+
+    /// The first content that differed from the first good one to its URL: the URL, and both.
+    pub(crate) fn differing(&self) -> Option<(usize, Bytes, Bytes)> {
+        let (url, other) = self.differing.get()?;
+        let first = self.documents.get(*url)?.first.get()?;
+        Some((*url, first.kept.clone(), other.clone()))
+    }
+
+    /// Judges a complete answer.
+    pub(crate) fn judge(
+        &self,
+        expect: &Expect,
+        url: u32,
+        answer: &Answer,
+        mut inspection: Inspection,
+    ) -> Judgement {
+        let Some(document) =
+            self.documents.get(url as usize).filter(|_| expect.status.contains(answer.status))
+        else {
+            self.give_up(url, &inspection);
+            return Judgement { wrong: Some(FailureKind::Status), ..Judgement::default() };
+        };
+        let length_differs = document.length_differs(answer.content_bytes);
+        inspection.end();
+        let (is_expected, content_differs) = match inspection.look {
+            Look::Away => (true, None),
+            Look::Same(first, _) => (first.is_expected, Some(false)),
+            Look::Differs(kept) => {
+                let is_expected = expect.is_content(&kept);
+                // Only the first one that differs is told.
+                let _ = self.differing.set((url as usize, Bytes::from(kept)));
+                (is_expected, Some(true))
+            }
+            Look::Keep(kept) => {
+                let is_expected = expect.is_content(&kept);
+                let first = First { kept: Bytes::from(kept), is_whole: !inspection.is_cut, is_expected };
+                // Another may have been first; then this one has been looked at and is compared with nothing.
+                let _ = document.first.set(Arc::new(first));
+                (is_expected, None)
+            }
+        };
+        let wrong = if length_differs && expect.length == Length::Constant {
+            Some(FailureKind::Length)
+        } else {
+            (!is_expected).then_some(FailureKind::Body)
+        };
+        Judgement { wrong, length_differs, content_differs }
+    }
+}
+
+impl Document {
+    /// Whether this length is not that of the first answer with a good status, which this may be.
+    fn length_differs(&self, bytes: u64) -> bool {
+        let mut reference = self.length.load(Ordering::Relaxed);
+        if reference == UNKNOWN {
+            let set = self.length.compare_exchange(UNKNOWN, bytes, Ordering::Relaxed, Ordering::Relaxed);
+            reference = set.err().unwrap_or(bytes);
+        }
+        reference != bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CONTENT_BYTES_MAX, Contents, Inspection};
+    use crate::expect::{Expect, Length};
+    use crate::outcome::FailureKind;
+    use crate::reader::Answer;
+    use crate::recorder::Judgement;
+
+    fn answer(status: u16, content_bytes: usize) -> Answer {
+        let content_bytes = content_bytes as u64;
+        Answer { status, content_bytes, persistent: true, verdict: None, length_known: true }
+    }
+
+    /// Lets `content` come in pieces of `size` and judges it.
+    fn judge(contents: &Contents, expect: &Expect, status: u16, content: &[u8], size: usize) -> Judgement {
+        let mut inspection = contents.inspect(0, 0, expect);
+        content.chunks(size).for_each(|piece| inspection.take(piece));
+        contents.judge(expect, 0, &answer(status, content.len()), inspection)
+    }
+
+    fn variable() -> Expect {
+        Expect { length: Length::Variable, ..Expect::default() }
+    }
+
+    #[test]
+    fn the_first_good_status_sets_the_length() {
+        let (contents, expect) = (Contents::new(1), Expect::default());
+        let wrong =
+            |status, bytes| contents.judge(&expect, 0, &answer(status, bytes), Inspection::default()).wrong;
+        assert_eq!(wrong(500, 3), Some(FailureKind::Status));
+        assert_eq!(wrong(200, 10), None);
+        assert_eq!(wrong(200, 11), Some(FailureKind::Length));
+        assert_eq!(wrong(404, 10), Some(FailureKind::Status));
+        assert_eq!(wrong(200, 10), None);
+        assert_eq!(contents.document_bytes(0), Some(10));
+        let judgement = contents.judge(&variable(), 0, &answer(200, 11), Inspection::default());
+        assert_eq!((judgement.wrong, judgement.length_differs), (None, true));
+    }
+
+    #[test]
+    fn what_differs_from_the_first_is_found_however_it_is_cut() {
+        for size in [1, 3, 100] {
+            let contents = Contents::new(1);
+            let differs = |content: &[u8]| judge(&contents, &variable(), 200, content, size).content_differs;
+            assert_eq!(differs(b"hello world"), None);
+            assert_eq!(differs(b"hello world"), Some(false));
+            assert_eq!(differs(b"hello"), Some(true));
+            assert_eq!(differs(b"hello world!"), Some(true));
+            assert_eq!(differs(b"hellO world"), Some(true));
+            let (url, first, other) = contents.differing().unwrap();
+            assert_eq!((url, &first[..], &other[..]), (0, &b"hello world"[..], &b"hello"[..]));
+        }
+    }
+
+    #[test]
+    fn error_pages_are_not_the_first() {
+        let contents = Contents::new(1);
+        assert_eq!(judge(&contents, &variable(), 500, b"no", 9).content_differs, None);
+        assert_eq!(judge(&contents, &variable(), 200, b"yes", 9).content_differs, None);
+        assert_eq!(judge(&contents, &variable(), 200, b"yes", 9).content_differs, Some(false));
+    }
+
+    #[test]
+    fn one_that_did_not_come_leaves_its_place_to_another() {
+        let contents = Contents::new(1);
+        let lost = contents.inspect(0, 0, &variable());
+        let beside = contents.inspect(0, 0, &variable());
+        assert!(lost.claims && !beside.claims);
+        contents.give_up(0, &beside);
+        assert!(!contents.inspect(0, 0, &variable()).claims);
+        contents.give_up(0, &lost);
+        assert!(contents.inspect(0, 0, &variable()).claims);
+    }
+
+    #[test]
+    fn a_pattern_is_looked_for_in_every_answer() {
+        let contents = Contents::new(1);
+        let expect = Expect { body: Some("h.llo".parse().unwrap()), ..variable() };
+        let wrong = |content: &[u8]| judge(&contents, &expect, 200, content, 4).wrong;
+        let together: Vec<_> = (0..2).map(|_| contents.inspect(0, 5, &expect)).collect();
+        for mut inspection in together {
+            inspection.take(b"an error");
+            let judgement = contents.judge(&expect, 0, &answer(200, 8), inspection);
+            assert_eq!(judgement.wrong, Some(FailureKind::Body));
+        }
+        assert_eq!((wrong(b"an error"), wrong(b"say hello")), (Some(FailureKind::Body), None));
+    }
+
+    #[test]
+    fn what_must_not_be_there_is_looked_for_in_every_answer() {
+        let contents = Contents::new(1);
+        let expect = Expect { never: Some("Hello, \\w+".parse().unwrap()), ..variable() };
+        for number in [0, 5, 1_001, 1_002] {
+            for (content, wrong) in [(&b"Log in"[..], None), (b"Hello, Ada", Some(FailureKind::Body))] {
+                let mut inspection = contents.inspect(0, number, &expect);
+                inspection.take(content);
+                let judgement = contents.judge(&expect, 0, &answer(200, content.len()), inspection);
+                assert_eq!(judgement.wrong, wrong, "answer {number}");
+            }
+        }
+    }
+
+    #[test]
+    fn long_contents_are_compared_as_far_as_they_are_kept() {
+        let contents = Contents::new(1);
+        let mut long = vec![b'x'; CONTENT_BYTES_MAX + 10];
+        assert_eq!(judge(&contents, &variable(), 200, &long, 65_536).content_differs, None);
+        long[CONTENT_BYTES_MAX + 5] = b'y';
+        assert_eq!(judge(&contents, &variable(), 200, &long, 65_536).content_differs, Some(false));
+        long[5] = b'y';
+        assert_eq!(judge(&contents, &variable(), 200, &long, 65_536).content_differs, Some(true));
+        assert_eq!(contents.differing().unwrap().2.len(), CONTENT_BYTES_MAX);
+    }
+
+    #[test]
+    fn later_answers_are_looked_at_now_and_then() {
+        let contents = Contents::new(1);
+        judge(&contents, &variable(), 200, b"x", 1);
+        let looked = |number| {
+            let mut inspection = contents.inspect(0, number, &variable());
+            inspection.take(b"y");
+            contents.judge(&variable(), 0, &answer(200, 1), inspection).content_differs.is_some()
+        };
+        assert!(looked(999) && !looked(1_001) && looked(1_008));
+    }
+}

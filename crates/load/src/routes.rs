@@ -1,0 +1,186 @@
+//! Where the URLs of a run lead: which of them share a host, which hosts share an address, and how often each URL is
+//! taken.
+//!
+//! Invariant: names are looked up here and once; afterwards everything is a place in a list.
+
+use crate::LoadError;
+use crate::plan::{Plan, PlanError, WeightedTarget};
+use crate::slots::Route;
+use crate::target::Target;
+use crate::wire::SourceNet;
+use std::collections::HashMap;
+use std::io::ErrorKind;
+use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
+use std::time::Duration;
+
+/// How long each address of a name that has several may take to answer.
+const PROBE_MAX: Duration = Duration::from_secs(2);
+
+/// The URLs of a run.
+#[derive(Debug)]
+pub(crate) struct Routes {
+    pub(crate) urls: Vec<WeightedTarget>,
+    by_url: Vec<Route>,
+    addresses: Vec<SocketAddr>,
+    hosts: usize,
+    /// The weights of the URLs up to each, summed up.
+    weights: Vec<u64>,
+}
+
+impl Routes {
+    /// Looks up the hosts of a plan. Asks the resolver, which may take seconds.
+    pub(crate) fn find(plan: &Plan) -> Result<Self, LoadError> {
+        let urls = match &plan.targets[..] {
+            [] => vec![WeightedTarget::new(plan.target.clone(), 1)],
+            targets => targets.to_vec(),
+        };
+        if let Some(source) = plan.source {
+            check_source(source.address(0))?;
+        }
+        let (mut hosts, mut addresses) = (HashMap::new(), Vec::new());
+        let mut by_url = Vec::with_capacity(urls.len());
+        for WeightedTarget { target, .. } in &urls {
+            let name = (target.is_secure(), target.host(), target.port());
+            let route = match hosts.get(&name) {
+                Some(&route) => route,
+                None => {
+                    let address = find_address(plan.proxy.as_ref().unwrap_or(target), plan.source)?;
+                    if plan.source.is_some_and(|source| !source.is_family_of(address.ip())) {
+                        return Err(LoadError::Plan(PlanError::Contradiction(
+                            "the local addresses and the target's are not of one family: IPv4 or IPv6",
+                        )));
+                    }
+                    let place = addresses.iter().position(|&known| known == address).unwrap_or_else(|| {
+                        addresses.push(address);
+                        addresses.len() - 1
+                    });
+                    let route = Route { host: hosts.len() as u32, address: place as u32 };
+                    hosts.insert(name, route);
+                    route
+                }
+            };
+            by_url.push(route);
+        }
+        let weights = urls.iter().scan(0, |sum, url| {
+            *sum += u64::from(url.weight);
+            Some(*sum)
+        });
+        Ok(Self { by_url, addresses, hosts: hosts.len(), weights: weights.collect(), urls })
+    }
+
+    /// Where requests for this URL go.
+    pub(crate) fn route(&self, url: u32) -> Route {
+        self.by_url.get(url as usize).copied().unwrap_or_default()
+    }
+
+    /// The address at a place.
+    pub(crate) fn address(&self, place: u32) -> SocketAddr {
+        const NOWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), 0);
+        self.addresses.get(place as usize).copied().unwrap_or(NOWHERE)
+    }
+
+    pub(crate) fn hosts(&self) -> usize {
+        self.hosts
+    }
+
+    pub(crate) fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    /// The URL that 64 random bits choose.
+    pub(crate) fn choose(&self, random: u64) -> u32 {
+        if self.urls.len() <= 1 {
+            return 0;
+        }
+        let sum = self.weights.last().copied().unwrap_or(1);
+        let lot = ((u128::from(random) * u128::from(sum)) >> 64) as u64;
+        self.weights.partition_point(|&weight| weight <= lot) as u32
+    }
+}
+
+/// Looks whether connections can be made from an address at all: an error of each of them would be taken for a lack of
+/// ports.
+fn check_source(address: IpAddr) -> Result<(), LoadError> {
+    match UdpSocket::bind((address, 0)) {
+        Err(error) if error.kind() == ErrorKind::AddrNotAvailable => Err(LoadError::System {
+            call: "connecting from a local address",
+            reason: format!("{address} is no address of this machine"),
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// The address to use. Of several that a name has, the first that accepts a connection; of the local addresses' family,
+/// if it has any of it.
+fn find_address(target: &Target, source: Option<SourceNet>) -> Result<SocketAddr, LoadError> {
+    let resolve_error = |reason: String| LoadError::Resolve { host: target.host(), reason };
+    let mut addresses = target.resolve().map_err(|error| resolve_error(error.to_string()))?;
+    addresses.dedup();
+    let is_of_family = |address: &SocketAddr| source.is_none_or(|source| source.is_family_of(address.ip()));
+    if addresses.iter().any(is_of_family) {
+        addresses.retain(is_of_family);
+    }
+    let first = *addresses.first().ok_or_else(|| resolve_error("the name has no address".to_owned()))?;
+    if addresses.len() == 1 {
+        return Ok(first);
+    }
+    let answers = |address: &&SocketAddr| TcpStream::connect_timeout(address, PROBE_MAX).is_ok();
+    Ok(addresses.iter().find(answers).copied().unwrap_or(first))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Routes;
+    use crate::plan::{Plan, WeightedTarget};
+    use crate::target::Target;
+
+    fn routes(urls: &[(&str, u32)]) -> Routes {
+        let target = |text: &str| Target::parse(text).unwrap();
+        let targets = urls.iter().map(|&(url, weight)| WeightedTarget::new(target(url), weight)).collect();
+        Routes::find(&Plan { targets, ..Plan::new(target("http://127.0.0.1:1/")) }).unwrap()
+    }
+
+    #[test]
+    fn urls_share_hosts_and_hosts_share_addresses() {
+        let routes = routes(&[
+            ("http://127.0.0.1:81/a", 1),
+            ("http://127.0.0.1:81/b", 1),
+            ("http://127.0.0.2:81/", 1),
+            ("http://[::ffff:127.0.0.1]:81/", 1),
+        ]);
+        let hosts: Vec<u32> = (0..4).map(|url| routes.route(url).host).collect();
+        assert_eq!((hosts, routes.hosts(), routes.addresses().len()), (vec![0, 0, 1, 2], 3, 3));
+        assert_eq!(routes.address(routes.route(2).address), "127.0.0.2:81".parse().unwrap());
+    }
+
+    #[test]
+    fn local_addresses_are_this_machines_and_of_the_targets_family() {
+        let from = |source: &str| {
+            let source = Some(source.parse().unwrap());
+            Routes::find(&Plan { source, ..Plan::new(Target::parse("http://127.0.0.1:1/").unwrap()) })
+        };
+        assert!(from("127.0.0.0/8").is_ok());
+        // An address for documentation (RFC 5737) is nobody's.
+        let error = from("192.0.2.1").unwrap_err().to_string();
+        assert!(error.contains("192.0.2.1 is no address of this machine"), "{error}");
+        assert!(from("::1").is_err());
+    }
+
+    #[test]
+    fn a_proxy_is_where_all_urls_lead() {
+        let mut plan = Plan::new(Target::parse("http://site.invalid/").unwrap());
+        plan.proxy = Some(Target::parse("http://127.0.0.1:3128/").unwrap());
+        assert_eq!(Routes::find(&plan).unwrap().addresses(), ["127.0.0.1:3128".parse().unwrap()]);
+    }
+
+    #[test]
+    fn urls_are_taken_as_often_as_their_weights_say() {
+        let routes =
+            routes(&[("http://127.0.0.1/a", 1), ("http://127.0.0.1/b", 3), ("http://127.0.0.1/c", 6)]);
+        let mut random = stats::Random::from_seed(1);
+        let mut counts = [0; 3];
+        (0..10_000).for_each(|_| counts[routes.choose(random.next_u64()) as usize] += 1);
+        assert!((900..1_100).contains(&counts[0]) && (2_850..3_150).contains(&counts[1]), "{counts:?}");
+        assert_eq!((routes.choose(0), routes.choose(u64::MAX)), (0, 2));
+    }
+}

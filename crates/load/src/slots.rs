@@ -1,0 +1,274 @@
+//! The connections of one thread: who uses each, which are free for the next request, and how many there are to
+//! one host and one address.
+//!
+//! Connections are of one kind in a run: with one request at a time, or with several. A connection of the second kind
+//! is [`Role::Idle`] as long as it has room for another request.
+//!
+//! Invariant: a slot that is used again has another generation, so that what was remembered about a connection is
+//! never taken for its successor. In the steady state nothing grows.
+
+use crate::connection::Connection;
+use crate::recorder::Exchange;
+
+/// A connection as others remember it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct SlotId {
+    pub(crate) slot: usize,
+    generation: u32,
+}
+
+/// What a connection is there for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// It carries a request, or as many as it may.
+    Busy,
+    /// It waits for whoever needs it next.
+    Idle,
+    /// It waits for its user, who is thinking.
+    Kept,
+    /// It stays open a while although nobody will use it.
+    Lingering,
+    /// It waits for the server's close.
+    Parting,
+}
+
+/// Where connections lead: to a host, at an address. Places in the run's lists.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Route {
+    pub(crate) host: u32,
+    pub(crate) address: u32,
+}
+
+/// One connection.
+#[derive(Debug)]
+pub(crate) struct Slot<C> {
+    pub(crate) connection: C,
+    pub(crate) route: Route,
+    pub(crate) role: Role,
+    generation: u32,
+    /// Whether it is in the list of those that wait.
+    is_listed: bool,
+    /// Measured answers so far.
+    pub(crate) served: u64,
+}
+
+/// The most connections at a time to one host and to one address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Bounds {
+    pub(crate) host: usize,
+    pub(crate) address: usize,
+}
+
+/// Sockets of connections that are over that are kept at most.
+const RETIRED_MAX: usize = 1024;
+
+/// All connections of a thread.
+#[derive(Debug)]
+pub(crate) struct Slots<C> {
+    slots: Vec<Option<Slot<C>>>,
+    free: Vec<usize>,
+    /// Connections that are over and whose sockets are used again, with the slots they are registered for.
+    retired: Vec<(usize, u32, C)>,
+    generation: u32,
+    /// Connections that wait for whoever needs them, by host, the latest last. Some may be gone.
+    idle: Vec<Vec<SlotId>>,
+    bounds: Bounds,
+    by_host: Vec<usize>,
+    by_address: Vec<usize>,
+}
+
+impl<C> Slots<C> {
+    /// No connection yet, to so many hosts at so many addresses.
+    pub(crate) fn new(hosts: usize, addresses: usize, bounds: Bounds) -> Self {
+        Self {
+            slots: Vec::new(),
+            free: Vec::new(),
+            retired: Vec::new(),
+            generation: 0,
+            idle: vec![Vec::new(); hosts],
+            bounds,
+            by_host: vec![0; hosts],
+            by_address: vec![0; addresses],
+        }
+    }
+
+    /// Takes in a connection that carries a request.
+    pub(crate) fn insert(&mut self, connection: C, route: Route) -> usize {
+        let new = self.new_slot(connection, route);
+        let slot = self.free.pop().unwrap_or(self.slots.len());
+        match self.slots.get_mut(slot) {
+            Some(place) => *place = Some(new),
+            None => self.slots.push(Some(new)),
+        }
+        slot
+    }
+
+    fn new_slot(&mut self, connection: C, route: Route) -> Slot<C> {
+        self.count(route, 1);
+        self.generation = self.generation.wrapping_add(1);
+        Slot { connection, route, role: Role::Busy, generation: self.generation, is_listed: false, served: 0 }
+    }
+
+    /// Keeps the socket of a connection that is over. Its slot stays its own, and events for it reach nobody.
+    pub(crate) fn retire(&mut self, slot: usize) {
+        let Some(over) = self.slots.get_mut(slot).and_then(Option::take) else { return };
+        if over.role.is_usable() {
+            self.count(over.route, -1);
+        }
+        if self.retired.len() < RETIRED_MAX {
+            self.retired.push((slot, over.route.address, over.connection));
+        } else {
+            self.free.push(slot);
+        }
+    }
+
+    /// The last connection to this address that was retired; it must be [`Slots::put`] back.
+    pub(crate) fn revive(&mut self, address: u32) -> Option<(usize, C)> {
+        let place = self.retired.iter().rposition(|&(_, to, _)| to == address)?;
+        let (slot, _, connection) = self.retired.swap_remove(place);
+        Some((slot, connection))
+    }
+
+    /// Fills the slot of a connection that was revived, or frees it.
+    pub(crate) fn put(&mut self, slot: usize, connection: Option<C>, route: Route) {
+        let new = connection.map(|connection| self.new_slot(connection, route));
+        match self.slots.get_mut(slot) {
+            Some(place) if new.is_some() => *place = new,
+            _ => self.free.push(slot),
+        }
+    }
+
+    pub(crate) fn get_mut(&mut self, slot: usize) -> Option<&mut Slot<C>> {
+        self.slots.get_mut(slot)?.as_mut()
+    }
+
+    /// How to remember the connection in this slot.
+    pub(crate) fn id(&self, slot: usize) -> Option<SlotId> {
+        let generation = self.slots.get(slot)?.as_ref()?.generation;
+        Some(SlotId { slot, generation })
+    }
+
+    /// The slot that was remembered, if its connection is still there in that role.
+    pub(crate) fn find(&self, id: SlotId, role: Role) -> Option<usize> {
+        let slot = self.slots.get(id.slot)?.as_ref()?;
+        (slot.generation == id.generation && slot.role == role).then_some(id.slot)
+    }
+
+    /// The connection that was remembered, if it is still there.
+    pub(crate) fn remembered(&mut self, id: SlotId) -> Option<&mut Slot<C>> {
+        self.slots.get_mut(id.slot)?.as_mut().filter(|slot| slot.generation == id.generation)
+    }
+
+    /// The slot that the next connection will have.
+    pub(crate) fn next_slot(&self) -> usize {
+        self.free.last().copied().unwrap_or(self.slots.len())
+    }
+
+    /// Gives a connection another role. One that nobody can use any more does not count toward the bounds.
+    pub(crate) fn set_role(&mut self, slot: usize, role: Role) {
+        let Some(place) = self.slots.get_mut(slot).and_then(Option::as_mut) else { return };
+        let (before, route) = (std::mem::replace(&mut place.role, role), place.route);
+        let id = SlotId { slot, generation: place.generation };
+        let is_new = role == Role::Idle && !std::mem::replace(&mut place.is_listed, true);
+        if let Some(idle) = self.idle.get_mut(route.host as usize).filter(|_| is_new) {
+            idle.push(id);
+        }
+        match (before.is_usable(), role.is_usable()) {
+            (true, false) => self.count(route, -1),
+            (false, true) => self.count(route, 1),
+            _ => {}
+        }
+    }
+
+    /// Takes the connection to `host` that was used last out of those that wait.
+    pub(crate) fn take_idle(&mut self, host: u32) -> Option<usize> {
+        loop {
+            let id = self.idle.get_mut(host as usize)?.pop()?;
+            if let Some(slot) = self.unlisted(id) {
+                return Some(slot);
+            }
+        }
+    }
+
+    /// Whether [`Slots::take_idle`] would give one.
+    pub(crate) fn has_idle(&mut self, host: u32) -> bool {
+        loop {
+            let Some(&id) = self.idle.get(host as usize).and_then(|idle| idle.last()) else { return false };
+            if self.find(id, Role::Idle).is_some() {
+                return true;
+            }
+            self.idle.get_mut(host as usize).and_then(Vec::pop);
+            self.unlisted(id);
+        }
+    }
+
+    /// Takes note that a connection is no longer in the list of those that wait; gives its slot if it waits.
+    fn unlisted(&mut self, id: SlotId) -> Option<usize> {
+        let slot = self.slots.get_mut(id.slot)?.as_mut()?;
+        if slot.generation != id.generation {
+            return None;
+        }
+        slot.is_listed = false;
+        (slot.role == Role::Idle).then_some(id.slot)
+    }
+
+    /// A waiting connection to the same address, of whatever host, that nobody uses.
+    pub(crate) fn idle_at_address(&self, address: u32, is_unused: impl Fn(&C) -> bool) -> Option<usize> {
+        let is_it = |slot: &Slot<C>| {
+            slot.role == Role::Idle && slot.route.address == address && is_unused(&slot.connection)
+        };
+        self.slots.iter().position(|slot| slot.as_ref().is_some_and(is_it))
+    }
+
+    /// Whether another connection may be made to this host.
+    pub(crate) fn host_has_room(&self, route: Route) -> bool {
+        self.by_host.get(route.host as usize).is_some_and(|&count| count < self.bounds.host)
+    }
+
+    /// Whether another connection may be made to this address.
+    pub(crate) fn address_has_room(&self, route: Route) -> bool {
+        self.by_address.get(route.address as usize).is_some_and(|&count| count < self.bounds.address)
+    }
+
+    pub(crate) fn remove(&mut self, slot: usize) -> Option<Slot<C>> {
+        let removed = self.slots.get_mut(slot)?.take()?;
+        self.free.push(slot);
+        if removed.role.is_usable() {
+            self.count(removed.route, -1);
+        }
+        Some(removed)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// All connections.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Slot<C>> {
+        self.slots.iter().flatten()
+    }
+
+    fn count(&mut self, route: Route, change: isize) {
+        for count in
+            [self.by_host.get_mut(route.host as usize), self.by_address.get_mut(route.address as usize)]
+                .into_iter()
+                .flatten()
+        {
+            *count = count.saturating_add_signed(change);
+        }
+    }
+}
+
+impl Slots<Connection> {
+    /// The requests that are in flight.
+    pub(crate) fn in_flight(&self) -> impl Iterator<Item = &Exchange> {
+        self.iter().filter(|slot| slot.role == Role::Busy).map(|slot| slot.connection.exchange())
+    }
+}
+
+impl Role {
+    /// Whether a request is or may be sent on it.
+    fn is_usable(self) -> bool {
+        matches!(self, Self::Busy | Self::Idle | Self::Kept)
+    }
+}

@@ -1,0 +1,122 @@
+//! What one thread has seen of one stage. A run without stages has one.
+//!
+//! Invariant: an answer is in the histograms of exactly one stage, the one in which it was meant to start; recording
+//! allocates only when something is seen for the first time.
+
+use crate::outcome::{FailureKind, Failures, Late, Times, VerdictTimes};
+use crate::recorder::{Exchange, micros};
+use crate::verdict::CacheVerdict;
+use platform::Monotonic;
+use stats::Histogram;
+
+/// Counters and histograms of one stage.
+#[derive(Debug, Default)]
+pub(crate) struct StageRecord {
+    end: Option<Monotonic>,
+    pub(crate) complete: u64,
+    pub(crate) good: u64,
+    pub(crate) failures: Failures,
+    pub(crate) not_started: u64,
+    pub(crate) late: Late,
+    tells_latency: bool,
+    has_tls: bool,
+    /// Total times of good answers are in `totals` only, by verdict; here that histogram stays empty.
+    phases: Option<Box<Times>>,
+    wrong: Option<Box<Times>>,
+    totals: [Option<Box<Histogram>>; VERDICTS],
+}
+
+/// The verdicts and the absence of one.
+const VERDICTS: usize = CacheVerdict::ALL.len() + 1;
+
+impl StageRecord {
+    /// An empty record of a stage that ends then, if it does.
+    pub(crate) fn new(end: Option<Monotonic>, tells_latency: bool, has_tls: bool) -> Self {
+        Self { end, tells_latency, has_tls, ..Self::default() }
+    }
+
+    /// Takes note of a complete answer; says whether it came after the stage was over.
+    pub(crate) fn answer(
+        &mut self,
+        exchange: &Exchange,
+        verdict: Option<CacheVerdict>,
+        wrong: Option<FailureKind>,
+    ) -> bool {
+        let end = exchange.last_octet;
+        self.complete += 1;
+        let is_late = self.end.is_some_and(|stage_end| end >= stage_end);
+        self.late.complete += u64::from(is_late);
+        let connect_us = micros(exchange.started, exchange.connected);
+        let total_us = micros(exchange.started, end);
+        let phases = match wrong {
+            None => {
+                self.good += 1;
+                self.late.good += u64::from(is_late);
+                self.total(verdict).record(total_us);
+                self.phases.get_or_insert_default()
+            }
+            Some(kind) => {
+                self.failures.add(kind);
+                let wrong = self.wrong.get_or_insert_default();
+                wrong.total.record(total_us);
+                wrong
+            }
+        };
+        phases.connect.record(connect_us);
+        if self.has_tls {
+            phases.tls.record(micros(exchange.established, exchange.connected));
+        }
+        // Both parts are cut to whole microseconds, so they add up to the total only this way.
+        phases.processing.record(total_us.saturating_sub(connect_us));
+        phases.waiting.record(micros(exchange.sent, exchange.first_octet));
+        phases.transfer.record(micros(exchange.first_octet, end));
+        if self.tells_latency {
+            phases.from_intended.get_or_insert_default().record(micros(exchange.intended, end));
+        }
+        is_late
+    }
+
+    /// Adds what another thread has seen of the stage, or what was seen of another stage.
+    pub(crate) fn merge(&mut self, other: Self) {
+        self.complete += other.complete;
+        self.good += other.good;
+        self.failures.merge(&other.failures);
+        self.not_started += other.not_started;
+        self.late.good += other.late.good;
+        self.late.complete += other.late.complete;
+        for (ours, theirs) in [(&mut self.phases, other.phases), (&mut self.wrong, other.wrong)] {
+            if let Some(theirs) = theirs {
+                ours.get_or_insert_default().merge(&theirs);
+            }
+        }
+        for (ours, theirs) in self.totals.iter_mut().zip(other.totals) {
+            if let Some(theirs) = theirs {
+                ours.get_or_insert_default().merge(&theirs);
+            }
+        }
+    }
+
+    /// The times of good answers, of wrong answers, and of good answers by verdict.
+    pub(crate) fn times(&self) -> (Times, Times, Vec<VerdictTimes>) {
+        let owned = |times: &Option<Box<Times>>| times.as_deref().cloned().unwrap_or_default();
+        let (mut good, mut verdicts) = (owned(&self.phases), Vec::new());
+        let names = std::iter::once(None).chain(CacheVerdict::ALL.into_iter().map(Some));
+        for (verdict, total) in names.zip(&self.totals) {
+            let Some(total) = total else { continue };
+            good.total.merge(total);
+            if let Some(verdict) = verdict {
+                verdicts.push(VerdictTimes { verdict, total: (**total).clone() });
+            }
+        }
+        (good, owned(&self.wrong), verdicts)
+    }
+
+    fn total(&mut self, verdict: Option<CacheVerdict>) -> &mut Histogram {
+        let place = verdict.map_or(0, |verdict| verdict as usize + 1);
+        #[expect(
+            clippy::indexing_slicing,
+            reason = "VERDICTS is one more than the greatest verdict plus one"
+        )]
+        self.totals[place].get_or_insert_default()
+    }
+}

@@ -1,0 +1,216 @@
+//! One request over HTTP/2 and its answer.
+//!
+//! Invariant: every octet of the answer's content is read and counted, and given back to the server's window at once.
+
+use super::Asked;
+use super::socket::Octets;
+use crate::connection::Tools;
+use crate::outcome::FailureKind;
+use crate::reader::Answer;
+use crate::verdict::CacheVerdict;
+use bytes::Bytes;
+use h2::client::{ResponseFuture, SendRequest};
+use h2::{Reason, RecvStream, SendStream};
+use http::header::CONTENT_LENGTH;
+use http::{HeaderMap, Response};
+use std::future::Future as _;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker, ready};
+
+/// What came of a request.
+pub(super) enum After {
+    /// A complete answer.
+    Answered(Answer),
+    /// It failed, and the connection can carry others.
+    Failed(FailureKind),
+    /// It failed, and so did the connection.
+    Broken(FailureKind),
+    /// The server has not looked at it, but may look at another.
+    Refused,
+    /// The server has not looked at it, and the connection carries no other.
+    Unseen,
+}
+
+/// A request on its way, and what of its answer has come.
+pub(super) struct Stream {
+    pub(super) asked: Asked,
+    /// How often the server has refused to look at it.
+    pub(super) refusals: u32,
+    pub(super) waker: Waker,
+    step: Step,
+}
+
+/// How far it is.
+enum Step {
+    /// Not sent.
+    Begin,
+    /// Content is being sent.
+    Sending(ResponseFuture, SendStream<Bytes>, Bytes),
+    /// It is sent.
+    Sent(ResponseFuture),
+    /// Content is coming, then what follows it.
+    Content(Answer, RecvStream),
+    Trailers(Answer, RecvStream),
+}
+
+impl Stream {
+    pub(super) fn new(asked: Asked, waker: Waker) -> Self {
+        Self { asked, refusals: 0, waker, step: Step::Begin }
+    }
+
+    /// Begins anew on the same connection.
+    pub(super) fn begin_again(&mut self) {
+        self.step = Step::Begin;
+        self.refusals += 1;
+    }
+
+    /// Goes on as far as possible.
+    pub(super) fn poll(
+        &mut self,
+        sender: &SendRequest<Bytes>,
+        octets: &Octets,
+        tools: &mut Tools<'_>,
+    ) -> Poll<After> {
+        let waker = self.waker.clone();
+        let context = &mut Context::from_waker(&waker);
+        loop {
+            let turn = match &mut self.step {
+                Step::Begin => self.begin(sender, context, tools),
+                Step::Sending(_, stream, rest) => match ready!(send(stream, rest, context)) {
+                    Ok(()) => self.is_sent(tools),
+                    Err(error) => Err(after(&error, FailureKind::Send)),
+                },
+                Step::Sent(response) => match ready!(Pin::new(response).poll(context)) {
+                    Ok(response) => Ok(self.head(response, octets, tools)),
+                    Err(error) => Err(after(&error, FailureKind::Receive)),
+                },
+                Step::Content(..) => ready!(self.content(context, tools)).map_err(|error| seen(&error)),
+                Step::Trailers(answer, body) => match ready!(body.poll_trailers(context)) {
+                    Ok(_) => return Poll::Ready(After::Answered(*answer)),
+                    Err(error) => Err(seen(&error)),
+                },
+            };
+            match turn {
+                Ok(step) => self.step = step,
+                Err(after) => return Poll::Ready(after),
+            }
+        }
+    }
+
+    fn begin(
+        &self,
+        sender: &SendRequest<Bytes>,
+        context: &mut Context<'_>,
+        tools: &Tools<'_>,
+    ) -> Result<Step, After> {
+        let mut sender = sender.clone();
+        // A sender that was just made waits for nothing: requests beyond the server's bound wait in the library.
+        let Poll::Ready(Ok(())) = sender.poll_ready(context) else { return Err(After::Unseen) };
+        let request = tools.several.requests.get(self.asked.exchange.url as usize);
+        let request = request.ok_or(After::Failed(FailureKind::Send))?;
+        let content = tools.several.content.clone();
+        let sent = sender.send_request(request.clone(), content.is_empty());
+        let (response, stream) = sent.map_err(|_| After::Unseen)?;
+        Ok(Step::Sending(response, stream, content))
+    }
+
+    fn is_sent(&mut self, tools: &Tools<'_>) -> Result<Step, After> {
+        self.asked.exchange.sent = tools.clock.monotonic();
+        match std::mem::replace(&mut self.step, Step::Begin) {
+            Step::Sending(response, ..) => Ok(Step::Sent(response)),
+            _ => Err(After::Failed(FailureKind::Send)),
+        }
+    }
+
+    fn head(&mut self, response: Response<RecvStream>, octets: &Octets, tools: &mut Tools<'_>) -> Step {
+        let (exchange, now) = (&mut self.asked.exchange, tools.clock.monotonic());
+        exchange.first_octet = tools.came(octets.stamp(), exchange, now);
+        take_head(&mut tools.several.first_head, &response);
+        let (parts, body) = response.into_parts();
+        let answer = Answer {
+            status: parts.status.as_u16(),
+            content_bytes: 0,
+            persistent: tools.several.keep_alive,
+            verdict: verdict(&parts.headers),
+            length_known: parts.headers.contains_key(CONTENT_LENGTH),
+        };
+        Step::Content(answer, body)
+    }
+
+    /// Reads the content as far as it has come.
+    fn content(&mut self, context: &mut Context<'_>, tools: &mut Tools<'_>) -> Poll<Result<Step, h2::Error>> {
+        let Step::Content(answer, body) = &mut self.step else { return Poll::Pending };
+        while let Some(piece) = ready!(body.poll_data(context)) {
+            let piece = piece?;
+            let bytes = piece.len();
+            self.asked.inspection.take(&piece);
+            body.flow_control().release_capacity(bytes)?;
+            answer.content_bytes += bytes as u64;
+            if self.asked.exchange.measured {
+                tools.recorder.content_bytes += bytes as u64;
+            }
+        }
+        match std::mem::replace(&mut self.step, Step::Begin) {
+            Step::Content(answer, body) => Poll::Ready(Ok(Step::Trailers(answer, body))),
+            other => Poll::Ready(Ok(other)),
+        }
+    }
+}
+
+/// Sends content as fast as the server's windows let it.
+fn send(
+    stream: &mut SendStream<Bytes>,
+    rest: &mut Bytes,
+    context: &mut Context<'_>,
+) -> Poll<Result<(), h2::Error>> {
+    while !rest.is_empty() {
+        stream.reserve_capacity(rest.len());
+        let room = match ready!(stream.poll_capacity(context)) {
+            Some(room) => room?,
+            None => return Poll::Ready(Err(Reason::STREAM_CLOSED.into())),
+        };
+        let piece = rest.split_to(room.min(rest.len()));
+        stream.send_data(piece, rest.is_empty())?;
+    }
+    Poll::Ready(Ok(()))
+}
+
+/// What an error means for a request that was sent, and for its connection.
+fn after(error: &h2::Error, kind: FailureKind) -> After {
+    let says = |reason| error.reason() == Some(reason);
+    if error.is_remote() && error.is_go_away() && says(Reason::NO_ERROR) {
+        After::Unseen
+    } else if error.is_remote() && says(Reason::REFUSED_STREAM) {
+        After::Refused
+    } else if error.is_reset() {
+        After::Failed(kind)
+    } else {
+        After::Broken(kind)
+    }
+}
+
+/// The same where a head has come: the server has seen the request.
+fn seen(error: &h2::Error) -> After {
+    match after(error, FailureKind::Receive) {
+        After::Unseen | After::Refused => After::Broken(FailureKind::Receive),
+        other => other,
+    }
+}
+
+/// Keeps the first head, in the form of HTTP/1, which has one.
+fn take_head<B>(head: &mut Vec<u8>, response: &Response<B>) {
+    if head.is_empty() {
+        head.extend_from_slice(format!("HTTP/2 {}\r\n", response.status()).as_bytes());
+        for (name, value) in response.headers() {
+            head.extend_from_slice(name.as_str().as_bytes());
+            head.extend_from_slice(b": ");
+            head.extend_from_slice(value.as_bytes());
+            head.extend_from_slice(b"\r\n");
+        }
+        head.extend_from_slice(b"\r\n");
+    }
+}
+
+fn verdict(fields: &HeaderMap) -> Option<CacheVerdict> {
+    CacheVerdict::of(|name| fields.get(name).map(|value| value.as_bytes()))
+}

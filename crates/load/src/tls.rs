@@ -1,0 +1,273 @@
+//! TLS for HTTP/1 connections: octets in, octets out. It owns no socket; the connection does.
+//!
+//! Invariant: plain octets are given out only after the server has proven its name, unless the plan says that it need
+//! not. What a session keeps is bounded by a record in each direction, 16 kB, so that a connection with TLS takes at
+//! most 64 kB. Sessions are resumed on the next connection, as browsers do; each thread has a cache of its own.
+
+use crate::plan::Plan;
+use crate::target::Target;
+use crate::wire::{Protocol, TlsOptions};
+use net::{TlsAgreement, TlsClient, TlsError};
+use std::sync::{Arc, OnceLock};
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::client::{Resumption, UnbufferedClientConnection};
+use tokio_rustls::rustls::pki_types::ServerName;
+use tokio_rustls::rustls::unbuffered::{
+    ConnectionState, EncodeError, EncryptError, InsufficientSizeError, UnbufferedStatus,
+};
+use tokio_rustls::rustls::{ClientConfig, Error, HandshakeKind};
+
+/// The most plain octets that go into one record (RFC 8446 section 5.1).
+pub(crate) const RECORD_BYTES_MAX: usize = 16 * 1024;
+
+/// Sessions that a thread remembers for each name.
+const SESSIONS_MAX: usize = 256;
+
+/// What all connections of a thread share. Made once for a run, and once more for each thread.
+#[derive(Clone, Debug)]
+pub(crate) struct Tls {
+    config: Arc<ClientConfig>,
+    is_resuming: bool,
+    /// The names to ask for, by URL; `None` where connections are plain.
+    names: Vec<Option<ServerName<'static>>>,
+    /// What the first connection of all threads has agreed on.
+    agreement: Arc<OnceLock<TlsAgreement>>,
+}
+
+impl Tls {
+    /// What the plan's URLs need; `None` if all are plain. Reads certificates.
+    ///
+    /// # Errors
+    /// If there are no certificates to verify by, or a host cannot have one.
+    pub(crate) fn of(plan: &Plan) -> Result<Option<Self>, TlsError> {
+        let mut targets: Vec<&Target> = plan.targets.iter().map(|weighted| &weighted.target).collect();
+        if targets.is_empty() {
+            targets.push(&plan.target);
+        }
+        if !targets.iter().any(|target| target.is_secure()) {
+            return Ok(None);
+        }
+        let name = |target: &&Target| -> Result<_, TlsError> {
+            let host = plan.tls.name.clone().unwrap_or_else(|| target.host());
+            let name = target.is_secure().then(|| ServerName::try_from(host.clone()));
+            name.transpose().map_err(|_| TlsError::Name(host))
+        };
+        let names = targets.iter().map(name).collect::<Result<_, _>>()?;
+        let TlsOptions { is_verified, ca_file, server_name, is_resumed, terms, .. } = &plan.tls;
+        let client = TlsClient::on_terms(*is_verified, ca_file.as_deref(), terms)?;
+        let mut config = ClientConfig::clone(client.config());
+        config.enable_sni = *server_name;
+        if plan.http == Protocol::H2 {
+            config.alpn_protocols = vec![b"h2".to_vec()];
+        }
+        let agreement = Arc::default();
+        Ok(Some(Self { config: Arc::new(config), is_resuming: *is_resumed, names, agreement }))
+    }
+
+    /// The same with a cache of sessions of its own.
+    pub(crate) fn for_thread(&self) -> Self {
+        let mut config = ClientConfig::clone(&self.config);
+        config.resumption = if self.is_resuming {
+            Resumption::in_memory_sessions(SESSIONS_MAX)
+        } else {
+            Resumption::disabled()
+        };
+        Self { config: Arc::new(config), ..self.clone() }
+    }
+
+    /// What the first connection that stood has agreed on.
+    pub(crate) fn agreement(&self) -> Option<&TlsAgreement> {
+        self.agreement.get()
+    }
+
+    /// Takes note of what a connection that stands has agreed on; the first counts.
+    pub(crate) fn note_agreement(&self, agreed: impl FnOnce() -> Option<TlsAgreement>) {
+        if self.agreement.get().is_none()
+            && let Some(agreement) = agreed()
+        {
+            // Another thread may have been faster.
+            let _ = self.agreement.set(agreement);
+        }
+    }
+
+    /// The name that the server at the URL's place must prove.
+    pub(crate) fn host(&self, url: u32) -> String {
+        let name = self.names.get(url as usize).and_then(Option::as_ref);
+        name.map_or_else(String::new, |name| name.to_str().into_owned())
+    }
+
+    /// What secures streams of an async runtime, and the name that the server at the URL's place must prove.
+    pub(crate) fn connector(&self, url: u32) -> Option<(TlsConnector, ServerName<'static>)> {
+        let name = self.names.get(url as usize)?.clone()?;
+        Some((TlsConnector::from(Arc::clone(&self.config)), name))
+    }
+
+    /// A session for a connection to the URL at this place of the plan; `None` if it is plain.
+    pub(crate) fn session(&self, url: u32) -> Option<Box<TlsSession>> {
+        let name = self.names.get(url as usize)?.clone()?;
+        Some(Box::new(TlsSession {
+            connection: UnbufferedClientConnection::new(Arc::clone(&self.config), name),
+            partial: Vec::new(),
+            outgoing: Vec::new(),
+            sent_bytes: 0,
+            is_secured: false,
+            is_closed: false,
+        }))
+    }
+}
+
+/// One connection's half of TLS.
+pub(crate) struct TlsSession {
+    /// An error if the library cannot even begin.
+    connection: Result<UnbufferedClientConnection, Error>,
+    /// The beginning of a record whose end has not come.
+    partial: Vec<u8>,
+    /// Records to send.
+    outgoing: Vec<u8>,
+    /// How much of them is sent.
+    sent_bytes: usize,
+    is_secured: bool,
+    is_closed: bool,
+}
+
+impl TlsSession {
+    /// Whether the server has proven its name and requests can be sent.
+    pub(crate) fn is_secured(&self) -> bool {
+        self.is_secured
+    }
+
+    /// Whether an earlier session was resumed.
+    pub(crate) fn is_resumed(&self) -> bool {
+        let kind = self.connection.as_ref().ok().and_then(|connection| connection.handshake_kind());
+        kind == Some(HandshakeKind::Resumed)
+    }
+
+    /// What was agreed on, once the session is secured.
+    pub(crate) fn agreement(&self) -> Option<TlsAgreement> {
+        self.connection.as_ref().ok().and_then(|connection| TlsAgreement::of(connection))
+    }
+
+    /// Whether the server has said that nothing follows.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.is_closed
+    }
+
+    /// What is to be sent next; empty if nothing is.
+    pub(crate) fn to_send(&self) -> &[u8] {
+        self.outgoing.get(self.sent_bytes..).unwrap_or_default()
+    }
+
+    /// Takes note that so many octets of it are sent.
+    pub(crate) fn sent(&mut self, bytes: usize) {
+        self.sent_bytes += bytes;
+        if self.to_send().is_empty() {
+            self.outgoing.clear();
+            self.sent_bytes = 0;
+        }
+    }
+
+    /// Puts what is kept of the octets received at the front of a buffer, which must have room for a record and more;
+    /// gives how many there are. What is received next belongs behind them.
+    pub(crate) fn restore(&self, buffer: &mut [u8]) -> usize {
+        match buffer.get_mut(..self.partial.len()) {
+            Some(front) => {
+                front.copy_from_slice(&self.partial);
+                self.partial.len()
+            }
+            None => 0,
+        }
+    }
+
+    /// Goes on with what was received, and gives the plain octets in it to `plain`. Without any it begins the
+    /// handshake.
+    ///
+    /// # Errors
+    /// What the library finds wrong with the server; the session is over then.
+    pub(crate) fn receive(&mut self, octets: &mut [u8], mut plain: impl FnMut(&[u8])) -> Result<(), Error> {
+        let Self { connection, outgoing, .. } = self;
+        let connection = connection.as_mut().map_err(|error| error.clone())?;
+        let mut consumed = 0;
+        loop {
+            let rest = octets.get_mut(consumed..).unwrap_or_default();
+            let UnbufferedStatus { mut discard, state } = connection.process_tls_records(rest);
+            let is_waiting = match state? {
+                ConnectionState::ReadTraffic(mut traffic) => {
+                    while let Some(record) = traffic.next_record() {
+                        let record = record?;
+                        discard += record.discard;
+                        plain(record.payload);
+                    }
+                    false
+                }
+                ConnectionState::EncodeTlsData(mut data) => {
+                    append(outgoing, |room| match data.encode(room) {
+                        Err(EncodeError::InsufficientSize(needed)) => Err(needed),
+                        written => Ok(written.unwrap_or(0)),
+                    });
+                    false
+                }
+                ConnectionState::TransmitTlsData(data) => {
+                    data.done();
+                    false
+                }
+                ConnectionState::WriteTraffic(_) => {
+                    self.is_secured = true;
+                    true
+                }
+                ConnectionState::PeerClosed => {
+                    self.is_closed = true;
+                    false
+                }
+                _ => true,
+            };
+            consumed += discard;
+            if is_waiting {
+                break;
+            }
+        }
+        self.partial.clear();
+        self.partial.extend_from_slice(octets.get(consumed..).unwrap_or_default());
+        Ok(())
+    }
+
+    /// Makes records of plain octets, at most [`RECORD_BYTES_MAX`].
+    ///
+    /// # Errors
+    /// If the session is over, or not secured.
+    pub(crate) fn send(&mut self, octets: &[u8]) -> Result<(), Error> {
+        let Self { connection, outgoing, partial, .. } = self;
+        let connection = connection.as_mut().map_err(|error| error.clone())?;
+        let UnbufferedStatus { discard, state } = connection.process_tls_records(partial);
+        let ConnectionState::WriteTraffic(mut traffic) = state? else {
+            return Err(Error::HandshakeNotComplete);
+        };
+        let mut refused = None;
+        append(outgoing, |room| match traffic.encrypt(octets, room) {
+            Err(EncryptError::InsufficientSize(needed)) => Err(needed),
+            Err(EncryptError::EncryptExhausted) => {
+                refused = Some(Error::EncryptError);
+                Ok(0)
+            }
+            Ok(written) => Ok(written),
+        });
+        partial.drain(..discard.min(partial.len()));
+        refused.map_or(Ok(()), Err)
+    }
+}
+
+/// Lets `write` write behind what is there, with as much room as it says it needs.
+fn append(outgoing: &mut Vec<u8>, mut write: impl FnMut(&mut [u8]) -> Result<usize, InsufficientSizeError>) {
+    let begin = outgoing.len();
+    let mut written = write(&mut []);
+    if let Err(needed) = written {
+        outgoing.resize(begin + needed.required_size, 0);
+        written = write(outgoing.get_mut(begin..).unwrap_or_default());
+    }
+    outgoing.truncate(begin + written.unwrap_or(0));
+}
+
+impl std::fmt::Debug for TlsSession {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TlsSession").field("is_secured", &self.is_secured).finish_non_exhaustive()
+    }
+}

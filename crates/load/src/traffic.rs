@@ -1,0 +1,148 @@
+//! The shape of the load: who sends when. Users who wait for their answers, or requests that fall due whatever the
+//! target does; stages; the time users take between two requests.
+//!
+//! Invariant: these are data. What they mean in moments is decided by the schedule, which depends on nothing but
+//! them and the plan's seed.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// The highest rate in requests per second that a plan may ask for. No machine keeps to more.
+pub const RATE_MAX: f64 = 10_000_000.0;
+
+/// How many requests an open loop may have in flight if the plan says nothing.
+pub const IN_FLIGHT_MAX_DEFAULT: usize = 10_000;
+
+/// Stages that a plan may have. Each thread keeps histograms of each, up to 2 MB.
+pub const STAGES_MAX: usize = 100;
+
+/// When requests are meant to start.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum Arrival {
+    /// Each of [`crate::Plan::users`] sends its next request when it has its answer and has thought.
+    #[default]
+    Closed,
+    /// Requests fall due at a rate that the target's speed does not change.
+    Open {
+        /// How many a second.
+        rate: Rate,
+        /// Requests in flight beyond which one that falls due is not started but counted as such.
+        in_flight_max: usize,
+    },
+}
+
+/// A rate of requests per second, and how they are spread.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Rate {
+    /// Equal gaps.
+    Constant(f64),
+    /// Gaps as they are between arrivals that know nothing of each other: exponentially distributed.
+    Poisson(f64),
+    /// A rate that changes evenly over the time of the run, with gaps to match.
+    Ramp {
+        /// At the beginning.
+        from: f64,
+        /// At the end.
+        to: f64,
+    },
+}
+
+impl Rate {
+    /// The mean over the time of the run, in requests per second.
+    pub fn mean(self) -> f64 {
+        match self {
+            Self::Constant(rate) | Self::Poisson(rate) => rate,
+            Self::Ramp { from, to } => f64::midpoint(from, to),
+        }
+    }
+}
+
+/// A part of the run with a load of its own.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Stage {
+    /// How much.
+    pub load: StageLoad,
+    /// For how long.
+    pub time: Duration,
+}
+
+/// The load of a stage.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum StageLoad {
+    /// So many users of the closed loop.
+    Users(usize),
+    /// So many requests per second in the open loop, spread as the plan's [`Rate`] says.
+    Rate(f64),
+}
+
+impl fmt::Display for StageLoad {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Users(1) => f.write_str("1 user"),
+            Self::Users(users) => write!(f, "{users} users"),
+            Self::Rate(rate) => write!(f, "{rate}/s"),
+        }
+    }
+}
+
+/// Text that names no load of a stage.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is neither a number of users such as 100 nor a rate such as 100/s")]
+pub struct StageLoadError(String);
+
+impl FromStr for StageLoad {
+    type Err = StageLoadError;
+
+    /// Reads `100` as users and `100/s` as a rate.
+    fn from_str(text: &str) -> Result<Self, StageLoadError> {
+        let load = match text.strip_suffix("/s") {
+            Some(rate) => rate.parse().map(Self::Rate).ok(),
+            None => text.parse().map(Self::Users).ok(),
+        };
+        load.ok_or_else(|| StageLoadError(text.to_owned()))
+    }
+}
+
+/// How long a user takes between an answer and its next request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Think {
+    /// No time at all.
+    #[default]
+    None,
+    /// Always the same time.
+    Constant(Duration),
+    /// Any time in this range, all equally likely.
+    Range {
+        /// The shortest.
+        from: Duration,
+        /// The longest.
+        to: Duration,
+    },
+}
+
+impl Think {
+    /// Whether users take any time.
+    pub fn is_none(self) -> bool {
+        matches!(self, Self::None | Self::Constant(Duration::ZERO))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Rate, StageLoad};
+
+    #[test]
+    fn loads_of_stages_are_read_and_written() {
+        let read = |text: &str| text.parse::<StageLoad>();
+        assert_eq!((read("100"), read("2.5/s")), (Ok(StageLoad::Users(100)), Ok(StageLoad::Rate(2.5))));
+        assert!(["", "/s", "-1", "1.5", "1/m", "x"].iter().all(|text| read(text).is_err()));
+        let texts = ["1", "20", "0.5/s"].map(|text| read(text).unwrap().to_string());
+        assert_eq!(texts, ["1 user", "20 users", "0.5/s"]);
+    }
+
+    #[test]
+    fn a_ramp_has_the_mean_of_its_ends() {
+        assert!((Rate::Ramp { from: 10.0, to: 30.0 }.mean() - 20.0).abs() < 1e-9);
+    }
+}

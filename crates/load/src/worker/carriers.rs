@@ -1,0 +1,332 @@
+//! What becomes of requests on connections that carry several, and of these connections.
+//!
+//! Invariant: a request takes a connection that has room before a new one is made, and a user's next request the
+//! connection that its answer came on, if that leads to the right host and nobody has waited longer for one. A user
+//! who thinks keeps its place. A connection is turned to between two polls, never while something is settled.
+
+use super::Worker;
+use super::flow::FIRST_CONNECT_MAX;
+use crate::LoadError;
+use crate::content::Inspection;
+use crate::dial::dial;
+use crate::outcome::FailureKind;
+use crate::reader::Answer;
+use crate::recorder::Exchange;
+use crate::shared::connect_failure_kind;
+use crate::slots::{Role, Route, Slot, SlotId};
+use crate::streams::{Asked, Came, Carrier, ConnectError};
+use mio::{Interest, Token};
+use platform::Monotonic;
+use std::cmp::Reverse;
+use std::io;
+
+impl Worker<'_> {
+    /// Whether there is or can be a connection with room; makes room if connections that nobody uses take it up.
+    pub(super) fn can_carry(&mut self, route: Route) -> bool {
+        if self.carriers.has_idle(route.host) {
+            return true;
+        }
+        if !self.carriers.host_has_room(route) {
+            return false;
+        }
+        if self.carriers.address_has_room(route) {
+            return true;
+        }
+        match self.carriers.idle_at_address(route.address, |carrier| carrier.load() == 0) {
+            Some(slot) => {
+                self.drop_carrier(slot);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Sends a request, which counts as in flight, on a connection with room or on a new one.
+    pub(super) fn carry(&mut self, exchange: Exchange) {
+        let route = self.shared.routes.route(exchange.url);
+        let slot = match self.carriers.take_idle(route.host) {
+            Some(slot) => slot,
+            None => match self.dial_carrier(route, &exchange) {
+                Ok(slot) => slot,
+                Err(error) => {
+                    self.note_end(&exchange, self.tools.clock.monotonic());
+                    return self.connect_failed(&exchange, FailureKind::Connect, &error);
+                }
+            },
+        };
+        self.ask(slot, exchange);
+    }
+
+    fn dial_carrier(&mut self, route: Route, exchange: &Exchange) -> io::Result<usize> {
+        let address = self.shared.routes.address(route.address);
+        let mut stream = dial(address, self.local(), self.shared.plan.socket_buffer_bytes)?;
+        if exchange.measured {
+            self.tools.recorder.connections += 1;
+        }
+        let token = Token(self.carriers.next_slot());
+        self.poll.registry().register(&mut stream, token, Interest::READABLE | Interest::WRITABLE)?;
+        Ok(self.carriers.insert(Carrier::new(stream, exchange, &self.tools), route))
+    }
+
+    /// Gives a request to a connection.
+    fn ask(&mut self, slot: usize, exchange: Exchange) {
+        let inspection = self.inspection(&exchange);
+        let Some(place) = self.carriers.get_mut(slot) else { return };
+        place.connection.ask(Asked { exchange, inspection });
+        let has_room = place.connection.load() < self.per_user;
+        self.carriers.set_role(slot, if has_room { Role::Idle } else { Role::Busy });
+        self.stir(slot);
+    }
+
+    /// Takes note that a connection has something to do.
+    pub(super) fn stir(&mut self, slot: usize) {
+        let Some(place) = self.carriers.get_mut(slot) else { return };
+        if !std::mem::replace(&mut place.connection.is_stirred, true) {
+            self.stirred.push(slot);
+        }
+    }
+
+    /// Turns to the connections that have something to do. What answers lead to is sent at once; what comes of that
+    /// waits for the next poll, so that others have their turn.
+    pub(super) fn turn_carriers(&mut self) {
+        for _ in 0..2 {
+            let spare = std::mem::take(&mut self.spare);
+            let mut stirred = std::mem::replace(&mut self.stirred, spare);
+            stirred.drain(..).for_each(|slot| self.turn_carrier(slot));
+            self.spare = stirred;
+        }
+    }
+
+    fn turn_carrier(&mut self, slot: usize) {
+        let Some(place) = self.carriers.get_mut(slot) else { return };
+        place.connection.is_stirred = false;
+        let was_proven = place.connection.is_proven();
+        let turned = place.connection.turn(&mut self.tools);
+        if !was_proven && place.connection.is_proven() {
+            let now = self.tools.clock.monotonic();
+            self.shared.alive(now);
+        }
+        if let Err(error) = turned {
+            return self.carrier_failed(slot, &error);
+        }
+        while let Some(came) = self.carriers.get_mut(slot).and_then(|place| place.connection.next_came()) {
+            match came {
+                Came::Answered(asked, answer, end) => self.carried(slot, asked, answer, end),
+                Came::Failed(Asked { exchange, inspection }, kind) => {
+                    self.shared.contents.give_up(exchange.url, &inspection);
+                    self.note_end(&exchange, self.tools.clock.monotonic());
+                    self.note_failure(&exchange, kind);
+                }
+                Came::Unseen(Asked { exchange, inspection }) => {
+                    self.shared.contents.give_up(exchange.url, &inspection);
+                    self.tools.recorder.resent += u64::from(exchange.measured);
+                    self.carry_again(slot, exchange);
+                }
+            }
+        }
+        self.leave_room(slot);
+    }
+
+    /// Draws the consequences of a connection that could not be made.
+    fn carrier_failed(&mut self, slot: usize, error: &ConnectError) {
+        let kind = match error {
+            ConnectError::Tcp(error) => match connect_failure_kind(error) {
+                Some(kind) => kind,
+                None => return self.shared.fail(LoadError::limit("socket", error)),
+            },
+            ConnectError::Tls(_) | ConnectError::Protocol(_) => FailureKind::Tls,
+        };
+        let now = self.tools.clock.monotonic();
+        let url = self.give_up_waiting(slot, now, kind);
+        self.shared.connect_failed(now, url, kind, &error.to_string());
+    }
+
+    /// Gives up the requests that wait for a connection that will not stand, and the connection; gives the place of
+    /// their URL.
+    fn give_up_waiting(&mut self, slot: usize, now: Monotonic, kind: FailureKind) -> u32 {
+        let waiting = self.carriers.get_mut(slot).map(|place| place.connection.take_waiting());
+        let mut url = 0;
+        for Asked { exchange, inspection } in waiting.unwrap_or_default() {
+            url = exchange.url;
+            self.shared.contents.give_up(url, &inspection);
+            self.note_end(&exchange, now);
+            self.not_connected(&exchange, now, kind);
+        }
+        self.drop_carrier(slot);
+        url
+    }
+
+    /// Takes note of a complete answer and lets its user go on.
+    fn carried(&mut self, slot: usize, asked: Asked, answer: Answer, end: Monotonic) {
+        let Asked { exchange, inspection } = asked;
+        if self.shared.course.is_over(end) {
+            // It came after the end of the run: it stays among those in flight.
+            self.too_late.push(exchange);
+            return;
+        }
+        let keeps = self.shared.plan.keep_alive;
+        self.note_carried(slot, &exchange, answer, end, inspection);
+        if !keeps {
+            self.part_carrier(slot, end);
+        }
+        if !exchange.of_user {
+            return;
+        }
+        if !self.shared.plan.think.is_none() {
+            return self.thinks_on_carrier(slot, end);
+        }
+        match self.next(end) {
+            Some(next) => self.go_on_with(slot, next),
+            None => self.user_left(slot),
+        }
+    }
+
+    fn note_carried(
+        &mut self,
+        slot: usize,
+        exchange: &Exchange,
+        answer: Answer,
+        end: Monotonic,
+        inspection: Inspection,
+    ) {
+        if let Some(place) = self.carriers.get_mut(slot) {
+            place.served += u64::from(exchange.measured);
+        }
+        self.note_answer(exchange, answer, end, inspection);
+    }
+
+    /// Sends a user's next request on the connection it had, or on another.
+    fn go_on_with(&mut self, slot: usize, next: Exchange) {
+        let host = self.shared.routes.route(next.url).host;
+        let can_have = |place: &mut Slot<Carrier>| {
+            place.connection.is_open()
+                && place.route.host == host
+                && place.connection.load() < self.per_user
+                && matches!(place.role, Role::Busy | Role::Idle)
+        };
+        if self.waiting.is_empty() && self.carriers.get_mut(slot).is_some_and(can_have) {
+            self.note_start(&next);
+            self.ask(slot, next);
+        } else {
+            self.leave_room(slot);
+            self.send(next);
+        }
+    }
+
+    /// Sends a request that its connection has not carried on another one.
+    fn carry_again(&mut self, slot: usize, exchange: Exchange) {
+        self.leave_room(slot);
+        if self.can_carry(self.shared.routes.route(exchange.url)) {
+            return self.carry(exchange);
+        }
+        self.note_end(&exchange, self.tools.clock.monotonic());
+        self.tools.recorder.counters.started -= u64::from(exchange.measured);
+        self.waiting.push_front(exchange);
+        self.is_freed = true;
+    }
+
+    /// Lets a user think who comes back to the connection, if it stays.
+    fn thinks_on_carrier(&mut self, slot: usize, now: Monotonic) {
+        let time = self.think();
+        let id = self.carriers.id(slot);
+        let place = self.carriers.get_mut(slot).filter(|place| place.connection.is_open());
+        let kept = place.and_then(|place| {
+            place.connection.held += 1;
+            id
+        });
+        self.tools.recorder.waiting_ns += time.as_nanos();
+        self.wakes.push(Reverse((now.plus(time), kept)));
+    }
+
+    /// Lets a user go on that has thought and had a connection.
+    pub(super) fn go_on_carrier(&mut self, id: SlotId) {
+        let now = self.tools.clock.monotonic();
+        if let Some(place) = self.carriers.remembered(id) {
+            place.connection.held -= 1;
+        }
+        let is_there = self.carriers.remembered(id).is_some();
+        match self.next(now) {
+            Some(next) if is_there => self.go_on_with(id.slot, next),
+            Some(next) => self.send(next),
+            None if is_there => self.user_left(id.slot),
+            None => {}
+        }
+    }
+
+    /// Lets others have the room on a connection; one that carries nothing more is left.
+    fn leave_room(&mut self, slot: usize) {
+        let Some(place) = self.carriers.get_mut(slot).filter(|place| place.role != Role::Lingering) else {
+            return;
+        };
+        let (load, is_open) = (place.connection.load(), place.connection.is_open());
+        match is_open {
+            true if load < self.per_user => {
+                self.is_freed |= !self.waiting.is_empty();
+                self.carriers.set_role(slot, Role::Idle);
+            }
+            false if load == 0 => self.drop_carrier(slot),
+            _ => self.carriers.set_role(slot, Role::Busy),
+        }
+    }
+
+    /// Takes note that a user has left a connection. The server would keep it open; nobody needs it any more.
+    fn user_left(&mut self, slot: usize) {
+        let is_unused =
+            |place: &mut Slot<Carrier>| place.connection.load() == 0 && place.role != Role::Lingering;
+        if self.waiting.is_empty() && self.carriers.get_mut(slot).is_some_and(is_unused) {
+            self.drop_carrier(slot);
+        } else {
+            self.leave_room(slot);
+        }
+    }
+
+    /// Leaves a connection after its only answer, at once or after a while.
+    fn part_carrier(&mut self, slot: usize, now: Monotonic) {
+        let linger = self.shared.plan.linger;
+        let Some(place) = self.carriers.get_mut(slot) else { return };
+        place.connection.close();
+        if linger.is_zero() {
+            return self.drop_carrier(slot);
+        }
+        place.connection.lingers_until = Some(now.plus(linger));
+        self.carriers.set_role(slot, Role::Lingering);
+        self.is_freed |= !self.waiting.is_empty();
+    }
+
+    /// Takes a connection out; dropping it closes it.
+    fn drop_carrier(&mut self, slot: usize) {
+        if let Some(removed) = self.carriers.remove(slot) {
+            self.tools.recorder.connection_over(removed.served);
+            self.is_freed |= !self.waiting.is_empty();
+        }
+    }
+
+    /// Looks for requests that took too long and for connections whose time is up.
+    pub(super) fn sweep_carriers(&mut self, now: Monotonic) {
+        let timeout = self.shared.plan.timeout;
+        for slot in 0..self.carriers.len() {
+            let Some(place) = self.carriers.get_mut(slot) else { continue };
+            if let Some(until) = place.connection.lingers_until {
+                if until <= now {
+                    self.drop_carrier(slot);
+                }
+                continue;
+            }
+            if place.connection.is_connected() {
+                if place.connection.expire(now, timeout, &self.tools) {
+                    self.stir(slot);
+                }
+                continue;
+            }
+            let Some(first) = place.connection.under_way().next().copied() else { continue };
+            let age = now.since(first.started);
+            if age >= timeout.min(FIRST_CONNECT_MAX) && !self.shared.was_alive() {
+                let reason = "no answer to the connection attempt";
+                self.shared.unreachable(first.url, FailureKind::Connect, reason);
+            } else if age >= timeout {
+                self.give_up_waiting(slot, now, FailureKind::Connect);
+            }
+        }
+        self.turn_carriers();
+    }
+}

@@ -1,0 +1,108 @@
+//! Reported times against those of a server that writes down its own. No reported time can be shorter than what the
+//! server took, however slow this machine is. Longer it can be where other processes have the machine, but not each
+//! time it is tried: that would be the load tester. `cargo xtask bench accuracy` has the strict figures.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on panics")]
+
+use petasos_load::{Arrival, Control, Outcome, Plan, Rate, Stop, Target};
+use platform::SystemClock;
+use std::sync::OnceLock;
+use std::time::Duration;
+use testkit::Paced;
+
+/// How far apart two comparisons of the same two clocks may be, in microseconds.
+const CLOCKS_US_MAX: u64 = 50;
+
+/// What the way there and back and a busy machine may add, in microseconds.
+const ADDED_US_MAX: u64 = 40_000;
+
+fn run(server: &Paced, requests: u64, arrival: Arrival, users: usize) -> Outcome {
+    let stop = Stop { requests: Some(requests), ..Stop::default() };
+    let plan = Plan { stop, arrival, users, ..Plan::new(Target::parse(&server.url()).unwrap()) };
+    petasos_load::run(&plan, &SystemClock::new(), &Control::new()).unwrap()
+}
+
+fn at_rate(rate: f64) -> Arrival {
+    Arrival::Open { rate: Rate::Constant(rate), in_flight_max: 1_000 }
+}
+
+/// How often a run may be tried for one in which the machine adds no more than that.
+const TRIES_MAX: usize = 30;
+
+/// Compares percentiles with those that the server wrote down; says whether they are near enough.
+fn compare(server: &Paced, outcome: &Outcome, requests: u64) -> bool {
+    let mut is_near = true;
+    let waits = server.waits_us();
+    assert_eq!((outcome.good, waits.len() as u64), (requests, requests));
+    let times = &outcome.good_times;
+    for (histogram, is_whole) in [(&times.total, true), (times.latency(), true), (&times.waiting, false)] {
+        for percent in [10.0, 50.0, 90.0, 99.0] {
+            let place = ((percent / 100.0 * requests as f64).ceil() as usize).max(1) - 1;
+            let (truth, found) = (waits[place], histogram.percentile_us(percent));
+            // Each reported time is at least the server's, so each percentile is. Waiting begins when the request is
+            // known to be sent, and the server may have it before that.
+            assert!(
+                !is_whole || found + CLOCKS_US_MAX >= truth,
+                "p{percent}: {found} us reported, {truth} us taken"
+            );
+            is_near &= found <= truth + ADDED_US_MAX;
+        }
+    }
+    is_near
+}
+
+/// Tries until what a run reports is near what was taken.
+fn is_near_once(mut is_near: impl FnMut() -> bool) {
+    assert!((0..TRIES_MAX).any(|_| is_near()), "each of {TRIES_MAX} runs reports more than was taken");
+}
+
+#[test]
+fn known_delays_are_reported() {
+    for delay_ms in [10, 100] {
+        for (arrival, users) in [(Arrival::Closed, 4), (at_rate(100.0), 1)] {
+            is_near_once(|| {
+                let server = Paced::start(move |_, _| Duration::from_millis(delay_ms));
+                compare(&server, &run(&server, 40, arrival, users), 40)
+            });
+        }
+    }
+}
+
+#[test]
+fn two_kinds_of_answers_stay_two() {
+    is_near_once(|| {
+        let server = Paced::start(|number, _| Duration::from_millis(if number % 10 == 9 { 150 } else { 10 }));
+        let outcome = run(&server, 100, Arrival::Closed, 5);
+        let total = &outcome.good_times.total;
+        assert!(total.percentile_us(95.0) + CLOCKS_US_MAX >= 150_000);
+        compare(&server, &outcome, 100) && total.percentile_us(85.0) < 100_000
+    });
+}
+
+/// For one second, from 0.4 s after the first request on, the server answers nobody.
+fn stalling() -> Paced {
+    const STALL: (Duration, Duration) = (Duration::from_millis(400), Duration::from_millis(1_400));
+    let first = OnceLock::new();
+    Paced::start(move |_, came| {
+        let after = came.saturating_sub(*first.get_or_init(|| came));
+        if after >= STALL.0 { STALL.1.saturating_sub(after) } else { Duration::ZERO }
+    })
+}
+
+#[test]
+fn a_stall_is_seen_as_everyone_who_came_felt_it() {
+    let server = stalling();
+    let outcome = run(&server, 400, at_rate(200.0), 1);
+    let latency = outcome.good_times.latency();
+    // Of two seconds' visitors, those of one second waited for what was left of it.
+    assert!(latency.max_us() >= 900_000, "max {} us", latency.max_us());
+    for (percent, at_least_us) in [(70.0, 250_000), (80.0, 450_000), (95.0, 750_000)] {
+        let found = latency.percentile_us(percent);
+        assert!(found >= at_least_us, "p{percent} is {found} us");
+    }
+    assert_eq!((outcome.good, outcome.not_started), (400, 0));
+    // One user who waits for each answer comes across the stall once.
+    let server = stalling();
+    let outcome = run(&server, 400, Arrival::Closed, 1);
+    assert!(outcome.good_times.total.percentile_us(99.0) < 400_000);
+}

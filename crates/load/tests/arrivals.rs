@@ -1,0 +1,342 @@
+//! Who sends when: open loops, stages, thinking, lingering, several URLs, bounds for connections. Servers keep their
+//! pace by themselves; what is compared is counts and orders, or lower bounds of times, never how fast this machine is.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on panics")]
+
+use petasos_load::{
+    Arrival, Control, Ended, Expect, FailureKind, Length, Outcome, Plan, Rate, Stage, StageLoad, Stop,
+    Target, Think, WeightedTarget,
+};
+use platform::SystemClock;
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use testkit::{Action, Gate, Origin, response};
+
+fn plan(origin: &Origin) -> Plan {
+    Plan::new(Target::parse(&format!("{}/page", origin.url())).unwrap())
+}
+
+fn run(plan: &Plan) -> Outcome {
+    let outcome = petasos_load::run(plan, &SystemClock::new(), &Control::new()).unwrap();
+    let seconds = |count: fn(&petasos_load::Second) -> u64| outcome.seconds.iter().map(count).sum::<u64>();
+    assert_eq!(seconds(|second| second.good), outcome.good);
+    assert_eq!(seconds(|second| second.failures.total()), outcome.failures.total());
+    assert_eq!(seconds(|second| second.not_started), outcome.not_started);
+    assert_eq!(seconds(|second| second.started), outcome.requests() + outcome.unfinished);
+    assert_eq!(outcome.urls.iter().map(|url| url.good).sum::<u64>(), outcome.good);
+    if !outcome.stages.is_empty() {
+        assert_eq!(outcome.stages.iter().map(|stage| stage.good).sum::<u64>(), outcome.good);
+    }
+    outcome
+}
+
+fn open(rate: Rate) -> Arrival {
+    Arrival::Open { rate, in_flight_max: 1_000 }
+}
+
+fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+fn origin() -> Origin {
+    Origin::start(|_| response("200 OK", &[], b"hello"))
+}
+
+#[test]
+fn an_open_loop_starts_exactly_what_its_schedule_says() {
+    let origin = origin();
+    for threads in [1, 2] {
+        let stop = Stop { time: Some(ms(500)), ..Stop::default() };
+        let outcome = run(&Plan { arrival: open(Rate::Constant(400.0)), stop, threads, ..plan(&origin) });
+        assert_eq!((outcome.good, outcome.ended, outcome.elapsed), (200, Ended::Time, ms(500)));
+        assert_eq!((outcome.rate_asked, outcome.not_started), (Some(400.0), 0));
+        assert_eq!(outcome.good_times.latency().count(), 200);
+        assert!(outcome.connections < 200, "no connection was used again");
+    }
+}
+
+#[test]
+fn a_number_of_requests_ends_an_open_loop() {
+    let origin = origin();
+    let stop = Stop { requests: Some(75), ..Stop::default() };
+    let arrival = open(Rate::Poisson(1_000.0));
+    let outcome = run(&Plan { arrival, stop, threads: 2, ..plan(&origin) });
+    assert_eq!((outcome.good, outcome.ended), (75, Ended::Requests));
+}
+
+#[test]
+fn the_schedule_does_not_wait_for_a_server_that_stands_still() {
+    let held = Gate::default();
+    let number = AtomicUsize::new(0);
+    let origin = Origin::start(move |_| {
+        if number.fetch_add(1, Ordering::SeqCst) == 49 {
+            held.open();
+        }
+        let mut actions = vec![Action::Await(held.clone())];
+        actions.extend(response("200 OK", &[], b"hello"));
+        actions
+    });
+    // The first answer comes when all fifty requests are there: a closed loop of less than fifty would wait forever.
+    let stop = Stop { requests: Some(50), ..Stop::default() };
+    let outcome = run(&Plan { arrival: open(Rate::Constant(500.0)), stop, ..plan(&origin) });
+    assert_eq!((outcome.good, outcome.connections), (50, 50));
+    // The first waited for the last, 98 ms later, and each one by its part of that.
+    let latency = outcome.good_times.latency();
+    assert!(latency.max_us() >= 98_000 && latency.median_us() >= 48_000, "{latency:?}");
+}
+
+#[test]
+fn what_is_due_beyond_the_bound_in_flight_is_counted_and_not_delayed() {
+    let gate = Gate::default();
+    let held = gate.clone();
+    let origin = Origin::start(move |_| vec![Action::Await(held.clone())]);
+    let arrival = Arrival::Open { rate: Rate::Constant(500.0), in_flight_max: 10 };
+    let stop = Stop { time: Some(ms(200)), ..Stop::default() };
+    let outcome = run(&Plan { arrival, stop, timeout: ms(3_000), threads: 1, ..plan(&origin) });
+    gate.open();
+    assert_eq!((outcome.not_started, outcome.failures.of(FailureKind::Timeout)), (90, 10));
+    assert_eq!(outcome.check.trust, petasos_load::Trust::Invalid);
+}
+
+#[test]
+fn answers_after_the_end_of_an_open_loop_count_but_in_no_rate() {
+    let origin = Origin::start(|_| {
+        let mut actions = vec![Action::Pause(ms(150))];
+        actions.extend(response("200 OK", &[], b"hello"));
+        actions
+    });
+    let stop = Stop { time: Some(ms(100)), ..Stop::default() };
+    let outcome = run(&Plan { arrival: open(Rate::Constant(100.0)), stop, ..plan(&origin) });
+    assert_eq!((outcome.good, outcome.late.good, outcome.unfinished), (10, 10, 0));
+    assert!(outcome.good_per_second() == 0.0);
+    assert_eq!(outcome.good_times.total.count(), 10);
+}
+
+#[test]
+fn stages_have_their_own_users_and_nothing_starts_between_them() {
+    let origin = origin();
+    let stage = |load, time| Stage { load, time };
+    let stages = vec![
+        stage(StageLoad::Users(1), ms(150)),
+        stage(StageLoad::Users(6), ms(150)),
+        stage(StageLoad::Rate(100.0), ms(200)),
+    ];
+    let outcome = run(&Plan { stages, cooldown: ms(50), threads: 2, ..plan(&origin) });
+    assert_eq!((outcome.elapsed, outcome.ended, outcome.stages.len()), (ms(500), Ended::Time, 3));
+    assert!(
+        outcome.stages.iter().all(|stage| stage.good > 0 && stage.good_times.total.count() == stage.good)
+    );
+    assert_eq!((outcome.stages[2].good, outcome.stages[1].elapsed), (20, ms(150)));
+    assert_eq!(outcome.good_times.total.count(), outcome.good);
+}
+
+#[test]
+fn users_that_think_send_less_and_keep_their_connections() {
+    let origin = origin();
+    let think = Think::Range { from: ms(20), to: ms(40) };
+    let stop = Stop { requests: Some(12), ..Stop::default() };
+    let outcome = run(&Plan { users: 3, threads: 1, think, stop, ..plan(&origin) });
+    assert_eq!((outcome.good, outcome.connections), (12, 3));
+    // Four requests a user have at least three times of thinking between them.
+    assert!(outcome.elapsed >= ms(60), "{:?}", outcome.elapsed);
+}
+
+#[test]
+fn a_connection_that_a_server_closes_while_its_user_thinks_is_made_again() {
+    let origin = Origin::start(|_| {
+        let mut actions = response("200 OK", &[], b"hello");
+        actions.extend([Action::Pause(ms(5)), Action::Close]);
+        actions
+    });
+    let stop = Stop { requests: Some(4), ..Stop::default() };
+    // So long that the server gets to closing, however busy the machine is.
+    let outcome = run(&Plan { think: Think::Constant(ms(700)), stop, ..plan(&origin) });
+    assert_eq!((outcome.good, outcome.connections, outcome.resent), (4, 4, 0));
+}
+
+#[test]
+fn connections_linger_while_their_users_make_new_ones() {
+    let open_max = Arc::new(AtomicUsize::new(0));
+    let (now, max) = (AtomicUsize::new(0), open_max.clone());
+    let origin = Origin::start(move |seen| {
+        assert_eq!(seen.field("Connection"), None, "a lingering connection must be left open");
+        max.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+        response("200 OK", &[], b"hello")
+    });
+    let stop = Stop { requests: Some(20), ..Stop::default() };
+    let plan = Plan { keep_alive: false, linger: Duration::from_secs(30), stop, ..plan(&origin) };
+    let outcome = run(&plan);
+    assert_eq!((outcome.good, outcome.connections, outcome.closed_by_us), (20, 20, 0));
+    assert_eq!(open_max.load(Ordering::SeqCst), 20);
+}
+
+#[test]
+fn urls_are_taken_by_weight_and_over_the_right_connections() {
+    let (left, right) = (origin(), origin());
+    let target = |origin: &Origin, path: &str, weight| {
+        WeightedTarget::new(Target::parse(&format!("{}{path}", origin.url())).unwrap(), weight)
+    };
+    let targets = vec![target(&left, "/a", 1), target(&left, "/b", 2), target(&right, "/c", 5)];
+    let stop = Stop { requests: Some(800), ..Stop::default() };
+    let plan = Plan { targets, users: 4, threads: 2, stop, seed: 7, ..plan(&left) };
+    let outcome = run(&plan);
+    let counts: Vec<u64> = outcome.urls.iter().map(|url| url.good).collect();
+    assert_eq!(counts.iter().sum::<u64>(), 800);
+    assert!((60..140).contains(&counts[0]) && (440..560).contains(&counts[2]), "{counts:?}");
+    let seen = [left.count("/a"), left.count("/b"), right.count("/c")].map(|count| count as u64);
+    assert_eq!(seen.to_vec(), counts);
+    assert!(outcome.connections <= 16, "{}", outcome.connections);
+}
+
+#[test]
+fn no_more_connections_than_allowed_are_open_at_a_time() {
+    let ports = Arc::new(Mutex::new((0_usize, 0_usize)));
+    let shared = ports.clone();
+    let origin = Origin::start(move |_| {
+        {
+            let mut counts = shared.lock().unwrap();
+            counts.0 += 1;
+            counts.1 = counts.1.max(counts.0);
+        }
+        std::thread::sleep(ms(2));
+        shared.lock().unwrap().0 -= 1;
+        response("200 OK", &[], b"hello")
+    });
+    let stop = Stop { requests: Some(60), ..Stop::default() };
+    for by_address in [false, true] {
+        let mut plan = Plan { users: 12, stop, ..plan(&origin) };
+        let bound = if by_address {
+            &mut plan.connections_per_address_max
+        } else {
+            &mut plan.connections_per_host_max
+        };
+        *bound = Some(3);
+        let outcome = run(&plan);
+        assert_eq!((outcome.good, outcome.connections), (60, 3));
+        // Waiting for a connection is part of what a user feels, not of what the server took.
+        assert!(outcome.good_times.latency().mean_us() > outcome.good_times.total.mean_us() * 2.0);
+    }
+    assert!(ports.lock().unwrap().1 <= 3);
+}
+
+#[test]
+fn a_run_that_mostly_fails_stops_by_itself() {
+    let origin = Origin::start(|_| response("503 Service Unavailable", &[], b""));
+    let stop = Stop { time: Some(Duration::from_secs(60)), when_failing: true, ..Stop::default() };
+    let outcome = run(&Plan { stop, ..plan(&origin) });
+    assert_eq!((outcome.good, outcome.ended), (0, Ended::Failing));
+}
+
+#[test]
+fn a_ramp_lets_users_begin_one_after_the_other() {
+    let origin = origin();
+    let plan = Plan {
+        users: 10,
+        threads: 2,
+        ramp: ms(300),
+        think: Think::Constant(Duration::from_secs(60)),
+        stop: Stop { time: Some(ms(2_000)), ..Stop::default() },
+        samples_max: 100,
+        ..plan(&origin)
+    };
+    let outcome = run(&plan);
+    let begins: Vec<u64> = outcome.samples.iter().map(|sample| sample.start_us / 1_000).collect();
+    assert_eq!(begins.len(), 10, "{begins:?}");
+    assert!(begins.iter().zip(0..).all(|(&begin, index)| begin >= index * 30), "{begins:?}");
+}
+
+#[test]
+fn contents_are_compared_and_expected() {
+    let number = AtomicUsize::new(0);
+    let origin = Origin::start(move |_| {
+        let nonce = if number.fetch_add(1, Ordering::SeqCst) % 10 == 9 { "b2" } else { "a1" };
+        response("200 OK", &[], format!("<p>welcome {nonce}</p>").as_bytes())
+    });
+    let mut plan = plan(&origin);
+    plan.stop.requests = Some(50);
+    let drift = run(&plan).drift.unwrap();
+    assert_eq!((drift.compared, drift.differing, drift.url), (49, 5, 0));
+    assert_eq!((&drift.first[..], &drift.other[..]), (&b"<p>welcome a1</p>"[..], &b"<p>welcome b2</p>"[..]));
+    plan.expect.body = Some("welcome a[0-9]".parse().unwrap());
+    let outcome = run(&plan);
+    assert_eq!((outcome.good, outcome.failures.of(FailureKind::Body), outcome.complete), (45, 5, 50));
+    assert_eq!(outcome.wrong_times.total.count(), 5);
+}
+
+#[test]
+fn seconds_can_be_watched_while_they_pass() {
+    let origin = origin();
+    let stop = Stop { time: Some(ms(2_500)), ..Stop::default() };
+    let plan = Plan { arrival: open(Rate::Constant(100.0)), stop, threads: 2, ..plan(&origin) };
+    let (clock, control) = (SystemClock::new(), Control::new());
+    let (outcome, watched) = std::thread::scope(|scope| {
+        let handle = scope.spawn(|| petasos_load::run(&plan, &clock, &control).unwrap());
+        let mut watched = BTreeSet::new();
+        while !handle.is_finished() {
+            watched.extend(control.seconds_since(0).iter().map(|second| (second.second, second.started)));
+            std::thread::sleep(ms(20));
+        }
+        (handle.join().unwrap(), watched)
+    });
+    let numbers: Vec<u32> = outcome.seconds.iter().map(|second| second.second).collect();
+    assert_eq!((numbers, outcome.good), (vec![0, 1, 2], 250));
+    assert!(watched.iter().any(|&(second, started)| second == 0 && started >= 99), "{watched:?}");
+}
+
+#[test]
+fn connections_come_from_the_addresses_that_are_given() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let peers = std::thread::spawn(move || {
+        let mut peers = BTreeSet::new();
+        for _ in 0..6 {
+            use std::io::{Read as _, Write as _};
+            let (mut stream, peer) = listener.accept().unwrap();
+            assert!(stream.read(&mut [0; 4096]).unwrap() > 0);
+            stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").unwrap();
+            peers.insert(peer.ip().to_string());
+            // The load tester closes: a connection that was closed here would be made again with its old address.
+            std::thread::spawn(move || stream.read(&mut [0; 16]));
+        }
+        peers
+    });
+    let mut plan = Plan::new(Target::parse(&format!("http://{address}/")).unwrap());
+    plan.stop.requests = Some(6);
+    plan.source = Some("127.0.0.0/29".parse().unwrap());
+    let plan = Plan { keep_alive: false, linger: Duration::from_secs(9), threads: 1, ..plan };
+    assert_eq!(run(&plan).good, 6);
+    let expected: BTreeSet<String> = (1..=6).map(|host| format!("127.0.0.{host}")).collect();
+    assert_eq!(peers.join().unwrap(), expected);
+}
+
+/// The site greets who brings a cookie, and each tenth time somebody who does not.
+#[test]
+fn who_asks_is_told_by_cookies_and_gets_the_page_that_is_theirs() {
+    let asked = AtomicUsize::new(0);
+    let origin = Origin::start(move |seen| match seen.field("Cookie") {
+        Some(cookie) => response("200 OK", &[], format!("Hello, {cookie}").as_bytes()),
+        None if asked.fetch_add(1, Ordering::SeqCst) % 10 == 9 => response("200 OK", &[], b"Hello, name=ada"),
+        None => response("200 OK", &[], b"Log in"),
+    });
+    let of = |cookies: &[&str], expect: Expect| WeightedTarget {
+        cookies: cookies.iter().map(|cookie| (*cookie).to_owned()).collect(),
+        expect: Some(Expect { length: Length::Variable, ..expect }),
+        ..WeightedTarget::new(Target::parse(&format!("{}/page", origin.url())).unwrap(), 1)
+    };
+    let greeted = |name: &str| {
+        let body = Some(format!("^Hello, name={name}$").parse().unwrap());
+        Expect { body, ..Expect::default() }
+    };
+    let anonymous = Expect { never: Some("Hello".parse().unwrap()), ..Expect::default() };
+    let targets =
+        vec![of(&[], anonymous), of(&["name=ada"], greeted("ada")), of(&["name=bob"], greeted("bob"))];
+    let stop = Stop { requests: Some(300), ..Stop::default() };
+    let outcome = run(&Plan { targets, users: 3, threads: 1, stop, seed: 3, ..plan(&origin) });
+    let [anonymous, ada, bob] = &outcome.urls[..] else { panic!("{:?}", outcome.urls) };
+    assert_eq!((ada.failed, bob.failed), (0, 0));
+    assert!(ada.good > 0 && bob.good > 0);
+    assert_eq!(outcome.failures.of(FailureKind::Body), anonymous.failed);
+    assert_eq!(anonymous.failed, (anonymous.good + anonymous.failed) / 10);
+}

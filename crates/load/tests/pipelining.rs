@@ -1,0 +1,191 @@
+//! Runs with several requests under way on each connection of HTTP/1.1.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on panics")]
+
+use petasos_load::{
+    Arrival, Control, FailureKind, Outcome, Plan, PlanError, Protocol, Rate, Stop, Target, WeightedTarget,
+};
+use platform::SystemClock;
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+/// What a server has seen.
+#[derive(Default)]
+struct Seen {
+    /// The most requests before an answer.
+    ahead: AtomicUsize,
+    all: AtomicUsize,
+}
+
+/// A server whose connections answer so many requests each and close then. Answers go out in pieces of 7 octets, each
+/// with its number among those of the connection as content. Gives its address and what it sees.
+fn serve(answers: usize) -> (SocketAddr, Arc<Seen>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (address, seeing) = (listener.local_addr().unwrap(), Arc::<Seen>::default());
+    let seen = Arc::clone(&seeing);
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let seen = Arc::clone(&seen);
+            std::thread::spawn(move || answer(stream.unwrap(), answers, &seen));
+        }
+    });
+    (address, seeing)
+}
+
+fn answer(mut stream: TcpStream, answers: usize, seen: &Seen) {
+    let (mut octets, mut buffer, mut number) = (Vec::new(), [0; 65_536], 0);
+    while let Ok(bytes @ 1..) = stream.read(&mut buffer) {
+        octets.extend_from_slice(buffer.get(..bytes).unwrap());
+        let heads = octets.windows(4).filter(|window| window == b"\r\n\r\n").count();
+        seen.ahead.fetch_max(heads, Ordering::SeqCst);
+        seen.all.fetch_add(heads, Ordering::SeqCst);
+        let mut out = Vec::new();
+        for _ in 0..heads {
+            number += 1;
+            out.extend_from_slice(
+                format!("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n{number:05}").as_bytes(),
+            );
+            if number == answers {
+                break;
+            }
+        }
+        octets.clear();
+        for piece in out.chunks(7) {
+            if stream.write_all(piece).is_err() {
+                return;
+            }
+        }
+        if number == answers {
+            let _ = stream.shutdown(std::net::Shutdown::Write);
+            let _ = stream.read_to_end(&mut Vec::new());
+            return;
+        }
+    }
+}
+
+fn plan(address: SocketAddr, requests: u64) -> Plan {
+    let mut plan = Plan::new(Target::parse(&format!("http://{address}/")).unwrap());
+    plan.stop = Stop { requests: Some(requests), ..Stop::default() };
+    Plan { pipeline: 8, threads: 1, ..plan }
+}
+
+fn run(plan: &Plan) -> Outcome {
+    let outcome = petasos_load::run(plan, &SystemClock::new(), &Control::new()).unwrap();
+    assert_eq!(outcome.requests(), outcome.good + outcome.failures.total());
+    outcome
+}
+
+#[test]
+fn several_requests_are_under_way_and_every_answer_is_counted() {
+    let (address, seen) = serve(usize::MAX);
+    let plan = Plan { users: 3, ..plan(address, 400) };
+    let outcome = run(&plan);
+    assert_eq!((outcome.good, outcome.requests(), outcome.unfinished), (400, 400, 0));
+    assert_eq!((outcome.connections, outcome.kept, outcome.resent), (3, 400, 0));
+    assert_eq!(outcome.content_bytes, 400 * 5);
+    assert_eq!(outcome.received_bytes, 400 * (outcome.first_head.len() as u64 + 5));
+    assert_eq!(outcome.sent_bytes, 400 * petasos_load::image(&plan).unwrap().len() as u64);
+    let ahead = seen.ahead.load(Ordering::SeqCst);
+    assert!((2..=8).contains(&ahead), "{ahead}");
+}
+
+#[test]
+fn what_a_closing_server_leaves_is_asked_again() {
+    let (address, _) = serve(20);
+    let outcome = run(&plan(address, 100));
+    assert_eq!((outcome.good, outcome.requests()), (100, 100));
+    assert!(outcome.connections >= 5 && outcome.resent > 0, "{} {}", outcome.connections, outcome.resent);
+    // Also where there may be one connection at a time, for which what is asked again waits.
+    let outcome = run(&Plan { connections_per_host_max: Some(1), users: 2, ..plan(address, 100) });
+    assert_eq!((outcome.good, outcome.requests()), (100, 100));
+}
+
+#[test]
+fn a_post_is_not_sent_twice() {
+    let (address, _) = serve(20);
+    let outcome = run(&Plan { method: message::Method::Post, ..plan(address, 100) });
+    assert_eq!((outcome.requests(), outcome.resent), (100, 0));
+    assert_eq!(outcome.failures.of(FailureKind::Receive), 100 - outcome.good);
+    assert!(outcome.good < 100);
+}
+
+#[test]
+fn only_the_first_of_those_that_wait_too_long_has_timed_out() {
+    let (address, _) = serve(usize::MAX);
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let timeout = Duration::from_millis(50);
+    let outcome = run(&Plan { timeout, ..plan(silent.local_addr().unwrap(), 8) });
+    assert_eq!(outcome.failures.of(FailureKind::Timeout) + outcome.failures.of(FailureKind::Receive), 8);
+    assert_eq!(run(&plan(address, 8)).good, 8);
+}
+
+/// A server that answers nothing before so many requests have come, over all connections.
+fn hold(all: usize) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let arrived = Arc::new((Mutex::new(0), Condvar::new()));
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let (mut stream, arrived) = (stream.unwrap(), Arc::clone(&arrived));
+            let mut reading = stream.try_clone().unwrap();
+            let (send, requests) = std::sync::mpsc::channel();
+            let counted = Arc::clone(&arrived);
+            std::thread::spawn(move || {
+                let mut buffer = [0; 65_536];
+                while let Ok(bytes @ 1..) = reading.read(&mut buffer) {
+                    // Requests are small and come whole.
+                    let heads = buffer.get(..bytes).unwrap().windows(4).filter(|four| four == b"\r\n\r\n");
+                    let heads = heads.count();
+                    *counted.0.lock().unwrap() += heads;
+                    counted.1.notify_all();
+                    (0..heads).for_each(|_| send.send(()).unwrap());
+                }
+            });
+            std::thread::spawn(move || {
+                for () in requests {
+                    let count = arrived.0.lock().unwrap();
+                    drop(arrived.1.wait_while(count, |count| *count < all).unwrap());
+                    stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").unwrap();
+                }
+            });
+        }
+    });
+    address
+}
+
+#[test]
+fn the_schedule_does_not_wait_for_a_server_that_stands_still() {
+    let arrival = Arrival::Open { rate: Rate::Constant(500.0), in_flight_max: 100 };
+    let outcome = run(&Plan { arrival, pipeline: 10, ..plan(hold(50), 50) });
+    assert_eq!((outcome.good, outcome.connections), (50, 5));
+    let latency = outcome.good_times.latency();
+    assert!(latency.max_us() >= 98_000 && latency.median_us() >= 48_000, "{latency:?}");
+}
+
+#[test]
+fn urls_of_several_hosts_have_lines_of_their_own() {
+    let ((one, of_one), (other, of_other)) = (serve(usize::MAX), serve(usize::MAX));
+    let target = |address: SocketAddr| Target::parse(&format!("http://{address}/x")).unwrap();
+    let targets =
+        [(one, 1), (other, 3)].map(|(address, weight)| WeightedTarget::new(target(address), weight));
+    let outcome = run(&Plan { targets: targets.to_vec(), users: 2, ..plan(one, 400) });
+    assert_eq!((outcome.good, outcome.requests()), (400, 400));
+    let counts: Vec<u64> = outcome.urls.iter().map(|url| url.good).collect();
+    assert!(counts.first() < counts.get(1) && !counts.contains(&0), "{counts:?}");
+    let seen = [of_one, of_other].map(|seen| seen.all.load(Ordering::SeqCst) as u64);
+    assert_eq!(counts, seen, "requests went to another host");
+    // Sixteen requests under way, at most eight on each connection.
+    assert!(outcome.connections <= 4, "{}", outcome.connections);
+}
+
+#[test]
+fn what_cannot_be_pipelined_is_refused() {
+    let plan = plan("127.0.0.1:1".parse().unwrap(), 1);
+    assert_eq!(plan.check(), Ok(()));
+    let contradicts = |plan: Plan| matches!(plan.check(), Err(PlanError::Contradiction(_)));
+    assert!(contradicts(Plan { keep_alive: false, ..plan.clone() }));
+    assert!(contradicts(Plan { http: Protocol::Http10, ..plan }));
+}

@@ -1,0 +1,156 @@
+//! Runs over TLS: what is verified, what is resumed, and that no octet is lost or made up between records.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on panics")]
+#![allow(clippy::indexing_slicing, reason = "a test that cannot go on panics")]
+
+use petasos_load::{Control, FailureKind, LoadError, Outcome, Plan, Protocol, Stop, Target};
+use platform::SystemClock;
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use testkit::{Action, Certificate, Origin, TlsFront, response};
+
+/// A plan for so many requests by one user who believes the server's authority.
+fn plan(front: &TlsFront, requests: u64) -> Plan {
+    let mut plan = Plan::new(Target::parse(&format!("https://localhost:{}/", front.address.port())).unwrap());
+    plan.stop = Stop { requests: Some(requests), ..Stop::default() };
+    let file = std::env::temp_dir().join(format!(
+        "petasos-load-{}-{}.pem",
+        std::process::id(),
+        front.address.port()
+    ));
+    std::fs::write(&file, &front.authority_pem).unwrap();
+    plan.tls.ca_file = Some(file);
+    plan
+}
+
+fn run(plan: &Plan) -> Result<Outcome, LoadError> {
+    let outcome = petasos_load::run(plan, &SystemClock::new(), &Control::new());
+    std::fs::remove_file(plan.tls.ca_file.as_ref().unwrap()).unwrap();
+    outcome
+}
+
+/// An origin with a page of this many octets, which closes after each if told to.
+fn origin(content_bytes: usize) -> Origin {
+    Origin::start(move |seen| {
+        let mut actions = response("200 OK", &[], &vec![b'x'; content_bytes]);
+        actions.extend((seen.field("Connection") == Some("close")).then_some(Action::Close));
+        actions
+    })
+}
+
+#[test]
+fn kept_connections_carry_pages_of_many_records() {
+    let origin = origin(100_000);
+    let front = TlsFront::start(origin.address(), Certificate::Good);
+    let outcome = run(&Plan { users: 3, threads: 1, ..plan(&front, 60) }).unwrap();
+    assert_eq!((outcome.good, outcome.requests(), outcome.connections), (60, 60, 3));
+    assert_eq!((outcome.content_bytes, outcome.document_bytes), (6_000_000, Some(100_000)));
+    let times = &outcome.good_times;
+    assert!(times.tls.max_us() > 0 && times.tls.max_us() <= times.connect.max_us());
+    assert_eq!(times.tls.min_us(), 0, "on a kept connection nothing is agreed on");
+    let head_bytes = outcome.first_head.len() as u64;
+    assert_eq!(outcome.received_bytes, 60 * (head_bytes + 100_000), "the octets are those of HTTP");
+}
+
+#[test]
+fn every_connection_after_the_first_resumes_unless_told_not_to() {
+    let origin = origin(5);
+    let front = TlsFront::start(origin.address(), Certificate::Good);
+    for is_resumed in [true, false] {
+        let mut plan = Plan { keep_alive: false, ..plan(&front, 20) };
+        plan.tls.is_resumed = is_resumed;
+        let outcome = run(&plan).unwrap();
+        assert_eq!((outcome.good, outcome.connections), (20, 20));
+        assert_eq!(outcome.resumed, if is_resumed { 19 } else { 0 });
+    }
+}
+
+#[test]
+fn large_requests_are_cut_into_records() {
+    let origin = Origin::start(|seen| response("200 OK", &[], seen.body.len().to_string().as_bytes()));
+    let front = TlsFront::start(origin.address(), Certificate::Good);
+    let content = vec![b'y'; 3_000_000].into();
+    let body = Some(petasos_load::Body { content, content_type: "text/plain".to_owned() });
+    let plan = Plan { method: message::Method::Post, body, ..plan(&front, 3) };
+    let sent_bytes = 3 * petasos_load::image(&plan).unwrap().len() as u64;
+    let outcome = run(&plan).unwrap();
+    assert_eq!((outcome.good, outcome.document_bytes, outcome.sent_bytes), (3, Some(7), sent_bytes));
+    assert!(origin.seen().iter().all(|seen| seen.body.len() == 3_000_000));
+}
+
+#[test]
+fn nothing_is_sent_to_a_server_that_does_not_prove_its_name() {
+    let origin = origin(5);
+    for (certificate, reason) in [
+        (Certificate::OtherName, "the server's certificate is not for `localhost`"),
+        (Certificate::Expired, "the server's certificate has expired"),
+    ] {
+        let front = TlsFront::start(origin.address(), certificate);
+        match run(&plan(&front, 5)) {
+            Err(LoadError::Unreachable { reason: found, .. }) => assert_eq!(found, reason),
+            other => panic!("{:?}", other.map(|outcome| outcome.failures)),
+        }
+    }
+    assert!(origin.seen().is_empty());
+    let front = TlsFront::start(origin.address(), Certificate::OtherName);
+    let mut plan = plan(&front, 5);
+    plan.tls.is_verified = false;
+    assert_eq!(run(&plan).unwrap().good, 5);
+}
+
+#[test]
+fn a_server_without_tls_is_named_as_such() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut front = TlsFront::start(listener.local_addr().unwrap(), Certificate::Good);
+    front.address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        let (mut client, _) = listener.accept().unwrap();
+        client.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").unwrap();
+        let _ = client.read_to_end(&mut Vec::new());
+    });
+    match run(&plan(&front, 5)) {
+        Err(LoadError::Unreachable { reason, .. }) => {
+            assert!(reason.contains("does not speak TLS"), "{reason}")
+        }
+        other => panic!("{:?}", other.map(|outcome| outcome.failures)),
+    }
+}
+
+/// Passes records on both ways, but swallows those of the server that are so long.
+fn swallower(server: SocketAddr, record_bytes: usize) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for client in listener.incoming() {
+            let (mut client, mut server) = (client.unwrap(), TcpStream::connect(server).unwrap());
+            let (mut from_client, mut to_server) = (client.try_clone().unwrap(), server.try_clone().unwrap());
+            std::thread::spawn(move || std::io::copy(&mut from_client, &mut to_server));
+            std::thread::spawn(move || {
+                let mut head = [0; 5];
+                while server.read_exact(&mut head).is_ok() {
+                    let mut record = vec![0; usize::from(u16::from_be_bytes([head[3], head[4]]))];
+                    server.read_exact(&mut record).unwrap();
+                    if record.len() != record_bytes {
+                        client.write_all(&[&head, &record[..]].concat()).unwrap();
+                    }
+                }
+                let _ = client.shutdown(std::net::Shutdown::Both);
+            });
+        }
+    });
+    address
+}
+
+#[test]
+fn an_end_that_anybody_may_have_made_is_no_end_of_a_page() {
+    let origin = Origin::start(|_| {
+        vec![Action::Send(b"HTTP/1.1 200 OK\r\n\r\nuntil the end".to_vec()), Action::Close]
+    });
+    let mut front = TlsFront::start(origin.address(), Certificate::Good);
+    let plain = Plan { http: Protocol::Http11, keep_alive: false, ..plan(&front, 4) };
+    assert_eq!(run(&plain).unwrap().good, 4);
+    // A closing alert in TLS 1.3: two octets of alert, one of type, sixteen of tag.
+    front.address = swallower(front.address, 19);
+    let outcome = run(&Plan { keep_alive: false, ..plan(&front, 4) }).unwrap();
+    assert_eq!((outcome.good, outcome.failures.of(FailureKind::Receive)), (0, 4));
+}

@@ -1,0 +1,151 @@
+//! What a client and a server have agreed on in a TLS handshake, in the words of OpenSSL's tools.
+//!
+//! Invariant: what cannot be told is left out or 0, never guessed. Of a certificate only the size of its key is read.
+
+use crate::tls_suites::{TlsVersion, name_and_bits};
+use tokio_rustls::rustls::pki_types::CertificateDer;
+use tokio_rustls::rustls::server::ParsedCertificate;
+use tokio_rustls::rustls::{CommonState, NamedGroup};
+
+/// The terms of a connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsAgreement {
+    /// The version, such as `TLSv1.3`.
+    pub version: &'static str,
+    /// The cipher suite, such as `TLS_AES_256_GCM_SHA384`.
+    pub suite: &'static str,
+    /// Bits of the server's public key; 0 if it is of no known kind.
+    pub key_bits: u32,
+    /// Bits of the cipher's key.
+    pub cipher_bits: u16,
+    /// The server's key for this connection only, such as `X25519 253 bits`.
+    pub temporary_key: Option<String>,
+}
+
+impl TlsAgreement {
+    /// What a connection that stands has agreed on; `None` if it does not stand.
+    pub fn of(connection: &CommonState) -> Option<Self> {
+        let version = TlsVersion::of(connection.protocol_version()?)?.name();
+        let (suite, cipher_bits) = name_and_bits(connection.negotiated_cipher_suite()?.suite())?;
+        let certificate = connection.peer_certificates().and_then(<[_]>::first);
+        let key_bits = certificate.and_then(public_key_bits).unwrap_or(0);
+        let group = connection.negotiated_key_exchange_group().map(|group| group.name());
+        Some(Self { version, suite, key_bits, cipher_bits, temporary_key: group.map(temporary_key) })
+    }
+}
+
+/// A group's key as OpenSSL describes it.
+fn temporary_key(group: NamedGroup) -> String {
+    match group {
+        NamedGroup::X25519 => "X25519 253 bits".to_owned(),
+        NamedGroup::secp256r1 => "ECDH prime256v1 256 bits".to_owned(),
+        NamedGroup::secp384r1 => "ECDH secp384r1 384 bits".to_owned(),
+        other => format!("{other:?}"),
+    }
+}
+
+/// Bits of the public key in a certificate (RFC 5280 section 4.1.2.7).
+fn public_key_bits(certificate: &CertificateDer<'_>) -> Option<u32> {
+    let certificate = ParsedCertificate::try_from(certificate).ok()?;
+    key_info_bits(&certificate.subject_public_key_info())
+}
+
+/// Bits of a key as it stands in a certificate: an algorithm with its parameters, and the key as a string of bits.
+fn key_info_bits(info: &[u8]) -> Option<u32> {
+    /// RFC 8017 appendix A.1.
+    const RSA: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01];
+    /// RFC 5480 section 2.1.1, and its curves.
+    const EC: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01];
+    const P256: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07];
+    const P384: &[u8] = &[0x2b, 0x81, 0x04, 0x00, 0x22];
+    const P521: &[u8] = &[0x2b, 0x81, 0x04, 0x00, 0x23];
+    /// RFC 8410 section 3.
+    const ED25519: &[u8] = &[0x2b, 0x65, 0x70];
+    let (info, _) = element(info, SEQUENCE)?;
+    let (algorithm, key) = element(info, SEQUENCE)?;
+    let (kind, parameters) = element(algorithm, OBJECT)?;
+    match kind {
+        RSA => {
+            // The first octet says how many bits of the last are unused: none.
+            let (key, _) = element(key, BITS)?;
+            let (key, _) = element(key.strip_prefix(&[0])?, SEQUENCE)?;
+            let (modulus, _) = element(key, INTEGER)?;
+            let modulus = modulus.strip_prefix(&[0]).unwrap_or(modulus);
+            Some(u32::try_from(modulus.len()).ok()? * 8 - modulus.first()?.leading_zeros())
+        }
+        EC => match element(parameters, OBJECT)?.0 {
+            P256 => Some(256),
+            P384 => Some(384),
+            P521 => Some(521),
+            _ => None,
+        },
+        ED25519 => Some(256),
+        _ => None,
+    }
+}
+
+/// Tags of DER (X.690).
+const INTEGER: u8 = 0x02;
+const BITS: u8 = 0x03;
+const OBJECT: u8 = 0x06;
+const SEQUENCE: u8 = 0x30;
+
+/// The content of an element with this tag, and what follows it.
+fn element(octets: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
+    let (&length, rest) = octets.strip_prefix(&[tag])?.split_first()?;
+    let (length, rest) = match length {
+        0..=0x7f => (usize::from(length), rest),
+        0x81 | 0x82 => {
+            let (length, rest) = rest.split_at_checked(usize::from(length - 0x80))?;
+            (length.iter().fold(0, |sum, &octet| sum << 8 | usize::from(octet)), rest)
+        }
+        _ => return None,
+    };
+    rest.split_at_checked(length)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{element, key_info_bits};
+
+    /// An element of DER.
+    fn der(tag: u8, contents: &[&[u8]]) -> Vec<u8> {
+        let content = contents.concat();
+        let [high, low] = u16::try_from(content.len()).unwrap().to_be_bytes();
+        let length = if content.len() < 0x80 { vec![low] } else { vec![0x82, high, low] };
+        [&[tag][..], &length, &content].concat()
+    }
+
+    #[test]
+    fn the_size_of_an_rsa_key_is_that_of_its_modulus() {
+        let kind = [0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01];
+        let algorithm = der(0x30, &[&der(0x06, &[&kind]), &[0x05, 0]]);
+        for (octets, first, bits) in [(256, 0x80, 2048), (384, 0xff, 3072), (128, 0x40, 1023)] {
+            let mut modulus = vec![0, first];
+            modulus.resize(octets + 1, 0x55);
+            let key = der(0x30, &[&der(0x02, &[&modulus]), &der(0x02, &[&[1, 0, 1]])]);
+            let info = der(0x30, &[&algorithm, &der(0x03, &[&[0], &key])]);
+            assert_eq!(key_info_bits(&info), Some(bits));
+        }
+    }
+
+    #[test]
+    fn the_size_of_an_elliptic_key_is_that_of_its_curve() {
+        let bits = |curve: &[u8]| {
+            let kind = [0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01];
+            let algorithm = der(0x30, &[&der(0x06, &[&kind]), &der(0x06, &[curve])]);
+            key_info_bits(&der(0x30, &[&algorithm, &der(0x03, &[&[0, 4]])]))
+        };
+        assert_eq!(bits(&[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07]), Some(256));
+        assert_eq!((bits(&[0x2b, 0x81, 0x04, 0x00, 0x22]), bits(&[1, 2, 3])), (Some(384), None));
+    }
+
+    #[test]
+    fn what_is_cut_off_is_nothing() {
+        assert_eq!(element(&[0x30, 2, 1, 2, 3], 0x30), Some((&[1, 2][..], &[3][..])));
+        for cut in [&[][..], &[0x30], &[0x30, 3, 1, 2], &[0x30, 0x82, 1], &[0x30, 0x83, 0, 0, 0], &[0x31, 0]]
+        {
+            assert_eq!(element(cut, 0x30), None);
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! A browser's own cache (RFC 9111, as a private cache): what a returning visitor still has.
+//!
+//! Invariant: nothing is used beyond its freshness without asking, and nothing for a request that it was not made for
+//! (`Vary`). The decisions are those of `semantics`, with what speaks to shared caches only left out. The content is
+//! kept where a page needs it to go on, of all else just that it was there.
+
+use bytes::Bytes;
+use message::{Fields, RequestHead, ResponseHead, Status, list_members, names};
+use semantics::{
+    Directives, Freshness, Judgement, Moment, Policy, Reuse, VariantKey, VaryRule, judge_response,
+    not_modified_speaks_of, reuse, updated_head, validation_fields,
+};
+use std::collections::HashMap;
+use url::Url;
+
+/// Octets that one visitor keeps, and how many answers.
+pub const CACHE_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Answers that one visitor keeps.
+pub const CACHE_ENTRIES_MAX: usize = 2_000;
+
+/// What a visitor has kept.
+#[derive(Clone, Debug, Default)]
+pub struct PrivateCache {
+    stored: HashMap<Url, Stored>,
+    bytes: usize,
+}
+
+#[derive(Clone, Debug)]
+struct Stored {
+    head: ResponseHead,
+    freshness: Freshness,
+    rule: VaryRule,
+    key: VariantKey,
+    content: Bytes,
+}
+
+/// What there is for a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Kept {
+    /// Nothing.
+    Nothing,
+    /// It may be used without asking.
+    Fresh(ResponseHead, Bytes),
+    /// The server is to be asked with these fields whether it still holds.
+    Ask(Fields),
+}
+
+impl PrivateCache {
+    /// What there is for a request to `url` with these fields.
+    pub fn look(&self, url: &Url, request: &Fields, now: Moment) -> Kept {
+        let Some(stored) = self.stored.get(url).filter(|stored| stored.rule.matches(request, &stored.key))
+        else {
+            return Kept::Nothing;
+        };
+        match reuse(&stored.freshness, &Directives::default(), &policy(), now) {
+            Reuse::Fresh { .. } | Reuse::Stale { refresh: false, .. } => {
+                Kept::Fresh(stored.head.clone(), stored.content.clone())
+            }
+            Reuse::Stale { .. } | Reuse::Revalidate(_) => {
+                let fields = validation_fields(&stored.head);
+                if fields.is_empty() { Kept::Nothing } else { Kept::Ask(fields) }
+            }
+        }
+    }
+
+    /// Keeps an answer if it may be kept. `content` is what is needed of it later.
+    pub fn store(
+        &mut self,
+        url: &Url,
+        request: &RequestHead,
+        head: &ResponseHead,
+        content: Bytes,
+        times: (Moment, Moment),
+    ) {
+        self.remove(url);
+        let Some(stored) = judged(request, head, content, times) else { return };
+        let weight = stored.weight();
+        if weight > CACHE_BYTES_MAX {
+            return;
+        }
+        if self.bytes + weight > CACHE_BYTES_MAX || self.stored.len() >= CACHE_ENTRIES_MAX {
+            self.stored.clear();
+            self.bytes = 0;
+        }
+        self.bytes += weight;
+        self.stored.insert(url.clone(), stored);
+    }
+
+    /// Takes a 304 that answers [`Kept::Ask`]; gives what it confirms, nothing if it speaks of something else.
+    pub fn confirm(
+        &mut self,
+        url: &Url,
+        request: &RequestHead,
+        not_modified: &ResponseHead,
+        times: (Moment, Moment),
+    ) -> Option<(ResponseHead, Bytes)> {
+        let stored = self.stored.get(url)?;
+        if !not_modified_speaks_of(&stored.head, not_modified) {
+            return None;
+        }
+        let head = updated_head(&stored.head, not_modified);
+        let content = stored.content.clone();
+        self.store(url, request, &head, content.clone(), times);
+        Some((head, content))
+    }
+
+    fn remove(&mut self, url: &Url) {
+        if let Some(stored) = self.stored.remove(url) {
+            self.bytes = self.bytes.saturating_sub(stored.weight());
+        }
+    }
+}
+
+impl Stored {
+    fn weight(&self) -> usize {
+        self.content.len() + self.head.fields.wire_bytes()
+    }
+}
+
+/// What RFC 9111 says to a cache that nobody shares.
+fn policy() -> Policy {
+    Policy { targeted_fields: Vec::new(), ..Policy::rfc() }
+}
+
+fn judged(
+    request: &RequestHead,
+    head: &ResponseHead,
+    content: Bytes,
+    times: (Moment, Moment),
+) -> Option<Stored> {
+    if !matches!(head.status, Status::OK | Status::MOVED_PERMANENTLY) {
+        return None;
+    }
+    let policy = policy();
+    let mut asked = request.clone();
+    asked.fields.remove(names::AUTHORIZATION);
+    let Judgement::Store(storable) = judge_response(&asked, &unshared(head), times.0, times.1, &policy)
+    else {
+        return None;
+    };
+    let rule = VaryRule::from_response(&head.fields, &policy).ok()?;
+    let key = rule.key(&request.fields);
+    Some(Stored { head: head.clone(), freshness: storable.freshness, rule, key, content })
+}
+
+/// A head without the directives that speak to shared caches alone (RFC 9111 sections 5.2.2.7 to 5.2.2.10).
+fn unshared(head: &ResponseHead) -> ResponseHead {
+    const SHARED_ONLY: [&[u8]; 4] = [b"private", b"s-maxage", b"proxy-revalidate", b"public"];
+    let mut unshared = head.clone();
+    unshared.fields.remove(names::CACHE_CONTROL);
+    for value in head.fields.all(names::CACHE_CONTROL) {
+        let own: Vec<&[u8]> = list_members(value)
+            .filter(|member| {
+                let name = member.split(|&byte| byte == b'=').next().unwrap_or_default().trim_ascii();
+                !SHARED_ONLY.iter().any(|shared| name.eq_ignore_ascii_case(shared))
+            })
+            .collect();
+        unshared.fields.push(names::CACHE_CONTROL, own.join(&b", "[..]));
+    }
+    unshared
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Kept, PrivateCache};
+    use bytes::Bytes;
+    use message::{Fields, Method, RequestHead, ResponseHead, Status, Version};
+    use platform::{Monotonic, Timestamp};
+    use semantics::Moment;
+    use url::Url;
+
+    fn at(secs: u64) -> Moment {
+        Moment {
+            wall: Timestamp::from_secs(1_800_000_000 + secs),
+            monotonic: Monotonic::from_nanos(secs * 1_000_000_000),
+        }
+    }
+
+    fn request(fields: &[(&'static str, &'static str)]) -> RequestHead {
+        let fields = fields.iter().fold(Fields::new(), |mut all, &(name, value)| {
+            all.push(name, value);
+            all
+        });
+        RequestHead { method: Method::Get, target: "/a".into(), version: Version::Http11, fields }
+    }
+
+    fn answer(status: Status, fields: &[(&'static str, &'static str)]) -> ResponseHead {
+        ResponseHead { fields: request(fields).fields, ..ResponseHead::new(status) }
+    }
+
+    fn url() -> Url {
+        Url::parse("http://h/a").unwrap()
+    }
+
+    fn kept(fields: &[(&'static str, &'static str)], after_secs: u64) -> Kept {
+        let mut cache = PrivateCache::default();
+        cache.store(&url(), &request(&[]), &answer(Status::OK, fields), Bytes::from("x"), (at(0), at(0)));
+        cache.look(&url(), &Fields::new(), at(after_secs))
+    }
+
+    fn is_fresh(fields: &[(&'static str, &'static str)], after_secs: u64) -> bool {
+        matches!(kept(fields, after_secs), Kept::Fresh(..))
+    }
+
+    #[test]
+    fn what_is_private_may_be_kept_by_whom_it_was_made_for() {
+        assert!(is_fresh(&[("Cache-Control", "private, max-age=60")], 59));
+        assert!(is_fresh(&[("Cache-Control", "max-age=60, s-maxage=0")], 59));
+        assert!(is_fresh(&[("Cache-Control", "max-age=60"), ("Set-Cookie", "a=1")], 59));
+        assert!(!is_fresh(&[("Cache-Control", "s-maxage=60")], 1));
+        assert!(!is_fresh(&[("Cache-Control", "max-age=60")], 60));
+        assert_eq!(kept(&[("Cache-Control", "no-store"), ("ETag", "\"1\"")], 0), Kept::Nothing);
+        assert!(!is_fresh(&[("CDN-Cache-Control", "max-age=60")], 1));
+    }
+
+    #[test]
+    fn what_may_have_changed_is_asked_for() {
+        let Kept::Ask(fields) = kept(&[("Cache-Control", "no-cache"), ("ETag", "\"1\"")], 0) else {
+            panic!()
+        };
+        assert_eq!(fields.only("If-None-Match").unwrap(), "\"1\"");
+        assert!(matches!(kept(&[("Cache-Control", "max-age=1"), ("ETag", "\"1\"")], 5), Kept::Ask(_)));
+        assert_eq!(kept(&[("Cache-Control", "max-age=1")], 5), Kept::Nothing);
+    }
+
+    #[test]
+    fn a_confirmation_makes_it_fresh_again() {
+        let mut cache = PrivateCache::default();
+        let first = answer(Status::OK, &[("Cache-Control", "max-age=10"), ("ETag", "\"1\"")]);
+        cache.store(&url(), &request(&[]), &first, Bytes::from("x"), (at(0), at(0)));
+        assert!(matches!(cache.look(&url(), &Fields::new(), at(20)), Kept::Ask(_)));
+        let other = answer(Status::NOT_MODIFIED, &[("ETag", "\"2\"")]);
+        assert_eq!(cache.confirm(&url(), &request(&[]), &other, (at(20), at(20))), None);
+        let same = answer(Status::NOT_MODIFIED, &[("ETag", "\"1\"")]);
+        let (_, content) = cache.confirm(&url(), &request(&[]), &same, (at(20), at(20))).unwrap();
+        assert_eq!(content, "x");
+        assert!(matches!(cache.look(&url(), &Fields::new(), at(25)), Kept::Fresh(..)));
+    }
+
+    #[test]
+    fn another_request_needs_another_answer() {
+        let mut cache = PrivateCache::default();
+        let head = answer(Status::OK, &[("Cache-Control", "max-age=10"), ("Vary", "Cookie")]);
+        cache.store(&url(), &request(&[("Cookie", "a=1")]), &head, Bytes::new(), (at(0), at(0)));
+        assert!(matches!(cache.look(&url(), &request(&[("Cookie", "a=1")]).fields, at(1)), Kept::Fresh(..)));
+        assert_eq!(cache.look(&url(), &request(&[("Cookie", "a=2")]).fields, at(1)), Kept::Nothing);
+    }
+
+    #[test]
+    fn the_cache_has_a_size() {
+        let mut cache = PrivateCache::default();
+        let head = answer(Status::OK, &[("Cache-Control", "max-age=10")]);
+        for number in 0..40 {
+            let url = Url::parse(&format!("http://h/{number}")).unwrap();
+            cache.store(&url, &request(&[]), &head, Bytes::from(vec![0; 1024 * 1024]), (at(0), at(0)));
+        }
+        assert!(cache.bytes <= super::CACHE_BYTES_MAX);
+        assert_eq!(cache.bytes, cache.stored.values().map(super::Stored::weight).sum::<usize>());
+    }
+}

@@ -1,0 +1,84 @@
+//! Content codings of documents and stylesheets (RFC 9110 section 8.4.1): gzip, the only one that is asked for.
+//!
+//! Invariant: no more is unpacked than the caller allows, whatever the content claims.
+
+use bytes::Bytes;
+use flate2::read::MultiGzDecoder;
+use message::{Fields, names};
+use std::io::Read;
+
+/// Why content cannot be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CodingError {
+    /// A coding that nobody asked for.
+    #[error("the content has a coding that was not asked for")]
+    Unknown,
+    /// What claims to be gzip is not, or breaks off.
+    #[error("the content is no whole gzip")]
+    Broken,
+    /// It is longer than the limit.
+    #[error("the content unpacks to more than is allowed")]
+    TooLong,
+}
+
+/// The content of an answer without its coding, at most `bytes_max` octets of it.
+///
+/// # Errors
+/// See [`CodingError`].
+pub fn decoded(fields: &Fields, content: &Bytes, bytes_max: usize) -> Result<Bytes, CodingError> {
+    let codings: Vec<&[u8]> = fields
+        .list(names::CONTENT_ENCODING)
+        .filter(|coding| !coding.eq_ignore_ascii_case(b"identity"))
+        .collect();
+    match codings.as_slice() {
+        [] if content.len() > bytes_max => Err(CodingError::TooLong),
+        [] => Ok(content.clone()),
+        [coding] if coding.eq_ignore_ascii_case(b"gzip") || coding.eq_ignore_ascii_case(b"x-gzip") => {
+            let mut out = Vec::new();
+            let mut reader = MultiGzDecoder::new(content.as_ref()).take(bytes_max as u64 + 1);
+            reader.read_to_end(&mut out).map_err(|_| CodingError::Broken)?;
+            if out.len() > bytes_max { Err(CodingError::TooLong) } else { Ok(out.into()) }
+        }
+        _ => Err(CodingError::Unknown),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CodingError, decoded};
+    use bytes::Bytes;
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+    use message::Fields;
+    use std::io::Write;
+
+    fn gzip(content: &[u8]) -> Bytes {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+        encoder.write_all(content).unwrap();
+        encoder.finish().unwrap().into()
+    }
+
+    fn with(coding: &'static str) -> Fields {
+        let mut fields = Fields::new();
+        fields.push("Content-Encoding", coding);
+        fields
+    }
+
+    #[test]
+    fn what_was_packed_is_unpacked() {
+        assert_eq!(decoded(&with("gzip"), &gzip(b"page"), 10).unwrap(), "page");
+        assert_eq!(decoded(&with("identity"), &"page".into(), 10).unwrap(), "page");
+        assert_eq!(decoded(&Fields::new(), &"page".into(), 3), Err(CodingError::TooLong));
+        assert_eq!(decoded(&with("br"), &"page".into(), 10), Err(CodingError::Unknown));
+        assert_eq!(decoded(&with("gzip"), &"page".into(), 10), Err(CodingError::Broken));
+        let whole = gzip(b"page");
+        assert_eq!(decoded(&with("gzip"), &whole.slice(..whole.len() - 4), 10), Err(CodingError::Broken));
+    }
+
+    #[test]
+    fn a_bomb_is_not_unpacked() {
+        let bomb = gzip(&vec![b'a'; 3_000_000]);
+        assert!(bomb.len() < 100_000);
+        assert_eq!(decoded(&with("gzip"), &bomb, 300_000), Err(CodingError::TooLong));
+    }
+}

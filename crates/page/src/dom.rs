@@ -1,0 +1,370 @@
+//! The tree of a document as a browser with scripting builds it, as far as loading needs it: elements, their
+//! attributes, and where text stands.
+//!
+//! Invariant: a node is a place in one list, so nothing here recurses however deep a document nests; what is beyond
+//! the limits on elements and depth is left out, and [`Tree::limits`] says so. Comments and doctypes are not kept.
+
+use crate::limits::{Limit, LimitCounts, Limits};
+use html5ever::interface::{ElementFlags, NodeOrText, QuirksMode, TreeSink};
+use html5ever::tendril::{StrTendril, TendrilSink};
+use html5ever::tree_builder::TreeBuilderOpts;
+use html5ever::{Attribute, ExpandedName, ParseOpts, QualName, local_name, ns, parse_document};
+use std::borrow::Cow;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+/// Octets given to the parser at a time; limits are looked at in between.
+const FEED_BYTES: usize = 16 * 1024;
+
+/// The place of a node in its tree.
+pub(crate) type Place = usize;
+
+/// The place of the document itself, the parent of the root element.
+pub(crate) const DOCUMENT: Place = 0;
+
+/// An element, or the document, which has no name.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Node {
+    /// Local name in lower case; empty for the document and for a template's contents.
+    pub(crate) name: String,
+    /// Names without prefix, and values, in order.
+    pub(crate) attributes: Vec<(String, String)>,
+    /// The node it is in; none for the document and for what is not in it.
+    pub(crate) parent: Option<Place>,
+    /// Elements in it, in order.
+    pub(crate) children: Vec<Place>,
+    /// Text directly in it, one piece after the other.
+    pub(crate) text: String,
+}
+
+/// A parsed document.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tree {
+    nodes: Vec<Node>,
+    /// Steps of comparing that are left; see [`Tree::allow`].
+    budget: Cell<u64>,
+    /// What was left out.
+    pub(crate) limits: LimitCounts,
+}
+
+impl Node {
+    /// The value of an attribute.
+    pub(crate) fn attribute(&self, name: &str) -> Option<&str> {
+        self.attributes.iter().find(|(found, _)| found == name).map(|(_, value)| value.as_str())
+    }
+
+    /// Whether the attribute is there.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.attribute(name).is_some()
+    }
+
+    /// The words of an attribute that is a list of words.
+    pub(crate) fn words(&self, name: &str) -> impl Iterator<Item = &str> {
+        self.attribute(name).unwrap_or_default().split_ascii_whitespace()
+    }
+
+    /// Whether the attribute has this value, in any case.
+    pub(crate) fn says(&self, name: &str, value: &str) -> bool {
+        self.attribute(name).is_some_and(|found| found.trim_ascii().eq_ignore_ascii_case(value))
+    }
+}
+
+impl Tree {
+    /// Parses a document; octets that are no UTF-8 are replaced.
+    pub(crate) fn parse(content: &[u8], limits: &Limits) -> Self {
+        let options = ParseOpts {
+            tree_builder: TreeBuilderOpts { scripting_enabled: true, ..TreeBuilderOpts::default() },
+            ..ParseOpts::default()
+        };
+        let overflow = Rc::new(Cell::new(None));
+        let mut parser = parse_document(Builder::new(limits, Rc::clone(&overflow)), options).from_utf8();
+        for piece in content.chunks(FEED_BYTES) {
+            parser.process(piece.into());
+            if overflow.get().is_some() {
+                break;
+            }
+        }
+        let nodes = parser.finish();
+        let mut counts = LimitCounts::default();
+        if let Some(limit) = overflow.get() {
+            counts.add(limit);
+        }
+        Self { nodes, budget: Cell::new(u64::MAX), limits: counts }
+    }
+
+    /// Sets how many steps comparing rules with elements may take from now on.
+    pub(crate) fn allow(&self, steps: u64) {
+        self.budget.set(steps);
+    }
+
+    /// Takes from the steps that are left; says whether there were enough.
+    pub(crate) fn spend(&self, steps: u64) -> bool {
+        let left = self.budget.get().checked_sub(steps);
+        self.budget.set(left.unwrap_or_default());
+        left.is_some()
+    }
+
+    /// The node at a place; an empty one where there is none.
+    pub(crate) fn node(&self, place: Place) -> &Node {
+        static NOTHING: Node = Node {
+            name: String::new(),
+            attributes: Vec::new(),
+            parent: None,
+            children: Vec::new(),
+            text: String::new(),
+        };
+        self.nodes.get(place).unwrap_or(&NOTHING)
+    }
+
+    /// The places of all elements that are in the document, in tree order.
+    pub(crate) fn in_order(&self) -> Vec<Place> {
+        let mut order = Vec::with_capacity(self.nodes.len());
+        let mut waiting: Vec<Place> = self.node(DOCUMENT).children.iter().rev().copied().collect();
+        while let Some(place) = waiting.pop() {
+            order.push(place);
+            waiting.extend(self.node(place).children.iter().rev());
+        }
+        order
+    }
+}
+
+/// Where the parser refers to a node by.
+#[derive(Clone, Debug)]
+struct Handle {
+    place: Place,
+    name: Rc<QualName>,
+}
+
+/// Takes what the parser builds.
+struct Builder {
+    nodes: RefCell<Vec<Node>>,
+    depths: RefCell<Vec<u32>>,
+    elements_max: usize,
+    depth_max: u32,
+    overflow: Rc<Cell<Option<Limit>>>,
+    nameless: Rc<QualName>,
+}
+
+impl Builder {
+    fn new(limits: &Limits, overflow: Rc<Cell<Option<Limit>>>) -> Self {
+        Self {
+            nodes: RefCell::new(vec![Node::default()]),
+            depths: RefCell::new(vec![0]),
+            elements_max: limits.elements_max,
+            depth_max: limits.depth_max,
+            overflow,
+            nameless: Rc::new(QualName::new(None, ns!(), local_name!(""))),
+        }
+    }
+
+    fn add(&self, name: Rc<QualName>, attributes: Vec<Attribute>) -> Handle {
+        let mut nodes = self.nodes.borrow_mut();
+        if nodes.len() > self.elements_max {
+            self.overflow.set(Some(Limit::Elements));
+        }
+        let place = nodes.len();
+        nodes.push(Node {
+            name: name.local.to_ascii_lowercase().to_string(),
+            attributes: attributes.into_iter().map(named).collect(),
+            ..Node::default()
+        });
+        self.depths.borrow_mut().push(0);
+        Handle { place, name }
+    }
+
+    /// Puts a node or text into `parent`, elements before `before` if that is given.
+    fn put(&self, parent: Place, before: Option<Place>, child: NodeOrText<Handle>) {
+        let child = match child {
+            NodeOrText::AppendText(text) => {
+                if let Some(node) = self.nodes.borrow_mut().get_mut(parent) {
+                    node.text.push_str(&text);
+                }
+                return;
+            }
+            NodeOrText::AppendNode(child) => child.place,
+        };
+        self.detach(child);
+        let mut nodes = self.nodes.borrow_mut();
+        if let Some(node) = nodes.get_mut(child) {
+            node.parent = Some(parent);
+        }
+        if let Some(node) = nodes.get_mut(parent) {
+            let at = before.and_then(|before| node.children.iter().rposition(|&other| other == before));
+            node.children.insert(at.unwrap_or(node.children.len()), child);
+        }
+        let mut depths = self.depths.borrow_mut();
+        let depth = depths.get(parent).copied().unwrap_or_default() + 1;
+        if depth > self.depth_max {
+            self.overflow.set(Some(Limit::Depth));
+        }
+        if let Some(slot) = depths.get_mut(child) {
+            *slot = depth;
+        }
+    }
+
+    fn detach(&self, child: Place) {
+        let mut nodes = self.nodes.borrow_mut();
+        let parent = nodes.get_mut(child).and_then(|node| node.parent.take());
+        if let Some(parent) = parent.and_then(|parent| nodes.get_mut(parent)) {
+            // What is moved was most often put last.
+            if let Some(at) = parent.children.iter().rposition(|&other| other == child) {
+                parent.children.remove(at);
+            }
+        }
+    }
+
+    fn parent(&self, place: Place) -> Option<Place> {
+        self.nodes.borrow().get(place).and_then(|node| node.parent)
+    }
+}
+
+fn named(attribute: Attribute) -> (String, String) {
+    (attribute.name.local.to_string(), attribute.value.to_string())
+}
+
+impl TreeSink for Builder {
+    type Handle = Handle;
+    type Output = Vec<Node>;
+    type ElemName<'a> = ExpandedName<'a>;
+
+    fn finish(self) -> Vec<Node> {
+        self.nodes.into_inner()
+    }
+
+    fn parse_error(&self, _: Cow<'static, str>) {}
+
+    fn get_document(&self) -> Handle {
+        Handle { place: DOCUMENT, name: Rc::clone(&self.nameless) }
+    }
+
+    fn elem_name<'a>(&'a self, target: &'a Handle) -> ExpandedName<'a> {
+        target.name.expanded()
+    }
+
+    fn create_element(&self, name: QualName, attributes: Vec<Attribute>, _: ElementFlags) -> Handle {
+        self.add(Rc::new(name), attributes)
+    }
+
+    fn create_comment(&self, _: StrTendril) -> Handle {
+        // A comment is a node that is never looked at: its name is empty.
+        Handle { place: usize::MAX, name: Rc::clone(&self.nameless) }
+    }
+
+    fn create_pi(&self, _: StrTendril, _: StrTendril) -> Handle {
+        self.create_comment(StrTendril::new())
+    }
+
+    fn append(&self, parent: &Handle, child: NodeOrText<Handle>) {
+        if !is_comment(&child) {
+            self.put(parent.place, None, child);
+        }
+    }
+
+    fn append_based_on_parent_node(&self, element: &Handle, previous: &Handle, child: NodeOrText<Handle>) {
+        if self.parent(element.place).is_some() {
+            self.append_before_sibling(element, child);
+        } else {
+            self.append(previous, child);
+        }
+    }
+
+    fn append_doctype_to_document(&self, _: StrTendril, _: StrTendril, _: StrTendril) {}
+
+    fn get_template_contents(&self, _: &Handle) -> Handle {
+        // What is in a template is no part of the document: it goes to a node that is nowhere.
+        self.add(Rc::clone(&self.nameless), Vec::new())
+    }
+
+    fn same_node(&self, one: &Handle, other: &Handle) -> bool {
+        one.place == other.place
+    }
+
+    fn set_quirks_mode(&self, _: QuirksMode) {}
+
+    fn append_before_sibling(&self, sibling: &Handle, child: NodeOrText<Handle>) {
+        if let (false, Some(parent)) = (is_comment(&child), self.parent(sibling.place)) {
+            self.put(parent, Some(sibling.place), child);
+        }
+    }
+
+    fn add_attrs_if_missing(&self, target: &Handle, attributes: Vec<Attribute>) {
+        if let Some(node) = self.nodes.borrow_mut().get_mut(target.place) {
+            for (name, value) in attributes.into_iter().map(named) {
+                if !node.has(&name) {
+                    node.attributes.push((name, value));
+                }
+            }
+        }
+    }
+
+    fn remove_from_parent(&self, target: &Handle) {
+        self.detach(target.place);
+    }
+
+    fn reparent_children(&self, node: &Handle, new_parent: &Handle) {
+        let children =
+            self.nodes.borrow_mut().get_mut(node.place).map(|node| std::mem::take(&mut node.children));
+        for child in children.unwrap_or_default() {
+            let name = Rc::clone(&self.nameless);
+            self.put(new_parent.place, None, NodeOrText::AppendNode(Handle { place: child, name }));
+        }
+    }
+}
+
+fn is_comment(child: &NodeOrText<Handle>) -> bool {
+    matches!(child, NodeOrText::AppendNode(handle) if handle.place == usize::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Tree;
+    use crate::limits::{Limit, Limits};
+
+    fn names(tree: &Tree) -> Vec<&str> {
+        tree.in_order().into_iter().map(|place| tree.node(place).name.as_str()).collect()
+    }
+
+    fn parse(html: &str) -> Tree {
+        Tree::parse(html.as_bytes(), &Limits::DEFAULT)
+    }
+
+    #[test]
+    fn what_is_left_out_is_put_in() {
+        let tree = parse("<p>a<p class=x>b<img src=c>");
+        assert_eq!(names(&tree), ["html", "head", "body", "p", "p", "img"]);
+        let place = tree.in_order()[4];
+        assert_eq!((tree.node(place).text.as_str(), tree.node(place).attribute("class")), ("b", Some("x")));
+    }
+
+    #[test]
+    fn noscript_and_templates_hold_nothing_for_a_browser_with_scripts() {
+        let tree =
+            parse("<body><noscript><img src=a></noscript><template><img src=b></template><!-- <img> -->");
+        assert_eq!(names(&tree), ["html", "head", "body", "noscript", "template"]);
+    }
+
+    #[test]
+    fn what_stands_between_table_rows_is_moved_before_the_table() {
+        let tree = parse("<table><div>x</div><tr><td>y</table>");
+        assert_eq!(names(&tree), ["html", "head", "body", "div", "table", "tbody", "tr", "td"]);
+    }
+
+    #[test]
+    fn depth_and_number_are_limited() {
+        let deep = "<div>".repeat(100_000);
+        let tree = parse(&deep);
+        assert_eq!(tree.limits.of(Limit::Depth), 1);
+        assert!(tree.nodes.len() < 10_000);
+        let many = "<br>".repeat(300_000);
+        let limits = Limits { elements_max: 1_000, ..Limits::DEFAULT };
+        let tree = Tree::parse(many.as_bytes(), &limits);
+        assert_eq!(tree.limits.of(Limit::Elements), 1);
+        assert!(tree.nodes.len() < 10_000);
+    }
+
+    #[test]
+    fn misnested_formatting_ends() {
+        let tree = parse(&"<a><b><i>".repeat(2_000));
+        assert!(tree.limits.total() <= 1);
+    }
+}

@@ -1,0 +1,512 @@
+//! What a document names that a browser loads with it, in tree order (HTML, sections 4.2, 4.8 and 4.12).
+//!
+//! Invariant: addresses are absolute, without fragment, and http or https; what scripts or styles would add is not
+//! here. Lazy images and frames are marked, because without a layout nobody knows whether they are near.
+
+use crate::css::Sheet;
+use crate::dom::{Node, Place, Tree};
+use crate::limits::{LimitCounts, Limits};
+use crate::media::Viewport;
+use crate::srcset;
+use std::rc::Rc;
+use url::Url;
+
+/// What a resource is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Class {
+    /// The page itself.
+    Document,
+    /// A document in a frame.
+    Frame,
+    /// A stylesheet.
+    Stylesheet,
+    /// A script.
+    Script,
+    /// A picture, of the document or of a style.
+    Image,
+    /// A font.
+    Font,
+    /// The picture beside the page's name.
+    Icon,
+    /// Sound or film: its beginning.
+    Media,
+    /// What is loaded ahead for another page or for a script, and what is embedded.
+    Other,
+}
+
+impl Class {
+    /// All of them, in the order in which they are reported.
+    pub const ALL: [Self; 9] = [
+        Self::Document,
+        Self::Frame,
+        Self::Stylesheet,
+        Self::Script,
+        Self::Image,
+        Self::Font,
+        Self::Icon,
+        Self::Media,
+        Self::Other,
+    ];
+
+    /// The word used in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Document => "document",
+            Self::Frame => "frame",
+            Self::Stylesheet => "stylesheet",
+            Self::Script => "script",
+            Self::Image => "image",
+            Self::Font => "font",
+            Self::Icon => "icon",
+            Self::Media => "media",
+            Self::Other => "other",
+        }
+    }
+}
+
+/// Something that a document names.
+#[derive(Clone, Debug)]
+pub(crate) struct Item {
+    /// Where it is.
+    pub(crate) url: Url,
+    /// What it is for.
+    pub(crate) class: Class,
+    /// Whether it is loaded only when the visitor comes near.
+    pub(crate) is_lazy: bool,
+    /// The size of the frame it is shown in, for documents.
+    pub(crate) viewport: Option<Viewport>,
+}
+
+/// A stylesheet of a document, in the order in which it counts.
+#[derive(Clone, Debug)]
+pub(crate) enum SheetOf {
+    /// It stands in the document.
+    Here(Rc<Sheet>),
+    /// It is to be loaded, and applies.
+    There(Url),
+}
+
+/// A document read.
+#[derive(Debug, Default)]
+pub(crate) struct Parsed {
+    pub(crate) tree: Tree,
+    /// What addresses in it are relative to.
+    pub(crate) base: Option<Url>,
+    /// What it names.
+    pub(crate) items: Vec<Item>,
+    /// Its stylesheets that apply.
+    pub(crate) sheets: Vec<SheetOf>,
+    /// Documents that stand in attributes of it.
+    pub(crate) inner: Vec<(String, Viewport)>,
+    /// What was left out.
+    pub(crate) limits: LimitCounts,
+}
+
+/// A frame's size where the document does not say one (HTML, section 15.4.3).
+const FRAME: Viewport = Viewport { width_px: 300.0, height_px: 150.0 };
+
+/// The picture that browsers ask for where a document names none.
+const ICON_PATH: &str = "/favicon.ico";
+
+/// The width in pixels that an icon beside a page's name has.
+const ICON_PX: u32 = 32;
+
+/// Reads a document found at `url`. `links` are the values of its `Link` fields; `is_top` says that it is the page
+/// itself and not in a frame.
+pub(crate) fn extract(
+    content: &[u8],
+    url: &Url,
+    links: &[String],
+    is_top: bool,
+    viewport: &Viewport,
+    limits: &Limits,
+) -> Parsed {
+    let tree = Tree::parse(content, limits);
+    let order = tree.in_order();
+    let base = order
+        .iter()
+        .map(|&place| tree.node(place))
+        .find_map(|node| (node.name == "base").then(|| node.attribute("href")).flatten())
+        .and_then(|href| url.join(href.trim()).ok())
+        .filter(|base| matches!(base.scheme(), "http" | "https"))
+        .unwrap_or_else(|| url.clone());
+    let parsed = Parsed { limits: tree.limits, ..Parsed::default() };
+    let mut reading = Reading { tree: &tree, base: &base, viewport, limits, icons: Vec::new(), parsed };
+    links.iter().for_each(|link| reading.link_field(link));
+    order.into_iter().for_each(|place| reading.element(place));
+    if is_top {
+        reading.icon(url);
+    }
+    let parsed = reading.parsed;
+    Parsed { tree, base: Some(base), ..parsed }
+}
+
+struct Reading<'a> {
+    tree: &'a Tree,
+    base: &'a Url,
+    viewport: &'a Viewport,
+    limits: &'a Limits,
+    /// Addresses of icons with the widths they are for.
+    icons: Vec<(Url, Option<u32>)>,
+    parsed: Parsed,
+}
+
+impl Reading<'_> {
+    fn resolve(&self, address: &str) -> Option<Url> {
+        let address = address.trim();
+        let mut url = self.base.join(address).ok().filter(|_| !address.is_empty())?;
+        url.set_fragment(None);
+        matches!(url.scheme(), "http" | "https").then_some(url)
+    }
+
+    fn add(&mut self, address: Option<&str>, class: Class) {
+        self.add_when(address, class, false);
+    }
+
+    fn add_when(&mut self, address: Option<&str>, class: Class, is_lazy: bool) {
+        if let Some(url) = address.and_then(|address| self.resolve(address)) {
+            self.parsed.items.push(Item { url, class, is_lazy, viewport: None });
+        }
+    }
+
+    fn element(&mut self, place: Place) {
+        let tree = self.tree;
+        let node = tree.node(place);
+        match node.name.as_str() {
+            "link" => self.link(node),
+            "style" => self.style(node),
+            "script" => self.script(node),
+            "img" => self.image(place, node),
+            "iframe" => self.frame(node),
+            "frame" => self.frame(node),
+            "input" if node.says("type", "image") => self.add(node.attribute("src"), Class::Image),
+            "video" => {
+                self.add(node.attribute("poster"), Class::Image);
+                self.media(node);
+            }
+            "audio" => self.media(node),
+            "embed" => self.add(node.attribute("src"), Class::Other),
+            "object" => self.add(node.attribute("data"), Class::Other),
+            "image" => self.add(node.attribute("href"), Class::Image),
+            "use" => self.add(node.attribute("href").filter(|href| !href.starts_with('#')), Class::Image),
+            "body" | "table" | "thead" | "tbody" | "tr" | "td" | "th" => {
+                self.add(node.attribute("background"), Class::Image);
+            }
+            _ => {}
+        }
+    }
+
+    fn link(&mut self, node: &Node) {
+        let rel: Vec<String> = node.words("rel").map(str::to_ascii_lowercase).collect();
+        let is = |word: &str| rel.iter().any(|found| found == word);
+        let media = node.attribute("media").unwrap_or_default();
+        let href = node.attribute("href");
+        let kind = node.attribute("type").unwrap_or_default();
+        if is("stylesheet") && !node.has("disabled") && matches!(kind.trim(), "" | "text/css") {
+            self.add(href, Class::Stylesheet);
+            let applies = !is("alternate") && self.viewport.matches(media);
+            if let Some(url) = href.and_then(|href| self.resolve(href)).filter(|_| applies) {
+                self.parsed.sheets.push(SheetOf::There(url));
+            }
+        }
+        if is("icon") {
+            let width = node.attribute("sizes").and_then(|sizes| {
+                sizes
+                    .split_ascii_whitespace()
+                    .find_map(|size| size.to_ascii_lowercase().split('x').next()?.parse().ok())
+            });
+            if let Some(url) = href.and_then(|href| self.resolve(href)) {
+                self.icons.push((url, width));
+            }
+        }
+        if is("modulepreload") {
+            self.add(href, Class::Script);
+        }
+        if is("prefetch") {
+            self.add(href, Class::Other);
+        }
+        if is("preload") && self.viewport.matches(media) {
+            let purpose = node.attribute("as").unwrap_or_default().to_ascii_lowercase();
+            let images = (node.attribute("imagesrcset"), node.attribute("imagesizes").unwrap_or_default());
+            self.preload(href, &purpose, kind, images);
+        }
+    }
+
+    fn preload(&mut self, href: Option<&str>, purpose: &str, kind: &str, images: (Option<&str>, &str)) {
+        let class = match purpose {
+            "style" => Class::Stylesheet,
+            "script" => Class::Script,
+            "font" => Class::Font,
+            "fetch" => Class::Other,
+            "image" if srcset::is_supported(kind) => {
+                let (set, sizes) = images;
+                let chosen = set.and_then(|set| srcset::choose(set, sizes, href, self.viewport));
+                return self.add(chosen.as_deref().or(href), Class::Image);
+            }
+            _ => return,
+        };
+        self.add(href, class);
+    }
+
+    /// `</a.css>; rel=preload; as=style`, several in one value.
+    fn link_field(&mut self, value: &str) {
+        for link in crate::css_text::split(value, b',') {
+            let Some((address, parameters)) =
+                link.trim().strip_prefix('<').and_then(|rest| rest.split_once('>'))
+            else {
+                continue;
+            };
+            let parameter = |name: &str| {
+                crate::css_text::split(parameters, b';').into_iter().find_map(|part| {
+                    let (found, value) = part.split_once('=')?;
+                    found.trim().eq_ignore_ascii_case(name).then(|| value.trim().trim_matches('"'))
+                })
+            };
+            let rel = parameter("rel").unwrap_or_default().to_ascii_lowercase();
+            if !self.viewport.matches(parameter("media").unwrap_or_default()) {
+                continue;
+            }
+            match rel.as_str() {
+                "preload" => {
+                    let purpose = parameter("as").unwrap_or_default().to_ascii_lowercase();
+                    let images = (parameter("imagesrcset"), parameter("imagesizes").unwrap_or_default());
+                    self.preload(Some(address), &purpose, parameter("type").unwrap_or_default(), images);
+                }
+                "modulepreload" => self.add(Some(address), Class::Script),
+                _ => {}
+            }
+        }
+    }
+
+    fn style(&mut self, node: &Node) {
+        if !matches!(node.attribute("type").unwrap_or_default().trim(), "" | "text/css") {
+            return;
+        }
+        let sheet = Sheet::parse(&node.text, self.base, self.viewport, self.limits);
+        self.parsed.limits.merge(&sheet.limits);
+        if self.viewport.matches(node.attribute("media").unwrap_or_default()) {
+            self.parsed.sheets.push(SheetOf::Here(Rc::new(sheet)));
+        } else {
+            // It does not apply, but what it imports is loaded all the same.
+            for (url, _) in sheet.imports {
+                self.add(Some(url.as_str()), Class::Stylesheet);
+            }
+        }
+    }
+
+    fn script(&mut self, node: &Node) {
+        let kind = node.attribute("type").unwrap_or_default().trim().to_ascii_lowercase();
+        let kind = kind.split(';').next().unwrap_or_default().trim();
+        let is_script = matches!(
+            kind,
+            "" | "module"
+                | "text/javascript"
+                | "application/javascript"
+                | "text/ecmascript"
+                | "application/ecmascript"
+                | "application/x-javascript"
+                | "text/x-javascript"
+                | "text/jscript"
+        );
+        let is_for_old = node.has("nomodule") && kind != "module";
+        if is_script && !is_for_old {
+            // In SVG the address stands in `href`.
+            self.add(node.attribute("src").or_else(|| node.attribute("href")), Class::Script);
+        }
+    }
+
+    fn image(&mut self, place: Place, node: &Node) {
+        let is_lazy = node.says("loading", "lazy");
+        let chosen = self.picture_source(place).or_else(|| {
+            let set = node.attribute("srcset").unwrap_or_default();
+            srcset::choose(
+                set,
+                node.attribute("sizes").unwrap_or_default(),
+                node.attribute("src"),
+                self.viewport,
+            )
+        });
+        self.add_when(chosen.as_deref(), Class::Image, is_lazy);
+    }
+
+    /// What the first fitting `source` of the picture around an image names.
+    fn picture_source(&self, place: Place) -> Option<String> {
+        let picture = self.tree.node(self.tree.node(place).parent?);
+        if picture.name != "picture" {
+            return None;
+        }
+        let before = picture.children.iter().take_while(|&&other| other != place);
+        before.map(|&other| self.tree.node(other)).filter(|node| node.name == "source").find_map(|source| {
+            let fits = self.viewport.matches(source.attribute("media").unwrap_or_default())
+                && srcset::is_supported(source.attribute("type").unwrap_or_default());
+            let set = source.attribute("srcset").filter(|_| fits)?;
+            srcset::choose(set, source.attribute("sizes").unwrap_or_default(), None, self.viewport)
+        })
+    }
+
+    fn frame(&mut self, node: &Node) {
+        let pixels = |name: &str, otherwise: f64| {
+            let text = node.attribute(name).unwrap_or_default().trim();
+            match text.strip_suffix('%') {
+                Some(part) => part.parse::<f64>().ok().map(|part| self.viewport.width_px * part / 100.0),
+                None => text.parse().ok(),
+            }
+            .unwrap_or(otherwise)
+        };
+        let viewport = Viewport {
+            width_px: pixels("width", FRAME.width_px),
+            height_px: pixels("height", FRAME.height_px),
+        };
+        if let Some(text) = node.attribute("srcdoc") {
+            self.parsed.inner.push((text.to_owned(), viewport));
+        } else if let Some(url) = node.attribute("src").and_then(|src| self.resolve(src)) {
+            let is_lazy = node.says("loading", "lazy");
+            self.parsed.items.push(Item { url, class: Class::Frame, is_lazy, viewport: Some(viewport) });
+        }
+    }
+
+    /// Film and sound begin to load unless the document forbids it.
+    fn media(&mut self, node: &Node) {
+        if node.says("preload", "none") && !node.has("autoplay") {
+            return;
+        }
+        let source = node.attribute("src").or_else(|| {
+            let sources = node.children.iter().map(|&child| self.tree.node(child));
+            sources.filter(|child| child.name == "source").find_map(|child| child.attribute("src"))
+        });
+        let source = source.map(str::to_owned);
+        self.add(source.as_deref(), Class::Media);
+    }
+
+    /// The icon: of those named the one whose width is nearest, else the last, else the one at the usual place.
+    fn icon(&mut self, url: &Url) {
+        let distance = |width: &Option<u32>| width.map_or(u32::MAX, |width| width.abs_diff(ICON_PX));
+        let named =
+            self.icons.iter().rev().min_by_key(|(_, width)| distance(width)).map(|(url, _)| url.clone());
+        if let Some(url) = named.or_else(|| url.join(ICON_PATH).ok()) {
+            self.parsed.items.push(Item { url, class: Class::Icon, is_lazy: false, viewport: None });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Class, SheetOf, extract};
+    use crate::limits::Limits;
+    use crate::media::Viewport;
+    use url::Url;
+
+    fn items(html: &str) -> String {
+        items_with(html, &[])
+    }
+
+    fn items_with(html: &str, links: &[&str]) -> String {
+        let url = Url::parse("http://h/dir/page").unwrap();
+        let links: Vec<String> = links.iter().map(|&link| link.to_owned()).collect();
+        let parsed = extract(html.as_bytes(), &url, &links, true, &Viewport::DEFAULT, &Limits::DEFAULT);
+        let found = parsed.items.iter().filter(|item| item.url.path() != "/favicon.ico").map(|item| {
+            let lazy = if item.is_lazy { "~" } else { "" };
+            format!("{lazy}{}:{}", item.class.name(), item.url.as_str().trim_start_matches("http://h"))
+        });
+        found.collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn links() {
+        assert_eq!(items("<link rel=stylesheet href=a.css>"), "stylesheet:/dir/a.css");
+        assert_eq!(items("<link rel='stylesheet' href=p.css media=print>"), "stylesheet:/dir/p.css");
+        assert_eq!(
+            items("<link rel=stylesheet href=d disabled><link rel=stylesheet type=text/less href=l>"),
+            ""
+        );
+        assert_eq!(items("<link rel=preload as=font href=f><link rel=preload href=g>"), "font:/dir/f");
+        assert_eq!(
+            items("<link rel=preload as=image media=print href=f><link rel=modulepreload href=m>"),
+            "script:/dir/m"
+        );
+        assert_eq!(items("<link rel=preload as=image imagesrcset='b 2x, c 1x' href=d>"), "image:/dir/c");
+        assert_eq!(
+            items("<link rel='dns-prefetch preconnect canonical' href=//x><link rel=prefetch href=n>"),
+            "other:/dir/n"
+        );
+        assert_eq!(
+            items_with("", &["<a.css>; rel=preload; as=style, </b>;rel=\"modulepreload\""]),
+            "stylesheet:/dir/a.css script:/b"
+        );
+    }
+
+    #[test]
+    fn only_sheets_that_apply_style_the_page() {
+        let url = Url::parse("http://h/").unwrap();
+        let html = "<link rel=stylesheet href=a><link rel='alternate stylesheet' href=b><link rel=stylesheet media=print href=c><style>d{}</style>";
+        let parsed = extract(html.as_bytes(), &url, &[], true, &Viewport::DEFAULT, &Limits::DEFAULT);
+        assert_eq!(parsed.sheets.len(), 2);
+        assert!(matches!(&parsed.sheets[0], SheetOf::There(url) if url.path() == "/a"));
+        assert_eq!(parsed.items.iter().filter(|item| item.class == Class::Stylesheet).count(), 3);
+    }
+
+    #[test]
+    fn scripts_by_type() {
+        assert_eq!(
+            items("<script src=a></script><script type=module src=b></script>"),
+            "script:/dir/a script:/dir/b"
+        );
+        assert_eq!(
+            items("<script type=application/ld+json src=a></script><script nomodule src=b></script>"),
+            ""
+        );
+        assert_eq!(items("<script type='text/javascript; charset=x' src=a></script>"), "script:/dir/a");
+    }
+
+    #[test]
+    fn pictures() {
+        assert_eq!(
+            items("<img src=a><img src=b loading=lazy><img src='data:x'><img src=' '>"),
+            "image:/dir/a ~image:/dir/b"
+        );
+        assert_eq!(
+            items("<img src=s srcset='a 300w, b 800w' sizes='(max-width: 9px) 1px, 700px'>"),
+            "image:/dir/b"
+        );
+        let picture = "<picture><source type=image/jxl srcset=j><source media=print srcset=p>\
+                       <source type=image/webp srcset='w1 1x, w2 2x'><img src=f></picture>";
+        assert_eq!(items(picture), "image:/dir/w1");
+        assert_eq!(items("<picture><img src=f><source srcset=x></picture>"), "image:/dir/f");
+        let svg = "<svg><image href=v /><use href=#x /><use xlink:href=u#x /></svg>";
+        assert_eq!(items(svg), "image:/dir/v image:/dir/u");
+        assert_eq!(items("<input type=image src=i><table background=t>"), "image:/dir/i image:/dir/t");
+        assert_eq!(items("<noscript><img src=n></noscript>"), "");
+    }
+
+    #[test]
+    fn frames_film_and_base() {
+        assert_eq!(items("<base href=/b/><base href=/c/><img src=x>"), "image:/b/x");
+        assert_eq!(
+            items(
+                "<iframe src=f></iframe><iframe src=g loading=lazy></iframe><iframe src=about:blank></iframe>"
+            ),
+            "frame:/dir/f ~frame:/dir/g"
+        );
+        assert_eq!(
+            items("<video poster=p preload=none src=v></video><video><source src=w></video>"),
+            "image:/dir/p media:/dir/w"
+        );
+        assert_eq!(items("<object data=o></object><embed src=e>"), "other:/dir/o other:/dir/e");
+    }
+
+    #[test]
+    fn icons() {
+        let icon = |html: &str| {
+            let url = Url::parse("http://h/").unwrap();
+            let parsed = extract(html.as_bytes(), &url, &[], true, &Viewport::DEFAULT, &Limits::DEFAULT);
+            parsed.items.iter().find(|item| item.class == Class::Icon).map(|item| item.url.path().to_owned())
+        };
+        assert_eq!(icon("").as_deref(), Some("/favicon.ico"));
+        assert_eq!(icon("<link rel='shortcut icon' href=a>").as_deref(), Some("/a"));
+        assert_eq!(
+            icon("<link rel=icon sizes=192x192 href=a><link rel=icon sizes=32x32 href=b>").as_deref(),
+            Some("/b")
+        );
+        assert_eq!(icon("<link rel=icon href='data:,'>").as_deref(), Some("/favicon.ico"));
+    }
+}

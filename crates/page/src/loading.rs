@@ -1,0 +1,498 @@
+//! One load of a page: from what has arrived to what is to be asked for next.
+//!
+//! Invariant: every address is handed out at most once, and every asset that was handed out is answered by exactly one
+//! call: [`Loading::document`], [`Loading::stylesheet`], or [`Loading::ended`] for what needs no reading or did not
+//! come. What styles load is known once all stylesheets that apply are there. No network and no time in here.
+
+use crate::css::{Rule, Sheet};
+use crate::css_value::Face;
+use crate::extract::{Class, Item, Parsed, SheetOf, extract};
+use crate::limits::{Limit, LimitCounts, Limits};
+use crate::media::Viewport;
+use crate::style::{Styled, style};
+use bytes::Bytes;
+use message::Fields;
+use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
+use url::Url;
+
+/// Octets of documents and stylesheets whose reading is remembered.
+const MEMO_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// Something to be loaded.
+#[derive(Clone, Debug)]
+pub struct Asset {
+    /// Where it is.
+    pub url: Url,
+    /// What it is for.
+    pub class: Class,
+    /// The size it is shown in, for a document in a frame.
+    viewport: Viewport,
+    /// How many documents are around it.
+    depth: u32,
+}
+
+/// What was read before. A server that answers the same octets to every visitor costs the work once.
+#[derive(Debug, Default)]
+pub struct Memo {
+    documents: HashMap<DocumentKey, Rc<Parsed>>,
+    sheets: HashMap<(Url, ViewportKey, Bytes), Rc<Sheet>>,
+    /// The places in memory of what it was made from, all of which `kept` holds.
+    styled: HashMap<(usize, Vec<usize>), Rc<Styled>>,
+    kept: Vec<(Rc<Parsed>, Vec<Rc<Sheet>>)>,
+    bytes: usize,
+}
+
+/// A document's address, `Link` fields, place, window and octets.
+type DocumentKey = (Url, Vec<String>, bool, ViewportKey, Bytes);
+
+/// A viewport as a key.
+type ViewportKey = (u64, u64);
+
+/// A page being loaded.
+#[derive(Debug)]
+pub struct Loading {
+    limits: Limits,
+    seen: HashSet<Url>,
+    sheets: HashMap<Url, SheetState>,
+    frames: Vec<Frame>,
+    lazy: Vec<Asset>,
+    assets: usize,
+    counts: LimitCounts,
+}
+
+#[derive(Debug)]
+enum SheetState {
+    /// Asked for; how deep in imports.
+    Awaited(u32),
+    Here(Rc<Sheet>),
+    Missing,
+}
+
+#[derive(Debug)]
+struct Frame {
+    parsed: Rc<Parsed>,
+    viewport: Viewport,
+    is_styled: bool,
+}
+
+impl Loading {
+    /// Nothing is there yet; the first call is [`Loading::document`].
+    pub fn new(limits: Limits) -> Self {
+        Self {
+            limits,
+            seen: HashSet::new(),
+            sheets: HashMap::new(),
+            frames: Vec::new(),
+            lazy: Vec::new(),
+            assets: 0,
+            counts: LimitCounts::default(),
+        }
+    }
+
+    /// The page itself, before anything is known of it.
+    pub fn page(url: Url) -> Asset {
+        Asset { url, class: Class::Document, viewport: Viewport::DEFAULT, depth: 0 }
+    }
+
+    /// A document that was asked for has arrived from `url`, redirects followed. Gives what to load next.
+    pub fn document(
+        &mut self,
+        memo: &mut Memo,
+        asset: &Asset,
+        url: &Url,
+        fields: &Fields,
+        content: &Bytes,
+    ) -> Vec<Asset> {
+        let links = fields.all("Link").map(|value| String::from_utf8_lossy(value).into_owned()).collect();
+        self.seen.insert(without_fragment(url));
+        let mut next = Vec::new();
+        self.read_document(memo, asset, url, links, content, &mut next);
+        self.apply_styles(memo, &mut next);
+        next
+    }
+
+    /// A stylesheet that was asked for has arrived from `url`, redirects followed. Gives what to load next.
+    pub fn stylesheet(&mut self, memo: &mut Memo, asset: &Asset, url: &Url, content: &Bytes) -> Vec<Asset> {
+        let mut next = Vec::new();
+        let depth = match self.sheets.get(&asset.url) {
+            Some(SheetState::Awaited(depth)) => *depth,
+            // A preload that no document has taken for a stylesheet yet: what it imports is found then.
+            _ => 0,
+        };
+        let sheet = memo.sheet(url, &asset.viewport, content, &self.limits);
+        self.counts.merge(&sheet.limits);
+        for (import, _) in &sheet.imports {
+            self.want_sheet(import, depth + 1, asset, &mut next);
+        }
+        self.sheets.insert(asset.url.clone(), SheetState::Here(sheet));
+        self.apply_styles(memo, &mut next);
+        next
+    }
+
+    /// Something has arrived that needs no reading, or will not arrive. Gives what to load next.
+    pub fn ended(&mut self, memo: &mut Memo, asset: &Asset) -> Vec<Asset> {
+        let mut next = Vec::new();
+        if asset.class == Class::Stylesheet {
+            self.sheets.insert(asset.url.clone(), SheetState::Missing);
+            self.apply_styles(memo, &mut next);
+        }
+        next
+    }
+
+    /// What would be loaded if the visitor came near, and is not loaded for anything else.
+    pub fn lazy(&self) -> impl Iterator<Item = &Asset> {
+        self.lazy.iter().filter(|asset| !self.seen.contains(&asset.url))
+    }
+
+    /// What was left out so far.
+    pub fn limits_hit(&self) -> &LimitCounts {
+        &self.counts
+    }
+
+    fn read_document(
+        &mut self,
+        memo: &mut Memo,
+        asset: &Asset,
+        url: &Url,
+        links: Vec<String>,
+        content: &Bytes,
+        next: &mut Vec<Asset>,
+    ) {
+        let is_top = asset.class == Class::Document;
+        let parsed = memo.document(url, links, is_top, &asset.viewport, content, &self.limits);
+        self.counts.merge(&parsed.limits);
+        for item in &parsed.items {
+            self.want(item, asset, next);
+        }
+        for sheet in &parsed.sheets {
+            match sheet {
+                SheetOf::There(url) => self.want_sheet(url, 0, asset, next),
+                SheetOf::Here(sheet) => {
+                    for (import, _) in &sheet.imports {
+                        self.want_sheet(import, 1, asset, next);
+                    }
+                }
+            }
+        }
+        for (text, viewport) in &parsed.inner {
+            let inner =
+                Asset { class: Class::Frame, viewport: *viewport, depth: asset.depth + 1, ..asset.clone() };
+            if inner.depth > self.limits.frames_max {
+                self.counts.add(Limit::Frames);
+                continue;
+            }
+            let base = parsed.base.clone().unwrap_or_else(|| url.clone());
+            self.read_document(memo, &inner, &base, Vec::new(), &Bytes::from(text.clone()), next);
+        }
+        self.frames.push(Frame { parsed, viewport: asset.viewport, is_styled: false });
+    }
+
+    /// Hands out what a document names.
+    fn want(&mut self, item: &Item, from: &Asset, next: &mut Vec<Asset>) {
+        let viewport = item.viewport.unwrap_or(from.viewport);
+        let depth = from.depth + u32::from(item.class == Class::Frame);
+        let asset = Asset { url: without_fragment(&item.url), class: item.class, viewport, depth };
+        if asset.depth > self.limits.frames_max {
+            self.counts.add(Limit::Frames);
+        } else if item.is_lazy {
+            let is_known = self.lazy.iter().any(|other| other.url == asset.url);
+            if !is_known && self.lazy.len() < self.limits.assets_max {
+                self.lazy.push(asset);
+            }
+        } else {
+            self.hand_out(asset, next);
+        }
+    }
+
+    fn want_sheet(&mut self, url: &Url, depth: u32, from: &Asset, next: &mut Vec<Asset>) {
+        let url = without_fragment(url);
+        match self.sheets.get(&url) {
+            Some(_) => {}
+            None if depth > self.limits.imports_max => self.counts.add(Limit::Imports),
+            None => {
+                let asset = Asset { url: url.clone(), class: Class::Stylesheet, ..from.clone() };
+                let was_handed_out = self.seen.contains(&url) || self.hand_out(asset, next);
+                let state = if was_handed_out { SheetState::Awaited(depth) } else { SheetState::Missing };
+                self.sheets.insert(url, state);
+            }
+        }
+    }
+
+    /// Hands an asset out if nobody has yet, and says whether it did.
+    fn hand_out(&mut self, asset: Asset, next: &mut Vec<Asset>) -> bool {
+        if self.seen.contains(&asset.url) {
+            return false;
+        }
+        if self.assets >= self.limits.assets_max {
+            self.counts.add(Limit::Assets);
+            return false;
+        }
+        self.assets += 1;
+        self.seen.insert(asset.url.clone());
+        next.push(asset);
+        true
+    }
+
+    /// Finds what styles load in every document whose stylesheets are all there.
+    fn apply_styles(&mut self, memo: &mut Memo, next: &mut Vec<Asset>) {
+        for index in 0..self.frames.len() {
+            let Some(frame) = self.frames.get(index).filter(|frame| !frame.is_styled) else { continue };
+            let Some(sheets) = self.sheets_of(frame) else { continue };
+            let (parsed, viewport) = (Rc::clone(&frame.parsed), frame.viewport);
+            let styled = memo.styled(&parsed, sheets, &self.limits);
+            self.counts.merge(&styled.limits);
+            let found = styled.images.iter().map(|url| (url, Class::Image));
+            for (url, class) in found.chain(styled.fonts.iter().map(|url| (url, Class::Font))) {
+                let asset = Asset { url: without_fragment(url), class, viewport, depth: 0 };
+                self.hand_out(asset, next);
+            }
+            if let Some(frame) = self.frames.get_mut(index) {
+                frame.is_styled = true;
+            }
+        }
+    }
+
+    /// The stylesheets of a document in the order in which they count; nothing while one is missing.
+    fn sheets_of(&self, frame: &Frame) -> Option<Vec<Rc<Sheet>>> {
+        let mut found = Vec::new();
+        let mut around = Vec::new();
+        for sheet in &frame.parsed.sheets {
+            match sheet {
+                SheetOf::Here(sheet) => self.collect(sheet, &mut around, &mut found)?,
+                SheetOf::There(url) => self.collect_from(url, &mut around, &mut found)?,
+            }
+        }
+        Some(found)
+    }
+
+    fn collect(&self, sheet: &Rc<Sheet>, around: &mut Vec<Url>, found: &mut Vec<Rc<Sheet>>) -> Option<()> {
+        for (url, _) in sheet.imports.iter().filter(|(_, applies)| *applies) {
+            self.collect_from(url, around, found)?;
+        }
+        found.push(Rc::clone(sheet));
+        Some(())
+    }
+
+    fn collect_from(&self, url: &Url, around: &mut Vec<Url>, found: &mut Vec<Rc<Sheet>>) -> Option<()> {
+        let url = without_fragment(url);
+        match self.sheets.get(&url) {
+            Some(SheetState::Awaited(_)) => None,
+            Some(SheetState::Here(sheet))
+                if !around.contains(&url) && found.len() < self.limits.assets_max =>
+            {
+                around.push(url);
+                self.collect(sheet, around, found)?;
+                around.pop();
+                Some(())
+            }
+            _ => Some(()),
+        }
+    }
+}
+
+impl Memo {
+    fn make_room(&mut self, bytes: usize) {
+        self.bytes += bytes;
+        if self.bytes > MEMO_BYTES_MAX {
+            *self = Self { bytes, ..Self::default() };
+        }
+    }
+
+    fn document(
+        &mut self,
+        url: &Url,
+        links: Vec<String>,
+        is_top: bool,
+        viewport: &Viewport,
+        content: &Bytes,
+        limits: &Limits,
+    ) -> Rc<Parsed> {
+        let key = (url.clone(), links, is_top, key_of(viewport), content.clone());
+        if let Some(parsed) = self.documents.get(&key) {
+            return Rc::clone(parsed);
+        }
+        let parsed = Rc::new(extract(content, url, &key.1, is_top, viewport, limits));
+        self.make_room(content.len());
+        self.documents.insert(key, Rc::clone(&parsed));
+        parsed
+    }
+
+    fn sheet(&mut self, url: &Url, viewport: &Viewport, content: &Bytes, limits: &Limits) -> Rc<Sheet> {
+        let key = (url.clone(), key_of(viewport), content.clone());
+        if let Some(sheet) = self.sheets.get(&key) {
+            return Rc::clone(sheet);
+        }
+        let sheet = Rc::new(Sheet::parse(&String::from_utf8_lossy(content), url, viewport, limits));
+        self.make_room(content.len());
+        self.sheets.insert(key, Rc::clone(&sheet));
+        sheet
+    }
+
+    fn styled(&mut self, parsed: &Rc<Parsed>, sheets: Vec<Rc<Sheet>>, limits: &Limits) -> Rc<Styled> {
+        let key =
+            (Rc::as_ptr(parsed) as usize, sheets.iter().map(|sheet| Rc::as_ptr(sheet) as usize).collect());
+        if let Some(styled) = self.styled.get(&key) {
+            return Rc::clone(styled);
+        }
+        let rules: Vec<&Rule> = sheets.iter().flat_map(|sheet| &sheet.rules).collect();
+        let faces: Vec<&Face> = sheets.iter().flat_map(|sheet| &sheet.faces).collect();
+        let styled = match &parsed.base {
+            Some(base) => Rc::new(style(&parsed.tree, &rules, &faces, base, limits)),
+            None => Rc::default(),
+        };
+        self.styled.insert(key, Rc::clone(&styled));
+        self.kept.push((Rc::clone(parsed), sheets));
+        styled
+    }
+}
+
+fn key_of(viewport: &Viewport) -> ViewportKey {
+    (viewport.width_px.to_bits(), viewport.height_px.to_bits())
+}
+
+fn without_fragment(url: &Url) -> Url {
+    let mut url = url.clone();
+    url.set_fragment(None);
+    url
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Asset, Loading, Memo};
+    use crate::extract::Class;
+    use crate::limits::{Limit, Limits};
+    use bytes::Bytes;
+    use message::Fields;
+    use proptest::prelude::*;
+    use std::collections::{BTreeMap, BTreeSet};
+    use url::Url;
+
+    type Site = BTreeMap<&'static str, String>;
+
+    /// Loads `/` of a site, what is asked for first answered last if `reversed`; gives the paths and the load.
+    fn load(site: &Site, limits: Limits, reversed: bool) -> (BTreeSet<String>, Loading) {
+        let mut memo = Memo::default();
+        let mut loading = Loading::new(limits);
+        let mut waiting = vec![Loading::page(Url::parse("http://h/").unwrap())];
+        let mut asked = BTreeSet::new();
+        while !waiting.is_empty() {
+            let asset: Asset = if reversed { waiting.pop().unwrap() } else { waiting.remove(0) };
+            assert!(asked.insert(asset.url.path().to_owned()), "{} twice", asset.url);
+            let content = site.get(asset.url.path()).map(|text| Bytes::from(text.clone()));
+            waiting.extend(match (content, asset.class) {
+                (Some(content), Class::Document | Class::Frame) => {
+                    loading.document(&mut memo, &asset, &asset.url, &Fields::new(), &content)
+                }
+                (Some(content), Class::Stylesheet) => {
+                    loading.stylesheet(&mut memo, &asset, &asset.url, &content)
+                }
+                _ => loading.ended(&mut memo, &asset),
+            });
+        }
+        (asked, loading)
+    }
+
+    fn paths(site: &Site) -> String {
+        let (one, _) = load(site, Limits::DEFAULT, false);
+        let (other, _) = load(site, Limits::DEFAULT, true);
+        assert_eq!(one, other, "the order of answers changed what is loaded");
+        one.iter().filter(|path| *path != "/favicon.ico").map(String::as_str).collect::<Vec<_>>().join(" ")
+    }
+
+    fn site(files: &[(&'static str, &str)]) -> Site {
+        files.iter().map(|&(path, text)| (path, text.to_owned())).collect()
+    }
+
+    #[test]
+    fn styles_load_through_imports() {
+        let site = site(&[
+            ("/", "<link rel=stylesheet href=a.css><link rel=preload as=style href=a.css><p class=x>t"),
+            (
+                "/a.css",
+                "@import 'b.css'; @import 'print.css' print; .x{background:url(x.png)} .y{background:url(y.png)}",
+            ),
+            ("/b.css", "@import 'a.css'; @font-face{font-family:F;src:url(f.woff2)} p{font-family:F}"),
+            ("/print.css", "p{background:url(print.png)!important}"),
+        ]);
+        assert_eq!(paths(&site), "/ /a.css /b.css /f.woff2 /print.css /x.png");
+    }
+
+    #[test]
+    fn frames_have_styles_and_windows_of_their_own() {
+        let site = site(&[
+            (
+                "/",
+                "<style>p{background:url(outer.png)}</style><iframe src=f width=500></iframe><iframe srcdoc='<img src=s.png>'></iframe>",
+            ),
+            ("/f", "<style>@media (max-width:600px){p{background:url(inner.png)}}</style><p>"),
+        ]);
+        assert_eq!(paths(&site), "/ /f /inner.png /s.png");
+    }
+
+    #[test]
+    fn a_missing_sheet_does_not_hold_the_others_up() {
+        let site =
+            site(&[("/", "<link rel=stylesheet href=gone.css><style>p{background:url(p.png)}</style><p>")]);
+        assert_eq!(paths(&site), "/ /gone.css /p.png");
+    }
+
+    #[test]
+    fn lazy_pictures_are_told_and_not_loaded() {
+        let site = site(&[(
+            "/",
+            "<img src=a><img src=b loading=lazy><img loading=lazy src=b><img loading=lazy src=a>",
+        )]);
+        let (asked, loading) = load(&site, Limits::DEFAULT, false);
+        assert!(!asked.contains("/b"));
+        assert_eq!(loading.lazy().map(|asset| asset.url.path()).collect::<Vec<_>>(), ["/b"]);
+    }
+
+    #[test]
+    fn a_page_of_a_million_pictures_and_endless_imports_end() {
+        let many: String = (0..5_000).map(|number| format!("<img src=i{number}>")).collect();
+        let (asked, loading) = load(&site(&[("/", many.as_str())]), Limits::DEFAULT, false);
+        assert_eq!(asked.len(), 1_001);
+        assert_eq!(loading.limits_hit().of(Limit::Assets), 4_001);
+        let mut site: Site = (0..20)
+            .map(|number| (&*format!("/{number}.css").leak(), format!("@import '{}.css';", number + 1)))
+            .collect();
+        site.insert("/", "<link rel=stylesheet href=0.css>".to_owned());
+        let (asked, loading) = load(&site, Limits::DEFAULT, false);
+        assert_eq!((asked.len(), loading.limits_hit().of(Limit::Imports)), (11, 1));
+        let mut site: Site = BTreeMap::new();
+        site.insert("/", "<iframe src=/a>".to_owned());
+        for (path, inner) in [("/a", "/b"), ("/b", "/c"), ("/c", "/d"), ("/d", "/e")] {
+            site.insert(path, format!("<iframe src={inner}>"));
+        }
+        let (asked, loading) = load(&site, Limits::DEFAULT, false);
+        assert!(!asked.contains("/d"));
+        assert_eq!(loading.limits_hit().of(Limit::Frames), 1);
+    }
+
+    proptest! {
+        /// Sheets that import each other in any way: all that can be reached are asked for once, in any order, and
+        /// the page's styles apply in the end.
+        #[test]
+        fn imports_of_any_shape(edges in prop::collection::vec((0_usize..6, 0_usize..6), 0..14)) {
+            let names = ["/0.css", "/1.css", "/2.css", "/3.css", "/4.css", "/5.css"];
+            let mut site = site(&[("/", "<link rel=stylesheet href=/0.css><p>")]);
+            for (index, name) in names.iter().enumerate() {
+                let imports: String = edges.iter().filter(|(from, _)| *from == index)
+                    .map(|(_, to)| format!("@import '{}';", names[*to])).collect();
+                site.insert(name, format!("{imports} p{{background:url(/{index}.png)}}"));
+            }
+            let mut reached = BTreeSet::from([0]);
+            for _ in 0..6 {
+                let more: Vec<usize> = edges.iter().filter(|(from, _)| reached.contains(from)).map(|(_, to)| *to).collect();
+                reached.extend(more);
+            }
+            let mut expected: BTreeSet<String> = reached.iter().map(|index| names[*index].to_owned()).collect();
+            expected.extend(["/".to_owned(), "/favicon.ico".to_owned(), "/0.png".to_owned()]);
+            for reversed in [false, true] {
+                let (asked, _) = load(&site, Limits::DEFAULT, reversed);
+                prop_assert_eq!(&asked, &expected);
+            }
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! Which of several image files a browser takes: `srcset`, `sizes`, `picture` (HTML, section 4.8.4.2).
+//!
+//! Invariant: the same attributes and viewport always give the same file. A descriptor that cannot be read takes its
+//! candidate out, as in browsers. At one device pixel to a CSS pixel the choice is the smallest file that is not too
+//! small, and the largest where all are.
+
+use crate::css_text::split;
+use crate::media::Viewport;
+
+/// A candidate and how many of its pixels stand for one CSS pixel.
+#[derive(Clone, Debug, PartialEq)]
+struct Candidate {
+    url: String,
+    density: f64,
+}
+
+/// The file of `srcset` and `src` that is loaded, with `sizes` as given.
+pub(crate) fn choose(srcset: &str, sizes: &str, src: Option<&str>, viewport: &Viewport) -> Option<String> {
+    let mut candidates = parse(srcset, sizes, viewport);
+    let is_dense = |candidate: &Candidate| (candidate.density - 1.0).abs() < 1e-9;
+    let by_width = candidates.iter().any(|(_, by_width)| *by_width);
+    if let Some(src) = src.map(str::trim).filter(|src| !src.is_empty())
+        && !by_width
+        && !candidates.iter().any(|(candidate, _)| is_dense(candidate))
+    {
+        candidates.push((Candidate { url: src.to_owned(), density: 1.0 }, false));
+    }
+    let mut candidates: Vec<Candidate> = candidates.into_iter().map(|(candidate, _)| candidate).collect();
+    candidates.sort_by(|a, b| a.density.total_cmp(&b.density));
+    candidates.dedup_by(|b, a| a.density.total_cmp(&b.density).is_eq());
+    let enough = candidates.iter().find(|candidate| candidate.density >= 1.0 - 1e-9);
+    enough.or_else(|| candidates.last()).map(|candidate| candidate.url.clone())
+}
+
+/// Whether an image of this type can be shown, so that a `source` with it is taken.
+pub(crate) fn is_supported(mime: &str) -> bool {
+    let essence = mime.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    matches!(
+        essence.as_str(),
+        "" | "image/apng"
+            | "image/avif"
+            | "image/bmp"
+            | "image/gif"
+            | "image/jpeg"
+            | "image/jpg"
+            | "image/png"
+            | "image/svg+xml"
+            | "image/webp"
+            | "image/x-icon"
+            | "image/vnd.microsoft.icon"
+    )
+}
+
+/// All candidates, and of each whether its width was given.
+fn parse(srcset: &str, sizes: &str, viewport: &Viewport) -> Vec<(Candidate, bool)> {
+    let mut found = Vec::new();
+    let mut rest = srcset;
+    loop {
+        rest = rest.trim_start_matches(|c: char| c.is_ascii_whitespace() || c == ',');
+        if rest.is_empty() {
+            return found;
+        }
+        let end = rest.find(|c: char| c.is_ascii_whitespace()).unwrap_or(rest.len());
+        let (url, after) = rest.split_at_checked(end).unwrap_or((rest, ""));
+        let trimmed = url.trim_end_matches(',');
+        let descriptors;
+        if trimmed.len() < url.len() {
+            descriptors = "";
+            rest = after;
+        } else {
+            let end = split(after, b',').first().map_or(after.len(), |first| first.len());
+            let (text, remaining) = after.split_at_checked(end).unwrap_or((after, ""));
+            descriptors = text.trim();
+            rest = remaining;
+        }
+        if let Some((density, by_width)) = density(descriptors, sizes, viewport) {
+            found.push((Candidate { url: trimmed.to_owned(), density }, by_width));
+        }
+    }
+}
+
+fn density(descriptors: &str, sizes: &str, viewport: &Viewport) -> Option<(f64, bool)> {
+    let (mut width, mut density, mut height) = (None, None, false);
+    for word in descriptors.split_ascii_whitespace() {
+        let (number, unit) = word.split_at_checked(word.len() - 1)?;
+        match unit {
+            "w" if width.is_none() => width = Some(number.parse::<u32>().ok().filter(|&width| width > 0)?),
+            "x" if density.is_none() => density = Some(number.parse::<f64>().ok().filter(|x| *x >= 0.0)?),
+            "h" if !height => height = number.parse::<u32>().is_ok_and(|height| height > 0),
+            _ => return None,
+        }
+    }
+    match (width, density, height) {
+        (Some(width), None, _) => Some((f64::from(width) / source_size_px(sizes, viewport), true)),
+        (None, None, false) => Some((1.0, false)),
+        (None, Some(density), false) => Some((density, false)),
+        _ => None,
+    }
+}
+
+/// The width an image will have by its `sizes`: the first whose condition holds.
+fn source_size_px(sizes: &str, viewport: &Viewport) -> f64 {
+    let chosen = split(sizes, b',').into_iter().map(str::trim).find_map(|entry| {
+        // The length is the last word, or the last function.
+        let at = length_start(entry);
+        let (condition, length) = entry.split_at_checked(at)?;
+        let length = viewport.length_px(length).filter(|&px| px >= 0.0)?;
+        viewport.matches(condition.trim()).then_some(length)
+    });
+    chosen.filter(|&px| px > 0.0).unwrap_or(viewport.width_px)
+}
+
+fn length_start(entry: &str) -> usize {
+    let mut depth = 0_u32;
+    for (at, byte) in entry.bytes().enumerate().rev() {
+        match byte {
+            b')' => depth += 1,
+            b'(' => depth = depth.saturating_sub(1),
+            byte if byte.is_ascii_whitespace() && depth == 0 => return at + 1,
+            _ => {}
+        }
+    }
+    0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{choose, is_supported};
+    use crate::media::Viewport;
+    use proptest::prelude::*;
+
+    fn chosen(srcset: &str, sizes: &str, src: &str) -> String {
+        choose(srcset, sizes, Some(src), &Viewport::DEFAULT).unwrap_or_default()
+    }
+
+    #[test]
+    fn by_density() {
+        assert_eq!(chosen("a 2x, b 3x", "", "s"), "s");
+        assert_eq!(chosen("a, b 2x", "", "s"), "a");
+        assert_eq!(chosen("a 0.5x, b 1.5x", "", ""), "b");
+        assert_eq!(chosen("a .5x", "", ""), "a");
+        assert_eq!(chosen("", "", "s"), "s");
+        assert_eq!(chosen("a 2x", "", ""), "a");
+    }
+
+    #[test]
+    fn by_width_and_sizes() {
+        let set = "a.jpg 300w, b.jpg 650w, c.jpg 1280w, d.jpg 2048w";
+        assert_eq!(chosen(set, "(max-width: 650px) 100vw, 650px", "s"), "b.jpg");
+        assert_eq!(chosen(set, "", "s"), "c.jpg");
+        assert_eq!(chosen(set, "100vw", "s"), "c.jpg");
+        assert_eq!(chosen(set, "(min-width: 800px) calc(50vw - 100px), 100vw", "s"), "b.jpg");
+        assert_eq!(chosen(set, "5000px", "s"), "d.jpg");
+        assert_eq!(chosen(set, "nonsense, 10px", "s"), "a.jpg");
+    }
+
+    #[test]
+    fn addresses_with_commas_and_bad_descriptors() {
+        assert_eq!(chosen("a,b.jpg 1x, c 2x", "", "s"), "a,b.jpg");
+        assert_eq!(chosen("a.jpg, b.jpg 2x", "", "s"), "a.jpg");
+        assert_eq!(chosen("a.jpg,b.jpg 2x", "", ""), "a.jpg,b.jpg");
+        assert_eq!(chosen("a 1q, b -2x, c 0w", "", "s"), "s");
+        assert_eq!(chosen("a 100w 2x", "", "s"), "s");
+    }
+
+    #[test]
+    fn types() {
+        assert!(
+            is_supported("image/webp") && is_supported("image/AVIF; codecs=x") && !is_supported("image/jxl")
+        );
+    }
+
+    proptest! {
+        /// Of candidates with widths, the one taken is the smallest that fills the image, or the largest.
+        #[test]
+        fn the_smallest_that_suffices(widths in prop::collection::vec(1_u32..4000, 1..8), size in 1_u32..3000) {
+            let set: Vec<String> = widths.iter().map(|width| format!("i{width} {width}w")).collect();
+            let got = choose(&set.join(", "), &format!("{size}px"), Some("s"), &Viewport::DEFAULT).unwrap();
+            let slow = widths.iter().filter(|&&width| width >= size).min().or_else(|| widths.iter().max()).unwrap();
+            prop_assert_eq!(got, format!("i{slow}"));
+        }
+
+        #[test]
+        fn anything_ends(set in ".{0,80}", sizes in ".{0,40}") {
+            let _ = choose(&set, &sizes, None, &Viewport::DEFAULT);
+        }
+    }
+}

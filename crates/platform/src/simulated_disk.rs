@@ -1,0 +1,368 @@
+//! A disk in memory for tests of crashes: what was written, and what of it was made durable, are two things.
+//!
+//! Invariant: after `kill` everything that a call has returned for is there; after `power_cut` everything that was
+//! synced is there, and of the rest whatever blocks chance keeps. All chance comes from one seed.
+
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::disk::{Access, Disk, DiskFile, DiskLock};
+use crate::simulated_world::{Change, World, put};
+
+/// What goes wrong with an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The process ends in the middle of it: a part of a write is done, and every later operation fails.
+    Kill,
+    /// Only a part of a read or write is done, which is no error.
+    Short,
+    /// No room is left for this operation, if it needs any.
+    Full,
+    /// The device fails.
+    Io,
+}
+
+/// A disk in memory. Clones are the same disk.
+#[derive(Clone)]
+pub struct SimulatedDisk {
+    world: Arc<Mutex<World>>,
+}
+
+impl SimulatedDisk {
+    /// An empty disk, whose chances follow from `seed`.
+    pub fn new(seed: u64) -> Self {
+        Self { world: Arc::new(Mutex::new(World { random: seed | 1, ..World::default() })) }
+    }
+
+    /// Operations so far, on which faults are counted.
+    pub fn operations(&self) -> u64 {
+        self.world().operations
+    }
+
+    /// Lets `fault` happen to the operation with this number; numbers begin at 1.
+    pub fn fail_at(&self, operation: u64, fault: Fault) {
+        self.world().faults.insert(operation, fault);
+    }
+
+    /// Limits what all files together may take, in bytes; `None`: no limit.
+    pub fn set_room(&self, bytes: Option<u64>) {
+        self.world().room_bytes = bytes;
+    }
+
+    /// What all files that have names take now, in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.world().bytes()
+    }
+
+    /// Whether a [`Fault::Kill`] has happened since the last life began.
+    pub fn is_killed(&self) -> bool {
+        self.world().killed
+    }
+
+    /// Changes octets of a file behind everybody's back, as a worn medium does.
+    pub fn damage(&self, path: &Path, change: impl FnOnce(&mut Vec<u8>)) {
+        let mut world = self.world();
+        let Some(inode) = world.names.get(path).copied().and_then(|id| world.inodes.get_mut(id)) else {
+            return;
+        };
+        change(&mut inode.cached);
+        inode.durable.clone_from(&inode.cached);
+        inode.pending.clear();
+    }
+
+    /// Ends the process: its files and locks are dead, faults are forgotten, and what it wrote stays.
+    pub fn kill(&self) {
+        let mut world = self.world();
+        world.life += 1;
+        world.killed = false;
+        world.locks.clear();
+        world.faults.clear();
+    }
+
+    /// Ends the process and the machine: only what was synced is sure to stay.
+    pub fn power_cut(&self) {
+        self.kill();
+        let mut world = self.world();
+        world.boot += 1;
+        world.lose();
+    }
+
+    fn world(&self) -> MutexGuard<'_, World> {
+        self.world.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Disk for SimulatedDisk {
+    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+        let mut world = self.world();
+        let life = world.life;
+        world.begin_whole(life)?;
+        let id = world.named(path)?;
+        Ok(world.inode(id)?.cached.clone())
+    }
+
+    fn replace(&self, path: &Path, content: &[u8]) -> io::Result<()> {
+        let mut world = self.world();
+        let life = world.life;
+        let fault = world.begin(life)?;
+        if fault == Some(Fault::Full) || world.room(content.len()) < content.len() {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        if fault == Some(Fault::Kill) && world.chance(2) == 0 {
+            return Err(io::Error::other("the process has ended"));
+        }
+        world.create(path, content.to_vec());
+        world.sync_names();
+        Ok(())
+    }
+
+    fn append(&self, path: &Path, content: &[u8]) -> io::Result<()> {
+        let file = self.open(path, Access::Write)?;
+        let mut offset = self.list_one(path)?;
+        let mut rest = content;
+        while !rest.is_empty() {
+            let written = file.write_at(rest, offset)?;
+            offset += written as u64;
+            rest = rest.get(written..).unwrap_or_default();
+        }
+        file.sync()
+    }
+
+    fn create_directory(&self, _: &Path) -> io::Result<()> {
+        let mut world = self.world();
+        let life = world.life;
+        world.begin_whole(life)
+    }
+
+    fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn DiskFile>> {
+        let mut world = self.world();
+        let life = world.life;
+        let fault = world.begin(life)?;
+        let inode = match (world.named(path), access) {
+            (Ok(inode), _) => inode,
+            (Err(error), Access::Read) => return Err(error),
+            (Err(_), Access::Write) if fault == Some(Fault::Full) => {
+                return Err(io::ErrorKind::StorageFull.into());
+            }
+            (Err(_), Access::Write) => world.create(path, Vec::new()),
+        };
+        if fault == Some(Fault::Kill) {
+            return Err(io::Error::other("the process has ended"));
+        }
+        Ok(Arc::new(SimulatedFile { disk: self.clone(), inode, life }))
+    }
+
+    fn list(&self, directory: &Path) -> io::Result<Vec<(String, u64)>> {
+        let mut world = self.world();
+        let life = world.life;
+        world.begin_whole(life)?;
+        let names = world.names.iter().filter(|(path, _)| path.parent() == Some(directory));
+        let named = names.filter_map(|(path, id)| {
+            let name = path.file_name()?.to_string_lossy().into_owned();
+            Some((name, world.inodes.get(*id)?.cached.len() as u64))
+        });
+        Ok(named.collect())
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        let mut world = self.world();
+        let life = world.life;
+        world.begin_whole(life)?;
+        world.named(path)?;
+        world.set_name(path, None);
+        Ok(())
+    }
+
+    fn sync_directory(&self, _: &Path) -> io::Result<()> {
+        let mut world = self.world();
+        let life = world.life;
+        world.begin_whole(life)?;
+        world.sync_names();
+        Ok(())
+    }
+
+    fn lock(&self, path: &Path) -> io::Result<DiskLock> {
+        let mut world = self.world();
+        let life = world.life;
+        world.begin_whole(life)?;
+        if !world.locks.insert(path.to_owned()) {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        Ok(Box::new(SimulatedLock { disk: self.clone(), path: path.to_owned(), life }))
+    }
+
+    fn boot(&self) -> io::Result<String> {
+        Ok(format!("boot-{}", self.world().boot))
+    }
+}
+
+impl SimulatedDisk {
+    fn list_one(&self, path: &Path) -> io::Result<u64> {
+        let mut world = self.world();
+        let id = world.named(path)?;
+        Ok(world.inode(id)?.cached.len() as u64)
+    }
+}
+
+struct SimulatedLock {
+    disk: SimulatedDisk,
+    path: PathBuf,
+    life: u64,
+}
+
+impl Drop for SimulatedLock {
+    fn drop(&mut self) {
+        let mut world = self.disk.world();
+        if world.life == self.life {
+            world.locks.remove(&self.path);
+        }
+    }
+}
+
+struct SimulatedFile {
+    disk: SimulatedDisk,
+    inode: usize,
+    life: u64,
+}
+
+impl SimulatedFile {
+    /// How much of `wanted` is done of an operation that met `fault`.
+    fn part(world: &mut World, fault: Option<Fault>, wanted: usize) -> usize {
+        match fault {
+            Some(Fault::Short | Fault::Kill) if wanted > 1 => 1 + world.chance(wanted as u64 - 1) as usize,
+            _ => wanted,
+        }
+    }
+}
+
+impl DiskFile for SimulatedFile {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let mut world = self.disk.world();
+        let fault = world.begin(self.life)?;
+        let wanted = Self::part(&mut world, fault, buffer.len());
+        let inode = world.inode(self.inode)?;
+        let start = usize::try_from(offset).unwrap_or(usize::MAX).min(inode.cached.len());
+        let end = start.saturating_add(wanted).min(inode.cached.len());
+        let octets = inode.cached.get(start..end).unwrap_or_default();
+        if let Some(place) = buffer.get_mut(..octets.len()) {
+            place.copy_from_slice(octets);
+        }
+        Ok(octets.len())
+    }
+
+    fn write_at(&self, content: &[u8], offset: u64) -> io::Result<usize> {
+        let mut world = self.disk.world();
+        let fault = world.begin(self.life)?;
+        let start = usize::try_from(offset).map_err(|_| io::ErrorKind::FileTooLarge)?;
+        let grown = (start + content.len()).saturating_sub(world.inode(self.inode)?.cached.len());
+        let room = if fault == Some(Fault::Full) { 0 } else { world.room(grown) };
+        let wanted = content.len() - (grown - room).min(content.len());
+        if wanted == 0 && !content.is_empty() {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        let octets = content.get(..Self::part(&mut world, fault, wanted)).unwrap_or(content);
+        let inode = world.inode(self.inode)?;
+        put(&mut inode.cached, start, octets);
+        inode.pending.push(Change::Write(start, octets.to_vec()));
+        if fault == Some(Fault::Kill) {
+            return Err(io::Error::other("the process has ended"));
+        }
+        Ok(octets.len())
+    }
+
+    fn truncate(&self, bytes: u64) -> io::Result<()> {
+        let mut world = self.disk.world();
+        world.begin_whole(self.life)?;
+        let inode = world.inode(self.inode)?;
+        let bytes = usize::try_from(bytes).map_err(|_| io::ErrorKind::FileTooLarge)?;
+        inode.cached.truncate(bytes);
+        inode.pending.push(Change::Truncate(bytes));
+        Ok(())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        let mut world = self.disk.world();
+        world.begin_whole(self.life)?;
+        let inode = world.inode(self.inode)?;
+        inode.pending.clear();
+        inode.durable.clone_from(&inode.cached);
+        Ok(())
+    }
+
+    fn system_file(&self) -> Option<Arc<File>> {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Fault, SimulatedDisk};
+    use crate::{Access, Disk};
+    use std::io::ErrorKind;
+    use std::path::Path;
+
+    fn path() -> &'static Path {
+        Path::new("/cache/file")
+    }
+
+    #[test]
+    fn a_killed_process_leaves_what_it_wrote() {
+        let disk = SimulatedDisk::new(1);
+        let file = disk.open(path(), Access::Write).unwrap();
+        assert_eq!(file.write_at(b"abc", 0).unwrap(), 3);
+        disk.kill();
+        assert!(file.write_at(b"d", 3).is_err(), "the process has ended");
+        assert_eq!(disk.read(path()).unwrap(), b"abc");
+    }
+
+    #[test]
+    fn a_power_cut_leaves_what_was_synced() {
+        let mut lost = 0;
+        for seed in 1..50 {
+            let disk = SimulatedDisk::new(seed);
+            let file = disk.open(path(), Access::Write).unwrap();
+            file.write_at(b"abc", 0).unwrap();
+            file.sync().unwrap();
+            disk.sync_directory(Path::new("/cache")).unwrap();
+            file.write_at(b"def", 3).unwrap();
+            let boot = disk.boot().unwrap();
+            disk.power_cut();
+            assert_ne!(disk.boot().unwrap(), boot);
+            let left = disk.read(path()).unwrap();
+            assert!(left.starts_with(b"abc"));
+            lost += usize::from(left.len() == 3);
+        }
+        assert!(lost > 5 && lost < 45, "chance decides about the rest: {lost}");
+    }
+
+    #[test]
+    fn a_full_disk_takes_a_part_and_then_nothing() {
+        let disk = SimulatedDisk::new(1);
+        disk.set_room(Some(4));
+        let file = disk.open(path(), Access::Write).unwrap();
+        assert_eq!(file.write_at(b"abcdef", 0).unwrap(), 4);
+        assert_eq!(file.write_at(b"ef", 4).unwrap_err().kind(), ErrorKind::StorageFull);
+        assert_eq!(disk.replace(path(), b"g").unwrap_err().kind(), ErrorKind::StorageFull);
+    }
+
+    #[test]
+    fn faults_happen_when_they_are_told_to() {
+        let disk = SimulatedDisk::new(1);
+        let file = disk.open(path(), Access::Write).unwrap();
+        disk.fail_at(disk.operations() + 1, Fault::Io);
+        assert!(file.sync().is_err());
+        disk.fail_at(disk.operations() + 1, Fault::Short);
+        assert!(file.write_at(&[1; 100], 0).unwrap() < 100);
+        disk.fail_at(disk.operations() + 1, Fault::Kill);
+        assert!(file.write_at(&[1; 100], 0).is_err());
+        assert!(disk.is_killed() && file.sync().is_err());
+        let locked = disk.lock(path());
+        assert!(locked.is_err(), "nothing works until the next life");
+        disk.kill();
+        let held = disk.lock(path()).unwrap();
+        assert_eq!(disk.lock(path()).err().unwrap().kind(), ErrorKind::WouldBlock);
+        drop(held);
+    }
+}

@@ -1,0 +1,157 @@
+//! What a simulated disk holds: names and contents, each as the process sees them and as a power cut leaves them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::simulated_disk::Fault;
+
+/// What can be lost by itself when the power fails, in bytes.
+const BLOCK_BYTES: usize = 512;
+
+#[derive(Default)]
+pub(crate) struct World {
+    pub(crate) random: u64,
+    /// The process that may work on the disk; open files and locks of earlier ones are dead.
+    pub(crate) life: u64,
+    pub(crate) killed: bool,
+    pub(crate) boot: u64,
+    pub(crate) operations: u64,
+    pub(crate) faults: BTreeMap<u64, Fault>,
+    pub(crate) room_bytes: Option<u64>,
+    pub(crate) names: BTreeMap<PathBuf, usize>,
+    pub(crate) names_durable: BTreeMap<PathBuf, usize>,
+    /// Changes of names that are not durable yet, in order: a name, and what it stands for then.
+    pub(crate) renames: Vec<(PathBuf, Option<usize>)>,
+    pub(crate) locks: BTreeSet<PathBuf>,
+    pub(crate) inodes: Vec<Inode>,
+}
+
+#[derive(Clone, Default)]
+pub(crate) struct Inode {
+    pub(crate) cached: Vec<u8>,
+    pub(crate) durable: Vec<u8>,
+    pub(crate) pending: Vec<Change>,
+}
+
+#[derive(Clone)]
+pub(crate) enum Change {
+    Write(usize, Vec<u8>),
+    Truncate(usize),
+}
+
+impl World {
+    pub(crate) fn chance(&mut self, of: u64) -> u64 {
+        // An xorshift generator: nothing but spread is asked of it.
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        self.random % of.max(1)
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.names.values().filter_map(|id| self.inodes.get(*id)).map(|inode| inode.cached.len() as u64).sum()
+    }
+
+    /// Counts an operation; gives the fault that happens to it, or the error that it ends with at once.
+    pub(crate) fn begin(&mut self, life: u64) -> io::Result<Option<Fault>> {
+        if self.killed || life != self.life {
+            return Err(io::Error::other("the process has ended"));
+        }
+        self.operations += 1;
+        match self.faults.remove(&self.operations) {
+            Some(Fault::Io) => Err(io::Error::other("the device failed")),
+            Some(Fault::Kill) => {
+                self.killed = true;
+                Ok(Some(Fault::Kill))
+            }
+            fault => Ok(fault),
+        }
+    }
+
+    /// As [`World::begin`], for an operation that is done whole or not at all.
+    pub(crate) fn begin_whole(&mut self, life: u64) -> io::Result<()> {
+        match self.begin(life)? {
+            Some(Fault::Kill) if self.chance(2) == 0 => Err(io::Error::other("the process has ended")),
+            _ => Ok(()),
+        }
+    }
+
+    /// How much of `wanted` more bytes there is room for.
+    pub(crate) fn room(&self, wanted: usize) -> usize {
+        let left = self.room_bytes.map_or(u64::MAX, |room| room.saturating_sub(self.bytes()));
+        wanted.min(usize::try_from(left).unwrap_or(usize::MAX))
+    }
+
+    pub(crate) fn set_name(&mut self, path: &Path, inode: Option<usize>) {
+        match inode {
+            Some(inode) => self.names.insert(path.to_owned(), inode),
+            None => self.names.remove(path),
+        };
+        self.renames.push((path.to_owned(), inode));
+    }
+
+    pub(crate) fn create(&mut self, path: &Path, content: Vec<u8>) -> usize {
+        self.inodes.push(Inode { cached: content.clone(), durable: content, pending: Vec::new() });
+        self.set_name(path, Some(self.inodes.len() - 1));
+        self.inodes.len() - 1
+    }
+
+    pub(crate) fn inode(&mut self, id: usize) -> io::Result<&mut Inode> {
+        self.inodes.get_mut(id).ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    pub(crate) fn named(&self, path: &Path) -> io::Result<usize> {
+        self.names.get(path).copied().ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    pub(crate) fn sync_names(&mut self) {
+        self.renames.clear();
+        self.names_durable.clone_from(&self.names);
+    }
+
+    /// What a power cut leaves: the first few changes of names, and of each file any of its blocks.
+    pub(crate) fn lose(&mut self) {
+        let kept = self.chance(self.renames.len() as u64 + 1) as usize;
+        let renames = std::mem::take(&mut self.renames);
+        for (path, inode) in renames.into_iter().take(kept) {
+            match inode {
+                Some(inode) => self.names_durable.insert(path, inode),
+                None => self.names_durable.remove(&path),
+            };
+        }
+        self.names.clone_from(&self.names_durable);
+        for id in 0..self.inodes.len() {
+            let Some(mut inode) = self.inodes.get_mut(id).map(std::mem::take) else { continue };
+            for change in std::mem::take(&mut inode.pending) {
+                match change {
+                    Change::Truncate(bytes) if self.chance(2) == 0 => inode.durable.truncate(bytes),
+                    Change::Truncate(_) => {}
+                    Change::Write(offset, octets) => self.keep_blocks(&mut inode.durable, offset, &octets),
+                }
+            }
+            inode.cached.clone_from(&inode.durable);
+            if let Some(place) = self.inodes.get_mut(id) {
+                *place = inode;
+            }
+        }
+    }
+
+    pub(crate) fn keep_blocks(&mut self, durable: &mut Vec<u8>, offset: usize, octets: &[u8]) {
+        for (block, octets) in octets.chunks(BLOCK_BYTES).enumerate() {
+            if self.chance(2) == 0 {
+                put(durable, offset + block * BLOCK_BYTES, octets);
+            }
+        }
+    }
+}
+
+/// Puts octets at an offset; what lies between the end and the offset becomes zero.
+pub(crate) fn put(content: &mut Vec<u8>, offset: usize, octets: &[u8]) {
+    if content.len() < offset + octets.len() {
+        content.resize(offset + octets.len(), 0);
+    }
+    if let Some(place) = content.get_mut(offset..offset + octets.len()) {
+        place.copy_from_slice(octets);
+    }
+}

@@ -1,0 +1,228 @@
+//! The policy of a site: plain data that a profile fills and the configuration may widen.
+//!
+//! Invariant: an unknown cookie or request field is never taken for harmless; only what a list here names is.
+//! The decisions that read this data are `semantics`'.
+
+use crate::shipped::{DEFAULT, LETTER};
+use crate::{Pattern, Profile};
+use message::names;
+use std::time::Duration;
+
+/// What a cookie means that no pattern of the policy names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UnknownCookie {
+    /// It may change the answer: the request passes.
+    Pass,
+    /// It is noise: removed from a fetch whose answer may be shared.
+    Ignore,
+}
+
+/// A field that speaks to caches of our kind and replaces `Cache-Control` for them (RFC 9213).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TargetedField {
+    /// `CDN-Cache-Control`, a structured dictionary.
+    CdnCacheControl,
+    /// `Surrogate-Control` of the Edge Architecture Specification.
+    SurrogateControl,
+}
+
+impl TargetedField {
+    /// The targeted field with this name, in any case; `None` if there is none.
+    pub fn by_name(name: &str) -> Option<Self> {
+        if name.eq_ignore_ascii_case(names::CDN_CACHE_CONTROL) {
+            return Some(Self::CdnCacheControl);
+        }
+        name.eq_ignore_ascii_case(names::SURROGATE_CONTROL).then_some(Self::SurrogateControl)
+    }
+}
+
+/// What of a request goes along on a fetch whose answer may be shared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Forwarding {
+    /// Only what is in the key, or constant.
+    Keyed,
+    /// Every end-to-end field that the visitor sent. The answer is trusted to name in `Vary` whatever it depends on.
+    Everything,
+}
+
+/// When the answer to a request with `Authorization` may be stored and shared (RFC 9111 section 3.5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Credentials {
+    /// Never from the store, and only an answer that says `public` is taken for one that could be shared.
+    WithPublic,
+    /// As the RFC says: `public`, `s-maxage` and `must-revalidate` each permit it.
+    AsStated,
+}
+
+/// What a response's ban on staleness means while the origin fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StaleOnError {
+    /// It holds.
+    Obey,
+    /// `must-revalidate`, `proxy-revalidate` and the ban that goes with `s-maxage` are lifted; `no-cache` holds.
+    Override,
+}
+
+/// What visitors' browsers, and caches behind the edge, are told of a page. No purge reaches them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Downstream {
+    /// What the application says.
+    AsStated,
+    /// `Cache-Control: no-cache`, to ask before each use; what the application says more strictly stays.
+    NoCache,
+}
+
+/// A kind of request that changes pages, if its answer says that it succeeded. An empty list asks for nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WriteRule {
+    /// Its method is one of these.
+    pub methods: Vec<String>,
+    /// Its path matches one of these, after one percent-decoding.
+    pub paths: Vec<Pattern>,
+    /// And none of these.
+    pub unless_paths: Vec<Pattern>,
+    /// Its query, or the form in its content, has one of these parameters with this value.
+    pub parameters: Vec<(String, String)>,
+    /// It carries a cookie with one of these names.
+    pub cookies: Vec<Pattern>,
+    /// The answer's status is one of these.
+    pub statuses: Vec<u16>,
+    /// Where the answer redirects to matches one of these.
+    pub locations: Vec<Pattern>,
+    /// And none of these.
+    pub unless_locations: Vec<Pattern>,
+    /// The answer has none of these fields.
+    pub unless_fields: Vec<String>,
+    /// What it changes.
+    pub changes: Changes,
+}
+
+/// What a write changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Changes {
+    /// Any page of the host: menus, lists, what stands beside.
+    Everything,
+    /// The front page and the feeds, beside the pages that the write and its answer name.
+    Fronts,
+}
+
+/// What a site's operator decides about sharing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Policy {
+    /// The profile's name, as configured and as printed.
+    pub name: String,
+    /// Freshness of 200 and 301 answers to GET that state none, and of 404 where `not_found_ttl` gives none. `None`:
+    /// they are shared only if the origin confirms them each time, which takes a validator.
+    pub default_ttl: Option<Duration>,
+    /// How long after a lifetime that the policy gave an answer may be shown while it is renewed, if it does not forbid
+    /// that; never longer than the lifetime.
+    pub grace: Duration,
+    /// What is told of pages to those behind the edge, who are not purged.
+    pub downstream: Downstream,
+    /// Cookies that mark a session: the request passes.
+    pub session_cookies: Vec<Pattern>,
+    /// Cookies that never change a page; they win over `session_cookies`.
+    pub noise_cookies: Vec<Pattern>,
+    /// Cookies by which pages differ: in the key and forwarded, with no other cookie beside them. They win over the
+    /// other lists; their names are compared whole.
+    pub keyed_cookies: Vec<String>,
+    /// What every other cookie means.
+    pub unknown_cookie: UnknownCookie,
+    /// Request fields that never change a page, beside those every profile knows.
+    pub noise_fields: Vec<Pattern>,
+    /// Request fields that are forwarded as the visitor sent them although they are in no key. The application is
+    /// trusted to name in `Vary` what changes a page; trace identifiers need no Vary.
+    pub forwarded_fields: Vec<Pattern>,
+    /// Paths that are never shared, compared after one percent-decoding.
+    pub bypass_paths: Vec<Pattern>,
+    /// Query parameters whose presence makes a request pass.
+    pub bypass_parameters: Vec<Pattern>,
+    /// Query parameters that only measure where a visitor came from: in no key, and not forwarded on a fetch whose
+    /// answer may be shared.
+    pub tracking_parameters: Vec<Pattern>,
+    /// The requests by which an application's own pages change it, and what each changes.
+    pub writes: Vec<WriteRule>,
+    /// The front page and the feeds: targets below where the application is.
+    pub fronts: Vec<String>,
+    /// Targeted fields in order: the first valid one that is present counts.
+    pub targeted_fields: Vec<TargetedField>,
+    /// A request's `no-cache`, `max-age` or `min-fresh` cannot demand a response younger than this. Request
+    /// directives are advice (RFC 9111 section 5.2.1); with this floor a crowd that presses reload costs the
+    /// origin one fetch a page in this time.
+    pub reload_age_min: Duration,
+    /// What goes along on a fetch whose answer may be shared.
+    pub forwarding: Forwarding,
+    /// Whether an answer that sets a cookie is stored when it states a lifetime.
+    pub stores_cookies: bool,
+    /// When the answer to a request with credentials may be shared.
+    pub credentials: Credentials,
+    /// Whether a lifetime is guessed from `Last-Modified` where none is stated (RFC 9111 section 4.2.2).
+    pub heuristics: bool,
+    /// Freshness of 404 and 410 answers: given to those that state none, and the most for those that state one.
+    /// `None`: as stated.
+    pub not_found_ttl: Option<Duration>,
+    /// The longest freshness of an error that states one, and of a status whose meaning for reuse is not known; one
+    /// that states none is not stored. `None`: as stated.
+    pub error_ttl: Option<Duration>,
+    /// What a response's ban on staleness means while the origin fails.
+    pub stale_on_error: StaleOnError,
+    /// How long after its lifetime a response that says nothing of `stale-if-error` may answer while the origin
+    /// fails; zero: not at all.
+    pub stale_on_error_max: Duration,
+}
+
+impl Policy {
+    /// The profile for a site of which nothing is known.
+    pub fn default_profile() -> Self {
+        shipped(DEFAULT)
+    }
+
+    /// The letter of RFC 9111: everything is forwarded, answers are shared as they and their `Vary` state, and
+    /// lifetimes are guessed where the RFC allows it. For applications that are known to state the truth.
+    pub fn rfc() -> Self {
+        shipped(LETTER)
+    }
+
+    /// The profile for WordPress.
+    pub fn wordpress() -> Self {
+        shipped("wordpress")
+    }
+
+    /// What a profile that extends no other begins with: it knows no name, assumes no lifetime and shares only what
+    /// it must not doubt.
+    pub(crate) const fn bare(name: String) -> Self {
+        Self {
+            name,
+            default_ttl: None,
+            grace: Duration::ZERO,
+            downstream: Downstream::AsStated,
+            session_cookies: Vec::new(),
+            noise_cookies: Vec::new(),
+            keyed_cookies: Vec::new(),
+            unknown_cookie: UnknownCookie::Pass,
+            noise_fields: Vec::new(),
+            forwarded_fields: Vec::new(),
+            bypass_paths: Vec::new(),
+            bypass_parameters: Vec::new(),
+            tracking_parameters: Vec::new(),
+            writes: Vec::new(),
+            fronts: Vec::new(),
+            targeted_fields: Vec::new(),
+            reload_age_min: Duration::ZERO,
+            forwarding: Forwarding::Keyed,
+            stores_cookies: false,
+            credentials: Credentials::WithPublic,
+            heuristics: false,
+            not_found_ttl: None,
+            error_ttl: None,
+            stale_on_error: StaleOnError::Obey,
+            stale_on_error_max: Duration::ZERO,
+        }
+    }
+}
+
+/// The policy of a profile that the program itself names.
+fn shipped(name: &str) -> Policy {
+    #[expect(clippy::expect_used, reason = "the names stand in code, and a test reads every shipped profile")]
+    Profile::shipped(name).expect("the profile is shipped").policy.clone()
+}

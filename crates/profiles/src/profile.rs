@@ -1,0 +1,248 @@
+//! A profile: a file that was read, and the policy that it resolves to.
+//!
+//! Invariant: what a profile extends is contained in it: lists grow, and a value is replaced only where the file
+//! states another. Every row has a source, and every pattern says more than `*`.
+
+use crate::file::{
+    ChangesWord, CookieRow, CookieWord, CredentialsWord, DownstreamWord, File, ForwardingWord, ParameterRow,
+    ParameterWord, Rules, UnknownWord, WriteRow,
+};
+use crate::{
+    Changes, Credentials, Downstream, Forwarding, Pattern, Policy, TargetedField, UnknownCookie, WriteRule,
+};
+use std::time::Duration;
+
+/// The rules for a kind of site.
+#[derive(Clone, Debug)]
+pub struct Profile {
+    /// What it is called.
+    pub name: String,
+    /// What it resolves to.
+    pub policy: Policy,
+    /// What it is made of, without what it extends.
+    pub(crate) file: File,
+}
+
+/// Why a profile's file cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the profile {name} cannot be used: {fault}")]
+pub struct ProfileError {
+    /// Its name, or its path.
+    pub name: String,
+    /// What is wrong, and where.
+    pub fault: String,
+}
+
+impl Profile {
+    /// Reads the text of a profile's file. `others` are the profiles that it may extend.
+    ///
+    /// # Errors
+    /// What is wrong with it first.
+    pub fn parse(name: &str, text: &str, others: &[Self]) -> Result<Self, ProfileError> {
+        let fault = |fault: String| ProfileError { name: name.to_owned(), fault };
+        let file: File =
+            toml::from_str(text).map_err(|error| fault(error.to_string().trim_end().to_owned()))?;
+        let mut policy = match &file.extends {
+            None => Policy::bare(name.to_owned()),
+            Some(base) => {
+                let known = others.iter().find(|other| other.name == *base);
+                let unknown = || fault(format!("it extends `{base}`, and there is no such profile"));
+                Policy { name: name.to_owned(), ..known.ok_or_else(unknown)?.policy.clone() }
+            }
+        };
+        fill(&mut policy, &file).map_err(fault)?;
+        Ok(Self { name: name.to_owned(), policy, file })
+    }
+}
+
+/// Adds what a file says to the policy that it extends.
+fn fill(policy: &mut Policy, file: &File) -> Result<(), String> {
+    if let Some(lifetime) = &file.lifetime {
+        require_source("lifetime", &lifetime.source)?;
+        policy.default_ttl = Some(Duration::from_secs(lifetime.default_ttl_secs));
+        policy.grace = lifetime.grace_secs.map_or(policy.grace, Duration::from_secs);
+    }
+    if let Some(downstream) = &file.downstream {
+        require_source("downstream", &downstream.source)?;
+        policy.downstream = match downstream.pages {
+            DownstreamWord::AsStated => Downstream::AsStated,
+            DownstreamWord::NoCache => Downstream::NoCache,
+        };
+    }
+    if let Some(rules) = &file.rules {
+        fill_rules(policy, rules)?;
+    }
+    if let Some(unknown) = &file.unknown_cookies {
+        require_source("unknown_cookies", &unknown.source)?;
+        policy.unknown_cookie = match unknown.mean {
+            UnknownWord::Pass => UnknownCookie::Pass,
+            UnknownWord::Noise => UnknownCookie::Ignore,
+        };
+    }
+    for CookieRow { means, names, source } in &file.cookie {
+        require_source("cookie", source)?;
+        let list = match means {
+            CookieWord::Key => {
+                if let Some(name) = names.iter().find(|name| name.contains('*')) {
+                    return Err(format!("a [[cookie]] for the key names `{name}`: write each name in full"));
+                }
+                policy.keyed_cookies.extend(names.iter().cloned());
+                continue;
+            }
+            CookieWord::Session => &mut policy.session_cookies,
+            CookieWord::Noise => &mut policy.noise_cookies,
+        };
+        list.extend(patterns("cookie", names)?);
+    }
+    for row in &file.path {
+        require_source("path", &row.source)?;
+        policy.bypass_paths.extend(patterns("path", &row.patterns)?);
+    }
+    for ParameterRow { means, names, source } in &file.parameter {
+        require_source("parameter", source)?;
+        let list = match means {
+            ParameterWord::Bypass => &mut policy.bypass_parameters,
+            ParameterWord::Tracking => &mut policy.tracking_parameters,
+        };
+        list.extend(patterns("parameter", names)?);
+    }
+    for row in &file.front {
+        require_source("front", &row.source)?;
+        if let Some(target) = row.targets.iter().find(|target| !target.starts_with('/')) {
+            return Err(format!("a [[front]] names `{target}`, which does not begin with a slash"));
+        }
+        policy.fronts.extend(row.targets.iter().cloned());
+    }
+    for row in &file.write {
+        require_source("write", &row.source)?;
+        policy.writes.push(write_rule(row)?);
+    }
+    file.purge.iter().try_for_each(|row| require_source("purge", &row.source))
+}
+
+fn fill_rules(policy: &mut Policy, rules: &Rules) -> Result<(), String> {
+    let seconds = |secs: Option<u64>| secs.map(Duration::from_secs);
+    match rules.forwarding {
+        Some(ForwardingWord::Keyed) => policy.forwarding = Forwarding::Keyed,
+        Some(ForwardingWord::Everything) => policy.forwarding = Forwarding::Everything,
+        None => {}
+    }
+    match rules.credentials {
+        Some(CredentialsWord::WithPublic) => policy.credentials = Credentials::WithPublic,
+        Some(CredentialsWord::AsStated) => policy.credentials = Credentials::AsStated,
+        None => {}
+    }
+    policy.stores_cookies = rules.stores_cookies.unwrap_or(policy.stores_cookies);
+    policy.heuristics = rules.heuristics.unwrap_or(policy.heuristics);
+    if let Some(names) = &rules.targeted_fields {
+        let read = |name: &String| {
+            TargetedField::by_name(name).ok_or_else(|| format!("`targeted_fields`: there is no `{name}`"))
+        };
+        policy.targeted_fields = names.iter().map(read).collect::<Result<_, _>>()?;
+    }
+    policy.reload_age_min = seconds(rules.reload_age_min_secs).unwrap_or(policy.reload_age_min);
+    policy.not_found_ttl = seconds(rules.not_found_ttl_secs).or(policy.not_found_ttl);
+    policy.error_ttl = seconds(rules.error_ttl_secs).or(policy.error_ttl);
+    policy.stale_on_error_max = seconds(rules.stale_on_error_max_secs).unwrap_or(policy.stale_on_error_max);
+    Ok(())
+}
+
+fn write_rule(row: &WriteRow) -> Result<WriteRule, String> {
+    if row.methods.is_empty() || row.statuses.is_empty() {
+        return Err("a [[write]] needs methods and statuses".to_owned());
+    }
+    if row.paths.is_empty() && row.parameters.is_empty() {
+        return Err("a [[write]] needs paths or parameters: any request would be one".to_owned());
+    }
+    let listed = |texts: &[String]| if texts.is_empty() { Ok(Vec::new()) } else { patterns("write", texts) };
+    let parameter = |text: &String| {
+        let pair = text.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()));
+        pair.ok_or_else(|| format!("a [[write]] names the parameter `{text}`, which is not `name=value`"))
+    };
+    Ok(WriteRule {
+        methods: row.methods.clone(),
+        paths: listed(&row.paths)?,
+        unless_paths: listed(&row.unless_paths)?,
+        parameters: row.parameters.iter().map(parameter).collect::<Result<_, _>>()?,
+        cookies: listed(&row.cookies)?,
+        statuses: row.statuses.clone(),
+        locations: listed(&row.locations)?,
+        unless_locations: listed(&row.unless_locations)?,
+        unless_fields: row.unless_fields.clone(),
+        changes: match row.changes {
+            ChangesWord::Everything => Changes::Everything,
+            ChangesWord::Fronts => Changes::Fronts,
+        },
+    })
+}
+
+/// The patterns of a row.
+fn patterns(row: &str, texts: &[String]) -> Result<Vec<Pattern>, String> {
+    if texts.is_empty() {
+        return Err(format!("a [[{row}]] names nothing"));
+    }
+    let says_nothing = |text: &&String| text.bytes().all(|octet| matches!(octet, b'*' | b' ' | b'/'));
+    match texts.iter().find(says_nothing) {
+        Some(text) => Err(format!("a [[{row}]] names `{text}`, which would be everything")),
+        None => Ok(texts.iter().map(|text| Pattern::new(text)).collect()),
+    }
+}
+
+fn require_source(row: &str, source: &str) -> Result<(), String> {
+    if source.trim().is_empty() {
+        return Err(format!("a `{row}` has no source: write where it is said"));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Pattern, Policy, Profile, UnknownCookie};
+    use std::time::Duration;
+
+    fn parse(text: &str) -> Result<Profile, String> {
+        Profile::parse("mine", text, Profile::all()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_profile_adds_to_what_it_extends() {
+        let text = "title = 'Mine'\nextends = 'wordpress'\n[lifetime]\ndefault_ttl_secs = 60\nsource = 'me'\n\
+                    [unknown_cookies]\nmean = 'noise'\nsource = 'me'\n\
+                    [[cookie]]\nmeans = 'noise'\nnames = ['theme']\nsource = 'me'\n";
+        let mine = parse(text).unwrap().policy;
+        let mut expected = Policy {
+            name: "mine".to_owned(),
+            default_ttl: Some(Duration::from_secs(60)),
+            unknown_cookie: UnknownCookie::Ignore,
+            ..Policy::wordpress()
+        };
+        expected.noise_cookies.push(Pattern::new("theme"));
+        assert_eq!(mine, expected);
+    }
+
+    #[test]
+    fn what_cannot_be_meant_is_refused_with_its_place() {
+        for (text, told) in [
+            ("title = 'a'\nttl = 5", "line 2"),
+            ("title = 'a'\nextends = 'b'", "no such profile"),
+            ("title = 'a'\n[downstream]\npages = 'max-age=5'\nsource = 'b'", "line 3"),
+            ("title = 'a'\n[downstream]\npages = 'no-cache'\nsource = ''", "has no source"),
+            ("title = 'a'\n[[cookie]]\nmeans = 'nothing'\nnames = ['b']\nsource = 'c'", "line 3"),
+            ("title = 'a'\n[[cookie]]\nmeans = 'noise'\nnames = ['b']", "source"),
+            ("title = 'a'\n[[cookie]]\nmeans = 'noise'\nnames = ['b']\nsource = ' '", "has no source"),
+            ("title = 'a'\n[[cookie]]\nmeans = 'noise'\nnames = []\nsource = 'c'", "names nothing"),
+            ("title = 'a'\n[[cookie]]\nmeans = 'noise'\nnames = ['*']\nsource = 'c'", "everything"),
+            ("title = 'a'\n[[cookie]]\nmeans = 'key'\nnames = ['b*']\nsource = 'c'", "in full"),
+            ("title = 'a'\n[[path]]\npatterns = ['/*']\nsource = 'c'", "everything"),
+            (
+                "title = 'a'\n[[write]]\nmethods = ['POST']\nstatuses = [200]\nchanges = 'everything'\nsource = 'b'",
+                "any request",
+            ),
+            ("title = 'a'\n[[front]]\ntargets = ['feed']\nsource = 'b'", "slash"),
+            ("title = 'a'\n[rules]\ntargeted_fields = ['Age']", "no `Age`"),
+        ] {
+            let error = parse(text).unwrap_err();
+            assert!(error.starts_with("the profile mine cannot be used") && error.contains(told), "{error}");
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! docs/profiles.md, rendered from the shipped files. A test compares the page with this text.
+
+use crate::file::{ChangesWord, CookieWord, DownstreamWord, ParameterWord, UnknownWord, WriteRow};
+use crate::{Policy, Profile};
+use std::fmt::Write;
+
+/// The reference of all shipped profiles as Markdown.
+pub fn profiles_reference() -> String {
+    let mut page = String::from(INTRODUCTION);
+    page.push_str("| profile | for | extends | recognised | tried |\n|---|---|---|---|---|\n");
+    // Writing into a String cannot fail.
+    for profile in Profile::all() {
+        let recognised = if profile.is_recognisable() { "yes" } else { "" };
+        let extends = profile.file.extends.as_deref().map_or_else(String::new, |base| format!("`{base}`"));
+        let _ = writeln!(
+            page,
+            "| `{}` | {} | {extends} | {recognised} | {} |",
+            profile.name,
+            profile.file.title,
+            tried(profile)
+        );
+    }
+    for profile in Profile::all() {
+        put_profile(&mut page, profile);
+    }
+    page
+}
+
+const INTRODUCTION: &str = "\
+# Profiles
+
+A profile says what a kind of site needs of a cache. `--profile NAME`, or `profile = \"NAME\"` of a site, chooses one.
+`profile = \"./my.toml\"` reads one from a file of the same form as those in `crates/profiles/data`; it may extend one
+that is listed here. What a site's own settings say (docs/settings.md) wins over its profile, or is added to its lists.
+
+Names of cookies and parameters, and paths, are compared whole and without regard to case; `*` stands for anything. A
+cookie that means *noise* is removed from requests whose answer may be shared, and from answers that are shared. One
+that means a *session* makes the request pass, and so does one that nobody names, unless the profile says otherwise.
+*Noise* wins over *session*. A cookie in the *key* has a page for each of its values, and is all that the application
+gets of the visitor's cookies for it; whoever sends a value of somebody else's gets the page for it, so it is for
+currencies and groups, not for secrets. *Tracking* parameters of a query say where a visitor came from: a page with them
+and the page without them are one, and the application gets the URL without them when the answer may be shared.
+
+Without a choice, or with `auto`, a site begins with `default`. Once one of its answers says what it runs on, by a field
+that only that system sends, by the `generator` of a page or by an element that only its own pages have, the site has that
+system's profile for as long as the edge runs: standard error says so, as do `/status` at the admin address and
+`petasos why`, and everything that was stored of it before is gone. What a page contains besides, and the names of
+cookies, prove nothing, as visitors and other systems may write them. An edge with a disk remembers the profile of a site
+and its origin, in the file `recognised` there.
+
+*Sent downstream* is what visitors' browsers, and caches between them and the edge, get as `Cache-Control`. No purge
+reaches them, so where a system states a lifetime that is meant for the cache in front of it, or none, its pages leave
+with `no-cache`: a browser may keep such a page, and asks before it shows it again. `Age` and the validators stay, so the
+question is answered with 304 where the page has a validator. Pages are HTML and feeds, whoever gets them; `no-store`,
+`private` and `no-cache` of the application's stay as they are, and so does all that is said of pictures, styles and scripts.
+
+*Writes* are the requests by which an editor or a visitor changes the site. When one succeeds, as far as its answer
+tells, what it changes is made stale at once, for everybody, before its answer goes on: the next visitor's request asks
+the application, and only if that fails is the old page shown. So a change is seen without a plug-in that purges.
+An application that itself answers that question with 304 is believed: WordPress does so for its feeds, whose validators
+know the dates of posts and comments, but no names of terms, users or the site; the plug-in's purges are hard.
+`parameters` may stand in the query or in the first 8 KiB of a form.
+
+A profile is *untested* where nothing in this repository runs it against the real application: its rows are from the
+sources that they name.
+
+This page is rendered from the profiles by `cargo xtask docs`.
+
+";
+
+fn tried(profile: &Profile) -> String {
+    profile.file.lab.as_ref().map_or_else(|| "untested".to_owned(), |lab| format!("`{lab}`"))
+}
+
+fn put_profile(page: &mut String, profile: &Profile) {
+    let Profile { name, policy, file } = profile;
+    // Writing into a String cannot fail.
+    let _ = write!(page, "\n## `{name}`: {}\n\n", file.title);
+    if !file.about.is_empty() {
+        let _ = write!(page, "{}\n\n", file.about);
+    }
+    let _ = write!(page, "| what | names | source |\n|---|---|---|\n");
+    let mut row = |what: &str, names: &str, source: &str| {
+        let _ = writeln!(page, "| {what} | {names} | {source} |");
+    };
+    if let Some(lifetime) = &file.lifetime {
+        row("lifetime where none is stated", &seconds(lifetime.default_ttl_secs), &lifetime.source);
+        row("after that, shown while it is renewed", &seconds(policy.grace.as_secs()), &lifetime.source);
+    }
+    if let Some(downstream) = &file.downstream {
+        let told = match downstream.pages {
+            DownstreamWord::AsStated => "as stated",
+            DownstreamWord::NoCache => "`no-cache`",
+        };
+        row("`Cache-Control` of pages, sent downstream", told, &downstream.source);
+    }
+    if let Some(unknown) = &file.unknown_cookies {
+        let mean = match unknown.mean {
+            UnknownWord::Pass => "pass",
+            UnknownWord::Noise => "noise",
+        };
+        row("unknown cookies", mean, &unknown.source);
+    }
+    for cookie in &file.cookie {
+        let what = match cookie.means {
+            CookieWord::Key => "cookies in the key",
+            CookieWord::Session => "session cookies",
+            CookieWord::Noise => "noise cookies",
+        };
+        row(what, &code(&cookie.names), &cookie.source);
+    }
+    for path in &file.path {
+        row("paths that pass", &code(&path.patterns), &path.source);
+    }
+    for parameter in &file.parameter {
+        let what = match parameter.means {
+            ParameterWord::Bypass => "parameters that pass",
+            ParameterWord::Tracking => "tracking parameters",
+        };
+        row(what, &code(&parameter.names), &parameter.source);
+    }
+    for front in &file.front {
+        row("front page and feeds", &code(&front.targets), &front.source);
+    }
+    for write in &file.write {
+        let (what, names) = told(write);
+        row(what, &names, &write.source);
+    }
+    for purge in &file.purge {
+        row("how it purges", &purge.says, &purge.source);
+    }
+    if file.rules.is_some() {
+        rules(policy).iter().for_each(|(what, value)| row(what, value, ""));
+    }
+}
+
+/// A write in words.
+fn told(write: &WriteRow) -> (&'static str, String) {
+    let what = match write.changes {
+        ChangesWord::Everything => "writes that change everything",
+        ChangesWord::Fronts => "writes that change front page and feeds",
+    };
+    let statuses: Vec<_> = write.statuses.iter().map(u16::to_string).collect();
+    let mut text = write.methods.join(", ");
+    for (label, list) in [
+        ("", &write.paths),
+        ("but not", &write.unless_paths),
+        ("with", &write.parameters),
+        ("and a cookie", &write.cookies),
+        ("answered with", &statuses),
+        ("to", &write.locations),
+        ("not to", &write.unless_locations),
+        ("without", &write.unless_fields),
+    ] {
+        if !list.is_empty() {
+            text += &format!(" {label} {}", code(list)).replace("  ", " ");
+        }
+    }
+    (what, text)
+}
+
+/// What a profile that states rules resolves to.
+fn rules(policy: &Policy) -> Vec<(&'static str, String)> {
+    let most = |duration: Option<std::time::Duration>| {
+        duration.map_or_else(|| "as stated".to_owned(), |duration| seconds(duration.as_secs()))
+    };
+    vec![
+        ("forwarded on a fetch that may be shared", format!("{:?}", policy.forwarding).to_lowercase()),
+        ("answers that set a cookie are shared", policy.stores_cookies.to_string()),
+        ("lifetimes are guessed", policy.heuristics.to_string()),
+        ("a reload can demand nothing younger than", seconds(policy.reload_age_min.as_secs())),
+        ("404 and 410 are fresh for", most(policy.not_found_ttl)),
+        ("errors are fresh for at most", most(policy.error_ttl)),
+        ("stale answers stand in for errors for", seconds(policy.stale_on_error_max.as_secs())),
+    ]
+}
+
+fn code(names: &[String]) -> String {
+    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+}
+
+fn seconds(secs: u64) -> String {
+    match secs {
+        0 => "0s".to_owned(),
+        secs if secs % 86_400 == 0 => format!("{}d", secs / 86_400),
+        secs if secs % 3600 == 0 => format!("{}h", secs / 3600),
+        secs if secs % 60 == 0 => format!("{}m", secs / 60),
+        secs => format!("{secs}s"),
+    }
+}

@@ -1,0 +1,75 @@
+//! The profiles that come with the program.
+//!
+//! Invariant: each can be read, which a test proves, so that what is asked for by a name that is listed is there.
+
+use crate::Profile;
+use std::sync::LazyLock;
+
+/// The name by which a site asks for the profile that its answers tell; [`DEFAULT`] until they do.
+pub const AUTO: &str = "auto";
+
+/// The profile for a site of which nothing is known.
+pub const DEFAULT: &str = "default";
+
+/// The profile that never does what an answer forbids.
+pub const LETTER: &str = "rfc";
+
+/// Names and texts, in the order of the documents. A profile stands below the one that it extends.
+const FILES: &[(&str, &str)] = &[
+    (DEFAULT, include_str!("../data/default.toml")),
+    (LETTER, include_str!("../data/rfc.toml")),
+    ("wordpress", include_str!("../data/wordpress.toml")),
+    ("mediawiki", include_str!("../data/mediawiki.toml")),
+    ("drupal", include_str!("../data/drupal.toml")),
+    ("typo3", include_str!("../data/typo3.toml")),
+    ("django", include_str!("../data/django.toml")),
+    ("wagtail", include_str!("../data/wagtail.toml")),
+    ("plone", include_str!("../data/plone.toml")),
+    ("magento", include_str!("../data/magento.toml")),
+    ("ghost", include_str!("../data/ghost.toml")),
+    ("joomla", include_str!("../data/joomla.toml")),
+];
+
+static SHIPPED: LazyLock<Vec<Profile>> = LazyLock::new(|| {
+    let mut read: Vec<Profile> = Vec::with_capacity(FILES.len());
+    for (name, text) in FILES {
+        #[expect(clippy::expect_used, reason = "a test reads every shipped profile")]
+        let profile = Profile::parse(name, text, &read).expect("shipped profiles can be read");
+        read.push(profile);
+    }
+    read
+});
+
+impl Profile {
+    /// The shipped profiles, in the order of the documents.
+    pub fn all() -> &'static [Self] {
+        &SHIPPED
+    }
+
+    /// The names of the shipped profiles.
+    pub fn names() -> Vec<&'static str> {
+        FILES.iter().map(|(name, _)| *name).collect()
+    }
+
+    /// The shipped profile called `name`; `None` if there is none.
+    pub fn shipped(name: &str) -> Option<&'static Self> {
+        Self::all().iter().find(|profile| profile.name == name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::FILES;
+    use crate::Profile;
+
+    #[test]
+    fn every_shipped_profile_can_be_read_and_is_found_by_its_name() {
+        let mut read = Vec::new();
+        for (name, text) in FILES {
+            let profile = Profile::parse(name, text, &read).unwrap_or_else(|error| panic!("{error}"));
+            read.push(profile);
+            assert_eq!(Profile::shipped(name).unwrap().policy.name, *name);
+        }
+        assert!(Profile::shipped("rails").is_none());
+    }
+}

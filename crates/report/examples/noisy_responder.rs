@@ -1,0 +1,79 @@
+//! The server behind `tests/data/runs.csv`: answers as an application does, with a tail, stalls and moods, and by a
+//! given factor slower on its second port.
+//!
+//! Usage: `noisy_responder FACTOR` prints two addresses; every answer of the second takes FACTOR times as long. Both
+//! serve until killed. One thread for each connection; the delays depend on the number of the request alone.
+
+use stats::Random;
+use std::io::{self, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+/// What most answers take, in microseconds.
+const BASE_US: f64 = 3_000.0;
+
+/// Requests after which the mood changes: some hundred milliseconds, so that runs differ as well as requests.
+const MOOD_REQUESTS: usize = 400;
+
+/// The answer: a page of 2 kB.
+const CONTENT: [u8; 2_000] = [b'x'; 2_000];
+
+fn main() -> io::Result<()> {
+    let factor = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(1.1);
+    let delays: Arc<[f64]> = delays().into();
+    let servers = [1.0, factor].map(|factor| serve(Arc::clone(&delays), factor));
+    for server in servers {
+        // A server ends only with the process.
+        let _ = server?.join();
+    }
+    Ok(())
+}
+
+/// Delays of 100,000 requests: a skewed body, one in two hundred is late by 30 ms, moods of some percent.
+fn delays() -> Vec<f64> {
+    let mut random = Random::from_seed(1);
+    let mut uniform = move || (random.below(1 << 24) + 1) as f64 / f64::from(1 << 24);
+    let mut mood = 1.0;
+    (0..100_000)
+        .map(|request| {
+            if request % MOOD_REQUESTS == 0 {
+                mood = 1.0 + 0.7 * (mood - 1.0) + 0.08 * (uniform() - 0.5);
+            }
+            let tail = -0.15 * uniform().ln();
+            let stall = if uniform() < 0.005 { 30_000.0 } else { 0.0 };
+            BASE_US * mood * (0.9 + tail) + stall
+        })
+        .collect()
+}
+
+/// Listens, prints the address, answers in threads.
+fn serve(delays: Arc<[f64]>, factor: f64) -> io::Result<thread::JoinHandle<()>> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    println!("{}", listener.local_addr()?);
+    let count = Arc::new(AtomicUsize::new(0));
+    Ok(thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let (delays, count) = (Arc::clone(&delays), Arc::clone(&count));
+            // Whoever asks may go away at any time.
+            thread::spawn(move || drop(answer(stream, &delays, &count, factor)));
+        }
+    }))
+}
+
+/// Answers each request, which must come in one piece, until the client goes.
+fn answer(mut stream: TcpStream, delays: &[f64], count: &AtomicUsize, factor: f64) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", CONTENT.len());
+    let page = [head.as_bytes(), &CONTENT].concat();
+    let mut buffer = [0; 4096];
+    while stream.read(&mut buffer)? > 0 {
+        let request = count.fetch_add(1, Ordering::Relaxed);
+        let delay_us = delays.get(request % delays.len()).copied().unwrap_or(BASE_US);
+        thread::sleep(Duration::from_nanos((delay_us * factor * 1e3) as u64));
+        stream.write_all(&page)?;
+    }
+    Ok(())
+}

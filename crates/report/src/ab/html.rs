@@ -1,0 +1,151 @@
+//! The report as an HTML table in the layout of `ab -w`, and below it what that layout hides.
+//!
+//! Invariant: nothing that a server, a URL or the command line says can end an element: texts are escaped, and
+//! attributes cannot contain the ends of a tag. Rows that `ab` has are those of `ab`, in its order, except that the
+//! bracket of failures has all four numbers, and that the row *Processing* has measured times, where `ab` subtracts
+//! one row from another.
+
+use super::{AbCounts, Histogram, Length, Outcome, concurrency, rounded_ms, write_beyond};
+use std::fmt::Write as _;
+
+/// What stands in the tags of the table: `ab -x`, `-y` and `-z`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attributes {
+    /// Of `table`.
+    pub table: String,
+    /// Of each `tr`.
+    pub row: String,
+    /// Of each `td` and `th`.
+    pub cell: String,
+}
+
+impl Default for Attributes {
+    /// As `ab` has them.
+    fn default() -> Self {
+        Self { table: String::new(), row: String::new(), cell: "bgcolor=white".to_owned() }
+    }
+}
+
+/// What the page begins with, with our own name.
+pub fn banner() -> String {
+    let lines = super::banner();
+    let lines: Vec<String> = lines.lines().filter(|line| !line.is_empty()).map(escaped).collect();
+    format!("<p>\n {}<br>\n</p>\n", lines.join("<br>\n "))
+}
+
+/// Text as it is, in a block of its own.
+pub fn block(text: &str) -> String {
+    format!("<pre>\n{}</pre>\n", escaped(text))
+}
+
+/// The table, and what it hides.
+pub fn report(outcome: &Outcome, attributes: &Attributes) -> String {
+    let within = |text: &str| text.replace('<', "&lt;").replace('>', "&gt;");
+    let table = Table { row: within(&attributes.row), cell: within(&attributes.cell) };
+    let mut text = format!("\n\n<table {}>\n", within(&attributes.table));
+    table.summary(&mut text, outcome);
+    table.rates(&mut text, outcome);
+    if outcome.complete > 0 {
+        table.times(&mut text, outcome);
+    }
+    let mut beyond = String::new();
+    // Writing to a string cannot fail.
+    let _ = write_beyond(&mut beyond, outcome);
+    format!("{text}</table>\n{}", block(beyond.trim_start()))
+}
+
+/// The attributes of rows and cells.
+struct Table {
+    row: String,
+    cell: String,
+}
+
+impl Table {
+    fn summary(&self, text: &mut String, outcome: &Outcome) {
+        let plan = &outcome.plan;
+        let target = &plan.target;
+        let failed = outcome.failures.total();
+        self.pair(text, "Server Software", &outcome.server_software());
+        self.pair(text, "Server Hostname", &target.host());
+        self.pair(text, "Server Port", &target.port().to_string());
+        self.pair(text, "Document Path", target.path());
+        let length = match plan.expect.length {
+            Length::Variable => "Variable".to_owned(),
+            Length::Constant => format!("{} bytes", outcome.document_bytes.unwrap_or(0)),
+        };
+        self.pair(text, "Document Length", &length);
+        self.pair(text, "Concurrency Level", &format!("{:.0}", concurrency(outcome).max(1.0)));
+        self.pair(text, "Time taken for tests", &format!("{:.3} seconds", outcome.elapsed.as_secs_f64()));
+        self.pair(text, "Complete requests", &outcome.complete.to_string());
+        self.pair(text, "Failed requests", &failed.to_string());
+        if failed > 0 {
+            let Self { row, cell } = self;
+            let bracket = super::bracket(&AbCounts::ours(outcome));
+            let _ = writeln!(text, "<tr {row}><td colspan=4 {cell} >   {bracket}</td></tr>");
+        }
+        let strange = outcome.complete - outcome.statuses.class(2);
+        if strange > 0 {
+            self.pair(text, "Non-2xx responses", &strange.to_string());
+        }
+        if plan.keep_alive {
+            self.pair(text, "Keep-Alive requests", &outcome.kept.to_string());
+        }
+        self.pair(text, "Total transferred", &format!("{} bytes", outcome.received_bytes));
+        if plan.body.is_some() {
+            self.pair(text, "Total body sent", &outcome.sent_bytes.to_string());
+        }
+        self.pair(text, "HTML transferred", &format!("{} bytes", outcome.content_bytes));
+    }
+
+    fn rates(&self, text: &mut String, outcome: &Outcome) {
+        let seconds = outcome.elapsed.as_secs_f64();
+        if seconds <= 0.0 {
+            return;
+        }
+        let rate = |bytes: u64| bytes as f64 / 1024.0 / seconds;
+        let (received, sent) = (rate(outcome.received_bytes), rate(outcome.sent_bytes));
+        self.pair(text, "Requests per second", &format!("{:.2}", outcome.complete_per_second()));
+        self.pair(text, "Transfer rate", &format!("{received:.2} kb/s received"));
+        if outcome.plan.body.is_some() {
+            let Self { row, cell } = self;
+            for (rate, what) in [(sent, "sent"), (received + sent, "total")] {
+                let name = format!("<td colspan=2 {cell}>&nbsp;</td>");
+                let _ =
+                    writeln!(text, "<tr {row}>{name}<td colspan=2 {cell}>{rate:.2} kb/s {what}</td></tr>");
+            }
+        }
+    }
+
+    fn times(&self, text: &mut String, outcome: &Outcome) {
+        let Self { row, cell } = self;
+        let times = outcome.complete_times();
+        let _ = writeln!(text, "<tr {row}><th {cell} colspan=4>Connection Times (ms)</th></tr>");
+        let _ = writeln!(
+            text,
+            "<tr {row}><th {cell}>&nbsp;</th> <th {cell}>min</th>   <th {cell}>avg</th>   <th {cell}>max</th></tr>"
+        );
+        let mut line = |label: &str, of: &Histogram| {
+            let values = [of.min_us() as f64, of.mean_us(), of.max_us() as f64];
+            let cells = values.map(|value| format!("<td {cell}>{:5}</td>", rounded_ms(value)));
+            let _ = writeln!(text, "<tr {row}><th {cell}>{label}:</th>{}</tr>", cells.concat());
+        };
+        line("Connect", &times.connect);
+        line("Processing", &times.processing);
+        line("Total", &times.total);
+    }
+
+    /// A row with a name and a value.
+    fn pair(&self, text: &mut String, name: &str, value: &str) {
+        let Self { row, cell } = self;
+        let value = escaped(value);
+        let _ = writeln!(
+            text,
+            "<tr {row}><th colspan=2 {cell}>{name}:</th><td colspan=2 {cell}>{value}</td></tr>"
+        );
+    }
+}
+
+/// Text that cannot be taken for elements.
+fn escaped(text: &str) -> String {
+    maud::html! { (text) }.into_string()
+}

@@ -1,0 +1,133 @@
+//! What makes a comparison doubtful although its numbers are right.
+
+use super::{Metric, Side};
+use crate::number;
+use crate::run::{Asked, Run};
+use serde_json::Value;
+
+/// How far the first pages of two sides may differ in length before it is asked whether they are the same page.
+const LENGTH_SHARE_MAX: f64 = 0.1;
+
+/// All notes, the gravest first.
+pub(super) fn notes(sides: &[Side]) -> Vec<String> {
+    let letters = || ('A'..='Z').zip(sides);
+    let mut notes: Vec<String> = letters().filter_map(|(letter, side)| untrusted(letter, side)).collect();
+    notes.extend(letters().filter_map(|(letter, side)| failures(letter, side)));
+    if let Some((first, others)) = sides.split_first() {
+        for (letter, other) in ('B'..='Z').zip(others) {
+            notes.extend(unlike(letter, first, other));
+            notes.extend(lengths(letter, first, other));
+            notes.extend(order(letter, first, other));
+        }
+    }
+    if sides.iter().flat_map(|side| &side.runs).any(|run| run.good_per_s.is_none()) {
+        notes.push(
+            "throughput counts all complete answers where a tool does not tell the good ones".to_owned(),
+        );
+    }
+    if sides.len() > 2 {
+        notes.push(
+            "each verdict stands for itself: of twenty sides that equal A, one is expected to differ"
+                .to_owned(),
+        );
+    }
+    notes
+}
+
+/// How many runs of a side are invalid by their own word.
+pub(super) fn invalid(side: &Side) -> usize {
+    trusted(side, "invalid").count()
+}
+
+fn trusted<'a>(side: &'a Side, word: &'static str) -> impl Iterator<Item = &'a Run> {
+    side.runs.iter().filter(move |run| run.generator.trust.as_deref() == Some(word))
+}
+
+fn untrusted(letter: char, side: &Side) -> Option<String> {
+    ["invalid", "tight"].into_iter().find_map(|word| {
+        let first = trusted(side, word).next()?;
+        let (count, runs) = (trusted(side, word).count(), side.runs.len());
+        let reason = first.generator.reasons.first().map(|reason| format!(": {reason}")).unwrap_or_default();
+        Some(format!("{count} of {runs} runs of {letter} are {word}{reason}"))
+    })
+}
+
+fn failures(letter: char, side: &Side) -> Option<String> {
+    let sum = |of: fn(&Run) -> Option<u64>| side.runs.iter().filter_map(of).sum::<u64>();
+    let (failed, requests) = (sum(|run| run.failed), sum(|run| run.requests));
+    (failed > 0).then(|| {
+        let (failed, requests) = (number::grouped(failed), number::grouped(requests));
+        format!("{failed} of {requests} requests of {letter} failed; times are those of good answers")
+    })
+}
+
+/// Members of the plans in which the sides differ.
+fn unlike(letter: char, first: &Side, other: &Side) -> Option<String> {
+    let asked = |side: &Side| side.runs.iter().map(|run| members(&run.plan)).collect::<Vec<_>>();
+    let (ours, theirs) = (asked(first), asked(other));
+    let (a, b) = (ours.first()?, theirs.first()?);
+    let is_same = |(name, value): &(String, Value)| {
+        ours.iter().chain(&theirs).flatten().all(|(other, found)| other != name || found == value)
+    };
+    let values = a.iter().zip(b);
+    let differing: Vec<String> = values
+        .filter(|(a, _)| !is_same(a))
+        .map(
+            |((name, a), (_, b))| {
+                if a == b { format!("{name} varies") } else { format!("{name} {a} and {b}") }
+            },
+        )
+        .collect();
+    (!differing.is_empty()).then(|| format!("A and {letter} were not loaded alike: {}", differing.join(", ")))
+}
+
+fn members(plan: &Asked) -> Vec<(String, Value)> {
+    match serde_json::to_value(plan) {
+        Ok(Value::Object(members)) => members.into_iter().collect(),
+        _ => Vec::new(),
+    }
+}
+
+fn lengths(letter: char, first: &Side, other: &Side) -> Option<String> {
+    let median = |side: &Side| {
+        let lengths: Vec<f64> =
+            side.runs.iter().filter_map(|run| run.document_bytes).map(|bytes| bytes as f64).collect();
+        stats::median(&lengths)
+    };
+    let (a, b) = median(first).zip(median(other))?;
+    ((a - b).abs() > LENGTH_SHARE_MAX * a.max(b)).then(|| {
+        format!(
+            "the answers have {a:.0} octets of content at A and {b:.0} at {letter}: are they the same page?"
+        )
+    })
+}
+
+/// Whether one side was measured before the other began.
+fn order(letter: char, first: &Side, other: &Side) -> Option<String> {
+    let starts = |side: &Side| side.runs.iter().map(|run| run.started_s).collect::<Option<Vec<f64>>>();
+    let (a, b) = starts(first).zip(starts(other))?;
+    let ends = |starts: &[f64]| {
+        let (low, high) =
+            (starts.iter().copied().min_by(f64::total_cmp), starts.iter().copied().max_by(f64::total_cmp));
+        low.zip(high)
+    };
+    let ((a_low, a_high), (b_low, b_high)) = ends(&a).zip(ends(&b))?;
+    let is_apart = a.len() > 1 && b.len() > 1 && (a_high < b_low || b_high < a_low);
+    is_apart.then(|| {
+        format!(
+            "the runs of A and {letter} were not interleaved: whatever else changed between them is in the \
+             difference"
+        )
+    })
+}
+
+/// Names what a figure is called in a sentence.
+pub(super) const fn words(metric: Metric) -> &'static str {
+    match metric {
+        Metric::Throughput => "throughput",
+        Metric::Mean => "mean latency",
+        Metric::P50 => "p50 of the latency",
+        Metric::P95 => "p95 of the latency",
+        Metric::P99 => "p99 of the latency",
+    }
+}

@@ -1,0 +1,180 @@
+//! A comparison for people: a table for each side against the first, the notes, and the sentence last, where a
+//! terminal shows it.
+
+use super::{Against, Comparison, Metric, RUNS_FOR_INTERVAL, Row, Summary, Verdict};
+use crate::grid::{Align, Column, Grid};
+use crate::number;
+use std::fmt::Write as _;
+
+pub(super) fn text(comparison: &Comparison, width: usize, shows_best: bool) -> String {
+    let mut text = String::new();
+    for side in &comparison.sides {
+        let runs = if side.runs == 1 { "1 run".to_owned() } else { format!("{} runs", side.runs) };
+        // Writing to a string cannot fail, here and below.
+        let _ = writeln!(text, "{}  {}  ({runs})", side.letter, side.name);
+    }
+    for against in &comparison.against {
+        let side = comparison.sides.iter().find(|side| side.letter == against.letter);
+        if let (Some(first), Some(side)) = (comparison.sides.first(), side) {
+            text.push('\n');
+            text.push_str(&table(first, side, against, shows_best).text(width));
+        }
+    }
+    if !comparison.notes.is_empty() {
+        text.push('\n');
+    }
+    for note in &comparison.notes {
+        let _ = writeln!(text, "Note: {note}.");
+    }
+    text.push('\n');
+    for against in &comparison.against {
+        let _ = writeln!(text, "{}", against.sentence);
+    }
+    text
+}
+
+fn table(first: &Summary, side: &Summary, against: &Against, shows_best: bool) -> Grid {
+    let letter = side.letter;
+    let columns = vec![
+        Column::new(&[""], Align::Left),
+        Column::new(&[&first.letter.to_string()], Align::Right),
+        Column::new(&[&letter.to_string()], Align::Right),
+        Column::new(&[&format!("{letter} against A")], Align::Right),
+        Column::new(&[&format!("{} interval", confidence(against))], Align::Right),
+        Column::new(&["p"], Align::Right),
+        Column::new(&["alone it shows"], Align::Left),
+    ];
+    let best = |summary: &Summary| {
+        let of = format!("of {}", summary.runs);
+        Column::new(&[&format!("{} best", summary.letter), &of], Align::Right)
+    };
+    let best = [best(first), best(side)].into_iter().filter(|_| shows_best);
+    let mut grid = Grid::new(columns.into_iter().chain(best).collect());
+    for ((row, a), b) in against.rows.iter().zip(&first.figures).zip(&side.figures) {
+        let interval =
+            row.interval.map(|interval| format!("{} to {}", change(interval.low), change(interval.high)));
+        let cells = vec![
+            row.metric.name().to_owned(),
+            figure(a.metric, a.median),
+            figure(b.metric, b.median),
+            row.ratio.map_or_else(unknown, change),
+            interval.unwrap_or_else(unknown),
+            row.p.map_or_else(unknown, probability),
+            row.shown.map_or_else(unknown, |shown| word(shown).to_owned()),
+        ];
+        let best = [a, b].map(|of| figure(of.metric, of.best()));
+        grid.row(cells.into_iter().chain(best.into_iter().filter(|_| shows_best)).collect());
+    }
+    grid
+}
+
+/// How often the intervals cover the truth.
+const fn confidence(against: &Against) -> &'static str {
+    if against.is_paired { "97.5%" } else { "95%" }
+}
+
+fn unknown() -> String {
+    "-".to_owned()
+}
+
+pub(super) fn figure(metric: Metric, value: Option<f64>) -> String {
+    match (metric, value) {
+        (_, None) => unknown(),
+        (Metric::Throughput, Some(rate)) => format!("{} req/s", number::rate(rate)),
+        (_, Some(ms)) => number::milliseconds(ms),
+    }
+}
+
+/// A ratio as people read it: a percentage up to the double, a factor from there on.
+fn change(ratio: f64) -> String {
+    if ratio < 2.0 { format!("{:+.1}%", (ratio - 1.0) * 100.0) } else { number::times(ratio) }
+}
+
+fn probability(p: f64) -> String {
+    if p < 0.0001 { "<0.0001".to_owned() } else { format!("{p:.4}") }
+}
+
+const fn word(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Faster => "faster",
+        Verdict::Slower => "slower",
+        Verdict::NoDifferenceShown => "no difference",
+        Verdict::TooFewRuns | Verdict::Invalid | Verdict::NotKnown => "-",
+    }
+}
+
+/// The verdict in words.
+pub(super) fn sentence(against: &Against, runs_first: usize, runs_other: usize) -> String {
+    let letter = against.letter;
+    let what = super::notes::words(against.on);
+    let row = against.rows.iter().find(|row| row.metric == against.on);
+    let runs = if against.is_paired {
+        format!("{runs_first} rounds")
+    } else {
+        format!("{runs_first} and {runs_other} runs")
+    };
+    let lies = row
+        .and_then(|row| row.ratio)
+        .map(|ratio| format!("the {what} of {letter} is {} that of A ({runs})", above(ratio)));
+    match (against.verdict, row) {
+        (Verdict::Faster | Verdict::Slower, Some(row)) => differs(against, row, what, &runs),
+        (Verdict::NoDifferenceShown, Some(Row { interval: Some(interval), p: Some(p), .. })) => format!(
+            "No difference between A and {letter} is shown: {}, {} interval {} to {}, p {}.",
+            lies.unwrap_or_default(),
+            confidence(against),
+            change(interval.low),
+            change(interval.high),
+            with_sign(*p)
+        ),
+        (Verdict::TooFewRuns, _) => format!(
+            "No verdict on {letter}: it takes {RUNS_FOR_INTERVAL} runs a side; {}.",
+            lies.unwrap_or(runs)
+        ),
+        (Verdict::Invalid, _) => format!(
+            "No verdict on {letter}: runs are invalid, the generator may be what differs; {}.",
+            lies.unwrap_or(runs)
+        ),
+        _ => format!("No verdict on {letter}: the {what} is zero or not known in a run."),
+    }
+}
+
+fn differs(against: &Against, row: &Row, what: &str, runs: &str) -> String {
+    let is_faster = against.verdict == Verdict::Faster;
+    let word = if is_faster { "faster" } else { "slower" };
+    let (Some(ratio), Some(interval), Some(p)) = (row.ratio, row.interval, row.p) else {
+        return String::new();
+    };
+    let amount = if interval.low >= 2.0 {
+        format!(
+            "a factor of {} ({} to {})",
+            number::three_digits(ratio),
+            number::three_digits(interval.low),
+            number::three_digits(interval.high)
+        )
+    } else {
+        let percent = |ratio: f64| format!("{:.1}%", (ratio - 1.0).abs() * 100.0);
+        let (mut from, mut to) = (interval.low, interval.high);
+        if ratio < 1.0 {
+            std::mem::swap(&mut from, &mut to);
+        }
+        format!("{} ({} to {})", percent(ratio), percent(from), percent(to))
+    };
+    format!(
+        "{} is {word} than A by {amount}: {what}, {} interval, p {}, {runs}.",
+        against.letter,
+        confidence(against),
+        with_sign(p)
+    )
+}
+
+fn above(ratio: f64) -> String {
+    match ratio {
+        r if r >= 2.0 => format!("{} times", number::three_digits(r)),
+        r if r >= 1.0 => format!("{:.1}% above", (r - 1.0) * 100.0),
+        r => format!("{:.1}% below", (1.0 - r) * 100.0),
+    }
+}
+
+fn with_sign(p: f64) -> String {
+    if p < 0.0001 { "< 0.0001".to_owned() } else { format!("= {p:.4}") }
+}

@@ -1,0 +1,151 @@
+//! Answers by verdict, the bystander beside its twin, and a section for each load beside the anonymous one.
+
+use super::tables::{first_figures, or_dash, scrolling};
+use crate::loads::{has_twin, has_verdicts, said};
+use crate::number;
+use crate::results::{LoadRecord, ResponseTimes, Results};
+use crate::summary::{Bystander, Row, Standing, Summary, load_rows};
+use crate::table::bystander;
+use maud::{Markup, html};
+
+/// What the anonymous load has beside its own tables.
+pub(super) fn beside(rows: &[Row<'_>]) -> Markup {
+    html! {
+        @if has_verdicts(rows) || has_twin(rows) {
+            section id="verdicts" {
+                h2 { "Anonymous visitors by verdict" }
+                (by_verdict(rows))
+                (bystanders(rows))
+            }
+        }
+    }
+}
+
+/// A section for each load beside the anonymous one.
+pub(super) fn sections(results: &Results) -> Markup {
+    html! { @for load in &results.loads { (section(results, load)) } }
+}
+
+fn section(results: &Results, load: &LoadRecord) -> Markup {
+    let rows = load_rows(results, load);
+    let units: Vec<String> = rows
+        .iter()
+        .find_map(|row| row.standing.summary())
+        .map(|summary| summary.meters.iter().map(|meter| meter.name.clone()).collect())
+        .unwrap_or_default();
+    let columns = 6 + 2 * units.len();
+    let table = html! {
+        table {
+            thead { tr {
+                th { "step" } th.n { "concur\u{ad}rency" } th { "caching" } th.n { "through\u{ad}put, req/s" } th.n { "95% response" }
+                th.n { "observed load" } th.n { "system load" } th.n { "failed" } th.n { "CPU a page" }
+                @for unit in &units { th.n { (unit) " a second" } th.n { "a page" } }
+            } }
+            @for row in &rows {
+                tbody {
+                    tr {
+                        th scope="row" { (row.step.number) }
+                        td.n { (row.cell.concurrency) }
+                        td.title { (row.step.title) }
+                        @match &row.standing {
+                            Standing::Measured(summary) => { (first_figures(summary)) (costs(summary)) }
+                            Standing::Void(reason) => { td.void colspan=(columns) { strong { "VOID" } " " (reason) } }
+                            Standing::Missing => { td.void colspan=(columns) { "not measured yet" } }
+                        }
+                    }
+                }
+            }
+        }
+    };
+    html! {
+        section id={ "load-" (load.id) } {
+            h2 { "Load: " (load.title) }
+            @if let Some(about) = &load.about { p.note { (about) } }
+            (scrolling(&load.title, &table))
+            (by_verdict(&rows))
+            (bystanders(&rows))
+            @for row in &rows {
+                @if let Some(summary) = row.standing.summary() {
+                    p.note { "Step " (row.step.number) ": " (said(summary)) "." }
+                }
+            }
+        }
+    }
+}
+
+fn costs(summary: &Summary) -> Markup {
+    html! {
+        td.n { (summary.failed) }
+        td.n { (or_dash(summary.cpu_per_page_ms.map(number::milliseconds))) }
+        @for (per_s, per_page) in summary.meters.iter().zip(&summary.meters_per_page) {
+            td.n { (number::three_digits(per_s.value)) }
+            td.n { (number::three_digits(per_page.value)) }
+        }
+    }
+}
+
+fn by_verdict(rows: &[Row<'_>]) -> Markup {
+    let time = |times: Option<&ResponseTimes>, of: fn(&ResponseTimes) -> f64| {
+        or_dash(times.map(|times| number::milliseconds(of(times))))
+    };
+    let table = html! {
+        table {
+            thead { tr {
+                th { "step" } th { "verdict" } th.n { "req/s" } th.n { "share" } th.n { "mean" } th.n { "50%" } th.n { "95%" } th.n { "99%" }
+            } }
+            @for row in rows {
+                @if let Some(summary) = row.standing.summary() {
+                    tbody {
+                        @for verdict in &summary.verdicts {
+                            @let times = verdict.response.as_ref();
+                            tr {
+                                th scope="row" { (row.step.number) }
+                                td { (verdict.name) }
+                                td.n { (number::rate(verdict.per_s)) }
+                                td.n { (number::percent(verdict.share)) }
+                                td.n { (time(times, |times| times.mean_ms)) }
+                                td.n { (time(times, |times| times.p50_ms)) }
+                                td.n { (time(times, |times| times.p95_ms)) }
+                                td.n { (time(times, |times| times.p99_ms)) }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    };
+    html! {
+        @if has_verdicts(rows) {
+            (scrolling("Answers by what the nearest cache said", &table))
+            p.note { "Good answers by what the nearest cache said (Cache-Status, X-Cache, Age); “none”: no cache said anything." }
+        }
+    }
+}
+
+fn bystanders(rows: &[Row<'_>]) -> Markup {
+    let time = |figure: Option<Bystander>| or_dash(figure.map(bystander));
+    let table = html! {
+        table {
+            thead { tr {
+                th { "step" } th.n { "anonymous, idle site" } th.n { "under load" } th.n { "logged in, idle site" } th.n { "under load" }
+            } }
+            @for row in rows {
+                @if let Some(summary) = row.standing.summary() {
+                    tbody { tr {
+                        th scope="row" { (row.step.number) }
+                        td.n { (time(summary.idle)) }
+                        td.n { (time(summary.bystander)) }
+                        td.n { (time(summary.idle_twin)) }
+                        td.n { (time(summary.twin)) }
+                    } }
+                }
+            }
+        }
+    };
+    html! {
+        @if has_twin(rows) {
+            (scrolling("The bystander beside its logged-in twin", &table))
+            p.note { "95% response of an uncached page asked once a second, by somebody and by a visitor who has logged in." }
+        }
+    }
+}

@@ -1,0 +1,268 @@
+//! What changed while a run lasted: lines and stacked areas over its seconds; pure.
+//!
+//! Invariant: every drawing over time has the same horizontal axis, so that what stands below one another happened at
+//! the same moment. Values that are not known leave a gap.
+
+use super::Size;
+use super::svg::{drawing, horizontal_tick, label, points, px, shortened, spread, vertical_tick};
+use crate::number;
+use maud::{Markup, html};
+
+const HEIGHT: f64 = 250.0;
+/// The distance between the names of two lines.
+const LABEL_GAP: f64 = 15.0;
+/// Labels on the time axis are at least so far apart.
+const TICK_APART: f64 = 60.0;
+/// More points than this are thinned out: the largest of its neighbours stands for them.
+const POINTS_MAX: usize = 600;
+
+/// One line: a value for each second.
+pub(super) struct Line {
+    pub(super) name: String,
+    pub(super) colour: &'static str,
+    pub(super) is_dashed: bool,
+    pub(super) values: Vec<Option<f64>>,
+}
+
+/// What a drawing shows, in words, and how its values are written.
+pub(super) struct Words<'a> {
+    pub(super) id: &'a str,
+    pub(super) title: &'a str,
+    pub(super) unit: &'a str,
+}
+
+/// Where things are.
+struct Area {
+    left: f64,
+    right: f64,
+    top: f64,
+    bottom: f64,
+    names: f64,
+    seconds: f64,
+    most: f64,
+}
+
+impl Area {
+    fn new(size: Size, seconds: usize, most: f64) -> Self {
+        let (left, names) = if size.narrow { (44.0, 84.0) } else { (64.0, 150.0) };
+        let most = if most > 0.0 { axis_end(most) } else { 1.0 };
+        let (right, bottom) = (size.width - names, HEIGHT - 40.0);
+        Self { left, right, top: 24.0, bottom, names, seconds: seconds.max(1) as f64, most }
+    }
+
+    fn x(&self, second: f64) -> f64 {
+        self.left + second / self.seconds * (self.right - self.left)
+    }
+
+    fn y(&self, value: f64) -> f64 {
+        self.bottom - value / self.most * (self.bottom - self.top)
+    }
+
+    /// Grid and axes.
+    fn frame(&self, unit: &str, is_narrow: bool) -> Markup {
+        let room = ((self.right - self.left) / TICK_APART).max(1.0);
+        let step = round_up((self.seconds / room).max(1.0));
+        let count = (self.seconds / step) as usize;
+        let values = [0.0, 0.25, 0.5, 0.75, 1.0].map(|part| part * self.most);
+        html! {
+            @for value in values {
+                (horizontal_tick(self.y(value), self.left, self.right, &axis(value, is_narrow)))
+            }
+            @for n in 0..=count {
+                @let second = n as f64 * step;
+                (vertical_tick(self.x(second), self.top, self.bottom, &format!("{second} s")))
+            }
+            (label(0.0, 12.0, "start", "tick", unit))
+        }
+    }
+}
+
+/// Lines over time.
+pub(super) fn lines(words: &Words<'_>, size: Size, lines: &[Line]) -> Markup {
+    let seconds = lines.iter().map(|line| line.values.len()).max().unwrap_or(0);
+    let most = lines.iter().flat_map(|line| line.values.iter().flatten()).copied().fold(0.0, f64::max);
+    let area = Area::new(size, seconds, most);
+    let placed: Vec<Vec<Vec<(f64, f64)>>> = lines.iter().map(|line| pieces(line, &area)).collect();
+    let ends: Vec<f64> = placed
+        .iter()
+        .map(|pieces| pieces.last().and_then(|piece| piece.last()).map_or(area.bottom, |(_, y)| *y))
+        .collect();
+    let labels = spread(&ends, LABEL_GAP, area.top, area.bottom);
+    let content = html! {
+        (area.frame(words.unit, size.narrow))
+        @for ((line, pieces), at) in lines.iter().zip(&placed).zip(labels) {
+            g class=(line.colour) {
+                @for piece in pieces {
+                    polyline points=(points(piece)) class={ "line" @if line.is_dashed { " dashed" } } {}
+                }
+                (label(area.right + 8.0, at + 4.5, "start", "series", &shortened(&line.name, area.names)))
+            }
+        }
+    };
+    drawing(words.id, size.width, HEIGHT, words.title, &in_words(lines, words.unit), &content)
+}
+
+/// Areas one upon the other over time.
+pub(super) fn stacked(words: &Words<'_>, size: Size, layers: &[Line]) -> Markup {
+    let seconds = layers.iter().map(|layer| layer.values.len()).max().unwrap_or(0);
+    let mut below = vec![0.0; seconds];
+    let mut bands: Vec<Vec<(f64, f64, f64)>> = Vec::new();
+    for layer in layers {
+        let value = |second: usize| layer.values.get(second).copied().flatten().unwrap_or(0.0);
+        let band: Vec<_> = below
+            .iter_mut()
+            .enumerate()
+            .map(|(second, floor)| {
+                let bottom = *floor;
+                *floor += value(second);
+                (second as f64 + 0.5, bottom, *floor)
+            })
+            .collect();
+        bands.push(thinned(&band, |(_, _, top)| *top));
+    }
+    let area = Area::new(size, seconds, below.iter().copied().fold(0.0, f64::max));
+    let middles: Vec<f64> = bands
+        .iter()
+        .map(|band| band.last().map_or(area.bottom, |(_, low, high)| area.y(f64::midpoint(*low, *high))))
+        .collect();
+    let labels = spread(&middles, LABEL_GAP, area.top, area.bottom);
+    let outline = |band: &[(f64, f64, f64)]| {
+        let there = band.iter().map(|(x, _, top)| (area.x(*x), area.y(*top)));
+        let back = band.iter().rev().map(|(x, bottom, _)| (area.x(*x), area.y(*bottom)));
+        there.chain(back).collect::<Vec<_>>()
+    };
+    let content = html! {
+        @for ((layer, band), at) in layers.iter().zip(&bands).zip(labels) {
+            g class=(layer.colour) {
+                polygon points=(points(&outline(band))) class="band" {}
+                (label(area.right + 8.0, at + 4.5, "start", "series", &shortened(&layer.name, area.names)))
+            }
+        }
+        (area.frame(words.unit, size.narrow))
+    };
+    drawing(words.id, size.width, HEIGHT, words.title, &in_words(layers, words.unit), &content)
+}
+
+/// Bars from the left, one a row, with their values.
+pub(super) fn bars(words: &Words<'_>, size: Size, rows: &[(String, f64, String)]) -> Markup {
+    const ROW: f64 = 26.0;
+    let (left, right) = if size.narrow { (96.0, size.width - 90.0) } else { (150.0, size.width - 220.0) };
+    let most = rows.iter().map(|(_, value, _)| *value).fold(0.0, f64::max).max(f64::MIN_POSITIVE);
+    let height = rows.len() as f64 * ROW + 12.0;
+    let said: Vec<String> = rows.iter().map(|(name, _, said)| format!("{name}: {said}")).collect();
+    let content = html! {
+        @for (n, (name, value, said)) in rows.iter().enumerate() {
+            @let y = n as f64 * ROW + 18.0;
+            @let end = left + value / most * (right - left);
+            g class="c4" {
+                (label(left - 10.0, y + 4.5, "end", "series", &shortened(name, left - 10.0)))
+                line x1=(px(left)) x2=(px(end.max(left + 1.0))) y1=(px(y)) y2=(px(y)) class="bar" {}
+                (label(end.max(left + 1.0) + 8.0, y + 4.5, "start", "value", said))
+            }
+        }
+    };
+    drawing(words.id, size.width, height, words.title, &said.join("; "), &content)
+}
+
+/// The parts of a line between its gaps, in pixels. A value stands in the middle of its second.
+fn pieces(line: &Line, area: &Area) -> Vec<Vec<(f64, f64)>> {
+    let mut pieces: Vec<Vec<(f64, f64)>> = Vec::new();
+    let mut is_open = false;
+    for (second, value) in line.values.iter().enumerate() {
+        let Some(value) = value else {
+            is_open = false;
+            continue;
+        };
+        if !is_open {
+            pieces.push(Vec::new());
+            is_open = true;
+        }
+        if let Some(piece) = pieces.last_mut() {
+            piece.push((second as f64 + 0.5, *value));
+        }
+    }
+    let placed = |piece: Vec<(f64, f64)>| {
+        let kept = thinned(&piece, |(_, value)| *value);
+        kept.into_iter().map(|(second, value)| (area.x(second), area.y(value))).collect()
+    };
+    pieces.into_iter().map(placed).collect()
+}
+
+/// At most [`POINTS_MAX`] points: of neighbours the largest.
+fn thinned<T: Copy>(points: &[T], value: impl Fn(&T) -> f64) -> Vec<T> {
+    let size = points.len().div_ceil(POINTS_MAX).max(1);
+    let largest =
+        |group: &[T]| group.iter().copied().max_by(|one, other| value(one).total_cmp(&value(other)));
+    points.chunks(size).filter_map(largest).collect()
+}
+
+/// The next of 1, 2, 2.5, 5 times a power of ten that is not below a positive value.
+fn round_up(value: f64) -> f64 {
+    next_of(&[1.0, 2.0, 2.5, 5.0, 10.0], value)
+}
+
+/// Where an axis ends that is to show a positive value: at something whose quarters are written shortly.
+fn axis_end(value: f64) -> f64 {
+    next_of(&[1.0, 1.2, 1.6, 2.0, 2.4, 3.2, 4.0, 6.0, 8.0, 10.0], value)
+}
+
+/// The first of ascending steps, times a power of ten, that is not below a positive value.
+fn next_of(steps: &[f64], value: f64) -> f64 {
+    let unit = 10_f64.powf(value.log10().floor());
+    steps.iter().map(|step| step * unit).find(|step| *step >= value * (1.0 - 1e-9)).unwrap_or(value)
+}
+
+fn axis(value: f64, is_narrow: bool) -> String {
+    if value >= 10_000.0 || (is_narrow && value >= 1_000.0) {
+        return number::compact(value);
+    }
+    if value >= 10.0 || value.fract() == 0.0 {
+        number::grouped(value.round() as u64)
+    } else {
+        format!("{value:.2}")
+    }
+}
+
+fn in_words(lines: &[Line], unit: &str) -> String {
+    let line = |line: &Line| {
+        let known: Vec<f64> = line.values.iter().flatten().copied().collect();
+        let (least, most) =
+            known.iter().fold((f64::INFINITY, 0.0_f64), |(least, most), v| (least.min(*v), most.max(*v)));
+        if known.is_empty() {
+            return format!("{}: nothing", line.name);
+        }
+        format!("{}: {} to {} {unit}", line.name, axis(least, false), axis(most, false))
+    };
+    lines.iter().map(line).collect::<Vec<_>>().join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Area, Line, Size, axis_end, pieces, round_up, thinned};
+
+    #[test]
+    fn axes_end_at_round_values() {
+        let ends = [0.3, 1.0, 1.1, 2.2, 26.0, 99.0, 1_200.0].map(round_up);
+        assert_eq!(ends, [0.5, 1.0, 2.0, 2.5, 50.0, 100.0, 2_000.0]);
+        let ends = [25.0, 99.0, 2_900.0, 1.0, 7.0].map(axis_end);
+        assert_eq!(ends, [32.0, 100.0, 3_200.0, 1.0, 8.0]);
+    }
+
+    #[test]
+    fn what_is_not_known_leaves_a_gap() {
+        let values = vec![Some(1.0), Some(2.0), None, Some(4.0)];
+        let line = Line { name: "a".to_owned(), colour: "c0", is_dashed: false, values };
+        let area = Area::new(Size { width: 414.0, narrow: false }, 4, 4.0);
+        let placed = pieces(&line, &area);
+        assert_eq!(placed.iter().map(Vec::len).collect::<Vec<_>>(), [2, 1]);
+        assert!((placed[1][0].1 - area.y(4.0)).abs() < 1e-9 && placed[0][0].0 < placed[1][0].0);
+    }
+
+    #[test]
+    fn thinning_keeps_the_peaks() {
+        let mut values = vec![1.0; 5_000];
+        values[3_210] = 9.0;
+        let kept = thinned(&values, |value| *value);
+        assert!(kept.len() <= 600 && kept.contains(&9.0));
+    }
+}

@@ -1,0 +1,88 @@
+//! The steps with more and more users as a table of the page, with the words where each one tips over.
+//!
+//! Invariant: figures and rule are those of `crate::staircase`; nothing is decided here.
+
+use super::tables::scrolling;
+use crate::number;
+use crate::results::Results;
+use crate::staircase::{FAILED_SHARE, P99_FACTOR, Staircase, THROUGHPUT_SHARE, share_text, staircases};
+use crate::summary::{Standing, Summary};
+use maud::{Markup, html};
+
+/// The section; nothing for a ladder without stairs.
+pub(super) fn section(results: &Results) -> Markup {
+    let staircases = staircases(results);
+    if staircases.is_empty() {
+        return html! {};
+    }
+    html! {
+        section id="staircase" {
+            h2 { "With more and more users" }
+            p.note {
+                "Each step at every number of users, with a new connection for each request. A step tips over at the first number of users at which \
+                 throughput is below " (number::percent(THROUGHPUT_SHARE)) " of its best with fewer users and their rounds do not overlap, or the 99% \
+                 response is more than " (P99_FACTOR) " times what it was before in proportion to the users, or more than " (share_text(FAILED_SHARE)) " of the requests fail, or nobody gets a good answer."
+            }
+            (scrolling("With more and more users", &table(&staircases)))
+            ul.tips {
+                @for staircase in &staircases {
+                    li {
+                        strong { (staircase.step.number) ". " (staircase.step.title) } " "
+                        (staircase.said()) "."
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn table(staircases: &[Staircase<'_>]) -> Markup {
+    let summaries =
+        || staircases.iter().flat_map(|of| &of.stairs).filter_map(|(_, standing)| standing.summary());
+    let units: Vec<&str> = summaries()
+        .next()
+        .map(|summary| summary.meters_per_page.iter().map(|meter| meter.name.as_str()).collect())
+        .unwrap_or_default();
+    let columns = 5 + units.len();
+    html! {
+        table.staircase {
+            thead { tr {
+                th { "step" } th { "what" } th { "version" } th.n { "users" } th.n { "through\u{ad}put, req/s" } th.n { "mean, ms" } th.n { "sd, ms" }
+                th.n { "99% response" } th.n { "failed" }
+                @for unit in &units { th.n { (unit) " a request" } }
+            } }
+            @for staircase in staircases {
+                tbody {
+                    @for (place, (users, standing)) in staircase.stairs.iter().enumerate() {
+                        @let tips = staircase.tip.as_ref().is_some_and(|tip| tip.users == *users);
+                        tr.tips[tips] {
+                            @if place == 0 {
+                                @let rows = staircase.stairs.len();
+                                th scope="rowgroup" rowspan=(rows) { (staircase.step.number) }
+                                td.title rowspan=(rows) { (staircase.step.title) }
+                                td.title rowspan=(rows) { (staircase.version.unwrap_or("–")) }
+                            }
+                            td.n { (number::grouped(*users)) }
+                            @match standing {
+                                Standing::Measured(summary) => { (figures(summary)) }
+                                Standing::Void(reason) => { td.void colspan=(columns) { strong { "VOID" } " " (reason) } }
+                                Standing::Missing => { td.void colspan=(columns) { "not measured yet" } }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn figures(summary: &Summary) -> Markup {
+    html! {
+        td.n { strong { (number::rate(summary.throughput.median)) } @if summary.few { "*" } }
+        td.n { (number::three_digits(summary.response.mean_ms)) }
+        td.n { (number::three_digits(summary.response.sd_ms)) }
+        td.n { (number::milliseconds(summary.response.p99_ms)) }
+        td.n { (share_text(summary.failed_share())) }
+        @for meter in &summary.meters_per_page { td.n { (number::three_digits(meter.value)) } }
+    }
+}

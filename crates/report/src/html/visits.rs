@@ -1,0 +1,244 @@
+//! A run of page loads as a page: the verdict first, then page times beside the times of their requests, then every
+//! figure.
+//!
+//! Invariant: as for the page of a run: everything comes from the run's own record, the page loads nothing, and needs
+//! no scripts.
+
+use super::over_time::{Line, Words, bars, lines};
+use super::run::{failures, milliseconds, percentiles};
+use super::tables::scrolling;
+use super::{WIDE, document, figure};
+use crate::number;
+use crate::page::{PageRun, PageSecond};
+use crate::run::Distribution;
+use maud::{Markup, html};
+
+/// The page of a run of page loads.
+pub fn visits_page(run: &PageRun) -> String {
+    let content = html! {
+        (head(run))
+        @if run.seconds.len() > 1 { (over_time(&run.seconds)) }
+        (beside(run))
+        (times(run))
+        (classes(run))
+        (left_out(run))
+        (facts(run))
+    };
+    document(&format!("Page load report: {}", run.url), &content)
+}
+
+fn head(run: &PageRun) -> Markup {
+    let pages = &run.pages;
+    html! {
+        header {
+            p.kicker { "Page load report" }
+            h1 { (run.url) }
+            p.lead { (verdict(run)) }
+            @if run.generator.trust != "clean" {
+                p.warning {
+                    strong { "The run is " (run.generator.trust) ". " }
+                    (run.generator.reasons.join("; ")) "."
+                }
+            }
+            @if pages.failed + pages.incomplete > 0 {
+                p.warning {
+                    strong { "Some pages were not whole. " }
+                    (number::grouped(pages.incomplete)) " incomplete, " (number::grouped(pages.failed)) " without a document; "
+                    "requests: " (failures(&run.failed_by_kind)) "."
+                }
+            }
+            p.facts {
+                span { (number::grouped(run.users)) " visitors at a time" }
+                @if let Some(rate) = run.rate_asked_per_s { span { (number::rate(rate)) " pages a second asked for" } }
+                span { (number::percent(run.returning_asked)) " returning" }
+                span { (format!("{:.1} s", run.elapsed_s)) }
+                span { (run.protocol) ", " @match run.connections_per_host_max {
+                    1 => "one connection a host",
+                    count => { (count) " connections a host" }
+                } }
+                span { (number::moment(run.started_s as u64)) }
+            }
+        }
+    }
+}
+
+/// The first sentence: how many, how fast, how sure.
+fn verdict(run: &PageRun) -> Markup {
+    let time = |value: Option<u64>| value.map(|us| number::milliseconds(us as f64 / 1e3));
+    let pages = &run.pages;
+    let (ended, bad) = (pages.good + pages.incomplete + pages.failed, pages.incomplete + pages.failed);
+    html! {
+        strong { (number::rate(run.pages_per_s)) } " pages a second"
+        @if let Some((half, most)) = time(run.page_times.p50_us).zip(time(run.page_times.p99_us)) {
+            "; half of them whole within " strong { (half) } ", 99% within " strong { (most) }
+        }
+        ". "
+        @if bad == 0 { "None" } @else { (number::grouped(bad)) }
+        " of " (number::grouped(ended)) " pages lacked anything."
+        @if run.generator.trust == "clean" { " The generator was not the limit." }
+    }
+}
+
+fn over_time(seconds: &[PageSecond]) -> Markup {
+    let of = |read: &dyn Fn(&PageSecond) -> Option<f64>| seconds.iter().map(read).collect::<Vec<_>>();
+    let ms = |value: Option<u64>| value.map(|us| us as f64 / 1e3);
+    let line =
+        |name: &str, colour, is_dashed, values| Line { name: name.to_owned(), colour, is_dashed, values };
+    let mut rates = vec![line("good", "c5", false, of(&|second| Some(second.good as f64)))];
+    if seconds.iter().any(|second| second.incomplete > 0) {
+        rates.push(line("incomplete", "c3", false, of(&|second| Some(second.incomplete as f64))));
+    }
+    if seconds.iter().any(|second| second.failed > 0) {
+        rates.push(line("failed", "ca", false, of(&|second| Some(second.failed as f64))));
+    }
+    let mut requests = vec![line("answers", "c5", false, of(&|second| Some(second.requests as f64)))];
+    if seconds.iter().any(|second| second.failed_requests > 0) {
+        requests.push(line("failed", "ca", false, of(&|second| Some(second.failed_requests as f64))));
+    }
+    let times = [
+        line("page 95%", "ca", false, of(&|second| ms(second.page_p95_us))),
+        line("page median", "c5", false, of(&|second| ms(second.page_p50_us))),
+        line("request 95%", "ca", true, of(&|second| ms(second.request_p95_us))),
+        line("request median", "c5", true, of(&|second| ms(second.request_p50_us))),
+    ];
+    html! {
+        (figure("pages", "Pages a second", "One value for each second of the run; a page belongs to the second in which it ended.", WIDE,
+            |id, size| lines(&Words { id, title: "Pages a second over time", unit: "per second" }, size, &rates)))
+        (figure("times", "Page time and request time", "Of what ended in each second: whole pages, and dashed the single requests that they are made of.", WIDE,
+            |id, size| lines(&Words { id, title: "Page time and request time over time", unit: "ms" }, size, &times)))
+        (figure("requests", "Requests a second", "All that pages needed: documents, stylesheets, scripts, pictures, fonts.", WIDE,
+            |id, size| lines(&Words { id, title: "Requests a second over time", unit: "per second" }, size, &requests)))
+    }
+}
+
+/// Medians and 95th percentiles of pages and of the requests of each class, on one axis.
+fn beside(run: &PageRun) -> Markup {
+    let bar = |name: &str, times: &Distribution| {
+        times.count.filter(|&count| count > 0)?;
+        let (half, most) = (times.p50_us? as f64 / 1e3, times.p95_us? as f64 / 1e3);
+        let said = format!("half {}, 95% {}", number::milliseconds(half), number::milliseconds(most));
+        Some((name.to_owned(), half, said))
+    };
+    let whole =
+        [("page", &run.page_times), ("first octet", &run.first_octet_times), ("request", &run.request_times)];
+    let of_classes = run.classes.iter().map(|(name, class)| (*name, &class.times));
+    let all: Vec<_> =
+        whole.into_iter().chain(of_classes).filter_map(|(name, times)| bar(name, times)).collect();
+    html! {
+        @if !all.is_empty() {
+            (figure("beside", "Page time beside request times", "The bar is the median. A page takes longer than its requests: they wait for each other, and for connections.", WIDE,
+                |id, size| bars(&Words { id, title: "Median of page time and of request times by class", unit: "ms" }, size, &all)))
+        }
+    }
+}
+
+fn times(run: &PageRun) -> Markup {
+    let rows = [
+        ("page", "its beginning until the last octet of what holds it up", &run.page_times),
+        ("returning", "the same, by visitors who had been here before", &run.returning_times),
+        ("first octet", "its beginning until the head of the document", &run.first_octet_times),
+        ("request", "a connection was free for it until its last octet", &run.request_times),
+    ];
+    let table = html! {
+        table {
+            thead { tr {
+                th { "time" } th.n { "count" } th.n { "mean" } th.n { "sd" }
+                @for (name, _) in percentiles(&run.page_times) { th.n { (name) } }
+                th { "from, until" }
+            } }
+            tbody {
+                @for (name, meaning, times) in rows {
+                    @if let Some(count) = times.count.filter(|&count| count > 0) {
+                        tr {
+                            th scope="row" { (name) }
+                            td.n { (number::grouped(count)) }
+                            td.n { (milliseconds(times.mean_us)) }
+                            td.n { (milliseconds(times.sd_us)) }
+                            @for (_, value) in percentiles(times) { td.n { (milliseconds(value.map(|us| us as f64))) } }
+                            td.title { (meaning) }
+                        }
+                    }
+                }
+            }
+        }
+    };
+    html! { section id="distribution" { h2 { "Times" } (scrolling("Times", &table)) } }
+}
+
+fn classes(run: &PageRun) -> Markup {
+    let table = html! {
+        table {
+            thead { tr {
+                th { "requests" } th.n { "count" } th.n { "304" } th.n { "from cache" } th.n { "failed" } th.n { "received" }
+                th.n { "mean" } th.n { "median" } th.n { "95%" } th.n { "longest" }
+            } }
+            tbody {
+                @for (name, class) in run.classes.iter().filter(|(_, class)| class.requests + class.from_cache + class.failed > 0) {
+                    tr {
+                        th scope="row" { (name) }
+                        @for count in [class.requests, class.not_modified, class.from_cache, class.failed] { td.n { (number::grouped(count)) } }
+                        td.n { (number::bytes(class.received_bytes)) }
+                        td.n { (milliseconds(class.times.mean_us)) }
+                        @for value in [class.times.p50_us, class.times.p95_us, class.times.max_us] {
+                            td.n { (milliseconds(value.map(|us| us as f64))) }
+                        }
+                    }
+                }
+            }
+        }
+    };
+    html! { section id="classes" { h2 { "Requests by class" } (scrolling("Requests by class", &table)) } }
+}
+
+/// What was not asked for, and what failed first.
+fn left_out(run: &PageRun) -> Markup {
+    html! {
+        @if !run.examples.is_empty() {
+            section id="examples" {
+                h2 { "The first that did not arrive" }
+                ul { @for example in &run.examples { li { code { (example.url) } " (" (example.kind) ")" } } }
+            }
+        }
+        @if !run.foreign_hosts.is_empty() {
+            section id="foreign" {
+                h2 { "Foreign hosts, not asked" }
+                ul { @for (host, count) in &run.foreign_hosts { li { code { (host) } " " (number::grouped(*count)) } } }
+            }
+        }
+    }
+}
+
+/// Everything else that the record knows, name and value.
+fn facts(run: &PageRun) -> Markup {
+    let reached: std::collections::BTreeMap<_, _> =
+        run.limits.iter().map(|(name, count)| (*name, *count)).collect();
+    let counts = [
+        ("good pages", run.pages.good),
+        ("by returning visitors", run.pages.returning),
+        ("unfinished at the end", run.pages.unfinished),
+        ("not started", run.pages.not_started),
+        ("lazy, not loaded", run.lazy),
+        ("redirects", run.redirects),
+        ("connections opened", run.connections),
+    ];
+    let lists = [
+        ("status codes", failures(&run.statuses)),
+        ("caches on pages", failures(&run.document_verdicts)),
+        ("caches on everything else", failures(&run.other_verdicts)),
+        ("limits reached", failures(&reached)),
+    ];
+    html! {
+        section id="facts" {
+            h2 { "Figures" }
+            dl {
+                @for (name, count) in counts { div { dt { (name) } dd { (number::grouped(count)) } } }
+                div { dt { "received" } dd { (number::bytes(run.received_bytes)) } }
+                div { dt { "busiest generator thread" } dd { (number::percent(run.generator.cpu_share_max)) } }
+                div { dt { "ended by" } dd { (run.ended) } }
+                @for (name, list) in lists {
+                    @if !list.is_empty() { div { dt { (name) } dd { (list) } } }
+                }
+            }
+        }
+    }
+}

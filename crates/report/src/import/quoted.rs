@@ -1,0 +1,105 @@
+//! Rows of a CSV file as spreadsheets and JMeter write them (RFC 4180): values in quotes may hold delimiters,
+//! line breaks and doubled quotes.
+//!
+//! Invariant: a row never takes more than [`LINE_BYTES_MAX`] bytes of memory.
+
+use super::{ImportError, LINE_BYTES_MAX};
+use std::io::{BufRead, Read as _};
+
+/// A reader of rows.
+pub(super) struct Rows<R> {
+    file: R,
+    delimiter: u8,
+    /// The line the last row began in, counting from 1.
+    line: u64,
+    next_line: u64,
+    buffer: Vec<u8>,
+}
+
+impl<R: BufRead> Rows<R> {
+    pub(super) fn new(file: R, delimiter: u8) -> Self {
+        Self { file, delimiter, line: 0, next_line: 1, buffer: Vec::new() }
+    }
+
+    /// Takes another character between values from the next row on.
+    pub(super) fn set_delimiter(&mut self, delimiter: u8) {
+        self.delimiter = delimiter;
+    }
+
+    /// The line the last row began in.
+    pub(super) fn line(&self) -> u64 {
+        self.line
+    }
+
+    /// The next row that is not empty; `None` at the end.
+    pub(super) fn next(&mut self) -> Result<Option<Vec<String>>, ImportError> {
+        loop {
+            self.buffer.clear();
+            self.line = self.next_line;
+            while !self.is_whole() {
+                let room = (LINE_BYTES_MAX - self.buffer.len()) as u64;
+                let read = self.file.by_ref().take(room).read_until(b'\n', &mut self.buffer)?;
+                if read == 0 {
+                    if self.buffer.is_empty() {
+                        return Ok(None);
+                    }
+                    let reason = if room == 0 { "the row is too long" } else { "a quote is not closed" };
+                    return Err(ImportError::line(self.line, reason));
+                }
+                self.next_line += 1;
+            }
+            let row = self.buffer.trim_ascii_end();
+            if !row.is_empty() {
+                return Ok(Some(split(&String::from_utf8_lossy(row), char::from(self.delimiter))));
+            }
+        }
+    }
+
+    /// Whether the buffer holds a row: some text, and no quote left open.
+    fn is_whole(&self) -> bool {
+        !self.buffer.is_empty() && self.buffer.iter().filter(|&&byte| byte == b'"').count() % 2 == 0
+    }
+}
+
+/// The values of a whole row.
+fn split(row: &str, delimiter: char) -> Vec<String> {
+    let (mut values, mut value, mut is_quoted) = (Vec::new(), String::new(), false);
+    let mut characters = row.chars().peekable();
+    while let Some(character) = characters.next() {
+        match character {
+            '"' if is_quoted && characters.peek() == Some(&'"') => {
+                characters.next();
+                value.push('"');
+            }
+            '"' => is_quoted = !is_quoted,
+            other if other == delimiter && !is_quoted => values.push(std::mem::take(&mut value)),
+            other => value.push(other),
+        }
+    }
+    values.push(value);
+    values
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Rows;
+
+    fn rows(text: &str) -> Vec<Vec<String>> {
+        let mut rows = Rows::new(text.as_bytes(), b',');
+        std::iter::from_fn(|| rows.next().unwrap()).collect()
+    }
+
+    #[test]
+    fn quotes_hide_delimiters_and_line_breaks() {
+        assert_eq!(rows("a,b\n\n\"x,\"\"y\"\"\nz\",2\r\n"), [["a", "b"], ["x,\"y\"\nz", "2"]]);
+        assert_eq!(rows("a,,"), [["a", "", ""]]);
+        assert!(rows("").is_empty());
+    }
+
+    #[test]
+    fn an_open_quote_is_an_error_with_its_line() {
+        let mut rows = Rows::new("a\nb,\"c\n".as_bytes(), b',');
+        rows.next().unwrap();
+        assert_eq!(rows.next().unwrap_err().to_string(), "line 2: a quote is not closed");
+    }
+}

@@ -1,0 +1,107 @@
+//! The report of wrk, with or without `--latency`, and of wrk2, which writes more percentiles.
+
+use super::{ImportError, leading_number, parts};
+use crate::run::{Distribution, Phases, Run};
+
+/// The runs in a text; empty if there is no report of wrk.
+pub(super) fn runs(text: &str) -> Result<Vec<Run>, ImportError> {
+    let is_first = |line: &str| line.starts_with("Running ") && line.contains(" test @ ");
+    let reports = parts(text, is_first);
+    reports.iter().map(|lines| run(lines)).collect()
+}
+
+fn run(lines: &[(u64, &str)]) -> Result<Run, ImportError> {
+    let mut run = Run::of_source("wrk");
+    let mut latency = Distribution::default();
+    let (mut wrong_status, mut socket) = (0, [0; 4]);
+    for &(number, line) in lines {
+        let wrong = || ImportError::line(number, format!("{:?} is not as wrk writes it", line.trim()));
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words.as_slice() {
+            ["Running", time, "test", "@", url] => {
+                run.url = Some((*url).to_owned());
+                run.plan.time_s = Some(micros(time).ok_or_else(wrong)? / 1e6);
+            }
+            [_, "threads", "and", users, "connections"] => {
+                run.plan.users = Some(users.parse().map_err(|_| wrong())?)
+            }
+            ["Latency", mean, sd, max, _] => {
+                latency.mean_us = Some(micros(mean).ok_or_else(wrong)?);
+                latency.sd_us = Some(micros(sd).ok_or_else(wrong)?);
+                latency.max_us = Some(micros(max).ok_or_else(wrong)? as u64);
+            }
+            [percent, time] if percent.ends_with('%') => take_percentile(&mut latency, percent, time),
+            [requests, "requests", "in", time, bytes, "read"] => {
+                run.complete = Some(requests.parse().map_err(|_| wrong())?);
+                run.elapsed_s = Some(micros(time.trim_end_matches(',')).ok_or_else(wrong)? / 1e6);
+                run.received_bytes = bytes_of(bytes);
+            }
+            ["Socket", "errors:", "connect", connect, "read", read, "write", write, "timeout", timeout] => {
+                for (count, text) in socket.iter_mut().zip([connect, read, write, timeout]) {
+                    *count = text.trim_end_matches(',').parse().map_err(|_| wrong())?;
+                }
+            }
+            ["Non-2xx", "or", "3xx", "responses:", count] => {
+                wrong_status = count.parse().map_err(|_| wrong())?
+            }
+            ["Requests/sec:", rate] => run.complete_per_s = leading_number(rate),
+            _ => {}
+        }
+    }
+    let Some(complete) = run.complete else {
+        let line = lines.first().map_or(0, |(number, _)| *number);
+        return Err(ImportError::line(
+            line,
+            "the report that begins here has no line \"... requests in ...\"",
+        ));
+    };
+    let [connect, read, write, timeout] = socket;
+    let kinds = [
+        ("connect", connect),
+        ("receive", read),
+        ("send", write),
+        ("timeout", timeout),
+        ("status", wrong_status),
+    ];
+    run.failed_by_kind = kinds.map(|(kind, count)| (kind.to_owned(), count)).into();
+    let failed: u64 = run.failed_by_kind.values().sum();
+    let good = complete.saturating_sub(wrong_status);
+    (run.good, run.failed, run.requests) = (Some(good), Some(failed), Some(good + failed));
+    run.good_per_s =
+        run.complete_per_s.filter(|_| complete > 0).map(|rate| rate * good as f64 / complete as f64);
+    run.plan.protocol = Some("HTTP/1.1".to_owned());
+    latency.count = Some(complete);
+    run.place_times(Phases { total: latency, latency, ..Phases::default() });
+    Ok(run)
+}
+
+fn take_percentile(latency: &mut Distribution, percent: &str, time: &str) {
+    let value = micros(time).map(|us| us.round() as u64);
+    let place = match percent.trim_end_matches('%').parse() {
+        Ok(50.0) => &mut latency.p50_us,
+        Ok(75.0) => &mut latency.p75_us,
+        Ok(90.0) => &mut latency.p90_us,
+        Ok(95.0) => &mut latency.p95_us,
+        Ok(99.0) => &mut latency.p99_us,
+        Ok(99.9) => &mut latency.p999_us,
+        _ => return,
+    };
+    // wrk2 may write a second table, of times that were not corrected.
+    if place.is_none() {
+        *place = value;
+    }
+}
+
+/// A time such as `635.91us`, `1.20ms`, `30.00s`, `1.5m` or `2h`, in microseconds.
+fn micros(text: &str) -> Option<f64> {
+    let units = [("us", 1.0), ("ms", 1e3), ("s", 1e6), ("m", 60e6), ("h", 3600e6)];
+    let (number, unit) = units.iter().find_map(|(unit, size)| Some((text.strip_suffix(unit)?, *size)))?;
+    number.parse::<f64>().ok().filter(|number| number.is_finite()).map(|number| number * unit)
+}
+
+/// An amount such as `17.76GB`, whose units are binary.
+fn bytes_of(text: &str) -> Option<u64> {
+    let units = [("TB", 40), ("GB", 30), ("MB", 20), ("KB", 10), ("B", 0)];
+    let (number, power) = units.iter().find_map(|(unit, power)| Some((text.strip_suffix(unit)?, *power)))?;
+    number.parse::<f64>().ok().map(|number| (number * f64::from(power).exp2()) as u64)
+}

@@ -1,0 +1,241 @@
+//! What each kind of visitors got: answers by verdict, the bystander beside its logged-in twin, and a section for each
+//! load beside the anonymous one.
+//!
+//! Invariant: a figure is the median over the rounds, but for counts of visitors and writes, which are sums; a step
+//! without figures has none here either. No line is longer than the given width.
+
+use crate::grid::{Align, Column, Grid, wrapped};
+use crate::number;
+use crate::results::{LoadRecord, Measured, ResponseTimes, Results, VerdictRecord};
+use crate::summary::{
+    Bystander, Row, Standing, Summary, Verdict, Visitors, Writes, load_rows, times as median_times,
+};
+use crate::table::{bystander, first_cells, first_columns, names, no_figures};
+
+/// The word for answers of which no cache said anything.
+pub(crate) const SILENT: &str = "none";
+
+/// Good answers by verdict, in the order in which the runs name them.
+pub(crate) fn verdicts(runs: &[&Measured]) -> Vec<Verdict> {
+    let all = || runs.iter().flat_map(|run| run.verdicts.iter().map(move |verdict| (*run, verdict)));
+    let mut names: Vec<&str> = Vec::new();
+    all().for_each(|(_, verdict)| {
+        if !names.contains(&verdict.name.as_str()) {
+            names.push(&verdict.name);
+        }
+    });
+    let of = |name: &&str| -> Vec<(&Measured, &VerdictRecord)> {
+        all().filter(|(_, verdict)| verdict.name == *name).collect()
+    };
+    let verdict = |name: &&str| {
+        let mine = of(name);
+        let per_s: Vec<f64> = mine.iter().map(|(_, verdict)| verdict.per_s).collect();
+        let shares: Vec<f64> =
+            mine.iter().map(|(run, verdict)| verdict.answers as f64 / run.answers.max(1) as f64).collect();
+        let responses: Vec<&ResponseTimes> =
+            mine.iter().filter_map(|(_, verdict)| verdict.response.as_ref()).collect();
+        Some(Verdict {
+            name: (*name).to_owned(),
+            per_s: stats::median(&per_s)?,
+            share: stats::median(&shares)?,
+            response: (!responses.is_empty()).then(|| median_times(&responses)),
+        })
+    };
+    names.iter().filter_map(verdict).collect()
+}
+
+/// The answers of each kind of visitors.
+pub(crate) fn visitors(runs: &[&Measured]) -> Vec<Visitors> {
+    let kinds = runs.first().map_or(&[][..], |run| &run.visitors);
+    let kind = |(place, first): (usize, &crate::results::VisitorRecord)| {
+        let mine: Vec<_> = runs.iter().filter_map(|run| run.visitors.get(place)).collect();
+        Visitors {
+            name: first.name.clone(),
+            answers: mine.iter().map(|of| of.answers).sum(),
+            failed: mine.iter().map(|of| of.failed).sum(),
+            mean_ms: stats::median(&mine.iter().filter_map(|of| of.mean_ms).collect::<Vec<_>>()),
+        }
+    };
+    kinds.iter().enumerate().map(kind).collect()
+}
+
+/// What was written of each kind.
+pub(crate) fn writes(runs: &[&Measured]) -> Vec<Writes> {
+    let kinds = runs.first().map_or(&[][..], |run| &run.writes);
+    let kind = |(place, first): (usize, &crate::results::WriteRecord)| {
+        let mine: Vec<_> = runs.iter().filter_map(|run| run.writes.get(place)).collect();
+        let took: Vec<f64> = mine.iter().flat_map(|of| of.took_ms.iter().copied()).collect();
+        Writes {
+            name: first.name.clone(),
+            done: took.len(),
+            failed: mine.iter().map(|of| of.failed).sum(),
+            p95_ms: stats::quantile(&took, 0.95),
+        }
+    };
+    kinds.iter().enumerate().map(kind).collect()
+}
+
+/// The measured rows with their figures.
+fn measured<'a>(rows: &'a [Row<'a>]) -> impl Iterator<Item = (&'a Row<'a>, &'a Summary)> {
+    rows.iter().filter_map(|row| Some((row, row.standing.summary()?)))
+}
+
+/// Whether any cache said what it did.
+pub(crate) fn has_verdicts(rows: &[Row<'_>]) -> bool {
+    measured(rows).any(|(_, summary)| summary.verdicts.iter().any(|verdict| verdict.name != SILENT))
+}
+
+/// Whether a visitor who has logged in was asking meanwhile.
+pub(crate) fn has_twin(rows: &[Row<'_>]) -> bool {
+    measured(rows).any(|(_, summary)| summary.twin.is_some())
+}
+
+/// What the anonymous load has beside its own tables.
+pub(crate) fn beside(rows: &[Row<'_>], width: usize, out: &mut String) {
+    by_verdict(rows, width, out);
+    bystanders(rows, width, out);
+}
+
+/// A section for each load beside the anonymous one.
+pub(crate) fn sections(results: &Results, width: usize, out: &mut String) {
+    for load in &results.loads {
+        section(results, load, width, out);
+    }
+}
+
+fn section(results: &Results, load: &LoadRecord, width: usize, out: &mut String) {
+    let rows = load_rows(results, load);
+    out.push('\n');
+    let about = load.about.as_ref().map(|about| format!(": {about}")).unwrap_or_default();
+    wrapped(&format!("Load: {}{about}", load.title), width, "", out);
+    let mut grid = Grid::new(first_columns());
+    for row in &rows {
+        match &row.standing {
+            Standing::Measured(summary) => grid.row(first_cells(row, summary)),
+            other => grid.row_with_rest(names(row), &no_figures(other)),
+        }
+    }
+    out.push_str(&grid.text(width));
+    costs(&rows, width, out);
+    by_verdict(&rows, width, out);
+    bystanders(&rows, width, out);
+    who(&rows, width, out);
+}
+
+/// What a page cost, and what was counted meanwhile, a second and for a page.
+fn costs(rows: &[Row<'_>], width: usize, out: &mut String) {
+    let Some((_, first)) = measured(rows).next() else { return };
+    let mut columns = vec![
+        Column::new(&["step"], Align::Left),
+        Column::new(&["failed"], Align::Right),
+        Column::new(&["CPU per", "page"], Align::Right),
+    ];
+    for meter in &first.meters {
+        columns.push(Column::new(&[&meter.name, "a second"], Align::Right));
+        columns.push(Column::new(&["for a", "page"], Align::Right));
+    }
+    let mut grid = Grid::new(columns);
+    for (row, summary) in measured(rows) {
+        let mut cells = vec![
+            row.step.number.clone(),
+            summary.failed.to_string(),
+            or_dash(summary.cpu_per_page_ms.map(number::milliseconds)),
+        ];
+        let per_page = summary.meters_per_page.iter().map(|meter| number::three_digits(meter.value));
+        let per_s = summary.meters.iter().map(|meter| number::three_digits(meter.value));
+        cells.extend(per_s.zip(per_page).flat_map(|(per_s, per_page)| [per_s, per_page]));
+        grid.row(cells);
+    }
+    out.push('\n');
+    out.push_str(&grid.text(width));
+}
+
+/// Rate and times of the answers of each verdict.
+fn by_verdict(rows: &[Row<'_>], width: usize, out: &mut String) {
+    if !has_verdicts(rows) {
+        return;
+    }
+    let columns = ["step", "verdict", "req/s", "share", "mean", "50%", "95%", "99%"];
+    let align = |place: usize| if place < 2 { Align::Left } else { Align::Right };
+    let columns = columns.iter().enumerate().map(|(place, name)| Column::new(&[name], align(place)));
+    let mut grid = Grid::new(columns.collect());
+    for (row, summary) in measured(rows) {
+        for (place, verdict) in summary.verdicts.iter().enumerate() {
+            let number = if place == 0 { row.step.number.clone() } else { String::new() };
+            let time = |of: fn(&ResponseTimes) -> f64| {
+                or_dash(verdict.response.as_ref().map(|response| number::milliseconds(of(response))))
+            };
+            grid.row(vec![
+                number,
+                verdict.name.clone(),
+                number::rate(verdict.per_s),
+                number::percent(verdict.share),
+                time(|times| times.mean_ms),
+                time(|times| times.p50_ms),
+                time(|times| times.p95_ms),
+                time(|times| times.p99_ms),
+            ]);
+        }
+    }
+    out.push_str("\nAnswers by what the nearest cache said, with their times\n");
+    out.push_str(&grid.text(width));
+}
+
+/// The bystander and its twin, on the idle site and under load.
+fn bystanders(rows: &[Row<'_>], width: usize, out: &mut String) {
+    if !has_twin(rows) {
+        return;
+    }
+    let mut grid = Grid::new(vec![
+        Column::new(&["step"], Align::Left),
+        Column::new(&["anonymous,", "idle site"], Align::Right),
+        Column::new(&["under", "load"], Align::Right),
+        Column::new(&["logged in,", "idle site"], Align::Right),
+        Column::new(&["under", "load"], Align::Right),
+        Column::new(&["requests"], Align::Right),
+        Column::new(&["failed"], Align::Right),
+    ]);
+    for (row, summary) in measured(rows) {
+        let both = || [summary.bystander, summary.twin].into_iter().flatten();
+        let time = |figure: Option<Bystander>| or_dash(figure.map(bystander));
+        grid.row(vec![
+            row.step.number.clone(),
+            time(summary.idle),
+            time(summary.bystander),
+            time(summary.idle_twin),
+            time(summary.twin),
+            both().map(|figure| figure.requests).sum::<usize>().to_string(),
+            both().map(|figure| figure.failed).sum::<u64>().to_string(),
+        ]);
+    }
+    out.push_str("\nThe bystander (95% response of an uncached page) beside its logged-in twin\n");
+    out.push_str(&grid.text(width));
+}
+
+/// Who was served, and what was written, in a sentence for each step.
+fn who(rows: &[Row<'_>], width: usize, out: &mut String) {
+    out.push('\n');
+    for (row, summary) in measured(rows) {
+        wrapped(&format!("Step {}: {}.", row.step.number, said(summary)), width, "  ", out);
+    }
+}
+
+/// Who was served, and what was written, in words.
+pub(crate) fn said(summary: &Summary) -> String {
+    let kind = |of: &Visitors| {
+        let mean =
+            of.mean_ms.map(|mean| format!(", mean {}", number::milliseconds(mean))).unwrap_or_default();
+        format!("{} {} good, {} failed or not theirs{mean}", of.name, number::grouped(of.answers), of.failed)
+    };
+    let write = |of: &Writes| {
+        let p95 = of.p95_ms.map(|p95| format!(", 95% {}", number::milliseconds(p95))).unwrap_or_default();
+        format!("{} written {} times, {} failed{p95}", of.name, of.done, of.failed)
+    };
+    let all: Vec<String> =
+        summary.visitors.iter().map(kind).chain(summary.writes.iter().map(write)).collect();
+    all.join("; ")
+}
+
+fn or_dash(text: Option<String>) -> String {
+    text.unwrap_or_else(|| "-".to_owned())
+}

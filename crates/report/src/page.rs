@@ -1,0 +1,490 @@
+//! Page loads for people and programs: a text and a JSON of [`browse::PageOutcome`]. `docs/page-mode.md` describes
+//! both.
+//!
+//! Invariant: as for a run's JSON, members are added, never renamed or given another meaning, as long as [`SCHEMA`]
+//! stays the same. Units are in the names. What failed and what was left out is said before anything is summed up.
+
+use crate::number::{grouped, milliseconds, three_digits};
+use crate::run::Distribution;
+use browse::{FetchFailure, PageOutcome};
+use load::Protocol;
+use page::{Class, Limit};
+use serde::Serialize;
+use stats::Histogram;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+/// Name and version of the format, the value of the member `schema`.
+pub const SCHEMA: &str = "petasos-page-run/1";
+
+/// Foreign hosts that the text lists; the JSON has all that were kept.
+const FOREIGN_SHOWN_MAX: usize = 20;
+
+/// A run of page loads.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PageRun {
+    /// [`SCHEMA`].
+    pub schema: &'static str,
+    /// The page.
+    pub url: String,
+    /// When the measured part began, in seconds since 1970-01-01 UTC.
+    pub started_s: f64,
+    /// How long it took.
+    pub elapsed_s: f64,
+    /// Why it ended: `pages`, `time`, `stopped` or `failing`.
+    pub ended: &'static str,
+    /// Visitors at a time.
+    pub users: u64,
+    /// Pages a second that were asked for; null in a closed loop.
+    pub rate_asked_per_s: Option<f64>,
+    /// The share of returning visitors that was asked for, 0 to 1.
+    pub returning_asked: f64,
+    /// Connections to one host that a visitor had at most.
+    pub connections_per_host_max: u64,
+    /// The protocol: `HTTP/1.1` or `HTTP/2`.
+    pub protocol: &'static str,
+    /// Pages.
+    pub pages: Pages,
+    /// Pages a second whose document arrived.
+    pub pages_per_s: f64,
+    /// Times of pages whose document arrived.
+    pub page_times: Distribution,
+    /// The same for visitors who had been here before.
+    pub returning_times: Distribution,
+    /// From a page's beginning to the first octet of its document.
+    pub first_octet_times: Distribution,
+    /// Times of all requests.
+    pub request_times: Distribution,
+    /// Requests by class.
+    pub classes: BTreeMap<&'static str, ClassRun>,
+    /// Answers by status code.
+    pub statuses: BTreeMap<String, u64>,
+    /// Failed requests by kind; kinds that did not occur are 0.
+    pub failed_by_kind: BTreeMap<&'static str, u64>,
+    /// The first failures.
+    pub examples: Vec<Example>,
+    /// What the nearest cache said, for documents.
+    pub document_verdicts: BTreeMap<&'static str, u64>,
+    /// What the nearest cache said, for everything else.
+    pub other_verdicts: BTreeMap<&'static str, u64>,
+    /// Hosts that were not asked, and for how many resources.
+    pub foreign_hosts: BTreeMap<String, u64>,
+    /// Resources on foreign hosts that are not listed by name.
+    pub foreign_beyond: u64,
+    /// Lazy pictures and frames, which were not loaded.
+    pub lazy: u64,
+    /// Redirects that were followed.
+    pub redirects: u64,
+    /// Connections that were opened.
+    pub connections: u64,
+    /// Octets received, heads included.
+    pub received_bytes: u64,
+    /// Bounds that were reached; all are there.
+    pub limits: BTreeMap<&'static str, u64>,
+    /// What the first page of a new visitor dealt with.
+    pub trace: Vec<Traced>,
+    /// What ended in each second.
+    pub seconds: Vec<PageSecond>,
+    /// How far to trust the figures.
+    pub generator: Generator,
+}
+
+/// Pages by what became of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Pages {
+    /// Everything arrived.
+    pub good: u64,
+    /// The document arrived, something else did not.
+    pub incomplete: u64,
+    /// No document.
+    pub failed: u64,
+    /// Loads by visitors who had been here before, of those that ended.
+    pub returning: u64,
+    /// Under way when the run ended.
+    pub unfinished: u64,
+    /// Fell due while all visitors were busy.
+    pub not_started: u64,
+}
+
+/// The requests of one class.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ClassRun {
+    /// Requests that ended, well or badly.
+    pub requests: u64,
+    /// Resources that did not arrive.
+    pub failed: u64,
+    /// Answers 304.
+    pub not_modified: u64,
+    /// What a returning visitor still had, without asking.
+    pub from_cache: u64,
+    /// Octets received.
+    pub received_bytes: u64,
+    /// Times of the answers.
+    pub times: Distribution,
+}
+
+/// A failure.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Example {
+    /// The address.
+    pub url: String,
+    /// The kind.
+    pub kind: &'static str,
+}
+
+/// One address of a page.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Traced {
+    /// The address.
+    pub url: String,
+    /// What it is for.
+    pub class: &'static str,
+    /// `loaded`, `redirected` (where a redirect led), `cached`, `lazy`, `foreign`, or the kind of its failure.
+    pub what: &'static str,
+}
+
+/// One second of the measured part. Pages and answers belong to the second in which they ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct PageSecond {
+    /// Which one: 0 is the first.
+    pub second: u32,
+    /// Pages of which everything arrived.
+    pub good: u64,
+    /// Pages of which something did not.
+    pub incomplete: u64,
+    /// Pages without a document.
+    pub failed: u64,
+    /// Answers.
+    pub requests: u64,
+    /// Resources that did not arrive.
+    pub failed_requests: u64,
+    /// Median of the page times; null without any, here and below.
+    pub page_p50_us: Option<u64>,
+    /// Their 95th percentile.
+    pub page_p95_us: Option<u64>,
+    /// The longest.
+    pub page_max_us: Option<u64>,
+    /// Median of the answers' times.
+    pub request_p50_us: Option<u64>,
+    /// Their 95th percentile.
+    pub request_p95_us: Option<u64>,
+    /// The longest.
+    pub request_max_us: Option<u64>,
+}
+
+/// How far to trust the figures.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Generator {
+    /// `clean`, `tight` or `invalid`.
+    pub trust: String,
+    /// Why it is not clean.
+    pub reasons: Vec<String>,
+    /// CPU time of each thread.
+    pub cpu_s: Vec<f64>,
+    /// The share of the time that the busiest thread was on a core.
+    pub cpu_share_max: f64,
+}
+
+impl From<&PageOutcome> for PageRun {
+    fn from(outcome: &PageOutcome) -> Self {
+        let figures = &outcome.figures;
+        let verdicts = |of_documents| {
+            let of_these =
+                figures.verdicts.iter().filter(move |((is_document, _), _)| *is_document == of_documents);
+            of_these.map(|((_, verdict), count)| (verdict.name(), *count)).collect()
+        };
+        let pages = &figures.pages;
+        Self {
+            schema: SCHEMA,
+            url: outcome.url.clone(),
+            started_s: outcome.started.as_micros() as f64 / 1e6,
+            elapsed_s: outcome.elapsed.as_secs_f64(),
+            ended: outcome.ended.name(),
+            users: outcome.users as u64,
+            rate_asked_per_s: outcome.rate_asked,
+            returning_asked: outcome.returning_asked,
+            connections_per_host_max: outcome.connections_per_host_max as u64,
+            protocol: protocol(outcome).name(),
+            pages: Pages {
+                good: pages.good,
+                incomplete: pages.incomplete,
+                failed: pages.failed,
+                returning: pages.returning,
+                unfinished: pages.unfinished,
+                not_started: pages.not_started,
+            },
+            pages_per_s: outcome.pages_per_second(),
+            page_times: Distribution::from(&figures.page_times),
+            returning_times: Distribution::from(&figures.returning_times),
+            first_octet_times: Distribution::from(&figures.first_octet_times),
+            request_times: Distribution::from(&figures.request_times()),
+            classes: Class::ALL.into_iter().zip(&figures.classes).map(class_run).collect(),
+            statuses: figures.statuses.iter().map(|(code, count)| (code.to_string(), *count)).collect(),
+            failed_by_kind: FetchFailure::ALL
+                .into_iter()
+                .map(FetchFailure::name)
+                .zip(figures.failures)
+                .collect(),
+            examples: examples(outcome),
+            document_verdicts: verdicts(true),
+            other_verdicts: verdicts(false),
+            foreign_hosts: figures.foreign_hosts.clone(),
+            foreign_beyond: figures.foreign_beyond,
+            lazy: figures.lazy,
+            redirects: figures.redirects,
+            connections: figures.connections,
+            received_bytes: figures.received_bytes(),
+            limits: Limit::ALL.into_iter().map(|limit| (limit.name(), figures.limits.of(limit))).collect(),
+            trace: trace(outcome),
+            seconds: outcome.seconds.iter().map(second).collect(),
+            generator: Generator {
+                trust: outcome.check.trust.to_string(),
+                reasons: outcome.check.reasons.clone(),
+                cpu_s: outcome.cpu.iter().map(std::time::Duration::as_secs_f64).collect(),
+                cpu_share_max: outcome.check.cpu_share_max,
+            },
+        }
+    }
+}
+
+impl PageRun {
+    /// The JSON, with a line end.
+    pub fn to_json(&self) -> String {
+        // A tree of numbers and texts always has a JSON form.
+        let mut text = serde_json::to_string_pretty(self).unwrap_or_default();
+        text.push('\n');
+        text
+    }
+}
+
+fn protocol(outcome: &PageOutcome) -> Protocol {
+    if outcome.is_http2 { Protocol::H2 } else { Protocol::Http11 }
+}
+
+fn class_run((class, found): (Class, &browse::ClassOutcome)) -> (&'static str, ClassRun) {
+    let run = ClassRun {
+        requests: found.requests,
+        failed: found.failed,
+        not_modified: found.not_modified,
+        from_cache: found.from_cache,
+        received_bytes: found.received_bytes,
+        times: Distribution::from(&found.times),
+    };
+    (class.name(), run)
+}
+
+fn second(of: &browse::PageSecond) -> PageSecond {
+    let (page, request) = (of.page_times, of.request_times);
+    PageSecond {
+        second: of.second,
+        good: of.good,
+        incomplete: of.incomplete,
+        failed: of.failed,
+        requests: of.requests,
+        failed_requests: of.failed_requests,
+        page_p50_us: page.map(|times| times.p50_us),
+        page_p95_us: page.map(|times| times.p95_us),
+        page_max_us: page.map(|times| times.max_us),
+        request_p50_us: request.map(|times| times.p50_us),
+        request_p95_us: request.map(|times| times.p95_us),
+        request_max_us: request.map(|times| times.max_us),
+    }
+}
+
+fn examples(outcome: &PageOutcome) -> Vec<Example> {
+    let examples = outcome.figures.examples.iter();
+    examples.map(|(url, kind)| Example { url: url.clone(), kind: kind.name() }).collect()
+}
+
+fn trace(outcome: &PageOutcome) -> Vec<Traced> {
+    let traced = outcome.figures.trace.iter();
+    traced.map(|one| Traced { url: one.url.clone(), class: one.class.name(), what: one.what }).collect()
+}
+
+/// The report for people.
+pub fn text(outcome: &PageOutcome) -> String {
+    let mut text = String::new();
+    // Writing into a String cannot fail.
+    let _ = write_head(&mut text, outcome)
+        .and_then(|()| write_times(&mut text, outcome))
+        .and_then(|()| write_classes(&mut text, outcome))
+        .and_then(|()| write_left_out(&mut text, outcome))
+        .and_then(|()| write_failures(&mut text, outcome))
+        .and_then(|()| write_check(&mut text, outcome));
+    text
+}
+
+fn write_head(text: &mut String, outcome: &PageOutcome) -> std::fmt::Result {
+    let pages = &outcome.figures.pages;
+    writeln!(text, "Page:                {}", outcome.url)?;
+    let visitors = match outcome.rate_asked {
+        Some(rate) => {
+            format!("{} pages a second asked for, {} visitors at most", three_digits(rate), outcome.users)
+        }
+        None => format!("{} at a time", outcome.users),
+    };
+    let share = outcome.returning_asked * 100.0;
+    writeln!(text, "Visitors:            {visitors}, {}% of them returning", three_digits(share))?;
+    let limit = outcome.connections_per_host_max;
+    writeln!(
+        text,
+        "Connections:         {} opened, at most {limit} a host and visitor, {}",
+        grouped(outcome.figures.connections),
+        protocol(outcome).name()
+    )?;
+    writeln!(
+        text,
+        "Time taken:          {:.3} s (ended by {})",
+        outcome.elapsed.as_secs_f64(),
+        outcome.ended.name()
+    )?;
+    writeln!(text, "Good pages:          {}", grouped(pages.good))?;
+    writeln!(text, "Incomplete pages:    {}", grouped(pages.incomplete))?;
+    writeln!(text, "Failed pages:        {}", grouped(pages.failed))?;
+    if pages.returning > 0 {
+        writeln!(text, "By returning ones:   {}", grouped(pages.returning))?;
+    }
+    if pages.unfinished > 0 {
+        writeln!(text, "Unfinished:          {}", grouped(pages.unfinished))?;
+    }
+    if outcome.rate_asked.is_some() {
+        writeln!(text, "Not started:         {}", grouped(pages.not_started))?;
+    }
+    writeln!(text, "Pages per second:    {}", three_digits(outcome.pages_per_second()))?;
+    let seconds = outcome.elapsed.as_secs_f64().max(1e-9);
+    let requests = outcome.figures.requests();
+    writeln!(text, "Requests per second: {}", three_digits(requests as f64 / seconds))?;
+    let per_page = requests as f64 / outcome.pages().max(1) as f64;
+    writeln!(text, "Requests per page:   {}", three_digits(per_page))?;
+    let bytes = outcome.figures.received_bytes();
+    writeln!(
+        text,
+        "Received:            {} bytes, {} a page",
+        grouped(bytes),
+        grouped(bytes / outcome.pages().max(1))
+    )
+}
+
+fn write_times(text: &mut String, outcome: &PageOutcome) -> std::fmt::Result {
+    let figures = &outcome.figures;
+    writeln!(
+        text,
+        "\n{:<14}{:>10}{:>10}{:>10}{:>10}{:>10}{:>10}",
+        "Times", "count", "mean", "p50", "p95", "p99", "max"
+    )?;
+    let requests = figures.request_times();
+    let rows = [
+        ("page", &figures.page_times),
+        ("  returning", &figures.returning_times),
+        ("first octet", &figures.first_octet_times),
+        ("request", &requests),
+    ];
+    for (name, times) in rows.into_iter().filter(|(_, times)| !times.is_empty()) {
+        write_row(text, name, times)?;
+    }
+    Ok(())
+}
+
+fn write_row(text: &mut String, name: &str, times: &Histogram) -> std::fmt::Result {
+    let ms = |us: f64| milliseconds(us / 1000.0);
+    let percentile = |percent| ms(times.percentile_us(percent) as f64);
+    writeln!(
+        text,
+        "{name:<14}{:>10}{:>10}{:>10}{:>10}{:>10}{:>10}",
+        grouped(times.count()),
+        ms(times.mean_us()),
+        percentile(50.0),
+        percentile(95.0),
+        percentile(99.0),
+        ms(times.max_us() as f64)
+    )
+}
+
+fn write_classes(text: &mut String, outcome: &PageOutcome) -> std::fmt::Result {
+    writeln!(
+        text,
+        "\n{:<14}{:>10}{:>8}{:>10}{:>8}{:>14}{:>10}{:>10}",
+        "Requests", "count", "304", "cached", "failed", "bytes", "mean", "p95"
+    )?;
+    for (class, found) in Class::ALL.into_iter().zip(&outcome.figures.classes) {
+        if found.requests + found.from_cache + found.failed == 0 {
+            continue;
+        }
+        writeln!(
+            text,
+            "{:<14}{:>10}{:>8}{:>10}{:>8}{:>14}{:>10}{:>10}",
+            class.name(),
+            grouped(found.requests),
+            grouped(found.not_modified),
+            grouped(found.from_cache),
+            grouped(found.failed),
+            grouped(found.received_bytes),
+            milliseconds(found.times.mean_us() / 1000.0),
+            milliseconds(found.times.percentile_us(95.0) as f64 / 1000.0)
+        )?;
+    }
+    let verdicts = &outcome.figures.verdicts;
+    for (of_documents, name) in [(true, "Cache on pages"), (false, "Cache on others")] {
+        let words: Vec<String> = verdicts
+            .iter()
+            .filter(|((is_document, _), _)| *is_document == of_documents)
+            .map(|((_, verdict), count)| format!("{} {}", verdict.name(), grouped(*count)))
+            .collect();
+        if !words.is_empty() {
+            writeln!(text, "{name}: {}", words.join(", "))?;
+        }
+    }
+    Ok(())
+}
+
+fn write_left_out(text: &mut String, outcome: &PageOutcome) -> std::fmt::Result {
+    let figures = &outcome.figures;
+    if figures.lazy > 0 {
+        writeln!(text, "\nNot loaded because they are lazy: {}", grouped(figures.lazy))?;
+    }
+    if !figures.foreign_hosts.is_empty() {
+        writeln!(text, "\nForeign hosts, not asked (--allow-host HOST asks them):")?;
+        let mut hosts: Vec<_> = figures.foreign_hosts.iter().collect();
+        hosts.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
+        for (host, count) in hosts.iter().take(FOREIGN_SHOWN_MAX) {
+            writeln!(text, "{:>10}  {host}", grouped(**count))?;
+        }
+        let rest: u64 = hosts.iter().skip(FOREIGN_SHOWN_MAX).map(|(_, count)| **count).sum();
+        if rest + figures.foreign_beyond > 0 {
+            writeln!(text, "{:>10}  on others", grouped(rest + figures.foreign_beyond))?;
+        }
+    }
+    if figures.limits.total() > 0 {
+        writeln!(text, "\nLimits that were reached:")?;
+        for (limit, count) in figures.limits.iter() {
+            writeln!(text, "{:>10}  {}", grouped(count), limit.name())?;
+        }
+    }
+    Ok(())
+}
+
+fn write_failures(text: &mut String, outcome: &PageOutcome) -> std::fmt::Result {
+    let figures = &outcome.figures;
+    if figures.failed_requests() == 0 {
+        return Ok(());
+    }
+    writeln!(text, "\nFailed requests:")?;
+    for (kind, count) in FetchFailure::ALL.into_iter().zip(figures.failures).filter(|(_, count)| *count > 0) {
+        writeln!(text, "{:>10}  {}", grouped(count), kind.name())?;
+    }
+    writeln!(text, "for example:")?;
+    for (url, kind) in &figures.examples {
+        writeln!(text, "            {url} ({})", kind.name())?;
+    }
+    Ok(())
+}
+
+fn write_check(text: &mut String, outcome: &PageOutcome) -> std::fmt::Result {
+    let check = &outcome.check;
+    let busiest = three_digits(check.cpu_share_max * 100.0);
+    writeln!(text, "\nSelf-check: {} (busiest generator thread {busiest}% on a core)", check.trust)?;
+    for reason in &check.reasons {
+        writeln!(text, "  {reason}")?;
+    }
+    Ok(())
+}

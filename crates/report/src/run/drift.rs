@@ -1,0 +1,188 @@
+//! Which part of a page changed between two answers of a run: a nonce, a time, a name, a number, or more than that.
+//!
+//! Invariant: of a run in which many answers differ, two contents are looked at: the first good one and the first that
+//! differs from it. At most [`SPOTS_SHOWN_MAX`] places are kept, each with bounded text.
+
+use difference::{Difference, Nature, Snippet, Spot, compare, snippet};
+use load::Outcome;
+use serde::{Deserialize, Serialize};
+
+/// Places that are kept; the others are counted.
+pub const SPOTS_SHOWN_MAX: usize = 5;
+
+/// How answers to one URL differed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Drift {
+    /// The URL.
+    pub url: String,
+    /// Answers that were compared with the first good one octet by octet.
+    pub compared: u64,
+    /// How many of them differ from it, in length or content.
+    pub differing: u64,
+    /// Content octets of the first good answer, as far as they were kept.
+    pub first_bytes: u64,
+    /// Content octets of the first answer that differs, as far as they were kept.
+    pub other_bytes: u64,
+    /// What the differing parts look like, most frequent first: `nonce`, `time`, `name`, `number`, `content`.
+    pub kinds: Vec<String>,
+    /// How many places differ; null if the contents differ throughout.
+    pub spots_count: Option<u64>,
+    /// The first of them.
+    pub spots: Vec<DriftSpot>,
+}
+
+/// One place in which two contents differ.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct DriftSpot {
+    /// The line in the first content, from 1.
+    pub line: u64,
+    /// What it looks like, as in [`Drift::kinds`].
+    pub kind: String,
+    /// What stands before it on its line, in both.
+    pub before: String,
+    /// What the first content has there.
+    pub first: String,
+    /// What the other content has there.
+    pub other: String,
+}
+
+impl Drift {
+    /// How the answers of a run differed; `None` if they did not.
+    pub fn of(outcome: &Outcome) -> Option<Self> {
+        let drift = outcome.drift.as_ref()?;
+        let url = outcome.urls.get(drift.url).map(|url| url.target.target.to_string());
+        let (first, other) = (&drift.first[..], &drift.other[..]);
+        let (spots_count, spots) = spots(first, other);
+        Some(Self {
+            url: url.unwrap_or_else(|| outcome.plan.target.to_string()),
+            compared: drift.compared,
+            differing: drift.differing,
+            first_bytes: first.len() as u64,
+            other_bytes: other.len() as u64,
+            kinds: kinds(&spots),
+            spots_count,
+            spots: spots.into_iter().take(SPOTS_SHOWN_MAX).collect(),
+        })
+    }
+
+    /// What changed, in a few words: `a nonce, a number`.
+    pub fn said(&self) -> String {
+        let said: Vec<String> = self.kinds.iter().map(|kind| with_article(kind)).collect();
+        said.join(", ")
+    }
+}
+
+impl Drift {
+    /// What changed, with the first place: `a time (line 3, a time: parsed in [12 | 8] ms)`.
+    pub fn said_with_place(&self) -> String {
+        let place = self.spots.first().map(|spot| format!(" ({})", spot.said()));
+        self.said() + &place.unwrap_or_default()
+    }
+}
+
+impl DriftSpot {
+    fn of(found: Snippet, nature: Nature) -> Self {
+        Self {
+            line: found.line as u64,
+            kind: kind(nature).to_owned(),
+            before: found.before,
+            first: found.first,
+            other: found.second,
+        }
+    }
+
+    /// The place and what changed there, on one line.
+    pub fn said(&self) -> String {
+        let kind = with_article(&self.kind);
+        format!("line {}, {kind}: {}[{} | {}]", self.line, self.before, self.first, self.other)
+    }
+}
+
+/// What changed between two contents, in a few words: `a nonce, a number`.
+pub fn what_changed(first: &[u8], other: &[u8]) -> String {
+    let (_, spots) = spots(first, other);
+    Drift { kinds: kinds(&spots), ..Drift::default() }.said()
+}
+
+/// All places, and how many there are; where the contents differ throughout, the first.
+fn spots(first: &[u8], other: &[u8]) -> (Option<u64>, Vec<DriftSpot>) {
+    match compare(first, other) {
+        Difference::Equal => (Some(0), Vec::new()),
+        Difference::Spots(spots) => {
+            let named = spots.iter().map(|spot| {
+                let found = snippet(spot, first, other);
+                let nature = found.nature;
+                DriftSpot::of(found, nature)
+            });
+            (Some(spots.len() as u64), named.collect())
+        }
+        Difference::Throughout => {
+            let same = first.iter().zip(other).take_while(|(one, two)| one == two).count();
+            let rest = Spot { first: same..first.len(), second: same..other.len() };
+            (None, vec![DriftSpot::of(snippet(&rest, first, other), Nature::Text)])
+        }
+    }
+}
+
+/// Each kind once, the most frequent first.
+fn kinds(spots: &[DriftSpot]) -> Vec<String> {
+    let mut counts: Vec<(&str, usize)> = Vec::new();
+    for spot in spots {
+        match counts.iter_mut().find(|(kind, _)| *kind == spot.kind) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((&spot.kind, 1)),
+        }
+    }
+    counts.sort_by_key(|&(_, count)| std::cmp::Reverse(count));
+    counts.into_iter().map(|(kind, _)| kind.to_owned()).collect()
+}
+
+/// The word for a nature. A long random run of letters and digits is a number used once, whatever it is for.
+const fn kind(nature: Nature) -> &'static str {
+    match nature {
+        Nature::Token | Nature::Identifier => "nonce",
+        Nature::Time => "time",
+        Nature::Name => "name",
+        Nature::Number => "number",
+        Nature::Text => "content",
+    }
+}
+
+fn with_article(kind: &str) -> String {
+    if kind == "content" { kind.to_owned() } else { format!("a {kind}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{SPOTS_SHOWN_MAX, kinds, spots};
+
+    #[test]
+    fn what_changed_is_named_and_the_most_frequent_comes_first() {
+        let page = |nonce: &str, count: u64, time: &str| {
+            format!(
+                "<html>\n<input name=\"_wpnonce\" value=\"{nonce}\">\n<p>You are visitor number {count} of them all, dear \
+                 guest of ours.</p>\n<p>In the cart lie, as of this very moment: {count} things, and more.</p>\n\
+                 <!-- made at {time} by the page cache of this site -->\n"
+            )
+        };
+        let (first, other) = (page("a1b2c3", 17, "10:15:01"), page("d4e5f6", 18, "10:15:02"));
+        let (count, found) = spots(first.as_bytes(), other.as_bytes());
+        let places: Vec<_> = found.iter().map(|spot| (spot.line, spot.kind.as_str())).collect();
+        assert_eq!(count, Some(4));
+        assert_eq!(places, [(2, "nonce"), (3, "number"), (4, "number"), (5, "time")]);
+        assert_eq!(kinds(&found), ["number", "nonce", "time"]);
+        assert_eq!(found[0].said(), "line 2, a nonce: <input name=\"_wpnonce\" value=\"[a1b2c3 | d4e5f6]");
+    }
+
+    #[test]
+    fn another_page_is_content_with_its_beginning() {
+        let text = |seed: u64| (0..900).map(|n| format!("w{} ", n * seed)).collect::<String>();
+        let (count, found) =
+            spots(format!("<p>{}", text(3)).as_bytes(), format!("<p>{}", text(7)).as_bytes());
+        assert_eq!((count, found.len(), found[0].kind.as_str()), (None, 1, "content"));
+        assert!(found[0].first.chars().count() <= 40 && found[0].first.ends_with("..."), "{:?}", found[0]);
+        assert!(SPOTS_SHOWN_MAX >= found.len());
+    }
+}

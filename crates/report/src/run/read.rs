@@ -1,0 +1,121 @@
+//! Runs read back from JSON.
+//!
+//! Invariant: what is read was written as [`SCHEMA`], whatever members it has beside those known here; anything else
+//! is refused with the place and what was found there.
+
+use super::{Run, SCHEMA};
+use serde_json::Value;
+
+/// Why a text holds no runs.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReadError {
+    /// There is nothing in it.
+    #[error("there is no run in it")]
+    Empty,
+    /// The text is not JSON.
+    #[error("run {run}: {reason}")]
+    Json {
+        /// Which run of the text, counting from 1.
+        run: usize,
+        /// What is wrong, with line and column.
+        reason: String,
+    },
+    /// It is JSON of another kind.
+    #[error("run {run}: not a run: there is no member \"schema\" that says {SCHEMA:?}")]
+    NoSchema {
+        /// Which run of the text, counting from 1.
+        run: usize,
+    },
+    /// It is JSON of another kind, or of another version.
+    #[error("run {run}: its schema is {found:?}, and this version of Petasos reads {SCHEMA:?}{hint}")]
+    Schema {
+        /// Which run of the text, counting from 1.
+        run: usize,
+        /// What the member says.
+        found: String,
+        /// What to do, where that is known.
+        hint: &'static str,
+    },
+    /// A member has the wrong type.
+    #[error("run {run}: {reason}")]
+    Member {
+        /// Which run of the text, counting from 1.
+        run: usize,
+        /// Which type was expected.
+        reason: String,
+    },
+}
+
+/// All runs in `text`: one JSON object, or several after each other, indented or one a line.
+///
+/// # Errors
+/// With the number of the run that cannot be read.
+pub fn read_runs(text: &str) -> Result<Vec<Run>, ReadError> {
+    let documents = serde_json::Deserializer::from_str(text).into_iter::<Value>();
+    let runs = documents
+        .zip(1..)
+        .map(|(document, run)| {
+            let document = document.map_err(|error| ReadError::Json { run, reason: error.to_string() })?;
+            read_run(document, run)
+        })
+        .collect::<Result<Vec<Run>, ReadError>>()?;
+    if runs.is_empty() { Err(ReadError::Empty) } else { Ok(runs) }
+}
+
+fn read_run(document: Value, run: usize) -> Result<Run, ReadError> {
+    match document.get("schema").and_then(Value::as_str) {
+        Some(SCHEMA) => {}
+        None => return Err(ReadError::NoSchema { run }),
+        Some(found) => {
+            let hint = match found.split_once('/') {
+                Some(("petasos-run", _)) => ": a newer Petasos may have written it",
+                Some(("petasos-compare", _)) => ": it is the result of a comparison",
+                _ if found.starts_with("petasos-ladder") => ": it is the result of a ladder",
+                _ => "",
+            };
+            return Err(ReadError::Schema { run, found: found.to_owned(), hint });
+        }
+    }
+    serde_json::from_value(document).map_err(|error| ReadError::Member { run, reason: error.to_string() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ReadError, Run, SCHEMA, read_runs};
+
+    #[test]
+    fn what_was_written_is_read_back() {
+        let run = Run { good: Some(3), url: Some("http://h/".to_owned()), ..Run::of_source("ab") };
+        assert_eq!(read_runs(&run.to_json()), Ok(vec![run.clone()]));
+        let two = format!("{}{}", run.to_json(), serde_json::to_string(&run).unwrap());
+        assert_eq!(read_runs(&two), Ok(vec![run.clone(), run]));
+    }
+
+    #[test]
+    fn members_of_later_versions_and_missing_ones_are_no_error() {
+        let text =
+            format!("{{\"schema\": \"{SCHEMA}\", \"source\": \"petasos\", \"news\": [1], \"good\": 7}}");
+        let runs = read_runs(&text).unwrap();
+        assert_eq!((runs[0].good, runs[0].complete), (Some(7), None));
+    }
+
+    #[test]
+    fn what_is_no_run_is_refused_with_the_reason() {
+        let message = |text: &str| read_runs(text).unwrap_err().to_string();
+        assert_eq!(read_runs(" \n"), Err(ReadError::Empty));
+        assert_eq!(
+            message("{}"),
+            "run 1: not a run: there is no member \"schema\" that says \"petasos-run/1\""
+        );
+        assert_eq!(
+            message("{\"schema\": \"petasos-run/2\"}"),
+            "run 1: its schema is \"petasos-run/2\", and this version of Petasos reads \"petasos-run/1\": \
+             a newer Petasos may have written it"
+        );
+        assert!(message("{\"schema\": \"petasos-ladder-1\"}").ends_with(": it is the result of a ladder"));
+        let good = format!("{{\"schema\": \"{SCHEMA}\"}}\n");
+        assert!(message(&format!("{good}{{\"schema\": ")).starts_with("run 2: EOF"));
+        let wrong = format!("{{\"schema\": \"{SCHEMA}\", \"good\": \"many\"}}");
+        assert!(message(&wrong).contains("invalid type: string \"many\""), "{}", message(&wrong));
+    }
+}

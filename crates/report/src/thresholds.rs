@@ -1,0 +1,403 @@
+//! Conditions under which a run has failed, such as `p95 > 300ms` or `errors > 0.1%`.
+//!
+//! Invariant: [`METRICS`], [`FIGURES`] and [`PHASES`] are the only list of names; the parser, the judgement and
+//! docs/thresholds.md come from them. A condition about something that is not known counts as met: a run that shows
+//! nothing has not shown that it is good.
+
+mod reference;
+
+use crate::number;
+use crate::run::{Condition, Distribution, Run};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+pub use reference::thresholds_reference;
+
+/// The longest expression, in bytes.
+pub const EXPRESSION_BYTES_MAX: usize = 200;
+
+/// What values of a metric are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// A time; the value has a unit.
+    Time,
+    /// A number of requests or answers; with `%` the share of a whole.
+    Amount,
+    /// So many a second.
+    Rate,
+}
+
+/// A metric that is not a time.
+struct Metric {
+    /// Its name; with a dot at the end, a family whose members follow.
+    name: &'static str,
+    kind: Kind,
+    /// What it means.
+    about: &'static str,
+    of: Find,
+}
+
+/// The amount in a run and the whole that it is a share of; the member of a family is given.
+type Find = fn(&Run, &str) -> Option<(f64, Option<f64>)>;
+
+/// Metrics that are not times.
+const METRICS: &[Metric] = &[
+    Metric {
+        name: "rate",
+        kind: Kind::Rate,
+        about: "good answers a second",
+        of: |run, _| Some((run.good_per_s?, None)),
+    },
+    Metric {
+        name: "requests",
+        kind: Kind::Amount,
+        about: "requests that ended, well or badly",
+        of: |run, _| Some((count(run.requests)?, None)),
+    },
+    Metric {
+        name: "good",
+        kind: Kind::Amount,
+        about: "good answers; with % of all requests that ended",
+        of: |run, _| Some((count(run.good)?, count(run.requests))),
+    },
+    Metric {
+        name: "errors",
+        kind: Kind::Amount,
+        about: "failed requests; with % of all requests that ended",
+        of: |run, _| Some((count(run.failed)?, count(run.requests))),
+    },
+    Metric {
+        name: "errors.",
+        kind: Kind::Amount,
+        about: "requests that failed of one kind, such as `errors.timeout` (the kinds stand in [run-json.md](run-json.md))",
+        of: |run, kind| Some((named(&run.failed_by_kind, kind), count(run.requests))),
+    },
+    Metric {
+        name: "status.",
+        kind: Kind::Amount,
+        about: "complete answers with a status or a class of them, such as `status.503` or `status.5xx`; with % of all complete ones",
+        of: |run, status| Some((statuses(run, status), count(run.complete))),
+    },
+    Metric {
+        name: "cache.",
+        kind: Kind::Amount,
+        about: "good answers of which the nearest cache said `hit`, `stale`, `revalidated`, `miss`, `pass` or `other`; with % of all good ones",
+        of: |run, verdict| {
+            let found = run.verdicts.get(verdict).and_then(|times| times.count).unwrap_or(0);
+            Some((found as f64, count(run.good)))
+        },
+    },
+    Metric {
+        name: "not_started",
+        kind: Kind::Amount,
+        about: "requests of an open loop that fell due and were not started; with % of those and the ones that ended",
+        of: |run, _| {
+            let not_started = count(run.not_started)?;
+            Some((not_started, count(run.requests).map(|requests| requests + not_started)))
+        },
+    },
+];
+
+/// A figure of a distribution.
+type Pick = fn(&Distribution) -> Option<f64>;
+
+/// Figures of times, in microseconds.
+const FIGURES: &[(&str, &str, Pick)] = &[
+    ("mean", "mean", |times| times.mean_us),
+    ("sd", "standard deviation", |times| times.sd_us),
+    ("min", "shortest", |times| count(times.min_us)),
+    ("p50", "median", |times| count(times.p50_us)),
+    ("p75", "75th percentile", |times| count(times.p75_us)),
+    ("p90", "90th percentile", |times| count(times.p90_us)),
+    ("p95", "95th percentile", |times| count(times.p95_us)),
+    ("p99", "99th percentile", |times| count(times.p99_us)),
+    ("p99.9", "99.9th percentile", |times| count(times.p999_us)),
+    ("max", "longest", |times| count(times.max_us)),
+];
+
+/// The times of a phase.
+type Phase = fn(&Run) -> &Distribution;
+
+/// Phases of good answers; the first is the one that is meant without a name.
+const PHASES: &[(&str, &str, Phase)] = &[
+    ("latency", "intended start to last octet", |run| &run.good_times.latency),
+    ("total", "start to last octet", |run| &run.good_times.total),
+    ("connect", "start to connected", |run| &run.good_times.connect),
+    ("tls", "TCP connected to TLS agreed on", |run| &run.good_times.tls),
+    ("processing", "connected to last octet", |run| &run.good_times.processing),
+    ("waiting", "request sent to first octet", |run| &run.good_times.waiting),
+    ("transfer", "first octet to last octet", |run| &run.good_times.transfer),
+];
+
+/// Members of families that are not free.
+const CACHE_WORDS: [&str; 6] = ["hit", "stale", "revalidated", "miss", "pass", "other"];
+
+fn count(value: Option<u64>) -> Option<f64> {
+    value.map(|value| value as f64)
+}
+
+fn named(counts: &BTreeMap<String, u64>, name: &str) -> f64 {
+    counts.get(name).copied().unwrap_or(0) as f64
+}
+
+fn statuses(run: &Run, wanted: &str) -> f64 {
+    let is_wanted = |code: &str| match wanted.strip_suffix("xx") {
+        Some(class) => code.starts_with(class),
+        None => code == wanted,
+    };
+    run.statuses.iter().filter(|(code, _)| is_wanted(code)).map(|(_, count)| *count).sum::<u64>() as f64
+}
+
+/// How the figure is compared with the value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Operator {
+    Above,
+    AtLeast,
+    Below,
+    AtMost,
+}
+
+/// What is compared.
+#[derive(Clone, Copy)]
+enum Subject {
+    /// A figure of a phase.
+    Time { phase: Phase, figure: Pick },
+    /// Anything else.
+    Other(&'static Metric),
+}
+
+/// A condition under which a run has failed.
+#[derive(Clone)]
+pub struct Threshold {
+    text: String,
+    subject: Subject,
+    /// The member of a family.
+    member: String,
+    operator: Operator,
+    /// Microseconds, a share, a number or a rate.
+    value: f64,
+    is_share: bool,
+}
+
+impl fmt::Debug for Threshold {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Threshold({:?})", self.text)
+    }
+}
+
+/// What is wrong with an expression, and where.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("column {column}: {reason}")]
+pub struct ThresholdError {
+    /// Where it begins, counting characters from 1.
+    pub column: usize,
+    /// What is wrong there, and what to write.
+    pub reason: String,
+}
+
+/// A threshold and what a run showed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Judged {
+    /// The expression.
+    pub text: String,
+    /// Whether the run has failed by it.
+    pub is_missed: bool,
+    /// What the run showed, in words.
+    pub found: String,
+}
+
+impl From<&Judged> for Condition {
+    fn from(judged: &Judged) -> Self {
+        let Judged { text, is_missed, found } = judged.clone();
+        Self { condition: text, missed: is_missed, found }
+    }
+}
+
+impl FromStr for Threshold {
+    type Err = ThresholdError;
+
+    /// Reads `METRIC OPERATOR VALUE`; spaces may be left out.
+    fn from_str(text: &str) -> Result<Self, ThresholdError> {
+        let error = |byte: usize, reason: String| ThresholdError {
+            column: text.get(..byte).unwrap_or(text).chars().count() + 1,
+            reason,
+        };
+        if text.len() > EXPRESSION_BYTES_MAX {
+            return Err(error(EXPRESSION_BYTES_MAX, format!("longer than {EXPRESSION_BYTES_MAX} bytes")));
+        }
+        let start = text.len() - text.trim_start().len();
+        let Some(middle) = text.find(['<', '>', '=', '!']) else {
+            let reason = "an operator is missing: write METRIC > VALUE, or <, >=, <=".to_owned();
+            return Err(error(text.trim_end().len(), reason));
+        };
+        let (name, rest) = text.split_at(middle);
+        let (operator, width) = match rest.as_bytes() {
+            [b'>', b'=', ..] => (Operator::AtLeast, 2),
+            [b'<', b'=', ..] => (Operator::AtMost, 2),
+            [b'>', ..] => (Operator::Above, 1),
+            [b'<', ..] => (Operator::Below, 1),
+            _ => return Err(error(middle, "the operator must be >, >=, < or <=".to_owned())),
+        };
+        let (subject, member) = subject(name.trim()).map_err(|reason| error(start, reason))?;
+        let after = rest.get(width..).unwrap_or_default();
+        let place = middle + width + (after.len() - after.trim_start().len());
+        let kind = match subject {
+            Subject::Time { .. } => Kind::Time,
+            Subject::Other(metric) => metric.kind,
+        };
+        let (value, is_share) = value(after.trim(), kind).map_err(|reason| error(place, reason))?;
+        if let Subject::Other(metric) = subject
+            && is_share
+            && (metric.of)(&whole_of_one(), &member).is_some_and(|(_, whole)| whole.is_none())
+        {
+            return Err(error(place, format!("{} is no share: write a number without %", metric.name)));
+        }
+        Ok(Self { text: text.trim().to_owned(), subject, member, operator, value, is_share })
+    }
+}
+
+/// A run in which everything is known, to ask metrics whether they are shares.
+fn whole_of_one() -> Run {
+    Run {
+        requests: Some(1),
+        complete: Some(1),
+        good: Some(1),
+        failed: Some(1),
+        not_started: Some(1),
+        good_per_s: Some(1.0),
+        ..Run::default()
+    }
+}
+
+fn subject(name: &str) -> Result<(Subject, String), String> {
+    let (phase_name, figure_name) = match name.split_once('.') {
+        Some((phase, figure)) if PHASES.iter().any(|(name, ..)| *name == phase) => (Some(phase), figure),
+        _ => (None, name),
+    };
+    let figure = FIGURES.iter().find(|(name, ..)| *name == figure_name);
+    let mut phases = PHASES.iter();
+    let phase = phases.find(|(name, ..)| phase_name.is_none_or(|wanted| *name == wanted));
+    if let (Some((_, _, figure)), Some((_, _, phase))) = (figure, phase) {
+        return Ok((Subject::Time { phase: *phase, figure: *figure }, String::new()));
+    }
+    if let Some(phase) = phase_name {
+        return Err(format!(
+            "{phase} has no {figure_name:?}: write one of {}",
+            list(FIGURES.iter().map(|row| row.0))
+        ));
+    }
+    for metric in METRICS {
+        match name.strip_prefix(metric.name) {
+            Some("") if !metric.name.ends_with('.') => return Ok((Subject::Other(metric), String::new())),
+            Some(member) if metric.name.ends_with('.') => {
+                check_member(metric.name, member)?;
+                return Ok((Subject::Other(metric), member.to_owned()));
+            }
+            _ => {}
+        }
+    }
+    let names =
+        FIGURES.iter().map(|row| row.0).chain(METRICS.iter().map(|metric| metric.name.trim_end_matches('.')));
+    let mut names: Vec<&str> = names.collect();
+    names.dedup();
+    if name.is_empty() { Err("a metric is missing".to_owned()) } else { Err(unknown(name, names)) }
+}
+
+fn unknown(name: &str, names: Vec<&str>) -> String {
+    format!("no metric is called {name:?}: write one of {}", list(names.into_iter()))
+}
+
+fn list<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    names.collect::<Vec<_>>().join(", ")
+}
+
+fn check_member(family: &str, member: &str) -> Result<(), String> {
+    let kinds = load::FailureKind::ALL.map(load::FailureKind::name);
+    let is_status = |text: &str| {
+        let digits = text.strip_suffix("xx").map_or((text, 3), |class| (class, 1));
+        digits.0.len() == digits.1 && digits.0.bytes().all(|byte| byte.is_ascii_digit())
+    };
+    match family {
+        "errors." if !kinds.contains(&member) => {
+            Err(format!("no kind of error is called {member:?}: write one of {}", list(kinds.into_iter())))
+        }
+        "cache." if !CACHE_WORDS.contains(&member) => {
+            Err(format!("no cache says {member:?}: write one of {}", list(CACHE_WORDS.into_iter())))
+        }
+        "status." if !is_status(member) => Err(format!("{member:?} is no status: write 503 or 5xx")),
+        _ => Ok(()),
+    }
+}
+
+/// The value, and whether it is a share.
+fn value(text: &str, kind: Kind) -> Result<(f64, bool), String> {
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (digits, unit) = text.split_at(end);
+    let number: f64 = digits.parse().map_err(|_| format!("{text:?} does not begin with a number"))?;
+    match (kind, unit.trim()) {
+        (Kind::Time, "us" | "µs") => Ok((number, false)),
+        (Kind::Time, "ms") => Ok((number * 1e3, false)),
+        (Kind::Time, "s") => Ok((number * 1e6, false)),
+        (Kind::Time, "m") => Ok((number * 60e6, false)),
+        (Kind::Time, "") => Err(format!("{number} of what? A time needs its unit: us, ms, s or m")),
+        (Kind::Time, unit) => Err(format!("{unit:?} is no unit of time: write us, ms, s or m")),
+        (Kind::Rate, "" | "/s" | "req/s") | (Kind::Amount, "") => Ok((number, false)),
+        (Kind::Rate, unit) => Err(format!("{unit:?} is no unit of a rate: write /s or nothing")),
+        (Kind::Amount, "%") => Ok((number / 100.0, true)),
+        (Kind::Amount, unit) => Err(format!("{unit:?} is no unit of an amount: write % or nothing")),
+    }
+}
+
+impl Threshold {
+    /// Whether it is about failed requests: whoever sets such a bound allows what is within it.
+    pub fn is_about_errors(&self) -> bool {
+        matches!(self.subject, Subject::Other(metric) if metric.name.starts_with("errors") || metric.name == "good")
+    }
+
+    /// Holds a run against it.
+    pub fn judge(&self, run: &Run) -> Judged {
+        let found = match self.subject {
+            Subject::Time { phase, figure } => {
+                // A run without good answers has zeros for times, not knowledge.
+                let times = phase(run);
+                figure(times).filter(|_| times.count != Some(0))
+            }
+            Subject::Other(metric) => (metric.of)(run, &self.member).and_then(|(amount, whole)| {
+                if !self.is_share {
+                    return Some(amount);
+                }
+                whole.filter(|whole| *whole > 0.0).map(|whole| amount / whole)
+            }),
+        };
+        let is_missed = found.is_none_or(|found| match self.operator {
+            Operator::Above => found > self.value,
+            Operator::AtLeast => found >= self.value,
+            Operator::Below => found < self.value,
+            Operator::AtMost => found <= self.value,
+        });
+        let words = found
+            .map_or_else(|| "it is not known".to_owned(), |found| format!("it is {}", self.words(found)));
+        Judged { text: self.text.clone(), is_missed, found: words }
+    }
+
+    fn words(&self, found: f64) -> String {
+        match self.subject {
+            Subject::Time { .. } => number::milliseconds(found / 1e3),
+            Subject::Other(Metric { kind: Kind::Rate, .. }) => format!("{} req/s", number::rate(found)),
+            Subject::Other(_) if self.is_share => format!("{}%", number::three_digits(found * 100.0)),
+            Subject::Other(_) => number::grouped(found as u64),
+        }
+    }
+}
+
+/// The judgements as lines of text; empty without any.
+pub fn text(judged: &[Judged]) -> String {
+    if judged.is_empty() {
+        return String::new();
+    }
+    let line = |of: &Judged| {
+        format!("  {}  {}: {}\n", if of.is_missed { "FAILED" } else { "passed" }, of.text, of.found)
+    };
+    format!("\nThresholds\n{}", judged.iter().map(line).collect::<String>())
+}

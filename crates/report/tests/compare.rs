@@ -1,0 +1,293 @@
+//! Comparisons: of recorded runs, whose truth is known, and of runs made by hand, for the words.
+//!
+//! `data/runs.csv` holds rounds of three runs each, in an order drawn for each round: twice a server (`a1`, `a2`), once
+//! the same server a tenth slower (`b`). It was recorded with `examples/noisy_responder.rs` and
+//! `petasos bench URL -t 300ms --warmup 30ms -c 8 --threads 1` on two cores that compiled other things meanwhile.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on panics")]
+
+use petasos_report::compare::{Metric, Options, Side, Verdict, compare};
+use petasos_report::run::{Round, Run, SOURCE_PETASOS};
+
+const RECORDED: &str = include_str!("data/runs.csv");
+
+/// A run with the figures that comparisons look at.
+fn run(good_per_s: f64, mean_us: f64, percentiles_us: [u64; 3]) -> Run {
+    let mut run = Run { good_per_s: Some(good_per_s), ..Run::of_source(SOURCE_PETASOS) };
+    let latency = &mut run.good_times.latency;
+    latency.mean_us = Some(mean_us);
+    [latency.p50_us, latency.p95_us, latency.p99_us] = percentiles_us.map(Some);
+    run
+}
+
+/// The recorded runs of one kind, by round.
+fn recorded(kind: &str) -> Vec<Run> {
+    let rows =
+        RECORDED.lines().filter(|line| !line.starts_with(['#', 'r'])).map(|line| line.split(',').collect());
+    rows.filter(|row: &Vec<&str>| row[1] == kind)
+        .map(|row| {
+            let number = |place: usize| row[place].parse::<u64>().unwrap();
+            run(row[2].parse().unwrap(), row[3].parse().unwrap(), [number(4), number(5), number(6)])
+        })
+        .collect()
+}
+
+/// What comparisons of `runs` rounds each show of one figure by itself.
+fn shown(second: &str, runs: usize, metric: Metric) -> Vec<Verdict> {
+    shown_between(&recorded("a1"), &recorded(second), runs, metric, false)
+}
+
+fn shown_between(
+    first: &[Run],
+    second: &[Run],
+    runs: usize,
+    metric: Metric,
+    is_paired: bool,
+) -> Vec<Verdict> {
+    let comparisons = first.chunks_exact(runs).zip(second.chunks_exact(runs));
+    let verdicts: Vec<Verdict> = comparisons
+        .take(100)
+        .map(|(a, b)| {
+            let comparison = compare(&[side("a", a), side("b", b)], Options::default()).unwrap();
+            assert_eq!(comparison.against[0].is_paired, is_paired);
+            comparison.against[0].rows.iter().find(|row| row.metric == metric).unwrap().shown.unwrap()
+        })
+        .collect();
+    assert_eq!(verdicts.len(), 100, "too few rounds are recorded");
+    verdicts
+}
+
+fn side(name: &str, runs: &[Run]) -> Side {
+    Side { name: name.to_owned(), runs: runs.to_vec() }
+}
+
+/// The recorded runs of one kind, told in which round each was made.
+fn in_rounds(kind: &str) -> Vec<Run> {
+    let told = |(run, number): (Run, u64)| {
+        let round = Some(Round { comparison: "recorded".to_owned(), number });
+        Run { round, ..run }
+    };
+    recorded(kind).into_iter().zip(1..).map(told).collect()
+}
+
+/// As [`shown`], with the rounds compared as pairs.
+fn shown_in_rounds(second: &str, rounds: usize, metric: Metric) -> Vec<Verdict> {
+    shown_between(&in_rounds("a1"), &in_rounds(second), rounds, metric, true)
+}
+
+fn count(verdicts: &[Verdict], verdict: Verdict) -> usize {
+    verdicts.iter().filter(|found| **found == verdict).count()
+}
+
+#[test]
+fn rounds_as_pairs_find_as_much_and_err_no_more_than_they_say() {
+    for (rounds, metric) in [
+        (7, Metric::Throughput),
+        (10, Metric::Throughput),
+        (10, Metric::Mean),
+        (10, Metric::P50),
+        (10, Metric::P95),
+        (10, Metric::P99),
+    ] {
+        let none = count(&shown_in_rounds("a2", rounds, metric), Verdict::NoDifferenceShown);
+        println!("the same server twice, {rounds} rounds, {metric:?}: no difference {none} times in 100");
+        assert!(none >= 95, "{metric:?}, {rounds} rounds: {none} of 100");
+    }
+    for (rounds, metric, least) in
+        [(7, Metric::Throughput, 50), (10, Metric::Throughput, 80), (10, Metric::P50, 90)]
+    {
+        let verdicts = shown_in_rounds("b", rounds, metric);
+        let slower = count(&verdicts, Verdict::Slower);
+        println!("a server slowed by a tenth, {rounds} rounds, {metric:?}: found {slower} times in 100");
+        assert!(slower >= least, "{metric:?}, {rounds} rounds: {slower} of 100");
+        assert_eq!(count(&verdicts, Verdict::Faster), 0);
+    }
+}
+
+#[test]
+fn the_same_server_twice_shows_no_difference() {
+    for (runs, metric) in [(5, Metric::Throughput), (10, Metric::Throughput), (10, Metric::P95)] {
+        let none = count(&shown("a2", runs, metric), Verdict::NoDifferenceShown);
+        println!("the same server twice, {runs} runs a side, {metric:?}: no difference {none} times in 100");
+        assert!(none >= 95, "{metric:?}, {runs} runs: {none} of 100");
+    }
+}
+
+#[test]
+fn a_server_slowed_by_a_tenth_is_found() {
+    for (runs, metric, least) in
+        [(5, Metric::Throughput, 60), (10, Metric::Throughput, 80), (10, Metric::P50, 80)]
+    {
+        let verdicts = shown("b", runs, metric);
+        let slower = count(&verdicts, Verdict::Slower);
+        println!("a server slowed by a tenth, {runs} runs a side, {metric:?}: found {slower} times in 100");
+        assert!(slower >= least, "{metric:?}, {runs} runs: {slower} of 100");
+        assert_eq!(count(&verdicts, Verdict::Faster), 0);
+    }
+}
+
+/// Ten runs around `good_per_s`, two percent apart at most.
+fn around(good_per_s: f64) -> Vec<Run> {
+    (0..10_u64)
+        .map(|place| {
+            let share = 1.0 + (place as f64 - 4.5) / 450.0;
+            let mean_us = 1e7 / good_per_s * share;
+            let of = |times: f64| (mean_us * times) as u64;
+            Run {
+                started_s: Some(place as f64),
+                ..run(good_per_s * share, mean_us, [of(0.9), of(2.0), of(3.0)])
+            }
+        })
+        .collect()
+}
+
+#[test]
+fn the_text_has_a_table_and_ends_with_the_sentence() {
+    let text = compare(&[side("before", &around(1000.0)), side("after", &around(905.0))], Options::default())
+        .unwrap()
+        .text(100, false);
+    let expected = "\
+A  before  (10 runs)
+B  after  (10 runs)
+
+                     A          B  B against A     95% interval        p  alone it shows
+throughput  1000 req/s  905 req/s        -9.5%  -10.1% to -8.9%  <0.0001  slower
+mean           10.0 ms    11.0 ms       +10.5%  +9.8% to +11.2%  <0.0001  slower
+";
+    assert!(text.starts_with(expected), "{text}");
+    assert!(
+        text.ends_with(
+            "\n\nB is slower than A by 9.5% (8.9% to 10.1%): throughput, 95% interval, p < 0.0001, 10 and 10 runs.\n"
+        ),
+        "{text}"
+    );
+}
+
+#[test]
+fn the_best_runs_stand_beside_the_medians_where_that_is_wanted() {
+    let comparison =
+        compare(&[side("before", &around(1000.0)), side("after", &around(905.0))], Options::default())
+            .unwrap();
+    let text = comparison.text(120, true);
+    let cells = |line: &'_ str| -> Vec<String> {
+        line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).map(str::to_owned).collect()
+    };
+    let rows: Vec<Vec<String>> = text.lines().map(cells).collect();
+    let last_two = |name: &str| {
+        let row = rows.iter().find(|row| row.first().is_some_and(|first| first == name)).unwrap();
+        row[row.len() - 2..].join("|")
+    };
+    assert!(text.contains("A best") && text.contains("of 10"), "{text}");
+    assert_eq!(last_two("throughput"), "1010 req/s|914 req/s", "the most answers");
+    assert_eq!(last_two("mean"), "9.90 ms|10.9 ms", "the shortest time");
+    let without = |text: &str| text.lines().last().unwrap().to_owned();
+    assert_eq!(without(&text), without(&comparison.text(120, false)), "the verdict does not look at them");
+}
+
+fn sentence(a: &[Run], b: &[Run], options: Options) -> (Verdict, String) {
+    let mut comparison = compare(&[side("a", a), side("b", b)], options).unwrap();
+    let against = comparison.against.remove(0);
+    (against.verdict, against.sentence)
+}
+
+#[test]
+fn every_verdict_has_its_sentence() {
+    let (verdict, text) = sentence(&around(1000.0), &around(10_000.0), Options::default());
+    assert_eq!(verdict, Verdict::Faster);
+    assert!(text.starts_with("B is faster than A by a factor of 10.0 ("), "{text}");
+    let (verdict, text) = sentence(&around(1000.0), &around(1001.0), Options::default());
+    assert_eq!(verdict, Verdict::NoDifferenceShown);
+    assert!(
+        text.starts_with(
+            "No difference between A and B is shown: the throughput of B is 0.1% above that of A (10 and"
+        ),
+        "{text}"
+    );
+    let (verdict, text) = sentence(&around(1000.0)[..4], &around(2500.0), Options::default());
+    assert_eq!(verdict, Verdict::TooFewRuns);
+    assert_eq!(
+        text,
+        "No verdict on B: it takes 5 runs a side; the throughput of B is 2.52 times that of A (4 and 10 runs)."
+    );
+    let (verdict, _) = sentence(&around(1000.0), &[Run::of_source("wrk")], Options::default());
+    assert_eq!(verdict, Verdict::NotKnown);
+    let on = |metric| Options { on: Some(metric), ..Options::default() };
+    let (verdict, text) = sentence(&around(1000.0), &around(900.0), on(Metric::P95));
+    assert_eq!(verdict, Verdict::Slower);
+    assert!(text.starts_with("B is slower than A by 11.1% (10."), "{text}");
+    assert!(text.contains(": p95 of the latency, 95% interval"), "{text}");
+}
+
+#[test]
+fn invalid_runs_are_judged_on_demand_only() {
+    let mut b = around(500.0);
+    b[3].generator.trust = Some("invalid".to_owned());
+    b[3].generator.reasons = vec!["the generator was busy".to_owned()];
+    let (verdict, text) = sentence(&around(1000.0), &b, Options::default());
+    assert_eq!(verdict, Verdict::Invalid);
+    assert!(text.starts_with("No verdict on B: runs are invalid"), "{text}");
+    let accepting = Options { accept_invalid: true, ..Options::default() };
+    assert_eq!(sentence(&around(1000.0), &b, accepting).0, Verdict::Slower);
+    let comparison = compare(&[side("a", &around(1000.0)), side("b", &b)], accepting).unwrap();
+    assert_eq!(comparison.notes, ["1 of 10 runs of B are invalid: the generator was busy"]);
+}
+
+#[test]
+fn notes_say_what_makes_a_comparison_doubtful() {
+    let (mut a, mut b) = (around(1000.0), around(900.0));
+    for (place, (a, b)) in a.iter_mut().zip(&mut b).enumerate() {
+        (a.plan.users, b.plan.users) = (Some(10), Some(20));
+        (a.document_bytes, b.document_bytes) = (Some(48_046), Some(0));
+        (b.requests, b.failed) = (Some(1000), Some(1));
+        b.started_s = Some(100.0 + place as f64);
+    }
+    let notes = compare(&[side("a", &a), side("b", &b)], Options::default()).unwrap().notes;
+    assert_eq!(
+        notes,
+        [
+            "10 of 10,000 requests of B failed; times are those of good answers",
+            "A and B were not loaded alike: users 10 and 20",
+            "the answers have 48046 octets of content at A and 0 at B: are they the same page?",
+            "the runs of A and B were not interleaved: whatever else changed between them is in the difference",
+        ]
+    );
+    assert!(compare(&[side("a", &a), side("b", &a)], Options::default()).unwrap().notes.is_empty());
+}
+
+#[test]
+fn at_a_given_rate_the_sentence_is_about_the_mean() {
+    let at_rate = |mean: f64| -> Vec<Run> {
+        let rated = |of: Run| Run { rate_asked_per_s: Some(100.0), good_per_s: Some(100.0), ..of };
+        around(mean).into_iter().map(rated).collect()
+    };
+    let (verdict, text) = sentence(&at_rate(1000.0), &at_rate(1200.0), Options::default());
+    assert_eq!(verdict, Verdict::Faster);
+    assert!(text.starts_with("B is faster than A by 16.7%") && text.contains(": mean latency, "), "{text}");
+}
+
+#[test]
+fn what_cannot_be_compared_is_refused_by_name() {
+    let runs = around(1.0);
+    let error = |sides: &[Side]| compare(sides, Options::default()).unwrap_err().to_string();
+    assert_eq!(error(&[side("a", &runs)]), "a comparison needs two sides");
+    assert_eq!(error(&[side("a", &runs), side("b", &[])]), "b: there is no run in it");
+    let many = vec![Run::of_source("ab"); 201];
+    assert_eq!(
+        error(&[side("a", &many), side("b", &runs)]),
+        "a: at most 200 runs a side can be compared, not 201"
+    );
+}
+
+#[test]
+fn json_has_the_sentence_and_every_figure() {
+    let comparison =
+        compare(&[side("a", &around(1000.0)), side("b", &around(900.0))], Options::default()).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&comparison.to_json()).unwrap();
+    let at = |pointer: &str| json.pointer(pointer).unwrap().clone();
+    assert_eq!(at("/schema"), "petasos-compare/1");
+    assert_eq!(at("/against/0/verdict"), "slower");
+    assert_eq!(at("/against/0/rows/3/metric"), "p95");
+    assert!(at("/against/0/rows/0/interval/high").as_f64().unwrap() < 1.0);
+    assert_eq!(at("/sides/1/letter"), "B");
+    assert_eq!(at("/sides/0/runs"), 10);
+}

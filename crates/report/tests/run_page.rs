@@ -1,0 +1,109 @@
+//! The page of a run: what it shows, and what it must never do.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+
+use petasos_report::html::run_page;
+use petasos_report::run::{Distribution, Run, Second};
+
+fn times(scale: u64) -> Distribution {
+    Distribution {
+        count: Some(1_000),
+        min_us: Some(scale),
+        mean_us: Some(scale as f64 * 2.5),
+        sd_us: Some(scale as f64),
+        p50_us: Some(scale * 2),
+        p75_us: Some(scale * 3),
+        p90_us: Some(scale * 4),
+        p95_us: Some(scale * 5),
+        p99_us: Some(scale * 9),
+        p999_us: Some(scale * 20),
+        max_us: Some(scale * 30),
+    }
+}
+
+fn run() -> Run {
+    let second = |n: u64| Second {
+        second: n,
+        users: 25,
+        in_flight: 24,
+        started: 100,
+        good: 90 + n,
+        failed: n % 3,
+        failed_by_kind: if !n.is_multiple_of(3) { [("status".to_owned(), n % 3)].into() } else { [].into() },
+        statuses: [("2xx".to_owned(), 90 + n), ("5xx".to_owned(), n % 3)].into(),
+        verdicts: [("hit".to_owned(), 80 + n), ("miss".to_owned(), 10)].into(),
+        host_busy: Some(0.5),
+        generator_busy: Some(0.2),
+        p50_us: Some(2_000 + 100 * n),
+        p95_us: Some(5_000),
+        p99_us: Some(9_000),
+        ..Second::default()
+    };
+    let mut run = Run::of_source("petasos");
+    run.url = Some("http://example.test/<script>alert(1)</script>".to_owned());
+    run.elapsed_s = Some(10.0);
+    (run.requests, run.failed, run.good_per_s) = (Some(1_000), Some(9), Some(99.1));
+    run.failed_by_kind = [("status".to_owned(), 9), ("connect".to_owned(), 0)].into();
+    run.statuses = [("200".to_owned(), 991), ("503".to_owned(), 9)].into();
+    run.verdicts = [("hit".to_owned(), times(1_000)), ("miss".to_owned(), times(30_000))].into();
+    run.good_times.latency = times(1_000);
+    run.good_times.total = times(1_000);
+    run.good_times.connect = times(50);
+    run.seconds = (0..10).map(second).collect();
+    run.generator.trust = Some("tight".to_owned());
+    run.generator.reasons = vec!["a generator thread used 91% of a core".to_owned()];
+    run
+}
+
+#[test]
+fn the_verdict_comes_first_and_doubts_stand_beside_it() {
+    let page = run_page(&run());
+    let place = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text} is missing"));
+    assert!(place("99.1</strong> good answers a second") < place("The run is tight"));
+    assert!(place("The run is tight") < place("Answers a second</h2>"));
+    for text in
+        ["9 of 1,000 requests failed", "status: 9", "half of them within", "a generator thread used 91%"]
+    {
+        place(text);
+    }
+    assert!(!page.contains("connect: 0"), "what did not occur is not listed");
+}
+
+#[test]
+fn everything_that_changed_is_drawn_over_the_same_seconds() {
+    let page = run_page(&run());
+    for id in [
+        "rate",
+        "times",
+        "host",
+        "errors",
+        "crowd",
+        "statuses",
+        "verdicts-time",
+        "spectrum",
+        "by-verdict",
+        "verdicts",
+        "phases",
+    ] {
+        assert!(page.contains(&format!("id=\"{id}\"")), "{id} is missing");
+    }
+    // Each drawing says in words what it shows.
+    assert!(page.contains("good: 90.0 to 99.0 per second") || page.contains("good: 90 to 99 per second"));
+}
+
+#[test]
+fn a_record_that_knows_little_makes_a_short_page() {
+    let mut little = Run::of_source("wrk");
+    little.good_per_s = Some(12.0);
+    let page = run_page(&little);
+    assert!(page.contains("imported run") && page.contains("measured by wrk"));
+    assert!(!page.contains("id=\"rate\"") && !page.contains("id=\"spectrum\""));
+}
+
+#[test]
+fn the_page_runs_nothing_and_loads_nothing() {
+    let page = run_page(&run());
+    assert!(!page.contains("<script") && page.contains("&lt;script&gt;"));
+    assert!(page.contains("default-src 'none'"));
+    assert!(!page.contains("src=") && !page.contains("@import") && !page.contains("url("));
+}

@@ -1,0 +1,100 @@
+//! The page of a run of page loads: what it shows, and what it must never do.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on panics")]
+
+use browse::{FetchFailure, Figures, PageCheck, PageEnd, PageOutcome, PageSecond, SecondTimes};
+use load::Trust;
+use petasos_report::html::visits_page;
+use petasos_report::page::PageRun;
+use platform::Timestamp;
+use std::time::Duration;
+
+fn run() -> PageRun {
+    let mut figures = Figures::new();
+    (figures.pages.good, figures.pages.incomplete, figures.pages.returning) = (95, 5, 30);
+    (1..=100).for_each(|n| figures.page_times.record(n * 10_000));
+    (1..=100).for_each(|n| figures.first_octet_times.record(n * 1_000));
+    let document = figures.classes.first_mut().unwrap();
+    document.requests = 100;
+    (1..=100).for_each(|n| document.times.record(n * 2_000));
+    if let Some(count) = figures.failures.get_mut(FetchFailure::Status as usize) {
+        *count = 5;
+    }
+    figures.examples.push(("http://h/<gone>".to_owned(), FetchFailure::Status));
+    figures.foreign_hosts.insert("foreign.test".to_owned(), 100);
+    figures.statuses.extend([(200, 195), (404, 5)]);
+    let times = |scale: u64| SecondTimes { p50_us: scale, p95_us: scale * 3, max_us: scale * 9 };
+    let second = |n: u32| PageSecond {
+        second: n,
+        good: 9,
+        incomplete: u64::from(n % 2),
+        requests: 20,
+        failed_requests: u64::from(n % 2),
+        page_times: Some(times(400_000)),
+        request_times: Some(times(20_000)),
+        ..PageSecond::default()
+    };
+    let check = PageCheck {
+        trust: Trust::Tight,
+        reasons: vec!["a generator thread was on a core 85% of the time".to_owned()],
+        cpu_share_max: 0.85,
+    };
+    PageRun::from(&PageOutcome {
+        url: "http://h/<script>alert(1)</script>".to_owned(),
+        users: 10,
+        rate_asked: None,
+        returning_asked: 0.3,
+        connections_per_host_max: 1,
+        is_http2: true,
+        started: Timestamp::default(),
+        elapsed: Duration::from_secs(10),
+        ended: PageEnd::Time,
+        figures,
+        seconds: (0..10).map(second).collect(),
+        cpu: vec![Duration::from_secs(8)],
+        check,
+    })
+}
+
+#[test]
+fn page_times_stand_beside_request_times() {
+    let page = visits_page(&run());
+    let place = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text} is missing"));
+    assert!(place("10.0</strong> pages a second") < place("The run is tight"));
+    assert!(place("The run is tight") < place("Pages a second</h2>"));
+    for id in
+        ["pages", "times", "requests", "beside", "distribution", "classes", "examples", "foreign", "facts"]
+    {
+        place(&format!("id=\"{id}\""));
+    }
+    // Each drawing says in words what it shows: both kinds of time are on one axis.
+    let said = page.get(place("Page time and request time over time")..).unwrap();
+    assert!(said.find("page median: 400").unwrap() < said.find("request median: 20").unwrap());
+    for text in [
+        "5 of 100 pages lacked anything",
+        "5 incomplete, 0 without a document; requests: status: 5.",
+        "HTTP/2, one connection a host",
+        "half 500 ms, 95% 950 ms",
+        "foreign.test",
+        "200: 195, 404: 5",
+    ] {
+        place(text);
+    }
+    assert!(!page.contains(">stylesheet<"), "a class that did not occur is shown");
+}
+
+#[test]
+fn a_short_run_has_nothing_over_time() {
+    let mut run = run();
+    run.seconds.truncate(1);
+    let page = visits_page(&run);
+    assert!(!page.contains("id=\"pages\"") && page.contains("id=\"beside\""));
+}
+
+#[test]
+fn the_page_runs_nothing_and_loads_nothing() {
+    let page = visits_page(&run());
+    assert!(!page.contains("<script") && page.contains("&lt;script&gt;") && page.contains("&lt;gone&gt;"));
+    assert!(page.contains("default-src 'none'"));
+    assert!(!page.contains("src=") && !page.contains("@import") && !page.contains("url("));
+}

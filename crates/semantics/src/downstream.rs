@@ -1,0 +1,101 @@
+//! What visitors' browsers, and caches between them and the edge, are told of a page: no purge reaches them.
+//!
+//! Invariant: what is sent is never laxer than what the application said. Neither its age nor its validators change, so
+//! whoever keeps the page has them to ask with (RFC 9111 section 4.3). What is stored keeps the application's words.
+
+use crate::{Directives, Downstream, Policy};
+use message::{Fields, ResponseHead, names};
+
+/// Media types of what editors change: pages and feeds.
+const PAGES: [&str; 8] = [
+    "text/html",
+    "application/xhtml+xml",
+    "application/rss+xml",
+    "application/atom+xml",
+    "application/rdf+xml",
+    "application/feed+json",
+    "application/xml",
+    "text/xml",
+];
+
+/// The head as it is sent under the policy; `None` if that is as it is.
+pub fn downstream_head(head: &ResponseHead, policy: &Policy) -> Option<ResponseHead> {
+    if policy.downstream == Downstream::AsStated || !is_page(&head.fields) {
+        return None;
+    }
+    let stated = Directives::of_response(&head.fields);
+    // A `no-cache` or `private` for some fields only says nothing about the page.
+    let is_strict = |scope: &crate::Scope| scope.is_present() && scope.names().is_empty();
+    if stated.no_store || is_strict(&stated.no_cache) || is_strict(&stated.private) {
+        return None;
+    }
+    let mut sent = head.clone();
+    sent.fields.retain(|field| !field.is(names::CACHE_CONTROL) && !field.is(names::EXPIRES));
+    sent.fields
+        .push(names::CACHE_CONTROL, if stated.no_transform { "no-cache, no-transform" } else { "no-cache" });
+    Some(sent)
+}
+
+fn is_page(fields: &Fields) -> bool {
+    let media_type =
+        fields.first(names::CONTENT_TYPE).and_then(|value| value.split(|octet| *octet == b';').next());
+    let media_type = media_type.unwrap_or_default().trim_ascii();
+    PAGES.iter().any(|page| media_type.eq_ignore_ascii_case(page.as_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::downstream_head;
+    use crate::Policy;
+    use message::{ResponseHead, Status};
+
+    /// What is sent of a response with these fields, as lines.
+    fn sent(policy: &Policy, lines: &[(&'static str, &'static str)]) -> Option<Vec<String>> {
+        let mut head = ResponseHead::new(Status::OK);
+        lines.iter().for_each(|(name, value)| head.fields.push(*name, *value));
+        let text = |octets: &[u8]| String::from_utf8(octets.to_vec()).unwrap();
+        let line = |field: &message::Field| format!("{}: {}", text(&field.name), text(&field.value));
+        Some(downstream_head(&head, policy)?.fields.iter().map(line).collect())
+    }
+
+    const HTML: (&str, &str) = ("Content-Type", "text/html; charset=UTF-8");
+
+    #[test]
+    fn a_page_is_asked_for_before_each_use() {
+        for stated in [
+            &[][..],
+            &[("Cache-Control", "s-maxage=18000, must-revalidate, max-age=0")],
+            &[("Cache-Control", "public, max-age=900"), ("Expires", "Sun, 19 Nov 1978 05:00:00 GMT")],
+            &[("cache-control", "no-cache=\"Set-Cookie\", max-age=5"), ("Cache-Control", "immutable")],
+        ] {
+            let lines: Vec<_> =
+                [HTML, ("Age", "7"), ("ETag", "\"1\"")].iter().chain(stated).copied().collect();
+            let expected = [
+                "Content-Type: text/html; charset=UTF-8",
+                "Age: 7",
+                "ETag: \"1\"",
+                "Cache-Control: no-cache",
+            ];
+            assert_eq!(sent(&Policy::wordpress(), &lines).unwrap(), expected);
+        }
+        let transform =
+            [("Content-Type", "Application/RSS+xml"), ("Cache-Control", "max-age=5, no-transform")];
+        let told = sent(&Policy::wordpress(), &transform).unwrap();
+        assert_eq!(told[1], "Cache-Control: no-cache, no-transform");
+    }
+
+    #[test]
+    fn what_is_stricter_and_what_is_no_page_stays() {
+        for stated in ["no-store", "private, max-age=60", "no-cache, must-revalidate, max-age=0"] {
+            assert_eq!(sent(&Policy::wordpress(), &[HTML, ("Cache-Control", stated)]), None, "{stated}");
+        }
+        for other in ["text/css", "image/svg+xml", "application/json", "text/html5"] {
+            let fields = [("Content-Type", other), ("Cache-Control", "max-age=31536000, immutable")];
+            assert_eq!(sent(&Policy::wordpress(), &fields), None, "{other}");
+        }
+        assert_eq!(sent(&Policy::wordpress(), &[("Cache-Control", "max-age=5")]), None, "of no known type");
+        for policy in [Policy::rfc(), Policy::default_profile()] {
+            assert_eq!(sent(&policy, &[HTML, ("Cache-Control", "max-age=5")]), None);
+        }
+    }
+}

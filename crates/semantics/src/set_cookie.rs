@@ -1,0 +1,71 @@
+//! Cookies that a response sets, and which of them keep it from being shared.
+//!
+//! Invariant: a cookie is left out of a response only if the policy knows it for noise and the response is to be
+//! shared; any other keeps the response from being shared. Where everything is forwarded, every cookie means
+//! something.
+
+use crate::{Forwarding, Policy};
+use bytes::Bytes;
+use message::{Fields, names};
+
+/// The lines of a response that set a cookie which is not noise.
+pub(crate) fn meaningful_cookies<'a>(
+    response: &'a Fields,
+    policy: &'a Policy,
+) -> impl Iterator<Item = &'a Bytes> {
+    response.all(names::SET_COOKIE).filter(|line| !is_noise(line, policy))
+}
+
+/// Takes the cookies that are noise out of a response that is to be shared: nobody is to get what was made for
+/// somebody else, and no page depends on it.
+pub fn strip_noise_cookies(response: &mut Fields, policy: &Policy) {
+    if response.has(names::SET_COOKIE) {
+        response.retain(|field| !(field.is(names::SET_COOKIE) && is_noise(&field.value, policy)));
+    }
+}
+
+/// The name of the cookie that a `Set-Cookie` line sets (RFC 6265 section 5.2).
+pub(crate) fn set_cookie_name(line: &[u8]) -> &[u8] {
+    line.split(|byte| b"=;".contains(byte)).next().unwrap_or_default().trim_ascii()
+}
+
+fn is_noise(line: &[u8], policy: &Policy) -> bool {
+    policy.forwarding == Forwarding::Keyed
+        && policy.noise_cookies.iter().any(|noise| noise.matches(set_cookie_name(line)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{meaningful_cookies, strip_noise_cookies};
+    use crate::{Pattern, Policy};
+    use message::Fields;
+
+    fn fields(lines: &[&'static str]) -> Fields {
+        let mut fields = Fields::new();
+        fields.push("Content-Type", "text/html");
+        lines.iter().for_each(|line| fields.push("Set-Cookie", *line));
+        fields
+    }
+
+    #[test]
+    fn only_noise_is_taken_out() {
+        let policy = Policy::wordpress();
+        let mixed =
+            ["_ga=1; path=/", "PHPSESSID=2", " pll_language =en; Secure", "_gatex=3", "x_ga=4", "session"];
+        let mut response = fields(&mixed);
+        let meaningful: Vec<_> = meaningful_cookies(&response, &policy).cloned().collect();
+        assert_eq!(meaningful, ["PHPSESSID=2", "_gatex=3", "x_ga=4", "session"]);
+        strip_noise_cookies(&mut response, &policy);
+        assert_eq!(response.all("Set-Cookie").cloned().collect::<Vec<_>>(), meaningful);
+        assert!(response.has("Content-Type"));
+    }
+
+    #[test]
+    fn by_the_letter_nothing_is_noise() {
+        let mut policy = Policy::rfc();
+        policy.noise_cookies.push(Pattern::new("_ga"));
+        let mut response = fields(&["_ga=1"]);
+        strip_noise_cookies(&mut response, &policy);
+        assert!(response.has("Set-Cookie") && meaningful_cookies(&response, &policy).count() == 1);
+    }
+}

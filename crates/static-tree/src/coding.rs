@@ -1,0 +1,94 @@
+//! The content codings (RFC 9110 section 8.4.1) that can be undone.
+//!
+//! Invariant: no more is unpacked than the caller allows, whatever the content claims.
+
+use flate2::read::MultiGzDecoder;
+use message::{Fields, names};
+use std::io::Read;
+
+/// The buffer between coder and content, in octets.
+const BUFFER_BYTES: usize = 16 << 10;
+
+/// How a content is coded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Coding {
+    /// Not at all.
+    Plain,
+    /// By gzip.
+    Gzip,
+    /// By brotli.
+    Brotli,
+}
+
+impl Coding {
+    /// The coding of a response with these fields; `None` if it cannot be undone.
+    pub fn of(fields: &Fields) -> Option<Self> {
+        let mut codings = fields.list(names::CONTENT_ENCODING).map(<[u8]>::to_ascii_lowercase);
+        let coding = match codings.next().as_deref() {
+            None | Some(b"identity") => Self::Plain,
+            Some(b"gzip" | b"x-gzip") => Self::Gzip,
+            Some(b"br") => Self::Brotli,
+            Some(_) => return None,
+        };
+        codings.next().is_none().then_some(coding)
+    }
+
+    /// A content without its coding; `None` if it is not whole, not of that coding, or longer than `bytes_max`.
+    pub fn decoded(self, content: Vec<u8>, bytes_max: u64) -> Option<Vec<u8>> {
+        let plain = match self {
+            Self::Plain => content,
+            Self::Gzip => read(MultiGzDecoder::new(&content[..]), bytes_max)?,
+            Self::Brotli => read(brotli::Decompressor::new(&content[..], BUFFER_BYTES), bytes_max)?,
+        };
+        (plain.len() as u64 <= bytes_max).then_some(plain)
+    }
+}
+
+fn read(decoder: impl Read, bytes_max: u64) -> Option<Vec<u8>> {
+    let mut plain = Vec::new();
+    decoder.take(bytes_max + 1).read_to_end(&mut plain).ok()?;
+    Some(plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Coding;
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+    use message::Fields;
+    use std::io::Write;
+
+    fn of(value: &'static str) -> Option<Coding> {
+        let mut fields = Fields::new();
+        fields.push("Content-Encoding", value);
+        Coding::of(&fields)
+    }
+
+    fn gzip(content: &[u8]) -> Vec<u8> {
+        let mut coder = GzEncoder::new(Vec::new(), Compression::best());
+        coder.write_all(content).unwrap();
+        coder.finish().unwrap()
+    }
+
+    #[test]
+    fn codings_that_can_be_undone_are_known() {
+        assert_eq!(Coding::of(&Fields::new()), Some(Coding::Plain));
+        assert_eq!(
+            (of("GZIP"), of("br"), of("identity")),
+            (Some(Coding::Gzip), Some(Coding::Brotli), Some(Coding::Plain))
+        );
+        assert_eq!((of("zstd"), of("gzip, br")), (None, None));
+    }
+
+    #[test]
+    fn what_is_not_whole_or_too_long_is_nothing() {
+        let (whole, page) = (gzip(b"page"), Some(b"page".to_vec()));
+        assert_eq!(Coding::Gzip.decoded(whole.clone(), 4), page);
+        assert_eq!(Coding::Gzip.decoded(whole.clone(), 3), None);
+        assert_eq!(Coding::Gzip.decoded(whole[..whole.len() - 4].to_vec(), 4), None);
+        assert_eq!(Coding::Plain.decoded(b"page".to_vec(), 4), page);
+        assert_eq!(Coding::Plain.decoded(b"page".to_vec(), 3), None);
+        assert_eq!(Coding::Brotli.decoded(b"page".to_vec(), 4), None);
+        assert_eq!(Coding::Gzip.decoded(gzip(&vec![b'a'; 1_000_000]), 1_000), None);
+    }
+}

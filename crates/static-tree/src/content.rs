@@ -1,0 +1,56 @@
+//! The content of a page, plain and in the codings that servers send.
+//!
+//! Invariant: all are of one content; a coding that saves nothing is left out.
+
+use crate::candidate::{PAGE_BYTES_MAX, Page};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use std::io::{self, Write};
+
+/// Brotli's quality from 0 to 11 and its window: each page is coded once, by one thread that has time.
+const BROTLI_QUALITY: u32 = 7;
+const BROTLI_WINDOW_BITS: u32 = 22;
+
+/// The buffer between coder and content, in octets.
+const BUFFER_BYTES: usize = 16 << 10;
+
+/// One content.
+#[derive(Debug)]
+pub(crate) struct Content {
+    pub(crate) plain: Vec<u8>,
+    pub(crate) gzip: Option<Vec<u8>>,
+    pub(crate) brotli: Option<Vec<u8>>,
+}
+
+impl Content {
+    /// The content of a page; `None` if it is not what its head says, too large without its coding, or not UTF-8.
+    pub(crate) fn of(page: &Page) -> Option<Self> {
+        let plain = page.coding.decoded(page.body.chunks().concat(), PAGE_BYTES_MAX)?;
+        if !page.is_declared && std::str::from_utf8(&plain).is_err() {
+            return None;
+        }
+        let useful = |coded: io::Result<Vec<u8>>| coded.ok().filter(|coded| coded.len() < plain.len());
+        let (gzip, brotli) = (useful(gzip(&plain)), useful(brotli(&plain)));
+        Some(Self { plain, gzip, brotli })
+    }
+
+    /// The octets of all files.
+    pub(crate) fn bytes(&self) -> u64 {
+        let coded = [&self.gzip, &self.brotli].into_iter().flatten().map(Vec::len).sum::<usize>();
+        (self.plain.len() + coded) as u64
+    }
+}
+
+fn gzip(plain: &[u8]) -> io::Result<Vec<u8>> {
+    let mut coder = GzEncoder::new(Vec::new(), Compression::best());
+    coder.write_all(plain)?;
+    coder.finish()
+}
+
+fn brotli(plain: &[u8]) -> io::Result<Vec<u8>> {
+    let mut coder =
+        brotli::CompressorWriter::new(Vec::new(), BUFFER_BYTES, BROTLI_QUALITY, BROTLI_WINDOW_BITS);
+    coder.write_all(plain)?;
+    coder.flush()?;
+    Ok(coder.into_inner())
+}

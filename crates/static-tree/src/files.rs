@@ -1,0 +1,198 @@
+//! The files of the tree: a directory of its own, files that appear whole and go at once.
+//!
+//! Invariant: a page's plain file is the last that comes and the first that goes, so a coded one counts only beside it;
+//! all files of one content have one time of change. What lies in `.petasos` is nobody's page. Nothing is removed but
+//! what the manifest lists, and directories that are empty; nothing is written or removed where a symbolic link leads.
+
+use crate::content::Content;
+use crate::layout::Place;
+use crate::manifest::Manifest;
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+/// The directory in the tree that is not the web server's.
+const OWN: &str = ".petasos";
+
+/// The endings of codings behind a file's name.
+const GZIP: &str = ".gz";
+const BROTLI: &str = ".br";
+
+/// Why a directory cannot be the tree's.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Something is there that the tree did not write.
+    #[error(
+        "{} has {} in it, which is not of the static tree; give static_tree.directory a directory of its own, or empty it",
+        directory.display(),
+        found.display()
+    )]
+    Foreign {
+        /// The directory.
+        directory: PathBuf,
+        /// What was found.
+        found: PathBuf,
+    },
+    /// Another process writes it.
+    #[error("{} belongs to another running edge; give static_tree.directory a directory of its own", .0.display())]
+    Busy(PathBuf),
+    /// The system refused.
+    #[error("cannot use {}: {error}; see that static_tree.directory can be written", path.display())]
+    System {
+        /// What was asked for.
+        path: PathBuf,
+        /// The system's own words.
+        error: io::Error,
+    },
+}
+
+/// An open directory.
+#[derive(Debug)]
+pub(crate) struct Files {
+    root: PathBuf,
+    /// Held as long as the process uses the directory.
+    _lock: File,
+}
+
+impl Files {
+    /// Takes a directory, which is made if it is not there, and removes what an earlier process has left in it.
+    pub(crate) fn open(root: &Path) -> Result<(Self, Manifest), OpenError> {
+        let own = root.join(OWN);
+        let fault = |path: &Path| {
+            let path = path.to_owned();
+            move |error| OpenError::System { path, error }
+        };
+        std::fs::create_dir_all(root).map_err(fault(root))?;
+        let list = own.join("manifest");
+        if !list.exists()
+            && let Some(found) = names(root).map_err(fault(root))?.into_iter().find(|path| *path != own)
+        {
+            return Err(OpenError::Foreign { directory: root.to_owned(), found });
+        }
+        std::fs::create_dir_all(&own).map_err(fault(&own))?;
+        let lock = own.join("lock");
+        let lock_file =
+            OpenOptions::new().create(true).truncate(false).write(true).open(&lock).map_err(fault(&lock))?;
+        match lock_file.try_lock() {
+            Err(TryLockError::WouldBlock) => return Err(OpenError::Busy(root.to_owned())),
+            Err(TryLockError::Error(error)) => return Err(fault(&lock)(error)),
+            Ok(()) => {}
+        }
+        // Who may change the directory's own path may have a link in it.
+        let real = root.canonicalize().map_err(fault(root))?;
+        let files = Self { root: real, _lock: lock_file };
+        for place in Manifest::read(&list).map_err(fault(&list))? {
+            files.remove(&place).map_err(fault(root))?;
+        }
+        if let Some(found) = foreign(root, &own).map_err(fault(root))? {
+            return Err(OpenError::Foreign { directory: root.to_owned(), found });
+        }
+        let manifest = Manifest::create(list.clone()).map_err(fault(&list))?;
+        Ok((files, manifest))
+    }
+
+    /// Writes a content beside the tree, for [`Files::commit`]. One at a time.
+    pub(crate) fn stage(&self, content: &Content, changed: SystemTime) -> io::Result<()> {
+        let write = |ending: &str, octets: Option<&[u8]>| {
+            let path = self.staged(ending);
+            let Some(octets) = octets else { return absent(std::fs::remove_file(path)) };
+            let written = File::create(&path).and_then(|mut file| {
+                file.write_all(octets)?;
+                file.set_modified(changed)
+            });
+            written.map_err(|error| of(&path, error))
+        };
+        write("", Some(&content.plain))?;
+        write(GZIP, content.gzip.as_deref())?;
+        write(BROTLI, content.brotli.as_deref())
+    }
+
+    /// Puts what was staged at a place.
+    pub(crate) fn commit(&self, place: &Place) -> io::Result<()> {
+        let plain = self.path(place, "");
+        let of = |error| of(&plain, error);
+        is_inside(&plain)?;
+        if let Some(directory) = plain.parent() {
+            std::fs::create_dir_all(directory).map_err(of)?;
+        }
+        for ending in [GZIP, BROTLI] {
+            let (staged, path) = (self.staged(ending), self.path(place, ending));
+            match std::fs::rename(staged, &path) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    absent(std::fs::remove_file(path)).map_err(of)?;
+                }
+                renamed => renamed.map_err(of)?,
+            }
+        }
+        std::fs::rename(self.staged(""), &plain).map_err(of)
+    }
+
+    /// Removes the files at a place, and the directories that become empty by that.
+    pub(crate) fn remove(&self, place: &Place) -> io::Result<()> {
+        let plain = self.path(place, "");
+        is_inside(&plain)?;
+        for ending in ["", GZIP, BROTLI] {
+            absent(std::fs::remove_file(self.path(place, ending))).map_err(|error| of(&plain, error))?;
+        }
+        for directory in plain.ancestors().skip(1).take_while(|directory| *directory != self.root) {
+            // One that is not empty stays, and so do those above it.
+            if absent(std::fs::remove_dir(directory)).is_err() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn path(&self, place: &Place, ending: &str) -> PathBuf {
+        self.root.join(format!("{place}{ending}"))
+    }
+
+    fn staged(&self, ending: &str) -> PathBuf {
+        self.root.join(OWN).join(format!("page{ending}"))
+    }
+}
+
+/// Refuses what is not where its path says: what there is of the directories above it must not be behind a link.
+fn is_inside(plain: &Path) -> io::Result<()> {
+    let existing = plain.ancestors().skip(1).find(|directory| std::fs::symlink_metadata(directory).is_ok());
+    let Some(directory) = existing else { return Ok(()) };
+    if directory.canonicalize().is_ok_and(|real| real == directory) {
+        return Ok(());
+    }
+    Err(of(directory, io::Error::other("a symbolic link leads out of the static tree; remove it")))
+}
+
+/// That something is not there any more is as well.
+fn absent(removed: io::Result<()>) -> io::Result<()> {
+    match removed {
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            Ok(())
+        }
+        removed => removed,
+    }
+}
+
+/// An error that says of what it is.
+fn of(path: &Path, error: io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+}
+
+fn names(directory: &Path) -> io::Result<Vec<PathBuf>> {
+    std::fs::read_dir(directory)?.map(|entry| entry.map(|entry| entry.path())).collect()
+}
+
+/// Something in a directory that is not a directory; `own` is not looked into.
+fn foreign(directory: &Path, own: &Path) -> io::Result<Option<PathBuf>> {
+    let mut directories = vec![directory.to_owned()];
+    while let Some(directory) = directories.pop() {
+        for path in names(&directory)?.into_iter().filter(|path| path != own) {
+            // A link is followed by nobody.
+            if !std::fs::symlink_metadata(&path)?.is_dir() {
+                return Ok(Some(path));
+            }
+            directories.push(path);
+        }
+    }
+    Ok(None)
+}

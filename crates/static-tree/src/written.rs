@@ -1,0 +1,249 @@
+//! What is in the tree.
+//!
+//! Invariant: each place here has its files, or had them when they could not be removed; each is here. No invalidation
+//! up to the number `settled` means any of them. An invalidation only narrows which pages the store is asked about;
+//! whether it means them is the store's to say.
+
+use crate::Layout;
+use crate::candidate::Page;
+use crate::layout::Place;
+use bytes::Bytes;
+use message::ResponseHead;
+use platform::Monotonic;
+use std::collections::hash_map::RandomState;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::hash::BuildHasher;
+use store::{Key, Selector, Store};
+
+/// A page in the tree.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    key: Key,
+    layout: Layout,
+    head: ResponseHead,
+    tags: Vec<Bytes>,
+    /// No invalidation up to here meant it when it was written.
+    checked: u64,
+    expires: Monotonic,
+    bytes: u64,
+}
+
+/// The pages in the tree.
+#[derive(Debug, Default)]
+pub(crate) struct Written {
+    entries: HashMap<Place, Entry>,
+    by_expiry: BTreeSet<(Monotonic, Place)>,
+    /// Tags by hash: two with one hash only mean that the store is asked about more pages.
+    by_tag: BTreeSet<(u64, Place)>,
+    hasher: RandomState,
+    bytes: u64,
+    settled: u64,
+}
+
+/// Whether no invalidation after `since` means a page, by any of the spellings that its file answers to.
+pub(crate) fn is_valid(
+    store: &Store,
+    (key, layout): (&Key, Layout),
+    (head, tags): (&ResponseHead, &[Bytes]),
+    since: u64,
+) -> bool {
+    since == store.sequence() || layout.keys(key).iter().all(|key| store.may_join(since, key, tags, head))
+}
+
+impl Written {
+    /// The places that have files.
+    pub(crate) fn places(&self) -> impl Iterator<Item = &Place> {
+        self.entries.keys()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// The octets of all files.
+    pub(crate) const fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Whether there is room for a page of so many octets at a place.
+    pub(crate) fn has_room(&self, place: &Place, bytes: u64, (pages_max, bytes_max): (usize, u64)) -> bool {
+        let (pages, freed) = self.entries.get(place).map_or((1, 0), |entry| (0, entry.bytes));
+        self.entries.len() + pages <= pages_max && self.bytes - freed + bytes <= bytes_max
+    }
+
+    /// A page is in the tree.
+    pub(crate) fn insert(&mut self, page: Page, bytes: u64) {
+        let Page { key, layout, place, head, tags, begun, expires, .. } = page;
+        self.remove(&place);
+        self.by_expiry.insert((expires, place.clone()));
+        self.by_tag.extend(tags.iter().map(|tag| (self.hasher.hash_one(tag), place.clone())));
+        self.bytes += bytes;
+        self.entries.insert(place, Entry { key, layout, head, tags, checked: begun, expires, bytes });
+    }
+
+    /// A page is not in the tree any more; says whether it was.
+    pub(crate) fn remove(&mut self, place: &Place) -> bool {
+        let Some(entry) = self.entries.remove(place) else { return false };
+        self.by_expiry.remove(&(entry.expires, place.clone()));
+        for tag in &entry.tags {
+            self.by_tag.remove(&(self.hasher.hash_one(tag), place.clone()));
+        }
+        self.bytes -= entry.bytes;
+        true
+    }
+
+    /// What could not be removed is to be tried again.
+    pub(crate) fn retry(&mut self, place: &Place) {
+        if let Some(entry) = self.entries.get_mut(place) {
+            self.by_expiry.remove(&(entry.expires, place.clone()));
+            entry.expires = Monotonic::default();
+            self.by_expiry.insert((entry.expires, place.clone()));
+        }
+    }
+
+    /// The pages whose time is over.
+    pub(crate) fn expired(&self, now: Monotonic) -> Vec<Place> {
+        let over = self.by_expiry.iter().take_while(|(expires, _)| *expires <= now);
+        over.map(|(_, place)| place.clone()).collect()
+    }
+
+    /// The pages that invalidations of the store mean: those in `heard`, by number, if they are all that came since the
+    /// last time; else any. From now on no earlier one is asked about.
+    pub(crate) fn invalidated(&mut self, store: &Store, heard: &BTreeMap<u64, Selector>) -> Vec<Place> {
+        let sequence = store.sequence();
+        if self.settled >= sequence {
+            return Vec::new();
+        }
+        let last = heard.last_key_value().map_or(0, |(number, _)| *number);
+        let is_all = !heard.is_empty() && heard.len() as u64 == last.saturating_sub(self.settled);
+        let (asked, settled): (Vec<&Place>, u64) = if is_all {
+            let mut asked: Vec<_> = heard.values().flat_map(|selector| self.concerned(selector)).collect();
+            asked.sort_unstable();
+            asked.dedup();
+            (asked, last)
+        } else {
+            (self.entries.keys().collect(), sequence)
+        };
+        let is_invalid =
+            |place: &&Place| self.entries.get(*place).is_some_and(|entry| !self.is_valid(entry, store));
+        let invalidated = asked.into_iter().filter(is_invalid).cloned().collect();
+        self.settled = self.settled.max(settled);
+        invalidated
+    }
+
+    /// The number up to which nothing has to be heard any more.
+    pub(crate) const fn settled(&self) -> u64 {
+        self.settled
+    }
+
+    fn is_valid(&self, entry: &Entry, store: &Store) -> bool {
+        let Entry { key, layout, head, tags, checked, .. } = entry;
+        is_valid(store, (key, *layout), (head, tags), self.settled.max(*checked))
+    }
+
+    /// The pages that a selector may mean, and perhaps others.
+    fn concerned<'a>(&'a self, selector: &'a Selector) -> Box<dyn Iterator<Item = &'a Place> + 'a> {
+        match selector {
+            Selector::Target { site, host, target } => {
+                let keys = [false, true].map(|https| Key::new(*site, https, host, target.clone()));
+                let places = keys.into_iter().flat_map(|key| Layout::ALL.map(|layout| layout.place(&key)));
+                let found = |place: Place| self.entries.get_key_value(&place).map(|(place, _)| place);
+                Box::new(places.flatten().filter_map(found))
+            }
+            Selector::Tags { any_of, all_of, .. } => {
+                let tags = if any_of.is_empty() { all_of.get(..1).unwrap_or_default() } else { any_of };
+                Box::new(tags.iter().flat_map(|tag| self.with_tag(self.hasher.hash_one(tag))))
+            }
+            Selector::Prefix { .. }
+            | Selector::Host { .. }
+            | Selector::Ban { .. }
+            | Selector::Everything { .. } => Box::new(self.entries.keys()),
+        }
+    }
+
+    fn with_tag(&self, hash: u64) -> impl Iterator<Item = &Place> {
+        let from = (hash, Place::from(""));
+        self.by_tag.range(from..).take_while(move |(tag, _)| *tag == hash).map(|(_, place)| place)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Written;
+    use crate::layout::Place;
+    use crate::{Candidate, Layout};
+    use bytes::Bytes;
+    use message::{ResponseHead, Status};
+    use semantics::{Freshness, Moment, VaryRule};
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
+    use std::time::Duration;
+    use store::{Body, Invalidation, Key, Mode, Object, Selector, SiteId, Store, StoreLimits};
+
+    fn written() -> Written {
+        let mut written = Written::default();
+        for (target, tag) in [("/a", "one"), ("/b", "two"), ("/caf%C3%A9", "two")] {
+            let mut head = ResponseHead::new(Status::OK);
+            head.fields.push("Content-Type", "text/html; charset=utf-8");
+            let freshness = Freshness::lasting(Duration::from_secs(60), Moment::default());
+            let object = &Arc::new(Object::new(&head, b"", Body::copy_of(b"x"), freshness));
+            let key = &Key::new(SiteId(0), false, b"a.test", Bytes::from_static(target.as_bytes()));
+            let tags = [Bytes::from_static(b"all"), Bytes::from_static(tag.as_bytes())];
+            let candidate = Candidate { key, rule: &VaryRule::default(), object, tags: &tags, begun: 0 };
+            let place = Layout::Typo3.place(key).unwrap();
+            written.insert(candidate.page(Layout::Typo3, place, Moment::default()).unwrap(), 1);
+        }
+        written
+    }
+
+    fn target(target: &'static str) -> Selector {
+        Selector::Target { site: SiteId(0), host: "a.test".into(), target: target.into() }
+    }
+
+    fn tags(any_of: &[&'static str], all_of: &[&'static str]) -> Selector {
+        let of = |tags: &[&'static str]| tags.iter().map(|tag| Bytes::from_static(tag.as_bytes())).collect();
+        Selector::Tags { site: SiteId(0), any_of: of(any_of), all_of: of(all_of) }
+    }
+
+    #[test]
+    fn what_names_pages_or_tags_is_asked_about_these_alone() {
+        let written = written();
+        let concerned = |selector: Selector| written.concerned(&selector).count();
+        for one in [
+            target("/a"),
+            target("/a/"),
+            target("/caf%c3%a9"),
+            tags(&["one"], &[]),
+            tags(&[], &["one", "all"]),
+        ] {
+            assert_eq!(concerned(one.clone()), 1, "{one:?}");
+        }
+        assert_eq!(concerned(tags(&["two"], &[])), 2);
+        assert_eq!((concerned(target("/c")), concerned(tags(&["three"], &[]))), (0, 0));
+        assert_eq!(concerned(Selector::Everything { site: None }), 3);
+    }
+
+    #[test]
+    fn what_was_not_heard_is_asked_about_everything() {
+        let (mut written, store) = (written(), Store::new(StoreLimits::default(), 1));
+        let tell = |selector: Selector| {
+            (
+                store.invalidate(&Invalidation { selector: selector.clone(), mode: Mode::Hard }).sequence,
+                selector,
+            )
+        };
+        let places = |targets: &[&'static str]| -> Vec<Place> {
+            let key = |target: &'static str| {
+                Key::new(SiteId(0), false, b"a.test", Bytes::from_static(target.as_bytes()))
+            };
+            targets.iter().map(|target| Layout::Typo3.place(&key(target)).unwrap()).collect()
+        };
+        let first = tell(target("/a"));
+        assert_eq!(written.invalidated(&store, &BTreeMap::from([first])), places(&["/a"]));
+        tell(target("/b"));
+        let last = tell(target("/none"));
+        assert_eq!(written.invalidated(&store, &BTreeMap::from([last])), places(&["/b"]));
+        assert_eq!(written.settled(), 3);
+        assert_eq!(written.invalidated(&store, &BTreeMap::new()), places(&[]));
+    }
+}

@@ -1,0 +1,327 @@
+//! Two sides of runs set against each other: how far one lies from the other, with an interval and a test.
+//!
+//! Invariant: the unit is the run. There is a verdict only if the bootstrap interval and Mann-Whitney's test
+//! agree that there is a difference; with fewer than [`RUNS_FOR_INTERVAL`] runs on a side there are figures alone.
+//!
+//! The estimate is that of Hodges and Lehmann (1963): of all pairs of one run of each side, the median ratio (or
+//! difference). One run that went wrong moves it little. Its interval is the percentile bootstrap over runs with
+//! tails widened for few runs (Hesterberg 2015, "expanded percentile"). At five runs a side a plain percentile
+//! or BCa interval of the means covers the truth in 80 to 94 of 100 cases where it promises 95, bootstrap-t is
+//! right but loses twice as often to a single odd run; this one covers 94 to 97. A test below repeats that count.
+
+use crate::normal;
+use crate::random::Random;
+use crate::ranks::mann_whitney;
+use crate::sample::{Interval, RUNS_FOR_INTERVAL, quantile_of_sorted};
+
+/// The probability below which Mann-Whitney's test says that the sides differ.
+pub const SIGNIFICANCE: f64 = 0.05;
+
+/// Resamples drawn for one interval.
+const RESAMPLES: usize = 10_000;
+
+/// How `b` lies to `a`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Contrast {
+    /// The median, over all pairs of one run of each side, of b / a or b - a.
+    pub estimate: f64,
+    /// The interval of it, of 95% or, for rounds, of 97.5%; `None` for too few runs.
+    pub interval: Option<Interval>,
+    /// The two-sided probability of the test that goes with it; `None` where there is no interval.
+    pub p: Option<f64>,
+    /// The estimate that means no difference: 1 for a ratio, 0 for a difference.
+    neutral: f64,
+    /// The probability below which the test says that the sides differ.
+    significance: f64,
+}
+
+/// What can be said about two sides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shown {
+    /// Too few runs for anything but figures.
+    TooFewRuns,
+    /// The runs do not show a difference; that does not mean that there is none.
+    Nothing,
+    /// The values of `b` are larger.
+    Larger,
+    /// The values of `b` are smaller.
+    Smaller,
+}
+
+impl Contrast {
+    /// A ratio, with its interval, the probability that belongs to it, and the one below which that shows a difference.
+    pub(crate) const fn of_ratio(
+        estimate: f64,
+        interval: Option<Interval>,
+        p: Option<f64>,
+        significance: f64,
+    ) -> Self {
+        Self { estimate, interval, p, neutral: 1.0, significance }
+    }
+
+    /// What the runs show: a difference only if interval and test agree on it.
+    pub fn shown(&self) -> Shown {
+        let (Some(interval), Some(p)) = (self.interval, self.p) else { return Shown::TooFewRuns };
+        if p >= self.significance {
+            Shown::Nothing
+        } else if interval.low > self.neutral {
+            Shown::Larger
+        } else if interval.high < self.neutral {
+            Shown::Smaller
+        } else {
+            Shown::Nothing
+        }
+    }
+}
+
+/// How many times as large `b` is as `a`. `None` if a side has no runs or a value that is not above zero.
+/// `seed` chooses the resamples: the same runs and seed give the same interval.
+pub fn ratio(a: &[f64], b: &[f64], seed: u64) -> Option<Contrast> {
+    let positive = a.iter().chain(b).all(|value| *value > 0.0 && value.is_finite());
+    positive.then(|| contrast(a, b, seed, 1.0, |a, b| b / a))?
+}
+
+/// By how much `b` is larger than `a`. `None` if a side has no runs or a value that is not finite.
+pub fn difference(a: &[f64], b: &[f64], seed: u64) -> Option<Contrast> {
+    let finite = a.iter().chain(b).all(|value| value.is_finite());
+    finite.then(|| contrast(a, b, seed, 0.0, |a, b| b - a))?
+}
+
+fn contrast(a: &[f64], b: &[f64], seed: u64, neutral: f64, of: fn(f64, f64) -> f64) -> Option<Contrast> {
+    let pairs = Pairs::new(a, b, of);
+    let estimate = pairs.weighted_median(&vec![1; a.len()], &vec![1; b.len()])?;
+    let enough = a.len().min(b.len()) >= RUNS_FOR_INTERVAL;
+    let interval = if enough { pairs.interval(&mut Random::from_seed(seed), RESAMPLES) } else { None };
+    let p = interval.and_then(|_| mann_whitney(a, b)).map(|test| test.p);
+    Some(Contrast { estimate, interval, p, neutral, significance: SIGNIFICANCE })
+}
+
+/// All pairs of one value of each side, ascending by what is made of them. Resampling changes how often each value
+/// counts, never the order of the pairs, so a resample's median is found by walking over weights.
+struct Pairs {
+    sorted: Vec<(f64, usize, usize)>,
+    size_a: usize,
+    size_b: usize,
+}
+
+impl Pairs {
+    fn new(a: &[f64], b: &[f64], of: fn(f64, f64) -> f64) -> Self {
+        let pairs = a
+            .iter()
+            .enumerate()
+            .flat_map(|(i, &a)| b.iter().enumerate().map(move |(j, &b)| (of(a, b), i, j)));
+        let mut sorted: Vec<(f64, usize, usize)> = pairs.collect();
+        sorted.sort_unstable_by(|(a, ..), (b, ..)| a.total_cmp(b));
+        Self { sorted, size_a: a.len(), size_b: b.len() }
+    }
+
+    /// The median of all pairs where each value counts as often as its weight says; `None` if there are none. The
+    /// weights of a side add up to its size.
+    fn weighted_median(&self, weights_a: &[u32], weights_b: &[u32]) -> Option<f64> {
+        let total = (self.size_a * self.size_b) as u64;
+        // Ranks from 1: of an odd number the middle, of an even one the two around it.
+        let (first, second) = (total.div_ceil(2), total / 2 + 1);
+        let (mut seen, mut lower) = (0, None);
+        for &(value, i, j) in &self.sorted {
+            let (Some(a), Some(b)) = (weights_a.get(i), weights_b.get(j)) else { continue };
+            seen += u64::from(*a) * u64::from(*b);
+            if lower.is_none() && seen >= first {
+                lower = Some(value);
+            }
+            if seen >= second {
+                return lower.map(|lower| f64::midpoint(lower, value));
+            }
+        }
+        None
+    }
+
+    fn interval(&self, random: &mut Random, resamples: usize) -> Option<Interval> {
+        let (mut weights_a, mut weights_b) = (vec![0; self.size_a], vec![0; self.size_b]);
+        let mut estimates = Vec::with_capacity(resamples);
+        for _ in 0..resamples {
+            draw(&mut weights_a, random);
+            draw(&mut weights_b, random);
+            estimates.extend(self.weighted_median(&weights_a, &weights_b));
+        }
+        estimates.sort_unstable_by(f64::total_cmp);
+        let tail = tail(self.size_a, self.size_b);
+        Some(Interval {
+            low: quantile_of_sorted(&estimates, tail)?,
+            high: quantile_of_sorted(&estimates, 1.0 - tail)?,
+        })
+    }
+}
+
+/// Draws as many times as there are weights, and counts how often each came up.
+fn draw(weights: &mut [u32], random: &mut Random) {
+    weights.fill(0);
+    for _ in 0..weights.len() {
+        let drawn = random.below(weights.len());
+        if let Some(weight) = weights.get_mut(drawn) {
+            *weight += 1;
+        }
+    }
+}
+
+/// The share of resamples outside each end. Resampling makes spreads too small by the root of (n - 1) / n, and a
+/// spread known from few runs asks for Student's distribution in the normal one's place.
+fn tail(runs_a: usize, runs_b: usize) -> f64 {
+    let fewer = runs_a.min(runs_b) as f64;
+    let degrees = (runs_a + runs_b) as f64 - 2.0;
+    normal::below(-(fewer / (fewer - 1.0)).sqrt() * normal::student_975(degrees))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Pairs, Random, Shown, difference, mann_whitney, ratio};
+    use crate::median;
+    use proptest::prelude::{prop_assert, proptest};
+
+    const SEED: u64 = 7;
+
+    #[test]
+    fn a_ratio_is_the_median_over_all_pairs() {
+        // Pairs: 2, 3, 1, 1.5.
+        assert_eq!(ratio(&[1.0, 2.0], &[2.0, 3.0], SEED).unwrap().estimate, 1.75);
+        assert_eq!(difference(&[1.0, 2.0], &[2.0, 3.0], SEED).unwrap().estimate, 1.0);
+    }
+
+    #[test]
+    fn under_five_runs_there_are_figures_alone() {
+        let found = ratio(&[1.0; 4], &[2.0; 50], SEED).unwrap();
+        assert_eq!((found.estimate, found.interval, found.p), (2.0, None, None));
+        assert_eq!(found.shown(), Shown::TooFewRuns);
+        assert_ne!(ratio(&[1.0; 5], &[2.0; 5], SEED).unwrap().shown(), Shown::TooFewRuns);
+    }
+
+    #[test]
+    fn sides_far_apart_differ_and_know_which_way() {
+        let (a, b) = ([100.0, 101.0, 99.0, 102.0, 98.0], [111.0, 109.0, 112.0, 110.0, 108.0]);
+        assert_eq!(ratio(&a, &b, SEED).unwrap().shown(), Shown::Larger);
+        assert_eq!(ratio(&b, &a, SEED).unwrap().shown(), Shown::Smaller);
+        assert_eq!(difference(&b, &a, SEED).unwrap().shown(), Shown::Smaller);
+        let interval = ratio(&a, &b, SEED).unwrap().interval.unwrap();
+        assert!(interval.low > 1.06 && interval.high < 1.15, "{interval:?}");
+        assert_eq!(ratio(&a, &a, SEED).unwrap().shown(), Shown::Nothing);
+    }
+
+    #[test]
+    fn what_has_no_ratio_has_none() {
+        assert_eq!(ratio(&[], &[1.0], SEED), None);
+        assert_eq!(ratio(&[0.0; 5], &[1.0; 5], SEED), None);
+        assert_eq!(ratio(&[1.0; 5], &[f64::INFINITY; 5], SEED), None);
+        assert!(difference(&[0.0; 5], &[0.0; 5], SEED).is_some());
+        assert_eq!(difference(&[f64::NAN], &[0.0], SEED), None);
+    }
+
+    #[test]
+    fn the_seed_alone_chooses_the_resamples() {
+        let (a, b) = ([1.0, 1.3, 1.1, 1.6, 1.2, 1.4], [1.5, 1.2, 1.9, 1.4, 1.7]);
+        assert_eq!(ratio(&a, &b, 1), ratio(&a, &b, 1));
+        assert_ne!(ratio(&a, &b, 1).unwrap().interval, ratio(&a, &b, 2).unwrap().interval);
+    }
+
+    #[test]
+    fn interval_and_test_must_agree() {
+        let interval = |low, high| Some(super::Interval { low, high });
+        let of = |interval, p| super::Contrast::of_ratio(1.1, interval, Some(p), 0.05).shown();
+        assert_eq!(of(interval(1.01, 1.2), 0.049), Shown::Larger);
+        assert_eq!(of(interval(1.01, 1.2), 0.05), Shown::Nothing);
+        assert_eq!(of(interval(0.99, 1.2), 0.001), Shown::Nothing);
+        assert_eq!(of(interval(0.8, 0.99), 0.001), Shown::Smaller);
+    }
+
+    /// Where runs come from in the simulation.
+    #[derive(Clone, Copy, Debug)]
+    enum Kind {
+        Even,
+        OneInTenSlow,
+        TwoModes,
+        WiderAfter,
+    }
+
+    /// Two uniform numbers summed four times: close enough to normal, deviation 1.
+    fn bell(random: &mut Random) -> f64 {
+        let uniform = |random: &mut Random| random.below(1 << 20) as f64 / f64::from(1 << 20);
+        ((0..8).map(|_| uniform(random)).sum::<f64>() - 4.0) * (12.0_f64 / 8.0).sqrt()
+    }
+
+    fn run(kind: Kind, is_after: bool, random: &mut Random) -> f64 {
+        let noise = bell(random);
+        let share = match kind {
+            Kind::Even => 0.03 * noise,
+            Kind::OneInTenSlow => 0.02 * noise - if random.below(10) == 0 { 0.2 } else { 0.0 },
+            Kind::TwoModes => 0.01 * noise + if random.below(2) == 0 { 0.04 } else { -0.04 },
+            Kind::WiderAfter => {
+                if is_after {
+                    0.06 * noise
+                } else {
+                    0.02 * noise
+                }
+            }
+        };
+        1000.0 * (1.0 + share)
+    }
+
+    /// In how many of 300 experiments the interval covers 1 (`b` and `a` of one kind), and in how many interval and
+    /// test both exclude it.
+    fn count(kind: Kind, runs_a: usize, runs_b: usize, factor: f64) -> (u32, u32) {
+        let mut random = Random::from_seed(runs_a as u64 * 100 + runs_b as u64);
+        let (mut covered, mut shown) = (0, 0);
+        for _ in 0..300 {
+            let a: Vec<f64> = (0..runs_a).map(|_| run(kind, false, &mut random)).collect();
+            let b: Vec<f64> = (0..runs_b).map(|_| factor * run(kind, true, &mut random)).collect();
+            let interval = Pairs::new(&a, &b, |a, b| b / a).interval(&mut random, 200).unwrap();
+            let covers = interval.low <= 1.0 && 1.0 <= interval.high;
+            covered += u32::from(covers);
+            shown += u32::from(!covers && mann_whitney(&a, &b).unwrap().p < 0.05);
+        }
+        (covered, shown)
+    }
+
+    #[test]
+    fn intervals_cover_what_they_promise() {
+        for kind in [Kind::Even, Kind::OneInTenSlow, Kind::TwoModes, Kind::WiderAfter] {
+            for (runs_a, runs_b) in [(5, 5), (5, 8)] {
+                let (covered, shown) = count(kind, runs_a, runs_b, 1.0);
+                // 95% of 300 is 285, with a deviation of 3.8.
+                assert!(covered >= 276, "{kind:?} {runs_a} {runs_b}: {covered} of 300");
+                assert!(shown <= 20, "{kind:?} {runs_a} {runs_b}: {shown} differences where there are none");
+            }
+        }
+    }
+
+    #[test]
+    fn a_tenth_less_is_found() {
+        for (kind, least) in [(Kind::Even, 280), (Kind::TwoModes, 280), (Kind::WiderAfter, 215)] {
+            let (_, shown) = count(kind, 5, 5, 0.9);
+            assert!(shown >= least, "{kind:?}: found {shown} times in 300");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn walking_over_weights_is_the_median_of_the_resample(
+            a in proptest::collection::vec((1_u8..9, 0_u32..3), 1..8),
+            b in proptest::collection::vec((1_u8..9, 0_u32..3), 1..8),
+        ) {
+            let of = |a: f64, b: f64| b / a;
+            let values = |side: &[(u8, u32)]| -> Vec<f64> { side.iter().map(|(v, _)| f64::from(*v)).collect() };
+            let weights = |side: &[(u8, u32)]| -> Vec<u32> { side.iter().map(|(_, w)| *w).collect() };
+            let repeated = |side: &[(u8, u32)]| -> Vec<f64> {
+                side.iter().flat_map(|&(v, w)| std::iter::repeat_n(f64::from(v), w as usize)).collect()
+            };
+            let (drawn_a, drawn_b) = (repeated(&a), repeated(&b));
+            let all: Vec<f64> =
+                drawn_a.iter().flat_map(|&a| drawn_b.iter().map(move |&b| of(a, b))).collect();
+            let mut pairs = Pairs::new(&values(&a), &values(&b), of);
+            (pairs.size_a, pairs.size_b) = (drawn_a.len(), drawn_b.len());
+            let found = pairs.weighted_median(&weights(&a), &weights(&b));
+            let is_same = match (found, median(&all)) {
+                (Some(found), Some(slow)) => (found - slow).abs() < 1e-12,
+                (found, slow) => found == slow,
+            };
+            prop_assert!(is_same, "{found:?} {:?}", median(&all));
+        }
+    }
+}

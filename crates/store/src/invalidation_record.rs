@@ -1,0 +1,90 @@
+//! What is written to the disk of an invalidation, so that a later process knows what it meant.
+//!
+//! Invariant: what cannot be read back means everything: of what is stored nothing is used that might have been meant.
+
+use crate::octets::{put_counted, put_list, take_bytes, take_counted, take_list, take_u8};
+use crate::record::SiteNames;
+use crate::{Ban, Invalidation, Mode, Selector, SiteId};
+use std::sync::Arc;
+
+/// The form of what is written. To be raised when it changes.
+const FORMAT: u8 = 1;
+
+/// What is needed to read bans back: they are written as their texts.
+pub trait Bans: Send + Sync {
+    /// The ban whose [`Ban::text`] this is; `None` if it cannot be read any more.
+    fn ban(&self, text: &[u8]) -> Option<Arc<dyn Ban>>;
+}
+
+/// What is meant for a site that is not there any more.
+#[derive(Debug)]
+pub(crate) enum Restored {
+    /// The same as when it was written.
+    Same(Invalidation),
+    /// A site's that is not there any more: nothing of it is used anyway.
+    OfNoSite,
+    /// Something that cannot be read: everything, to be sure.
+    Unreadable,
+}
+
+const TARGET: u8 = 0;
+const PREFIX: u8 = 1;
+const HOST: u8 = 2;
+const TAGS: u8 = 3;
+const SITE: u8 = 4;
+const ALL: u8 = 5;
+const BAN: u8 = 6;
+
+/// An invalidation as octets.
+pub(crate) fn to_octets(invalidation: &Invalidation, names: &dyn SiteNames) -> Vec<u8> {
+    let Invalidation { selector, mode } = invalidation;
+    let mut octets = vec![FORMAT, u8::from(*mode == Mode::Hard)];
+    let mut put = |kind: u8, site: Option<&SiteId>, parts: &[&[u8]]| {
+        octets.push(kind);
+        put_counted(&mut octets, site.map_or(&[], |site| names.name(*site)));
+        parts.iter().for_each(|part| put_counted(&mut octets, part));
+    };
+    match selector {
+        Selector::Target { site, host, target } => put(TARGET, Some(site), &[host, target]),
+        Selector::Prefix { site, host, prefix } => put(PREFIX, Some(site), &[host, prefix]),
+        Selector::Host { site, host } => put(HOST, Some(site), &[host]),
+        Selector::Everything { site: Some(site) } => put(SITE, Some(site), &[]),
+        Selector::Everything { site: None } => put(ALL, None, &[]),
+        Selector::Ban { site, ban } => put(BAN, Some(site), &[ban.text().as_bytes()]),
+        Selector::Tags { site, any_of, all_of } => {
+            put(TAGS, Some(site), &[]);
+            put_list(&mut octets, any_of);
+            put_list(&mut octets, all_of);
+        }
+    }
+    octets
+}
+
+/// The invalidation that these octets are.
+pub(crate) fn of_octets(octets: &[u8], names: &dyn SiteNames, bans: &dyn Bans) -> Restored {
+    read(octets, names, bans).unwrap_or(Restored::Unreadable)
+}
+
+fn read(mut octets: &[u8], names: &dyn SiteNames, bans: &dyn Bans) -> Option<Restored> {
+    let rest = &mut octets;
+    if take_u8(rest)? != FORMAT {
+        return None;
+    }
+    let mode = if take_u8(rest)? == 0 { Mode::Soft } else { Mode::Hard };
+    let kind = take_u8(rest)?;
+    let name = take_counted(rest)?;
+    if kind == ALL {
+        return Some(Restored::Same(Invalidation { selector: Selector::Everything { site: None }, mode }));
+    }
+    let Some(site) = names.find(name) else { return Some(Restored::OfNoSite) };
+    let selector = match kind {
+        TARGET => Selector::Target { site, host: take_bytes(rest)?, target: take_bytes(rest)? },
+        PREFIX => Selector::Prefix { site, host: take_bytes(rest)?, prefix: take_bytes(rest)? },
+        HOST => Selector::Host { site, host: take_bytes(rest)? },
+        SITE => Selector::Everything { site: Some(site) },
+        BAN => Selector::Ban { site, ban: bans.ban(take_counted(rest)?)? },
+        TAGS => Selector::Tags { site, any_of: take_list(rest)?, all_of: take_list(rest)? },
+        _ => return None,
+    };
+    rest.is_empty().then_some(Restored::Same(Invalidation { selector, mode }))
+}

@@ -1,0 +1,114 @@
+//! Numbers and counted octets in what is written to a disk, and read back from it.
+//!
+//! Invariant: reading never trusts a length: what is not there is `None`, and nothing is allocated for it.
+
+use bytes::Bytes;
+
+/// Adds a number, least significant octet first.
+pub(crate) fn put_u64(octets: &mut Vec<u8>, number: u64) {
+    octets.extend_from_slice(&number.to_le_bytes());
+}
+
+/// Adds a number of 32 bits, least significant octet first.
+pub(crate) fn put_u32(octets: &mut Vec<u8>, number: u32) {
+    octets.extend_from_slice(&number.to_le_bytes());
+}
+
+/// Adds a number of mostly few octets, seven bits in each, the lowest first.
+pub(crate) fn put_short(octets: &mut Vec<u8>, mut number: u32) {
+    while number >= 0x80 {
+        octets.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    octets.push(number as u8);
+}
+
+/// Adds `part` behind its length.
+pub(crate) fn put_counted(octets: &mut Vec<u8>, part: &[u8]) {
+    put_u32(octets, length(part.len()));
+    octets.extend_from_slice(part);
+}
+
+/// Adds `list` behind its length.
+pub(crate) fn put_list(octets: &mut Vec<u8>, list: &[Bytes]) {
+    put_u32(octets, length(list.len()));
+    list.iter().for_each(|part| put_counted(octets, part));
+}
+
+/// Takes one octet off the front.
+pub(crate) fn take_u8(octets: &mut &[u8]) -> Option<u8> {
+    let (first, rest) = octets.split_first()?;
+    *octets = rest;
+    Some(*first)
+}
+
+/// Takes a number that [`put_u32`] wrote.
+pub(crate) fn take_u32(octets: &mut &[u8]) -> Option<u32> {
+    let (number, rest) = octets.split_first_chunk::<4>()?;
+    *octets = rest;
+    Some(u32::from_le_bytes(*number))
+}
+
+/// Takes a number that [`put_u64`] wrote.
+pub(crate) fn take_u64(octets: &mut &[u8]) -> Option<u64> {
+    let (number, rest) = octets.split_first_chunk::<8>()?;
+    *octets = rest;
+    Some(u64::from_le_bytes(*number))
+}
+
+/// Takes a number that [`put_short`] wrote.
+pub(crate) fn take_short(octets: &mut &[u8]) -> Option<u32> {
+    let mut number = 0_u32;
+    for shift in [0, 7, 14, 21, 28] {
+        let octet = take_u8(octets)?;
+        number |= u32::from(octet & 0x7f).checked_shl(shift)?;
+        if octet < 0x80 {
+            return Some(number);
+        }
+    }
+    None
+}
+
+/// Takes a part that [`put_counted`] wrote.
+pub(crate) fn take_counted<'a>(octets: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let mut rest = *octets;
+    let len = take_u32(&mut rest)?;
+    let (part, rest) = rest.split_at_checked(len as usize)?;
+    *octets = rest;
+    Some(part)
+}
+
+/// Takes a copy of a part that [`put_counted`] wrote.
+pub(crate) fn take_bytes(octets: &mut &[u8]) -> Option<Bytes> {
+    take_counted(octets).map(Bytes::copy_from_slice)
+}
+
+/// Takes a list that [`put_list`] wrote.
+pub(crate) fn take_list(octets: &mut &[u8]) -> Option<Vec<Bytes>> {
+    let count = take_u32(octets)?;
+    (0..count).map(|_| take_bytes(octets)).collect()
+}
+
+/// A length of a part of a head. Heads are limited to far less wherever they come from.
+pub(crate) fn length(octets: usize) -> u32 {
+    assert!(u32::try_from(octets).is_ok(), "a part of {octets} octets");
+    octets as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{put_short, take_short};
+
+    #[test]
+    fn a_short_number_comes_back() {
+        for number in [0, 1, 127, 128, 300, 16_383, 16_384, 1 << 28, u32::MAX] {
+            let mut octets = Vec::new();
+            put_short(&mut octets, number);
+            assert_eq!(octets.len(), (number.max(1).ilog2() / 7 + 1) as usize);
+            assert_eq!(take_short(&mut &octets[..]), Some(number));
+            octets.pop();
+            assert_eq!(take_short(&mut &octets[..]), None);
+        }
+        assert_eq!(take_short(&mut &[0x80; 6][..]), None);
+    }
+}

@@ -1,0 +1,95 @@
+//! Octets in one allocation, or in two where that wastes less.
+//!
+//! Allocators set aside size classes, four for each doubling: 1,429 octets occupy 1,536. Cut into 1,280 and 149 they
+//! occupy 1,440.
+//!
+//! Invariant: neither piece is larger than its octets, and the first is never shorter than its maker asked for.
+
+use crate::weight::{allocated, filled};
+
+/// What a second allocation must save, in octets, to be worth its own look-up on a hit.
+const WORTH_BYTES: usize = 32;
+
+/// The octets.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Pieces {
+    first: Box<[u8]>,
+    rest: Box<[u8]>,
+}
+
+impl Pieces {
+    /// A copy of `parts`, one after the other. At least the first `together` octets stand in one piece.
+    pub(crate) fn gathered<'a>(parts: impl Iterator<Item = &'a [u8]> + Clone, together: usize) -> Self {
+        let len = parts.clone().map(<[u8]>::len).sum();
+        let cut = cut(len, together);
+        // Exactly as much as is needed: allocators leave a block that is made smaller as large as it was.
+        let (mut first, mut rest) = (Vec::with_capacity(cut), Vec::with_capacity(len - cut));
+        for part in parts {
+            let (here, there) = part.split_at(part.len().min(cut - first.len()));
+            first.extend_from_slice(here);
+            rest.extend_from_slice(there);
+        }
+        Self { first: first.into_boxed_slice(), rest: rest.into_boxed_slice() }
+    }
+
+    /// The first piece.
+    pub(crate) fn first(&self) -> &[u8] {
+        &self.first
+    }
+
+    /// The second piece, mostly empty.
+    pub(crate) fn rest(&self) -> &[u8] {
+        &self.rest
+    }
+
+    /// The octets of memory that both occupy.
+    pub(crate) fn bytes(&self) -> usize {
+        allocated(self.first.len()) + allocated(self.rest.len())
+    }
+}
+
+/// Where `len` octets are cut; `len` if they are not.
+fn cut(len: usize, together: usize) -> usize {
+    let first = filled(len);
+    let both = first + allocated(len - first);
+    if first >= together && both + WORTH_BYTES <= allocated(len) { first } else { len }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Pieces, WORTH_BYTES};
+    use crate::weight::allocated;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_piece_that_fits_its_class_is_not_cut() {
+        for (len, together, first) in [
+            (0, 0, 0),
+            (100, 0, 100),
+            (1_280, 0, 1_280),
+            (1_429, 400, 1_280),
+            (1_429, 1_281, 1_429),
+            (1_510, 0, 1_510),
+        ] {
+            let octets = vec![7; len];
+            let pieces = Pieces::gathered([&octets[..]].into_iter(), together);
+            assert_eq!((pieces.first().len(), pieces.rest().len()), (first, len - first), "{len}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn all_octets_are_there_in_no_more_memory(
+            parts in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..900), 0..6),
+            together in 0_usize..2_000,
+        ) {
+            let whole = parts.concat();
+            let together = together.min(whole.len());
+            let pieces = Pieces::gathered(parts.iter().map(|part| &part[..]), together);
+            prop_assert_eq!(&[pieces.first(), pieces.rest()].concat(), &whole);
+            prop_assert!(pieces.first().len() >= together);
+            let saved = allocated(whole.len()) - pieces.bytes();
+            prop_assert!(pieces.rest().is_empty() || saved >= WORTH_BYTES);
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! Where on the disk the objects of a shard are.
+//!
+//! Invariant: a slot has at most one place, and a place belongs to at most one slot. A store without a disk pays
+//! nothing for this.
+
+use crate::slowly::resize_slowly;
+use disk::Location;
+use hashbrown::HashTable;
+use std::hash::BuildHasher;
+
+/// The places of one shard's objects.
+#[derive(Debug, Default)]
+pub(crate) struct Places {
+    of_slot: Vec<Option<Location>>,
+    slots: HashTable<u32>,
+    hasher: foldhash::fast::RandomState,
+}
+
+impl Places {
+    /// The place of a slot's object.
+    pub(crate) fn get(&self, slot: u32) -> Option<Location> {
+        self.of_slot.get(slot as usize).copied().flatten()
+    }
+
+    /// The slot whose object is there.
+    pub(crate) fn find(&self, location: Location) -> Option<u32> {
+        let is_same = |slot: &u32| self.get(*slot) == Some(location);
+        self.slots.find(self.hasher.hash_one(Some(location)), is_same).copied()
+    }
+
+    /// The object of `slot`, which has no place, is at `location`.
+    pub(crate) fn set(&mut self, slot: u32, location: Location) {
+        let position = slot as usize;
+        if position >= self.of_slot.len() {
+            resize_slowly(&mut self.of_slot, position + 1, None);
+        }
+        let Some(place) = self.of_slot.get_mut(position) else { return };
+        assert!(place.is_none(), "an object is at one place");
+        *place = Some(location);
+        let Self { of_slot, slots, hasher } = self;
+        let hash_of = |slot: &u32| hasher.hash_one(of_slot.get(*slot as usize).copied().flatten());
+        slots.insert_unique(hash_of(&slot), slot, hash_of);
+    }
+
+    /// The object of `slot` is at no place any more; gives the one where it was.
+    pub(crate) fn take(&mut self, slot: u32) -> Option<Location> {
+        let location = self.get(slot)?;
+        let hash = self.hasher.hash_one(Some(location));
+        if let Ok(entry) = self.slots.find_entry(hash, |known| *known == slot) {
+            entry.remove();
+        }
+        *self.of_slot.get_mut(slot as usize)? = None;
+        Some(location)
+    }
+
+    /// The octets in use.
+    pub(crate) fn bytes(&self) -> usize {
+        self.of_slot.len() * size_of::<Option<Location>>() + self.slots.capacity() * SLOT_NUMBER_BYTES
+    }
+}
+
+/// A slot's number in the table, with its mark and the room that the table keeps free.
+const SLOT_NUMBER_BYTES: usize = 6;

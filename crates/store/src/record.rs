@@ -1,0 +1,186 @@
+//! What is written to the disk of a stored response, so that a later process can put it into its index and send it.
+//!
+//! ```text
+//!   index: where it belongs (site, scheme, host, target, rule, variant), tags, the invalidation it was checked up to;
+//!          and the head, if the response was confirmed with another than it was written with
+//!   head:  status, freshness, part, and the octets of its head
+//! ```
+//!
+//! Invariant: what was written comes back the same, or not at all: octets that are not a whole record of this format
+//! give `None`. Times outlive the process as wall time: the age of what comes back is never less than the wall clock
+//! says, and what seems to be received in the future is stale.
+
+use crate::judged::Judged;
+use crate::octets::{
+    put_counted, put_list, put_u32, put_u64, take_bytes, take_counted, take_list, take_u8, take_u32, take_u64,
+};
+use crate::stored_head::Layout;
+use crate::{Key, Part, SiteId};
+use bytes::Bytes;
+use message::Status;
+use semantics::{ContentRange, Freshness, Moment, VariantKey, VaryRule};
+use std::time::Duration;
+
+/// The form of both parts, and of what they mean: how targets and variants are normalised. To be raised when any of it
+/// changes; a record of another form is not read.
+const FORMAT: u8 = 1;
+
+const SOFTENED: u8 = 1;
+const HTTPS: u8 = 2;
+const AS_SENT: u8 = 4;
+const HAS_EQUIVALENTS: u8 = 8;
+const HAS_HEAD: u8 = 16;
+
+/// Sites under the names that outlive a process: their numbers do not.
+pub trait SiteNames: Send + Sync {
+    /// What the site is called on the disk: its name, and whatever else must be the same for its pages to be used by
+    /// another process. Empty for a site that is not known.
+    fn name(&self, site: SiteId) -> &[u8];
+
+    /// The site that is called so, if there is one now.
+    fn find(&self, name: &[u8]) -> Option<SiteId>;
+}
+
+/// Where a response belongs in the index.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) key: Key,
+    pub(crate) rule: VaryRule,
+    pub(crate) variant: VariantKey,
+    pub(crate) tags: Vec<Bytes>,
+    /// Up to which invalidation it was checked.
+    pub(crate) checked: u64,
+    pub(crate) softened: bool,
+    /// Whether it has `No-Vary-Search`.
+    pub(crate) has_equivalents: bool,
+    /// What is kept of the response in place of what was written with its body, where that is out of date.
+    pub(crate) head: Option<Bytes>,
+}
+
+/// What a response is beside its content.
+#[derive(Clone, Debug)]
+pub(crate) struct Kept<'a> {
+    pub(crate) status: Status,
+    pub(crate) judged: Judged,
+    pub(crate) part: Option<Part>,
+    pub(crate) layout: Layout,
+    pub(crate) head: &'a [u8],
+}
+
+impl Entry {
+    /// The entry as octets.
+    pub(crate) fn to_octets(&self, names: &dyn SiteNames) -> Bytes {
+        let Self { key, rule, variant, tags, checked, softened, has_equivalents, head } = self;
+        let head_bytes = head.as_ref().map_or(0, Bytes::len);
+        let texts_bytes = key.host().len() + key.target().len() + variant.len() + head_bytes;
+        let mut octets = Vec::with_capacity(96 + texts_bytes);
+        let flag = |is_set: bool, flag: u8| if is_set { flag } else { 0 };
+        let flags = flag(*softened, SOFTENED)
+            | flag(key.is_https(), HTTPS)
+            | flag(rule.is_as_sent(), AS_SENT)
+            | flag(*has_equivalents, HAS_EQUIVALENTS)
+            | flag(head.is_some(), HAS_HEAD);
+        octets.extend_from_slice(&[FORMAT, flags]);
+        put_u64(&mut octets, *checked);
+        for part in [names.name(key.site()), key.host(), key.target(), variant.octets()] {
+            put_counted(&mut octets, part);
+        }
+        put_list(&mut octets, rule.names());
+        put_list(&mut octets, tags);
+        head.iter().for_each(|head| put_counted(&mut octets, head));
+        Bytes::from(octets)
+    }
+
+    /// The entry that these octets are; `None` if its site is not there any more, or they are no entry.
+    pub(crate) fn of_octets(mut octets: &[u8], names: &dyn SiteNames) -> Option<Self> {
+        let octets = &mut octets;
+        if take_u8(octets)? != FORMAT {
+            return None;
+        }
+        let flags = take_u8(octets)?;
+        let checked = take_u64(octets)?;
+        let site = names.find(take_counted(octets)?)?;
+        let (host, target) = (take_counted(octets)?, take_bytes(octets)?);
+        let variant = VariantKey::of_octets(take_bytes(octets)?);
+        let rule = VaryRule::of_names(take_list(octets)?, flags & AS_SENT != 0);
+        let tags = take_list(octets)?;
+        let head = if flags & HAS_HEAD == 0 { None } else { Some(take_bytes(octets)?) };
+        let key = Key::new(site, flags & HTTPS != 0, host, target);
+        let (softened, has_equivalents) = (flags & SOFTENED != 0, flags & HAS_EQUIVALENTS != 0);
+        let entry = Self { key, rule, variant, tags, checked, softened, has_equivalents, head };
+        octets.is_empty().then_some(entry)
+    }
+}
+
+impl<'a> Kept<'a> {
+    /// What is kept, as octets. `life` is a number of this process alone.
+    pub(crate) fn to_octets(&self, life: u64) -> Bytes {
+        let Self { status, judged, part, layout, head } = self;
+        let mut octets = Vec::with_capacity(128 + head.len());
+        octets.push(FORMAT);
+        put_u32(&mut octets, u32::from(status.code()));
+        put_u64(&mut octets, life);
+        judged.put(&mut octets);
+        octets.push(u8::from(part.is_some()));
+        if let Some(Part { extent, asked }) = part {
+            put_u64(&mut octets, extent.first);
+            put_u64(&mut octets, extent.last);
+            put_u64(&mut octets, extent.complete.unwrap_or(u64::MAX));
+            put_counted(&mut octets, asked);
+        }
+        layout.put(&mut octets);
+        octets.extend_from_slice(head);
+        Bytes::from(octets)
+    }
+
+    /// What these octets keep, at `now`, for the process of number `life`; `None` if they keep nothing.
+    pub(crate) fn of_octets(mut octets: &'a [u8], life: u64, now: Moment) -> Option<Self> {
+        let rest = &mut octets;
+        if take_u8(rest)? != FORMAT {
+            return None;
+        }
+        let status = Status::from_code(u16::try_from(take_u32(rest)?).ok()?)?;
+        let is_own = take_u64(rest)? == life;
+        let judged = Judged::take(rest)?;
+        let part = match take_u8(rest)? {
+            0 => None,
+            _ => {
+                let (first, last, complete) = (take_u64(rest)?, take_u64(rest)?, take_u64(rest)?);
+                let extent =
+                    ContentRange { first, last, complete: (complete != u64::MAX).then_some(complete) };
+                Some(Part { extent, asked: take_bytes(rest)? })
+            }
+        };
+        let mut layout_and_head = *rest;
+        let head_bytes = rest.len().checked_sub(Layout::WRITTEN_BYTES)?;
+        let layout = Layout::take(&mut layout_and_head, head_bytes)?;
+        let judged = if is_own { judged } else { aged(judged.into(), now).into() };
+        Some(Self { status, judged, part, layout, head: layout_and_head })
+    }
+}
+
+/// Freshness that another process judged, as of `now`. The monotonic clock of that process says nothing here.
+fn aged(freshness: Freshness, now: Moment) -> Freshness {
+    let received = freshness.received.wall;
+    if received > now.wall {
+        // A clock that was set back: how much time has passed cannot be known.
+        return stale(Freshness { received: now, ..freshness });
+    }
+    let passed = now.wall.since(received);
+    let initial_age = freshness.initial_age.saturating_add(passed);
+    Freshness { initial_age, received: now, ..freshness }
+}
+
+/// The same, of no use before it was validated.
+pub(crate) fn stale(freshness: Freshness) -> Freshness {
+    Freshness {
+        lifetime: Duration::ZERO,
+        while_revalidate: Duration::ZERO,
+        if_error: Duration::ZERO,
+        may_be_stale: false,
+        overridden: false,
+        validate_always: true,
+        immutable: false,
+        ..freshness
+    }
+}

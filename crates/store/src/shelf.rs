@@ -1,0 +1,244 @@
+//! The disk, as the store uses it: what is stored is written behind, what is asked for is read, invalidations are
+//! journaled, and what an earlier process left is taken over.
+//!
+//! Invariant: an invalidation is known to the store before it is journaled, and journaled before [`Shelf::persist`]
+//! returns. The index in memory is the only one: what is not in it is removed from the disk.
+
+use crate::invalidation_record::{self, Bans, Restored};
+use crate::log::Log;
+use crate::record::{Entry, Kept, SiteNames};
+use crate::shard::Shard;
+use crate::sync::{Mutex, PoisonError};
+use crate::{Body, CHUNK_BYTES, Invalidation, Mode, Object, Selector};
+use bytes::Bytes;
+use disk::{DiskBody, Location, OffReason, Record, Recovered, Stored, Tier};
+use semantics::Moment;
+use std::fmt;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+/// A larger body is not read into memory again, but sent from the disk: the system keeps in memory what of it is in
+/// demand.
+const BODY_READ_BYTES_MAX: u64 = 1 << 20;
+
+/// Where on the disk an object is that a look-up found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Shelved {
+    /// The hash of its key.
+    pub(crate) hash: u64,
+    pub(crate) location: Location,
+}
+
+/// The disk below a store.
+pub(crate) struct Shelf {
+    tier: Tier,
+    names: Arc<dyn SiteNames>,
+    /// A number of this process alone: the monotonic clock of another says nothing here.
+    life: u64,
+    /// Invalidations that are not journaled yet.
+    pending: Mutex<Vec<(u64, Vec<u8>)>>,
+    /// Held while some are being journaled.
+    journaling: Mutex<()>,
+}
+
+impl Shelf {
+    pub(crate) fn new(tier: Tier, names: Arc<dyn SiteNames>, life: u64) -> Self {
+        Self { tier, names, life, pending: Mutex::default(), journaling: Mutex::default() }
+    }
+
+    /// Takes down what an earlier process knew to be invalidated.
+    pub(crate) fn replay(&self, log: &Log, invalidations: &[(u64, Bytes)], bans: &dyn Bans) {
+        for (sequence, octets) in invalidations {
+            let everything =
+                || Invalidation { selector: Selector::Everything { site: None }, mode: Mode::Hard };
+            let Invalidation { selector, mode } =
+                match invalidation_record::of_octets(octets, &*self.names, bans) {
+                    Restored::Same(invalidation) => invalidation,
+                    Restored::OfNoSite => continue,
+                    Restored::Unreadable => everything(),
+                };
+            log.replay(*sequence, &selector, mode);
+        }
+    }
+
+    /// Writes an object that was stored. `written` is told where it is, if it could be written, and says whether it is
+    /// still wanted there. False if the disk does not take it; then `written` is not asked.
+    pub(crate) fn write(
+        &self,
+        entry: &Entry,
+        object: &Arc<Object>,
+        written: impl FnOnce(Option<Location>) -> bool + Send + 'static,
+    ) -> bool {
+        let record = Record {
+            index: entry.to_octets(&*self.names),
+            head: object.kept().to_octets(self.life),
+            body: object.body().chunks().to_vec(),
+            sequence: entry.checked,
+        };
+        let tier = self.tier.clone();
+        self.tier.write(record, move |location| {
+            if !written(location)
+                && let Some(location) = location
+            {
+                tier.remove(location);
+            }
+        })
+    }
+
+    /// What is at a place was confirmed with another head; its body stays as it is. False if the disk does not take
+    /// that: then what it has is out of date. A disk that is off for good stays as it is, whatever becomes of objects.
+    pub(crate) fn refresh(&self, location: Location, entry: &Entry, object: &Object) -> bool {
+        let entry = Entry { head: Some(object.kept().to_octets(self.life)), ..entry.clone() };
+        self.tier.refresh(location, entry.to_octets(&*self.names), entry.checked)
+            || matches!(self.tier.off(), Some(OffReason::Io { .. } | OffReason::Closed))
+    }
+
+    /// Begins a body that is too large for memory, of `expected` octets if that is known.
+    pub(crate) fn spill(&self, expected: Option<u64>) -> Option<Spill> {
+        self.tier.fill(expected).map(Spill)
+    }
+
+    /// Ends such a body; `object` is its response without it. `written` is told where it is, and says whether it is
+    /// wanted there.
+    pub(crate) fn finish(
+        &self,
+        spill: Spill,
+        entry: &Entry,
+        object: &Object,
+        written: impl FnOnce(Location) -> bool + Send + 'static,
+    ) {
+        let (index, head) = (entry.to_octets(&*self.names), object.kept().to_octets(self.life));
+        let tier = self.tier.clone();
+        spill.0.finish(index, head, entry.checked, move |location| {
+            if let Some(location) = location
+                && !written(location)
+            {
+                tier.remove(location);
+            }
+        });
+    }
+
+    /// Reads what is at a place; blocks. A body of more than `bytes_max` octets, or [`BODY_READ_BYTES_MAX`], stays on
+    /// the disk. `None` if it cannot be read, or is not what the index said.
+    pub(crate) fn read(
+        &self,
+        location: Location,
+        is_meant: impl FnOnce(&Entry) -> bool,
+        bytes_max: u64,
+        now: Moment,
+    ) -> Option<Object> {
+        let Stored { index, head, body } = self.tier.read(location).ok()?;
+        let entry = Entry::of_octets(&index, &*self.names)?;
+        if !is_meant(&entry) {
+            return None;
+        }
+        let kept = Kept::of_octets(entry.head.as_ref().unwrap_or(&head), self.life, now)?;
+        // A part is joined with others in memory.
+        let stays = body.len() > bytes_max.min(BODY_READ_BYTES_MAX) && kept.part.is_none();
+        let body = if stays { Body::of_disk(body, location) } else { read_body(&body)? };
+        Some(Object::of_kept(kept, &body))
+    }
+
+    /// What an earlier process wrote, read back; `None` if it is of no use to this one.
+    pub(crate) fn entry(&self, recovered: &Recovered) -> Option<Entry> {
+        Entry::of_octets(&recovered.index, &*self.names)
+    }
+
+    /// Takes note of an invalidation that is to be journaled.
+    pub(crate) fn enlist(&self, sequence: u64, invalidation: &Invalidation) {
+        let octets = invalidation_record::to_octets(invalidation, &*self.names);
+        let octets = if octets.len() <= disk::INVALIDATION_BYTES_MAX {
+            octets
+        } else {
+            // Too long to be written: after a restart it means everything.
+            let everything =
+                Invalidation { selector: Selector::Everything { site: None }, mode: invalidation.mode };
+            invalidation_record::to_octets(&everything, &*self.names)
+        };
+        lock(&self.pending).push((sequence, octets));
+    }
+
+    /// Returns when every invalidation that was enlisted before is journaled; blocks. Where the disk is off there is
+    /// nothing left on it that could come back.
+    pub(crate) fn persist(&self) {
+        let journaling = lock(&self.journaling);
+        let pending = std::mem::take(&mut *lock(&self.pending));
+        for (sequence, octets) in pending {
+            if self.tier.journal_invalidation(sequence, &octets).is_err() {
+                break;
+            }
+        }
+        drop(journaling);
+    }
+
+    /// Whether an invalidation is not journaled, and nobody has begun to.
+    pub(crate) fn is_behind(&self) -> bool {
+        !lock(&self.pending).is_empty()
+    }
+
+    pub(crate) const fn tier(&self) -> &Tier {
+        &self.tier
+    }
+}
+
+impl fmt::Debug for Shelf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shelf").field("life", &self.life).finish_non_exhaustive()
+    }
+}
+
+/// A body that is too large for memory, on its way to the disk. Dropped before its end, it is forgotten.
+pub struct Spill(disk::Fill);
+
+impl Spill {
+    /// Adds octets. [`Spill::poll_ready`] says when there is room for them.
+    pub fn push(&mut self, octets: Bytes) {
+        self.0.push(octets);
+    }
+
+    /// Ready when there is room for more octets; false when the disk takes no more of it.
+    pub fn poll_ready(&self, context: &mut Context<'_>) -> Poll<bool> {
+        self.0.poll_ready(context).map(|ready| ready.is_ok())
+    }
+}
+
+impl fmt::Debug for Spill {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Spill").finish_non_exhaustive()
+    }
+}
+
+/// All of a body, in chunks of their own.
+fn read_body(body: &DiskBody) -> Option<Body> {
+    let mut chunks = Vec::new();
+    let mut offset = 0;
+    while offset < body.len() {
+        let chunk = body.read_at(offset, CHUNK_BYTES).ok().filter(|chunk| !chunk.is_empty())?;
+        offset += chunk.len() as u64;
+        chunks.push(chunk);
+    }
+    Some(Body::gathered(&chunks))
+}
+
+/// The shards, as the disk's writer asks them.
+pub(crate) struct Keeper(pub(crate) Arc<[Mutex<Shard>]>, pub(crate) Tier);
+
+impl disk::Keeper for Keeper {
+    fn evicts(&self, location: Location) -> bool {
+        self.0.iter().find_map(|shard| lock(shard).loses(location)).unwrap_or(false)
+    }
+
+    fn moved(&self, from: Location, to: Location) {
+        if !self.0.iter().any(|shard| lock(shard).moved(from, to)) {
+            self.1.remove(to);
+        }
+    }
+
+    fn lost(&self, location: Location) {
+        self.0.iter().for_each(|shard| lock(shard).lost(location));
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> crate::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,455 @@
+//! A store above a disk: what gives way in memory is found again, and nothing is found that was invalidated,
+//! whichever of memory, disk and queue it was in, and whichever process wrote it.
+
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test: a failure is a failure")]
+
+use bytes::Bytes;
+use disk::{Opened, Recovery, Settings, Tier, Writer};
+use message::{Fields, ResponseHead, Status};
+use petasos_store as store;
+use platform::{Monotonic, SystemDisk, Timestamp};
+use proptest::prelude::*;
+use semantics::{Freshness, Moment, Policy, VaryRule};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use store::{
+    Ban, Bans, Body, Invalidation, Key, Lookup, Mode, Object, Publication, Published, Selector, SiteId,
+    SiteNames, Store, StoreLimits, Stored,
+};
+
+const SITE: SiteId = SiteId(3);
+
+struct Names;
+
+impl SiteNames for Names {
+    fn name(&self, site: SiteId) -> &[u8] {
+        if site == SITE { b"shop" } else { b"" }
+    }
+
+    fn find(&self, name: &[u8]) -> Option<SiteId> {
+        (name == b"shop").then_some(SITE)
+    }
+}
+
+/// A ban on a response's field `Color`.
+#[derive(Debug)]
+struct Colored(String);
+
+impl Ban for Colored {
+    fn matches(&self, stored: &Stored<'_>) -> bool {
+        stored.values(b"Color").contains(&self.0.as_bytes())
+    }
+
+    fn text(&self) -> &str {
+        &self.0
+    }
+}
+
+struct ColorBans;
+
+impl Bans for ColorBans {
+    fn ban(&self, text: &[u8]) -> Option<Arc<dyn Ban>> {
+        Some(Arc::new(Colored(std::str::from_utf8(text).ok()?.to_owned())))
+    }
+}
+
+/// A store above a directory, with the writer's thread in the test's hands.
+struct World {
+    store: Store,
+    tier: Tier,
+    writer: Writer,
+    keeper: Box<dyn disk::Keeper>,
+}
+
+fn now() -> Moment {
+    Moment { wall: Timestamp::from_secs(1_000_000), monotonic: Monotonic::from_nanos(5) }
+}
+
+impl World {
+    fn open(directory: &Path, life: u64) -> Self {
+        let settings =
+            Settings { directory: directory.to_owned(), bytes_max: 64 << 20, ..Settings::default() };
+        let clock = Arc::new(platform::SystemClock::new());
+        let Opened { tier, writer, recovery } = disk::open(Arc::new(SystemDisk), clock, settings).unwrap();
+        // One shard, with room for about four of the larger pages.
+        let limits = StoreLimits { memory_bytes_max: 100 << 10, object_bytes_max: 64 << 10, variants_max: 4 };
+        let (store, keeper) =
+            Store::new(limits, life).above(&tier, &recovery, Arc::new(Names), &ColorBans, life);
+        let world = Self { store, tier, writer, keeper };
+        world.adopt(recovery);
+        world
+    }
+
+    fn adopt(&self, recovery: Recovery) {
+        recovery.for_each(|recovered| self.store.adopt(&recovered));
+        self.store.end_adoption();
+    }
+
+    fn write(&mut self) {
+        while self.writer.step(&*self.keeper) == disk::Progress::Worked {}
+    }
+
+    /// The end of the process, after which nothing is in memory. What is to be journaled is.
+    fn end(mut self) {
+        self.persist();
+        self.tier.close();
+        while self.writer.step(&*self.keeper) != disk::Progress::Closed {}
+    }
+
+    /// Journals while the writer works, as its thread would.
+    fn persist(&mut self) {
+        std::thread::scope(|scope| {
+            let persisted = scope.spawn(|| self.store.persist());
+            while !persisted.is_finished() {
+                self.writer.step(&*self.keeper);
+            }
+        });
+    }
+
+    fn publish(&self, page: usize, version: u32, content_bytes: usize, tags: &[Bytes]) -> Published {
+        let content = vec![letter(version); content_bytes];
+        self.publish_body(page, version, Body::copy_of(&content), tags)
+    }
+
+    /// What is stored is confirmed as a version with the same content; `None` if nothing is.
+    fn confirm(&self, page: usize, version: u32, tags: &[Bytes]) -> Option<Published> {
+        let (object, _) = self.find(page)?;
+        Some(self.publish_body(page, version, object.body(), tags))
+    }
+
+    fn publish_body(&self, page: usize, version: u32, body: Body, tags: &[Bytes]) -> Published {
+        let mut head = ResponseHead::new(Status::OK);
+        head.fields.push("Color", COLORS[page % 2]);
+        head.fields.push("Version", version.to_string());
+        let freshness = Freshness::lasting(Duration::from_secs(100), now());
+        let prebuilt = format!("HTTP/1.1 200 OK\r\nColor: {}\r\n", COLORS[page % 2]);
+        let object = Object::new(&head, prebuilt.as_bytes(), body, freshness);
+        let rule = VaryRule::from_response(&Fields::new(), &Policy::default_profile()).unwrap();
+        let variant = rule.key(&Fields::new());
+        let begun = self.store.sequence();
+        let (key, object) = (&key(page), Arc::new(object));
+        self.store.publish(Publication { key, rule, variant, object, tags, begun })
+    }
+
+    /// What is stored, read if it must be, and whether it is soft.
+    fn find(&self, page: usize) -> Option<(Arc<Object>, bool)> {
+        let key = key(page);
+        let mut found = self.store.lookup(&key, &Fields::new());
+        if let Lookup::Shelved(shelved) = found {
+            found = self.store.load(&key, shelved, now());
+        }
+        let Lookup::Found { object, softened } = found else { return None };
+        Some((object, softened))
+    }
+
+    /// What a visitor gets: the version and whether it is soft.
+    fn get(&self, page: usize) -> Option<(u32, bool)> {
+        let (object, softened) = self.find(page)?;
+        let version = object.head().fields.first("Version").unwrap().to_vec();
+        let version: u32 = std::str::from_utf8(&version).unwrap().parse().unwrap();
+        let content = match object.on_disk() {
+            Some(body) => body.read_at(0, body.len() as usize).unwrap(),
+            None => object.content().collect::<Vec<_>>().concat().into(),
+        };
+        assert!(content.iter().all(|octet| *octet == letter(version)));
+        assert_eq!(object.head().fields.first("Color").unwrap(), COLORS[page % 2]);
+        assert_eq!(object.freshness().lifetime, Duration::from_secs(100));
+        Some((version, softened))
+    }
+
+    fn invalidate(&self, selector: Selector, mode: Mode) {
+        self.store.invalidate(&Invalidation { selector, mode });
+    }
+}
+
+const COLORS: [&str; 2] = ["red", "green"];
+
+fn key(page: usize) -> Key {
+    Key::new(SITE, page.is_multiple_of(3), b"shop.test", Bytes::from(format!("/page/{page}")))
+}
+
+/// What the content of a version is made of.
+fn letter(version: u32) -> u8 {
+    b'a' + (version % LETTERS) as u8
+}
+
+/// Versions that are so many apart have the same content.
+const LETTERS: u32 = 26;
+
+fn tag(number: usize) -> Bytes {
+    Bytes::from(format!("tag-{number}"))
+}
+
+#[test]
+fn what_gives_way_in_memory_is_found_on_the_disk() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut world = World::open(directory.path(), 1);
+    for page in 0..40 {
+        assert_eq!(world.publish(page, page as u32, 20_000, &[]), Published::Stored);
+        world.write();
+    }
+    let stats = world.store.stats();
+    assert!(stats.objects == 40 && stats.shelved > 30 && stats.bytes <= 100 << 10, "{stats:?}");
+    for page in (0..40).chain(0..40).rev() {
+        assert_eq!(world.get(page), Some((page as u32, false)));
+    }
+    assert_eq!(world.store.stats().objects, 40);
+}
+
+#[test]
+fn what_is_replaced_or_removed_leaves_the_disk() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut world = World::open(directory.path(), 1);
+    for version in 0..20 {
+        world.publish(1, version, 20_000, &[]);
+        world.publish(2, version, 20_000, &[tag(1)]);
+        world.write();
+    }
+    assert_eq!(world.tier.figures().objects, 2);
+    world.store.remove(&key(1));
+    world.invalidate(Selector::Tags { site: SITE, any_of: vec![tag(1)], all_of: Vec::new() }, Mode::Hard);
+    assert_eq!((world.get(1), world.get(2)), (None, None));
+    world.write();
+    assert_eq!((world.tier.figures().objects, world.store.stats().objects), (0, 0));
+}
+
+#[test]
+fn a_ban_on_what_is_not_in_memory_is_decided_when_it_is_read() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut world = World::open(directory.path(), 1);
+    for page in 0..10 {
+        world.publish(page, 1, 20_000, &[]);
+        world.write();
+    }
+    world.invalidate(Selector::Ban { site: SITE, ban: Arc::new(Colored("green".to_owned())) }, Mode::Hard);
+    world.store.sweep(1_000);
+    // Some are looked up in this life, the others by the next, which reads them when it takes them over.
+    let red = |page: &usize| page.is_multiple_of(2);
+    assert!((0..5).all(|page| world.get(page).is_some() == red(&page)));
+    world.end();
+    let world = World::open(directory.path(), 2);
+    assert!((0..10).all(|page| world.get(page).is_some() == red(&page)));
+}
+
+#[derive(Clone, Debug)]
+enum Act {
+    Publish { page: usize, large: bool, tag: usize },
+    Get { page: usize },
+    Confirm { page: usize, tag: usize },
+    Tags { tag: usize, soft: bool },
+    Target { page: usize },
+    Prefix { page: usize },
+    Ban,
+    Everything,
+    Write,
+    Sweep,
+    Restart,
+}
+
+fn acts() -> impl Strategy<Value = Vec<Act>> {
+    let page = 0..12usize;
+    let act = prop_oneof![
+        8 => (page.clone(), any::<bool>(), 0..3usize).prop_map(|(page, large, tag)| Act::Publish { page, large, tag }),
+        8 => page.clone().prop_map(|page| Act::Get { page }),
+        4 => (page.clone(), 0..3usize).prop_map(|(page, tag)| Act::Confirm { page, tag }),
+        1 => (0..3usize, any::<bool>()).prop_map(|(tag, soft)| Act::Tags { tag, soft }),
+        1 => page.clone().prop_map(|page| Act::Target { page }),
+        1 => page.prop_map(|page| Act::Prefix { page }),
+        1 => Just(Act::Ban),
+        1 => Just(Act::Everything),
+        4 => Just(Act::Write),
+        1 => Just(Act::Sweep),
+        2 => Just(Act::Restart),
+    ];
+    prop::collection::vec(act, 1..60)
+}
+
+/// What the newest version of each page is, if it may be used: its tag, and whether it is soft.
+#[derive(Default)]
+struct Model {
+    pages: [Option<(u32, usize, bool)>; 12],
+}
+
+impl Model {
+    fn invalidate(&mut self, soft: bool, is_meant: impl Fn(usize, usize) -> bool) {
+        for (page, known) in self.pages.iter_mut().enumerate() {
+            match known {
+                Some((_, tag, softened)) if is_meant(page, *tag) => {
+                    if soft {
+                        *softened = true;
+                    } else {
+                        *known = None;
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+fn play(acts: Vec<Act>) {
+    let directory = tempfile::tempdir().unwrap();
+    let (mut life, mut version) = (1, 0);
+    let mut world = World::open(directory.path(), life);
+    let mut model = Model::default();
+    for act in acts {
+        match act {
+            Act::Publish { page, large, tag: number } => {
+                // Above all that were confirmed too.
+                version =
+                    1 + model.pages.iter().flatten().map(|known| known.0).max().unwrap_or(0).max(version);
+                let content_bytes = if large { 25_000 } else { 300 };
+                assert_eq!(world.publish(page, version, content_bytes, &[tag(number)]), Published::Stored);
+                model.pages[page] = Some((version, number, false));
+            }
+            Act::Get { page } => {
+                // It may have given way altogether; but what is found is the newest and was not invalidated.
+                if let Some((version, softened)) = world.get(page) {
+                    let known = model.pages[page].map(|(version, _, softened)| (version, softened));
+                    assert_eq!(Some((version, softened)), known, "page {page}");
+                }
+            }
+            Act::Confirm { page, tag: number } => {
+                let known = model.pages[page].map_or(0, |(version, ..)| version);
+                if let Some(published) = world.confirm(page, known + LETTERS, &[tag(number)]) {
+                    assert_eq!(published, Published::Stored);
+                    model.pages[page] = Some((known + LETTERS, number, false));
+                }
+            }
+            Act::Tags { tag: number, soft } => {
+                let mode = if soft { Mode::Soft } else { Mode::Hard };
+                let any_of = vec![tag(number)];
+                world.invalidate(Selector::Tags { site: SITE, any_of, all_of: Vec::new() }, mode);
+                model.invalidate(soft, |_, tag| tag == number);
+            }
+            Act::Target { page } => {
+                let target = Bytes::from(format!("/page/{page}"));
+                let selector = Selector::Target { site: SITE, host: "shop.test".into(), target };
+                world.invalidate(selector, Mode::Hard);
+                model.invalidate(false, |known, _| known == page);
+            }
+            Act::Prefix { page } => {
+                let prefix = format!("/page/{page}");
+                let selector =
+                    Selector::Prefix { site: SITE, host: "shop.test".into(), prefix: prefix.clone().into() };
+                world.invalidate(selector, Mode::Hard);
+                model.invalidate(false, |known, _| format!("/page/{known}").starts_with(&prefix));
+            }
+            Act::Ban => {
+                let ban = Arc::new(Colored("red".to_owned()));
+                world.invalidate(Selector::Ban { site: SITE, ban }, Mode::Hard);
+                model.invalidate(false, |page, _| page.is_multiple_of(2));
+            }
+            Act::Everything => {
+                world.invalidate(Selector::Everything { site: None }, Mode::Hard);
+                model.invalidate(false, |_, _| true);
+            }
+            Act::Write => world.write(),
+            Act::Sweep => drop(world.store.sweep(1_000)),
+            Act::Restart => {
+                world.end();
+                life += 1;
+                world = World::open(directory.path(), life);
+            }
+        }
+    }
+    world.end();
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    #[test]
+    fn nothing_comes_back_that_was_invalidated(acts in acts()) {
+        play(acts);
+    }
+}
+
+#[test]
+fn what_was_confirmed_on_the_disk_stays_as_it_was_confirmed() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut world = World::open(directory.path(), 1);
+    let push_out = |world: &mut World| {
+        for page in 1..10 {
+            world.publish(page, 1, 20_000, &[]);
+            world.write();
+        }
+    };
+    let by_tag = |number| Selector::Tags { site: SITE, any_of: vec![tag(number)], all_of: Vec::new() };
+    world.publish(0, 1, 20_000, &[tag(1)]);
+    push_out(&mut world);
+    world.invalidate(Selector::Everything { site: None }, Mode::Soft);
+    assert_eq!(world.get(0), Some((1, true)));
+    assert!(world.find(0).unwrap().0.on_disk().is_some());
+    assert_eq!(world.confirm(0, 1 + LETTERS, &[tag(2)]), Some(Published::Stored));
+    assert_eq!(world.get(0), Some((1 + LETTERS, false)));
+    // It gives way in memory and is read again; then by the next lives, that do not know this one's memory.
+    push_out(&mut world);
+    assert_eq!(world.get(0), Some((1 + LETTERS, false)));
+    assert_eq!(world.tier.figures().written, 19, "its body is not written again");
+    world.end();
+    let mut world = World::open(directory.path(), 2);
+    assert_eq!(world.get(0), Some((1 + LETTERS, false)));
+    world.invalidate(by_tag(1), Mode::Hard);
+    assert_eq!(world.get(0), Some((1 + LETTERS, false)));
+    world.invalidate(by_tag(2), Mode::Soft);
+    world.persist();
+    world.end();
+    let world = World::open(directory.path(), 3);
+    assert_eq!(world.get(0), Some((1 + LETTERS, true)));
+    world.invalidate(by_tag(2), Mode::Hard);
+    assert_eq!(world.get(0), None);
+    world.end();
+    assert_eq!(World::open(directory.path(), 4).get(0), None);
+}
+
+#[test]
+fn what_cannot_be_confirmed_on_the_disk_is_not_kept() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut world = World::open(directory.path(), 1);
+    world.publish(0, 1, 20_000, &[]);
+    for page in 1..10 {
+        world.publish(page, 1, 20_000, &[]);
+        world.write();
+    }
+    let objects = world.tier.figures().objects;
+    // More than an index may take.
+    let tags: Vec<Bytes> = (0..70).map(|number| Bytes::from(format!("{number:01000}"))).collect();
+    assert_eq!(world.confirm(0, 1 + LETTERS, &tags), Some(Published::TooLarge));
+    assert_eq!(world.get(0), None);
+    world.write();
+    assert_eq!(world.tier.figures().objects, objects - 1);
+}
+
+#[test]
+fn what_leaves_memory_before_it_is_written_is_found_when_it_is() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut world = World::open(directory.path(), 1);
+    for page in 0..40 {
+        assert_eq!(world.publish(page, page as u32, 20_000, &[]), Published::Stored);
+    }
+    world.invalidate(Selector::Host { site: SITE, host: "other.test".into() }, Mode::Hard);
+    world.store.remove(&key(7));
+    world.write();
+    let found: Vec<bool> = (0..40).map(|page| world.get(page) == Some((page as u32, false))).collect();
+    assert!(found.iter().enumerate().all(|(page, is_there)| *is_there == (page != 7)), "{found:?}");
+    assert_eq!(world.tier.figures().objects, 39);
+}
+
+#[test]
+fn what_can_never_fit_pushes_nothing_out() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut world = World::open(directory.path(), 1);
+    for page in 0..10 {
+        world.publish(page, page as u32, 20_000, &[]);
+        world.write();
+    }
+    // The memory becomes smaller than this one: it is sent from the disk, and nothing gives way for it.
+    assert_eq!(world.publish(30, 1, 64_000, &[]), Published::Stored);
+    world.store.fit(200 << 10, 100 << 10);
+    world.write();
+    assert_eq!(world.get(30), Some((1, false)));
+    assert!((0..10).all(|page| world.get(page) == Some((page as u32, false))));
+    assert_eq!(world.store.stats().objects, 11);
+}

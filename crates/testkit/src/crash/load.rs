@@ -1,0 +1,249 @@
+//! The load of a life: visitors, those who change and purge pages, and one who looks at the status.
+//!
+//! Invariant: a thread of it ends when the edge is gone, and an answer that was received is judged even then.
+
+use super::model::{Begun, Model, Verdict};
+use super::pages::{LANGUAGES, NO_LANGUAGE, Page};
+use super::{Tally, lock};
+use crate::{Client, Edge, Response};
+use platform::{Clock, SystemClock};
+use stats::Random;
+use std::net::SocketAddr;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Requests between two purges of one thread.
+const READS_PER_PURGE: usize = 12;
+
+/// How often the status is looked at.
+const STATUS_PAUSE: Duration = Duration::from_millis(5);
+
+/// The load of one life.
+pub(super) struct Load<'a> {
+    pub(super) model: &'a Model,
+    pub(super) address: SocketAddr,
+    pub(super) admin: SocketAddr,
+    /// The edge is about to be ended.
+    pub(super) is_ending: AtomicBool,
+    pub(super) requests: AtomicU64,
+    /// Everything that was answered before this moment of the model was said to be durable.
+    pub(super) durable: AtomicU64,
+    pub(super) tally: Mutex<Tally>,
+    pub(super) problems: Mutex<Vec<String>>,
+}
+
+impl<'a> Load<'a> {
+    pub(super) fn new(model: &'a Model, edge: &Edge) -> Self {
+        Self {
+            model,
+            address: edge.address,
+            admin: edge.admin,
+            is_ending: AtomicBool::new(false),
+            requests: AtomicU64::new(0),
+            durable: AtomicU64::new(0),
+            tally: Mutex::default(),
+            problems: Mutex::default(),
+        }
+    }
+
+    /// Whether there is nothing more to do: it ends, or something is wrong.
+    pub(super) fn is_over(&self) -> bool {
+        self.is_ending.load(Ordering::SeqCst) || !lock(&self.problems).is_empty()
+    }
+
+    pub(super) fn complain(&self, problem: String) {
+        lock(&self.problems).push(problem);
+    }
+
+    /// A visitor, until the end.
+    pub(super) fn read(&self, mut random: Random) {
+        let mut visitor = Visitor { load: self, client: None };
+        while !self.is_over() {
+            visitor.read(&mut random);
+        }
+    }
+
+    /// Somebody who changes pages and looks at what becomes of that, until the end.
+    pub(super) fn purge(&self, mut random: Random) {
+        let mut visitor = Visitor { load: self, client: None };
+        while !self.is_over() {
+            let purge = Purge::any(&mut random, self.admin);
+            let page = purge.pages.first().copied();
+            purge.carry_out(self);
+            if let Some(page) = page {
+                visitor.visit(page, page.languages()[0], "");
+            }
+            (0..READS_PER_PURGE).for_each(|_| visitor.read(&mut random));
+        }
+    }
+
+    /// Looks at what the edge says to be durable, until the end.
+    pub(super) fn watch(&self) {
+        let clock = SystemClock::new();
+        // Moments of the model, with the number that was accepted then.
+        let mut moments = Vec::new();
+        while !self.is_over() {
+            let (moment, at) = (self.model.now(), clock.monotonic());
+            let Some(status) = Edge::status(self.admin) else { return };
+            let disk = &status["disk"];
+            let [accepted, durable] = ["accepted", "durable"].map(|name| disk[name].as_u64().unwrap());
+            moments.push((moment, at, accepted));
+            while let Some((moment, since, _)) = moments.first().filter(|(.., number)| *number <= durable) {
+                self.durable.fetch_max(*moment, Ordering::SeqCst);
+                let lag_ms = clock.monotonic().since(*since).as_millis() as u64;
+                let mut tally = lock(&self.tally);
+                tally.lag_ms_max = tally.lag_ms_max.max(lag_ms);
+                moments.remove(0);
+            }
+            if disk["off"] == true {
+                self.complain(format!("the disk is off: {disk}"));
+            }
+            std::thread::sleep(STATUS_PAUSE);
+        }
+    }
+}
+
+/// One connection after the other.
+struct Visitor<'a> {
+    load: &'a Load<'a>,
+    client: Option<Client>,
+}
+
+impl Visitor<'_> {
+    /// Any page, or a part of it.
+    fn read(&mut self, random: &mut Random) {
+        // Half of the requests are for a quarter of the pages.
+        let page = if random.below(2) == 0 { Page::any(random) } else { Page(random.below(24)) };
+        let language = page.languages()[random.below(page.languages().len())];
+        let first = random.below(150);
+        let range = match random.below(12) {
+            0 => format!("Range: bytes={first}-{}\r\n", first + random.below(200_000)),
+            _ => String::new(),
+        };
+        self.visit(page, language, &range);
+    }
+
+    fn visit(&mut self, page: Page, language: usize, range: &str) {
+        let load = self.load;
+        let (_, verdict) = visit(load, &mut self.client, page, language, range);
+        load.requests.fetch_add(1, Ordering::SeqCst);
+        lock(&load.tally).count(verdict);
+    }
+}
+
+/// Asks for a page and judges the answer; `None` if there was none.
+pub(super) fn visit(
+    load: &Load<'_>,
+    connection: &mut Option<Client>,
+    page: Page,
+    language: usize,
+    fields: &str,
+) -> (Begun, Option<Verdict>) {
+    let language_field = match language {
+        NO_LANGUAGE => String::new(),
+        language => format!("Accept-Language: {}\r\n", LANGUAGES[language]),
+    };
+    let (target, host) = (page.target(), page.host());
+    let begun = load.model.begin(page, language);
+    let client = connection.take().or_else(|| Client::try_connect(load.address));
+    let Some(mut client) = client else { return (begun, None) };
+    let asked = format!("GET {target} HTTP/1.1\r\nHost: {host}\r\n{language_field}{fields}\r\n");
+    let Some(answer) = client.try_ask(asked) else { return (begun, None) };
+    let verdict = load.model.judge(&begun, &answer).unwrap_or_else(|problem| {
+        load.complain(problem);
+        Verdict::Other
+    });
+    if answer.complete && answer.field("Connection") != Some("close") {
+        *connection = Some(client);
+    }
+    (begun, Some(verdict))
+}
+
+/// A request that makes pages unusable.
+struct Purge {
+    pages: Vec<Page>,
+    /// It may mean all, since it asks for what only those know that are in memory.
+    may_mean_all: bool,
+    what: String,
+    to: Option<SocketAddr>,
+    is_soft: bool,
+    request: String,
+}
+
+impl Purge {
+    fn any(random: &mut Random, admin: SocketAddr) -> Self {
+        let page = Page::any(random);
+        let (host, target, section) = (page.host(), page.target(), page.section());
+        let own = vec![page];
+        let of_section = move |other: &Page| other.section() == section;
+        let of_host = move |other: &Page| other.host() == host;
+        let soft = random.below(4) == 0;
+        let kind = random.below(100);
+        let purge = |pages: Vec<Page>, method: &str, target: &str, fields: &str| Self {
+            pages,
+            may_mean_all: false,
+            what: format!("{method} {host}{target} {}", fields.trim_end().replace("\r\n", ", ")),
+            to: None,
+            is_soft: soft || fields.contains("soft"),
+            request: format!(
+                "{method} {target} HTTP/1.1\r\nHost: {host}\r\n{fields}{}\r\n",
+                if soft { "Fastly-Soft-Purge: 1\r\n" } else { "" }
+            ),
+        };
+        match kind {
+            0..30 => purge(own, "PURGE", &target, ""),
+            30..45 => purge(own, "PURGE", "/", &format!("Surrogate-Key: page-{}\r\n", page.0)),
+            45..52 => purge(own, "PURGE", "/", &format!("xkey-softpurge: page-{}\r\n", page.0)),
+            52..60 => {
+                let pages = Page::all().filter(|other| of_host(other)).filter(of_section).collect();
+                Self::call(admin, pages, soft, "uri-prefix", &format!("\"http://{host}/s{section}/\""))
+            }
+            60..70 => purge(own, "BAN", "/", &format!("X-Url: ^{target}$\r\n")),
+            70..75 => {
+                let pages = Page::all().filter(of_section).collect();
+                purge(pages, "PURGEKEYS", "/", &format!("Surrogate-Key: section-{section}\r\n"))
+            }
+            75..78 => {
+                let ban = format!("\"obj.http.ETag ~ ^.{}- && req.url ~ ^/s\"", page.0);
+                Self { may_mean_all: true, ..Self::call(admin, own, soft, "ban", &ban) }
+            }
+            78..80 => {
+                let pages = Page::all().filter(of_host).collect();
+                Self::call(admin, pages, soft, "host", &format!("\"{host}\""))
+            }
+            80 => Self::call(admin, Page::all().collect(), soft, "all", ""),
+            _ => Self::write(page),
+        }
+    }
+
+    /// A call of the JSON API.
+    fn call(admin: SocketAddr, pages: Vec<Page>, is_soft: bool, kind: &str, selectors: &str) -> Self {
+        let purge = !is_soft;
+        let json = format!("{{\"type\": \"{kind}\", \"selectors\": [{selectors}], \"purge\": {purge}}}");
+        let head = format!("POST /purge HTTP/1.1\r\nHost: {admin}\r\nContent-Type: application/json\r\n");
+        let request = format!("{head}Content-Length: {}\r\n\r\n{json}", json.len());
+        Self { pages, may_mean_all: false, what: json, to: Some(admin), is_soft, request }
+    }
+
+    /// A write to the application, whose answer makes the page unusable.
+    fn write(page: Page) -> Self {
+        let (host, target) = (page.host(), page.target());
+        let request = format!("POST {target} HTTP/1.1\r\nHost: {host}\r\nContent-Length: 4\r\n\r\ntext");
+        let what = format!("POST {host}{target}");
+        Self { pages: vec![page], may_mean_all: false, what, to: None, is_soft: false, request }
+    }
+
+    fn carry_out(self, load: &Load<'_>) {
+        let change = load.model.change(&self.pages, self.may_mean_all, &self.what);
+        let client = Client::try_connect(self.to.unwrap_or(load.address));
+        let answer = client.and_then(|mut client| client.try_ask(self.request));
+        let is_answered = answer.as_ref().is_some_and(|answer| answer.status == 200);
+        load.model.changed(&change, &self.what, is_answered, self.is_soft);
+        match answer {
+            Some(Response { status: 200, .. }) => lock(&load.tally).purges += 1,
+            Some(answer) => load.complain(format!("{} was answered: {}", self.what, answer.head)),
+            None => {}
+        }
+    }
+}

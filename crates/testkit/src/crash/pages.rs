@@ -1,0 +1,124 @@
+//! The pages of the crash test, and what each contains.
+//!
+//! Invariant: the content depends on page, language and version alone, no two have the same, and the entity tag
+//! names all three: a torn body, a foreign one, and a head with another's body can be told.
+
+use stats::Random;
+
+/// How many pages there are.
+pub(super) const PAGES: usize = 96;
+
+/// What a page that has no languages is in, and one that nobody named a language for.
+pub(super) const NO_LANGUAGE: usize = 2;
+
+/// Languages, the last of which is none.
+pub(super) const LANGUAGES: [&str; 3] = ["de", "en", "none"];
+
+pub(super) const HOSTS: [&str; 2] = ["a.test", "b.test"];
+
+pub(super) const SECTIONS: usize = 4;
+
+/// One page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Page(pub(super) usize);
+
+impl Page {
+    pub(super) fn all() -> impl Iterator<Item = Self> {
+        (0..PAGES).map(Self)
+    }
+
+    pub(super) fn any(random: &mut Random) -> Self {
+        Self(random.below(PAGES))
+    }
+
+    pub(super) fn find(host: &str, target: &str) -> Option<Self> {
+        Self::all().find(|page| page.host() == host && page.target() == target)
+    }
+
+    pub(super) fn host(self) -> &'static str {
+        HOSTS[self.0 % HOSTS.len()]
+    }
+
+    pub(super) fn section(self) -> usize {
+        self.0 / HOSTS.len() % SECTIONS
+    }
+
+    /// Ends so that no target is the beginning of another.
+    pub(super) fn target(self) -> String {
+        format!("/s{}/p{}/", self.section(), self.0)
+    }
+
+    pub(super) fn has_languages(self) -> bool {
+        self.0 % 5 == 1
+    }
+
+    pub(super) fn languages(self) -> &'static [usize] {
+        if self.has_languages() { &[0, 1] } else { &[NO_LANGUAGE] }
+    }
+
+    pub(super) fn tags(self) -> String {
+        format!("all section-{} page-{}", self.section(), self.0)
+    }
+
+    /// Most are small, some are too large for memory, some are too large to be read into it.
+    fn bytes(self, random: &mut Random) -> usize {
+        let (least, most) = match self.0 % 24 {
+            0 => (1_100_000, 1_500_000),
+            12 => (80_000, 400_000),
+            _ => (200, 20_000),
+        };
+        least + random.below(most - least)
+    }
+}
+
+/// What a page contains at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Content {
+    pub(super) page: Page,
+    pub(super) language: usize,
+    pub(super) version: u64,
+}
+
+impl Content {
+    /// The content that an entity tag names.
+    pub(super) fn of_etag(etag: &str) -> Option<Self> {
+        let mut parts = etag.trim_matches('"').split('-').map(str::parse);
+        let (page, language, version) = (parts.next()?.ok()?, parts.next()?.ok()?, parts.next()?.ok()?);
+        let is_known = page < PAGES as u64 && language < LANGUAGES.len() as u64;
+        let (page, language) = (Page(page as usize), language as usize);
+        (is_known && parts.next().is_none()).then_some(Self { page, language, version })
+    }
+
+    pub(super) fn etag(&self) -> String {
+        format!("\"{}-{}-{}\"", self.page.0, self.language, self.version)
+    }
+
+    /// What a whole answer's head says of it, without framing.
+    pub(super) fn fields(&self) -> Vec<String> {
+        let mut fields = vec![
+            "Cache-Control: max-age=86400".to_owned(),
+            format!("ETag: {}", self.etag()),
+            format!("Surrogate-Key: {}", self.page.tags()),
+        ];
+        if self.page.has_languages() {
+            fields.push("Vary: Accept-Language".to_owned());
+        }
+        fields
+    }
+
+    pub(super) fn octets(&self) -> Vec<u8> {
+        let Self { page, language, version } = self;
+        let seed = version << 16 | (page.0 << 2 | language) as u64;
+        let mut random = Random::from_seed(seed);
+        let bytes = page.bytes(&mut random);
+        let (host, target, language) = (page.host(), page.target(), LANGUAGES[*language]);
+        let mut octets =
+            format!("{host}{target} in {language}, version {version}, {bytes} octets, {}\n", page.tags())
+                .into_bytes();
+        while octets.len() < bytes {
+            octets.extend_from_slice(&random.next_u64().to_le_bytes());
+        }
+        octets.truncate(bytes);
+        octets
+    }
+}

@@ -1,0 +1,279 @@
+//! Load generators side by side: how many requests each makes in a second of its own processor time, against one
+//! responder that takes hardly any.
+//!
+//! Invariant: in every round each generator has its turn, in an order of its own drawn from the seed, with one thread
+//! where it can be told so; requests are counted by the responder, never by the generator; a generator's processor
+//! time is what the system charges its process with. Only ratios of figures of one round are compared with a goal. A
+//! turn that failed or did not end is missing, and said so; it ends nothing.
+
+mod generator;
+
+use super::{build, markdown};
+use crate::{packages, place};
+use anyhow::{Context, Result, bail};
+use generator::{GENERATORS, Generator, Load, Ran, Turn};
+use petasos_null::Responder;
+use platform::{Clock, SystemClock};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use stats::{Random, median};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// The Debian packages of the peers.
+const PACKAGES: [&str; 5] = ["wrk", "apache2-utils", "nghttp2-client", "hey", "siege"];
+/// Where what they need is kept, from the top of the repository.
+const DIRECTORY: &str = "target/bench/load";
+/// Sizes of the answer's content, in octets: a page of 13 kB and next to nothing.
+const SIZES: [usize; 2] = [13_000, 12];
+/// Who is measured; the others are what it is compared with.
+const OURS: &str = "petasos";
+/// The floor.
+const BARE: &str = "bare loop";
+
+/// What `cargo xtask bench load` may be told.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Rounds; every generator has one turn in each
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=100))]
+    rounds: u16,
+    /// Length of a turn
+    #[arg(long, value_name = "S", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=60))]
+    seconds: u16,
+    /// Connections that are busy at a time
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..=255))]
+    connections: u16,
+    /// Draws the order of the generators in each round
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Only this generator beside Petasos; may be given several times
+    #[arg(long, value_name = "NAME")]
+    only: Vec<String>,
+}
+
+/// A figure of one generator that others are held against.
+struct Goal {
+    peer: &'static str,
+    /// Content octets it holds for; `None` for all.
+    content_bytes: Option<usize>,
+    keep_alive: Option<bool>,
+    ratio_min: f64,
+}
+
+/// What the ratios should be.
+const GOALS: [Goal; 4] = [
+    Goal { peer: "wrk", content_bytes: Some(13_000), keep_alive: Some(true), ratio_min: 1.2 },
+    Goal { peer: "wrk", content_bytes: Some(12), keep_alive: Some(true), ratio_min: 1.0 },
+    Goal { peer: "ab", content_bytes: None, keep_alive: Some(false), ratio_min: 2.0 },
+    Goal { peer: BARE, content_bytes: None, keep_alive: None, ratio_min: 1.0 / 1.2 },
+];
+
+/// What one generator did in its turns, round by round; `None` where a turn is missing.
+#[derive(Default)]
+struct Turns {
+    /// Requests a second of the clock.
+    rates: Vec<Option<f64>>,
+    /// Requests a second of the generator's processor time.
+    per_cpu: Vec<Option<f64>>,
+    /// Why turns are missing.
+    missing: Vec<String>,
+}
+
+/// The responder.
+struct Target {
+    address: SocketAddr,
+    requests: Arc<AtomicUsize>,
+}
+
+/// Runs the benchmark and prints its tables.
+///
+/// # Errors
+/// If a generator is missing, fails or does not end, or on an interruption.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let interrupted = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        signal_hook::flag::register(signal, Arc::clone(&interrupted))?;
+    }
+    packages::ensure(&PACKAGES)?;
+    build("petasos-null")?;
+    let directory = std::path::absolute(DIRECTORY)?;
+    let _lock = place::lock(&directory)?;
+    let chosen = chosen(&args.only)?;
+    let turns = 4 * usize::from(args.rounds) * chosen.len();
+    eprintln!("{turns} turns of {} s, {} s in all", args.seconds, turns * usize::from(args.seconds));
+    for content_bytes in SIZES {
+        let target = Target::start(content_bytes)?;
+        for keep_alive in [true, false] {
+            let load = Load {
+                address: target.address,
+                connections: args.connections,
+                seconds: args.seconds,
+                keep_alive,
+            };
+            let all = measure(args, &chosen, &target, &load, &directory, &interrupted)?;
+            print(content_bytes, &load, &chosen, &all);
+        }
+    }
+    Ok(())
+}
+
+/// The generators that take part.
+fn chosen(only: &[String]) -> Result<Vec<&'static Generator>> {
+    if let Some(unknown) = only.iter().find(|name| GENERATORS.iter().all(|known| known.name != **name)) {
+        let names: Vec<_> = GENERATORS.iter().map(|generator| generator.name).collect();
+        bail!("there is no generator `{unknown}`, only {}", names.join(", "));
+    }
+    let is_wanted = |name: &str| name == OURS || only.is_empty() || only.iter().any(|wanted| wanted == name);
+    Ok(GENERATORS.iter().filter(|generator| is_wanted(generator.name)).collect())
+}
+
+impl Target {
+    /// Starts the responder in a thread that lives as long as the program.
+    fn start(content_bytes: usize) -> Result<Self> {
+        let responder =
+            Responder::bind("Content-Type: text/plain\r\n", &vec![b'x'; content_bytes], Vec::new())?;
+        let (address, requests) = (responder.address(), responder.requests());
+        std::thread::Builder::new().name("responder".to_owned()).spawn(move || {
+            if let Err(error) = responder.serve() {
+                eprintln!("error: the responder ended: {error}");
+            }
+        })?;
+        Ok(Self { address, requests })
+    }
+}
+
+/// Lets every generator have its turns; the result is in the order of `chosen`.
+fn measure(
+    args: &Args,
+    chosen: &[&Generator],
+    target: &Target,
+    load: &Load,
+    directory: &Path,
+    interrupted: &AtomicBool,
+) -> Result<Vec<Turns>> {
+    let clock = SystemClock::new();
+    let mut random = Random::from_seed(args.seed);
+    let mut order: Vec<usize> = (0..chosen.len()).collect();
+    let mut all: Vec<Turns> = chosen.iter().map(|_| Turns::default()).collect();
+    for _ in 0..args.rounds {
+        random.shuffle(&mut order);
+        for &index in &order {
+            let (Some(generator), Some(turns)) = (chosen.get(index), all.get_mut(index)) else { continue };
+            let Some(command) = generator.command(load, directory)? else { continue };
+            turns.take(&command, target, &clock).with_context(|| format!("{} failed", generator.name))?;
+            if interrupted.load(Ordering::Relaxed) {
+                bail!("interrupted");
+            }
+        }
+    }
+    Ok(all)
+}
+
+impl Turns {
+    /// Lets the generator have a turn.
+    fn take(&mut self, turn: &Turn, target: &Target, clock: &SystemClock) -> Result<()> {
+        let before = target.requests.load(Ordering::Relaxed);
+        let begun = clock.monotonic();
+        let ran = turn.run()?;
+        let took = clock.monotonic().since(begun);
+        let requests = (target.requests.load(Ordering::Relaxed) - before) as f64;
+        let (rate, per_cpu) = match ran {
+            Ran::Whole(cpu) if requests > 0.0 => {
+                (Some(requests / took.as_secs_f64()), Some(requests / cpu.as_secs_f64()))
+            }
+            Ran::Whole(_) => {
+                self.missing.push("it sent no request".to_owned());
+                (None, None)
+            }
+            Ran::Missing(reason) => {
+                self.missing.push(reason);
+                (None, None)
+            }
+        };
+        self.rates.push(rate);
+        self.per_cpu.push(per_cpu);
+        Ok(())
+    }
+}
+
+fn print(content_bytes: usize, load: &Load, chosen: &[&Generator], all: &[Turns]) {
+    let connections = if load.keep_alive { "kept" } else { "one for each request" };
+    println!("\n{content_bytes} octets, {} connections, {connections}:\n", load.connections);
+    let ours = chosen.iter().position(|generator| generator.name == OURS).and_then(|index| all.get(index));
+    let per_cpu = ours.map(|turns| turns.per_cpu.as_slice()).unwrap_or_default();
+    let figure = |value: Option<f64>, places: usize| {
+        value.map_or_else(|| "-".to_owned(), |value| format!("{value:.places$}"))
+    };
+    let rows: Vec<Vec<String>> = chosen
+        .iter()
+        .zip(all)
+        .map(|(generator, turns)| {
+            vec![
+                generator.name.to_owned(),
+                figure(middle(&turns.rates), 0),
+                figure(middle(&turns.per_cpu), 0),
+                figure(ratio(per_cpu, &turns.per_cpu), 2),
+            ]
+        })
+        .collect();
+    let head = ["generator", "requests/s", "requests/CPU-s", "Petasos is times this"];
+    println!("{}", markdown(&head, &rows));
+    for (generator, turns) in chosen.iter().zip(all) {
+        if let Some(reason) = turns.missing.first() {
+            let (missing, of) = (turns.missing.len(), turns.rates.len());
+            println!("{}: {missing} of {of} turns are missing: {reason}", generator.name);
+        }
+    }
+    for goal in GOALS.iter().filter(|goal| goal.holds_for(content_bytes, load.keep_alive)) {
+        let peer =
+            chosen.iter().position(|generator| generator.name == goal.peer).and_then(|index| all.get(index));
+        let Some(ratio) = peer.and_then(|turns| ratio(per_cpu, &turns.per_cpu)) else { continue };
+        let word = if ratio >= goal.ratio_min { "reached" } else { "NOT reached" };
+        println!("goal: {:.2} times {}: {word}, {ratio:.2}", goal.ratio_min, goal.peer);
+    }
+}
+
+impl Goal {
+    fn holds_for(&self, content_bytes: usize, keep_alive: bool) -> bool {
+        self.content_bytes.is_none_or(|bytes| bytes == content_bytes)
+            && self.keep_alive.is_none_or(|kept| kept == keep_alive)
+    }
+}
+
+/// The median over the rounds in which there was a turn.
+fn middle(turns: &[Option<f64>]) -> Option<f64> {
+    median(&turns.iter().copied().flatten().collect::<Vec<f64>>())
+}
+
+/// The median over the rounds, in which both had their turn, of the ratio within each.
+fn ratio(ours: &[Option<f64>], theirs: &[Option<f64>]) -> Option<f64> {
+    let ratios = ours.iter().zip(theirs).map(|(ours, theirs)| Some((*ours)? / (*theirs)?));
+    middle(&ratios.collect::<Vec<_>>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{GOALS, chosen, middle, ratio};
+
+    #[test]
+    fn ratios_are_those_of_each_round() {
+        // A machine that is busy in the second round slows both down.
+        let turns = |rates: &[f64]| -> Vec<Option<f64>> { rates.iter().map(|rate| Some(*rate)).collect() };
+        assert_eq!(ratio(&turns(&[20.0, 2.0, 40.0]), &turns(&[10.0, 1.0, 10.0])), Some(2.0));
+        assert_eq!(ratio(&turns(&[1.0]), &[]), None);
+        // A round in which one has missed its turn is no round for the two.
+        assert_eq!(ratio(&turns(&[20.0, 2.0, 40.0]), &[Some(10.0), None, Some(20.0)]), Some(2.0));
+        assert_eq!((middle(&[None, Some(3.0)]), middle(&[None])), (Some(3.0), None));
+    }
+
+    #[test]
+    fn every_peer_of_a_goal_is_a_generator() {
+        for goal in &GOALS {
+            let names: Vec<_> =
+                chosen(&[goal.peer.to_owned()]).unwrap().iter().map(|found| found.name).collect();
+            assert!(names.contains(&"petasos") && names.contains(&goal.peer), "{names:?}");
+        }
+        assert!(chosen(&["jmeter".to_owned()]).is_err());
+    }
+}

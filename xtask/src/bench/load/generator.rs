@@ -1,0 +1,232 @@
+//! The load generators and how each is told to make the same load.
+//!
+//! Invariant: a generator runs in a process of its own, one at a time, and is ended when it goes on for too long. Its
+//! processor time is read from the kernel's account of this process's children, to a hundredth of a second. What a
+//! generator does wrong spoils its own turn and no other.
+
+use super::super::optimised;
+use anyhow::{Context, Result};
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+/// How long a generator may go on after its time.
+const GRACE: Duration = Duration::from_secs(15);
+/// How often it is looked at.
+const POLL: Duration = Duration::from_millis(20);
+
+/// A load that every generator can be told.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Load {
+    pub(super) address: SocketAddr,
+    pub(super) connections: u16,
+    pub(super) seconds: u16,
+    pub(super) keep_alive: bool,
+}
+
+/// One load generator.
+pub(super) struct Generator {
+    pub(super) name: &'static str,
+    /// Its program and arguments; `None` if it cannot make this load.
+    arguments: fn(&Load, &str) -> Option<Vec<String>>,
+}
+
+/// All of them, in the order of the tables.
+pub(super) const GENERATORS: &[Generator] = &[
+    Generator { name: "petasos", arguments: petasos },
+    Generator { name: "bare loop", arguments: bare },
+    Generator { name: "wrk", arguments: wrk },
+    Generator { name: "ab", arguments: ab },
+    Generator { name: "h2load", arguments: h2load },
+    Generator { name: "hey", arguments: hey },
+    Generator { name: "siege", arguments: siege },
+];
+
+/// What a generator is run by.
+pub(super) struct Turn {
+    program: PathBuf,
+    arguments: Vec<String>,
+    home: PathBuf,
+    time_max: Duration,
+}
+
+impl Generator {
+    /// How to let it make this load; `None` if it cannot. Files that it needs go into `directory`.
+    ///
+    /// # Errors
+    /// If such a file cannot be written.
+    pub(super) fn command(&self, load: &Load, directory: &Path) -> Result<Option<Turn>> {
+        // siege writes a file of its own and does nothing else where it finds none in its usual place.
+        let own = directory.join(".siege");
+        fs::create_dir_all(&own).with_context(|| format!("cannot make {}", own.display()))?;
+        let configuration = own.join("siege.conf");
+        let connection = if load.keep_alive { "keep-alive" } else { "close" };
+        let text = format!(
+            "connection = {connection}\nprotocol = HTTP/1.1\nparser = false\nlogging = false\nverbose = false\n\
+             quiet = true\nlimit = {}\n",
+            u8::MAX
+        );
+        fs::write(&configuration, text)
+            .with_context(|| format!("cannot write {}", configuration.display()))?;
+        let Some(words) = (self.arguments)(load, &configuration.to_string_lossy()) else { return Ok(None) };
+        let (program, arguments) = words.split_first().context("a command has a program")?;
+        let program =
+            if program.starts_with("petasos") { optimised(program)? } else { PathBuf::from(program) };
+        let time_max = Duration::from_secs(load.seconds.into()) + GRACE;
+        Ok(Some(Turn { program, arguments: arguments.to_vec(), home: directory.to_owned(), time_max }))
+    }
+}
+
+/// How a turn went.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Ran {
+    /// It ended by itself and took so much processor time.
+    Whole(Duration),
+    /// It failed, or did not end in its time and was killed: the reason.
+    Missing(String),
+}
+
+impl Turn {
+    /// Runs the generator to its end.
+    ///
+    /// # Errors
+    /// If it cannot be run at all.
+    pub(super) fn run(&self) -> Result<Ran> {
+        let before = children_cpu()?;
+        let mut child = Command::new(&self.program)
+            .args(&self.arguments)
+            .env("HOME", &self.home)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .with_context(|| format!("cannot run {}", self.program.display()))?;
+        Ok(match self.wait(&mut child)? {
+            None => Ran::Whole(children_cpu()?.saturating_sub(before)),
+            Some(reason) => Ran::Missing(reason),
+        })
+    }
+
+    /// Waits for the end; gives what is wrong with it, if something is.
+    fn wait(&self, child: &mut Child) -> Result<Option<String>> {
+        for _ in 0..self.time_max.as_millis() / POLL.as_millis() {
+            if let Some(status) = child.try_wait()? {
+                return Ok((!status.success()).then(|| format!("it ended with {status}")));
+            }
+            std::thread::sleep(POLL);
+        }
+        child.kill()?;
+        child.wait()?;
+        Ok(Some(format!("it did not end in {} s and was killed", self.time_max.as_secs())))
+    }
+}
+
+/// The processor time of all children that have ended (proc(5): `cutime` and `cstime`).
+fn children_cpu() -> Result<Duration> {
+    let stat = fs::read_to_string("/proc/self/stat").context("cannot read /proc/self/stat")?;
+    let ticks = children_ticks(&stat).context("/proc/self/stat is not as it should be")?;
+    Ok(Duration::from_secs_f64(ticks as f64 / rustix::param::clock_ticks_per_second() as f64))
+}
+
+/// The two fields after the name, which may hold anything: the 14th and 15th from there.
+fn children_ticks(stat: &str) -> Option<u64> {
+    let (_, fields) = stat.rsplit_once(')')?;
+    let mut fields = fields.split_ascii_whitespace().skip(13);
+    let mut next = || fields.next()?.parse::<u64>().ok();
+    Some(next()? + next()?)
+}
+
+fn words(text: &str) -> Vec<String> {
+    text.split(' ').map(str::to_owned).collect()
+}
+
+fn petasos(load: &Load, _: &str) -> Option<Vec<String>> {
+    // That one thread is the limit is what is measured here.
+    let Load { address, connections, seconds, .. } = load;
+    let close = if load.keep_alive { "" } else { " --no-keepalive" };
+    Some(words(&format!(
+        "petasos bench -c {connections} -t {seconds}s --threads 1 --accept-invalid{close} http://{address}/"
+    )))
+}
+
+fn bare(load: &Load, _: &str) -> Option<Vec<String>> {
+    let Load { address, connections, seconds, .. } = load;
+    let connection = if load.keep_alive { "keep" } else { "close" };
+    Some(words(&format!("petasos-null ask {address} / {connections} {seconds} {connection}")))
+}
+
+fn wrk(load: &Load, _: &str) -> Option<Vec<String>> {
+    let Load { address, connections, seconds, .. } = load;
+    let mut words = words(&format!("wrk -t1 -c{connections} -d{seconds}s http://{address}/"));
+    if !load.keep_alive {
+        words.extend(["-H".to_owned(), "Connection: close".to_owned()]);
+    }
+    Some(words)
+}
+
+fn ab(load: &Load, _: &str) -> Option<Vec<String>> {
+    let Load { address, connections, seconds, .. } = load;
+    let keep = if load.keep_alive { " -k" } else { "" };
+    // -t sets -n, which must come after it.
+    Some(words(&format!("ab -q{keep} -c {connections} -t {seconds} -n 2000000 http://{address}/")))
+}
+
+fn h2load(load: &Load, _: &str) -> Option<Vec<String>> {
+    let Load { address, connections, seconds, .. } = load;
+    // It keeps connections, whatever it is told.
+    load.keep_alive.then(|| words(&format!("h2load --h1 -t1 -c{connections} -D{seconds} http://{address}/")))
+}
+
+fn hey(load: &Load, _: &str) -> Option<Vec<String>> {
+    let Load { address, connections, seconds, .. } = load;
+    let close = if load.keep_alive { "" } else { " -disable-keepalive" };
+    Some(words(&format!("hey -cpus 1 -c {connections} -z {seconds}s{close} http://{address}/")))
+}
+
+fn siege(load: &Load, configuration: &str) -> Option<Vec<String>> {
+    let Load { address, connections, seconds, .. } = load;
+    // It has a thread for each connection, and cannot be told otherwise.
+    let arguments = format!("-b -c{connections} -t{seconds}S http://{address}/");
+    Some([vec!["siege".to_owned(), "-R".to_owned(), configuration.to_owned()], words(&arguments)].concat())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{GENERATORS, Load, Ran, Turn, children_ticks};
+    use std::time::Duration;
+
+    #[test]
+    fn the_time_of_children_is_found_behind_any_name() {
+        let stat = "7 (a) b) S 1 7 7 0 -1 4194304 100 200 0 0 11 12 13 14 20 0 1 0 5 6 7";
+        assert_eq!(children_ticks(stat), Some(13 + 14));
+        assert_eq!(children_ticks("7 (a) S 1"), None);
+    }
+
+    fn turn(script: &str, time_max: Duration) -> Ran {
+        let arguments = vec!["-c".to_owned(), script.to_owned()];
+        Turn { program: "sh".into(), arguments, home: ".".into(), time_max }.run().unwrap()
+    }
+
+    #[test]
+    fn a_generator_that_fails_or_does_not_end_has_missed_its_turn() {
+        let long = Duration::from_secs(60);
+        assert!(matches!(turn("true", long), Ran::Whole(_)));
+        assert_eq!(turn("exit 3", long), Ran::Missing("it ended with exit status: 3".to_owned()));
+        let killed = turn("exec sleep 600", Duration::from_millis(100));
+        assert_eq!(killed, Ran::Missing("it did not end in 0 s and was killed".to_owned()));
+    }
+
+    #[test]
+    fn every_generator_is_told_the_same() {
+        for keep_alive in [true, false] {
+            let load = Load { address: ([127, 0, 0, 1], 81).into(), connections: 64, seconds: 3, keep_alive };
+            for generator in GENERATORS {
+                let Some(words) = (generator.arguments)(&load, "rc") else { continue };
+                let line = words.join(" ");
+                assert!(line.contains("127.0.0.1:81") && line.contains("64") && line.contains('3'), "{line}");
+            }
+        }
+    }
+}

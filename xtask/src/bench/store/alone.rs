@@ -1,0 +1,119 @@
+//! The store by itself: programs of `bench/store`, one for each allocator, run as processes of their own, and their
+//! figures as rows.
+//!
+//! Invariant: every figure that a program prints becomes a row.
+
+use super::super::optimised;
+use super::table::{Table, Target};
+use anyhow::{Context, Result, ensure};
+use std::process::{Command, Stdio};
+
+/// The program with the product's allocator, and the one with the system's.
+const PROGRAMS: [(&str, &str); 2] = [("store-mimalloc", ""), ("store-system", ", system's allocator")];
+/// What is allowed of resident memory, in mebibytes: 512, a tenth, and 64.
+const RESIDENT_MOST: f64 = 512.0 * 1.1 + 64.0;
+const OVERHEAD_MOST: f64 = 300.0;
+const PURGE_MS_MOST: f64 = 5.0;
+const P99_RATIO_MOST: f64 = 1.2;
+
+/// The store by itself.
+pub(super) struct Alone {
+    /// Whether the system's allocator is measured too.
+    pub(super) system: bool,
+}
+
+struct Figure {
+    name: String,
+    value: f64,
+    unit: String,
+}
+
+impl Alone {
+    /// Requests answered; the target is the exact LRU.
+    pub(super) fn ratio(&self) -> Result<Table> {
+        self.table("ratio", |figure, figures| {
+            let lru = figure.name.strip_prefix("store, ").map(|trace| format!("LRU, {trace}"));
+            let lru = figures.iter().find(|other| Some(&other.name) == lru.as_ref());
+            lru.map_or(Target::None, |lru| Target::Least(lru.value))
+        })
+    }
+
+    /// Resident memory under churn.
+    pub(super) fn rss(&self) -> Result<Table> {
+        self.table("rss", |figure, _| match figure.name.starts_with("highest resident") {
+            true => Target::Most(RESIDENT_MOST),
+            false => Target::None,
+        })
+    }
+
+    /// What an object costs.
+    pub(super) fn overhead(&self) -> Result<Table> {
+        self.table("overhead", |figure, _| match figure.name.starts_with("beside them") {
+            true => Target::Most(OVERHEAD_MOST),
+            false => Target::None,
+        })
+    }
+
+    /// What a look-up takes; only a whole hit has a target.
+    pub(super) fn hits(&self) -> Result<Table> {
+        self.table("hits", |_, _| Target::None)
+    }
+
+    /// What purges take, and look-ups beside them.
+    pub(super) fn purges(&self) -> Result<Table> {
+        self.table("purges", |figure, figures| match &*figure.name {
+            "purge by tags" => Target::Most(PURGE_MS_MOST),
+            name if name.starts_with("p99 of look-ups beside") => {
+                let alone = figures.iter().find(|figure| figure.name == "p99 of look-ups alone");
+                alone.map_or(Target::None, |alone| Target::Most(alone.value * P99_RATIO_MOST))
+            }
+            _ => Target::None,
+        })
+    }
+
+    fn table(&self, part: &str, target: impl Fn(&Figure, &[Figure]) -> Target) -> Result<Table> {
+        let mut table = Table::default();
+        for (program, with) in PROGRAMS.iter().take(if self.system { 2 } else { 1 }) {
+            eprintln!("{program} {part}");
+            let figures = figures(program, part)?;
+            for figure in &figures {
+                let name = format!("store alone: {}{with}", figure.name);
+                table.add(name, figure.unit.clone(), Some(figure.value), None, target(figure, &figures));
+            }
+        }
+        Ok(table)
+    }
+}
+
+/// Runs a program; gives the figures it prints.
+fn figures(program: &str, part: &str) -> Result<Vec<Figure>> {
+    let output = Command::new(optimised(program)?).arg(part).stderr(Stdio::inherit()).output();
+    let output = output.with_context(|| format!("cannot run {program}"))?;
+    ensure!(output.status.success(), "{program} {part} ended with {}", output.status);
+    let figures: Vec<_> = String::from_utf8_lossy(&output.stdout).lines().filter_map(figure).collect();
+    ensure!(!figures.is_empty(), "{program} {part} printed no figure");
+    Ok(figures)
+}
+
+/// The figure on a line.
+fn figure(line: &str) -> Option<Figure> {
+    let (name, rest) = line.rsplit_once(": ")?;
+    let (value, unit) = rest.split_once(' ')?;
+    Some(Figure { name: name.trim_start().to_owned(), value: value.parse().ok()?, unit: unit.to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::figure;
+
+    #[test]
+    fn a_figure_is_read_from_its_line() {
+        let found = figure("  look-up: any page: 12.5 ns").unwrap();
+        assert_eq!((&*found.name, found.value, &*found.unit), ("look-up: any page", 12.5, "ns"));
+        assert_eq!(
+            figure("  objects: 3 ").map(|found| (found.value, found.unit)),
+            Some((3.0, String::new()))
+        );
+        assert!(figure("allocator: mimalloc").is_none() && figure("rss").is_none());
+    }
+}

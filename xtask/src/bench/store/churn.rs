@@ -1,0 +1,116 @@
+//! Resident memory of whole programs under churn: visitors on a thousand connections, all asking at once for pages of
+//! all sizes that are hardly ever asked for twice, ten times what was allowed; then sizes change, which is the hardest
+//! for an allocator.
+//!
+//! Invariant: memory is looked at ten times a second from before the first request to after the last. A phase that
+//! takes too long ends before all has flowed, and a row says how much has; answers that were refused or cut off are
+//! counted, as a cache may rather fail than exceed its memory.
+
+use super::origin::{NUMBER_BYTES, PAGE_BYTES_MAX, Page};
+use super::server::{Kind, Server, Stand};
+use super::table::{Table, Target};
+use super::visitors::Visitors;
+use super::{Bench, VISITORS_MAX, mebibytes};
+use anyhow::Result;
+use platform::{Clock as _, SystemClock};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+const BUDGET_BYTES: u64 = 512 << 20;
+/// What may be resident: the budget, a tenth of it, and 64 MiB.
+const RESIDENT_MOST: u64 = BUDGET_BYTES + BUDGET_BYTES / 10 + (64 << 20);
+/// How often memory is looked at.
+const SAMPLE_EVERY: Duration = Duration::from_millis(100);
+/// How long a phase may take.
+const PHASE_MAX: Duration = Duration::from_secs(90);
+/// Numbers that pages are drawn from.
+const NUMBERS: usize = 4_000_000;
+
+/// A name, sizes from and to in octets, as frequent as their logarithms, and budgets that flow.
+const PHASES: [(&str, f64, f64, f64); 4] = [
+    ("64 B to 1 MB", 64.0, PAGE_BYTES_MAX as f64, 10.0),
+    ("64 B to 4 KiB", 64.0, 4_096.0, 1.0),
+    ("256 KiB to 1 MiB", 262_144.0, PAGE_BYTES_MAX as f64, 2.0),
+    ("64 B to 1 MB again", 64.0, PAGE_BYTES_MAX as f64, 2.0),
+];
+
+/// What a phase has seen.
+struct Phase {
+    budgets: f64,
+    highest_bytes: u64,
+    wrong_percent: f64,
+    objects: Option<u64>,
+}
+
+/// Adds the rows of both programs.
+pub(super) fn measure(stand: &Stand, bench: &Bench<'_>, table: &mut Table) -> Result<()> {
+    let mut seen = Vec::new();
+    for (kind, name) in [(Kind::Petasos, "petasos-churn"), (Kind::Varnish, "varnish-churn")] {
+        let server = stand.server(kind, name)?;
+        stand.start(server, "512M", "", Server::answers)?;
+        seen.push(PHASES.iter().map(|phase| flow(stand, bench, &server, phase)).collect::<Result<Vec<_>>>()?);
+        stand.stop(&server)?;
+    }
+    let [petasos, varnish] = &*seen else { return Ok(()) };
+    for ((phase, petasos), varnish) in PHASES.iter().zip(petasos).zip(varnish) {
+        let (name, ..) = phase;
+        let [own, other] = [petasos, varnish].map(|phase| Some(mebibytes(phase.highest_bytes)));
+        let most = Target::Most(mebibytes(RESIDENT_MOST));
+        table.add(format!("whole program: highest resident, {name}"), "MiB", own, other, most);
+        let (own, other) = (Some(petasos.budgets), Some(varnish.budgets));
+        table.add(format!("whole program: content that flowed, {name}"), "budgets", own, other, Target::None);
+        let (own, other) = (Some(petasos.wrong_percent), Some(varnish.wrong_percent));
+        table.add(format!("whole program: failed answers, {name}"), "%", own, other, Target::Most(0.0));
+        let objects = petasos.objects.map(|objects| objects as f64);
+        table.add(format!("whole program: objects at the end, {name}"), "", objects, None, Target::None);
+    }
+    Ok(())
+}
+
+/// Lets pages flow through a server.
+fn flow(
+    stand: &Stand,
+    bench: &Bench<'_>,
+    server: &Server,
+    &(name, from, to, budgets): &(&str, f64, f64, f64),
+) -> Result<Phase> {
+    let (clock, over, highest) = (SystemClock::new(), AtomicBool::new(false), AtomicU64::new(0));
+    let mut random = bench.random();
+    let mut visitors = Visitors::gather(server.address, VISITORS_MAX.into(), &bench.interrupted)?;
+    let flowed_most = (budgets * BUDGET_BYTES as f64) as u64;
+    let (begun, mut flowed) = (clock.monotonic(), 0);
+    let asked = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                highest.fetch_max(stand.resident_bytes(server), Ordering::Relaxed);
+                std::thread::sleep(SAMPLE_EVERY);
+            }
+        });
+        let asked = visitors.ask(None, || {
+            let share = random.below(1 << 30) as f64 / (1_u64 << 30) as f64;
+            let bytes = (from.ln() + share * (to.ln() - from.ln())).exp() as u32;
+            let number = random.below(NUMBERS) as u64;
+            flowed += u64::from(bytes);
+            let is_due = flowed < flowed_most && clock.monotonic().since(begun) < PHASE_MAX;
+            is_due.then_some(Page { bytes: bytes.max(NUMBER_BYTES as u32), number })
+        });
+        over.store(true, Ordering::Relaxed);
+        asked
+    })?;
+    let highest_bytes = highest.into_inner().max(stand.resident_bytes(server));
+    let budgets = asked.content_bytes as f64 / BUDGET_BYTES as f64;
+    let took = clock.monotonic().since(begun);
+    eprintln!(
+        "{} {name}: {} right answers, {} wrong, {budgets:.1} budgets in {took:.1?}, highest {:.0} MiB",
+        server.name,
+        asked.right,
+        asked.wrong,
+        mebibytes(highest_bytes)
+    );
+    let wrong_percent = 100.0 * asked.wrong as f64 / (asked.right + asked.wrong).max(1) as f64;
+    let objects = match server.kind {
+        Kind::Petasos => Some(server.metric("petasos_store_objects")?),
+        Kind::Varnish => None,
+    };
+    Ok(Phase { budgets, highest_bytes, wrong_percent, objects })
+}

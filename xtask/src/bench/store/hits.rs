@@ -1,0 +1,79 @@
+//! What a whole hit costs, by the number of objects: processor time of the server's processes for each request, with
+//! visitors on many connections that are kept, asking for any of the pages.
+//!
+//! Invariant: in every round each server has its turn; the ratio between the ends is of turns of one round, and a turn
+//! in which the application was asked is an error.
+
+use super::filled::{Filled, page};
+use super::server::{Kind, Stand};
+use super::table::{Table, Target};
+use super::visitors::Visitors;
+use super::{Bench, spread};
+use anyhow::{Result, ensure};
+use platform::{Clock as _, SystemClock};
+use stats::{Random, median};
+use std::time::Duration;
+
+const VISITORS: usize = 100;
+/// A turn, and what comes before it and does not count.
+const TURN: Duration = Duration::from_secs(2);
+const WARMING: Duration = Duration::from_millis(300);
+/// What a hit among all objects may cost, in hits among the fewest.
+const RATIO_MOST: f64 = 1.3;
+
+/// Adds the rows of both programs.
+pub(super) fn measure(stand: &Stand, bench: &Bench<'_>, filled: &[Filled], table: &mut Table) -> Result<()> {
+    let mut random = bench.random();
+    // Microseconds of each server's turns, by round.
+    let mut micros: Vec<Vec<f64>> = vec![Vec::new(); filled.len()];
+    for round in 1..=bench.args.rounds {
+        let mut order: Vec<_> = filled.iter().zip(&mut micros).collect();
+        random.shuffle(&mut order);
+        for (filled, micros) in order {
+            let cost = turn(stand, bench, filled, &mut random)?;
+            eprintln!("round {round} of {}: {}: {cost:.2} µs a hit", bench.args.rounds, filled.server.name);
+            micros.push(cost);
+        }
+    }
+    let of = |kind| {
+        let turns = filled.iter().zip(&micros).filter(move |(filled, _)| filled.server.kind == kind);
+        turns.map(|(filled, micros)| (filled.pages, &**micros)).collect::<Vec<_>>()
+    };
+    let (petasos, varnish) = (of(Kind::Petasos), of(Kind::Varnish));
+    for ((pages, own), (_, other)) in petasos.iter().zip(&varnish) {
+        let what = format!("whole program: processor time of a hit, {pages} objects");
+        table.add(what, "µs", median(own), median(other), Target::None);
+    }
+    let (petasos, varnish) = (ratios(&petasos), ratios(&varnish));
+    let what = format!("whole program: between the ends, median of rounds ({})", spread(&petasos));
+    table.add(what, "", median(&petasos), median(&varnish), Target::Most(RATIO_MOST));
+    Ok(())
+}
+
+/// The last server's cost in that of the first, by round.
+fn ratios(turns: &[(u64, &[f64])]) -> Vec<f64> {
+    match turns {
+        [(_, few), .., (_, all)] => all.iter().zip(*few).map(|(all, few)| all / few).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// One server's turn: microseconds of processor time for each request.
+fn turn(stand: &Stand, bench: &Bench<'_>, filled: &Filled, random: &mut Random) -> Result<f64> {
+    let Filled { server, pages, .. } = filled;
+    let clock = SystemClock::new();
+    let mut visitors = Visitors::gather(server.address, VISITORS, &bench.interrupted)?;
+    let mut ask_for = |time: Duration| {
+        let end = clock.monotonic().plus(time);
+        let mut any = || page(random.below(*pages as usize) as u64);
+        visitors.ask(None, || (clock.monotonic() < end).then(&mut any))
+    };
+    ask_for(WARMING)?;
+    let (fetched, spent) = (stand.origin.requests(), stand.processor_seconds(server));
+    let asked = ask_for(TURN)?;
+    let spent = stand.processor_seconds(server) - spent;
+    ensure!(asked.wrong == 0, "{} gave {} wrong answers", server.name, asked.wrong);
+    let fetched = stand.origin.requests() - fetched;
+    ensure!(fetched == 0, "{} asked the application {fetched} times for pages that it has", server.name);
+    Ok(spent * 1e6 / asked.right as f64)
+}

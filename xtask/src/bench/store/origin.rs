@@ -1,0 +1,169 @@
+//! The application whose pages fill the caches: `/BYTES/NUMBER` is a page of that size, with four tags out of 50,000
+//! and one for each of a hundred parts of all pages.
+//!
+//! Invariant: the same target has the same answer always, and its content begins with its number, so that an answer
+//! under a foreign key is noticed. A thread for each connection; requests must have no content. Every request counts.
+
+use anyhow::Result;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The first octets of content, which tell the number. No page is smaller.
+pub(super) const NUMBER_BYTES: usize = 20;
+/// The largest page, in octets.
+pub(super) const PAGE_BYTES_MAX: usize = 1 << 20;
+/// Parts that all pages are divided into; the tag of a part is on one page in this many.
+pub(super) const PARTS: u64 = 100;
+/// Tags that pages choose four of. Pages of even numbers choose from the first half, those of odd numbers from the
+/// second, so that half of the pages can be purged by tags without the other half.
+pub(super) const TAGS: u64 = 50_000;
+/// The header that carries the tags.
+pub(super) const TAG_HEADER: &str = "X-Cache-Tags";
+
+const TAGS_OF_PAGE: u64 = 4;
+/// What a thread needs that reads a head and writes slices.
+const STACK_BYTES: usize = 128 << 10;
+
+/// One page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Page {
+    pub(super) bytes: u32,
+    pub(super) number: u64,
+}
+
+/// The application, serving for as long as the program runs.
+pub(super) struct Origin {
+    pub(super) address: SocketAddr,
+    requests: Arc<AtomicU64>,
+}
+
+impl Origin {
+    pub(super) fn start() -> Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        let (address, requests) = (listener.local_addr()?, Arc::new(AtomicU64::new(0)));
+        let (counted, filler) = (Arc::clone(&requests), Arc::new(vec![b'x'; PAGE_BYTES_MAX]));
+        std::thread::Builder::new().name("origin".to_owned()).spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let (requests, filler) = (Arc::clone(&counted), Arc::clone(&filler));
+                let thread = std::thread::Builder::new().stack_size(STACK_BYTES);
+                let served = thread.spawn(move || {
+                    // A cache that closes a connection has no use for it any more.
+                    let _ = serve(stream, &requests, &filler);
+                });
+                if let Err(error) = served {
+                    eprintln!("error: the application has no thread for a connection: {error}");
+                }
+            }
+        })?;
+        Ok(Self { address, requests })
+    }
+
+    /// Requests so far.
+    pub(super) fn requests(&self) -> u64 {
+        self.requests.load(Ordering::Relaxed)
+    }
+}
+
+impl Page {
+    pub(super) fn target(self) -> String {
+        format!("/{}/{}", self.bytes, self.number)
+    }
+
+    /// The page that a request line asks for.
+    fn asked(line: &str) -> Option<Self> {
+        let mut parts = line.split(' ').nth(1)?.strip_prefix('/')?.split('/');
+        Some(Self { bytes: parts.next()?.parse().ok()?, number: parts.next()?.parse().ok()? })
+    }
+
+    /// How its content begins.
+    pub(super) fn beginning(self) -> String {
+        format!("{:0NUMBER_BYTES$}", self.number)
+    }
+
+    /// The head of the answer, as the application sends it.
+    pub(super) fn head(self) -> String {
+        let Self { bytes, number } = self;
+        let tags: Vec<String> = (0..TAGS_OF_PAGE).map(|place| tag(tag_number(number, place))).collect();
+        format!(
+            "HTTP/1.1 200 OK\r\nServer: Apache/2.4.62 (Debian)\r\n\
+             Cache-Control: public, max-age=86400\r\nETag: \"{number:x}-5b4cd3\"\r\n\
+             Last-Modified: Sun, 06 Nov 1994 08:00:00 GMT\r\nContent-Type: text/html; charset=UTF-8\r\n\
+             Content-Language: en\r\nX-Content-Type-Options: nosniff\r\nX-Frame-Options: SAMEORIGIN\r\n\
+             {TAG_HEADER}: {} {}\r\nContent-Length: {bytes}\r\n\r\n",
+            tags.join(" "),
+            part(number % PARTS)
+        )
+    }
+}
+
+/// The name of a tag.
+pub(super) fn tag(number: u64) -> String {
+    format!("node:{number}")
+}
+
+/// The name of the tag of a part.
+pub(super) fn part(number: u64) -> String {
+    format!("part:{number}")
+}
+
+fn tag_number(page: u64, place: u64) -> u64 {
+    let half = TAGS / 2;
+    page.wrapping_mul(2_654_435_761).wrapping_add(place * 12_347) % half + page % 2 * half
+}
+
+/// Answers the requests of one connection.
+fn serve(mut stream: TcpStream, requests: &AtomicU64, filler: &[u8]) -> std::io::Result<()> {
+    stream.set_nodelay(true)?;
+    let mut lines = BufReader::new(stream.try_clone()?);
+    let mut line = String::new();
+    loop {
+        line.clear();
+        if lines.read_line(&mut line)? == 0 {
+            return Ok(());
+        }
+        let asked = Page::asked(&line);
+        while !line.trim_end().is_empty() {
+            line.clear();
+            lines.read_line(&mut line)?;
+        }
+        requests.fetch_add(1, Ordering::Relaxed);
+        let Some(page) = asked else {
+            stream.write_all(b"HTTP/1.1 200 OK\r\nCache-Control: no-store\r\nContent-Length: 0\r\n\r\n")?;
+            continue;
+        };
+        let answer = page.head() + &page.beginning();
+        let rest = filler.get(NUMBER_BYTES..page.bytes as usize).unwrap_or_default();
+        if rest.len() < PAGE_BYTES_MAX / 16 {
+            // One piece is one system call.
+            stream.write_all(&[answer.as_bytes(), rest].concat())?;
+        } else {
+            stream.write_all(answer.as_bytes())?;
+            stream.write_all(rest)?;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Page, TAGS, tag_number};
+
+    #[test]
+    fn a_request_line_is_the_page_it_was_made_of() {
+        let page = Page { bytes: 1_000, number: 77 };
+        assert_eq!(Page::asked(&format!("GET {} HTTP/1.1\r\n", page.target())), Some(page));
+        assert_eq!(Page::asked("GET / HTTP/1.1\r\n"), None);
+        assert_eq!(page.beginning(), "00000000000000000077");
+    }
+
+    #[test]
+    fn even_and_odd_pages_share_no_tags() {
+        for page in 0..10_000 {
+            for place in 0..4 {
+                let tag = tag_number(page, place);
+                assert!(tag < TAGS && (tag >= TAGS / 2) == (page % 2 == 1), "{page}: {tag}");
+            }
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! Purges through HTTP: how long the answer to one takes that means a hundredth of all pages, and how long hits take
+//! beside a hundred purges a second. Varnish gets bans for the same tags: the purge by tags is not in Debian's package.
+//!
+//! Invariant: visitors ask for pages that no purge means, at a rate that leaves the servers idle most of the time; each
+//! round has a turn with purges and one without for each server, in an order drawn from the seed. Each purge has a
+//! connection of its own, and its time counts from before that is opened.
+
+use super::filled::{Filled, page};
+use super::origin::{PARTS, TAG_HEADER, TAGS, part, tag};
+use super::server::{Kind, Stand, asked};
+use super::table::{Table, Target};
+use super::visitors::Visitors;
+use super::{Bench, spread};
+use anyhow::{Context, Result, ensure};
+use platform::{Clock as _, SystemClock};
+use stats::{Random, median};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Purges of a part whose answers are timed.
+const PURGES_TIMED: u64 = 5;
+/// Time between two purges: 100 a second.
+const PURGE_EVERY: Duration = Duration::from_millis(10);
+const VISITORS: usize = 32;
+/// Requests of visitors a second.
+const RATE: u32 = 4_000;
+const TURN: Duration = Duration::from_millis(2_500);
+const PURGE_MS_MOST: f64 = 5.0;
+const P99_RATIO_MOST: f64 = 1.2;
+
+/// What the turns of one server have shown; times in microseconds.
+#[derive(Debug, Default)]
+struct Turns {
+    quiet_p99: Vec<f64>,
+    busy_p99: Vec<f64>,
+    purges_per_second: Vec<f64>,
+    purge_ms: Vec<f64>,
+}
+
+/// Adds the rows of both programs, whose servers hold as many pages.
+pub(super) fn measure(stand: &Stand, bench: &Bench<'_>, filled: &[Filled], table: &mut Table) -> Result<()> {
+    let mut random = bench.random();
+    let mut turns: Vec<_> = filled.iter().map(|filled| (filled, Turns::default())).collect();
+    for (filled, turns) in &mut turns {
+        for place in 0..PURGES_TIMED {
+            // Parts of odd numbers have no page that visitors ask for.
+            turns.purge_ms.push(purge(filled, &part(PARTS - 1 - 2 * place))?.as_secs_f64() * 1e3);
+        }
+    }
+    // Tags of the second half are of pages with odd numbers.
+    let next_tag = AtomicU64::new(TAGS / 2);
+    for round in 1..=bench.args.rounds {
+        let mut order: Vec<_> =
+            (0..turns.len()).flat_map(|place| [false, true].map(|busy| (place, busy))).collect();
+        random.shuffle(&mut order);
+        for (place, is_busy) in order {
+            let Some((filled, turns)) = turns.get_mut(place) else { continue };
+            let (p99, purges) = turn(stand, bench, filled, is_busy.then_some(&next_tag), &mut random)?;
+            let name = filled.server.name;
+            eprintln!("round {round} of {}: {name}: p99 {p99:.0} µs, {purges} purges", bench.args.rounds);
+            if is_busy {
+                turns.busy_p99.push(p99);
+                turns.purges_per_second.push(purges as f64 / TURN.as_secs_f64());
+            } else {
+                turns.quiet_p99.push(p99);
+            }
+        }
+    }
+    let of = |kind| turns.iter().find(|(filled, _)| filled.server.kind == kind).map(|(_, turns)| turns);
+    if let (Some(petasos), Some(varnish)) = (of(Kind::Petasos), of(Kind::Varnish)) {
+        add_rows(petasos, varnish, filled.first().map_or(0, |filled| filled.pages), table);
+    }
+    Ok(())
+}
+
+fn add_rows(petasos: &Turns, varnish: &Turns, pages: u64, table: &mut Table) {
+    let mut add = |what: String, unit: &str, figure: fn(&Turns) -> Option<f64>, target: Target| {
+        table.add(format!("whole program: {what}"), unit, figure(petasos), figure(varnish), target);
+    };
+    let what =
+        format!("answer to a purge by tag of {} among {pages} objects (Varnish: a ban)", pages / PARTS);
+    add(what, "ms", |turns| median(&turns.purge_ms), Target::Most(PURGE_MS_MOST));
+    add("p99 of hits alone".to_owned(), "µs", |turns| median(&turns.quiet_p99), Target::None);
+    add("p99 of hits beside purges".to_owned(), "µs", |turns| median(&turns.busy_p99), Target::None);
+    let what = format!("p99 beside purges in p99 alone, median of rounds ({})", spread(&ratios(petasos)));
+    add(what, "", |turns| median(&ratios(turns)), Target::Most(P99_RATIO_MOST));
+    add("purges a second".to_owned(), "", |turns| median(&turns.purges_per_second), Target::None);
+}
+
+fn ratios(turns: &Turns) -> Vec<f64> {
+    turns.busy_p99.iter().zip(&turns.quiet_p99).map(|(busy, quiet)| busy / quiet).collect()
+}
+
+/// One turn, with purges of the tags from `tags` on or without any: the 99th percentile of hits in microseconds, and
+/// how many purges were answered.
+fn turn(
+    stand: &Stand,
+    bench: &Bench<'_>,
+    filled: &Filled,
+    tags: Option<&AtomicU64>,
+    random: &mut Random,
+) -> Result<(f64, u64)> {
+    let (clock, over) = (SystemClock::new(), AtomicBool::new(false));
+    let mut visitors = Visitors::gather(filled.server.address, VISITORS, &bench.interrupted)?;
+    let fetched = stand.origin.requests();
+    let (asked, purges) = std::thread::scope(|scope| {
+        let purging = tags.map(|tags| scope.spawn(|| purge_until(filled, tags, &over)));
+        let end = clock.monotonic().plus(TURN);
+        let mut any = || page(2 * random.below((filled.pages / 2) as usize) as u64);
+        let asked = visitors.ask(Some(RATE), || (clock.monotonic() < end).then(&mut any));
+        over.store(true, Ordering::Relaxed);
+        let purges = purging.map_or(Ok(Ok(0)), |purging| purging.join());
+        (asked, purges)
+    });
+    let (mut asked, purges) = (asked?, purges.ok().context("the thread that purges panicked")??);
+    let fetched = stand.origin.requests() - fetched;
+    let name = filled.server.name;
+    ensure!(asked.wrong == 0 && fetched == 0, "{name}: {} wrong answers, {fetched} fetches", asked.wrong);
+    asked.nanos.sort_unstable();
+    let at = asked.nanos.len() * 99 / 100;
+    Ok((asked.nanos.get(at).copied().unwrap_or(0) as f64 / 1e3, purges))
+}
+
+/// Purges one tag after the other; says how many.
+fn purge_until(filled: &Filled, tags: &AtomicU64, over: &AtomicBool) -> Result<u64> {
+    let (clock, mut purges) = (SystemClock::new(), 0);
+    let begun = clock.monotonic();
+    while !over.load(Ordering::Relaxed) {
+        let number = tags.fetch_add(1, Ordering::Relaxed) - TAGS / 2;
+        purge(filled, &tag(TAGS / 2 + number % (TAGS / 2)))?;
+        purges += 1;
+        let due = PURGE_EVERY.saturating_mul(purges as u32);
+        std::thread::sleep(due.saturating_sub(clock.monotonic().since(begun)));
+    }
+    Ok(purges)
+}
+
+/// Invalidates what has a tag; gives the time until that was answered.
+fn purge(filled: &Filled, tag: &str) -> Result<Duration> {
+    let method = match filled.server.kind {
+        Kind::Petasos => "PURGE",
+        Kind::Varnish => "BAN",
+    };
+    let request = format!(
+        "{method} / HTTP/1.1\r\nHost: bench.test\r\n{TAG_HEADER}: {tag}\r\nConnection: close\r\n\r\n"
+    );
+    let clock = SystemClock::new();
+    let begun = clock.monotonic();
+    let answer = asked(filled.server.address, &request)?;
+    let took = clock.monotonic().since(begun);
+    let status = answer.lines().next().unwrap_or_default();
+    ensure!(status.starts_with("HTTP/1.1 200"), "{} answers a purge with {status:?}", filled.server.name);
+    Ok(took)
+}

@@ -1,0 +1,175 @@
+//! What a restart costs: the time from starting the program to the first hit, and until all is there again that was
+//! stored, after an end in order and after a kill. Varnish starts empty.
+//!
+//! Invariant: the program is ended only when the disk has all; afterwards pages are drawn, and the application counts
+//! those that were lost. The files are in the system's cache, as after a restart of a program, not of a machine.
+
+use super::Bench;
+use super::filled::{fill, page};
+use super::server::{Kind, Server, Stand, asked};
+use super::table::{Table, Target};
+use super::visitors::Visitors;
+use anyhow::{Context, Result, bail};
+use platform::{Clock as _, SystemClock};
+use stats::{Random, median};
+use std::cell::{Cell, RefCell};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+const FIRST_HIT_MS_MOST: f64 = 2_000.0;
+/// Restarts of each kind at most.
+const RESTARTS_MAX: u16 = 3;
+const MEMORY: &str = "2G";
+/// How often something is looked for.
+const POLL: Duration = Duration::from_millis(2);
+/// Looks between two of those at whether the program still runs.
+const LOOKS_MAX: u32 = 50;
+/// How long the disk may take for what it still has to write, and the program to take everything over.
+const WAIT_MAX: Duration = Duration::from_secs(120);
+/// Pages that are drawn to see what is left, and the visitors who ask for them.
+const DRAWN: u64 = 20_000;
+const VISITORS: usize = 32;
+
+/// What restarts have shown.
+#[derive(Debug, Default)]
+struct Restarts {
+    first_hit_ms: Vec<f64>,
+    all_ms: Vec<f64>,
+    left_percent: Vec<f64>,
+}
+
+/// Adds the rows of both programs.
+pub(super) fn measure(stand: &Stand, bench: &Bench<'_>, table: &mut Table) -> Result<()> {
+    let (pages, mut random) = (bench.args.objects, bench.random());
+    let server = stand.server(Kind::Petasos, "petasos-disk")?;
+    let disk = format!(" --disk {} --disk-size 10GiB", stand.disk_directory()?);
+    stand.start(server, MEMORY, &disk, Server::answers)?;
+    fill(stand, bench, &server, pages)?;
+    let written = wait(|| {
+        let durable = server.metric("petasos_disk_durable_total")?;
+        Ok(durable >= server.metric("petasos_disk_accepted_total")?)
+    })?;
+    let stored = server.metric("petasos_disk_objects")?;
+    let restarts = bench.args.rounds.min(RESTARTS_MAX);
+    let (mut ended, mut killed) = (Restarts::default(), Restarts::default());
+    for round in 1..=restarts {
+        for (seen, is_kill) in [(&mut ended, false), (&mut killed, true)] {
+            if is_kill {
+                stand.kill(&server)?
+            } else {
+                stand.stop(&server)?
+            }
+            seen.restart(stand, bench, &server, &disk, stored, &mut random)?;
+            eprintln!(
+                "restart {round} of {restarts}, {}: {seen:?}",
+                if is_kill { "killed" } else { "ended" }
+            );
+        }
+    }
+    stand.stop(&server)?;
+    let varnish = varnish_first_answer_ms(stand)?;
+    table.add("objects that were on the disk", "", Some(stored as f64), None, Target::None);
+    let what = "time until the disk had the last of them";
+    table.add(what, "ms", Some(milliseconds(written)), None, Target::None);
+    for (seen, after) in [(&ended, "an end in order"), (&killed, "a kill")] {
+        let Restarts { first_hit_ms, all_ms, left_percent } = seen;
+        let most = Target::Most(FIRST_HIT_MS_MOST);
+        let what = format!("first hit after {after} (Varnish: first answer, from the application)");
+        table.add(what, "ms", median(first_hit_ms), Some(varnish), most);
+        table.add(format!("all taken over after {after}"), "ms", median(all_ms), None, Target::None);
+        let what = format!("drawn pages that were left after {after}");
+        table.add(what, "%", median(left_percent), Some(0.0), Target::None);
+    }
+    Ok(())
+}
+
+impl Restarts {
+    /// Starts the program again and looks at what is left of the `stored` objects.
+    fn restart(
+        &mut self,
+        stand: &Stand,
+        bench: &Bench<'_>,
+        server: &Server,
+        disk: &str,
+        stored: u64,
+        random: &mut Random,
+    ) -> Result<()> {
+        let (clock, first_hit) = (SystemClock::new(), Cell::new(None));
+        let probe = RefCell::new(random.clone());
+        let pages = bench.args.objects as usize;
+        let begun = clock.monotonic();
+        stand.start(*server, MEMORY, disk, |server| {
+            // A server that ends at once is noticed between two calls of this.
+            let mut random = probe.borrow_mut();
+            for _ in 0..LOOKS_MAX {
+                if is_hit(server, random.below(pages) as u64) {
+                    first_hit.set(Some(clock.monotonic().since(begun)));
+                    return true;
+                }
+                if bench.interrupted.load(Ordering::Relaxed) {
+                    // It counts as ready, and the figures that are missing end the measurement.
+                    return true;
+                }
+                std::thread::sleep(POLL);
+            }
+            false
+        })?;
+        self.first_hit_ms.push(milliseconds(first_hit.get().context("interrupted")?));
+        wait(|| Ok(server.metric("petasos_store_objects")? >= stored))?;
+        self.all_ms.push(milliseconds(clock.monotonic().since(begun)));
+        let before = stand.origin.requests();
+        let mut visitors = Visitors::gather(server.address, VISITORS, &bench.interrupted)?;
+        let mut left = DRAWN;
+        visitors.ask(None, || {
+            left = left.checked_sub(1)?;
+            Some(page(random.below(pages) as u64))
+        })?;
+        let lost = stand.origin.requests() - before;
+        self.left_percent.push(100.0 * (1.0 - lost as f64 / DRAWN as f64));
+        Ok(())
+    }
+}
+
+/// Whether a page comes from what is stored.
+fn is_hit(server: &Server, number: u64) -> bool {
+    let target = page(number).target();
+    let request = format!("GET {target} HTTP/1.1\r\nHost: bench.test\r\nConnection: close\r\n\r\n");
+    let answer = asked(server.address, &request).unwrap_or_default();
+    let mut lines = answer.lines().take_while(|line| !line.is_empty());
+    lines.any(|line| line.starts_with("Cache-Status:") && line.contains("; hit"))
+}
+
+/// The time from starting Varnish to its first answer.
+fn varnish_first_answer_ms(stand: &Stand) -> Result<f64> {
+    let server = stand.server(Kind::Varnish, "varnish-restart")?;
+    let mut times = Vec::new();
+    for _ in 0..RESTARTS_MAX {
+        let (clock, answered) = (SystemClock::new(), Cell::new(None));
+        let begun = clock.monotonic();
+        stand.start(server, MEMORY, "", |server| {
+            let is_there = server.answers();
+            answered.set(is_there.then(|| clock.monotonic().since(begun)));
+            is_there
+        })?;
+        times.extend(answered.get().map(milliseconds));
+        stand.stop(&server)?;
+    }
+    Ok(median(&times).unwrap_or(f64::NAN))
+}
+
+/// Waits until `is_done`; gives the time that took.
+fn wait(is_done: impl Fn() -> Result<bool>) -> Result<Duration> {
+    let clock = SystemClock::new();
+    let begun = clock.monotonic();
+    while !is_done()? {
+        if clock.monotonic().since(begun) > WAIT_MAX {
+            bail!("the disk's work is not done after {WAIT_MAX:?}");
+        }
+        std::thread::sleep(POLL);
+    }
+    Ok(clock.monotonic().since(begun))
+}
+
+fn milliseconds(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}

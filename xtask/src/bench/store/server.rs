@@ -1,0 +1,230 @@
+//! One server of a measurement: Petasos as it is released or Varnish as Debian packages it, with a memory of its own,
+//! and what the system says of its processes.
+//!
+//! Invariant: servers run as one ordinary user on free loopback ports and keep everything in one directory; dropping a
+//! [`Stand`] stops them all, and what a killed run left over is stopped before the next begins.
+
+use super::super::optimised;
+use super::origin::Origin;
+use crate::packages;
+use crate::place::{self, render};
+use crate::service::{Place, Service};
+use anyhow::{Context, Result, bail};
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+/// Where the servers work, from the top of the repository.
+const DIRECTORY: &str = "target/bench/store";
+/// The Debian packages of the peers.
+const PACKAGES: [&str; 1] = ["varnish"];
+/// Every name that a server has in some measurement.
+const NAMES: [&str; 10] = [
+    "petasos-churn",
+    "petasos-few",
+    "petasos-some",
+    "petasos-all",
+    "petasos-disk",
+    "varnish-churn",
+    "varnish-few",
+    "varnish-some",
+    "varnish-all",
+    "varnish-restart",
+];
+/// How long a server may take for a question beside the load.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+/// The system's clock ticks in a second (sysconf(3), _SC_CLK_TCK on every Linux).
+const TICKS_PER_SECOND: f64 = 100.0;
+/// The length of a page of memory, in octets.
+const PAGE_BYTES: u64 = 4096;
+
+/// Which program a server is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Petasos,
+    Varnish,
+}
+
+/// Where servers are started.
+pub(super) struct Stand {
+    place: Place,
+    pub(super) origin: Origin,
+    /// Keeps a second benchmark out.
+    _lock: File,
+}
+
+/// A server, running.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Server {
+    pub(super) kind: Kind,
+    pub(super) name: &'static str,
+    pub(super) address: SocketAddr,
+    /// Where metrics are; Petasos only.
+    pub(super) admin: SocketAddr,
+}
+
+/// How often, and how many times, it is looked whether a killed server's address is free: ten seconds.
+const FREE_LOOK_EVERY: Duration = Duration::from_millis(20);
+const FREE_LOOKS_MAX: u32 = 500;
+
+impl Stand {
+    /// Installs what is missing, and starts the application.
+    ///
+    /// # Errors
+    /// If something cannot be installed, or a server that was left over does not end.
+    pub(super) fn settle() -> Result<Self> {
+        packages::ensure(&PACKAGES)?;
+        let directory = std::path::absolute(DIRECTORY)?;
+        let lock = place::lock(&directory)?;
+        let place = Place::settle(&directory)?;
+        let stand = Self { place, origin: Origin::start()?, _lock: lock };
+        stand.stop_all()?;
+        // A copy, because the servers' user may not be able to reach the original, and a build may replace it.
+        let (program, copy) = (optimised("petasos")?, stand.place.directory.join("petasos"));
+        fs::copy(&program, &copy)
+            .and_then(|_| stand.place.account.give(&copy))
+            .with_context(|| format!("cannot copy {}", program.display()))?;
+        let origin = stand.origin.address;
+        let (host, port) = (origin.ip().to_string(), origin.port().to_string());
+        let values = [("origin_host", &*host), ("origin_port", &*port)];
+        let vcl = render(include_str!("../../../../bench/peers/varnish-store.vcl"), &values)?;
+        stand.place.write("conf/varnish-store.vcl", &vcl)?;
+        Ok(stand)
+    }
+
+    /// A server that is to be started, with addresses of its own.
+    pub(super) fn server(&self, kind: Kind, name: &'static str) -> Result<Server> {
+        let [address, admin] = place::free_addresses()?;
+        Ok(Server { kind, name, address, admin })
+    }
+
+    /// Starts a server and waits until `ready` says so. `memory` is what it may use, as both programs write sizes but
+    /// for the unit's last letters: `512M`. `more` are further arguments.
+    ///
+    /// # Errors
+    /// If it does not start.
+    pub(super) fn start(
+        &self,
+        server: Server,
+        memory: &str,
+        more: &str,
+        ready: impl Fn(&Server) -> bool,
+    ) -> Result<()> {
+        let Server { kind, name, address, admin } = server;
+        let (site, origin) = (self.place.directory.display(), self.origin.address);
+        let command = match kind {
+            Kind::Petasos => format!(
+                "{site}/petasos serve --origin http://{origin} --listen {address} --admin {admin} --memory {memory}iB{more}"
+            ),
+            Kind::Varnish => format!(
+                "varnishd -F -T none -n {site}/{name} -f {site}/conf/varnish-store.vcl -a {address} -s malloc,{memory}{more}"
+            ),
+        };
+        // No path has a space in it: `Place::settle` saw to that.
+        let service = Service { name, command: command.split(' ').map(str::to_owned).collect() };
+        self.place.start(&service, || ready(&server))
+    }
+
+    /// A directory for the disk tier, empty.
+    pub(super) fn disk_directory(&self) -> Result<String> {
+        let path = self.place.directory.join("tmp/disk");
+        if path.exists() {
+            fs::remove_dir_all(&path).with_context(|| format!("cannot remove {}", path.display()))?;
+        }
+        place::make_own(self.place.account, &path)?;
+        Ok(path.display().to_string())
+    }
+
+    /// Asks a server to end, and waits until it has.
+    pub(super) fn stop(&self, server: &Server) -> Result<()> {
+        self.place.stop(server.name).map(|_| ())
+    }
+
+    /// Kills a server that this measurement started, as a crash does.
+    pub(super) fn kill(&self, server: &Server) -> Result<()> {
+        for pid in self.processes(server) {
+            if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
+                // One that has just ended is as good as killed.
+                let _ = kill_process(pid, Signal::KILL);
+            }
+        }
+        self.stop(server)?;
+        // The first thread of a large process is over long before the system has taken its memory and its sockets.
+        for _ in 0..FREE_LOOKS_MAX {
+            if TcpListener::bind(server.address).is_ok() {
+                return Ok(());
+            }
+            std::thread::sleep(FREE_LOOK_EVERY);
+        }
+        bail!("{} was killed and its address is still in use", server.name)
+    }
+
+    fn stop_all(&self) -> Result<()> {
+        NAMES.iter().try_for_each(|name| self.place.stop(name).map(|_| ()))
+    }
+
+    /// The processes of a server: the first, and its children.
+    fn processes(&self, server: &Server) -> Vec<u32> {
+        let Some(first) = self.place.running(server.name) else { return Vec::new() };
+        let children = fs::read_to_string(format!("/proc/{first}/task/{first}/children")).unwrap_or_default();
+        let children = children.split_ascii_whitespace().filter_map(|pid| pid.parse().ok());
+        std::iter::once(first).chain(children).collect()
+    }
+
+    /// Resident memory of a server's processes, in octets (proc_pid_statm(5): the second number, in pages).
+    pub(super) fn resident_bytes(&self, server: &Server) -> u64 {
+        let pages = |pid: u32| {
+            let statm = fs::read_to_string(format!("/proc/{pid}/statm")).unwrap_or_default();
+            statm.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()).unwrap_or(0)
+        };
+        self.processes(server).into_iter().map(pages).sum::<u64>() * PAGE_BYTES
+    }
+
+    /// Processor time of a server's processes so far, in seconds (proc_pid_stat(5): fields 14 and 15).
+    pub(super) fn processor_seconds(&self, server: &Server) -> f64 {
+        let ticks = |pid: u32| {
+            let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+            // The program's name stands in brackets before field 3.
+            let fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_ascii_whitespace();
+            fields.skip(14 - 3).take(2).filter_map(|ticks| ticks.parse::<u64>().ok()).sum::<u64>()
+        };
+        self.processes(server).into_iter().map(ticks).sum::<u64>() as f64 / TICKS_PER_SECOND
+    }
+}
+
+impl Drop for Stand {
+    fn drop(&mut self) {
+        if let Err(error) = self.stop_all() {
+            eprintln!("error: {error:#}");
+        }
+    }
+}
+
+impl Server {
+    /// Whether it answers.
+    pub(super) fn answers(&self) -> bool {
+        asked(self.address, "GET / HTTP/1.1\r\nHost: bench.test\r\nConnection: close\r\n\r\n")
+            .is_ok_and(|answer| answer.starts_with("HTTP/1.1 200 "))
+    }
+
+    /// A metric of Petasos by the beginning of its line.
+    pub(super) fn metric(&self, name: &str) -> Result<u64> {
+        let request = format!("GET /metrics HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", self.admin);
+        let text = asked(self.admin, &request).context("the admin address does not answer")?;
+        let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok());
+        value.with_context(|| format!("there is no metric {name}"))
+    }
+}
+
+/// What a server answers, until it closes the connection.
+pub(super) fn asked(address: SocketAddr, request: &str) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect_timeout(&address, ANSWER_TIMEOUT)?;
+    stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
+    stream.write_all(request.as_bytes())?;
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer)?;
+    Ok(String::from_utf8_lossy(&answer).into_owned())
+}

@@ -1,0 +1,121 @@
+//! What is printed of a part: a row for each figure, beside its target and whether that is met.
+//!
+//! Invariant: a verdict comes from the figure and the target of its own row, and from nothing else; a row without a
+//! target has none.
+
+use super::super::markdown;
+
+/// What a figure should be.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Target {
+    /// At most this.
+    Most(f64),
+    /// At least this.
+    Least(f64),
+    /// It is there to compare with.
+    None,
+}
+
+/// One row.
+#[derive(Clone, Debug)]
+pub(super) struct Row {
+    what: String,
+    petasos: Option<f64>,
+    varnish: Option<f64>,
+    unit: String,
+    target: Target,
+}
+
+/// The rows of a part.
+#[derive(Debug, Default)]
+pub(super) struct Table(Vec<Row>);
+
+impl Table {
+    /// Adds a figure of Petasos, with Varnish's beside it if there is one.
+    pub(super) fn add(
+        &mut self,
+        what: impl Into<String>,
+        unit: impl Into<String>,
+        petasos: Option<f64>,
+        varnish: Option<f64>,
+        target: Target,
+    ) {
+        self.0.push(Row { what: what.into(), petasos, varnish, unit: unit.into(), target });
+    }
+
+    /// Prints the rows, if there are any.
+    pub(super) fn print(&self, title: &str) {
+        if !self.0.is_empty() {
+            let rows: Vec<_> = self.0.iter().map(Row::cells).collect();
+            println!("\n## {title}\n");
+            println!("{}", markdown(&["figure", "unit", "Petasos", "Varnish", "target", "verdict"], &rows));
+        }
+    }
+}
+
+impl Row {
+    fn verdict(&self) -> &'static str {
+        let is_met = match (self.target, self.petasos) {
+            (Target::None, _) => return "",
+            (_, None) => return "not measured",
+            (Target::Most(most), Some(figure)) => figure <= most,
+            (Target::Least(least), Some(figure)) => figure >= least,
+        };
+        if is_met { "met" } else { "missed" }
+    }
+
+    fn cells(&self) -> Vec<String> {
+        let target = match self.target {
+            Target::Most(most) => format!("at most {}", number(most)),
+            Target::Least(least) => format!("at least {}", number(least)),
+            Target::None => String::new(),
+        };
+        let figure = |figure: Option<f64>| figure.map(number).unwrap_or_default();
+        vec![
+            self.what.clone(),
+            self.unit.clone(),
+            figure(self.petasos),
+            figure(self.varnish),
+            target,
+            self.verdict().to_owned(),
+        ]
+    }
+}
+
+/// A figure with as many places as say something.
+fn number(figure: f64) -> String {
+    let places = match figure.abs() {
+        _ if figure.fract() == 0.0 => 0,
+        size if size >= 100.0 => 0,
+        size if size >= 10.0 => 1,
+        _ => 2,
+    };
+    format!("{figure:.places$}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Row, Target, number};
+
+    #[test]
+    fn a_verdict_is_of_its_row() {
+        let row = |petasos, target| Row {
+            what: String::new(),
+            petasos,
+            varnish: Some(9.0),
+            unit: String::new(),
+            target,
+        };
+        for (petasos, target, verdict) in [
+            (Some(1.3), Target::Most(1.3), "met"),
+            (Some(1.31), Target::Most(1.3), "missed"),
+            (Some(5.0), Target::Least(5.0), "met"),
+            (Some(4.9), Target::Least(5.0), "missed"),
+            (None, Target::Least(5.0), "not measured"),
+            (Some(4.9), Target::None, ""),
+        ] {
+            assert_eq!(row(petasos, target).verdict(), verdict);
+        }
+        assert_eq!([1000.0, 523.4, 12.34, 1.289].map(number), ["1000", "523", "12.3", "1.29"]);
+    }
+}

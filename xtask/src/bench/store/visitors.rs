@@ -1,0 +1,277 @@
+//! Visitors on connections that are kept, each of which asks for one page after the other.
+//!
+//! Invariant: an answer counts as right if its status is 200, its content is as long as the page, and begins as the
+//! page does. One thread and one poll. A connection that the server closed is opened again; an answer that was cut off
+//! by that is wrong.
+
+use super::origin::{NUMBER_BYTES, Page};
+use anyhow::{Context, Result, ensure};
+use h1::{BodyDecoder, Limits, Strictness, skim_response};
+use mio::net::TcpStream;
+use mio::{Events, Interest, Poll, Token};
+use platform::{Clock as _, Monotonic, SystemClock};
+use std::io::{ErrorKind, Read, Write};
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Octets that one read may bring.
+const READ_BYTES: usize = 64 * 1024;
+/// How long one wait may be, and how finely asking at a rate is timed.
+const SLICE: Duration = Duration::from_millis(1);
+/// How long answers are waited for when none comes.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Visitors, connected.
+pub(super) struct Visitors<'a> {
+    address: SocketAddr,
+    poll: Poll,
+    connections: Vec<Connection>,
+    idle: Vec<usize>,
+    buffer: Vec<u8>,
+    clock: SystemClock,
+    interrupted: &'a AtomicBool,
+    asked: Asked,
+}
+
+/// What the visitors got.
+#[derive(Debug, Default)]
+pub(super) struct Asked {
+    /// Right answers.
+    pub(super) right: u64,
+    /// Others, also those that did not come.
+    pub(super) wrong: u64,
+    /// Octets of content in right answers.
+    pub(super) content_bytes: u64,
+    /// The time of each right answer from its request to its last octet, in nanoseconds.
+    pub(super) nanos: Vec<u64>,
+}
+
+struct Connection {
+    stream: TcpStream,
+    /// The page that was asked for, while its answer is on the way.
+    page: Option<Page>,
+    sent: Monotonic,
+    partial_head: Vec<u8>,
+    body: Option<BodyDecoder>,
+    beginning: Vec<u8>,
+    content_bytes: usize,
+}
+
+impl<'a> Visitors<'a> {
+    /// Opens so many connections.
+    ///
+    /// # Errors
+    /// If the server does not take one of them.
+    pub(super) fn gather(address: SocketAddr, visitors: usize, interrupted: &'a AtomicBool) -> Result<Self> {
+        let (poll, clock) = (Poll::new()?, SystemClock::new());
+        let connections = (0..visitors)
+            .map(|index| Connection::open(address, &poll, index, &clock))
+            .collect::<Result<_, _>>()
+            .with_context(|| format!("{address} does not take another connection"))?;
+        Ok(Self {
+            address,
+            poll,
+            connections,
+            idle: (0..visitors).collect(),
+            buffer: vec![0; READ_BYTES],
+            clock,
+            interrupted,
+            asked: Asked::default(),
+        })
+    }
+
+    /// Asks for the pages that `next` names until it names no more, or the server has stopped answering: as fast as the
+    /// connections allow, or so many a second.
+    ///
+    /// # Errors
+    /// If the system takes away what asking needs, or on an interruption.
+    pub(super) fn ask(&mut self, rate: Option<u32>, mut next: impl FnMut() -> Option<Page>) -> Result<Asked> {
+        self.asked = Asked::default();
+        let (begun, mut started, mut is_over) = (self.clock.monotonic(), 0_u64, false);
+        let (mut last, mut settled) = (begun, 0);
+        let mut events = Events::with_capacity(1024);
+        while !is_over || self.idle.len() < self.connections.len() {
+            ensure!(!self.interrupted.load(Ordering::Relaxed), "interrupted");
+            let now = self.clock.monotonic();
+            let due = rate.map(|rate| (now.since(begun).as_secs_f64() * f64::from(rate)) as u64);
+            while !is_over && due.is_none_or(|due| started < due) {
+                let Some(index) = self.idle.pop() else { break };
+                match next() {
+                    Some(page) => self.send(index, page)?,
+                    None => {
+                        self.idle.push(index);
+                        is_over = true;
+                    }
+                }
+                (started, last) = (started + 1, now);
+            }
+            if settled != self.asked.right + self.asked.wrong {
+                (settled, last) = (self.asked.right + self.asked.wrong, now);
+            }
+            if self.idle.len() < self.connections.len() && now.since(last) > PATIENCE {
+                self.asked.wrong += (self.connections.len() - self.idle.len()) as u64;
+                break;
+            }
+            match self.poll.poll(&mut events, Some(SLICE)) {
+                Err(error) if error.kind() != ErrorKind::Interrupted => return Err(error.into()),
+                _ => {}
+            }
+            for event in &events {
+                self.read(event.token().0)?;
+            }
+        }
+        Ok(std::mem::take(&mut self.asked))
+    }
+
+    fn send(&mut self, index: usize, page: Page) -> Result<()> {
+        let Some(connection) = self.connections.get_mut(index) else { return Ok(()) };
+        let request = format!("GET {} HTTP/1.1\r\nHost: bench.test\r\n\r\n", page.target());
+        connection.page = Some(page);
+        connection.sent = self.clock.monotonic();
+        match connection.stream.write(request.as_bytes()) {
+            Ok(sent) => {
+                ensure!(sent == request.len(), "a request cannot be sent at once");
+                Ok(())
+            }
+            Err(_) => self.settle(index, false, true),
+        }
+    }
+
+    /// Reads what is there of one connection.
+    fn read(&mut self, index: usize) -> Result<()> {
+        loop {
+            let Some(connection) = self.connections.get_mut(index) else { return Ok(()) };
+            let (verdict, is_closed, is_drained) = match connection.stream.read(&mut self.buffer) {
+                Ok(0) => (connection.page.map(|_| false), true, true),
+                Ok(octets) => {
+                    let input = self.buffer.get(..octets).unwrap_or_default();
+                    (connection.feed(input), false, octets < READ_BYTES)
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(_) => (connection.page.map(|_| false), true, true),
+            };
+            if verdict.is_some() || is_closed {
+                return self.settle(index, verdict == Some(true), is_closed || verdict == Some(false));
+            }
+            if is_drained {
+                return Ok(());
+            }
+        }
+    }
+
+    /// An answer is whole, or will never be.
+    fn settle(&mut self, index: usize, is_right: bool, is_broken: bool) -> Result<()> {
+        let Some(connection) = self.connections.get_mut(index) else { return Ok(()) };
+        if let Some(page) = connection.page.take() {
+            if is_right {
+                let nanos = self.clock.monotonic().since(connection.sent).as_nanos();
+                self.asked.nanos.push(nanos as u64);
+                self.asked.content_bytes += u64::from(page.bytes);
+            }
+            self.asked.right += u64::from(is_right);
+            self.asked.wrong += u64::from(!is_right);
+            self.idle.push(index);
+        }
+        if is_broken {
+            *connection = Connection::open(self.address, &self.poll, index, &self.clock)
+                .context("the server takes no connection any more")?;
+        }
+        connection.forget();
+        Ok(())
+    }
+}
+
+impl Connection {
+    fn open(address: SocketAddr, poll: &Poll, index: usize, clock: &SystemClock) -> std::io::Result<Self> {
+        let stream = std::net::TcpStream::connect(address)?;
+        stream.set_nodelay(true)?;
+        stream.set_nonblocking(true)?;
+        let mut stream = TcpStream::from_std(stream);
+        poll.registry().register(&mut stream, Token(index), Interest::READABLE)?;
+        Ok(Self {
+            stream,
+            page: None,
+            sent: clock.monotonic(),
+            partial_head: Vec::new(),
+            body: None,
+            beginning: Vec::with_capacity(NUMBER_BYTES),
+            content_bytes: 0,
+        })
+    }
+
+    /// Makes ready for the next answer.
+    fn forget(&mut self) {
+        self.partial_head.clear();
+        self.beginning.clear();
+        (self.body, self.content_bytes) = (None, 0);
+    }
+
+    /// Takes the next octets; says whether the answer is right when it is whole, or wrong as soon as it is.
+    fn feed(&mut self, input: &[u8]) -> Option<bool> {
+        if self.body.is_some() {
+            return self.feed_body(input);
+        }
+        if self.partial_head.is_empty() {
+            return self.feed_head(input);
+        }
+        let mut head = std::mem::take(&mut self.partial_head);
+        head.extend_from_slice(input);
+        self.feed_head(&head)
+    }
+
+    fn feed_head(&mut self, input: &[u8]) -> Option<bool> {
+        match skim_response(input, false, &Limits::DEFAULT) {
+            Err(_) => Some(false),
+            Ok(None) => {
+                self.partial_head.extend_from_slice(input);
+                None
+            }
+            Ok(Some(head)) if head.status.code() != 200 => Some(false),
+            Ok(Some(head)) => {
+                let framing = head.framing;
+                self.body = Some(BodyDecoder::with_limits(framing, &Limits::DEFAULT, Strictness::Tolerant));
+                self.feed_body(input.get(head.head_bytes..).unwrap_or_default())
+            }
+        }
+    }
+
+    fn feed_body(&mut self, input: &[u8]) -> Option<bool> {
+        let Self { body, beginning, content_bytes, page, .. } = self;
+        let skimmed = body.as_mut()?.skim_with(input, |run| {
+            let missing = NUMBER_BYTES - beginning.len();
+            beginning.extend_from_slice(run.get(..missing).unwrap_or(run));
+            *content_bytes += run.len();
+        });
+        let page = (*page)?;
+        match skimmed {
+            Ok(skimmed) if !skimmed.done => None,
+            Ok(skimmed) => Some(
+                skimmed.consumed == input.len()
+                    && *content_bytes == page.bytes as usize
+                    && *beginning == page.beginning().as_bytes(),
+            ),
+            Err(_) => Some(false),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::origin::{Origin, Page};
+    use super::Visitors;
+    use std::sync::atomic::AtomicBool;
+
+    #[test]
+    fn every_page_of_the_application_is_right() {
+        let (origin, interrupted) = (Origin::start().unwrap(), AtomicBool::new(false));
+        // No page is as small as the number that it begins with.
+        let mut pages = [20, 64, 1_000, 70_000, 1 << 20].into_iter().cycle().zip(0..50).chain([(10, 50)]);
+        let mut visitors = Visitors::gather(origin.address, 3, &interrupted).unwrap();
+        let asked =
+            visitors.ask(None, || pages.next().map(|(bytes, number)| Page { bytes, number })).unwrap();
+        assert_eq!((asked.right, asked.wrong, asked.nanos.len()), (50, 1, 50));
+        assert_eq!(asked.content_bytes, 10 * (20 + 64 + 1_000 + 70_000 + (1 << 20)));
+        assert_eq!(origin.requests(), 51);
+    }
+}

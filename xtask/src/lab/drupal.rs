@@ -1,0 +1,271 @@
+//! The Drupal lab: a Drupal 7 or Pressflow 7 that its user has, on MariaDB, PHP-FPM and nginx. What it is for stands in
+//! `labs/drupal/README.md`.
+//!
+//! Invariant: the user's tree is read only; a tree that is no Drupal 7 is refused before anything is made.
+
+use super::files::{self, Template};
+use super::stack::{Ready, Server, Site, Stack, Step, remove};
+use super::{database, php};
+use crate::place::{make_own, output};
+use anyhow::{Context, Result, ensure};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+/// What walks through Drupal's install pages.
+const INSTALL: &str = include_str!("../../../labs/drupal/php/install.php");
+/// What makes the content.
+const FILL: &str = include_str!("../../../labs/drupal/php/fill.php");
+/// Where Drupal says which version it is.
+const BOOTSTRAP: &str = "includes/bootstrap.inc";
+/// What every Drupal 7 has, and the lab needs.
+const FILES: [&str; 4] = ["index.php", "install.php", BOOTSTRAP, "includes/install.core.inc"];
+
+/// What Pressflow has in [`BOOTSTRAP`], and Drupal has not.
+const PRESSFLOW_SIGN: &str = "pressflow_smart_start";
+
+/// The stack; what [`given`] finds out about the tree is given.
+pub(crate) const STACK: Stack = Stack {
+    title: "Drupal",
+    name: "drupal",
+    host: "drupal.test",
+    page: "/",
+    log_in: "/user",
+    packages: &[&[
+        "mariadb-server",
+        "nginx-core",
+        "php8.2-apcu",
+        "php8.2-cli",
+        "php8.2-fpm",
+        "php8.2-gd",
+        "php8.2-mbstring",
+        "php8.2-mysql",
+        "php8.2-opcache",
+        "php8.2-xml",
+    ]],
+    addresses: &[
+        ("nginx_objects", "nginx, opcode cache, Drupal keeps pages and all else in APCu"),
+        (
+            "nginx_aggressive",
+            "nginx, opcode cache, Drupal keeps pages and sends them before modules are loaded",
+        ),
+        ("nginx_pages", "nginx, opcode cache, Drupal keeps pages"),
+        ("nginx_opcode", "nginx, opcode cache"),
+        ("nginx_plain_pages", "nginx, no opcode cache, Drupal keeps pages"),
+        ("nginx_plain", "nginx, no opcode cache"),
+        ("edge", "free for Petasos"),
+    ],
+    secrets: &["admin_password", "user_password", "hash_salt"],
+    templates: &[
+        files::MARIADB,
+        files::PHP,
+        files::PHP_PLAIN,
+        files::PHP_OPCODE,
+        files::NGINX_HTTP,
+        files::NGINX_PHP,
+        Template::rendered("conf/nginx.conf", include_str!("../../../labs/drupal/conf/nginx.conf")),
+        Template::rendered("conf/nginx-site.conf", include_str!("../../../labs/drupal/conf/nginx-site.conf")),
+        Template::rendered("conf/install.php", INSTALL),
+        Template::rendered("conf/fill.php", FILL),
+        Template::rendered(
+            "drupal/sites/default/settings.php",
+            include_str!("../../../labs/drupal/php/settings.php"),
+        ),
+        Template::rendered("drupal/lab-flush.php", include_str!("../../../labs/drupal/php/lab-flush.php")),
+        Template::verbatim(
+            "drupal/sites/all/modules/lab/lab.info",
+            include_str!("../../../labs/drupal/module/lab.info"),
+        ),
+        Template::verbatim(
+            "drupal/sites/all/modules/lab/lab.module",
+            include_str!("../../../labs/drupal/module/lab.module"),
+        ),
+        Template::verbatim(
+            "drupal/sites/all/modules/lab/lab.cache.inc",
+            include_str!("../../../labs/drupal/module/lab.cache.inc"),
+        ),
+    ],
+    is_current: |_| true,
+    steps: &[
+        Step::Make(copy),
+        Step::Write,
+        database::MAKE,
+        database::START,
+        Step::Make(fill),
+        php::START_PLAIN,
+        php::START_OPCODE,
+        Step::Start(Server {
+            name: "nginx",
+            command: "nginx -p {{site}}/tmp -c {{site}}/conf/nginx.conf",
+            ready: Ready::Pages(&[
+                "nginx_plain",
+                "nginx_plain_pages",
+                "nginx_opcode",
+                "nginx_pages",
+                "nginx_aggressive",
+                "nginx_objects",
+            ]),
+        }),
+    ],
+};
+
+/// What `up` is given: the tree, as the system resolves it, and what it says it is.
+///
+/// # Errors
+/// If it is no Drupal 7; the text says what is missing.
+pub(crate) fn given(source: Option<&Path>) -> Result<[(&'static str, String); 3]> {
+    let source =
+        source.context("--source DIR is missing: the top of a Drupal 7 or Pressflow 7 that you have")?;
+    ensure!(source.is_dir(), "--source: {} is not a directory", source.display());
+    ensure!(
+        !source.join("core/lib/Drupal.php").exists(),
+        "--source: {} is Drupal 8 or later; this lab is for Drupal 7 and Pressflow 7",
+        source.display()
+    );
+    for file in FILES {
+        ensure!(
+            source.join(file).is_file(),
+            "--source: {} has no {file}; name the top of an unpacked Drupal 7 or Pressflow 7",
+            source.display()
+        );
+    }
+    let bootstrap = source.join(BOOTSTRAP);
+    let text = fs::read(&bootstrap).with_context(|| format!("cannot read {}", bootstrap.display()))?;
+    let text = String::from_utf8_lossy(&text);
+    let version = text.split_once("define('VERSION', '").and_then(|(_, rest)| rest.split('\'').next());
+    let version = version.with_context(|| format!("--source: {} states no VERSION", bootstrap.display()))?;
+    ensure!(version.starts_with("7."), "--source: {} is Drupal {version}, not Drupal 7", source.display());
+    let distribution = if text.contains(PRESSFLOW_SIGN) { "Pressflow" } else { "Drupal" };
+    let source = source.canonicalize()?.to_str().context("--source: the path is not text")?.to_owned();
+    Ok([("source", source), ("distribution", distribution.to_owned()), ("version", version.to_owned())])
+}
+
+/// Copies the tree, links resolved, when there is no copy of it.
+fn copy(site: &Site<'_>) -> Result<()> {
+    let (copy, new, mark) = (site.at("drupal"), site.at("drupal.new"), site.at("drupal.source"));
+    let wanted = identity(site)?;
+    if !copy.exists() || !fs::read_to_string(&mark).is_ok_and(|found| found == wanted) {
+        [&copy, &new].into_iter().try_for_each(|old| loosen(old).and_then(|()| remove(old)))?;
+        let account = site.place.account;
+        let source = site.value("source")?;
+        output(account.step("cp").args(["-rL", "--no-preserve=mode,ownership", source]).arg(&new))
+            .with_context(|| format!("cannot copy {source}"))?;
+        for name in ["sites", "sites/default", "sites/default/files"] {
+            make_own(account, &new.join(name))?;
+        }
+        fs::rename(&new, &copy)?;
+        fs::write(&mark, wanted).with_context(|| format!("cannot write {}", mark.display()))?;
+    }
+    loosen(&copy)
+}
+
+/// Which tree this is.
+fn identity(site: &Site<'_>) -> Result<String> {
+    let [source, distribution, version] = ["source", "distribution", "version"].map(|name| site.value(name));
+    Ok(format!("{}\n{} {}\n", source?, distribution?, version?))
+}
+
+/// Makes the settings and their directory writable again: Drupal's installer takes that away when it is done.
+fn loosen(drupal: &Path) -> Result<()> {
+    for (name, mode) in [("sites/default", 0o700), ("sites/default/settings.php", 0o600)] {
+        let path = drupal.join(name);
+        if path.exists() {
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode))
+                .with_context(|| format!("cannot change {}", path.display()))?;
+        }
+    }
+    Ok(())
+}
+
+/// Lets Drupal install itself and makes its content, unless this has been done with this tree.
+fn fill(site: &Site<'_>) -> Result<()> {
+    let (mark, wanted) = (site.at("mariadb/filled-by"), format!("{}{INSTALL}{FILL}", identity(site)?));
+    if fs::read_to_string(&mark).is_ok_and(|found| found == wanted) {
+        return Ok(());
+    }
+    // An attempt that fails must not be taken for what was there before.
+    let _ = fs::remove_file(&mark);
+    let files = site.at("drupal/sites/default/files");
+    remove(&files)?;
+    make_own(site.place.account, &files)?;
+    let socket = format!("--socket={}", site.value("mariadb_socket")?);
+    let empty = "DROP DATABASE IF EXISTS drupal; CREATE DATABASE drupal CHARACTER SET utf8mb4";
+    let mut client = site.place.account.step("mariadb");
+    output(client.args(["--no-defaults", &socket, "--user=root", "-e", empty]))?;
+    install(site)?;
+    loosen(&site.at("drupal"))?;
+    let mut fill = php::script(site);
+    fill.arg(site.at("conf/fill.php")).arg(site.at("drupal")).arg(site.at("conf/user-password"));
+    site.run("fill", &mut fill)?;
+    fs::write(&mark, wanted).with_context(|| format!("cannot write {}", mark.display()))
+}
+
+/// Walks through Drupal's install pages. PHP's own server shows them, since nginx shows no installer to anybody;
+/// nothing listens at the address of `nginx_plain` yet.
+fn install(site: &Site<'_>) -> Result<()> {
+    let address = site.value("nginx_plain")?;
+    let path = site.place.log("install-pages");
+    let log = fs::File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
+    let mut pages = php::script(site);
+    pages.args(["-S", address, "-t"]).arg(site.at("drupal")).current_dir(&site.place.directory);
+    let mut pages = pages.stdout(log.try_clone()?).stderr(log).spawn().context("cannot run php8.2")?;
+    let mut walk = php::script(site);
+    walk.arg(site.at("conf/install.php")).args([address]).arg(site.at("conf/admin-password"));
+    let walked = site.run("install", &mut walk);
+    pages.kill().and_then(|()| pages.wait()).context("cannot end the server of the install pages")?;
+    walked
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{BOOTSTRAP, FILES, STACK, given};
+    use crate::lab::stack::tests::rendered;
+    use std::fs;
+    use std::path::{Path, PathBuf};
+
+    /// As for WordPress: the lines stand in `drupal.txt` beside this file.
+    #[test]
+    fn the_files_are_as_approved() {
+        let rendered = rendered(&STACK);
+        let approved = include_str!("drupal.txt");
+        assert!(rendered == approved, "drupal.txt differs; the lines are now:\n{rendered}");
+    }
+
+    /// A directory with these files, which define this version.
+    fn tree(name: &str, files: &[&str], version: &str) -> PathBuf {
+        let top = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/xtask-tests/drupal").join(name);
+        let _ = fs::remove_dir_all(&top);
+        for file in files {
+            let path = top.join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, format!("<?php\ndefine('VERSION', '{version}');\n")).unwrap();
+        }
+        top
+    }
+
+    #[test]
+    fn what_is_no_drupal_7_is_refused_with_the_reason() {
+        let refused = |source: Option<&Path>, reason: &str| {
+            let error = given(source).unwrap_err().to_string();
+            assert!(error.contains("--source") && error.contains(reason), "{error}");
+        };
+        refused(None, "--source DIR is missing");
+        refused(Some(Path::new("/no/such/directory")), "/no/such/directory is not a directory");
+        refused(Some(Path::new("/proc")), "/proc has no index.php");
+        refused(Some(&tree("half", &FILES[..2], "7.103")), "has no includes/bootstrap.inc");
+        refused(Some(&tree("six", &FILES, "6.38")), "is Drupal 6.38");
+        refused(Some(&tree("nine", &["core/lib/Drupal.php", "index.php"], "9.5")), "is Drupal 8 or later");
+    }
+
+    #[test]
+    fn what_is_drupal_7_is_known_by_name_and_version() {
+        let top = tree("seven", &FILES, "7.103");
+        let [(_, source), (_, distribution), (_, version)] = given(Some(&top)).unwrap();
+        assert!(source.ends_with("/drupal/seven"), "{source}");
+        assert_eq!((distribution.as_str(), version.as_str()), ("Drupal", "7.103"));
+        let bootstrap = "<?php\ndefine('VERSION', '7.101');\nvariable_get('pressflow_smart_start', FALSE);\n";
+        fs::write(top.join(BOOTSTRAP), bootstrap).unwrap();
+        let [_, (_, distribution), (_, version)] = given(Some(&top)).unwrap();
+        assert_eq!((distribution.as_str(), version.as_str()), ("Pressflow", "7.101"));
+    }
+}

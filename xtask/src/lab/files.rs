@@ -1,0 +1,135 @@
+//! The files of a stack: the templates of `labs/`, with the values of this start put in, and the secrets that are
+//! drawn once.
+//!
+//! Invariant: a secret is drawn once and stays. It starts nothing.
+
+use super::stack::Site;
+use crate::place::make_own;
+use crate::service::Place;
+use anyhow::{Context, Result};
+use std::fmt::Write;
+use std::fs;
+use std::io::Read;
+use std::path::Path;
+
+/// Bytes from the system's random source in each secret.
+const SECRET_BYTES: usize = 32;
+
+/// A file of a stack.
+pub(crate) struct Template {
+    /// Its path below the stack's directory.
+    path: &'static str,
+    /// What is in it.
+    text: &'static str,
+    /// What is put in beside the general; nothing at all is put into a file that has none.
+    own: Option<&'static [(&'static str, &'static str)]>,
+}
+
+impl Template {
+    /// A file that values are put into.
+    pub(crate) const fn rendered(path: &'static str, text: &'static str) -> Self {
+        Self { path, text, own: Some(&[]) }
+    }
+
+    /// As [`Template::rendered`], with further values.
+    pub(crate) const fn with(
+        path: &'static str,
+        text: &'static str,
+        own: &'static [(&'static str, &'static str)],
+    ) -> Self {
+        Self { path, text, own: Some(own) }
+    }
+
+    /// A file that is written as it is, because what looks like a placeholder in it means something else.
+    pub(crate) const fn verbatim(path: &'static str, text: &'static str) -> Self {
+        Self { path, text, own: None }
+    }
+}
+
+/// MariaDB's configuration.
+pub(crate) const MARIADB: Template =
+    Template::rendered("conf/my.cnf", include_str!("../../../labs/common/my.cnf"));
+/// PHP's.
+pub(crate) const PHP: Template =
+    Template::rendered("conf/php.ini", include_str!("../../../labs/common/php.ini"));
+/// PHP-FPM's without opcode cache.
+pub(crate) const PHP_PLAIN: Template = Template::with(
+    "conf/php-plain.conf",
+    include_str!("../../../labs/common/php-fpm.conf"),
+    &[("pool", "plain")],
+);
+/// PHP-FPM's with opcode cache.
+pub(crate) const PHP_OPCODE: Template = Template::with(
+    "conf/php-opcode.conf",
+    include_str!("../../../labs/common/php-fpm.conf"),
+    &[("pool", "opcode")],
+);
+/// What nginx does alike everywhere.
+pub(crate) const NGINX_HTTP: Template =
+    Template::rendered("conf/nginx-http.conf", include_str!("../../../labs/common/nginx-http.conf"));
+/// What nginx tells PHP.
+pub(crate) const NGINX_PHP: Template =
+    Template::rendered("conf/nginx-php.conf", include_str!("../../../labs/common/nginx-php.conf"));
+
+/// Whether the files are what this version of the stack would write.
+pub(crate) fn are_current(site: &Site<'_>) -> bool {
+    let same =
+        |(path, text): &(&str, String)| fs::read_to_string(site.at(path)).is_ok_and(|found| found == *text);
+    render_all(site).is_ok_and(|files| files.iter().all(same))
+}
+
+/// Writes every file, and the directories that it needs.
+///
+/// # Errors
+/// Names the file that cannot be written.
+pub(crate) fn write_all(site: &Site<'_>) -> Result<()> {
+    for (path, text) in render_all(site)? {
+        let mut parents: Vec<&Path> = Path::new(path).ancestors().skip(1).collect();
+        parents.reverse();
+        for parent in parents.iter().map(|parent| site.place.directory.join(parent)) {
+            if !parent.exists() {
+                make_own(site.place.account, &parent)?;
+            }
+        }
+        site.place.write(path, &text)?;
+    }
+    Ok(())
+}
+
+/// Every file of the stack as it is to be.
+pub(crate) fn render_all(site: &Site<'_>) -> Result<Vec<(&'static str, String)>> {
+    let render = |Template { path, text, own }: &Template| {
+        let text = own.map_or_else(|| Ok((*text).to_owned()), |own| site.render(text, own));
+        Ok((*path, text.with_context(|| format!("cannot render {path}"))?))
+    };
+    site.stack.templates.iter().map(render).collect()
+}
+
+/// The secret of this name; it is drawn the first time, and kept in a file of its own.
+///
+/// # Errors
+/// Names the file that cannot be read or written.
+pub(crate) fn secret(place: &Place, name: &str) -> Result<String> {
+    let path = format!("conf/{}", name.replace('_', "-"));
+    let file = place.directory.join(&path);
+    if !file.exists() {
+        place.write(&path, &draw()?)?;
+    }
+    fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))
+}
+
+/// Letters and digits that nobody can guess.
+///
+/// # Errors
+/// If the system's random source cannot be read.
+pub(crate) fn draw() -> Result<String> {
+    let mut bytes = [0; SECRET_BYTES];
+    fs::File::open("/dev/urandom")
+        .and_then(|mut random| random.read_exact(&mut bytes))
+        .context("cannot read /dev/urandom")?;
+    let mut text = String::new();
+    for byte in bytes {
+        write!(text, "{byte:02x}")?;
+    }
+    Ok(text)
+}

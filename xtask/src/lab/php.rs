@@ -1,0 +1,28 @@
+//! PHP for a stack: PHP-FPM with and without opcode cache, and the program for scripts.
+//!
+//! Invariant: the two masters differ in nothing but the opcode cache. It knows no content system.
+
+use super::stack::{Ready, Server, Site, Step};
+use std::process::Command;
+
+/// Starts PHP-FPM without opcode cache.
+pub(crate) const START_PLAIN: Step = Step::Start(Server {
+    name: "php-plain",
+    command: "php-fpm8.2 --nodaemonize --fpm-config {{site}}/conf/php-plain.conf --php-ini {{site}}/conf/php.ini \
+              --define opcache.enable=0",
+    ready: Ready::Socket("php-plain.sock"),
+});
+/// Starts PHP-FPM with opcode cache.
+pub(crate) const START_OPCODE: Step = Step::Start(Server {
+    name: "php-opcode",
+    command: "php-fpm8.2 --nodaemonize --fpm-config {{site}}/conf/php-opcode.conf --php-ini {{site}}/conf/php.ini \
+              --define opcache.enable=1",
+    ready: Ready::Socket("php-opcode.sock"),
+});
+
+/// A script that makes content; it may need more memory than a page, and sends no mail.
+pub(crate) fn script(site: &Site<'_>) -> Command {
+    let mut command = site.place.account.step("php8.2");
+    command.args(["-d", "memory_limit=512M", "-d", "display_errors=stderr", "-d", "sendmail_path=/bin/true"]);
+    command
+}

@@ -1,0 +1,391 @@
+//! What every lab of a content system is made of: addresses, files, and steps that make or start something, and how
+//! such a stack comes up, is looked at and goes down.
+//!
+//! Invariant: everything lives in one directory and on loopback ports that were free; no file of the system is
+//! written, no service of the system is used; each step can be repeated after a crash in the middle of any. It knows
+//! no content system: each is a table of its own.
+
+use super::files::{self, Template};
+use crate::account::Account;
+use crate::packages::{self, tail};
+use crate::place;
+use crate::service::{Place, Service};
+use anyhow::{Context, Result, bail, ensure};
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+/// How long one request for a page may take while a lab starts; the first one compiles everything.
+const PAGE_TIMEOUT: Duration = Duration::from_secs(30);
+/// The longest answer to a check that is read, in bytes.
+const HEAD_BYTES_MAX: usize = 64;
+
+/// What a ladder may use as variables, people may read (`lab.toml`), and is put into files and commands.
+pub(crate) type Values = BTreeMap<String, String>;
+
+/// A content system with all that stands around it.
+pub(crate) struct Stack {
+    /// What people call it.
+    pub(crate) title: &'static str,
+    /// The word of the command, and the name of its directory below `target/labs`.
+    pub(crate) name: &'static str,
+    /// The site's public name, the same at every address.
+    pub(crate) host: &'static str,
+    /// The target of a page that is there when an address answers.
+    pub(crate) page: &'static str,
+    /// The target where people log in.
+    pub(crate) log_in: &'static str,
+    /// Debian packages, each list installed before the next.
+    pub(crate) packages: &'static [&'static [&'static str]],
+    /// Loopback addresses to choose: the name as a variable, and what is there.
+    pub(crate) addresses: &'static [(&'static str, &'static str)],
+    /// Secrets that are drawn once, by their names as variables; the first is the administrator's password.
+    pub(crate) secrets: &'static [&'static str],
+    /// The files that are written anew at each start.
+    pub(crate) templates: &'static [Template],
+    /// Whether what was made besides the files is what this version would make.
+    pub(crate) is_current: fn(&Site<'_>) -> bool,
+    /// What brings it up, in order.
+    pub(crate) steps: &'static [Step],
+}
+
+/// Something on the way up.
+pub(crate) enum Step {
+    /// Makes what is missing.
+    Make(fn(&Site<'_>) -> Result<()>),
+    /// Writes the stack's files.
+    Write,
+    /// Starts a server and waits until it is ready.
+    Start(Server),
+}
+
+/// One server of a stack.
+pub(crate) struct Server {
+    /// Its name in records, logs and messages; with `_pid` behind it, a variable.
+    pub(crate) name: &'static str,
+    /// The program and its arguments with a space between any two; values are put in.
+    pub(crate) command: &'static str,
+    /// How to see that it is there.
+    pub(crate) ready: Ready,
+}
+
+/// How a server shows that it is there.
+pub(crate) enum Ready {
+    /// Somebody listens at this socket below `run`.
+    Socket(&'static str),
+    /// The stack's page is answered at these addresses.
+    Pages(&'static [&'static str]),
+}
+
+/// A stack at a place, with the values of this start.
+pub(crate) struct Site<'a> {
+    /// What it is.
+    pub(crate) stack: &'a Stack,
+    /// Where it works.
+    pub(crate) place: &'a Place,
+    /// What is put in.
+    pub(crate) values: Values,
+}
+
+/// Installs what is missing and starts the stack below `dir`, with values that the caller gives; does nothing if it is
+/// up with these already.
+///
+/// # Errors
+/// Names the step that failed and shows the last lines of its log. What was started is stopped again.
+pub(crate) fn up(stack: &Stack, dir: &Path, given: &[(&str, String)]) -> Result<()> {
+    packages::ensure_in_order(stack.packages)?;
+    let _lock = place::lock(dir)?;
+    let place = Place::settle(dir)?;
+    let as_given =
+        |values: &Values| given.iter().all(|(name, value)| values.get(*name).is_some_and(|is| is == value));
+    if let Some(values) = read_values(dir).filter(as_given) {
+        let site = Site { stack, place: &place, values };
+        if site.is_up() {
+            eprintln!("the {} lab is up already", stack.title);
+            return site.show(dir);
+        }
+    }
+    stop_all(stack, &place, dir)?;
+    let start = || {
+        let mut site = Site { stack, place: &place, values: values(stack, &place, given)? };
+        site.start_all(dir)?;
+        site.show(dir)
+    };
+    start().inspect_err(|_| {
+        // The reason of the failure matters more than what is left of the attempt; `down` tries again.
+        let _ = stop_all(stack, &place, dir);
+    })
+}
+
+/// Stops everything that `up` started. The files stay, so that the next `up` takes seconds.
+///
+/// # Errors
+/// If a server does not end.
+pub(crate) fn down(stack: &Stack, dir: &Path) -> Result<()> {
+    if !dir.join("site").exists() {
+        eprintln!("the {} lab is not up", stack.title);
+        return Ok(());
+    }
+    let _lock = place::lock(dir)?;
+    let stopped = stop_all(stack, &Place::settle(dir)?, dir)?;
+    eprintln!("the {} lab {}", stack.title, if stopped { "is stopped" } else { "is not up" });
+    Ok(())
+}
+
+/// Prints what runs, and where.
+///
+/// # Errors
+/// If anything of the stack does not run or does not answer.
+pub(crate) fn status(stack: &Stack, dir: &Path) -> Result<()> {
+    let command = format!("`cargo xtask lab {} up`", stack.name);
+    let values = read_values(dir)
+        .with_context(|| format!("the {} lab is not up: {command} starts it", stack.title))?;
+    let place = Place::find(dir, Account::for_servers()?)?;
+    let site = Site { stack, place: &place, values };
+    site.show(dir)?;
+    ensure!(site.is_up(), "a part of the lab does not run: {command} starts it again");
+    Ok(())
+}
+
+fn read_values(dir: &Path) -> Option<Values> {
+    toml::from_str(&fs::read_to_string(dir.join("lab.toml")).ok()?).ok()
+}
+
+/// Free addresses, paths and secrets for a start.
+fn values(stack: &Stack, place: &Place, given: &[(&str, String)]) -> Result<Values> {
+    let site = place.directory.to_str().context("the directory's name is not text")?;
+    let mut values: Values = given.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
+    let mut put = |name: &str, value: String| values.insert(name.to_owned(), value);
+    put("host", stack.host.to_owned());
+    put("site", site.to_owned());
+    put("mariadb_socket", format!("{site}/run/mariadb.sock"));
+    put("admin_user", "admin".to_owned());
+    for name in stack.secrets {
+        put(name, files::secret(place, name)?);
+    }
+    for ((name, _), address) in stack.addresses.iter().zip(place::loopback_addresses(stack.addresses.len())?)
+    {
+        put(name, address.to_string());
+        put(&format!("{name}_host"), address.ip().to_string());
+        put(&format!("{name}_port"), address.port().to_string());
+    }
+    Ok(values)
+}
+
+/// Stops the servers, the last started first. Returns whether any ran.
+fn stop_all(stack: &Stack, place: &Place, dir: &Path) -> Result<bool> {
+    let mut any = false;
+    for server in stack.servers().rev() {
+        any |= place.stop(server.name)?;
+    }
+    match fs::remove_file(dir.join("lab.toml")) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            bail!("cannot remove lab.toml: {error}")
+        }
+        _ => Ok(any),
+    }
+}
+
+/// The values are in it, secrets too: for the caller alone.
+fn write_values(dir: &Path, values: &Values) -> Result<()> {
+    let path = dir.join("lab.toml");
+    let mut file = File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
+    file.set_permissions(fs::Permissions::from_mode(0o600))?;
+    file.write_all(toml::to_string(values)?.as_bytes())?;
+    Ok(())
+}
+
+impl Stack {
+    /// The servers in the order in which they are started.
+    fn servers(&self) -> impl DoubleEndedIterator<Item = &Server> {
+        self.steps.iter().filter_map(|step| if let Step::Start(server) = step { Some(server) } else { None })
+    }
+}
+
+impl Site<'_> {
+    /// A path below the stack's directory.
+    pub(crate) fn at(&self, path: &str) -> PathBuf {
+        self.place.directory.join(path)
+    }
+
+    /// A value that was put there.
+    ///
+    /// # Errors
+    /// If there is none of that name.
+    pub(crate) fn value(&self, name: &str) -> Result<&str> {
+        self.values.get(name).map(String::as_str).with_context(|| format!("there is no value {name}"))
+    }
+
+    /// A text with the values put in, and some more.
+    ///
+    /// # Errors
+    /// If the text has a name that nothing is put into.
+    pub(crate) fn render(&self, text: &str, own: &[(&str, &str)]) -> Result<String> {
+        let general = self.values.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        place::render(text, &general.chain(own.iter().copied()).collect::<Vec<_>>())
+    }
+
+    /// Runs a step whose output goes to a log of its own.
+    ///
+    /// # Errors
+    /// If it does not succeed; with the end of the log.
+    pub(crate) fn run(&self, name: &str, command: &mut Command) -> Result<()> {
+        let path = self.place.log(name);
+        let log = File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
+        let status = command.current_dir(&self.place.directory).stdout(log.try_clone()?).stderr(log).status();
+        let status = status.with_context(|| format!("cannot run {name}"))?;
+        ensure!(status.success(), "{name} ended with {status}; {}", tail(&path));
+        Ok(())
+    }
+
+    /// Whether a page is there: the status of a GET is 200.
+    pub(crate) fn answers(&self, name: &str, target: &str) -> bool {
+        let status = || -> Option<bool> {
+            let address: SocketAddr = self.value(name).ok()?.parse().ok()?;
+            let mut stream = TcpStream::connect_timeout(&address, PAGE_TIMEOUT).ok()?;
+            stream.set_read_timeout(Some(PAGE_TIMEOUT)).ok()?;
+            let host = self.stack.host;
+            write!(stream, "GET {target} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n").ok()?;
+            let mut head = [0; HEAD_BYTES_MAX];
+            stream.read_exact(&mut head).ok()?;
+            Some(head.starts_with(b"HTTP/1.1 200 "))
+        };
+        status().unwrap_or(false)
+    }
+
+    fn start_all(&mut self, dir: &Path) -> Result<()> {
+        for step in self.stack.steps {
+            match step {
+                Step::Make(make) => make(self)?,
+                Step::Write => files::write_all(self)?,
+                Step::Start(server) => self.start(server)?,
+            }
+        }
+        for server in self.stack.servers() {
+            let name = server.name;
+            let pid = self.place.running(name).with_context(|| format!("{name} ended at once"))?;
+            self.values.insert(format!("{}_pid", name.replace('-', "_")), pid.to_string());
+        }
+        write_values(dir, &self.values)
+    }
+
+    fn start(&self, server: &Server) -> Result<()> {
+        if let Ready::Socket(name) = server.ready {
+            // A socket that a killed server left would look like a listening one's to the server itself.
+            let _ = fs::remove_file(self.at("run").join(name));
+        }
+        self.place.start(&self.service(server)?, || self.is_ready(server))
+    }
+
+    fn is_ready(&self, server: &Server) -> bool {
+        match server.ready {
+            Ready::Socket(name) => UnixStream::connect(self.at("run").join(name)).is_ok(),
+            Ready::Pages(addresses) => addresses.iter().all(|name| self.answers(name, self.stack.page)),
+        }
+    }
+
+    fn service(&self, server: &Server) -> Result<Service> {
+        // No path has a space in it: `Place::settle` saw to that.
+        let command = self.render(server.command, &[])?.split(' ').map(str::to_owned).collect();
+        Ok(Service { name: server.name, command })
+    }
+
+    /// Whether every server runs, with the configuration of this version, and answers.
+    fn is_up(&self) -> bool {
+        files::are_current(self)
+            && (self.stack.is_current)(self)
+            && self.stack.servers().all(|server| {
+                self.service(server).is_ok_and(|service| self.place.is_running(&service))
+                    && self.is_ready(server)
+            })
+    }
+
+    /// Prints what runs, and where.
+    fn show(&self, dir: &Path) -> Result<()> {
+        let Stack { host, log_in, addresses, .. } = self.stack;
+        let mut out = std::io::stdout().lock();
+        for Server { name, .. } in self.stack.servers() {
+            let state =
+                self.place.running(name).map_or_else(|| "stopped".to_owned(), |pid| format!("process {pid}"));
+            writeln!(out, "{name:<13} {state}")?;
+        }
+        for (name, about) in *addresses {
+            writeln!(out, "{name:<13} http://{}/ ({about})", self.value(name)?)?;
+        }
+        let (first, _) = addresses.first().context("a stack has an address")?;
+        let address = self.value(first)?;
+        writeln!(out, "{:<13} {host}; as a header: curl -H 'Host: {host}' http://{address}/", "host")?;
+        let user = self.value("admin_user")?;
+        writeln!(out, "{:<13} http://{address}{log_in} as {user}, password in lab.toml", "log-in")?;
+        writeln!(out, "{:<13} {}", "variables", dir.join("lab.toml").display())?;
+        writeln!(out, "{:<13} {}", "files, logs", self.place.directory.display())?;
+        Ok(())
+    }
+}
+
+/// Removes a directory with all that is in it, if it is there.
+///
+/// # Errors
+/// Names it if it cannot be removed.
+pub(crate) fn remove(directory: &Path) -> Result<()> {
+    let removed = if directory.exists() { fs::remove_dir_all(directory) } else { Ok(()) };
+    removed.with_context(|| format!("cannot remove {}", directory.display()))
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::{Site, Stack, Values, read_values, write_values};
+    use crate::account::Account;
+    use crate::service::Place;
+    use std::fmt::Write;
+    use std::path::PathBuf;
+
+    /// The lines of a stack's files and commands that values were put into, at a place and with addresses that are
+    /// always the same.
+    pub(crate) fn rendered(stack: &Stack) -> String {
+        let place = Place { directory: PathBuf::from("/lab/site"), account: Account::Caller };
+        let mut values = Values::from(
+            ["site", "source", "host", "mariadb_socket"].map(|name| (name.into(), "/lab/site".into())),
+        );
+        for name in stack.secrets {
+            values.insert((*name).to_owned(), "100secret".to_owned());
+        }
+        for (number, (name, _)) in stack.addresses.iter().enumerate() {
+            values.insert((*name).to_owned(), format!("127.0.0.1:{}", 1001 + number));
+            values.insert(format!("{name}_host"), "127.0.0.1".to_owned());
+            values.insert(format!("{name}_port"), (1001 + number).to_string());
+        }
+        let site = Site { stack, place: &place, values };
+        let mut lines = String::new();
+        for (path, text) in super::files::render_all(&site).unwrap() {
+            let filled = text.lines().filter(|line| line.contains("/lab/site") || line.contains("100"));
+            filled.for_each(|line| writeln!(lines, "{path}: {}", line.trim()).unwrap());
+        }
+        for server in stack.servers() {
+            writeln!(lines, "{}", site.service(server).unwrap().command.join(" ")).unwrap();
+        }
+        lines
+    }
+
+    #[test]
+    fn values_are_a_flat_table_of_texts() {
+        let dir = tempfile();
+        let values =
+            Values::from([("a".to_owned(), "127.0.0.1:1".to_owned()), ("b".to_owned(), "\"".to_owned())]);
+        write_values(&dir, &values).unwrap();
+        assert_eq!(read_values(&dir), Some(values));
+    }
+
+    /// A directory of this test's own.
+    fn tempfile() -> PathBuf {
+        let dir = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../target/xtask-tests/values");
+        std::fs::create_dir_all(&dir).unwrap();
+        dir
+    }
+}

@@ -1,0 +1,167 @@
+//! The Wagtail lab: Wagtail from the Python Package Index in an environment of its own, three gunicorns that keep more
+//! and more, nginx before them, Varnish, and a site that purges Varnish and Petasos. What it is for stands in
+//! `labs/wagtail/README.md`.
+//!
+//! Invariant: environment and data are marked when they are complete; a killed attempt is thrown away by the next.
+
+use super::files::{self, Template};
+use super::stack::{Ready, Server, Site, Stack, Step, remove};
+use crate::place::make_own;
+use anyhow::{Context, Result};
+use std::fs;
+use std::process::{Command, Stdio};
+
+/// The pinned packages.
+const REQUIREMENTS: &str = include_str!("../../../labs/wagtail/requirements.txt");
+/// What makes the content.
+const FILL: &str = include_str!("../../../labs/wagtail/project/fill.py");
+/// What the content is made of.
+const MODELS: &str = include_str!("../../../labs/wagtail/project/lab/models.py");
+
+/// A file of the project that is written as it is, since Django has placeholders of its own.
+macro_rules! project {
+    ($path:literal) => {
+        Template::verbatim(
+            concat!("project/", $path),
+            include_str!(concat!("../../../labs/wagtail/project/", $path)),
+        )
+    };
+}
+
+/// A gunicorn that keeps what `LAB_CACHE` says; it loads the site once and then has three workers.
+macro_rules! gunicorn {
+    ($name:literal, $cache:literal) => {
+        Step::Start(Server {
+            name: concat!("gunicorn-", $name),
+            command: concat!(
+                "env LAB_CACHE=",
+                $cache,
+                " DJANGO_SETTINGS_MODULE=lab.settings {{site}}/venv/bin/python -m gunicorn lab.wsgi --preload \
+                 --workers 3 --no-control-socket --chdir {{site}}/project --worker-tmp-dir {{site}}/tmp \
+                 --bind unix:{{site}}/run/",
+                $name,
+                ".sock"
+            ),
+            ready: Ready::Socket(concat!($name, ".sock")),
+        })
+    };
+}
+
+/// The stack.
+pub(crate) const STACK: Stack = Stack {
+    title: "Wagtail",
+    name: "wagtail",
+    host: "wagtail.test",
+    page: "/",
+    log_in: "/admin/login/",
+    packages: &[&["nginx-core", "python3-venv", "varnish"]],
+    addresses: &[
+        ("nginx_templates", "nginx, Django keeps compiled templates"),
+        ("nginx_pages", "nginx, Django keeps whole pages as well"),
+        ("nginx_plain", "nginx, Django keeps nothing"),
+        ("varnish", "Varnish before nginx_templates"),
+        ("edge", "free for Petasos: Wagtail sends its purges there"),
+    ],
+    secrets: &["admin_password", "user_password", "secret_key"],
+    templates: &[
+        files::NGINX_HTTP,
+        Template::rendered("conf/nginx.conf", include_str!("../../../labs/wagtail/conf/nginx.conf")),
+        Template::rendered(
+            "conf/nginx-site.conf",
+            include_str!("../../../labs/wagtail/conf/nginx-site.conf"),
+        ),
+        Template::rendered("conf/varnish.vcl", include_str!("../../../labs/wagtail/conf/varnish.vcl")),
+        Template::rendered(
+            "project/lab/settings.py",
+            include_str!("../../../labs/wagtail/project/lab/settings.py"),
+        ),
+        project!("fill.py"),
+        project!("lab/__init__.py"),
+        project!("lab/layers.py"),
+        project!("lab/migrations/0001_initial.py"),
+        project!("lab/migrations/__init__.py"),
+        project!("lab/models.py"),
+        project!("lab/templates/lab/article.html"),
+        project!("lab/templates/lab/article_index.html"),
+        project!("lab/templates/lab/base.html"),
+        project!("lab/templates/lab/form_page.html"),
+        project!("lab/templates/lab/form_page_landing.html"),
+        project!("lab/templates/lab/home_page.html"),
+        project!("lab/templates/lab/search.html"),
+        project!("lab/templates/lab/teaser.html"),
+        project!("lab/urls.py"),
+        project!("lab/views.py"),
+        project!("lab/wsgi.py"),
+    ],
+    is_current: |_| true,
+    steps: &[
+        Step::Make(environment),
+        Step::Write,
+        Step::Make(fill),
+        gunicorn!("plain", "none"),
+        gunicorn!("templates", "templates"),
+        gunicorn!("pages", "pages"),
+        Step::Start(Server {
+            name: "nginx",
+            command: "nginx -p {{site}}/tmp -c {{site}}/conf/nginx.conf",
+            ready: Ready::Pages(&["nginx_plain", "nginx_templates", "nginx_pages"]),
+        }),
+        Step::Start(Server {
+            name: "varnish",
+            command: "varnishd -F -T none -n {{site}}/varnish -f {{site}}/conf/varnish.vcl -a {{varnish}} \
+                      -s malloc,128m -p http_gzip_support=off",
+            ready: Ready::Pages(&["varnish"]),
+        }),
+    ],
+};
+
+/// Makes the environment with the pinned packages, unless it is there. The caller does it, since it is the caller who
+/// has set up how packages are fetched; the servers only read it.
+fn environment(site: &Site<'_>) -> Result<()> {
+    let (venv, mark) = (site.at("venv"), site.at("venv/requirements.txt"));
+    if fs::read_to_string(&mark).is_ok_and(|found| found == REQUIREMENTS) {
+        return Ok(());
+    }
+    remove(&venv)?;
+    let mut make = Command::new("/usr/bin/python3");
+    site.run("venv", make.args(["-m", "venv"]).arg(&venv).stdin(Stdio::null()))?;
+    let new = site.at("conf/requirements.txt");
+    fs::write(&new, REQUIREMENTS).with_context(|| format!("cannot write {}", new.display()))?;
+    eprintln!("installing Python packages from labs/wagtail/requirements.txt");
+    let mut install = Command::new(site.at("venv/bin/python"));
+    install.args(["-m", "pip", "install", "--no-input", "--only-binary=:all:", "--requirement"]).arg(&new);
+    site.run("pip", install.stdin(Stdio::null()))?;
+    fs::rename(&new, &mark).with_context(|| format!("cannot write {}", mark.display()))
+}
+
+/// Makes the database and its content, unless this has been done by these very files.
+fn fill(site: &Site<'_>) -> Result<()> {
+    let (data, new, mark) = (site.at("data"), site.at("data.new"), site.at("data/filled-by"));
+    let wanted = format!("{REQUIREMENTS}\n{FILL}\n{MODELS}");
+    if fs::read_to_string(&mark).is_ok_and(|found| found == wanted) {
+        return Ok(());
+    }
+    [&data, &new, &site.at("cache")].into_iter().try_for_each(|old| remove(old))?;
+    make_own(site.place.account, &new)?;
+    let mut command = site.place.account.step("env");
+    command.arg(format!("LAB_DATA={}", new.display())).arg("DJANGO_SETTINGS_MODULE=lab.settings");
+    command.arg(site.at("venv/bin/python")).arg(site.at("project/fill.py"));
+    command.arg(site.at("conf/admin-password")).arg(site.at("conf/user-password")).arg(site.stack.host);
+    site.run("fill", &mut command)?;
+    fs::write(new.join("filled-by"), wanted).context("cannot mark the content")?;
+    fs::rename(&new, &data).with_context(|| format!("cannot make {}", data.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::STACK;
+    use crate::lab::stack::tests::rendered;
+
+    /// As for WordPress: the lines stand in `wagtail.txt` beside this file.
+    #[test]
+    fn the_files_are_as_approved() {
+        let rendered = rendered(&STACK);
+        let approved = include_str!("wagtail.txt");
+        assert!(rendered == approved, "wagtail.txt differs; the lines are now:\n{rendered}");
+    }
+}

@@ -127,6 +127,13 @@ impl FromIterator<Field> for Fields {
     }
 }
 
+/// Field lines of these names and values.
+impl<N: Into<Bytes>, V: Into<Bytes>> FromIterator<(N, V)> for Fields {
+    fn from_iter<I: IntoIterator<Item = (N, V)>>(lines: I) -> Self {
+        lines.into_iter().map(|(name, value)| Field { name: name.into(), value: value.into() }).collect()
+    }
+}
+
 /// The members of one comma-separated field value (RFC 9110 section 5.6.1): trimmed of spaces and tabs,
 /// empty ones left out; commas inside quoted strings (with backslash escapes) do not separate.
 pub fn list_members(value: &[u8]) -> impl Iterator<Item = &[u8]> {
@@ -172,10 +179,7 @@ mod tests {
 
     #[test]
     fn names_ignore_case_and_order_is_kept() {
-        let mut fields = Fields::new();
-        fields.push("Vary", "a");
-        fields.push("X", "1");
-        fields.push("vARY", "b");
+        let mut fields: Fields = [("Vary", "a"), ("X", "1"), ("vARY", "b")].into_iter().collect();
         assert_eq!(fields.all("vary").collect::<Vec<_>>(), ["a", "b"]);
         assert_eq!(fields.only("vary"), None);
         assert_eq!(fields.only("x").unwrap(), "1");

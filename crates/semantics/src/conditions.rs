@@ -115,9 +115,7 @@ mod tests {
     const AFTER: &str = "Sun Nov  6 08:49:38 1994";
 
     fn fields(lines: &[(&'static str, &'static str)]) -> Fields {
-        let mut section = Fields::new();
-        lines.iter().for_each(|(name, value)| section.push(*name, *value));
-        section
+        lines.iter().copied().collect()
     }
 
     fn evaluate(

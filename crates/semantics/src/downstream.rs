@@ -51,8 +51,7 @@ mod tests {
 
     /// What is sent of a response with these fields, as lines.
     fn sent(policy: &Policy, lines: &[(&'static str, &'static str)]) -> Option<Vec<String>> {
-        let mut head = ResponseHead::new(Status::OK);
-        lines.iter().for_each(|(name, value)| head.fields.push(*name, *value));
+        let head = ResponseHead { fields: lines.iter().copied().collect(), ..ResponseHead::new(Status::OK) };
         let text = |octets: &[u8]| String::from_utf8(octets.to_vec()).unwrap();
         let line = |field: &message::Field| format!("{}: {}", text(&field.name), text(&field.value));
         Some(downstream_head(&head, policy)?.fields.iter().map(line).collect())

@@ -106,9 +106,7 @@ mod tests {
     type Lines = [(&'static str, &'static str)];
 
     fn fields(lines: &Lines) -> Fields {
-        let mut fields = Fields::new();
-        lines.iter().for_each(|(name, value)| fields.push(*name, *value));
-        fields
+        lines.iter().copied().collect()
     }
 
     fn request(target: &'static str, lines: &Lines) -> RequestHead {

@@ -87,9 +87,7 @@ mod tests {
     }
 
     fn response(status: Status, lines: &[(&'static str, &'static str)]) -> ResponseHead {
-        let mut head = ResponseHead::new(status);
-        lines.iter().for_each(|(name, value)| head.fields.push(*name, *value));
-        head
+        ResponseHead { fields: lines.iter().copied().collect(), ..ResponseHead::new(status) }
     }
 
     fn lines(fields: &Fields) -> Vec<(&str, &str)> {

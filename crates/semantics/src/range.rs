@@ -209,9 +209,7 @@ mod tests {
     const SECOND_LATER: &str = "Sun, 06 Nov 1994 08:49:38 GMT";
 
     fn fields(lines: &[(&'static str, &'static str)]) -> Fields {
-        let mut section = Fields::new();
-        lines.iter().for_each(|(name, value)| section.push(*name, *value));
-        section
+        lines.iter().copied().collect()
     }
 
     fn range(value: impl Into<bytes::Bytes>) -> Fields {

@@ -329,9 +329,7 @@ mod tests {
     use message::Fields;
 
     fn fields(lines: &[(&'static str, &'static str)]) -> Fields {
-        let mut section = Fields::new();
-        lines.iter().for_each(|(name, value)| section.push(*name, *value));
-        section
+        lines.iter().copied().collect()
     }
 
     fn rule(lines: &[(&'static str, &'static str)]) -> Result<VaryRule, Reason> {

@@ -3,12 +3,7 @@
 use message::{Field, Fields, list_members, names};
 
 /// Removes from `fields` everything that is meant for this connection only: Connection, the fields it names,
-/// and those that are hop-by-hop by definition whether it names them or not:
-///
-/// - Keep-Alive, Proxy-Connection, TE, Trailer, Transfer-Encoding, Upgrade, HTTP2-Settings;
-/// - Proxy-Authenticate, Proxy-Authentication-Info and Proxy-Authorization, which speak to the next proxy
-///   (RFC 9110 section 11.7). A gateway is not one, and credentials must not reach an application that did
-///   not ask for them.
+/// and those that are [hop-by-hop](names::HOP_BY_HOP) by definition whether it names them or not.
 ///
 /// A field in [`PROTECTED`] stays although Connection names it. RFC 9110 forbids senders to name fields that
 /// are meant for every recipient, and obeying one that does would let a peer switch off what the next
@@ -22,7 +17,7 @@ pub fn strip_hop_by_hop(fields: &mut Fields) {
     fields.retain(|field| {
         let named =
             || connection.iter().flat_map(|value| list_members(value)).any(|option| is(field, option));
-        !is_any_of(field, HOP_BY_HOP) && (!named() || is_any_of(field, PROTECTED))
+        !is_any_of(field, names::HOP_BY_HOP) && (!named() || is_any_of(field, PROTECTED))
     });
 }
 
@@ -66,20 +61,6 @@ pub const PROTECTED: &[&str] = &[
     names::X_FORWARDED_PROTO,
 ];
 
-const HOP_BY_HOP: &[&str] = &[
-    names::CONNECTION,
-    "HTTP2-Settings",
-    names::KEEP_ALIVE,
-    names::PROXY_AUTHENTICATE,
-    "Proxy-Authentication-Info",
-    names::PROXY_AUTHORIZATION,
-    names::PROXY_CONNECTION,
-    names::TE,
-    names::TRAILER,
-    names::TRANSFER_ENCODING,
-    names::UPGRADE,
-];
-
 fn is_any_of(field: &Field, names: &[&str]) -> bool {
     names.iter().any(|name| field.is(name))
 }
@@ -94,10 +75,7 @@ mod tests {
     use message::Fields;
 
     fn stripped(lines: &[(&'static str, &'static str)]) -> Vec<String> {
-        let mut fields = Fields::new();
-        for (name, value) in lines {
-            fields.push(*name, *value);
-        }
+        let mut fields: Fields = lines.iter().copied().collect();
         strip_hop_by_hop(&mut fields);
         fields
             .iter()

@@ -61,3 +61,20 @@ names! {
     X_FORWARDED_HOST = "X-Forwarded-Host";
     X_FORWARDED_PROTO = "X-Forwarded-Proto";
 }
+
+/// Fields that are about one connection by definition, whether Connection names them or not (RFC 9110 section
+/// 7.6.1). Those that begin with `Proxy-Auth` speak to the next proxy (section 11.7): a gateway is not one, and
+/// credentials must not reach an application that did not ask for them.
+pub const HOP_BY_HOP: &[&str] = &[
+    CONNECTION,
+    "HTTP2-Settings",
+    KEEP_ALIVE,
+    PROXY_AUTHENTICATE,
+    "Proxy-Authentication-Info",
+    PROXY_AUTHORIZATION,
+    PROXY_CONNECTION,
+    TE,
+    TRAILER,
+    TRANSFER_ENCODING,
+    UPGRADE,
+];

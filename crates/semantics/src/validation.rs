@@ -57,7 +57,7 @@ fn same_date(stored: &ResponseHead, answer: &ResponseHead) -> Option<bool> {
 pub fn updated_head(stored: &ResponseHead, answer: &ResponseHead) -> ResponseHead {
     let hop: Vec<&[u8]> = answer.fields.list(names::CONNECTION).collect();
     let updates = |field: &&Field| {
-        !KEPT_FIELDS.iter().any(|kept| field.is(kept))
+        !KEPT_FIELDS.iter().chain(names::HOP_BY_HOP).any(|kept| field.is(kept))
             && !hop.iter().any(|name| field.name.eq_ignore_ascii_case(name))
     };
     let is_replaced = |field: &Field| {
@@ -70,24 +70,10 @@ pub fn updated_head(stored: &ResponseHead, answer: &ResponseHead) -> ResponseHea
     ResponseHead { fields, ..stored.clone() }
 }
 
-/// Fields that are not updated: those that describe the stored content, which an answer without content does not
-/// have, and those of one hop. Some origins send the `Content-Type` of an empty page with every 304.
-const KEPT_FIELDS: &[&str] = &[
-    names::CONNECTION,
-    names::CONTENT_ENCODING,
-    names::CONTENT_LENGTH,
-    names::CONTENT_RANGE,
-    names::CONTENT_TYPE,
-    names::KEEP_ALIVE,
-    names::PROXY_AUTHENTICATE,
-    "Proxy-Authentication-Info",
-    names::PROXY_AUTHORIZATION,
-    names::PROXY_CONNECTION,
-    names::TE,
-    names::TRAILER,
-    names::TRANSFER_ENCODING,
-    names::UPGRADE,
-];
+/// Fields that are not updated, beside those of one hop: they describe the stored content, which an answer without
+/// content does not have. Some origins send the `Content-Type` of an empty page with every 304.
+const KEPT_FIELDS: &[&str] =
+    &[names::CONTENT_ENCODING, names::CONTENT_LENGTH, names::CONTENT_RANGE, names::CONTENT_TYPE];
 
 /// What the answer to a HEAD says about the stored response to a GET (RFC 9111 section 4.3.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

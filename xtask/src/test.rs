@@ -8,6 +8,7 @@ use anyhow::{Context, Result, bail, ensure};
 use platform::{Clock, SystemClock};
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
+use std::iter::Sum;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -29,6 +30,15 @@ pub(crate) struct Args {
 struct Tally {
     passed: u64,
     failed: u64,
+}
+
+impl Sum for Tally {
+    fn sum<I: Iterator<Item = Self>>(tallies: I) -> Self {
+        tallies.fold(Self::default(), |sum, tally| Self {
+            passed: sum.passed + tally.passed,
+            failed: sum.failed + tally.failed,
+        })
+    }
 }
 
 /// One group: its name, its budget, what it does.
@@ -123,42 +133,20 @@ fn format() -> Result<Tally> {
 }
 
 fn lints() -> Result<Tally> {
+    let clippy = |chosen: &[&str]| {
+        let words = [&["clippy", "--quiet"], chosen, &["--locked", "--", "-D", "warnings"]];
+        check(cargo(words.concat()))
+    };
     // With what only the labs' tests compile.
-    let labs = "petasos/lab,petasos-browse/lab";
-    check(cargo([
-        "clippy",
-        "--quiet",
-        "--workspace",
-        "--all-targets",
-        "--features",
-        labs,
-        "--locked",
-        "--",
-        "-D",
-        "warnings",
-    ]))?;
+    clippy(&["--workspace", "--all-targets", "--features", "petasos/lab,petasos-browse/lab"])?;
     // What only the models compile.
-    check(cargo([
-        "clippy",
-        "--quiet",
-        "--package",
-        "petasos-edge",
-        "--package",
-        "petasos-store",
-        "--features",
-        "model",
-        "--tests",
-        "--locked",
-        "--",
-        "-D",
-        "warnings",
-    ]))
+    clippy(&["--package", "petasos-edge", "--package", "petasos-store", "--features", "model", "--tests"])
 }
 
 fn unit() -> Result<Tally> {
     let tests = count(cargo(["test", "--workspace", "--locked", "--lib", "--bins", "--no-fail-fast"]))?;
     let doc = count(cargo(["test", "--workspace", "--locked", "--doc", "--no-fail-fast"]))?;
-    Ok(Tally { passed: tests.passed + doc.passed, failed: tests.failed + doc.failed })
+    Ok([tests, doc].into_iter().sum())
 }
 
 /// Plays concurrent code through in many orders of its threads; each scenario says in how many.
@@ -169,7 +157,7 @@ fn models() -> Result<Tally> {
     };
     let edge = model("petasos-edge", &["--lib", "model::", "--", "--nocapture"])?;
     let store = model("petasos-store", &["--test", "interleavings"])?;
-    Ok(Tally { passed: edge.passed + store.passed, failed: edge.failed + store.failed })
+    Ok([edge, store].into_iter().sum())
 }
 
 /// Builds the binary that tests start; cargo does so only for its own package's tests.
@@ -261,17 +249,7 @@ fn demo() -> Result<Tally> {
     if out.exists() {
         std::fs::remove_dir_all(out)?;
     }
-    check(cargo([
-        "run",
-        "--release",
-        "--locked",
-        "--quiet",
-        "--",
-        "demo",
-        "--quick",
-        "--out",
-        "target/test-demo",
-    ]))?;
+    check(petasos(&["demo", "--quick", "--out", "target/test-demo"]))?;
     ensure!(
         out.join("report.html").exists() && out.join("results.json").exists(),
         "the demo wrote no results"
@@ -282,93 +260,59 @@ fn demo() -> Result<Tally> {
 /// The short form of a lab's ladder, with further options.
 fn ladder(lab: &str, more: &[&str]) -> Result<Tally> {
     let (file, out) = (format!("labs/{lab}/ladder.toml"), format!("target/test-{lab}"));
-    let words = [
-        "run",
-        "--release",
-        "--locked",
-        "--quiet",
-        "--",
-        "ladder",
-        &file,
-        "--quick",
-        "--fresh",
-        "--out",
-        &out,
-    ];
-    check(cargo(words.iter().chain(more)))
+    let words = ["ladder", &file, "--quick", "--fresh", "--out", &out];
+    check(petasos(&[&words, more].concat()))
+}
+
+/// The binary as it is released, with these arguments.
+fn petasos(arguments: &[&str]) -> Command {
+    cargo([&["run", "--release", "--locked", "--quiet", "--"], arguments].concat())
+}
+
+/// `cargo xtask lab NAME WORD`.
+fn order(name: &str, word: &str) -> Result<Tally> {
+    check(cargo(["xtask", "lab", name, word]))
+}
+
+/// One of the tests against a lab that is up, with further words.
+fn lab_test(package: &str, test: &str, more: &[&str]) -> Result<Tally> {
+    let words = ["test", "--locked", "--package", package, "--features", "lab", "--test", test];
+    count(cargo([&words, more].concat()))
 }
 
 /// Every server of the staircase starts, answers and stops.
 fn webservers() -> Result<Tally> {
-    check(cargo(["xtask", "lab", "webservers", "up"]))?;
+    order("webservers", "up")?;
     ladder("webservers", &[])
 }
 
 /// The real stack comes up, its ladder runs in its short form, its pages load as in Chromium, the traffic of visitors
 /// is answered from the store, the plugin and the drop-ins do what they say, and everything goes down again.
 fn wordpress() -> Result<Tally> {
-    let lab = |word: &str| check(cargo(["xtask", "lab", "wordpress", word]));
-    lab("up")?;
+    order("wordpress", "up")?;
     // The loads of those who log in and write need longer cells than the short form has.
     let ladder = ladder("wordpress", &["--load", "anonymous"]);
-    let pages = count(cargo([
-        "test",
-        "--locked",
-        "--package",
-        "petasos-browse",
-        "--features",
-        "lab",
-        "--test",
-        "lab_wordpress",
-    ]));
+    let pages = lab_test("petasos-browse", "lab_wordpress", &[]);
     let traffic = visits("wordpress");
     // Last, because it changes content; the next `up` makes that anew.
-    let integration = build_binary().and_then(|()| {
-        count(cargo([
-            "test",
-            "--locked",
-            "--package",
-            "petasos",
-            "--features",
-            "lab",
-            "--test",
-            "lab_integration",
-        ]))
-    });
-    lab("status")?;
-    lab("down")?;
-    let tallies = [ladder?, pages?, traffic?, integration?];
-    Ok(Tally {
-        passed: tallies.iter().map(|tally| tally.passed).sum(),
-        failed: tallies.iter().map(|tally| tally.failed).sum(),
-    })
+    let integration = build_binary().and_then(|()| lab_test("petasos", "lab_integration", &[]));
+    order("wordpress", "status")?;
+    order("wordpress", "down")?;
+    Ok([ladder?, pages?, traffic?, integration?].into_iter().sum())
 }
 
 /// A real content system comes up, is visited through the edge by two users and by nobody, and goes down again.
 fn system(name: &str) -> Result<Tally> {
-    let lab = |word: &str| check(cargo(["xtask", "lab", name, word]));
-    lab("up")?;
+    order(name, "up")?;
     let tally = visits(name);
-    lab("down")?;
+    order(name, "down")?;
     tally
 }
 
 /// The tests of visitors of the content system of this name, whose lab is up.
 fn visits(name: &str) -> Result<Tally> {
     build_binary()?;
-    let words = [
-        "test",
-        "--locked",
-        "--package",
-        "petasos",
-        "--features",
-        "lab",
-        "--test",
-        "lab_systems",
-        "--",
-        name,
-    ];
-    count(cargo(words))
+    lab_test("petasos", "lab_systems", &["--", name])
 }
 
 /// A few seconds for each fuzz target; `cargo xtask fuzz` gives each a minute.

@@ -3,6 +3,7 @@
 mod database;
 mod drupal;
 mod files;
+mod front;
 mod mediawiki;
 mod php;
 mod stack;
@@ -117,5 +118,38 @@ impl Order {
                 traffic::run(stack.name, dir, self.paced)
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::stack::{Stack, tests::rendered};
+    use super::{drupal, mediawiki, wagtail, wordpress};
+
+    /// The rendered lines are compared with `NAME.txt` beside the stack's file; after a wanted change write it anew
+    /// from the failure output.
+    fn assert_as_approved(stack: &Stack, approved: &str) {
+        let rendered = rendered(stack);
+        assert!(rendered == approved, "{}.txt differs; the lines are now:\n{rendered}", stack.name);
+    }
+
+    #[test]
+    fn the_files_of_wordpress_are_as_approved() {
+        assert_as_approved(&wordpress::STACK, include_str!("lab/wordpress.txt"));
+    }
+
+    #[test]
+    fn the_files_of_mediawiki_are_as_approved() {
+        assert_as_approved(&mediawiki::STACK, include_str!("lab/mediawiki.txt"));
+    }
+
+    #[test]
+    fn the_files_of_wagtail_are_as_approved() {
+        assert_as_approved(&wagtail::STACK, include_str!("lab/wagtail.txt"));
+    }
+
+    #[test]
+    fn the_files_of_drupal_are_as_approved() {
+        assert_as_approved(&drupal::STACK, include_str!("lab/drupal.txt"));
     }
 }

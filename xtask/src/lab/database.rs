@@ -4,6 +4,7 @@
 //! the content system's own business.
 
 use super::stack::{Ready, Server, Site, Step, remove};
+use crate::place::output;
 use anyhow::Result;
 use std::fs;
 
@@ -15,6 +16,16 @@ pub(crate) const START: Step = Step::Start(Server {
     command: "mariadbd --defaults-file={{site}}/conf/my.cnf",
     ready: Ready::Socket("mariadb.sock"),
 });
+
+/// Has the server carry out statements.
+///
+/// # Errors
+/// What the server says to them.
+pub(crate) fn run(site: &Site<'_>, statements: &str) -> Result<()> {
+    let socket = format!("--socket={}", site.value("mariadb_socket")?);
+    let mut client = site.place.account.step("mariadb");
+    output(client.args(["--no-defaults", &socket, "--user=root", "-e", statements])).map(|_| ())
+}
 
 /// Makes MariaDB's own tables, once.
 fn make(site: &Site<'_>) -> Result<()> {

@@ -3,9 +3,9 @@
 //!
 //! Invariant: the user's tree is read only; a tree that is no Drupal 7 is refused before anything is made.
 
-use super::files::{self, Template};
-use super::stack::{Ready, Server, Site, Stack, Step, remove};
-use super::{database, php};
+use super::files::Template;
+use super::stack::{Site, Stack, Step, remove};
+use super::{database, files, front, php};
 use crate::place::{make_own, output};
 use anyhow::{Context, Result, ensure};
 use std::fs;
@@ -13,9 +13,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 /// What walks through Drupal's install pages.
-const INSTALL: &str = include_str!("../../../labs/drupal/php/install.php");
+const INSTALL: &str = files::text!("drupal/php/install.php");
 /// What makes the content.
-const FILL: &str = include_str!("../../../labs/drupal/php/fill.php");
+const FILL: &str = files::text!("drupal/php/fill.php");
 /// Where Drupal says which version it is.
 const BOOTSTRAP: &str = "includes/bootstrap.inc";
 /// What every Drupal 7 has, and the lab needs.
@@ -57,33 +57,18 @@ pub(crate) const STACK: Stack = Stack {
     ],
     secrets: &["admin_password", "user_password", "hash_salt"],
     templates: &[
-        files::MARIADB,
-        files::PHP,
-        files::PHP_PLAIN,
-        files::PHP_OPCODE,
-        files::NGINX_HTTP,
-        files::NGINX_PHP,
-        Template::rendered("conf/nginx.conf", include_str!("../../../labs/drupal/conf/nginx.conf")),
-        Template::rendered("conf/nginx-site.conf", include_str!("../../../labs/drupal/conf/nginx-site.conf")),
-        Template::rendered("conf/install.php", INSTALL),
-        Template::rendered("conf/fill.php", FILL),
-        Template::rendered(
-            "drupal/sites/default/settings.php",
-            include_str!("../../../labs/drupal/php/settings.php"),
-        ),
-        Template::rendered("drupal/lab-flush.php", include_str!("../../../labs/drupal/php/lab-flush.php")),
-        Template::verbatim(
-            "drupal/sites/all/modules/lab/lab.info",
-            include_str!("../../../labs/drupal/module/lab.info"),
-        ),
-        Template::verbatim(
-            "drupal/sites/all/modules/lab/lab.module",
-            include_str!("../../../labs/drupal/module/lab.module"),
-        ),
-        Template::verbatim(
-            "drupal/sites/all/modules/lab/lab.cache.inc",
-            include_str!("../../../labs/drupal/module/lab.cache.inc"),
-        ),
+        files::FOR_PHP,
+        &[
+            files::rendered!("conf/nginx.conf", "drupal/conf/nginx.conf"),
+            files::rendered!("conf/nginx-site.conf", "drupal/conf/nginx-site.conf"),
+            Template::rendered("conf/install.php", INSTALL),
+            Template::rendered("conf/fill.php", FILL),
+            files::rendered!("drupal/sites/default/settings.php", "drupal/php/settings.php"),
+            files::rendered!("drupal/lab-flush.php", "drupal/php/lab-flush.php"),
+            files::verbatim!("drupal/sites/all/modules/lab/lab.info", "drupal/module/lab.info"),
+            files::verbatim!("drupal/sites/all/modules/lab/lab.module", "drupal/module/lab.module"),
+            files::verbatim!("drupal/sites/all/modules/lab/lab.cache.inc", "drupal/module/lab.cache.inc"),
+        ],
     ],
     is_current: |_| true,
     steps: &[
@@ -94,18 +79,14 @@ pub(crate) const STACK: Stack = Stack {
         Step::Make(fill),
         php::START_PLAIN,
         php::START_OPCODE,
-        Step::Start(Server {
-            name: "nginx",
-            command: "nginx -p {{site}}/tmp -c {{site}}/conf/nginx.conf",
-            ready: Ready::Pages(&[
-                "nginx_plain",
-                "nginx_plain_pages",
-                "nginx_opcode",
-                "nginx_pages",
-                "nginx_aggressive",
-                "nginx_objects",
-            ]),
-        }),
+        front::start_nginx(&[
+            "nginx_plain",
+            "nginx_plain_pages",
+            "nginx_opcode",
+            "nginx_pages",
+            "nginx_aggressive",
+            "nginx_objects",
+        ]),
     ],
 };
 
@@ -144,7 +125,7 @@ pub(crate) fn given(source: Option<&Path>) -> Result<[(&'static str, String); 3]
 fn copy(site: &Site<'_>) -> Result<()> {
     let (copy, new, mark) = (site.at("drupal"), site.at("drupal.new"), site.at("drupal.source"));
     let wanted = identity(site)?;
-    if !copy.exists() || !fs::read_to_string(&mark).is_ok_and(|found| found == wanted) {
+    if !copy.exists() || !files::holds(&mark, &wanted) {
         [&copy, &new].into_iter().try_for_each(|old| loosen(old).and_then(|()| remove(old)))?;
         let account = site.place.account;
         let source = site.value("source")?;
@@ -154,7 +135,7 @@ fn copy(site: &Site<'_>) -> Result<()> {
             make_own(account, &new.join(name))?;
         }
         fs::rename(&new, &copy)?;
-        fs::write(&mark, wanted).with_context(|| format!("cannot write {}", mark.display()))?;
+        files::write(&mark, &wanted)?;
     }
     loosen(&copy)
 }
@@ -180,24 +161,19 @@ fn loosen(drupal: &Path) -> Result<()> {
 /// Lets Drupal install itself and makes its content, unless this has been done with this tree.
 fn fill(site: &Site<'_>) -> Result<()> {
     let (mark, wanted) = (site.at("mariadb/filled-by"), format!("{}{INSTALL}{FILL}", identity(site)?));
-    if fs::read_to_string(&mark).is_ok_and(|found| found == wanted) {
+    if files::holds(&mark, &wanted) {
         return Ok(());
     }
     // An attempt that fails must not be taken for what was there before.
     let _ = fs::remove_file(&mark);
-    let files = site.at("drupal/sites/default/files");
-    remove(&files)?;
-    make_own(site.place.account, &files)?;
-    let socket = format!("--socket={}", site.value("mariadb_socket")?);
-    let empty = "DROP DATABASE IF EXISTS drupal; CREATE DATABASE drupal CHARACTER SET utf8mb4";
-    let mut client = site.place.account.step("mariadb");
-    output(client.args(["--no-defaults", &socket, "--user=root", "-e", empty]))?;
+    site.make_empty("drupal/sites/default/files")?;
+    database::run(site, "DROP DATABASE IF EXISTS drupal; CREATE DATABASE drupal CHARACTER SET utf8mb4")?;
     install(site)?;
     loosen(&site.at("drupal"))?;
     let mut fill = php::script(site);
     fill.arg(site.at("conf/fill.php")).arg(site.at("drupal")).arg(site.at("conf/user-password"));
     site.run("fill", &mut fill)?;
-    fs::write(&mark, wanted).with_context(|| format!("cannot write {}", mark.display()))
+    files::write(&mark, &wanted)
 }
 
 /// Walks through Drupal's install pages. PHP's own server shows them, since nginx shows no installer to anybody;
@@ -218,18 +194,9 @@ fn install(site: &Site<'_>) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::{BOOTSTRAP, FILES, STACK, given};
-    use crate::lab::stack::tests::rendered;
+    use super::{BOOTSTRAP, FILES, given};
     use std::fs;
     use std::path::{Path, PathBuf};
-
-    /// As for WordPress: the lines stand in `drupal.txt` beside this file.
-    #[test]
-    fn the_files_are_as_approved() {
-        let rendered = rendered(&STACK);
-        let approved = include_str!("drupal.txt");
-        assert!(rendered == approved, "drupal.txt differs; the lines are now:\n{rendered}");
-    }
 
     /// A directory with these files, which define this version.
     fn tree(name: &str, files: &[&str], version: &str) -> PathBuf {

@@ -32,7 +32,7 @@ impl Template {
     }
 
     /// As [`Template::rendered`], with further values.
-    pub(crate) const fn with(
+    const fn with(
         path: &'static str,
         text: &'static str,
         own: &'static [(&'static str, &'static str)],
@@ -46,36 +46,54 @@ impl Template {
     }
 }
 
-/// MariaDB's configuration.
-pub(crate) const MARIADB: Template =
-    Template::rendered("conf/my.cnf", include_str!("../../../labs/common/my.cnf"));
-/// PHP's.
-pub(crate) const PHP: Template =
-    Template::rendered("conf/php.ini", include_str!("../../../labs/common/php.ini"));
-/// PHP-FPM's without opcode cache.
-pub(crate) const PHP_PLAIN: Template = Template::with(
-    "conf/php-plain.conf",
-    include_str!("../../../labs/common/php-fpm.conf"),
-    &[("pool", "plain")],
-);
-/// PHP-FPM's with opcode cache.
-pub(crate) const PHP_OPCODE: Template = Template::with(
-    "conf/php-opcode.conf",
-    include_str!("../../../labs/common/php-fpm.conf"),
-    &[("pool", "opcode")],
-);
+/// A [`Template`] that values are put into: its path, and that of its text below `labs/`.
+macro_rules! rendered {
+    ($path:literal, $source:literal) => {
+        $crate::lab::files::Template::rendered($path, $crate::lab::files::text!($source))
+    };
+}
+/// As `rendered`, written as it is.
+macro_rules! verbatim {
+    ($path:expr, $source:expr) => {
+        $crate::lab::files::Template::verbatim($path, $crate::lab::files::text!($source))
+    };
+}
+/// The text of a file below `labs/`.
+macro_rules! text {
+    ($source:expr) => {
+        include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../labs/", $source))
+    };
+}
+pub(crate) use {rendered, text, verbatim};
+
 /// What nginx does alike everywhere.
-pub(crate) const NGINX_HTTP: Template =
-    Template::rendered("conf/nginx-http.conf", include_str!("../../../labs/common/nginx-http.conf"));
-/// What nginx tells PHP.
-pub(crate) const NGINX_PHP: Template =
-    Template::rendered("conf/nginx-php.conf", include_str!("../../../labs/common/nginx-php.conf"));
+pub(crate) const NGINX_HTTP: Template = rendered!("conf/nginx-http.conf", "common/nginx-http.conf");
+/// What a stack with MariaDB, PHP-FPM without and with opcode cache and nginx has.
+pub(crate) const FOR_PHP: &[Template] = &[
+    rendered!("conf/my.cnf", "common/my.cnf"),
+    rendered!("conf/php.ini", "common/php.ini"),
+    Template::with("conf/php-plain.conf", text!("common/php-fpm.conf"), &[("pool", "plain")]),
+    Template::with("conf/php-opcode.conf", text!("common/php-fpm.conf"), &[("pool", "opcode")]),
+    NGINX_HTTP,
+    rendered!("conf/nginx-php.conf", "common/nginx-php.conf"),
+];
 
 /// Whether the files are what this version of the stack would write.
 pub(crate) fn are_current(site: &Site<'_>) -> bool {
-    let same =
-        |(path, text): &(&str, String)| fs::read_to_string(site.at(path)).is_ok_and(|found| found == *text);
-    render_all(site).is_ok_and(|files| files.iter().all(same))
+    render_all(site).is_ok_and(|files| files.iter().all(|(path, text)| holds(&site.at(path), text)))
+}
+
+/// Whether there is a file that holds this text and no more, such as the mark of what is complete.
+pub(crate) fn holds(path: &Path, text: &str) -> bool {
+    fs::read_to_string(path).is_ok_and(|found| found == text)
+}
+
+/// Writes a file that is no server's.
+///
+/// # Errors
+/// Names the file.
+pub(crate) fn write(path: &Path, text: &str) -> Result<()> {
+    fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// Writes every file, and the directories that it needs.
@@ -102,7 +120,7 @@ pub(crate) fn render_all(site: &Site<'_>) -> Result<Vec<(&'static str, String)>>
         let text = own.map_or_else(|| Ok((*text).to_owned()), |own| site.render(text, own));
         Ok((*path, text.with_context(|| format!("cannot render {path}"))?))
     };
-    site.stack.templates.iter().map(render).collect()
+    site.stack.templates.iter().copied().flatten().map(render).collect()
 }
 
 /// The secret of this name; it is drawn the first time, and kept in a file of its own.

@@ -4,16 +4,15 @@
 //! Invariant: MediaWiki's code is the package's own, nothing of it is copied or changed; its content is marked when
 //! it is complete, and a killed attempt is thrown away by the next.
 
-use super::files::{self, Template};
-use super::stack::{Ready, Server, Site, Stack, Step};
-use super::{database, php};
-use crate::place::{make_own, output};
-use anyhow::{Context, Result};
-use std::fs;
+use super::files::Template;
+use super::stack::{Site, Stack, Step};
+use super::{database, files, front, php};
+use crate::place::output;
+use anyhow::Result;
 use std::process::Command;
 
 /// What makes the content.
-const FILL: &str = include_str!("../../../labs/mediawiki/php/fill.php");
+const FILL: &str = files::text!("mediawiki/php/fill.php");
 /// Where Debian's package keeps the scripts.
 const MAINTENANCE_PATH: &str = "/usr/share/mediawiki/maintenance";
 
@@ -53,24 +52,15 @@ pub(crate) const STACK: Stack = Stack {
     ],
     secrets: &["admin_password", "user_password", "secret_key"],
     templates: &[
-        files::MARIADB,
-        files::PHP,
-        files::PHP_PLAIN,
-        files::PHP_OPCODE,
-        files::NGINX_HTTP,
-        files::NGINX_PHP,
-        Template::rendered("conf/nginx.conf", include_str!("../../../labs/mediawiki/conf/nginx.conf")),
-        Template::rendered(
-            "conf/nginx-site.conf",
-            include_str!("../../../labs/mediawiki/conf/nginx-site.conf"),
-        ),
-        Template::rendered("conf/varnish.vcl", include_str!("../../../labs/mediawiki/conf/varnish.vcl")),
-        Template::rendered(
-            "conf/LocalSettings.php",
-            include_str!("../../../labs/mediawiki/php/LocalSettings.php"),
-        ),
-        // Braces mean something of their own in the wiki's language.
-        Template::verbatim("conf/fill.php", FILL),
+        files::FOR_PHP,
+        &[
+            files::rendered!("conf/nginx.conf", "mediawiki/conf/nginx.conf"),
+            files::rendered!("conf/nginx-site.conf", "mediawiki/conf/nginx-site.conf"),
+            files::rendered!("conf/varnish.vcl", "mediawiki/conf/varnish.vcl"),
+            files::rendered!("conf/LocalSettings.php", "mediawiki/php/LocalSettings.php"),
+            // Braces mean something of their own in the wiki's language.
+            Template::verbatim("conf/fill.php", FILL),
+        ],
     ],
     is_current: |_| true,
     steps: &[
@@ -80,17 +70,8 @@ pub(crate) const STACK: Stack = Stack {
         Step::Make(fill),
         php::START_PLAIN,
         php::START_OPCODE,
-        Step::Start(Server {
-            name: "nginx",
-            command: "nginx -p {{site}}/tmp -c {{site}}/conf/nginx.conf",
-            ready: Ready::Pages(&["nginx_plain", "nginx_opcode", "nginx_objects", "nginx_files"]),
-        }),
-        Step::Start(Server {
-            name: "varnish",
-            command: "varnishd -F -T none -n {{site}}/varnish -f {{site}}/conf/varnish.vcl -a {{varnish}} \
-                      -s malloc,128m -p http_gzip_support=off",
-            ready: Ready::Pages(&["varnish"]),
-        }),
+        front::start_nginx(&["nginx_plain", "nginx_opcode", "nginx_objects", "nginx_files"]),
+        front::START_VARNISH,
     ],
 };
 
@@ -99,16 +80,11 @@ fn fill(site: &Site<'_>) -> Result<()> {
     let version = output(Command::new("dpkg-query").args(["--show", "mediawiki"]))?;
     // In the database's own directory, so that one does not outlive the other.
     let (mark, wanted) = (site.at("mariadb/filled-by"), format!("{version}\n{FILL}"));
-    if fs::read_to_string(&mark).is_ok_and(|found| found == wanted) {
+    if files::holds(&mark, &wanted) {
         return Ok(());
     }
-    for name in ["cache", "images"] {
-        super::stack::remove(&site.at(name))?;
-        make_own(site.place.account, &site.at(name))?;
-    }
-    let socket = format!("--socket={}", site.value("mariadb_socket")?);
-    let mut drop = site.place.account.step("mariadb");
-    output(drop.args(["--no-defaults", &socket, "--user=root", "-e", "DROP DATABASE IF EXISTS wiki"]))?;
+    ["cache", "images"].into_iter().try_for_each(|name| site.make_empty(name))?;
+    database::run(site, "DROP DATABASE IF EXISTS wiki")?;
     let mut install = php::script(site);
     install.arg(format!("{MAINTENANCE_PATH}/install.php"));
     install.args(["--dbtype=mysql", "--dbname=wiki", "--dbuser=root", "--dbpass=", "--scriptpath="]);
@@ -121,19 +97,5 @@ fn fill(site: &Site<'_>) -> Result<()> {
     let mut fill = php::script(site);
     fill.env("MW_CONFIG_FILE", site.at("conf/LocalSettings.php"));
     site.run("fill", fill.arg(site.at("conf/fill.php")).arg(site.at("conf/user-password")))?;
-    fs::write(&mark, wanted).with_context(|| format!("cannot write {}", mark.display()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::STACK;
-    use crate::lab::stack::tests::rendered;
-
-    /// As for WordPress: the lines stand in `mediawiki.txt` beside this file.
-    #[test]
-    fn the_files_are_as_approved() {
-        let rendered = rendered(&STACK);
-        let approved = include_str!("mediawiki.txt");
-        assert!(rendered == approved, "mediawiki.txt differs; the lines are now:\n{rendered}");
-    }
+    files::write(&mark, &wanted)
 }

@@ -48,7 +48,7 @@ pub(crate) struct Stack {
     /// Secrets that are drawn once, by their names as variables; the first is the administrator's password.
     pub(crate) secrets: &'static [&'static str],
     /// The files that are written anew at each start.
-    pub(crate) templates: &'static [Template],
+    pub(crate) templates: &'static [&'static [Template]],
     /// Whether what was made besides the files is what this version would make.
     pub(crate) is_current: fn(&Site<'_>) -> bool,
     /// What brings it up, in order.
@@ -242,6 +242,16 @@ impl Site<'_> {
         let status = status.with_context(|| format!("cannot run {name}"))?;
         ensure!(status.success(), "{name} ended with {status}; {}", tail(&path));
         Ok(())
+    }
+
+    /// Makes a directory of the servers' own below the stack's, with nothing in it.
+    ///
+    /// # Errors
+    /// Names it if what is there cannot be removed, or it cannot be made.
+    pub(crate) fn make_empty(&self, path: &str) -> Result<()> {
+        let directory = self.at(path);
+        remove(&directory)?;
+        place::make_own(self.place.account, &directory)
     }
 
     /// Whether a page is there: the status of a GET is 200.

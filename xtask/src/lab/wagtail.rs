@@ -4,27 +4,24 @@
 //!
 //! Invariant: environment and data are marked when they are complete; a killed attempt is thrown away by the next.
 
-use super::files::{self, Template};
 use super::stack::{Ready, Server, Site, Stack, Step, remove};
+use super::{files, front};
 use crate::place::make_own;
 use anyhow::{Context, Result};
 use std::fs;
 use std::process::{Command, Stdio};
 
 /// The pinned packages.
-const REQUIREMENTS: &str = include_str!("../../../labs/wagtail/requirements.txt");
+const REQUIREMENTS: &str = files::text!("wagtail/requirements.txt");
 /// What makes the content.
-const FILL: &str = include_str!("../../../labs/wagtail/project/fill.py");
+const FILL: &str = files::text!("wagtail/project/fill.py");
 /// What the content is made of.
-const MODELS: &str = include_str!("../../../labs/wagtail/project/lab/models.py");
+const MODELS: &str = files::text!("wagtail/project/lab/models.py");
 
 /// A file of the project that is written as it is, since Django has placeholders of its own.
 macro_rules! project {
     ($path:literal) => {
-        Template::verbatim(
-            concat!("project/", $path),
-            include_str!(concat!("../../../labs/wagtail/project/", $path)),
-        )
+        files::verbatim!(concat!("project/", $path), concat!("wagtail/project/", $path))
     };
 }
 
@@ -63,18 +60,12 @@ pub(crate) const STACK: Stack = Stack {
         ("edge", "free for Petasos: Wagtail sends its purges there"),
     ],
     secrets: &["admin_password", "user_password", "secret_key"],
-    templates: &[
+    templates: &[&[
         files::NGINX_HTTP,
-        Template::rendered("conf/nginx.conf", include_str!("../../../labs/wagtail/conf/nginx.conf")),
-        Template::rendered(
-            "conf/nginx-site.conf",
-            include_str!("../../../labs/wagtail/conf/nginx-site.conf"),
-        ),
-        Template::rendered("conf/varnish.vcl", include_str!("../../../labs/wagtail/conf/varnish.vcl")),
-        Template::rendered(
-            "project/lab/settings.py",
-            include_str!("../../../labs/wagtail/project/lab/settings.py"),
-        ),
+        files::rendered!("conf/nginx.conf", "wagtail/conf/nginx.conf"),
+        files::rendered!("conf/nginx-site.conf", "wagtail/conf/nginx-site.conf"),
+        files::rendered!("conf/varnish.vcl", "wagtail/conf/varnish.vcl"),
+        files::rendered!("project/lab/settings.py", "wagtail/project/lab/settings.py"),
         project!("fill.py"),
         project!("lab/__init__.py"),
         project!("lab/layers.py"),
@@ -92,7 +83,7 @@ pub(crate) const STACK: Stack = Stack {
         project!("lab/urls.py"),
         project!("lab/views.py"),
         project!("lab/wsgi.py"),
-    ],
+    ]],
     is_current: |_| true,
     steps: &[
         Step::Make(environment),
@@ -101,17 +92,8 @@ pub(crate) const STACK: Stack = Stack {
         gunicorn!("plain", "none"),
         gunicorn!("templates", "templates"),
         gunicorn!("pages", "pages"),
-        Step::Start(Server {
-            name: "nginx",
-            command: "nginx -p {{site}}/tmp -c {{site}}/conf/nginx.conf",
-            ready: Ready::Pages(&["nginx_plain", "nginx_templates", "nginx_pages"]),
-        }),
-        Step::Start(Server {
-            name: "varnish",
-            command: "varnishd -F -T none -n {{site}}/varnish -f {{site}}/conf/varnish.vcl -a {{varnish}} \
-                      -s malloc,128m -p http_gzip_support=off",
-            ready: Ready::Pages(&["varnish"]),
-        }),
+        front::start_nginx(&["nginx_plain", "nginx_templates", "nginx_pages"]),
+        front::START_VARNISH,
     ],
 };
 
@@ -119,14 +101,14 @@ pub(crate) const STACK: Stack = Stack {
 /// has set up how packages are fetched; the servers only read it.
 fn environment(site: &Site<'_>) -> Result<()> {
     let (venv, mark) = (site.at("venv"), site.at("venv/requirements.txt"));
-    if fs::read_to_string(&mark).is_ok_and(|found| found == REQUIREMENTS) {
+    if files::holds(&mark, REQUIREMENTS) {
         return Ok(());
     }
     remove(&venv)?;
     let mut make = Command::new("/usr/bin/python3");
     site.run("venv", make.args(["-m", "venv"]).arg(&venv).stdin(Stdio::null()))?;
     let new = site.at("conf/requirements.txt");
-    fs::write(&new, REQUIREMENTS).with_context(|| format!("cannot write {}", new.display()))?;
+    files::write(&new, REQUIREMENTS)?;
     eprintln!("installing Python packages from labs/wagtail/requirements.txt");
     let mut install = Command::new(site.at("venv/bin/python"));
     install.args(["-m", "pip", "install", "--no-input", "--only-binary=:all:", "--requirement"]).arg(&new);
@@ -138,7 +120,7 @@ fn environment(site: &Site<'_>) -> Result<()> {
 fn fill(site: &Site<'_>) -> Result<()> {
     let (data, new, mark) = (site.at("data"), site.at("data.new"), site.at("data/filled-by"));
     let wanted = format!("{REQUIREMENTS}\n{FILL}\n{MODELS}");
-    if fs::read_to_string(&mark).is_ok_and(|found| found == wanted) {
+    if files::holds(&mark, &wanted) {
         return Ok(());
     }
     [&data, &new, &site.at("cache")].into_iter().try_for_each(|old| remove(old))?;
@@ -150,18 +132,4 @@ fn fill(site: &Site<'_>) -> Result<()> {
     site.run("fill", &mut command)?;
     fs::write(new.join("filled-by"), wanted).context("cannot mark the content")?;
     fs::rename(&new, &data).with_context(|| format!("cannot make {}", data.display()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::STACK;
-    use crate::lab::stack::tests::rendered;
-
-    /// As for WordPress: the lines stand in `wagtail.txt` beside this file.
-    #[test]
-    fn the_files_are_as_approved() {
-        let rendered = rendered(&STACK);
-        let approved = include_str!("wagtail.txt");
-        assert!(rendered == approved, "wagtail.txt differs; the lines are now:\n{rendered}");
-    }
 }

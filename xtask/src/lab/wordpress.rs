@@ -6,9 +6,8 @@
 
 mod integration;
 
-use super::files::{self, Template};
 use super::stack::{Ready, Server, Site, Stack, Step, remove};
-use super::{database, php};
+use super::{database, files, front, php};
 use crate::place::{make_own, output};
 use anyhow::{Context, Result};
 use std::fmt::Write;
@@ -68,32 +67,20 @@ pub(crate) const STACK: Stack = Stack {
     ],
     secrets: &["admin_password"],
     templates: &[
-        files::MARIADB,
-        files::PHP,
-        files::PHP_PLAIN,
-        files::PHP_OPCODE,
-        files::NGINX_HTTP,
-        files::NGINX_PHP,
-        Template::rendered("conf/nginx.conf", include_str!("../../../labs/wordpress/conf/nginx.conf")),
-        Template::rendered(
-            "conf/nginx-site.conf",
-            include_str!("../../../labs/wordpress/conf/nginx-site.conf"),
-        ),
-        Template::rendered("conf/varnish.vcl", include_str!("../../../labs/wordpress/conf/varnish.vcl")),
-        Template::rendered("conf/fill.php", include_str!("../../../labs/wordpress/php/fill.php")),
-        Template::rendered(
-            "wordpress/wp-config.php",
-            include_str!("../../../labs/wordpress/php/wp-config.php"),
-        ),
-        Template::rendered("conf/redis.conf", include_str!("../../../labs/wordpress/conf/redis.conf")),
-        Template::rendered(
-            "wordpress/lab-layers.php",
-            include_str!("../../../labs/wordpress/php/lab-layers.php"),
-        ),
-        Template::rendered(
-            "wordpress/wp-content/mu-plugins/lab-plugin.php",
-            include_str!("../../../labs/wordpress/php/lab-plugin.php"),
-        ),
+        files::FOR_PHP,
+        &[
+            files::rendered!("conf/nginx.conf", "wordpress/conf/nginx.conf"),
+            files::rendered!("conf/nginx-site.conf", "wordpress/conf/nginx-site.conf"),
+            files::rendered!("conf/varnish.vcl", "wordpress/conf/varnish.vcl"),
+            files::rendered!("conf/fill.php", "wordpress/php/fill.php"),
+            files::rendered!("wordpress/wp-config.php", "wordpress/php/wp-config.php"),
+            files::rendered!("conf/redis.conf", "wordpress/conf/redis.conf"),
+            files::rendered!("wordpress/lab-layers.php", "wordpress/php/lab-layers.php"),
+            files::rendered!(
+                "wordpress/wp-content/mu-plugins/lab-plugin.php",
+                "wordpress/php/lab-plugin.php"
+            ),
+        ],
     ],
     is_current: |site| integration::is_current(site.place),
     steps: &[
@@ -117,17 +104,8 @@ pub(crate) const STACK: Stack = Stack {
         Step::Make(fill),
         php::START_PLAIN,
         php::START_OPCODE,
-        Step::Start(Server {
-            name: "nginx",
-            command: "nginx -p {{site}}/tmp -c {{site}}/conf/nginx.conf",
-            ready: Ready::Pages(&["nginx_plain", "nginx_opcode", "nginx_cache"]),
-        }),
-        Step::Start(Server {
-            name: "varnish",
-            command: "varnishd -F -T none -n {{site}}/varnish -f {{site}}/conf/varnish.vcl -a {{varnish}} \
-                      -s malloc,128m -p http_gzip_support=off",
-            ready: Ready::Pages(&["varnish"]),
-        }),
+        front::start_nginx(&["nginx_plain", "nginx_opcode", "nginx_cache"]),
+        front::START_VARNISH,
     ],
 };
 
@@ -145,7 +123,7 @@ fn empty(site: &Site<'_>) -> Result<()> {
 fn copy(site: &Site<'_>) -> Result<()> {
     let version = output(Command::new("dpkg-query").arg("--show").args(WORDPRESS))?;
     let (copy, new, mark) = (site.at("wordpress"), site.at("wordpress.new"), site.at("wordpress.version"));
-    if copy.exists() && fs::read_to_string(&mark).is_ok_and(|found| found == version) {
+    if copy.exists() && files::holds(&mark, &version) {
         return Ok(());
     }
     // With the copy go the uploaded pictures: the database that names them must be made anew as well.
@@ -156,7 +134,7 @@ fn copy(site: &Site<'_>) -> Result<()> {
         make_own(account, &new.join(name))?;
     }
     fs::rename(&new, &copy)?;
-    fs::write(&mark, version).with_context(|| format!("cannot write {}", mark.display()))
+    files::write(&mark, &version)
 }
 
 /// Draws WordPress' salts, unless they are there.
@@ -177,21 +155,4 @@ fn fill(site: &Site<'_>) -> Result<()> {
     let mut command = php::script(site);
     command.arg(site.at("conf/fill.php")).arg(site.at("wordpress")).arg(site.at("conf/admin-password"));
     site.run("fill", &mut command)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::STACK;
-    use crate::lab::stack::tests::rendered;
-
-    /// The rendered lines are compared with `wordpress.txt` beside this file; after a wanted change write it
-    /// anew from this test's failure output.
-    #[test]
-    fn the_files_are_as_approved() {
-        let rendered = rendered(&STACK);
-        assert!(
-            rendered == include_str!("wordpress.txt"),
-            "wordpress.txt differs; the lines are now:\n{rendered}"
-        );
-    }
 }

@@ -4,10 +4,9 @@
 //! invalidated before the durable number stays so. It knows no HTTP and no keys: the store above keeps the index.
 
 mod error;
-mod eviction;
 mod figures;
 mod fill;
-mod filling;
+mod fill_shared;
 mod frame;
 mod index_file;
 mod journal;

@@ -1,4 +1,4 @@
-//! A segment that the writer adds to.
+//! A segment that the writer adds to, and the objects that it appends.
 //!
 //! Invariant: octets are only added. What a failed write left behind the end is cut off, or written over before
 //! anything names it.
@@ -15,7 +15,9 @@ use crate::record::{Location, Record};
 use crate::segment::{Note, Noted, Segment, Segments};
 use crate::status::Trouble;
 use crate::stored::Header;
-use crate::writer::{Incoming, WRITE_BYTES};
+
+/// About how much is written at once, in bytes.
+pub(crate) const WRITE_BYTES: u64 = 1 << 20;
 
 /// A segment that the writer adds to.
 pub(crate) struct OpenSegment {
@@ -133,6 +135,22 @@ impl OpenSegment {
         // Where it cannot be cut off, it is written over: nothing names it.
         let _ = self.data.truncate(bytes);
         segments.resize(&self.segment, bytes, of(&self.segment.index_bytes));
+    }
+}
+
+/// An object to append.
+pub(crate) struct Incoming {
+    pub(crate) record: Record,
+    pub(crate) order: u64,
+    pub(crate) life: u32,
+}
+
+impl Incoming {
+    /// What it takes in a segment and its index, at most, in bytes.
+    pub(crate) fn bytes(record: &Record) -> u64 {
+        let body: u64 = record.body.iter().map(|piece| piece.len() as u64).sum();
+        // 128 is more than the header and the entry take.
+        body + 4 * piece::count(body) + (2 * record.index.len() + record.head.len()) as u64 + 128
     }
 }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::fill::FillShared;
+use crate::fill_shared::FillShared;
 use crate::record::{Location, Record};
 
 /// Called once with where the object is, or `None` if it could not be written.

@@ -10,13 +10,13 @@ use platform::DiskFile;
 
 use crate::figures::{add, of};
 use crate::fill::Fill;
+use crate::open_segment::Incoming;
 use crate::piece::read_exact;
 use crate::queue::{Answer, Command};
 use crate::record::{Figures, HEAD_BYTES_MAX, INDEX_BYTES_MAX, INVALIDATION_BYTES_MAX, Location, Record};
 use crate::segment::{Refreshed, Segment};
 use crate::shared::Shared;
 use crate::stored::Stored;
-use crate::writer::Incoming;
 use crate::{OffReason, ReadError};
 
 /// The lock and the mark, in bytes and files.

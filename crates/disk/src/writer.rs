@@ -1,6 +1,10 @@
-//! The one thread that writes: it takes what is queued, makes room, appends, and syncs now and then.
+//! The one thread that writes: it takes what is queued, makes room, appends, and syncs now and then. How room is made
+//! and how bodies stream in are parts of it, in files of their own.
 //!
 //! Invariant: records are written before the index that names them, and only then is anybody told where they are.
+
+mod eviction;
+mod filling;
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -10,20 +14,16 @@ use std::time::Duration;
 use platform::Monotonic;
 
 use crate::figures::{add, of};
-use crate::filling::Filling;
-use crate::index_file::Entry;
+use crate::index_file::{Entries, Entry};
 use crate::names;
-use crate::open_segment::OpenSegment;
-use crate::piece;
+use crate::open_segment::{Incoming, OpenSegment, WRITE_BYTES};
 use crate::queue::{Answer, Batch, Command};
 use crate::record::{Keeper, Location, Progress, Record};
 use crate::segment::{Note, Noted, Refreshed, Segment};
 use crate::shared::Shared;
 use crate::status::Trouble;
 use crate::{Durability, OffReason};
-
-/// About how much is written at once, in bytes.
-pub(crate) const WRITE_BYTES: u64 = 1 << 20;
+use filling::Filling;
 
 /// How often what nobody waits for is synced.
 const SYNC_INTERVAL: Duration = Duration::from_millis(900);
@@ -31,37 +31,21 @@ const SYNC_INTERVAL: Duration = Duration::from_millis(900);
 /// How long the writer sleeps at most, so that it syncs in time.
 const IDLE: Duration = Duration::from_millis(200);
 
-/// An object to append.
-pub(crate) struct Incoming {
-    pub(crate) record: Record,
-    pub(crate) order: u64,
-    pub(crate) life: u32,
-}
-
-impl Incoming {
-    /// What it takes in a segment and its index, at most, in bytes.
-    pub(crate) fn bytes(record: &Record) -> u64 {
-        let body: u64 = record.body.iter().map(|piece| piece.len() as u64).sum();
-        // 128 is more than the header and the entry take.
-        body + 4 * piece::count(body) + (2 * record.index.len() + record.head.len()) as u64 + 128
-    }
-}
-
 /// The one thread that writes.
 pub struct Writer {
-    pub(crate) shared: Arc<Shared>,
+    shared: Arc<Shared>,
     /// Where whole records go.
-    pub(crate) main: Option<OpenSegment>,
+    main: Option<OpenSegment>,
     /// Bodies that stream in, by the address of what their owner shares with the writer.
-    pub(crate) filling: HashMap<usize, Filling>,
+    filling: HashMap<usize, Filling>,
     /// Segments of fills that have ended, with room left.
-    pub(crate) idle: Vec<OpenSegment>,
+    idle: Vec<OpenSegment>,
     /// Segments with something that is not synced.
-    pub(crate) dirty: BTreeSet<u32>,
+    dirty: BTreeSet<u32>,
     /// Segments were created or forgotten since the directory was synced.
-    pub(crate) are_names_dirty: bool,
+    are_names_dirty: bool,
     /// Segments with notes that are not written.
-    pub(crate) noted: BTreeSet<u32>,
+    noted: BTreeSet<u32>,
     /// Everything up to here is processed, as soon as nothing is noted any more.
     processed: u64,
     synced_at: Monotonic,
@@ -190,7 +174,7 @@ impl Writer {
     }
 
     /// Makes room and writes; if the disk is full nevertheless, once more after evicting a segment.
-    pub(crate) fn with_room<T>(
+    fn with_room<T>(
         &mut self,
         keeper: &dyn Keeper,
         bytes: u64,
@@ -204,7 +188,7 @@ impl Writer {
     }
 
     /// Draws the consequences of what went wrong.
-    pub(crate) fn meet(&mut self, trouble: Trouble) {
+    fn meet(&mut self, trouble: Trouble) {
         match trouble {
             Trouble::Full => {
                 self.resume_at = self.shared.clock.monotonic().plus(self.shared.plan.full_pause);
@@ -216,7 +200,7 @@ impl Writer {
     }
 
     /// Appends objects to the main segment; all or none.
-    pub(crate) fn put(&mut self, records: &[Incoming]) -> Result<Vec<Location>, Trouble> {
+    fn put(&mut self, records: &[Incoming]) -> Result<Vec<Location>, Trouble> {
         let sequence_max = records.iter().map(|incoming| incoming.record.sequence).max().unwrap_or_default();
         self.reserve(sequence_max)?;
         let open = match self.main.take() {
@@ -233,20 +217,20 @@ impl Writer {
     }
 
     /// Makes sure that a restart takes the numbers of objects for used.
-    pub(crate) fn reserve(&self, sequence: u64) -> Result<(), Trouble> {
+    fn reserve(&self, sequence: u64) -> Result<(), Trouble> {
         self.shared.journal.reserve(sequence).map_err(|reason| match reason {
             OffReason::Io { operation, kind } => Trouble::Io { operation, kind },
             _ => Trouble::Full,
         })
     }
 
-    pub(crate) fn create(&mut self) -> Result<OpenSegment, Trouble> {
+    fn create(&mut self) -> Result<OpenSegment, Trouble> {
         self.are_names_dirty = true;
         OpenSegment::create(&self.shared.segments)
     }
 
     /// Nothing is added to the segment any more.
-    pub(crate) fn seal(&self, open: OpenSegment) {
+    fn seal(&self, open: OpenSegment) {
         let segment = open.segment;
         segment.state().index_baseline = of(&segment.index_bytes);
         segment.is_open.store(false, Ordering::SeqCst);
@@ -283,7 +267,7 @@ impl Writer {
             Noted::Removed => None,
         });
         self.reserve(sequences.max().unwrap_or_default())?;
-        let entries = crate::index_file::Entries::of(segment.id);
+        let entries = Entries::of(segment.id);
         let mut out = Vec::new();
         let mut written = Vec::new();
         for note in notes {
@@ -329,7 +313,7 @@ impl Writer {
     }
 
     /// Syncs all segments, and the entries that say so. `true`: all is well.
-    pub(crate) fn sync_segments(&mut self) -> bool {
+    fn sync_segments(&mut self) -> bool {
         let durable = of(&self.shared.counters.durable);
         let outcome = self.try_sync_segments();
         match outcome {
@@ -352,7 +336,7 @@ impl Writer {
         self.dirty.clear();
         for segment in &dirty {
             let mut mark = Vec::new();
-            crate::index_file::Entries::of(segment.id).synced(&mut mark, shared.mark.life);
+            Entries::of(segment.id).synced(&mut mark, shared.mark.life);
             shared.segments.append_index(segment, &mark)?;
             shared.segments.sync_index(segment).map_err(trouble)?;
         }

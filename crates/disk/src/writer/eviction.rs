@@ -6,19 +6,20 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use super::Writer;
 use crate::figures::{add, of};
 use crate::index_file::{Entries, IndexFile, Live};
 use crate::names;
+use crate::open_segment::{Incoming, WRITE_BYTES};
 use crate::record::{Keeper, Location, Record};
 use crate::segment::{Note, Noted, Refreshed, Segment};
 use crate::status::Trouble;
 use crate::stored::Stored;
-use crate::writer::{Incoming, WRITE_BYTES, Writer};
 use crate::{Durability, OffReason, ReadError};
 
 impl Writer {
     /// Evicts until there is room for `bytes` more.
-    pub(crate) fn make_room(&mut self, keeper: &dyn Keeper, bytes: u64) -> Result<(), Trouble> {
+    pub(super) fn make_room(&mut self, keeper: &dyn Keeper, bytes: u64) -> Result<(), Trouble> {
         let shared = Arc::clone(&self.shared);
         let is_short = || {
             shared.used_bytes() + bytes > shared.plan.usable_bytes
@@ -33,7 +34,7 @@ impl Writer {
     }
 
     /// Evicts the oldest segment; `false`: there is none that can go.
-    pub(crate) fn evict_oldest(&mut self, keeper: &dyn Keeper) -> bool {
+    pub(super) fn evict_oldest(&mut self, keeper: &dyn Keeper) -> bool {
         if self.shared.segments.oldest().is_none() {
             let open = self.main.take().into_iter().chain(std::mem::take(&mut self.idle));
             open.collect::<Vec<_>>().into_iter().for_each(|open| self.seal(open));
@@ -161,7 +162,7 @@ impl Writer {
     }
 
     /// Lets a segment go in which nothing stands, and writes an index anew that has outgrown its objects.
-    pub(crate) fn tidy(&mut self, segment: &Arc<Segment>) {
+    pub(super) fn tidy(&mut self, segment: &Arc<Segment>) {
         let is_known = segment.is_known.load(std::sync::atomic::Ordering::SeqCst);
         let is_open = segment.is_open.load(std::sync::atomic::Ordering::SeqCst);
         let is_there = self.shared.segments.of(segment.id).is_some();

@@ -4,20 +4,20 @@
 
 use std::sync::Arc;
 
+use super::Writer;
 use crate::OffReason;
 use crate::figures::{add, of};
-use crate::fill::FillShared;
-use crate::open_segment::OpenSegment;
+use crate::fill_shared::FillShared;
+use crate::open_segment::{OpenSegment, WRITE_BYTES};
 use crate::queue::{Answer, Command};
 use crate::record::{Keeper, Location, Record};
 use crate::status::Trouble;
-use crate::writer::{WRITE_BYTES, Writer};
 
 /// The most segments that are kept open for the next fill; others are sealed.
 const IDLE_MAX: usize = 4;
 
 /// A body that streams in.
-pub(crate) struct Filling {
+pub(super) struct Filling {
     fill: Arc<FillShared>,
     open: OpenSegment,
     start: u64,
@@ -29,14 +29,14 @@ fn key(fill: &Arc<FillShared>) -> usize {
 
 impl Writer {
     /// Writes what has come of a body.
-    pub(crate) fn fill(&mut self, keeper: &dyn Keeper, fill: &Arc<FillShared>) {
+    pub(super) fn fill(&mut self, keeper: &dyn Keeper, fill: &Arc<FillShared>) {
         if let Err(trouble) = self.write_pieces(keeper, fill, false) {
             self.end_fill(fill, trouble);
         }
     }
 
     /// Writes the rest of a body and what belongs to it.
-    pub(crate) fn finish(
+    pub(super) fn finish(
         &mut self,
         keeper: &dyn Keeper,
         fill: &Arc<FillShared>,
@@ -132,7 +132,7 @@ impl Writer {
     }
 
     /// The owner does not want it any more.
-    pub(crate) fn abandon(&mut self, fill: &Arc<FillShared>) {
+    pub(super) fn abandon(&mut self, fill: &Arc<FillShared>) {
         self.drop_fill(fill, OffReason::TooLarge);
     }
 
@@ -153,7 +153,7 @@ impl Writer {
     }
 
     /// Ends all fills, because the tier closes.
-    pub(crate) fn fail_fills(&mut self, reason: OffReason) {
+    pub(super) fn fail_fills(&mut self, reason: OffReason) {
         let fills: Vec<_> = self.filling.values().map(|filling| Arc::clone(&filling.fill)).collect();
         fills.iter().for_each(|fill| self.drop_fill(fill, reason));
     }

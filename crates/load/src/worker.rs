@@ -42,6 +42,9 @@ use waking::Waking;
 /// A thread looks at least this often whether it should stop.
 const TICK_MAX: Duration = Duration::from_millis(100);
 
+/// Sweeping and handing in seconds wait for what starts within this time.
+const SOON: Duration = Duration::from_millis(1);
+
 /// So many requests are started before the events of the others are looked at, lest the accept queue of the server
 /// overflows.
 const STARTS_MAX: usize = 64;
@@ -211,7 +214,7 @@ impl<'a> Worker<'a> {
         let sweep_every = (self.shared.plan.timeout / 16).clamp(Duration::from_millis(1), TICK_MAX);
         let mut cpu = CpuMeter::new(self.shared.course.measuring_since());
         let mut now = self.tools.clock.monotonic();
-        let mut next_sweep = now.plus(sweep_every);
+        let (mut next_sweep, mut latest_sweep) = (now.plus(sweep_every), now.plus(sweep_every * 2));
         let (mut trend, mut next_trend) = (Trend::default(), now.plus(FAILING_EVERY));
         self.advance(now);
         while !self.shared.is_over(now) && !self.is_done() {
@@ -229,11 +232,16 @@ impl<'a> Worker<'a> {
                 now = self.tools.clock.monotonic();
                 self.publish(now);
             }
+            let soon = self.next_start().filter(|start| start.since(now) < SOON && now < latest_sweep);
+            if let Some(start) = soon {
+                // What falls due meanwhile would start late by the time that sweeping takes.
+                next_sweep = next_sweep.max(start);
+            }
             if now >= next_sweep {
                 self.tools.stamp_clock = StampClock::compare(self.tools.clock);
                 self.sweep(now);
                 self.end_seconds(now);
-                next_sweep = now.plus(sweep_every);
+                (next_sweep, latest_sweep) = (now.plus(sweep_every), now.plus(sweep_every * 2));
             }
             if now >= next_trend {
                 self.shared.end_if_failing(std::mem::replace(&mut trend, self.shared.trend()));
@@ -445,16 +453,21 @@ impl<'a> Worker<'a> {
         }
     }
 
+    /// When something is to start next: a user who thinks, a part of the course, a request that falls due.
+    fn next_start(&self) -> Option<Monotonic> {
+        let wake = self.wakes.peek().map(|Reverse((moment, _))| *moment);
+        let begin = self.shared.course.part(self.next_part).map(|part| part.begin);
+        let due = self.due.map(|due| due.at);
+        [wake, begin, due].into_iter().flatten().min()
+    }
+
     /// Waits for events until something else is to be done.
     fn wait(&mut self, now: Monotonic, next_sweep: Monotonic, events: &mut Events) -> Result<(), LoadError> {
         let mut wait = next_sweep.since(now).min(TICK_MAX);
         if let Some(end) = self.shared.course.cut_off() {
             wait = wait.min(end.since(now));
         }
-        let wake = self.wakes.peek().map(|Reverse((moment, _))| *moment);
-        let begin = self.shared.course.part(self.next_part).map(|part| part.begin);
-        let due = self.due.map(|due| due.at);
-        if let Some(moment) = [wake, begin, due].into_iter().flatten().min() {
+        if let Some(moment) = self.next_start() {
             // Until then it looks at its clock again and again: a timer alone is late by the time that waking takes.
             let early = moment.since(now).saturating_sub(self.waking.before(moment));
             if early.is_zero() {

@@ -1,23 +1,27 @@
 //! Page mode: visitors who load a page as a browser does, with everything it needs, and what that takes.
 //!
 //! ```text
-//!   worker: one thread of visitors, closed loop or arrivals
+//!   crowd: the visitors of one thread, closed loop or arrivals
 //!     visit: one page load        page::Loading says what is needed next
 //!       fetch: one resource       cache, cookies, redirects, who may be asked
 //!         connection: one exchange of HTTP/1        six connections a host
 //!         http2: any number of exchanges            one connection a host
 //! ```
 //!
+//! What a page load takes from its thread stands in `worker`, what threads share in `shared`.
+//!
 //! Invariant: no host is ever asked but the page's own and those that the plan names; what else a page would load is
 //! listed. [`PageOutcome`]'s text defines every word and figure. How results are shown is not here.
 
 mod connection;
+mod crowd;
 mod fetch;
 mod frames;
 mod http2;
 mod outcome;
 mod plan;
 mod series;
+mod shared;
 mod visit;
 mod visitor;
 mod worker;
@@ -28,17 +32,18 @@ pub use outcome::{
 };
 pub use plan::{CONNECTIONS_PER_HOST_MAX, PagePlan, PagePlanError, TIMEOUT_DEFAULT, VISITORS_MAX};
 pub use series::{PageSecond, SecondTimes};
-pub use worker::Watch;
+pub use shared::Watch;
 
+use crowd::{Crowd, CrowdReport};
 use net::{TlsClient, TlsError};
 use platform::Clock;
 use series::Series;
+use shared::Shared;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use tokio::task::LocalSet;
-use worker::{Shared, Worker, WorkerReport};
 
 /// Why there is no outcome at all.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -161,8 +166,8 @@ fn refuse_if_unreachable(plan: &PagePlan, figures: &Figures) -> Result<(), PageE
     }
 }
 
-/// Runs every worker in a thread of its own.
-fn work(shared: &Arc<Shared>, threads: usize) -> Result<Vec<WorkerReport>, PageError> {
+/// Runs every crowd in a thread of its own.
+fn work(shared: &Arc<Shared>, threads: usize) -> Result<Vec<CrowdReport>, PageError> {
     let system = |call, error: &io::Error| PageError::System { call, reason: error.to_string() };
     std::thread::scope(|scope| {
         let spawn = |index: usize| {
@@ -170,15 +175,15 @@ fn work(shared: &Arc<Shared>, threads: usize) -> Result<Vec<WorkerReport>, PageE
             let rate = shared.plan.rate.map(|rate| rate / threads as f64);
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             std::thread::Builder::new().name(format!("page-{index}")).spawn_scoped(scope, move || {
-                let worker = Rc::new(Worker::new(Arc::clone(shared), (index, threads)));
-                LocalSet::new().block_on(&runtime, worker.run(users, rate))
+                let crowd = Rc::new(Crowd::new(Arc::clone(shared), (index, threads)));
+                LocalSet::new().block_on(&runtime, crowd.run(users, rate))
             })
         };
         let handles: Vec<_> = (0..threads)
             .map(spawn)
             .collect::<io::Result<_>>()
             .map_err(|error| system("creating a thread", &error))?;
-        let join = |handle: std::thread::ScopedJoinHandle<'_, WorkerReport>| {
+        let join = |handle: std::thread::ScopedJoinHandle<'_, CrowdReport>| {
             handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         };
         Ok(handles.into_iter().map(join).collect())

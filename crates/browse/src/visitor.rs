@@ -4,17 +4,15 @@
 //! connection. A page load begins without connections, as a visit does; a used connection that ends before an answer
 //! is replaced once, as browsers do.
 
-use crate::connection::{Answer, Connection, NoAnswer, Wire};
+use crate::connection::{Answer, Connection, NoAnswer};
 use crate::http2::Http2;
 use crate::outcome::FetchFailure;
 use crate::plan::PagePlan;
 use crate::worker::Worker;
 use message::RequestHead;
-use net::{Address, Stream, TlsError};
 use page::{Jar, PrivateCache};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
-use std::net::SocketAddr;
 use std::rc::Rc;
 use tokio::sync::{Mutex, Semaphore};
 use url::Url;
@@ -140,54 +138,6 @@ async fn attempt_http2(
             // The server has not looked at it; on a new connection it is sent once more.
             Err(NoAnswer { is_silent: true, .. }) if was_used => connection.leave(),
             Err(no_answer) => return Err(no_answer.failure),
-        }
-    }
-}
-
-impl Worker {
-    /// Opens a connection for a URL.
-    async fn connect(&self, url: &Url) -> Result<Box<dyn Wire>, FetchFailure> {
-        let address = self.shared.plan.address(url).ok_or(FetchFailure::Name)?;
-        let addresses = self.resolve(&address).await?;
-        let mut failure = FetchFailure::Connect;
-        for address in addresses {
-            let Ok(stream) = Stream::connect(&Address::Ip(address)).await else { continue };
-            self.figures.borrow_mut().connections += 1;
-            if url.scheme() != "https" {
-                return Ok(Box::new(stream));
-            }
-            let tls = self.shared.tls.as_ref().ok_or(FetchFailure::Tls)?;
-            let host = url.host_str().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
-            match tls.secure(stream, host).await {
-                Ok(stream) if self.shared.plan.is_http2 && !stream.is_http2() => {
-                    failure = FetchFailure::Http2;
-                }
-                Ok(stream) => return Ok(Box::new(stream)),
-                Err(TlsError::NoProtocol) if self.shared.plan.is_http2 => failure = FetchFailure::Http2,
-                Err(_) => failure = FetchFailure::Tls,
-            }
-        }
-        Err(failure)
-    }
-
-    /// The addresses of a host, asked for once in a run.
-    async fn resolve(&self, address: &Address) -> Result<Vec<SocketAddr>, FetchFailure> {
-        match address {
-            Address::Ip(address) => Ok(vec![*address]),
-            Address::Host { name, port } => {
-                let key = (name.clone(), *port);
-                if let Some(known) = self.addresses.borrow().get(&key) {
-                    return Ok(known.clone());
-                }
-                let found = tokio::net::lookup_host((name.as_str(), *port)).await;
-                let found: Vec<SocketAddr> = found.map_err(|_| FetchFailure::Name)?.collect();
-                if found.is_empty() {
-                    return Err(FetchFailure::Name);
-                }
-                self.addresses.borrow_mut().insert(key, found.clone());
-                Ok(found)
-            }
-            Address::Unix(_) => Err(FetchFailure::Name),
         }
     }
 }

@@ -18,7 +18,6 @@ mod traffic_args;
 
 use load::Trust;
 use load_args::LoadArgs;
-pub(crate) use load_args::{header, time};
 use outputs::OutputArgs;
 use page::PageArgs;
 use repeated::Made;

@@ -15,6 +15,7 @@ mod ladder;
 mod purge;
 mod serve;
 mod static_tree;
+mod values;
 mod why;
 
 use clap::{ArgMatches, Args, Command, FromArgMatches};

@@ -3,7 +3,8 @@
 //! Exit codes: 0 the question was answered, whatever the answer; 2 it could not be asked (bad URL or header line,
 //! unreachable, no certificate).
 
-use crate::bench::{measure, time};
+use crate::bench::measure;
+use crate::values::time;
 use anyhow::Context as _;
 use net::{Address, TlsClient};
 use platform::SystemClock;

@@ -6,6 +6,7 @@
 //! spoken is an error instead of another version.
 
 use super::usage::later_option;
+use crate::values::header;
 use load::{Expect, Length, Plan, Protocol, Stop, Target};
 use message::Method;
 use net::TlsVersion;
@@ -225,7 +226,7 @@ impl Options {
             'u' => self.method(Method::Put, Some(value))?,
             'm' => plan.method = Method::from_token(value.as_bytes()),
             'T' => value.clone_into(&mut self.content_type),
-            'H' => plan.headers.push(crate::bench::header(value)?),
+            'H' => plan.headers.push(header(value)?),
             'C' => plan.cookies.push(value.to_owned()),
             'A' => plan.basic_auth = Some(value.trim_start().to_owned()),
             'P' => plan.proxy_auth = Some(value.trim_start().to_owned()),

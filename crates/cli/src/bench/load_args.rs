@@ -5,7 +5,7 @@
 use super::elsewhere::{ask, hosts_elsewhere};
 use super::request_args::RequestArgs;
 use super::traffic_args::TrafficArgs;
-use config::quantity::parse_duration;
+use crate::values::time;
 use load::{BodyPattern, Expect, Length, Plan, Protocol, StatusSet, Stop, Target};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -130,22 +130,9 @@ impl LoadArgs {
     }
 }
 
-/// A duration on the command line, where a bare number means seconds.
-pub(crate) fn time(text: &str) -> Result<Duration, String> {
-    let bare = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
-    parse_duration(&if bare { format!("{text}s") } else { text.to_owned() })
-}
-
-/// A header line as name and value.
-pub(crate) fn header(line: &str) -> Result<(String, String), String> {
-    let (name, value) =
-        line.split_once(':').ok_or_else(|| format!("{line:?} is not a header field: write 'Name: value'"))?;
-    Ok((name.trim().to_owned(), value.trim().to_owned()))
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{LoadArgs, Plan, Protocol, TIME_DEFAULT, header, time};
+    use super::{LoadArgs, Plan, Protocol, TIME_DEFAULT};
     use clap::{Args as _, Command, FromArgMatches as _};
     use load::{Arrival, Rate};
     use message::Method;
@@ -298,19 +285,5 @@ mod tests {
         ] {
             assert!(parse(line).is_err(), "{line:?} was accepted");
         }
-    }
-
-    #[test]
-    fn bare_numbers_are_seconds() {
-        assert_eq!(time("10"), Ok(Duration::from_secs(10)));
-        assert_eq!(time("0.5"), Ok(Duration::from_millis(500)));
-        assert_eq!(time("500ms"), Ok(Duration::from_millis(500)));
-        assert!(time("").is_err() && time("10 apples").is_err());
-    }
-
-    #[test]
-    fn header_lines_are_cut_at_the_first_colon() {
-        assert_eq!(header("Host: a:1"), Ok(("Host".into(), "a:1".into())));
-        assert!(header("Host").is_err());
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Invariant: the content of a request comes from one place, a file or a form.
 
-use super::load_args::header;
+use crate::values::header;
 use anyhow::Context as _;
 use load::{Body, Plan};
 use message::Method;

@@ -2,7 +2,7 @@
 //!
 //! Invariant: each argument sets one thing of a plan; what they contradict each other in, the plan's own check says.
 
-use super::load_args::time;
+use crate::values::time;
 use anyhow::{Context as _, ensure};
 use load::{
     Arrival, IN_FLIGHT_MAX_DEFAULT, Plan, Rate, SourceNet, Stage, StageLoad, Target, Think, WeightedTarget,

@@ -7,9 +7,9 @@ mod support;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use std::path::Path;
 use support::checks;
 use support::generate::{CHUNK_PARTS, REQUEST_LINES, STATUS_LINES, damaged, message, one_of};
+use testkit::Seeds;
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
@@ -37,28 +37,20 @@ proptest! {
     }
 }
 
-/// Runs `check` on each committed seed of the fuzz target `name`.
-fn replay(name: &str, check: fn(&[u8])) {
-    let seeds = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus").join(name);
-    let mut count = 0;
-    for seed in std::fs::read_dir(&seeds).expect("the corpus is beside the crate") {
-        check(&std::fs::read(seed.expect("readable").path()).expect("readable"));
-        count += 1;
-    }
-    assert!(count >= 10, "{count} seeds in {}", seeds.display());
-}
+/// The committed seeds of the fuzz targets.
+const SEEDS: Seeds = Seeds::of(env!("CARGO_MANIFEST_DIR"));
 
 #[test]
 fn seeds_of_requests() {
-    replay("requests", checks::requests);
+    SEEDS.replay("requests", checks::requests);
 }
 
 #[test]
 fn seeds_of_responses() {
-    replay("responses", checks::responses);
+    SEEDS.replay("responses", checks::responses);
 }
 
 #[test]
 fn seeds_of_chunked() {
-    replay("chunked", checks::chunked);
+    SEEDS.replay("chunked", checks::chunked);
 }

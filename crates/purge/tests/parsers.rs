@@ -1,15 +1,13 @@
 //! Whatever a client sends: the checks of `support/checks.rs` on generated requests, and on the seeds of the fuzz
 //! targets, so that these are kept true without a fuzzer.
 
-#![expect(clippy::expect_used, reason = "a test fails by panicking")]
-
 #[path = "support/checks.rs"]
 mod checks;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
-use std::path::Path;
+use testkit::Seeds;
 
 /// Up to `count` of the parts, in any order: random octets rarely mean anything.
 fn parts(parts: &'static [&'static str], count: usize) -> impl Strategy<Value = Vec<u8>> {
@@ -236,38 +234,30 @@ fn calls_with_a_member_of_any_kind() {
     }
 }
 
-/// Runs `check` on each committed seed of the fuzz target `name`.
-fn replay(name: &str, check: fn(&[u8])) {
-    let seeds = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus").join(name);
-    let mut count = 0;
-    for seed in std::fs::read_dir(&seeds).expect("the corpus is beside the crate") {
-        check(&std::fs::read(seed.expect("readable").path()).expect("readable"));
-        count += 1;
-    }
-    assert!(count >= 10, "{count} seeds in {}", seeds.display());
-}
+/// The committed seeds of the fuzz targets.
+const SEEDS: Seeds = Seeds::of(env!("CARGO_MANIFEST_DIR"));
 
 #[test]
 fn seeds_of_orders() {
-    replay("orders", checks::orders);
+    SEEDS.replay("orders", checks::orders);
 }
 
 #[test]
 fn seeds_of_tags() {
-    replay("tags", checks::tags);
+    SEEDS.replay("tags", checks::tags);
 }
 
 #[test]
 fn seeds_of_bans() {
-    replay("bans", checks::bans);
+    SEEDS.replay("bans", checks::bans);
 }
 
 #[test]
 fn seeds_of_calls() {
-    replay("calls", checks::calls);
+    SEEDS.replay("calls", checks::calls);
 }
 
 #[test]
 fn seeds_of_signals() {
-    replay("signals", checks::asked_by_answers);
+    SEEDS.replay("signals", checks::asked_by_answers);
 }

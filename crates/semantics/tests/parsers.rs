@@ -15,7 +15,7 @@ mod checks;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
-use std::path::Path;
+use testkit::Seeds;
 
 /// Up to `count` of the parts, in any order: random octets rarely mean anything.
 fn parts(parts: &'static [&'static str], count: usize) -> impl Strategy<Value = Vec<u8>> {
@@ -234,38 +234,30 @@ proptest! {
     }
 }
 
-/// Runs `check` on each committed seed of the fuzz target `name`.
-fn replay(name: &str, check: fn(&[u8])) {
-    let seeds = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus").join(name);
-    let mut count = 0;
-    for seed in std::fs::read_dir(&seeds).expect("the corpus is beside the crate") {
-        check(&std::fs::read(seed.expect("readable").path()).expect("readable"));
-        count += 1;
-    }
-    assert!(count >= 10, "{count} seeds in {}", seeds.display());
-}
+/// The committed seeds of the fuzz targets.
+const SEEDS: Seeds = Seeds::of(env!("CARGO_MANIFEST_DIR"));
 
 #[test]
 fn seeds_of_cache_control() {
-    replay("cache_control", checks::cache_control);
+    SEEDS.replay("cache_control", checks::cache_control);
 }
 
 #[test]
 fn seeds_of_vary() {
-    replay("vary", checks::vary);
+    SEEDS.replay("vary", checks::vary);
 }
 
 #[test]
 fn seeds_of_dates() {
-    replay("dates", checks::dates);
+    SEEDS.replay("dates", checks::dates);
 }
 
 #[test]
 fn seeds_of_ranges() {
-    replay("ranges", checks::ranges);
+    SEEDS.replay("ranges", checks::ranges);
 }
 
 #[test]
 fn seeds_of_structured() {
-    replay("structured", checks::structured);
+    SEEDS.replay("structured", checks::structured);
 }

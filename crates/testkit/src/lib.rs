@@ -1,5 +1,6 @@
 //! What tests need to treat the real binary badly: an origin that misbehaves on order, a client that speaks
-//! raw octets, a server that shows bad certificates, and child processes that never outlive their test.
+//! raw octets, a server that shows bad certificates, child processes that never outlive their test, and the seeds of
+//! the fuzz targets.
 //!
 //! Everything here panics on trouble, as tests want it; nothing here is used by the product. Waiting has a
 //! generous limit so that a hang fails instead of hanging, and no test's outcome depends on speed.
@@ -13,6 +14,7 @@ mod origin;
 mod paced;
 mod port;
 mod process;
+mod seeds;
 mod tls;
 pub mod traffic;
 pub mod web_server;
@@ -22,6 +24,7 @@ pub use origin::{Action, Gate, Origin, Seen, response};
 pub use paced::Paced;
 pub use port::HeldPort;
 pub use process::{Edge, Output, petasos, petasos_with};
+pub use seeds::Seeds;
 pub use tls::{Certificate, PemFiles, TlsFront};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};

@@ -9,15 +9,13 @@
 )]
 
 mod common;
-#[path = "common/nginx.rs"]
-mod nginx;
 
-use nginx::Nginx;
 use page::Class;
 use petasos_browse::{Figures, PageError, PageOutcome, PagePlan, run};
 use platform::{Clock, SystemClock};
 use std::net::SocketAddr;
 use std::sync::Arc;
+use testkit::web_server::Nginx;
 use testkit::{Action, Origin, Seen, response};
 
 /// A picture of one pixel.
@@ -48,6 +46,15 @@ fn site(seen: &Seen) -> Vec<Action> {
     }
 }
 
+/// nginx that passes everything on to `origin`, with the protocol in a field.
+fn nginx_before(origin: SocketAddr) -> Nginx {
+    Nginx::start(&format!(
+        "proxy_http_version 1.1; proxy_set_header Connection ''; proxy_set_header Host $http_host;
+         proxy_set_header X-Protocol $server_protocol;
+         location / {{ proxy_pass http://{origin}; }}"
+    ))
+}
+
 #[test]
 fn chromium_and_page_mode_load_the_same_files() {
     let origin = Origin::start(site);
@@ -61,7 +68,7 @@ fn chromium_and_page_mode_load_the_same_files() {
 #[test]
 fn over_http2_they_load_the_same_files_on_one_connection() {
     let origin = Origin::start(site);
-    let nginx = Nginx::before(origin.address());
+    let nginx = nginx_before(origin.address());
     let url = format!("https://localhost:{}/", nginx.secure_port);
     let plan = PagePlan { is_http2: true, ca_file: Some(nginx.authority()), ..PagePlan::new(&url).unwrap() };
     let address = SocketAddr::from(([127, 0, 0, 1], nginx.secure_port));
@@ -78,7 +85,7 @@ fn load(plan: &PagePlan) -> Result<PageOutcome, PageError> {
 #[test]
 fn a_page_over_http2_takes_one_connection_and_what_does_not_speak_it_is_told() {
     let origin = Origin::start(site);
-    let nginx = Nginx::before(origin.address());
+    let nginx = nginx_before(origin.address());
     let plan = |url: String| PagePlan {
         is_http2: true,
         ca_file: Some(nginx.authority()),
@@ -110,7 +117,7 @@ fn a_page_over_http2_takes_one_connection_and_what_does_not_speak_it_is_told() {
     }
     for (url, reason) in [
         (
-            format!("https://localhost:{}/", nginx.old_port),
+            format!("https://localhost:{}/", nginx.secure_http1_port),
             "the server does not speak HTTP/2: it did not choose h2 when TLS was agreed on",
         ),
         (format!("{}/", origin.url()), "the server does not speak HTTP/2 without TLS"),

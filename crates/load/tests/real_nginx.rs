@@ -7,10 +7,8 @@ use petasos_load::{
     Arrival, Control, Outcome, Plan, Protocol, Rate, Stage, StageLoad, Stop, Target, Think, WeightedTarget,
 };
 use platform::SystemClock;
-use std::net::TcpStream;
-use std::process::{Child, Command, Stdio};
 use std::time::Duration;
-use testkit::{HeldPort, PemFiles, eventually};
+use testkit::web_server::Nginx;
 
 /// Octets of the page.
 const PAGE_BYTES: u64 = 13_000;
@@ -18,82 +16,19 @@ const PAGE_BYTES: u64 = 13_000;
 /// Requests after which nginx ends a connection.
 const REQUESTS_PER_CONNECTION: u64 = 50;
 
-/// nginx with a page, over TLS and plain; it stops when dropped.
-struct Nginx {
-    child: Child,
-    directory: tempfile::TempDir,
-    _ports: [HeldPort; 4],
-    secure_port: u16,
-    plain_port: u16,
-    http1_port: u16,
-    /// HTTP/1.1 over TLS.
-    secure_http1_port: u16,
+/// nginx with a page, over TLS and plain.
+fn start_nginx() -> Nginx {
+    let given = format!("keepalive_requests {REQUESTS_PER_CONNECTION}; ssl_session_cache shared:s:1m;");
+    let nginx = Nginx::start(&given);
+    std::fs::write(nginx.root().join("page"), vec![b'x'; PAGE_BYTES as usize]).unwrap();
+    nginx
 }
 
-impl Nginx {
-    fn start() -> Self {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path();
-        let pem = PemFiles::make();
-        for (name, text) in
-            [("ca.pem", &pem.authority), ("cert.pem", &pem.certificate), ("key.pem", &pem.key)]
-        {
-            std::fs::write(path.join(name), text).unwrap();
-        }
-        std::fs::write(path.join("page"), vec![b'x'; PAGE_BYTES as usize]).unwrap();
-        let ports = [(); 4].map(|()| HeldPort::take());
-        let [secure_port, plain_port, http1_port, secure_http1_port] = ports.each_ref().map(HeldPort::number);
-        let temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
-            .map(|kind| format!("{kind}_temp_path {}/{kind};", path.display()))
-            .join(" ");
-        let configuration = format!(
-            "daemon off; master_process off; pid {0}/pid; error_log {0}/log;
-             events {{ worker_connections 512; }}
-             http {{
-               access_log off; root {0}; keepalive_requests {REQUESTS_PER_CONNECTION}; {temporary}
-               ssl_certificate {0}/cert.pem; ssl_certificate_key {0}/key.pem; ssl_session_cache shared:s:1m;
-               server {{ listen 127.0.0.1:{secure_port} ssl http2; }}
-               server {{ listen 127.0.0.1:{plain_port} http2; }}
-               server {{ listen 127.0.0.1:{http1_port}; }}
-               server {{ listen 127.0.0.1:{secure_http1_port} ssl; }}
-             }}",
-            path.display()
-        );
-        std::fs::write(path.join("conf"), configuration).unwrap();
-        let child = Command::new("nginx")
-            .args(["-p", path.to_str().unwrap(), "-c", "conf"])
-            .stdin(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap_or_else(|error| {
-                panic!("cannot run nginx ({error}): install it from Debian's nginx-core")
-            });
-        let mut nginx =
-            Self { child, directory, _ports: ports, secure_port, plain_port, http1_port, secure_http1_port };
-        eventually("nginx listens", || {
-            assert!(nginx.child.try_wait().unwrap().is_none(), "nginx has ended: {}", nginx.log());
-            TcpStream::connect(("127.0.0.1", plain_port)).is_ok()
-        });
-        nginx
-    }
-
-    fn log(&self) -> String {
-        std::fs::read_to_string(self.directory.path().join("log")).unwrap_or_default()
-    }
-
-    /// A plan for so many requests over TLS.
-    fn secure(&self, requests: u64) -> Plan {
-        let mut plan = plan(&format!("https://localhost:{}/page", self.secure_port), requests);
-        plan.tls.ca_file = Some(self.directory.path().join("ca.pem"));
-        plan
-    }
-}
-
-impl Drop for Nginx {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+/// A plan for so many requests over TLS.
+fn secure(nginx: &Nginx, requests: u64) -> Plan {
+    let mut plan = plan(&format!("https://localhost:{}/page", nginx.secure_port), requests);
+    plan.tls.ca_file = Some(nginx.authority());
+    plan
 }
 
 fn plan(url: &str, requests: u64) -> Plan {
@@ -115,20 +50,20 @@ fn run(plan: &Plan) -> Outcome {
 
 #[test]
 fn http1_over_tls() {
-    let nginx = Nginx::start();
-    let kept = run(&Plan { users: 4, ..nginx.secure(400) });
+    let nginx = start_nginx();
+    let kept = run(&Plan { users: 4, ..secure(&nginx, 400) });
     assert!(kept.connections >= 400 / REQUESTS_PER_CONNECTION, "{}", kept.connections);
     assert!(kept.resumed >= kept.connections - 4, "{} of {}", kept.resumed, kept.connections);
-    let single = run(&Plan { keep_alive: false, ..nginx.secure(30) });
+    let single = run(&Plan { keep_alive: false, ..secure(&nginx, 30) });
     assert_eq!((single.connections, single.resumed), (30, 29));
     assert!(single.good_times.tls.max_us() > 0);
 }
 
 #[test]
 fn pipelined_requests_over_tls_and_plain() {
-    let nginx = Nginx::start();
+    let nginx = start_nginx();
     let plain = format!("http://127.0.0.1:{}/page", nginx.http1_port);
-    for plan in [nginx.secure(400), plan(&plain, 400)] {
+    for plan in [secure(&nginx, 400), plan(&plain, 400)] {
         let outcome = run(&Plan { users: 2, pipeline: 8, ..plan });
         assert!(outcome.connections >= 400 / REQUESTS_PER_CONNECTION, "{}", outcome.connections);
     }
@@ -136,9 +71,9 @@ fn pipelined_requests_over_tls_and_plain() {
 
 #[test]
 fn http2_over_tls_and_plain() {
-    let nginx = Nginx::start();
+    let nginx = start_nginx();
     let plain = format!("http://127.0.0.1:{}/page", nginx.plain_port);
-    for plan in [nginx.secure(400), plan(&plain, 400)] {
+    for plan in [secure(&nginx, 400), plan(&plain, 400)] {
         let shared = run(&Plan { users: 2, pipeline: 8, http: Protocol::H2, ..plan.clone() });
         assert!(shared.connections >= 400 / REQUESTS_PER_CONNECTION, "{}", shared.connections);
         assert!(shared.connections <= 2 + 400 / REQUESTS_PER_CONNECTION * 2, "{}", shared.connections);
@@ -151,7 +86,7 @@ fn http2_over_tls_and_plain() {
 fn transports(nginx: &Nginx) -> Vec<Plan> {
     let plain =
         |port: u16| Plan { stop: Stop::default(), ..plan(&format!("http://127.0.0.1:{port}/page"), 1) };
-    let secure = Plan { stop: Stop::default(), ..nginx.secure(1) };
+    let secure = Plan { stop: Stop::default(), ..secure(nginx, 1) };
     let http2 = |pipeline, plan: Plan| Plan { http: Protocol::H2, pipeline, ..plan };
     vec![
         plain(nginx.http1_port),
@@ -172,7 +107,7 @@ fn run_all(plan: &Plan, requests: u64) -> Outcome {
 
 #[test]
 fn every_arrival_goes_with_every_transport() {
-    let nginx = Nginx::start();
+    let nginx = start_nginx();
     let time = Some(Duration::from_millis(300));
     let open = |rate| Arrival::Open { rate, in_flight_max: 1_000 };
     for plan in transports(&nginx) {
@@ -198,7 +133,7 @@ fn every_arrival_goes_with_every_transport() {
 
 #[test]
 fn connections_are_made_as_asked_for_with_every_transport() {
-    let nginx = Nginx::start();
+    let nginx = start_nginx();
     let stop = Stop { requests: Some(60), ..Stop::default() };
     for plan in transports(&nginx) {
         let plan = Plan { stop, users: 4, ..plan };
@@ -225,9 +160,9 @@ fn connections_are_made_as_asked_for_with_every_transport() {
 
 #[test]
 fn a_server_that_refuses_http2_is_told_as_such() {
-    let nginx = Nginx::start();
+    let nginx = start_nginx();
     let url = format!("https://localhost:{}/page", nginx.secure_http1_port);
-    let plan = Plan { target: Target::parse(&url).unwrap(), http: Protocol::H2, ..nginx.secure(1) };
+    let plan = Plan { target: Target::parse(&url).unwrap(), http: Protocol::H2, ..secure(&nginx, 1) };
     let error = petasos_load::run(&plan, &SystemClock::new(), &Control::new()).unwrap_err().to_string();
     let reason = "the server does not speak HTTP/2: it did not choose h2 when TLS was agreed on";
     assert!(error.ends_with(reason), "{error}");

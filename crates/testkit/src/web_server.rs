@@ -1,4 +1,9 @@
-//! Real web servers from Debian packages, on a loopback port of their own, with a configuration that a test gives.
+//! Real web servers from Debian packages, on loopback ports of their own, with a configuration that a test gives. They
+//! must be installed; tests that start what is not there fail and say so.
+
+mod nginx;
+
+pub use nginx::Nginx;
 
 use crate::{HeldPort, eventually};
 use std::fs::Permissions;
@@ -7,6 +12,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
+
+/// The directory below a server's own that it sends files from, empty at first.
+const ROOT: &str = "root";
+/// The file below it with what a server was given.
+const GIVEN: &str = "given";
 
 /// Which server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +32,7 @@ pub enum Kind {
 /// A running web server, killed when this is dropped. For what its configuration does not say it has an empty
 /// directory.
 pub struct WebServer {
-    child: Child,
+    _running: Running,
     /// Where it listens.
     pub address: SocketAddr,
     _port: HeldPort,
@@ -50,6 +60,15 @@ impl Kind {
         }
     }
 
+    /// Debian's package with the program.
+    const fn package(self) -> &'static str {
+        match self {
+            Self::Nginx => "nginx-core",
+            Self::Apache => "apache2-bin",
+            Self::Lighttpd => "lighttpd",
+        }
+    }
+
     fn arguments(self, configuration: &str) -> Vec<&str> {
         match self {
             Self::Nginx => vec!["-e", "stderr", "-c", configuration],
@@ -59,15 +78,12 @@ impl Kind {
     }
 
     fn configuration(self, directory: &Path, address: SocketAddr) -> String {
-        let (directory, port) = (directory.display(), address.port());
+        let (path, port) = (directory.display(), address.port());
         match self {
-            Self::Nginx => format!(
-                "daemon off;\nmaster_process off;\npid {directory}/pid;\nevents {{ }}\nhttp {{\n\
-                 client_body_temp_path {directory}/body;\nfastcgi_temp_path {directory}/fastcgi;\n\
-                 proxy_temp_path {directory}/proxy;\nuwsgi_temp_path {directory}/uwsgi;\n\
-                 scgi_temp_path {directory}/scgi;\naccess_log off;\nerror_log stderr crit;\ngzip on;\ngzip_types *;\n\
-                 server {{\nlisten {address};\nroot {directory}/empty;\ninclude {directory}/given;\n}}\n}}\n"
-            ),
+            Self::Nginx => {
+                let server = nginx::server(directory, &address.to_string());
+                nginx::configuration(directory, &format!("gzip on;\ngzip_types *;\n{server}"))
+            }
             Self::Apache => {
                 let modules: String =
                     ["mpm_event", "authz_core", "headers", "rewrite", "mime", "deflate", "filter"]
@@ -76,20 +92,20 @@ impl Kind {
                         })
                         .concat();
                 format!(
-                    "{modules}ServerRoot {directory}\nPidFile {directory}/pid\nDefaultRuntimeDir {directory}\n\
+                    "{modules}ServerRoot {path}\nPidFile {path}/pid\nDefaultRuntimeDir {path}\n\
                      ErrorLog /dev/stderr\nTypesConfig /dev/null\nServerName localhost\nUser www-data\nGroup www-data\nListen {address}\n\
                      AddType text/css .gz\nAddLanguage br .br\nAddEncoding x-gzip .gz\n\
                      AddOutputFilterByType DEFLATE text/html\n\
                      <Directory />\nRequire all denied\n</Directory>\n\
-                     <VirtualHost {address}>\nDocumentRoot {directory}/empty\n\
-                     <Directory {directory}/empty>\nRequire all granted\n</Directory>\n\
-                     Include {directory}/given\n</VirtualHost>\n"
+                     <VirtualHost {address}>\nDocumentRoot {path}/{ROOT}\n\
+                     <Directory {path}/{ROOT}>\nRequire all granted\n</Directory>\n\
+                     Include {path}/{GIVEN}\n</VirtualHost>\n"
                 )
             }
             Self::Lighttpd => format!(
                 "server.modules = ( \"mod_magnet\" )\nserver.bind = \"127.0.0.1\"\nserver.port = {port}\n\
-                 server.document-root = \"{directory}/empty\"\n\
-                 magnet.attract-raw-url-to = ( \"{directory}/given\" )\n"
+                 server.document-root = \"{path}/{ROOT}\"\n\
+                 magnet.attract-raw-url-to = ( \"{path}/{GIVEN}\" )\n"
             ),
         }
     }
@@ -101,34 +117,51 @@ impl WebServer {
     /// # Panics
     /// If it does not start.
     pub fn start(kind: Kind, given: &str) -> Self {
-        let directory = tempfile::tempdir().unwrap();
-        // Apache reads as a user of its own.
-        std::fs::set_permissions(directory.path(), Permissions::from_mode(0o755)).unwrap();
-        std::fs::create_dir(directory.path().join("empty")).unwrap();
-        std::fs::write(directory.path().join("given"), given).unwrap();
+        let directory = directory(given);
         let port = HeldPort::take();
         let address = port.address();
-        let configuration = directory.path().join("configuration");
-        std::fs::write(&configuration, kind.configuration(directory.path(), address)).unwrap();
-        let mut command = Command::new(kind.program());
-        command
-            .args(kind.arguments(configuration.to_str().unwrap()))
-            .stdin(Stdio::null())
-            .stdout(Stdio::null());
-        let mut child =
-            command.spawn().unwrap_or_else(|error| panic!("{} does not run: {error}", kind.program()));
-        eventually("the web server accepts connections", || {
-            assert!(child.try_wait().unwrap().is_none(), "{} has ended at once", kind.name());
-            TcpStream::connect(address).is_ok()
-        });
-        Self { child, address, _port: port, _directory: directory }
+        let configuration = kind.configuration(directory.path(), address);
+        let running = Running::start(kind, directory.path(), &configuration, address);
+        Self { _running: running, address, _port: port, _directory: directory }
     }
 }
 
-impl Drop for WebServer {
+/// A server's own directory, with what the server is given.
+fn directory(given: &str) -> TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    // Apache reads as a user of its own.
+    std::fs::set_permissions(directory.path(), Permissions::from_mode(0o755)).unwrap();
+    std::fs::create_dir(directory.path().join(ROOT)).unwrap();
+    std::fs::write(directory.path().join(GIVEN), given).unwrap();
+    directory
+}
+
+/// A server's process, killed when this is dropped.
+struct Running(Child);
+
+impl Running {
+    /// Runs a server that has this directory and this configuration, and waits until it accepts connections there.
+    fn start(kind: Kind, directory: &Path, configuration: &str, address: SocketAddr) -> Self {
+        let path = directory.join("configuration");
+        std::fs::write(&path, configuration).unwrap();
+        let mut command = Command::new(kind.program());
+        command.args(kind.arguments(path.to_str().unwrap())).stdin(Stdio::null()).stdout(Stdio::null());
+        let child = command.spawn().unwrap_or_else(|error| {
+            panic!("{} does not run ({error}): install it from Debian's {}", kind.program(), kind.package())
+        });
+        let mut running = Self(child);
+        eventually("the web server accepts connections", || {
+            assert!(running.0.try_wait().unwrap().is_none(), "{} has ended at once", kind.name());
+            TcpStream::connect(address).is_ok()
+        });
+        running
+    }
+}
+
+impl Drop for Running {
     fn drop(&mut self) {
         // One that has ended by itself needs no end.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }

@@ -1,0 +1,91 @@
+//! nginx with a port of each kind, over TLS and plain: for clients of HTTP/1.1 and HTTP/2.
+//!
+//! Invariant: its servers differ in nothing but how they are talked to.
+
+use super::{GIVEN, Kind, ROOT, Running};
+use crate::{HeldPort, PemFiles};
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+
+/// A running nginx; it stops when dropped.
+pub struct Nginx {
+    _running: Running,
+    directory: TempDir,
+    _ports: [HeldPort; 4],
+    /// HTTP/2 over TLS, as `localhost`.
+    pub secure_port: u16,
+    /// HTTP/2 without TLS.
+    pub plain_port: u16,
+    /// HTTP/1.1 without TLS.
+    pub http1_port: u16,
+    /// HTTP/1.1 over TLS.
+    pub secure_http1_port: u16,
+}
+
+impl Nginx {
+    /// Starts nginx with `given` in each of its server blocks, and waits until it accepts connections.
+    ///
+    /// # Panics
+    /// If it does not start.
+    pub fn start(given: &str) -> Self {
+        let directory = super::directory(given);
+        let path = directory.path();
+        let shown = path.display();
+        let pem = PemFiles::make();
+        for (name, text) in
+            [("ca.pem", &pem.authority), ("cert.pem", &pem.certificate), ("key.pem", &pem.key)]
+        {
+            std::fs::write(path.join(name), text).unwrap();
+        }
+        let ports = [(); 4].map(|()| HeldPort::take());
+        let [secure_port, plain_port, http1_port, secure_http1_port] = ports.each_ref().map(HeldPort::number);
+        let servers = [
+            format!("{secure_port} ssl http2"),
+            format!("{plain_port} http2"),
+            format!("{http1_port}"),
+            format!("{secure_http1_port} ssl"),
+        ]
+        .map(|listen| server(path, &format!("127.0.0.1:{listen}")))
+        .concat();
+        let http =
+            format!("ssl_certificate {shown}/cert.pem;\nssl_certificate_key {shown}/key.pem;\n{servers}");
+        let running = Running::start(Kind::Nginx, path, &configuration(path, &http), ports[1].address());
+        Self {
+            _running: running,
+            directory,
+            _ports: ports,
+            secure_port,
+            plain_port,
+            http1_port,
+            secure_http1_port,
+        }
+    }
+
+    /// The authority to verify it by.
+    pub fn authority(&self) -> PathBuf {
+        self.directory.path().join("ca.pem")
+    }
+
+    /// The directory whose files it sends unless its configuration says otherwise; empty at first.
+    pub fn root(&self) -> PathBuf {
+        self.directory.path().join(ROOT)
+    }
+}
+
+/// A configuration with this in its block `http`, for an nginx that writes into no directory but this.
+pub(super) fn configuration(directory: &Path, http: &str) -> String {
+    let path = directory.display();
+    let temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
+        .map(|kind| format!("{kind}_temp_path {path}/{kind};\n"))
+        .concat();
+    format!(
+        "daemon off;\nmaster_process off;\npid {path}/pid;\nevents {{ }}\nhttp {{\n\
+         {temporary}access_log off;\nerror_log stderr crit;\n{http}}}\n"
+    )
+}
+
+/// A server block that listens there and does what was given.
+pub(super) fn server(directory: &Path, listen: &str) -> String {
+    let path = directory.display();
+    format!("server {{\nlisten {listen};\nroot {path}/{ROOT};\ninclude {path}/{GIVEN};\n}}\n")
+}

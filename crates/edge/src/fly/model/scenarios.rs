@@ -1,0 +1,186 @@
+//! The scenarios: what visitors, an origin and writes do at once, and what must hold in every order of it.
+//!
+//! Invariant: each is played by `explore`, and ends with the world that it gives back to be settled. What holds in
+//! every scenario, `world` and `visitor` check themselves.
+
+use super::explore;
+use super::visitor::{GET, Got, crowd, join, whole};
+use super::world::{Act, PADDING_BYTES, World};
+use bytes::Bytes;
+use config::Plan;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use store::{Invalidation, Mode, Selector, SiteId};
+
+const MINUTE: &str = "Cache-Control: max-age=60";
+
+/// Few visitors, with whom the checker comes to every corner, and more of them.
+const CROWDS: [usize; 2] = [2, 4];
+
+#[test]
+fn any_number_of_visitors_cost_one_fetch() {
+    for visitors in CROWDS {
+        explore(&format!("one fetch, {visitors} visitors"), move || {
+            let world = World::new(MINUTE, &[]);
+            for got in join(crowd(&world, visitors)) {
+                assert_eq!(got, whole(1));
+            }
+            assert_eq!((world.visit(GET), world.fetches()), (whole(1), 1));
+            world
+        });
+    }
+}
+
+#[test]
+fn every_variant_is_fetched_once() {
+    const GERMAN: &str = "GET /a HTTP/1.1\r\nHost: a.test\r\nAccept-Language: de";
+    const ENGLISH: &str = "GET /a HTTP/1.1\r\nHost: a.test\r\nAccept-Language: en";
+    for padding in [Bytes::new(), Bytes::from(vec![b'x'; PADDING_BYTES])] {
+        let large = !padding.is_empty();
+        explore(if large { "variants, too large to be kept" } else { "variants" }, move || {
+            let small = |plan: &mut Plan| plan.limits.object_bytes_max = 100_000;
+            let world =
+                World::with(small, "Cache-Control: max-age=60\nVary: Accept-Language", &[], padding.clone());
+            let visitors = [GERMAN, ENGLISH, GERMAN, ENGLISH];
+            let threads = visitors.map(|request| world.visitor(request)).into();
+            for (got, asked) in join(threads).into_iter().zip(visitors) {
+                let language = asked.rsplit(' ').next().unwrap();
+                match got {
+                    Got::Whole(text) => assert!(text.starts_with(&format!("1 {language}")), "{text}"),
+                    other => assert!(large && other == Got::Alone, "{other:?}"),
+                }
+            }
+            // The first was fetched before anybody knew that there are variants.
+            assert!(large || world.fetches() <= 3);
+            world
+        });
+    }
+}
+
+#[test]
+fn a_body_cut_off_is_whole_for_nobody_and_fetched_again() {
+    explore("cut off", || {
+        let world = World::new(MINUTE, &[Act::Half]);
+        for got in join(crowd(&world, 3)) {
+            assert!(got == Got::Part("1 ".to_owned()) || got == whole(1), "{got:?}");
+        }
+        assert_eq!((world.visit(GET), world.fetches()), (whole(1), 2));
+        world
+    });
+}
+
+#[test]
+fn a_flight_that_ends_before_it_began_leaves_nobody_waiting() {
+    explore("never sent", || {
+        let world = World::new(MINUTE, &[Act::Never, Act::Never]);
+        for got in join(crowd(&world, 3)) {
+            assert!(got == Got::Failed || got == whole(1), "{got:?}");
+        }
+        world
+    });
+}
+
+#[test]
+fn what_is_private_is_waited_for_once() {
+    explore("private", || {
+        let world = World::new(MINUTE, &[Act::Private; 4]);
+        for got in join(crowd(&world, 4)) {
+            assert_eq!(got, Got::Alone);
+        }
+        let flights = world.flights.load(Ordering::SeqCst);
+        assert_eq!(world.visit(GET), Got::Alone);
+        assert_eq!(
+            world.flights.load(Ordering::SeqCst),
+            flights,
+            "a page known to be private was waited for"
+        );
+        world
+    });
+}
+
+#[test]
+fn nobody_who_asks_after_an_invalidation_gets_what_was_fetched_before() {
+    for visitors in CROWDS {
+        explore(&format!("invalidation, {visitors} visitors"), move || {
+            let world = World::new(MINUTE, &[]);
+            let key = world.key_of(GET);
+            let early = crowd(&world, visitors - 1);
+            world.write(|world| {
+                world.shared.invalidate(&key, Mode::Hard);
+            });
+            assert_eq!(world.visit(GET), whole(2));
+            join(early);
+            assert_eq!(world.visit(GET), whole(2));
+            world
+        });
+    }
+}
+
+fn explore_invalidation_by(name: &str, selector: fn() -> Selector) {
+    for visitors in CROWDS {
+        explore(&format!("invalidation by {name}, {visitors} visitors"), move || {
+            let world = World::new("Cache-Control: max-age=60\nSurrogate-Key: news", &[]);
+            let early = crowd(&world, visitors - 1);
+            world.write(|world| {
+                world.shared.store.invalidate(&Invalidation { selector: selector(), mode: Mode::Hard });
+            });
+            assert_eq!(world.visit(GET), whole(2));
+            join(early);
+            assert_eq!(world.visit(GET), whole(2));
+            world
+        });
+    }
+}
+
+#[test]
+fn an_invalidation_of_tags_reaches_what_is_on_its_way() {
+    explore_invalidation_by("tags", || Selector::Tags {
+        site: SiteId(0),
+        any_of: vec![Bytes::from("news")],
+        all_of: Vec::new(),
+    });
+}
+
+#[test]
+fn an_invalidation_of_a_prefix_reaches_what_is_on_its_way() {
+    explore_invalidation_by("prefix", || Selector::Prefix {
+        site: SiteId(0),
+        host: Bytes::from("a.test"),
+        prefix: Bytes::from("/"),
+    });
+}
+
+#[test]
+fn a_confirmation_revives_nothing_that_was_invalidated() {
+    explore("confirmation", || {
+        let world = World::new(MINUTE, &[]);
+        let key = world.key_of(GET);
+        assert_eq!(world.visit(GET), whole(1));
+        world.settle();
+        world.clock.advance(Duration::from_secs(61));
+        let visitors = crowd(&world, 3);
+        world.write(|world| {
+            world.shared.invalidate(&key, Mode::Hard);
+        });
+        assert_eq!(world.visit(GET), whole(2));
+        join(visitors);
+        assert_eq!(world.visit(GET), whole(2));
+        world
+    });
+}
+
+#[test]
+fn a_stale_page_is_refreshed_once_for_any_number_of_visitors() {
+    explore("refresh", || {
+        let world = World::new("Cache-Control: max-age=60, stale-while-revalidate=600", &[]);
+        assert_eq!(world.visit(GET), whole(1));
+        world.settle();
+        world.clock.advance(Duration::from_secs(61));
+        for got in join(crowd(&world, 4)) {
+            assert_eq!(got, whole(1));
+        }
+        world.settle();
+        assert_eq!(world.fetches(), 2);
+        world
+    });
+}

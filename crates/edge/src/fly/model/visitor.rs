@@ -1,0 +1,179 @@
+//! The visitors of a model: they look up, join and wait as `pipeline` and `wait` do, but read without a connection.
+//!
+//! Invariant: nobody who asks after an invalidation gets what was there before, and who has seen the end of a body
+//! finds it stored.
+
+use super::world::{Act, World, parsed, peer, text};
+use crate::delivery::Content;
+use crate::flight::{SharedAnswer, State};
+use crate::flights::Joined;
+use crate::guard::guard;
+use crate::lookup::{Decision, Found, Touch, Wanted};
+use crate::wait::FLIGHTS_MAX;
+use bytes::Bytes;
+use h1::{BodyFraming, Request};
+use message::ResponseHead;
+use semantics::Directives;
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use store::{FillingReader, Lookup, Object};
+
+/// What most visitors ask for.
+pub(super) const GET: &str = "GET /a HTTP/1.1\r\nHost: a.test";
+
+/// What a visitor got.
+#[derive(Debug, PartialEq)]
+pub(super) enum Got {
+    Whole(String),
+    Part(String),
+    /// The explanation that there is nothing.
+    Failed,
+    /// It goes on by itself.
+    Alone,
+}
+
+impl World {
+    /// A visitor's thread.
+    pub(super) fn visitor(self: &Arc<Self>, request: &'static str) -> shuttle::thread::JoinHandle<Got> {
+        let world = Arc::clone(self);
+        shuttle::thread::spawn(move || world.visit(request))
+    }
+
+    /// A visitor: asks, waits, reads to the end. What it gets is no older than what everybody gets who asks now.
+    pub(super) fn visit(self: &Arc<Self>, request: &str) -> Got {
+        let floor = self.floor.load(Ordering::SeqCst);
+        let got = shuttle::future::block_on(self.ask(&parsed(request)));
+        if let Got::Whole(text) | Got::Part(text) = &got {
+            let version = text.split(' ').next().and_then(|word| word.parse().ok()).unwrap_or(usize::MAX);
+            assert!(version >= floor, "asked after the invalidation for {floor}, got {text:?}");
+        }
+        got
+    }
+
+    async fn ask(self: &Arc<Self>, request: &Request) -> Got {
+        let (shared, head) = (&*self.shared, &request.head);
+        let subject = guard(shared, peer(), request).ok().unwrap();
+        let wanted = Wanted::new(shared, subject, head, Directives::default());
+        match wanted.decide(shared, head, Touch::Yes, self.now()) {
+            Decision::Deliver(delivery) => return stored(&delivery.content),
+            Decision::Refresh(delivery, object) => {
+                self.refresh(&wanted, request, object);
+                return stored(&delivery.content);
+            }
+            Decision::Alone(_) | Decision::Fly { solo: true, .. } => return Got::Alone,
+            Decision::Fly { .. } | Decision::OnlyIfCached => {}
+            Decision::Load(_) => panic!("there is no disk here"),
+        }
+        for _ in 0..FLIGHTS_MAX {
+            let mut base = None;
+            let found = || match wanted.find(shared, head, Touch::No, self.now()) {
+                Found::Deliver(delivery) | Found::Refresh(delivery, _) => Some(delivery),
+                Found::Load(_) => panic!("there is no disk here"),
+                Found::Fetch(_, object) => {
+                    base = object;
+                    None
+                }
+            };
+            let (mut receiver, leads) = match wanted.ask_flights(shared, head, self.now(), found) {
+                Joined::Found(delivery) => return stored(&delivery.content),
+                Joined::Filling(answer, reader) => return self.read(&wanted, request, &answer, reader).await,
+                Joined::Waiter(receiver) => (receiver, false),
+                Joined::Leader(flight) => {
+                    let receiver = flight.subscribe();
+                    self.depart(&wanted, request, flight, base);
+                    (receiver, true)
+                }
+            };
+            let current = |begun: u64, tags: &[Bytes], head: &ResponseHead| {
+                leads || shared.store.may_join(begun, &wanted.key, tags, head)
+            };
+            loop {
+                let state = receiver.borrow_and_update().state.clone();
+                match state {
+                    State::Waiting => {}
+                    State::Shared(answer)
+                        if answer.rule.matches(&head.fields, &answer.variant)
+                            && current(answer.begun, &answer.tags, &answer.head) =>
+                    {
+                        let Some(reader) = answer.filling.reader() else { return Got::Alone };
+                        return self.read(&wanted, request, &answer, reader).await;
+                    }
+                    State::Confirmed(confirmed) => {
+                        let object = &confirmed.object;
+                        let current = current(confirmed.begun, &confirmed.tags, &object.head());
+                        if !current || !confirmed.rule.matches(&head.fields, &confirmed.variant) {
+                            break;
+                        }
+                        return Got::Whole(text(object.body().chunks()));
+                    }
+                    // In place of a private answer, which there cannot be without a connection.
+                    State::Void if self.script.contains(&Act::Private) => return Got::Alone,
+                    // Once more, with what is known now.
+                    State::Shared(_) | State::Void => break,
+                    State::Private(_) => return Got::Alone,
+                    State::Failed(_) => return Got::Failed,
+                }
+                if receiver.changed().await.is_err() {
+                    return Got::Alone;
+                }
+            }
+        }
+        Got::Alone
+    }
+
+    /// Reads a filling body to its end. Who has seen the end finds it stored, unless it was too large or is out of
+    /// date.
+    async fn read(
+        &self,
+        wanted: &Wanted<'_>,
+        request: &Request,
+        answer: &SharedAnswer,
+        mut reader: FillingReader,
+    ) -> Got {
+        let mut pieces = Vec::new();
+        loop {
+            match poll_fn(|context| reader.poll_next(context)).await {
+                Some(Ok(octets)) => pieces.push(octets),
+                Some(Err(_)) => return Got::Part(text(&pieces)),
+                None => break,
+            }
+        }
+        let found = self.shared.store.peek(&wanted.key, &request.head.fields);
+        if !matches!(found, Lookup::Found { .. }) {
+            let changed = self.version.load(Ordering::SeqCst) > 1;
+            let large = matches!(answer.framing, BodyFraming::Length(bytes) if bytes > self.shared.limits.object_bytes_max);
+            assert!(changed || large, "the end of a body was seen before the body was stored");
+        }
+        Got::Whole(text(&pieces))
+    }
+
+    fn refresh(self: &Arc<Self>, wanted: &Wanted<'_>, request: &Request, stale: Arc<Object>) {
+        if let Some(flight) = wanted.renew(&self.shared, &request.head, &stale, self.now()) {
+            self.depart(wanted, request, flight, Some(stale));
+        }
+    }
+}
+
+/// What a visitor gets of a stored answer.
+fn stored(content: &Content) -> Got {
+    match content {
+        Content::Stored(object) => Got::Whole(text(object.body().chunks())),
+        _ => panic!("nothing but stored answers is found"),
+    }
+}
+
+/// The page in no language.
+pub(super) fn whole(version: usize) -> Got {
+    Got::Whole(format!("{version}  end"))
+}
+
+/// This many visitors, all on their way.
+pub(super) fn crowd(world: &Arc<World>, visitors: usize) -> Vec<shuttle::thread::JoinHandle<Got>> {
+    (0..visitors).map(|_| world.visitor(GET)).collect()
+}
+
+/// What threads bring.
+pub(super) fn join<T>(threads: Vec<shuttle::thread::JoinHandle<T>>) -> Vec<T> {
+    threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+}

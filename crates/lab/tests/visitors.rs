@@ -1,5 +1,5 @@
 //! Loads with visitors who log in and who write, over a site in this process that knows its users by a cookie.
-//! Loads last a second; nothing here depends on how many answers they get.
+//! Loads end after so many answers, each of which takes some milliseconds, so that there is time to write.
 
 #![allow(
     clippy::unwrap_used,
@@ -13,7 +13,8 @@ use platform::{SystemClock, SystemDisk};
 use report::results::{CellRecord, Measured, Outcome, Results};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use testkit::{Origin, response};
+use std::time::Duration;
+use testkit::{Action, Origin, response};
 
 /// What the site may do wrong.
 #[derive(Clone, Copy, PartialEq)]
@@ -64,11 +65,9 @@ fn site(fault: Fault) -> Origin {
                     None => ("Log in".to_owned(), "hit"),
                 };
                 let verdict = format!("Cache-Status: edge; {verdict}");
-                response(
-                    "200 OK",
-                    &["X-Cache: on", &verdict],
-                    format!("{greeting}, {notes} notes").as_bytes(),
-                )
+                let page = format!("{greeting}, {notes} notes");
+                let answer = response("200 OK", &["X-Cache: on", &verdict], page.as_bytes());
+                std::iter::once(Action::Pause(Duration::from_millis(5))).chain(answer).collect()
             }
         }
     })
@@ -82,7 +81,7 @@ fn text(site: &Origin) -> String {
         page = "/"
         rounds = 1
         warmup = "0s"
-        duration = "1s"
+        duration = "60s"
         bystander = "/search?q={{unique}}"
         bystander_session = "reader"
         [[session]]
@@ -98,6 +97,7 @@ fn text(site: &Origin) -> String {
         title = "cache"
         about = "Pages are kept."
         concurrency = 2
+        requests_max = 400
         address = "{address}"
         host = "shop.example"
         proof = [{{ header = "X-Cache", is = "on" }}]

@@ -10,6 +10,7 @@
 mod crawl;
 mod drupal;
 mod mediawiki;
+mod stand;
 mod traffic;
 mod visitor;
 mod wagtail;

@@ -1,9 +1,29 @@
 //! MediaWiki behind the edge (`cargo xtask lab mediawiki up`): what anonymous visitors share, that users see their own
 //! pages only, and that an edit is seen at once because MediaWiki purges it.
 
-use super::visitor::{Form, Lab, Owners, Visitor, between, comes_to_share, is_hit, within_two_seconds};
-use testkit::{Edge, Response};
+use super::stand::{Cms, Login, Stand, is_known, sees};
+use super::visitor::{Form, Visitor, between, within_two_seconds};
+use testkit::Response;
 
+const MEDIAWIKI: Cms = Cms {
+    lab: "mediawiki",
+    origin: "nginx_objects",
+    profile: "mediawiki",
+    shared: SHARED,
+    own: OWN,
+    users: ["Alice", "Bob"],
+    login: LOGIN,
+    check,
+    // The second stays after the logout, and MediaWiki does not look at it.
+    idle_cookies: &[("_ga", "GA1.2.3"), ("wikiUserName", "Alice")],
+};
+pub(crate) const LOGIN: Login = Login {
+    target: "/wiki/Special:UserLogin",
+    sign: "wpLoginToken",
+    name: "wpName",
+    password: "wpPassword",
+    more: &[],
+};
 /// What MediaWiki says may be shared.
 const SHARED: &[&str] = &[
     "/wiki/Welcome",
@@ -33,91 +53,27 @@ const OWN: &[&str] = &[
 /// One after the other: they share the edge's address, to which MediaWiki sends its purges.
 #[test]
 fn mediawiki_behind_the_edge() {
-    let lab = Lab::find("mediawiki");
-    let edge = lab.edge("nginx_objects", "mediawiki");
-    anonymous_pages_become_hits(&lab, &edge);
-    users_see_their_own_pages_only(&lab, &edge);
-    an_edit_is_seen_by_everybody(&lab, &edge);
-    cookies_that_mean_nothing_do_not_matter(&lab, &edge);
-}
-
-fn anonymous_pages_become_hits(lab: &Lab, edge: &Edge) {
-    let owners = Owners::default();
-    for target in SHARED {
-        Visitor::new("first", edge.address, lab.value("host"), &owners).get(target);
-        let answer = Visitor::new("second", edge.address, lab.value("host"), &owners).get(target);
-        assert!(answer.status == 200 && is_hit(&answer), "{target}: {}", answer.head);
-    }
-    for target in OWN {
-        let mut visitor = Visitor::new("third", edge.address, lab.value("host"), &owners);
-        visitor.get(target);
-        let answer = visitor.get(target);
-        assert!(!is_hit(&answer), "{target}: {}", answer.head);
-    }
-}
-
-fn cookies_that_mean_nothing_do_not_matter(lab: &Lab, edge: &Edge) {
-    let owners = Owners::default();
-    let mut measured = Visitor::new("measured", edge.address, lab.value("host"), &owners);
-    measured.keep("_ga", "GA1.2.3");
-    // It stays after the logout, and MediaWiki does not look at it.
-    measured.keep("wikiUserName", "Alice");
-    comes_to_share(&mut measured, SHARED);
-}
-
-fn users_see_their_own_pages_only(lab: &Lab, edge: &Edge) {
-    let owners = Owners::default();
-    let visitor = |name: &str| Visitor::new(name, edge.address, lab.value("host"), &owners);
-    let mut visitors = [visitor("nobody"), visitor("Alice"), visitor("Bob")];
-    for user in &mut visitors[1..] {
-        log_in(user, lab.value("user_password"));
-    }
-    // In turns, so that each comes after each other, and with nothing stored at first.
-    for target in SHARED.iter().chain(OWN) {
-        for turn in [0, 1, 2, 0, 2, 1, 0] {
-            let answer = visitors[turn].get(target);
-            check(&visitors[turn], target, &answer);
-            if turn == 0 {
-                visitors[0] = visitor("nobody");
-            }
-        }
-    }
-    // All at once, while others are on their way.
-    std::thread::scope(|scope| {
-        for visitor in &mut visitors {
-            scope.spawn(move || {
-                for target in SHARED.iter().chain(OWN) {
-                    let answer = visitor.get(target);
-                    check(visitor, target, &answer);
-                }
-            });
-        }
-    });
-}
-
-/// Logs in by the form that visitors are shown.
-pub(crate) fn log_in(user: &mut Visitor<'_>, password: &str) {
-    let page = user.get("/wiki/Special:UserLogin");
-    let form = Form::of(page.text(), "wpLoginToken").with("wpName", &user.name).with("wpPassword", password);
-    let answer = user.post("/wiki/Special:UserLogin", &form);
-    assert_eq!(answer.status, 302, "{}: {}", user.name, answer.head);
+    let stand = Stand::of(&MEDIAWIKI);
+    stand.anonymous_pages_become_hits();
+    stand.users_see_their_own_pages_only();
+    an_edit_is_seen_by_everybody(&stand);
+    stand.cookies_that_mean_nothing_do_not_matter();
 }
 
 /// That a page is this visitor's own, by the name in it and by the tokens in it.
 fn check(visitor: &Visitor<'_>, target: &str, answer: &Response) {
-    let text = answer.text();
-    let name = &visitor.name;
-    let known = if name == "nobody" { "null".to_owned() } else { format!("\"{name}\"") };
+    let (text, name, is_known) = (answer.text(), visitor.name.as_str(), is_known(visitor));
+    let known = if is_known { format!("\"{name}\"") } else { "null".to_owned() };
     if let Some(user) = between(text, "\"wgUserName\":", ",") {
         assert_eq!(user, known, "{name} {target}: {}", answer.head);
-        let bar = between(text, "id=\"pt-userpage\"", "</li>").unwrap_or("nobody");
-        assert!(bar.contains(name.as_str()), "{name} {target}: {bar}");
+        let bar = between(text, "id=\"pt-userpage\"", "</li>");
+        assert!(bar.map_or(!is_known, |bar| is_known && bar.contains(name)), "{name} {target}: {bar:?}");
     } else if target.contains("userinfo") {
         let user = between(text, "\"name\":\"", "\"").unwrap();
-        assert!(user == name || name == "nobody" && user == "127.0.0.1", "{name}: {text}");
+        assert_eq!(user, if is_known { name } else { "127.0.0.1" }, "{name}: {text}");
     }
     // The token of those who are not known is the same for all, or as new as their session.
-    for token in tokens(text).iter().filter(|_| name != "nobody") {
+    for token in tokens(text).iter().filter(|_| is_known) {
         visitor.own(token);
     }
 }
@@ -129,36 +85,22 @@ fn tokens(text: &str) -> Vec<String> {
     in_forms.chain(between(text, "\"csrftoken\":\"", "\"").map(str::to_owned)).collect()
 }
 
-fn an_edit_is_seen_by_everybody(lab: &Lab, edge: &Edge) {
-    let owners = Owners::default();
-    let visitor = |name: &str| Visitor::new(name, edge.address, lab.value("host"), &owners);
+fn an_edit_is_seen_by_everybody(stand: &Stand) {
     // Alice does not come through the edge, so that it knows of her edits by MediaWiki's purges only.
-    let mut alice = Visitor::new("Alice", lab.address("nginx_objects"), lab.value("host"), &owners);
-    let mut bob = visitor("Bob");
-    log_in(&mut alice, lab.value("user_password"));
-    log_in(&mut bob, lab.value("user_password"));
-    let history = "/index.php?title=Lab_test&action=history";
+    let (mut alice, mut bob) = (stand.user_behind_the_edge("Alice"), stand.user("Bob"));
+    let (page, history) = ("/wiki/Lab_test", "/index.php?title=Lab_test&action=history");
     for number in 1..=3 {
         let text = format!("edit-{number}-of-{}", std::process::id());
-        let see = |visitor: &mut Visitor<'_>, target: &str| visitor.get(target).text().contains(&text);
-        visitor("nobody").get("/wiki/Lab_test");
-        visitor("nobody").get(history);
-        let (before, purges) =
-            (visitor("nobody").get("/wiki/Lab_test"), edge.metric("petasos_purges_total", ""));
-        assert!(is_hit(&before) && !before.text().contains(&text), "edit {number}: {}", before.head);
+        stand.are_stored_without(&[page, history], &text);
+        let purges = stand.purges();
         edit(&mut alice, "Lab_test", &text);
-        within_two_seconds("an anonymous visitor sees the edit", || {
-            see(&mut visitor("nobody"), "/wiki/Lab_test")
-        });
-        within_two_seconds("and in the history", || see(&mut visitor("nobody"), history));
-        within_two_seconds("another user sees it", || see(&mut bob, "/wiki/Lab_test"));
-        assert!(edge.metric("petasos_purges_total", "") > purges, "MediaWiki sent no purge");
-        within_two_seconds("it is shared again", || is_hit(&visitor("nobody").get("/wiki/Lab_test")));
+        stand.nobody_misses(page, &text);
+        stand.nobody_misses(history, &text);
+        within_two_seconds("another user sees it", || sees(&mut bob, page, &text));
+        assert!(stand.purges() > purges, "MediaWiki sent no purge");
+        stand.is_shared_again(page);
     }
-    assert_eq!(
-        edge.metric("petasos_purges_forbidden_total", "") + edge.metric("petasos_purges_malformed_total", ""),
-        0.0
-    );
+    stand.no_purge_was_refused();
 }
 
 /// Edits a page, the text being its summary as well, which the history shows.

@@ -99,7 +99,7 @@ fn mediawiki() {
         disallowed: &["/index.php", "/wiki/Special:"],
         prepare: |_| {},
         users: &["Alice", "Bob"],
-        log_in: |user, lab| super::mediawiki::log_in(user, lab.value("user_password")),
+        log_in: |user, lab| super::mediawiki::LOGIN.log_in(user, lab.value("user_password")),
         mark: |name| format!("\"wgUserName\":\"{name}\""),
         tokens: &[("Token\":\"", "\"")],
     });
@@ -114,7 +114,7 @@ fn wagtail() {
         disallowed: &[],
         prepare: |_| {},
         users: &["alice", "bob"],
-        log_in: |user, lab| super::wagtail::log_in(user, lab.value("user_password")),
+        log_in: |user, lab| super::wagtail::LOGIN.log_in(user, lab.value("user_password")),
         mark: |name| format!("Logged in as {name}"),
         tokens: &[("name=\"csrfmiddlewaretoken\" value=\"", "\"")],
     });

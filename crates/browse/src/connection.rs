@@ -57,18 +57,51 @@ pub(crate) struct NoAnswer {
     pub(crate) is_silent: bool,
 }
 
+/// Content as it comes: bounded, and kept only where it is read.
+pub(crate) struct Content {
+    keeps: bool,
+    bytes_max: usize,
+    bytes: usize,
+    octets: BytesMut,
+}
+
+impl Content {
+    /// At most `bytes_max` octets, of which nothing is kept unless `keeps`.
+    pub(crate) fn new(keeps: bool, bytes_max: usize) -> Self {
+        Self { keeps, bytes_max, bytes: 0, octets: BytesMut::new() }
+    }
+
+    /// Takes what has come.
+    ///
+    /// # Errors
+    /// If it is more than there may be.
+    pub(crate) fn add(&mut self, octets: &[u8]) -> Result<(), FetchFailure> {
+        self.bytes += octets.len();
+        if self.bytes > self.bytes_max {
+            return Err(FetchFailure::TooLong);
+        }
+        if self.keeps {
+            self.octets.extend_from_slice(octets);
+        }
+        Ok(())
+    }
+
+    /// What was kept.
+    pub(crate) fn whole(self) -> Bytes {
+        self.octets.freeze()
+    }
+}
+
 impl Connection {
     pub(crate) fn new(wire: Box<dyn Wire>) -> Self {
         Self { wire, input: BytesMut::new(), is_used: false }
     }
 
-    /// Sends a request without content and reads the whole answer, at most `bytes_max` octets of content, of which
-    /// nothing is kept unless `keeps`.
+    /// Sends a request without content and reads the whole answer, its content into `content`.
     pub(crate) async fn exchange(
         &mut self,
         request: &RequestHead,
-        keeps: bool,
-        bytes_max: usize,
+        content: Content,
         clock: &dyn Clock,
     ) -> Result<Answer, NoAnswer> {
         let silent = |failure| NoAnswer { failure, is_silent: true };
@@ -82,8 +115,7 @@ impl Connection {
         let arrived = Moment::read(clock);
         let broken = |failure| NoAnswer { failure, is_silent: false };
         let mut decoder = BodyDecoder::with_limits(response.framing, &HEAD_LIMITS, Strictness::Tolerant);
-        let content =
-            self.read_content(&mut decoder, keeps, bytes_max, &mut received).await.map_err(broken)?;
+        let content = self.read_content(&mut decoder, content, &mut received).await.map_err(broken)?;
         self.is_used = true;
         Ok(Answer {
             is_persistent: response.persistent && self.input.is_empty() && decoder.is_done(),
@@ -127,30 +159,19 @@ impl Connection {
     async fn read_content(
         &mut self,
         decoder: &mut BodyDecoder,
-        keeps: bool,
-        bytes_max: usize,
+        mut content: Content,
         received: &mut u64,
     ) -> Result<Bytes, FetchFailure> {
-        let mut content = BytesMut::new();
-        let mut bytes = 0;
         loop {
             match decoder.decode(&mut self.input).map_err(|_| FetchFailure::Broken)? {
-                Decoded::Data(octets) => {
-                    bytes += octets.len();
-                    if bytes > bytes_max {
-                        return Err(FetchFailure::TooLong);
-                    }
-                    if keeps {
-                        content.extend_from_slice(&octets);
-                    }
-                }
-                Decoded::End(_) => return Ok(content.freeze()),
+                Decoded::Data(octets) => content.add(&octets)?,
+                Decoded::End(_) => return Ok(content.whole()),
                 Decoded::NeedMore => {
                     let more = self.fill().await.map_err(|_| FetchFailure::Broken)?;
                     *received += more as u64;
                     if more == 0 {
                         decoder.eof().map_err(|_| FetchFailure::Broken)?;
-                        return Ok(content.freeze());
+                        return Ok(content.whole());
                     }
                 }
             }
@@ -164,6 +185,21 @@ impl Connection {
         match self.wire.read_buf(&mut self.input).await {
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(0),
             other => other,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Content, FetchFailure};
+
+    #[test]
+    fn content_is_bounded_whether_it_is_kept_or_not() {
+        for (keeps, expected) in [(true, &b"abcd"[..]), (false, b"")] {
+            let mut content = Content::new(keeps, 4);
+            assert_eq!((content.add(b"abc"), content.add(b"d")), (Ok(()), Ok(())));
+            assert_eq!(content.add(b"e"), Err(FetchFailure::TooLong));
+            assert_eq!(content.whole(), expected);
         }
     }
 }

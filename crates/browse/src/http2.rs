@@ -4,10 +4,10 @@
 //! Invariant: content is read to its end or its stream is given up; an answer that broke off is a failure. Nothing is
 //! sent twice here. The protocol is the library's; octets are counted where they come, below it and above TLS.
 
-use crate::connection::{Answer, NoAnswer, Wire};
+use crate::connection::{Answer, Content, NoAnswer, Wire};
 use crate::frames::Frames;
 use crate::outcome::FetchFailure;
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use h2::client::{Builder, SendRequest};
 use h2::{Reason, RecvStream};
 use http::{HeaderMap, Request, Response};
@@ -77,14 +77,12 @@ impl Http2 {
         self.is_left.set(true);
     }
 
-    /// Sends a request without content and reads the whole answer, at most `bytes_max` octets of content, of which
-    /// nothing is kept unless `keeps`.
+    /// Sends a request without content and reads the whole answer, its content into `content`.
     pub(crate) async fn exchange(
         &self,
         url: &Url,
         request: &RequestHead,
-        keeps: bool,
-        bytes_max: usize,
+        content: Content,
         clock: &dyn Clock,
     ) -> Result<Answer, NoAnswer> {
         let silent = |failure| NoAnswer { failure, is_silent: true };
@@ -98,7 +96,7 @@ impl Http2 {
         self.counts.heads.set(self.counts.heads.get() + 1);
         let odd = NoAnswer { failure: FetchFailure::BadAnswer, is_silent: false };
         let head = head(&response).ok_or(odd)?;
-        let content = read_content(response.into_body(), keeps, bytes_max)
+        let content = read_content(response.into_body(), content)
             .await
             .map_err(|failure| NoAnswer { failure, is_silent: false })?;
         Ok(Answer {
@@ -127,21 +125,14 @@ impl Http2 {
     }
 }
 
-async fn read_content(mut body: RecvStream, keeps: bool, bytes_max: usize) -> Result<Bytes, FetchFailure> {
-    let (mut content, mut bytes) = (BytesMut::new(), 0);
+async fn read_content(mut body: RecvStream, mut content: Content) -> Result<Bytes, FetchFailure> {
     while let Some(piece) = body.data().await {
         let piece = piece.map_err(|_| FetchFailure::Broken)?;
-        bytes += piece.len();
-        if bytes > bytes_max {
-            return Err(FetchFailure::TooLong);
-        }
-        if keeps {
-            content.extend_from_slice(&piece);
-        }
+        content.add(&piece)?;
         body.flow_control().release_capacity(piece.len()).map_err(|_| FetchFailure::Broken)?;
     }
     body.trailers().await.map_err(|_| FetchFailure::Broken)?;
-    Ok(content.freeze())
+    Ok(content.whole())
 }
 
 impl Drop for Http2 {

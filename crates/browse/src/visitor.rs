@@ -4,7 +4,7 @@
 //! connection. A page load begins without connections, as a visit does; a used connection that ends before an answer
 //! is replaced once, as browsers do.
 
-use crate::connection::{Answer, Connection, NoAnswer};
+use crate::connection::{Answer, Connection, Content, NoAnswer};
 use crate::http2::Http2;
 use crate::outcome::FetchFailure;
 use crate::plan::PagePlan;
@@ -86,7 +86,8 @@ impl Connections {
                 None => Connection::new(worker.connect(url).await?),
             };
             let was_used = connection.is_used;
-            match connection.exchange(request, keeps, bytes_max, &*worker.shared.clock).await {
+            let content = Content::new(keeps, bytes_max);
+            match connection.exchange(request, content, &*worker.shared.clock).await {
                 Ok(answer) => {
                     if answer.is_persistent {
                         host.idle.borrow_mut().push(connection);
@@ -133,7 +134,8 @@ async fn attempt_http2(
         };
         drop(shared);
         let was_used = connection.is_used();
-        match connection.exchange(url, request, keeps, bytes_max, &*worker.shared.clock).await {
+        let content = Content::new(keeps, bytes_max);
+        match connection.exchange(url, request, content, &*worker.shared.clock).await {
             Ok(answer) => return Ok(answer),
             // The server has not looked at it; on a new connection it is sent once more.
             Err(NoAnswer { is_silent: true, .. }) if was_used => connection.leave(),

@@ -1,8 +1,8 @@
 //! How late a thread is woken by its timer, and how long before a moment it therefore has to be awake.
 //!
 //! Invariant: of all the time a thread spends at most one part in [`AWAKE_SHARE_MAX`] looking at its clock, and
-//! [`SAVED_MAX`] that it has saved before; or [`AWAKE_MIN`] before each moment where that is more. A pure rule: it reads
-//! no clock.
+//! [`SAVED_MAX`] that it has saved before; or [`AWAKE_MIN`] before each moment where that is more. A pure rule: it
+//! reads no clock.
 
 use platform::Monotonic;
 use std::time::Duration;

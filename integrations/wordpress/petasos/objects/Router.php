@@ -73,10 +73,13 @@ final class Router
         if ($this->makers !== null) {
             return isset($this->makers[$kind]) ? $this->makers[$kind]() : null;
         }
+        // PHP keeps these itself. What the others need is not even loaded for them: pages may come from here.
+        if ($kind === 'apcu') {
+            return new ApcuBackend();
+        }
         $codec = new Codec(self::secret());
         $limit = Settings::number('PETASOS_OBJECTS_TIMEOUT_MS', 200, 1, 10_000) / 1000;
         return match ($kind) {
-            'apcu' => new ApcuBackend(),
             'redis' => new RedisBackend(
                 Settings::text('PETASOS_REDIS', '127.0.0.1:6379'),
                 Settings::text('PETASOS_REDIS_PASSWORD'),

@@ -235,12 +235,13 @@ fn servers_that_break_off_stall_or_talk_nonsense_are_told_apart() {
         "/cut" => {
             vec![Action::Send(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nx".to_vec()), Action::Close]
         }
-        "/slow" => vec![Action::Pause(Duration::from_secs(5))],
+        // Nobody opens it.
+        "/slow" => vec![Action::Await(Gate::default())],
         "/odd" => vec![Action::Send(b"SSH-2.0-x\r\n\r\n".to_vec()), Action::Close],
         "/shut" => vec![Action::Close],
         _ => response("404 Not Found", &[], b""),
     });
-    let outcome = load(&PagePlan { timeout: Duration::from_secs(2), ..plan(&origin.url(), 1) });
+    let outcome = load(&PagePlan { timeout: Duration::from_secs(4), ..plan(&origin.url(), 1) });
     let of = |kind: FetchFailure| outcome.figures.failures[kind as usize];
     assert_eq!([of(FetchFailure::Broken), of(FetchFailure::Timeout), of(FetchFailure::BadAnswer)], [1, 1, 1]);
     assert_eq!((of(FetchFailure::Closed), outcome.figures.failed_requests()), (1, 4));
@@ -282,7 +283,7 @@ fn arrivals_do_not_wait_and_what_does_not_fit_is_counted() {
     let watched = Arc::clone(&origin);
     let opener = std::thread::spawn(move || {
         testkit::eventually("two pages wait", || watched.seen().len() >= 2);
-        std::thread::sleep(Duration::from_millis(200));
+        std::thread::sleep(Duration::from_millis(700));
         gate.open();
     });
     let time = Some(Duration::from_secs(1));
@@ -308,7 +309,7 @@ fn visitors_load_at_the_same_time_and_the_watch_sees_them() {
 #[test]
 fn pages_of_the_warm_up_are_counted_nowhere() {
     let origin = Origin::start(site);
-    let plan = PagePlan { warmup: Duration::from_millis(300), ..plan(&origin.url(), 3) };
+    let plan = PagePlan { warmup: Duration::from_secs(1), ..plan(&origin.url(), 3) };
     let outcome = load(&plan);
     assert_eq!((outcome.pages(), outcome.figures.page_times.count()), (3, 3));
     assert!(asked(&origin)["/"] > 3, "there was no warm-up");
@@ -374,8 +375,9 @@ fn seconds_add_up_to_the_run() {
     assert_eq!(sum(|second| second.requests), figures.requests());
     // Fifteen pages by each of two visitors, a tenth of a second each at least.
     assert!(seconds.len() >= 2 && outcome.elapsed.as_secs() as usize <= seconds.len(), "{}", seconds.len());
-    assert!(seconds[0].page_times.unwrap().p50_us >= 100_000);
-    let longest = seconds.iter().filter_map(|second| second.page_times).map(|times| times.max_us).max();
+    let times: Vec<_> = seconds.iter().filter_map(|second| second.page_times).collect();
+    assert!(times.iter().all(|times| times.p50_us >= 100_000), "{times:?}");
+    let longest = times.iter().map(|times| times.max_us).max();
     assert_eq!(longest, Some(figures.page_times.max_us()));
     // What ends with the time, or just after it, is in its last second.
     let time = Some(Duration::from_secs(1));

@@ -185,6 +185,7 @@ impl Shard {
         let mut outcome = Lookup::Absent;
         let mut at = self.first(hash);
         while let Some(slot) = self.slot(at) {
+            slot.object.iter().for_each(|object| object.approach());
             if let Some(scope) = self.scopes.get(slot.scope)
                 && slot.target() == key.target()
                 && scope.is_of(key)

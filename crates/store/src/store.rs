@@ -248,7 +248,12 @@ impl Store {
     /// Looks for the response to a request with this key and these fields.
     pub fn lookup(&self, key: &Key, fields: &Fields) -> Lookup {
         let hash = self.hasher.hash(key);
-        self.shard(hash).map_or(Lookup::Absent, |mut shard| shard.lookup(hash, key, fields))
+        let found = self.shard(hash).map_or(Lookup::Absent, |mut shard| shard.lookup(hash, key, fields));
+        // Not under the lock.
+        if let Lookup::Found { object, .. } = &found {
+            object.read_ahead();
+        }
+        found
     }
 
     /// As [`Store::lookup`], without counting as a use: what is only looked at is not kept longer for that.

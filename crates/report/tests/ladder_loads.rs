@@ -1,0 +1,298 @@
+//! Loads beside the anonymous one, as the text table and the page show them: each figure at its place, and what is
+//! left out where there is nothing to show.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test that cannot go on panics"
+)]
+
+mod common;
+
+use common::made_up;
+use petasos_report::html::page;
+use petasos_report::results::{
+    BystanderRecord, CellRecord, LoadRecord, Measured, Outcome, ResponseTimes, Results, VerdictRecord,
+    VisitorRecord, WriteRecord,
+};
+use petasos_report::table::text;
+
+/// Rounds of these results, enough for a median that is no mean.
+const ROUNDS: u64 = 3;
+
+/// Changes every measured run of a cell, given its round from 0 on.
+fn each_run(cell: &mut CellRecord, mut change: impl FnMut(usize, &mut Measured)) {
+    for (round, run) in cell.runs.iter_mut().enumerate() {
+        let Outcome::Measured(measured) = &mut run.outcome else { continue };
+        change(round, measured);
+    }
+}
+
+/// The cell of a step under the further load, with the step's own runs.
+fn under_load(results: &Results, step: &str) -> CellRecord {
+    let mut cell = results.cells.iter().find(|cell| cell.id == step).unwrap().clone();
+    (cell.id, cell.ab) = (format!("{step}-editors"), String::new());
+    each_run(&mut cell, |_, measured| {
+        measured.visitors = vec![visitor("anonymous", measured.answers, 0, None)];
+    });
+    cell
+}
+
+fn visitor(name: &str, answers: u64, failed: u64, mean_ms: Option<f64>) -> VisitorRecord {
+    VisitorRecord { name: name.to_owned(), answers, failed, mean_ms }
+}
+
+/// A verdict of which a run had so many answers and a second, with times that are told apart.
+fn verdict(name: &str, answers: u64, per_s: f64, mean_ms: f64) -> VerdictRecord {
+    let response = ResponseTimes {
+        mean_ms,
+        p50_ms: mean_ms + 1.0,
+        p95_ms: mean_ms + 2.0,
+        p99_ms: mean_ms + 3.0,
+        ..ResponseTimes::default()
+    };
+    VerdictRecord { name: name.to_owned(), answers, per_s, response: Some(response) }
+}
+
+/// Everything that a load can have: two kinds of visitors, two verdicts, a write that failed once, a twin.
+fn full(round: usize, measured: &mut Measured) {
+    let hits = [700, 750, 900][round];
+    let (per_s, mean_ms) = ([500.0, 300.0, 400.0][round], [5.0, 1.0, 2.0][round]);
+    measured.answers = 1_000;
+    measured.verdicts = vec![
+        verdict("hit", hits, per_s, mean_ms),
+        verdict("pass", 1_000 - hits, per_s / 10.0, mean_ms + 40.0),
+    ];
+    measured.visitors = vec![
+        visitor("anonymous", 800, 0, Some(mean_ms)),
+        visitor("<editor> & co", 200, round as u64, Some(mean_ms + 40.0)),
+    ];
+    measured.writes = vec![WriteRecord {
+        name: "<comment>".to_owned(),
+        took_ms: vec![30.0, 31.0],
+        failed: u64::from(round == 1),
+        first_failure: (round == 1).then(|| "status 500".to_owned()),
+    }];
+    measured.bystander = bystander(71.0, 51.0, 0);
+    measured.twin = Some(bystander(93.0, 82.0, u64::from(round == 2)));
+    measured.meters[0].per_page = Some(0.125);
+}
+
+fn bystander(loaded_ms: f64, idle_ms: f64, failed: u64) -> BystanderRecord {
+    BystanderRecord {
+        loaded_ms: vec![loaded_ms; 2],
+        unanswered_ms: Vec::new(),
+        failed,
+        idle_ms: vec![idle_ms],
+    }
+}
+
+/// A ladder with a further load on three steps: one is void, one has what every load has, one has everything.
+fn with_load() -> Results {
+    let mut results = made_up(ROUNDS);
+    let mut cells = ["none", "page-cache", "petasos"].map(|step| under_load(&results, step));
+    cells[0].runs[1].outcome =
+        Outcome::Void { reason: "<editor> got somebody else's page".to_owned(), is_silent: false };
+    each_run(&mut cells[2], full);
+    results.loads.push(LoadRecord {
+        id: "editors".to_owned(),
+        title: "Editors & <readers>".to_owned(),
+        about: Some("One in five has <b>logged in</b>.".to_owned()),
+        cells: cells.into(),
+    });
+    results
+}
+
+/// Results whose further load has these steps with nothing but what every load has.
+fn with_bare_load(rounds: u64, steps: &[&str]) -> Results {
+    let mut results = made_up(rounds);
+    let cells = steps.iter().map(|step| under_load(&results, step)).collect();
+    let (id, title) = ("editors".to_owned(), "Editors".to_owned());
+    results.loads.push(LoadRecord { id, title, about: None, cells });
+    results
+}
+
+/// The text of the only further load.
+fn load_of(text: &str) -> &str {
+    let start = text.find("\nLoad: ").unwrap() + 1;
+    let end = text.find("\nEach figure is").unwrap();
+    let section = &text[start..end];
+    section.split("\n* fewer").next().unwrap()
+}
+
+fn widest(text: &str) -> usize {
+    let commands = |line: &&str| !line.trim_start().starts_with("ab ");
+    text.lines().filter(commands).map(|line| line.chars().count()).max().unwrap()
+}
+
+/// A section of the page.
+fn section<'a>(page: &'a str, id: &str) -> &'a str {
+    let (_, after) = page.split_once(&format!("<section id=\"{id}\">")).unwrap();
+    after.split_once("</section>").unwrap().0
+}
+
+/// The texts of each element of a kind, without the markup in them.
+fn texts(html: &str, element: &str) -> Vec<String> {
+    let (open, close) = (format!("<{element}"), format!("</{element}>"));
+    // `<p` is not how `<path` begins.
+    let is_whole = |after: &&str| after.starts_with([' ', '>']);
+    let inner = |after: &str| bare(&format!("<{}", after.split_once(&close).unwrap().0));
+    html.split(&open).skip(1).filter(is_whole).map(inner).collect()
+}
+
+fn bare(html: &str) -> String {
+    let parts = html.split('<').map(|part| part.split_once('>').map_or(part, |(_, text)| text));
+    parts.collect()
+}
+
+/// The cells of each table's rows, with their heads, as one text a row.
+fn tables(html: &str) -> Vec<Vec<String>> {
+    let row = |row: &str| {
+        let cells = row.replace("</th>", " | ").replace("</td>", " | ").replace("\u{ad}", "");
+        bare(&cells).trim_end_matches(" | ").to_owned()
+    };
+    let rows = |table: &str| table.split("<tr").skip(1).map(|part| row(&format!("<tr{part}"))).collect();
+    html.split("<table").skip(1).map(|part| rows(part.split_once("</table>").unwrap().0)).collect()
+}
+
+#[test]
+fn the_text_of_a_load_has_each_figure_at_its_place() {
+    let text = text(&with_load(), 80);
+    assert!(widest(&text) <= 80, "{text}");
+    insta::assert_snapshot!(load_of(&text));
+}
+
+#[test]
+fn every_width_is_kept_with_a_load_too() {
+    let results = with_load();
+    for width in 80..200 {
+        assert!(widest(&text(&results, width)) <= width, "{width}");
+    }
+}
+
+#[test]
+fn the_pages_section_of_a_load_has_each_figure_at_its_place() {
+    let page = page(&with_load());
+    let found = tables(section(&page, "load-editors"));
+    let heads = "step | concurrency | caching | throughput, req/s | 95% response | observed load | system load | failed \
+                 | CPU a page | SQL queries a second | a page";
+    let expected = [
+        vec![
+            heads,
+            "1 | 2 | no cache | VOID round 2: &lt;editor&gt; got somebody else's page",
+            "2 | 5 | page cache | 29.6* | 211 ms | 3.1 | 3.8 | 0 | 64.0 ms | 40.0 | 1.35",
+            "6 | 25 | Petasos | 21,800 | 2.04 ms | 0.1 | 0.8 | 0 | 31.0 µs | 40.0 | 0.125",
+        ],
+        vec![
+            "step | verdict | req/s | share | mean | 50% | 95% | 99%",
+            "6 | hit | 400 | 75% | 2.00 ms | 3.00 ms | 4.00 ms | 5.00 ms",
+            "6 | pass | 40.0 | 25% | 42.0 ms | 43.0 ms | 44.0 ms | 45.0 ms",
+        ],
+        vec![
+            "step | anonymous, idle site | under load | logged in, idle site | under load",
+            "2 | 61.0 ms | 341 ms | – | –",
+            "6 | 51.0 ms | 71.0 ms | 82.0 ms | 93.0 ms",
+        ],
+    ];
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn the_pages_section_of_a_load_says_who_was_served_and_what_was_written() {
+    let page = page(&with_load());
+    let notes = texts(section(&page, "load-editors"), "p");
+    let who = "Step 6: anonymous 2,400 good, 0 failed or not theirs, mean 2.00 ms; \
+               &lt;editor&gt; &amp; co 600 good, 3 failed or not theirs, mean 42.0 ms; \
+               &lt;comment&gt; written 6 times, 1 failed, 95% 31.0 ms.";
+    assert!(notes.iter().any(|note| note == who), "{notes:#?}");
+    assert!(
+        notes.iter().any(|note| note == "Step 2: anonymous 178 good, 0 failed or not theirs."),
+        "{notes:#?}"
+    );
+    assert!(!notes.iter().any(|note| note.starts_with("Step 1")), "a void step served nobody: {notes:#?}");
+}
+
+#[test]
+fn a_loads_names_are_text_and_never_markup() {
+    let page = page(&with_load());
+    let section = section(&page, "load-editors");
+    assert_eq!(texts(section, "h2"), ["Load: Editors &amp; &lt;readers&gt;"]);
+    assert!(
+        section.contains("<p class=\"note\">One in five has &lt;b&gt;logged in&lt;/b&gt;.</p>"),
+        "{section}"
+    );
+    assert!(section.contains("aria-label=\"Editors &amp; &lt;readers&gt;\""), "{section}");
+    for markup in ["<readers", "<b>", "<editor", "<comment"] {
+        assert!(!page.contains(markup), "{markup}");
+    }
+}
+
+#[test]
+fn a_void_cell_takes_all_columns_of_figures() {
+    let page = page(&with_load());
+    let columns = tables(section(&page, "load-editors"))[0][0].matches(" | ").count() + 1;
+    let named = 3;
+    assert!(section(&page, "load-editors").contains(&format!("colspan=\"{}\"", columns - named)));
+}
+
+#[test]
+fn a_load_without_verdicts_twin_and_meters_has_no_tables_of_them() {
+    let mut results = with_bare_load(ROUNDS, &["petasos"]);
+    each_run(&mut results.loads[0].cells[0], |_, measured| {
+        measured.meters.clear();
+        // No cache said anything, which is no table either.
+        measured.verdicts = vec![verdict("none", measured.answers, measured.throughput_per_s, 1.0)];
+    });
+    let text = text(&results, 80);
+    insta::assert_snapshot!(load_of(&text));
+    let page = page(&results);
+    let section = section(&page, "load-editors");
+    let heads = "step | concurrency | caching | throughput, req/s | 95% response | observed load | system load | failed \
+                 | CPU a page";
+    assert_eq!(tables(section), [[heads, "6 | 25 | Petasos | 21,800 | 2.04 ms | 0.1 | 0.8 | 0 | 31.0 µs"]]);
+    assert_eq!(texts(section, "p"), ["Step 6: anonymous 132,108 good, 0 failed or not theirs."]);
+    assert!(!page.contains("id=\"verdicts\"") && !text.contains("what the nearest cache said"));
+}
+
+#[test]
+fn a_ladder_without_further_loads_has_none_of_their_sections() {
+    let results = made_up(ROUNDS);
+    assert!(!text(&results, 80).contains("Load: "));
+    let page = page(&results);
+    assert!(!page.contains("<section id=\"load-"));
+    assert!(!page.contains("id=\"verdicts\""));
+}
+
+#[test]
+fn the_anonymous_loads_verdicts_and_twin_stand_beside_its_own_tables() {
+    let mut results = made_up(ROUNDS);
+    each_run(results.cells.iter_mut().find(|cell| cell.id == "petasos").unwrap(), full);
+    let page = page(&results);
+    let found = tables(section(&page, "verdicts"));
+    assert_eq!(
+        found[0][1..],
+        [
+            "6 | hit | 400 | 75% | 2.00 ms | 3.00 ms | 4.00 ms | 5.00 ms",
+            "6 | pass | 40.0 | 25% | 42.0 ms | 43.0 ms | 44.0 ms | 45.0 ms",
+        ]
+    );
+    let last = ["6 | 51.0 ms | 71.0 ms | 82.0 ms | 93.0 ms", "7 | 61.0 ms | 63.0 ms | – | –"];
+    assert_eq!(found[1][found[1].len() - 2..], last);
+    let text = text(&results, 80);
+    let place = |part: &str| text.find(part).unwrap();
+    assert!(place("6     hit") < place("      pass"));
+    assert!(place("      pass") < place("beside its logged-in twin"));
+    assert!(place("beside its logged-in twin") < place("1. no cache:"), "{text}");
+}
+
+#[test]
+fn a_cell_without_runs_is_not_measured_yet() {
+    let mut results = with_bare_load(ROUNDS, &["petasos", "petasos-100"]);
+    results.loads[0].cells[0].runs.clear();
+    let text = text(&results, 80);
+    assert!(load_of(&text).contains("6          25  Petasos\n     not measured yet\n"), "{text}");
+    let page = page(&results);
+    assert_eq!(tables(section(&page, "load-editors"))[0][1], "6 | 25 | Petasos | not measured yet");
+}

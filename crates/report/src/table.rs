@@ -292,21 +292,7 @@ fn notes(results: &Results, rows: &[Row<'_>], width: usize, out: &mut String) {
     if !results.complete {
         note("Not complete: the same command goes on with the visits that are missing.");
     }
-    let rounds = results.plan.rounds;
-    let verdict = if rounds < stats::RUNS_FOR_INTERVAL as u64 {
-        "with fewer than five there are figures and no intervals".to_owned()
-    } else {
-        let factors = rows.iter().filter_map(|row| Some((row, row.factor_first?)));
-        let texts = factors.map(|(row, factor)| {
-            format!("step {} {}{}", row.step.number, number::times(factor.times), interval(factor))
-        });
-        format!("× step 1 with 95% intervals: {}", texts.collect::<Vec<_>>().join(", "))
-    };
-    let plural = if rounds == 1 { "" } else { "s" };
-    note(&format!(
-        "Each figure is the median of the rounds' own ({rounds} round{plural}, seed {}); {verdict}.",
-        results.plan.seed
-    ));
+    note(&rounds_note(results, rows));
     note(
         "Mean ± sd: of the response times. Observed load: mean number of runnable and blocked tasks of the site, at 10 Hz. Bystander: an uncached page asked once a second during the load.",
     );
@@ -332,6 +318,28 @@ fn notes(results: &Results, rows: &[Row<'_>], width: usize, out: &mut String) {
         }
     }
     machine_note(results, &mut note);
+}
+
+/// What a figure is taken from, and how sure the factors are where there are any.
+fn rounds_note(results: &Results, rows: &[Row<'_>]) -> String {
+    let rounds = results.plan.rounds;
+    let factors = rows.iter().filter_map(|row| Some((row, row.factor_first?)));
+    let texts = factors.map(|(row, factor)| {
+        format!("step {} {}{}", row.step.number, number::times(factor.times), interval(factor))
+    });
+    let texts: Vec<String> = texts.collect();
+    let sure = if rounds < stats::RUNS_FOR_INTERVAL as u64 {
+        "; with fewer than five there are figures and no intervals".to_owned()
+    } else if texts.is_empty() {
+        String::new()
+    } else {
+        format!("; × step 1 with 95% intervals: {}", texts.join(", "))
+    };
+    let plural = if rounds == 1 { "" } else { "s" };
+    format!(
+        "Each figure is the median of the rounds' own ({rounds} round{plural}, seed {}){sure}.",
+        results.plan.seed
+    )
 }
 
 /// The machine, the programs, the limits.

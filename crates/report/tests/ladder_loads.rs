@@ -114,6 +114,13 @@ fn with_bare_load(rounds: u64, steps: &[&str]) -> Results {
     results
 }
 
+/// Every run of a load's cells is void.
+fn make_void(cells: &mut [CellRecord]) {
+    for run in cells.iter_mut().flat_map(|cell| &mut cell.runs) {
+        run.outcome = Outcome::Void { reason: "the door was locked".to_owned(), is_silent: false };
+    }
+}
+
 /// The text of the only further load.
 fn load_of(text: &str) -> &str {
     let start = text.find("\nLoad: ").unwrap() + 1;
@@ -295,4 +302,23 @@ fn a_cell_without_runs_is_not_measured_yet() {
     assert!(load_of(&text).contains("6          25  Petasos\n     not measured yet\n"), "{text}");
     let page = page(&results);
     assert_eq!(tables(section(&page, "load-editors"))[0][1], "6 | 25 | Petasos | not measured yet");
+}
+
+#[test]
+fn intervals_are_announced_where_there_are_some() {
+    let note = |results: &Results| {
+        let text = text(results, 180);
+        let start = text.find("Each figure is").unwrap();
+        text[start..].lines().next().unwrap().to_owned()
+    };
+    let plain = "Each figure is the median of the rounds' own (5 rounds, seed 1).";
+    let mut without_anonymous = with_bare_load(5, &["petasos"]);
+    without_anonymous.cells.clear();
+    assert_eq!(note(&without_anonymous), plain);
+    let mut void = made_up(5);
+    make_void(&mut void.cells);
+    assert_eq!(note(&void), plain);
+    assert!(note(&made_up(5)).contains("(5 rounds, seed 1); × step 1 with 95% intervals: step 2 3.7×"));
+    without_anonymous.plan.rounds = 4;
+    assert!(note(&without_anonymous).ends_with("with fewer than five there are figures and no intervals."));
 }

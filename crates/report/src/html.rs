@@ -17,8 +17,8 @@ pub use run::run_page;
 pub use visits::visits_page;
 
 use crate::number;
-use crate::results::{Results, StepRecord};
-use crate::summary::{Row, Standing, rows};
+use crate::results::{LoadRecord, Results, StepRecord};
+use crate::summary::{Row, Standing, rows, standing};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 const STYLE: &str = include_str!("html/style.css");
@@ -52,7 +52,7 @@ pub fn page(results: &Results) -> String {
         (loads::sections(results))
         (staircase::section(results))
         (tables::further(results))
-        (tables::steps(results, &rows))
+        @if !rows.is_empty() { (tables::steps(results, &rows)) }
         (tables::environment(results))
     };
     document(&format!("{}: what each layer brings", results.title), &content)
@@ -96,7 +96,7 @@ fn head(results: &Results, rows: &[Row<'_>]) -> Markup {
         header {
             p.kicker { "Ladder report" }
             h1 { (results.title) }
-            p.lead { (verdict(rows)) }
+            p.lead { (verdict(results, rows)) }
             @if !results.complete {
                 p.warning { "Not complete: some visits are missing. The same command goes on with them." }
             }
@@ -119,12 +119,12 @@ fn head(results: &Results, rows: &[Row<'_>]) -> Markup {
 }
 
 /// The first sentence: from where to where.
-fn verdict(rows: &[Row<'_>]) -> Markup {
+fn verdict(results: &Results, rows: &[Row<'_>]) -> Markup {
     let measured: Vec<_> = rows.iter().filter_map(|row| Some((row, row.standing.summary()?))).collect();
     let best =
         measured.iter().copied().max_by(|(_, a), (_, b)| a.throughput.median.total_cmp(&b.throughput.median));
     let (Some((first, from)), Some((row, to))) = (measured.first(), best) else {
-        return html! { "Nothing has been measured yet." };
+        return without_anonymous(results);
     };
     let name = |step: &StepRecord| html! { "step " (step.number) " (" (step.title) ")" };
     html! {
@@ -137,6 +137,16 @@ fn verdict(rows: &[Row<'_>]) -> Markup {
         @if let Some((before, after)) = from.observed_load.zip(to.observed_load) {
             " The site's load went from " strong { (number::load(before)) } " to " strong { (number::load(after)) } "."
         }
+    }
+}
+
+/// The first sentence where no step has figures of anonymous visitors.
+fn without_anonymous(results: &Results) -> Markup {
+    let has_figures = |load: &&LoadRecord| load.cells.iter().any(|cell| standing(cell).summary().is_some());
+    let loads: Vec<&str> = results.loads.iter().filter(has_figures).map(|load| load.title.as_str()).collect();
+    html! {
+        @if loads.is_empty() { "Nothing has been measured yet." }
+        @else { "Measured under further loads alone: " (loads.join(", ")) "." }
     }
 }
 

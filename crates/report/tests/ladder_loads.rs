@@ -322,3 +322,17 @@ fn intervals_are_announced_where_there_are_some() {
     without_anonymous.plan.rounds = 4;
     assert!(note(&without_anonymous).ends_with("with fewer than five there are figures and no intervals."));
 }
+
+#[test]
+fn a_page_of_further_loads_alone_says_so() {
+    let mut results = with_load();
+    results.cells.clear();
+    let page = page(&results);
+    let lead = "<p class=\"lead\">Measured under further loads alone: Editors &amp; &lt;readers&gt;.</p>";
+    assert!(page.contains(lead), "{page}");
+    assert!(!page.contains("Nothing has been measured"), "{page}");
+    assert!(page.contains("<section id=\"load-editors\">"));
+    assert!(!page.contains("<section id=\"steps\">"), "no anonymous visitors, nothing to say step by step");
+    make_void(&mut results.loads[0].cells);
+    assert!(self::page(&results).contains("Nothing has been measured yet."));
+}

@@ -212,16 +212,26 @@ fn bystanders(rows: &[Row<'_>], width: usize, out: &mut String) {
     out.push_str(&grid.text(width));
 }
 
-/// Who was served, and what was written, in a sentence for each step.
+/// The sentences below a load's tables.
 fn who(rows: &[Row<'_>], width: usize, out: &mut String) {
-    out.push('\n');
-    for (row, summary) in measured(rows) {
-        wrapped(&format!("Step {}: {}.", row.step.number, said(summary)), width, "  ", out);
+    let sentences = sentences(rows);
+    if !sentences.is_empty() {
+        out.push('\n');
+    }
+    for sentence in sentences {
+        wrapped(&sentence, width, "  ", out);
     }
 }
 
+/// Who was served, and what was written, in a sentence for each step that tells it.
+pub(crate) fn sentences(rows: &[Row<'_>]) -> Vec<String> {
+    let who = measured(rows).map(|(row, summary)| (&row.step.number, said(summary)));
+    let told = who.filter(|(_, said)| !said.is_empty());
+    told.map(|(number, said)| format!("Step {number}: {said}.")).collect()
+}
+
 /// Who was served, and what was written, in words.
-pub(crate) fn said(summary: &Summary) -> String {
+fn said(summary: &Summary) -> String {
     let kind = |of: &Visitors| {
         let mean =
             of.mean_ms.map(|mean| format!(", mean {}", number::milliseconds(mean))).unwrap_or_default();

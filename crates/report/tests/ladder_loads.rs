@@ -336,3 +336,25 @@ fn a_page_of_further_loads_alone_says_so() {
     make_void(&mut results.loads[0].cells);
     assert!(self::page(&results).contains("Nothing has been measured yet."));
 }
+
+#[test]
+fn a_load_whose_cells_are_all_void_ends_with_their_reasons() {
+    let mut results = with_load();
+    make_void(&mut results.loads[0].cells);
+    let text = text(&results, 80);
+    assert_eq!(load_of(&text).matches("     VOID: round 1: the door was locked\n").count(), 3, "{text}");
+    assert!(load_of(&text).ends_with("     VOID: round 1: the door was locked\n"), "{text}");
+    assert!(!text.contains("\n\n\n"), "{text}");
+    let page = page(&results);
+    let section = section(&page, "load-editors");
+    assert_eq!(tables(section).len(), 1, "{section}");
+    assert_eq!(texts(section, "p"), ["One in five has &lt;b&gt;logged in&lt;/b&gt;."]);
+}
+
+#[test]
+fn a_load_that_does_not_tell_its_visitors_has_no_empty_sentence() {
+    let mut results = with_bare_load(ROUNDS, &["petasos"]);
+    each_run(&mut results.loads[0].cells[0], |_, measured| measured.visitors.clear());
+    assert!(!text(&results, 80).contains("Step 6: ."));
+    assert!(!page(&results).contains("Step 6: ."));
+}

@@ -1,7 +1,7 @@
 //! Answers by verdict, the bystander beside its twin, and a section for each load beside the anonymous one.
 
 use super::tables::{first_figures, or_dash, scrolling};
-use crate::loads::{has_twin, has_verdicts, said};
+use crate::loads::{has_twin, has_verdicts, sentences};
 use crate::number;
 use crate::results::{LoadRecord, ResponseTimes, Results};
 use crate::summary::{Bystander, Row, Standing, Summary, load_rows};
@@ -64,11 +64,7 @@ fn section(results: &Results, load: &LoadRecord) -> Markup {
             (scrolling(&load.title, &table))
             (by_verdict(&rows))
             (bystanders(&rows))
-            @for row in &rows {
-                @if let Some(summary) = row.standing.summary() {
-                    p.note { "Step " (row.step.number) ": " (said(summary)) "." }
-                }
-            }
+            @for sentence in sentences(&rows) { p.note { (sentence) } }
         }
     }
 }

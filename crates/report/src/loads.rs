@@ -223,11 +223,23 @@ fn who(rows: &[Row<'_>], width: usize, out: &mut String) {
     }
 }
 
-/// Who was served, and what was written, in a sentence for each step that tells it.
+/// Who was served, and what was written, in a sentence for each step that tells it; then which figures may be the
+/// generator's own.
 pub(crate) fn sentences(rows: &[Row<'_>]) -> Vec<String> {
     let who = measured(rows).map(|(row, summary)| (&row.step.number, said(summary)));
     let told = who.filter(|(_, said)| !said.is_empty());
-    told.map(|(number, said)| format!("Step {number}: {said}.")).collect()
+    let told = told.map(|(number, said)| format!("Step {number}: {said}."));
+    told.chain(measured(rows).filter_map(|(row, summary)| generator_doubt(row, summary))).collect()
+}
+
+/// What to think of a row's figures if the generator may have bound them.
+pub(crate) fn generator_doubt(row: &Row<'_>, summary: &Summary) -> Option<String> {
+    (summary.trust == "invalid").then(|| {
+        format!(
+            "Step {}: the generator, not the server, may have been the limit; see results.json.",
+            row.step.number
+        )
+    })
 }
 
 /// Who was served, and what was written, in words.

@@ -310,11 +310,8 @@ fn notes(results: &Results, rows: &[Row<'_>], width: usize, out: &mut String) {
         if let Some(changed) = &summary.what_changed {
             note(&format!("Step {}: what changed from one answer to another: {changed}.", row.step.number));
         }
-        if summary.trust == "invalid" {
-            note(&format!(
-                "Step {}: the generator, not the server, may have been the limit; see results.json.",
-                row.step.number
-            ));
+        if let Some(doubt) = loads::generator_doubt(row, summary) {
+            note(&doubt);
         }
     }
     machine_note(results, &mut note);

@@ -358,3 +358,18 @@ fn a_load_that_does_not_tell_its_visitors_has_no_empty_sentence() {
     assert!(!text(&results, 80).contains("Step 6: ."));
     assert!(!page(&results).contains("Step 6: ."));
 }
+
+#[test]
+fn a_load_that_the_generator_may_have_bound_says_so() {
+    let doubt = "Step 6: the generator, not the server, may have been the limit; see results.json.";
+    let mut results = with_load();
+    assert!(!text(&results, 180).contains(doubt) && !page(&results).contains(doubt));
+    each_run(&mut results.loads[0].cells[2], |round, measured| {
+        measured.generator.trust = if round == 1 { "invalid" } else { "clean" }.to_owned();
+    });
+    let text = text(&results, 180);
+    assert!(load_of(&text).ends_with(&format!("\n{doubt}\n")), "{text}");
+    assert_eq!(text.matches(doubt).count(), 1, "the step's own cell is not meant");
+    let page = page(&results);
+    assert_eq!(texts(section(&page, "load-editors"), "p").last().unwrap(), doubt);
+}

@@ -373,3 +373,16 @@ fn a_load_that_the_generator_may_have_bound_says_so() {
     let page = page(&results);
     assert_eq!(texts(section(&page, "load-editors"), "p").last().unwrap(), doubt);
 }
+
+#[test]
+fn the_pages_table_says_if_the_generator_may_have_bound_a_step() {
+    let doubt = "Step 2: the generator, not the server, may have been the limit; see results.json.";
+    let mut results = made_up(ROUNDS);
+    assert!(!page(&results).contains(doubt));
+    // The last round, whose details the page shows, was clean.
+    each_run(results.cells.iter_mut().find(|cell| cell.id == "page-cache").unwrap(), |round, measured| {
+        measured.generator.trust = if round == 0 { "invalid" } else { "clean" }.to_owned();
+    });
+    assert_eq!(text(&results, 180).matches(doubt).count(), 1);
+    assert!(texts(section(&page(&results), "table"), "p").iter().any(|note| note == doubt));
+}

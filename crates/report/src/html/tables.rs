@@ -1,5 +1,6 @@
 //! The tables of the page: the classic one, the further cells, each step in detail, the environment.
 
+use crate::loads::generator_doubt;
 use crate::number;
 use crate::results::{CellRecord, Measured, Outcome, Results};
 use crate::sentence::{noise, sentence};
@@ -47,6 +48,9 @@ pub(super) fn classic(rows: &[Row<'_>]) -> Markup {
             h2 { "The ladder" }
             (scrolling("The ladder", &table))
             @if few { p.note { "* fewer than " (ANSWERS_FEW) " answers in a round: percentiles are coarse." } }
+            @for doubt in rows.iter().filter_map(|row| generator_doubt(row, row.standing.summary()?)) {
+                p.note { (doubt) }
+            }
             @if rows.iter().any(|row| row.factor_first.is_some_and(|factor| factor.interval.is_some())) {
                 p.note { "Below a factor stands its 95% interval over the rounds." }
             }

@@ -386,3 +386,17 @@ fn the_pages_table_says_if_the_generator_may_have_bound_a_step() {
     assert_eq!(text(&results, 180).matches(doubt).count(), 1);
     assert!(texts(section(&page(&results), "table"), "p").iter().any(|note| note == doubt));
 }
+
+#[test]
+fn a_star_is_explained_in_its_own_section() {
+    let legend = "* fewer than 100 answers in a round: percentiles are coarse.";
+    let few = page(&with_load());
+    assert!(tables(section(&few, "load-editors"))[0][2].contains("29.6*"));
+    assert!(texts(section(&few, "load-editors"), "p").iter().any(|note| note == legend));
+    let many = page(&with_bare_load(ROUNDS, &["petasos"]));
+    assert!(!texts(section(&many, "load-editors"), "p").iter().any(|note| note == legend));
+    let (_, alone) = many.split_once("Every step at concurrency 1<").unwrap();
+    let (alone, _) = alone.split_once("</section>").unwrap();
+    assert!(alone.contains("4.86</strong>*") && texts(alone, "p") == [legend], "{alone}");
+    assert!(!section(&many, "keepalive").contains(legend));
+}

@@ -112,6 +112,12 @@ fn the_page_has_the_stairs_too() {
     assert!(page.contains("id=\"staircase\"") && page.contains("petasos 0.1.0 (0123456789)</td>"));
     assert_eq!(page.matches("<tr class=\"tips\">").count(), 1);
     assert!(page.contains("tips over at 2,000 users: throughput falls from"));
+    let (_, stairs) = page.split_once("id=\"staircase\"").unwrap();
+    let (stairs, _) = stairs.split_once("</section>").unwrap();
+    assert!(
+        stairs.contains("</strong>*") && stairs.contains("* fewer than 100 answers in a round"),
+        "{stairs}"
+    );
     assert!(!petasos_report::html::page(&made_up(3)).contains("id=\"staircase\""));
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Invariant: figures and rule are those of `crate::staircase`; nothing is decided here.
 
-use super::tables::scrolling;
+use super::tables::{scrolling, star};
 use crate::number;
 use crate::results::Results;
 use crate::staircase::{FAILED_SHARE, P99_FACTOR, Staircase, THROUGHPUT_SHARE, share_text, staircases};
@@ -24,6 +24,7 @@ pub(super) fn section(results: &Results) -> Markup {
                  response is more than " (P99_FACTOR) " times what it was before in proportion to the users, or more than " (share_text(FAILED_SHARE)) " of the requests fail, or nobody gets a good answer."
             }
             (scrolling("With more and more users", &table(&staircases)))
+            (star(staircases.iter().flat_map(|of| &of.stairs).map(|(_, standing)| standing)))
             ul.tips {
                 @for staircase in &staircases {
                     li {

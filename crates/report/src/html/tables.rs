@@ -18,7 +18,6 @@ pub(super) fn scrolling(label: &str, table: &Markup) -> Markup {
 
 /// The classic table with everything beside it.
 pub(super) fn classic(rows: &[Row<'_>]) -> Markup {
-    let few = rows.iter().filter_map(|row| row.standing.summary()).any(|summary| summary.few);
     let table = html! {
         table.classic {
             thead { tr {
@@ -47,7 +46,7 @@ pub(super) fn classic(rows: &[Row<'_>]) -> Markup {
         section id="table" {
             h2 { "The ladder" }
             (scrolling("The ladder", &table))
-            @if few { p.note { "* fewer than " (ANSWERS_FEW) " answers in a round: percentiles are coarse." } }
+            (star(rows.iter().map(|row| &row.standing)))
             @for doubt in rows.iter().filter_map(|row| generator_doubt(row, row.standing.summary()?)) {
                 p.note { (doubt) }
             }
@@ -93,6 +92,12 @@ pub(super) fn first_figures(summary: &Summary) -> Markup {
     }
 }
 
+/// What the star beside a throughput means, where there is one.
+pub(super) fn star<'a>(mut standings: impl Iterator<Item = &'a Standing>) -> Markup {
+    let few = standings.any(|standing| standing.summary().is_some_and(|summary| summary.few));
+    html! { @if few { p.note { "* fewer than " (ANSWERS_FEW) " answers in a round: percentiles are coarse." } } }
+}
+
 /// A text, or a dash for none.
 pub(super) fn or_dash(text: Option<String>) -> String {
     text.unwrap_or_else(|| "–".to_owned())
@@ -106,7 +111,7 @@ pub(super) fn further(results: &Results) -> Markup {
             section id="keepalive" {
                 h2 { "With keep-alive" }
                 p.note { "The classic ladder makes a new connection for every request. Here connections are used again." }
-                (scrolling("With keep-alive", &cells(results, &keepalive, true)))
+                (cells(results, "With keep-alive", &keepalive, true))
             }
         }
         @for concurrency in shared_concurrencies(results) {
@@ -114,28 +119,30 @@ pub(super) fn further(results: &Results) -> Markup {
             @let heading = format!("Every step at concurrency {concurrency}");
             section {
                 h2 { (heading) }
-                (scrolling(&heading, &cells(results, &same, false)))
+                (cells(results, &heading, &same, false))
             }
         }
     }
 }
 
-fn cells(results: &Results, cells: &[&CellRecord], commands: bool) -> Markup {
-    html! {
+/// A table of further cells, with what its stars mean.
+fn cells(results: &Results, label: &str, cells: &[&CellRecord], commands: bool) -> Markup {
+    let standings: Vec<Standing> = cells.iter().map(|cell| standing(cell)).collect();
+    let table = html! {
         table {
             thead { tr {
                 th { "step" } th.n { "concur\u{ad}rency" } th { "caching" } th.n { "through\u{ad}put, req/s" } th.n { "95% response" }
                 th.n { "observed load" } th.n { "system load" }
             } }
-            @for cell in cells {
+            @for (cell, standing) in cells.iter().zip(&standings) {
                 @let step = step_of(results, cell);
                 tbody {
                     tr {
                         th scope="row" { (step.map_or("", |step| &step.number)) }
                         td.n { (cell.concurrency) }
                         td.title { (step.map_or("", |step| &step.title)) }
-                        @match standing(cell) {
-                            Standing::Measured(summary) => { (first_figures(&summary)) }
+                        @match standing {
+                            Standing::Measured(summary) => { (first_figures(summary)) }
                             Standing::Void(reason) => { td.void colspan="4" { strong { "VOID" } " " (reason) } }
                             Standing::Missing => { td.void colspan="4" { "not measured yet" } }
                         }
@@ -144,7 +151,8 @@ fn cells(results: &Results, cells: &[&CellRecord], commands: bool) -> Markup {
                 }
             }
         }
-    }
+    };
+    html! { (scrolling(label, &table)) (star(standings.iter())) }
 }
 
 /// A sentence for each step, what proved it, and who used what.

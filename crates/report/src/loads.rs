@@ -131,7 +131,9 @@ fn costs(rows: &[Row<'_>], width: usize, out: &mut String) {
         Column::new(&["CPU per", "page"], Align::Right),
     ];
     for meter in &first.meters {
-        columns.push(Column::new(&[&meter.name, "a second"], Align::Right));
+        // A line for each word, so that columns stay narrow.
+        let heading: Vec<&str> = meter.name.split(' ').chain(["a second"]).collect();
+        columns.push(Column::new(&heading, Align::Right));
         columns.push(Column::new(&["for a", "page"], Align::Right));
     }
     let mut grid = Grid::new(columns);

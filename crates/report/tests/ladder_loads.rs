@@ -14,8 +14,8 @@ mod common;
 use common::made_up;
 use petasos_report::html::page;
 use petasos_report::results::{
-    BystanderRecord, CellRecord, LoadRecord, Measured, Outcome, ResponseTimes, Results, VerdictRecord,
-    VisitorRecord, WriteRecord,
+    BystanderRecord, CellRecord, LoadRecord, Measured, MeterRecord, Outcome, ResponseTimes, Results,
+    VerdictRecord, VisitorRecord, WriteRecord,
 };
 use petasos_report::table::text;
 
@@ -399,4 +399,16 @@ fn a_star_is_explained_in_its_own_section() {
     let (alone, _) = alone.split_once("</section>").unwrap();
     assert!(alone.contains("4.86</strong>*") && texts(alone, "p") == [legend], "{alone}");
     assert!(!section(&many, "keepalive").contains(legend));
+}
+
+#[test]
+fn three_meters_of_two_words_fit_a_narrow_terminal() {
+    let mut results = with_bare_load(ROUNDS, &["petasos"]);
+    each_run(&mut results.loads[0].cells[0], |_, measured| {
+        let meter = |unit: &str| MeterRecord { unit: unit.to_owned(), ..measured.meters[0].clone() };
+        measured.meters = ["SQL queries", "compiled modules", "cache purges"].map(meter).into();
+    });
+    let text = text(&results, 80);
+    assert!(widest(load_of(&text)) <= 80, "{text}");
+    assert!(load_of(&text).contains("queries  for a   modules  for a    purges  for a\n"), "{text}");
 }

@@ -412,3 +412,28 @@ fn three_meters_of_two_words_fit_a_narrow_terminal() {
     assert!(widest(load_of(&text)) <= 80, "{text}");
     assert!(load_of(&text).contains("queries  for a   modules  for a    purges  for a\n"), "{text}");
 }
+
+#[test]
+fn a_further_load_changes_nothing_of_the_anonymous_one() {
+    let mut results = with_load();
+    for cell in &mut results.loads[0].cells {
+        // As many users as a step has with anonymous visitors, but other figures.
+        cell.concurrency = 100;
+        each_run(cell, |_, measured| measured.throughput_per_s *= 2.0);
+    }
+    let (with, without) = (page(&results), page(&made_up(ROUNDS)));
+    let charts = |page: &str| page.split("<figure").skip(1).map(until("</figure>")).collect::<Vec<_>>();
+    assert_eq!(charts(&without).len(), 7);
+    assert_eq!(charts(&with), charts(&without));
+    for id in ["table", "keepalive", "steps", "environment"] {
+        assert_eq!(section(&with, id), section(&without, id), "{id}");
+    }
+    let with = text(&results, 80);
+    let without = text(&made_up(ROUNDS), 80);
+    assert_eq!(with.replace(&format!("\n{}", load_of(&with)), ""), without);
+}
+
+/// What stands before a mark.
+fn until(mark: &str) -> impl Fn(&str) -> String {
+    move |text| text.split_once(mark).unwrap().0.to_owned()
+}

@@ -99,8 +99,15 @@ fn setting(profile: &'static str, cookies: &'static [&'static str]) -> Stage {
 
 #[test]
 fn an_answer_that_sets_noise_is_shared_without_it() {
-    let stage = setting("wordpress", &["pll_language=en; path=/", "_ga=2"]);
+    let gate = testkit::Gate::default();
+    let held = gate.clone();
+    let stage = stage("wordpress");
+    stage.becomes(move |seen| {
+        let fields = ["Set-Cookie: pll_language=en; path=/", "Set-Cookie: _ga=2", FRESH];
+        support::behind(&held, support::tagged(seen, "\"1\"", &fields, "page"))
+    });
     let mut crowd = stage.crowd(3, &["Cookie: _ga=1"]);
+    gate.open();
     for client in &mut crowd {
         let answer = client.read();
         assert_eq!((answer.text(), answer.field("Set-Cookie")), ("page", None), "{}", answer.head);

@@ -232,12 +232,11 @@ impl<'a> Worker<'a> {
                 now = self.tools.clock.monotonic();
                 self.publish(now);
             }
-            let soon = self.next_start().filter(|start| start.since(now) < SOON && now < latest_sweep);
-            if let Some(start) = soon {
-                // What falls due meanwhile would start late by the time that sweeping takes.
-                next_sweep = next_sweep.max(start);
-            }
-            if now >= next_sweep {
+            let starts_soon = self.next_start().is_some_and(|start| start.since(now) < SOON);
+            if starts_soon && now < latest_sweep {
+                // It would start late by the time that sweeping takes.
+                next_sweep = next_sweep.max(now.plus(SOON));
+            } else if now >= next_sweep {
                 self.tools.stamp_clock = StampClock::compare(self.tools.clock);
                 self.sweep(now);
                 self.end_seconds(now);

@@ -56,10 +56,10 @@ fn gained(number_before: &str, before: &Summary, now: &Summary, factor: Factor) 
     )
 }
 
-/// The interval of a factor, if it has one.
+/// The interval of a factor, if it has one. To two decimals: whether it has 1 in it matters.
 pub(crate) fn interval(factor: Factor) -> String {
     let text = |interval: stats::Interval| {
-        format!(" (95% interval {} to {})", number::times(interval.low), number::times(interval.high))
+        format!(" (95% interval {}× to {}×)", number::factor(interval.low), number::factor(interval.high))
     };
     factor.interval.map(text).unwrap_or_default()
 }

@@ -322,7 +322,7 @@ fn rounds_note(results: &Results, rows: &[Row<'_>]) -> String {
     let rounds = results.plan.rounds;
     let factors = rows.iter().filter_map(|row| Some((row, row.factor_first?)));
     let texts = factors.map(|(row, factor)| {
-        format!("step {} {}{}", row.step.number, number::times(factor.times), interval(factor))
+        format!("step {} {}×{}", row.step.number, number::factor(factor.times), interval(factor))
     });
     let texts: Vec<String> = texts.collect();
     let sure = if rounds < stats::RUNS_FOR_INTERVAL as u64 {

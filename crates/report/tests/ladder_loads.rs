@@ -318,7 +318,10 @@ fn intervals_are_announced_where_there_are_some() {
     let mut void = made_up(5);
     make_void(&mut void.cells);
     assert_eq!(note(&void), plain);
-    assert!(note(&made_up(5)).contains("(5 rounds, seed 1); × step 1 with 95% intervals: step 2 3.65× (95% interval 3.65× to"));
+    assert!(
+        note(&made_up(5))
+            .contains("(5 rounds, seed 1); × step 1 with 95% intervals: step 2 3.65× (95% interval 3.65× to")
+    );
     without_anonymous.plan.rounds = 4;
     assert!(note(&without_anonymous).ends_with("with fewer than five there are figures and no intervals."));
 }

@@ -26,6 +26,12 @@ fn the_page_is_one_file_that_asks_nobody() {
 }
 
 #[test]
+fn intervals_stand_below_their_factors_to_two_decimals() {
+    assert!(!page(&made_up(4)).contains("95% interval"), "too few rounds for one");
+    assert!(page(&made_up(5)).contains("<small>3.65× – 3.65×</small>"));
+}
+
+#[test]
 fn every_chart_is_drawn_for_wide_and_narrow_pages_with_words() {
     let page = page(&made_up(3));
     for id in

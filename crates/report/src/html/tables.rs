@@ -64,8 +64,8 @@ fn figures(row: &Row<'_>, summary: &Summary) -> Markup {
             @if let Some(factor) = factor {
                 (number::times(factor.times))
                 @if let Some(interval) = factor.interval {
-                small { (number::times(interval.low)) " – " (number::times(interval.high)) }
-            }
+                    small { (number::factor(interval.low)) "× – " (number::factor(interval.high)) "×" }
+                }
             } @else { "–" }
         }
     };

@@ -1,4 +1,4 @@
-//! `cargo xtask crash`: as many lives and deaths of the edge with a disk as one likes, which the tests have some of.
+//! `cargo xtask long crash`: as many lives and deaths of the edge with a disk as one likes, which the tests have some of.
 //!
 //! It builds the binary that it kills. A failure says what happened, and from which seed; lives with the same seed
 //! ask and purge the same, though not in the same order of threads.
@@ -7,7 +7,7 @@ use crate::test;
 use anyhow::{Result, anyhow};
 use std::io::Write;
 
-/// What `cargo xtask crash` may be told.
+/// What `cargo xtask long crash` may be told.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// How often the edge lives and dies

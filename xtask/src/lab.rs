@@ -13,9 +13,9 @@ pub(crate) mod webservers;
 mod wordpress;
 
 use crate::packages;
-use anyhow::{Result, bail};
+use anyhow::Result;
 use stack::Stack;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// `cargo xtask lab ...`.
 #[derive(clap::Subcommand)]
@@ -51,9 +51,27 @@ pub(crate) struct Order {
     // Made absolute where the command was given, because xtask works at the top of the repository.
     #[arg(long, value_name = "DIR", value_parser = |text: &str| std::path::absolute(text))]
     dir: Option<PathBuf>,
-    /// With `traffic`: in real time, which takes five minutes, instead of as fast as it is answered
+}
+
+/// What `cargo xtask long traffic` may be told.
+#[derive(clap::Args)]
+pub(crate) struct TrafficArgs {
+    /// The content system whose lab the visitors go to; it is started if it is not up
+    site: Site,
+    /// Where its files are kept [default: target/labs/NAME]
+    #[arg(long, value_name = "DIR", value_parser = |text: &str| std::path::absolute(text))]
+    dir: Option<PathBuf>,
+    /// Send the requests in real time, which takes five minutes, instead of as fast as they are answered
     #[arg(long)]
     paced: bool,
+}
+
+/// The labs that visitors' traffic is written for.
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Site {
+    Wordpress,
+    Mediawiki,
+    Wagtail,
 }
 
 /// What can be done with a lab whose servers its ladder starts.
@@ -72,8 +90,6 @@ pub(crate) enum Action {
     Down,
     /// Say what runs, and where; fails if the lab is not up
     Status,
-    /// Send 20,000 requests of an ordinary site's visitors through Petasos: 95% must be hits, and nothing may leak
-    Traffic,
 }
 
 /// Runs `cargo xtask lab ...`.
@@ -89,7 +105,6 @@ pub(crate) fn run(lab: &Lab) -> Result<()> {
             let given = match order.action {
                 Action::Up => drupal::given(source.as_deref())?.to_vec(),
                 Action::Down | Action::Status => Vec::new(),
-                Action::Traffic => bail!("there is no traffic for the Drupal lab"),
             };
             order.carry_out(&drupal::STACK, &given)
         }
@@ -105,18 +120,33 @@ pub(crate) fn install() -> Result<()> {
     [mediawiki::STACK, wagtail::STACK].iter().try_for_each(|stack| packages::ensure_in_order(stack.packages))
 }
 
+/// Starts a lab and sends the traffic of visitors through Petasos to it.
+///
+/// # Errors
+/// If the lab cannot be started, too few requests are hits, or something leaks.
+pub(crate) fn traffic(args: &TrafficArgs) -> Result<()> {
+    let stack = match args.site {
+        Site::Wordpress => &wordpress::STACK,
+        Site::Mediawiki => &mediawiki::STACK,
+        Site::Wagtail => &wagtail::STACK,
+    };
+    let dir = &directory(stack, args.dir.as_deref());
+    stack::up(stack, dir, &[])?;
+    traffic::run(stack.name, dir, args.paced)
+}
+
+/// Where a stack's files are kept: where the caller says, or below `target/labs`.
+fn directory(stack: &Stack, given: Option<&Path>) -> PathBuf {
+    given.map_or_else(|| crate::repository().join("target/labs").join(stack.name), Path::to_owned)
+}
+
 impl Order {
     fn carry_out(&self, stack: &Stack, given: &[(&str, String)]) -> Result<()> {
-        let default = || crate::repository().join("target/labs").join(stack.name);
-        let dir = &self.dir.clone().unwrap_or_else(default);
+        let dir = &directory(stack, self.dir.as_deref());
         match self.action {
             Action::Up => stack::up(stack, dir, given),
             Action::Down => stack::down(stack, dir),
             Action::Status => stack::status(stack, dir),
-            Action::Traffic => {
-                stack::up(stack, dir, given)?;
-                traffic::run(stack.name, dir, self.paced)
-            }
         }
     }
 }

@@ -7,6 +7,7 @@ mod crash;
 mod docs;
 mod fuzz;
 mod lab;
+mod long;
 mod packages;
 mod place;
 mod service;
@@ -18,7 +19,6 @@ use anyhow::{Context, Result};
 use clap::Parser;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Duration;
 
 /// Chores: tests, labs, benchmarks, docs checks
 #[derive(Parser)]
@@ -30,12 +30,9 @@ enum Xtask {
     Docs,
     /// The public conformance suite against the real binary, compared with what is expected
     Conformance(conformance::Args),
-    /// Kill the binary under load and purges, start it again, and compare its answers with a model
-    Crash(crash::Args),
-    /// Run every fuzz target for a minute
-    Fuzz,
-    /// Look the dependencies up in the advisory database, which comes from the network
-    Advisories,
+    /// Tests that take too long for every landing
+    #[command(subcommand)]
+    Long(long::Long),
     /// Measurements side by side with other programs on loopback
     #[command(subcommand)]
     Bench(bench::Bench),
@@ -61,9 +58,7 @@ fn run(xtask: &Xtask) -> Result<()> {
         Xtask::Test(args) => test::run(args),
         Xtask::Docs => docs::write(),
         Xtask::Conformance(args) => conformance::run(args),
-        Xtask::Crash(args) => crash::run(args),
-        Xtask::Fuzz => fuzz::run(Duration::from_secs(60)).map(|_| ()),
-        Xtask::Advisories => tools::advisories(),
+        Xtask::Long(long) => long::run(long),
         Xtask::Bench(bench) => bench::run(bench),
         Xtask::Lab(lab) => lab::run(lab),
     }

@@ -1,4 +1,4 @@
-//! The real binary with a disk is killed again and again under load and purges. `cargo xtask crash` does this for
+//! The real binary with a disk is killed again and again under load and purges. `cargo xtask long crash` does this for
 //! thousands of lives.
 
 use testkit::crash;

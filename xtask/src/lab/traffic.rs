@@ -1,4 +1,4 @@
-//! `cargo xtask lab NAME traffic`: the traffic of an ordinary site on a lab, through an edge that was told nothing.
+//! `cargo xtask long traffic NAME`: the traffic of an ordinary site on a lab, through an edge that was told nothing.
 //!
 //! Invariant: what is measured, and what must hold, stands in `crates/cli/lab/systems/traffic.rs`, which the test
 //! command runs in its short form; this only starts it.

@@ -1,0 +1,36 @@
+//! `cargo xtask long NAME`: tests that take too long for every landing, or whose subject is time. A change that
+//! touches their subject runs them, and says what they showed.
+
+use crate::{crash, fuzz, lab, tools};
+use anyhow::Result;
+use std::time::Duration;
+
+/// `cargo xtask long ...`.
+#[derive(clap::Subcommand)]
+pub(crate) enum Long {
+    /// Kill the binary under load and purges, start it again, and compare its responses with a model
+    Crash(crash::Args),
+    /// Run every fuzz target for a minute, or for a given time
+    Fuzz {
+        /// Seconds for each target
+        #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+        seconds: u64,
+    },
+    /// Look up the dependencies in the advisory database, which comes from the network
+    Advisories,
+    /// Send 20,000 requests of an ordinary site's visitors through Petasos: 95% must be hits, and nothing may leak
+    Traffic(lab::TrafficArgs),
+}
+
+/// Runs `cargo xtask long ...`.
+///
+/// # Errors
+/// The text names the failed promise, or the part that could not be run.
+pub(crate) fn run(long: &Long) -> Result<()> {
+    match long {
+        Long::Crash(args) => crash::run(args),
+        Long::Fuzz { seconds } => fuzz::run(Duration::from_secs(*seconds)).map(|_| ()),
+        Long::Advisories => tools::advisories(),
+        Long::Traffic(args) => lab::traffic(args),
+    }
+}

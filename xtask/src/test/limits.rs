@@ -1,0 +1,130 @@
+//! Time limits of `cargo xtask test`. A group that hangs is ended and counts as failed.
+//!
+//! Invariant: only descendants of this process are killed. A server that a lab has started outlives its
+//! starter; the next `cargo xtask lab NAME down` stops it.
+
+use platform::{Clock, Monotonic};
+use probe::ProcFs;
+use rustix::process::{Pid, Signal, kill_process};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
+
+/// A group fails when it takes this many times its budget. Once the budget is a warning: machines differ.
+pub(super) const OVERRUN_FACTOR: u64 = 2;
+
+/// The whole command fails after this time. A landing gets 90 minutes.
+pub(super) const WHOLE_MAX: Duration = Duration::from_secs(75 * 60);
+
+/// The time between two rounds of killing. A group may go on with its next command after the first round, and
+/// needs this time to stop the servers that it has started.
+const KILL_EVERY: Duration = Duration::from_secs(30);
+
+/// What a group's time says of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pace {
+    /// It kept its budget.
+    Within,
+    /// It took more than its budget, which is told and fails nothing.
+    Over,
+    /// It took its limit or more, which fails it.
+    Failed,
+}
+
+/// The time that a group may take: twice its budget, or what is left of the whole command's time.
+pub(super) fn limit(budget_s: u64, whole: Duration) -> Duration {
+    Duration::from_secs(OVERRUN_FACTOR * budget_s).min(WHOLE_MAX.saturating_sub(whole))
+}
+
+/// Judges a group that had `budget_s` seconds and a limit of `limit`.
+pub(super) fn pace(took: Duration, budget_s: u64, limit: Duration) -> Pace {
+    if took >= limit {
+        Pace::Failed
+    } else if took.as_secs() > budget_s {
+        Pace::Over
+    } else {
+        Pace::Within
+    }
+}
+
+/// Runs `work` and says how long it took. Every process below this one is killed when `limit` has passed.
+pub(super) fn run_within<T>(
+    clock: &dyn Clock,
+    limit: Duration,
+    kill: impl FnOnce() + Copy + Send,
+    work: impl FnOnce() -> T,
+) -> (T, Duration) {
+    let start: Monotonic = clock.monotonic();
+    // The sender's end tells the watchdog that the work is done.
+    let (done, waits) = channel::<()>();
+    let result = std::thread::scope(|scope| {
+        scope.spawn(move || {
+            let mut wait = limit;
+            while waits.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
+                kill();
+                wait = KILL_EVERY;
+            }
+        });
+        let result = work();
+        drop(done);
+        result
+    });
+    (result, clock.monotonic().since(start))
+}
+
+/// Kills every descendant of this process.
+pub(super) fn kill_descendants() {
+    let own = std::process::id();
+    let below = ProcFs::system().with_descendants(&[own]);
+    for pid in below.into_iter().filter(|pid| *pid != own) {
+        if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
+            // A process that has ended meanwhile needs no signal.
+            let _ = kill_process(pid, Signal::KILL);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Pace, WHOLE_MAX, limit, pace, run_within};
+    use platform::SystemClock;
+    use std::process::{Command, Stdio};
+    use std::sync::Mutex;
+    use std::time::Duration;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn a_group_fails_at_twice_its_budget() {
+        let limit = limit(10, SECOND);
+        assert_eq!(limit, 20 * SECOND);
+        assert_eq!(pace(10 * SECOND, 10, limit), Pace::Within);
+        assert_eq!(pace(11 * SECOND, 10, limit), Pace::Over);
+        assert_eq!(pace(20 * SECOND, 10, limit), Pace::Failed);
+    }
+
+    #[test]
+    fn the_whole_command_fails_after_75_minutes() {
+        let left = limit(600, WHOLE_MAX.saturating_sub(5 * SECOND));
+        assert_eq!(left, 5 * SECOND);
+        assert_eq!(pace(5 * SECOND, 600, left), Pace::Failed);
+        assert_eq!(limit(600, WHOLE_MAX + SECOND), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_hanging_command_is_killed_at_its_limit() {
+        let child = Command::new("sleep").arg("3600").stdin(Stdio::null()).spawn().unwrap();
+        let child = Mutex::new(child);
+        // Only this test's own child: the test process has other tests' children.
+        let kill = || child.lock().unwrap().kill().unwrap();
+        let work = || {
+            loop {
+                if let Some(status) = child.lock().unwrap().try_wait().unwrap() {
+                    return status;
+                }
+                std::thread::yield_now();
+            }
+        };
+        let (status, _) = run_within(&SystemClock::new(), Duration::from_millis(1), kill, work);
+        assert!(!status.success());
+    }
+}

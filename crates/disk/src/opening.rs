@@ -3,6 +3,7 @@
 //! Invariant: the journal and the mark of the new life are durable before anything is written in it.
 
 use std::collections::BTreeMap;
+use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -24,6 +25,7 @@ use crate::settings::{Plan, Settings};
 use crate::shared::Shared;
 use crate::status::Status;
 use crate::tier::Tier;
+use crate::witness::{DistrustPlace, Seal, Witnesses};
 use crate::writer::Writer;
 
 /// An opened tier: the face for callers, the writer for a thread of its own, and what was found.
@@ -48,18 +50,29 @@ pub fn open(disk: Arc<dyn Disk>, clock: Arc<dyn Clock>, settings: Settings) -> R
         io::ErrorKind::WouldBlock => OpenError::Locked { directory: plan.directory.clone() },
         _ => at.error("lock", names::LOCK, source),
     })?;
-    let before = at.mark()?;
-    let found = at.survey(before.is_none())?;
-    let mut journal = at.journal(before.is_none())?;
-    let mark = before
-        .unwrap_or_else(|| Mark::fresh(settings.durability))
-        .next(disk.boot().ok(), settings.durability);
+    let (boot, witnesses, left) = (disk.boot().ok(), Witnesses::of(&settings), at.mark()?);
+    let was_marked = left.is_some();
+    let before = left.filter(|mark| witnesses.vouch(&*disk, mark, boot.as_deref()));
+    let is_distrusted = was_marked && before.is_none();
+    let is_fresh = before.is_none();
+    if is_fresh {
+        at.take_mark_away()?;
+    }
+    let found = at.survey(is_fresh)?;
+    let mut journal = at.journal(is_fresh)?;
+    let mut mark = before.unwrap_or_else(|| Mark::fresh(settings.durability)).next(boot, settings.durability);
+    mark.number = RandomState::new().hash_one("life");
     let (invalidations, sequence) = (journal.0.invalidations.clone(), journal.0.next_sequence());
     // The first objects need no reservation of their own.
     journal.0.ceiling = sequence.saturating_add(RESERVED_AT_ONCE);
     let content = journal.0.encode();
     at.replace(names::INVALIDATIONS, &content)?;
+    // From here until the new mark stands the witnesses contradict the old one, so that a crash costs the contents.
+    let (named, mut seals) = witnesses.renew(&*disk, mark.number, settings.durability);
+    mark.witnesses = named;
     at.replace(names::MARK, &mark.encode())?;
+    let seal = Seal::open(&*disk, DistrustPlace::Tier, &plan.directory.join(names::MARK));
+    seals.insert(0, at.check("open the mark", seal)?);
     let counters = Arc::new(FigureCounters::default());
     add(&counters.torn, u64::from(journal.1));
     let segments = Arc::new(Segments::new(Arc::clone(&disk), plan.directory.clone()));
@@ -77,6 +90,7 @@ pub fn open(disk: Arc<dyn Disk>, clock: Arc<dyn Clock>, settings: Settings) -> R
         Arc::clone(&segments),
         Arc::clone(&status),
         Arc::clone(&counters),
+        seals,
         written,
     );
     let opened = at.check("open the journal of invalidations", opened)?;
@@ -99,6 +113,7 @@ pub fn open(disk: Arc<dyn Disk>, clock: Arc<dyn Clock>, settings: Settings) -> R
         invalidations,
         (sequence, journal.0.floor),
         found.into_keys().collect(),
+        is_distrusted,
     );
     Ok(Opened { tier: Tier { shared: Arc::clone(&shared) }, writer: Writer::new(shared), recovery })
 }
@@ -136,6 +151,15 @@ impl Place<'_> {
             Found::Newer(found) => {
                 Err(OpenError::NewerVersion { directory: self.directory.to_owned(), found, known: FORMAT })
             }
+        }
+    }
+
+    /// Makes the directory count as empty, durably, whatever is in it.
+    fn take_mark_away(&self) -> Result<(), OpenError> {
+        match self.disk.remove(&self.directory.join(names::MARK)) {
+            Ok(()) => self.check("sync the directory", self.disk.sync_directory(self.directory)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(self.error("remove", names::MARK, error)),
         }
     }
 

@@ -31,7 +31,13 @@ fn pages() -> Origin {
 fn life(origin: &Origin, directory: &Path, seconds: u64, change: impl FnOnce(&mut Plan)) -> Running {
     let mut plan = plan(&origin.url());
     let bytes_max = 256 << 20;
-    plan.disk = Some(Disk { directory: directory.to_owned(), bytes_max, power_safe_purges: false });
+    plan.disk = Some(Disk {
+        directory: directory.to_owned(),
+        bytes_max,
+        power_safe_purges: false,
+        state_directory: None,
+        runtime_directory: None,
+    });
     change(&mut plan);
     start_at(plan, Arc::new(ManualClock::at(START.plus(Duration::from_secs(seconds)))))
 }

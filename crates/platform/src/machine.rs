@@ -47,7 +47,7 @@ pub fn state_directory() -> Option<PathBuf> {
 /// `$RUNTIME_DIRECTORY`, which systemd removes whenever the service ends.
 pub fn runtime_directory() -> Option<PathBuf> {
     let variable = std::env::var_os("XDG_RUNTIME_DIR").filter(|value| !value.is_empty());
-    let directory = Path::new(variable.as_deref().unwrap_or(OsStr::new("/run"))).join("petasos");
+    let directory = Path::new(variable.as_deref().unwrap_or_else(|| OsStr::new("/run"))).join("petasos");
     let managed = std::env::var_os("RUNTIME_DIRECTORY").unwrap_or_default();
     (!std::env::split_paths(&managed).any(|path| path == directory)).then_some(directory)
 }

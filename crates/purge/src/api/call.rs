@@ -80,7 +80,16 @@ impl Outcome {
         let answer: Value = serde_json::from_slice(content).ok()?;
         let count = |name: &str| answer.get(name)?.as_u64();
         let uncounted = count("uncounted").unwrap_or(0);
-        Some(Self { purged: count("purged")?, softened: count("softpurged")?, uncounted, sequence: 0 })
+        let is_false = |name| answer.get(name) == Some(&Value::Bool(false));
+        let (undurable, in_tree) = (is_false("durable"), is_false("in_force"));
+        Some(Self {
+            purged: count("purged")?,
+            softened: count("softpurged")?,
+            uncounted,
+            sequence: 0,
+            undurable,
+            in_tree,
+        })
     }
 }
 

@@ -3,16 +3,14 @@
 //! Invariant: the journal and the mark of the new life are durable before anything is written in it.
 
 use std::collections::BTreeMap;
-use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use bytes::Bytes;
-use platform::{Clock, Disk};
+use platform::{Clock, Disk, DiskLock};
 
-use crate::OpenError;
 use crate::figures::{FigureCounters, add};
 use crate::journal::{Journal, JournalPlan, RESERVED_AT_ONCE};
 use crate::journal_file::JournalFile;
@@ -25,8 +23,9 @@ use crate::settings::{Plan, Settings};
 use crate::shared::Shared;
 use crate::status::Status;
 use crate::tier::Tier;
-use crate::witness::{DistrustPlace, Seal, Witnesses};
+use crate::witness::{self, DistrustPlace, Seal, Witnesses};
 use crate::writer::Writer;
+use crate::{Durability, OpenError};
 
 /// An opened tier: the face for callers, the writer for a thread of its own, and what was found.
 pub struct Opened {
@@ -46,10 +45,7 @@ pub fn open(disk: Arc<dyn Disk>, clock: Arc<dyn Clock>, settings: Settings) -> R
     let plan = Plan::of(&settings)?;
     let at = Place { disk: &*disk, directory: &plan.directory };
     at.check("create the directory", disk.create_directory(&plan.directory))?;
-    let lock = disk.lock(&plan.directory.join(names::LOCK)).map_err(|source| match source.kind() {
-        io::ErrorKind::WouldBlock => OpenError::Locked { directory: plan.directory.clone() },
-        _ => at.error("lock", names::LOCK, source),
-    })?;
+    let lock = at.lock()?;
     let (boot, witnesses, left) = (disk.boot().ok(), Witnesses::of(&settings), at.mark()?);
     let was_marked = left.is_some();
     let before = left.filter(|mark| witnesses.vouch(&*disk, mark, boot.as_deref()));
@@ -60,19 +56,12 @@ pub fn open(disk: Arc<dyn Disk>, clock: Arc<dyn Clock>, settings: Settings) -> R
     }
     let found = at.survey(is_fresh)?;
     let mut journal = at.journal(is_fresh)?;
-    let mut mark = before.unwrap_or_else(|| Mark::fresh(settings.durability)).next(boot, settings.durability);
-    mark.number = RandomState::new().hash_one("life");
     let (invalidations, sequence) = (journal.0.invalidations.clone(), journal.0.next_sequence());
     // The first objects need no reservation of their own.
     journal.0.ceiling = sequence.saturating_add(RESERVED_AT_ONCE);
     let content = journal.0.encode();
     at.replace(names::INVALIDATIONS, &content)?;
-    // From here until the new mark stands the witnesses contradict the old one, so that a crash costs the contents.
-    let (named, mut seals) = witnesses.renew(&*disk, mark.number, settings.durability);
-    mark.witnesses = named;
-    at.replace(names::MARK, &mark.encode())?;
-    let seal = Seal::open(&*disk, DistrustPlace::Tier, &plan.directory.join(names::MARK));
-    seals.insert(0, at.check("open the mark", seal)?);
+    let (mark, seals) = at.begin_life(&witnesses, before, boot, settings.durability)?;
     let counters = Arc::new(FigureCounters::default());
     add(&counters.torn, u64::from(journal.1));
     let segments = Arc::new(Segments::new(Arc::clone(&disk), plan.directory.clone()));
@@ -136,6 +125,33 @@ impl Place<'_> {
     fn replace(&self, name: &str, content: &[u8]) -> Result<(), OpenError> {
         let replaced = self.disk.replace(&self.directory.join(name), content);
         replaced.map_err(|source| self.error("write", name, source))
+    }
+
+    fn lock(&self) -> Result<DiskLock, OpenError> {
+        self.disk.lock(&self.directory.join(names::LOCK)).map_err(|source| match source.kind() {
+            io::ErrorKind::WouldBlock => OpenError::Locked { directory: self.directory.to_owned() },
+            _ => self.error("lock", names::LOCK, source),
+        })
+    }
+
+    /// Writes the witnesses of a new life and then its mark. Gives the mark, and all that can be spoiled.
+    fn begin_life(
+        &self,
+        witnesses: &Witnesses,
+        before: Option<Mark>,
+        boot: Option<String>,
+        durability: Durability,
+    ) -> Result<(Mark, Vec<Seal>), OpenError> {
+        let number = witness::draw();
+        let numbers = (before.as_ref().map(|mark| mark.number), number);
+        let (named, mut seals) = witnesses.renew(self.disk, numbers, durability);
+        let next = before.unwrap_or_else(|| Mark::fresh(durability)).next(boot, durability);
+        let mark = Mark { number, witnesses: named, ..next };
+        self.replace(names::MARK, &mark.encode())?;
+        seals.iter().for_each(Seal::settle);
+        let seal = Seal::open(self.disk, DistrustPlace::Tier, &self.directory.join(names::MARK));
+        seals.insert(0, self.check("open the mark", seal)?);
+        Ok((mark, seals))
     }
 
     /// What an earlier life left; `None`: nothing that counts.

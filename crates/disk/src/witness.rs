@@ -3,9 +3,11 @@
 //!
 //! Invariant: the contents count only while the mark and every witness that the mark names carry one number, which is
 //! new for each life. Spoiling or losing one of them makes the next start begin empty. A witness gets the number of a
-//! new life only after a distrusted directory was emptied durably.
+//! new life only after a distrusted directory was emptied durably. Until the mark has the number too, a witness also
+//! carries that of the life before, so that a crash in between keeps the contents.
 
 use std::fmt;
+use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,6 +20,16 @@ use crate::piece::write_all;
 use crate::{Durability, Settings};
 
 const MAGIC: &[u8; 8] = b"PETASOSW";
+const NUMBER_BYTES: usize = size_of::<u64>();
+
+/// The number of no life.
+const NONE: u64 = 0;
+
+/// A number for a life that no other life has.
+pub(crate) fn draw() -> u64 {
+    // The least bit sets it apart from that of no life.
+    RandomState::new().hash_one("life") | 1
+}
 
 /// Where the distrust of the tier's contents was recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,11 +81,18 @@ impl Seal {
         write_all(&*self.file, &[0; MAGIC.len()], 0).or_else(|_| self.file.truncate(0))?;
         self.file.sync()
     }
+
+    /// The mark has the number: the witness gives up that of the life before.
+    pub(crate) fn settle(&self) {
+        // Without this, a copy of the directory from the life before would count. Nothing else depends on it.
+        let _ = write_all(&*self.file, &[0; NUMBER_BYTES], (MAGIC.len() + NUMBER_BYTES) as u64);
+    }
 }
 
 /// What stands where a witness should be.
 enum Found {
-    Number(u64),
+    /// The number of the life, and of the one before while that one's mark may still stand.
+    Numbers(u64, u64),
     /// It was spoiled or damaged.
     Spoiled,
     Absent,
@@ -99,7 +118,8 @@ impl Witnesses {
         let Some(directory) = directory else { return Found::Absent };
         match disk.read(&directory.join(&self.name)) {
             Ok(octets) if octets.starts_with(MAGIC) => {
-                u64_at(&octets, MAGIC.len()).map_or(Found::Spoiled, Found::Number)
+                let number = |at| u64_at(&octets, MAGIC.len() + at * NUMBER_BYTES);
+                number(0).map_or(Found::Spoiled, |last| Found::Numbers(last, number(1).unwrap_or(NONE)))
             }
             Ok(_) => Found::Spoiled,
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
@@ -116,7 +136,7 @@ impl Witnesses {
             let is_awaited = *place != DistrustPlace::Runtime || boot == Some(mark.boot.as_str());
             let is_named = mark.witnesses & place.bit() != 0;
             match self.read(disk, directory.as_deref()) {
-                Found::Number(number) => !is_named || number == mark.number,
+                Found::Numbers(last, before) => !is_named || [last, before].contains(&mark.number),
                 Found::Spoiled => false,
                 // No purge is missing from a directory that was left cleanly; its name may have changed.
                 Found::Absent => !is_named || !is_awaited || mark.is_clean,
@@ -125,8 +145,14 @@ impl Witnesses {
         })
     }
 
-    /// Lets the witnesses vouch for a life with this number. Gives the bits for its mark, and the open witnesses.
-    pub(crate) fn renew(&self, disk: &dyn Disk, number: u64, durability: Durability) -> (u8, Vec<Seal>) {
+    /// Lets the witnesses vouch for a life with this number, and for the life `before` if its contents are used. Gives
+    /// the bits for the new mark, and the open witnesses.
+    pub(crate) fn renew(
+        &self,
+        disk: &dyn Disk,
+        (before, number): (Option<u64>, u64),
+        durability: Durability,
+    ) -> (u8, Vec<Seal>) {
         let (mut bits, mut seals) = (0, Vec::new());
         for (place, directory) in &self.places {
             let Some(directory) = directory else { continue };
@@ -136,7 +162,7 @@ impl Witnesses {
                 let _ = disk.remove(&path);
                 continue;
             }
-            let content = [&MAGIC[..], &number.to_le_bytes()].concat();
+            let content = [&MAGIC[..], &number.to_le_bytes(), &before.unwrap_or(NONE).to_le_bytes()].concat();
             let written = disk.create_directory(directory).and_then(|()| disk.replace(&path, &content));
             if let Ok(seal) = written.and_then(|()| Seal::open(disk, *place, &path)) {
                 bits |= place.bit();

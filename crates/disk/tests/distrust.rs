@@ -1,15 +1,17 @@
 //! What is in the directory is not used again when an invalidation could not be written, at whichever place that could
 //! be recorded.
-#![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test ends where it fails")]
 
 mod common;
 
 use std::io::ErrorKind;
+use std::path::Path;
 use std::sync::Arc;
 
 use common::devices::Devices;
 use common::{Cache, record};
 use petasos_disk::{DistrustPlace, Durability, OffReason, distrust};
+use platform::Disk;
 
 /// A cache with three synced objects.
 fn warm(devices: &Devices, durability: Durability) -> Cache {
@@ -212,4 +214,44 @@ fn crash_while_a_distrusted_directory_is_emptied_keeps_it_empty() {
         }
     }
     assert!(is_over, "the directory was never emptied without a crash");
+}
+
+#[test]
+fn crash_while_a_directory_is_opened_keeps_it_warm() {
+    for device in 0..3 {
+        let mut is_over = false;
+        for operation in 1..200 {
+            let devices = Devices::new();
+            drop(warm(&devices, Durability::Process));
+            devices.kill();
+            let failing = [&devices.tier, &devices.state, &devices.runtime][device].clone();
+            failing.fail_at(failing.operations() + operation, platform::Fault::Kill);
+            let opened = Cache::try_open(Arc::new(devices.clone()), Devices::settings(Durability::Process));
+            is_over = opened.is_ok() && !failing.is_killed();
+            drop(opened);
+            devices.kill();
+            let at = format!("device {device}, killed at operation {operation}");
+            assert_eq!(proven(&devices, Durability::Process), 3, "{at}");
+            if is_over {
+                break;
+            }
+        }
+        assert!(is_over, "the directory was never opened without a crash");
+    }
+}
+
+#[test]
+fn copy_from_the_life_before_begins_empty() {
+    let devices = Devices::new();
+    drop(warm(&devices, Durability::Process));
+    devices.kill();
+    let names = devices.tier.list(Path::new("/cache")).unwrap();
+    let paths = names.into_iter().map(|(name, _)| Path::new("/cache").join(name));
+    let copy: Vec<_> = paths.map(|path| (devices.tier.read(&path).unwrap(), path)).collect();
+    let cache = Cache::open(devices.clone(), Devices::settings(Durability::Process));
+    cache.tier.journal_invalidation(9, b"purge").unwrap();
+    drop(cache);
+    devices.kill();
+    copy.iter().for_each(|(content, path)| devices.tier.replace(path, content).unwrap());
+    assert_eq!(proven(&devices, Durability::Process), 0);
 }

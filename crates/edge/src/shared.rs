@@ -196,8 +196,8 @@ impl Shared {
         done
     }
 
-    /// Makes what was invalidated known to the next start; blocks. False, and counted, if a restart could bring it back:
-    /// then the sweeper tries again.
+    /// Makes all invalidations known to the next start; blocks. False, and counted, if a restart could bring a purged
+    /// page back. Then the sweeper tries again.
     pub(crate) fn persist(&self) -> bool {
         let outcome = self.persistence.persist(&self.store);
         if outcome.is_err() {

@@ -29,8 +29,8 @@ impl Machine {
     }
 }
 
-/// Where a service keeps files that must outlive restarts of the machine: the first of `$STATE_DIRECTORY`, as systemd sets
-/// it; else `/var/lib/petasos` for root, and `petasos` in `$XDG_STATE_HOME` or `~/.local/state` for others.
+/// Where a service keeps files that must outlive restarts of the machine: the first of `$STATE_DIRECTORY`, as systemd
+/// sets it; else `/var/lib/petasos` for root, and `petasos` in `$XDG_STATE_HOME` or `~/.local/state` for others.
 pub fn state_directory() -> Option<PathBuf> {
     let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
     if let Some(listed) = variable("STATE_DIRECTORY") {
@@ -43,8 +43,8 @@ pub fn state_directory() -> Option<PathBuf> {
     variable("XDG_STATE_HOME").map(PathBuf::from).or(home).map(|state| state.join("petasos"))
 }
 
-/// Where a service keeps files that must outlive the process: `petasos` in `$XDG_RUNTIME_DIR`, else `/run/petasos`. Not in
-/// `$RUNTIME_DIRECTORY`, which systemd removes whenever the service ends.
+/// Where a service keeps files that must outlive the process: `petasos` in `$XDG_RUNTIME_DIR`, else `/run/petasos`. Not
+/// in `$RUNTIME_DIRECTORY`, which systemd removes whenever the service ends.
 pub fn runtime_directory() -> Option<PathBuf> {
     let variable = std::env::var_os("XDG_RUNTIME_DIR").filter(|value| !value.is_empty());
     let directory = Path::new(variable.as_deref().unwrap_or_else(|| OsStr::new("/run"))).join("petasos");

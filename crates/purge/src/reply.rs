@@ -2,7 +2,8 @@
 //!
 //! Invariant: what was understood is answered 200 whether anything was found or not, since many clients take anything
 //! else for a failure and some ask again and again. 200 means in force and durable; a purge that a restart would forget
-//! is answered with the partial status, and its content says so. Nothing redirects; every answer has the count in `X-Purged-Count`.
+//! is answered with the partial status, and its content says so. Nothing redirects. Every answer has the count in
+//! `X-Purged-Count`.
 
 use crate::malformed::Malformed;
 use crate::order::{Order, Style};

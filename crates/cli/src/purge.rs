@@ -85,6 +85,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     })?;
     let outcome = match answer.head.status {
         Status::OK => Outcome::of_answer(&answer.content),
+        _ if Outcome::of_answer(&answer.content).is_some() => {
+            let detail = api::detail_of_refusal(&answer.content).unwrap_or_default();
+            bail!("{}: the purge is {detail}", args.admin)
+        }
         status => bail!("{} refuses: {status} {}", args.admin, reason(&answer, token.is_some())),
     };
     let outcome = outcome.with_context(|| format!("{} gave an answer that is no edge's", args.admin))?;

@@ -38,6 +38,8 @@ pub struct Plan {
     pub trusted_proxies: Vec<IpAddr>,
     /// Who may purge without a token, beside loopback addresses.
     pub purge_peers: Vec<IpAddr>,
+    /// The status of a purge that is in force and not durable.
+    pub purge_partial_status: u16,
     /// Where the secret is that purges must show.
     pub token_file: Option<PathBuf>,
     /// All limits.
@@ -50,6 +52,19 @@ pub struct Plan {
     pub sites: Vec<Site>,
 }
 
+/// The directory that a setting names; `none` is none, and where it is left out the system decides.
+fn directory_or_default(
+    top: &Lookup<'_>,
+    key: &'static str,
+    default: fn() -> Option<PathBuf>,
+) -> Option<PathBuf> {
+    match top.text(key) {
+        Some("none") => None,
+        Some(directory) => Some(PathBuf::from(directory)),
+        None => default(),
+    }
+}
+
 /// Where stored responses outlive the process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Disk {
@@ -57,6 +72,10 @@ pub struct Disk {
     pub directory: PathBuf,
     /// The most that its files may take, in bytes.
     pub bytes_max: u64,
+    /// Where distrust of the directory is recorded when its own device fails, if anywhere.
+    pub state_directory: Option<PathBuf>,
+    /// The same, for a place that is empty after a restart of the machine.
+    pub runtime_directory: Option<PathBuf>,
     /// Whether a purge that was answered outlives a power cut.
     pub power_safe_purges: bool,
 }
@@ -213,6 +232,12 @@ impl Plan {
             disk: top.text("disk").map(|directory| Disk {
                 directory: PathBuf::from(directory),
                 bytes_max: top.size("disk_size").unwrap_or(0),
+                state_directory: directory_or_default(top, "state_directory", platform::state_directory),
+                runtime_directory: directory_or_default(
+                    top,
+                    "runtime_directory",
+                    platform::runtime_directory,
+                ),
                 power_safe_purges: top.text("purge_durability") == Some("power"),
             }),
             access_log: top.text("access_log").map(|text| match text {
@@ -221,6 +246,10 @@ impl Plan {
             }),
             trusted_proxies: top.peers("trusted_proxies"),
             purge_peers: top.peers("purge_peers"),
+            purge_partial_status: top
+                .count("purge_partial_status")
+                .and_then(|status| u16::try_from(status).ok())
+                .unwrap_or(503),
             token_file: top.text("token_file").map(PathBuf::from),
             limits: Limits::resolve(top),
             refill: Refill::resolve(top),
@@ -673,6 +702,8 @@ mod tests {
                 "workers",
                 "memory",
                 "disk",
+                "state_directory",
+                "runtime_directory",
                 "access_log",
                 "trusted_proxies",
                 "purge_peers",

@@ -29,6 +29,8 @@ pub enum Kind {
     Size,
     /// A whole number within bounds, both included.
     Count(u64, u64),
+    /// One of these whole numbers.
+    Numbers(&'static [u64]),
     /// `true` or `false`; its flag needs no value.
     Switch,
     /// One of these words.
@@ -98,6 +100,7 @@ impl Kind {
             Self::Duration => "duration".to_owned(),
             Self::Size => "size".to_owned(),
             Self::Count(least, most) => format!("number, {least} to {most}"),
+            Self::Numbers(numbers) => numbers.iter().map(u64::to_string).collect::<Vec<_>>().join(" or "),
             Self::Switch => "true or false".to_owned(),
             Self::Choice(words) => words.join(" or "),
             Self::Text => "text".to_owned(),
@@ -116,7 +119,7 @@ impl Kind {
             Self::Origin => "URL",
             Self::Duration => "DURATION",
             Self::Size => "SIZE",
-            Self::Count(..) => "N",
+            Self::Count(..) | Self::Numbers(_) => "N",
             Self::Switch => "BOOL",
             Self::Choice(_) | Self::Text | Self::Profile => "NAME",
             Self::Hosts => "HOSTS",
@@ -140,6 +143,10 @@ impl Kind {
             Self::Duration => parse_duration(text).map(Value::Duration),
             Self::Size => parse_size(text).map(Value::Size),
             Self::Count(least, most) => parse_count(text, least, most).map(Value::Count),
+            Self::Numbers(numbers) => {
+                let number = text.parse().ok().filter(|number| numbers.contains(number));
+                number.map(Value::Count).ok_or_else(|| format!("`{text}` is not {}", self.name()))
+            }
             Self::Switch => {
                 text.parse().map(Value::Switch).map_err(|_| format!("`{text}` is neither true nor false"))
             }
@@ -167,7 +174,7 @@ impl Kind {
 
     /// Whether values of this kind are TOML integers.
     pub fn is_number(self) -> bool {
-        matches!(self, Self::Count(..))
+        matches!(self, Self::Count(..) | Self::Numbers(_))
     }
 
     /// Whether values of this kind are lists.

@@ -88,6 +88,34 @@ pub const SETTINGS: &[Setting] = &[
     )
     .flag("--purge-durability"),
     row(
+        "state_directory",
+        Scope::Global,
+        Kind::Text,
+        None,
+        "Directory, best on another device than `disk`, with a small file that vouches for the contents of `disk`. When \
+         `disk` fails while a page is purged, the file is spoiled, and the next start begins with an empty `disk`. `none`: \
+         no such directory. Left out: $STATE_DIRECTORY; else /var/lib/petasos for root, and petasos in $XDG_STATE_HOME \
+         or ~/.local/state for other users.",
+    ),
+    row(
+        "runtime_directory",
+        Scope::Global,
+        Kind::Text,
+        None,
+        "As `state_directory`, for a directory that may be empty after a restart of the machine. It is used if \
+         `purge_durability` is `process`. It must outlive the service: a file that is missing at a start after a \
+         crash makes `disk` begin empty. `none`: no such directory. Left out: petasos in $XDG_RUNTIME_DIR, else \
+         /run/petasos unless systemd removes that with the service ($RUNTIME_DIRECTORY).",
+    ),
+    global(
+        "purge_partial_status",
+        Kind::Numbers(&[503, 202]),
+        "503",
+        "Status of a purge that is in force but would be forgotten by a restart, because neither `disk` nor \
+         `state_directory` nor `runtime_directory` can be written. The content says so either way. `202` is for clients \
+         that give up after a 503.",
+    ),
+    row(
         "access_log",
         Scope::Global,
         Kind::Text,

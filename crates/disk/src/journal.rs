@@ -1,7 +1,8 @@
 //! The journal of invalidations at work: callers add, and those who come at the same time share a write and a sync.
 //!
 //! Invariant: `Ok` means that the invalidation will be heard of at the next start, or that nothing is left then
-//! which it could concern. If neither can be had, the caller is told.
+//! which it could concern. If neither can be had, the caller is told, and so is everybody after it until the contents
+//! are distrusted.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -15,6 +16,7 @@ use crate::names;
 use crate::piece::write_all;
 use crate::segment::Segments;
 use crate::status::{Status, Trouble};
+use crate::witness::Seal;
 use crate::{Durability, OffReason};
 
 /// How many numbers for objects are reserved at once, so that the reservation is rarely synced.
@@ -56,6 +58,8 @@ pub(crate) struct Journal {
     segments: Arc<Segments>,
     status: Arc<Status>,
     counters: Arc<FigureCounters>,
+    /// The mark and its witnesses, in the order in which they are tried.
+    seals: Vec<Seal>,
     state: Mutex<State>,
     settled: Condvar,
 }
@@ -68,6 +72,7 @@ impl Journal {
         segments: Arc<Segments>,
         status: Arc<Status>,
         counters: Arc<FigureCounters>,
+        seals: Vec<Seal>,
         (bytes, ceiling): (u64, u64),
     ) -> std::io::Result<Self> {
         let file = disk.open(&plan.directory.join(names::INVALIDATIONS), Access::Write)?;
@@ -86,7 +91,16 @@ impl Journal {
             is_forgotten: false,
             failed: None,
         };
-        Ok(Self { disk, plan, segments, status, counters, state: Mutex::new(state), settled: Condvar::new() })
+        Ok(Self {
+            disk,
+            plan,
+            segments,
+            status,
+            counters,
+            seals,
+            state: Mutex::new(state),
+            settled: Condvar::new(),
+        })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -116,6 +130,16 @@ impl Journal {
         let mut state = self.state();
         state.ceiling = state.ceiling.max(ceiling);
         Ok(())
+    }
+
+    /// Whether something that the journal was told may be missing from it, and the contents are not distrusted.
+    pub(crate) fn is_undurable(&self) -> bool {
+        self.state().failed.is_some()
+    }
+
+    /// Where the journal has failed, tries again to have the contents distrusted.
+    pub(crate) fn confirm(&self) -> Result<(), OffReason> {
+        if self.is_undurable() { self.commit(&[], false) } else { Ok(()) }
     }
 
     /// Adds an entry. The first who comes writes for all who came until then.
@@ -190,16 +214,20 @@ impl Journal {
         Ok(())
     }
 
-    /// Takes the directory's mark away, without which nothing in it counts, and turns the tier off.
+    /// Turns the tier off and records, at the first place that works, that its contents are not to be used again.
+    /// False if no place works.
     fn forget_everything(&self, reason: OffReason) -> bool {
         match reason {
             OffReason::Io { operation, kind } => self.status.fail(operation, kind),
             _ => self.status.fail("write the journal of invalidations", std::io::ErrorKind::StorageFull),
         }
-        let removed = self.disk.remove(&self.plan.directory.join(names::MARK));
-        let is_gone =
-            removed.is_ok() || removed.is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound);
-        is_gone && self.disk.sync_directory(&self.plan.directory).is_ok()
+        // The mark is spoiled by its open file. Its name may lead to another directory, or nowhere, while the device
+        // with the contents is away.
+        let place = self.seals.iter().find(|seal| seal.spoil().is_ok()).map(|seal| seal.place);
+        if let Some(place) = place {
+            self.status.distrust(place);
+        }
+        place.is_some()
     }
 
     /// Syncs what callers did not wait for.

@@ -25,6 +25,7 @@ mod shared;
 mod status;
 mod stored;
 mod tier;
+mod witness;
 mod writer;
 
 pub use error::{OffReason, OpenError, ReadError};
@@ -38,4 +39,5 @@ pub use recovery::Recovery;
 pub use settings::{Durability, Settings};
 pub use stored::{DiskBody, FileRange, Stored};
 pub use tier::Tier;
+pub use witness::{DistrustPlace, distrust};
 pub use writer::Writer;

@@ -1,12 +1,13 @@
-//! The mark of a directory: which format, whose life, in which boot, and whether it was left cleanly.
+//! The mark of a directory: which format, whose life, in which boot, which witnesses vouch for it, and whether it was
+//! left cleanly.
 //!
 //! Invariant: without a mark nothing in the directory counts, so that taking it away forgets everything at once.
 
 use crate::Durability;
-use crate::frame::u32_at;
+use crate::frame::{u32_at, u64_at};
 
 /// The format that this program writes, and the latest that it reads.
-pub(crate) const FORMAT: u32 = 1;
+pub(crate) const FORMAT: u32 = 2;
 
 const MAGIC: &[u8; 8] = b"PETASOSD";
 
@@ -15,6 +16,10 @@ const MAGIC: &[u8; 8] = b"PETASOSD";
 pub(crate) struct Mark {
     /// How often the directory was opened.
     pub(crate) life: u32,
+    /// Drawn for each life. The witnesses of the life carry it too.
+    pub(crate) number: u64,
+    /// The witnesses that must carry the number; see [`crate::witness`].
+    pub(crate) witnesses: u8,
     /// Objects written in this life or before are not proven.
     pub(crate) suspect_until: u32,
     /// Objects written in this life or before are proven only if they are known to have been synced.
@@ -40,6 +45,8 @@ impl Mark {
     pub(crate) const fn fresh(durability: Durability) -> Self {
         Self {
             life: 0,
+            number: 0,
+            witnesses: 0,
             suspect_until: 0,
             unsynced_suspect_until: 0,
             is_clean: true,
@@ -66,6 +73,8 @@ impl Mark {
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut rest = Vec::new();
         rest.extend_from_slice(&self.life.to_le_bytes());
+        rest.extend_from_slice(&self.number.to_le_bytes());
+        rest.push(self.witnesses);
         rest.extend_from_slice(&self.suspect_until.to_le_bytes());
         rest.extend_from_slice(&self.unsynced_suspect_until.to_le_bytes());
         rest.push(u8::from(self.is_clean));
@@ -98,11 +107,13 @@ impl Mark {
         }
         Some(Self {
             life: u32_at(rest, 0)?,
-            suspect_until: u32_at(rest, 4)?,
-            unsynced_suspect_until: u32_at(rest, 8)?,
-            is_clean: *rest.get(12)? == 1,
-            durability: if *rest.get(13)? == 1 { Durability::Power } else { Durability::Process },
-            boot: String::from_utf8(rest.get(14..)?.to_vec()).ok()?,
+            number: u64_at(rest, 4)?,
+            witnesses: *rest.get(12)?,
+            suspect_until: u32_at(rest, 13)?,
+            unsynced_suspect_until: u32_at(rest, 17)?,
+            is_clean: *rest.get(21)? == 1,
+            durability: if *rest.get(22)? == 1 { Durability::Power } else { Durability::Process },
+            boot: String::from_utf8(rest.get(23..)?.to_vec()).ok()?,
         })
     }
 }
@@ -115,6 +126,8 @@ mod tests {
     fn mark() -> Mark {
         Mark {
             life: 7,
+            number: 0x1234_5678_9abc_def0,
+            witnesses: 3,
             suspect_until: 2,
             unsynced_suspect_until: 3,
             is_clean: false,

@@ -9,9 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use bytes::Bytes;
-use platform::{Clock, Disk};
+use platform::{Clock, Disk, DiskLock};
 
-use crate::OpenError;
 use crate::figures::{FigureCounters, add};
 use crate::journal::{Journal, JournalPlan, RESERVED_AT_ONCE};
 use crate::journal_file::JournalFile;
@@ -24,7 +23,9 @@ use crate::settings::{Plan, Settings};
 use crate::shared::Shared;
 use crate::status::Status;
 use crate::tier::Tier;
+use crate::witness::{self, DistrustPlace, Seal, Witnesses};
 use crate::writer::Writer;
+use crate::{Durability, OpenError};
 
 /// An opened tier: the face for callers, the writer for a thread of its own, and what was found.
 pub struct Opened {
@@ -44,22 +45,23 @@ pub fn open(disk: Arc<dyn Disk>, clock: Arc<dyn Clock>, settings: Settings) -> R
     let plan = Plan::of(&settings)?;
     let at = Place { disk: &*disk, directory: &plan.directory };
     at.check("create the directory", disk.create_directory(&plan.directory))?;
-    let lock = disk.lock(&plan.directory.join(names::LOCK)).map_err(|source| match source.kind() {
-        io::ErrorKind::WouldBlock => OpenError::Locked { directory: plan.directory.clone() },
-        _ => at.error("lock", names::LOCK, source),
-    })?;
-    let before = at.mark()?;
-    let found = at.survey(before.is_none())?;
-    let mut journal = at.journal(before.is_none())?;
-    let mark = before
-        .unwrap_or_else(|| Mark::fresh(settings.durability))
-        .next(disk.boot().ok(), settings.durability);
+    let lock = at.lock()?;
+    let (boot, witnesses, left) = (disk.boot().ok(), Witnesses::of(&settings), at.mark()?);
+    let was_marked = left.is_some();
+    let before = left.filter(|mark| witnesses.vouch(&*disk, mark, boot.as_deref()));
+    let is_distrusted = was_marked && before.is_none();
+    let is_fresh = before.is_none();
+    if is_fresh {
+        at.take_mark_away()?;
+    }
+    let found = at.survey(is_fresh)?;
+    let mut journal = at.journal(is_fresh)?;
     let (invalidations, sequence) = (journal.0.invalidations.clone(), journal.0.next_sequence());
     // The first objects need no reservation of their own.
     journal.0.ceiling = sequence.saturating_add(RESERVED_AT_ONCE);
     let content = journal.0.encode();
     at.replace(names::INVALIDATIONS, &content)?;
-    at.replace(names::MARK, &mark.encode())?;
+    let (mark, seals) = at.begin_life(&witnesses, before, boot, settings.durability)?;
     let counters = Arc::new(FigureCounters::default());
     add(&counters.torn, u64::from(journal.1));
     let segments = Arc::new(Segments::new(Arc::clone(&disk), plan.directory.clone()));
@@ -77,6 +79,7 @@ pub fn open(disk: Arc<dyn Disk>, clock: Arc<dyn Clock>, settings: Settings) -> R
         Arc::clone(&segments),
         Arc::clone(&status),
         Arc::clone(&counters),
+        seals,
         written,
     );
     let opened = at.check("open the journal of invalidations", opened)?;
@@ -99,6 +102,7 @@ pub fn open(disk: Arc<dyn Disk>, clock: Arc<dyn Clock>, settings: Settings) -> R
         invalidations,
         (sequence, journal.0.floor),
         found.into_keys().collect(),
+        is_distrusted,
     );
     Ok(Opened { tier: Tier { shared: Arc::clone(&shared) }, writer: Writer::new(shared), recovery })
 }
@@ -123,6 +127,33 @@ impl Place<'_> {
         replaced.map_err(|source| self.error("write", name, source))
     }
 
+    fn lock(&self) -> Result<DiskLock, OpenError> {
+        self.disk.lock(&self.directory.join(names::LOCK)).map_err(|source| match source.kind() {
+            io::ErrorKind::WouldBlock => OpenError::Locked { directory: self.directory.to_owned() },
+            _ => self.error("lock", names::LOCK, source),
+        })
+    }
+
+    /// Writes the witnesses of a new life and then its mark. Gives the mark, and all that can be spoiled.
+    fn begin_life(
+        &self,
+        witnesses: &Witnesses,
+        before: Option<Mark>,
+        boot: Option<String>,
+        durability: Durability,
+    ) -> Result<(Mark, Vec<Seal>), OpenError> {
+        let number = witness::draw();
+        let numbers = (before.as_ref().map(|mark| mark.number), number);
+        let (named, mut seals) = witnesses.renew(self.disk, numbers, durability);
+        let next = before.unwrap_or_else(|| Mark::fresh(durability)).next(boot, durability);
+        let mark = Mark { number, witnesses: named, ..next };
+        self.replace(names::MARK, &mark.encode())?;
+        seals.iter().for_each(Seal::settle);
+        let seal = Seal::open(self.disk, DistrustPlace::Tier, &self.directory.join(names::MARK));
+        seals.insert(0, self.check("open the mark", seal)?);
+        Ok((mark, seals))
+    }
+
     /// What an earlier life left; `None`: nothing that counts.
     fn mark(&self) -> Result<Option<Mark>, OpenError> {
         let octets = match self.disk.read(&self.directory.join(names::MARK)) {
@@ -136,6 +167,15 @@ impl Place<'_> {
             Found::Newer(found) => {
                 Err(OpenError::NewerVersion { directory: self.directory.to_owned(), found, known: FORMAT })
             }
+        }
+    }
+
+    /// Makes the directory count as empty, durably, whatever is in it.
+    fn take_mark_away(&self) -> Result<(), OpenError> {
+        match self.disk.remove(&self.directory.join(names::MARK)) {
+            Ok(()) => self.check("sync the directory", self.disk.sync_directory(self.directory)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(self.error("remove", names::MARK, error)),
         }
     }
 

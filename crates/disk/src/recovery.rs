@@ -27,6 +27,7 @@ pub struct Recovery {
     /// The segments that are still to be read, the newest last.
     segments: Vec<u32>,
     current: Option<Current>,
+    is_distrusted: bool,
 }
 
 /// The segment that is being read.
@@ -42,13 +43,19 @@ impl Recovery {
         invalidations: Vec<(u64, Bytes)>,
         (sequence, floor): (u64, u64),
         segments: Vec<u32>,
+        is_distrusted: bool,
     ) -> Self {
-        Self { shared, invalidations, sequence, floor, segments, current: None }
+        Self { shared, invalidations, sequence, floor, segments, current: None, is_distrusted }
     }
 
     /// Above every number that was ever persisted.
     pub const fn sequence(&self) -> u64 {
         self.sequence
+    }
+
+    /// Whether the directory had contents that are not used, because a purge may be missing from them.
+    pub const fn is_distrusted(&self) -> bool {
+        self.is_distrusted
     }
 
     /// The invalidations with their numbers, in order. To be replayed before any object is used.

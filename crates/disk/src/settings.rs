@@ -10,6 +10,10 @@ use crate::OpenError;
 pub struct Settings {
     /// The directory, created if it does not exist. Nothing else may be kept in it.
     pub directory: PathBuf,
+    /// A directory, preferably on another device, that outlives the machine's restarts. Default: none.
+    pub state_directory: Option<PathBuf>,
+    /// A directory that outlives the process, such as one below /run. Default: none.
+    pub runtime_directory: Option<PathBuf>,
     /// The most that the files of the directory may take, in bytes. Default 10 GiB.
     pub bytes_max: u64,
     /// What an invalidation has survived when it is answered. Default [`Durability::Process`].
@@ -42,6 +46,8 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             directory: PathBuf::new(),
+            state_directory: None,
+            runtime_directory: None,
             bytes_max: 10 << 30,
             durability: Durability::default(),
             segment_bytes: None,

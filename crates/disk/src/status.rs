@@ -1,10 +1,10 @@
 //! Whether the tier works, and what went wrong with an operation.
 
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use crate::OffReason;
 use crate::figures::{FigureCounters, add};
+use crate::{DistrustPlace, OffReason};
 
 /// What went wrong with an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,12 +37,13 @@ impl Trouble {
 /// Why the tier is off, if it is.
 pub(crate) struct Status {
     off: Mutex<Option<OffReason>>,
+    distrusted: OnceLock<DistrustPlace>,
     counters: Arc<FigureCounters>,
 }
 
 impl Status {
     pub(crate) const fn new(counters: Arc<FigureCounters>) -> Self {
-        Self { off: Mutex::new(None), counters }
+        Self { off: Mutex::new(None), distrusted: OnceLock::new(), counters }
     }
 
     fn state(&self) -> MutexGuard<'_, Option<OffReason>> {
@@ -51,6 +52,15 @@ impl Status {
 
     pub(crate) fn off(&self) -> Option<OffReason> {
         *self.state()
+    }
+
+    /// The contents will not be used by the next start, as is recorded at `place`.
+    pub(crate) fn distrust(&self, place: DistrustPlace) {
+        self.distrusted.get_or_init(|| place);
+    }
+
+    pub(crate) fn distrusted(&self) -> Option<DistrustPlace> {
+        self.distrusted.get().copied()
     }
 
     /// Whether nothing will be written any more in this life.

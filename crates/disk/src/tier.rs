@@ -1,6 +1,6 @@
 //! The face of the tier for callers.
 //!
-//! Invariant: nothing here waits for the disk but `read`, `journal_invalidation` and `close`.
+//! Invariant: nothing here waits for the disk but `read`, `journal_invalidation`, `confirm` and `close`.
 
 use std::io;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::record::{Figures, HEAD_BYTES_MAX, INDEX_BYTES_MAX, INVALIDATION_BYTES
 use crate::segment::{Refreshed, Segment};
 use crate::shared::Shared;
 use crate::stored::Stored;
-use crate::{OffReason, ReadError};
+use crate::{DistrustPlace, OffReason, ReadError};
 
 /// The lock and the mark, in bytes and files.
 const FIXED_BYTES: u64 = 4096;
@@ -122,6 +122,25 @@ impl Tier {
             return Err(OffReason::TooLarge);
         }
         self.shared.journal.add(sequence, octets)
+    }
+
+    /// Whether an invalidation may be missing at the next start although the tier was told. [`Tier::confirm`] tries
+    /// again to mend that.
+    pub fn is_undurable(&self) -> bool {
+        self.shared.journal.is_undurable()
+    }
+
+    /// Tries again to record that the contents are not to be used, where that is due. Blocks.
+    ///
+    /// # Errors
+    /// No place for the record works.
+    pub fn confirm(&self) -> Result<(), OffReason> {
+        self.shared.journal.confirm()
+    }
+
+    /// Where it is recorded that the next start begins empty; `None`: it is not.
+    pub fn distrusted(&self) -> Option<DistrustPlace> {
+        self.shared.status.distrusted()
     }
 
     /// How the tier stands.

@@ -110,7 +110,8 @@ async fn call(
     Some(match api::read(&route, &request.method, &request.fields, content) {
         Ok(order) => {
             shared.cells(0).count(Metric::Purges);
-            purge::reply(&order, shared.carry_out(&order).await)
+            let outcome = shared.carry_out(&order).await;
+            shared.reply(&order, outcome)
         }
         Err(refused) => {
             shared.cells(0).count(Metric::PurgesMalformed);

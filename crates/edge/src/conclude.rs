@@ -79,7 +79,8 @@ impl Visit<'_> {
         let (reason, reply) = match self.shared.read_order(self.client.peer(), &self.request.head) {
             Ok(order) => {
                 self.cells().count(Metric::Purges);
-                (Reason::Purged, purge::reply(&order, self.shared.carry_out(&order).await))
+                let outcome = self.shared.carry_out(&order).await;
+                (Reason::Purged, self.shared.reply(&order, outcome))
             }
             Err(Unserved::Forbidden) => {
                 self.cells().count(Metric::PurgesForbidden);
@@ -91,6 +92,13 @@ impl Visit<'_> {
             }
         };
         self.send_reply(reply, reason).await
+    }
+
+    /// The answer to a request that purged before its page could be fetched.
+    pub(crate) async fn answer(mut self, reply: Reply) -> After {
+        let outcome = self.send_reply(reply, Reason::Purged).await;
+        self.record(&outcome);
+        outcome.after
     }
 
     async fn send_reply(&mut self, reply: Reply, reason: Reason) -> Outcome {

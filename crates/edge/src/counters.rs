@@ -128,6 +128,11 @@ metrics! {
         "Invalidations that the application's answers asked for.";
     PurgesByWrites: Counter "purges_by_writes",
         "Writes that a site's profile knows and that succeeded; what they change was made stale.";
+    PurgesUndurable: Counter "purges_undurable",
+        "Attempts to make purges outlive a restart that failed at every place: the disk, state_directory and \
+         runtime_directory. Purges by clients were answered 503, or purge_partial_status.";
+    PurgesAtRisk: Gauge "purges_at_risk",
+        "1 while a restart would bring purged pages back. Do not restart; make state_directory writable.";
     Refills: Counter "refills",
         "Fetches of purged pages before a visitor asked for them.";
     RefillFailures: Counter "refill_failures",
@@ -163,6 +168,8 @@ metrics! {
     DiskOff: Gauge "disk_off",
         "1 while stored responses should be kept on the disk and are not; standard error has the reason. Serving goes \
          on from memory.";
+    DiskDistrusted: Gauge "disk_distrusted",
+        "1 when a purge could not be written to the disk, so that the next start begins with an empty one.";
     DiskBytes: Gauge "disk_bytes",
         "Octets that the files in the disk directory take.";
     DiskObjects: Gauge "disk_objects",

@@ -14,6 +14,7 @@ use semantics::Policy;
 use sha2::{Digest, Sha256};
 use std::fmt;
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
@@ -30,9 +31,52 @@ pub(crate) struct Persistence {
     tier: Option<Tier>,
     /// Whether the plan names a directory.
     is_wanted: bool,
+    /// The last attempt to make purges durable has failed.
+    at_risk: AtomicBool,
     writer: Mutex<Option<JoinHandle<()>>>,
+    /// The directory that the plan names, if it could not be opened.
+    unopened: Option<Unopened>,
     /// Why it was off when that was last looked at.
     noted: Mutex<Option<OffReason>>,
+}
+
+/// A directory that could not be opened. What an earlier process left in it may be opened by a later one.
+struct Unopened {
+    settings: Settings,
+    state: Mutex<Distrust>,
+}
+
+/// Whether a later process may use what is in a directory that could not be opened.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Distrust {
+    /// It may: nothing was purged.
+    NotDue,
+    /// It must not, and that could not be recorded yet.
+    Due,
+    Recorded,
+}
+
+impl Unopened {
+    const fn of(settings: Settings) -> Self {
+        Self { settings, state: Mutex::new(Distrust::NotDue) }
+    }
+
+    fn state(&self) -> Distrust {
+        *lock(&self.state)
+    }
+
+    fn distrust(&self) -> Result<(), OffReason> {
+        let mut state = lock(&self.state);
+        if *state != Distrust::Recorded {
+            *state = Distrust::Due;
+            let operation = "record in the state directory that the disk cache is out of date";
+            disk::distrust(&SystemDisk, &self.settings)
+                .map_err(|error| OffReason::Io { operation, kind: error.kind() })?;
+            *state = Distrust::Recorded;
+        }
+        drop(state);
+        Ok(())
+    }
 }
 
 /// The store above the disk that the plan names, and what is to be taken over; the store alone where the plan names
@@ -50,19 +94,27 @@ pub(crate) fn open(
     let Some(disk) = &plan.disk else { return Ok((store, Persistence::default(), None)) };
     let settings = Settings {
         directory: disk.directory.clone(),
+        state_directory: disk.state_directory.clone(),
+        runtime_directory: disk.runtime_directory.clone(),
         bytes_max: disk.bytes_max,
         durability: if disk.power_safe_purges { Durability::Power } else { Durability::Process },
         ..Settings::default()
     };
     let absent = Persistence { is_wanted: true, ..Persistence::default() };
     let Opened { tier, writer, recovery } =
-        match disk::open(Arc::new(SystemDisk), Arc::clone(clock), settings) {
+        match disk::open(Arc::new(SystemDisk), Arc::clone(clock), settings.clone()) {
             Ok(opened) => opened,
             Err(error) => {
                 eprintln!("petasos: nothing is kept on the disk: {error}");
-                return Ok((store, absent, None));
+                return Ok((store, Persistence { unopened: Some(Unopened::of(settings)), ..absent }, None));
             }
         };
+    if recovery.is_distrusted() {
+        eprintln!(
+            "petasos: the disk cache begins empty: {} may lack purges that were answered since",
+            disk.directory.display()
+        );
+    }
     recognition::recall(&disk.directory, sites.iter());
     let (store, keeper) = store.above(&tier, &recovery, Arc::new(Names::of(sites)), &TextBans, life);
     let writer = Builder::new().name("petasos-disk".to_owned()).spawn(move || writer.run(&*keeper))?;
@@ -101,6 +153,32 @@ impl Persistence {
     /// Whether what is stored should be kept on a disk, and is not.
     pub(crate) fn is_off(&self) -> bool {
         self.is_wanted && self.tier.as_ref().is_none_or(|tier| tier.off().is_some())
+    }
+
+    /// Makes what was invalidated known to the next start, or makes that begin empty; blocks.
+    ///
+    /// # Errors
+    /// Neither is sure. [`Persistence::is_behind`] is true then.
+    pub(crate) fn persist(&self, store: &Store) -> Result<(), OffReason> {
+        let outcome = self.unopened.as_ref().map_or_else(|| store.persist(), Unopened::distrust);
+        self.at_risk.store(outcome.is_err(), Ordering::Relaxed);
+        outcome
+    }
+
+    /// Whether something is left to do for [`Persistence::persist`].
+    pub(crate) fn is_behind(&self, store: &Store) -> bool {
+        store.is_behind() || self.unopened.as_ref().is_some_and(|unopened| unopened.state() == Distrust::Due)
+    }
+
+    /// Whether a restart would bring back what was purged.
+    pub(crate) fn is_at_risk(&self) -> bool {
+        self.at_risk.load(Ordering::Relaxed)
+    }
+
+    /// Whether the next start begins empty.
+    pub(crate) fn is_distrusted(&self) -> bool {
+        self.tier.as_ref().is_some_and(|tier| tier.distrusted().is_some())
+            || self.unopened.as_ref().is_some_and(|unopened| unopened.state() == Distrust::Recorded)
     }
 
     /// Tells standard error when the disk has gone off, or works again.

@@ -1,6 +1,7 @@
 //! Purges: who may ask for them, and carrying them out.
 //!
-//! Invariant: when an order is answered, no later request gets what it meant. An order from somebody who may not give
+//! Invariant: when an order is answered, no later request gets what it meant; and when it is answered 200, none does
+//! after a restart either. An order from somebody who may not give
 //! it is refused and never forwarded. Carrying one out is the work of a thread that may take its time, so that a flood
 //! of them stalls no visitor. What an order means is read by `purge`, which sites and hosts that is by `reach`; the
 //! barrier itself is the store's.
@@ -10,9 +11,9 @@ use crate::guard::forwarding_names;
 use crate::reach::Scope;
 use crate::shared::Shared;
 use bytes::{Bytes, BytesMut};
-use message::{Fields, Method, RequestHead, ResponseHead};
+use message::{Fields, Method, RequestHead, ResponseHead, Status};
 use net::Peer;
-use purge::{Ban, Invalidation, Malformed, Order, Outcome, Pages, Reach, Style, Want, api, signals};
+use purge::{Ban, Invalidation, Malformed, Order, Outcome, Pages, Reach, Reply, Style, Want, api, signals};
 use std::sync::Arc;
 use store::{Invalidated, Key, Mode, Selector, SiteId};
 
@@ -63,6 +64,12 @@ impl Shared {
             self.refiller.wake();
         }
         outcome
+    }
+
+    /// The answer to an order that was carried out.
+    pub(crate) fn reply(&self, order: &Order, outcome: Outcome) -> Reply {
+        let partial = Status::from_code(self.plan.purge_partial_status);
+        purge::reply(order, outcome, partial.unwrap_or(Status::SERVICE_UNAVAILABLE))
     }
 
     /// Has the pages of an order fetched again that were or are stored; or, if none was, the one it names.
@@ -158,10 +165,9 @@ impl Task {
         for Invalidation { want, mode } in &self.invalidations {
             self.invalidate(shared, want, *mode, &mut outcome);
         }
-        shared.static_tree.lose(&shared.store);
+        outcome.in_tree = !shared.static_tree.lose(&shared.store);
         shared.sweeper.wake();
-        // What is answered outlives the process.
-        shared.store.persist();
+        outcome.undurable = !shared.persist();
         outcome
     }
 

@@ -118,7 +118,9 @@ impl Shared {
     /// was stored before told from what is stored by the rules that the file names.
     fn note_recognised(&self, site: &Site) {
         self.static_tree.lose(&self.store);
-        self.store.persist();
+        if !self.persist() {
+            return;
+        }
         let Some(disk) = self.plan.disk.as_ref().filter(|_| !self.persistence.is_off()) else { return };
         let lines = self.sites.iter().filter_map(|known| {
             let sign = known.sign()?;

@@ -181,7 +181,8 @@ impl Edge {
         shared.static_tree.end();
         let _ = writer_of_tree.map(JoinHandle::join);
         drop(runtime);
-        shared.store.persist();
+        // Without it the tier has failed, and its directory is not marked as cleanly left.
+        shared.persist();
         shared.persistence.close();
         drop(shared);
         if let Some(writer) = writer {

@@ -196,6 +196,16 @@ impl Shared {
         done
     }
 
+    /// Makes all invalidations known to the next start; blocks. False, and counted, if a restart could bring a purged
+    /// page back. Then the sweeper tries again.
+    pub(crate) fn persist(&self) -> bool {
+        let outcome = self.persistence.persist(&self.store);
+        if outcome.is_err() {
+            self.cells(0).count(Metric::PurgesUndurable);
+        }
+        outcome.is_ok()
+    }
+
     /// Takes no new connection from now on.
     pub(crate) fn drain(&self) {
         self.ending.draining.store(true, Ordering::Relaxed);
@@ -260,6 +270,8 @@ impl Shared {
             Metric::StoreEvicted => store().evicted,
             Metric::StoreShelved => store().shelved,
             Metric::DiskOff => u64::from(self.persistence.is_off()),
+            Metric::DiskDistrusted => u64::from(self.persistence.is_distrusted()),
+            Metric::PurgesAtRisk => u64::from(self.persistence.is_at_risk()),
             Metric::DiskBytes => self.persistence.figures().bytes,
             Metric::DiskObjects => self.persistence.figures().objects,
             Metric::DiskQueueBytes => self.persistence.figures().queue_bytes,

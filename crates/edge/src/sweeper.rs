@@ -20,6 +20,9 @@ const GIVE_WAY_NICE: i32 = 10;
 /// How often the store is fitted to the memory of the process.
 const FIT_EVERY: Duration = Duration::from_millis(50);
 
+/// How long after a failed attempt to make purges outlive a restart the next one follows.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
 /// What the process may occupy beside the memory that it was given: the program itself, connections and their
 /// buffers.
 const BESIDE_BYTES: u64 = 24 << 20;
@@ -76,15 +79,16 @@ pub(crate) fn start(shared: Arc<Shared>, owns_process: bool) -> std::io::Result<
         // On Linux this is the calling thread alone. Being nicer is always allowed; where it is not, the thread is
         // merely less polite.
         let _ = rustix::process::setpriority_process(None, GIVE_WAY_NICE);
+        let mut retry_at = shared.clock.monotonic();
         while shared.sweeper.wait() {
             if owns_process && let Some(resident_bytes) = platform::resident_bytes() {
                 let memory_bytes = shared.plan.memory_bytes;
                 let resident_bytes_max = memory_bytes + memory_bytes / LOSS_PART + BESIDE_BYTES;
                 shared.store.fit(resident_bytes, resident_bytes_max);
             }
-            if shared.store.is_behind() {
-                // Nobody's answer waits for it.
-                shared.store.persist();
+            let now = shared.clock.monotonic();
+            if shared.persistence.is_behind(&shared.store) && now >= retry_at && !shared.persist() {
+                retry_at = now.plus(RETRY_AFTER);
             }
             shared.persistence.look_after();
             while shared.store.sweep(WALK_SLOTS).more {

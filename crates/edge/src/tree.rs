@@ -59,10 +59,8 @@ impl StaticTree {
     }
 
     /// Removes what the store's invalidations up to now mean. Blocks.
-    pub(crate) fn lose(&self, store: &Store) {
-        if let Some(tree) = &self.tree {
-            tree.lose(store);
-        }
+    pub(crate) fn lose(&self, store: &Store) -> bool {
+        self.tree.as_ref().is_none_or(|tree| tree.lose(store))
     }
 
     /// The hosts of a site whose pages are in the tree or may get there.

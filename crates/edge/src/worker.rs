@@ -112,12 +112,19 @@ async fn serve_requests(shared: &Arc<Shared>, index: usize, mut client: Client) 
             Received::Closed | Received::Idle => return,
         };
         let refresh = shared.read_refresh(client.peer(), &mut request.head);
+        let mut partial = None;
         if let Some(order) = &refresh {
             cells.count(Metric::Purges);
-            shared.carry_out(order).await;
+            let outcome = shared.carry_out(order).await;
+            // The page itself would say 200, which means in force and durable.
+            partial = (!outcome.is_complete()).then(|| shared.reply(order, outcome));
         }
         let visit = Visit::new(shared, index, &mut client, &request).fetching(refresh.is_some());
-        match Box::pin(visit.run()).await {
+        let after = match partial {
+            Some(reply) => visit.answer(reply).await,
+            None => Box::pin(visit.run()).await,
+        };
+        match after {
             // A visitor that pipelines hits without end never waits for anything by itself: the others get their turn.
             After::Keep => tokio::task::coop::consume_budget().await,
             After::Close | After::Gone => return,

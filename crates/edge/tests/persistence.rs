@@ -31,7 +31,13 @@ fn pages() -> Origin {
 fn life(origin: &Origin, directory: &Path, seconds: u64, change: impl FnOnce(&mut Plan)) -> Running {
     let mut plan = plan(&origin.url());
     let bytes_max = 256 << 20;
-    plan.disk = Some(Disk { directory: directory.to_owned(), bytes_max, power_safe_purges: false });
+    plan.disk = Some(Disk {
+        directory: directory.to_owned(),
+        bytes_max,
+        power_safe_purges: false,
+        state_directory: None,
+        runtime_directory: None,
+    });
     change(&mut plan);
     start_at(plan, Arc::new(ManualClock::at(START.plus(Duration::from_secs(seconds)))))
 }
@@ -147,12 +153,15 @@ fn a_directory_that_cannot_be_used_costs_the_disk_and_nothing_else() {
     let (origin, directory) = (pages(), tempfile::tempdir().unwrap());
     let file = directory.path().join("file");
     std::fs::write(&file, b"not a directory").unwrap();
-    let edge = life(&origin, &file, 0, |_| {});
-    get(&edge, "/a");
-    assert_eq!(reasons(&edge, &["/a"]), ["hit-fresh"]);
-    assert_eq!(metric(&edge, "petasos_disk_off", ""), 1);
-    assert_eq!(send(&edge, "PURGE", "/a", "").status, 200);
-    assert_eq!(reasons(&edge, &["/a"]), ["miss-absent"]);
+    for (state, status) in [(None, 503), (Some(directory.path().join("state")), 200)] {
+        let with_state = |plan: &mut Plan| plan.disk.as_mut().unwrap().state_directory = state;
+        let edge = life(&origin, &file, 0, with_state);
+        get(&edge, "/a");
+        assert_eq!(reasons(&edge, &["/a"]), ["hit-fresh"]);
+        assert_eq!(metric(&edge, "petasos_disk_off", ""), 1);
+        assert_eq!(send(&edge, "PURGE", "/a", "").status, status, "pages may be in the directory later");
+        assert_eq!(reasons(&edge, &["/a"]), ["miss-absent"]);
+    }
 }
 
 #[test]

@@ -136,7 +136,13 @@ fn a_fetch_that_began_by_the_rules_before_is_not_stored_by_any() {
 #[test]
 fn an_edge_with_a_disk_remembers_what_it_found_and_what_it_stored_since() {
     let directory = tempfile::tempdir().unwrap();
-    let disk = Disk { directory: directory.path().to_owned(), bytes_max: 16 << 20, power_safe_purges: false };
+    let disk = Disk {
+        directory: directory.path().to_owned(),
+        bytes_max: 16 << 20,
+        power_safe_purges: false,
+        state_directory: None,
+        runtime_directory: None,
+    };
     let on_disk = |plan: &mut Plan| plan.disk = Some(disk.clone());
     let first = Stage::with(on_disk, |seen| response("200 OK", &[FRESH], seen.target().as_bytes()));
     first.get("/before", &[]);

@@ -13,5 +13,5 @@ mod simulated_world;
 pub use clock::{Clock, ManualClock, Monotonic, SystemClock, Timestamp};
 pub use disk::{Access, Disk, DiskFile, DiskLock, SystemDisk};
 pub use faulty_disk::FaultyDisk;
-pub use machine::{Machine, resident_bytes};
+pub use machine::{Machine, resident_bytes, runtime_directory, state_directory};
 pub use simulated_disk::{Fault, SimulatedDisk};

@@ -1,6 +1,8 @@
 //! What the machine offers, where defaults depend on it.
 
-use std::path::Path;
+use std::ffi::OsStr;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 
 /// The resources that defaults are derived from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +27,29 @@ impl Machine {
             memory_bytes: total.min(limit),
         }
     }
+}
+
+/// Where a service keeps files that must outlive restarts of the machine: the first of `$STATE_DIRECTORY`, as systemd
+/// sets it; else `/var/lib/petasos` for root, and `petasos` in `$XDG_STATE_HOME` or `~/.local/state` for others.
+pub fn state_directory() -> Option<PathBuf> {
+    let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+    if let Some(listed) = variable("STATE_DIRECTORY") {
+        return std::env::split_paths(&listed).next();
+    }
+    if std::fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0) {
+        return Some(PathBuf::from("/var/lib/petasos"));
+    }
+    let home = variable("HOME").map(|home| Path::new(&home).join(".local/state"));
+    variable("XDG_STATE_HOME").map(PathBuf::from).or(home).map(|state| state.join("petasos"))
+}
+
+/// Where a service keeps files that must outlive the process: `petasos` in `$XDG_RUNTIME_DIR`, else `/run/petasos`. Not
+/// in `$RUNTIME_DIRECTORY`, which systemd removes whenever the service ends.
+pub fn runtime_directory() -> Option<PathBuf> {
+    let variable = std::env::var_os("XDG_RUNTIME_DIR").filter(|value| !value.is_empty());
+    let directory = Path::new(variable.as_deref().unwrap_or_else(|| OsStr::new("/run"))).join("petasos");
+    let managed = std::env::var_os("RUNTIME_DIRECTORY").unwrap_or_default();
+    (!std::env::split_paths(&managed).any(|path| path == directory)).then_some(directory)
 }
 
 /// The memory that this process occupies now, in bytes; `None` where the system does not say.

@@ -46,6 +46,11 @@ impl SimulatedDisk {
         self.world().faults.insert(operation, fault);
     }
 
+    /// Lets every operation fail with this error from now on, in later lives too; `None`: the disk works again.
+    pub fn set_broken(&self, kind: Option<io::ErrorKind>) {
+        self.world().broken = kind;
+    }
+
     /// Limits what all files together may take, in bytes; `None`: no limit.
     pub fn set_room(&self, bytes: Option<u64>) {
         self.world().room_bytes = bytes;

@@ -18,6 +18,8 @@ pub(crate) struct World {
     pub(crate) boot: u64,
     pub(crate) operations: u64,
     pub(crate) faults: BTreeMap<u64, Fault>,
+    /// Every operation fails with this.
+    pub(crate) broken: Option<io::ErrorKind>,
     pub(crate) room_bytes: Option<u64>,
     pub(crate) names: BTreeMap<PathBuf, usize>,
     pub(crate) names_durable: BTreeMap<PathBuf, usize>,
@@ -59,6 +61,9 @@ impl World {
             return Err(io::Error::other("the process has ended"));
         }
         self.operations += 1;
+        if let Some(kind) = self.broken {
+            return Err(kind.into());
+        }
         match self.faults.remove(&self.operations) {
             Some(Fault::Io) => Err(io::Error::other("the device failed")),
             Some(Fault::Kill) => {

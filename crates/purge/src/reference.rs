@@ -113,6 +113,25 @@ content. Prefixes, bans and tags that are needed together are in force at once, 
 little; the JSON content says how many are `uncounted`. What cannot be read is answered 400 with the reason. A purge is
 never forwarded to the application.
 
+200 means that the purge is in force and that a restart does not bring the pages back. If the disk cache cannot be written, the
+next start is made to begin with an empty one, and the purge is still answered 200. This is recorded at the first of these
+places that can be written: the directory `disk`, `state_directory`, `runtime_directory`. If none can, the answer is 503 and
+its JSON content has `in_force` true and `durable` false. The setting `purge_partial_status` changes 503 to 202. The edge then
+tries again each second, and the metric `petasos_purges_at_risk` is 1 until a place works. Purges that come in an application's answers have no
+client to be told; they count in that metric. If a file of the static tree cannot be removed, the answer is 503 with `in_force`
+false.
+
+| place | after the end of the process | after a restart of the machine |
+|---|---|---|
+| `disk` | the purge holds | the purge holds |
+| `state_directory` | the purge holds | the purge holds |
+| `runtime_directory`, with `purge_durability` `process` | the purge holds | every stored response is validated before it is used |
+| `runtime_directory`, with `purge_durability` `power` | not used | not used |
+
+Put `state_directory` on another device than `disk`. If the directory `disk` cannot be opened when the edge starts, only
+`state_directory` counts. A container needs it on a volume: a state directory that is gone after a crash makes the disk cache begin
+empty.
+
 This page is rendered from the tables of the code by `cargo xtask docs`.
 
 ## Who may

@@ -1,13 +1,15 @@
 //! Answers to requests that invalidate, each in the shape that its client expects.
 //!
 //! Invariant: what was understood is answered 200 whether anything was found or not, since many clients take anything
-//! else for a failure and some ask again and again; nothing redirects; every answer has the count in `X-Purged-Count`.
+//! else for a failure and some ask again and again. 200 means in force and durable; a purge that a restart would forget
+//! is answered with the partial status, and its content says so. Nothing redirects. Every answer has the count in
+//! `X-Purged-Count`.
 
 use crate::malformed::Malformed;
 use crate::order::{Order, Style};
 use bytes::Bytes;
 use message::{ResponseHead, Status, names};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 /// The header with the number of responses that were removed or marked stale.
 pub const PURGED_COUNT: &str = "X-Purged-Count";
@@ -23,6 +25,17 @@ pub struct Outcome {
     pub uncounted: u64,
     /// The number of the last invalidation.
     pub sequence: u64,
+    /// All of it is in force, but a restart of the edge would not know it.
+    pub undurable: bool,
+    /// Files of the static tree could not be removed, so a web server may still send them.
+    pub in_tree: bool,
+}
+
+impl Outcome {
+    /// Whether the purge is in force everywhere, and durable.
+    pub const fn is_complete(&self) -> bool {
+        !self.undurable && !self.in_tree
+    }
 }
 
 /// An answer; framing, `Date` and what belongs to the connection are the caller's.
@@ -48,13 +61,13 @@ impl Reply {
     }
 }
 
-/// The answer to an order that was carried out.
-pub fn reply(order: &Order, outcome: Outcome) -> Reply {
-    let Outcome { purged, softened, uncounted, sequence } = outcome;
+/// The answer to an order that was carried out. `partial` is the status for one that is in force and not durable.
+pub fn reply(order: &Order, outcome: Outcome, partial: Status) -> Reply {
+    let Outcome { purged, softened, uncounted, sequence, .. } = outcome;
     let counted = purged.saturating_add(softened);
     let found = counted > 0 || uncounted > 0;
     let id = sequence.to_string();
-    let (reason, content) = match &order.style {
+    let (reason, mut content) = match &order.style {
         Style::Purged if found => ("Purged".to_owned(), counts(outcome)),
         Style::Purged => ("Not found".to_owned(), counts(outcome)),
         Style::Banned => ("Banned".to_owned(), counts(outcome)),
@@ -71,10 +84,37 @@ pub fn reply(order: &Order, outcome: Outcome) -> Reply {
             ("OK".to_owned(), json!({ "success": true, "errors": [], "messages": [], "result": result }))
         }
     };
-    let mut reply = Reply::json(Status::OK, &content);
-    reply.head.reason = Bytes::from(reason);
+    if let (false, Some(members)) = (outcome.is_complete(), content.as_object_mut()) {
+        say_partial(members, outcome);
+    }
+    let mut reply = Reply::json(if outcome.is_complete() { Status::OK } else { partial }, &content);
+    if outcome.is_complete() {
+        reply.head.reason = Bytes::from(reason);
+    }
     reply.head.fields.push(PURGED_COUNT, counted.to_string());
     reply
+}
+
+/// What the client is told of a purge that a restart would forget, in every shape of answer.
+const UNDURABLE: &str = "in force, but a restart would forget it: no place for it can be written";
+
+/// The same, of a purge that is in force in the cache only.
+const IN_TREE: &str = "in force in the cache only: a file of the static tree cannot be removed";
+
+/// Adds to an answer what is in force, also where its shape has members of its own for errors.
+fn say_partial(members: &mut Map<String, Value>, outcome: Outcome) {
+    members.insert("in_force".to_owned(), Value::Bool(!outcome.in_tree));
+    members.insert("durable".to_owned(), Value::Bool(!outcome.undurable));
+    let detail = if outcome.in_tree { IN_TREE } else { UNDURABLE };
+    if let Some(status) = members.get_mut("status") {
+        *status = Value::from("error");
+    }
+    if let Some(success) = members.get_mut("success") {
+        *success = Value::Bool(false);
+        members.insert("errors".to_owned(), json!([{ "code": 503, "message": detail }]));
+    } else {
+        members.insert("detail".to_owned(), Value::from(detail));
+    }
 }
 
 /// How many were removed and how many marked stale; and how many invalidations are not counted, if there are any.
@@ -100,13 +140,16 @@ mod tests {
     use crate::malformed::{Fault, Malformed};
     use crate::order::{Invalidation, Order, Reach, Style, Want};
     use bytes::Bytes;
+    use message::Status;
+    use serde_json::Value;
     use store::Mode;
 
     fn answered(style: Style, purged: u64, softened: u64, uncounted: u64) -> String {
         let want = Want::Everything { reach: Reach::Everywhere };
         let invalidations = vec![Invalidation { want, mode: Mode::Hard }];
         let order = Order { dialect: "url", invalidations, refill: None, style };
-        let reply = reply(&order, Outcome { purged, softened, uncounted, sequence: 7 });
+        let outcome = Outcome { purged, softened, uncounted, sequence: 7, ..Outcome::default() };
+        let reply = reply(&order, outcome, Status::SERVICE_UNAVAILABLE);
         assert_eq!(reply.head.status.code(), 200);
         assert_eq!(reply.head.fields.first("Cache-Control").unwrap(), "no-store");
         assert_eq!(reply.head.fields.first("X-Purged-Count").unwrap(), &(purged + softened).to_string());
@@ -131,6 +174,33 @@ mod tests {
             (Style::Cloudflare("z1".into()), 1, 0, 0, cloudflare),
         ] {
             assert_eq!(answered(style, purged, softened, uncounted), expected);
+        }
+    }
+
+    #[test]
+    fn undurable_purge_has_partial_status_in_every_shape() {
+        let styles = [
+            Style::Purged,
+            Style::Banned,
+            Style::Keys,
+            Style::Refreshing,
+            Style::Native,
+            Style::Fastly,
+            Style::FastlyKeys(vec!["a".into()]),
+            Style::Cloudflare("z1".into()),
+        ];
+        for style in styles {
+            let order = Order { dialect: "url", invalidations: Vec::new(), refill: None, style };
+            for code in [503, 202] {
+                let outcome = Outcome { purged: 1, undurable: true, ..Outcome::default() };
+                let reply = reply(&order, outcome, Status::from_code(code).unwrap());
+                assert_eq!(reply.head.status.code(), code);
+                let content: Value = serde_json::from_slice(&reply.content).unwrap();
+                let said = (&content["in_force"], &content["durable"]);
+                assert_eq!(said, (&Value::Bool(true), &Value::Bool(false)), "{order:?}: {content}");
+                assert_ne!(content["status"], "ok");
+                assert_ne!(content["success"], true);
+            }
         }
     }
 

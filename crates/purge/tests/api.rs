@@ -4,7 +4,7 @@
 
 mod support;
 
-use message::{Fields, Method};
+use message::{Fields, Method, Status};
 use petasos_purge::{Order, Outcome, api, reply};
 use support::shown;
 
@@ -83,7 +83,8 @@ fn fastly() {
     check("/service/a.test/purge_all", &[("Fastly-Soft-Purge", "1")], &[("", &["a.test everything"])]);
     check("/purge/www.example.com/path?x=1", &[], &[("", &["www.example.com /path?x=1"])]);
     let order = called("/service/a.test/purge", &[("Surrogate-Key", "k1 k2")], "").expect("a call");
-    let reply = reply(&order, Outcome { purged: 5, sequence: 9, ..Outcome::default() });
+    let reply =
+        reply(&order, Outcome { purged: 5, sequence: 9, ..Outcome::default() }, Status::SERVICE_UNAVAILABLE);
     assert_eq!(reply.content, "{\"k1\":\"9\",\"k2\":\"9\"}\n");
     assert_eq!(reply.head.fields.first("X-Purged-Count").expect("a count"), "5");
 }

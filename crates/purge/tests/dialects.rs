@@ -5,7 +5,7 @@
 mod support;
 
 use bytes::BytesMut;
-use message::RequestHead;
+use message::{RequestHead, Status};
 use petasos_purge::{Invalidation, Malformed, Order, Outcome, Want, is_purge_method, read, reply};
 use support::shown;
 
@@ -35,7 +35,7 @@ fn check(table: &[(&str, &str)]) {
         let order = asked(request).unwrap_or_else(|error| panic!("{request}: {error}"));
         assert_eq!(lines(&order), *expected, "{request}");
         for purged in [0, 3] {
-            let reply = reply(&order, Outcome { purged, ..Outcome::default() });
+            let reply = reply(&order, Outcome { purged, ..Outcome::default() }, Status::SERVICE_UNAVAILABLE);
             assert_eq!(reply.head.status.code(), 200, "{request}");
         }
     }

@@ -142,15 +142,19 @@ impl Tree {
         }
     }
 
-    /// Removes every page that an invalidation of the store means which was taken down before. Blocks.
-    pub fn lose(&self, store: &Store) {
+    /// Removes every page that an invalidation of the store means which was taken down before. False while the file of
+    /// one of them is still there because the disk refuses; it is tried again. Blocks.
+    pub fn lose(&self, store: &Store) -> bool {
         let mut written = lock(&self.written);
         // What other callers are told of is taken along; they wait for the index meanwhile.
         let mut heard = std::mem::take(&mut *lock(&self.heard));
         let heard = heard.split_off(&(written.settled() + 1));
         for place in written.invalidated(store, &heard) {
-            self.remove(&mut written, &place);
+            if !self.remove(&mut written, &place) {
+                written.keep_stuck(place);
+            }
         }
+        !written.has_stuck()
     }
 
     /// The hosts of a site, as in keys, whose pages are in the tree or may get there.
@@ -170,7 +174,9 @@ impl Tree {
             match next {
                 Next::Remove(places) => {
                     let mut written = lock(&self.written);
-                    places.iter().for_each(|place| self.remove(&mut written, place));
+                    for place in &places {
+                        self.remove(&mut written, place);
+                    }
                 }
                 Next::Write(page) => self.write(*page, store, clock),
                 Next::Nothing => {}
@@ -257,16 +263,19 @@ impl Tree {
         }
     }
 
-    fn remove(&self, written: &mut Written, place: &Place) {
+    /// False if the disk refuses.
+    fn remove(&self, written: &mut Written, place: &Place) -> bool {
         match self.files.remove(place) {
             Ok(()) => {
                 let was_there = written.remove(place);
                 self.desk.is_removed(place);
                 self.counts.removed.fetch_add(u64::from(was_there), Ordering::Relaxed);
+                true
             }
             Err(error) => {
                 written.retry(place);
                 self.fail(&error);
+                false
             }
         }
     }

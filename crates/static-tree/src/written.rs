@@ -36,6 +36,8 @@ pub(crate) struct Written {
     /// Tags by hash: two with one hash only mean that the store is asked about more pages.
     by_tag: BTreeSet<(u64, Place)>,
     hasher: RandomState,
+    /// Invalidated pages whose files could not be removed.
+    stuck: BTreeSet<Place>,
     bytes: u64,
     settled: u64,
 }
@@ -83,6 +85,7 @@ impl Written {
 
     /// A page is not in the tree any more; says whether it was.
     pub(crate) fn remove(&mut self, place: &Place) -> bool {
+        self.stuck.remove(place);
         let Some(entry) = self.entries.remove(place) else { return false };
         self.by_expiry.remove(&(entry.expires, place.clone()));
         for tag in &entry.tags {
@@ -99,6 +102,16 @@ impl Written {
             entry.expires = Monotonic::default();
             self.by_expiry.insert((entry.expires, place.clone()));
         }
+    }
+
+    /// The file of an invalidated page could not be removed.
+    pub(crate) fn keep_stuck(&mut self, place: Place) {
+        self.stuck.insert(place);
+    }
+
+    /// Whether the file of an invalidated page is still there.
+    pub(crate) fn has_stuck(&self) -> bool {
+        !self.stuck.is_empty()
     }
 
     /// The pages whose time is over.

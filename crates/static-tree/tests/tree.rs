@@ -423,6 +423,7 @@ fn what_is_removed_or_written_is_in_the_tree_and_not_where_a_link_leads() {
     stage.await_figures("it is refused", |figures| figures.errors >= 1);
     stage.invalidate(target("/a"), Mode::Hard);
     assert_eq!(files(outside.path()), ["moved/a/index"], "neither written nor removed");
+    assert!(!stage.tree.lose(&stage.store), "the file of an invalidated page is still there");
     stage.end();
     let directory = std::mem::replace(&mut stage.directory, tempfile::tempdir().unwrap());
     drop(stage);

@@ -1,8 +1,8 @@
 //! The disk, as the store uses it: what is stored is written behind, what is asked for is read, invalidations are
 //! journaled, and what an earlier process left is taken over.
 //!
-//! Invariant: an invalidation is known to the store before it is journaled, and journaled before [`Shelf::persist`]
-//! returns. The index in memory is the only one: what is not in it is removed from the disk.
+//! Invariant: an invalidation is known to the store before it is journaled, and journaled, or made moot, before
+//! [`Shelf::persist`] returns `Ok`. The index in memory is the only one: what is not in it is removed from the disk.
 
 use crate::invalidation_record::{self, Bans, Restored};
 use crate::log::Log;
@@ -13,6 +13,7 @@ use crate::{Body, CHUNK_BYTES, Invalidation, Mode, Object, Selector};
 use bytes::Bytes;
 use disk::{DiskBody, Location, OffReason, Record, Recovered, Stored, Tier};
 use semantics::Moment;
+use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -20,6 +21,9 @@ use std::task::{Context, Poll};
 /// A larger body is not read into memory again, but sent from the disk: the system keeps in memory what of it is in
 /// demand.
 const BODY_READ_BYTES_MAX: u64 = 1 << 20;
+
+/// Most invalidations that wait to be journaled. Beyond it they become one of everything.
+const PENDING_MAX: usize = 4096;
 
 /// Where on the disk an object is that a look-up found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -155,25 +159,43 @@ impl Shelf {
                 Invalidation { selector: Selector::Everything { site: None }, mode: invalidation.mode };
             invalidation_record::to_octets(&everything, &*self.names)
         };
-        lock(&self.pending).push((sequence, octets));
+        let mut pending = lock(&self.pending);
+        pending.push((sequence, octets));
+        if pending.len() > PENDING_MAX {
+            // One invalidation of everything covers them all. None of them is durable, so nothing is lost by it yet.
+            let sequence = pending.iter().map(|(sequence, _)| *sequence).max().unwrap_or(sequence);
+            let everything = Invalidation { selector: Selector::Everything { site: None }, mode: Mode::Hard };
+            *pending = vec![(sequence, invalidation_record::to_octets(&everything, &*self.names))];
+        }
     }
 
-    /// Returns when every invalidation that was enlisted before is journaled; blocks. Where the disk is off there is
-    /// nothing left on it that could come back.
-    pub(crate) fn persist(&self) {
+    /// Returns `Ok` when every invalidation that was enlisted before is known to the next start, or when the next start
+    /// is known to begin empty; blocks. After an error the invalidations are kept, and the next call tries again: so no
+    /// later caller is told `Ok` while an earlier invalidation could be missing.
+    pub(crate) fn persist(&self) -> Result<(), OffReason> {
         let journaling = lock(&self.journaling);
-        let pending = std::mem::take(&mut *lock(&self.pending));
-        for (sequence, octets) in pending {
-            if self.tier.journal_invalidation(sequence, &octets).is_err() {
+        let mut taken = VecDeque::from(std::mem::take(&mut *lock(&self.pending)));
+        let mut outcome = Ok(());
+        while let Some((sequence, octets)) = taken.front() {
+            outcome = self.tier.journal_invalidation(*sequence, octets);
+            if outcome.is_err() {
                 break;
             }
+            taken.pop_front();
         }
+        if !taken.is_empty() {
+            let mut pending = lock(&self.pending);
+            taken.extend(pending.drain(..));
+            *pending = taken.into();
+        }
+        let outcome = outcome.and_then(|()| self.tier.confirm());
         drop(journaling);
+        outcome
     }
 
-    /// Whether an invalidation is not journaled, and nobody has begun to.
+    /// Whether an invalidation is not durable, and no call of [`Shelf::persist`] is under way for it.
     pub(crate) fn is_behind(&self) -> bool {
-        !lock(&self.pending).is_empty()
+        !lock(&self.pending).is_empty() || self.tier.is_undurable()
     }
 
     pub(crate) const fn tier(&self) -> &Tier {

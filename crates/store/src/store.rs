@@ -17,7 +17,7 @@ use crate::sweep::{Sweep, Swept};
 use crate::sync::{Mutex, MutexGuard, PoisonError};
 use crate::{Bans, Invalidated, Invalidation, Key, Object, Selector, SiteId};
 use bytes::Bytes;
-use disk::{Recovered, Recovery, Tier};
+use disk::{OffReason, Recovered, Recovery, Tier};
 use message::{Fields, ResponseHead};
 use semantics::{Moment, VariantKey, VaryRule};
 use std::sync::Arc;
@@ -217,14 +217,17 @@ impl Store {
         }
     }
 
-    /// Returns when every invalidation up to now would be known after a restart; blocks.
-    pub fn persist(&self) {
-        if let Some(shelf) = &self.shelf {
-            shelf.persist();
-        }
+    /// Returns `Ok` when every invalidation up to now would be known after a restart, or when nothing of what is on the
+    /// disk would be used then; blocks.
+    ///
+    /// # Errors
+    /// Neither could be made sure. The invalidations are in force in this process, and the next call tries again.
+    pub fn persist(&self) -> Result<(), OffReason> {
+        self.shelf.as_ref().map_or(Ok(()), Shelf::persist)
     }
 
-    /// Whether there is an invalidation that a restart would not know, and that nobody persists.
+    /// Whether there is an invalidation that a restart would not know, and that no call of [`Store::persist`] is
+    /// under way for.
     pub fn is_behind(&self) -> bool {
         self.shelf.as_ref().is_some_and(Shelf::is_behind)
     }

@@ -104,6 +104,7 @@ impl World {
             while !persisted.is_finished() {
                 self.writer.step(&*self.keeper);
             }
+            persisted.join().unwrap().unwrap();
         });
     }
 

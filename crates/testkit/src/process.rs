@@ -194,7 +194,14 @@ fn serve<'a>(command: &'a mut Command, listen: &str, origin: &str, arguments: &[
     command
         .args(["serve", "--origin", origin, "--listen", listen, "--admin", ANYWHERE])
         .args(arguments)
+        .env("STATE_DIRECTORY", witnesses("state"))
+        .env("XDG_RUNTIME_DIR", witnesses("run"))
         .stdin(Stdio::null())
+}
+
+/// Where edges under test keep files beside their disk directories, so that they leave the machine's own alone.
+fn witnesses(kind: &str) -> PathBuf {
+    std::env::temp_dir().join(format!("petasos-test-{kind}-{}", rustix::process::geteuid().as_raw()))
 }
 
 /// Keeps what an edge says, and says it again for who reads the test's output.

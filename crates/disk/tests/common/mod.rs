@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test ends where it fails")]
 
+pub(crate) mod devices;
 pub(crate) mod model;
 
 use std::collections::HashMap;

@@ -80,7 +80,16 @@ impl Outcome {
         let answer: Value = serde_json::from_slice(content).ok()?;
         let count = |name: &str| answer.get(name)?.as_u64();
         let uncounted = count("uncounted").unwrap_or(0);
-        Some(Self { purged: count("purged")?, softened: count("softpurged")?, uncounted, sequence: 0 })
+        let is_false = |name| answer.get(name) == Some(&Value::Bool(false));
+        let (undurable, in_tree) = (is_false("durable"), is_false("in_force"));
+        Some(Self {
+            purged: count("purged")?,
+            softened: count("softpurged")?,
+            uncounted,
+            sequence: 0,
+            undurable,
+            in_tree,
+        })
     }
 }
 
@@ -96,7 +105,7 @@ mod tests {
     use crate::api::{Route, read};
     use crate::order::{Order, Style};
     use crate::reply::{Outcome, reply};
-    use message::{Fields, Method};
+    use message::{Fields, Method, Status};
 
     #[test]
     fn what_is_written_is_read() {
@@ -126,9 +135,12 @@ mod tests {
 
     #[test]
     fn answers_are_understood() {
-        let outcome = Outcome { purged: 3, softened: 1, uncounted: 2, sequence: 0 };
         let order = Order { dialect: "api", invalidations: Vec::new(), refill: None, style: Style::Native };
-        assert_eq!(Outcome::of_answer(&reply(&order, outcome).content), Some(outcome));
+        for (undurable, in_tree) in [(false, false), (true, false), (false, true), (true, true)] {
+            let outcome = Outcome { purged: 3, softened: 1, uncounted: 2, sequence: 0, undurable, in_tree };
+            let answer = reply(&order, outcome, Status::SERVICE_UNAVAILABLE);
+            assert_eq!(Outcome::of_answer(&answer.content), Some(outcome));
+        }
         let refused = read(&Route::Native, &Method::Post, &Fields::new(), b"{").unwrap_err();
         assert!(detail_of_refusal(&refused.reply().content).is_some_and(|text| text.contains("no JSON")));
         assert_eq!((Outcome::of_answer(b"{}"), detail_of_refusal(b"x")), (None, None));

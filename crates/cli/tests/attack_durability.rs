@@ -1,0 +1,219 @@
+//! A purge that was answered 200 never comes back, whatever happens to the directory `disk` before the restart.
+//!
+//! These attacks need no privileges: the directory is moved away or replaced, and the system refuses to write.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on panics")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+use testkit::{Client, Edge, Origin, Response, eventually, get, response};
+
+/// Pages that one attack purges.
+const PAGES: usize = 8;
+
+/// The system refuses what is beyond the limit, to root too.
+const SURVIVE_LIMIT: &str = "trap '' XFSZ; exec \"$@\"";
+
+/// An origin, and a place for the directory `disk` that outlives the edges.
+struct Site {
+    origin: Origin,
+    directory: TempDir,
+}
+
+impl Site {
+    fn new() -> Self {
+        let origin = Origin::start(|seen| {
+            let fields = ["Cache-Control: max-age=600", "ETag: \"1\""];
+            response("200 OK", &fields, seen.target().repeat(100).as_bytes())
+        });
+        Self { origin, directory: tempfile::tempdir().unwrap() }
+    }
+
+    fn disk(&self) -> PathBuf {
+        self.directory.path().join("disk")
+    }
+
+    fn away(&self) -> PathBuf {
+        self.directory.path().join("away")
+    }
+
+    fn start(&self, more: &[&str]) -> Edge {
+        let disk = self.disk();
+        let arguments = [&["--disk", disk.to_str().unwrap()], more].concat();
+        Edge::scripted(SURVIVE_LIMIT, &self.origin.url(), &arguments)
+    }
+
+    /// An edge whose pages are all on the disk.
+    fn start_warm(&self, more: &[&str]) -> Edge {
+        let edge = self.start(more);
+        (0..PAGES).for_each(|page| drop(get(edge.address, &target(page), &[])));
+        eventually("the pages are on the disk", || {
+            edge.metric("petasos_disk_written_total", "") >= PAGES as f64
+        });
+        edge
+    }
+
+    /// Ends the edge without warning, starts another, and counts the purged pages that it still has.
+    fn returned(&self, mut edge: Edge, repair: impl FnOnce(), more: &[&str]) -> usize {
+        edge.kill();
+        repair();
+        let edge = self.start(more);
+        (0..PAGES).filter(|page| is_hit(&edge, *page)).count()
+    }
+}
+
+fn target(page: usize) -> String {
+    format!("/page-{page}/")
+}
+
+fn is_hit(edge: &Edge, page: usize) -> bool {
+    let answer = get(edge.address, &target(page), &[]);
+    assert_eq!(answer.status, 200, "{}", answer.head);
+    answer.field("Cache-Status").unwrap().contains("detail=hit-fresh")
+}
+
+fn purge(edge: &Edge, page: usize) -> Response {
+    let mut client = Client::connect(edge.address);
+    client.send(format!("PURGE {} HTTP/1.1\r\nHost: example.test\r\n\r\n", target(page)));
+    client.read()
+}
+
+/// Purges all pages and says how many purges were answered 200.
+fn purge_all(edge: &Edge) -> usize {
+    (0..PAGES).filter(|page| purge(edge, *page).status == 200).count()
+}
+
+fn report(name: &str, returned: usize) {
+    println!("attack: {name}: {returned} of {PAGES} purged pages returned, at most 0");
+    assert_eq!(returned, 0, "{name}: purged pages returned");
+}
+
+fn rename(from: &Path, to: &Path) {
+    fs::rename(from, to).unwrap();
+}
+
+#[test]
+fn purge_holds_when_directory_is_lost_and_writes_fail() {
+    let site = Site::new();
+    let edge = site.start_warm(&[]);
+    rename(&site.disk(), &site.away());
+    edge.limit_file_bytes(0);
+    assert_eq!(purge_all(&edge), PAGES);
+    report("directory lost", site.returned(edge, || rename(&site.away(), &site.disk()), &[]));
+}
+
+#[test]
+fn purge_holds_when_directory_is_replaced_and_writes_fail() {
+    let site = Site::new();
+    let edge = site.start_warm(&[]);
+    rename(&site.disk(), &site.away());
+    fs::create_dir(site.disk()).unwrap();
+    edge.limit_file_bytes(0);
+    assert_eq!(purge_all(&edge), PAGES);
+    let repair = || {
+        fs::remove_dir_all(site.disk()).unwrap();
+        rename(&site.away(), &site.disk());
+    };
+    report("directory replaced", site.returned(edge, repair, &[]));
+}
+
+#[test]
+fn purge_holds_when_disk_is_full() {
+    let site = Site::new();
+    let edge = site.start_warm(&["--purge-durability", "power"]);
+    edge.limit_file_bytes(0);
+    assert_eq!(purge_all(&edge), PAGES);
+    report("no room to write", site.returned(edge, || (), &["--purge-durability", "power"]));
+}
+
+#[test]
+fn purge_holds_when_directory_cannot_be_opened() {
+    let site = Site::new();
+    let mut edge = site.start_warm(&[]);
+    edge.kill();
+    rename(&site.disk(), &site.away());
+    fs::write(site.disk(), "not a directory").unwrap();
+    let edge = site.start(&[]);
+    assert_eq!(purge_all(&edge), PAGES);
+    let repair = || {
+        fs::remove_file(site.disk()).unwrap();
+        rename(&site.away(), &site.disk());
+    };
+    report("directory not opened", site.returned(edge, repair, &[]));
+}
+
+#[test]
+fn purge_holds_when_disk_was_not_mounted_meanwhile() {
+    for signal in ["KILL", "TERM"] {
+        let site = Site::new();
+        let mut edge = site.start_warm(&[]);
+        edge.signal(signal);
+        edge.wait();
+        rename(&site.disk(), &site.away());
+        // The edge finds no directory and makes one, as on the mount point of a device that is not there.
+        let edge = site.start(&[]);
+        assert_eq!(purge_all(&edge), PAGES);
+        let repair = || {
+            fs::remove_dir_all(site.disk()).unwrap();
+            rename(&site.away(), &site.disk());
+        };
+        report(&format!("disk not mounted, after {signal}"), site.returned(edge, repair, &[]));
+    }
+}
+
+#[test]
+fn purge_is_partial_until_a_place_for_it_works() {
+    for (code, setting) in [(503, ""), (202, "purge_partial_status = 202\n")] {
+        let site = Site::new();
+        let mut edge = site.start_warm(&[]);
+        edge.signal("TERM");
+        edge.wait();
+        rename(&site.disk(), &site.away());
+        fs::write(site.disk(), "not a directory").unwrap();
+        let state = site.directory.path().join("state");
+        fs::write(&state, "not a directory").unwrap();
+        let configuration =
+            format!("disk = '{}'\nstate_directory = '{}'\n{setting}", site.disk().display(), state.display());
+        let edge = Edge::configured(&site.origin.url(), &configuration, &[]);
+        let orders = [
+            ("PURGE /page-0/", ""),
+            ("BAN /page-0/", ""),
+            ("PURGE /", "Surrogate-Key: a\r\n"),
+            ("GET /page-0/", "X-Refresh: 1\r\n"),
+        ];
+        for (order, fields) in orders {
+            let mut client = Client::connect(edge.address);
+            client.send(format!("{order} HTTP/1.1\r\nHost: example.test\r\n{fields}\r\n"));
+            assert_undurable(&client.read(), code, order);
+        }
+        for (path, content) in [("/purge", r#"{"type": "all"}"#), ("/service/any/purge_all", "")] {
+            let mut client = Client::connect(edge.admin);
+            let length = content.len();
+            let host = edge.admin;
+            client.send(format!(
+                "POST {path} HTTP/1.1\r\nHost: {host}\r\nContent-Length: {length}\r\n\r\n{content}"
+            ));
+            let answer = client.read();
+            if answer.status != 404 {
+                assert_undurable(&answer, code, path);
+            }
+        }
+        assert!(edge.metric("petasos_purges_undurable_total", "") >= 5.0);
+        assert!(edge.metric("petasos_purges_at_risk", "") >= 1.0);
+        fs::remove_file(&state).unwrap();
+        eventually("the distrust is recorded", || edge.metric("petasos_purges_at_risk", "") < 1.0);
+        assert_eq!(purge(&edge, 0).status, 200);
+        drop(edge);
+        fs::remove_file(site.disk()).unwrap();
+        rename(&site.away(), &site.disk());
+        let edge = Edge::configured(&site.origin.url(), &configuration, &[]);
+        report("purge was partial first", (0..PAGES).filter(|page| is_hit(&edge, *page)).count());
+    }
+}
+
+fn assert_undurable(answer: &Response, code: u16, order: &str) {
+    let text = answer.text();
+    assert_eq!(answer.status, code, "{order}: {text}");
+    assert!(text.contains(r#""durable":false"#) && text.contains(r#""in_force":true"#), "{order}: {text}");
+}

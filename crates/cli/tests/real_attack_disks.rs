@@ -1,0 +1,243 @@
+//! A purge that was answered 200 never comes back when real devices fail under the disk cache: I/O errors, a device
+//! that becomes read-only, a full one, one that is unmounted; alone, with the state directory, or with everything.
+//!
+//! Needs root, loop devices, mkfs.ext4 and python3. Everything is mounted in a namespace of its own, which takes the
+//! mounts and loop devices with it when it ends.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on panics")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use testkit::{Client, Edge, Origin, Response, eventually, get, response};
+
+/// Pages that one attack purges.
+const PAGES: usize = 4;
+
+/// The version of all pages at the origin.
+static VERSION: AtomicUsize = AtomicUsize::new(1);
+
+/// Names the directory for all mounts, in the namespace of its own.
+const INSIDE: &str = "PETASOS_TEST_NAMESPACE";
+
+const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+
+/// Runs a shell line that must succeed.
+fn shell(line: &str) {
+    let output = Command::new("sh").args(["-ec", line]).output().unwrap();
+    assert!(output.status.success(), "`{line}` failed: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Runs the test of this name again in a mount namespace of its own, and `inside` there.
+fn isolated(name: &str, inside: impl FnOnce(&Path)) {
+    if let Some(directory) = std::env::var_os(INSIDE).map(PathBuf::from) {
+        shell(&format!("mount -t tmpfs -o size=256m petasos {}", directory.display()));
+        return inside(&directory);
+    }
+    for tool in ["unshare", "losetup", "mkfs.ext4", "python3"] {
+        let found = Command::new("sh").args(["-c", &format!("command -v {tool}")]).output().unwrap();
+        assert!(found.status.success(), "{tool} is missing");
+    }
+    let mut command = Command::new("unshare");
+    command.args(["-m", "--propagation", "private"]).arg(std::env::current_exe().unwrap());
+    let directory = tempfile::tempdir().unwrap();
+    command.args(["--exact", name, "--nocapture"]).env(INSIDE, directory.path());
+    assert!(command.status().unwrap().success(), "{name} failed in its namespace, or this is not root");
+}
+
+/// An ext4 file system on a loop device.
+struct Device {
+    image: PathBuf,
+    at: PathBuf,
+}
+
+impl Device {
+    fn new(directory: &Path, name: &str) -> Self {
+        let device = Self { image: directory.join(format!("{name}.img")), at: directory.join(name) };
+        fs::create_dir(&device.at).unwrap();
+        shell(&format!("truncate -s 24M {0}; mkfs.ext4 -q {0}", device.image.display()));
+        device.mount();
+        device
+    }
+
+    fn mount(&self) {
+        shell(&format!("mount -o loop {} {}", self.image.display(), self.at.display()));
+    }
+
+    /// Everything written so far is on the device, and the device begins to fail.
+    fn fail(&self, fault: Fault) {
+        let at = self.at.display();
+        shell(&format!("sync -f {at}"));
+        match fault {
+            // The request EXT4_IOC_SHUTDOWN makes every later operation end in EIO.
+            Fault::Io => shell(&format!(
+                "python3 -c \"import fcntl, os, struct; \
+                 fcntl.ioctl(os.open('{at}', 0), 0x8004587d, struct.pack('I', 1))\""
+            )),
+            Fault::ReadOnly => shell(&format!("mount -o remount,abort {at}")),
+            Fault::Full => shell(&format!("dd if=/dev/zero of={at}/other bs=64k status=none || true")),
+            Fault::Lost => shell(&format!("umount -l {at}")),
+        }
+    }
+
+    /// The device works again, with what was on it.
+    fn repair(&self) {
+        let at = self.at.display();
+        shell(&format!("umount {at} || true"));
+        self.mount();
+        shell(&format!("rm -f {at}/other"));
+    }
+}
+
+/// How a device fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fault {
+    Io,
+    ReadOnly,
+    Full,
+    Lost,
+}
+
+/// Which devices fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Dead {
+    Tier,
+    TierAndState,
+    All,
+}
+
+/// One combination.
+#[derive(Clone, Copy, Debug)]
+struct Attack {
+    fault: Fault,
+    dead: Dead,
+    is_power: bool,
+    reboots: bool,
+}
+
+impl Attack {
+    /// Every combination in the long form. The short form has one of each fault, every set of dead devices, and a
+    /// restart of the machine that takes the only record with it.
+    fn all() -> Vec<Self> {
+        let is_long = std::env::var("PETASOS_ATTACK").is_ok_and(|form| form == "long");
+        let mut attacks = Vec::new();
+        for fault in [Fault::Io, Fault::ReadOnly, Fault::Full, Fault::Lost] {
+            for dead in [Dead::Tier, Dead::TierAndState, Dead::All] {
+                for (is_power, reboots) in [(false, false), (false, true), (true, false), (true, true)] {
+                    let attack = Self { fault, dead, is_power, reboots };
+                    let is_short = match fault {
+                        Fault::Io => is_power == reboots || dead == Dead::TierAndState && reboots,
+                        _ => dead == Dead::TierAndState && !is_power && !reboots,
+                    };
+                    attacks.extend(Some(attack).filter(|_| is_long || is_short));
+                }
+            }
+        }
+        attacks
+    }
+
+    /// The statuses that the purges may have; `None`: either.
+    fn expected(self) -> Option<u16> {
+        match self {
+            // A full or unmounted device can still be written where it needs no new room.
+            Self { fault: Fault::Full | Fault::Lost, .. } | Self { dead: Dead::Tier, .. } => Some(200),
+            Self { dead: Dead::TierAndState, is_power, .. } => Some(if is_power { 503 } else { 200 }),
+            Self { dead: Dead::All, .. } => Some(503),
+        }
+    }
+
+    fn run(self, directory: &Path, origin: &Origin) {
+        fs::create_dir(directory).unwrap();
+        let [tier, state, runtime] = ["tier", "state", "runtime"].map(|name| Device::new(directory, name));
+        let configuration = format!(
+            "disk = '{}/cache'\ndisk_size = '8MiB'\nstate_directory = '{}/s'\nruntime_directory = '{}/r'\n\
+             purge_durability = '{}'\n",
+            tier.at.display(),
+            state.at.display(),
+            runtime.at.display(),
+            if self.is_power { "power" } else { "process" },
+        );
+        let start = || Edge::configured(&origin.url(), &configuration, &[]);
+        let mut edge = start();
+        (0..PAGES).for_each(|page| drop(get(edge.address, &target(page), &[])));
+        eventually("the pages are on the disk", || {
+            let status = Edge::status(edge.admin).unwrap();
+            let synced = if self.is_power { "synced" } else { "durable" };
+            edge.metric("petasos_disk_written_total", "") >= PAGES as f64
+                && status["disk"][synced].as_u64() == status["disk"]["accepted"].as_u64()
+        });
+        tier.fail(self.fault);
+        [(&state, Dead::TierAndState), (&runtime, Dead::All)].into_iter().for_each(|(device, from)| {
+            if self.dead >= from {
+                device.fail(self.fault);
+            }
+        });
+        let answers: Vec<_> = (0..PAGES).map(|page| purge(&edge, page)).collect();
+        for answer in &answers {
+            assert!(
+                self.expected().is_none_or(|status| status == answer.status),
+                "{self:?}: {}",
+                answer.text()
+            );
+            let says =
+                answer.text().contains(r#""durable":false"#) && answer.text().contains(r#""in_force":true"#);
+            assert_eq!(says, answer.status == 503, "{self:?}: {}", answer.text());
+        }
+        let purged = VERSION.fetch_add(1, Ordering::SeqCst);
+        assert!((0..PAGES).all(|page| version(&edge, page) > purged), "{self:?}: a purge was not in force");
+        edge.kill();
+        [&tier, &state, &runtime].into_iter().for_each(Device::repair);
+        if self.reboots {
+            shell(&format!("rm -rf {}/*", runtime.at.display()));
+            let id = directory.join("boot_id");
+            fs::write(&id, format!("{}\n", directory.display())).unwrap();
+            shell(&format!("mount --bind {} {BOOT_ID}", id.display()));
+        }
+        let mut edge = start();
+        let promised = answers.iter().enumerate().filter(|(_, answer)| answer.status == 200);
+        let (promised, returned) = promised.fold((0, 0), |(promised, returned), (page, _)| {
+            (promised + 1, returned + usize::from(version(&edge, page) <= purged))
+        });
+        edge.kill();
+        if self.reboots {
+            shell(&format!("umount {BOOT_ID}"));
+        }
+        [&tier, &state, &runtime].into_iter().for_each(|device| {
+            shell(&format!("umount {}", device.at.display()));
+            fs::remove_file(&device.image).unwrap();
+        });
+        println!("attack: {self:?}: {returned} of {promised} purged pages returned, at most 0");
+        assert_eq!(returned, 0, "{self:?}: purged pages returned");
+    }
+}
+
+fn target(page: usize) -> String {
+    format!("/page-{page}/")
+}
+
+/// The version of a page that a visitor gets.
+fn version(edge: &Edge, page: usize) -> usize {
+    let answer = get(edge.address, &target(page), &[]);
+    assert_eq!(answer.status, 200, "{}", answer.head);
+    answer.text().split(' ').next().unwrap().parse().unwrap()
+}
+
+fn purge(edge: &Edge, page: usize) -> Response {
+    let mut client = Client::connect(edge.address);
+    client.send(format!("PURGE {} HTTP/1.1\r\nHost: example.test\r\n\r\n", target(page)));
+    client.read()
+}
+
+#[test]
+fn answered_purge_holds_when_devices_fail() {
+    isolated("answered_purge_holds_when_devices_fail", |directory| {
+        let origin = Origin::start(|seen| {
+            let content = format!("{} {}", VERSION.load(Ordering::SeqCst), seen.target().repeat(100));
+            response("200 OK", &["Cache-Control: max-age=600"], content.as_bytes())
+        });
+        for (number, attack) in Attack::all().into_iter().enumerate() {
+            attack.run(&directory.join(number.to_string()), &origin);
+        }
+    });
+}

@@ -1,0 +1,76 @@
+//! Invalidations that cannot be journaled stay known until they are durable, and no caller is told otherwise.
+
+#![expect(clippy::unwrap_used, reason = "a test: a failure is a failure")]
+
+use bytes::Bytes;
+use disk::{Opened, Recovery, Settings, Writer};
+use petasos_store as store;
+use platform::{ManualClock, SimulatedDisk};
+use std::io::ErrorKind;
+use std::sync::Arc;
+use store::{Ban, Bans, Invalidation, Mode, Selector, SiteId, SiteNames, Store, StoreLimits};
+
+struct Names;
+
+impl SiteNames for Names {
+    fn name(&self, _: SiteId) -> &[u8] {
+        b"shop"
+    }
+
+    fn find(&self, _: &[u8]) -> Option<SiteId> {
+        Some(SiteId(0))
+    }
+}
+
+struct NoBans;
+
+impl Bans for NoBans {
+    fn ban(&self, _: &[u8]) -> Option<Arc<dyn Ban>> {
+        None
+    }
+}
+
+fn open(disk: &SimulatedDisk) -> (Store, Writer, Recovery) {
+    let settings = Settings { directory: "/cache".into(), bytes_max: 64 << 20, ..Settings::default() };
+    let Opened { tier, writer, recovery } =
+        disk::open(Arc::new(disk.clone()), Arc::new(ManualClock::default()), settings).unwrap();
+    let store = Store::new(StoreLimits::default(), 1);
+    let (store, _) = store.above(&tier, &recovery, Arc::new(Names), &NoBans, 1);
+    (store, writer, recovery)
+}
+
+fn purge(store: &Store, page: usize) {
+    let target = Bytes::from(format!("/page-{page}"));
+    let selector = Selector::Target { site: SiteId(0), host: "a.test".into(), target };
+    store.invalidate(&Invalidation { selector, mode: Mode::Hard });
+}
+
+#[test]
+fn failed_invalidation_stays_known_until_it_is_durable() {
+    let disk = SimulatedDisk::new(1);
+    let (store, _writer, _) = open(&disk);
+    disk.set_broken(Some(ErrorKind::ReadOnlyFilesystem));
+    purge(&store, 1);
+    assert!(store.persist().is_err() && store.is_behind());
+    assert!(store.persist().is_err(), "a call without an invalidation of its own is not told otherwise");
+    purge(&store, 2);
+    assert!(store.persist().is_err() && store.is_behind());
+    disk.set_broken(None);
+    assert_eq!(store.persist(), Ok(()));
+    assert!(!store.is_behind());
+}
+
+#[test]
+fn invalidations_that_wait_too_long_become_one_of_everything() {
+    let disk = SimulatedDisk::new(1);
+    let (store, _writer, _) = open(&disk);
+    (0..4097).for_each(|page| purge(&store, page));
+    purge(&store, 5000);
+    let last = store.sequence();
+    store.persist().unwrap();
+    drop(store);
+    disk.kill();
+    let (_, _, recovery) = open(&disk);
+    let numbers: Vec<_> = recovery.invalidations().iter().map(|(number, _)| *number).collect();
+    assert_eq!(numbers, [last - 1, last]);
+}

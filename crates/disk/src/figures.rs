@@ -17,6 +17,7 @@ pub(crate) struct FigureCounters {
     pub(crate) invalidations: AtomicU64,
     pub(crate) io_errors: AtomicU64,
     pub(crate) full: AtomicU64,
+    pub(crate) fills_unshared: AtomicU64,
 }
 
 impl FigureCounters {

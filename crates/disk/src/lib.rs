@@ -6,6 +6,7 @@
 mod error;
 mod figures;
 mod fill;
+mod fill_share;
 mod fill_shared;
 mod frame;
 mod index_file;

@@ -13,6 +13,7 @@ use platform::{Clock, Disk};
 
 use crate::OpenError;
 use crate::figures::{FigureCounters, add};
+use crate::fill_share::FillShare;
 use crate::journal::{Journal, JournalPlan, RESERVED_AT_ONCE};
 use crate::journal_file::JournalFile;
 use crate::mark::{FORMAT, Found, Mark};
@@ -81,6 +82,7 @@ pub fn open(disk: Arc<dyn Disk>, clock: Arc<dyn Clock>, settings: Settings) -> R
     );
     let opened = at.check("open the journal of invalidations", opened)?;
     let queue = Queue::new(plan.queue_bytes_max);
+    let fill_share = FillShare::new(plan.fill_bytes_max);
     let shared = Arc::new(Shared {
         disk,
         clock,
@@ -92,6 +94,7 @@ pub fn open(disk: Arc<dyn Disk>, clock: Arc<dyn Clock>, settings: Settings) -> R
         status,
         counters,
         fills: AtomicU64::new(0),
+        fill_share,
         _lock: lock,
     });
     let recovery = Recovery::new(

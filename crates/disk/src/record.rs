@@ -113,4 +113,8 @@ pub struct Figures {
     pub io_errors: u64,
     /// Times that the disk was full since the start.
     pub full: u64,
+    /// What bodies that are streaming in have reserved now, in bytes.
+    pub fill_bytes: u64,
+    /// Bodies that were not written because others that streamed in took the whole share, since the start.
+    pub fills_unshared: u64,
 }

@@ -160,6 +160,12 @@ impl Segments {
         self.table.read().unwrap_or_else(PoisonError::into_inner).len() as u64
     }
 
+    /// The number of the newest segment; 0: there is none.
+    pub(crate) fn newest(&self) -> u32 {
+        let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
+        table.last_key_value().map_or(0, |(id, _)| *id)
+    }
+
     /// What all segments take, in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         of(&self.bytes)

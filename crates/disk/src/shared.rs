@@ -7,6 +7,7 @@ use bytes::Bytes;
 use platform::{Clock, Disk, DiskLock};
 
 use crate::figures::{FigureCounters, add};
+use crate::fill_share::FillShare;
 use crate::index_file::Live;
 use crate::journal::Journal;
 use crate::mark::Mark;
@@ -32,6 +33,8 @@ pub(crate) struct Shared {
     pub(crate) counters: Arc<FigureCounters>,
     /// Fills that have begun and not ended.
     pub(crate) fills: AtomicU64,
+    /// What they may take together.
+    pub(crate) fill_share: Arc<FillShare>,
     /// Held as long as anybody holds the tier.
     pub(crate) _lock: DiskLock,
 }

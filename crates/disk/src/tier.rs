@@ -148,6 +148,8 @@ impl Tier {
             invalidation_bytes: shared.journal.bytes(),
             io_errors: of(&counters.io_errors),
             full: of(&counters.full),
+            fill_bytes: shared.fill_share.taken(),
+            fills_unshared: of(&counters.fills_unshared),
         }
     }
 

@@ -52,6 +52,7 @@ pub(crate) fn open(
         directory: disk.directory.clone(),
         bytes_max: disk.bytes_max,
         durability: if disk.power_safe_purges { Durability::Power } else { Durability::Process },
+        fill_bytes_max: Some(percent_of(disk.bytes_max, plan.limits.disk_fill_percent)),
         ..Settings::default()
     };
     let absent = Persistence { is_wanted: true, ..Persistence::default() };
@@ -67,6 +68,11 @@ pub(crate) fn open(
     let (store, keeper) = store.above(&tier, &recovery, Arc::new(Names::of(sites)), &TextBans, life);
     let writer = Builder::new().name("petasos-disk".to_owned()).spawn(move || writer.run(&*keeper))?;
     Ok((store, Persistence { tier: Some(tier), writer: Mutex::new(Some(writer)), ..absent }, Some(recovery)))
+}
+
+/// So many percent of a size; no product overflows, and the rounding is a hundred bytes at most.
+fn percent_of(bytes: u64, percent: usize) -> u64 {
+    bytes / 100 * percent as u64
 }
 
 /// Takes over what the process before has left, in a thread of its own; waits for it, though not for ever.

@@ -271,6 +271,8 @@ impl Shared {
             Metric::DiskTorn => self.persistence.figures().torn,
             Metric::DiskFull => self.persistence.figures().full,
             Metric::DiskErrors => self.persistence.figures().io_errors,
+            Metric::DiskFillBytes => self.persistence.figures().fill_bytes,
+            Metric::DiskFillsUnshared => self.persistence.figures().fills_unshared,
             Metric::StaticTreeOff => u64::from(self.static_tree.is_off()),
             Metric::StaticTreePages => self.static_tree.figures().pages,
             Metric::StaticTreeBytes => self.static_tree.figures().bytes,

@@ -62,6 +62,9 @@ pub enum OffReason {
         /// The system's answer.
         kind: io::ErrorKind,
     },
+    /// The disk does not answer. When it does, it is used again.
+    #[error("the disk does not answer; it is used again when it does")]
+    Hung,
     /// The bodies that are streaming in take their whole share of the tier; this one is not written.
     #[error("the bodies that are being written leave no room for another")]
     Crowded,

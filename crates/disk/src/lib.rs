@@ -26,6 +26,8 @@ mod shared;
 mod status;
 mod stored;
 mod tier;
+mod watch;
+mod watched_disk;
 mod writer;
 
 pub use error::{OffReason, OpenError, ReadError};
@@ -39,4 +41,5 @@ pub use recovery::Recovery;
 pub use settings::{Durability, Settings};
 pub use stored::{DiskBody, FileRange, Stored};
 pub use tier::Tier;
+pub use watch::Stuck;
 pub use writer::Writer;

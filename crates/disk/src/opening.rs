@@ -25,6 +25,8 @@ use crate::settings::{Plan, Settings};
 use crate::shared::Shared;
 use crate::status::Status;
 use crate::tier::Tier;
+use crate::watch::Watch;
+use crate::watched_disk::WatchedDisk;
 use crate::writer::Writer;
 
 /// An opened tier: the face for callers, the writer for a thread of its own, and what was found.
@@ -43,6 +45,9 @@ pub struct Opened {
 /// As [`OpenError`] says; the directory is then as it was.
 pub fn open(disk: Arc<dyn Disk>, clock: Arc<dyn Clock>, settings: Settings) -> Result<Opened, OpenError> {
     let plan = Plan::of(&settings)?;
+    let counters = Arc::new(FigureCounters::default());
+    let watch = Arc::new(Watch::new(Arc::clone(&clock), settings.timeout, Arc::clone(&counters)));
+    let disk: Arc<dyn Disk> = Arc::new(WatchedDisk { disk, watch: Arc::clone(&watch) });
     let at = Place { disk: &*disk, directory: &plan.directory };
     at.check("create the directory", disk.create_directory(&plan.directory))?;
     let lock = disk.lock(&plan.directory.join(names::LOCK)).map_err(|source| match source.kind() {
@@ -61,11 +66,10 @@ pub fn open(disk: Arc<dyn Disk>, clock: Arc<dyn Clock>, settings: Settings) -> R
     let content = journal.0.encode();
     at.replace(names::INVALIDATIONS, &content)?;
     at.replace(names::MARK, &mark.encode())?;
-    let counters = Arc::new(FigureCounters::default());
     add(&counters.torn, u64::from(journal.1));
     let segments = Arc::new(Segments::new(Arc::clone(&disk), plan.directory.clone()));
     found.iter().for_each(|(id, (data, index))| segments.adopt(*id, *data, *index));
-    let status = Arc::new(Status::new(Arc::clone(&counters)));
+    let status = Arc::new(Status::new(Arc::clone(&counters), Arc::clone(&watch)));
     let journal_plan = JournalPlan {
         directory: plan.directory.clone(),
         bytes_max: plan.invalidation_bytes_max,
@@ -92,6 +96,7 @@ pub fn open(disk: Arc<dyn Disk>, clock: Arc<dyn Clock>, settings: Settings) -> R
         queue,
         journal: opened,
         status,
+        watch,
         counters,
         fills: AtomicU64::new(0),
         fill_share,

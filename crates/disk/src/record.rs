@@ -117,4 +117,8 @@ pub struct Figures {
     pub fill_bytes: u64,
     /// Bodies that were not written because others that streamed in took the whole share, since the start.
     pub fills_unshared: u64,
+    /// Times that the disk hung since the start.
+    pub hangs: u64,
+    /// Operations that the disk has not answered in time and that threads wait for now.
+    pub stuck: u64,
 }

@@ -28,6 +28,8 @@ pub struct Settings {
     pub invalidation_bytes_max: Option<u64>,
     /// How long nothing is written after the disk was full. Default 10 s.
     pub full_pause: Duration,
+    /// How long an operation of the disk may take before the disk counts as hung. Default 2 s.
+    pub timeout: Duration,
 }
 
 /// What an invalidation has survived when it is answered.
@@ -53,6 +55,7 @@ impl Default for Settings {
             fill_bytes_max: None,
             invalidation_bytes_max: None,
             full_pause: Duration::from_secs(10),
+            timeout: Duration::from_secs(2),
         }
     }
 }

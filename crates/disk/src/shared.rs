@@ -16,6 +16,7 @@ use crate::record::Location;
 use crate::segment::{Note, Noted, Refreshed, Segments};
 use crate::settings::Plan;
 use crate::status::Status;
+use crate::watch::Watch;
 
 /// How many operations a life may have before orders of two lives could meet.
 const ORDER_BITS: u32 = 40;
@@ -30,6 +31,7 @@ pub(crate) struct Shared {
     pub(crate) queue: Queue,
     pub(crate) journal: Journal,
     pub(crate) status: Arc<Status>,
+    pub(crate) watch: Arc<Watch>,
     pub(crate) counters: Arc<FigureCounters>,
     /// Fills that have begun and not ended.
     pub(crate) fills: AtomicU64,

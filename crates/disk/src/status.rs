@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::OffReason;
 use crate::figures::{FigureCounters, add};
+use crate::watch::Watch;
 
 /// What went wrong with an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,11 +39,12 @@ impl Trouble {
 pub(crate) struct Status {
     off: Mutex<Option<OffReason>>,
     counters: Arc<FigureCounters>,
+    watch: Arc<Watch>,
 }
 
 impl Status {
-    pub(crate) const fn new(counters: Arc<FigureCounters>) -> Self {
-        Self { off: Mutex::new(None), counters }
+    pub(crate) const fn new(counters: Arc<FigureCounters>, watch: Arc<Watch>) -> Self {
+        Self { off: Mutex::new(None), counters, watch }
     }
 
     fn state(&self) -> MutexGuard<'_, Option<OffReason>> {
@@ -50,7 +52,9 @@ impl Status {
     }
 
     pub(crate) fn off(&self) -> Option<OffReason> {
-        *self.state()
+        let off = *self.state();
+        let is_final = matches!(off, Some(OffReason::Io { .. } | OffReason::Closed));
+        if !is_final && self.watch.is_hung() { Some(OffReason::Hung) } else { off }
     }
 
     /// Whether nothing will be written any more in this life.

@@ -6,6 +6,8 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use platform::Access;
+
 use super::Writer;
 use crate::figures::{add, of};
 use crate::index_file::{Entries, IndexFile, Live};
@@ -224,10 +226,13 @@ impl Writer {
         let places =
             of_survived.into_iter().chain(of_others.into_iter().map(|(at, place)| (at, place + shift)));
         let path = names::index(&self.shared.plan.directory, segment.id);
-        let replaced = self.shared.disk.replace(&path, &survived);
-        replaced.map_err(|error| Trouble::of("compact an index", &error))?;
+        let trouble = |error: std::io::Error| Trouble::of("compact an index", &error);
+        // Readers have the old file until they are given the new one with the places in it.
+        self.shared.segments.index(segment).map_err(trouble)?;
+        self.shared.disk.replace(&path, &survived).map_err(trouble)?;
+        let index = self.shared.disk.open(&path, Access::Write).map_err(trouble)?;
         let mut state = segment.state();
-        state.index = None;
+        state.index = Some(index);
         state.index_baseline = survived.len() as u64;
         for (offset, at) in places {
             if let Some(Refreshed::Written { position, .. }) = state.refreshed.get_mut(&offset) {

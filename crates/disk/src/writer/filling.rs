@@ -185,7 +185,7 @@ impl From<OffReason> for Trouble {
         match reason {
             OffReason::Io { operation, kind } => Self::Io { operation, kind },
             OffReason::Full => Self::Full,
-            OffReason::Closed | OffReason::Crowded | OffReason::TooLarge => Self::NoRoom,
+            OffReason::Closed | OffReason::Hung | OffReason::Crowded | OffReason::TooLarge => Self::NoRoom,
         }
     }
 }

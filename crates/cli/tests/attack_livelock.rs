@@ -22,9 +22,8 @@ fn origin() -> Origin {
         if !seen.target().starts_with("/large/") {
             return response("200 OK", &["Cache-Control: max-age=600"], seen.target().as_bytes());
         }
-        let head = format!(
-            "HTTP/1.1 200 OK\r\nCache-Control: max-age=600\r\nContent-Length: {BODY_BYTES}\r\n\r\n"
-        );
+        let head =
+            format!("HTTP/1.1 200 OK\r\nCache-Control: max-age=600\r\nContent-Length: {BODY_BYTES}\r\n\r\n");
         let half = vec![b'x'; BODY_BYTES / 2];
         vec![
             Action::Send(head.into_bytes()),
@@ -66,9 +65,8 @@ fn aborted_downloads_leave_the_disk_tier_alive() {
     (0..20).for_each(|number| assert_eq!(get(edge.address, &format!("/page/{number}"), &[]).status, 200));
     // The second wave finds what the first one has left.
     (0..2).for_each(|wave| abort_downloads(&edge, wave));
-    let refused = (0..20)
-        .filter(|number| get(edge.address, &format!("/uncached/{number}"), &[]).status != 200)
-        .count();
+    let refused =
+        (0..20).filter(|number| get(edge.address, &format!("/uncached/{number}"), &[]).status != 200).count();
     println!("attack: pages that are not stored after aborted downloads: {refused} of 20 refused, at most 0");
     assert_eq!(refused, 0, "fetches go on");
     eventually("every fill has ended", || edge.metric("petasos_disk_fill_bytes", "") <= 0.0);

@@ -129,7 +129,9 @@ impl Shared {
         let performing = Arc::clone(&task);
         let performed = tokio::task::spawn_blocking(move || performing.perform(&shared)).await;
         // Without a thread, as when the edge ends, it is done here.
-        performed.unwrap_or_else(|_| task.perform(self))
+        let mut outcome = performed.unwrap_or_else(|_| task.perform(self));
+        outcome.undurable = !self.persist_in_time().await;
+        outcome
     }
 
     /// The sites that are meant.
@@ -158,10 +160,7 @@ impl Task {
         for Invalidation { want, mode } in &self.invalidations {
             self.invalidate(shared, want, *mode, &mut outcome);
         }
-        shared.static_tree.lose(&shared.store);
         shared.sweeper.wake();
-        // What is answered outlives the process.
-        shared.store.persist();
         outcome
     }
 

@@ -83,10 +83,10 @@ pub(crate) fn start(shared: Arc<Shared>, owns_process: bool) -> std::io::Result<
                 shared.store.fit(resident_bytes, resident_bytes_max);
             }
             if shared.store.is_behind() {
-                // Nobody's answer waits for it.
-                shared.store.persist();
+                // No answer waits for it, and this thread does not wait for the disk, which it watches.
+                shared.persist_aside();
             }
-            shared.persistence.look_after();
+            shared.persistence.look_after(!shared.store.is_behind());
             while shared.store.sweep(WALK_SLOTS).more {
                 std::thread::sleep(REST);
             }

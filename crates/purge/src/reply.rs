@@ -23,6 +23,8 @@ pub struct Outcome {
     pub uncounted: u64,
     /// The number of the last invalidation.
     pub sequence: u64,
+    /// All of it is in force, but a restart of the edge would not know it.
+    pub undurable: bool,
 }
 
 /// An answer; framing, `Date` and what belongs to the connection are the caller's.
@@ -50,11 +52,11 @@ impl Reply {
 
 /// The answer to an order that was carried out.
 pub fn reply(order: &Order, outcome: Outcome) -> Reply {
-    let Outcome { purged, softened, uncounted, sequence } = outcome;
+    let Outcome { purged, softened, uncounted, sequence, undurable } = outcome;
     let counted = purged.saturating_add(softened);
     let found = counted > 0 || uncounted > 0;
     let id = sequence.to_string();
-    let (reason, content) = match &order.style {
+    let (reason, mut content) = match &order.style {
         Style::Purged if found => ("Purged".to_owned(), counts(outcome)),
         Style::Purged => ("Not found".to_owned(), counts(outcome)),
         Style::Banned => ("Banned".to_owned(), counts(outcome)),
@@ -71,8 +73,14 @@ pub fn reply(order: &Order, outcome: Outcome) -> Reply {
             ("OK".to_owned(), json!({ "success": true, "errors": [], "messages": [], "result": result }))
         }
     };
-    let mut reply = Reply::json(Status::OK, &content);
-    reply.head.reason = Bytes::from(reason);
+    if let (true, Some(members)) = (undurable, content.as_object_mut()) {
+        members.insert("in_force".to_owned(), Value::Bool(true));
+        members.insert("durable".to_owned(), Value::Bool(false));
+    }
+    let mut reply = Reply::json(if undurable { Status::SERVICE_UNAVAILABLE } else { Status::OK }, &content);
+    if !undurable {
+        reply.head.reason = Bytes::from(reason);
+    }
     reply.head.fields.push(PURGED_COUNT, counted.to_string());
     reply
 }
@@ -106,7 +114,7 @@ mod tests {
         let want = Want::Everything { reach: Reach::Everywhere };
         let invalidations = vec![Invalidation { want, mode: Mode::Hard }];
         let order = Order { dialect: "url", invalidations, refill: None, style };
-        let reply = reply(&order, Outcome { purged, softened, uncounted, sequence: 7 });
+        let reply = reply(&order, Outcome { purged, softened, uncounted, sequence: 7, undurable: false });
         assert_eq!(reply.head.status.code(), 200);
         assert_eq!(reply.head.fields.first("Cache-Control").unwrap(), "no-store");
         assert_eq!(reply.head.fields.first("X-Purged-Count").unwrap(), &(purged + softened).to_string());

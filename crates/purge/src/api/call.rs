@@ -80,7 +80,14 @@ impl Outcome {
         let answer: Value = serde_json::from_slice(content).ok()?;
         let count = |name: &str| answer.get(name)?.as_u64();
         let uncounted = count("uncounted").unwrap_or(0);
-        Some(Self { purged: count("purged")?, softened: count("softpurged")?, uncounted, sequence: 0 })
+        let undurable = answer.get("durable") == Some(&Value::Bool(false));
+        Some(Self {
+            purged: count("purged")?,
+            softened: count("softpurged")?,
+            uncounted,
+            sequence: 0,
+            undurable,
+        })
     }
 }
 
@@ -126,7 +133,7 @@ mod tests {
 
     #[test]
     fn answers_are_understood() {
-        let outcome = Outcome { purged: 3, softened: 1, uncounted: 2, sequence: 0 };
+        let outcome = Outcome { purged: 3, softened: 1, uncounted: 2, sequence: 0, undurable: false };
         let order = Order { dialect: "api", invalidations: Vec::new(), refill: None, style: Style::Native };
         assert_eq!(Outcome::of_answer(&reply(&order, outcome).content), Some(outcome));
         let refused = read(&Route::Native, &Method::Post, &Fields::new(), b"{").unwrap_err();

@@ -205,7 +205,8 @@ fn check_tags(tags: &[Bytes]) {
 /// Whatever comes of it, the answer is 200, not to be cached, and JSON.
 fn check_answers(order: &Order) {
     for (purged, softened) in [(0, 0), (u64::MAX, 7)] {
-        let reply = reply(order, Outcome { purged, softened, uncounted: 1, sequence: u64::MAX });
+        let reply =
+            reply(order, Outcome { purged, softened, uncounted: 1, sequence: u64::MAX, undurable: false });
         assert_eq!(reply.head.status, Status::OK);
         assert!(serde_json::from_slice::<serde_json::Value>(&reply.content).is_ok());
         check_fields(&reply);

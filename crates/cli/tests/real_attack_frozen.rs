@@ -14,7 +14,7 @@ use testkit::{Client, Edge, Origin, eventually, get, response};
 const PAGES: usize = 40;
 const IMAGE_BYTES: u64 = 64 << 20;
 
-/// An ext4 file system on a loop device, in a mount namespace of its own. It is thawed, unmounted and detached when this
+/// An ext4 file system on a loop device, in a mount namespace of its own. It is unmounted and detached when this
 /// is dropped; if the test dies before, its keeper ends with the pipe, and the namespace with it.
 struct FileSystem {
     keeper: Child,
@@ -55,19 +55,26 @@ impl FileSystem {
         Command::new("sh").args(command).status().unwrap().success()
     }
 
-    fn freeze(&self) {
+    /// Freezes it until what is given back is dropped. An edge that has a thread in disk sleep cannot be waited for
+    /// before that, so keep the guard in a variable that is declared after the edge's.
+    fn freeze(&self) -> Frozen<'_> {
         assert!(self.fsfreeze("--freeze"), "fsfreeze (package util-linux) is needed");
+        Frozen(self)
     }
+}
 
-    fn thaw(&self) {
-        assert!(self.fsfreeze("--unfreeze"));
+/// A file system that is thawed when this is dropped.
+struct Frozen<'a>(&'a FileSystem);
+
+impl Drop for Frozen<'_> {
+    fn drop(&mut self) {
+        let is_thawed = self.0.fsfreeze("--unfreeze");
+        assert!(is_thawed || std::thread::panicking(), "it cannot be thawed");
     }
 }
 
 impl Drop for FileSystem {
     fn drop(&mut self) {
-        // It fails where nothing is frozen.
-        self.fsfreeze("--unfreeze");
         drop(self.keeper.stdin.take());
         self.keeper.wait().unwrap();
     }
@@ -117,7 +124,7 @@ fn frozen_file_system_holds_up_neither_visitors_nor_purges_nor_the_end() {
     let purged = get(edge.address, "/purged", &[]).text().to_owned();
     eventually("both are on the disk", || edge.metric("petasos_disk_written", "") >= 2.0);
 
-    files.freeze();
+    let frozen = files.freeze();
     let mut refused = ask_until_off(&edge, "new");
     for page in 0..PAGES {
         refused += usize::from(get(edge.address, &format!("/later/{page}"), &[]).status != 200);
@@ -131,7 +138,7 @@ fn frozen_file_system_holds_up_neither_visitors_nor_purges_nor_the_end() {
     let said = edge.stderr();
     assert!(said.contains("the disk does not answer") && said.contains("petasos-"), "{said}");
 
-    files.thaw();
+    drop(frozen);
     eventually("the disk is used again", || edge.metric("petasos_disk_off", "") < 0.5);
     assert_eq!(purge(&edge, "/another"), 200);
     edge.kill();
@@ -139,7 +146,7 @@ fn frozen_file_system_holds_up_neither_visitors_nor_purges_nor_the_end() {
     assert_eq!(get(edge.address, "/kept", &[]).text(), kept, "the cache is warm");
     assert_ne!(get(edge.address, "/purged", &[]).text(), purged, "what was purged has come back");
 
-    files.freeze();
+    let frozen = files.freeze();
     ask_until_off(&edge, "last");
     edge.signal("TERM");
     eventually("the ports are free", || {
@@ -149,6 +156,6 @@ fn frozen_file_system_holds_up_neither_visitors_nor_purges_nor_the_end() {
         edge.stderr().contains("the thread petasos-disk waits for the disk")
     });
     println!("attack: ports held by an edge whose disk is frozen: 0 of at most 0");
-    files.thaw();
+    drop(frozen);
     assert_eq!(edge.wait(), Some(0), "{}", edge.stderr());
 }

@@ -22,12 +22,8 @@ impl Keeper for KeepsAll {
 
 /// Steps the writer until it is idle, at most `steps` times.
 fn step(writer: &mut Writer, steps: usize) {
-    for _ in 0..steps {
-        if writer.step(&KeepsAll) != petasos_disk::Progress::Worked {
-            return;
-        }
-    }
-    panic!("the writer was not idle after {steps} steps");
+    let is_idle = (0..steps).any(|_| writer.step(&KeepsAll) != petasos_disk::Progress::Worked);
+    assert!(is_idle, "the writer was not idle after {steps} steps");
 }
 
 /// A tier with kept objects, and as many fills as it takes, each with one piece; the disk dies far ahead, so that a

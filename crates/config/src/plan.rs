@@ -183,6 +183,8 @@ limits! {
     leak_guard_every: usize = Count;
     object_bytes_max: u64 = Size;
     disk_object_bytes_max: u64 = Size;
+    disk_fill_percent: usize = Count;
+    disk_timeout: Duration = Duration;
     access_log_lines_max: usize = Count;
 }
 

@@ -406,6 +406,20 @@ pub const SETTINGS: &[Setting] = &[
         "Content of one response that is stored on the disk; larger ones are passed on but not stored.",
     ),
     global(
+        "limits.disk_fill_percent",
+        Kind::Count(1, 100),
+        "25",
+        "Share of `disk_size`, in percent, that responses on their way to the disk may take together. Space that is \
+         being written to cannot be evicted, so further responses are passed on but not stored.",
+    ),
+    global(
+        "limits.disk_timeout",
+        Kind::Duration,
+        "2s",
+        "Longest time that a request, or the answer to a purge, waits for the disk. An operation of the disk that takes \
+         longer switches the `disk` off until the disk answers again.",
+    ),
+    global(
         "limits.access_log_lines_max",
         Kind::Count(1, COUNT_MAX),
         "8192",

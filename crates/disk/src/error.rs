@@ -62,6 +62,12 @@ pub enum OffReason {
         /// The system's answer.
         kind: io::ErrorKind,
     },
+    /// The disk does not answer. When it does, it is used again.
+    #[error("the disk does not answer; it is used again when it does")]
+    Hung,
+    /// The bodies that are streaming in take their whole share of the tier; this one is not written.
+    #[error("the bodies that are being written leave no room for another")]
+    Crowded,
     /// This one body is larger than the tier keeps, or came faster than it was asked for. Others are not concerned.
     #[error("the body is too large")]
     TooLarge,

@@ -17,6 +17,8 @@ pub(crate) struct FigureCounters {
     pub(crate) invalidations: AtomicU64,
     pub(crate) io_errors: AtomicU64,
     pub(crate) full: AtomicU64,
+    pub(crate) fills_unshared: AtomicU64,
+    pub(crate) hangs: AtomicU64,
 }
 
 impl FigureCounters {

@@ -35,7 +35,11 @@ impl Fill {
             add(&shared.counters.refused, 1);
             return None;
         }
-        let fill = FillShared::new(Arc::clone(&shared.counters));
+        let Some(fill) = FillShared::new(Arc::clone(&shared.counters), &shared.fill_share, expected) else {
+            shared.fills.fetch_sub(1, Ordering::SeqCst);
+            add(&shared.counters.refused, 1);
+            return None;
+        };
         Some(Self { shared: Arc::clone(shared), fill, is_finished: false })
     }
 
@@ -45,6 +49,14 @@ impl Fill {
             return;
         }
         let bytes = octets.len() as u64;
+        if self.fill.failed().is_some() {
+            return;
+        }
+        if let Err(reason) = self.admit(bytes) {
+            let unused = self.fill.fail(reason);
+            self.shared.queue.release(unused);
+            return;
+        }
         if !self.shared.queue.reserve(bytes) {
             let unused = self.fill.fail(self.shared.status.off().unwrap_or(OffReason::TooLarge));
             self.shared.queue.release(unused);
@@ -58,6 +70,18 @@ impl Fill {
             // Refused only when the tier closes, which the writer then tells this fill.
             let _ = self.shared.queue.add_step(Command::Fill(Arc::clone(&self.fill)));
         }
+    }
+
+    /// Whether so many more octets are within what one body, and all that stream in together, may take.
+    fn admit(&self, bytes: u64) -> Result<(), OffReason> {
+        if self.fill.pushed() + bytes > self.shared.plan.object_bytes_max {
+            return Err(OffReason::TooLarge);
+        }
+        if !self.fill.reserve(bytes) {
+            add(&self.shared.counters.fills_unshared, 1);
+            return Err(OffReason::Crowded);
+        }
+        Ok(())
     }
 
     /// Waits until there is room for more.

@@ -9,7 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use platform::DiskFile;
 
-use crate::figures::FigureCounters;
+use crate::figures::{FigureCounters, add};
+use crate::fill_share::{FillShare, Reservation};
 use crate::piece::{self, Extent, PIECE_BYTES};
 use crate::{OffReason, ReadError};
 
@@ -19,7 +20,6 @@ pub(crate) struct FillShared {
     counters: Arc<FigureCounters>,
 }
 
-#[derive(Default)]
 struct FillState {
     pending: VecDeque<Bytes>,
     pending_bytes: u64,
@@ -31,11 +31,66 @@ struct FillState {
     failed: Option<OffReason>,
     /// The writer has a step of it to do.
     is_queued: bool,
+    /// It is whole or given up.
+    is_ended: bool,
+    /// What the tier keeps free for it: its body, and what stands before it in its segment.
+    reservation: Reservation,
+    /// The part of the reservation that is for the body, in bytes.
+    expected: u64,
 }
 
 impl FillShared {
-    pub(crate) fn new(counters: Arc<FigureCounters>) -> Arc<Self> {
-        Arc::new(Self { state: Mutex::default(), counters })
+    /// A fill of `expected` octets, or of an unknown number. `None`: the share has no room for it.
+    pub(crate) fn new(
+        counters: Arc<FigureCounters>,
+        share: &Arc<FillShare>,
+        expected: Option<u64>,
+    ) -> Option<Arc<Self>> {
+        let mut reservation = Reservation::empty(Arc::clone(share));
+        let expected = expected.unwrap_or(0);
+        if share.is_used_up() || !reservation.add(expected) {
+            add(&counters.fills_unshared, 1);
+            return None;
+        }
+        let state = FillState {
+            pending: VecDeque::new(),
+            pending_bytes: 0,
+            pushed: 0,
+            written: 0,
+            place: None,
+            sums: Vec::new(),
+            failed: None,
+            is_queued: false,
+            is_ended: false,
+            reservation,
+            expected,
+        };
+        Some(Arc::new(Self { state: Mutex::new(state), counters }))
+    }
+
+    /// Makes sure that so many more octets are within its reservation.
+    pub(crate) fn reserve(&self, bytes: u64) -> bool {
+        let mut state = self.state();
+        let missing = (state.pushed + bytes).saturating_sub(state.expected);
+        let is_reserved = state.reservation.add(missing);
+        state.expected += if is_reserved { missing } else { 0 };
+        is_reserved
+    }
+
+    /// Reserves what stands before it in its segment, which cannot be evicted either.
+    pub(crate) fn reserve_before(&self, bytes: u64) -> bool {
+        self.state().reservation.add(bytes)
+    }
+
+    /// No segment is written to for it any more, whatever steps of it are still queued.
+    pub(crate) fn end(&self) {
+        let mut state = self.state();
+        state.reservation.release();
+        state.is_ended = true;
+    }
+
+    pub(crate) fn is_ended(&self) -> bool {
+        self.state().is_ended
     }
 
     fn state(&self) -> MutexGuard<'_, FillState> {

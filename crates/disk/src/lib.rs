@@ -6,6 +6,7 @@
 mod error;
 mod figures;
 mod fill;
+mod fill_share;
 mod fill_shared;
 mod frame;
 mod index_file;
@@ -25,6 +26,8 @@ mod shared;
 mod status;
 mod stored;
 mod tier;
+mod watch;
+mod watched_disk;
 mod witness;
 mod writer;
 
@@ -39,5 +42,6 @@ pub use recovery::Recovery;
 pub use settings::{Durability, Settings};
 pub use stored::{DiskBody, FileRange, Stored};
 pub use tier::Tier;
+pub use watch::Stuck;
 pub use witness::{DistrustPlace, distrust};
 pub use writer::Writer;

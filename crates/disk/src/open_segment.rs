@@ -168,7 +168,7 @@ impl Segments {
     /// Appends entries to the index of a segment; gives back where they begin.
     pub(crate) fn append_index(&self, segment: &Segment, entries: &[u8]) -> Result<u64, Trouble> {
         let trouble = |error: io::Error| Trouble::of("write an index", &error);
-        let file = self.index(segment, &mut segment.state()).map_err(trouble)?;
+        let file = self.index_to_write(segment).map_err(trouble)?;
         let offset = of(&segment.index_bytes);
         if let Err(error) = write_all(&*file, entries, offset) {
             // A part of them must not stand in front of what comes next.
@@ -188,7 +188,6 @@ impl Segments {
     }
 
     pub(crate) fn sync_index(&self, segment: &Segment) -> io::Result<()> {
-        let index = self.index(segment, &mut segment.state())?;
-        index.sync()
+        self.index_to_write(segment)?.sync()
     }
 }

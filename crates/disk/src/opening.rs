@@ -12,6 +12,7 @@ use bytes::Bytes;
 use platform::{Clock, Disk, DiskLock};
 
 use crate::figures::{FigureCounters, add};
+use crate::fill_share::FillShare;
 use crate::journal::{Journal, JournalPlan, RESERVED_AT_ONCE};
 use crate::journal_file::JournalFile;
 use crate::mark::{FORMAT, Found, Mark};
@@ -23,6 +24,8 @@ use crate::settings::{Plan, Settings};
 use crate::shared::Shared;
 use crate::status::Status;
 use crate::tier::Tier;
+use crate::watch::Watch;
+use crate::watched_disk::WatchedDisk;
 use crate::witness::{self, DistrustPlace, Seal, Witnesses};
 use crate::writer::Writer;
 use crate::{Durability, OpenError};
@@ -43,6 +46,9 @@ pub struct Opened {
 /// As [`OpenError`] says; the directory is then as it was.
 pub fn open(disk: Arc<dyn Disk>, clock: Arc<dyn Clock>, settings: Settings) -> Result<Opened, OpenError> {
     let plan = Plan::of(&settings)?;
+    let counters = Arc::new(FigureCounters::default());
+    let watch = Arc::new(Watch::new(Arc::clone(&clock), settings.timeout, Arc::clone(&counters)));
+    let disk: Arc<dyn Disk> = Arc::new(WatchedDisk { disk, watch: Arc::clone(&watch) });
     let at = Place { disk: &*disk, directory: &plan.directory };
     at.check("create the directory", disk.create_directory(&plan.directory))?;
     let lock = at.lock()?;
@@ -62,11 +68,10 @@ pub fn open(disk: Arc<dyn Disk>, clock: Arc<dyn Clock>, settings: Settings) -> R
     let content = journal.0.encode();
     at.replace(names::INVALIDATIONS, &content)?;
     let (mark, seals) = at.begin_life(&witnesses, before, boot, settings.durability)?;
-    let counters = Arc::new(FigureCounters::default());
     add(&counters.torn, u64::from(journal.1));
     let segments = Arc::new(Segments::new(Arc::clone(&disk), plan.directory.clone()));
     found.iter().for_each(|(id, (data, index))| segments.adopt(*id, *data, *index));
-    let status = Arc::new(Status::new(Arc::clone(&counters)));
+    let status = Arc::new(Status::new(Arc::clone(&counters), Arc::clone(&watch)));
     let journal_plan = JournalPlan {
         directory: plan.directory.clone(),
         bytes_max: plan.invalidation_bytes_max,
@@ -84,6 +89,7 @@ pub fn open(disk: Arc<dyn Disk>, clock: Arc<dyn Clock>, settings: Settings) -> R
     );
     let opened = at.check("open the journal of invalidations", opened)?;
     let queue = Queue::new(plan.queue_bytes_max);
+    let fill_share = FillShare::new(plan.fill_bytes_max);
     let shared = Arc::new(Shared {
         disk,
         clock,
@@ -93,8 +99,10 @@ pub fn open(disk: Arc<dyn Disk>, clock: Arc<dyn Clock>, settings: Settings) -> R
         queue,
         journal: opened,
         status,
+        watch,
         counters,
         fills: AtomicU64::new(0),
+        fill_share,
         _lock: lock,
     });
     let recovery = Recovery::new(

@@ -13,6 +13,9 @@ use bytes::Bytes;
 use crate::fill_shared::FillShared;
 use crate::record::{Location, Record};
 
+/// How often it is looked whether a writer that is to end still can.
+const HOPE: Duration = Duration::from_millis(50);
+
 /// Called once with where the object is, or `None` if it could not be written.
 pub(crate) type Done = Box<dyn FnOnce(Option<Location>) + Send>;
 
@@ -238,9 +241,17 @@ impl Queue {
         waiting.into_iter().for_each(Waker::wake);
     }
 
-    /// Blocks until a running writer has ended.
-    pub(crate) fn wait_finished(&self) {
+    /// Blocks until a running writer has ended, or there is no more hope for it. `true`: it has ended.
+    pub(crate) fn wait_finished(&self, has_hope: impl Fn() -> bool) -> bool {
         let busy = |state: &mut State| state.is_running && !state.is_finished;
-        drop(self.finished.wait_while(self.state(), busy).unwrap_or_else(PoisonError::into_inner));
+        let mut state = self.state();
+        while busy(&mut state) {
+            if !has_hope() {
+                return false;
+            }
+            let waited = self.finished.wait_timeout_while(state, HOPE, busy);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        true
     }
 }

@@ -113,4 +113,12 @@ pub struct Figures {
     pub io_errors: u64,
     /// Times that the disk was full since the start.
     pub full: u64,
+    /// What bodies that are streaming in have reserved now, in bytes.
+    pub fill_bytes: u64,
+    /// Bodies that were not written because others that streamed in took the whole share, since the start.
+    pub fills_unshared: u64,
+    /// Times that the disk hung since the start.
+    pub hangs: u64,
+    /// Operations that the disk has not answered in time and that threads wait for now.
+    pub stuck: u64,
 }

@@ -160,6 +160,12 @@ impl Segments {
         self.table.read().unwrap_or_else(PoisonError::into_inner).len() as u64
     }
 
+    /// The number of the newest segment; 0: there is none.
+    pub(crate) fn newest(&self) -> u32 {
+        let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
+        table.last_key_value().map_or(0, |(id, _)| *id)
+    }
+
     /// What all segments take, in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         of(&self.bytes)
@@ -199,30 +205,32 @@ impl Segments {
             .or_else(|error| if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) })
     }
 
-    /// The records of a segment, opened once.
+    /// The records of a segment, opened once. Nothing waits for the disk with the segment locked: a look-up that
+    /// forgets an object takes the same lock.
     pub(crate) fn data(&self, segment: &Segment) -> io::Result<Arc<dyn DiskFile>> {
-        let mut state = segment.state();
-        if let Some(file) = &state.data {
+        if let Some(file) = &segment.state().data {
             return Ok(Arc::clone(file));
         }
         let file = self.disk.open(&names::data(&self.directory, segment.id), Access::Read)?;
-        state.data = Some(Arc::clone(&file));
-        Ok(file)
+        Ok(Arc::clone(segment.state().data.get_or_insert(file)))
     }
 
-    /// The index of a segment, for reading and writing. What an earlier life left torn behind it is cut off.
-    pub(crate) fn index(&self, segment: &Segment, state: &mut SegmentState) -> io::Result<Arc<dyn DiskFile>> {
-        let file = match &state.index {
-            Some(file) => Arc::clone(file),
-            None => {
-                let file = self.disk.open(&names::index(&self.directory, segment.id), Access::Write)?;
-                state.index = Some(Arc::clone(&file));
-                file
-            }
-        };
-        if let Some(bytes) = state.cut_at {
+    /// The index of a segment, opened once.
+    pub(crate) fn index(&self, segment: &Segment) -> io::Result<Arc<dyn DiskFile>> {
+        if let Some(file) = &segment.state().index {
+            return Ok(Arc::clone(file));
+        }
+        let file = self.disk.open(&names::index(&self.directory, segment.id), Access::Write)?;
+        Ok(Arc::clone(segment.state().index.get_or_insert(file)))
+    }
+
+    /// The index of a segment, for the writer. What an earlier life left torn behind it is cut off.
+    pub(crate) fn index_to_write(&self, segment: &Segment) -> io::Result<Arc<dyn DiskFile>> {
+        let file = self.index(segment)?;
+        let cut_at = segment.state().cut_at;
+        if let Some(bytes) = cut_at {
             file.truncate(bytes)?;
-            state.cut_at = None;
+            segment.state().cut_at = None;
             self.resize(segment, of(&segment.data_bytes), bytes);
         }
         Ok(file)

@@ -24,11 +24,16 @@ pub struct Settings {
     pub queue_bytes_max: u64,
     /// The most bodies that may stream in at the same time. Default 64.
     pub fills_max: usize,
+    /// The most that bodies which are streaming in may take together, in bytes, as a segment that is written to cannot
+    /// be evicted. Default (`None`): `bytes_max / 4`.
+    pub fill_bytes_max: Option<u64>,
     /// The most that the journal of invalidations may take, in bytes. Default (`None`): `bytes_max / 64`, at most
     /// 16 MiB.
     pub invalidation_bytes_max: Option<u64>,
     /// How long nothing is written after the disk was full. Default 10 s.
     pub full_pause: Duration,
+    /// How long an operation of the disk may take before the disk counts as hung. Default 2 s.
+    pub timeout: Duration,
 }
 
 /// What an invalidation has survived when it is answered.
@@ -53,8 +58,10 @@ impl Default for Settings {
             segment_bytes: None,
             queue_bytes_max: 32 << 20,
             fills_max: 64,
+            fill_bytes_max: None,
             invalidation_bytes_max: None,
             full_pause: Duration::from_secs(10),
+            timeout: Duration::from_secs(2),
         }
     }
 }
@@ -75,6 +82,7 @@ pub(crate) struct Plan {
     pub(crate) object_bytes_max: u64,
     pub(crate) queue_bytes_max: u64,
     pub(crate) fills_max: u64,
+    pub(crate) fill_bytes_max: u64,
     /// How much of a fill may wait before it is held back, in bytes.
     pub(crate) fill_window_bytes: u64,
     pub(crate) invalidation_bytes_max: u64,
@@ -108,6 +116,7 @@ impl Plan {
             queue_bytes_max: settings.queue_bytes_max,
             // A fill keeps up to a piece in memory until it is finished; they must not fill the queue by that alone.
             fills_max: (settings.fills_max as u64).min(settings.queue_bytes_max / (256 << 10)),
+            fill_bytes_max: settings.fill_bytes_max.unwrap_or(bytes_max / 4).min(bytes_max),
             fill_window_bytes: (settings.queue_bytes_max / 8).max(256 << 10),
             invalidation_bytes_max,
             full_pause: settings.full_pause,

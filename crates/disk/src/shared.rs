@@ -7,6 +7,7 @@ use bytes::Bytes;
 use platform::{Clock, Disk, DiskLock};
 
 use crate::figures::{FigureCounters, add};
+use crate::fill_share::FillShare;
 use crate::index_file::Live;
 use crate::journal::Journal;
 use crate::mark::Mark;
@@ -15,6 +16,7 @@ use crate::record::Location;
 use crate::segment::{Note, Noted, Refreshed, Segments};
 use crate::settings::Plan;
 use crate::status::Status;
+use crate::watch::Watch;
 
 /// How many operations a life may have before orders of two lives could meet.
 const ORDER_BITS: u32 = 40;
@@ -29,9 +31,12 @@ pub(crate) struct Shared {
     pub(crate) queue: Queue,
     pub(crate) journal: Journal,
     pub(crate) status: Arc<Status>,
+    pub(crate) watch: Arc<Watch>,
     pub(crate) counters: Arc<FigureCounters>,
     /// Fills that have begun and not ended.
     pub(crate) fills: AtomicU64,
+    /// What they may take together.
+    pub(crate) fill_share: Arc<FillShare>,
     /// Held as long as anybody holds the tier.
     pub(crate) _lock: DiskLock,
 }

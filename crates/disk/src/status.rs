@@ -4,6 +4,7 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::figures::{FigureCounters, add};
+use crate::watch::Watch;
 use crate::{DistrustPlace, OffReason};
 
 /// What went wrong with an operation.
@@ -39,11 +40,12 @@ pub(crate) struct Status {
     off: Mutex<Option<OffReason>>,
     distrusted: OnceLock<DistrustPlace>,
     counters: Arc<FigureCounters>,
+    watch: Arc<Watch>,
 }
 
 impl Status {
-    pub(crate) const fn new(counters: Arc<FigureCounters>) -> Self {
-        Self { off: Mutex::new(None), distrusted: OnceLock::new(), counters }
+    pub(crate) const fn new(counters: Arc<FigureCounters>, watch: Arc<Watch>) -> Self {
+        Self { off: Mutex::new(None), distrusted: OnceLock::new(), counters, watch }
     }
 
     fn state(&self) -> MutexGuard<'_, Option<OffReason>> {
@@ -51,7 +53,9 @@ impl Status {
     }
 
     pub(crate) fn off(&self) -> Option<OffReason> {
-        *self.state()
+        let off = *self.state();
+        let is_final = matches!(off, Some(OffReason::Io { .. } | OffReason::Closed));
+        if !is_final && self.watch.is_hung() { Some(OffReason::Hung) } else { off }
     }
 
     /// The contents will not be used by the next start, as is recorded at `place`.

@@ -6,7 +6,6 @@ use std::io;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use platform::DiskFile;
 
 use crate::figures::{add, of};
 use crate::fill::Fill;
@@ -17,6 +16,7 @@ use crate::record::{Figures, HEAD_BYTES_MAX, INDEX_BYTES_MAX, INVALIDATION_BYTES
 use crate::segment::{Refreshed, Segment};
 use crate::shared::Shared;
 use crate::stored::Stored;
+use crate::watch::Stuck;
 use crate::{DistrustPlace, OffReason, ReadError};
 
 /// The lock and the mark, in bytes and files.
@@ -95,15 +95,20 @@ impl Tier {
 
     /// The index that the object was last refreshed with, if it was.
     fn refreshed(&self, segment: &Segment, offset: u64) -> Result<Option<Bytes>, ReadError> {
-        let (file, position, bytes): (Arc<dyn DiskFile>, u64, u32) = {
-            let mut state = segment.state();
+        match segment.state().refreshed.get(&offset) {
+            None => return Ok(None),
+            Some(Refreshed::Queued { index, .. }) => return Ok(Some(index.clone())),
+            Some(Refreshed::Written { .. }) => {}
+        }
+        let file = self.shared.segments.index(segment).map_err(gone)?;
+        // The index may have been written anew since: the file and the place in it are taken together.
+        let (file, position, bytes) = {
+            let state = segment.state();
             match state.refreshed.get(&offset) {
                 None => return Ok(None),
                 Some(Refreshed::Queued { index, .. }) => return Ok(Some(index.clone())),
                 Some(Refreshed::Written { position, bytes }) => {
-                    let (position, bytes) = (*position, *bytes);
-                    let file = self.shared.segments.index(segment, &mut state).map_err(gone)?;
-                    (file, position, bytes)
+                    (state.index.clone().unwrap_or(file), *position, *bytes)
                 }
             }
         };
@@ -167,6 +172,10 @@ impl Tier {
             invalidation_bytes: shared.journal.bytes(),
             io_errors: of(&counters.io_errors),
             full: of(&counters.full),
+            fill_bytes: shared.fill_share.taken(),
+            fills_unshared: of(&counters.fills_unshared),
+            hangs: of(&counters.hangs),
+            stuck: shared.watch.stuck().len() as u64,
         }
     }
 
@@ -175,11 +184,24 @@ impl Tier {
         self.shared.status.off()
     }
 
+    /// Looks whether the disk hangs, and lets bodies that wait for it give up; to be called again and again. A disk
+    /// that has hung is used again once it answers and `may_return`. Does not block.
+    pub fn look_after(&self, may_return: bool) {
+        if self.shared.watch.look(may_return) {
+            self.shared.queue.release(0);
+        }
+    }
+
+    /// The operations that the disk has not answered in time, with the threads that wait for them.
+    pub fn stuck(&self) -> Vec<Stuck> {
+        self.shared.watch.stuck()
+    }
+
     /// Writes what is queued, syncs it, and marks the directory as cleanly left. Waits for a writer that runs; one that
-    /// is stepped ends with its steps.
-    pub fn close(&self) {
+    /// is stepped ends with its steps. `false`: the disk hangs, and the writer was left behind.
+    pub fn close(&self) -> bool {
         self.shared.queue.close();
-        self.shared.queue.wait_finished();
+        self.shared.queue.wait_finished(|| self.shared.watch.stuck().is_empty())
     }
 }
 

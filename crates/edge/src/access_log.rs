@@ -6,6 +6,7 @@
 //! The fields stand in the order of [`FORMAT`]; `reference` explains them.
 
 use crate::date::push_log_date;
+use crate::leaving::join_in_time;
 use bytes::Bytes;
 use config::AccessLog as Target;
 use message::{RequestHead, Status, Version, names};
@@ -80,10 +81,11 @@ impl AccessLog {
 }
 
 impl Writer {
-    /// Waits until every line is written; to be called when no [`AccessLog`] is left.
-    pub(crate) fn finish(self) {
+    /// Waits until every line is written, or a log that hangs has had its time; to be called when no [`AccessLog`] is
+    /// left. `None`: lines are lost.
+    pub(crate) fn finish(self) -> Option<()> {
         // A panic of the writer has been reported by the thread itself.
-        let _ = self.thread.join();
+        join_in_time(self.thread)?.ok()
     }
 }
 

@@ -170,7 +170,7 @@ fn path(request: &RequestHead) -> &[u8] {
 }
 
 /// What would become of the request that the content describes.
-fn answer_why(shared: &Shared, request: &RequestHead, content: &[u8]) -> Page {
+fn answer_why(shared: &Arc<Shared>, request: &RequestHead, content: &[u8]) -> Page {
     if request.method != Method::Post {
         return Page::plain(405, "POST a question here; docs/why.md describes it.\n");
     }
@@ -274,6 +274,8 @@ fn disk_status(shared: &Shared) -> serde_json::Value {
     json!({
         "directory": disk.directory,
         "off": shared.persistence.is_off(),
+        "hung": shared.persistence.is_hung(),
+        "stuck": figures.stuck,
         "bytes": figures.bytes,
         "bytes_max": disk.bytes_max,
         "objects": figures.objects,

@@ -256,6 +256,11 @@ impl Client {
         }
     }
 
+    /// The limits that it is served by.
+    pub(crate) fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
     /// Whether the whole content of the current request has been read.
     pub(crate) fn is_content_read(&self) -> bool {
         self.content.decoder.is_done()

@@ -195,6 +195,17 @@ metrics! {
         "Times that the disk had no room. Make room, or lower disk_size.";
     DiskErrors: Counter "disk_errors",
         "Operations that the disk refused for other reasons than want of room. Look at the system's log.";
+    DiskFillBytes: Gauge "disk_fill_bytes",
+        "Octets of the disk that responses on their way to it have reserved. Near limits.disk_fill_percent of \
+         disk_size, large responses are passed on but not stored.";
+    DiskFillsUnshared: Counter "disk_fills_unshared",
+        "Responses not written to the disk because others on their way there took all of limits.disk_fill_percent. \
+         Many mean that disk_size is small for the large files that visitors load at the same time.";
+    DiskHangs: Counter "disk_hangs",
+        "Times that an operation of the disk took longer than limits.disk_timeout. The disk is not used until it \
+         answers again; look at the system's log.";
+    DiskStuck: Gauge "disk_stuck",
+        "Operations of the disk that take longer than limits.disk_timeout now, each with a thread that waits for it.";
     DiskReads: Counter "disk_reads",
         "Stored responses that were read from the disk because they were not in memory. Many in comparison to hits \
          mean that memory is small for what is asked for again.";

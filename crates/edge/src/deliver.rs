@@ -4,6 +4,7 @@
 //! leaves the response visibly incomplete.
 
 use crate::client::{Client, SendError};
+use crate::disk_threads;
 use crate::excerpt::Extract;
 use bytes::{Bytes, BytesMut};
 use h1::BodyFraming;
@@ -109,10 +110,12 @@ async fn send_from_disk(
         let reader = Arc::clone(body);
         // Below a limit that is a usize.
         let bytes_max = (end - at).min(DISK_READ_BYTES as u64) as usize;
-        let reading = tokio::task::spawn_blocking(move || reader.read_at(at, bytes_max));
+        let reading = disk_threads::run(client.limits().disk_timeout, move || reader.read_at(at, bytes_max));
+        // It begins before what is queued goes out.
+        let reading = tokio::spawn(reading);
         // What is queued goes out while the disk works.
         let sent = client.flush().await;
-        let octets = reading.await.ok().and_then(Result::ok).filter(|octets| !octets.is_empty());
+        let octets = reading.await.ok().flatten().and_then(Result::ok).filter(|octets| !octets.is_empty());
         sent?;
         // What cannot be read leaves the response visibly incomplete.
         let Some(octets) = octets else { return Err(Interrupted::Source(None)) };

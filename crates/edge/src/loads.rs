@@ -1,9 +1,10 @@
 //! Reading what look-ups found on the disk.
 //!
-//! Invariant: no worker waits for the disk. However many ask for one object, it is read once at a time, and so few
+//! Invariant: no worker waits for the disk, and no request longer than `limits.disk_timeout`. However many ask for one object, it is read once at a time, and so few
 //! objects are read at once that their bodies do not matter beside the store's. Reading goes on when the visitor who
 //! asked first has left.
 
+use crate::disk_threads;
 use crate::shared::Shared;
 use semantics::Moment;
 use std::collections::HashMap;
@@ -33,8 +34,12 @@ impl Loads {
     }
 }
 
-/// Returns when what was found under `key` has been read, or could not be: to be looked up again.
-pub(crate) async fn load(shared: &Arc<Shared>, key: &Key, shelved: Shelved) {
+/// Returns when what was found under `key` has been read, or could not be: to be looked up again. `false`: the disk
+/// hangs, or has not answered within `limits.disk_timeout`; to be fetched.
+pub(crate) async fn load(shared: &Arc<Shared>, key: &Key, shelved: Shelved) -> bool {
+    if shared.persistence.is_hung() {
+        return false;
+    }
     let mut done = {
         let mut under_way = shared.loads.under_way();
         if let Some(others) = under_way.get(&shelved) {
@@ -47,14 +52,26 @@ pub(crate) async fn load(shared: &Arc<Shared>, key: &Key, shelved: Shelved) {
         }
     };
     // Nothing is ever sent: the end is that the sender is gone.
-    let _ = done.changed().await;
+    tokio::time::timeout(shared.limits.disk_timeout, done.changed()).await.is_ok()
+}
+
+/// As [`load`], for a thread that may wait so long.
+pub(crate) fn load_here(shared: &Arc<Shared>, key: &Key, shelved: Shelved) {
+    if shared.persistence.is_hung() {
+        return;
+    }
+    let (reader, key) = (Arc::clone(shared), key.detached());
+    // What was not read in time is not in memory when it is looked up.
+    let _ = disk_threads::run_here(shared.limits.disk_timeout, move || {
+        reader.store.load(&key, shelved, Moment::read(&*reader.clock));
+    });
 }
 
 async fn read(shared: Arc<Shared>, key: Key, shelved: Shelved, _done: watch::Sender<()>) {
     // An error means that the semaphore was closed, which nobody does.
     let turn = shared.loads.turns.acquire().await;
     let reader = Arc::clone(&shared);
-    let reading = tokio::task::spawn_blocking(move || {
+    let reading = disk_threads::begin(move || {
         reader.store.load(&key, shelved, Moment::read(&*reader.clock));
     });
     // If it has panicked, it is looked up again, and at last fetched.

@@ -40,7 +40,7 @@ pub(crate) struct Wanted<'a> {
 }
 
 /// What is read so often and has left memory each time before it was used is fetched instead.
-const LOADS_MAX: u32 = 3;
+pub(crate) const LOADS_MAX: u32 = 3;
 
 /// What the store has for a request.
 pub(crate) enum Found {

@@ -4,11 +4,12 @@
 //! Invariant: serving never depends on it. A directory that cannot be used, a full disk, a disk that fails: each is
 //! one line on standard error and a metric, and the edge goes on from memory.
 
+use crate::disk_threads;
 use crate::recognition;
 use crate::shared::Shared;
 use crate::sites::{Site, Sites};
 use config::Plan;
-use disk::{Durability, Figures, OffReason, Opened, Recovery, Settings, Tier};
+use disk::{Durability, Figures, OffReason, Opened, Recovery, Settings, Stuck, Tier};
 use platform::{Clock, SystemDisk};
 use semantics::Policy;
 use sha2::{Digest, Sha256};
@@ -24,6 +25,9 @@ use store::{Ban, Bans, SiteId, SiteNames, Store};
 /// How long the edge waits for what the process before has left, before it takes its first connection. What is not
 /// taken over by then follows while it serves.
 const TAKE_OVER_MAX: Duration = Duration::from_secs(1);
+
+/// How long a start waits for the directory to be opened, which reads and replaces a few small files.
+const OPEN_MAX: Duration = Duration::from_secs(10);
 
 /// The disk of a running edge; or its absence.
 #[derive(Default)]
@@ -98,27 +102,44 @@ pub(crate) fn open(
         runtime_directory: disk.runtime_directory.clone(),
         bytes_max: disk.bytes_max,
         durability: if disk.power_safe_purges { Durability::Power } else { Durability::Process },
+        timeout: plan.limits.disk_timeout,
+        fill_bytes_max: Some(percent_of(disk.bytes_max, plan.limits.disk_fill_percent)),
         ..Settings::default()
     };
     let absent = Persistence { is_wanted: true, ..Persistence::default() };
-    let Opened { tier, writer, recovery } =
-        match disk::open(Arc::new(SystemDisk), Arc::clone(clock), settings.clone()) {
-            Ok(opened) => opened,
-            Err(error) => {
-                eprintln!("petasos: nothing is kept on the disk: {error}");
-                return Ok((store, Persistence { unopened: Some(Unopened::of(settings)), ..absent }, None));
-            }
-        };
+    let (of_tier, of_opening) = (Arc::clone(clock), settings.clone());
+    let opened =
+        disk_threads::run_here(OPEN_MAX, move || disk::open(Arc::new(SystemDisk), of_tier, of_opening));
+    let unopened = || Persistence { unopened: Some(Unopened::of(settings)), ..Persistence::default() };
+    let Opened { tier, writer, recovery } = match opened {
+        Some(Ok(opened)) => opened,
+        Some(Err(error)) => {
+            eprintln!("petasos: nothing is kept on the disk: {error}");
+            return Ok((store, Persistence { is_wanted: true, ..unopened() }, None));
+        }
+        None => {
+            let directory = disk.directory.display();
+            eprintln!(
+                "petasos: nothing is kept on the disk: {directory} does not answer; restart when it does"
+            );
+            return Ok((store, Persistence { is_wanted: true, ..unopened() }, None));
+        }
+    };
     if recovery.is_distrusted() {
         eprintln!(
             "petasos: the disk cache begins empty: {} may lack purges that were answered since",
             disk.directory.display()
         );
     }
-    recognition::recall(&disk.directory, sites.iter());
+    recognition::recall(&disk.directory, plan.limits.disk_timeout, sites.iter());
     let (store, keeper) = store.above(&tier, &recovery, Arc::new(Names::of(sites)), &TextBans, life);
     let writer = Builder::new().name("petasos-disk".to_owned()).spawn(move || writer.run(&*keeper))?;
     Ok((store, Persistence { tier: Some(tier), writer: Mutex::new(Some(writer)), ..absent }, Some(recovery)))
+}
+
+/// So many percent of a size; no product overflows, and the rounding is a hundred bytes at most.
+fn percent_of(bytes: u64, percent: usize) -> u64 {
+    bytes / 100 * percent as u64
 }
 
 /// Takes over what the process before has left, in a thread of its own; waits for it, though not for ever.
@@ -181,25 +202,51 @@ impl Persistence {
             || self.unopened.as_ref().is_some_and(|unopened| unopened.state() == Distrust::Recorded)
     }
 
-    /// Tells standard error when the disk has gone off, or works again.
-    pub(crate) fn look_after(&self) {
+    /// Whether the disk hangs, or has hung and is not used again yet.
+    pub(crate) fn is_hung(&self) -> bool {
+        self.tier.as_ref().is_some_and(|tier| tier.off() == Some(OffReason::Hung))
+    }
+
+    /// Whether a thread waits for an answer of the disk that is late.
+    pub(crate) fn is_stuck(&self) -> bool {
+        self.tier.as_ref().is_some_and(|tier| !tier.stuck().is_empty())
+    }
+
+    /// Names the threads that wait for the disk.
+    fn say_stuck(&self) {
+        for Stuck { thread, operation } in self.tier.iter().flat_map(Tier::stuck) {
+            eprintln!("petasos: the thread {thread} waits for the disk to {operation}");
+        }
+    }
+
+    /// Tells standard error when the disk has gone off, or works again. A disk that has hung is used again when it
+    /// answers and all purges are written down. Does not wait for the disk.
+    pub(crate) fn look_after(&self, is_written_down: bool) {
         let Some(tier) = &self.tier else { return };
+        tier.look_after(is_written_down);
         let off = tier.off();
         let mut noted = lock(&self.noted);
         if *noted == off {
             return;
         }
         match off {
-            Some(reason) => eprintln!("petasos: nothing is kept on the disk from now on: {reason}"),
+            Some(reason) => {
+                eprintln!("petasos: nothing is kept on the disk from now on: {reason}");
+                self.say_stuck();
+            }
             None => eprintln!("petasos: what is stored is kept on the disk again"),
         }
         *noted = off;
     }
 
-    /// Writes what is left to be written, and returns when the directory is closed.
+    /// Writes what is left to be written, and returns when the directory is closed, or the disk hangs: then threads
+    /// are left behind, which standard error is told.
     pub(crate) fn close(&self) {
         let Some(tier) = &self.tier else { return };
-        tier.close();
+        if !tier.close() {
+            eprintln!("petasos: the disk does not answer; its directory is left as after a crash");
+            return self.say_stuck();
+        }
         if let Some(writer) = lock(&self.writer).take() {
             // A writer that panicked has left what a crash leaves; the next process finds its way.
             let _ = writer.join();

@@ -23,7 +23,7 @@ use crate::forward;
 use crate::guard::{Subject, guard};
 use crate::leak_check::{LeakCheck, WouldBeHit};
 use crate::loads;
-use crate::lookup::{Decision, Found, Touch, Wanted};
+use crate::lookup::{Decision, Found, LOADS_MAX, Touch, Wanted};
 use crate::pass::Passing;
 use crate::popular::Page;
 use crate::refusal::Refusal;
@@ -225,7 +225,9 @@ impl<'a> Visit<'a> {
     async fn load(&self, mut wanted: Wanted<'a>, shelved: Shelved) -> Step<'a> {
         self.cells().count(Metric::DiskReads);
         wanted.loads += 1;
-        loads::load(self.shared, &wanted.key, shelved).await;
+        if !loads::load(self.shared, &wanted.key, shelved).await {
+            wanted.loads = LOADS_MAX;
+        }
         Step::Lookup(wanted)
     }
 

@@ -136,7 +136,10 @@ impl Shared {
         let performing = Arc::clone(&task);
         let performed = tokio::task::spawn_blocking(move || performing.perform(&shared)).await;
         // Without a thread, as when the edge ends, it is done here.
-        performed.unwrap_or_else(|_| task.perform(self))
+        let mut outcome = performed.unwrap_or_else(|_| task.perform(self));
+        outcome.in_tree = !self.lose_in_time().await;
+        outcome.undurable = !self.persist_in_time().await;
+        outcome
     }
 
     /// The sites that are meant.
@@ -165,9 +168,7 @@ impl Task {
         for Invalidation { want, mode } in &self.invalidations {
             self.invalidate(shared, want, *mode, &mut outcome);
         }
-        outcome.in_tree = !shared.static_tree.lose(&shared.store);
         shared.sweeper.wake();
-        outcome.undurable = !shared.persist();
         outcome
     }
 

@@ -6,6 +6,7 @@
 //! old rules and would begin a fetch after it is read again.
 
 use crate::counters::Metric;
+use crate::disk_threads;
 use crate::shared::Shared;
 use crate::sites::Site;
 use flate2::bufread::GzDecoder;
@@ -15,6 +16,7 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 use store::{Invalidation, Mode, Selector};
 
 /// Contents of a site that are looked at; who has said nothing by then is not asked again.
@@ -111,7 +113,8 @@ impl Shared {
         self.cells(0).count(Metric::SitesRecognised);
         eprintln!("petasos: {} runs on {system} ({sign}): profile {profile} from now on", site.label());
         let (shared, site) = (Arc::clone(self), Arc::clone(site));
-        tokio::task::spawn_blocking(move || shared.note_recognised(&site));
+        // Nothing waits for it.
+        drop(disk_threads::begin(move || shared.note_recognised(&site)));
     }
 
     /// Writes down for the next process what was found. First the invalidation has to be on the disk: only then is what
@@ -139,8 +142,11 @@ impl Shared {
 }
 
 /// Gives the sites the rules that the process before has found them to need. Who cannot be read is found anew.
-pub(crate) fn recall<'a>(directory: &Path, sites: impl Iterator<Item = &'a Arc<Site>>) {
-    let Ok(text) = std::fs::read_to_string(directory.join(FILE)) else { return };
+pub(crate) fn recall<'a>(directory: &Path, within: Duration, sites: impl Iterator<Item = &'a Arc<Site>>) {
+    let path = directory.join(FILE);
+    let Some(Ok(text)) = disk_threads::run_here(within, move || std::fs::read_to_string(path)) else {
+        return;
+    };
     for site in sites {
         let start = line_start(site);
         let mut lines = text.lines().filter_map(|line| line.strip_prefix(&start[..]));

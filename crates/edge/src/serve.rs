@@ -6,6 +6,8 @@
 
 use crate::access_log::{AccessLog, Writer};
 use crate::admin;
+use crate::disk_threads;
+use crate::leaving::join_in_time;
 use crate::persistence;
 use crate::refill;
 use crate::shared::Shared;
@@ -173,21 +175,26 @@ impl Edge {
         });
         // Whatever ended the control ends the workers.
         shared.quit();
-        let ended: io::Result<()> = workers.into_iter().try_for_each(|worker| {
-            worker.join().unwrap_or_else(|_| Err(io::Error::other("a worker has panicked")))
-        });
+        // The admin's listener and connections go with it, and its threads are not waited for.
+        runtime.shutdown_background();
+        drop(admin);
+        let ended: io::Result<()> = workers
+            .into_iter()
+            .filter_map(join_in_time)
+            .try_for_each(|worker| worker.unwrap_or_else(|_| Err(io::Error::other("a worker has panicked"))));
         // A thread that panicked has freed nothing more; the edge ends anyway.
-        let _ = sweeper.join();
+        let _ = join_in_time(sweeper);
         shared.static_tree.end();
-        let _ = writer_of_tree.map(JoinHandle::join);
-        drop(runtime);
-        // Without it the tier has failed, and its directory is not marked as cleanly left.
-        shared.persist();
+        let _ = writer_of_tree.and_then(join_in_time);
+        if !shared.persistence.is_hung() {
+            let shared = Arc::clone(&shared);
+            let within = shared.limits.disk_timeout;
+            // Without it the tier has failed, and its directory is not marked as cleanly left.
+            let _ = disk_threads::run_here(within, move || shared.persist());
+        }
         shared.persistence.close();
         drop(shared);
-        if let Some(writer) = writer {
-            writer.finish();
-        }
+        let _ = writer.and_then(Writer::finish);
         controlled.and(ended).map_err(ServeError::System)
     }
 }

@@ -44,6 +44,8 @@ pub(crate) struct Shared {
     pub(crate) sites: Sites,
     pub(crate) store: Store,
     pub(crate) persistence: Persistence,
+    /// A thread is writing purges down that are late.
+    pub(crate) is_persisting: AtomicBool,
     pub(crate) static_tree: StaticTree,
     pub(crate) flights: Flights,
     pub(crate) in_vain: InVain,
@@ -108,6 +110,7 @@ impl Shared {
             sites: Sites::new(&plan, &clock),
             store: Store::new(store_limits, random.hash_one("store")),
             persistence: Persistence::default(),
+            is_persisting: AtomicBool::new(false),
             static_tree: StaticTree::default(),
             flights: Flights::default(),
             in_vain: InVain::new(plan.limits.hit_for_miss, plan.limits.hit_for_miss_entries_max),
@@ -201,9 +204,14 @@ impl Shared {
     pub(crate) fn persist(&self) -> bool {
         let outcome = self.persistence.persist(&self.store);
         if outcome.is_err() {
-            self.cells(0).count(Metric::PurgesUndurable);
+            self.count_undurable();
         }
         outcome.is_ok()
+    }
+
+    /// Counts a purge that a restart could undo.
+    pub(crate) fn count_undurable(&self) {
+        self.cells(0).count(Metric::PurgesUndurable);
     }
 
     /// Takes no new connection from now on.
@@ -283,6 +291,10 @@ impl Shared {
             Metric::DiskTorn => self.persistence.figures().torn,
             Metric::DiskFull => self.persistence.figures().full,
             Metric::DiskErrors => self.persistence.figures().io_errors,
+            Metric::DiskHangs => self.persistence.figures().hangs,
+            Metric::DiskStuck => self.persistence.figures().stuck,
+            Metric::DiskFillBytes => self.persistence.figures().fill_bytes,
+            Metric::DiskFillsUnshared => self.persistence.figures().fills_unshared,
             Metric::StaticTreeOff => u64::from(self.static_tree.is_off()),
             Metric::StaticTreePages => self.static_tree.figures().pages,
             Metric::StaticTreeBytes => self.static_tree.figures().bytes,

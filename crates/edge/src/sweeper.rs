@@ -87,10 +87,13 @@ pub(crate) fn start(shared: Arc<Shared>, owns_process: bool) -> std::io::Result<
                 shared.store.fit(resident_bytes, resident_bytes_max);
             }
             let now = shared.clock.monotonic();
-            if shared.persistence.is_behind(&shared.store) && now >= retry_at && !shared.persist() {
+            let may_retry = now >= retry_at || !shared.persistence.is_at_risk();
+            if shared.persistence.is_behind(&shared.store) && may_retry {
+                // No response waits for it, and this thread does not wait for the disk, which it watches.
+                shared.persist_aside();
                 retry_at = now.plus(RETRY_AFTER);
             }
-            shared.persistence.look_after();
+            shared.persistence.look_after(shared.store.is_written_down());
             while shared.store.sweep(WALK_SLOTS).more {
                 std::thread::sleep(REST);
             }

@@ -8,6 +8,7 @@ use crate::client::head_limits;
 use crate::forward;
 use crate::guard::{Subject, guard};
 use crate::in_vain::Remembered;
+use crate::loads;
 use crate::lookup::{Decision, Found, Touch, Wanted, freshness};
 use crate::purge_orders::Unserved;
 use crate::refusal::Refusal;
@@ -190,7 +191,7 @@ fn get() -> String {
 ///
 /// # Errors
 /// What is wrong with the question, in words.
-pub(crate) fn answer(shared: &Shared, question: &Question) -> Result<Answer, String> {
+pub(crate) fn answer(shared: &Arc<Shared>, question: &Question) -> Result<Answer, String> {
     let asked = Asked::new(shared, question)?;
     let request = match asked.request {
         Ok(request) => request,
@@ -268,7 +269,7 @@ fn split_url(url: &str) -> Result<(bool, &str, String), String> {
 
 /// The answer for a request that got past the guard: *key* and *lookup* as the pipeline does them, and beside the
 /// decision what is known of the page.
-fn of_subject(shared: &Shared, subject: &Subject<'_>, request: &Request) -> Answer {
+fn of_subject(shared: &Arc<Shared>, subject: &Subject<'_>, request: &Request) -> Answer {
     let (head, policy, now) = (&request.head, subject.site.policy(), Moment::read(&*shared.clock));
     let wanted = match classify_request(head, false, policy) {
         RequestClass::Pass(reason) => Err(reason),
@@ -280,7 +281,7 @@ fn of_subject(shared: &Shared, subject: &Subject<'_>, request: &Request) -> Answ
     let remembered = shared.in_vain.recall(&key, now.monotonic);
     // An operator's question may wait for the disk, which a visitor's request would do without holding others up.
     if let Lookup::Shelved(shelved) = shared.store.peek(&key, &head.fields) {
-        shared.store.load(&key, shelved, now);
+        loads::load_here(shared, &key, shelved);
     }
     let decided = match &wanted {
         Err(reason) => {
@@ -456,7 +457,7 @@ mod tests {
     }
 
     fn ask(plan: &Plan, method: &str, url: &str, headers: &[(&str, &str)]) -> Answer {
-        let shared = Shared::new(plan.clone(), None, Arc::new(SystemClock::new()));
+        let shared = Arc::new(Shared::new(plan.clone(), None, Arc::new(SystemClock::new())));
         let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         let (url, method) = (url.to_owned(), method.to_owned());
         answer(&shared, &Question { url, method, headers: headers.collect() }).unwrap()

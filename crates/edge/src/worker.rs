@@ -34,7 +34,7 @@ const SWEEP: Duration = Duration::from_secs(1);
 /// When the runtime cannot be made or the socket not registered.
 pub(crate) fn run(shared: &Arc<Shared>, index: usize, listener: Listener) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(async {
+    let served = runtime.block_on(async {
         let acceptor = listener.acceptor()?;
         if index == 0 {
             tokio::spawn(sweep(Arc::clone(shared)));
@@ -46,7 +46,10 @@ pub(crate) fn run(shared: &Arc<Shared>, index: usize, listener: Listener) -> io:
             tokio::time::sleep(TICK).await;
         }
         Ok(())
-    })
+    });
+    // Connections end here; threads that do something for them are not waited for.
+    runtime.shutdown_background();
+    served
 }
 
 /// Takes connections until the drain begins.

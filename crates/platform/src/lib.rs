@@ -6,6 +6,7 @@
 mod clock;
 mod disk;
 mod faulty_disk;
+mod hanging_disk;
 mod machine;
 mod simulated_disk;
 mod simulated_world;
@@ -13,5 +14,6 @@ mod simulated_world;
 pub use clock::{Clock, ManualClock, Monotonic, SystemClock, Timestamp};
 pub use disk::{Access, Disk, DiskFile, DiskLock, SystemDisk};
 pub use faulty_disk::FaultyDisk;
+pub use hanging_disk::HangingDisk;
 pub use machine::{Machine, resident_bytes, runtime_directory, state_directory};
 pub use simulated_disk::{Fault, SimulatedDisk};

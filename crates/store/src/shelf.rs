@@ -198,6 +198,14 @@ impl Shelf {
         !lock(&self.pending).is_empty() || self.tier.is_undurable()
     }
 
+    /// Whether every invalidation so far is durable: none waits, and no call of [`Shelf::persist`] is under way.
+    pub(crate) fn is_written_down(&self) -> bool {
+        // A call under way holds this lock and has taken its invalidations out of the list. The lock is kept
+        // while the list is read, so that no call begins in between.
+        let idle = self.journaling.try_lock();
+        idle.is_ok() && !self.is_behind()
+    }
+
     pub(crate) const fn tier(&self) -> &Tier {
         &self.tier
     }

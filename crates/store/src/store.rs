@@ -232,6 +232,11 @@ impl Store {
         self.shelf.as_ref().is_some_and(Shelf::is_behind)
     }
 
+    /// Whether the disk knows every invalidation so far, and no call of [`Store::persist`] is under way.
+    pub fn is_written_down(&self) -> bool {
+        self.shelf.as_ref().is_none_or(Shelf::is_written_down)
+    }
+
     /// Whether objects and invalidations outlive the process.
     pub const fn is_persistent(&self) -> bool {
         self.shelf.is_some()

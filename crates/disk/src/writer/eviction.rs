@@ -6,6 +6,8 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use platform::Access;
+
 use super::Writer;
 use crate::figures::{add, of};
 use crate::index_file::{Entries, IndexFile, Live};
@@ -18,15 +20,25 @@ use crate::stored::Stored;
 use crate::{Durability, OffReason, ReadError};
 
 impl Writer {
-    /// Evicts until there is room for `bytes` more.
+    /// Evicts until there is room for `bytes` more; gives up where running fills leave nothing to evict.
+    ///
+    /// What is written again meanwhile goes to newer segments, and these are not evicted in turn: otherwise a loop that
+    /// only moves the last objects from one segment to the next would never end.
     pub(super) fn make_room(&mut self, keeper: &dyn Keeper, bytes: u64) -> Result<(), Trouble> {
         let shared = Arc::clone(&self.shared);
         let is_short = || {
             shared.used_bytes() + bytes > shared.plan.usable_bytes
                 || shared.segments.count() >= shared.plan.segments_max
         };
+        if !is_short() {
+            return Ok(());
+        }
+        if self.pinned_bytes() + shared.journal.bytes() + bytes > shared.plan.usable_bytes {
+            return Err(Trouble::NoRoom);
+        }
+        let newest = shared.segments.newest();
         while is_short() {
-            if !self.evict_oldest(keeper) {
+            if !self.evict_up_to(keeper, newest) {
                 return Err(Trouble::NoRoom);
             }
         }
@@ -35,11 +47,17 @@ impl Writer {
 
     /// Evicts the oldest segment; `false`: there is none that can go.
     pub(super) fn evict_oldest(&mut self, keeper: &dyn Keeper) -> bool {
+        self.evict_up_to(keeper, u32::MAX)
+    }
+
+    /// Evicts the oldest segment if it is not newer than `newest`.
+    fn evict_up_to(&mut self, keeper: &dyn Keeper, newest: u32) -> bool {
         if self.shared.segments.oldest().is_none() {
             let open = self.main.take().into_iter().chain(std::mem::take(&mut self.idle));
             open.collect::<Vec<_>>().into_iter().for_each(|open| self.seal(open));
         }
-        let Some(segment) = self.shared.segments.oldest() else { return false };
+        let oldest = self.shared.segments.oldest().filter(|segment| segment.id <= newest);
+        let Some(segment) = oldest else { return false };
         self.evict(keeper, &segment);
         true
     }
@@ -208,10 +226,13 @@ impl Writer {
         let places =
             of_survived.into_iter().chain(of_others.into_iter().map(|(at, place)| (at, place + shift)));
         let path = names::index(&self.shared.plan.directory, segment.id);
-        let replaced = self.shared.disk.replace(&path, &survived);
-        replaced.map_err(|error| Trouble::of("compact an index", &error))?;
+        let trouble = |error: std::io::Error| Trouble::of("compact an index", &error);
+        // Readers have the old file until they are given the new one with the places in it.
+        self.shared.segments.index(segment).map_err(trouble)?;
+        self.shared.disk.replace(&path, &survived).map_err(trouble)?;
+        let index = self.shared.disk.open(&path, Access::Write).map_err(trouble)?;
         let mut state = segment.state();
-        state.index = None;
+        state.index = Some(index);
         state.index_baseline = survived.len() as u64;
         for (offset, at) in places {
             if let Some(Refreshed::Written { position, .. }) = state.refreshed.get_mut(&offset) {

@@ -30,6 +30,10 @@ fn key(fill: &Arc<FillShared>) -> usize {
 impl Writer {
     /// Writes what has come of a body.
     pub(super) fn fill(&mut self, keeper: &dyn Keeper, fill: &Arc<FillShared>) {
+        // A step that was queued behind the end would begin a segment that nothing ever closes again.
+        if fill.is_ended() {
+            return;
+        }
         if let Err(trouble) = self.write_pieces(keeper, fill, false) {
             self.end_fill(fill, trouble);
         }
@@ -50,6 +54,7 @@ impl Writer {
                 if let Some(filling) = self.filling.remove(&key(fill)) {
                     self.park(filling.open);
                 }
+                fill.end();
                 answer.give(location);
             }
             Err(trouble) => {
@@ -121,7 +126,8 @@ impl Writer {
     }
 
     fn begin_fill(&mut self, keeper: &dyn Keeper, fill: &Arc<FillShared>) -> Result<(), Trouble> {
-        let open = match self.idle.pop() {
+        let fits = |open: &OpenSegment| fill.reserve_before(of(&open.segment.data_bytes));
+        let open = match self.idle.iter().position(fits).map(|place| self.idle.remove(place)) {
             Some(open) => open,
             None => self.with_room(keeper, 128, Self::create)?,
         };
@@ -150,6 +156,12 @@ impl Writer {
             open.cut(&self.shared.segments, start);
             self.park(open);
         }
+        fill.end();
+    }
+
+    /// What no eviction can free while the running fills last, in bytes.
+    pub(super) fn pinned_bytes(&self) -> u64 {
+        self.filling.values().map(|filling| filling.open.segment.bytes()).sum()
     }
 
     /// Ends all fills, because the tier closes.
@@ -173,7 +185,7 @@ impl From<OffReason> for Trouble {
         match reason {
             OffReason::Io { operation, kind } => Self::Io { operation, kind },
             OffReason::Full => Self::Full,
-            OffReason::Closed | OffReason::TooLarge => Self::NoRoom,
+            OffReason::Closed | OffReason::Hung | OffReason::Crowded | OffReason::TooLarge => Self::NoRoom,
         }
     }
 }

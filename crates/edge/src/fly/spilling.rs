@@ -1,6 +1,7 @@
 //! A body that is too large for memory, on its way to the disk beside its readers.
 //!
 //! Invariant: what ends is the whole body; a disk that takes no more of it costs the storing and nothing else.
+//! Neither readers nor the fetch wait for the disk longer than `limits.disk_timeout`.
 
 use crate::shared::Shared;
 use bytes::Bytes;
@@ -46,7 +47,9 @@ impl<'a> Spilling<'a> {
         let Some(spill) = &mut self.spill else { return };
         self.bytes += octets.len() as u64;
         let fits = self.bytes <= self.shared.limits.disk_object_bytes_max;
-        if fits && poll_fn(|context| spill.poll_ready(context)).await {
+        let ready = poll_fn(|context| spill.poll_ready(context));
+        let within = self.shared.limits.disk_timeout;
+        if fits && tokio::time::timeout(within, ready).await.unwrap_or(false) {
             spill.push(octets.clone());
         } else {
             self.spill = None;

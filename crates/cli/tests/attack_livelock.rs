@@ -1,0 +1,85 @@
+//! Aborted downloads of bodies that go to the disk, against the real binary: the disk tier must not seize up.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+
+use std::time::Duration;
+use testkit::{Action, Client, Edge, Origin, eventually, get, response};
+
+/// Downloads that visitors break off; as many fetches as an origin gets by default and more.
+const DOWNLOADS: usize = 64;
+/// The length of such a body, in bytes.
+const BODY_BYTES: usize = 4 << 20;
+/// Octets that the disk may be written meanwhile: what the origin sent in two waves, twice.
+const WRITTEN_BYTES_MAX: u64 = 4 * (DOWNLOADS * BODY_BYTES) as u64;
+/// Turns of the writer's idle sleep within which a loop without end would write far more.
+const IDLE: Duration = Duration::from_millis(500);
+/// Octets that may be written while nothing is asked for: marks and journal entries.
+const IDLE_BYTES_MAX: u64 = 1 << 20;
+
+/// An origin whose `/large/` bodies come in two halves, with a rest between them in which visitors leave.
+fn origin() -> Origin {
+    Origin::start(|seen| {
+        if !seen.target().starts_with("/large/") {
+            return response("200 OK", &["Cache-Control: max-age=600"], seen.target().as_bytes());
+        }
+        let head =
+            format!("HTTP/1.1 200 OK\r\nCache-Control: max-age=600\r\nContent-Length: {BODY_BYTES}\r\n\r\n");
+        let half = vec![b'x'; BODY_BYTES / 2];
+        vec![
+            Action::Send(head.into_bytes()),
+            Action::Send(half.clone()),
+            Action::Pause(Duration::from_millis(300)),
+            Action::Send(half),
+        ]
+    })
+}
+
+/// Octets that a process has handed to the system for writing to files.
+fn written_bytes(edge: &Edge) -> u64 {
+    let io = std::fs::read_to_string(format!("/proc/{}/io", edge.pid())).unwrap();
+    let line = io.lines().find_map(|line| line.strip_prefix("write_bytes: "));
+    line.unwrap().parse().unwrap()
+}
+
+/// Begins downloads and leaves when the first of them have begun to come.
+fn abort_downloads(edge: &Edge, wave: usize) {
+    let begin = |number| {
+        let mut client = Client::connect(edge.address);
+        client.send(format!("GET /large/{wave}/{number} HTTP/1.1\r\nHost: {}\r\n\r\n", edge.address));
+        client
+    };
+    let mut visitors: Vec<Client> = (0..DOWNLOADS).map(begin).collect();
+    visitors.iter_mut().take(16).for_each(|client| drop(client.read_head()));
+}
+
+#[test]
+fn aborted_downloads_leave_the_disk_tier_alive() {
+    let origin = origin();
+    let directory = tempfile::tempdir().unwrap();
+    let disk = directory.path().join("cache");
+    let configuration = "[limits]\nobject_bytes_max = \"64KiB\"\n";
+    let arguments = ["--disk", disk.to_str().unwrap(), "--disk-size", "100MiB", "--memory", "64MiB"];
+    let mut edge = Edge::configured(&origin.url(), configuration, &arguments);
+    let before = written_bytes(&edge);
+    // Some small pages on the disk: what an eviction finds and moves.
+    (0..20).for_each(|number| assert_eq!(get(edge.address, &format!("/page/{number}"), &[]).status, 200));
+    // The second wave finds what the first one has left.
+    (0..2).for_each(|wave| abort_downloads(&edge, wave));
+    let refused =
+        (0..20).filter(|number| get(edge.address, &format!("/uncached/{number}"), &[]).status != 200).count();
+    println!("attack: pages that are not stored after aborted downloads: {refused} of 20 refused, at most 0");
+    assert_eq!(refused, 0, "fetches go on");
+    eventually("every fill has ended", || edge.metric("petasos_disk_fill_bytes", "") <= 0.0);
+    eventually("no fetch is open", || edge.metric("petasos_origin_fetches_active", "") <= 0.0);
+    let written = written_bytes(&edge) - before;
+    println!("attack: written for aborted downloads: {written} bytes of at most {WRITTEN_BYTES_MAX}");
+    assert!(written <= WRITTEN_BYTES_MAX);
+    // A loop without end shows as writes; what a quiet edge writes does not depend on the clock's speed.
+    let quiet = written_bytes(&edge);
+    std::thread::sleep(IDLE);
+    let idle = written_bytes(&edge) - quiet;
+    println!("attack: written while idle: {idle} bytes of at most {IDLE_BYTES_MAX}");
+    assert!(idle <= IDLE_BYTES_MAX);
+    edge.signal("TERM");
+    assert_eq!(edge.wait(), Some(0), "{}", edge.stderr());
+}

@@ -1,0 +1,110 @@
+//! Which operations of the disk are under way, and since when.
+//!
+//! Invariant: every operation on the tier's files is entered here before the system is asked and leaves when the
+//! system has answered. So a disk that hangs is noticed by looking, by threads that do not touch the disk themselves.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::Thread;
+use std::time::Duration;
+
+use platform::{Clock, Monotonic};
+
+use crate::figures::{FigureCounters, add};
+
+/// An operation that the disk has not answered in time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stuck {
+    /// The name of the thread that waits.
+    pub thread: String,
+    /// What it waits for.
+    pub operation: &'static str,
+}
+
+/// The operations under way.
+pub(crate) struct Watch {
+    clock: Arc<dyn Clock>,
+    timeout: Duration,
+    counters: Arc<FigureCounters>,
+    is_hung: AtomicBool,
+    running: Mutex<Running>,
+}
+
+#[derive(Default)]
+struct Running {
+    last: u64,
+    operations: BTreeMap<u64, Operation>,
+}
+
+struct Operation {
+    name: &'static str,
+    thread: Thread,
+    since: Monotonic,
+}
+
+impl Watch {
+    pub(crate) fn new(clock: Arc<dyn Clock>, timeout: Duration, counters: Arc<FigureCounters>) -> Self {
+        Self { clock, timeout, counters, is_hung: AtomicBool::new(false), running: Mutex::default() }
+    }
+
+    fn running(&self) -> MutexGuard<'_, Running> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Does `work`, which asks the disk.
+    pub(crate) fn during<T>(&self, name: &'static str, work: impl FnOnce() -> T) -> T {
+        let operation = Operation { name, thread: std::thread::current(), since: self.clock.monotonic() };
+        let mut running = self.running();
+        running.last += 1;
+        let number = running.last;
+        running.operations.insert(number, operation);
+        drop(running);
+        let _entry = Entry { watch: self, number };
+        work()
+    }
+
+    /// The operations that take longer than the timeout.
+    pub(crate) fn stuck(&self) -> Vec<Stuck> {
+        let now = self.clock.monotonic();
+        let running = self.running();
+        let late = running.operations.values().filter(|operation| now.since(operation.since) >= self.timeout);
+        late.map(|operation| Stuck {
+            thread: operation.thread.name().unwrap_or("without a name").to_owned(),
+            operation: operation.name,
+        })
+        .collect()
+    }
+
+    /// Whether the disk counts as hung.
+    pub(crate) fn is_hung(&self) -> bool {
+        self.is_hung.load(Ordering::SeqCst)
+    }
+
+    /// Looks whether an operation is late. A disk that has hung counts as hung until nothing is late and `may_return`.
+    /// `true`: it has just begun to hang.
+    pub(crate) fn look(&self, may_return: bool) -> bool {
+        let is_stuck = !self.stuck().is_empty();
+        if !is_stuck {
+            if may_return {
+                self.is_hung.store(false, Ordering::SeqCst);
+            }
+            return false;
+        }
+        let begins = !self.is_hung.swap(true, Ordering::SeqCst);
+        add(&self.counters.hangs, u64::from(begins));
+        begins
+    }
+}
+
+/// An operation that leaves the table when this is dropped.
+struct Entry<'a> {
+    watch: &'a Watch,
+    number: u64,
+}
+
+impl Drop for Entry<'_> {
+    fn drop(&mut self) {
+        self.watch.running().operations.remove(&self.number);
+    }
+}

@@ -1,0 +1,84 @@
+//! Bodies that stream in, many at a time: how much of the tier they take, and what the writer does without room.
+#![allow(clippy::indexing_slicing, clippy::unwrap_used, reason = "a test ends where it fails")]
+
+mod common;
+
+use common::{Cache, body, record, settings};
+use petasos_disk::{Fill, Keeper, Location, Settings, Writer};
+use platform::{Fault, SimulatedDisk};
+
+const PIECE: usize = 64 << 10;
+
+/// A keeper that gives nothing up, as a store whose objects are all in use.
+struct KeepsAll;
+
+impl Keeper for KeepsAll {
+    fn evicts(&self, _: Location) -> bool {
+        true
+    }
+
+    fn moved(&self, _: Location, _: Location) {}
+}
+
+/// Steps the writer until it is idle, at most `steps` times.
+fn step(writer: &mut Writer, steps: usize) {
+    let is_idle = (0..steps).any(|_| writer.step(&KeepsAll) != petasos_disk::Progress::Worked);
+    assert!(is_idle, "the writer was not idle after {steps} steps");
+}
+
+/// A tier with kept objects, and as many fills as it takes, each with one piece; the disk dies far ahead, so that a
+/// writer that never stops is found out.
+fn pinned(settings: Settings) -> (SimulatedDisk, Cache, Vec<Fill>, u64) {
+    let disk = SimulatedDisk::new(1);
+    let mut cache = Cache::open(disk.clone(), settings);
+    (1..=10).for_each(|number| assert!(cache.write(record(number, 3000)).is_some()));
+    let before = disk.operations();
+    disk.fail_at(before + 20_000, Fault::Kill);
+    let mut fills: Vec<_> = std::iter::from_fn(|| cache.tier.fill(None)).take(32).collect();
+    for fill in &mut fills {
+        fill.push(body(1, PIECE).into());
+        step(&mut cache.writer, 100);
+    }
+    (disk, cache, fills, before)
+}
+
+#[test]
+fn fills_that_pin_the_whole_tier_do_not_livelock_it() {
+    let all = Settings { fill_bytes_max: Some(1 << 20), ..settings() };
+    let (disk, mut cache, fills, before) = pinned(all);
+    let operations = disk.operations() - before;
+    assert!(operations < 1000, "{operations} operations of the disk for {} fills", fills.len());
+    assert!(!disk.is_killed() && cache.tier.off().is_none());
+    drop(fills);
+    step(&mut cache.writer, 100);
+    assert!(cache.write(record(99, 3000)).is_some(), "the tier works on when the fills have gone");
+}
+
+#[test]
+fn running_fills_take_no_more_than_their_share() {
+    let share = 256 << 10;
+    let (_, mut cache, fills, _) = pinned(Settings { fill_bytes_max: Some(share), ..settings() });
+    assert_eq!(cache.tier.figures().fill_bytes, share);
+    assert!(cache.tier.fill(Some(1)).is_none(), "there is no room for one more");
+    let refused = cache.tier.figures().fills_unshared;
+    assert_eq!(refused, 32 - share / PIECE as u64 + 1, "each fill beyond the share is counted");
+    drop(fills);
+    step(&mut cache.writer, 100);
+    assert_eq!(cache.tier.figures().fill_bytes, 0);
+    let expected = cache.tier.fill(Some(100_000)).unwrap();
+    assert_eq!(cache.tier.figures().fill_bytes, 100_000, "an announced length is reserved at once");
+    drop(expected);
+    step(&mut cache.writer, 100);
+    assert_eq!(cache.tier.figures().fill_bytes, 0);
+}
+
+#[test]
+fn step_behind_a_finished_fill_pins_no_segment() {
+    let mut cache = Cache::open(SimulatedDisk::new(1), Settings { bytes_max: 32 << 20, ..settings() });
+    let mut fill = cache.tier.fill(None).unwrap();
+    // More than one step writes, so that the next step is queued behind the end.
+    fill.push(body(1, 3 << 20).into());
+    fill.finish("index".into(), "head".into(), 1, |location| assert!(location.is_some()));
+    step(&mut cache.writer, 100);
+    assert_eq!(cache.tier.figures().fill_bytes, 0, "the finished fill has begun another segment");
+}

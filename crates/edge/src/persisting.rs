@@ -1,0 +1,46 @@
+//! Making purges outlive the process without waiting for a disk that hangs.
+//!
+//! Invariant: a purge is in force in this process before anything here is asked; what is late is only whether a restart
+//! knows it, and the caller is told so. What is late is made up for when the disk answers again, before it is used.
+
+use crate::disk_threads;
+use crate::shared::Shared;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+impl Shared {
+    /// Removes purged pages from the static tree; `true` if no file of them is left within `limits.disk_timeout`.
+    pub(crate) async fn lose_in_time(self: &Arc<Self>) -> bool {
+        let shared = Arc::clone(self);
+        let lost =
+            disk_threads::run(self.limits.disk_timeout, move || shared.static_tree.lose(&shared.store));
+        lost.await == Some(true)
+    }
+
+    /// Makes purges known to the next start; `true` if that is done within `limits.disk_timeout`.
+    pub(crate) async fn persist_in_time(self: &Arc<Self>) -> bool {
+        if self.persistence.is_hung() {
+            self.count_undurable();
+            return false;
+        }
+        let shared = Arc::clone(self);
+        let outcome = disk_threads::run(self.limits.disk_timeout, move || shared.persist()).await;
+        if outcome.is_none() {
+            self.count_undurable();
+        }
+        outcome == Some(true)
+    }
+
+    /// Has written down what is not, on a thread that may wait for the disk. One such thread is enough.
+    pub(crate) fn persist_aside(self: &Arc<Self>) {
+        if self.persistence.is_stuck() || self.is_persisting.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        let shared = Arc::clone(self);
+        // Nothing waits for it.
+        drop(disk_threads::begin(move || {
+            shared.persist();
+            shared.is_persisting.store(false, Ordering::SeqCst);
+        }));
+    }
+}

@@ -1,0 +1,145 @@
+//! A disk for tests that stops answering and starts again, as a frozen file system does.
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+
+use crate::disk::{Access, Disk, DiskFile, DiskLock};
+
+/// A disk for tests whose operations wait while it is frozen. Clones are the same disk.
+#[derive(Clone)]
+pub struct HangingDisk {
+    disk: Arc<dyn Disk>,
+    gate: Arc<Gate>,
+}
+
+#[derive(Default)]
+struct Gate {
+    state: Mutex<GateState>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct GateState {
+    is_frozen: bool,
+    waiting: usize,
+}
+
+impl Gate {
+    fn pass(&self) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.waiting += 1;
+        self.changed.notify_all();
+        let waited = self.changed.wait_while(state, |state| state.is_frozen);
+        waited.unwrap_or_else(PoisonError::into_inner).waiting -= 1;
+    }
+}
+
+impl HangingDisk {
+    /// A disk that answers as `disk` does.
+    pub fn new(disk: impl Disk + 'static) -> Self {
+        Self { disk: Arc::new(disk), gate: Arc::default() }
+    }
+
+    /// Lets every operation wait from now on.
+    pub fn freeze(&self) {
+        self.gate.state.lock().unwrap_or_else(PoisonError::into_inner).is_frozen = true;
+    }
+
+    /// Lets operations go on.
+    pub fn thaw(&self) {
+        self.gate.state.lock().unwrap_or_else(PoisonError::into_inner).is_frozen = false;
+        self.gate.changed.notify_all();
+    }
+
+    /// Returns when so many operations wait; blocks.
+    pub fn await_waiting(&self, count: usize) {
+        let state = self.gate.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.gate.changed.wait_while(state, |state| state.waiting < count);
+        drop(waited.unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+impl Disk for HangingDisk {
+    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+        self.gate.pass();
+        self.disk.read(path)
+    }
+
+    fn replace(&self, path: &Path, content: &[u8]) -> io::Result<()> {
+        self.gate.pass();
+        self.disk.replace(path, content)
+    }
+
+    fn append(&self, path: &Path, content: &[u8]) -> io::Result<()> {
+        self.gate.pass();
+        self.disk.append(path, content)
+    }
+
+    fn create_directory(&self, path: &Path) -> io::Result<()> {
+        self.gate.pass();
+        self.disk.create_directory(path)
+    }
+
+    fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn DiskFile>> {
+        self.gate.pass();
+        Ok(Arc::new(HangingFile { file: self.disk.open(path, access)?, gate: Arc::clone(&self.gate) }))
+    }
+
+    fn list(&self, directory: &Path) -> io::Result<Vec<(String, u64)>> {
+        self.gate.pass();
+        self.disk.list(directory)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.gate.pass();
+        self.disk.remove(path)
+    }
+
+    fn sync_directory(&self, directory: &Path) -> io::Result<()> {
+        self.gate.pass();
+        self.disk.sync_directory(directory)
+    }
+
+    fn lock(&self, path: &Path) -> io::Result<DiskLock> {
+        self.gate.pass();
+        self.disk.lock(path)
+    }
+
+    fn boot(&self) -> io::Result<String> {
+        self.disk.boot()
+    }
+}
+
+/// An open file of a disk that may be frozen.
+struct HangingFile {
+    file: Arc<dyn DiskFile>,
+    gate: Arc<Gate>,
+}
+
+impl DiskFile for HangingFile {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.gate.pass();
+        self.file.read_at(buffer, offset)
+    }
+
+    fn write_at(&self, content: &[u8], offset: u64) -> io::Result<usize> {
+        self.gate.pass();
+        self.file.write_at(content, offset)
+    }
+
+    fn truncate(&self, bytes: u64) -> io::Result<()> {
+        self.gate.pass();
+        self.file.truncate(bytes)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.gate.pass();
+        self.file.sync()
+    }
+
+    fn system_file(&self) -> Option<Arc<File>> {
+        self.file.system_file()
+    }
+}

@@ -210,6 +210,11 @@ impl Segments {
         Ok(file)
     }
 
+    /// The records of a segment, opened anew to be read once beside everything else.
+    pub(crate) fn data_aside(&self, segment: &Segment) -> io::Result<Arc<dyn DiskFile>> {
+        self.disk.open(&names::data(&self.directory, segment.id), Access::Aside)
+    }
+
     /// The index of a segment, for reading and writing. What an earlier life left torn behind it is cut off.
     pub(crate) fn index(&self, segment: &Segment, state: &mut SegmentState) -> io::Result<Arc<dyn DiskFile>> {
         let file = match &state.index {

@@ -164,6 +164,7 @@ limits! {
     leak_guard_every: usize = Count;
     object_bytes_max: u64 = Size;
     disk_object_bytes_max: u64 = Size;
+    disk_verify_rate: u64 = Size;
     access_log_lines_max: usize = Count;
 }
 

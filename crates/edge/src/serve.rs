@@ -11,6 +11,7 @@ use crate::refill;
 use crate::shared::Shared;
 use crate::sweeper;
 use crate::tree;
+use crate::verifier;
 use crate::worker;
 use config::{AccessLog as LogTarget, Plan};
 use net::{Address, BindError, Listener};
@@ -165,6 +166,7 @@ impl Edge {
         let writer_of_tree = tree::start(&shared)?;
         let owns_process = matches!(stops, Stops::Signals);
         let sweeper = sweeper::start(Arc::clone(&shared), owns_process)?;
+        verifier::start(&shared)?;
         let controlled = runtime.block_on(async {
             let acceptor = admin.acceptor()?;
             tokio::spawn(admin::serve(Arc::clone(&shared), acceptor, bound.admin));
@@ -173,6 +175,7 @@ impl Edge {
         });
         // Whatever ended the control ends the workers.
         shared.quit();
+        shared.verifier.end();
         let ended: io::Result<()> = workers.into_iter().try_for_each(|worker| {
             worker.join().unwrap_or_else(|_| Err(io::Error::other("a worker has panicked")))
         });

@@ -219,8 +219,8 @@ impl Client {
         Poll::Ready(Ok(()))
     }
 
-    /// Sends `bytes` octets of a file from `offset` on; nothing may be queued. Gives the number of octets sent, which is
-    /// less where the file ends before that or cannot be read.
+    /// Sends `bytes` octets of a file from `offset` on; nothing may be queued. Gives the number of octets sent, which
+    /// is less where the file ends before that or cannot be read.
     pub(crate) async fn send_file(
         &mut self,
         file: &File,

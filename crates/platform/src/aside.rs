@@ -1,7 +1,7 @@
 //! A file that is read once, beside everything else: past the system's page cache, where the file system allows that.
 //!
-//! Invariant: what is in the cache stays there, because others want it, and what is read here does not come in. Besides,
-//! this is what the device has, and not what memory remembers of it.
+//! Invariant: what is in the cache stays there, because others want it, and what is read here does not come in.
+//! Besides, this is what the device has, and not what memory remembers of it.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind};

@@ -10,7 +10,7 @@ use petasos_store as store;
 use platform::{Monotonic, SystemDisk, Timestamp};
 use proptest::prelude::*;
 use semantics::{Freshness, Moment, Policy, VaryRule};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -69,8 +69,11 @@ fn now() -> Moment {
 
 impl World {
     fn open(directory: &Path, life: u64) -> Self {
-        let settings =
-            Settings { directory: directory.to_owned(), bytes_max: 64 << 20, ..Settings::default() };
+        Self::sized(directory, life, 64 << 20)
+    }
+
+    fn sized(directory: &Path, life: u64, bytes_max: u64) -> Self {
+        let settings = Settings { directory: directory.to_owned(), bytes_max, ..Settings::default() };
         let clock = Arc::new(platform::SystemClock::new());
         let Opened { tier, writer, recovery } = disk::open(Arc::new(SystemDisk), clock, settings).unwrap();
         // One shard, with room for about four of the larger pages.
@@ -533,4 +536,27 @@ fn walk_over_the_disk_finds_damage_before_anybody_else() {
     let world = World::open(directory.path(), 2);
     assert_eq!(world.get(10), None, "its place was given up");
     assert_eq!(world.get(9), Some((9, false)));
+}
+
+#[test]
+fn body_in_demand_never_stands_in_a_file_without_a_name() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut world = World::sized(directory.path(), 1, 2 << 20);
+    let mut found = 0;
+    for page in 0..300 {
+        world.publish(page, page as u32, 20_000, &[]);
+        world.write();
+        if page < 10 {
+            // Until it has left memory.
+            continue;
+        }
+        // It is in demand, so that it is written again when its segment goes.
+        let Some((object, _)) = world.find(0) else { continue };
+        let Some(body) = object.on_disk() else { continue };
+        body.was_read();
+        let names = body.file_range().unwrap().file.metadata().unwrap().nlink();
+        assert_eq!(names, 1, "after page {page}");
+        found += 1;
+    }
+    assert!(found > 100 && world.tier.figures().kept > 0, "{found}, {:?}", world.tier.figures());
 }

@@ -420,6 +420,13 @@ pub const SETTINGS: &[Setting] = &[
          longer switches the `disk` off until the disk answers again.",
     ),
     global(
+        "limits.disk_verify_rate",
+        Kind::Size,
+        "2MiB",
+        "Bytes per second that are read from the disk in the background to find damaged responses before a client meets \
+         them. When everything was read, reading begins again. `0B` switches it off.",
+    ),
+    global(
         "limits.access_log_lines_max",
         Kind::Count(1, COUNT_MAX),
         "8192",

@@ -86,3 +86,15 @@ pub enum ReadError {
     #[error("cannot read: {0}")]
     Io(#[from] io::Error),
 }
+
+/// The process, or the machine, has no descriptor left.
+const EMFILE: i32 = 24;
+const ENFILE: i32 = 23;
+
+impl ReadError {
+    /// Whether descriptors or memory were wanting at the moment: what was to be read may be as it was written.
+    pub fn is_passing(&self) -> bool {
+        let Self::Io(error) = self else { return false };
+        error.kind() == io::ErrorKind::OutOfMemory || matches!(error.raw_os_error(), Some(EMFILE | ENFILE))
+    }
+}

@@ -15,6 +15,8 @@ pub(crate) struct FigureCounters {
     pub(crate) kept: AtomicU64,
     pub(crate) torn: AtomicU64,
     pub(crate) invalidations: AtomicU64,
+    /// Reads that failed or gave something else than was written.
+    pub(crate) damaged: AtomicU64,
     pub(crate) io_errors: AtomicU64,
     pub(crate) full: AtomicU64,
     pub(crate) fills_unshared: AtomicU64,
@@ -25,9 +27,12 @@ impl FigureCounters {
     /// Counts what a reader ran into. That a segment is gone is nothing to worry about.
     pub(crate) fn count_read(&self, error: &ReadError) {
         match error {
-            ReadError::Gone => {}
+            ReadError::Gone => return,
             ReadError::Damaged => add(&self.torn, 1),
             ReadError::Io(_) => add(&self.io_errors, 1),
+        }
+        if !error.is_passing() {
+            add(&self.damaged, 1);
         }
     }
 }

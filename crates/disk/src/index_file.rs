@@ -6,10 +6,12 @@ use std::collections::HashMap;
 use std::io;
 use std::path::Path;
 
-use bytes::Bytes;
-use platform::Disk;
+use bytes::{Bytes, BytesMut};
+use platform::{Disk, DiskFile};
 
+use crate::ReadError;
 use crate::frame::{Format, Frame, u32_at, u64_at};
+use crate::piece::read_exact;
 use crate::record::{INDEX_BYTES_MAX, Location};
 
 /// The magic octets, the format and the segment's number.
@@ -80,6 +82,25 @@ impl Entries {
     /// Everything before it that was written in `life` is synced, and so is the segment.
     pub(crate) fn synced(&self, out: &mut Vec<u8>, life: u32) {
         self.write(out, SYNCED, Entry { life, ..Entry::default() }, &[]);
+    }
+
+    /// Reads again the index of an object, whose `bytes` stand at `position` of the file, and checks the entry that it
+    /// belongs to.
+    pub(crate) fn read_index(
+        &self,
+        file: &dyn DiskFile,
+        offset: u64,
+        (position, bytes): (u64, u32),
+    ) -> Result<Bytes, ReadError> {
+        let before = self.format.bytes(0);
+        let start = position.checked_sub(before as u64).ok_or(ReadError::Damaged)?;
+        let mut octets = BytesMut::zeroed(before + bytes as usize);
+        read_exact(file, &mut octets, start)?;
+        let octets = octets.freeze();
+        let frame = self.format.read(&octets, 0).ok_or(ReadError::Damaged)?;
+        let is_meant =
+            frame.octets.end == octets.len() && entry_of(&frame).is_some_and(|entry| entry.offset == offset);
+        if is_meant { Ok(octets.slice(before..)) } else { Err(ReadError::Damaged) }
     }
 
     fn write(&self, out: &mut Vec<u8>, kind: u8, entry: Entry, index: &[u8]) {

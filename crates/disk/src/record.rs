@@ -109,6 +109,8 @@ pub struct Figures {
     pub invalidations: u64,
     /// What the journal of invalidations takes, in bytes.
     pub invalidation_bytes: u64,
+    /// Reads since the start that failed, or whose result does not match its checksum.
+    pub damaged: u64,
     /// Operations that the system refused since the start, other than for want of room.
     pub io_errors: u64,
     /// Times that the disk was full since the start.

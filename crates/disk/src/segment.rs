@@ -215,6 +215,11 @@ impl Segments {
         Ok(Arc::clone(segment.state().data.get_or_insert(file)))
     }
 
+    /// The records of a segment, opened anew to be read once beside everything else.
+    pub(crate) fn data_aside(&self, segment: &Segment) -> io::Result<Arc<dyn DiskFile>> {
+        self.disk.open(&names::data(&self.directory, segment.id), Access::Aside)
+    }
+
     /// The index of a segment, opened once.
     pub(crate) fn index(&self, segment: &Segment) -> io::Result<Arc<dyn DiskFile>> {
         if let Some(file) = &segment.state().index {

@@ -7,10 +7,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use platform::DiskFile;
+
 use crate::figures::{add, of};
 use crate::fill::Fill;
+use crate::index_file::Entries;
 use crate::open_segment::Incoming;
-use crate::piece::read_exact;
 use crate::queue::{Answer, Command};
 use crate::record::{Figures, HEAD_BYTES_MAX, INDEX_BYTES_MAX, INVALIDATION_BYTES_MAX, Location, Record};
 use crate::segment::{Refreshed, Segment};
@@ -79,13 +81,29 @@ impl Tier {
     /// As [`ReadError`] says.
     pub fn read(&self, location: Location) -> Result<Stored, ReadError> {
         let shared = &self.shared;
-        self.try_read(location).inspect_err(|error| shared.counters.count_read(error))
+        let read = self.try_read(location, |segment| shared.segments.data(segment));
+        read.inspect_err(|error| shared.counters.count_read(error))
     }
 
-    fn try_read(&self, location: Location) -> Result<Stored, ReadError> {
+    /// As [`Tier::read`], through a file of its own that leaves the system's page cache alone where it can: for
+    /// verification. Blocks.
+    ///
+    /// # Errors
+    /// As [`ReadError`] says.
+    pub fn read_aside(&self, location: Location) -> Result<Stored, ReadError> {
+        let shared = &self.shared;
+        let read = self.try_read(location, |segment| shared.segments.data_aside(segment));
+        read.inspect_err(|error| shared.counters.count_read(error))
+    }
+
+    fn try_read(
+        &self,
+        location: Location,
+        open: impl FnOnce(&Segment) -> io::Result<Arc<dyn DiskFile>>,
+    ) -> Result<Stored, ReadError> {
         let shared = &self.shared;
         let segment = shared.segments.of(location.segment).ok_or(ReadError::Gone)?;
-        let file = shared.segments.data(&segment).map_err(gone)?;
+        let file = open(&segment).map_err(gone)?;
         let mut stored = Stored::read(file, location, Arc::clone(&shared.counters))?;
         if let Some(index) = self.refreshed(&segment, location.offset)? {
             stored.index = index;
@@ -112,9 +130,7 @@ impl Tier {
                 }
             }
         };
-        let mut index = vec![0; bytes as usize];
-        read_exact(&*file, &mut index, position)?;
-        Ok(Some(index.into()))
+        Entries::of(segment.id).read_index(&*file, offset, (position, bytes)).map(Some)
     }
 
     /// Writes an invalidation of at most [`INVALIDATION_BYTES_MAX`] octets down. Blocks until it has survived what the
@@ -170,6 +186,7 @@ impl Tier {
             torn: of(&counters.torn),
             invalidations: of(&counters.invalidations),
             invalidation_bytes: shared.journal.bytes(),
+            damaged: of(&counters.damaged),
             io_errors: of(&counters.io_errors),
             full: of(&counters.full),
             fill_bytes: shared.fill_share.taken(),

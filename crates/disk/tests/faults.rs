@@ -10,7 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use common::{Cache, body, read, record, settings};
 use petasos_disk::{Durability, OffReason, OpenError, ReadError, Settings};
-use platform::{Disk, Fault, FaultyDisk, SimulatedDisk};
+use platform::{Access, Disk, Fault, FaultyDisk, SimulatedDisk};
 
 fn found(cache: &mut Cache) -> Vec<(Bytes, bool)> {
     cache.recovery.by_ref().map(|found| (found.index, found.proven)).collect()
@@ -259,4 +259,42 @@ fn a_directory_that_cannot_be_written_says_so() {
     let at = Settings { directory: directory.path().into(), ..settings() };
     let refused = Cache::try_open(Arc::new(FaultyDisk::with_room(10)), at);
     assert!(matches!(refused, Err(OpenError::Io { operation: "write", .. })));
+}
+
+#[test]
+fn reads_of_damaged_records_are_counted() {
+    let (disk, mut cache) = three(settings());
+    let location = cache.write(record(4, 100_000)).unwrap();
+    let stored = cache.tier.read(location).unwrap();
+    let mut content = disk.read(&at(DATA)).unwrap();
+    // The body is what was written last.
+    let place = content.len() - 30_000;
+    content[place] ^= 1;
+    disk.open(&at(DATA), Access::Write).unwrap().write_at(&content, 0).unwrap();
+    assert!(stored.body.read_at(0, 60_000).is_ok(), "this piece is whole");
+    assert!(matches!(stored.body.read_at(65_536, 10), Err(ReadError::Damaged)));
+    let aside = cache.tier.read_aside(location).unwrap();
+    assert!(matches!(aside.body.verify(), Err(ReadError::Damaged)));
+    assert_eq!(cache.tier.figures().damaged, 2);
+    disk.open(&at(DATA), Access::Write).unwrap().truncate(place as u64).unwrap();
+    assert!(matches!(stored.body.read_at(65_536, 10), Err(ReadError::Damaged)));
+    disk.fail_at(disk.operations() + 1, Fault::Io);
+    assert!(matches!(stored.body.read_at(0, 10), Err(ReadError::Io(_))));
+    assert_eq!(cache.tier.figures().damaged, 4);
+}
+
+#[test]
+fn refreshed_index_that_was_damaged_is_not_believed() {
+    let disk = SimulatedDisk::new(1);
+    let mut cache = Cache::open(disk.clone(), settings());
+    let location = cache.write(record(1, 100)).unwrap();
+    cache.tier.refresh(location, "refreshed".into(), 9);
+    cache.settle();
+    assert_eq!(read(&cache.tier, location).unwrap().0, "refreshed");
+    let mut content = disk.read(&at(INDEX)).unwrap();
+    let place = content.windows(9).position(|octets| octets == b"refreshed").unwrap();
+    content[place] = b'R';
+    disk.open(&at(INDEX), Access::Write).unwrap().write_at(&content, 0).unwrap();
+    assert!(matches!(read(&cache.tier, location), Err(ReadError::Damaged)));
+    assert_eq!(cache.tier.figures().damaged, 1);
 }

@@ -219,24 +219,27 @@ impl Client {
         Poll::Ready(Ok(()))
     }
 
-    /// Sends `bytes` octets of a file from `offset` on; nothing may be queued. The visitor is gone where the file ends
-    /// before that.
+    /// Sends `bytes` octets of a file from `offset` on; nothing may be queued. Gives the number of octets sent, which
+    /// is less where the file ends before that or cannot be read.
     pub(crate) async fn send_file(
         &mut self,
         file: &File,
         mut offset: u64,
         bytes: u64,
-    ) -> Result<(), SendError> {
-        let end = offset + bytes;
+    ) -> Result<u64, SendError> {
+        let (begin, end) = (offset, offset + bytes);
         self.write_patience.reset();
         while offset < end {
             // Other connections of this worker get their turn in between.
             let count = (end - offset).min(FILE_SEND_BYTES) as usize;
             let sent = poll_fn(|context| self.poll_send_file(context, file, &mut offset, count)).await?;
+            if sent == 0 {
+                break;
+            }
             self.write_patience.reset();
             self.sent_bytes += sent as u64;
         }
-        Ok(())
+        Ok(offset - begin)
     }
 
     fn poll_send_file(
@@ -247,8 +250,10 @@ impl Client {
         count: usize,
     ) -> Poll<Result<usize, SendError>> {
         match self.stream.poll_send_file(context, file, offset, count) {
-            Poll::Ready(Ok(0) | Err(_)) => Poll::Ready(Err(SendError::Gone)),
             Poll::Ready(Ok(sent)) => Poll::Ready(Ok(sent)),
+            Poll::Ready(Err(error)) if is_of_connection(&error) => Poll::Ready(Err(SendError::Gone)),
+            // The file's. Should it be the connection's after all, the next write to it says so.
+            Poll::Ready(Err(_)) => Poll::Ready(Ok(0)),
             Poll::Pending => {
                 ready!(self.write_patience.poll_over(context, self.limits.write_timeout));
                 Poll::Ready(Err(SendError::TimedOut))
@@ -461,4 +466,19 @@ impl Content {
             start.extend_from_slice(octets.get(..wanted).unwrap_or(octets));
         }
     }
+}
+
+/// Whether sendfile failed because of the connection, and not because of the file.
+fn is_of_connection(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::BrokenPipe
+            | io::ErrorKind::ConnectionReset
+            | io::ErrorKind::ConnectionAborted
+            | io::ErrorKind::NotConnected
+            | io::ErrorKind::TimedOut
+            | io::ErrorKind::HostUnreachable
+            | io::ErrorKind::NetworkUnreachable
+            | io::ErrorKind::NetworkDown
+    )
 }

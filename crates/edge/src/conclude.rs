@@ -13,6 +13,7 @@ use crate::flight::Parcel;
 use crate::fly;
 use crate::leak_check::LeakCheck;
 use crate::leak_guard::COMPARED_BYTES_MAX;
+use crate::mender::Mender;
 use crate::pipeline::{After, Visit};
 use crate::purge_orders::Unserved;
 use crate::refusal::Refusal;
@@ -170,7 +171,8 @@ impl Visit<'_> {
         }
         let written = respond::write_hit(object, account, self.asker);
         let has_content = written.framing != BodyFraming::Empty;
-        let sent = deliver::send_stored(self.client, object, &written.octets, has_content).await;
+        let mender = Mender::of(self);
+        let sent = deliver::send_stored(self.client, object, &written.octets, has_content, &mender).await;
         let content_bytes = if has_content { object.content_bytes() } else { 0 };
         self.outcome(object.status(), account.reason, content_bytes, sent, &written)
     }
@@ -179,7 +181,8 @@ impl Visit<'_> {
     async fn send_excerpt(&mut self, excerpt: &Excerpt, object: &Arc<Object>, account: &Account) -> Outcome {
         let framing = BodyFraming::Length(excerpt.content_bytes());
         let written = self.write_head(&excerpt.head, framing, account);
-        let sent = deliver::send_excerpt(self.client, &written.octets, object, &excerpt.content).await;
+        let (content, mender) = (&excerpt.content, Mender::of(self));
+        let sent = deliver::send_excerpt(self.client, &written.octets, object, content, &mender).await;
         self.outcome(excerpt.head.status, account.reason, excerpt.content_bytes(), sent, &written)
     }
 
@@ -286,6 +289,10 @@ impl Visit<'_> {
                 if let Some(error) = error {
                     fly::count_failure(self.cells(), &error);
                 }
+                After::Gone
+            }
+            Err(Interrupted::Damage) => {
+                self.cells().count(Metric::DamagedResponsesCut);
                 After::Gone
             }
         };

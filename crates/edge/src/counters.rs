@@ -206,6 +206,21 @@ metrics! {
          answers again; look at the system's log.";
     DiskStuck: Gauge "disk_stuck",
         "Operations of the disk that take longer than limits.disk_timeout now, each with a thread that waits for it.";
+    DiskDamaged: Counter "disk_damaged",
+        "Reads of stored responses from the disk that failed or did not match their checksums. Each response is removed and \
+         fetched again. A few are normal after a power cut; others mean that the disk fails.";
+    DamagedResponsesCompleted: Counter "damaged_responses_completed",
+        "Responses that ran into damage on the disk while they were sent, and were completed from the origin.";
+    DamagedResponsesCut: Counter "damaged_responses_cut",
+        "Responses that ran into damage on the disk while they were sent, and were cut off at the client: they have no \
+         strong validator, or the origin did not send the missing bytes of the same version. The next request fetches the \
+         whole response.";
+    DiskVerifiedBytes: Counter "disk_verified_bytes",
+        "Bytes of stored responses that were read from the disk in the background and matched their checksums. \
+         limits.disk_verify_rate sets the pace.";
+    DiskVerifyDamaged: Counter "disk_verify_damaged",
+        "Stored responses that were found damaged on the disk in the background, and were removed before a client met the \
+         damage. More than a few mean that the disk fails.";
     DiskReads: Counter "disk_reads",
         "Stored responses that were read from the disk because they were not in memory. Many in comparison to hits \
          mean that memory is small for what is asked for again.";

@@ -6,18 +6,19 @@
 use crate::client::{Client, SendError};
 use crate::disk_threads;
 use crate::excerpt::Extract;
+use crate::mender::Mender;
 use bytes::{Bytes, BytesMut};
 use h1::BodyFraming;
 use message::Fields;
 use origin::{Event, Exchange, FetchError};
-use semantics::trailer_fields;
+use semantics::{ByteRange, trailer_fields};
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use store::{Body, FillingReader, Object, OnDisk};
 
 /// Octets that are gathered before a write, as long as they are there without waiting.
-const BATCH_BYTES: usize = 128 * 1024;
+pub(crate) const BATCH_BYTES: usize = 128 * 1024;
 
 /// Octets of an application's response that may wait for a slow visitor.
 const READ_AHEAD_BYTES: usize = 256 * 1024;
@@ -29,6 +30,8 @@ pub(crate) enum Interrupted {
     Visitor(SendError),
     /// By the content's source.
     Source(Option<FetchError>),
+    /// By damage on the disk that the origin did not make good.
+    Damage,
 }
 
 impl From<SendError> for Interrupted {
@@ -44,11 +47,12 @@ pub(crate) async fn send_stored(
     object: &Arc<Object>,
     rest_of_head: &Bytes,
     has_content: bool,
+    mender: &Mender<'_>,
 ) -> Result<(), Interrupted> {
     if let Some(body) = object.on_disk().filter(|_| has_content) {
         client.push(object.prebuilt_shared());
         client.push(rest_of_head.clone());
-        return send_from_disk(client, body, 0, object.content_bytes()).await;
+        return send_from_disk(client, object, body, (0, object.content_bytes()), mender).await;
     }
     let head_bytes = object.prebuilt().len() + rest_of_head.len();
     let content_bytes = if has_content { object.content_bytes() } else { 0 };
@@ -68,6 +72,7 @@ pub(crate) async fn send_excerpt(
     head: &Bytes,
     object: &Arc<Object>,
     content: &[Extract],
+    mender: &Mender<'_>,
 ) -> Result<(), Interrupted> {
     let octets = |extract: &Extract| match extract {
         Extract::Octets(octets) => octets.clone(),
@@ -83,7 +88,9 @@ pub(crate) async fn send_excerpt(
     for extract in content {
         match extract {
             Extract::Octets(octets) => client.push(octets.clone()),
-            Extract::OnDisk { first, bytes } => send_from_disk(client, body, *first, *bytes).await?,
+            Extract::OnDisk { first, bytes } => {
+                send_from_disk(client, object, body, (*first, *bytes), mender).await?;
+            }
         }
     }
     client.flush().await.map_err(Interrupted::from)
@@ -92,20 +99,22 @@ pub(crate) async fn send_excerpt(
 /// Octets of a body on the disk that are read at once.
 const DISK_READ_BYTES: usize = 512 * 1024;
 
+/// Octets of a file that are sent unread before it is asked whether damage was found in it meanwhile.
+const FILE_STEP_BYTES: u64 = 1 << 20;
+
 /// Sends what is queued and `bytes` octets of a body on the disk from `first` on. The first time that all of it is
-/// sent it is read, which proves it; from then on the system sends it from the file.
+/// sent it is read, which proves it; from then on the system sends it from the file. What cannot be read, or is not as
+/// it was written, comes from the origin.
 async fn send_from_disk(
     client: &mut Client,
+    object: &Arc<Object>,
     body: &Arc<OnDisk>,
-    first: u64,
-    bytes: u64,
+    (first, bytes): (u64, u64),
+    mender: &Mender<'_>,
 ) -> Result<(), Interrupted> {
-    if let Some(range) = body.file_range() {
-        client.flush().await?;
-        return client.send_file(&range.file, range.offset + first, bytes).await.map_err(Interrupted::from);
-    }
     let end = first + bytes;
-    let mut at = first;
+    let begin = first + send_unread(client, body, (first, bytes)).await?;
+    let mut at = begin;
     while at < end {
         let reader = Arc::clone(body);
         // Below a limit that is a usize.
@@ -115,17 +124,45 @@ async fn send_from_disk(
         let reading = tokio::spawn(reading);
         // What is queued goes out while the disk works.
         let sent = client.flush().await;
-        let octets = reading.await.ok().flatten().and_then(Result::ok).filter(|octets| !octets.is_empty());
+        let read = reading.await.ok().flatten();
         sent?;
-        // What cannot be read leaves the response visibly incomplete.
-        let Some(octets) = octets else { return Err(Interrupted::Source(None)) };
-        at += octets.len() as u64;
-        client.push(octets);
+        let missing = ByteRange { first: at, last: end - 1 };
+        match read {
+            Some(Ok(octets)) if !octets.is_empty() => {
+                at += octets.len() as u64;
+                client.push(octets);
+            }
+            Some(Ok(_) | Err(_)) => return mender.complete(client, object, Some(body), missing).await,
+            // The disk is late, which says nothing about what is on it.
+            None => return mender.complete(client, object, None, missing).await,
+        }
     }
-    if first == 0 && end == body.len() {
+    if begin == 0 && end == body.len() {
         body.was_read();
     }
     client.flush().await.map_err(Interrupted::from)
+}
+
+/// Sends what is queued and the octets of a body on the disk from its file, if it is trusted, and as long as it is and
+/// the file has them; gives the number of octets of the body.
+async fn send_unread(
+    client: &mut Client,
+    body: &OnDisk,
+    (first, bytes): (u64, u64),
+) -> Result<u64, SendError> {
+    let mut done = 0;
+    while done < bytes
+        && let Some(range) = body.file_range()
+    {
+        client.flush().await?;
+        let step = (bytes - done).min(FILE_STEP_BYTES);
+        let sent = client.send_file(&range.file, range.offset + first + done, step).await?;
+        done += sent;
+        if sent < step {
+            break;
+        }
+    }
+    Ok(done)
 }
 
 /// Queues what is left of `pieces` when the first `written` octets have been taken.

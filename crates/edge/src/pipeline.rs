@@ -6,6 +6,7 @@
 //!                               '---------'
 //!              flight: fetch -> judge -> { store and stream | stream only }              (`fly`)
 //!              deliver -> send -> record                                                (`conclude`)
+//!                          '--> damage on the disk: the rest comes from the origin      (`mender`)
 //! ```
 //!
 //! Invariant: every request takes this path once, ends in exactly one recorded outcome, and each step says what

@@ -13,6 +13,7 @@ use crate::refill;
 use crate::shared::Shared;
 use crate::sweeper;
 use crate::tree;
+use crate::verifier;
 use crate::worker;
 use config::{AccessLog as LogTarget, Plan};
 use net::{Address, BindError, Listener};
@@ -167,6 +168,7 @@ impl Edge {
         let writer_of_tree = tree::start(&shared)?;
         let owns_process = matches!(stops, Stops::Signals);
         let sweeper = sweeper::start(Arc::clone(&shared), owns_process)?;
+        verifier::start(&shared)?;
         let controlled = runtime.block_on(async {
             let acceptor = admin.acceptor()?;
             tokio::spawn(admin::serve(Arc::clone(&shared), acceptor, bound.admin));
@@ -175,6 +177,7 @@ impl Edge {
         });
         // Whatever ended the control ends the workers.
         shared.quit();
+        shared.verifier.end();
         // The admin's listener and connections go with it, and its threads are not waited for.
         runtime.shutdown_background();
         drop(admin);

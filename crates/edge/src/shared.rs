@@ -18,6 +18,7 @@ use crate::refill::Refiller;
 use crate::sites::Sites;
 use crate::sweeper::Sweeper;
 use crate::tree::StaticTree;
+use crate::verifier::Verifier;
 use bytes::Bytes;
 use config::{Limits, Plan};
 use disk::Recovery;
@@ -63,6 +64,7 @@ pub(crate) struct Shared {
     /// The secret that purges show; without one, where they come from decides.
     pub(crate) token: Option<String>,
     pub(crate) sweeper: Sweeper,
+    pub(crate) verifier: Arc<Verifier>,
     /// Turns for those who carry out orders to purge.
     pub(crate) orders: Semaphore,
     /// What this edge adds to `CDN-Loop`, and knows itself by (RFC 8586).
@@ -126,6 +128,7 @@ impl Shared {
             clock,
             token: None,
             sweeper: Sweeper::default(),
+            verifier: Arc::default(),
             orders: Semaphore::new(ORDERS_MAX),
             loop_mark: Bytes::from(format!("petasos; id={:016x}", random.hash_one("loop"))),
             boundary: format!("petasos-{:016x}", random.hash_one("boundary")),
@@ -295,6 +298,9 @@ impl Shared {
             Metric::DiskStuck => self.persistence.figures().stuck,
             Metric::DiskFillBytes => self.persistence.figures().fill_bytes,
             Metric::DiskFillsUnshared => self.persistence.figures().fills_unshared,
+            Metric::DiskDamaged => self.persistence.figures().damaged,
+            Metric::DiskVerifiedBytes => self.verifier.verified_bytes(),
+            Metric::DiskVerifyDamaged => self.verifier.damaged(),
             Metric::StaticTreeOff => u64::from(self.static_tree.is_off()),
             Metric::StaticTreePages => self.static_tree.figures().pages,
             Metric::StaticTreeBytes => self.static_tree.figures().bytes,

@@ -9,6 +9,8 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::aside::AsideFile;
+
 /// Where files are kept. Paths are the system's own; errors are the system's own.
 pub trait Disk: Send + Sync {
     /// The whole content of a file.
@@ -80,6 +82,8 @@ pub type DiskLock = Box<dyn Send + Sync>;
 pub enum Access {
     /// To be read; it must exist.
     Read,
+    /// To be read once, past the system's page cache where that can be, which keeps what is in demand; it must exist.
+    Aside,
     /// To be read and written; it is created if it does not exist.
     Write,
 }
@@ -148,6 +152,9 @@ impl Disk for SystemDisk {
     }
 
     fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn DiskFile>> {
+        if access == Access::Aside {
+            return Ok(Arc::new(AsideFile::open(path)?));
+        }
         let write = access == Access::Write;
         let file = OpenOptions::new().read(true).write(write).create(write).truncate(false).open(path)?;
         Ok(Arc::new(SystemFile { file: Arc::new(file) }))

@@ -3,6 +3,7 @@
 //!
 //! Invariant: no other crate asks the system for the time. Sockets are not here: `net` has them.
 
+mod aside;
 mod clock;
 mod disk;
 mod faulty_disk;

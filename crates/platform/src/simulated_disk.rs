@@ -147,7 +147,7 @@ impl Disk for SimulatedDisk {
         let fault = world.begin(life)?;
         let inode = match (world.named(path), access) {
             (Ok(inode), _) => inode,
-            (Err(error), Access::Read) => return Err(error),
+            (Err(error), Access::Read | Access::Aside) => return Err(error),
             (Err(_), Access::Write) if fault == Some(Fault::Full) => {
                 return Err(io::ErrorKind::StorageFull.into());
             }

@@ -8,6 +8,7 @@
 //!                  -> Lookup(directives) -> store lookup, by looked_up_head()
 //!                       found  -> reuse(freshness, directives)
 //!                                   Fresh | Stale: evaluate_conditions, answer_range -> send
+//!                                     breaks off: completion_fields -> fetch -> completes -> send on
 //!                                   Revalidate(reason): fetch with validation_fields()
 //!                       absent -> fetch shared_fields(rule known for the key)
 //! fetched head     -> 304: not_modified_speaks_of -> updated_head, which is judged
@@ -28,6 +29,7 @@
 
 mod cache_groups;
 mod cache_status;
+mod completion;
 mod conditions;
 mod content_range;
 mod dates;
@@ -62,6 +64,7 @@ mod writes;
 
 pub use cache_groups::{GROUP_BYTES_MAX, GROUPS_MAX, groups, invalidated_groups};
 pub use cache_status::{CacheStatusFacts, cache_status_value};
+pub use completion::{completes, completion_fields};
 pub use conditions::{
     Condition, concerns_conditions, evaluate_conditions, has_conditions, not_modified_fields,
 };

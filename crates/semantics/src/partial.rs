@@ -69,7 +69,7 @@ fn head_like(stored: &ResponseHead, status: Status) -> ResponseHead {
 }
 
 /// The strong validator that `If-Range` names; a date only where there is no entity tag.
-fn if_range_value(stored: &Fields) -> Option<Bytes> {
+pub(crate) fn if_range_value(stored: &Fields) -> Option<Bytes> {
     if stored.has(names::ETAG) {
         return strong_tag(stored).map(Bytes::copy_from_slice);
     }

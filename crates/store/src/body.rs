@@ -3,8 +3,9 @@
 //!
 //! Invariant: no chunk is empty, and each owns exactly the memory its length says. A body on the disk has no chunks.
 
+use crate::Shelved;
 use bytes::Bytes;
-use disk::{DiskBody, FileRange, Location, ReadError};
+use disk::{DiskBody, FileRange, ReadError};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,9 +24,11 @@ pub struct Body {
 /// A body on the disk. It can be read to its end whatever becomes of its place.
 pub struct OnDisk {
     body: DiskBody,
-    location: Location,
+    place: Shelved,
     /// Whether all of it has been read and was as it was written.
     checked: AtomicBool,
+    /// Whether something of it could not be read, or was not as it was written.
+    damaged: AtomicBool,
 }
 
 impl OnDisk {
@@ -53,19 +56,31 @@ impl OnDisk {
     }
 
     /// Where it stands in a file, to be sent without being read: once all of it has been read and was as it was
-    /// written.
+    /// written, and until damage is found.
     pub fn file_range(&self) -> Option<FileRange> {
-        if self.checked.load(Ordering::Relaxed) { self.body.pieces() } else { None }
+        let is_trusted = self.checked.load(Ordering::Relaxed) && !self.is_damaged();
+        if is_trusted { self.body.pieces() } else { None }
     }
 
-    pub(crate) const fn location(&self) -> Location {
-        self.location
+    /// Whether damage was found: it is not sent unread and not stored again.
+    pub(crate) fn is_damaged(&self) -> bool {
+        self.damaged.load(Ordering::Relaxed)
+    }
+
+    /// Damage was found.
+    pub(crate) fn distrust(&self) {
+        self.damaged.store(true, Ordering::Relaxed);
+    }
+
+    /// Where it was when it was read; it may have moved since.
+    pub(crate) const fn place(&self) -> Shelved {
+        self.place
     }
 }
 
 impl fmt::Debug for OnDisk {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OnDisk").field("location", &self.location).finish_non_exhaustive()
+        f.debug_struct("OnDisk").field("place", &self.place).finish_non_exhaustive()
     }
 }
 
@@ -82,13 +97,10 @@ impl Body {
     }
 
     /// A body that stays on the disk.
-    pub(crate) fn of_disk(body: DiskBody, location: Location) -> Self {
+    pub(crate) fn of_disk(body: DiskBody, place: Shelved) -> Self {
         let len = body.len();
-        Self {
-            chunks: None,
-            len,
-            on_disk: Some(Arc::new(OnDisk { body, location, checked: AtomicBool::new(false) })),
-        }
+        let (checked, damaged) = (AtomicBool::new(false), AtomicBool::new(false));
+        Self { chunks: None, len, on_disk: Some(Arc::new(OnDisk { body, place, checked, damaged })) }
     }
 
     /// The body on the disk, if it is there and not in memory.

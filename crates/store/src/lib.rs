@@ -7,6 +7,7 @@
 
 mod body;
 mod budget;
+mod examination;
 mod filling;
 mod hash;
 mod invalidation;
@@ -37,6 +38,7 @@ mod tags;
 mod weight;
 
 pub use body::{Body, CHUNK_BYTES, OnDisk};
+pub use examination::{Examination, Examined};
 pub use filling::{Abandoned, Aborted, Filling, FillingReader, FillingWriter};
 pub use invalidation::{Ban, Invalidated, Invalidation, Mode, Selector, Stored};
 pub use invalidation_record::Bans;

@@ -287,11 +287,15 @@ impl Shard {
             return Err(Published::Invalidated);
         };
         // A response that was confirmed keeps its body, and the body its place.
-        let body_place = object.on_disk().map(|body| body.location());
+        let body_place = object.on_disk().map(|body| body.place().location);
         let place = body_place.filter(|place| self.drop_but_place(*place));
         self.replace(hash, key, &rule, variant.octets());
         let scope = self.scopes.enter(key, rule);
-        let fits = object.content_bytes() <= self.limits.object_bytes_max || object.on_disk().is_some();
+        let fits = match object.on_disk() {
+            // A confirmation may come after damage was found, and must not bring the body back.
+            Some(body) => !body.is_damaged(),
+            None => object.content_bytes() <= self.limits.object_bytes_max,
+        };
         let is_small = fits && !has_too_many_tags;
         let has_equivalents = object.has_equivalents();
         let mut slot = Slot::new((hash, scope), key.target(), variant.octets(), Some(object), &admitted);

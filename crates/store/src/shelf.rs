@@ -11,7 +11,7 @@ use crate::shard::Shard;
 use crate::sync::{Mutex, PoisonError};
 use crate::{Body, CHUNK_BYTES, Invalidation, Mode, Object, Selector};
 use bytes::Bytes;
-use disk::{DiskBody, Location, OffReason, Record, Recovered, Stored, Tier};
+use disk::{DiskBody, Location, OffReason, ReadError, Record, Recovered, Stored, Tier};
 use semantics::Moment;
 use std::collections::VecDeque;
 use std::fmt;
@@ -123,24 +123,28 @@ impl Shelf {
     }
 
     /// Reads what is at a place; blocks. A body of more than `bytes_max` octets, or [`BODY_READ_BYTES_MAX`], stays on
-    /// the disk. `None` if it cannot be read, or is not what the index said.
+    /// the disk. `None` if it is not what the index said.
+    ///
+    /// # Errors
+    /// When it cannot be read.
     pub(crate) fn read(
         &self,
-        location: Location,
+        place: Shelved,
         is_meant: impl FnOnce(&Entry) -> bool,
         bytes_max: u64,
         now: Moment,
-    ) -> Option<Object> {
-        let Stored { index, head, body } = self.tier.read(location).ok()?;
-        let entry = Entry::of_octets(&index, &*self.names)?;
-        if !is_meant(&entry) {
-            return None;
-        }
-        let kept = Kept::of_octets(entry.head.as_ref().unwrap_or(&head), self.life, now)?;
+    ) -> Result<Option<Object>, ReadError> {
+        let Stored { index, head, body } = self.tier.read(place.location)?;
+        let Some(entry) = Entry::of_octets(&index, &*self.names).filter(|entry| is_meant(entry)) else {
+            return Ok(None);
+        };
+        let Some(kept) = Kept::of_octets(entry.head.as_ref().unwrap_or(&head), self.life, now) else {
+            return Ok(None);
+        };
         // A part is joined with others in memory.
         let stays = body.len() > bytes_max.min(BODY_READ_BYTES_MAX) && kept.part.is_none();
-        let body = if stays { Body::of_disk(body, location) } else { read_body(&body)? };
-        Some(Object::of_kept(kept, &body))
+        let body = if stays { Body::of_disk(body, place) } else { read_body(&body)? };
+        Ok(Some(Object::of_kept(kept, &body)))
     }
 
     /// What an earlier process wrote, read back; `None` if it is of no use to this one.
@@ -239,15 +243,15 @@ impl fmt::Debug for Spill {
 }
 
 /// All of a body, in chunks of their own.
-fn read_body(body: &DiskBody) -> Option<Body> {
+fn read_body(body: &DiskBody) -> Result<Body, ReadError> {
     let mut chunks = Vec::new();
     let mut offset = 0;
     while offset < body.len() {
-        let chunk = body.read_at(offset, CHUNK_BYTES).ok().filter(|chunk| !chunk.is_empty())?;
+        let chunk = body.read_at(offset, CHUNK_BYTES)?;
         offset += chunk.len() as u64;
         chunks.push(chunk);
     }
-    Some(Body::gathered(&chunks))
+    Ok(Body::gathered(&chunks))
 }
 
 /// The shards, as the disk's writer asks them.

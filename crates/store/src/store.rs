@@ -15,9 +15,9 @@ use crate::shelf::{Keeper, Shelf, Shelved, Spill};
 use crate::slot::TAGS_MAX;
 use crate::sweep::{Sweep, Swept};
 use crate::sync::{Mutex, MutexGuard, PoisonError};
-use crate::{Bans, Invalidated, Invalidation, Key, Object, Selector, SiteId};
+use crate::{Bans, Invalidated, Invalidation, Key, Object, OnDisk, Selector, SiteId};
 use bytes::Bytes;
-use disk::{OffReason, Recovered, Recovery, Tier};
+use disk::{OffReason, ReadError, Recovered, Recovery, Stored, Tier};
 use message::{Fields, ResponseHead};
 use semantics::{Moment, VariantKey, VaryRule};
 use std::sync::Arc;
@@ -183,8 +183,9 @@ impl Store {
             match adopt(None) {
                 Adoption::Undecided => {
                     // Only what the head says counts here, not its age.
-                    let read = shelf.read(recovered.location, |known| *known == entry, 0, Moment::default());
-                    read.map_or(Adoption::Useless, |object| adopt(Some(&object)))
+                    let place = Shelved { hash, location: recovered.location };
+                    let read = shelf.read(place, |known| *known == entry, 0, Moment::default());
+                    read.ok().flatten().map_or(Adoption::Useless, |object| adopt(Some(&object)))
                 }
                 decided => decided,
             }
@@ -206,14 +207,50 @@ impl Store {
         let (Some(shelf), Shelved { hash, location }) = (&self.shelf, shelved) else { return Lookup::Absent };
         // A body that takes much of what a shard may weigh now would push out everything else.
         let bytes_max = self.budget.bytes() / self.shards.len() as u64 / LARGEST_PER_SHARD;
-        let read = shelf.read(location, |entry| entry.key == *key, bytes_max, now);
+        let read = shelf.read(shelved, |entry| entry.key == *key, bytes_max, now);
         let Some(mut shard) = self.shard(hash) else { return Lookup::Absent };
         match read {
-            Some(object) => shard.unshelve(location, Arc::new(object)),
-            None => {
+            Ok(Some(object)) => shard.unshelve(location, Arc::new(object)),
+            // It may be whole, and is not forgotten because there are many connections.
+            Err(error) if error.is_passing() => Lookup::Absent,
+            Ok(None) | Err(_) => {
                 shard.forget(location);
                 Lookup::Absent
             }
+        }
+    }
+
+    /// Forgets a response whose body on the disk could not be read, or is not as it was written: no look-up finds it
+    /// after this. Who sends it already goes on with what can be read.
+    pub fn forget_damaged(&self, body: &Arc<OnDisk>) {
+        body.distrust();
+        let Shelved { hash, location } = body.place();
+        if let Some(mut shard) = self.shard(hash) {
+            shard.forget_body(hash, body);
+            shard.forget(location);
+        }
+    }
+
+    /// The place of the next object on the disk in a shard, and where to go on, as [`Shard::next_place`] has it; `None`
+    /// inside where the shard has no more slots, and `None` outside where there is no such shard.
+    pub(crate) fn next_place(
+        &self,
+        shard: usize,
+        slot: usize,
+        count: usize,
+    ) -> Option<Option<(Option<Shelved>, usize)>> {
+        self.shards.get(shard).map(|shard| lock(shard).next_place(slot, count))
+    }
+
+    /// Reads what is at a place, to verify it; `None` where there is no disk. Blocks.
+    pub(crate) fn read_aside(&self, place: Shelved) -> Option<Result<Stored, ReadError>> {
+        self.shelf.as_ref().map(|shelf| shelf.tier().read_aside(place.location))
+    }
+
+    /// Forgets what is damaged at a place.
+    pub(crate) fn forget_place(&self, place: Shelved) {
+        if let Some(mut shard) = self.shard(place.hash) {
+            shard.forget_place(place.location);
         }
     }
 

@@ -10,12 +10,13 @@ use petasos_store as store;
 use platform::{Monotonic, SystemDisk, Timestamp};
 use proptest::prelude::*;
 use semantics::{Freshness, Moment, Policy, VaryRule};
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use store::{
-    Ban, Bans, Body, Invalidation, Key, Lookup, Mode, Object, Publication, Published, Selector, SiteId,
-    SiteNames, Store, StoreLimits, Stored,
+    Ban, Bans, Body, Examination, Examined, Invalidation, Key, Lookup, Mode, Object, Publication, Published,
+    Selector, SiteId, SiteNames, Store, StoreLimits, Stored,
 };
 
 const SITE: SiteId = SiteId(3);
@@ -68,8 +69,11 @@ fn now() -> Moment {
 
 impl World {
     fn open(directory: &Path, life: u64) -> Self {
-        let settings =
-            Settings { directory: directory.to_owned(), bytes_max: 64 << 20, ..Settings::default() };
+        Self::sized(directory, life, 64 << 20)
+    }
+
+    fn sized(directory: &Path, life: u64, bytes_max: u64) -> Self {
+        let settings = Settings { directory: directory.to_owned(), bytes_max, ..Settings::default() };
         let clock = Arc::new(platform::SystemClock::new());
         let Opened { tier, writer, recovery } = disk::open(Arc::new(SystemDisk), clock, settings).unwrap();
         // One shard, with room for about four of the larger pages.
@@ -453,4 +457,107 @@ fn what_can_never_fit_pushes_nothing_out() {
     assert_eq!(world.get(30), Some((1, false)));
     assert!((0..10).all(|page| world.get(page) == Some((page as u32, false))));
     assert_eq!(world.store.stats().objects, 11);
+}
+
+/// Changes one octet of the content of this version on the disk.
+fn damage(directory: &Path, version: u32) {
+    let files = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+    let run = [letter(version); 15_000];
+    let damaged = files.filter(|path| path.extension().is_some_and(|name| name == "data")).any(|path| {
+        let mut content = std::fs::read(&path).unwrap();
+        let Some(at) = content.windows(run.len()).position(|octets| octets == run) else { return false };
+        content[at] ^= 1;
+        // In place: whoever has the file open sees it.
+        std::fs::OpenOptions::new().write(true).open(path).unwrap().write_all_at(&content, 0).unwrap();
+        true
+    });
+    assert!(damaged, "the content is on the disk");
+}
+
+#[test]
+fn damaged_body_is_forgotten_and_no_confirmation_revives_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut world = World::open(directory.path(), 1);
+    for page in 0..10 {
+        world.publish(page, page as u32, 20_000, &[]);
+        world.write();
+    }
+    let object = world.find(0).unwrap().0;
+    let body = object.on_disk().unwrap();
+    body.was_read();
+    assert!(body.file_range().is_some());
+    let before = world.tier.figures().objects;
+    world.store.forget_damaged(body);
+    assert!(body.file_range().is_none(), "who sends it from the file stops");
+    assert!(world.find(0).is_none());
+    assert_eq!(world.publish_body(0, LETTERS, object.body(), &[]), Published::TooLarge);
+    assert!(world.find(0).is_none());
+    assert_eq!(world.tier.figures().objects, before - 1);
+    world.store.forget_damaged(body);
+    assert_eq!(world.get(1), Some((1, false)));
+}
+
+/// Walks once over everything: bytes that are sound, and responses that are damaged.
+fn examine(world: &World) -> (u64, u32) {
+    let (mut walk, mut bytes, mut damaged) = (Examination::default(), 0, 0);
+    loop {
+        match walk.step(&world.store, 70_000) {
+            Examined::Sound(more) => bytes += more,
+            Examined::Damaged => damaged += 1,
+            Examined::End => return (bytes, damaged),
+        }
+    }
+}
+
+#[test]
+fn walk_over_the_disk_finds_damage_before_anybody_else() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut world = World::open(directory.path(), 1);
+    assert_eq!(examine(&world), (0, 0));
+    for page in 0..10 {
+        world.publish(page, page as u32, 20_000, &[]);
+        world.write();
+    }
+    let (bytes, damaged) = examine(&world);
+    assert!(damaged == 0 && (200_000..210_000).contains(&bytes), "{bytes} bytes, {damaged} damaged");
+    // One that is on the disk only, one that is also sent from there, one that is in memory too.
+    let sent = world.find(1).unwrap().0;
+    sent.on_disk().unwrap().was_read();
+    world.publish(10, 10, 20_000, &[]);
+    world.write();
+    assert!(world.find(10).unwrap().0.on_disk().is_none());
+    [0, 1, 10].into_iter().for_each(|version| damage(directory.path(), version));
+    assert_eq!(examine(&world).1, 3);
+    let (bytes, damaged) = examine(&world);
+    assert!(damaged == 0 && (160_000..170_000).contains(&bytes), "{bytes} bytes, {damaged} damaged");
+    assert!(world.find(0).is_none() && world.find(1).is_none());
+    assert!(sent.on_disk().unwrap().file_range().is_none());
+    assert_eq!(world.get(10), Some((10, false)), "it is whole in memory");
+    world.end();
+    let world = World::open(directory.path(), 2);
+    assert_eq!(world.get(10), None, "its place was given up");
+    assert_eq!(world.get(9), Some((9, false)));
+}
+
+#[test]
+fn body_in_demand_never_stands_in_a_file_without_a_name() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut world = World::sized(directory.path(), 1, 2 << 20);
+    let mut found = 0;
+    for page in 0..300 {
+        world.publish(page, page as u32, 20_000, &[]);
+        world.write();
+        if page < 10 {
+            // Until it has left memory.
+            continue;
+        }
+        // It is in demand, so that it is written again when its segment goes.
+        let Some((object, _)) = world.find(0) else { continue };
+        let Some(body) = object.on_disk() else { continue };
+        body.was_read();
+        let names = body.file_range().unwrap().file.metadata().unwrap().nlink();
+        assert_eq!(names, 1, "after page {page}");
+        found += 1;
+    }
+    assert!(found > 100 && world.tier.figures().kept > 0, "{found}, {:?}", world.tier.figures());
 }

@@ -9,7 +9,7 @@ use crate::ledger::{Subject, TagIds};
 use crate::record::Entry;
 use crate::s3fifo::Hits;
 use crate::slot::{SLOT_BYTES, Slot};
-use crate::{Lookup, Object};
+use crate::{Lookup, Object, OnDisk, Shelved};
 use disk::{Location, Recovered, Tier};
 use std::collections::HashMap;
 use std::fmt;
@@ -127,6 +127,52 @@ impl Shard {
         }
     }
 
+    /// Forgets the responses with this body, wherever it has moved: it is damaged.
+    pub(crate) fn forget_body(&mut self, hash: u64, body: &Arc<OnDisk>) {
+        let mut at = self.first(hash);
+        while let Some(slot) = self.slot(at) {
+            let (id, next) = (at, slot.next);
+            let has_it = slot.object.as_ref().and_then(|object| object.on_disk());
+            if has_it.is_some_and(|known| Arc::ptr_eq(known, body)) {
+                self.drop_slot(id);
+            }
+            at = next;
+        }
+    }
+
+    /// What is at `location` is damaged there. A response that is whole in memory stays; any other is forgotten.
+    pub(crate) fn forget_place(&mut self, location: Location) {
+        let Some(id) = self.places.find(location) else { return };
+        let in_memory = self.slot(id).and_then(|slot| slot.object.as_ref());
+        match in_memory.map(|object| object.on_disk()) {
+            Some(None) => {
+                self.places.take(id);
+                self.below.remove(location);
+            }
+            Some(Some(body)) => {
+                body.distrust();
+                self.drop_slot(id);
+            }
+            None => self.drop_slot(id),
+        }
+    }
+
+    /// The place of the first object in the slots from `from` on that is on the disk, and where to go on; the place is
+    /// `None` where `count` slots have none. `None`: there is no slot left.
+    pub(crate) fn next_place(&self, from: usize, count: usize) -> Option<(Option<Shelved>, usize)> {
+        if from >= self.slots.len() {
+            return None;
+        }
+        let end = from.saturating_add(count).min(self.slots.len());
+        for at in from..end {
+            let id = at as u32;
+            if let (Some(slot), Some(location)) = (self.slot(id), self.places.get(id)) {
+                return Some((Some(Shelved { hash: slot.hash, location }), at + 1));
+            }
+        }
+        Some((None, end))
+    }
+
     /// The segment with `location` goes. What is in memory as well is worth being written again, which is true; what
     /// is not is forgotten. `None` if it is not one of this shard's.
     pub(crate) fn loses(&mut self, location: Location) -> Option<bool> {
@@ -142,8 +188,12 @@ impl Shard {
     pub(crate) fn lost(&mut self, location: Location) {
         let Some(id) = self.places.find(location) else { return };
         self.places.take(id);
-        if self.slot(id).is_some_and(|slot| slot.object.is_none()) {
-            self.take_slot(id);
+        if self
+            .slot(id)
+            .is_some_and(|slot| slot.object.as_ref().is_none_or(|object| object.on_disk().is_some()))
+        {
+            // A body on the disk would keep a file open that has no name any more, and is verified by nobody.
+            self.drop_slot(id);
         }
     }
 
@@ -152,6 +202,15 @@ impl Shard {
         let Some(id) = self.places.find(from) else { return false };
         self.places.take(id);
         self.places.set(id, to);
+        if self
+            .slot(id)
+            .and_then(|slot| slot.object.as_ref())
+            .is_some_and(|object| object.on_disk().is_some())
+        {
+            // Its body is in the file that goes; it is read again where it is now.
+            self.order.remove(id);
+            self.shelve(id);
+        }
         true
     }
 

@@ -1,0 +1,363 @@
+//! Attacks on the files of the disk tier: what is damaged there never reaches a visitor, and costs one fetch.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on panics")]
+
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::{Arc, LazyLock, Mutex};
+use testkit::{Action, Client, Edge, Origin, Response, Seen, eventually, response};
+
+const FILM_BYTES: usize = 6_000_000;
+const FRESH: &str = "Cache-Control: max-age=86400";
+
+/// The parts that multipart requests ask for.
+const PARTS: [(usize, usize); 3] = [(0, 99_999), (2_900_000, 3_100_000), (5_900_000, FILM_BYTES - 1)];
+
+/// The content and the entity tag of the film at the origin.
+type Film = Arc<Mutex<(Vec<u8>, &'static str)>>;
+
+/// The film that is stored, and another one.
+static OLD: LazyLock<Vec<u8>> = LazyLock::new(|| octets(7));
+static NEW: LazyLock<Vec<u8>> = LazyLock::new(|| octets(8));
+
+fn octets(seed: u32) -> Vec<u8> {
+    let mut state = seed;
+    let next = || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (state >> 24) as u8
+    };
+    std::iter::repeat_with(next).take(FILM_BYTES).collect()
+}
+
+fn film(tag: &'static str) -> Film {
+    Arc::new(Mutex::new((OLD.clone(), tag)))
+}
+
+/// What an origin that knows `Range` and `If-Range` answers.
+fn serve(seen: &Seen, film: &Film) -> Vec<Action> {
+    let (content, tag) = &*film.lock().unwrap();
+    let tag_line = format!("ETag: {tag}");
+    match asked(seen).filter(|_| seen.field("If-Range").is_none_or(|known| known == *tag)) {
+        Some((first, last)) => {
+            let extent = format!("Content-Range: bytes {first}-{last}/{}", content.len());
+            response("206 Partial Content", &[FRESH, &tag_line, &extent], &content[first..=last])
+        }
+        None => response("200 OK", &[FRESH, &tag_line], content),
+    }
+}
+
+/// The one range that a request asks for.
+fn asked(seen: &Seen) -> Option<(usize, usize)> {
+    let (first, last) = seen.field("Range")?.strip_prefix("bytes=")?.split_once('-')?;
+    Some((first.parse().ok()?, last.parse().ok()?))
+}
+
+/// An edge whose disk has the answers to `targets`, which it has not read since it started.
+fn restarted(origin: &Origin, directory: &Path, targets: &[String], damage: impl FnOnce(&Path)) -> Edge {
+    let arguments = ["--disk", directory.to_str().unwrap(), "--workers", "1"];
+    let mut edge = Edge::start(&origin.url(), &arguments);
+    for target in targets {
+        assert_eq!(testkit::get(edge.address, target, &[]).status, 200);
+    }
+    let all = targets.len() as f64;
+    eventually("all is on the disk", || edge.metric("petasos_disk_written_total", "") >= all);
+    edge.signal("TERM");
+    edge.wait();
+    damage(directory);
+    Edge::configured(&origin.url(), "[limits]\ndisk_verify_rate = \"0B\"\n", &arguments)
+}
+
+fn one() -> [String; 1] {
+    ["/film".to_owned()]
+}
+
+/// The files and the places in them where these octets stand.
+fn places(directory: &Path, octets: &[u8]) -> Vec<(File, u64)> {
+    let files = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+    let mut places = Vec::new();
+    for path in files.filter(|path| path.extension().is_some_and(|name| name == "data")) {
+        let content = fs::read(&path).unwrap();
+        let found = |at: usize| content[at] == octets[0] && content[at..].starts_with(octets);
+        for at in (0..content.len()).filter(|at| found(*at)) {
+            places.push((File::options().write(true).open(&path).unwrap(), at as u64));
+        }
+    }
+    assert!(!places.is_empty(), "the octets stand in a file");
+    places
+}
+
+/// Writes `content` over the octets of all films from `offset` on.
+fn overwrite(directory: &Path, offset: usize, content: &[u8]) {
+    for (file, at) in places(directory, &OLD[offset..offset + 64]) {
+        file.write_all_at(content, at).unwrap();
+    }
+}
+
+fn flip(directory: &Path) {
+    overwrite(directory, 3_000_000, &[!OLD[3_000_000]]);
+}
+
+fn zero_pages(directory: &Path) {
+    overwrite(directory, 2_950_000, &[0; 16_384]);
+}
+
+fn truncate(directory: &Path) {
+    let (file, at) = places(directory, &OLD[3_050_000..3_050_064]).remove(0);
+    file.set_len(at).unwrap();
+}
+
+fn get(edge: &Edge, target: &str, fields: &[&str]) -> Response {
+    Client::connect(edge.address).get(target, fields)
+}
+
+fn count(edge: &Edge, name: &str) -> u64 {
+    edge.metric(&format!("petasos_{name}_total"), "") as u64
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Asked {
+    Whole,
+    Range,
+    Parts,
+}
+
+impl Asked {
+    fn ask(self, edge: &Edge, target: &str) -> Response {
+        let parts: Vec<String> = PARTS.iter().map(|(first, last)| format!("{first}-{last}")).collect();
+        match self {
+            Self::Whole => get(edge, target, &[]),
+            Self::Range => get(edge, target, &["Range: bytes=2500000-3499999"]),
+            Self::Parts => get(edge, target, &[&format!("Range: bytes={}", parts.join(","))]),
+        }
+    }
+
+    /// Whether the response is complete and has the octets that were asked for.
+    fn is_right(self, response: &Response, film: &[u8]) -> bool {
+        response.complete
+            && match self {
+                Self::Whole => response.status == 200 && response.body == film,
+                Self::Range => response.status == 206 && response.body == film[2_500_000..3_500_000],
+                // The origin knows single ranges only: what it is asked itself has the whole content.
+                Self::Parts if response.status == 200 => response.body == film,
+                Self::Parts => response.status == 206 && are_parts(&response.body, film),
+            }
+    }
+}
+
+fn are_parts(body: &[u8], film: &[u8]) -> bool {
+    let mut rest = body;
+    PARTS.iter().all(|(first, last)| {
+        let line = format!("Content-Range: bytes {first}-{last}/{FILM_BYTES}");
+        let head_end = rest.windows(4).position(|window| window == b"\r\n\r\n").unwrap() + 4;
+        let is_named = String::from_utf8_lossy(&rest[..head_end]).contains(&line);
+        let content;
+        (content, rest) = rest[head_end..].split_at(last - first + 1);
+        is_named && content == &film[*first..=*last]
+    })
+}
+
+#[test]
+fn damaged_large_body_is_completed_from_the_origin() {
+    let film = film("\"1\"");
+    let known = Arc::clone(&film);
+    let origin = Origin::start(move |seen| serve(seen, &known));
+    let mut wrong = 0;
+    for damage in [flip, zero_pages] {
+        let directory = tempfile::tempdir().unwrap();
+        let kinds = [Asked::Whole, Asked::Range, Asked::Parts];
+        let targets = kinds.map(|asked| format!("/{asked:?}"));
+        let edge = restarted(&origin, directory.path(), &targets, damage);
+        let ask_all = || kinds.iter().zip(&targets).map(|(asked, target)| (asked, asked.ask(&edge, target)));
+        for (asked, response) in ask_all().chain(ask_all()) {
+            wrong += u32::from(!asked.is_right(&response, &OLD));
+        }
+        let counts = ["disk_damaged", "damaged_responses_completed", "damaged_responses_cut"];
+        assert_eq!(counts.map(|name| count(&edge, name)), [3, 3, 0]);
+    }
+    println!("attack: damaged large body: {wrong} of 12 responses wrong or cut, at most 0");
+    assert_eq!(wrong, 0, "responses that were wrong or cut");
+}
+
+#[test]
+fn body_whose_file_is_too_short_is_fetched_again() {
+    let film = film("W/\"1\"");
+    let known = Arc::clone(&film);
+    let origin = Origin::start(move |seen| serve(seen, &known));
+    let directory = tempfile::tempdir().unwrap();
+    let edge = restarted(&origin, directory.path(), &one(), truncate);
+    for verdict in ["miss", "hit"] {
+        let response = get(&edge, "/film", &[]);
+        assert!(Asked::Whole.is_right(&response, &OLD), "{}", response.head);
+        assert!(response.field("Cache-Status").unwrap().contains(verdict), "{}", response.head);
+    }
+    println!("attack: body whose file is too short: 0 responses cut of at most 0");
+}
+
+#[test]
+fn damaged_body_without_strong_validator_is_cut_once() {
+    let film = film("W/\"1\"");
+    let known = Arc::clone(&film);
+    let origin = Origin::start(move |seen| serve(seen, &known));
+    let directory = tempfile::tempdir().unwrap();
+    let edge = restarted(&origin, directory.path(), &one(), flip);
+    let first = get(&edge, "/film", &[]);
+    assert!(!first.complete && OLD.starts_with(&first.body), "{} octets", first.body.len());
+    let second = get(&edge, "/film", &[]);
+    assert!(Asked::Whole.is_right(&second, &OLD), "{}", second.head);
+    assert!(second.field("Cache-Status").unwrap().contains("miss"), "{}", second.head);
+    assert_eq!((count(&edge, "damaged_responses_cut"), count(&edge, "damaged_responses_completed")), (1, 0));
+    println!("attack: damaged body with a weak validator: 1 response cut of at most 1");
+}
+
+#[test]
+fn damaged_body_changed_at_the_origin_is_cut_never_mixed() {
+    let film = film("\"1\"");
+    let known = Arc::clone(&film);
+    let origin = Origin::start(move |seen| serve(seen, &known));
+    let directory = tempfile::tempdir().unwrap();
+    let edge = restarted(&origin, directory.path(), &one(), flip);
+    *film.lock().unwrap() = (NEW.clone(), "\"2\"");
+    let first = get(&edge, "/film", &[]);
+    assert!(!first.complete && OLD.starts_with(&first.body), "{} octets", first.body.len());
+    let second = get(&edge, "/film", &[]);
+    assert!(Asked::Whole.is_right(&second, &NEW), "{}", second.head);
+    println!("attack: damaged body that has changed: 0 responses mixed of at most 0");
+}
+
+/// How many wrong answers [`lies`] knows.
+const LIES: u64 = 11;
+
+/// Answers to the request for what is missing that are not what was asked for.
+fn lies(seen: &Seen, film: &Film, lie: u64) -> Option<Vec<Action>> {
+    let (first, last) = asked(seen)?;
+    let content = film.lock().unwrap().0.clone();
+    let part = |tag: &str, first: usize, last: usize, complete: usize, content: &[u8]| {
+        let extent = format!("Content-Range: bytes {first}-{last}/{complete}");
+        response("206 Partial Content", &[FRESH, &format!("ETag: {tag}"), &extent], content)
+    };
+    let (bytes, missing) = (content.len(), &content[first..=last]);
+    Some(match lie {
+        0 => part("\"1\"", first + 1, last, bytes, &missing[1..]),
+        1 => part("\"1\"", first, last - 1, bytes, &missing[1..]),
+        2 => part("\"1\"", first, last, bytes + 1, missing),
+        3 => part("\"2\"", first, last, bytes, missing),
+        4 => part("W/\"1\"", first, last, bytes, missing),
+        5 => part("\"1\"", first, last, bytes, &[missing, b"x"].concat()),
+        6 => part("\"1\"", first, last, bytes, &missing[1..]),
+        7 => response("403 Forbidden", &["ETag: \"1\""], missing),
+        8 => response("200 OK", &[FRESH, "ETag: \"1\""], missing),
+        9 => {
+            let head = format!(
+                "HTTP/1.1 206 Partial Content\r\nETag: \"1\"\r\nContent-Range: bytes {first}-{last}/{bytes}\r\n\
+                 Transfer-Encoding: chunked\r\n\r\n{:x}\r\n",
+                missing.len()
+            );
+            let end = b"\r\n1\r\nx\r\n0\r\n\r\n";
+            vec![Action::Send([head.as_bytes(), missing, end].concat())]
+        }
+        _ => vec![Action::Close],
+    })
+}
+
+#[test]
+fn wrong_completion_of_damaged_body_is_never_sent_as_whole() {
+    let film = film("\"1\"");
+    let known = Arc::clone(&film);
+    let lie = |seen: &Seen| seen.target()[1..].parse().unwrap();
+    let origin =
+        Origin::start(move |seen| lies(seen, &known, lie(seen)).unwrap_or_else(|| serve(seen, &known)));
+    let (directory, targets): (_, Vec<String>) =
+        (tempfile::tempdir().unwrap(), (0..LIES).map(|lie| format!("/{lie}")).collect());
+    let edge = restarted(&origin, directory.path(), &targets, flip);
+    let mut whole = 0;
+    for target in &targets {
+        let first = get(&edge, target, &[]);
+        assert!(OLD.starts_with(&first.body), "lie {target}: {} octets", first.body.len());
+        whole += u32::from(first.complete);
+        let second = get(&edge, target, &[]);
+        assert!(Asked::Whole.is_right(&second, &OLD), "lie {target}: {}", second.head);
+    }
+    println!("attack: lies about missing octets: {whole} of {LIES} responses ended as whole, at most 0");
+    assert_eq!(whole, 0);
+    assert_eq!(count(&edge, "damaged_responses_cut"), LIES);
+}
+
+#[test]
+fn damage_after_verification_is_found_in_the_background() {
+    let film = film("\"1\"");
+    let known = Arc::clone(&film);
+    let origin = Origin::start(move |seen| serve(seen, &known));
+    let directory = tempfile::tempdir().unwrap();
+    drop(restarted(&origin, directory.path(), &one(), |_| {}));
+    let arguments = ["--disk", directory.path().to_str().unwrap(), "--workers", "1"];
+    let config = "[limits]\ndisk_verify_rate = \"64MiB\"\n";
+    let edge = Edge::configured(&origin.url(), config, &arguments);
+    // Read and checked, then sent from the file.
+    for _ in 0..2 {
+        assert!(Asked::Whole.is_right(&get(&edge, "/film", &[]), &OLD));
+    }
+    assert_eq!(origin.seen().len(), 1, "nothing was fetched since the restart");
+    let verified = || count(&edge, "disk_verified_bytes");
+    flip(directory.path());
+    let before = verified();
+    eventually("the damage is found", || count(&edge, "disk_verify_damaged") >= 1);
+    let read = verified() - before;
+    println!("attack: damage behind sendfile: found after {read} bytes of at most {}", 2 * FILM_BYTES);
+    assert!(read <= 2 * FILM_BYTES as u64);
+    let next = get(&edge, "/film", &[]);
+    assert!(Asked::Whole.is_right(&next, &OLD), "{}", next.head);
+    assert!(next.field("Cache-Status").unwrap().contains("miss"), "{}", next.head);
+}
+
+#[test]
+fn file_cut_short_behind_sendfile_is_completed() {
+    let film = film("\"1\"");
+    let known = Arc::clone(&film);
+    let origin = Origin::start(move |seen| serve(seen, &known));
+    let directory = tempfile::tempdir().unwrap();
+    let edge = restarted(&origin, directory.path(), &one(), |_| {});
+    for _ in 0..2 {
+        assert!(Asked::Whole.is_right(&get(&edge, "/film", &[]), &OLD));
+    }
+    assert_eq!(origin.seen().len(), 1, "nothing was fetched since the restart");
+    truncate(directory.path());
+    for _ in 0..2 {
+        assert!(Asked::Whole.is_right(&get(&edge, "/film", &[]), &OLD));
+    }
+    assert_eq!((count(&edge, "damaged_responses_completed"), count(&edge, "damaged_responses_cut")), (1, 0));
+    println!("attack: file cut short behind sendfile: 0 responses cut of at most 0");
+}
+
+#[test]
+fn damaged_small_page_is_fetched_once() {
+    let origin = Origin::start(|seen| {
+        response("200 OK", &[FRESH], format!("begin {} end of the page", seen.target()).as_bytes())
+    });
+    let wrecks: [fn(&Path); 3] = [
+        |directory| {
+            let (file, at) = places(directory, b"begin /film").remove(0);
+            file.write_all_at(b"B", at).unwrap();
+        },
+        |directory| {
+            let (file, at) = places(directory, b"begin /film").remove(0);
+            file.set_len(at + 3).unwrap();
+        },
+        |directory| {
+            let (file, _) = places(directory, b"begin /film").remove(0);
+            let bytes = file.metadata().unwrap().len() as usize;
+            file.write_all_at(&vec![0; bytes], 0).unwrap();
+        },
+    ];
+    for wreck in wrecks {
+        let directory = tempfile::tempdir().unwrap();
+        let edge = restarted(&origin, directory.path(), &one(), wreck);
+        let fetched = origin.seen().len();
+        for _ in 0..2 {
+            let response = get(&edge, "/film", &[]);
+            assert_eq!((response.status, response.text()), (200, "begin /film end of the page"));
+        }
+        assert_eq!(origin.seen().len(), fetched + 1);
+    }
+    println!("attack: damaged small page: 0 responses wrong of at most 0");
+}

@@ -1,0 +1,135 @@
+//! A stored response that ran into damage on the disk while it was sent, and goes on from the origin.
+//!
+//! Invariant: what is damaged is forgotten before anything is fetched. The visitor gets octets of one representation
+//! only, which the origin proves by a strong validator; where it does not, the response stays visibly incomplete. What
+//! the origin sends here is not stored: the next request fetches the whole.
+
+use crate::client::Client;
+use crate::counters::{Cells, Metric};
+use crate::deliver::{BATCH_BYTES, Interrupted};
+use crate::fly;
+use crate::forward;
+use crate::guard::guard;
+use crate::lookup::Wanted;
+use crate::pipeline::Visit;
+use crate::shared::Shared;
+use crate::sites::Site;
+use bytes::Bytes;
+use h1::{BodyFraming, Request};
+use message::{Method, ResponseHead};
+use net::Peer;
+use origin::{Event, Exchange, FetchError, FetchRequest, NoUpload, Urgency};
+use semantics::{ByteRange, Directives, completes, completion_fields, is_robot, looked_up_head};
+use std::sync::Arc;
+use store::{Object, OnDisk};
+
+/// What is known of the request whose response may run into damage. Made for every response, and so only references.
+pub(crate) struct Mender<'a> {
+    shared: &'a Arc<Shared>,
+    worker: usize,
+    peer: Peer,
+    request: &'a Request,
+}
+
+impl<'a> Mender<'a> {
+    /// For the response to this visit.
+    pub(crate) fn of(visit: &Visit<'a>) -> Self {
+        let Visit { shared, worker, request, .. } = visit;
+        Self { shared, worker: *worker, peer: visit.client.peer(), request }
+    }
+
+    fn cells(&self) -> &Cells {
+        self.shared.cells(self.worker)
+    }
+
+    /// Sends what is queued and the `missing` bytes of an object's content. `damaged` is the body on the disk that has
+    /// other bytes there, which is forgotten; `None` where the disk is late.
+    pub(crate) async fn complete(
+        &self,
+        client: &mut Client,
+        object: &Arc<Object>,
+        damaged: Option<&Arc<OnDisk>>,
+        missing: ByteRange,
+    ) -> Result<(), Interrupted> {
+        // Asked before the response is forgotten, and with it what it varies on.
+        let request = self.fetch_request(object, missing);
+        if let Some(body) = damaged {
+            self.shared.store.forget_damaged(body);
+        }
+        // What was read is sound; the visitor shall have it before the wait, or the cut.
+        client.flush().await?;
+        let (site, request) = request.ok_or(Interrupted::Damage)?;
+        let exchange = site.origin.fetch(request).await.map_err(|error| self.failed(&error))?;
+        self.cells().count(Metric::OriginFetches);
+        self.send(client, object, missing, exchange).await?;
+        self.cells().count(Metric::DamagedResponsesCompleted);
+        Ok(())
+    }
+
+    /// The request for the missing octets; `None` where no answer to it could be proven to fit.
+    fn fetch_request(&self, object: &Object, missing: ByteRange) -> Option<(&'a Arc<Site>, FetchRequest)> {
+        let asks = completion_fields(&object.head(), missing)?;
+        let subject = guard(self.shared, self.peer, self.request).ok()?;
+        let reduced = looked_up_head(&self.request.head, subject.site.policy());
+        let visitor = reduced.as_ref().unwrap_or(&self.request.head);
+        let Wanted { subject, key, .. } = Wanted::new(self.shared, subject, visitor, Directives::default());
+        let known = self.shared.store.known_rule(&key);
+        let mark = &self.shared.loop_mark;
+        let head = forward::shared_head(&subject, mark, &key, Method::Get, &visitor.fields, &known);
+        let request = forward::without_content(&forward::with_fields(&head, asks)).ok()?;
+        let urgency = Urgency::new(!is_robot(&self.request.head.fields));
+        Some((subject.site, FetchRequest { urgency, ..request }))
+    }
+
+    /// Passes on exactly the missing octets.
+    async fn send(
+        &self,
+        client: &mut Client,
+        object: &Object,
+        missing: ByteRange,
+        mut exchange: Exchange,
+    ) -> Result<(), Interrupted> {
+        let mut left = missing.last - missing.first + 1;
+        let is_meant = |head: &ResponseHead| completes(&object.head(), object.content_bytes(), missing, head);
+        loop {
+            match self.next(&mut exchange).await? {
+                Event::Informational(_) => {}
+                // Framing that says another length than the range was made for other octets.
+                Event::Head { head, framing }
+                    if is_meant(&head)
+                        && [BodyFraming::Length(left), BodyFraming::Chunked].contains(&framing) =>
+                {
+                    break;
+                }
+                _ => return Err(Interrupted::Damage),
+            }
+        }
+        // The last octets are held back until the answer has ended: one that is too long must not look whole.
+        let mut held = Bytes::new();
+        loop {
+            match self.next(&mut exchange).await? {
+                Event::Data(octets) => {
+                    left = left.checked_sub(octets.len() as u64).ok_or(Interrupted::Damage)?;
+                    client.push(std::mem::replace(&mut held, octets));
+                    if client.queued_bytes() >= BATCH_BYTES {
+                        client.flush().await?;
+                    }
+                }
+                Event::End(_) if left == 0 => {
+                    client.push(held);
+                    return client.flush().await.map_err(Interrupted::from);
+                }
+                _ => return Err(Interrupted::Damage),
+            }
+        }
+    }
+
+    async fn next(&self, exchange: &mut Exchange) -> Result<Event, Interrupted> {
+        exchange.next(&mut NoUpload).await.map_err(|error| self.failed(&error))
+    }
+
+    fn failed(&self, error: &FetchError) -> Interrupted {
+        fly::count_failure(self.cells(), error);
+        Interrupted::Damage
+    }
+}

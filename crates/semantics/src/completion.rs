@@ -1,0 +1,91 @@
+//! A response that broke off inside Petasos is continued by the origin: what is asked, and which answer may be
+//! appended.
+//!
+//! Invariant: octets are appended only to octets of the very same representation, which a strong validator proves
+//! (RFC 9110 section 15.3.7.3), and only exactly those that are missing.
+
+use crate::partial::if_range_value;
+use crate::strong::shares_strong_validator;
+use crate::{ByteRange, ContentRange};
+use message::{Fields, ResponseHead, names};
+
+/// The fields that ask the origin for `missing` of the representation that `stored` is a response with: `Range` and
+/// `If-Range`. `None` if `stored` has no strong validator.
+pub fn completion_fields(stored: &ResponseHead, missing: ByteRange) -> Option<Fields> {
+    let mut fields = Fields::new();
+    fields.push(names::RANGE, format!("bytes={}-{}", missing.first, missing.last));
+    fields.push(names::IF_RANGE, if_range_value(&stored.fields)?);
+    Some(fields)
+}
+
+/// Whether the content of `answer` is exactly `missing` of the representation of `complete_bytes` that `stored` is a
+/// response with: a 206 with that range, length and validator, in the same coding.
+pub fn completes(
+    stored: &ResponseHead,
+    complete_bytes: u64,
+    missing: ByteRange,
+    answer: &ResponseHead,
+) -> bool {
+    let ByteRange { first, last } = missing;
+    // An answer to If-Range need not repeat the coding; one that names another speaks of other octets.
+    let coding = answer.fields.first(names::CONTENT_ENCODING);
+    ContentRange::of(answer) == Some(ContentRange { first, last, complete: Some(complete_bytes) })
+        && shares_strong_validator(&stored.fields, &answer.fields)
+        && coding.is_none_or(|coding| stored.fields.first(names::CONTENT_ENCODING) == Some(coding))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{completes, completion_fields};
+    use crate::ByteRange;
+    use message::{ResponseHead, Status};
+
+    const CHANGED: (&str, &str) = ("Last-Modified", "Sun, 06 Nov 1994 08:49:37 GMT");
+    const LATER: (&str, &str) = ("Date", "Sun, 06 Nov 1994 08:50:00 GMT");
+    const MISSING: ByteRange = ByteRange { first: 4, last: 9 };
+    type Lines = [(&'static str, &'static str)];
+
+    fn head(status: Status, lines: &Lines) -> ResponseHead {
+        ResponseHead { fields: lines.iter().copied().collect(), ..ResponseHead::new(status) }
+    }
+
+    #[test]
+    fn missing_octets_are_asked_for_with_strong_validator() {
+        let asked = |lines: &Lines| {
+            let fields = completion_fields(&head(Status::OK, lines), MISSING)?;
+            assert_eq!(fields.only("Range").unwrap(), "bytes=4-9");
+            fields.only("If-Range").cloned()
+        };
+        assert_eq!(asked(&[("ETag", "\"a\"")]).unwrap(), "\"a\"");
+        assert_eq!(asked(&[CHANGED, LATER]).unwrap(), CHANGED.1);
+        for weak in [&[][..], &[("ETag", "W/\"a\"")], &[CHANGED], &[("ETag", "W/\"a\""), CHANGED, LATER]] {
+            assert!(asked(weak).is_none(), "{weak:?}");
+        }
+    }
+
+    #[test]
+    fn only_the_same_octets_complete_a_response() {
+        let tag = ("ETag", "\"a\"");
+        let stored = head(Status::OK, &[tag, ("Content-Encoding", "gzip")]);
+        let is_right = |lines: &Lines| completes(&stored, 12, MISSING, &head(Status::PARTIAL_CONTENT, lines));
+        let range = ("Content-Range", "bytes 4-9/12");
+        assert!(is_right(&[tag, range]));
+        assert!(is_right(&[tag, range, ("Content-Encoding", "gzip")]));
+        for wrong in [
+            &[tag][..],
+            &[range],
+            &[("ETag", "\"b\""), range],
+            &[("ETag", "W/\"a\""), range],
+            &[tag, ("Content-Range", "bytes 4-8/12")],
+            &[tag, ("Content-Range", "bytes 3-9/12")],
+            &[tag, ("Content-Range", "bytes 4-9/13")],
+            &[tag, ("Content-Range", "bytes 4-9/*")],
+            &[tag, range, range],
+            &[tag, range, ("Content-Encoding", "br")],
+            &[tag, range, ("Content-Type", "multipart/byteranges; boundary=x")],
+        ] {
+            assert!(!is_right(wrong), "{wrong:?}");
+        }
+        assert!(!completes(&stored, 12, MISSING, &head(Status::OK, &[tag, range])));
+    }
+}

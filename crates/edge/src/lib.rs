@@ -47,6 +47,7 @@ mod sites;
 mod stored;
 mod sweeper;
 mod sync;
+mod token;
 mod tree;
 mod tunnel;
 mod wait;

@@ -49,8 +49,8 @@ impl Shared {
     fn may_purge_by_address(&self, peer: Peer, fields: &Fields) -> bool {
         let forwarded = forwarding_names().any(|name| fields.has(name));
         let Some(ip) = peer.ip() else { return !forwarded };
-        let proxied = self.plan.trusted_proxies.iter().any(|proxy| proxy.is_loopback());
-        !forwarded && (ip.is_loopback() && !proxied || self.plan.purge_peers.contains(&ip))
+        let proxied = self.plan.trusted_proxies.iter().any(|proxy| proxy.first().is_loopback());
+        !forwarded && (ip.is_loopback() && !proxied || self.plan.purge_peers.contains(ip))
     }
 
     /// Carries out an order.

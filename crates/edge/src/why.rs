@@ -230,8 +230,8 @@ impl Asked {
             fields.push(name.clone(), value.clone());
         }
         // The edge itself speaks no TLS: https comes through a proxy that it trusts, and says so.
-        let proxy = shared.plan.trusted_proxies.first().filter(|_| https);
-        let peer = proxy.map_or(Peer::Unix, |ip| Peer::Ip(SocketAddr::new(*ip, 0)));
+        let proxy = shared.plan.trusted_proxies.iter().next().filter(|_| https);
+        let peer = proxy.map_or(Peer::Unix, |proxy| Peer::Ip(SocketAddr::new(proxy.first(), 0)));
         if proxy.is_some() && !fields.has(names::X_FORWARDED_PROTO) {
             fields.push(names::X_FORWARDED_PROTO, "https");
         }
@@ -504,7 +504,7 @@ mod tests {
     fn https_is_what_a_trusted_proxy_says() {
         let scheme = |plan: &Plan, url: &str| ask(plan, "GET", url, &[]).key.unwrap().scheme;
         let mut behind_a_proxy = plan();
-        behind_a_proxy.trusted_proxies = vec!["10.0.0.1".parse().unwrap()];
+        behind_a_proxy.trusted_proxies = ["10.0.0.1".parse::<net::Prefix>().unwrap()].into_iter().collect();
         assert_eq!(scheme(&behind_a_proxy, "https://a.test/"), "https");
         assert_eq!(scheme(&behind_a_proxy, "http://a.test/"), "http");
         assert_eq!(scheme(&plan(), "https://a.test/"), "http", "nobody tells the edge");

@@ -140,7 +140,7 @@ fn while_a_trusted_proxy_is_on_loopback_only_the_token_counts() {
     let origin = Origin::start(|_| response("200 OK", &[FRESH], b"page"));
     let clock = Arc::new(ManualClock::at(Timestamp::from_secs(1_700_000_000)));
     let mut proxied = plan(&origin.url());
-    proxied.trusted_proxies = vec!["127.0.0.1".parse().unwrap()];
+    proxied.trusted_proxies = ["127.0.0.1".parse::<net::Prefix>().unwrap()].into_iter().collect();
     let edge = start_at(proxied.clone(), clock.clone());
     let purge = |edge: &petasos_edge::Running, fields: &str| {
         let mut client = Client::connect(support::address(edge));

@@ -81,9 +81,9 @@ impl Visit<'_> {
                 self.cells().count(Metric::Purges);
                 (Reason::Purged, purge::reply(&order, self.shared.carry_out(&order).await))
             }
-            Err(Unserved::Forbidden) => {
+            Err(Unserved::Forbidden(denied)) => {
                 self.cells().count(Metric::PurgesForbidden);
-                return self.refuse(Refusal::purge_forbidden()).await;
+                return self.refuse(Refusal::purge_forbidden(denied)).await;
             }
             Err(Unserved::Malformed(malformed)) => {
                 self.cells().count(Metric::PurgesMalformed);

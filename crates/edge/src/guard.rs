@@ -76,19 +76,6 @@ pub(crate) fn forwards_left(head: &RequestHead) -> Option<u64> {
         .ok()
 }
 
-/// Fields by which a proxy says that it forwards for somebody.
-pub(crate) fn forwarding_names() -> impl Iterator<Item = &'static str> {
-    [
-        names::X_FORWARDED_FOR,
-        names::X_FORWARDED_HOST,
-        names::X_FORWARDED_PROTO,
-        names::FORWARDED,
-        names::VIA,
-        "X-Real-IP",
-    ]
-    .into_iter()
-}
-
 impl Subject<'_> {
     /// *key*: what identifies the page.
     pub(crate) fn key(&self) -> Key {

@@ -32,6 +32,7 @@ mod pass;
 mod persistence;
 mod pipeline;
 mod popular;
+mod purge_access;
 mod purge_orders;
 mod reach;
 mod recognition;

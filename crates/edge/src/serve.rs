@@ -164,7 +164,7 @@ impl Edge {
     }
 
     fn run(self, stops: Stops) -> Result<(), ServeError> {
-        let Self { shared, listeners, admin, writer, bound } = self;
+        let Self { shared, listeners, admin, writer, .. } = self;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let mut workers = Vec::with_capacity(listeners.len());
         for (index, listener) in listeners.into_iter().enumerate() {
@@ -179,7 +179,7 @@ impl Edge {
         let sweeper = sweeper::start(Arc::clone(&shared), owns_process)?;
         let controlled = runtime.block_on(async {
             let acceptor = admin.acceptor()?;
-            tokio::spawn(admin::serve(Arc::clone(&shared), acceptor, bound.admin));
+            tokio::spawn(admin::serve(Arc::clone(&shared), acceptor));
             tokio::spawn(refill::run(Arc::clone(&shared)));
             control(&shared, stops).await
         });

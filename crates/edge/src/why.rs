@@ -199,7 +199,7 @@ pub(crate) fn answer(shared: &Shared, question: &Question) -> Result<Answer, Str
     if purge::is_purge_method(&request.head.method) {
         let reason = match shared.read_order(asked.peer, &request.head) {
             Ok(_) => Reason::Purged,
-            Err(Unserved::Forbidden) => Reason::PurgeForbidden,
+            Err(Unserved::Forbidden(_)) => Reason::PurgeForbidden,
             Err(Unserved::Malformed(_)) => Reason::PurgeMalformed,
         };
         return Ok(Answer::new(reason));
@@ -229,13 +229,16 @@ impl Asked {
         for (name, value) in &question.headers {
             fields.push(name.clone(), value.clone());
         }
-        // The edge itself speaks no TLS: https comes through a proxy that it trusts, and says so.
-        let proxy = shared.plan.trusted_proxies.iter().next().filter(|_| https);
+        let method = Method::from_token(question.method.as_bytes());
+        // The edge itself speaks no TLS: https comes through a proxy that it trusts, and says so. A purge is asked
+        // about as a listed peer sends it, because its address decides.
+        let purging = purge::is_purge_method(&method);
+        let peers = if purging { &shared.plan.purge_peers } else { &shared.plan.trusted_proxies };
+        let proxy = peers.iter().next().filter(|_| https || purging);
         let peer = proxy.map_or(Peer::Unix, |proxy| Peer::Ip(SocketAddr::new(proxy.first(), 0)));
-        if proxy.is_some() && !fields.has(names::X_FORWARDED_PROTO) {
+        if proxy.is_some() && !purging && !fields.has(names::X_FORWARDED_PROTO) {
             fields.push(names::X_FORWARDED_PROTO, "https");
         }
-        let method = Method::from_token(question.method.as_bytes());
         let head = RequestHead { method, target: target.into(), version: Version::Http11, fields };
         let mut octets = BytesMut::new();
         h1::write_request_head(&mut octets, &head).map_err(|error| format!("the request: {error}"))?;

@@ -19,8 +19,8 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 /// Programs that tests in files called `real_*.rs` start or compare with.
-const TEST_PACKAGES: [&str; 6] =
-    ["apache2-bin", "apache2-utils", "chromium", "lighttpd", "lighttpd-modules-lua", "nginx-core"];
+const TEST_PACKAGES: [&str; 7] =
+    ["apache2-bin", "apache2-utils", "chromium", "haproxy", "lighttpd", "lighttpd-modules-lua", "nginx-core"];
 
 /// What `cargo xtask test` may be told.
 #[derive(clap::Args)]

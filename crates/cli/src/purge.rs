@@ -89,7 +89,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             let detail = api::detail_of_refusal(&answer.content).unwrap_or_default();
             bail!("{}: the purge is {detail}", args.admin)
         }
-        status => bail!("{} refuses: {status} {}", args.admin, reason(&answer, token.is_some())),
+        status => bail!("{} refuses: {status} {}", args.admin, reason(&answer)),
     };
     let outcome = outcome.with_context(|| format!("{} gave an answer that is no edge's", args.admin))?;
     measure::write_text(io::stdout(), &told(outcome, args.soft))?;
@@ -130,17 +130,12 @@ fn read_token(file: &Path) -> anyhow::Result<String> {
 }
 
 /// Why the edge refuses.
-fn reason(answer: &why::Answer, has_token: bool) -> String {
+fn reason(answer: &why::Answer) -> String {
     if let Some(detail) = api::detail_of_refusal(&answer.content) {
         return detail;
     }
     let text = String::from_utf8_lossy(&answer.content);
-    let first: String = text.lines().next().unwrap_or_default().chars().filter(|c| !c.is_control()).collect();
-    match (answer.head.status.code(), has_token) {
-        (403, false) => format!("{first} Give the token in PETASOS_TOKEN or with --token-file."),
-        (403, true) => format!("{first} The token is not the right one."),
-        _ => first,
-    }
+    text.lines().next().unwrap_or_default().chars().filter(|c| !c.is_control()).collect()
 }
 
 /// What came of it, in a sentence.

@@ -125,3 +125,56 @@ fn what_is_wrong_is_explained() {
         assert!(output.stderr.contains(words), "{arguments:?}: {}", output.stderr);
     }
 }
+
+#[test]
+fn the_command_purges_while_a_trusted_proxy_is_on_loopback() {
+    let origin = pages();
+    let edge = Edge::as_shipped(&origin.url(), "trusted_proxies = ['127.0.0.1', '::1']\n");
+    stored(&edge);
+    assert_eq!(purged(&edge, &["--all"]), "3 stored responses were removed.\n");
+}
+
+#[test]
+fn a_token_is_created_once_and_read_by_the_command() {
+    let origin = pages();
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("token");
+    let file = path.to_str().unwrap();
+    let arguments = ["--token-file", file, "--create-token"];
+    let edge = Edge::start(&origin.url(), &arguments);
+    let token = std::fs::read_to_string(&path).unwrap();
+    assert_eq!(token.trim().len(), 64);
+    eventually("the edge says so", || edge.stderr().contains("created the token file"));
+    stored(&edge);
+    let admin = edge.admin.to_string();
+    let refused = petasos(["purge", "--all", "--admin", &admin]);
+    assert!(refused.code == Some(2) && refused.stderr.contains("--token-file"), "{}", refused.stderr);
+    assert_eq!(purged(&edge, &["--all", "--token-file", file]), "3 stored responses were removed.\n");
+    drop(edge);
+    let edge = Edge::start(&origin.url(), &arguments);
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), token, "it is not written again");
+    assert!(!edge.stderr().contains("created"), "{}", edge.stderr());
+    assert_eq!(purged(&edge, &["--all", "--token-file", file]), "Nothing was removed.\n");
+}
+
+#[test]
+fn the_check_shows_what_is_wrong_in_a_list() {
+    let directory = tempfile::tempdir().unwrap();
+    let write = |name: &str, content: &str| {
+        let path = directory.path().join(name);
+        std::fs::write(&path, content).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let list = write("cdn.txt", "# a network\n192.0.2.0/24\n10.0.0.1/8\n");
+    let configuration =
+        format!("origin = 'http://127.0.0.1:1'\ntrusted_proxies = ['@{list}', '@/nowhere.txt']\n");
+    let output = petasos(["check", &write("petasos.toml", &configuration)]);
+    assert_eq!(output.code, Some(2), "{}", output.stderr);
+    for words in ["cdn.txt:3:1", "write 10.0.0.0/8 for the network", "cannot read the list /nowhere.txt"] {
+        assert!(output.stderr.contains(words), "{words}: {}", output.stderr);
+    }
+    write("cdn.txt", "192.0.2.0/24 # a network\n");
+    let configuration = format!("origin = 'http://127.0.0.1:1'\ntrusted_proxies = ['@{list}', '::1']\n");
+    let output = petasos(["check", &write("petasos.toml", &configuration), "--print"]);
+    assert!(output.stdout.contains("trusted proxies 192.0.2.0/24, ::1\n"), "{}", output.stdout);
+}

@@ -7,6 +7,7 @@
 
 mod diagnostic;
 mod document;
+mod peers;
 mod plan;
 pub mod quantity;
 mod reference;
@@ -15,6 +16,7 @@ mod table;
 
 pub use diagnostic::{Diagnostic, Place};
 pub use document::{Document, Overrides, nearest};
+pub use peers::PeerEntry;
 pub use plan::{AccessLog, Disk, Limits, Plan, Site, StaticTree};
 pub use reference::settings_reference;
 pub use setting::{Kind, Scope, Setting, Value};
@@ -29,7 +31,7 @@ pub type ReadFile<'a> = dyn Fn(&str) -> std::io::Result<String> + 'a;
 ///
 /// `name` is what messages call the text, usually its path. `overrides` are `(key, value)` pairs from flags
 /// and win over the text. `machine` is what defaults are derived from. `read` reads a file that the text names and that
-/// is part of the configuration: a profile.
+/// is part of the configuration: a profile, or a list of peers.
 ///
 /// # Errors
 /// Every problem found, in the order of the text.

@@ -7,15 +7,15 @@
 use crate::ReadFile;
 use crate::diagnostic::{Diagnostic, Place};
 use crate::document::{Document, Level, Located, Overrides};
+use crate::peers;
 use crate::setting::{Setting, Value, is_path};
 use crate::table::SETTINGS;
-use net::{Address, OriginUrl};
+use net::{Address, OriginUrl, Prefixes};
 use platform::Machine;
 use profiles::{AUTO, DEFAULT, LETTER, Profile};
 use semantics::{Pattern, Policy, StaleOnError, TargetedField};
 use std::collections::HashMap;
 use std::fmt::Write;
-use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -35,13 +35,15 @@ pub struct Plan {
     /// Where access log lines go, if anywhere.
     pub access_log: Option<AccessLog>,
     /// Proxies in front whose forwarding fields are believed.
-    pub trusted_proxies: Vec<IpAddr>,
-    /// Who may purge without a token, beside loopback addresses.
-    pub purge_peers: Vec<IpAddr>,
+    pub trusted_proxies: Prefixes,
+    /// The peers that may purge without a token.
+    pub purge_peers: Prefixes,
     /// The status of a purge that is in force and not durable.
     pub purge_partial_status: u16,
     /// Where the secret is that purges must show.
     pub token_file: Option<PathBuf>,
+    /// Whether that file is created where it is missing.
+    pub create_token: bool,
     /// All limits.
     pub limits: Limits,
     /// What is fetched again after purges.
@@ -221,10 +223,10 @@ impl Plan {
         let lookup = Lookup { levels: Vec::new() };
         let machine = Machine { cores: 1, memory_bytes: MEMORY_SHARE * (256 << 20) };
         let site = Site::resolve(0, origin, Policy::default_profile(), &lookup);
-        Self::assemble(&lookup, machine, vec![site])
+        Self::assemble(&lookup, machine, PeerLists::default(), vec![site])
     }
 
-    fn assemble(top: &Lookup<'_>, machine: Machine, sites: Vec<Site>) -> Self {
+    fn assemble(top: &Lookup<'_>, machine: Machine, peers: PeerLists, sites: Vec<Site>) -> Self {
         Self {
             listen: top.address("listen"),
             admin: top.address("admin"),
@@ -247,13 +249,14 @@ impl Plan {
                 "-" => AccessLog::Stdout,
                 path => AccessLog::File(path.into()),
             }),
-            trusted_proxies: top.peers("trusted_proxies"),
-            purge_peers: top.peers("purge_peers"),
+            trusted_proxies: peers.trusted,
+            purge_peers: peers.purging,
             purge_partial_status: top
                 .count("purge_partial_status")
                 .and_then(|status| u16::try_from(status).ok())
                 .unwrap_or(503),
             token_file: top.text("token_file").map(PathBuf::from),
+            create_token: top.value("create_token") == Some(Value::Switch(true)),
             limits: Limits::resolve(top),
             refill: Refill::resolve(top),
             static_tree: StaticTree::resolve(top),
@@ -280,6 +283,14 @@ impl Plan {
             let _ =
                 writeln!(text, "static tree {}, {} pages, {size}", tree.directory.display(), tree.pages_max);
         }
+        if self.trusted_proxies.iter().next().is_some() {
+            let _ = writeln!(text, "trusted proxies {}", named(&self.trusted_proxies));
+        }
+        if self.purge_peers.iter().next().is_some() {
+            let peers = named(&self.purge_peers);
+            let _ =
+                writeln!(text, "purge peers {peers}: a proxy there must add X-Forwarded-For to all requests");
+        }
         for site in &self.sites {
             let names = if site.names.is_empty() { "any name".to_owned() } else { site.names.join(", ") };
             let ttl = site.policy.default_ttl.map_or_else(
@@ -294,6 +305,18 @@ impl Plan {
         text
     }
 }
+
+/// The first of these prefixes, and how many more there are.
+fn named(peers: &Prefixes) -> String {
+    let named: Vec<_> = peers.iter().take(PREFIXES_NAMED_MAX).map(ToString::to_string).collect();
+    match peers.iter().count() - named.len() {
+        0 => named.join(", "),
+        more => format!("{} and {more} more", named.join(", ")),
+    }
+}
+
+/// Prefixes of a list that are named in words; the list of a content delivery network has hundreds.
+const PREFIXES_NAMED_MAX: usize = 8;
 
 /// A worker for each core but one, and at least one: the application often shares the machine, and a flood of hits
 /// must leave it a core for the pages that only it can make.
@@ -327,6 +350,28 @@ impl Site {
                 .filter(|layout| *layout != "none")
                 .map(str::to_owned),
         }
+    }
+}
+
+/// The lists of peers, with the files that they name.
+#[derive(Default)]
+struct PeerLists {
+    trusted: Prefixes,
+    purging: Prefixes,
+}
+
+impl PeerLists {
+    fn resolve(top: &Lookup<'_>, read: &ReadFile<'_>, problems: &mut Vec<Diagnostic>) -> Self {
+        let trusted = top.peers("trusted_proxies", read, problems).unwrap_or_default();
+        let purging = top.peers("purge_peers", read, problems).unwrap_or_default();
+        if purging.is_everybody() {
+            let place = top.place("purge_peers").unwrap_or(Place::Default);
+            let problem = Diagnostic::new("`purge_peers` lets every visitor purge", place);
+            problems.push(problem.with_help(
+                "list the machines that purge; for clients whose address is not known, set `token_file`",
+            ));
+        }
+        Self { trusted, purging }
     }
 }
 
@@ -399,11 +444,10 @@ pub(crate) fn resolve(
             Diagnostic::new("`names` stands at the top although there are sites", names.place.clone());
         problems.push(problem.with_help("write it into the [[site]] it belongs to"));
     }
-    if problems.is_empty() {
-        Ok(Plan::assemble(&Lookup { levels: vec![&flags, &document.top] }, machine, sites))
-    } else {
-        Err(problems)
-    }
+    let top = Lookup { levels: vec![&flags, &document.top] };
+    let peers = PeerLists::resolve(&top, read, &mut problems);
+    problems.extend(nameless_token(&top));
+    if problems.is_empty() { Ok(Plan::assemble(&top, machine, peers, sites)) } else { Err(problems) }
 }
 
 /// The flags' values as a level of their own, and what is wrong with them.
@@ -412,7 +456,7 @@ fn read_flags(overrides: &Overrides) -> (Level, Vec<Diagnostic>) {
     for (key, text) in overrides {
         let setting = row(key);
         let place = Place::Flag(setting.flag.unwrap_or(setting.key).to_owned());
-        match setting.kind.parse(text) {
+        match setting.parse_flag(text) {
             Ok(value) => {
                 level.insert(setting.key, Located { value, place });
             }
@@ -432,6 +476,16 @@ fn disobedience(lookup: &Lookup<'_>) -> Option<Diagnostic> {
     let problem =
         Diagnostic::new("`stale_on_error = \"override\"` is against the letter of the profile `rfc`", place);
     Some(problem.with_help("leave it out, or choose another profile"))
+}
+
+/// A token that shall be created nowhere.
+fn nameless_token(top: &Lookup<'_>) -> Option<Diagnostic> {
+    if top.value("create_token") != Some(Value::Switch(true)) || top.stated("token_file").is_some() {
+        return None;
+    }
+    let place = top.place("create_token")?;
+    let problem = Diagnostic::new("`create_token` has no file to create", place);
+    Some(problem.with_help("write token_file = \"/etc/petasos/token\", or use --token-file FILE"))
 }
 
 /// A static tree for whatever host a visitor makes up.
@@ -521,11 +575,14 @@ impl Lookup<'_> {
         }
     }
 
-    fn peers(&self, key: &'static str) -> Vec<IpAddr> {
-        match self.value(key) {
-            Some(Value::Peers(peers)) => peers,
-            _ => Vec::new(),
-        }
+    fn peers(
+        &self,
+        key: &'static str,
+        read: &ReadFile<'_>,
+        problems: &mut Vec<Diagnostic>,
+    ) -> Option<Prefixes> {
+        let Some(Value::Peers(entries)) = self.stated(key) else { return None };
+        Some(peers::resolve(entries, &self.place(key).unwrap_or(Place::Default), read, problems))
     }
 
     fn patterns(&self, key: &'static str) -> Vec<Pattern> {
@@ -572,6 +629,7 @@ mod tests {
     fn load(text: &str, overrides: &Overrides) -> Result<Plan, String> {
         let read = |path: &str| match path {
             "./shop.toml" => Ok("title = 'Shop'\nextends = 'wordpress'\n".to_owned()),
+            "./cdn.txt" => Ok("# a network\n192.0.2.0/24\n".to_owned()),
             "./bad.toml" => Ok("title = 'Bad'\nextend = 'wordpress'\n".to_owned()),
             _ => Err(std::io::Error::from(std::io::ErrorKind::NotFound)),
         };
@@ -690,6 +748,42 @@ mod tests {
     fn the_plan_is_explained() {
         let text = "origin = 'http://127.0.0.1:9000'\n[[site]]\nnames = ['a.test']\nprofile = 'wordpress'\n[[site]]\n";
         insta::assert_snapshot!(load(text, &Overrides::new()).unwrap().explain());
+    }
+
+    #[test]
+    fn peers_are_prefixes_and_files() {
+        let text = "trusted_proxies = ['10.0.0.0/8', '@./cdn.txt']\npurge_peers = ['::ffff:127.0.0.1']\n";
+        let plan = load(text, &origin()).unwrap();
+        let holds = |address: &str| plan.trusted_proxies.contains(address.parse().unwrap());
+        assert!(holds("10.1.2.3") && holds("192.0.2.1") && !holds("192.0.3.1"));
+        assert!(plan.purge_peers.contains("127.0.0.1".parse().unwrap()));
+        let words = "trusted proxies 10.0.0.0/8, 192.0.2.0/24\npurge peers 127.0.0.1: a proxy there must";
+        assert!(plan.explain().contains(words), "{}", plan.explain());
+        for (text, words) in [
+            ("trusted_proxies = ['@./none.txt']", "cannot read the list ./none.txt"),
+            ("\ntrusted_proxies = ['10.0.0.1/8']", "petasos.toml:2:20"),
+            ("purge_peers = ['10.0.0.1/8']", "write 10.0.0.0/8 for the network"),
+            ("purge_peers = ['0.0.0.0/0']", "lets every visitor purge"),
+            ("purge_peers = ['0.0.0.0/1', '128.0.0.0/1']", "lets every visitor purge"),
+            ("purge_peers = ['::/0']", "set `token_file`"),
+        ] {
+            let fault = load(text, &origin()).unwrap_err();
+            assert!(fault.contains(words), "{text}: {fault}");
+        }
+    }
+
+    #[test]
+    fn flags_take_lists_and_the_token() {
+        let flags = |more: &[(&'static str, &str)]| {
+            let more = more.iter().map(|(key, text)| (*key, (*text).to_owned()));
+            load("", &origin().into_iter().chain(more).collect())
+        };
+        let plan = flags(&[("purge_peers", "10.0.0.0/8,127.0.0.1"), ("token_file", "/t")]).unwrap();
+        assert_eq!(plan.purge_peers.iter().count(), 2);
+        assert!(!plan.create_token && plan.token_file.is_some());
+        assert!(flags(&[("purge_peers", "10.0.0.0/8,")]).unwrap_err().contains("--purge-peers"));
+        assert!(flags(&[("token_file", "/t"), ("create_token", "true")]).unwrap().create_token);
+        assert!(flags(&[("create_token", "true")]).unwrap_err().contains("--token-file FILE"));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //!
 //! Invariant: a row's default is text that its own kind accepts; a test reads every row.
 
+use crate::peers::PeerEntry;
 use crate::quantity::{format_duration, format_size, parse_duration, parse_size};
 use net::{Address, OriginUrl};
 use profiles::{AUTO, Profile};
@@ -41,7 +42,7 @@ pub enum Kind {
     Profile,
     /// A list of host names.
     Hosts,
-    /// A list of IP addresses.
+    /// A list of IP addresses, prefixes, and files with lists of them.
     Peers,
     /// A list of names in which `*` stands for any run of characters.
     Patterns,
@@ -86,7 +87,7 @@ pub enum Value {
     /// Of [`Kind::Hosts`], lower case.
     Hosts(Vec<String>),
     /// Of [`Kind::Peers`].
-    Peers(Vec<std::net::IpAddr>),
+    Peers(Vec<PeerEntry>),
     /// Of [`Kind::Patterns`] and [`Kind::Choices`].
     Texts(Vec<String>),
 }
@@ -106,7 +107,7 @@ impl Kind {
             Self::Text => "text".to_owned(),
             Self::Profile => format!("{}, or a path", profile_names().join(", ")),
             Self::Hosts => "list of host names".to_owned(),
-            Self::Peers => "list of IP addresses".to_owned(),
+            Self::Peers => "list of IP addresses, prefixes and @FILE".to_owned(),
             Self::Patterns => "list of names, `*` for any characters".to_owned(),
             Self::Choices(words) => format!("list of {}", words.join(", ")),
         }
@@ -156,10 +157,7 @@ impl Kind {
             Self::Text => Ok(Value::Text(text.to_owned())),
             Self::Profile => parse_profile(text),
             Self::Hosts => parse_host(text).map(|host| Value::Hosts(vec![host])),
-            Self::Peers => text
-                .parse()
-                .map(|peer| Value::Peers(vec![peer]))
-                .map_err(|_| format!("`{text}` is not an IP address")),
+            Self::Peers => PeerEntry::parse(text).map(|peer| Value::Peers(vec![peer])),
             Self::Patterns => parse_pattern(text).map(|pattern| Value::Texts(vec![pattern])),
             Self::Choices(words) => {
                 Self::Choice(words).parse(text).map(|_| Value::Texts(vec![text.to_owned()]))
@@ -180,6 +178,21 @@ impl Kind {
     /// Whether values of this kind are lists.
     pub fn is_list(self) -> bool {
         matches!(self, Self::Hosts | Self::Peers | Self::Patterns | Self::Choices(_))
+    }
+}
+
+impl Setting {
+    /// Reads the value of the row's flag, in which commas separate the entries of a list.
+    ///
+    /// # Errors
+    /// As [`Kind::parse`].
+    pub(crate) fn parse_flag(&self, text: &str) -> Result<Value, String> {
+        if !self.kind.is_list() {
+            return self.kind.parse(text);
+        }
+        let mut values = text.split(',').map(|entry| self.kind.parse(entry.trim()));
+        let first = values.next().unwrap_or_else(|| self.kind.parse(text))?;
+        values.try_fold(first, |list, value| Ok(list.joined(value?)))
     }
 }
 

@@ -39,7 +39,8 @@ pub const SETTINGS: &[Setting] = &[
         "admin",
         Kind::Address,
         "127.0.0.1:8081",
-        "Where metrics and status are served. Keep it on a loopback address: there is no password.",
+        "Where metrics and status are served, and where this machine may purge without a token. Keep it on a loopback address, \
+         because there is no password, and have no proxy forward to it.",
     )
     .flag("--admin"),
     row(
@@ -129,24 +130,37 @@ pub const SETTINGS: &[Setting] = &[
         Kind::Peers,
         None,
         "Addresses of proxies in front of the edge whose X-Forwarded-For and X-Forwarded-Proto are believed. \
-         Left out: nobody's are.",
-    ),
+         An entry is an address, a prefix such as 10.0.0.0/8, or @ and the path of a file with one of these in each \
+         line, which is read at the start; `#` begins a comment there. Left out: nobody's are.",
+    )
+    .flag("--trusted-proxies"),
     row(
         "purge_peers",
         Scope::Global,
         Kind::Peers,
         None,
-        "Addresses, beside loopback ones, whose PURGE, BAN and other purge methods are obeyed without a token. Left out: \
-         loopback only, and not even those while a trusted proxy is on loopback.",
-    ),
+        "Addresses whose PURGE, BAN and other purge methods are obeyed at `listen` without a token, if the request was \
+         not forwarded; entries as in `trusted_proxies`. For applications that can send no token. List no address of a \
+         proxy that forwards visitors: they could purge. Left out: purges need the token, or the admin address.",
+    )
+    .flag("--purge-peers"),
     row(
         "token_file",
         Scope::Global,
         Kind::Text,
         None,
-        "File whose first line is the secret that every purge must show, whatever address it comes from. Left out: the \
-         address decides.",
-    ),
+        "File whose first line is the secret that purges must show, but for those of `purge_peers` at `listen`. Left \
+         out: at `admin` this machine may purge, and at `listen` only `purge_peers`.",
+    )
+    .flag("--token-file"),
+    global(
+        "create_token",
+        Kind::Switch,
+        "false",
+        "Creates the file `token_file` with a random secret of 256 bits at the start, readable by its owner alone. An \
+         existing file is left as it is.",
+    )
+    .flag("--create-token"),
     site(
         "names",
         Kind::Hosts,

@@ -1,14 +1,14 @@
 //! The admin address: metrics, liveness, status, the question why, and purges, for operators and their tools.
 //!
-//! Invariant: nothing but a purge changes anything, and a purge needs what it needs at the visitors' address too;
-//! nothing here is served to a page of another site: a request
-//! whose Host or Origin is not this address' own is refused, so that a browser cannot be made to ask. What a question
-//! contains has a limit.
+//! Invariant: nothing but a purge changes anything, and a purge needs the token or, without one, a client on this
+//! machine. Nothing here is served to a page of another site: a request whose Host or Origin is not this address' own
+//! is refused, so that a browser cannot be made to ask. What a question contains has a limit.
 
 use crate::client::{Client, Received};
 use crate::counters::Metric;
 use crate::date::http_date;
 use crate::metrics;
+use crate::purge_access::{Denied, Entrance};
 use crate::respond::{self, Asker};
 use crate::shared::Shared;
 use crate::why::{self, QUESTION_BYTES_MAX, Question};
@@ -39,6 +39,10 @@ const WHY_PATH: &[u8] = b"/why";
 /// The media type of questions and of most answers.
 const JSON: &str = "application/json";
 
+/// What a request is told whose Host or Origin is another's.
+const FOREIGN: &str = "This address answers only requests that name it by its IP address, by localhost or by the name \
+                       in the setting admin, and that come from no page of another site.";
+
 /// One answer.
 struct Page {
     status: Status,
@@ -47,8 +51,8 @@ struct Page {
 }
 
 /// Serves the admin address for as long as the runtime lives.
-pub(crate) async fn serve(shared: Arc<Shared>, acceptor: Acceptor, local: Address) {
-    let (local, places) = (Arc::new(local), Arc::new(Semaphore::new(CONNECTIONS_MAX)));
+pub(crate) async fn serve(shared: Arc<Shared>, acceptor: Acceptor) {
+    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
         let Ok((stream, peer)) = acceptor.accept().await else {
             tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -57,7 +61,7 @@ pub(crate) async fn serve(shared: Arc<Shared>, acceptor: Acceptor, local: Addres
         // Without a place the connection is closed at once.
         if let Ok(place) = Arc::clone(&places).try_acquire_owned() {
             let client = Client::new(stream, peer, Arc::clone(&shared.limits));
-            let conversation = converse(Arc::clone(&shared), Arc::clone(&local), client);
+            let conversation = converse(Arc::clone(&shared), client);
             tokio::spawn(async move {
                 conversation.await;
                 drop(place);
@@ -66,21 +70,20 @@ pub(crate) async fn serve(shared: Arc<Shared>, acceptor: Acceptor, local: Addres
     }
 }
 
-async fn converse(shared: Arc<Shared>, local: Arc<Address>, mut client: Client) {
+async fn converse(shared: Arc<Shared>, mut client: Client) {
     let mut stop = Box::pin(std::future::pending());
     loop {
         let request = match client.receive(stop.as_mut()).await {
             Received::Request(request) => request,
-            Received::Malformed(error) if goes_on(&shared, &mut client, error) => continue,
+            Received::Malformed(error) if goes_on(&shared, Entrance::Admin, &mut client, error) => continue,
             _ => return,
         };
         let content = read_content(&mut client, &request).await;
         let persistent = request.persistent && client.is_content_read();
-        let Reply { mut head, content } =
-            match call(&shared, &local, client.peer(), &request.head, &content).await {
-                Some(reply) => reply,
-                None => answer(&shared, &local, &request.head, &content).into(),
-            };
+        let Reply { mut head, content } = match call(&shared, client.peer(), &request.head, &content).await {
+            Some(reply) => reply,
+            None => answer(&shared, &request.head, &content).into(),
+        };
         head.fields.push(names::DATE, http_date(shared.clock.now()));
         let asker = Asker::new(&request.head.method, request.head.version, persistent);
         let written = respond::write_head(&head, BodyFraming::Length(content.len() as u64), None, asker);
@@ -95,17 +98,16 @@ async fn converse(shared: Arc<Shared>, local: Arc<Address>, mut client: Client) 
 }
 
 /// The answer to a call of the purge API; `None` if the request is none.
-async fn call(
-    shared: &Arc<Shared>,
-    local: &Address,
-    peer: Peer,
-    request: &RequestHead,
-    content: &[u8],
-) -> Option<Reply> {
+async fn call(shared: &Arc<Shared>, peer: Peer, request: &RequestHead, content: &[u8]) -> Option<Reply> {
     let route = api::Route::of(&request.target)?;
-    if !is_own(request, local) || !shared.may_purge(peer, &request.fields) {
+    let permitted = if is_own(request, &shared.plan.admin) {
+        shared.may_purge(Entrance::Admin, peer, &request.fields).map_err(Denied::text)
+    } else {
+        Err(FOREIGN)
+    };
+    if let Err(text) = permitted {
         shared.cells(0).count(Metric::PurgesForbidden);
-        return Some(Page::plain(403, "This client may not purge: it must show the token.\n").into());
+        return Some(Page::plain(403, &format!("{text}\n")).into());
     }
     Some(match api::read(&route, &request.method, &request.fields, content) {
         Ok(order) => {
@@ -141,12 +143,9 @@ async fn read_content(client: &mut Client, request: &Request) -> Vec<u8> {
     content
 }
 
-fn answer(shared: &Arc<Shared>, local: &Address, request: &RequestHead, content: &[u8]) -> Page {
-    if !is_own(request, local) {
-        return Page::plain(
-            403,
-            "This address answers only requests that name it by its IP address or localhost.\n",
-        );
+fn answer(shared: &Arc<Shared>, request: &RequestHead, content: &[u8]) -> Page {
+    if !is_own(request, &shared.plan.admin) {
+        return Page::plain(403, &format!("{FOREIGN}\n"));
     }
     if path(request) == WHY_PATH {
         return answer_why(shared, request, content);
@@ -212,13 +211,13 @@ impl From<Page> for Reply {
     }
 }
 
-/// Whether the request comes from somebody who knows this address, and from no page of another site. A name
-/// other than localhost could be anybody's that resolves to this machine.
-fn is_own(request: &RequestHead, local: &Address) -> bool {
+/// Whether the request names this address, `configured` in the setting `admin`, and comes from no page of another site.
+/// Any other name could be one of a foreign site that resolves to this machine.
+fn is_own(request: &RequestHead, configured: &Address) -> bool {
     let Some(host) = request.fields.only(names::HOST) else { return false };
     let (name, _) = h1::split_port(host);
     let configured =
-        matches!(local, Address::Host { name: own, .. } if name.eq_ignore_ascii_case(own.as_bytes()));
+        matches!(configured, Address::Host { name: own, .. } if name.eq_ignore_ascii_case(own.as_bytes()));
     let literal = std::str::from_utf8(name)
         .is_ok_and(|name| name.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>().is_ok());
     let own_origin = request.fields.all("Origin").all(|origin| {
@@ -304,14 +303,15 @@ mod tests {
         fields: &[(&'static str, &'static str)],
         content: &[u8],
     ) -> (u16, String) {
-        let plan = Plan::for_origin("http://127.0.0.1:9".parse().unwrap());
+        let mut plan = Plan::for_origin("http://127.0.0.1:9".parse().unwrap());
+        plan.admin = "edge.internal:8081".parse().unwrap();
         let shared = Arc::new(Shared::new(plan, None, Arc::new(SystemClock::new())));
         let mut head =
             RequestHead { method, target: target.into(), version: Version::Http11, fields: Fields::new() };
         for (name, value) in fields {
             head.fields.push(*name, *value);
         }
-        let page = answer(&shared, &"127.0.0.1:8081".parse().unwrap(), &head, content);
+        let page = answer(&shared, &head, content);
         (page.status.code(), page.text)
     }
 
@@ -345,6 +345,7 @@ mod tests {
             code == 200 && text.ends_with("# EOF\n") && text.contains("petasos_store_bytes 0\n"),
             "{text}"
         );
+        assert_eq!(asked(Method::Get, "/healthz", &[("Host", "Edge.internal:8081")]).0, 200);
         let (code, text) = asked(Method::Get, "/status", &[("Host", "[::1]:8081")]);
         let status: serde_json::Value = serde_json::from_str(&text).unwrap();
         assert_eq!((code, status["sites"][0]["origin"].as_str()), (200, Some("http://127.0.0.1:9")));

@@ -83,9 +83,9 @@ impl Visit<'_> {
                 let outcome = self.shared.carry_out(&order).await;
                 (Reason::Purged, self.shared.reply(&order, outcome))
             }
-            Err(Unserved::Forbidden) => {
+            Err(Unserved::Forbidden(denied)) => {
                 self.cells().count(Metric::PurgesForbidden);
-                return self.refuse(Refusal::purge_forbidden()).await;
+                return self.refuse(Refusal::purge_forbidden(denied)).await;
             }
             Err(Unserved::Malformed(malformed)) => {
                 self.cells().count(Metric::PurgesMalformed);

@@ -205,7 +205,7 @@ mod tests {
 
     fn shared(trusted: bool) -> Shared {
         let mut plan = Plan::for_origin("http://127.0.0.1:9000".parse().unwrap());
-        plan.trusted_proxies.extend(trusted.then(|| peer().ip().unwrap()));
+        plan.trusted_proxies = trusted.then(|| peer().ip().unwrap()).into_iter().collect();
         Shared::new(plan, None, Arc::new(SystemClock::new()))
     }
 

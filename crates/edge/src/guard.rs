@@ -52,7 +52,7 @@ pub(crate) fn guard<'a>(shared: &'a Shared, peer: Peer, request: &Request) -> Re
     if head.fields.list(CDN_LOOP).any(|member| member == shared.loop_mark) {
         return Err(Refusal::looping(site.origin.url()));
     }
-    let trusted = peer.ip().is_some_and(|ip| shared.plan.trusted_proxies.contains(&ip));
+    let trusted = peer.ip().is_some_and(|ip| shared.plan.trusted_proxies.contains(ip));
     Ok(Subject {
         host: origin_host(site, head, authority),
         target: origin_target(head)?,
@@ -74,19 +74,6 @@ pub(crate) fn forwards_left(head: &RequestHead) -> Option<u64> {
         .filter(|digits| digits.bytes().all(|octet| octet.is_ascii_digit()))?
         .parse()
         .ok()
-}
-
-/// Fields by which a proxy says that it forwards for somebody.
-pub(crate) fn forwarding_names() -> impl Iterator<Item = &'static str> {
-    [
-        names::X_FORWARDED_FOR,
-        names::X_FORWARDED_HOST,
-        names::X_FORWARDED_PROTO,
-        names::FORWARDED,
-        names::VIA,
-        "X-Real-IP",
-    ]
-    .into_iter()
 }
 
 impl Subject<'_> {
@@ -162,7 +149,7 @@ mod tests {
 
     fn plan() -> Plan {
         let mut plan = Plan::for_origin("http://127.0.0.1:9000".parse().unwrap());
-        plan.trusted_proxies = vec!["10.0.0.1".parse().unwrap()];
+        plan.trusted_proxies = ["10.0.0.1".parse::<net::Prefix>().unwrap()].into_iter().collect();
         plan
     }
 

@@ -1,17 +1,17 @@
-//! Purges: who may ask for them, and carrying them out.
+//! Purges: reading them, and carrying them out.
 //!
 //! Invariant: when an order is answered, no later request gets what it meant; and when it is answered 200, none does
-//! after a restart either. An order from somebody who may not give
-//! it is refused and never forwarded. Carrying one out is the work of a thread that may take its time, so that a flood
-//! of them stalls no visitor. What an order means is read by `purge`, which sites and hosts that is by `reach`; the
-//! barrier itself is the store's.
+//! after a restart either. An order from a client that may not purge is refused and never forwarded; `purge_access`
+//! says which clients may. Carrying one out is the work of a thread that may take its time, so that a flood of them
+//! stalls no visitor. What an order means is read by `purge`, which sites and hosts that is by `reach`; the barrier
+//! itself is the store's.
 
 use crate::counters::{Cells, Metric};
-use crate::guard::forwarding_names;
+use crate::purge_access::{Denied, Entrance};
 use crate::reach::Scope;
 use crate::shared::Shared;
 use bytes::{Bytes, BytesMut};
-use message::{Fields, Method, RequestHead, ResponseHead, Status};
+use message::{Method, RequestHead, ResponseHead, Status};
 use net::Peer;
 use purge::{Ban, Invalidation, Malformed, Order, Outcome, Pages, Reach, Reply, Style, Want, api, signals};
 use std::sync::Arc;
@@ -22,36 +22,17 @@ pub(crate) const ORDERS_MAX: usize = 4;
 
 /// Why an order is not carried out.
 pub(crate) enum Unserved {
-    /// Whoever sent it may not give orders.
-    Forbidden,
+    /// The client that sent it may not purge.
+    Forbidden(Denied),
     /// It cannot be understood.
     Malformed(Malformed),
 }
 
 impl Shared {
-    /// The order that a request with a purge method gives.
+    /// The order that a visitor's request with a purge method gives.
     pub(crate) fn read_order(&self, peer: Peer, head: &RequestHead) -> Result<Order, Unserved> {
-        if !self.may_purge(peer, &head.fields) {
-            return Err(Unserved::Forbidden);
-        }
+        self.may_purge(Entrance::Visitors, peer, &head.fields).map_err(Unserved::Forbidden)?;
         purge::read(head).map_err(Unserved::Malformed)
-    }
-
-    /// Whether whoever sent these fields over this connection may purge: by the token; or, where there is none, from
-    /// a loopback address or one of `purge_peers`, if the request was not forwarded by anybody. While a trusted proxy
-    /// is on loopback every visitor seems to be, and only the token counts.
-    pub(crate) fn may_purge(&self, peer: Peer, fields: &Fields) -> bool {
-        if let Some(token) = &self.token {
-            return api::presented_tokens(fields).any(|presented| is_equal(presented, token.as_bytes()));
-        }
-        self.may_purge_by_address(peer, fields)
-    }
-
-    fn may_purge_by_address(&self, peer: Peer, fields: &Fields) -> bool {
-        let forwarded = forwarding_names().any(|name| fields.has(name));
-        let Some(ip) = peer.ip() else { return !forwarded };
-        let proxied = self.plan.trusted_proxies.iter().any(|proxy| proxy.is_loopback());
-        !forwarded && (ip.is_loopback() && !proxied || self.plan.purge_peers.contains(&ip))
     }
 
     /// Carries out an order.
@@ -85,22 +66,21 @@ impl Shared {
     /// What a request orders that wants its page fetched again and answered with, if it comes from somebody who may
     /// purge; what is not for the application is taken from it.
     pub(crate) fn read_refresh(&self, peer: Peer, head: &mut RequestHead) -> Option<Order> {
-        let order = purge::refresh_by_get(head).filter(|_| self.may_purge(peer, &head.fields))?;
+        let order = purge::refresh_by_get(head)?;
+        self.may_purge(Entrance::Visitors, peer, &head.fields).ok()?;
         purge::strip_order(&mut head.fields, self.token.is_some());
         Some(order)
     }
 
     /// Whether a request head that is longer than those of visitors may be goes on being read: it orders a purge, as
     /// far as `begun` tells, and comes from somebody who may.
-    pub(crate) fn admits_longer_head(&self, peer: Peer, begun: &[u8]) -> bool {
+    pub(crate) fn admits_longer_head(&self, entrance: Entrance, peer: Peer, begun: &[u8]) -> bool {
         let is_order = |head: &RequestHead| {
             purge::is_purge_method(&head.method) || api::Route::of(&head.target).is_some()
         };
         let Some(head) = beginning(begun).filter(is_order) else { return false };
-        // The token may stand behind the tags; whether it does is seen when the head is whole.
-        let by_address = Fields::new();
-        self.may_purge(peer, &head.fields)
-            || self.token.is_some() && self.may_purge_by_address(peer, &by_address)
+        // Whether the token follows is seen when the head is whole.
+        self.may_purge(entrance, peer, &head.fields).is_ok() || self.may_show_token_late(entrance, peer)
     }
 
     /// Makes unusable what an answer of the application has made out of date: the pages that a write has changed, by
@@ -256,9 +236,4 @@ fn add(outcome: &mut Outcome, mode: Mode, done: Invalidated) {
         Mode::Hard => outcome.purged += objects,
         Mode::Soft => outcome.softened += objects,
     }
-}
-
-/// Whether two secrets are the same; takes the same time wherever they differ.
-fn is_equal(one: &[u8], other: &[u8]) -> bool {
-    one.len() == other.len() && one.iter().zip(other).fold(0, |sum, (one, other)| sum | (one ^ other)) == 0
 }

@@ -3,6 +3,7 @@
 //! Invariant: such an answer is never stored, says what failed and what to do, and tells nothing of the inside
 //! but the application's address. One place maps causes to status codes; nobody else picks them.
 
+use crate::purge_access::Denied;
 use h1::{FramingError, HeadError, RequestError};
 use message::{Method, Status};
 use net::OriginUrl;
@@ -163,13 +164,9 @@ impl Refusal {
         Self { retry_after_secs: Some(RETRY_AFTER_SECS), ..Self::new(503, Reason::OriginFailing, text) }
     }
 
-    /// A purge from somebody who may not.
-    pub(crate) fn purge_forbidden() -> Self {
-        Self::new(
-            403,
-            Reason::PurgeForbidden,
-            "This address may not purge. Add it to purge_peers, or send the token.",
-        )
+    /// A purge from a client that may not.
+    pub(crate) fn purge_forbidden(denied: Denied) -> Self {
+        Self::new(403, Reason::PurgeForbidden, denied.text())
     }
 
     /// A request that cannot be written as it was read.

@@ -12,6 +12,7 @@ use crate::persistence;
 use crate::refill;
 use crate::shared::Shared;
 use crate::sweeper;
+use crate::token;
 use crate::tree;
 use crate::verifier;
 use crate::worker;
@@ -19,7 +20,7 @@ use config::{AccessLog as LogTarget, Plan};
 use net::{Address, BindError, Listener};
 use platform::Clock;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -44,8 +45,19 @@ pub enum ServeError {
         error: io::Error,
     },
     /// The token could not be read.
-    #[error("cannot read the token file {}: {error}; write the secret into its first line", path.display())]
+    #[error(
+        "cannot read the token file {}: {error}; write the secret into its first line, or start with --create-token",
+        path.display()
+    )]
     Token {
+        /// The path as configured.
+        path: PathBuf,
+        /// The system's own words.
+        error: io::Error,
+    },
+    /// The token could not be created.
+    #[error("cannot create the token file {}: {error}; choose a directory that can be written", path.display())]
+    TokenCreation {
         /// The path as configured.
         path: PathBuf,
         /// The system's own words.
@@ -105,7 +117,7 @@ impl Edge {
         let listen =
             listeners.first().map_or_else(|| plan.listen.clone(), |listener| listener.local().clone());
         let bound = Bound { listen, admin: admin.local().clone() };
-        let token = plan.token_file.as_deref().map(read_token).transpose()?;
+        let token = token::obtain(&plan)?;
         let (log, writer) = match &plan.access_log {
             Some(target) => {
                 let opened = AccessLog::start(target, plan.limits.access_log_lines_max);
@@ -155,7 +167,7 @@ impl Edge {
     }
 
     fn run(self, stops: Stops) -> Result<(), ServeError> {
-        let Self { shared, listeners, admin, writer, bound } = self;
+        let Self { shared, listeners, admin, writer, .. } = self;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let mut workers = Vec::with_capacity(listeners.len());
         for (index, listener) in listeners.into_iter().enumerate() {
@@ -171,7 +183,7 @@ impl Edge {
         verifier::start(&shared)?;
         let controlled = runtime.block_on(async {
             let acceptor = admin.acceptor()?;
-            tokio::spawn(admin::serve(Arc::clone(&shared), acceptor, bound.admin));
+            tokio::spawn(admin::serve(Arc::clone(&shared), acceptor));
             tokio::spawn(refill::run(Arc::clone(&shared)));
             control(&shared, stops).await
         });
@@ -291,16 +303,6 @@ impl StopStream {
                 let _ = receiver.recv().await;
             }
         }
-    }
-}
-
-/// The secret in a file: its first line, without the space around it.
-fn read_token(path: &Path) -> Result<String, ServeError> {
-    let fault = |error| ServeError::Token { path: path.to_owned(), error };
-    let text = std::fs::read_to_string(path).map_err(fault)?;
-    match text.lines().next().map(str::trim).filter(|token| !token.is_empty()) {
-        Some(token) => Ok(token.to_owned()),
-        None => Err(fault(io::Error::new(io::ErrorKind::InvalidData, "its first line is empty"))),
     }
 }
 

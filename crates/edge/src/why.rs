@@ -200,7 +200,7 @@ pub(crate) fn answer(shared: &Arc<Shared>, question: &Question) -> Result<Answer
     if purge::is_purge_method(&request.head.method) {
         let reason = match shared.read_order(asked.peer, &request.head) {
             Ok(_) => Reason::Purged,
-            Err(Unserved::Forbidden) => Reason::PurgeForbidden,
+            Err(Unserved::Forbidden(_)) => Reason::PurgeForbidden,
             Err(Unserved::Malformed(_)) => Reason::PurgeMalformed,
         };
         return Ok(Answer::new(reason));
@@ -230,13 +230,16 @@ impl Asked {
         for (name, value) in &question.headers {
             fields.push(name.clone(), value.clone());
         }
-        // The edge itself speaks no TLS: https comes through a proxy that it trusts, and says so.
-        let proxy = shared.plan.trusted_proxies.first().filter(|_| https);
-        let peer = proxy.map_or(Peer::Unix, |ip| Peer::Ip(SocketAddr::new(*ip, 0)));
-        if proxy.is_some() && !fields.has(names::X_FORWARDED_PROTO) {
+        let method = Method::from_token(question.method.as_bytes());
+        // The edge itself speaks no TLS: https comes through a proxy that it trusts, and says so. A purge is asked
+        // about as a listed peer sends it, because its address decides.
+        let purging = purge::is_purge_method(&method);
+        let peers = if purging { &shared.plan.purge_peers } else { &shared.plan.trusted_proxies };
+        let proxy = peers.iter().next().filter(|_| https || purging);
+        let peer = proxy.map_or(Peer::Unix, |proxy| Peer::Ip(SocketAddr::new(proxy.first(), 0)));
+        if proxy.is_some() && !purging && !fields.has(names::X_FORWARDED_PROTO) {
             fields.push(names::X_FORWARDED_PROTO, "https");
         }
-        let method = Method::from_token(question.method.as_bytes());
         let head = RequestHead { method, target: target.into(), version: Version::Http11, fields };
         let mut octets = BytesMut::new();
         h1::write_request_head(&mut octets, &head).map_err(|error| format!("the request: {error}"))?;
@@ -505,7 +508,7 @@ mod tests {
     fn https_is_what_a_trusted_proxy_says() {
         let scheme = |plan: &Plan, url: &str| ask(plan, "GET", url, &[]).key.unwrap().scheme;
         let mut behind_a_proxy = plan();
-        behind_a_proxy.trusted_proxies = vec!["10.0.0.1".parse().unwrap()];
+        behind_a_proxy.trusted_proxies = ["10.0.0.1".parse::<net::Prefix>().unwrap()].into_iter().collect();
         assert_eq!(scheme(&behind_a_proxy, "https://a.test/"), "https");
         assert_eq!(scheme(&behind_a_proxy, "http://a.test/"), "http");
         assert_eq!(scheme(&plan(), "https://a.test/"), "http", "nobody tells the edge");

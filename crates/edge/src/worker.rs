@@ -8,6 +8,7 @@
 use crate::client::{Client, Received};
 use crate::counters::Metric;
 use crate::pipeline::{After, Visit};
+use crate::purge_access::Entrance;
 use crate::refusal::Refusal;
 use crate::respond::{self, Asker};
 use crate::shared::{Place, Shared};
@@ -103,7 +104,7 @@ async fn serve_requests(shared: &Arc<Shared>, index: usize, mut client: Client) 
     loop {
         let mut request = match client.receive(stop.as_mut()).await {
             Received::Request(request) => request,
-            Received::Malformed(error) if goes_on(shared, &mut client, error) => continue,
+            Received::Malformed(error) if goes_on(shared, Entrance::Visitors, &mut client, error) => continue,
             Received::Malformed(error) => {
                 cells.count(Metric::RequestsMalformed);
                 return refuse(shared, index, client, &Refusal::malformed(error)).await;
@@ -141,9 +142,9 @@ async fn serve_requests(shared: &Arc<Shared>, index: usize, mut client: Client) 
 }
 
 /// Whether a head that is too long for a visitor's is one of those that may be longer.
-pub(crate) fn goes_on(shared: &Shared, client: &mut Client, error: RequestError) -> bool {
+pub(crate) fn goes_on(shared: &Shared, entrance: Entrance, client: &mut Client, error: RequestError) -> bool {
     matches!(error, RequestError::Head(HeadError::TooLarge))
-        && shared.admits_longer_head(client.peer(), client.begun_head())
+        && shared.admits_longer_head(entrance, client.peer(), client.begun_head())
         && client.lengthen_head()
 }
 

@@ -5,11 +5,11 @@
 
 mod support;
 
-use platform::{ManualClock, Timestamp};
-use std::io::Write;
-use std::sync::Arc;
-use support::{Stage, admin, behind, plan, reason, start_at, tagged};
-use testkit::{Client, Gate, Origin, Response, response};
+use net::{Prefix, Prefixes};
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use support::{Stage, admin, behind, plan, reason, tagged};
+use testkit::{Gate, Origin, Response, response};
 
 const FRESH: &str = "Cache-Control: max-age=600";
 
@@ -124,38 +124,90 @@ fn a_fetch_under_way_is_not_stored_when_its_page_or_tag_is_purged() {
 }
 
 #[test]
-fn only_those_may_purge_who_come_from_this_machine_themselves() {
+fn a_listed_peer_may_not_purge_for_others() {
     let stage = tagged_pages();
     fill(&stage, &["/a"]);
     for forwarded in ["X-Forwarded-For: 203.0.113.9", "Forwarded: for=203.0.113.9", "Via: 1.1 nginx"] {
         let answer = stage.ask("PURGE", "/a", &[forwarded]);
         assert_eq!((answer.status, reason(&answer)), (403, "purge-forbidden"), "{forwarded}");
+        assert!(answer.text().contains("a proxy has forwarded"), "{}", answer.text());
     }
     assert_eq!(found(&stage, &["/a"]), [true]);
     assert_eq!(stage.metric("petasos_purges_forbidden_total", ""), 3);
 }
 
 #[test]
-fn while_a_trusted_proxy_is_on_loopback_only_the_token_counts() {
-    let origin = Origin::start(|_| response("200 OK", &[FRESH], b"page"));
-    let clock = Arc::new(ManualClock::at(Timestamp::from_secs(1_700_000_000)));
-    let mut proxied = plan(&origin.url());
-    proxied.trusted_proxies = vec!["127.0.0.1".parse().unwrap()];
-    let edge = start_at(proxied.clone(), clock.clone());
-    let purge = |edge: &petasos_edge::Running, fields: &str| {
-        let mut client = Client::connect(support::address(edge));
-        client.send(format!("PURGE / HTTP/1.1\r\nHost: a.test\r\n{fields}\r\n"));
-        client.read().status
-    };
-    assert_eq!(purge(&edge, ""), 403);
+fn loopback_purges_at_the_admin_address_only() {
+    for trusted in [&[][..], &["127.0.0.0/8"]] {
+        let stage = Stage::with(
+            |plan| {
+                plan.purge_peers = Prefixes::default();
+                plan.trusted_proxies = trusted.iter().map(|text| text.parse::<Prefix>().unwrap()).collect();
+            },
+            |_| response("200 OK", &[FRESH], b"page"),
+        );
+        fill(&stage, &["/a"]);
+        let answer = stage.ask("PURGE", "/a", &[]);
+        assert_eq!((answer.status, reason(&answer)), (403, "purge-forbidden"));
+        assert!(answer.text().contains("set token_file") && answer.text().contains("purge_peers"));
+        assert_eq!(reason(&stage.get("/a", &["X-Refresh: 1"])), "pass-unknown-field");
+        assert_eq!(found(&stage, &["/a"]), [true]);
+        assert_eq!(stage.metric("petasos_purges_forbidden_total", ""), 1);
+        let forwarded =
+            "POST /purge HTTP/1.1\r\nHost: localhost\r\nVia: 1.1 nginx\r\nContent-Length: 0\r\n\r\n";
+        assert_eq!(admin(&stage.edge, forwarded).status, 403);
+        assert_eq!(stage.call_admin("POST", "/purge", r#"{"type":"all"}"#).status, 200);
+        assert_eq!(found(&stage, &["/a"]), [false]);
+    }
+}
+
+#[test]
+fn the_token_is_needed_at_both_addresses() {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     writeln!(file, "secret").unwrap();
-    proxied.token_file = Some(file.path().to_owned());
-    let edge = start_at(proxied, clock);
-    assert_eq!(purge(&edge, ""), 403);
-    assert_eq!(purge(&edge, "Authorization: Bearer wrong!\r\n"), 403);
-    assert_eq!(purge(&edge, "Authorization: Bearer secret\r\nX-Forwarded-For: 203.0.113.9\r\n"), 200);
-    assert_eq!(purge(&edge, "Fastly-Key: secret\r\n"), 200);
+    let stage = Stage::with(
+        |plan| {
+            plan.purge_peers = Prefixes::default();
+            plan.token_file = Some(file.path().to_owned());
+        },
+        |_| response("200 OK", &[FRESH], b"page"),
+    );
+    let purge = |fields: &[&str]| stage.ask("PURGE", "/a", fields);
+    assert!(purge(&[]).text().contains("without the token in token_file"));
+    assert!(purge(&["Authorization: Bearer wrong!"]).text().contains("not the right one"));
+    assert_eq!(purge(&["Authorization: Bearer secret", "X-Forwarded-For: 203.0.113.9"]).status, 200);
+    assert_eq!(purge(&["Fastly-Key: secret"]).status, 200);
+    let call = |fields: &str| {
+        let call = r#"{"type":"all"}"#;
+        let length = call.len();
+        let head =
+            format!("POST /purge HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n{fields}\r\n");
+        admin(&stage.edge, &format!("{head}{call}"))
+    };
+    assert!(call("").status == 403 && call("").text().contains("PETASOS_TOKEN"));
+    assert_eq!(call("Authorization: Bearer secret\r\n").status, 200);
+    assert_eq!(call("Authorization: Bearer secret\r\nOrigin: http://evil.test\r\n").status, 403);
+}
+
+#[test]
+fn a_unix_socket_for_visitors_needs_the_token() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("visitors.sock");
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    writeln!(file, "secret").unwrap();
+    let origin = Origin::start(|_| response("200 OK", &[FRESH], b"page"));
+    let mut own = plan(&origin.url());
+    own.listen = format!("unix:{}", path.display()).parse().unwrap();
+    own.token_file = Some(file.path().to_owned());
+    let _edge = support::start(own);
+    for (fields, status) in [("", "403"), ("Authorization: Bearer secret\r\n", "200")] {
+        let mut socket = UnixStream::connect(&path).unwrap();
+        let head = format!("PURGE / HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\n{fields}\r\n");
+        socket.write_all(head.as_bytes()).unwrap();
+        let mut answer = String::new();
+        socket.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{fields}: {answer}");
+    }
 }
 
 #[test]

@@ -281,7 +281,11 @@ fn the_token_of_a_refresh_does_not_reach_the_application() {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     writeln!(file, "secret").unwrap();
     let token_file = file.path().to_owned();
-    let stage = Stage::with(|plan| plan.token_file = Some(token_file), page);
+    let plan = |plan: &mut config::Plan| {
+        plan.purge_peers = net::Prefixes::default();
+        plan.token_file = Some(token_file);
+    };
+    let stage = Stage::with(plan, page);
     request(&stage, "/a", 1, &[]);
     let answer = stage.get("/a", &["X-Refresh: 1", "Authorization: Bearer secret"]);
     assert_eq!(reason(&answer), "miss-refresh");

@@ -136,12 +136,37 @@ This page is rendered from the tables of the code by `cargo xtask docs`.
 
 ## Who may
 
-Where there is a token (`token_file`), whoever shows it, and nobody else. Without one: requests from a loopback address or
-from one of `purge_peers` that nobody forwarded, so without `X-Forwarded-*`, `X-Real-IP`, `Forwarded` and `Via`. While one of
-`trusted_proxies` is on loopback every visitor seems to come from there, and loopback addresses do not count. Everybody else
-is answered 403.
+At the visitors' address a purge needs the token, or comes from one of `purge_peers`. An address on loopback is not enough
+there, because a proxy on the same machine has one and forwards the requests of anybody. At the admin address a purge needs the
+token; while there is no `token_file`, a client on the same machine is obeyed as well. An address counts only for a request that
+was not forwarded, so without `X-Forwarded-*`, `X-Real-IP`, `Forwarded`, `Via` and similar fields. Requests to the admin address
+whose `Host` or `Origin` is another's are refused, so that no page in a browser can send them. Every other client is answered
+403 with the reason, and counted in `petasos_purges_forbidden_total`.
 
-Clients show the token as `Authorization: Bearer`, or in TOKENS.
+| client | how it may |
+|---|---|
+| `petasos purge`, scripts, the WordPress plugin on the same machine | admin address; with the token if there is one |
+| clients that can send a header | visitors' address, with the token |
+| MediaWiki, Wagtail and others that send a bare PURGE | visitors' address; their own address in `purge_peers` |
+
+`petasos serve --token-file FILE --create-token` writes a random token into FILE unless the file exists. Only its owner can read
+it. Clients show the token as `Authorization: Bearer`, or in TOKENS.
+
+### Applications that can send no token
+
+MediaWiki purges what `$wgCdnServers` names, at the visitors' address and without a token. List the address that it connects from:
+
+```toml
+purge_peers = [\"10.0.0.5\"]
+```
+
+An entry is an address, a prefix such as `10.0.0.0/8`, or `@` and the path of a file with one of these in each line.
+
+This is unsafe when any proxy on a listed address forwards visitors, because a forwarded purge looks like one of the application.
+An example is `127.0.0.1` with nginx on the same machine in front of Petasos. Then give the application another address than the
+proxy, for example a container's. If they must share one, the proxy has to mark each request that it forwards: nginx by
+`proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;`, HAProxy in mode http by `option forwardfor`. HAProxy in mode tcp
+and other proxies of connections cannot do this; do not list their addresses.
 
 ## The command
 
@@ -170,14 +195,15 @@ hosting, as Plone sends them, mean the public page: `/VirtualHostBase/http/www.e
 on `www.example.org`.
 
 ```
-curl -X PURGE http://127.0.0.1:8080/news -H 'Host: www.example.org'
-curl -X PURGE 'http://127.0.0.1:8080/news/*' -H 'Host: www.example.org'
-curl -X PURGE http://127.0.0.1:8080/ -H 'Host: www.example.org' -H 'Cache-Tags: node:1 node:7'
+curl -X PURGE http://127.0.0.1:8080/news -H 'Authorization: Bearer TOKEN' -H 'Host: www.example.org'
+curl -X PURGE 'http://127.0.0.1:8080/news/*' -H 'Authorization: Bearer TOKEN' -H 'Host: www.example.org'
+curl -X PURGE http://127.0.0.1:8080/ -H 'Authorization: Bearer TOKEN' -H 'Host: www.example.org' -H 'Cache-Tags: node:1 node:7'
 ```
 
 A GET with `X-Refresh: 1` from somebody who may purge fetches its page again and is answered with it, as FOSHttpCache's
 nginx client expects; from anybody else it is a request like any other. Heads of requests that purge may be as long as
-`limits.purge_head_bytes_max`, so that they can name many tags.
+`limits.purge_head_bytes_max`, so that they can name many tags; a client that `purge_peers` does not list sends the token before
+them.
 
 ## Which site, and which hosts
 

@@ -182,7 +182,7 @@ reasons! {
         "The request asked that stored responses be forgotten or renewed, which was done; nothing to do.";
 
     PurgeForbidden "purge-forbidden" Refused
-        "The request asked for a purge and its sender may not; add its address to purge_peers, or let it send the token.";
+        "The request asked for a purge and its client may not; let it send the token, or purge at the admin address. A client that can do neither goes into purge_peers, unless a proxy with its address forwards visitors.";
     PurgeMalformed "purge-malformed" Refused
         "The request asked for a purge that could not be understood; the answer says which header is wrong.";
     BadRequest "bad-request" Refused

@@ -80,14 +80,19 @@ impl Edge {
 
     /// As [`Edge::start`], where somebody expects it.
     pub fn start_at(listen: &str, origin: &str, arguments: &[&str]) -> Self {
-        Self::launch(Command::new(binary()), listen, origin, arguments)
+        Self::launch(Command::new(binary()), listen, origin, &[&PURGES_FROM_HERE, arguments].concat())
+    }
+
+    /// As [`Edge::configured`], where purges need what they need without the tests' leave to purge from here.
+    pub fn as_shipped(origin: &str, configuration: &str) -> Self {
+        with_file(configuration, |file| Self::launch(Command::new(binary()), ANYWHERE, origin, &[file]))
     }
 
     /// As [`Edge::start`], by a shell that first runs `script` and must end it with `exec "$@"`.
     pub fn scripted(script: &str, origin: &str, arguments: &[&str]) -> Self {
         let mut shell = Command::new("sh");
         shell.args(["-ec", script, "sh"]).arg(binary());
-        Self::launch(shell, ANYWHERE, origin, arguments)
+        Self::launch(shell, ANYWHERE, origin, &[&PURGES_FROM_HERE, arguments].concat())
     }
 
     /// Starts an edge with these arguments and kills it after `life`, ready or not.
@@ -121,13 +126,7 @@ impl Edge {
 
     /// As [`Edge::start`], with a configuration file of this content.
     pub fn configured(origin: &str, configuration: &str, arguments: &[&str]) -> Self {
-        let directory = tempfile::tempdir().unwrap();
-        let file = directory.path().join("petasos.toml");
-        std::fs::write(&file, configuration).unwrap();
-        let arguments = [&[file.to_str().unwrap()], arguments].concat();
-        let mut edge = Self::start(origin, &arguments);
-        edge._directory = Some(directory);
-        edge
+        with_file(configuration, |file| Self::start(origin, &[&[file], arguments].concat()))
     }
 
     /// The process id.
@@ -187,6 +186,19 @@ impl Edge {
             .filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok())
             .sum()
     }
+}
+
+/// Lets tests purge at the visitors' address, as the applications do that are listed.
+const PURGES_FROM_HERE: [&str; 2] = ["--purge-peers", "127.0.0.1"];
+
+/// The edge that `start` makes of a configuration file of this content.
+fn with_file(configuration: &str, start: impl FnOnce(&str) -> Edge) -> Edge {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("petasos.toml");
+    std::fs::write(&file, configuration).unwrap();
+    let mut edge = start(file.to_str().unwrap());
+    edge._directory = Some(directory);
+    edge
 }
 
 /// The command `serve`, with its admin interface on a free port.

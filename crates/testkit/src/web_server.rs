@@ -1,8 +1,10 @@
 //! Real web servers from Debian packages, on loopback ports of their own, with a configuration that a test gives. They
 //! must be installed; tests that start what is not there fail and say so.
 
+mod haproxy;
 mod nginx;
 
+pub use haproxy::HaProxy;
 pub use nginx::Nginx;
 
 use crate::{HeldPort, eventually};
@@ -145,13 +147,19 @@ impl Running {
         let path = directory.join("configuration");
         std::fs::write(&path, configuration).unwrap();
         let mut command = Command::new(kind.program());
-        command.args(kind.arguments(path.to_str().unwrap())).stdin(Stdio::null()).stdout(Stdio::null());
-        let child = command.spawn().unwrap_or_else(|error| {
-            panic!("{} does not run ({error}): install it from Debian's {}", kind.program(), kind.package())
+        command.args(kind.arguments(path.to_str().unwrap()));
+        Self::spawn(command, kind.package(), address)
+    }
+
+    /// Runs a server from this Debian package and waits until it accepts connections there.
+    fn spawn(mut command: Command, package: &str, address: SocketAddr) -> Self {
+        let program = command.get_program().to_string_lossy().into_owned();
+        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap_or_else(|error| {
+            panic!("{program} does not run ({error}): install it from Debian's {package}")
         });
         let mut running = Self(child);
         eventually("the web server accepts connections", || {
-            assert!(running.0.try_wait().unwrap().is_none(), "{} has ended at once", kind.name());
+            assert!(running.0.try_wait().unwrap().is_none(), "{program} has ended at once");
             TcpStream::connect(address).is_ok()
         });
         running

@@ -189,7 +189,7 @@ pub fn why_reference() -> String {
          The edge is asked at its admin address (`--admin`, {ADMIN_DEFAULT}) what would become of a GET for this page with these\n\
          fields. It takes the request through its own steps and leaves out what they do: nothing is fetched, counted or kept for\n\
          longer. A URL with https means a request that comes through the first of `trusted_proxies`, as the edge itself speaks\n\
-         no TLS. Exit code 0: there is an answer; 2: there is none.\n\n\
+         no TLS; a purge method means a request of the first of `purge_peers`. Exit code 0: there is an answer; 2: there is none.\n\n\
          `--json` prints the document that the edge gives. It is also there for other programs: `POST /why` at the admin\n\
          address, `Content-Type: application/json`, with `url` and, if need be, `method` and `headers`, a list of names and\n\
          values.\n\n    \

@@ -117,7 +117,8 @@ impl Stand {
         let (site, origin) = (self.place.directory.display(), self.origin.address);
         let command = match kind {
             Kind::Petasos => format!(
-                "{site}/petasos serve --origin http://{origin} --listen {address} --admin {admin} --memory {memory}iB{more}"
+                "{site}/petasos serve --origin http://{origin} --listen {address} --admin {admin} \
+                 --purge-peers 127.0.0.1 --memory {memory}iB{more}"
             ),
             Kind::Varnish => format!(
                 "varnishd -F -T none -n {site}/{name} -f {site}/conf/varnish-store.vcl -a {address} -s malloc,{memory}{more}"

@@ -1,0 +1,212 @@
+//! Who may purge.
+//!
+//! Invariant: at the visitors' listener an address on loopback proves nothing, because every proxy on this machine has
+//! one and forwards the requests of anybody. There the token counts, and the peers that the operator lists. The admin
+//! listener, which no proxy serves, also obeys this machine while there is no token. An address never counts for a
+//! request that says it was forwarded.
+
+use crate::shared::Shared;
+use message::{Fields, names};
+use net::Peer;
+use purge::api;
+
+/// The listener that a request came in by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Entrance {
+    Visitors,
+    Admin,
+}
+
+/// Why a client may not purge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Denied {
+    /// It shows a token, and not the right one.
+    WrongToken,
+    /// Its address would do, but the request was forwarded for somebody else.
+    Forwarded,
+    /// There is a token and it shows none.
+    NoToken,
+    /// There is no token, and its address does not do.
+    Address(Entrance),
+}
+
+/// Fields beside `X-Forwarded-*` by which a proxy says that it forwards for somebody.
+const FORWARDING_FIELDS: [&str; 11] = [
+    names::FORWARDED,
+    names::VIA,
+    "X-Real-IP",
+    "X-Client-IP",
+    "X-Cluster-Client-IP",
+    "X-Original-Forwarded-For",
+    "X-Envoy-External-Address",
+    "True-Client-IP",
+    "CF-Connecting-IP",
+    "Fastly-Client-IP",
+    "CDN-Loop",
+];
+
+/// What the names of the other forwarding fields begin with.
+const FORWARDED_PREFIX: &[u8] = b"X-Forwarded-";
+
+impl Shared {
+    /// Whether the client that sent these fields over this connection may purge.
+    pub(crate) fn may_purge(&self, entrance: Entrance, peer: Peer, fields: &Fields) -> Result<(), Denied> {
+        let mut presented = api::presented_tokens(fields).peekable();
+        let has_shown = presented.peek().is_some();
+        if let Some(token) = &self.token
+            && presented.any(|presented| is_equal(presented, token.as_bytes()))
+        {
+            return Ok(());
+        }
+        let may_do_without = entrance == Entrance::Visitors || self.token.is_none();
+        if may_do_without && self.is_known(entrance, peer) {
+            return if is_forwarded(fields) { Err(Denied::Forwarded) } else { Ok(()) };
+        }
+        Err(match &self.token {
+            Some(_) if has_shown => Denied::WrongToken,
+            Some(_) => Denied::NoToken,
+            None => Denied::Address(entrance),
+        })
+    }
+
+    /// Whether the head of a purge may be longer than that of a visitor although it has shown no token yet: the token
+    /// may follow the tags.
+    pub(crate) fn may_show_token_late(&self, entrance: Entrance, peer: Peer) -> bool {
+        self.token.is_some() && self.is_known(entrance, peer)
+    }
+
+    /// Whether the peer's address is one that counts at this listener.
+    fn is_known(&self, entrance: Entrance, peer: Peer) -> bool {
+        match entrance {
+            Entrance::Visitors => peer.ip().is_some_and(|ip| self.plan.purge_peers.contains(ip)),
+            // A process that connects over loopback, or to a socket in the file system.
+            Entrance::Admin => peer.ip().is_none_or(|ip| ip.to_canonical().is_loopback()),
+        }
+    }
+}
+
+impl Denied {
+    /// What is wrong and what the operator can do about it.
+    pub(crate) const fn text(self) -> &'static str {
+        match self {
+            Self::WrongToken => {
+                "This client may not purge: the token is not the right one. It stands in token_file."
+            }
+            Self::Forwarded => {
+                "This client may not purge: a proxy has forwarded its request, so its address does not count. Purge \
+                 without the proxy, or set token_file and send the token."
+            }
+            Self::NoToken => {
+                "This client may not purge without the token in token_file: send it as \"Authorization: Bearer TOKEN\". \
+                 `petasos purge` takes it from PETASOS_TOKEN or --token-file."
+            }
+            Self::Address(Entrance::Visitors) => {
+                "This client may not purge: set token_file and send the token, or purge at the admin address. Add a \
+                 client that can do neither to purge_peers, unless a proxy with its address forwards visitors."
+            }
+            Self::Address(Entrance::Admin) => {
+                "This client may not purge: without a token_file only this machine may purge here. Set token_file and \
+                 send the token."
+            }
+        }
+    }
+}
+
+/// Whether a proxy says that it forwards for somebody.
+fn is_forwarded(fields: &Fields) -> bool {
+    let has_prefix = |name: &[u8]| {
+        name.get(..FORWARDED_PREFIX.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(FORWARDED_PREFIX))
+    };
+    FORWARDING_FIELDS.iter().any(|name| fields.has(name))
+        || fields.iter().any(|field| has_prefix(&field.name))
+}
+
+/// Whether two secrets are the same; takes the same time wherever they differ.
+fn is_equal(one: &[u8], other: &[u8]) -> bool {
+    one.len() == other.len() && one.iter().zip(other).fold(0, |sum, (one, other)| sum | (one ^ other)) == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Denied, Entrance};
+    use crate::shared::Shared;
+    use config::Plan;
+    use message::Fields;
+    use net::{Peer, Prefix};
+    use platform::SystemClock;
+    use std::sync::Arc;
+
+    fn edge(token: Option<&str>) -> Shared {
+        let mut plan = Plan::for_origin("http://127.0.0.1:9".parse().unwrap());
+        plan.purge_peers =
+            ["10.0.0.0/8", "2001:db8::/32"].map(|p| p.parse::<Prefix>().unwrap()).into_iter().collect();
+        plan.trusted_proxies =
+            ["127.0.0.0/8", "::1"].map(|p| p.parse::<Prefix>().unwrap()).into_iter().collect();
+        Shared::new(plan, None, Arc::new(SystemClock::new())).with_token(token.map(str::to_owned))
+    }
+
+    fn asked(
+        shared: &Shared,
+        entrance: Entrance,
+        peer: &str,
+        field: (&'static str, &'static str),
+    ) -> Result<(), Denied> {
+        let peer = peer.parse().map_or(Peer::Unix, Peer::Ip);
+        let mut fields = Fields::new();
+        fields.push("Host", "a.test");
+        fields.push(field.0, field.1);
+        shared.may_purge(entrance, peer, &fields)
+    }
+
+    const PLAIN: (&str, &str) = ("Accept", "*/*");
+    const TOKEN: (&str, &str) = ("Authorization", "Bearer secret");
+    const FORWARDED: (&str, &str) = ("x-forwarded-for", "203.0.113.9");
+
+    #[test]
+    fn loopback_counts_at_the_admin_listener_only() {
+        let shared = edge(None);
+        for peer in ["127.0.0.1:1", "127.9.9.9:1", "[::1]:1", "[::ffff:127.0.0.1]:1", "unix"] {
+            let denied = Err(Denied::Address(Entrance::Visitors));
+            assert_eq!(asked(&shared, Entrance::Visitors, peer, PLAIN), denied, "{peer}");
+            assert_eq!(asked(&shared, Entrance::Admin, peer, PLAIN), Ok(()), "{peer}");
+            assert_eq!(asked(&shared, Entrance::Admin, peer, FORWARDED), Err(Denied::Forwarded), "{peer}");
+        }
+        let denied = Err(Denied::Address(Entrance::Admin));
+        assert_eq!(asked(&shared, Entrance::Admin, "192.0.2.1:1", PLAIN), denied);
+    }
+
+    #[test]
+    fn with_a_token_loopback_counts_nowhere() {
+        let shared = edge(Some("secret"));
+        for entrance in [Entrance::Visitors, Entrance::Admin] {
+            for peer in ["127.0.0.1:1", "unix", "192.0.2.1:1"] {
+                assert_eq!(asked(&shared, entrance, peer, PLAIN), Err(Denied::NoToken));
+                assert_eq!(asked(&shared, entrance, peer, TOKEN), Ok(()));
+                let wrong = ("Fastly-Key", "secre");
+                assert_eq!(asked(&shared, entrance, peer, wrong), Err(Denied::WrongToken));
+            }
+        }
+    }
+
+    #[test]
+    fn listed_peers_count_unless_their_request_was_forwarded() {
+        for token in [None, Some("secret")] {
+            let (shared, entrance) = (edge(token), Entrance::Visitors);
+            assert!(asked(&shared, Entrance::Admin, "10.1.2.3:1", PLAIN).is_err());
+            for peer in ["10.1.2.3:1", "[::ffff:10.1.2.3]:1", "[2001:db8::9]:1"] {
+                assert_eq!(asked(&shared, entrance, peer, PLAIN), Ok(()), "{peer}");
+                for name in ["X-Forwarded-Ssl", "forwarded", "Via", "CF-Connecting-IP", "x-real-ip"] {
+                    assert_eq!(asked(&shared, entrance, peer, (name, "a")), Err(Denied::Forwarded), "{name}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn no_token_is_no_secret() {
+        for secret in [TOKEN, ("Authorization", "Bearer "), ("X-Auth-Key", "")] {
+            let denied = Err(Denied::Address(Entrance::Visitors));
+            assert_eq!(asked(&edge(None), Entrance::Visitors, "127.0.0.1:1", secret), denied);
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! The secret that purges show: read from its file, which is created if the plan says so.
+//!
+//! Invariant: an existing file is never changed, and a file is never seen half-written or readable by others: it is
+//! written under another name and linked to its own, which fails where the name is taken.
+
+use crate::serve::ServeError;
+use config::Plan;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+/// Random bytes of a created token: 256 bits, written as hexadecimal digits.
+const TOKEN_BYTES: usize = 32;
+
+/// The token of a plan, if it has one.
+///
+/// # Errors
+/// When the file cannot be read, or should be created and cannot.
+pub(crate) fn obtain(plan: &Plan) -> Result<Option<String>, ServeError> {
+    let Some(path) = &plan.token_file else { return Ok(None) };
+    if plan.create_token {
+        let failed = |error| ServeError::TokenCreation { path: path.clone(), error };
+        if create(path).map_err(failed)? {
+            // A closed standard error must not stop the edge.
+            let _ = writeln!(io::stderr(), "petasos: created the token file {}", path.display());
+        }
+    }
+    read(path).map(Some).map_err(|error| ServeError::Token { path: path.clone(), error })
+}
+
+/// The secret in a file: its first line, without the space around it.
+fn read(path: &Path) -> io::Result<String> {
+    let text = std::fs::read_to_string(path)?;
+    match text.lines().next().map(str::trim).filter(|token| !token.is_empty()) {
+        Some(token) => Ok(token.to_owned()),
+        None => Err(io::Error::new(io::ErrorKind::InvalidData, "its first line is empty")),
+    }
+}
+
+/// Creates the file with a random token unless it exists; says whether it did.
+fn create(path: &Path) -> io::Result<bool> {
+    if path.symlink_metadata().is_ok() {
+        return Ok(false);
+    }
+    let token = random()?;
+    let mut draft = path.as_os_str().to_owned();
+    // Random, so that neither another process nor the draft of one that was killed is in the way.
+    draft.push(format!(".{:.16}", random()?));
+    let draft = PathBuf::from(draft);
+    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
+    let linked = write(file, &token).and_then(|()| std::fs::hard_link(&draft, path));
+    std::fs::remove_file(&draft)?;
+    match linked {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+fn write(mut file: File, token: &str) -> io::Result<()> {
+    writeln!(file, "{token}")?;
+    file.sync_all()
+}
+
+/// A new token.
+fn random() -> io::Result<String> {
+    let mut bytes = [0; TOKEN_BYTES];
+    // Up to 256 bytes come whole (getrandom(2)).
+    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{create, read};
+    use std::os::unix::fs::PermissionsExt as _;
+
+    #[test]
+    fn a_created_token_is_random_and_private() {
+        let directory = tempfile::tempdir().unwrap();
+        let tokens = ["one", "two"].map(|name| {
+            let path = directory.path().join(name);
+            assert!(create(&path).unwrap());
+            assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+            read(&path).unwrap()
+        });
+        assert!(tokens.iter().all(|token| token.len() == 64 && token.bytes().all(|b| b.is_ascii_hexdigit())));
+        assert_ne!(tokens[0], tokens[1]);
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 2, "no draft is left");
+    }
+
+    #[test]
+    fn an_existing_token_is_never_overwritten() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("token");
+        for content in ["own\n", ""] {
+            std::fs::write(&path, content).unwrap();
+            assert!(!create(&path).unwrap());
+            assert_eq!(std::fs::read_to_string(&path).unwrap(), content);
+        }
+        let dangling = directory.path().join("link");
+        std::os::unix::fs::symlink(directory.path().join("elsewhere"), &dangling).unwrap();
+        assert!(!create(&dangling).unwrap() && !directory.path().join("elsewhere").exists());
+        assert!(create(&directory.path().join("missing/token")).is_err());
+    }
+}

@@ -96,7 +96,7 @@ pub(crate) fn passed(
     request: &Request,
 ) -> Result<FetchRequest, WriteError> {
     let visitor = &request.head.fields;
-    let mut fields = passed_fields(visitor, subject.site.policy());
+    let mut fields = passed_fields(visitor, subject.trusted, subject.site.policy());
     h1::strip_hop_by_hop(&mut fields);
     fields.remove(names::EXPECT);
     if let Some(left) = forwards_left(&request.head) {

@@ -153,6 +153,8 @@ reasons! {
 
     PassMethod "pass-method" Pass
         "Only GET and HEAD are answered from the store; nothing to do.";
+    PassMethodOverride "pass-method-override" Pass
+        "The request names another method than its own in a header field, so its answer is for this client alone; nothing to do.";
     PassRequestBody "pass-request-body" Pass
         "The request has content, which is no part of the key; nothing to do unless a client sends it by mistake.";
     PassUpgrade "pass-upgrade" Pass

@@ -217,6 +217,16 @@ pub const SETTINGS: &[Setting] = &[
          whose name it puts into Vary where they do: they are forwarded also when the answer may be shared.",
     ),
     site(
+        "client_address",
+        Kind::ClientAddress,
+        None,
+        "The client address that the origin is told in X-Forwarded-For on a fetch whose answer may be shared. An IP \
+         address that is nobody's: an answer that refuses it is sent to no client, and each client asks with its own \
+         address. `leader`: the address of the client whose request leads the fetch; only for an origin that marks \
+         every answer that depends on the address as private. docs/client-address.md says more. Left out: the \
+         profile's, which is 192.0.2.1 for `default`.",
+    ),
+    site(
         "host",
         Kind::Text,
         None,

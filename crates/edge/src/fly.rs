@@ -23,9 +23,9 @@ use message::{Fields, RequestHead, ResponseHead, Status};
 use origin::{Event, Exchange, FetchError, FetchRequest, NoUpload};
 use purge::tags_of;
 use semantics::{
-    ContentRange, Directives, Freshness, Judgement, Moment, Reason, Reuse, Storable, VaryRule, combined_head,
-    explain_refusal, is_personal, is_server_error, joined_extent, judge_response, not_modified_speaks_of,
-    reuse, reuse_on_error, updated_head,
+    ClientAddress, ContentRange, Directives, Freshness, Judgement, Moment, Reason, Reuse, Storable, VaryRule,
+    combined_head, explain_refusal, is_personal, is_refusal, is_server_error, joined_extent, judge_response,
+    not_modified_speaks_of, reuse, reuse_on_error, updated_head,
 };
 use std::sync::Arc;
 use std::task::{Context, Waker};
@@ -52,6 +52,8 @@ pub(crate) struct Departure {
     pub(crate) flight: Arc<Flight>,
     /// What is stored of the page, if anything is.
     pub(crate) base: Option<Arc<Object>>,
+    /// Whether the origin is told the address that is no client's.
+    pub(crate) impersonal: bool,
 }
 
 /// What the application answered, before it is judged.
@@ -184,6 +186,9 @@ impl Departure {
         if is_server_error(status) {
             self.ail();
         }
+        if self.impersonal && is_refusal(status) {
+            return self.deny(status);
+        }
         if let Some(base) = &self.base {
             match status {
                 Status::NOT_MODIFIED => return self.confirm(answer, base).await,
@@ -238,6 +243,26 @@ impl Departure {
         }
     }
 
+    /// The origin refuses the address that is no client's, which says nothing about any client: each asks with its own.
+    /// The page may be restricted now, so what is stored goes; a limit on the rate of requests says nothing of that.
+    fn deny(&self, status: Status) {
+        self.cells().count(Metric::FetchesDenied);
+        let (policy, is_rate_limit) = (self.site.policy(), status.code() == 429);
+        // Where answers depend on the leader's address, one to nobody's says nothing about the page.
+        let speaks = matches!(policy.client_address, ClientAddress::Constant(_));
+        if speaks && !is_personal(&self.head.fields, policy) {
+            let now = self.shared.clock.monotonic();
+            self.shared.in_vain.remember(&self.key, Reason::StoreRefusedDenied, None, now);
+            if !is_rate_limit {
+                self.forget_base();
+            }
+        }
+        if is_rate_limit {
+            self.ail();
+        }
+        self.part(State::Denied);
+    }
+
     /// What is stored must not stand in for a page that is gone, or that is not for everybody any more. An answer to
     /// one visitor says nothing about what others would get, nor does a complaint about the request.
     fn outdate(&self, status: Status, reason: Reason) {
@@ -245,9 +270,16 @@ impl Departure {
             404 | 410 => true,
             code => code < 400 && FORBIDDING.contains(&reason),
         };
-        if !ends || is_personal(&self.head.fields, self.site.policy()) {
-            return;
+        // A fetch for nobody tells nothing where answers depend on the leader's address.
+        let policy = self.site.policy();
+        let speaks = !self.impersonal || policy.client_address != ClientAddress::Leader;
+        if ends && speaks && !is_personal(&self.head.fields, policy) {
+            self.forget_base();
         }
+    }
+
+    /// Removes what the flight began with, and the page's file.
+    fn forget_base(&self) {
         if self.base.is_some() {
             self.forget_stored();
         }

@@ -28,6 +28,8 @@ pub(crate) struct Subject<'a> {
     pub(crate) https: bool,
     /// Whether forwarding fields of the request are believed.
     pub(crate) trusted: bool,
+    /// The client's end of the connection; `None` if no client asks.
+    pub(crate) peer: Option<Peer>,
     /// Which rules were in force when this was read, as [`Site::recognised`] tells.
     pub(crate) rules: Option<usize>,
 }
@@ -59,6 +61,7 @@ pub(crate) fn guard<'a>(shared: &'a Shared, peer: Peer, request: &Request) -> Re
         https: site.plan.public_https || (trusted && forwarded_https(head)),
         site,
         trusted,
+        peer: Some(peer),
         rules: site.recognised(),
     })
 }

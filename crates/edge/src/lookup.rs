@@ -131,7 +131,11 @@ impl<'a> Wanted<'a> {
         if head.method == Method::Head {
             return Decision::Alone(reason);
         }
-        let in_vain = shared.in_vain.reason(&self.key, now.monotonic).is_some();
+        let remembered = shared.in_vain.reason(&self.key, now.monotonic);
+        if remembered == Some(Reason::StoreRefusedDenied) {
+            return Decision::Alone(reason);
+        }
+        let in_vain = remembered.is_some();
         // What cannot be shared is fetched with all that its visitor sent, as it may depend on it.
         let everything = self.subject.site.policy().forwarding == Forwarding::Everything;
         if in_vain && !everything && base.is_none() {

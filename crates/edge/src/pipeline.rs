@@ -332,6 +332,7 @@ impl<'a> Visit<'a> {
             request,
             flight,
             base,
+            impersonal: forward::is_impersonal(subject),
         });
         Ok(())
     }

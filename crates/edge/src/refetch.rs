@@ -33,8 +33,8 @@ pub(crate) fn departure(
         is_renewed,
     )?;
     let (host, target) = (Bytes::copy_from_slice(key.host()), Bytes::copy_from_slice(key.target()));
-    let subject =
-        Subject { site, host, target, https: key.is_https(), trusted: false, rules: site.recognised() };
+    let (https, rules) = (key.is_https(), site.recognised());
+    let subject = Subject { site, host, target, https, trusted: false, peer: None, rules };
     let head = forward::shared_head(&subject, &shared.loop_mark, key, Method::Get, fields, flight.known());
     let asks = forward::flight_fields(None, base.as_deref(), fields);
     let Ok(request) = forward::without_content(&forward::with_fields(&head, asks)) else {
@@ -50,6 +50,7 @@ pub(crate) fn departure(
         request,
         flight: Arc::clone(&flight),
         base,
+        impersonal: true,
     };
     Some((flight, departure))
 }

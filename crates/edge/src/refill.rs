@@ -254,7 +254,7 @@ impl Refill {
         match &flight.subscribe().borrow().state {
             State::Failed(_) => false,
             State::Private(answer) => !is_server_error(answer.status),
-            State::Waiting | State::Shared(_) | State::Confirmed(_) | State::Void => true,
+            State::Waiting | State::Shared(_) | State::Confirmed(_) | State::Denied | State::Void => true,
         }
     }
 

@@ -4,11 +4,12 @@
 //! states another. Every row has a source, and every pattern says more than `*`.
 
 use crate::file::{
-    ChangesWord, CookieRow, CookieWord, CredentialsWord, DownstreamWord, File, ForwardingWord, ParameterRow,
-    ParameterWord, Rules, UnknownWord, WriteRow,
+    ChangesWord, ClientAddressWord, CookieRow, CookieWord, CredentialsWord, DownstreamWord, File,
+    ForwardingWord, ParameterRow, ParameterWord, Rules, UnknownWord, WriteRow,
 };
 use crate::{
-    Changes, Credentials, Downstream, Forwarding, Pattern, Policy, TargetedField, UnknownCookie, WriteRule,
+    Changes, ClientAddress, Credentials, Downstream, Forwarding, NOBODYS_ADDRESS, Pattern, Policy,
+    TargetedField, UnknownCookie, WriteRule,
 };
 use std::time::Duration;
 
@@ -125,6 +126,13 @@ fn fill_rules(policy: &mut Policy, rules: &Rules) -> Result<(), String> {
     match rules.forwarding {
         Some(ForwardingWord::Keyed) => policy.forwarding = Forwarding::Keyed,
         Some(ForwardingWord::Everything) => policy.forwarding = Forwarding::Everything,
+        None => {}
+    }
+    match rules.client_address {
+        Some(ClientAddressWord::Constant) => {
+            policy.client_address = ClientAddress::Constant(NOBODYS_ADDRESS);
+        }
+        Some(ClientAddressWord::Leader) => policy.client_address = ClientAddress::Leader,
         None => {}
     }
     match rules.credentials {

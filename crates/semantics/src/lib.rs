@@ -73,15 +73,15 @@ pub use explain::{Culprit, CulpritKind, explain_refusal, explain_request};
 pub use forward::{SHARED_USER_AGENT, passed_fields, shared_fields, trailer_fields};
 pub use freshness::{Freshness, FreshnessState, Reuse, reuse, reuse_on_error};
 pub use invalidation::invalidated_targets;
-pub use judge::{Judgement, Storable, judge_response};
+pub use judge::{Judgement, Storable, is_refusal, judge_response};
 pub use keyed_cookies::{looked_up_head, other_cookies};
 pub use moment::Moment;
 pub use multipart::{Multipart, multipart_layout};
 pub use no_vary_search::NoVarySearch;
 pub use partial::{combined_head, missing_part_fields, multipart_head, part_head, unsatisfiable_head};
 pub use profiles::{
-    Changes, Credentials, Downstream, Forwarding, Pattern, Policy, StaleOnError, TargetedField,
-    UnknownCookie, WriteRule,
+    Changes, ClientAddress, Credentials, Downstream, Forwarding, NOBODYS_ADDRESS, Pattern, Policy,
+    StaleOnError, TargetedField, UnknownCookie, WriteRule,
 };
 pub use range::{ByteRange, RANGES_MAX, RangeAnswer, answer_range, answer_range_from_part};
 pub use reason::{Reason, Verdict};

@@ -145,6 +145,8 @@ reasons! {
         "The response's Vary is * or cannot be read; name the request fields that matter instead.";
     StoreRefusedVaryAddress "store-refused-vary-address" Miss
         "The response's Vary names the client's address, so it is different for everyone; leave the address out if the page does not depend on it.";
+    StoreRefusedDenied "store-refused-denied" Miss
+        "The origin refused the shared fetch, which carries an address that is no client's, so each client asks with its own; if the page is open to everybody, let the origin accept the address client_address.";
     StoreRefusedTooLarge "store-refused-too-large" Miss
         "The body is larger than the limit for one stored response; raise the limit if such files should be kept.";
 

@@ -120,6 +120,7 @@ impl World {
             head,
             flight,
             base,
+            impersonal: true,
         };
         let world = Arc::clone(self);
         let validator = sent.fields.first("If-None-Match").map(|tag| text(std::slice::from_ref(tag)));

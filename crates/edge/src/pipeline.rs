@@ -34,7 +34,7 @@ use bytes::BytesMut;
 use h1::{BodyFraming, Request};
 use message::{Method, RequestHead, ResponseHead, Version};
 use net::Stream;
-use semantics::{Moment, Reason, RequestClass, Reuse, classify_request, looked_up_head, reuse};
+use semantics::{Moment, Reason, RequestClass, Reuse, looked_up_head, reuse};
 use std::sync::Arc;
 use store::{Object, Part, Shelved};
 use tokio::sync::watch;
@@ -162,7 +162,7 @@ impl<'a> Visit<'a> {
     /// *key*: what identifies the page, if the request may share one at all.
     fn key(&mut self, subject: Subject<'a>) -> Step<'a> {
         let has_content = self.request.framing != BodyFraming::Empty;
-        match classify_request(&self.request.head, has_content, subject.site.policy()) {
+        match subject.class_of(&self.request.head, has_content) {
             RequestClass::Pass(reason) => Step::Pass(Passing { subject, reason, wanted: None, check: None }),
             RequestClass::Lookup(directives) => {
                 self.looked_up = looked_up_head(&self.request.head, subject.site.policy()).map(Box::new);

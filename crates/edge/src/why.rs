@@ -17,7 +17,7 @@ use h1::{BodyFraming, Request, Strictness};
 use message::{Fields, Method, RequestHead, ResponseHead, Version, names};
 use net::Peer;
 use semantics::{
-    Culprit, Moment, Policy, Reason, RequestClass, classify_request, downstream_head, explain_request,
+    Culprit, Moment, Policy, Reason, RequestClass, downstream_head, explain_request,
     looked_up_head,
 };
 use serde::{Deserialize, Serialize};
@@ -270,7 +270,7 @@ fn split_url(url: &str) -> Result<(bool, &str, String), String> {
 /// decision what is known of the page.
 fn of_subject(shared: &Shared, subject: &Subject<'_>, request: &Request) -> Answer {
     let (head, policy, now) = (&request.head, subject.site.policy(), Moment::read(&*shared.clock));
-    let wanted = match classify_request(head, false, policy) {
+    let wanted = match subject.class_of(head, false) {
         RequestClass::Pass(reason) => Err(reason),
         RequestClass::Lookup(directives) => Ok(Wanted::new(shared, subject.clone(), head, directives)),
     };

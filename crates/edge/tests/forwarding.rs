@@ -85,3 +85,20 @@ fn only_a_trusted_proxy_describes_the_connection() {
         assert!(!stage.last_seen().head.contains("X_Forwarded"), "{}", stage.last_seen().head);
     }
 }
+
+#[test]
+fn page_below_a_prefix_of_a_trusted_proxy_is_not_shared() {
+    for (trusted, why) in [(true, "pass-forwarded-prefix"), (false, "miss-absent")] {
+        let stage = Stage::with(
+            |plan| {
+                let proxy = "127.0.0.1".parse::<std::net::IpAddr>().unwrap();
+                plan.trusted_proxies.extend(trusted.then_some(proxy));
+            },
+            |seen| response("200 OK", &[FRESH], seen.field("X-Forwarded-Prefix").unwrap_or("-").as_bytes()),
+        );
+        let below = stage.get("/", &["X-Forwarded-Prefix: /app"]);
+        assert_eq!((below.text(), reason(&below)), (if trusted { "/app" } else { "-" }, why));
+        assert_eq!(stage.get("/", &[]).text(), "-");
+        assert_eq!(reason(&stage.get("/", &["X-Forwarded-Prefix: /"])), "hit-fresh");
+    }
+}

@@ -177,6 +177,8 @@ reasons! {
         "The profile never shares this path; nothing to do unless the path is wrong there.";
     PassParameter "pass-parameter" Pass
         "The profile never shares a URL with this query parameter; nothing to do unless the parameter is wrong there.";
+    PassForwardedPrefix "pass-forwarded-prefix" Pass
+        "A trusted proxy took the request from below another path (X-Forwarded-Prefix), for which the application makes its links; let the proxy forward the whole path if such pages should be shared.";
     PassLeakGuard "pass-leak-guard" Pass
         "The request has cookies and its page is looked at, or was found to depend on them; add those that change pages to session_cookies (`petasos why` names them).";
     PassRequestNoStore "pass-request-no-store" Pass

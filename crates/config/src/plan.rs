@@ -348,6 +348,9 @@ fn widened(mut policy: Policy, lookup: &Lookup<'_>) -> Policy {
     policy.session_cookies.extend(lookup.patterns("session_cookies"));
     policy.noise_cookies.extend(lookup.patterns("noise_cookies"));
     policy.tracking_parameters.extend(lookup.patterns("tracking_parameters"));
+    if let Some(Value::Switch(exact)) = lookup.value("exact_etags") {
+        policy.exact_etags = exact;
+    }
     policy.client_address = match lookup.text("client_address") {
         Some(LEADER) => ClientAddress::Leader,
         Some(text) => text.parse().map_or(policy.client_address, ClientAddress::Constant),

@@ -227,6 +227,15 @@ pub const SETTINGS: &[Setting] = &[
          profile's, which is 192.0.2.1 for `default`.",
     ),
     site(
+        "exact_etags",
+        Kind::Switch,
+        None,
+        "Whether every change of a page changes its ETag, as one made from the content does. After a purge the origin \
+         is then asked by the ETag whether the page is still the same. `false`: such a request is unconditional unless \
+         the stored Last-Modified is at least 2 seconds older than its Date, because many systems make the ETag from \
+         that date, and a second change within a second changes neither. Left out: the profile's, which is `false`.",
+    ),
+    site(
         "host",
         Kind::Text,
         None,

@@ -212,7 +212,7 @@ impl Departure {
             }
             Err(reason) => {
                 // An error is the origin's state of this moment, and a part says nothing about the whole.
-                if !is_server_error(status) && self.flight.range().is_none() {
+                if !is_server_error(status) && self.flight.range().is_none() && self.speaks_for_clients() {
                     self.remember(reason, &answer);
                     self.outdate(status, reason);
                 }
@@ -248,9 +248,7 @@ impl Departure {
     fn deny(&self, status: Status) {
         self.cells().count(Metric::FetchesDenied);
         let (policy, is_rate_limit) = (self.site.policy(), status.code() == 429);
-        // Where answers depend on the leader's address, one to nobody's says nothing about the page.
-        let speaks = matches!(policy.client_address, ClientAddress::Constant(_));
-        if speaks && !is_personal(&self.head.fields, policy) {
+        if self.speaks_for_clients() && !is_personal(&self.head.fields, policy) {
             let now = self.shared.clock.monotonic();
             self.shared.in_vain.remember(&self.key, Reason::StoreRefusedDenied, None, now);
             if !is_rate_limit {
@@ -263,6 +261,12 @@ impl Departure {
         self.part(State::Denied);
     }
 
+    /// Whether the answer says something about what clients get: not if it depends on the client's address, and the
+    /// fetch is for no client.
+    fn speaks_for_clients(&self) -> bool {
+        !self.impersonal || self.site.policy().client_address != ClientAddress::Leader
+    }
+
     /// What is stored must not stand in for a page that is gone, or that is not for everybody any more. An answer to
     /// one visitor says nothing about what others would get, nor does a complaint about the request.
     fn outdate(&self, status: Status, reason: Reason) {
@@ -270,10 +274,7 @@ impl Departure {
             404 | 410 => true,
             code => code < 400 && FORBIDDING.contains(&reason),
         };
-        // A fetch for nobody tells nothing where answers depend on the leader's address.
-        let policy = self.site.policy();
-        let speaks = !self.impersonal || policy.client_address != ClientAddress::Leader;
-        if ends && speaks && !is_personal(&self.head.fields, policy) {
+        if ends && !is_personal(&self.head.fields, self.site.policy()) {
             self.forget_base();
         }
     }
@@ -387,15 +388,16 @@ impl Departure {
     /// more. A late answer that renews it must not bring it back. A part stands in the way of nothing.
     fn is_base_replaced(&self) -> bool {
         match (self.stored(), &self.base) {
-            (Some(stored), Some(base)) => !Arc::ptr_eq(&stored, base) && stored.part().is_none(),
+            (Some((stored, _)), Some(base)) => !Arc::ptr_eq(&stored, base) && stored.part().is_none(),
             (None, Some(base)) => base.part().is_none(),
             (_, None) => false,
         }
     }
 
-    fn stored(&self) -> Option<Arc<Object>> {
+    /// What is stored for the request, and whether it was softly invalidated.
+    fn stored(&self) -> Option<(Arc<Object>, bool)> {
         match self.shared.store.peek(&self.key, &self.head.fields) {
-            Lookup::Found { object, .. } => Some(object),
+            Lookup::Found { object, softened } => Some((object, softened)),
             // What has left memory meanwhile is not what the answer is about.
             Lookup::Shelved(_) | Lookup::NoVariant | Lookup::Absent => None,
         }

@@ -5,16 +5,17 @@
 //! but for what only the edge may say. Framing and hop-by-hop fields are made anew.
 
 use crate::guard::{CDN_LOOP, Subject, forwards_left};
+use crate::lookup::Base;
 use bytes::{Bytes, BytesMut};
 use h1::{BodyFraming, Request, WriteError};
 use message::{Fields, Method, RequestHead, Version, names};
 use net::Peer;
 use origin::{FetchRequest, Urgency};
 use semantics::{
-    ClientAddress, NOBODYS_ADDRESS, VaryRule, is_robot, missing_part_fields, passed_fields, shared_fields,
-    validation_fields,
+    ClientAddress, Doubt, NOBODYS_ADDRESS, Policy, VaryRule, confirming_fields, is_robot,
+    missing_part_fields, passed_fields, shared_fields,
 };
-use store::{Key, Object};
+use store::Key;
 
 /// How the edge calls itself in `Via` (RFC 9110 section 7.6.3).
 pub(crate) const VIA: &str = "1.1 petasos";
@@ -70,23 +71,31 @@ fn own_address(subject: &Subject<'_>, visitor: &Fields) -> Bytes {
 }
 
 /// What a flight asks for beside the page: a part of it, what is missing of it, or whether `base` is still right.
-pub(crate) fn flight_fields(range: Option<&[u8]>, base: Option<&Object>, visitor: &Fields) -> Fields {
+pub(crate) fn flight_fields(
+    range: Option<&[u8]>,
+    base: Option<&Base>,
+    visitor: &Fields,
+    policy: &Policy,
+) -> Fields {
+    let confirming = |base: &Base| confirming_fields(&base.object.head(), base.doubt, policy);
     match (range, base) {
         (Some(range), base) => {
             // Conditions come before ranges: if the whole is right still, the origin says so and sends no part.
-            let whole = base.filter(|base| base.part().is_none());
-            let mut fields = whole.map(|whole| validation_fields(&whole.head())).unwrap_or_default();
+            let whole = base.filter(|base| base.object.part().is_none());
+            let mut fields = whole.map(confirming).unwrap_or_default();
             fields.push(names::RANGE, Bytes::copy_from_slice(range));
             if let Some(validator) = visitor.first(names::IF_RANGE) {
                 fields.push(names::IF_RANGE, validator.clone());
             }
             fields
         }
-        (None, Some(base)) => match base.part() {
-            Some(part) => missing_part_fields(&base.head(), part.extent)
+        (None, Some(base)) => match base.object.part() {
+            // A validator that may stand for two contents must not join parts of both.
+            Some(_) if base.doubt == Doubt::Invalidated => Fields::new(),
+            Some(part) => missing_part_fields(&base.object.head(), part.extent)
                 .filter(|fields| fields.has(names::IF_RANGE))
                 .unwrap_or_default(),
-            None => validation_fields(&base.head()),
+            None => confirming(base),
         },
         (None, None) => Fields::new(),
     }

@@ -21,9 +21,9 @@ use message::{Method, RequestHead, ResponseHead, Status, names};
 use origin::{Event, FetchError, FetchRequest};
 use purge::{Invalidation, Want, tags_of};
 use semantics::{
-    CacheStatusFacts, Changed, Exchanged, HeadSays, Judgement, Moment, Reason, VaryRule, changed,
-    explain_refusal, head_says, invalidated_targets, is_refusal, is_server_error, judge_response, may_write,
-    updated_head,
+    CacheStatusFacts, Changed, Doubt, Exchanged, HeadSays, Judgement, Moment, Reason, VaryRule, changed,
+    confirming_fields, explain_refusal, head_says, invalidated_targets, is_refusal, is_server_error,
+    judge_response, may_write, updated_head,
 };
 use std::sync::Arc;
 use store::{Key, Lookup, Mode, Publication};
@@ -291,7 +291,7 @@ impl<'a> Visit<'a> {
         head: &ResponseHead,
     ) -> Option<Reason> {
         let (store, fields) = (&self.shared.store, &enlisted.head.fields);
-        let Lookup::Found { object, .. } = store.peek(&enlisted.key, fields) else { return None };
+        let Lookup::Found { object, softened } = store.peek(&enlisted.key, fields) else { return None };
         if object.part().is_some() || head.status != object.status() {
             return None;
         }
@@ -302,9 +302,14 @@ impl<'a> Visit<'a> {
             });
             return None;
         }
+        let policy = subject.site.policy();
+        if softened && confirming_fields(&object.head(), Doubt::Invalidated, policy).is_empty() {
+            // The agreement does not prove that the content is still the same.
+            return None;
+        }
         let updated = updated_head(&object.head(), head);
         let get = RequestHead { method: Method::Get, ..enlisted.head.clone() };
-        let (policy, answered) = (subject.site.policy(), self.now());
+        let answered = self.now();
         let judgement = judge_response(&get, &updated, asked, answered, policy);
         let rule = VaryRule::from_response(&updated.fields, policy);
         let (Judgement::Store(storable), Ok(rule)) = (judgement, rule) else {

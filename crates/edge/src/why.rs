@@ -8,7 +8,7 @@ use crate::client::head_limits;
 use crate::forward;
 use crate::guard::{Subject, guard};
 use crate::in_vain::Remembered;
-use crate::lookup::{Decision, Found, Touch, Wanted, freshness};
+use crate::lookup::{Base, Decision, Found, Touch, Wanted, freshness};
 use crate::purge_orders::Unserved;
 use crate::refusal::Refusal;
 use crate::shared::Shared;
@@ -17,8 +17,7 @@ use h1::{BodyFraming, Request, Strictness};
 use message::{Fields, Method, RequestHead, ResponseHead, Version, names};
 use net::Peer;
 use semantics::{
-    Culprit, Moment, Policy, Reason, RequestClass, downstream_head, explain_request,
-    looked_up_head,
+    Culprit, Moment, Policy, Reason, RequestClass, downstream_head, explain_request, looked_up_head,
 };
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
@@ -350,8 +349,9 @@ fn looked_up(
 }
 
 /// Whether a fetch asks if the stored answer is still right.
-fn is_confirmation(wanted: &Wanted<'_>, base: &Arc<Object>, head: &RequestHead) -> bool {
-    let asks = forward::flight_fields(wanted.range.as_deref(), Some(base), &head.fields);
+fn is_confirmation(wanted: &Wanted<'_>, base: &Base, head: &RequestHead) -> bool {
+    let policy = wanted.subject.site.policy();
+    let asks = forward::flight_fields(wanted.range.as_deref(), Some(base), &head.fields, policy);
     asks.has(names::IF_NONE_MATCH) || asks.has(names::IF_MODIFIED_SINCE)
 }
 

@@ -6,6 +6,7 @@
 mod support;
 
 use config::Plan;
+use semantics::ClientAddress;
 use support::{Stage, behind, reason};
 use testkit::{Action, Client, Gate, Seen, eventually, response};
 
@@ -218,4 +219,55 @@ fn origin_that_bans_the_constant_serves_every_client() {
         }
         stage.await_seen(24);
     }
+}
+
+/// As [`stage`], where a shared fetch carries the address of the client that leads it.
+fn leading(script: impl Fn(&Seen) -> Vec<Action> + Send + Sync + 'static) -> Stage {
+    let change = |plan: &mut Plan| {
+        behind_a_proxy(plan);
+        plan.sites[0].policy.client_address = ClientAddress::Leader;
+    };
+    Stage::with(change, script)
+}
+
+#[test]
+fn leader_mode_gives_a_refusal_to_the_leader_alone() {
+    let gate = Gate::default();
+    let stage = leading({
+        let gate = gate.clone();
+        move |seen| behind(&gate, staff_page(seen))
+    });
+    let mut leader = stage.begin("GET", "/", &[STRANGER]);
+    eventually("the leader has asked", || stage.origin.seen().len() == 1);
+    let mut followers: Vec<Client> = (0..4).map(|_| stage.begin("GET", "/", &[STAFF])).collect();
+    eventually("the followers wait", || stage.metric("petasos_flight_waits_total", "") == 4);
+    gate.open();
+    assert_eq!(leader.read().status, 403);
+    assert!(followers.iter_mut().all(|follower| follower.read().text() == "secret"));
+    let own = stage.origin.seen().iter().filter(|seen| client_of(seen) == "203.0.113.5").count();
+    assert_eq!((own, stage.origin.seen().len()), (4, 5));
+}
+
+#[test]
+fn refill_in_leader_mode_removes_nothing() {
+    let lead = |plan: &mut Plan| {
+        plan.sites[0].policy.client_address = ClientAddress::Leader;
+        plan.refill.rate = 1000;
+    };
+    let stage = Stage::with(lead, |seen| {
+        let fields: &[&str] = match client_of(seen) {
+            NOBODY => &["Cache-Control: private"],
+            _ => &["Cache-Control: max-age=60"],
+        };
+        response("200 OK", fields, b"page")
+    });
+    stage.get("/", &[]);
+    stage.get("/", &[]);
+    let order = r#"{"type":"all","purge":false,"refill":true}"#;
+    assert_eq!(stage.call_admin("POST", "/purge", order).status, 200);
+    eventually("the refill has asked", || stage.metric("petasos_refills_total", "") == 1);
+    stage.await_quiet();
+    assert_eq!(client_of(&stage.last_seen()), NOBODY);
+    stage.origin.kill();
+    assert_eq!(reason(&stage.get("/", &[])), "stale-on-error");
 }

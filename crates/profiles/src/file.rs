@@ -69,6 +69,7 @@ pub(crate) enum DownstreamWord {
 pub(crate) struct Rules {
     pub(crate) forwarding: Option<ForwardingWord>,
     pub(crate) client_address: Option<ClientAddressWord>,
+    pub(crate) exact_etags: Option<bool>,
     pub(crate) stores_cookies: Option<bool>,
     pub(crate) credentials: Option<CredentialsWord>,
     pub(crate) heuristics: Option<bool>,

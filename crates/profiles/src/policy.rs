@@ -168,6 +168,8 @@ pub struct Policy {
     pub forwarding: Forwarding,
     /// The client address that the origin is told on a fetch whose answer may be shared.
     pub client_address: ClientAddress,
+    /// Whether every change of a page changes its entity tag, also the second change within a second.
+    pub exact_etags: bool,
     /// Whether an answer that sets a cookie is stored when it states a lifetime.
     pub stores_cookies: bool,
     /// When the answer to a request with credentials may be shared.
@@ -227,6 +229,7 @@ impl Policy {
             reload_age_min: Duration::ZERO,
             forwarding: Forwarding::Keyed,
             client_address: ClientAddress::Constant(NOBODYS_ADDRESS),
+            exact_etags: false,
             stores_cookies: false,
             credentials: Credentials::WithPublic,
             heuristics: false,

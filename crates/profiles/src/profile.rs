@@ -140,6 +140,7 @@ fn fill_rules(policy: &mut Policy, rules: &Rules) -> Result<(), String> {
         Some(CredentialsWord::AsStated) => policy.credentials = Credentials::AsStated,
         None => {}
     }
+    policy.exact_etags = rules.exact_etags.unwrap_or(policy.exact_etags);
     policy.stores_cookies = rules.stores_cookies.unwrap_or(policy.stores_cookies);
     policy.heuristics = rules.heuristics.unwrap_or(policy.heuristics);
     if let Some(names) = &rules.targeted_fields {

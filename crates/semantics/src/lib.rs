@@ -8,7 +8,7 @@
 //!                  -> Lookup(directives) -> store lookup, by looked_up_head()
 //!                       found  -> reuse(freshness, directives)
 //!                                   Fresh | Stale: evaluate_conditions, answer_range -> send
-//!                                   Revalidate(reason): fetch with validation_fields()
+//!                                   Revalidate(reason): fetch with confirming_fields()
 //!                       absent -> fetch shared_fields(rule known for the key)
 //! fetched head     -> 304: not_modified_speaks_of -> updated_head, which is judged
 //!                  -> is_server_error, or none came: reuse_on_error -> send what is stored
@@ -92,7 +92,8 @@ pub use set_cookie::strip_noise_cookies;
 pub use targeted::stated_directives;
 pub use tracking::keyed_target;
 pub use validation::{
-    HeadSays, head_says, is_server_error, not_modified_speaks_of, updated_head, validation_fields,
+    Doubt, HeadSays, confirming_fields, head_says, is_server_error, not_modified_speaks_of, updated_head,
+    validation_fields,
 };
 pub use vary::{AcceptedCodings, VARY_NAMES_MAX, VariantKey, VaryRule};
 pub use writes::{Changed, Exchanged, changed, may_write};

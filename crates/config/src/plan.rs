@@ -559,7 +559,7 @@ fn default(setting: &Setting) -> Option<Value> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Limits, Plan, Policy};
+    use super::{ClientAddress, Limits, Plan, Policy};
     use crate::{Overrides, SETTINGS, Scope};
     use platform::Machine;
 

@@ -9,7 +9,6 @@ use crate::lookup::Base;
 use bytes::{Bytes, BytesMut};
 use h1::{BodyFraming, Request, WriteError};
 use message::{Fields, Method, RequestHead, Version, names};
-use net::Peer;
 use origin::{FetchRequest, Urgency};
 use semantics::{
     ClientAddress, Doubt, NOBODYS_ADDRESS, Policy, VaryRule, confirming_fields, is_robot,

@@ -22,6 +22,9 @@ pub(crate) fn command() -> Command {
 
 pub(crate) fn run(matches: &ArgMatches) -> anyhow::Result<ExitCode> {
     let plan = serve::read(matches.get_one::<PathBuf>("file").map(PathBuf::as_path), &Overrides::new())?;
+    for warning in plan.warnings() {
+        eprintln!("petasos: warning: {warning}");
+    }
     if matches.get_flag("print") {
         print!("{}", plan.explain());
     } else {

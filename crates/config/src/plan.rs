@@ -8,12 +8,12 @@ use crate::ReadFile;
 use crate::diagnostic::{Diagnostic, Place};
 use crate::document::{Document, Level, Located, Overrides};
 use crate::peers;
-use crate::setting::{Setting, Value, is_path};
+use crate::setting::{LEADER, Setting, Value, is_path};
 use crate::table::SETTINGS;
 use net::{Address, OriginUrl, Prefixes};
 use platform::Machine;
 use profiles::{AUTO, DEFAULT, LETTER, Profile};
-use semantics::{Pattern, Policy, StaleOnError, TargetedField};
+use semantics::{ClientAddress, Pattern, Policy, StaleOnError, TargetedField};
 use std::collections::HashMap;
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -264,6 +264,21 @@ impl Plan {
         }
     }
 
+    /// What the operator should know before the plan is served, one sentence each.
+    pub fn warnings(&self) -> Vec<String> {
+        let leading = self.sites.iter().filter(|site| site.policy.client_address == ClientAddress::Leader);
+        let warning = |site: &Site| {
+            format!(
+                "site {}: shared fetches carry the address of the client that leads them (client_address = \"leader\", \
+                 profile {}); a page that the origin shows to some addresses only is then shown to every client \
+                 unless its response says private",
+                site.title(),
+                site.profile
+            )
+        };
+        leading.map(warning).collect()
+    }
+
     /// The plan in words: what `petasos check --print` shows.
     pub fn explain(&self) -> String {
         let mut text = format!(
@@ -292,7 +307,7 @@ impl Plan {
                 writeln!(text, "purge peers {peers}: a proxy there must add X-Forwarded-For to all requests");
         }
         for site in &self.sites {
-            let names = if site.names.is_empty() { "any name".to_owned() } else { site.names.join(", ") };
+            let names = site.title();
             let ttl = site.policy.default_ttl.map_or_else(
                 || "answers without a stated lifetime are not stored".to_owned(),
                 |ttl| {
@@ -328,6 +343,11 @@ fn default_workers(machine: Machine) -> usize {
 const MEMORY_SHARE: u64 = 4;
 
 impl Site {
+    /// The names of the site, for people.
+    fn title(&self) -> String {
+        if self.names.is_empty() { "any name".to_owned() } else { self.names.join(", ") }
+    }
+
     fn resolve(id: u32, origin: OriginUrl, policy: Policy, lookup: &Lookup<'_>) -> Self {
         let profile = lookup.text("profile").unwrap_or(DEFAULT).to_owned();
         let policy = widened(policy, lookup);
@@ -405,6 +425,14 @@ fn widened(mut policy: Policy, lookup: &Lookup<'_>) -> Policy {
     policy.session_cookies.extend(lookup.patterns("session_cookies"));
     policy.noise_cookies.extend(lookup.patterns("noise_cookies"));
     policy.tracking_parameters.extend(lookup.patterns("tracking_parameters"));
+    if let Some(Value::Switch(exact)) = lookup.value("exact_etags") {
+        policy.exact_etags = exact;
+    }
+    policy.client_address = match lookup.text("client_address") {
+        Some(LEADER) => ClientAddress::Leader,
+        Some(text) => text.parse().map_or(policy.client_address, ClientAddress::Constant),
+        None => policy.client_address,
+    };
     policy.noise_fields.extend(lookup.patterns("noise_fields"));
     policy.forwarded_fields.extend(lookup.patterns("forwarded_fields"));
     policy
@@ -620,7 +648,7 @@ fn default(setting: &Setting) -> Option<Value> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Limits, Plan, Policy};
+    use super::{ClientAddress, Limits, Plan, Policy};
     use crate::{Overrides, SETTINGS, Scope};
     use platform::Machine;
 
@@ -704,6 +732,25 @@ mod tests {
         assert!(fault.contains("the site has no `names`") && fault.contains("none"), "{fault}");
         assert!(load("[static_tree]\nlayout = 'wp'\n", &origin()).unwrap_err().contains("wp-super-cache"));
         assert!(load("", &origin()).unwrap().static_tree.is_none());
+    }
+
+    #[test]
+    fn leader_address_is_warned_of() {
+        let constant = load("", &origin()).unwrap();
+        assert_eq!(constant.warnings(), [""; 0]);
+        let nobody = ClientAddress::Constant("192.0.2.1".parse().unwrap());
+        assert_eq!(constant.sites[0].policy.client_address, nobody);
+        for text in ["client_address = 'leader'\n", "profile = 'mediawiki'\n", "profile = 'rfc'\n"] {
+            let plan = load(text, &origin()).unwrap();
+            assert_eq!(plan.sites[0].policy.client_address, ClientAddress::Leader);
+            assert!(plan.warnings()[0].contains("says private"), "{:?}", plan.warnings());
+        }
+        let own = load("profile = 'mediawiki'\nclient_address = '198.51.100.7'\n", &origin()).unwrap();
+        assert_eq!(
+            own.sites[0].policy.client_address,
+            ClientAddress::Constant("198.51.100.7".parse().unwrap())
+        );
+        assert!(load("client_address = '127.0.0.1'\n", &origin()).unwrap_err().contains("this machine"));
     }
 
     #[test]

@@ -6,7 +6,11 @@ use crate::peers::PeerEntry;
 use crate::quantity::{format_duration, format_size, parse_duration, parse_size};
 use net::{Address, OriginUrl};
 use profiles::{AUTO, Profile};
+use std::net::IpAddr;
 use std::time::Duration;
+
+/// The value of `client_address` by which the origin is told the address of the client that leads the fetch.
+pub(crate) const LEADER: &str = "leader";
 
 /// Where a setting may stand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +42,8 @@ pub enum Kind {
     Choice(&'static [&'static str]),
     /// Any non-empty text.
     Text,
+    /// `leader`, or an IP address that is nobody's.
+    ClientAddress,
     /// `auto`, the name of a profile, or the path of a profile's file, which has a slash or ends in `.toml`.
     Profile,
     /// A list of host names.
@@ -82,7 +88,7 @@ pub enum Value {
     Count(u64),
     /// Of [`Kind::Switch`].
     Switch(bool),
-    /// Of [`Kind::Choice`], [`Kind::Text`] and [`Kind::Profile`].
+    /// Of [`Kind::Choice`], [`Kind::Text`], [`Kind::ClientAddress`] and [`Kind::Profile`].
     Text(String),
     /// Of [`Kind::Hosts`], lower case.
     Hosts(Vec<String>),
@@ -105,6 +111,7 @@ impl Kind {
             Self::Switch => "true or false".to_owned(),
             Self::Choice(words) => words.join(" or "),
             Self::Text => "text".to_owned(),
+            Self::ClientAddress => "leader or IP address".to_owned(),
             Self::Profile => format!("{}, or a path", profile_names().join(", ")),
             Self::Hosts => "list of host names".to_owned(),
             Self::Peers => "list of IP addresses, prefixes and @FILE".to_owned(),
@@ -123,6 +130,7 @@ impl Kind {
             Self::Count(..) | Self::Numbers(_) => "N",
             Self::Switch => "BOOL",
             Self::Choice(_) | Self::Text | Self::Profile => "NAME",
+            Self::ClientAddress => "ADDRESS",
             Self::Hosts => "HOSTS",
             Self::Peers => "ADDRESSES",
             Self::Patterns | Self::Choices(_) => "NAMES",
@@ -155,6 +163,7 @@ impl Kind {
             Self::Choice(words) => Err(format!("`{text}` is not one of: {}", words.join(", "))),
             Self::Text if text.is_empty() => Err("the text is empty".to_owned()),
             Self::Text => Ok(Value::Text(text.to_owned())),
+            Self::ClientAddress => parse_client_address(text),
             Self::Profile => parse_profile(text),
             Self::Hosts => parse_host(text).map(|host| Value::Hosts(vec![host])),
             Self::Peers => PeerEntry::parse(text).map(|peer| Value::Peers(vec![peer])),
@@ -267,6 +276,22 @@ fn parse_profile(text: &str) -> Result<Value, String> {
     ))
 }
 
+/// A fetch that claims to come from this machine would open what the origin shows to this machine alone.
+fn parse_client_address(text: &str) -> Result<Value, String> {
+    if text == LEADER {
+        return Ok(Value::Text(text.to_owned()));
+    }
+    let address: IpAddr =
+        text.parse().map_err(|_| format!("`{text}` is neither `{LEADER}` nor an IP address"))?;
+    let address = address.to_canonical();
+    if address.is_loopback() || address.is_unspecified() {
+        return Err(format!(
+            "`{text}` is an address of this machine; take one that is nobody's, as 192.0.2.1"
+        ));
+    }
+    Ok(Value::Text(address.to_string()))
+}
+
 /// The name of a cookie or field, or a pattern for several. A lone `*` would declare everything.
 fn parse_pattern(text: &str) -> Result<String, String> {
     let legal = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b',' | b';' | b'=' | b'"');
@@ -301,6 +326,16 @@ mod tests {
     fn a_switch_is_on_or_off() {
         assert_eq!(Kind::Switch.parse("true"), Ok(Value::Switch(true)));
         assert_eq!(Kind::Switch.parse("yes").unwrap_err(), "`yes` is neither true nor false");
+    }
+
+    #[test]
+    fn client_address_is_never_one_of_this_machine() {
+        for good in ["leader", "192.0.2.1", "2001:db8::1"] {
+            assert_eq!(Kind::ClientAddress.parse(good), Ok(Value::Text(good.to_owned())));
+        }
+        for bad in ["127.0.0.1", "::1", "::ffff:127.0.0.1", "0.0.0.0", "follower", ""] {
+            assert!(Kind::ClientAddress.parse(bad).is_err(), "{bad}");
+        }
     }
 
     #[test]

@@ -259,6 +259,25 @@ pub const SETTINGS: &[Setting] = &[
          whose name it puts into Vary where they do: they are forwarded also when the answer may be shared.",
     ),
     site(
+        "client_address",
+        Kind::ClientAddress,
+        None,
+        "The client address that the origin is told in X-Forwarded-For on a fetch whose answer may be shared. An IP \
+         address that is nobody's: an answer that refuses it is sent to no client, and each client asks with its own \
+         address. `leader`: the address of the client whose request leads the fetch; only for an origin that marks \
+         every answer that depends on the address as private. docs/client-address.md says more. Left out: the \
+         profile's, which is 192.0.2.1 for `default`.",
+    ),
+    site(
+        "exact_etags",
+        Kind::Switch,
+        None,
+        "Whether every change of a page changes its ETag, as one made from the content does. After a purge the origin \
+         is then asked by the ETag whether the page is still the same. `false`: such a request is unconditional unless \
+         the stored Last-Modified is at least 2 seconds older than its Date, because many systems make the ETag from \
+         that date, and a second change within a second changes neither. Left out: the profile's, which is `false`.",
+    ),
+    site(
         "host",
         Kind::Text,
         None,

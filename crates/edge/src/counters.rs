@@ -80,6 +80,10 @@ metrics! {
     OriginFaults: Counter "origin_faults",
         "Responses from applications that broke HTTP or ended too early. Look for crashes in the \
          application's log.";
+    FetchesDenied: Counter "fetches_denied",
+        "Shared fetches that an application refused with 401, 403, 407, 429 or 451; each client then asked with its own \
+         address. Some are restricted pages. Many mean that the application bans the address client_address: let it \
+         accept that address.";
     OriginBusy: Counter "origin_busy",
         "Fetches given up because all fetches of the application were in use and its queue was full or too \
          slow. Raise limits.fetches_max if the application can take more.";

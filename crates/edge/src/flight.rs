@@ -4,6 +4,7 @@
 //!   Waiting ──> Shared     the response may be shared: requests stream its body while it fills
 //!          ├──> Confirmed  what was stored is as good as new, or whole now
 //!          ├──> Private    it may not be shared: who leads gets it, the others go on by themselves
+//!          ├──> Denied     the origin refuses the address that is no client's: each asks for itself
 //!          ├──> Void       the answer is of no use to anybody, and nor is what was stored: all ask again
 //!          └──> Failed     there is none: everybody gets what is stale, or the edge's explanation
 //! ```
@@ -60,6 +61,7 @@ pub(crate) enum State {
     Shared(Arc<SharedAnswer>),
     Confirmed(Arc<Confirmed>),
     Private(Arc<PrivateAnswer>),
+    Denied,
     Void,
     Failed(FetchError),
 }

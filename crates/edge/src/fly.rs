@@ -23,9 +23,9 @@ use message::{Fields, RequestHead, ResponseHead, Status};
 use origin::{Event, Exchange, FetchError, FetchRequest, NoUpload};
 use purge::tags_of;
 use semantics::{
-    ContentRange, Directives, Freshness, Judgement, Moment, Reason, Reuse, Storable, VaryRule, combined_head,
-    explain_refusal, is_personal, is_server_error, joined_extent, judge_response, not_modified_speaks_of,
-    reuse, reuse_on_error, updated_head,
+    ClientAddress, ContentRange, Directives, Freshness, Judgement, Moment, Reason, Reuse, Storable, VaryRule,
+    combined_head, explain_refusal, is_personal, is_refusal, is_server_error, joined_extent, judge_response,
+    not_modified_speaks_of, reuse, reuse_on_error, updated_head,
 };
 use std::sync::Arc;
 use std::task::{Context, Waker};
@@ -52,6 +52,8 @@ pub(crate) struct Departure {
     pub(crate) flight: Arc<Flight>,
     /// What is stored of the page, if anything is.
     pub(crate) base: Option<Arc<Object>>,
+    /// Whether the origin is told the address that is no client's.
+    pub(crate) impersonal: bool,
 }
 
 /// What the application answered, before it is judged.
@@ -184,6 +186,9 @@ impl Departure {
         if is_server_error(status) {
             self.ail();
         }
+        if self.impersonal && is_refusal(status) {
+            return self.deny(status);
+        }
         if let Some(base) = &self.base {
             match status {
                 Status::NOT_MODIFIED => return self.confirm(answer, base).await,
@@ -207,7 +212,7 @@ impl Departure {
             }
             Err(reason) => {
                 // An error is the origin's state of this moment, and a part says nothing about the whole.
-                if !is_server_error(status) && self.flight.range().is_none() {
+                if !is_server_error(status) && self.flight.range().is_none() && self.speaks_for_clients() {
                     self.remember(reason, &answer);
                     self.outdate(status, reason);
                 }
@@ -238,6 +243,30 @@ impl Departure {
         }
     }
 
+    /// The origin refuses the address that is no client's, which says nothing about any client: each asks with its own.
+    /// The page may be restricted now, so what is stored goes; a limit on the rate of requests says nothing of that.
+    fn deny(&self, status: Status) {
+        self.cells().count(Metric::FetchesDenied);
+        let (policy, is_rate_limit) = (self.site.policy(), status.code() == 429);
+        if self.speaks_for_clients() && !is_personal(&self.head.fields, policy) {
+            let now = self.shared.clock.monotonic();
+            self.shared.in_vain.remember(&self.key, Reason::StoreRefusedDenied, None, now);
+            if !is_rate_limit {
+                self.forget_base();
+            }
+        }
+        if is_rate_limit {
+            self.ail();
+        }
+        self.part(State::Denied);
+    }
+
+    /// Whether the answer says something about what clients get: not if it depends on the client's address, and the
+    /// fetch is for no client.
+    fn speaks_for_clients(&self) -> bool {
+        !self.impersonal || self.site.policy().client_address != ClientAddress::Leader
+    }
+
     /// What is stored must not stand in for a page that is gone, or that is not for everybody any more. An answer to
     /// one visitor says nothing about what others would get, nor does a complaint about the request.
     fn outdate(&self, status: Status, reason: Reason) {
@@ -245,9 +274,13 @@ impl Departure {
             404 | 410 => true,
             code => code < 400 && FORBIDDING.contains(&reason),
         };
-        if !ends || is_personal(&self.head.fields, self.site.policy()) {
-            return;
+        if ends && !is_personal(&self.head.fields, self.site.policy()) {
+            self.forget_base();
         }
+    }
+
+    /// Removes what the flight began with, and the page's file.
+    fn forget_base(&self) {
         if self.base.is_some() {
             self.forget_stored();
         }
@@ -355,15 +388,16 @@ impl Departure {
     /// more. A late answer that renews it must not bring it back. A part stands in the way of nothing.
     fn is_base_replaced(&self) -> bool {
         match (self.stored(), &self.base) {
-            (Some(stored), Some(base)) => !Arc::ptr_eq(&stored, base) && stored.part().is_none(),
+            (Some((stored, _)), Some(base)) => !Arc::ptr_eq(&stored, base) && stored.part().is_none(),
             (None, Some(base)) => base.part().is_none(),
             (_, None) => false,
         }
     }
 
-    fn stored(&self) -> Option<Arc<Object>> {
+    /// What is stored for the request, and whether it was softly invalidated.
+    fn stored(&self) -> Option<(Arc<Object>, bool)> {
         match self.shared.store.peek(&self.key, &self.head.fields) {
-            Lookup::Found { object, .. } => Some(object),
+            Lookup::Found { object, softened } => Some((object, softened)),
             // What has left memory meanwhile is not what the answer is about.
             Lookup::Shelved(_) | Lookup::NoVariant | Lookup::Absent => None,
         }

@@ -5,13 +5,16 @@
 //! but for what only the edge may say. Framing and hop-by-hop fields are made anew.
 
 use crate::guard::{CDN_LOOP, Subject, forwards_left};
+use crate::lookup::Base;
 use bytes::{Bytes, BytesMut};
 use h1::{BodyFraming, Request, WriteError};
 use message::{Fields, Method, RequestHead, Version, names};
-use net::Peer;
 use origin::{FetchRequest, Urgency};
-use semantics::{VaryRule, is_robot, missing_part_fields, passed_fields, shared_fields, validation_fields};
-use store::{Key, Object};
+use semantics::{
+    ClientAddress, Doubt, NOBODYS_ADDRESS, Policy, VaryRule, confirming_fields, is_robot,
+    missing_part_fields, passed_fields, shared_fields,
+};
+use store::Key;
 
 /// How the edge calls itself in `Via` (RFC 9110 section 7.6.3).
 pub(crate) const VIA: &str = "1.1 petasos";
@@ -33,30 +36,65 @@ pub(crate) fn shared_head(
     fields.set(names::HOST, host.clone());
     fields.push(names::X_FORWARDED_HOST, host);
     fields.push(names::X_FORWARDED_PROTO, scheme(subject));
+    fields.push(names::X_FORWARDED_FOR, shared_address(subject, &visitor));
     fields.push(names::VIA, VIA);
     fields.push(CDN_LOOP, loop_mark.clone());
     let target = Bytes::copy_from_slice(key.target());
     RequestHead { method, target, version: Version::Http11, fields }
 }
 
+/// Whether a fetch whose answer may be shared carries the address that is no client's.
+pub(crate) fn is_impersonal(subject: &Subject<'_>) -> bool {
+    subject.peer.is_none() || matches!(subject.site.policy().client_address, ClientAddress::Constant(_))
+}
+
+/// The address on a fetch whose answer may be shared. Never none at all: an origin takes a request without the field
+/// for one of its own machine.
+fn shared_address(subject: &Subject<'_>, visitor: &Fields) -> Bytes {
+    match subject.site.policy().client_address {
+        ClientAddress::Constant(address) => Bytes::from(address.to_string()),
+        ClientAddress::Leader => own_address(subject, visitor),
+    }
+}
+
+/// The address of the client, behind those that a trusted proxy told; the address that is nobody's where none is known.
+fn own_address(subject: &Subject<'_>, visitor: &Fields) -> Bytes {
+    let before = if subject.trusted { visitor.list(names::X_FORWARDED_FOR).collect() } else { Vec::new() };
+    let own = subject.peer.and_then(|peer| peer.ip()).map(|ip| ip.to_string());
+    let chain: Vec<&[u8]> = before.into_iter().chain(own.as_deref().map(str::as_bytes)).collect();
+    if chain.is_empty() {
+        Bytes::from(NOBODYS_ADDRESS.to_string())
+    } else {
+        Bytes::from(chain.join(&b", "[..]))
+    }
+}
+
 /// What a flight asks for beside the page: a part of it, what is missing of it, or whether `base` is still right.
-pub(crate) fn flight_fields(range: Option<&[u8]>, base: Option<&Object>, visitor: &Fields) -> Fields {
+pub(crate) fn flight_fields(
+    range: Option<&[u8]>,
+    base: Option<&Base>,
+    visitor: &Fields,
+    policy: &Policy,
+) -> Fields {
+    let confirming = |base: &Base| confirming_fields(&base.object.head(), base.doubt, policy);
     match (range, base) {
         (Some(range), base) => {
             // Conditions come before ranges: if the whole is right still, the origin says so and sends no part.
-            let whole = base.filter(|base| base.part().is_none());
-            let mut fields = whole.map(|whole| validation_fields(&whole.head())).unwrap_or_default();
+            let whole = base.filter(|base| base.object.part().is_none());
+            let mut fields = whole.map(confirming).unwrap_or_default();
             fields.push(names::RANGE, Bytes::copy_from_slice(range));
             if let Some(validator) = visitor.first(names::IF_RANGE) {
                 fields.push(names::IF_RANGE, validator.clone());
             }
             fields
         }
-        (None, Some(base)) => match base.part() {
-            Some(part) => missing_part_fields(&base.head(), part.extent)
+        (None, Some(base)) => match base.object.part() {
+            // A validator that may stand for two contents must not join parts of both.
+            Some(_) if base.doubt == Doubt::Invalidated => Fields::new(),
+            Some(part) => missing_part_fields(&base.object.head(), part.extent)
                 .filter(|fields| fields.has(names::IF_RANGE))
                 .unwrap_or_default(),
-            None => validation_fields(&base.head()),
+            None => confirming(base),
         },
         (None, None) => Fields::new(),
     }
@@ -92,18 +130,17 @@ pub(crate) fn without_content(head: &RequestHead) -> Result<FetchRequest, WriteE
 pub(crate) fn passed(
     subject: &Subject<'_>,
     loop_mark: &Bytes,
-    peer: Peer,
     request: &Request,
 ) -> Result<FetchRequest, WriteError> {
     let visitor = &request.head.fields;
-    let mut fields = passed_fields(visitor, subject.site.policy());
+    let mut fields = passed_fields(visitor, subject.trusted, subject.site.policy());
     h1::strip_hop_by_hop(&mut fields);
     fields.remove(names::EXPECT);
     if let Some(left) = forwards_left(&request.head) {
         fields.set(names::MAX_FORWARDS, left.saturating_sub(1).to_string());
     }
     fields.set(names::HOST, subject.host.clone());
-    for (name, value) in forwarding_fields(subject, peer, visitor) {
+    for (name, value) in forwarding_fields(subject, visitor) {
         fields.push(name, value);
     }
     fields.push(names::VIA, VIA);
@@ -150,22 +187,16 @@ pub(crate) fn tunnelled_protocols(request: &Request) -> impl Iterator<Item = &[u
 
 /// Who the visitor is and what it asked for, as the edge vouches for it. A trusted proxy's account is kept and
 /// continued.
-fn forwarding_fields(subject: &Subject<'_>, peer: Peer, visitor: &Fields) -> Vec<(&'static str, Bytes)> {
-    let before = if subject.trusted { visitor.list(names::X_FORWARDED_FOR).collect() } else { Vec::new() };
-    let own = peer.ip().map(|ip| ip.to_string());
-    let chain: Vec<&[u8]> = before.into_iter().chain(own.as_deref().map(str::as_bytes)).collect();
+fn forwarding_fields(subject: &Subject<'_>, visitor: &Fields) -> [(&'static str, Bytes); 3] {
     let host = match visitor.first(names::X_FORWARDED_HOST) {
         Some(host) if subject.trusted => host.clone(),
         _ => subject.host.clone(),
     };
-    let mut fields = vec![
+    [
         (names::X_FORWARDED_HOST, host),
         (names::X_FORWARDED_PROTO, Bytes::from_static(scheme(subject).as_bytes())),
-    ];
-    if !chain.is_empty() {
-        fields.push((names::X_FORWARDED_FOR, Bytes::from(chain.join(&b", "[..]))));
-    }
-    fields
+        (names::X_FORWARDED_FOR, own_address(subject, visitor)),
+    ]
 }
 
 fn scheme(subject: &Subject<'_>) -> &'static str {
@@ -212,7 +243,7 @@ mod tests {
     fn passed_text(head: &str, trusted: bool) -> String {
         let (shared, request) = (shared(trusted), request(head));
         let subject = guard(&shared, peer(), &request).unwrap();
-        String::from_utf8(passed(&subject, &MARK, peer(), &request).unwrap().head.to_vec()).unwrap()
+        String::from_utf8(passed(&subject, &MARK, &request).unwrap().head.to_vec()).unwrap()
     }
 
     #[test]
@@ -232,7 +263,8 @@ mod tests {
         );
         assert_eq!(plain, chatty);
         let plain = String::from_utf8(plain.to_vec()).unwrap();
-        assert!(plain.contains("Host: a.test\r\n") && !plain.contains("X-Forwarded-For"), "{plain}");
+        assert!(plain.contains("Host: a.test\r\n"), "{plain}");
+        assert!(plain.contains("X-Forwarded-For: 192.0.2.1\r\n"), "{plain}");
     }
 
     #[test]

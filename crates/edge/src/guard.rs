@@ -12,7 +12,7 @@ use bytes::Bytes;
 use h1::{BodyFraming, EffectiveAuthority, Request, Target, TargetForm};
 use message::{Method, RequestHead, names};
 use net::Peer;
-use semantics::keyed_target;
+use semantics::{Reason, RequestClass, classify_request, keyed_target};
 use std::sync::Arc;
 use store::Key;
 
@@ -28,9 +28,14 @@ pub(crate) struct Subject<'a> {
     pub(crate) https: bool,
     /// Whether forwarding fields of the request are believed.
     pub(crate) trusted: bool,
+    /// The client's end of the connection; `None` if no client asks.
+    pub(crate) peer: Option<Peer>,
     /// Which rules were in force when this was read, as [`Site::recognised`] tells.
     pub(crate) rules: Option<usize>,
 }
+
+/// Where a proxy writes the path from which it took the request, as Traefik and Spring do.
+const X_FORWARDED_PREFIX: &str = "X-Forwarded-Prefix";
 
 /// Where proxies write who they are (RFC 8586).
 pub(crate) const CDN_LOOP: &str = "CDN-Loop";
@@ -59,6 +64,7 @@ pub(crate) fn guard<'a>(shared: &'a Shared, peer: Peer, request: &Request) -> Re
         https: site.plan.public_https || (trusted && forwarded_https(head)),
         site,
         trusted,
+        peer: Some(peer),
         rules: site.recognised(),
     })
 }
@@ -77,6 +83,18 @@ pub(crate) fn forwards_left(head: &RequestHead) -> Option<u64> {
 }
 
 impl Subject<'_> {
+    /// Whether the request may share its answer. One that a trusted proxy took from below another path does not: the
+    /// application makes its links for that path, which is no part of the key.
+    pub(crate) fn class_of(&self, head: &RequestHead, has_content: bool) -> RequestClass {
+        let class = classify_request(head, has_content, self.site.policy());
+        let prefix = head.fields.first(X_FORWARDED_PREFIX).filter(|_| self.trusted);
+        let is_moved = prefix.is_some_and(|prefix| !matches!(&prefix[..], b"" | b"/"));
+        match class {
+            RequestClass::Lookup(_) if is_moved => RequestClass::Pass(Reason::PassForwardedPrefix),
+            class => class,
+        }
+    }
+
     /// *key*: what identifies the page.
     pub(crate) fn key(&self) -> Key {
         self.key_of(&self.target)
@@ -122,13 +140,25 @@ fn origin_target(head: &RequestHead) -> Result<Bytes, Refusal> {
     }
 }
 
-/// Whether the last proxy says that the visitor used https.
+/// Whether the last proxy says that the visitor used https. X-Forwarded-Proto counts before the older fields.
 fn forwarded_https(head: &RequestHead) -> bool {
-    head.fields
-        .list(names::X_FORWARDED_PROTO)
-        .last()
-        .is_some_and(|proto| proto.eq_ignore_ascii_case(b"https"))
+    if let Some(proto) = head.fields.list(names::X_FORWARDED_PROTO).last() {
+        return proto.eq_ignore_ascii_case(b"https");
+    }
+    let says = |(name, https): &(&str, &str)| {
+        head.fields.first(name).is_some_and(|value| value.eq_ignore_ascii_case(https.as_bytes()))
+    };
+    HTTPS_CLAIMS.iter().any(says)
 }
+
+/// Other fields by which proxies say that the visitor used https, and how they say it.
+const HTTPS_CLAIMS: [(&str, &str); 5] = [
+    ("X-Forwarded-Ssl", "on"),
+    ("Front-End-Https", "on"),
+    ("X-Forwarded-Scheme", "https"),
+    ("X-Scheme", "https"),
+    ("X-Url-Scheme", "https"),
+];
 
 #[cfg(test)]
 mod tests {
@@ -202,6 +232,17 @@ mod tests {
             "GET / HTTP/1.1\r\nHost: a.test\r\nX-Forwarded-Proto: https\r\nX-Forwarded-Host: evil.test";
         assert_eq!(guarded(&plan, "10.0.0.1", head), ok("a.test", "/", true));
         assert_eq!(guarded(&plan, "10.0.0.2", head), ok("a.test", "/", false));
+        for (claim, https) in [
+            ("X-Forwarded-Ssl: on", true),
+            ("Front-End-Https: On", true),
+            ("X-Scheme: https", true),
+            ("X-Scheme: http", false),
+            ("X-Forwarded-Ssl: on\r\nX-Forwarded-Proto: http", false),
+        ] {
+            let head = format!("GET / HTTP/1.1\r\nHost: a.test\r\n{claim}");
+            assert_eq!(guarded(&plan, "10.0.0.1", &head), ok("a.test", "/", https), "{claim}");
+            assert_eq!(guarded(&plan, "10.0.0.2", &head), ok("a.test", "/", false), "{claim}");
+        }
     }
 
     #[test]

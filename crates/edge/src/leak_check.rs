@@ -17,7 +17,7 @@ use crate::respond::Account;
 use crate::shared::Shared;
 use crate::sites::Site;
 use message::{Method, RequestHead, ResponseHead, Status, names};
-use semantics::{Moment, has_conditions, is_server_error};
+use semantics::{Moment, has_conditions, is_refusal, is_server_error};
 use static_tree::Coding;
 use std::sync::Arc;
 use store::{Key, Object};
@@ -107,7 +107,8 @@ impl LeakCheck {
     /// The same in place of an answer with this status that is none for the page.
     pub(crate) fn instead_of(&self, status: Status) -> Option<(Arc<Object>, Account)> {
         // The request has no conditions and wants all of the content.
-        let is_none = is_server_error(status) || matches!(status.code(), 206 | 304 | 416 | 429);
+        let is_none =
+            is_server_error(status) || is_refusal(status) || matches!(status.code(), 206 | 304 | 416);
         if is_none { self.instead() } else { None }
     }
 

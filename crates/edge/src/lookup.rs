@@ -12,7 +12,7 @@ use crate::shared::Shared;
 use bytes::Bytes;
 use message::{Method, RequestHead, names};
 use semantics::{
-    CacheStatusFacts, Directives, Forwarding, Freshness, Moment, Policy, Reason, Reuse,
+    CacheStatusFacts, Directives, Doubt, Forwarding, Freshness, Moment, Policy, Reason, Reuse,
     answer_range_from_part, is_personal, reuse, reuse_on_error,
 };
 use std::sync::Arc;
@@ -42,16 +42,31 @@ pub(crate) struct Wanted<'a> {
 /// What is read so often and has left memory each time before it was used is fetched instead.
 pub(crate) const LOADS_MAX: u32 = 3;
 
+/// What is stored of a page that is to be fetched.
+#[derive(Clone, Debug)]
+pub(crate) struct Base {
+    pub(crate) object: Arc<Object>,
+    /// Why it cannot be used as it is, which decides what proves that it is still right.
+    pub(crate) doubt: Doubt,
+}
+
+impl Base {
+    /// What was found; `softened` or ordered anew, it was invalidated.
+    pub(crate) fn new(object: Arc<Object>, invalidated: bool) -> Self {
+        Self { object, doubt: if invalidated { Doubt::Invalidated } else { Doubt::Expired } }
+    }
+}
+
 /// What the store has for a request.
 pub(crate) enum Found {
     /// An answer.
     Deliver(Delivery),
     /// An answer that is stale; it is time to fetch a newer one meanwhile.
-    Refresh(Delivery, Arc<Object>),
+    Refresh(Delivery, Base),
     /// Something that is on the disk and must be read before it can be judged.
     Load(Shelved),
     /// Nothing that may be used unasked, and why; with what a fetch may confirm or an error may fall back on.
-    Fetch(Reason, Option<Arc<Object>>),
+    Fetch(Reason, Option<Base>),
 }
 
 /// What is to become of a look-up.
@@ -59,7 +74,7 @@ pub(crate) enum Decision {
     /// It is answered from the store.
     Deliver(Delivery),
     /// It is answered from the store, and a newer answer is fetched meanwhile.
-    Refresh(Delivery, Arc<Object>),
+    Refresh(Delivery, Base),
     /// What is stored is read from the disk; then it is looked up again.
     Load(Shelved),
     /// It wants a stored answer only, and there is none that it may have.
@@ -121,7 +136,7 @@ impl<'a> Wanted<'a> {
     pub(crate) fn decide(&self, shared: &Shared, head: &RequestHead, touch: Touch, now: Moment) -> Decision {
         let (reason, base) = match self.find(shared, head, touch, now) {
             Found::Deliver(delivery) => return Decision::Deliver(delivery),
-            Found::Refresh(delivery, object) => return Decision::Refresh(delivery, object),
+            Found::Refresh(delivery, base) => return Decision::Refresh(delivery, base),
             Found::Load(shelved) => return Decision::Load(shelved),
             Found::Fetch(reason, base) => (reason, base),
         };
@@ -131,7 +146,11 @@ impl<'a> Wanted<'a> {
         if head.method == Method::Head {
             return Decision::Alone(reason);
         }
-        let in_vain = shared.in_vain.reason(&self.key, now.monotonic).is_some();
+        let remembered = shared.in_vain.reason(&self.key, now.monotonic);
+        if remembered == Some(Reason::StoreRefusedDenied) {
+            return Decision::Alone(reason);
+        }
+        let in_vain = remembered.is_some();
         // What cannot be shared is fetched with all that its visitor sent, as it may depend on it.
         let everything = self.subject.site.policy().forwarding == Forwarding::Everything;
         if in_vain && !everything && base.is_none() {
@@ -154,10 +173,10 @@ impl<'a> Wanted<'a> {
             Lookup::Absent => return Found::Fetch(Reason::MissAbsent, None),
         };
         if self.fetches {
-            return Found::Fetch(Reason::MissRefresh, Some(object));
+            return Found::Fetch(Reason::MissRefresh, Some(Base::new(object, true)));
         }
         if !self.is_served_by(&object, head) {
-            return Found::Fetch(Reason::MissPart, Some(object));
+            return Found::Fetch(Reason::MissPart, Some(Base::new(object, softened)));
         }
         let policy = self.subject.site.policy();
         match reuse(&freshness(&object, softened, policy), &self.directives, policy, now) {
@@ -166,10 +185,16 @@ impl<'a> Wanted<'a> {
             }
             Reuse::Stale { age_secs, ttl_secs, reason, refresh } => {
                 let delivery = stored(Arc::clone(&object), reason, age_secs, ttl_secs);
-                if refresh { Found::Refresh(delivery, object) } else { Found::Deliver(delivery) }
+                if refresh {
+                    Found::Refresh(delivery, Base::new(object, softened))
+                } else {
+                    Found::Deliver(delivery)
+                }
             }
-            Reuse::Revalidate(_) if softened => Found::Fetch(Reason::MissInvalidated, Some(object)),
-            Reuse::Revalidate(reason) => Found::Fetch(reason, Some(object)),
+            Reuse::Revalidate(reason) => {
+                let reason = if softened { Reason::MissInvalidated } else { reason };
+                Found::Fetch(reason, Some(Base::new(object, softened)))
+            }
         }
     }
 

@@ -21,9 +21,9 @@ use message::{Method, RequestHead, ResponseHead, Status, names};
 use origin::{Event, FetchError, FetchRequest};
 use purge::{Invalidation, Want, tags_of};
 use semantics::{
-    CacheStatusFacts, Changed, Exchanged, HeadSays, Judgement, Moment, Reason, VaryRule, changed,
-    explain_refusal, head_says, invalidated_targets, is_server_error, judge_response, may_write,
-    updated_head,
+    CacheStatusFacts, Changed, Doubt, Exchanged, HeadSays, Judgement, Moment, Reason, VaryRule, changed,
+    confirming_fields, explain_refusal, head_says, invalidated_targets, is_refusal, is_server_error,
+    judge_response, may_write, updated_head,
 };
 use std::sync::Arc;
 use store::{Key, Lookup, Mode, Publication};
@@ -109,6 +109,9 @@ impl<'a> Visit<'a> {
     fn enlist(&self, passing: &Passing<'_>) -> Option<Enlisted<'a>> {
         let wanted = passing.wanted.as_ref().filter(|_| self.request.head.method == Method::Head)?;
         let shared: &'a crate::shared::Shared = self.shared;
+        if self.is_denied(&wanted.key) {
+            return None;
+        }
         let (key, fields) = (wanted.key.clone(), &self.head().fields);
         let known = shared.store.known_rule(&key);
         let head =
@@ -116,6 +119,31 @@ impl<'a> Visit<'a> {
         let asked = Asked { fields, range: None, solo: true };
         let flight = shared.flights.enlist(&key, asked, known, || shared.store.sequence());
         Some(Enlisted { visit: shared, key, head, flight })
+    }
+
+    /// Whether the origin has refused the shared fetch of the page a short while ago.
+    fn is_denied(&self, key: &Key) -> bool {
+        self.shared.in_vain.reason(key, self.now().monotonic) == Some(Reason::StoreRefusedDenied)
+    }
+
+    /// The next step where the origin refused a request that went out with the address that is no client's: the
+    /// client's own request.
+    fn after_denial(
+        &self,
+        passing: &Passing<'a>,
+        status: Status,
+        enlisted: Option<&Enlisted<'_>>,
+    ) -> Option<Step<'a>> {
+        let was_own = enlisted.is_none() && passing.check.is_none();
+        if was_own || !is_refusal(status) || !forward::is_impersonal(&passing.subject) {
+            return None;
+        }
+        self.cells().count(Metric::FetchesDenied);
+        if let Some(Enlisted { key, .. }) = enlisted {
+            self.shared.in_vain.remember(key, Reason::StoreRefusedDenied, None, self.now().monotonic);
+        }
+        let (subject, reason) = (passing.subject.clone(), passing.reason);
+        Some(Step::Pass(Passing { subject, reason, wanted: None, check: None }))
     }
 
     fn own_request(
@@ -128,9 +156,7 @@ impl<'a> Visit<'a> {
             (None, Some(check)) => {
                 forward::without_content(&check.request(self.shared, &passing.subject, &self.request.head))
             }
-            (None, None) => {
-                forward::passed(&passing.subject, &self.shared.loop_mark, self.client.peer(), self.request)
-            }
+            (None, None) => forward::passed(&passing.subject, &self.shared.loop_mark, self.request),
         }
     }
 
@@ -161,6 +187,9 @@ impl<'a> Visit<'a> {
         let instead = passing.check.as_ref().and_then(|check| check.instead_of(head.status));
         if let Some((stored, account)) = instead {
             return Step::Deliver(Delivery::stored(stored, account));
+        }
+        if let Some(step) = self.after_denial(passing, head.status, enlisted) {
+            return step;
         }
         self.shared.look(passing.subject.site, &head.fields);
         self.invalidate(&passing.subject, &head).await;
@@ -227,6 +256,13 @@ impl<'a> Visit<'a> {
             // It says what the visitor has or wants, or that the origin fails; not what others would get.
             return None;
         }
+        if self.is_denied(&wanted.key) {
+            // What this client may see says nothing about others; the next shared fetch does.
+            return Some(Reason::StoreRefusedDenied);
+        }
+        if is_refusal(head.status) {
+            return Some(Reason::StoreRefusedStatus);
+        }
         if head.status == Status::PARTIAL_CONTENT {
             return Some(Reason::StoreRefusedPartial);
         }
@@ -255,7 +291,7 @@ impl<'a> Visit<'a> {
         head: &ResponseHead,
     ) -> Option<Reason> {
         let (store, fields) = (&self.shared.store, &enlisted.head.fields);
-        let Lookup::Found { object, .. } = store.peek(&enlisted.key, fields) else { return None };
+        let Lookup::Found { object, softened } = store.peek(&enlisted.key, fields) else { return None };
         if object.part().is_some() || head.status != object.status() {
             return None;
         }
@@ -266,9 +302,14 @@ impl<'a> Visit<'a> {
             });
             return None;
         }
+        let policy = subject.site.policy();
+        if softened && confirming_fields(&object.head(), Doubt::Invalidated, policy).is_empty() {
+            // The agreement does not prove that the content is still the same.
+            return None;
+        }
         let updated = updated_head(&object.head(), head);
         let get = RequestHead { method: Method::Get, ..enlisted.head.clone() };
-        let (policy, answered) = (subject.site.policy(), self.now());
+        let answered = self.now();
         let judgement = judge_response(&get, &updated, asked, answered, policy);
         let rule = VaryRule::from_response(&updated.fields, policy);
         let (Judgement::Store(storable), Ok(rule)) = (judgement, rule) else {

@@ -24,7 +24,7 @@ use crate::forward;
 use crate::guard::{Subject, guard};
 use crate::leak_check::{LeakCheck, WouldBeHit};
 use crate::loads;
-use crate::lookup::{Decision, Found, LOADS_MAX, Touch, Wanted};
+use crate::lookup::{Base, Decision, Found, LOADS_MAX, Touch, Wanted};
 use crate::pass::Passing;
 use crate::popular::Page;
 use crate::refusal::Refusal;
@@ -35,7 +35,7 @@ use bytes::BytesMut;
 use h1::{BodyFraming, Request};
 use message::{Method, RequestHead, ResponseHead, Version};
 use net::Stream;
-use semantics::{Moment, Reason, RequestClass, Reuse, classify_request, looked_up_head, reuse};
+use semantics::{Moment, Reason, RequestClass, Reuse, looked_up_head, reuse};
 use std::sync::Arc;
 use store::{Object, Part, Shelved};
 use tokio::sync::watch;
@@ -163,7 +163,7 @@ impl<'a> Visit<'a> {
     /// *key*: what identifies the page, if the request may share one at all.
     fn key(&mut self, subject: Subject<'a>) -> Step<'a> {
         let has_content = self.request.framing != BodyFraming::Empty;
-        match classify_request(&self.request.head, has_content, subject.site.policy()) {
+        match subject.class_of(&self.request.head, has_content) {
             RequestClass::Pass(reason) => Step::Pass(Passing { subject, reason, wanted: None, check: None }),
             RequestClass::Lookup(directives) => {
                 self.looked_up = looked_up_head(&self.request.head, subject.site.policy()).map(Box::new);
@@ -187,9 +187,9 @@ impl<'a> Visit<'a> {
                     None => Step::Deliver(delivery),
                 }
             }
-            Decision::Refresh(delivery, object) => {
+            Decision::Refresh(delivery, base) => {
                 self.note(&wanted);
-                self.refresh(&wanted, &object);
+                self.refresh(&wanted, base);
                 Step::Deliver(delivery)
             }
             Decision::Load(shelved) => Step::Load(wanted, shelved),
@@ -254,8 +254,8 @@ impl<'a> Visit<'a> {
             Found::Deliver(delivery) | Found::Refresh(delivery, _) => Some(delivery),
             // It was in memory a moment ago, and has gone.
             Found::Load(_) => None,
-            Found::Fetch(_, object) => {
-                base = object;
+            Found::Fetch(_, stored) => {
+                base = stored;
                 None
             }
         };
@@ -288,31 +288,26 @@ impl<'a> Visit<'a> {
     }
 
     /// Starts a flight that nobody waits for, to replace a stale answer, unless one is under way.
-    fn refresh(&self, wanted: &Wanted<'_>, stale: &Arc<Object>) {
+    fn refresh(&self, wanted: &Wanted<'_>, stale: Base) {
         if self.shared.ailing.reason(&wanted.key, self.begun.monotonic).is_some() {
             self.cells().count(Metric::RefreshesPaused);
             return;
         }
-        if let Some(flight) = wanted.renew(self.shared, self.head(), stale, self.now()) {
+        if let Some(flight) = wanted.renew(self.shared, self.head(), &stale.object, self.now()) {
             self.cells().count(Metric::BackgroundRefreshes);
             // What cannot be sent was refused to visitors before it was ever stored.
-            let _ = self.depart(wanted, flight, Some(Arc::clone(stale)));
+            let _ = self.depart(wanted, flight, Some(stale));
         }
     }
 
     /// Starts a flight as a task of its own. `base` is what is stored of the answer, for the origin to confirm.
-    fn depart(
-        &self,
-        wanted: &Wanted<'_>,
-        flight: Arc<Flight>,
-        base: Option<Arc<Object>>,
-    ) -> Result<(), Refusal> {
+    fn depart(&self, wanted: &Wanted<'_>, flight: Arc<Flight>, base: Option<Base>) -> Result<(), Refusal> {
         let (subject, key) = (&wanted.subject, &wanted.key);
         let completable = |part: &Part| {
             part.extent.complete.is_none_or(|bytes| bytes <= self.shared.limits.object_bytes_max)
         };
         // A part of what is too large to be stored whole is not completed.
-        let base = base.filter(|base| flight.range().is_some() || base.part().is_none_or(completable));
+        let base = base.filter(|base| flight.range().is_some() || base.object.part().is_none_or(completable));
         let head = forward::shared_head(
             subject,
             &self.shared.loop_mark,
@@ -321,7 +316,8 @@ impl<'a> Visit<'a> {
             &self.head().fields,
             flight.known(),
         );
-        let asks = forward::flight_fields(flight.range(), base.as_deref(), &self.head().fields);
+        let policy = subject.site.policy();
+        let asks = forward::flight_fields(flight.range(), base.as_ref(), &self.head().fields, policy);
         let Ok(request) = forward::without_content(&forward::with_fields(&head, asks)) else {
             self.shared.flights.remove(key, &flight);
             return Err(Refusal::unwritable());
@@ -334,7 +330,8 @@ impl<'a> Visit<'a> {
             head,
             request,
             flight,
-            base,
+            base: base.map(|base| base.object),
+            impersonal: forward::is_impersonal(subject),
         });
         Ok(())
     }

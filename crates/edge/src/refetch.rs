@@ -6,13 +6,13 @@ use crate::flight::{Asked, Flight};
 use crate::fly::Departure;
 use crate::forward;
 use crate::guard::Subject;
+use crate::lookup::Base;
 use crate::popular::Page;
 use crate::shared::Shared;
 use crate::sites::Site;
 use bytes::Bytes;
 use message::Method;
 use std::sync::Arc;
-use store::Object;
 
 /// A flight for a page, to be flown by the caller; `None` if there is one already, or if `is_renewed`, asked under the
 /// lock of the flights, says that there is no need any more. `base` is what is stored, for the origin to confirm.
@@ -21,7 +21,7 @@ pub(crate) fn departure(
     worker: usize,
     site: &Arc<Site>,
     page: &Page,
-    base: Option<Arc<Object>>,
+    base: Option<Base>,
     is_renewed: impl FnOnce() -> bool,
 ) -> Option<(Arc<Flight>, Departure)> {
     let Page { key, fields, rule } = page;
@@ -33,10 +33,10 @@ pub(crate) fn departure(
         is_renewed,
     )?;
     let (host, target) = (Bytes::copy_from_slice(key.host()), Bytes::copy_from_slice(key.target()));
-    let subject =
-        Subject { site, host, target, https: key.is_https(), trusted: false, rules: site.recognised() };
+    let (https, rules) = (key.is_https(), site.recognised());
+    let subject = Subject { site, host, target, https, trusted: false, peer: None, rules };
     let head = forward::shared_head(&subject, &shared.loop_mark, key, Method::Get, fields, flight.known());
-    let asks = forward::flight_fields(None, base.as_deref(), fields);
+    let asks = forward::flight_fields(None, base.as_ref(), fields, site.policy());
     let Ok(request) = forward::without_content(&forward::with_fields(&head, asks)) else {
         shared.flights.remove(key, &flight);
         return None;
@@ -49,7 +49,8 @@ pub(crate) fn departure(
         head,
         request,
         flight: Arc::clone(&flight),
-        base,
+        base: base.map(|base| base.object),
+        impersonal: true,
     };
     Some((flight, departure))
 }

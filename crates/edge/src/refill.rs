@@ -12,6 +12,7 @@
 use crate::counters::{Cells, Metric};
 use crate::flight::State;
 use crate::fly;
+use crate::lookup::Base;
 use crate::popular::Page;
 use crate::refetch;
 use crate::shared::Shared;
@@ -21,7 +22,7 @@ use semantics::is_server_error;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
-use store::{Key, Lookup, Object};
+use store::{Key, Lookup};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -244,7 +245,7 @@ impl Refill {
     /// Fetches a page; false if the origin has failed.
     async fn fly(&self, site: &Arc<Site>, page: &Page, ordered: bool) -> bool {
         let is_renewed = || !ordered && !self.is_missing(page);
-        let base = self.base(page);
+        let base = self.base(page, ordered);
         let Some((flight, departure)) = refetch::departure(&self.shared, 0, site, page, base, is_renewed)
         else {
             return true;
@@ -254,14 +255,17 @@ impl Refill {
         match &flight.subscribe().borrow().state {
             State::Failed(_) => false,
             State::Private(answer) => !is_server_error(answer.status),
-            State::Waiting | State::Shared(_) | State::Confirmed(_) | State::Void => true,
+            State::Waiting | State::Shared(_) | State::Confirmed(_) | State::Denied | State::Void => true,
         }
     }
 
     /// What is stored of the page, for the origin to confirm.
-    fn base(&self, page: &Page) -> Option<Arc<Object>> {
+    fn base(&self, page: &Page, ordered: bool) -> Option<Base> {
         match self.shared.store.peek(&page.key, &page.fields) {
-            Lookup::Found { object, .. } => Some(object).filter(|object| object.part().is_none()),
+            Lookup::Found { object, softened } => {
+                let whole = Some(object).filter(|object| object.part().is_none());
+                whole.map(|object| Base::new(object, softened || ordered))
+            }
             Lookup::Shelved(_) | Lookup::NoVariant | Lookup::Absent => None,
         }
     }

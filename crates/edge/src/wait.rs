@@ -47,6 +47,7 @@ impl<'a> Visit<'a> {
                     return self.wait_out(wanted, reason).await;
                 }
                 State::Private(answer) => return self.take_private(wanted, reason, &answer, leads),
+                State::Denied => return wanted.pass(Reason::StoreRefusedDenied),
                 State::Void => return self.ask_again(wanted, reason),
                 State::Failed(error) => return self.fail(&wanted, &error),
             }

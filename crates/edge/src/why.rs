@@ -9,7 +9,7 @@ use crate::forward;
 use crate::guard::{Subject, guard};
 use crate::in_vain::Remembered;
 use crate::loads;
-use crate::lookup::{Decision, Found, Touch, Wanted, freshness};
+use crate::lookup::{Base, Decision, Found, Touch, Wanted, freshness};
 use crate::purge_orders::Unserved;
 use crate::refusal::Refusal;
 use crate::shared::Shared;
@@ -18,8 +18,7 @@ use h1::{BodyFraming, Request, Strictness};
 use message::{Fields, Method, RequestHead, ResponseHead, Version, names};
 use net::Peer;
 use semantics::{
-    Culprit, Moment, Policy, Reason, RequestClass, classify_request, downstream_head, explain_request,
-    looked_up_head,
+    Culprit, Moment, Policy, Reason, RequestClass, downstream_head, explain_request, looked_up_head,
 };
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
@@ -274,7 +273,7 @@ fn split_url(url: &str) -> Result<(bool, &str, String), String> {
 /// decision what is known of the page.
 fn of_subject(shared: &Arc<Shared>, subject: &Subject<'_>, request: &Request) -> Answer {
     let (head, policy, now) = (&request.head, subject.site.policy(), Moment::read(&*shared.clock));
-    let wanted = match classify_request(head, false, policy) {
+    let wanted = match subject.class_of(head, false) {
         RequestClass::Pass(reason) => Err(reason),
         RequestClass::Lookup(directives) => Ok(Wanted::new(shared, subject.clone(), head, directives)),
     };
@@ -354,8 +353,9 @@ fn looked_up(
 }
 
 /// Whether a fetch asks if the stored answer is still right.
-fn is_confirmation(wanted: &Wanted<'_>, base: &Arc<Object>, head: &RequestHead) -> bool {
-    let asks = forward::flight_fields(wanted.range.as_deref(), Some(base), &head.fields);
+fn is_confirmation(wanted: &Wanted<'_>, base: &Base, head: &RequestHead) -> bool {
+    let policy = wanted.subject.site.policy();
+    let asks = forward::flight_fields(wanted.range.as_deref(), Some(base), &head.fields, policy);
     asks.has(names::IF_NONE_MATCH) || asks.has(names::IF_MODIFIED_SINCE)
 }
 

@@ -23,7 +23,7 @@ fn pages() -> Origin {
             return response("303 See Other", &["Location: /posted"], b"");
         }
         let tags = format!("Surrogate-Key: all page-{}", seen.target().trim_start_matches('/'));
-        tagged(seen, "\"1\"", &[FRESH, &tags], seen.target())
+        tagged(seen, "\"1\"", &[FRESH, &tags, "Last-Modified: Sun, 06 Nov 1994 08:49:37 GMT"], seen.target())
     })
 }
 

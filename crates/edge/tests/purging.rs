@@ -75,7 +75,9 @@ fn tags_are_purged_together_and_hidden_from_visitors() {
 
 #[test]
 fn a_soft_purge_leaves_a_reserve_and_asks_for_confirmation() {
-    let stage = Stage::new(|seen| tagged(seen, "\"1\"", &[FRESH, "xkey: a"], "page"));
+    let stage = Stage::new(|seen| {
+        tagged(seen, "\"1\"", &[FRESH, "xkey: a", "Last-Modified: Sun, 06 Nov 1994 08:49:37 GMT"], "page")
+    });
     fill(&stage, &["/"]);
     assert_eq!(stage.ask("PURGE", "/", &["xkey-softpurge: a"]).status, 200);
     assert_eq!(reason(&stage.get("/", &[])), "hit-revalidated");

@@ -75,7 +75,16 @@ fn the_most_requested_pages_come_back_first() {
 #[test]
 fn what_is_still_there_is_left_alone_and_what_is_stale_is_confirmed() {
     let stage = refilling(1000, |seen| {
-        tagged(seen, "\"1\"", &[FRESH, &format!("xkey: {}", &seen.target()[1..])], "page")
+        tagged(
+            seen,
+            "\"1\"",
+            &[
+                FRESH,
+                "Last-Modified: Sun, 06 Nov 1994 08:49:37 GMT",
+                &format!("xkey: {}", &seen.target()[1..]),
+            ],
+            "page",
+        )
     });
     request(&stage, "/a", 3, &[]);
     request(&stage, "/b", 2, &[]);
@@ -246,7 +255,9 @@ fn a_visitor_joins_a_refill_and_a_purge_revokes_it() {
 
 #[test]
 fn refresh_fetches_the_page_at_once() {
-    let stage = Stage::new(|seen| tagged(seen, "\"1\"", &[FRESH], "page"));
+    let stage = Stage::new(|seen| {
+        tagged(seen, "\"1\"", &[FRESH, "Last-Modified: Sun, 06 Nov 1994 08:49:37 GMT"], "page")
+    });
     request(&stage, "/a", 0, &[]);
     let answer = stage.ask("REFRESH", "/a", &[]);
     assert_eq!((answer.status, answer.field("X-Purged-Count")), (200, Some("1")));

@@ -323,3 +323,97 @@ fn without_a_validator_the_page_is_fetched_anew() {
     let answer = stage.get("/", &[]);
     assert!((answer.status, answer.text()) == (200, "page") || answer.status >= 500, "{}", answer.head);
 }
+
+/// The second in which a [`Stage`] begins, as its `Date` and `Last-Modified` say it.
+const NOW: &str = "Tue, 14 Nov 2023 22:13:20 GMT";
+const BEFORE: &str = "Tue, 14 Nov 2023 22:13:18 GMT";
+
+/// A page whose date and entity tag count whole seconds, as Drupal's: they confirm whatever changed in that second.
+fn dated(seen: &testkit::Seen, changed: &str, tag: Option<&str>, body: &str) -> Vec<testkit::Action> {
+    let date = format!("Last-Modified: {changed}");
+    let tag_line = tag.map(|tag| format!("ETag: {tag}"));
+    let fields: Vec<&str> =
+        ["Cache-Control: max-age=60", &date].into_iter().chain(tag_line.as_deref()).collect();
+    if seen.field("If-None-Match").or(seen.field("If-Modified-Since")).is_some() {
+        return bare("304 Not Modified", &fields);
+    }
+    response("200 OK", &fields, body.as_bytes())
+}
+
+fn soft_purge(stage: &Stage) {
+    assert_eq!(stage.ask("PURGE", "/", &["X-Purge: invalidate"]).status, 200);
+}
+
+fn conditions(seen: &testkit::Seen) -> (bool, bool) {
+    (seen.field("If-None-Match").is_some(), seen.field("If-Modified-Since").is_some())
+}
+
+#[test]
+fn second_edit_within_a_second_is_shown_after_a_purge() {
+    for tag in [Some("\"1700000000-0\""), None] {
+        let stage = Stage::new(move |seen| dated(seen, NOW, tag, "first"));
+        stage.get("/", &[]);
+        stage.becomes(move |seen| dated(seen, NOW, tag, "second"));
+        soft_purge(&stage);
+        let shown = stage.get("/", &[]);
+        assert_eq!((shown.text(), reason(&shown)), ("second", "miss-invalidated"), "{tag:?}");
+        stage.becomes(move |seen| dated(seen, NOW, tag, "third"));
+        assert_eq!(stage.ask("REFRESH", "/", &[]).status, 200);
+        eventually("the page is fetched again", || stage.get("/", &[]).text() == "third");
+    }
+}
+
+#[test]
+fn old_date_is_still_asked_about_after_a_purge() {
+    let stage = Stage::new(|seen| dated(seen, BEFORE, Some("\"1\""), "page"));
+    stage.get("/", &[]);
+    soft_purge(&stage);
+    assert_eq!(reason(&stage.get("/", &[])), "hit-revalidated");
+    assert_eq!(conditions(&stage.last_seen()), (true, true));
+}
+
+#[test]
+fn tag_that_the_operator_vouches_for_is_asked_about_after_a_purge() {
+    let stage = Stage::with(
+        |plan| plan.sites[0].policy.exact_etags = true,
+        |seen| dated(seen, NOW, Some("\"1\""), "page"),
+    );
+    stage.get("/", &[]);
+    soft_purge(&stage);
+    assert_eq!(reason(&stage.get("/", &[])), "hit-revalidated");
+    assert_eq!(conditions(&stage.last_seen()), (true, false));
+}
+
+#[test]
+fn expired_page_is_not_confirmed_by_a_date_of_its_own_second() {
+    let stage = Stage::new(|seen| dated(seen, NOW, None, "first"));
+    stage.get("/", &[]);
+    stage.becomes(|seen| dated(seen, NOW, None, "second"));
+    stage.pass(60);
+    assert_eq!(stage.get("/", &[]).text(), "second");
+    // This response is a minute younger than its last change, so that the date means one content.
+    stage.pass(60);
+    assert_eq!(reason(&stage.get("/", &[])), "hit-revalidated");
+}
+
+#[test]
+fn head_does_not_renew_a_purged_page_by_such_validators() {
+    let stage = Stage::new(|seen| dated(seen, NOW, Some("\"1\""), "first"));
+    stage.get("/", &[]);
+    stage.becomes(|seen| dated(seen, NOW, Some("\"1\""), "other"));
+    soft_purge(&stage);
+    stage.ask("HEAD", "/", &[]);
+    assert_eq!(stage.get("/", &[]).text(), "other");
+}
+
+#[test]
+fn purged_part_is_not_joined_to_a_part_of_the_next_content() {
+    let stage = Stage::new(|seen| support::files::file(seen, "\"1\"", support::files::DIGITS));
+    stage.get("/", &["Range: bytes=0-4"]);
+    stage.becomes(|seen| support::files::file(seen, "\"1\"", support::files::LETTERS));
+    soft_purge(&stage);
+    assert_eq!(stage.get("/", &["Range: bytes=5-9"]).text(), "fghij");
+    stage.await_quiet();
+    assert_eq!(stage.get("/", &["Range: bytes=0-9"]).text(), "abcdefghij");
+    assert_eq!(stage.get("/", &[]).text(), "abcdefghij");
+}

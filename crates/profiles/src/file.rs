@@ -68,6 +68,8 @@ pub(crate) enum DownstreamWord {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Rules {
     pub(crate) forwarding: Option<ForwardingWord>,
+    pub(crate) client_address: Option<ClientAddressWord>,
+    pub(crate) exact_etags: Option<bool>,
     pub(crate) stores_cookies: Option<bool>,
     pub(crate) credentials: Option<CredentialsWord>,
     pub(crate) heuristics: Option<bool>,
@@ -83,6 +85,13 @@ pub(crate) struct Rules {
 pub(crate) enum ForwardingWord {
     Keyed,
     Everything,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum ClientAddressWord {
+    Constant,
+    Leader,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]

@@ -22,8 +22,8 @@ mod software;
 pub use known::{KNOWN_COOKIES, KnownCookie, Use, known_cookie};
 pub use pattern::Pattern;
 pub use policy::{
-    Changes, Credentials, Downstream, Forwarding, Policy, StaleOnError, TargetedField, UnknownCookie,
-    WriteRule,
+    Changes, ClientAddress, Credentials, Downstream, Forwarding, NOBODYS_ADDRESS, Policy, StaleOnError,
+    TargetedField, UnknownCookie, WriteRule,
 };
 pub use profile::{Profile, ProfileError};
 pub use recognition::{Recognised, recognised};

@@ -6,6 +6,7 @@
 use crate::shipped::{DEFAULT, LETTER};
 use crate::{Pattern, Profile};
 use message::names;
+use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 /// What a cookie means that no pattern of the policy names.
@@ -44,6 +45,19 @@ pub enum Forwarding {
     /// Every end-to-end field that the visitor sent. The answer is trusted to name in `Vary` whatever it depends on.
     Everything,
 }
+
+/// The client address that the origin is told on a fetch whose answer may be shared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClientAddress {
+    /// This one, which is nobody's: an answer to it says nothing about any client.
+    Constant(IpAddr),
+    /// That of the client whose request leads the fetch. The origin is trusted to say `private` where an answer
+    /// depends on it.
+    Leader,
+}
+
+/// The address that is nobody's: the first of the documentation range TEST-NET-1 (RFC 5737).
+pub const NOBODYS_ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
 
 /// When the answer to a request with `Authorization` may be stored and shared (RFC 9111 section 3.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -152,6 +166,10 @@ pub struct Policy {
     pub reload_age_min: Duration,
     /// What goes along on a fetch whose answer may be shared.
     pub forwarding: Forwarding,
+    /// The client address that the origin is told on a fetch whose answer may be shared.
+    pub client_address: ClientAddress,
+    /// Whether every change of a page changes its entity tag, also the second change within a second.
+    pub exact_etags: bool,
     /// Whether an answer that sets a cookie is stored when it states a lifetime.
     pub stores_cookies: bool,
     /// When the answer to a request with credentials may be shared.
@@ -210,6 +228,8 @@ impl Policy {
             targeted_fields: Vec::new(),
             reload_age_min: Duration::ZERO,
             forwarding: Forwarding::Keyed,
+            client_address: ClientAddress::Constant(NOBODYS_ADDRESS),
+            exact_etags: false,
             stores_cookies: false,
             credentials: Credentials::WithPublic,
             heuristics: false,

@@ -4,11 +4,12 @@
 //! states another. Every row has a source, and every pattern says more than `*`.
 
 use crate::file::{
-    ChangesWord, CookieRow, CookieWord, CredentialsWord, DownstreamWord, File, ForwardingWord, ParameterRow,
-    ParameterWord, Rules, UnknownWord, WriteRow,
+    ChangesWord, ClientAddressWord, CookieRow, CookieWord, CredentialsWord, DownstreamWord, File,
+    ForwardingWord, ParameterRow, ParameterWord, Rules, UnknownWord, WriteRow,
 };
 use crate::{
-    Changes, Credentials, Downstream, Forwarding, Pattern, Policy, TargetedField, UnknownCookie, WriteRule,
+    Changes, ClientAddress, Credentials, Downstream, Forwarding, NOBODYS_ADDRESS, Pattern, Policy,
+    TargetedField, UnknownCookie, WriteRule,
 };
 use std::time::Duration;
 
@@ -127,11 +128,19 @@ fn fill_rules(policy: &mut Policy, rules: &Rules) -> Result<(), String> {
         Some(ForwardingWord::Everything) => policy.forwarding = Forwarding::Everything,
         None => {}
     }
+    match rules.client_address {
+        Some(ClientAddressWord::Constant) => {
+            policy.client_address = ClientAddress::Constant(NOBODYS_ADDRESS);
+        }
+        Some(ClientAddressWord::Leader) => policy.client_address = ClientAddress::Leader,
+        None => {}
+    }
     match rules.credentials {
         Some(CredentialsWord::WithPublic) => policy.credentials = Credentials::WithPublic,
         Some(CredentialsWord::AsStated) => policy.credentials = Credentials::AsStated,
         None => {}
     }
+    policy.exact_etags = rules.exact_etags.unwrap_or(policy.exact_etags);
     policy.stores_cookies = rules.stores_cookies.unwrap_or(policy.stores_cookies);
     policy.heuristics = rules.heuristics.unwrap_or(policy.heuristics);
     if let Some(names) = &rules.targeted_fields {

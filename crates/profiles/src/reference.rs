@@ -1,7 +1,7 @@
 //! docs/profiles.md, rendered from the shipped files. A test compares the page with this text.
 
 use crate::file::{ChangesWord, CookieWord, DownstreamWord, ParameterWord, UnknownWord, WriteRow};
-use crate::{Policy, Profile};
+use crate::{ClientAddress, Policy, Profile};
 use std::fmt::Write;
 
 /// The reference of all shipped profiles as Markdown.
@@ -166,6 +166,8 @@ fn rules(policy: &Policy) -> Vec<(&'static str, String)> {
     };
     vec![
         ("forwarded on a fetch that may be shared", format!("{:?}", policy.forwarding).to_lowercase()),
+        ("the client address on such a fetch", client_address(policy)),
+        ("an entity tag proves a page after a purge", policy.exact_etags.to_string()),
         ("answers that set a cookie are shared", policy.stores_cookies.to_string()),
         ("lifetimes are guessed", policy.heuristics.to_string()),
         ("a reload can demand nothing younger than", seconds(policy.reload_age_min.as_secs())),
@@ -173,6 +175,13 @@ fn rules(policy: &Policy) -> Vec<(&'static str, String)> {
         ("errors are fresh for at most", most(policy.error_ttl)),
         ("stale answers stand in for errors for", seconds(policy.stale_on_error_max.as_secs())),
     ]
+}
+
+fn client_address(policy: &Policy) -> String {
+    match policy.client_address {
+        ClientAddress::Constant(address) => format!("always `{address}`"),
+        ClientAddress::Leader => "that of the client that leads it".to_owned(),
+    }
 }
 
 fn code(names: &[String]) -> String {

@@ -68,7 +68,9 @@ fn end_to_end_fields(fields: &Fields, policy: &Policy) -> Fields {
 /// may write, what belongs to one hop, and what asks for less than the whole content.
 pub(crate) fn is_sent_on(name: &[u8], policy: &Policy) -> bool {
     let listed = |list: &[&str]| list.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes()));
-    role(name, policy) != Role::Override && !listed(CLAIMS) && !listed(NOT_SHARED)
+    let role = role(name, policy);
+    let for_passes_only = matches!(role, Role::Override | Role::MethodOverride | Role::ProxyClaim);
+    !for_passes_only && !listed(CLAIMS) && !listed(NOT_SHARED)
 }
 
 /// Fields that are not forwarded on a fetch whose answer may be stored.
@@ -96,11 +98,15 @@ const NOT_SHARED: &[&str] = &[
 ];
 
 /// The fields of a request that is forwarded for its client alone: all but those that claim another URL, host,
-/// scheme, method or client address than the connection's own. Fields of one hop are the wire's business and
-/// are kept here.
-pub fn passed_fields(fields: &Fields, policy: &Policy) -> Fields {
+/// scheme or client address than the connection's own. What a proxy in front says of the client's connection is kept
+/// if the proxy is `trusted`. Fields of one hop are the wire's business and are kept here.
+pub fn passed_fields(fields: &Fields, trusted: bool, policy: &Policy) -> Fields {
     let is_claim = |field: &Field| CLAIMS.iter().any(|name| field.is(name));
-    let keep = |field: &&Field| role(&field.name, policy) != Role::Override && !is_claim(field);
+    let keep = |field: &&Field| match role(&field.name, policy) {
+        Role::Override => false,
+        Role::ProxyClaim => trusted,
+        _ => !is_claim(field),
+    };
     fields.iter().filter(keep).cloned().collect()
 }
 
@@ -281,7 +287,7 @@ mod tests {
 
     #[test]
     fn a_pass_keeps_everything_but_false_claims() {
-        let passed = passed_fields(&fields(SENT), &Policy::default_profile());
+        let passed = passed_fields(&fields(SENT), false, &Policy::default_profile());
         let names: Vec<_> = passed.iter().map(|field| field.name.escape_ascii().to_string()).collect();
         assert_eq!(
             names,
@@ -295,6 +301,7 @@ mod tests {
                 "Referer",
                 "If-None-Match",
                 "Range",
+                "X-HTTP-Method-Override",
                 "X-Api-Key"
             ]
         );

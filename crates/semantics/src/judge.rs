@@ -232,29 +232,37 @@ fn reaches_everything(scope: &Scope, policy: &Policy) -> bool {
 /// Whether responses with this status are stored at all when they state a lifetime.
 fn is_storable_status(status: u16, policy: &Policy) -> bool {
     let personal = policy.forwarding == Forwarding::Keyed && PERSONAL_STATUSES.contains(&status);
-    (200..600).contains(&status) && !UNSTORABLE_STATUSES.contains(&status) && !personal
+    let refuses = REFUSING_STATUSES.contains(&status);
+    (200..600).contains(&status) && !UNSTORABLE_STATUSES.contains(&status) && !refuses && !personal
 }
 
+/// Whether a response refuses its client: because of who it is, where it sits, or how often it asks. The response says
+/// nothing about other clients and is shared with none.
+pub fn is_refusal(status: Status) -> bool {
+    REFUSING_STATUSES.contains(&status.code())
+}
+
+/// Statuses that refuse a client.
+const REFUSING_STATUSES: [u16; 5] = [401, 403, 407, 429, 451];
+
 /// Statuses that are never stored: those that answer a condition or a field that is in no key (226, 304, 412, 416,
-/// 417, 425), one hop (407, 421), or whose definition forbids it (428, 429, 431, 511 in RFC 6585).
-const UNSTORABLE_STATUSES: [u16; 12] = [226, 304, 407, 412, 416, 417, 421, 425, 428, 429, 431, 511];
+/// 417, 425), one hop (421), or whose definition forbids it (428, 431, 511 in RFC 6585).
+const UNSTORABLE_STATUSES: [u16; 10] = [226, 304, 412, 416, 417, 421, 425, 428, 431, 511];
 
 /// Statuses that complain about who asked, or about this one connection; stored by the letter only.
-const PERSONAL_STATUSES: [u16; 4] = [401, 403, 408, 426];
+const PERSONAL_STATUSES: [u16; 2] = [408, 426];
 
 /// Final statuses whose meaning for reuse we know and that are no complaint about this one request or this one
 /// moment: they are stored for as long as the response says.
-pub(crate) const LASTING_STATUSES: [u16; 15] =
-    [200, 203, 204, 206, 300, 301, 302, 303, 307, 308, 404, 405, 410, 414, 451];
+pub(crate) const LASTING_STATUSES: [u16; 14] =
+    [200, 203, 204, 206, 300, 301, 302, 303, 307, 308, 404, 405, 410, 414];
 
 /// Statuses that RFC 9110 defines as cacheable without a stated lifetime.
 const HEURISTIC_STATUSES: [u16; 12] = [200, 203, 204, 206, 300, 301, 308, 404, 405, 410, 414, 501];
 
 /// Statuses whose requirements on caches are known and met, for `must-understand`.
-const UNDERSTOOD_STATUSES: [u16; 22] = [
-    200, 203, 204, 206, 300, 301, 302, 303, 307, 308, 400, 403, 404, 405, 410, 414, 451, 500, 501, 502, 503,
-    504,
-];
+const UNDERSTOOD_STATUSES: [u16; 20] =
+    [200, 203, 204, 206, 300, 301, 302, 303, 307, 308, 400, 404, 405, 410, 414, 500, 501, 502, 503, 504];
 
 #[cfg(test)]
 mod tests {
@@ -404,10 +412,15 @@ mod tests {
     #[test]
     fn every_other_status_is_stored_when_it_states_a_lifetime() {
         for status in
-            [200, 203, 204, 299, 301, 302, 303, 307, 308, 400, 404, 410, 451, 499, 500, 502, 503, 504, 599]
+            [200, 203, 204, 299, 301, 302, 303, 307, 308, 400, 404, 410, 499, 500, 502, 503, 504, 599]
         {
             for judged in [by_default, by_the_letter] {
                 assert!(judged(status, &[FRESH]).is_ok(), "{status}");
+            }
+        }
+        for status in super::REFUSING_STATUSES {
+            for judged in [by_default, by_the_letter] {
+                assert_eq!(judged(status, &[FRESH]).unwrap_err(), Reason::StoreRefusedStatus, "{status}");
             }
         }
         assert_eq!(by_default(500, &[]), Err(Reason::StoreRefusedNoFreshness));

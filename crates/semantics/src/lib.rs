@@ -9,7 +9,7 @@
 //!                       found  -> reuse(freshness, directives)
 //!                                   Fresh | Stale: evaluate_conditions, answer_range -> send
 //!                                     breaks off: completion_fields -> fetch -> completes -> send on
-//!                                   Revalidate(reason): fetch with validation_fields()
+//!                                   Revalidate(reason): fetch with confirming_fields()
 //!                       absent -> fetch shared_fields(rule known for the key)
 //! fetched head     -> 304: not_modified_speaks_of -> updated_head, which is judged
 //!                  -> is_server_error, or none came: reuse_on_error -> send what is stored
@@ -76,15 +76,15 @@ pub use explain::{Culprit, CulpritKind, explain_refusal, explain_request};
 pub use forward::{SHARED_USER_AGENT, passed_fields, shared_fields, trailer_fields};
 pub use freshness::{Freshness, FreshnessState, Reuse, reuse, reuse_on_error};
 pub use invalidation::invalidated_targets;
-pub use judge::{Judgement, Storable, judge_response};
+pub use judge::{Judgement, Storable, is_refusal, judge_response};
 pub use keyed_cookies::{looked_up_head, other_cookies};
 pub use moment::Moment;
 pub use multipart::{Multipart, multipart_layout};
 pub use no_vary_search::NoVarySearch;
 pub use partial::{combined_head, missing_part_fields, multipart_head, part_head, unsatisfiable_head};
 pub use profiles::{
-    Changes, Credentials, Downstream, Forwarding, Pattern, Policy, StaleOnError, TargetedField,
-    UnknownCookie, WriteRule,
+    Changes, ClientAddress, Credentials, Downstream, Forwarding, NOBODYS_ADDRESS, Pattern, Policy,
+    StaleOnError, TargetedField, UnknownCookie, WriteRule,
 };
 pub use range::{ByteRange, RANGES_MAX, RangeAnswer, answer_range, answer_range_from_part};
 pub use reason::{Reason, Verdict};
@@ -95,7 +95,8 @@ pub use set_cookie::strip_noise_cookies;
 pub use targeted::stated_directives;
 pub use tracking::keyed_target;
 pub use validation::{
-    HeadSays, head_says, is_server_error, not_modified_speaks_of, updated_head, validation_fields,
+    Doubt, HeadSays, confirming_fields, head_says, is_server_error, not_modified_speaks_of, updated_head,
+    validation_fields,
 };
 pub use vary::{AcceptedCodings, VARY_NAMES_MAX, VariantKey, VaryRule};
 pub use writes::{Changed, Exchanged, changed, may_write};

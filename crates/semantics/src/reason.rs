@@ -145,6 +145,8 @@ reasons! {
         "The response's Vary is * or cannot be read; name the request fields that matter instead.";
     StoreRefusedVaryAddress "store-refused-vary-address" Miss
         "The response's Vary names the client's address, so it is different for everyone; leave the address out if the page does not depend on it.";
+    StoreRefusedDenied "store-refused-denied" Miss
+        "The origin refused the shared fetch, which carries an address that is no client's, so each client asks with its own; if the page is open to everybody, let the origin accept the address client_address.";
     StoreRefusedTooLarge "store-refused-too-large" Miss
         "The body is larger than the limit for one stored response; raise the limit if such files should be kept.";
 
@@ -153,6 +155,8 @@ reasons! {
 
     PassMethod "pass-method" Pass
         "Only GET and HEAD are answered from the store; nothing to do.";
+    PassMethodOverride "pass-method-override" Pass
+        "The request names another method than its own in a header field, so its answer is for this client alone; nothing to do.";
     PassRequestBody "pass-request-body" Pass
         "The request has content, which is no part of the key; nothing to do unless a client sends it by mistake.";
     PassUpgrade "pass-upgrade" Pass
@@ -173,6 +177,8 @@ reasons! {
         "The profile never shares this path; nothing to do unless the path is wrong there.";
     PassParameter "pass-parameter" Pass
         "The profile never shares a URL with this query parameter; nothing to do unless the parameter is wrong there.";
+    PassForwardedPrefix "pass-forwarded-prefix" Pass
+        "A trusted proxy took the request from below another path (X-Forwarded-Prefix), for which the application makes its links; let the proxy forward the whole path if such pages should be shared.";
     PassLeakGuard "pass-leak-guard" Pass
         "The request has cookies and its page is looked at, or was found to depend on them; add those that change pages to session_cookies (`petasos why` names them).";
     PassRequestNoStore "pass-request-no-store" Pass

@@ -6,7 +6,7 @@
 //! it means, only the method, content, an upgrade and `no-store` make a request pass.
 
 use crate::keyed_cookies::{is_keyed, repeated};
-use crate::request_fields::is_doubtful;
+use crate::request_fields::{is_doubtful, is_method_override};
 use crate::vary::is_zero_weight;
 use crate::{CulpritKind, Directives, Forwarding, Pattern, Policy, Reason, UnknownCookie};
 use bytes::Bytes;
@@ -72,6 +72,10 @@ pub(crate) fn cause<'a>(
 ) -> Option<Cause<'a>> {
     if !matches!(request.method, Method::Get | Method::Head) {
         return Some(Cause::of(Reason::PassMethod, CulpritKind::Method, request.method.as_bytes()));
+    }
+    // Before the profile is asked: no application names this field in `Vary`.
+    if let Some(field) = request.fields.iter().find(|field| is_method_override(&field.name)) {
+        return Some(Cause::of(Reason::PassMethodOverride, CulpritKind::Field, &field.name));
     }
     if has_content {
         return Some(Cause { reason: Reason::PassRequestBody, part: None });

@@ -22,6 +22,10 @@ pub(crate) enum Role {
     /// Belongs to one hop, is written by the edge, or is absent from every request that is looked up: never
     /// forwarded, and constant as far as Vary is concerned.
     Constant,
+    /// Names another method than the request line. Forwarded on a pass only; a GET or HEAD with it passes.
+    MethodOverride,
+    /// Describes the client's connection to a proxy in front. Forwarded on a pass, and from a trusted proxy only.
+    ProxyClaim,
     /// Overrides what is in the key behind the key's back. Never forwarded, not even on a pass.
     Override,
     /// Not in the table.
@@ -33,8 +37,11 @@ pub(crate) fn role(name: &[u8], policy: &Policy) -> Role {
     if let Some(role) = known_role(name) {
         return role;
     }
-    if is_forged(name) || starts(name, "X-Forwarded-") {
+    if is_forged(name) {
         return Role::Override;
+    }
+    if starts(name, "X-Forwarded-") {
+        return Role::ProxyClaim;
     }
     let variable = VARIABLE_PREFIXES.iter().any(|prefix| starts(name, prefix));
     if variable || is_listed(name, &policy.noise_fields) || is_listed(name, &policy.forwarded_fields) {
@@ -63,7 +70,9 @@ pub(crate) fn is_known(name: &[u8]) -> bool {
 /// and what descends from it (PHP, WSGI, Rack) give both the same name, so for the application it is that field.
 fn is_forged(name: &[u8]) -> bool {
     let Cow::Owned(hyphened) = hyphened(name) else { return false };
-    starts(&hyphened, "X-Forwarded-") || matches!(known_role(&hyphened), Some(Role::Override | Role::Address))
+    let claims =
+        |role| matches!(role, Role::Override | Role::Address | Role::MethodOverride | Role::ProxyClaim);
+    starts(&hyphened, "X-Forwarded-") || known_role(&hyphened).is_some_and(claims)
 }
 
 fn hyphened(name: &[u8]) -> Cow<'_, [u8]> {
@@ -75,6 +84,12 @@ fn hyphened(name: &[u8]) -> Cow<'_, [u8]> {
 
 fn starts(name: &[u8], prefix: &str) -> bool {
     name.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix.as_bytes()))
+}
+
+/// Whether the field called `name` names another method than the request line. A twin with underscores is not
+/// forwarded, so it names none.
+pub(crate) fn is_method_override(name: &[u8]) -> bool {
+    known_role(name) == Some(Role::MethodOverride)
 }
 
 /// Whether this field, on its own, makes it doubtful that the answer can be shared. The embedded browsers of
@@ -189,21 +204,21 @@ const ROLES: &[(&str, Role)] = &[
     (names::VIA, Role::Constant),
     (names::X_FORWARDED_HOST, Role::Constant),
     (names::X_FORWARDED_PROTO, Role::Constant),
-    ("Front-End-Https", Role::Override),
+    ("X-HTTP-Method", Role::MethodOverride),
+    ("X-HTTP-Method-Override", Role::MethodOverride),
+    ("X-Method-Override", Role::MethodOverride),
+    ("Front-End-Https", Role::ProxyClaim),
+    ("X-Scheme", Role::ProxyClaim),
+    ("X-Url-Scheme", Role::ProxyClaim),
     ("Proxy", Role::Override),
     ("Surrogate-Capability", Role::Override),
     (names::SURROGATE_CONTROL, Role::Override),
     (names::SURROGATE_KEY, Role::Override),
     ("X-Host", Role::Override),
     ("X-Http-Host-Override", Role::Override),
-    ("X-HTTP-Method", Role::Override),
-    ("X-HTTP-Method-Override", Role::Override),
-    ("X-Method-Override", Role::Override),
     ("X-Original-Host", Role::Override),
     ("X-Original-URL", Role::Override),
     ("X-Rewrite-URL", Role::Override),
-    ("X-Scheme", Role::Override),
-    ("X-Url-Scheme", Role::Override),
 ];
 
 #[cfg(test)]
@@ -235,7 +250,7 @@ mod tests {
         let mut policy = Policy::default_profile();
         assert_eq!(role(b"X-Api-Key", &policy), Role::Unknown);
         assert_eq!(role(b"sec-ch-ua-platform", &policy), Role::Variable);
-        assert_eq!(role(b"X-Forwarded-Prefix", &policy), Role::Override);
+        assert_eq!(role(b"X-Forwarded-Prefix", &policy), Role::ProxyClaim);
         policy.noise_fields.push(Pattern::new("x-api-*"));
         assert_eq!(role(b"X-Api-Key", &policy), Role::Variable);
     }
@@ -243,9 +258,14 @@ mod tests {
     #[test]
     fn underscores_forge_nothing() {
         let policy = Policy::default_profile();
-        for forged in
-            ["X_Forwarded_For", "x-forwarded_host", "X_FORWARDED_PREFIX", "X_Real-IP", "x_rewrite_url"]
-        {
+        for forged in [
+            "X_Forwarded_For",
+            "x-forwarded_host",
+            "X_FORWARDED_PREFIX",
+            "X_Real-IP",
+            "x_rewrite_url",
+            "X_HTTP_METHOD",
+        ] {
             assert_eq!(role(forged.as_bytes(), &policy), Role::Override, "{forged}");
         }
         for own in ["api_key", "Accept_Language", "X_Request_Id", "_"] {

@@ -5,9 +5,11 @@
 //! stored content: its length, coding, type and range.
 //! This file does not say for how long the updated response is fresh: its head is judged anew by `judge`.
 
+use crate::Policy;
 use crate::dates::parse_date;
 use bytes::Bytes;
 use message::{Field, Fields, ResponseHead, Status, names};
+use std::time::Duration;
 
 /// The conditional fields that ask the origin whether `stored` is still right (RFC 9111 section 4.3.1); empty if it
 /// has no validator that can be read.
@@ -20,6 +22,41 @@ pub fn validation_fields(stored: &ResponseHead) -> Fields {
         fields.push(names::IF_MODIFIED_SINCE, date.clone());
     }
     fields
+}
+
+/// Why a stored response cannot be used as it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Doubt {
+    /// It is no longer fresh.
+    Expired,
+    /// It was invalidated: somebody says that the content has changed.
+    Invalidated,
+}
+
+/// How much older than the response its last change must be. `Last-Modified` counts whole seconds, so a second change
+/// within the second of the first keeps the date (RFC 9110 section 8.8.2.2); one more second is for rounding.
+const SETTLED: Duration = Duration::from_secs(2);
+
+/// Those of [`validation_fields`] whose confirmation by a 304 proves that `stored` is still right.
+///
+/// A date counts only if the response was made well after it. An entity tag counts as long as nobody says that the
+/// content has changed; then it may have been made from the same date, unless the policy vouches for it.
+pub fn confirming_fields(stored: &ResponseHead, doubt: Doubt, policy: &Policy) -> Fields {
+    let mut fields = validation_fields(stored);
+    if !is_settled(&stored.fields) {
+        fields.remove(names::IF_MODIFIED_SINCE);
+        if doubt == Doubt::Invalidated && !policy.exact_etags {
+            fields.remove(names::IF_NONE_MATCH);
+        }
+    }
+    fields
+}
+
+/// Whether the response was made so long after its last change that a later change has another date.
+fn is_settled(stored: &Fields) -> bool {
+    let date = |name| stored.only(name).and_then(|value| parse_date(value));
+    let (changed, made) = (date(names::LAST_MODIFIED), date(names::DATE));
+    changed.zip(made).is_some_and(|(changed, made)| made.since(changed) >= SETTLED)
 }
 
 /// Whether a 304 that answers [`validation_fields`] of `stored` speaks of it (RFC 9111 section 4.3.4): its
@@ -117,8 +154,10 @@ fn weakened(tag: &[u8]) -> &[u8] {
 #[cfg(test)]
 mod tests {
     use super::{
-        HeadSays, head_says, is_server_error, not_modified_speaks_of, updated_head, validation_fields,
+        Doubt, HeadSays, confirming_fields, head_says, is_server_error, not_modified_speaks_of, updated_head,
+        validation_fields,
     };
+    use crate::Policy;
     use message::{Fields, ResponseHead, Status};
 
     const CHANGED: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
@@ -148,6 +187,32 @@ mod tests {
             &[],
         ] {
             assert!(validation_fields(&head(unreadable)).is_empty(), "{unreadable:?}");
+        }
+    }
+
+    #[test]
+    fn a_date_confirms_only_if_the_response_is_two_seconds_younger() {
+        let date = |second: u32| format!("Sun, 06 Nov 1994 08:49:{second:02} GMT");
+        let asked = |tag: bool, made: Option<u32>, doubt, exact_etags| {
+            let mut stored = head(&[("Last-Modified", CHANGED)]);
+            if tag {
+                stored.fields.push("ETag", "\"a\"");
+            }
+            if let Some(second) = made {
+                stored.fields.push("Date", date(second));
+            }
+            let policy = Policy { exact_etags, ..Policy::default_profile() };
+            let fields = confirming_fields(&stored, doubt, &policy);
+            (fields.has("If-None-Match"), fields.has("If-Modified-Since"))
+        };
+        for doubt in [Doubt::Expired, Doubt::Invalidated] {
+            assert_eq!(asked(true, Some(39), doubt, false), (true, true));
+            for made in [None, Some(36), Some(37), Some(38)] {
+                assert_eq!(asked(false, made, doubt, true), (false, false), "{made:?}");
+                assert_eq!(asked(true, made, doubt, true), (true, false), "{made:?}");
+                let by_tag = doubt == Doubt::Expired;
+                assert_eq!(asked(true, made, doubt, false), (by_tag, false), "{made:?}");
+            }
         }
     }
 

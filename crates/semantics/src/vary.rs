@@ -76,7 +76,9 @@ impl VaryRule {
                 _ if as_sent && is_sent_on(name, policy) => role != Role::Keyed,
                 Role::Address => return Err(Reason::StoreRefusedVaryAddress),
                 Role::Variable | Role::Unknown => true,
-                Role::Keyed | Role::Constant | Role::Override => false,
+                Role::Keyed | Role::Constant | Role::MethodOverride | Role::ProxyClaim | Role::Override => {
+                    false
+                }
             };
             if selects {
                 selecting.push(Bytes::from(name.to_ascii_lowercase()));

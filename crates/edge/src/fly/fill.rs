@@ -162,12 +162,14 @@ impl Departure {
         };
         let Some(extent) = part.extent.received(body.len()) else { return };
         let stored = self.stored();
-        if stored.as_deref().is_some_and(|object| object.part().is_none()) {
+        if stored.as_ref().is_some_and(|(object, _)| object.part().is_none()) {
             // A part does not take the place of the whole.
             return;
         }
+        // A part that was invalidated may be of another content under the same validator.
         let object = stored
-            .and_then(|stored| joined_part(&stored, answer, (&body, extent), policy))
+            .filter(|(_, softened)| !softened)
+            .and_then(|(stored, _)| joined_part(&stored, answer, (&body, extent), policy))
             .unwrap_or_else(|| {
                 let part = Part { extent, asked: part.asked.clone() };
                 stored_object(&answer.head, body, answer.freshness, policy).as_part(part)

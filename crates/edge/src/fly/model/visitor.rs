@@ -111,7 +111,7 @@ impl World {
                     State::Void if self.script.contains(&Act::Private) => return Got::Alone,
                     // Once more, with what is known now.
                     State::Shared(_) | State::Void => break,
-                    State::Private(_) => return Got::Alone,
+                    State::Private(_) | State::Denied => return Got::Alone,
                     State::Failed(_) => return Got::Failed,
                 }
                 if receiver.changed().await.is_err() {

@@ -104,12 +104,13 @@ impl World {
         wanted: &Wanted<'_>,
         request: &Request,
         flight: Arc<Flight>,
-        base: Option<Arc<Object>>,
+        base: Option<Base>,
     ) {
         let (subject, key, fields) = (&wanted.subject, &wanted.key, &request.head.fields);
         let mark = &self.shared.loop_mark;
         let head = forward::shared_head(subject, mark, key, Method::Get, fields, flight.known());
-        let asks = forward::flight_fields(flight.range(), base.as_deref(), fields);
+        let policy = subject.site.policy();
+        let asks = forward::flight_fields(flight.range(), base.as_ref(), fields, policy);
         let sent = forward::with_fields(&head, asks);
         let departure = Departure {
             shared: Arc::clone(&self.shared),
@@ -119,7 +120,8 @@ impl World {
             request: forward::without_content(&sent).unwrap(),
             head,
             flight,
-            base,
+            base: base.map(|base| base.object),
+            impersonal: true,
         };
         let world = Arc::clone(self);
         let validator = sent.fields.first("If-None-Match").map(|tag| text(std::slice::from_ref(tag)));

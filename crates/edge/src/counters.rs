@@ -128,6 +128,14 @@ metrics! {
         "Invalidations that the application's answers asked for.";
     PurgesByWrites: Counter "purges_by_writes",
         "Writes that a site's profile knows and that succeeded; what they change was made stale.";
+    WritesLeftToPurges: Counter "writes_left_to_purges",
+        "Writes that a site's profile knows and that invalidated nothing, because the site purges by itself.";
+    WritesPostponed: Counter "writes_postponed",
+        "Writes beyond limits.writes_per_minute. The stored pages of the site are served while they are refreshed in the \
+         background, which begins ten seconds after the first such write.";
+    PageWritesPostponed: Counter "page_writes_postponed",
+        "Stored pages that a request with an unsafe method named beyond limits.page_writes_per_minute. Each is served \
+         until a fetch in the background has replaced it.";
     Refills: Counter "refills",
         "Fetches of purged pages before a visitor asked for them.";
     RefillFailures: Counter "refill_failures",

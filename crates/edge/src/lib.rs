@@ -51,7 +51,9 @@ mod tree;
 mod tunnel;
 mod wait;
 pub mod why;
+mod witness;
 mod worker;
+mod writes;
 
 pub use counters::{Kind, METRICS, Metric, Row};
 pub use reference::observing_reference;

@@ -146,11 +146,17 @@ fn told(write: &WriteRow) -> (&'static str, String) {
         ("", &write.paths),
         ("but not", &write.unless_paths),
         ("with", &write.parameters),
+        ("without", &write.unless_parameters),
         ("and a cookie", &write.cookies),
         ("answered with", &statuses),
         ("to", &write.locations),
         ("not to", &write.unless_locations),
+        ("with the field", &write.fields),
         ("without", &write.unless_fields),
+        ("with JSON that has", &write.json),
+        ("unless the JSON has", &write.unless_json),
+        ("with the content", &write.contents),
+        ("and the pages that the JSON names in", &write.changed_links),
     ] {
         if !list.is_empty() {
             text += &format!(" {label} {}", code(list)).replace("  ", " ");

@@ -9,8 +9,9 @@ use crate::Pattern;
 /// a redirect to https or to another host name repeats the request's query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LocationPattern {
-    /// The path must match this.
-    pub path: Pattern,
+    /// The path must match this. `None`: it is that of the request without its last segment, and the request has no
+    /// query, which could choose it.
+    pub path: Option<Pattern>,
     /// The query must match this, and the request's query must not.
     pub query: Option<Pattern>,
 }
@@ -36,13 +37,16 @@ pub struct JsonFact {
 }
 
 impl LocationPattern {
-    /// `PATH` or `PATH?QUERY`.
+    /// `PATH` or `PATH?QUERY`; `..` is the request's path without its last segment.
     pub(crate) fn parse(text: &str) -> Self {
+        if text == ".." {
+            return Self { path: None, query: None };
+        }
         let (path, query) = match text.split_once('?') {
             Some((path, query)) => (path, Some(Pattern::new(query))),
             None => (text, None),
         };
-        Self { path: Pattern::new(path), query }
+        Self { path: Some(Pattern::new(path)), query }
     }
 }
 
@@ -109,7 +113,8 @@ mod tests {
         let facts = JsonFact::parse_all("status=draft, slug=").unwrap();
         assert_eq!((facts.len(), facts[1].value.matches(b"")), (2, true));
         let location = LocationPattern::parse("*/wp-admin/*?*message=*");
-        assert!(location.path.matches(b"/wp-admin/post.php"));
+        assert!(location.path.unwrap().matches(b"/wp-admin/post.php"));
+        assert_eq!(LocationPattern::parse("..").path, None);
         assert!(location.query.unwrap().matches(b"post=1&message=6"));
     }
 }

@@ -145,7 +145,7 @@ pub(crate) fn query_parameter(query: &[u8], name: &str) -> Parameter {
         let at = pair.iter().position(|&octet| octet == b'=').unwrap_or(pair.len());
         (pair.get(..at).unwrap_or_default(), pair.get(at + 1..).unwrap_or_default())
     });
-    let last = pairs.filter(|(known, _)| variable_name(known) == name.as_bytes()).last();
+    let last = pairs.rev().find(|(known, _)| variable_name(known) == name.as_bytes());
     last.map_or(Parameter::Absent, |(_, value)| Parameter::Is(decoded(value)))
 }
 

@@ -8,9 +8,12 @@ const DEPTH_MAX: usize = 32;
 /// Bytes of a text value; a longer one is left out.
 const VALUE_BYTES_MAX: usize = 2048;
 
+/// Takes the path and the text of a value.
+pub(crate) type Visitor<'a> = dyn FnMut(&[Vec<u8>], &[u8]) + 'a;
+
 /// Calls `visit` with the path and the text of each string, number and literal. An element's part of a path is `*`.
 /// Ends silently where the text ends or is no JSON.
-pub(crate) fn json_values(text: &[u8], visit: &mut dyn FnMut(&[Vec<u8>], &[u8])) {
+pub(crate) fn json_values(text: &[u8], visit: &mut Visitor<'_>) {
     let mut reader = Reader { rest: text, path: Vec::new(), visit };
     let _ = reader.value();
 }
@@ -18,7 +21,7 @@ pub(crate) fn json_values(text: &[u8], visit: &mut dyn FnMut(&[Vec<u8>], &[u8]))
 struct Reader<'a> {
     rest: &'a [u8],
     path: Vec<Vec<u8>>,
-    visit: &'a mut dyn FnMut(&[Vec<u8>], &[u8]),
+    visit: &'a mut Visitor<'a>,
 }
 
 impl Reader<'_> {

@@ -185,11 +185,21 @@ fn leads_on(rule: &WriteRule, exchanged: Exchanged<'_>) -> bool {
     let asked = query_of(exchanged.target);
     let is_fresh = |pattern: &profiles::Pattern| pattern.matches(query) && !pattern.matches(asked);
     let leads = |wanted: &profiles::LocationPattern| {
-        wanted.path.matches(&path) && wanted.query.as_ref().is_none_or(is_fresh)
+        let is_there = match &wanted.path {
+            Some(pattern) => pattern.matches(&path),
+            None => asked.is_empty() && is_parent(&path, &path_of(exchanged.target)),
+        };
+        is_there && wanted.query.as_ref().is_none_or(is_fresh)
     };
     resolved != exchanged.target
         && (rule.locations.is_empty() || rule.locations.iter().any(leads))
         && !rule.unless_locations.iter().any(|pattern| pattern.matches(&resolved))
+}
+
+/// Whether `path` is `child` without its last segment.
+fn is_parent(path: &[u8], child: &[u8]) -> bool {
+    let slash = child.iter().rposition(|&octet| octet == b'/');
+    !path.is_empty() && slash.and_then(|slash| child.get(..slash)) == Some(path)
 }
 
 /// The path and query of a URL of another host: an application may know itself by another name.
@@ -509,6 +519,24 @@ mod tests {
     }
 
     #[test]
+    fn drupal_edits_lead_to_the_page_that_was_edited() {
+        for (request, location, expected) in [
+            ("POST /node/5/edit", "http://a.test/node/5", "/ /node /rss.xml"),
+            ("POST /blog/node/5/edit", "/blog/node/5", "/blog/ /blog/node /blog/rss.xml"),
+            ("POST /node/5/edit?destination=node/5", "/node/5", "nothing"),
+            ("POST /node/5/edit", "/search/node/x", "nothing"),
+            ("POST /node/5/edit", "/node/7", "nothing"),
+            ("POST /node/5/edit", "/node/5/edit", "nothing"),
+            ("POST /node/5/edit", "/user/login?destination=x", "nothing"),
+            ("POST /comment/reply/node/5/comment", "/node/5", "nothing"),
+        ] {
+            let fields: &[_] = &[("Location", location)];
+            let case = Case { profile: "drupal", request, cookie: "SESS0a", status: 302, fields, ..CASE };
+            assert_eq!(case.changes(), expected, "{request} {location}");
+        }
+    }
+
+    #[test]
     fn django_and_wagtail_writes_leave_a_message() {
         const SAVED: &str = "messages=W1s; HttpOnly; Path=/";
         for (profile, request, location, cookie, expected) in [
@@ -526,7 +554,6 @@ mod tests {
             ("wagtail", "POST /cms/pages/5/edit/", "/cms/pages/", SAVED, "everything"),
             ("wagtail", "POST /admin/pages/5/edit/", "/admin/pages/", SAVED, "everything"),
             ("wagtail", "POST /cms/pages/5/edit/", "/sign-in?next=/cms/", "csrftoken=x", "nothing"),
-            ("drupal", "POST /node/5/edit", "/node/5", SAVED, "nothing"),
             ("default", "POST /wp-admin/post.php", "/wp-admin/post.php?message=1", SAVED, "nothing"),
         ] {
             let fields: &[_] = &[("Location", location), ("Set-Cookie", cookie)];

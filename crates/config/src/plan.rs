@@ -183,6 +183,9 @@ limits! {
     hit_for_miss: Duration = Duration;
     hit_for_miss_entries_max: usize = Count;
     leak_guard_every: usize = Count;
+    writes_per_minute: usize = Count;
+    page_writes_per_minute: usize = Count;
+    self_purge_memory: Duration = Duration;
     object_bytes_max: u64 = Size;
     disk_object_bytes_max: u64 = Size;
     disk_fill_percent: usize = Count;

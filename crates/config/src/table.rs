@@ -426,6 +426,27 @@ pub const SETTINGS: &[Setting] = &[
         "Of the requests with cookies that would be answered from the store, one in so many, and 64 of each site while it is new, goes to the application instead; where its answer is another page, visitors with cookies get that page from the application until another look shows no difference, after an hour at the earliest. `0`: none.",
     ),
     global(
+        "limits.writes_per_minute",
+        Kind::Count(0, COUNT_MAX),
+        "20",
+        "Writes in a minute, for each site, that make pages stale by the rules of the site's profile. After further \
+         ones stored pages are served while they are refreshed in the background. `0`: always so.",
+    ),
+    global(
+        "limits.page_writes_per_minute",
+        Kind::Count(0, COUNT_MAX),
+        "120",
+        "Stored pages in a minute, for each site, that are removed because a request with an unsafe method named them \
+         (RFC 9111 section 4.4). Further ones are served until a fetch in the background has replaced them.",
+    ),
+    global(
+        "limits.self_purge_memory",
+        Kind::Duration,
+        "1h",
+        "How long the rules of a site's profile for writes invalidate nothing after an authorised client has purged \
+         pages of the site during a write or within ten seconds after it.",
+    ),
+    global(
         "limits.object_bytes_max",
         Kind::Size,
         "64MiB",

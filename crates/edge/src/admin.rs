@@ -228,6 +228,7 @@ fn is_own(request: &RequestHead, configured: &Address) -> bool {
 
 fn status(shared: &Shared) -> String {
     let store = shared.store.stats();
+    let memory = shared.limits.self_purge_memory;
     let sites: Vec<_> = shared
         .sites
         .iter()
@@ -239,6 +240,7 @@ fn status(shared: &Shared) -> String {
                 "profile": site.plan.profile,
                 "rules": site.policy().name,
                 "recognised_by": site.sign(),
+                "purges_itself": site.writes.purges_itself(memory, shared.clock.monotonic()),
                 "fetches_active": gauges.active,
                 "fetches_waiting": gauges.waiting,
                 "connections_idle": gauges.idle,

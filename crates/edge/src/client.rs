@@ -9,7 +9,7 @@ use h1::{BodyDecoder, BodyFraming, Decoded, Request, RequestError, Strictness};
 use message::Frame;
 use net::{Patience, Peer, Stream};
 use origin::{Upload, UploadError};
-use semantics::trailer_fields;
+use semantics::{Form, trailer_fields};
 use std::collections::VecDeque;
 use std::fs::File;
 use std::future::poll_fn;
@@ -22,9 +22,6 @@ use tokio::io::{AsyncReadExt, AsyncWrite};
 
 /// Octets that one read of request heads may bring; heads are small, and many connections are idle.
 const HEAD_READ_BYTES: usize = 4 * 1024;
-
-/// Octets of a content that are kept, for a form that says what is written.
-const CONTENT_START_BYTES: usize = 8 * 1024;
 
 /// Octets that one read of request content may bring.
 const CONTENT_READ_BYTES: usize = 64 * 1024;
@@ -66,8 +63,8 @@ struct Content {
     read_bytes: u64,
     /// The visitor waits for 100 (Continue) before it sends the content.
     continue_owed: bool,
-    /// The first octets of the content, where they are wanted.
-    start: Option<Vec<u8>>,
+    /// The form in the content, as far as it has come, where it is wanted.
+    form: Form,
 }
 
 /// What a connection brought.
@@ -141,14 +138,14 @@ impl Client {
         poll_fn(|context| self.poll_receive(context, stop.as_mut())).await
     }
 
-    /// Keeps the first octets of the request's content from now on.
-    pub(crate) fn keep_content_start(&mut self) {
-        self.content.start = Some(Vec::new());
+    /// Reads the request's content as this form from now on.
+    pub(crate) fn read_form(&mut self, form: Form) {
+        self.content.form = form;
     }
 
-    /// The first octets of the request's content, as far as they were kept and have come.
-    pub(crate) fn content_start(&self) -> &[u8] {
-        self.content.start.as_deref().unwrap_or_default()
+    /// The form in the request's content, as far as it has come.
+    pub(crate) fn form(&self) -> &Form {
+        &self.content.form
     }
 
     /// Queues octets.
@@ -432,7 +429,7 @@ impl Upload for Client {
             if let Some(frame) = self.decode()? {
                 self.read_patience.reset();
                 if let Frame::Data(octets) = &frame {
-                    self.content.keep(octets);
+                    self.content.form.feed(octets);
                 }
                 return Poll::Ready(Ok(frame));
             }
@@ -456,15 +453,7 @@ impl Upload for Client {
 
 impl Content {
     fn new(framing: BodyFraming, continue_owed: bool) -> Self {
-        Self { decoder: BodyDecoder::new(framing), read_bytes: 0, continue_owed, start: None }
-    }
-
-    /// Keeps of these octets what belongs to the start.
-    fn keep(&mut self, octets: &[u8]) {
-        if let Some(start) = &mut self.start {
-            let wanted = CONTENT_START_BYTES.saturating_sub(start.len());
-            start.extend_from_slice(octets.get(..wanted).unwrap_or(octets));
-        }
+        Self { decoder: BodyDecoder::new(framing), read_bytes: 0, continue_owed, form: Form::default() }
     }
 }
 

@@ -57,6 +57,7 @@ impl Visit<'_> {
                 self.send_filling(head, answer.framing, reader, &account).await
             }
             Content::Claimed(parcel) | Content::Own(parcel) => self.send_parcel(parcel, &account).await,
+            Content::Witnessed(parcel, witness) => self.send_witnessed(parcel, witness, &account).await,
             Content::Checked(parcel, check) => self.send_checked(parcel, check, &account).await,
             Content::Switch(head, exchange) => self.switch(head, exchange, &account).await,
         }
@@ -156,7 +157,9 @@ impl Visit<'_> {
             }
             Content::Filling { answer, .. } => &answer.head,
             Content::Claimed(parcel) => &parcel.head,
-            Content::Own(_) | Content::Checked(..) | Content::Switch(..) => return None,
+            Content::Own(_) | Content::Witnessed(..) | Content::Checked(..) | Content::Switch(..) => {
+                return None;
+            }
         };
         match evaluate_conditions(&self.request.head.fields, head) {
             Condition::Proceed => None,
@@ -233,7 +236,7 @@ impl Visit<'_> {
     }
 
     /// The head of a response that is not sent as it is stored.
-    fn write_head(&self, head: &ResponseHead, source: BodyFraming, account: &Account) -> Written {
+    pub(crate) fn write_head(&self, head: &ResponseHead, source: BodyFraming, account: &Account) -> Written {
         respond::write_head(&self.sent(head), source, Some(account), self.asker)
     }
 
@@ -244,7 +247,7 @@ impl Visit<'_> {
     }
 
     /// Queues the head of a response whose content comes from elsewhere.
-    fn begin(&mut self, written: &Written) {
+    pub(crate) fn begin(&mut self, written: &Written) {
         if written.framing == BodyFraming::UntilClose {
             self.client.end_means_whole(true);
         }
@@ -262,7 +265,7 @@ impl Visit<'_> {
         Outcome { status, reason: account.reason, content_bytes: 0, after }
     }
 
-    fn outcome(
+    pub(crate) fn outcome(
         &self,
         status: Status,
         reason: Reason,

@@ -137,6 +137,14 @@ metrics! {
          runtime_directory. Purges by clients were answered 503, or purge_partial_status.";
     PurgesAtRisk: Gauge "purges_at_risk",
         "1 while a restart would bring purged pages back. Do not restart; make state_directory writable.";
+    WritesLeftToPurges: Counter "writes_left_to_purges",
+        "Writes that a site's profile knows and that invalidated nothing, because the site purges by itself.";
+    WritesPostponed: Counter "writes_postponed",
+        "Writes beyond limits.writes_per_minute. The stored pages of the site are served while they are refreshed in the \
+         background, which begins ten seconds after the first such write.";
+    PageWritesPostponed: Counter "page_writes_postponed",
+        "Stored pages that a request with an unsafe method named beyond limits.page_writes_per_minute. Each is served \
+         until a fetch in the background has replaced it.";
     Refills: Counter "refills",
         "Fetches of purged pages before a visitor asked for them.";
     RefillFailures: Counter "refill_failures",

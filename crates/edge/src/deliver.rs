@@ -10,7 +10,7 @@ use crate::mender::Mender;
 use bytes::{Bytes, BytesMut};
 use h1::BodyFraming;
 use message::Fields;
-use origin::{Event, Exchange, FetchError};
+use origin::{Event, Exchange, FetchError, NoUpload};
 use semantics::{ByteRange, trailer_fields};
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -231,6 +231,10 @@ impl Beginning {
         Self { pieces: Vec::new(), bytes: 0, bytes_max }
     }
 
+    fn is_full(&self) -> bool {
+        self.bytes >= self.bytes_max
+    }
+
     fn keep(&mut self, octets: &Bytes) {
         if self.bytes < self.bytes_max {
             self.pieces.push(octets.clone());
@@ -262,9 +266,61 @@ pub(crate) async fn send_exchange(
     wanted: Option<&mut Beginning>,
 ) -> Result<(), Interrupted> {
     client.begin_flush();
-    let mut sending = Sending { exchange: Some(exchange), held_back: true, failed: None, wanted };
+    let mut sending = Sending { exchange: Some(exchange), held_back: true, failed: None, wanted, tail: None };
     poll_fn(|context| sending.poll(client, framing, content_bytes, context)).await?;
     sending.failed.map_or(Ok(()), |error| Err(Interrupted::Source(Some(error))))
+}
+
+/// The last piece of a content and what follows it, held back.
+#[derive(Debug, Default)]
+pub(crate) struct Tail {
+    last: Option<Bytes>,
+    trailer: Option<Fields>,
+}
+
+/// As [`send_exchange`], but holds back the last piece of the content. If the visitor goes, the beginning of the
+/// content is still read, because it tells what the visitor's request has done.
+pub(crate) async fn send_but_tail(
+    client: &mut Client,
+    exchange: Exchange,
+    framing: BodyFraming,
+    content_bytes: &mut u64,
+    wanted: &mut Beginning,
+) -> (Result<(), Interrupted>, Tail) {
+    client.begin_flush();
+    let tail = Some(Tail::default());
+    let mut sending =
+        Sending { exchange: Some(exchange), held_back: true, failed: None, wanted: Some(wanted), tail };
+    let sent = poll_fn(|context| sending.poll(client, framing, content_bytes, context)).await;
+    let Sending { mut exchange, failed, wanted, tail, .. } = sending;
+    // Without the rest of the request the application must not take what it has for the whole.
+    if let (Some(exchange), Some(wanted), true) = (&mut exchange, wanted, client.is_content_read()) {
+        while !wanted.is_full() {
+            match exchange.next(&mut NoUpload).await {
+                Ok(Event::Data(octets)) => wanted.keep(&octets),
+                Ok(Event::Informational(_) | Event::Head { .. }) => {}
+                Ok(Event::End(_)) | Err(_) => break,
+            }
+        }
+    }
+    let failed = failed.map_or(Ok(()), |error| Err(Interrupted::Source(Some(error))));
+    (sent.map_err(Interrupted::from).and(failed), tail.unwrap_or_default())
+}
+
+/// Sends what [`send_but_tail`] has held back, and the end of the content if it is `whole`.
+pub(crate) async fn send_tail(
+    client: &mut Client,
+    framing: BodyFraming,
+    tail: Tail,
+    whole: bool,
+) -> Result<(), Interrupted> {
+    if let Some(last) = tail.last {
+        push_content(client, framing, last);
+    }
+    if whole {
+        push_end(client, framing, tail.trailer.as_ref());
+    }
+    client.flush().await.map_err(Interrupted::from)
 }
 
 /// How far [`send_exchange`] is.
@@ -276,6 +332,8 @@ struct Sending<'w> {
     failed: Option<FetchError>,
     /// Where the beginning of the content goes.
     wanted: Option<&'w mut Beginning>,
+    /// Where the end of the content goes, if it is held back.
+    tail: Option<Tail>,
 }
 
 impl Sending<'_> {
@@ -329,10 +387,18 @@ impl Sending<'_> {
                 if let Some(wanted) = &mut self.wanted {
                     wanted.keep(&octets);
                 }
-                push_content(client, framing, octets);
+                let due = match &mut self.tail {
+                    Some(tail) => tail.last.replace(octets),
+                    None => Some(octets),
+                };
+                due.into_iter().for_each(|octets| push_content(client, framing, octets));
             }
             Ok(Event::End(trailer)) => {
-                push_end(client, framing, trailer.as_ref().map(trailer_fields).as_ref());
+                let trailer = trailer.as_ref().map(trailer_fields);
+                match &mut self.tail {
+                    Some(tail) => tail.trailer = trailer,
+                    None => push_end(client, framing, trailer.as_ref()),
+                }
                 self.exchange = None;
             }
             Ok(Event::Informational(_) | Event::Head { .. }) => {}

@@ -5,6 +5,7 @@
 use crate::flight::{Parcel, SharedAnswer};
 use crate::leak_check::LeakCheck;
 use crate::respond::Account;
+use crate::witness::Witness;
 use message::ResponseHead;
 use origin::Exchange;
 use std::sync::Arc;
@@ -29,6 +30,8 @@ pub(crate) enum Content {
     Claimed(Parcel),
     /// The answer to this visitor's own request.
     Own(Parcel),
+    /// The same, whose content tells whether the request was a write.
+    Witnessed(Parcel, Witness),
     /// The same, in place of what is stored.
     Checked(Parcel, Arc<LeakCheck>),
     Switch(ResponseHead, Box<Exchange>),

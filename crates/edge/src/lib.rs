@@ -58,7 +58,9 @@ mod tunnel;
 mod verifier;
 mod wait;
 pub mod why;
+mod witness;
 mod worker;
+mod writes;
 
 pub use counters::{Kind, METRICS, Metric, Row};
 pub use reference::observing_reference;

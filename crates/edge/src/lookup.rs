@@ -181,6 +181,13 @@ impl<'a> Wanted<'a> {
         let policy = self.subject.site.policy();
         match reuse(&freshness(&object, softened, policy), &self.directives, policy, now) {
             Reuse::Fresh { age_secs, ttl_secs } => {
+                let received = object.freshness().received.monotonic;
+                if self.subject.site.writes.is_to_be_refreshed(received, now.monotonic) {
+                    let reason = Reason::StaleWhileRevalidate;
+                    let delivery = stored(Arc::clone(&object), reason, age_secs, ttl_secs);
+                    // A write has changed the page, so its validators must prove more than after its lifetime.
+                    return Found::Refresh(delivery, Base::new(object, true));
+                }
                 Found::Deliver(stored(object, Reason::HitFresh, age_secs, ttl_secs))
             }
             Reuse::Stale { age_secs, ttl_secs, reason, refresh } => {

@@ -15,18 +15,18 @@ use crate::pipeline::{Step, Visit};
 use crate::refusal::Refusal;
 use crate::respond::{self, Account};
 use crate::stored::{shareable, stored_object};
-use bytes::Bytes;
-use h1::WriteError;
+use crate::witness::Witness;
+use h1::{BodyFraming, WriteError};
 use message::{Method, RequestHead, ResponseHead, Status, names};
 use origin::{Event, FetchError, FetchRequest};
-use purge::{Invalidation, Want, tags_of};
+use purge::tags_of;
 use semantics::{
-    CacheStatusFacts, Changed, Doubt, Exchanged, HeadSays, Judgement, Moment, Reason, VaryRule, changed,
-    confirming_fields, explain_refusal, head_says, invalidated_targets, is_refusal, is_server_error,
-    judge_response, may_write, updated_head,
+    CacheStatusFacts, Doubt, Form, HeadSays, Judgement, Moment, Reason, VaryRule, Written, confirming_fields,
+    explain_refusal, head_says, invalidated_targets, is_refusal, is_server_error, judge_response,
+    may_need_content, may_write, updated_head,
 };
 use std::sync::Arc;
-use store::{Key, Lookup, Mode, Publication};
+use store::{Key, Lookup, Publication};
 
 /// A request for its visitor alone.
 pub(crate) struct Passing<'a> {
@@ -77,8 +77,9 @@ impl<'a> Visit<'a> {
         let Ok(request) = self.own_request(&passing, enlisted.as_ref()) else {
             return Step::Refuse(Refusal::unwritable());
         };
-        if is_form(&self.request.head) && may_write(&self.request.head, passing.subject.site.policy()) {
-            self.client.keep_content_start();
+        if may_write(&self.request.head, passing.subject.site.policy()) {
+            let content_type = self.request.head.fields.first(names::CONTENT_TYPE).map(|value| &value[..]);
+            self.client.read_form(Form::of_type(content_type));
         }
         let mut exchange = match passing.subject.site.origin.fetch(request).await {
             Ok(exchange) => Box::new(exchange),
@@ -156,7 +157,17 @@ impl<'a> Visit<'a> {
             (None, Some(check)) => {
                 forward::without_content(&check.request(self.shared, &passing.subject, &self.request.head))
             }
-            (None, None) => forward::passed(&passing.subject, &self.shared.loop_mark, self.request),
+            (None, None) => {
+                let Passing { subject, .. } = passing;
+                let passed = |request| forward::passed(subject, &self.shared.loop_mark, request);
+                if !may_need_content(&self.request.head, &subject.target, subject.site.policy()) {
+                    return passed(self.request);
+                }
+                // The answer's content is read on its way, which no coding must hide.
+                let mut request = self.request.clone();
+                request.head.fields.set(names::ACCEPT_ENCODING, "identity");
+                passed(&request)
+            }
         }
     }
 
@@ -192,7 +203,7 @@ impl<'a> Visit<'a> {
             return step;
         }
         self.shared.look(passing.subject.site, &head.fields);
-        self.invalidate(&passing.subject, &head).await;
+        let witness = self.invalidate(&passing.subject, &head, framing).await;
         let facts = CacheStatusFacts { forward_status: Some(head.status), ..CacheStatusFacts::default() };
         if head.status.code() == 101 {
             let account = Account { reason: passing.reason, facts, age_secs: None };
@@ -210,44 +221,42 @@ impl<'a> Visit<'a> {
         let account = Account { reason: judged.unwrap_or(passing.reason), facts, age_secs: None };
         let parcel = Parcel { head, framing, exchange };
         // The conditions of a HEAD were not sent on; they are evaluated here.
-        let content = match (&passing.check, enlisted) {
-            (Some(check), _) => Content::Checked(parcel, Arc::clone(check)),
-            (None, Some(_)) => Content::Claimed(parcel),
-            (None, None) => Content::Own(parcel),
+        let content = match (&passing.check, enlisted, witness) {
+            (Some(check), ..) => Content::Checked(parcel, Arc::clone(check)),
+            (None, Some(_), _) => Content::Claimed(parcel),
+            (None, None, Some(witness)) => Content::Witnessed(parcel, witness),
+            (None, None, None) => Content::Own(parcel),
         };
         Step::Deliver(Delivery { content, account })
     }
 
-    /// Makes unusable what a write has made out of date (RFC 9111 section 4.4, RFC 9875 section 3).
-    async fn invalidate(&self, subject: &Subject<'_>, answer: &ResponseHead) {
+    /// Makes unusable what a write has made out of date (RFC 9111 section 4.4, RFC 9875 section 3), as far as the head
+    /// of its answer tells. Gives what is needed to read the rest from the content.
+    async fn invalidate(
+        &self,
+        subject: &Subject<'_>,
+        answer: &ResponseHead,
+        framing: BodyFraming,
+    ) -> Option<Witness> {
         let method = &self.request.head.method;
-        let targets = invalidated_targets(method, subject.https, &subject.host, &subject.target, answer);
+        let Subject { site, host, target, .. } = subject;
+        let targets = invalidated_targets(method, subject.https, host, target, answer);
         let pages = targets.iter().map(|target| subject.key_of(target)).collect();
-        let changed = self.changed(subject, answer);
-        self.shared.obey(self.cells(), method, answer, &subject.key(), pages, changed).await;
-    }
-
-    /// What the request has changed as the site's profile knows it, to be made stale: if the application fails now, the
-    /// page before is better than none.
-    fn changed(&self, subject: &Subject<'_>, answer: &ResponseHead) -> Vec<Invalidation> {
-        let exchanged = Exchanged {
-            request: &self.request.head,
-            host: &subject.host,
-            target: &subject.target,
-            form: self.client.content_start(),
-            answer,
-        };
-        let Some(changed) = changed(exchanged, subject.site.policy()) else { return Vec::new() };
-        self.cells().count(Metric::PurgesByWrites);
-        let host = Bytes::copy_from_slice(subject.key().host());
-        let wants = match changed {
-            Changed::Everything => vec![Want::Host { host }],
-            Changed::Pages(targets) => {
-                let want = |target| Want::Target { host: host.clone(), target };
-                targets.into_iter().map(want).collect()
+        let pages = self.shared.within_rate(self.cells(), site, pages);
+        let key = subject.key();
+        let witness =
+            Witness { site: Arc::clone(site), host: host.clone(), target: target.clone(), key: key.clone() };
+        // An answer without content has ended with its head.
+        let is_empty = matches!(framing, BodyFraming::Empty | BodyFraming::Length(0));
+        let written = self.written(&witness, answer, is_empty.then_some(&[]));
+        let stale = match &written {
+            Written::Changed(changed) => {
+                self.shared.settle(self.cells(), site, &key, changed.clone(), answer, self.begun.monotonic)
             }
+            Written::Nothing | Written::Unread => Vec::new(),
         };
-        wants.into_iter().map(|want| Invalidation { want, mode: Mode::Soft }).collect()
+        self.shared.obey(self.cells(), method, answer, &key, pages, stale).await;
+        (written == Written::Unread).then_some(witness)
     }
 
     /// Learns from the answer to one visitor whether answers for the page could be shared; gives the reason if not.
@@ -341,16 +350,6 @@ impl<'a> Visit<'a> {
         });
         None
     }
-}
-
-/// Whether the content of a request is a form as browsers and scripts send it, whose parameters stand in its text.
-fn is_form(request: &RequestHead) -> bool {
-    let media_type = request
-        .fields
-        .first(names::CONTENT_TYPE)
-        .and_then(|value| value.split(|&octet| octet == b';').next());
-    media_type
-        .is_some_and(|name| name.trim_ascii().eq_ignore_ascii_case(b"application/x-www-form-urlencoded"))
 }
 
 /// Whether a response stays open for as long as its visitor does (server-sent events).

@@ -37,6 +37,7 @@ impl Shared {
 
     /// Carries out an order.
     pub(crate) async fn carry_out(self: &Arc<Self>, order: &Order) -> Outcome {
+        self.note_purge(order);
         let invalidations = order.invalidations.clone();
         let outcome = self.perform(Task { pages: Vec::new(), invalidations, own: None }).await;
         if order.style == Style::Refreshing && order.refill != Some(false) {
@@ -51,6 +52,26 @@ impl Shared {
     pub(crate) fn reply(&self, order: &Order, outcome: Outcome) -> Reply {
         let partial = Status::from_code(self.plan.purge_partial_status);
         purge::reply(order, outcome, partial.unwrap_or(Status::SERVICE_UNAVAILABLE))
+    }
+
+    /// Notes for each site that an authorised client purges pages of it. An order for the whole site may be an
+    /// operator's, and tells nothing.
+    fn note_purge(&self, order: &Order) {
+        if order.style == Style::Refreshing {
+            return;
+        }
+        let now = self.clock.monotonic();
+        for Invalidation { want, .. } in &order.invalidations {
+            let sites = match want {
+                Want::Target { host, .. } | Want::Prefix { host, .. } | Want::Pattern { host, .. } => {
+                    self.scopes(host).iter().map(|scope| scope.site.id).collect()
+                }
+                Want::Tags { reach, .. } | Want::Ban { reach, .. } => self.reached(reach),
+                Want::Host { .. } | Want::Everything { .. } => Vec::new(),
+            };
+            let sites = self.sites.iter().filter(|site| sites.contains(&site.id));
+            sites.for_each(|site| site.writes.note_purge(now));
+        }
     }
 
     /// Has the pages of an order fetched again that were or are stored; or, if none was, the one it names.
@@ -98,7 +119,16 @@ impl Shared {
         let signals = signals(method, answer, key.is_https(), key.host());
         cells.add(Metric::PurgesMalformed, signals.malformed.len() as u64);
         cells.add(Metric::PurgesByAnswers, signals.invalidations.len() as u64);
-        let invalidations = [signals.invalidations, changed].concat();
+        self.make_unusable(key, pages, [signals.invalidations, changed].concat()).await;
+    }
+
+    /// Carries out invalidations of the site of `key`.
+    pub(crate) async fn make_unusable(
+        self: &Arc<Self>,
+        key: &Key,
+        pages: Vec<Key>,
+        invalidations: Vec<Invalidation>,
+    ) {
         if pages.is_empty() && invalidations.is_empty() {
             return;
         }

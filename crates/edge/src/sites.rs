@@ -3,6 +3,7 @@
 //! Invariant: a name belongs to one site or to none; with named sites only, an unknown name finds nothing.
 
 use crate::recognition::Recognition;
+use crate::writes::Writes;
 use config::{Limits, Plan};
 use origin::{Origin, Settings};
 use platform::Clock;
@@ -20,6 +21,7 @@ pub(crate) struct Site {
     pub(crate) plan: config::Site,
     pub(crate) origin: Arc<Origin>,
     pub(crate) recognition: Recognition,
+    pub(crate) writes: Writes,
 }
 
 /// All sites.
@@ -50,6 +52,7 @@ impl Sites {
                     plan: site.clone(),
                     origin: Arc::new(origin),
                     recognition: Recognition::default(),
+                    writes: Writes::default(),
                 })
             })
             .collect();

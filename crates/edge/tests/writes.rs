@@ -404,11 +404,22 @@ fn a_head_that_a_write_overtakes_renews_nothing() {
     assert_eq!(stage.get("/", &[]).text(), "new");
 }
 
-/// A blog under the profile for WordPress; a write is answered with this status and these fields, and `body`.
+/// A blog under the profile for WordPress; a write is answered with this status and these fields.
 fn blog(status: &'static str, fields: &'static [&'static str]) -> Stage {
+    blog_with(|_| {}, status, fields, b"")
+}
+
+/// The same with a plan that `change` has changed, and with this content in the answer to a write.
+fn blog_with(
+    change: impl FnOnce(&mut config::Plan),
+    status: &'static str,
+    fields: &'static [&'static str],
+    content: &'static [u8],
+) -> Stage {
     let writes = AtomicUsize::new(0);
     let wordpress = |plan: &mut config::Plan| {
         plan.sites.iter_mut().for_each(|site| site.policy = semantics::Policy::wordpress());
+        change(plan);
     };
     Stage::with(wordpress, move |seen| match method(seen) {
         "GET" => {
@@ -417,11 +428,20 @@ fn blog(status: &'static str, fields: &'static [&'static str]) -> Stage {
         }
         _ => {
             writes.fetch_add(1, Ordering::SeqCst);
-            response(status, fields, b"")
+            response(status, fields, content)
         }
     })
 }
 
+/// What WordPress' REST API says to an editor.
+const TO_EDITORS: &[&str] = &[
+    "Content-Type: application/json; charset=UTF-8",
+    "X-WP-Nonce: 0a1b2c3d4e",
+    "Cache-Control: no-cache, must-revalidate, max-age=0",
+];
+const SAVED: &[&str] = &["Location: http://example.test/wp-admin/post.php?post=1&action=edit&message=1"];
+const PURGES_ITSELF: &[&str] =
+    &["Location: http://example.test/wp-admin/post.php?post=1&action=edit&message=1", "X-Petasos-Purges: 1"];
 const EDITOR: &str = "Cookie: wordpress_logged_in_0a=1";
 
 fn post(stage: &Stage, target: &str, fields: &[&str], form: &str) {
@@ -451,9 +471,9 @@ fn an_editors_change_is_seen_by_the_next_visitor() {
 
 #[test]
 fn what_a_write_changed_stands_in_if_the_application_fails_after_it() {
-    let stage = blog("200 OK", &[]);
+    let stage = blog("200 OK", TO_EDITORS);
     stage.get("/post/", &[]);
-    stage.ask("PUT", "/wp-json/wp/v2/posts/1", &["Content-Length: 0", "Authorization: Basic eA=="]);
+    stage.ask("PUT", "/wp-json/wp/v2/posts/1", &["Content-Length: 0", EDITOR]);
     stage.origin.kill();
     let answer = stage.get("/post/", &[]);
     assert_eq!((answer.text(), reason(&answer)), ("/post/ 0", "stale-on-error"));
@@ -478,17 +498,19 @@ fn a_write_that_fails_changes_nothing() {
 
 #[test]
 fn a_form_says_what_is_written() {
-    let stage = blog("200 OK", &[]);
+    let stage = blog_with(|_| {}, "200 OK", &[], b"<tr id=\"post-1\" class=\"iedit\">");
     stage.get("/post/", &[]);
     let filler = "x=".to_owned() + &"y".repeat(2000);
     for (form, expected) in [
         ("action=heartbeat&interval=60".to_owned(), "hit-fresh"),
         (format!("{filler}&action=inline-save"), "miss-invalidated"),
-        (format!("{}&action=inline-save", filler.repeat(5)), "hit-fresh"),
+        (format!("{}&action=inline-save", filler.repeat(50)), "miss-invalidated"),
+        ("action=inline-save&action=heartbeat".to_owned(), "hit-fresh"),
     ] {
         post(&stage, "/wp-admin/admin-ajax.php", &[EDITOR], &form);
         assert_eq!(reason(&stage.get("/post/", &[])), expected, "{} octets", form.len());
     }
+
     // A visitor who is not logged in saves nothing.
     post(&stage, "/wp-admin/admin-ajax.php", &[], "action=inline-save");
     assert_eq!(reason(&stage.get("/post/", &[])), "hit-fresh");
@@ -509,7 +531,7 @@ fn a_comment_changes_the_front_page_the_feeds_and_its_page() {
 
 #[test]
 fn a_write_under_one_host_leaves_another_alone() {
-    let stage = blog("302 Found", &["Location: /wp-admin/post.php?post=1"]);
+    let stage = blog("302 Found", &["Location: /wp-admin/post.php?post=1&message=1"]);
     let other = |stage: &Stage| {
         let mut client = support::connect(&stage.edge);
         client.send("GET /post/ HTTP/1.1\r\nHost: other.test\r\n\r\n");
@@ -520,4 +542,171 @@ fn a_write_under_one_host_leaves_another_alone() {
     post(&stage, "/wp-admin/post.php", &[EDITOR], "");
     assert_eq!(reason(&other(&stage)), "hit-fresh");
     assert_eq!(reason(&stage.get("/post/", &[])), "miss-invalidated");
+}
+
+#[test]
+fn content_of_an_answer_proves_a_write_in_any_pieces() {
+    let batch = br#"{"responses":[{"body":{"code":"x"},"status":404},{"body":{},"status":200}]}"#;
+    for framing in ["Content-Length: 75", "Transfer-Encoding: chunked", "Connection: close"] {
+        for cut in [1, 40, 74] {
+            let stage = blog("200 OK", &[]);
+            stage.get("/post/", &[]);
+            stage.becomes(move |seen| {
+                if method(seen) == "GET" {
+                    return response("200 OK", &[], b"new");
+                }
+                assert_eq!(seen.field("Accept-Encoding"), Some("identity"));
+                let fields = TO_EDITORS.join("\r\n");
+                let head = format!("HTTP/1.1 207 Multi-Status\r\n{fields}\r\n{framing}\r\n\r\n");
+                let piece = |octets: &[u8]| {
+                    if framing.ends_with("chunked") {
+                        [format!("{:x}\r\n", octets.len()).as_bytes(), octets, b"\r\n"].concat()
+                    } else {
+                        octets.to_vec()
+                    }
+                };
+                let mut actions = vec![Action::Send(head.into()), Action::Send(piece(&batch[..cut]))];
+                actions.push(Action::Send(piece(&batch[cut..])));
+                if framing.ends_with("chunked") {
+                    actions.push(Action::Send(b"0\r\n\r\n".to_vec()));
+                } else if framing.ends_with("close") {
+                    actions.push(Action::Close);
+                }
+                actions
+            });
+            let answer =
+                stage.ask("POST", "/wp-json/batch/v1", &["Content-Length: 0", "Accept-Encoding: gzip"]);
+            assert_eq!(answer.text().as_bytes(), batch, "{framing} {cut}");
+            assert_eq!(stage.get("/post/", &[]).text(), "new", "{framing} {cut}");
+        }
+    }
+}
+
+#[test]
+fn a_write_counts_if_its_visitor_leaves_before_its_end() {
+    let gate = Gate::default();
+    let stage = blog("200 OK", &[]);
+    stage.get("/post/", &[]);
+    stage.becomes({
+        let gate = gate.clone();
+        move |seen| {
+            if method(seen) == "GET" {
+                return response("200 OK", &[], b"new");
+            }
+            let fields = TO_EDITORS.join("\r\n");
+            let head = format!("HTTP/1.1 207 Multi-Status\r\n{fields}\r\nContent-Length: 300043\r\n\r\n");
+            let start = Action::Send(
+                [&br#"{"responses":[{"body":{},"status":200}],""#[..], &b"x".repeat(300_000)].concat(),
+            );
+            vec![Action::Send(head.into()), Action::Await(gate.clone()), start, Action::Send(b"\"}".to_vec())]
+        }
+    });
+    let mut client = stage.begin("POST", "/wp-json/batch/v1", &["Content-Length: 0"]);
+    client.read_head();
+    drop(client);
+    gate.open();
+    eventually("the page is stale", || reason(&stage.get("/post/", &[])) != "hit-fresh");
+}
+
+#[test]
+fn writes_beyond_the_rate_refresh_in_the_background() {
+    let stage = blog_with(|plan| plan.limits.writes_per_minute = 2, "302 Found", SAVED, b"");
+    let postponed = |stage: &Stage| stage.metric("petasos_writes_postponed_total", "");
+    for round in 1..=2 {
+        stage.get("/post/", &[]);
+        post(&stage, "/wp-admin/post.php", &[EDITOR], "");
+        assert_eq!(stage.get("/post/", &[]).text(), format!("/post/ {round}"));
+    }
+    for _ in 0..3 {
+        post(&stage, "/wp-admin/post.php", &[EDITOR], "");
+    }
+    assert_eq!((reason(&stage.get("/post/", &[])), postponed(&stage)), ("hit-fresh", 3));
+    stage.pass(10);
+    let answer = stage.get("/post/", &[]);
+    assert_eq!((answer.text(), reason(&answer)), ("/post/ 2", "stale-while-revalidate"));
+    stage.await_quiet();
+    let answer = stage.get("/post/", &[]);
+    assert_eq!((answer.text(), reason(&answer)), ("/post/ 5", "hit-fresh"));
+    stage.pass(20);
+    post(&stage, "/wp-admin/post.php", &[EDITOR], "");
+    assert_eq!(reason(&stage.get("/post/", &[])), "miss-invalidated", "within the rate again");
+}
+
+#[test]
+fn pages_that_unsafe_methods_name_beyond_the_rate_stay() {
+    let writes = AtomicUsize::new(0);
+    let limit = |plan: &mut config::Plan| plan.limits.page_writes_per_minute = 2;
+    let stage = Stage::with(limit, move |seen| match method(seen) {
+        "GET" => response("200 OK", &[FRESH], writes.load(Ordering::SeqCst).to_string().as_bytes()),
+        _ => {
+            writes.fetch_add(usize::from(seen.target() == "/"), Ordering::SeqCst);
+            response("200 OK", &[], b"")
+        }
+    });
+    for round in 0..2 {
+        assert_eq!(stage.get("/", &[]).text(), round.to_string());
+        write(&stage, "POST", "/");
+        write(&stage, "POST", "/not-stored");
+    }
+    assert_eq!(stage.get("/", &[]).text(), "2");
+    write(&stage, "POST", "/");
+    assert_eq!(stage.metric("petasos_page_writes_postponed_total", ""), 1);
+    assert_eq!(reason(&stage.get("/", &[])), "hit-fresh");
+    eventually("it is fetched again", || stage.get("/", &[]).text() == "3");
+    assert_eq!(stage.origin.count("/not-stored"), 2, "what is not stored is not fetched");
+}
+
+#[test]
+fn page_of_the_other_scheme_stays_beyond_the_rate() {
+    let limits = |plan: &mut config::Plan| {
+        plan.limits.page_writes_per_minute = 0;
+        plan.trusted_proxies = ["127.0.0.1".parse::<net::Prefix>().unwrap()].into_iter().collect();
+    };
+    let stage = Stage::with(limits, |_| response("200 OK", &[FRESH], b"page"));
+    let secure = ["X-Forwarded-Proto: https"];
+    stage.get("/", &secure);
+    write(&stage, "POST", "/");
+    assert_eq!(stage.metric("petasos_page_writes_postponed_total", ""), 1);
+    let answer = stage.get("/", &secure);
+    assert!(reason(&answer).starts_with("hit") || reason(&answer).starts_with("stale"), "{}", answer.head);
+}
+
+#[test]
+fn rules_stand_down_where_the_answer_says_the_site_purges() {
+    let stage = blog("302 Found", PURGES_ITSELF);
+    stage.get("/post/", &[]);
+    let answer = stage.ask("POST", "/wp-admin/post.php", &["Content-Length: 0", EDITOR]);
+    assert_eq!(answer.field("X-Petasos-Purges"), None);
+    assert_eq!(reason(&stage.get("/post/", &[])), "hit-fresh");
+    assert_eq!(stage.metric("petasos_writes_left_to_purges_total", ""), 1);
+    // A visitor who says so is not the application.
+    let stage = blog("302 Found", SAVED);
+    stage.get("/post/", &[]);
+    post(&stage, "/wp-admin/post.php", &[EDITOR, "X-Petasos-Purges: 1"], "");
+    assert_eq!(reason(&stage.get("/post/", &[])), "miss-invalidated");
+}
+
+#[test]
+fn rules_stand_down_for_a_while_after_purges_near_writes() {
+    let stage = blog("302 Found", SAVED);
+    let save = |stage: &Stage| {
+        stage.get("/post/", &[]);
+        post(stage, "/wp-admin/post.php", &[EDITOR], "");
+        reason(&stage.get("/post/", &[])).to_owned()
+    };
+    let purge = |stage: &Stage| {
+        let purged = stage.call_admin("POST", "/purge", r#"{"type": "tag", "selectors": ["elsewhere"]}"#);
+        assert_eq!(purged.status, 200, "{}", purged.text());
+    };
+    purge(&stage);
+    stage.pass(1);
+    assert_eq!(save(&stage), "miss-invalidated", "an operator's purge");
+    stage.pass(11);
+    purge(&stage);
+    stage.pass(1);
+    assert_eq!(save(&stage), "miss-invalidated", "too late to be the write's");
+    purge(&stage);
+    assert_eq!(save(&stage), "hit-fresh");
+    stage.pass(3600);
+    assert_eq!(save(&stage), "miss-invalidated", "it is forgotten");
 }

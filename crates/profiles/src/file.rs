@@ -186,14 +186,28 @@ pub(crate) struct WriteRow {
     #[serde(default)]
     pub(crate) parameters: Vec<String>,
     #[serde(default)]
+    pub(crate) unless_parameters: Vec<String>,
+    #[serde(default)]
     pub(crate) cookies: Vec<String>,
     pub(crate) statuses: Vec<u16>,
     #[serde(default)]
     pub(crate) locations: Vec<String>,
     #[serde(default)]
     pub(crate) unless_locations: Vec<String>,
+    /// `Name: pattern | pattern`; a pattern behind `!` must not match.
+    #[serde(default)]
+    pub(crate) fields: Vec<String>,
     #[serde(default)]
     pub(crate) unless_fields: Vec<String>,
+    /// `path=pattern, path=pattern`.
+    #[serde(default)]
+    pub(crate) json: Vec<String>,
+    #[serde(default)]
+    pub(crate) unless_json: Vec<String>,
+    #[serde(default)]
+    pub(crate) contents: Vec<String>,
+    #[serde(default)]
+    pub(crate) changed_links: Vec<String>,
     pub(crate) changes: ChangesWord,
     pub(crate) source: String,
 }

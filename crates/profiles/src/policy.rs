@@ -4,7 +4,7 @@
 //! The decisions that read this data are `semantics`'.
 
 use crate::shipped::{DEFAULT, LETTER};
-use crate::{Pattern, Profile};
+use crate::{FieldPattern, JsonFact, LocationPattern, Pattern, Profile};
 use message::names;
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
@@ -86,10 +86,13 @@ pub enum Downstream {
     NoCache,
 }
 
-/// A kind of request that changes pages, if its answer says that it succeeded. An empty list asks for nothing.
+/// A kind of request that changes pages. An empty list asks for nothing.
+///
+/// Everybody can send a request of this kind. What proves the write is in the answer: the redirect, the fields and the
+/// content that the application sends only after it has written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WriteRule {
-    /// Its method is one of these.
+    /// The method, after overrides, is one of these.
     pub methods: Vec<String>,
     /// Its path matches one of these, after one percent-decoding.
     pub paths: Vec<Pattern>,
@@ -97,18 +100,37 @@ pub struct WriteRule {
     pub unless_paths: Vec<Pattern>,
     /// Its query, or the form in its content, has one of these parameters with this value.
     pub parameters: Vec<(String, String)>,
+    /// Neither its query nor its form has one of these parameters. A form that cannot be read may have one.
+    pub unless_parameters: Vec<String>,
     /// It carries a cookie with one of these names.
     pub cookies: Vec<Pattern>,
     /// The answer's status is one of these.
     pub statuses: Vec<u16>,
     /// Where the answer redirects to matches one of these.
-    pub locations: Vec<Pattern>,
+    pub locations: Vec<LocationPattern>,
     /// And none of these.
     pub unless_locations: Vec<Pattern>,
+    /// The answer has each of these fields.
+    pub fields: Vec<FieldPattern>,
     /// The answer has none of these fields.
     pub unless_fields: Vec<String>,
+    /// The answer's JSON has all values of one of these lists.
+    pub json: Vec<Vec<JsonFact>>,
+    /// The answer's JSON has all values of none of these lists.
+    pub unless_json: Vec<Vec<JsonFact>>,
+    /// The beginning of the answer's content matches one of these.
+    pub contents: Vec<Pattern>,
+    /// Values of the answer's JSON that are URLs of pages which the write changed.
+    pub changed_links: Vec<Vec<String>>,
     /// What it changes.
     pub changes: Changes,
+}
+
+impl WriteRule {
+    /// Whether the rule needs the content of the answer.
+    pub fn reads_content(&self) -> bool {
+        !(self.json.is_empty() && self.unless_json.is_empty() && self.contents.is_empty())
+    }
 }
 
 /// What a write changes.

@@ -8,8 +8,8 @@ use crate::file::{
     ForwardingWord, ParameterRow, ParameterWord, Rules, UnknownWord, WriteRow,
 };
 use crate::{
-    Changes, ClientAddress, Credentials, Downstream, Forwarding, NOBODYS_ADDRESS, Pattern, Policy,
-    TargetedField, UnknownCookie, WriteRule,
+    Changes, ClientAddress, Credentials, Downstream, FieldPattern, Forwarding, JsonFact, LocationPattern,
+    NOBODYS_ADDRESS, Pattern, Policy, TargetedField, UnknownCookie, WriteRule,
 };
 use std::time::Duration;
 
@@ -163,6 +163,15 @@ fn write_rule(row: &WriteRow) -> Result<WriteRule, String> {
     if row.paths.is_empty() && row.parameters.is_empty() {
         return Err("a [[write]] needs paths or parameters: any request would be one".to_owned());
     }
+    let proofs =
+        [&row.locations, &row.fields, &row.json, &row.contents].iter().any(|proofs| !proofs.is_empty());
+    if !proofs {
+        return Err(
+            "a [[write]] needs locations, fields, json or contents of the answer: anybody could send the \
+                    request"
+                .to_owned(),
+        );
+    }
     let listed = |texts: &[String]| if texts.is_empty() { Ok(Vec::new()) } else { patterns("write", texts) };
     let parameter = |text: &String| {
         let pair = text.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()));
@@ -173,11 +182,25 @@ fn write_rule(row: &WriteRow) -> Result<WriteRule, String> {
         paths: listed(&row.paths)?,
         unless_paths: listed(&row.unless_paths)?,
         parameters: row.parameters.iter().map(parameter).collect::<Result<_, _>>()?,
+        unless_parameters: row.unless_parameters.clone(),
         cookies: listed(&row.cookies)?,
         statuses: row.statuses.clone(),
-        locations: listed(&row.locations)?,
+        locations: row.locations.iter().map(|text| LocationPattern::parse(text)).collect(),
         unless_locations: listed(&row.unless_locations)?,
+        fields: row.fields.iter().map(|text| FieldPattern::parse(text)).collect::<Result<_, _>>()?,
         unless_fields: row.unless_fields.clone(),
+        json: row.json.iter().map(|text| JsonFact::parse_all(text)).collect::<Result<_, _>>()?,
+        unless_json: row
+            .unless_json
+            .iter()
+            .map(|text| JsonFact::parse_all(text))
+            .collect::<Result<_, _>>()?,
+        contents: listed(&row.contents)?,
+        changed_links: row
+            .changed_links
+            .iter()
+            .map(|path| path.split('.').map(str::to_owned).collect())
+            .collect(),
         changes: match row.changes {
             ChangesWord::Everything => Changes::Everything,
             ChangesWord::Fronts => Changes::Fronts,

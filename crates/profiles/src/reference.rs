@@ -54,12 +54,24 @@ with `no-cache`: a browser may keep such a page, and asks before it shows it aga
 question is answered with 304 where the page has a validator. Pages are HTML and feeds, whoever gets them; `no-store`,
 `private` and `no-cache` of the application's stay as they are, and so does all that is said of pictures, styles and scripts.
 
-*Writes* are the requests by which an editor or a visitor changes the site. When one succeeds, as far as its answer
-tells, what it changes is made stale at once, for everybody, before its answer goes on: the next visitor's request asks
-the application, and only if that fails is the old page shown. So a change is seen without a plug-in that purges.
+*Writes* are the requests by which an editor or a visitor changes the site. Anybody can send such a request with forged
+cookies, nonces and parameters, so the application's answer must prove the write: a redirect that only a save leads to, a
+field, or a value in the first 64 KiB of its content. The method is that of `_method` and `X-HTTP-Method-Override` where
+the request has them, and a request that names two is no write. What a write changes is made stale for everybody before
+its answer ends: the next visitor's request asks the application, and only if that fails is the old page shown. So a
+change is seen without a plug-in that purges.
+Where the content decides, the answer is asked for without a content coding, and its last piece waits for the
+invalidation.
+Beyond `limits.writes_per_minute` pages go on being served while they are refreshed in the background, ten seconds after
+the first such write at the latest. The rules invalidate nothing on a site that purges by itself: where the answer to the
+write has `X-Petasos-Purges: 1` or a purge of its own (docs/purging.md), and for `limits.self_purge_memory` after an
+authorised client has purged pages during a write or within ten seconds after it. An order to purge the whole site does
+not count, as operators give such orders. `petasos_writes_left_to_purges_total` counts these writes, and `/status` says
+`purges_itself`.
 An application that itself answers that question with 304 is believed: WordPress does so for its feeds, whose validators
 know the dates of posts and comments, but no names of terms, users or the site; the plug-in's purges are hard.
-`parameters` may stand in the query or in the first 8 KiB of a form.
+A parameter may stand in the query or in a form; the form wins, and the last of a name wins, as in PHP. The parameters of
+a multipart form are unknown.
 
 A profile is *untested* where nothing in this repository runs it against the real application: its rows are from the
 sources that they name.
@@ -146,11 +158,17 @@ fn told(write: &WriteRow) -> (&'static str, String) {
         ("", &write.paths),
         ("but not", &write.unless_paths),
         ("with", &write.parameters),
+        ("without", &write.unless_parameters),
         ("and a cookie", &write.cookies),
         ("answered with", &statuses),
         ("to", &write.locations),
         ("not to", &write.unless_locations),
+        ("with the field", &write.fields),
         ("without", &write.unless_fields),
+        ("with JSON that has", &write.json),
+        ("unless the JSON has", &write.unless_json),
+        ("with the content", &write.contents),
+        ("and the pages that the JSON names in", &write.changed_links),
     ] {
         if !list.is_empty() {
             text += &format!(" {label} {}", code(list)).replace("  ", " ");

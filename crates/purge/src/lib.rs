@@ -35,7 +35,7 @@ pub use order::{Invalidation, Order, Reach, Style, Want};
 pub use pattern::{PATTERN_BYTES_MAX, Pattern, PatternError};
 pub use reference::purging_reference;
 pub use reply::{Outcome, PURGED_COUNT, Reply, reply};
-pub use signals::{Signals, is_hidden, signals};
+pub use signals::{Signals, is_hidden, purges_itself, signals};
 pub use tags::{
     Side, Syntax, TAG_BYTES_MAX, TAG_HEADERS, TAGS_MAX, TagHeader, TagsError, group_tag, tags_of,
 };

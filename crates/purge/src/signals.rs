@@ -25,6 +25,8 @@ pub(crate) struct Signal {
 const PURGE: &str = "X-LiteSpeed-Purge";
 const PURGE2: &str = "X-LiteSpeed-Purge2";
 const INVALIDATE: &str = "X-Cache-Invalidate";
+/// An application's word that it purges by itself whatever its writes change.
+const PURGES_ITSELF: &str = "X-Petasos-Purges";
 
 /// The response fields that ask for invalidations.
 pub(crate) const SIGNALS: &[Signal] = &[
@@ -50,8 +52,15 @@ pub(crate) const SIGNALS: &[Signal] = &[
 /// Response fields between an application and its cache: taken out of an answer before it goes to the client.
 pub fn is_hidden(name: &[u8]) -> bool {
     let is = |hidden: &str| hidden.as_bytes().eq_ignore_ascii_case(name);
-    [PURGE, PURGE2, INVALIDATE].into_iter().any(is)
+    [PURGE, PURGE2, INVALIDATE, PURGES_ITSELF].into_iter().any(is)
         || TAG_HEADERS.iter().any(|header| header.is_stated() && is(header.name))
+}
+
+/// Whether an answer says that its application purges by itself: it asks for a purge, or has the field that Petasos'
+/// plugin for WordPress sends while its edges can be told.
+pub fn purges_itself(answer: &ResponseHead) -> bool {
+    let said = answer.fields.only(PURGES_ITSELF).is_some_and(|value| value.eq_ignore_ascii_case(b"1"));
+    said || [PURGE, PURGE2, INVALIDATE].into_iter().any(|name| answer.fields.has(name))
 }
 
 /// What an answer asks for.

@@ -36,9 +36,11 @@ mod dates;
 mod directives;
 mod downstream;
 mod explain;
+mod form;
 mod forward;
 mod freshness;
 mod invalidation;
+mod json_values;
 mod judge;
 mod keyed_cookies;
 mod lifetime;
@@ -73,6 +75,7 @@ pub use dates::{format_date, parse_date};
 pub use directives::{DELTA_SECS_MAX, Directives, Scope};
 pub use downstream::downstream_head;
 pub use explain::{Culprit, CulpritKind, explain_refusal, explain_request};
+pub use form::Form;
 pub use forward::{SHARED_USER_AGENT, passed_fields, shared_fields, trailer_fields};
 pub use freshness::{Freshness, FreshnessState, Reuse, reuse, reuse_on_error};
 pub use invalidation::invalidated_targets;
@@ -99,4 +102,4 @@ pub use validation::{
     validation_fields,
 };
 pub use vary::{AcceptedCodings, VARY_NAMES_MAX, VariantKey, VaryRule};
-pub use writes::{Changed, Exchanged, changed, may_write};
+pub use writes::{Changed, Exchanged, Written, may_need_content, may_write, written};

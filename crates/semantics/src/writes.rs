@@ -1,13 +1,23 @@
 //! What a write has changed, as the profile knows the application's own pages.
 //!
-//! Invariant: nothing is changed by a request whose answer does not say that it succeeded; who is sent to a login has
-//! written nothing. What RFC 9111 says of unsafe methods is `invalidation`'s part and holds beside this.
+//! Invariant: a request alone changes nothing, whatever cookies, nonces and parameters it has, because anybody can send
+//! it. A rule is met by what the answer contains. What RFC 9111 says of unsafe methods is `invalidation`'s part and
+//! holds beside this.
 
+use crate::form::{Form, Parameter, parameter, query_parameter};
 use crate::invalidation::resolve;
+use crate::json_values::json_values;
 use crate::request::{cookie_names, percent_decoded};
 use crate::{Changes, Policy, WriteRule};
 use bytes::Bytes;
-use message::{RequestHead, ResponseHead, names};
+use message::{Method, RequestHead, ResponseHead, names};
+use profiles::{FieldPattern, JsonFact};
+
+/// Request fields by which a client names another method than the request line does.
+const OVERRIDES: [&str; 3] = ["X-HTTP-Method-Override", "X-HTTP-Method", "X-Method-Override"];
+
+/// The parameter that does the same.
+const METHOD_PARAMETER: &str = "_method";
 
 /// What a write has changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,6 +26,17 @@ pub enum Changed {
     Everything,
     /// The pages with these targets.
     Pages(Vec<Bytes>),
+}
+
+/// What is known of a request that may be a write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Written {
+    /// It has changed nothing, as far as the policy knows.
+    Nothing,
+    /// The content of the answer decides.
+    Unread,
+    /// It has changed this.
+    Changed(Changed),
 }
 
 /// A request that may be a write, and its answer.
@@ -27,51 +48,106 @@ pub struct Exchanged<'a> {
     pub host: &'a [u8],
     /// See `host`.
     pub target: &'a [u8],
-    /// The first octets of the form in its content; empty if it has none.
-    pub form: &'a [u8],
+    /// The form in its content.
+    pub form: &'a Form,
+    /// Whether the request's content has been read to its end.
+    pub form_is_whole: bool,
     /// The answer.
     pub answer: &'a ResponseHead,
+    /// The beginning of the answer's content without a coding; `None` while it has not been read.
+    pub content: Option<&'a [u8]>,
 }
 
 /// Whether the answer to this request may turn out to be a write's: then its form is worth reading.
 pub fn may_write(request: &RequestHead, policy: &Policy) -> bool {
-    policy.writes.iter().any(|rule| names_method(rule, request))
+    let names =
+        |rule: &WriteRule| rule.methods.iter().any(|method| method.as_bytes() == request.method.as_bytes());
+    !policy.writes.is_empty() && (!request.method.is_safe() || policy.writes.iter().any(names))
 }
 
-/// What the request has changed; `None` if nothing, as far as the policy knows.
-pub fn changed(exchanged: Exchanged<'_>, policy: &Policy) -> Option<Changed> {
-    let Exchanged { request, target, .. } = exchanged;
-    if !may_write(request, policy) {
-        return None;
+/// Whether the content of the answer to this request may be needed to tell whether it is a write's.
+pub fn may_need_content(request: &RequestHead, target: &[u8], policy: &Policy) -> bool {
+    let path = path_of(target);
+    may_write(request, policy)
+        && policy.writes.iter().any(|rule| rule.reads_content() && is_of_path(rule, &path))
+}
+
+/// What the request has changed.
+pub fn written(exchanged: Exchanged<'_>, policy: &Policy) -> Written {
+    if !may_write(exchanged.request, policy) {
+        return Written::Nothing;
     }
-    let path = percent_decoded(target.split(|&octet| octet == b'?').next().unwrap_or_default());
-    let mut pages: Vec<Bytes> = Vec::new();
-    for rule in policy.writes.iter().filter(|rule| is_met(rule, &path, exchanged)) {
+    let Some(method) = effective_method(exchanged) else { return Written::Nothing };
+    let path = path_of(exchanged.target);
+    let (mut pages, mut is_unread): (Vec<Bytes>, bool) = (Vec::new(), false);
+    for rule in policy.writes.iter().filter(|rule| is_met(rule, &method, &path, exchanged)) {
+        if rule.reads_content() {
+            let Some(content) = exchanged.content else {
+                is_unread = true;
+                continue;
+            };
+            if !is_met_by_content(rule, content) {
+                continue;
+            }
+        }
         if rule.changes == Changes::Everything {
-            return Some(Changed::Everything);
+            return Written::Changed(Changed::Everything);
         }
         let matching = rule.paths.iter().find(|pattern| pattern.matches(&path));
         let base = matching.map_or(&[][..], |pattern| pattern.start_in(&path));
         pages.extend(policy.fronts.iter().map(|front| Bytes::from([base, front.as_bytes()].concat())));
+        pages.extend(linked_pages(rule, exchanged));
     }
-    (!pages.is_empty()).then_some(Changed::Pages(pages))
+    match (is_unread, pages.is_empty()) {
+        (true, _) => Written::Unread,
+        (false, true) => Written::Nothing,
+        (false, false) => Written::Changed(Changed::Pages(pages)),
+    }
 }
 
-fn names_method(rule: &WriteRule, request: &RequestHead) -> bool {
-    rule.methods.iter().any(|method| method.as_bytes() == request.method.as_bytes())
+/// The method that the application acts on; `None` if the request names two different ones.
+fn effective_method(exchanged: Exchanged<'_>) -> Option<Vec<u8>> {
+    let Exchanged { request, form, form_is_whole, .. } = exchanged;
+    let query = query_of(exchanged.target);
+    let fields = OVERRIDES.iter().flat_map(|name| request.fields.all(name)).map(|value| value.to_vec());
+    let in_query = query_parameter(query, METHOD_PARAMETER);
+    let in_form = parameter(&[], form, form_is_whole, METHOD_PARAMETER);
+    let parameters = [in_query, in_form].into_iter().filter_map(|parameter| match parameter {
+        Parameter::Is(value) => Some(value),
+        // A form that cannot be read belongs to rules that ask for nothing in it.
+        Parameter::Absent | Parameter::Unknown => None,
+    });
+    let mut named = fields.chain(parameters).map(|value| value.trim_ascii().to_ascii_uppercase());
+    let Some(first) = named.next() else { return Some(request.method.as_bytes().to_vec()) };
+    // An application that knows no overrides acts on the request line, which therefore must be that of a write too.
+    let is_read = |method: &[u8]| Method::from_token(method).is_safe();
+    named
+        .all(|other| other == first)
+        .then_some(first)
+        .filter(|first| is_read(first) == request.method.is_safe())
 }
 
-fn is_met(rule: &WriteRule, path: &[u8], exchanged: Exchanged<'_>) -> bool {
+fn is_met(rule: &WriteRule, method: &[u8], path: &[u8], exchanged: Exchanged<'_>) -> bool {
     let Exchanged { request, answer, .. } = exchanged;
     let status = answer.status.code();
-    names_method(rule, request)
+    rule.methods.iter().any(|known| known.as_bytes() == method)
         && rule.statuses.contains(&status)
-        && (rule.paths.is_empty() || rule.paths.iter().any(|pattern| pattern.matches(path)))
-        && !rule.unless_paths.iter().any(|pattern| pattern.matches(path))
+        && is_of_path(rule, path)
         && !rule.unless_fields.iter().any(|name| answer.fields.has(name))
+        && rule.fields.iter().all(|field| has_field(field, answer))
         && (rule.cookies.is_empty() || has_cookie(rule, request))
         && (rule.parameters.is_empty() || has_parameter(rule, exchanged))
+        && !has_unwanted_parameter(rule, exchanged)
         && (!(300..400).contains(&status) || leads_on(rule, exchanged))
+}
+
+fn is_of_path(rule: &WriteRule, path: &[u8]) -> bool {
+    (rule.paths.is_empty() || rule.paths.iter().any(|pattern| pattern.matches(path)))
+        && !rule.unless_paths.iter().any(|pattern| pattern.matches(path))
+}
+
+fn has_field(wanted: &FieldPattern, answer: &ResponseHead) -> bool {
+    answer.fields.all(&wanted.name).any(|line| wanted.matches(line))
 }
 
 fn has_cookie(rule: &WriteRule, request: &RequestHead) -> bool {
@@ -79,17 +155,19 @@ fn has_cookie(rule: &WriteRule, request: &RequestHead) -> bool {
     names.any(|name| rule.cookies.iter().any(|pattern| pattern.matches(name)))
 }
 
-/// Whether the query or the form has one of the rule's parameters.
+/// Whether one of the rule's parameters has its value for the application.
 fn has_parameter(rule: &WriteRule, exchanged: Exchanged<'_>) -> bool {
-    let query = exchanged.target.iter().position(|&octet| octet == b'?');
-    let query = query.and_then(|mark| exchanged.target.get(mark + 1..)).unwrap_or_default();
-    let mut pairs = [query, exchanged.form].into_iter().flat_map(|text| text.split(|&octet| octet == b'&'));
-    pairs.any(|pair| {
-        let at = pair.iter().position(|&octet| octet == b'=').unwrap_or(pair.len());
-        let (name, value) =
-            (percent_decoded(pair.get(..at).unwrap_or_default()), pair.get(at + 1..).unwrap_or_default());
-        let value = percent_decoded(value);
-        rule.parameters.iter().any(|(known, wanted)| known.as_bytes() == name && wanted.as_bytes() == value)
+    rule.parameters.iter().any(|(name, wanted)| {
+        let found = parameter(query_of(exchanged.target), exchanged.form, exchanged.form_is_whole, name);
+        matches!(found, Parameter::Is(value) if value == wanted.as_bytes())
+    })
+}
+
+fn has_unwanted_parameter(rule: &WriteRule, exchanged: Exchanged<'_>) -> bool {
+    rule.unless_parameters.iter().any(|name| {
+        let query = query_of(exchanged.target);
+        parameter(query, exchanged.form, exchanged.form_is_whole, name) != Parameter::Absent
+            || query_parameter(query, name) != Parameter::Absent
     })
 }
 
@@ -102,209 +180,385 @@ fn leads_on(rule: &WriteRule, exchanged: Exchanged<'_>) -> bool {
     let resolved = [true, false]
         .into_iter()
         .find_map(|https| resolve(https, exchanged.host, exchanged.target, location))
-        .unwrap_or_else(|| location.to_vec());
-    (rule.locations.is_empty() || rule.locations.iter().any(|pattern| pattern.matches(&resolved)))
+        .unwrap_or_else(|| behind_authority(location).to_vec());
+    let (path, query) = (path_of(&resolved), query_of(&resolved));
+    let asked = query_of(exchanged.target);
+    let is_fresh = |pattern: &profiles::Pattern| pattern.matches(query) && !pattern.matches(asked);
+    let leads = |wanted: &profiles::LocationPattern| {
+        let is_there = match &wanted.path {
+            Some(pattern) => pattern.matches(&path),
+            None => asked.is_empty() && is_parent(&path, &path_of(exchanged.target)),
+        };
+        is_there && wanted.query.as_ref().is_none_or(is_fresh)
+    };
+    resolved != exchanged.target
+        && (rule.locations.is_empty() || rule.locations.iter().any(leads))
         && !rule.unless_locations.iter().any(|pattern| pattern.matches(&resolved))
+}
+
+/// Whether `path` is `child` without its last segment.
+fn is_parent(path: &[u8], child: &[u8]) -> bool {
+    let slash = child.iter().rposition(|&octet| octet == b'/');
+    !path.is_empty() && slash.and_then(|slash| child.get(..slash)) == Some(path)
+}
+
+/// The path and query of a URL of another host: an application may know itself by another name.
+fn behind_authority(location: &[u8]) -> &[u8] {
+    let start = location.windows(2).position(|pair| pair == b"//").map_or(0, |at| at + 2);
+    let rest = location.get(start..).unwrap_or_default();
+    let path = rest.iter().position(|&octet| octet == b'/').unwrap_or(rest.len());
+    rest.get(path..).unwrap_or_default()
+}
+
+/// Whether the beginning of the answer's content shows the write.
+fn is_met_by_content(rule: &WriteRule, content: &[u8]) -> bool {
+    let has = |alternatives: &[Vec<JsonFact>]| alternatives.iter().any(|facts| has_facts(facts, content));
+    (rule.contents.is_empty() || rule.contents.iter().any(|pattern| pattern.matches(content)))
+        && (rule.json.is_empty() || has(&rule.json))
+        && !has(&rule.unless_json)
+}
+
+fn has_facts(facts: &[JsonFact], content: &[u8]) -> bool {
+    let mut found = vec![false; facts.len()];
+    json_values(content, &mut |path, value| {
+        for (fact, found) in facts.iter().zip(&mut found) {
+            *found |= is_at(path, &fact.path) && fact.value.matches(value);
+        }
+    });
+    found.into_iter().all(|found| found)
+}
+
+/// The pages that the answer's JSON names.
+fn linked_pages(rule: &WriteRule, exchanged: Exchanged<'_>) -> Vec<Bytes> {
+    let mut pages = Vec::new();
+    json_values(exchanged.content.unwrap_or_default(), &mut |path, value| {
+        if rule.changed_links.iter().any(|wanted| is_at(path, wanted)) {
+            let page = [true, false]
+                .into_iter()
+                .find_map(|https| resolve(https, exchanged.host, exchanged.target, value));
+            pages.extend(page.map(Bytes::from));
+        }
+    });
+    pages
+}
+
+fn is_at(path: &[Vec<u8>], wanted: &[String]) -> bool {
+    path.len() == wanted.len()
+        && path.iter().zip(wanted).all(|(part, wanted)| wanted == "*" || part == wanted.as_bytes())
+}
+
+fn path_of(target: &[u8]) -> Vec<u8> {
+    percent_decoded(target.split(|&octet| octet == b'?').next().unwrap_or_default())
+}
+
+fn query_of(target: &[u8]) -> &[u8] {
+    let mark = target.iter().position(|&octet| octet == b'?');
+    mark.and_then(|mark| target.get(mark + 1..)).unwrap_or_default()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Changed, Exchanged, changed};
-    use crate::Policy;
+    use super::{Changed, Exchanged, Written, written};
+    use crate::{Form, Policy};
     use message::{Fields, Method, RequestHead, ResponseHead, Status, Version};
     use profiles::Profile;
 
-    /// `METHOD TARGET COOKIE FORM`, `STATUS NAME: VALUE`: what was changed, as a text.
-    fn changes(profile: &str, request: (&str, &str, &str, &str), status: u16, field: (&str, &str)) -> String {
-        let (method, target, cookie, form) = request;
-        let policy: &Policy = &Profile::shipped(profile).unwrap().policy;
-        let mut fields = Fields::new();
-        fields.push("Cookie", format!("{cookie}=1"));
-        let head = RequestHead {
-            method: Method::from_token(method.as_bytes()),
-            target: target.to_owned().into(),
-            version: Version::Http11,
-            fields,
-        };
-        let mut answer = ResponseHead::new(Status::from_code(status).unwrap());
-        if !field.0.is_empty() {
-            answer.fields.push(field.0.to_owned(), field.1.to_owned());
-        }
-        let (host, target, form) = (&b"a.test"[..], target.as_bytes(), form.as_bytes());
-        match changed(Exchanged { request: &head, host, target, form, answer: &answer }, policy) {
-            None => "nothing".to_owned(),
-            Some(Changed::Everything) => "everything".to_owned(),
-            Some(Changed::Pages(pages)) => {
-                let pages: Vec<_> = pages.iter().map(|page| page.escape_ascii().to_string()).collect();
-                pages.join(" ")
+    /// What a rule is asked about, and what was changed.
+    struct Case<'a> {
+        profile: &'a str,
+        request: &'a str,
+        cookie: &'a str,
+        form: &'a str,
+        status: u16,
+        fields: &'a [(&'static str, &'static str)],
+        content: &'a str,
+    }
+
+    const CASE: Case<'_> = Case {
+        profile: "wordpress",
+        request: "POST /",
+        cookie: "wordpress_logged_in_0a",
+        form: "",
+        status: 200,
+        fields: &[],
+        content: "",
+    };
+
+    impl Case<'_> {
+        fn changes(&self) -> String {
+            let policy: &Policy = &Profile::shipped(self.profile).unwrap().policy;
+            let (method, target) = self.request.split_once(' ').unwrap();
+            let mut fields = Fields::new();
+            fields.push("Cookie", format!("{}=1", self.cookie));
+            let head = RequestHead {
+                method: Method::from_token(method.as_bytes()),
+                target: target.to_owned().into(),
+                version: Version::Http11,
+                fields,
+            };
+            let mut answer = ResponseHead::new(Status::from_code(self.status).unwrap());
+            self.fields.iter().for_each(|(name, value)| answer.fields.push(*name, *value));
+            let exchanged = Exchanged {
+                request: &head,
+                host: b"a.test",
+                target: target.as_bytes(),
+                form: &Form::of_octets(self.form.as_bytes()),
+                form_is_whole: true,
+                answer: &answer,
+                content: None,
+            };
+            let content = Some(self.content.as_bytes());
+            match (written(exchanged, policy), written(Exchanged { content, ..exchanged }, policy)) {
+                (Written::Unread, Written::Nothing) => "nothing by its content".to_owned(),
+                (Written::Unread, Written::Changed(changed)) => format!("{} by its content", told(changed)),
+                (before, after) => {
+                    assert_eq!(before, after);
+                    match after {
+                        Written::Changed(changed) => told(changed),
+                        Written::Nothing => "nothing".to_owned(),
+                        Written::Unread => "unread".to_owned(),
+                    }
+                }
             }
         }
     }
 
-    const EDITOR: &str = "wordpress_logged_in_0a";
-    const NONE: (&str, &str) = ("", "");
+    fn told(changed: Changed) -> String {
+        match changed {
+            Changed::Everything => "everything".to_owned(),
+            Changed::Pages(pages) => {
+                pages.iter().map(|page| page.escape_ascii().to_string()).collect::<Vec<_>>().join(" ")
+            }
+        }
+    }
+
+    fn redirected(request: &str, location: &'static str) -> String {
+        Case { request, status: 302, fields: &[("Location", location)], ..CASE }.changes()
+    }
 
     #[test]
-    fn an_editor_of_wordpress_changes_everything_when_it_succeeds() {
-        let back = ("Location", "http://a.test/wp-admin/post.php?post=1&action=edit&message=1");
-        let login = (
-            "Location",
-            "http://a.test/wp-login.php?redirect_to=http%3A%2F%2Fa.test%2Fwp-admin%2Fpost.php&reauth=1",
-        );
-        let post = ("POST", "/wp-admin/post.php", EDITOR, "");
-        assert_eq!(changes("wordpress", post, 302, back), "everything");
-        assert_eq!(changes("wordpress", post, 302, ("Location", "edit.php?deleted=1")), "everything");
-        assert_eq!(changes("wordpress", post, 302, login), "nothing", "not logged in after all");
-        assert_eq!(changes("wordpress", post, 302, NONE), "nothing");
-        assert_eq!(changes("wordpress", post, 200, NONE), "nothing", "the form again");
-        assert_eq!(changes("wordpress", ("POST", "/wp-admin/post.php", "theme", ""), 302, back), "nothing");
-        assert_eq!(changes("wordpress", ("GET", "/wp-admin/post.php", EDITOR, ""), 302, back), "nothing");
-        let trash = ("GET", "/blog/wp-admin/post.php?post=1&action=trash&_wpnonce=0a", EDITOR, "");
-        assert_eq!(changes("wordpress", trash, 302, back), "everything");
-        for (method, target) in [
-            ("POST", "/wp-admin/user-edit.php"),
-            ("POST", "/wp-admin/profile.php"),
-            ("GET", "/wp-admin/themes.php?action=activate&stylesheet=x&_wpnonce=0a"),
-            ("GET", "/wp-admin/plugins.php?action=deactivate&plugin=x&_wpnonce=0a"),
+    fn wordpress_screens_prove_a_write_by_their_redirect() {
+        let back = "http://a.test/wp-admin/post.php?post=1&action=edit&message=1";
+        for (request, location) in [
+            ("POST /wp-admin/post.php", back),
+            ("POST /wp-admin/post.php", "edit.php?deleted=1"),
+            ("GET /blog/wp-admin/post.php?post=1&action=trash&_wpnonce=0a", "edit.php?trashed=1&ids=1"),
+            ("POST /wp-admin/options.php", "options-general.php?settings-updated=true"),
+            ("POST /wp-admin/user-edit.php", "user-edit.php?updated=1&user_id=2"),
+            ("POST /wp-admin/edit-tags.php", "edit-tags.php?taxonomy=category&message=3"),
+            ("GET /wp-admin/themes.php?action=activate&stylesheet=x", "themes.php?activated=true"),
+            ("GET /wp-admin/plugins.php?action=deactivate", "plugins.php?deactivate=true&paged=1"),
+            ("GET /wp-admin/comment.php?action=approvecomment&c=5", "edit-comments.php?approved=1&p=1"),
+            ("POST /wp-admin/comment.php", "edit-comments.php?p=1#comment-5"),
         ] {
-            let request = (method, target, EDITOR, "");
-            assert_eq!(changes("wordpress", request, 302, back), "everything", "{target}");
-            assert_eq!(changes("wordpress", request, 302, login), "nothing", "{target}");
-            assert_eq!(changes("wordpress", request, 200, NONE), "nothing", "{target}");
+            assert_eq!(redirected(request, location), "everything", "{request} {location}");
+            let cookie = "theme";
+            let fields: &[_] = &[("Location", location)];
+            let case = Case { request, cookie, status: 302, fields, ..CASE };
+            assert_eq!(case.changes(), "nothing", "without a cookie: {request}");
         }
-        let menu = ("POST", "/wp-admin/nav-menus.php?action=edit&menu=2", EDITOR, "action=update");
-        assert_eq!(changes("wordpress", menu, 200, NONE), "everything");
-        assert_eq!(changes("wordpress", menu, 403, NONE), "nothing");
+    }
+
+    #[test]
+    fn redirects_that_everybody_gets_prove_nothing() {
+        for (request, location) in [
+            (
+                "POST /wp-admin/post.php",
+                "http://a.test/wp-login.php?redirect_to=%2Fwp-admin%2Fpost.php&reauth=1",
+            ),
+            ("POST /wp-admin/post.php", "https://a.test/wp-admin/post.php"),
+            ("POST /wp-admin/post.php?message=1", "https://a.test/wp-admin/post.php?message=1"),
+            ("POST /wp-admin/post.php?message=1", "https://www.a.test/wp-admin/post.php?message=1&lang=en"),
+            ("POST /wp-admin/post.php", "/account/?back=/wp-admin/post.php?message=1"),
+            ("GET /wp-admin/edit.php", "/wp-admin/upgrade.php?_wp_http_referer=x&message=1"),
+            ("POST /wp-login.php/wp-admin/post.php", "/wp-admin/post.php?message=1"),
+            ("POST /wp-admin/post.php", ""),
+        ] {
+            assert_eq!(redirected(request, location), "nothing", "{request} {location}");
+        }
+    }
+
+    const EDITOR: &[(&str, &str)] = &[
+        ("Content-Type", "application/json; charset=UTF-8"),
+        ("X-WP-Nonce", "0a"),
+        ("Cache-Control", "no-cache, must-revalidate, max-age=0"),
+    ];
+    const BY_PASSWORD: &[(&str, &str)] = &[
+        ("Content-Type", "application/json; charset=UTF-8"),
+        ("Cache-Control", "no-cache, must-revalidate, max-age=0"),
+        ("Expires", "Wed, 11 Jan 1984 05:00:00 GMT"),
+        ("Link", "<http://a.test/wp-json/>; rel=\"https://api.w.org/\""),
+    ];
+    const NONCE_OF_VISITORS: &[(&str, &str)] = &[("Content-Type", "application/json"), ("X-WP-Nonce", "0a")];
+    const PUBLISHED: &str = r#"{"id":5,"slug":"a","status":"publish"}"#;
+
+    #[test]
+    fn wordpress_rest_writes_need_an_answer_to_an_editor() {
+        for (request, status, expected) in [
+            ("POST /wp-json/wp/v2/posts/5?_locale=user", 200, "everything by its content"),
+            ("DELETE /wp-json/wp/v2/pages/5", 200, "everything by its content"),
+            ("POST /index.php/wp-json/wp/v2/posts", 201, "everything by its content"),
+            ("POST /wp-json/wp/v2/posts/5?_method=DELETE", 200, "everything by its content"),
+            ("POST /wp-json/wp/v2/posts?_method=GET", 200, "nothing"),
+            ("POST /wp-json/wp/v2/posts?_method=get&_method=GET", 200, "nothing"),
+            ("POST /wp-json/wp/v2/posts?rest_route=/x/v1/y", 201, "nothing"),
+            ("POST /wp-json/wp/v2/posts/5", 403, "nothing"),
+            ("GET /wp-json/wp/v2/posts/5", 200, "nothing"),
+            ("GET /wp-json/wp/v2/posts/5?_method=DELETE", 200, "nothing"),
+            ("POST /wp-json/wp/v2/posts/5/autosaves", 200, "nothing"),
+            ("PUT /wp-json/wp/v2/users/me", 200, "nothing"),
+        ] {
+            for fields in [EDITOR, BY_PASSWORD] {
+                let case = Case { request, status, fields, content: PUBLISHED, ..CASE };
+                assert_eq!(case.changes(), expected, "{request} {status}");
+            }
+            let case = Case { request, status, fields: NONCE_OF_VISITORS, content: PUBLISHED, ..CASE };
+            assert_eq!(case.changes(), "nothing", "a visitor's: {request} {status}");
+        }
+    }
+
+    #[test]
+    fn a_draft_that_was_never_published_changes_nothing() {
+        let case = |content| {
+            Case { request: "POST /wp-json/wp/v2/posts/5", fields: EDITOR, content, ..CASE }.changes()
+        };
+        assert_eq!(case(r#"{"id":5,"slug":"","status":"draft"}"#), "nothing by its content");
+        assert_eq!(case(r#"{"id":5,"slug":"was-public","status":"draft"}"#), "everything by its content");
         assert_eq!(
-            changes("wordpress", ("GET", "/wp-admin/nav-menus.php", EDITOR, ""), 200, NONE),
-            "nothing"
+            case(r#"{"id":5,"content":{"status":"draft","slug":""},"status":"publish"}"#),
+            "everything by its content"
         );
     }
 
     #[test]
-    fn the_block_editor_and_quick_edits_are_writes_and_keeping_drafts_is_none() {
-        let rest = |method, target| ("wordpress", (method, target, EDITOR, ""));
-        for (method, target, status, expected) in [
-            ("POST", "/wp-json/wp/v2/posts/5?_locale=user", 200, "everything"),
-            ("DELETE", "/wp-json/wp/v2/pages/5", 200, "everything"),
-            ("POST", "/wp-json/wp/v2/posts", 201, "everything"),
-            ("POST", "/wp-json/wp/v2/posts/5", 403, "nothing"),
-            ("GET", "/wp-json/wp/v2/posts/5", 200, "nothing"),
-            ("POST", "/wp-json/wp/v2/posts/5/autosaves", 200, "nothing"),
-            ("POST", "/wp-json/batch/v1", 207, "everything"),
-            ("POST", "/wp-json/batch/v1", 401, "nothing"),
-            ("PUT", "/wp-json/wp/v2/users/me", 200, "nothing"),
-            ("POST", "/wp-json/wp/v2/comments", 201, "/ /feed/ /comments/feed/"),
-        ] {
-            let (profile, request) = rest(method, target);
-            assert_eq!(changes(profile, request, status, NONE), expected, "{method} {target} {status}");
-        }
-        let ajax = |form| ("POST", "/wp-admin/admin-ajax.php", EDITOR, form);
+    fn a_batch_counts_by_the_statuses_inside() {
+        let case = |content| {
+            let request = "POST /wp-json/batch/v1";
+            Case { request, status: 207, fields: EDITOR, content, ..CASE }.changes()
+        };
+        assert_eq!(case(r#"{"responses":[{"body":{"status":200},"status":401}]}"#), "nothing by its content");
+        assert_eq!(case(r#"{"failed":"validation","responses":[null]}"#), "nothing by its content");
         assert_eq!(
-            changes("wordpress", ajax("post_title=x&post_ID=1&action=inline%2Dsave"), 200, NONE),
+            case(r#"{"responses":[{"status":404},{"body":{},"status":201}]}"#),
+            "everything by its content"
+        );
+    }
+
+    #[test]
+    fn ajax_actions_count_by_the_form_and_the_answer() {
+        let case = |form, content| {
+            Case { request: "POST /wp-admin/admin-ajax.php", form, content, ..CASE }.changes()
+        };
+        assert_eq!(
+            case("post_ID=1&action=inline%2Dsave", "\t<tr id=\"post-1\">"),
+            "everything by its content"
+        );
+        assert_eq!(case("action=inline-save", "Sorry, you are not allowed."), "nothing by its content");
+        assert_eq!(case("action=trash-post", "1"), "everything by its content");
+        assert_eq!(case("action=trash-post", "0"), "nothing by its content");
+        assert_eq!(case("action=heartbeat", "1"), "nothing");
+        assert_eq!(
+            case("action=customize_save", r#"{"success":true,"data":{}}"#),
+            "everything by its content"
+        );
+        let request = "POST /wp-admin/admin-ajax.php?action=trash-post";
+        assert_eq!(Case { request, form: "+action=post_like", content: "1", ..CASE }.changes(), "nothing");
+    }
+
+    #[test]
+    fn a_comment_that_is_shown_changes_fronts_and_its_page() {
+        let fronts = "/blog/ /blog/feed/ /blog/comments/feed/";
+        let sent = "POST /blog/wp-comments-post.php";
+        assert_eq!(redirected(sent, "http://a.test/blog/post/#comment-5"), fronts);
+        assert_eq!(redirected(sent, "/blog/post/?unapproved=5&moderation-hash=0a#comment-5"), "nothing");
+        assert_eq!(redirected(sent, "https://a.test/blog/wp-comments-post.php"), "nothing");
+        let fields: &[_] = &[
+            ("Content-Type", "application/json"),
+            ("Location", "http://a.test/blog/wp-json/wp/v2/comments/5"),
+        ];
+        let case = |content| {
+            Case { request: "POST /blog/wp-json/wp/v2/comments", status: 201, fields, content, ..CASE }
+                .changes()
+        };
+        let shown = r#"{"link":"http:\/\/a.test\/blog\/post\/#comment-5","status":"approved"}"#;
+        assert_eq!(case(shown), format!("{fronts} /blog/post/ by its content"));
+        assert_eq!(case(r#"{"status":"hold"}"#), "nothing by its content");
+    }
+
+    #[test]
+    fn mediawiki_edits_need_a_saved_revision() {
+        let edit = |fields| Case {
+            profile: "mediawiki",
+            request: "POST /wiki/A?action=submit",
+            status: 302,
+            fields,
+            ..CASE
+        };
+        assert_eq!(
+            edit(&[("Location", "/wiki/A"), ("Set-Cookie", "wPostEditRevision7=saved; path=/")]).changes(),
             "everything"
         );
-        assert_eq!(changes("wordpress", ajax("data=1&action=heartbeat"), 200, NONE), "nothing");
-        assert_eq!(changes("wordpress", ajax("action=inline-save"), 400, NONE), "nothing");
+        assert_eq!(
+            edit(&[("Location", "/wiki/A"), ("Set-Cookie", "wPostEditRevision7=deleted")]).changes(),
+            "nothing"
+        );
+        assert_eq!(edit(&[("Location", "/wiki/Any")]).changes(), "nothing");
+        let api = |form, content| {
+            let fields: &[_] = &[("Content-Type", "application/json; charset=utf-8")];
+            Case { profile: "mediawiki", request: "POST /w/api.php", form, fields, content, ..CASE }.changes()
+        };
+        let saved = r#"{"edit":{"result":"Success","newrevid":8}}"#;
+        assert_eq!(api("action=edit&format=json", saved), "everything by its content");
+        assert_eq!(
+            api("action=edit", r#"{"edit":{"result":"Success","nochange":""}}"#),
+            "nothing by its content"
+        );
+        assert_eq!(api("action=edit", r#"{"edit":{"result":"Failure"}}"#), "nothing by its content");
+        assert_eq!(api("action=raw", saved), "nothing");
+        assert_eq!(api("action=purge", r#"{"purge":[{"purged":""}]}"#), "nothing");
     }
 
     #[test]
-    fn a_comment_that_is_shown_changes_front_page_and_feeds() {
-        let comment = ("POST", "/blog/wp-comments-post.php", "theme", "");
-        let shown = ("Location", "http://a.test/blog/post/#comment-5");
-        let held = ("Location", "http://a.test/blog/post/?unapproved=5&moderation-hash=0a#comment-5");
-        assert_eq!(changes("wordpress", comment, 302, shown), "/blog/ /blog/feed/ /blog/comments/feed/");
-        assert_eq!(changes("wordpress", comment, 302, held), "nothing");
-        assert_eq!(changes("wordpress", comment, 409, NONE), "nothing");
+    fn drupal_edits_lead_to_the_page_that_was_edited() {
+        for (request, location, expected) in [
+            ("POST /node/5/edit", "http://a.test/node/5", "/ /node /rss.xml"),
+            ("POST /blog/node/5/edit", "/blog/node/5", "/blog/ /blog/node /blog/rss.xml"),
+            ("POST /node/5/edit?destination=node/5", "/node/5", "nothing"),
+            ("POST /node/5/edit", "/search/node/x", "nothing"),
+            ("POST /node/5/edit", "/node/7", "nothing"),
+            ("POST /node/5/edit", "/node/5/edit", "nothing"),
+            ("POST /node/5/edit", "/user/login?destination=x", "nothing"),
+            ("POST /comment/reply/node/5/comment", "/node/5", "nothing"),
+        ] {
+            let fields: &[_] = &[("Location", location)];
+            let case = Case { profile: "drupal", request, cookie: "SESS0a", status: 302, fields, ..CASE };
+            assert_eq!(case.changes(), expected, "{request} {location}");
+        }
     }
 
-    /// Profile; method, target, cookie and form; status and field of the answer; what was changed.
-    type Case = (&'static str, [&'static str; 4], u16, (&'static str, &'static str), &'static str);
-
-    const EDITS: &[Case] = &[
-        (
-            "mediawiki",
-            ["POST", "/index.php?title=A&action=submit", "x", ""],
-            302,
-            ("Location", "/wiki/A"),
-            "everything",
-        ),
-        ("mediawiki", ["POST", "/wiki/A?action=submit", "x", ""], 200, NONE, "nothing"),
-        ("mediawiki", ["POST", "/api.php", "x", "action=edit&title=A&token=%2B%5C"], 200, NONE, "everything"),
-        (
-            "mediawiki",
-            ["POST", "/w/api.php", "x", "format=json&action=edit"],
-            200,
-            ("MediaWiki-API-Error", "badtoken"),
-            "nothing",
-        ),
-        ("mediawiki", ["POST", "/api.php", "x", "action=parse"], 200, NONE, "nothing"),
-        (
-            "drupal",
-            ["POST", "/node/5/edit", "SSESS0a", ""],
-            303,
-            ("Location", "http://a.test/node/5"),
-            "everything",
-        ),
-        (
-            "drupal",
-            ["POST", "/de/node/add/page", "SESS0a", ""],
-            302,
-            ("Location", "/de/node/6"),
-            "everything",
-        ),
-        ("drupal", ["POST", "/node/5/edit", "SSESS0a", ""], 200, NONE, "nothing"),
-        (
-            "drupal",
-            ["POST", "/node/5/edit", "SSESS0a", ""],
-            302,
-            ("Location", "/user/login?destination=x"),
-            "nothing",
-        ),
-        (
-            "drupal",
-            ["POST", "/comment/reply/node/5/comment", "x", ""],
-            303,
-            ("Location", "/node/5"),
-            "/ /node /rss.xml",
-        ),
-        (
-            "django",
-            ["POST", "/admin/blog/post/5/change/", "sessionid", ""],
-            302,
-            ("Location", "/admin/blog/post/"),
-            "everything",
-        ),
-        (
-            "django",
-            ["POST", "/admin/blog/post/5/change/", "sessionid", ""],
-            302,
-            ("Location", "/admin/login/?next=/admin/"),
-            "nothing",
-        ),
-        ("django", ["POST", "/admin/login/", "sessionid", ""], 302, ("Location", "/admin/"), "nothing"),
-        (
-            "wagtail",
-            ["POST", "/cms/pages/5/edit/", "sessionid", ""],
-            302,
-            ("Location", "/cms/pages/"),
-            "everything",
-        ),
-        (
-            "wagtail",
-            ["POST", "/admin/pages/5/edit/", "sessionid", ""],
-            302,
-            ("Location", "/admin/pages/"),
-            "everything",
-        ),
-        ("default", ["POST", "/wp-admin/post.php", EDITOR, ""], 302, ("Location", "/wp-admin/"), "nothing"),
-    ];
-
     #[test]
-    fn edits_of_other_systems() {
-        for (profile, [method, target, cookie, form], status, field, expected) in EDITS {
-            let told = changes(profile, (method, target, cookie, form), *status, *field);
-            assert_eq!(told, *expected, "{profile} {method} {target} {form} {status} {field:?}");
+    fn django_and_wagtail_writes_leave_a_message() {
+        const SAVED: &str = "messages=W1s; HttpOnly; Path=/";
+        for (profile, request, location, cookie, expected) in [
+            ("django", "POST /admin/blog/post/5/change/", "/admin/blog/post/", SAVED, "everything"),
+            ("django", "POST /admin/blog/post/5/change/", "/admin/login/?next=/admin/", SAVED, "nothing"),
+            (
+                "django",
+                "POST /admin/blog/post/5/change/",
+                "/en/admin/blog/post/5/change/",
+                "sessionid=\"\"; Max-Age=0",
+                "nothing",
+            ),
+            ("django", "POST /admin/blog/post/5/change/", "/admin/", "messages=\"\"; Max-Age=0", "nothing"),
+            ("django", "POST /admin/login/", "/admin/", SAVED, "nothing"),
+            ("wagtail", "POST /cms/pages/5/edit/", "/cms/pages/", SAVED, "everything"),
+            ("wagtail", "POST /admin/pages/5/edit/", "/admin/pages/", SAVED, "everything"),
+            ("wagtail", "POST /cms/pages/5/edit/", "/sign-in?next=/cms/", "csrftoken=x", "nothing"),
+            ("default", "POST /wp-admin/post.php", "/wp-admin/post.php?message=1", SAVED, "nothing"),
+        ] {
+            let fields: &[_] = &[("Location", location), ("Set-Cookie", cookie)];
+            let case = Case { profile, request, cookie: "sessionid", status: 302, fields, ..CASE };
+            assert_eq!(case.changes(), expected, "{profile} {request} {location} {cookie}");
         }
     }
 }

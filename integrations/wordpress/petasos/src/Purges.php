@@ -44,6 +44,17 @@ final class Purges
         // For other plug-ins: do_action('petasos_purge', 'my-tag', ...).
         add_action('petasos_purge', fn (mixed ...$tags) => $this->add(...array_filter($tags, 'is_string')), 10, 100);
         add_action(self::RETRY, $this->retry(...));
+        add_action('init', $this->announce(...), PHP_INT_MAX);
+    }
+
+    /** Tells the edge before the site that writes are purged from here, so that it need not guess what they change. */
+    private function announce(): void
+    {
+        $is_read = in_array($_SERVER['REQUEST_METHOD'] ?? '', ['GET', 'HEAD'], true) && !is_admin();
+        if ($is_read || headers_sent() || Edge::all() === [] || get_option(self::FAILURE) !== false) {
+            return;
+        }
+        header('X-Petasos-Purges: 1');
     }
 
     public function add(string ...$tags): void

@@ -1,0 +1,74 @@
+//! An answer whose content tells whether its request was a write.
+//!
+//! Invariant: the end of the answer is held back until what it proves is in force, and nothing but its last piece is.
+
+use crate::conclude::Outcome;
+use crate::deliver::{self, Beginning};
+use crate::flight::Parcel;
+use crate::pipeline::Visit;
+use crate::respond::Account;
+use crate::sites::Site;
+use bytes::Bytes;
+use message::{ResponseHead, names};
+use semantics::{Exchanged, Written, written};
+use std::sync::Arc;
+use store::Key;
+
+/// Bytes of an answer's content that are read to tell whether its request was a write.
+const CONTENT_BYTES_MAX: usize = 64 * 1024;
+
+/// A request that may be a write, whose answer's content decides.
+pub(crate) struct Witness {
+    pub(crate) site: Arc<Site>,
+    pub(crate) host: Bytes,
+    pub(crate) target: Bytes,
+    pub(crate) key: Key,
+}
+
+impl Visit<'_> {
+    /// What the request has changed, as far as its answer and `content` tell.
+    pub(crate) fn written(
+        &self,
+        witness: &Witness,
+        answer: &ResponseHead,
+        content: Option<&[u8]>,
+    ) -> Written {
+        // What is coded all the same cannot be read.
+        let content =
+            content.map(|content| if answer.fields.has(names::CONTENT_ENCODING) { &[] } else { content });
+        let exchanged = Exchanged {
+            request: &self.request.head,
+            host: &witness.host,
+            target: &witness.target,
+            form: self.client.form(),
+            form_is_whole: self.client.is_content_read(),
+            answer,
+            content,
+        };
+        written(exchanged, witness.site.policy())
+    }
+
+    /// Sends an answer of the application's, and invalidates what its content proves before the last of it is sent.
+    pub(crate) async fn send_witnessed(
+        &mut self,
+        parcel: Parcel,
+        witness: Witness,
+        account: &Account,
+    ) -> Outcome {
+        let Parcel { head, framing, exchange } = parcel;
+        let written = self.write_head(&head, framing, account);
+        self.begin(&written);
+        let (mut content_bytes, mut content) = (0, Beginning::new(CONTENT_BYTES_MAX));
+        let (sent, tail) =
+            deliver::send_but_tail(self.client, *exchange, written.framing, &mut content_bytes, &mut content)
+                .await;
+        if let Written::Changed(changed) = self.written(&witness, &head, Some(&content.octets())) {
+            let Witness { site, key, .. } = &witness;
+            let stale = self.shared.settle(self.cells(), site, key, changed, &head, self.begun.monotonic);
+            self.shared.make_unusable(key, Vec::new(), stale).await;
+        }
+        // What came is whole as far as it goes; the visitor shall have it, whatever became of the rest.
+        let rest = deliver::send_tail(self.client, written.framing, tail, sent.is_ok()).await;
+        self.outcome(head.status, account.reason, content_bytes, sent.and(rest), &written)
+    }
+}

@@ -1,0 +1,220 @@
+//! How much a site's writes may cost its store, and whether the site purges by itself.
+//!
+//! Invariant: no visitor can make a site fetch its pages again faster than the limits allow. Beyond them the stored
+//! pages go on being served while they are refreshed in the background. Only purges from clients that may purge, and
+//! fields of the application's answers, count as signs that a site purges by itself.
+
+use crate::counters::{Cells, Metric};
+use crate::shared::Shared;
+use crate::sites::Site;
+use bytes::Bytes;
+use message::ResponseHead;
+use platform::Monotonic;
+use purge::{Invalidation, Want};
+use semantics::Changed;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use store::{Key, Mode};
+
+/// The time that `limits.writes_per_minute` counts in.
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// How long after a write beyond the limit the refresh in the background begins. All writes until then share it, and
+/// fetches that began before the write have ended by then.
+const REFRESH_AFTER: Duration = Duration::from_secs(10);
+
+/// How long after a write a purge counts as made because of it.
+const PURGE_AFTER: Duration = Duration::from_secs(10);
+
+/// What is known of a site's writes. Times are the monotonic clock's nanoseconds plus one; zero is never.
+#[derive(Debug, Default)]
+pub(crate) struct Writes {
+    site: Rate,
+    pages: Rate,
+    /// What was stored before this is refreshed in the background from then on.
+    refresh_at: AtomicU64,
+    last_purge: AtomicU64,
+    last_write: AtomicU64,
+    /// When the site was last seen to purge because of a write.
+    purged_itself: AtomicU64,
+}
+
+/// A rate limit that lets a minute's share through at once: when the share will be used up.
+#[derive(Debug, Default)]
+struct Rate(AtomicU64);
+
+impl Rate {
+    fn admits(&self, per_minute: usize, now: u64) -> bool {
+        let minute = MINUTE.as_nanos() as u64;
+        let Some(interval) = minute.checked_div(per_minute as u64) else { return false };
+        let next = |used: u64| Some(used.max(now) + interval).filter(|next| *next <= now + minute);
+        self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).is_ok()
+    }
+}
+
+fn stamp(now: Monotonic) -> u64 {
+    now.as_nanos() + 1
+}
+
+impl Writes {
+    /// Whether what was stored at `stored` is to be refreshed in the background.
+    pub(crate) fn is_to_be_refreshed(&self, stored: Monotonic, now: Monotonic) -> bool {
+        let at = self.refresh_at.load(Ordering::Relaxed);
+        at != 0 && at <= stamp(now) && stamp(stored) < at
+    }
+
+    /// Has everything that is stored by then refreshed in the background.
+    fn refresh(&self, now: Monotonic) {
+        let (now, later) = (stamp(now), stamp(now.plus(REFRESH_AFTER)));
+        // A refresh that is yet to come covers this write as well.
+        let _ = self
+            .refresh_at
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |at| (at <= now).then_some(later));
+    }
+
+    /// An authorised purge named pages of the site.
+    pub(crate) fn note_purge(&self, now: Monotonic) {
+        let now = stamp(now);
+        self.last_purge.store(now, Ordering::Relaxed);
+        let written = self.last_write.load(Ordering::Relaxed);
+        if written != 0 && now - written.min(now) <= PURGE_AFTER.as_nanos() as u64 {
+            self.purged_itself.store(now, Ordering::Relaxed);
+        }
+    }
+
+    /// A write was proven whose request began at `begun`.
+    fn note_write(&self, begun: Monotonic, now: Monotonic) {
+        let purged = self.last_purge.load(Ordering::Relaxed);
+        if purged >= stamp(begun) {
+            self.purged_itself.store(purged, Ordering::Relaxed);
+        }
+        self.last_write.store(stamp(now), Ordering::Relaxed);
+    }
+
+    /// Whether the site was seen to purge by itself within `memory`.
+    pub(crate) fn purges_itself(&self, memory: Duration, now: Monotonic) -> bool {
+        let seen = self.purged_itself.load(Ordering::Relaxed);
+        seen != 0 && stamp(now) - seen.min(stamp(now)) < memory.as_nanos() as u64
+    }
+}
+
+impl Shared {
+    /// What is to be invalidated because of a write that its answer proves.
+    pub(crate) fn settle(
+        &self,
+        cells: &Cells,
+        site: &Site,
+        key: &Key,
+        changed: Changed,
+        answer: &ResponseHead,
+        begun: Monotonic,
+    ) -> Vec<Invalidation> {
+        let now = self.clock.monotonic();
+        site.writes.note_write(begun, now);
+        if purge::purges_itself(answer) || site.writes.purges_itself(self.limits.self_purge_memory, now) {
+            cells.count(Metric::WritesLeftToPurges);
+            return Vec::new();
+        }
+        if !site.writes.site.admits(self.limits.writes_per_minute, stamp(now)) {
+            cells.count(Metric::WritesPostponed);
+            site.writes.refresh(now);
+            return Vec::new();
+        }
+        cells.count(Metric::PurgesByWrites);
+        let host = bytes::Bytes::copy_from_slice(key.host());
+        let wants = match changed {
+            Changed::Everything => vec![Want::Host { host }],
+            Changed::Pages(targets) => {
+                let want = |target| Want::Target { host: host.clone(), target };
+                targets.into_iter().map(want).collect()
+            }
+        };
+        wants.into_iter().map(|want| Invalidation { want, mode: Mode::Soft }).collect()
+    }
+
+    /// Of the pages that an unsafe method makes unusable, those that may be invalidated now. Each other is fetched
+    /// again in the background, and answers until that has ended.
+    pub(crate) fn within_rate(&self, cells: &Cells, site: &Site, pages: Vec<Key>) -> Vec<Key> {
+        let now = stamp(self.clock.monotonic());
+        let is_admitted = |key: &Key| {
+            let stored = self.stored_as(key);
+            // A page that is not stored costs nothing to invalidate.
+            let admitted =
+                stored.is_empty() || site.writes.pages.admits(self.limits.page_writes_per_minute, now);
+            if !admitted {
+                cells.count(Metric::PageWritesPostponed);
+                stored.iter().for_each(|key| self.refiller.order(key));
+            }
+            admitted
+        };
+        pages.into_iter().filter(is_admitted).collect()
+    }
+
+    /// The keys of stored pages that an invalidation of `key` reaches: under both schemes, and with equivalent targets.
+    fn stored_as(&self, key: &Key) -> Vec<Key> {
+        let mut keys = Vec::new();
+        for https in [false, true] {
+            let own = Key::new(key.site(), https, key.host(), Bytes::copy_from_slice(key.target()));
+            keys.extend(self.equivalents.find(&own).filter(|found| *found != own));
+            keys.push(own);
+        }
+        keys.retain(|key| self.store.has(key));
+        keys
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Rate, Writes, stamp};
+    use platform::Monotonic;
+    use std::time::Duration;
+
+    fn at(secs: u64) -> Monotonic {
+        Monotonic::from_nanos(secs * 1_000_000_000)
+    }
+
+    #[test]
+    fn a_minutes_share_passes_at_once_and_then_one_an_interval() {
+        let rate = Rate::default();
+        let admitted = |secs, count: usize| (0..count).filter(|_| rate.admits(6, stamp(at(secs)))).count();
+        assert_eq!(admitted(0, 100), 6);
+        assert_eq!((admitted(9, 5), admitted(10, 5), admitted(40, 5)), (0, 1, 3));
+        assert!(!Rate::default().admits(0, stamp(at(0))), "none at all");
+    }
+
+    #[test]
+    fn writes_beyond_the_limit_share_one_refresh() {
+        let writes = Writes::default();
+        assert!(!writes.is_to_be_refreshed(at(0), at(5)));
+        writes.refresh(at(5));
+        writes.refresh(at(14));
+        assert!(!writes.is_to_be_refreshed(at(0), at(14)), "not yet");
+        assert!(writes.is_to_be_refreshed(at(14), at(15)));
+        assert!(!writes.is_to_be_refreshed(at(15), at(16)), "stored since");
+        writes.refresh(at(16));
+        assert!(writes.is_to_be_refreshed(at(15), at(26)));
+    }
+
+    #[test]
+    fn a_purge_counts_only_near_a_write_and_for_a_while() {
+        let memory = Duration::from_secs(100);
+        let writes = Writes::default();
+        writes.note_purge(at(1));
+        assert!(!writes.purges_itself(memory, at(2)), "an operator's");
+        writes.note_write(at(5), at(6));
+        assert!(!writes.purges_itself(memory, at(6)));
+        writes.note_purge(at(17));
+        assert!(!writes.purges_itself(memory, at(17)), "too late");
+        writes.note_purge(at(18));
+        writes.note_write(at(18), at(19));
+        assert!(writes.purges_itself(memory, at(19)), "within the request");
+        assert!(
+            writes.purges_itself(memory, at(117)) && !writes.purges_itself(memory, at(119)),
+            "it expires"
+        );
+        writes.note_purge(at(200));
+        writes.note_write(at(190), at(191));
+        writes.note_purge(at(201));
+        assert!(writes.purges_itself(memory, at(201)), "soon after the write");
+    }
+}

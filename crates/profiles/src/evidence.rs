@@ -1,0 +1,120 @@
+//! What an answer must contain to prove that a write happened: parts of a `[[write]]` row.
+//!
+//! Invariant: a text that cannot be read as one of these is an error of the profile; it never becomes a rule that asks
+//! for less.
+
+use crate::Pattern;
+
+/// Where a redirect must lead. The query's pattern proves nothing if the request's own query matches it too, because
+/// a redirect to https or to another host name repeats the request's query.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LocationPattern {
+    /// The path must match this. `None`: it is that of the request without its last segment, and the request has no
+    /// query, which could choose it.
+    pub path: Option<Pattern>,
+    /// The query must match this, and the request's query must not.
+    pub query: Option<Pattern>,
+}
+
+/// A field that an answer must have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FieldPattern {
+    /// The field's name.
+    pub name: String,
+    /// One of the field's lines must match one of these,
+    pub values: Vec<Pattern>,
+    /// and none of these.
+    pub unless: Vec<Pattern>,
+}
+
+/// A value that a JSON answer must contain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JsonFact {
+    /// Member names from the root; `*` stands for any member or element.
+    pub path: Vec<String>,
+    /// The value as a text must match this.
+    pub value: Pattern,
+}
+
+impl LocationPattern {
+    /// `PATH` or `PATH?QUERY`; `..` is the request's path without its last segment.
+    pub(crate) fn parse(text: &str) -> Self {
+        if text == ".." {
+            return Self { path: None, query: None };
+        }
+        let (path, query) = match text.split_once('?') {
+            Some((path, query)) => (path, Some(Pattern::new(query))),
+            None => (text, None),
+        };
+        Self { path: Some(Pattern::new(path)), query }
+    }
+}
+
+impl FieldPattern {
+    /// `NAME: PATTERN | PATTERN`; a pattern behind `!` must not match.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        let fault = || format!("a [[write]] names the field `{text}`, which is not `Name: pattern`");
+        let (name, values) = text.split_once(": ").ok_or_else(fault)?;
+        let values: Vec<_> = values.split(" | ").map(str::trim).collect();
+        if name.is_empty() || values.iter().any(|value| value.is_empty()) {
+            return Err(fault());
+        }
+        let unless = values.iter().filter_map(|value| value.strip_prefix('!')).map(Pattern::new).collect();
+        let values: Vec<_> =
+            values.iter().filter(|value| !value.starts_with('!')).map(|value| Pattern::new(value)).collect();
+        if values.is_empty() {
+            return Err(fault());
+        }
+        Ok(Self { name: name.to_owned(), values, unless })
+    }
+
+    /// Whether a line of the field is one that is asked for.
+    pub fn matches(&self, line: &[u8]) -> bool {
+        self.values.iter().any(|pattern| pattern.matches(line))
+            && !self.unless.iter().any(|pattern| pattern.matches(line))
+    }
+}
+
+impl JsonFact {
+    /// `PATH=PATTERN, PATH=PATTERN`, all of which must be met.
+    pub(crate) fn parse_all(text: &str) -> Result<Vec<Self>, String> {
+        let fault = || format!("a [[write]] names the JSON value `{text}`, which is not `path=pattern`");
+        let read = |fact: &str| {
+            let (path, value) = fact.trim().split_once('=').ok_or_else(fault)?;
+            if path.split('.').any(str::is_empty) {
+                return Err(fault());
+            }
+            Ok(Self { path: path.split('.').map(str::to_owned).collect(), value: Pattern::new(value) })
+        };
+        text.split(',').map(read).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{FieldPattern, JsonFact, LocationPattern};
+
+    #[test]
+    fn evidence_that_cannot_be_read_is_an_error() {
+        for text in ["Set-Cookie", ": x", "A: ", "A: b | ", "A: !b"] {
+            assert!(FieldPattern::parse(text).is_err(), "{text}");
+        }
+        for text in ["status", "a..b=1", "a=1,", "=1"] {
+            assert!(JsonFact::parse_all(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn evidence_is_read_part_by_part() {
+        let field = FieldPattern::parse("Set-Cookie: a=* | b=*").unwrap();
+        assert_eq!((field.name.as_str(), field.values.len()), ("Set-Cookie", 2));
+        let field = FieldPattern::parse("Set-Cookie: messages=* | !messages=\"\"*").unwrap();
+        assert!(field.matches(b"messages=W1s; Path=/") && !field.matches(b"messages=\"\"; Max-Age=0"));
+        let facts = JsonFact::parse_all("status=draft, slug=").unwrap();
+        assert_eq!((facts.len(), facts[1].value.matches(b"")), (2, true));
+        let location = LocationPattern::parse("*/wp-admin/*?*message=*");
+        assert!(location.path.unwrap().matches(b"/wp-admin/post.php"));
+        assert_eq!(LocationPattern::parse("..").path, None);
+        assert!(location.query.unwrap().matches(b"post=1&message=6"));
+    }
+}

@@ -1,0 +1,221 @@
+//! Parameters of a request as PHP and its relatives read them: the form wins over the query, the last of a name wins.
+//!
+//! Invariant: the memory is bounded whatever is sent. A parameter of which not everything could be read is unknown,
+//! never absent: its sender may have hidden another value there.
+
+use crate::request::percent_decoded;
+
+/// Bytes of one name or value that are kept. Names and values that rules ask for are shorter.
+const PART_BYTES_MAX: usize = 128;
+
+/// Parameters that are kept of one form.
+const PAIRS_MAX: usize = 256;
+
+/// The form in a request's content, read as it passes by.
+#[derive(Clone, Debug, Default)]
+pub struct Form {
+    kind: Kind,
+    pairs: Vec<(Vec<u8>, Part)>,
+    name: Part,
+    value: Part,
+    in_value: bool,
+    /// There were more parameters than are kept.
+    overflowed: bool,
+}
+
+/// How the content of a request is read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Kind {
+    /// There is no form in it.
+    #[default]
+    None,
+    /// A form as its parameters stand in a query.
+    UrlEncoded,
+    /// A form that is not read here.
+    Opaque,
+}
+
+/// A name or a value, up to [`PART_BYTES_MAX`].
+#[derive(Clone, Debug, Default)]
+struct Part {
+    octets: Vec<u8>,
+    cut: bool,
+}
+
+/// What is known of a parameter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Parameter {
+    Absent,
+    Is(Vec<u8>),
+    /// It may be there, with any value.
+    Unknown,
+}
+
+impl Form {
+    /// The form in content with this `Content-Type`.
+    pub fn of_type(content_type: Option<&[u8]>) -> Self {
+        let name = content_type.and_then(|value| value.split(|&octet| octet == b';').next());
+        let name = name.unwrap_or_default().trim_ascii();
+        let kind = if name.eq_ignore_ascii_case(b"application/x-www-form-urlencoded") {
+            Kind::UrlEncoded
+        } else if name.get(..10).is_some_and(|start| start.eq_ignore_ascii_case(b"multipart/")) {
+            Kind::Opaque
+        } else {
+            Kind::None
+        };
+        Self { kind, ..Self::default() }
+    }
+
+    /// The form in content that is `octets`.
+    pub fn of_octets(octets: &[u8]) -> Self {
+        let mut form = Self { kind: Kind::UrlEncoded, ..Self::default() };
+        form.feed(octets);
+        form
+    }
+
+    /// Reads the next piece of the content.
+    pub fn feed(&mut self, octets: &[u8]) {
+        if self.kind != Kind::UrlEncoded {
+            return;
+        }
+        for &octet in octets {
+            match octet {
+                b'&' => self.end_pair(),
+                b'=' if !self.in_value => self.in_value = true,
+                _ if self.in_value => self.value.push(octet),
+                // PHP ignores spaces before a name; any number of them must not push the name out of its room.
+                b'+' if self.name.octets.is_empty() => {}
+                _ => self.name.push(octet),
+            }
+        }
+    }
+
+    fn end_pair(&mut self) {
+        let (name, value) = (std::mem::take(&mut self.name), std::mem::take(&mut self.value));
+        self.in_value = false;
+        if name.octets.is_empty() && value.octets.is_empty() {
+            return;
+        }
+        if self.pairs.len() >= PAIRS_MAX || name.cut {
+            self.overflowed = true;
+            return;
+        }
+        self.pairs.push((variable_name(&name.octets), value));
+    }
+
+    /// What the form says of a parameter. `whole`: the content has ended.
+    fn parameter(&self, name: &[u8], whole: bool) -> Parameter {
+        match self.kind {
+            Kind::None => return Parameter::Absent,
+            Kind::Opaque => return Parameter::Unknown,
+            Kind::UrlEncoded if !whole || self.overflowed || self.name.cut => return Parameter::Unknown,
+            Kind::UrlEncoded => {}
+        }
+        let last = (variable_name(&self.name.octets) == name && !name.is_empty()).then_some(&self.value);
+        let found = || self.pairs.iter().rev().find(|(known, _)| known == name).map(|(_, value)| value);
+        last.or_else(found).map_or(Parameter::Absent, Part::parameter)
+    }
+}
+
+impl Part {
+    fn push(&mut self, octet: u8) {
+        if self.octets.len() < PART_BYTES_MAX {
+            self.octets.push(octet);
+        } else {
+            self.cut = true;
+        }
+    }
+
+    fn parameter(&self) -> Parameter {
+        if self.cut { Parameter::Unknown } else { Parameter::Is(decoded(&self.octets)) }
+    }
+}
+
+/// What a query and a form together say of a parameter.
+pub(crate) fn parameter(query: &[u8], form: &Form, whole: bool, name: &str) -> Parameter {
+    match form.parameter(name.as_bytes(), whole) {
+        Parameter::Absent => query_parameter(query, name),
+        known => known,
+    }
+}
+
+/// What a query says of a parameter.
+pub(crate) fn query_parameter(query: &[u8], name: &str) -> Parameter {
+    let pairs = query.split(|&octet| octet == b'&').map(|pair| {
+        let at = pair.iter().position(|&octet| octet == b'=').unwrap_or(pair.len());
+        (pair.get(..at).unwrap_or_default(), pair.get(at + 1..).unwrap_or_default())
+    });
+    let last = pairs.rev().find(|(known, _)| variable_name(known) == name.as_bytes());
+    last.map_or(Parameter::Absent, |(_, value)| Parameter::Is(decoded(value)))
+}
+
+/// The name under which PHP registers a parameter: `action[]`, ` action` and `action%00x` are `action` too.
+fn variable_name(octets: &[u8]) -> Vec<u8> {
+    let name = decoded(octets);
+    let name = name.split(|&octet| matches!(octet, b'[' | 0)).next().unwrap_or_default();
+    name.trim_ascii_start()
+        .iter()
+        .map(|&octet| if matches!(octet, b' ' | b'.') { b'_' } else { octet })
+        .collect()
+}
+
+fn decoded(octets: &[u8]) -> Vec<u8> {
+    let spaced: Vec<u8> = octets.iter().map(|&octet| if octet == b'+' { b' ' } else { octet }).collect();
+    percent_decoded(&spaced)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Form, Parameter, parameter};
+
+    fn action(query: &str, form: &str) -> Parameter {
+        parameter(query.as_bytes(), &Form::of_octets(form.as_bytes()), true, "action")
+    }
+
+    fn is(text: &str) -> Parameter {
+        Parameter::Is(text.as_bytes().to_vec())
+    }
+
+    #[test]
+    fn form_wins_over_query_and_last_over_first() {
+        assert_eq!(action("action=a", ""), is("a"));
+        assert_eq!(action("action=a&action=b", "x=1"), is("b"));
+        assert_eq!(action("action=a", "action=b&action=c"), is("c"));
+        assert_eq!(action("x=1", "y=2"), Parameter::Absent);
+        assert_eq!(action("", "x=1&action=inline%2Dsave"), is("inline-save"));
+    }
+
+    #[test]
+    fn spellings_that_php_reads_as_the_name_count_as_it() {
+        for form in
+            ["+action=b", "%20action=b", "action[]=b", "action%5B=b", "action%00x=b", "%20%20action[x]=b"]
+        {
+            assert_eq!(action("action=a", form), is("b"), "{form}");
+        }
+        assert_eq!(action("action=a", &format!("{}action=b", "+".repeat(500))), is("b"));
+    }
+
+    #[test]
+    fn what_could_not_be_read_is_unknown() {
+        assert_eq!(action("action=a", &format!("action={}", "x".repeat(500))), Parameter::Unknown);
+        assert_eq!(action("action=a", &format!("{}action=b", "%20".repeat(500))), Parameter::Unknown);
+        assert_eq!(action("action=a", &"x=1&".repeat(500)), Parameter::Unknown);
+        let multipart = Form::of_type(Some(b"multipart/form-data; boundary=x"));
+        assert_eq!(parameter(b"action=a", &multipart, true, "action"), Parameter::Unknown);
+        let begun = Form::of_octets(b"x=1&");
+        assert_eq!(parameter(b"action=a", &begun, false, "action"), Parameter::Unknown);
+        let json = Form::of_type(Some(b"application/json"));
+        assert_eq!(parameter(b"action=a", &json, false, "action"), is("a"));
+    }
+
+    #[test]
+    fn pieces_are_joined_wherever_they_are_cut() {
+        let octets = b"post_title=x&action=inline%2Dsave&y=1";
+        for cut in 0..octets.len() {
+            let mut form = Form::of_type(Some(b"application/x-www-form-urlencoded; charset=UTF-8"));
+            form.feed(&octets[..cut]);
+            form.feed(&octets[cut..]);
+            assert_eq!(parameter(b"", &form, true, "action"), is("inline-save"), "{cut}");
+        }
+    }
+}

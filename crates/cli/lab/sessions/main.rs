@@ -47,9 +47,9 @@ struct Form {
 /// All forms; the first is the short form of the test.
 const FORMS: [Form; 4] = [
     Form { name: "pretty permalinks, no plugin", has_pretty_permalinks: true, has_plugin: false },
-    Form { name: "plain permalinks, no plugin", has_pretty_permalinks: false, has_plugin: false },
     Form { name: "pretty permalinks, plugin", has_pretty_permalinks: true, has_plugin: true },
     Form { name: "plain permalinks, plugin", has_pretty_permalinks: false, has_plugin: true },
+    Form { name: "plain permalinks, no plugin", has_pretty_permalinks: false, has_plugin: false },
 ];
 
 impl Form {

@@ -1,7 +1,7 @@
 <?php
 /**
  * WordPress' configuration in the lab. An ordinary site, but for what would make two measurements differ:
- * no scheduled work inside a visitor's request, no connection to other hosts, no updates.
+ * no scheduled work inside a visitor's request, no connection to other hosts, no updates, no autosave after a minute.
  */
 
 define( 'DB_NAME', 'wordpress' );
@@ -54,6 +54,8 @@ if ( LAB_LAYERS['pages'] !== 'off' ) {
 }
 
 define( 'DISABLE_WP_CRON', true );
+// In seconds. A slow session of a test would leave an autosave in the database, and a quick one would not.
+define( 'AUTOSAVE_INTERVAL', 86400 );
 define( 'WP_HTTP_BLOCK_EXTERNAL', true );
 define( 'AUTOMATIC_UPDATER_DISABLED', true );
 define( 'DISALLOW_FILE_MODS', true );

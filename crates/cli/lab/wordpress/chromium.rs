@@ -6,6 +6,7 @@
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
 use std::net::SocketAddr;
+use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
@@ -135,6 +136,14 @@ impl Chromium {
         let element = format!("document.querySelector({})", json!(selector));
         self.until(window, selector, &format!("!!{element}"));
         self.evaluate(window, &format!("{element}.focus()"));
+    }
+
+    /// Chooses a file for the upload field that the selector finds.
+    pub(crate) fn choose_file(&mut self, window: &Window, selector: &str, file: &Path) {
+        let element = json!({"expression": format!("document.querySelector({})", json!(selector))});
+        let object = self.call(&window.0, "Runtime.evaluate", &element)["result"]["objectId"].clone();
+        let choice = json!({"files": [file], "objectId": object});
+        self.call(&window.0, "DOM.setFileInputFiles", &choice);
     }
 
     /// The names of all cookies that the window's visitor has.

@@ -17,6 +17,7 @@ mod answer;
 mod caches;
 mod cast;
 mod changes;
+#[allow(dead_code, reason = "each set of tests uses its part")]
 mod chromium;
 mod editing;
 mod headers;

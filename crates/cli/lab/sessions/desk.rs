@@ -1,0 +1,110 @@
+//! Three windows at one address: an editor's, a visitor's and a stranger's, who share nothing.
+//!
+//! Invariant: every step waits for what it causes, in the page or at WordPress; no step waits for time.
+
+use crate::chromium::{Chromium, Window};
+use crate::site::{HOST, get, is_hit};
+use serde_json::Value;
+use std::net::SocketAddr;
+use testkit::eventually;
+
+/// Only pages of logged-in users have this.
+const BAR: &str = "id=\"wpadminbar\"";
+
+/// The browser with its windows.
+pub(crate) struct Desk {
+    pub(crate) browser: Chromium,
+    pub(crate) editor: Window,
+    pub(crate) visitor: Window,
+    pub(crate) stranger: Window,
+}
+
+impl Desk {
+    pub(crate) fn new(address: SocketAddr) -> Self {
+        let mut browser = Chromium::start(HOST, address);
+        let [editor, visitor, stranger] = [(); 3].map(|()| browser.window());
+        Self { browser, editor, visitor, stranger }
+    }
+
+    /// Waits until the edge has detected WordPress: only then does it store a front page without Cache-Control.
+    pub(crate) fn detected(edge: SocketAddr) {
+        eventually("the front page is a hit", || is_hit(&get(edge, "/")));
+    }
+
+    /// Logs in by the form.
+    pub(crate) fn log_in(&mut self, user: &str, password: &str) {
+        self.open("/wp-login.php");
+        self.browser.type_into(&self.editor, "#user_login", user);
+        self.browser.type_into(&self.editor, "#user_pass", password);
+        self.browser.follow(&self.editor, "document.querySelector('#wp-submit').click()");
+        let place = self.browser.evaluate(&self.editor, "location.pathname");
+        assert_eq!(place, "/wp-admin/", "{}", self.browser.markup(&self.editor));
+    }
+
+    /// Signs out by the link in the admin bar. Pages of users are not shown afterwards.
+    pub(crate) fn sign_out(&mut self) {
+        self.editor_sees("/", BAR);
+        self.browser.follow(&self.editor, "document.querySelector('#wp-admin-bar-logout a').click()");
+        let place = self.browser.evaluate(&self.editor, "location.search");
+        assert!(place.as_str().unwrap().contains("loggedout=true"), "{place}");
+        self.editor_sees("/wp-admin/", "id=\"loginform\"");
+        self.open("/");
+        let page = self.browser.markup(&self.editor);
+        assert!(!page.contains(BAR), "the admin bar is shown after signing out: {page}");
+    }
+
+    /// The editor opens a page.
+    pub(crate) fn open(&mut self, target: &str) {
+        self.browser.open(&self.editor, &url(target));
+    }
+
+    /// The editor opens a page and finds this text in it.
+    pub(crate) fn editor_sees(&mut self, target: &str, text: &str) {
+        let page = self.page(&self.editor.clone(), target);
+        assert!(page.contains(text), "the editor, {target}: no \"{text}\" in {page}");
+    }
+
+    /// The visitor and the stranger open a page, and both find this text in it.
+    pub(crate) fn public_sees(&mut self, target: &str, text: &str) {
+        for window in [self.visitor.clone(), self.stranger.clone()] {
+            let page = self.page(&window, target);
+            assert!(page.contains(text), "anonymous, {target}: no \"{text}\" in {page}");
+            assert!(!page.contains(BAR), "anonymous, {target}: an admin bar in {page}");
+        }
+    }
+
+    /// The visitor and the stranger open a page, and neither finds this text in it.
+    pub(crate) fn public_misses(&mut self, target: &str, text: &str) {
+        for window in [self.visitor.clone(), self.stranger.clone()] {
+            let page = self.page(&window, target);
+            assert!(!page.contains(text), "anonymous, {target}: \"{text}\" in {page}");
+        }
+    }
+
+    /// A page in one of the windows.
+    pub(crate) fn page(&mut self, window: &Window, target: &str) -> String {
+        self.browser.open(window, &url(target));
+        self.browser.markup(window)
+    }
+
+    /// Calls the REST API as the scripts of the editor's page do: a DELETE or PUT goes out as POST with
+    /// `X-HTTP-Method-Override`. Gives the response's content.
+    pub(crate) fn call(&mut self, options: &Value) -> Value {
+        self.browser.until(&self.editor, "the page has wp.apiFetch", "!!window.wp?.apiFetch");
+        let call =
+            format!("wp.apiFetch({options}).catch(error => ({{refused: error.code, why: error.message}}))");
+        let answer = self.browser.evaluate(&self.editor, &call);
+        assert_eq!(answer.get("refused"), None, "{options}: {answer}");
+        answer
+    }
+}
+
+/// The address of a page.
+pub(crate) fn url(target: &str) -> String {
+    format!("http://{HOST}{target}")
+}
+
+/// This process' own words, which are the same in both sessions.
+pub(crate) fn own(words: &str) -> String {
+    format!("{words} {}", std::process::id())
+}

@@ -121,7 +121,7 @@ impl Shared {
             return Vec::new();
         }
         cells.count(Metric::PurgesByWrites);
-        let host = bytes::Bytes::copy_from_slice(key.host());
+        let host = Bytes::copy_from_slice(key.host());
         let wants = match changed {
             Changed::Everything => vec![Want::Host { host }],
             Changed::Pages(targets) => {

@@ -1,7 +1,7 @@
 //! `cargo xtask long NAME`: tests that take too long for every landing, or whose subject is time. A change that
 //! touches their subject runs them, and says what they showed.
 
-use crate::{crash, fuzz, lab, tools};
+use crate::{crash, fuzz, lab, test, tools};
 use anyhow::Result;
 use std::time::Duration;
 
@@ -18,6 +18,9 @@ pub(crate) enum Long {
     },
     /// Look up the dependencies in the advisory database, which comes from the network
     Advisories,
+    /// The same session of an editor and visitors in Chromium with and without Petasos before WordPress, in four forms:
+    /// with and without the plugin, pretty and plain permalinks. The databases must be equal afterwards
+    Sessions,
     /// Send 20,000 requests of an ordinary site's visitors through Petasos: 95% must be hits, and nothing may leak
     Traffic(lab::TrafficArgs),
 }
@@ -31,6 +34,7 @@ pub(crate) fn run(long: &Long) -> Result<()> {
         Long::Crash(args) => crash::run(args),
         Long::Fuzz { seconds } => fuzz::run(Duration::from_secs(*seconds)).map(|_| ()),
         Long::Advisories => tools::advisories(),
+        Long::Sessions => test::sessions(),
         Long::Traffic(args) => lab::traffic(args),
     }
 }

@@ -1,6 +1,7 @@
 //! Chores of the repository, as `cargo xtask ...`. It works at the top of the repository wherever it is called.
 
 mod account;
+mod attack;
 mod bench;
 mod conformance;
 mod crash;
@@ -30,6 +31,8 @@ enum Xtask {
     Docs,
     /// The public conformance suite against the real binary, compared with what is expected
     Conformance(conformance::Args),
+    /// Hostile clients, failing disks and misleading origins against the real binary, each with its limit
+    Attack(attack::Args),
     /// Tests that take too long for every landing
     #[command(subcommand)]
     Long(long::Long),
@@ -58,6 +61,7 @@ fn run(xtask: &Xtask) -> Result<()> {
         Xtask::Test(args) => test::run(args),
         Xtask::Docs => docs::write(),
         Xtask::Conformance(args) => conformance::run(args),
+        Xtask::Attack(args) => attack::run(args),
         Xtask::Long(long) => long::run(long),
         Xtask::Bench(bench) => bench::run(bench),
         Xtask::Lab(lab) => lab::run(lab),

@@ -19,7 +19,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 /// Programs that tests in files called `real_*.rs` start or compare with.
-const TEST_PACKAGES: [&str; 7] =
+pub(crate) const TEST_PACKAGES: [&str; 7] =
     ["apache2-bin", "apache2-utils", "chromium", "haproxy", "lighttpd", "lighttpd-modules-lua", "nginx-core"];
 
 /// What `cargo xtask test` may be told.
@@ -32,9 +32,9 @@ pub(crate) struct Args {
 
 /// How many tests passed and failed.
 #[derive(Clone, Copy, Default)]
-struct Tally {
+pub(crate) struct Tally {
     passed: u64,
-    failed: u64,
+    pub(crate) failed: u64,
 }
 
 impl fmt::Display for Tally {
@@ -73,7 +73,7 @@ const GROUPS: &[Group] = &[
         name: "end-to-end tests",
         budget_s: 160,
         quick: true,
-        run: || integration(|name| !is_real(name)),
+        run: || integration(|name| !is_real(name) && !is_attack(name), &[]),
     },
     Group {
         name: "packages",
@@ -83,7 +83,8 @@ const GROUPS: &[Group] = &[
     },
     Group { name: BUILD[1], budget_s: 480, quick: false, run: build_release },
     Group { name: "models", budget_s: 150, quick: false, run: models },
-    Group { name: "real programs", budget_s: 120, quick: false, run: || integration(is_real) },
+    Group { name: "real programs", budget_s: 120, quick: false, run: real_programs },
+    Group { name: "attacks", budget_s: 180, quick: false, run: || attacks(Form::Short) },
     Group { name: "conformance", budget_s: 60, quick: false, run: conformance },
     Group { name: "demo", budget_s: 90, quick: false, run: demo },
     Group { name: "wordpress lab", budget_s: 480, quick: false, run: wordpress },
@@ -171,8 +172,7 @@ fn lints() -> Result<Tally> {
         let words = [&["clippy", "--quiet"], chosen, &["--locked", "--", "-D", "warnings"]];
         check(cargo(words.concat()))
     };
-    // With what only the labs' tests compile.
-    clippy(&["--workspace", "--all-targets", "--features", "petasos/lab,petasos-browse/lab"])?;
+    clippy(&["--workspace", "--all-targets", "--features", LAB_FEATURES])?;
     // What only the models compile.
     clippy(&["--package", "petasos-edge", "--package", "petasos-store", "--features", "model", "--tests"])
 }
@@ -210,7 +210,8 @@ fn models() -> Result<Tally> {
 /// # Errors
 /// If it cannot be built.
 pub(crate) fn build_binary() -> Result<()> {
-    check(cargo(["build", "--quiet", "--locked", "--package", "petasos"])).map(|_| ())
+    // With the workspace's features, as the tests are built: otherwise cargo builds half of the dependencies again.
+    check(cargo(["build", "--quiet", "--locked", "--workspace", "--bin", "petasos"])).map(|_| ())
 }
 
 /// Whether a file of integration tests needs programs from Debian packages.
@@ -218,15 +219,54 @@ fn is_real(name: &str) -> bool {
     name.starts_with("real_")
 }
 
-/// Runs the integration tests in files whose name is chosen.
-fn integration(chosen: fn(&str) -> bool) -> Result<Tally> {
+/// Whether a file of integration tests attacks the binary.
+fn is_attack(name: &str) -> bool {
+    name.strip_prefix("real_").unwrap_or(name).starts_with("attack_")
+}
+
+/// The tests that need programs from Debian packages and attack nothing.
+fn real_programs() -> Result<Tally> {
+    integration(|name| is_real(name) && !is_attack(name), &[])
+}
+
+/// How large a set of tests is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// For the test command: each case once, as small as it can fail.
+    Short,
+    /// By hand, before an issue is closed: the sizes and rounds that users reported.
+    Long,
+}
+
+/// The attacks on the real binary: hostile clients, failing disks, misleading origins.
+///
+/// # Errors
+/// If the attacks cannot be built or run.
+pub(crate) fn attacks(form: Form) -> Result<Tally> {
+    let long = [(ATTACK_FORM, "long")];
+    integration(is_attack, if form == Form::Long { &long } else { &[] })
+}
+
+/// The environment variable by which tests that have a long form are asked for it.
+const ATTACK_FORM: &str = "PETASOS_ATTACK";
+
+/// Runs the integration tests in files whose name is chosen, with these environment variables.
+fn integration(chosen: fn(&str) -> bool, environment: &[(&str, &str)]) -> Result<Tally> {
     build_binary()?;
     let mut arguments: Vec<String> =
         ["test", "--workspace", "--locked", "--no-fail-fast"].map(str::to_owned).to_vec();
+    let mut is_attacking = false;
     for name in integration_tests()?.iter().filter(|name| chosen(name)) {
+        is_attacking |= is_attack(name);
         arguments.extend(["--test".to_owned(), name.clone()]);
     }
-    count(cargo(arguments))
+    if is_attacking {
+        // Attacks print their figures and limits.
+        arguments.extend(["--", "--nocapture"].map(str::to_owned));
+    }
+    let mut command = cargo(arguments);
+    command.envs(environment.iter().copied());
+    count(command)
 }
 
 /// The names of all files of integration tests.
@@ -319,9 +359,12 @@ fn order(name: &str, word: &str) -> Result<Tally> {
     check(cargo(["xtask", "lab", name, word]))
 }
 
+/// The features with which the tests against labs are compiled.
+const LAB_FEATURES: &str = "petasos/lab,petasos-browse/lab";
+
 /// One of the tests against a lab that is up, with further words.
-fn lab_test(package: &str, test: &str, more: &[&str]) -> Result<Tally> {
-    let words = ["test", "--locked", "--package", package, "--features", "lab", "--test", test];
+fn lab_test(test: &str, more: &[&str]) -> Result<Tally> {
+    let words = ["test", "--locked", "--workspace", "--features", LAB_FEATURES, "--test", test];
     count(cargo([&words, more].concat()))
 }
 
@@ -337,13 +380,31 @@ fn wordpress() -> Result<Tally> {
     order("wordpress", "up")?;
     // The loads of those who log in and write need longer cells than the short form has.
     let ladder = ladder("wordpress", &["--load", "anonymous"]);
-    let pages = lab_test("petasos-browse", "lab_wordpress", &[]);
+    let pages = lab_test("lab_wordpress", &[]);
     let traffic = visits("wordpress");
     // Last, because it changes content; the next `up` makes that anew.
-    let integration = build_binary().and_then(|()| lab_test("petasos", "lab_integration", &[]));
+    let integration = build_binary().and_then(|()| lab_test("lab_integration", &[]));
     order("wordpress", "status")?;
     order("wordpress", "down")?;
     Ok([ladder?, pages?, traffic?, integration?].into_iter().sum())
+}
+
+/// Compares sessions in Chromium with and without Petasos before the WordPress lab, in all their forms.
+///
+/// # Errors
+/// If a step of a session fails, or the databases differ afterwards.
+pub(crate) fn sessions() -> Result<()> {
+    order("wordpress", "up")?;
+    build_binary()?;
+    let words = ["test", "--locked", "--workspace", "--features", LAB_FEATURES, "--test", "lab_sessions"];
+    let mut command = cargo(words.into_iter().chain(["--", "--nocapture"]));
+    command.env(ATTACK_FORM, "long");
+    let tally = count(command);
+    order("wordpress", "down")?;
+    let tally = tally?;
+    println!("{tally}");
+    ensure!(tally.failed == 0, "{} sessions differ", tally.failed);
+    Ok(())
 }
 
 /// A real content system comes up, is visited through the edge by two users and by nobody, and goes down again.
@@ -357,7 +418,7 @@ fn system(name: &str) -> Result<Tally> {
 /// The tests of visitors of the content system of this name, whose lab is up.
 fn visits(name: &str) -> Result<Tally> {
     build_binary()?;
-    lab_test("petasos", "lab_systems", &["--", name])
+    lab_test("lab_systems", &["--", name])
 }
 
 /// A few seconds for each fuzz target; `cargo xtask long fuzz` gives each a minute.

@@ -188,7 +188,7 @@ reasons! {
         "The request asked that stored responses be forgotten or renewed, which was done; nothing to do.";
 
     PurgeForbidden "purge-forbidden" Refused
-        "The request asked for a purge and its client may not; let it send the token, or purge at the admin address. A client that can do neither goes into purge_peers, unless a proxy with its address forwards visitors.";
+        "The request asked for a purge and its client may not; let it send the token or purge at the admin address, or list it in purge_peers unless a proxy with its address forwards visitors.";
     PurgeMalformed "purge-malformed" Refused
         "The request asked for a purge that could not be understood; the answer says which header is wrong.";
     BadRequest "bad-request" Refused

@@ -308,6 +308,11 @@ fn name(site: &Site, policy: &Policy) -> Box<[u8]> {
 }
 
 impl Name {
+    /// Whether this is the site's name under any of its rules.
+    fn has(&self, name: &[u8]) -> bool {
+        *self.own == *name || self.recognised.iter().any(|recognised| **recognised == *name)
+    }
+
     /// The name under the rules in force.
     fn current(&self) -> &[u8] {
         self.site.recognised().and_then(|rules| self.recognised.get(rules)).unwrap_or(&self.own)
@@ -321,6 +326,10 @@ impl SiteNames for Names {
 
     fn find(&self, name: &[u8]) -> Option<SiteId> {
         self.0.iter().find(|known| known.current() == name).map(|known| known.site.id)
+    }
+
+    fn find_meant(&self, name: &[u8]) -> Option<SiteId> {
+        self.0.iter().find(|known| known.has(name)).map(|known| known.site.id)
     }
 }
 

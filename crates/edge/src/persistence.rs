@@ -4,14 +4,14 @@
 //! Invariant: serving never depends on it. A directory that cannot be used, a full disk, a disk that fails: each is
 //! one line on standard error and a metric, and the edge goes on from memory.
 
+use crate::detections_file;
 use crate::disk_threads;
-use crate::recognition;
 use crate::shared::Shared;
 use crate::sites::{Site, Sites};
 use config::Plan;
 use disk::{Durability, Figures, OffReason, Opened, Recovery, Settings, Stuck, Tier};
 use platform::{Clock, SystemDisk};
-use semantics::Policy;
+use semantics::{Moment, Policy};
 use sha2::{Digest, Sha256};
 use std::fmt;
 use std::io;
@@ -131,7 +131,7 @@ pub(crate) fn open(
             disk.directory.display()
         );
     }
-    recognition::recall(&disk.directory, plan.limits.disk_timeout, sites.iter());
+    detections_file::recall(&disk.directory, plan.limits.disk_timeout, sites.iter(), Moment::read(&**clock));
     let (store, keeper) = store.above(&tier, &recovery, Arc::new(Names::of(sites)), &TextBans, life);
     let writer = Builder::new().name("petasos-disk".to_owned()).spawn(move || writer.run(&*keeper))?;
     Ok((store, Persistence { tier: Some(tier), writer: Mutex::new(Some(writer)), ..absent }, Some(recovery)))

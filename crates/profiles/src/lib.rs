@@ -30,7 +30,7 @@ pub use policy::{
     TargetedField, UnknownCookie, WriteRule,
 };
 pub use profile::{Profile, ProfileError};
-pub use recognition::{Recognised, recognised};
+pub use recognition::{Recognised, Shown};
 pub use reference::profiles_reference;
 pub use shipped::{AUTO, DEFAULT, LETTER};
 pub use software::{Software, cookies_set, recognise};

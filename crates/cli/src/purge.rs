@@ -74,7 +74,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let (flag, selectors) = args.selectors();
     let content = Call { selectors, soft: args.soft, refill: args.refill }.content();
     api::check(content.as_bytes()).map_err(|fault| anyhow::anyhow!("{flag}: {fault}"))?;
-    let token = args.token()?;
+    let token = token(args.token_file.as_deref())?;
     let fetcher = Fetcher { tls: None, clock: Arc::new(SystemClock::new()) };
     let call = why::call_edge(&fetcher, &args.admin, api::NATIVE_PATH, token.as_deref(), content.as_bytes());
     let answer = runtime()?.block_on(call).with_context(|| {
@@ -113,12 +113,13 @@ impl Args {
         .or_else(|| (!tag.is_empty()).then(|| ("--tag", Selectors::Tags { tags: tag.clone(), all_needed })))
         .unwrap_or(("--all", Selectors::Everything))
     }
+}
 
-    fn token(&self) -> anyhow::Result<Option<String>> {
-        match &self.token_file {
-            Some(file) => read_token(file).map(Some),
-            None => Ok(std::env::var("PETASOS_TOKEN").ok().filter(|token| !token.is_empty())),
-        }
+/// The token in the file, or else in the environment.
+pub(crate) fn token(file: Option<&Path>) -> anyhow::Result<Option<String>> {
+    match file {
+        Some(file) => read_token(file).map(Some),
+        None => Ok(std::env::var("PETASOS_TOKEN").ok().filter(|token| !token.is_empty())),
     }
 }
 
@@ -130,7 +131,7 @@ fn read_token(file: &Path) -> anyhow::Result<String> {
 }
 
 /// Why the edge refuses.
-fn reason(answer: &why::Answer) -> String {
+pub(crate) fn reason(answer: &why::Answer) -> String {
     if let Some(detail) = api::detail_of_refusal(&answer.content) {
         return detail;
     }

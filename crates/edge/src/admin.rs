@@ -1,14 +1,17 @@
 //! The admin address: metrics, liveness, status, the question why, and purges, for operators and their tools.
 //!
-//! Invariant: nothing but a purge changes anything, and a purge needs the token or, without one, a client on this
-//! machine. Nothing here is served to a page of another site: a request whose Host or Origin is not this address' own
-//! is refused, so that a browser cannot be made to ask. What a question contains has a limit.
+//! Invariant: nothing but a purge and a call about a detected profile changes anything, and both need the token or,
+//! without one, a client on this machine. Nothing here is served to a page of another site: a request whose Host or
+//! Origin is not this address' own is refused, so that a browser cannot be made to ask. What a question contains has a
+//! limit.
 
 use crate::client::{Client, Received};
 use crate::counters::Metric;
 use crate::date::http_date;
+use crate::detection_call;
 use crate::metrics;
 use crate::purge_access::{Denied, Entrance};
+use crate::recognition::Found;
 use crate::respond::{self, Asker};
 use crate::shared::Shared;
 use crate::why::{self, QUESTION_BYTES_MAX, Question};
@@ -97,9 +100,12 @@ async fn converse(shared: Arc<Shared>, mut client: Client) {
     }
 }
 
-/// The answer to a call of the purge API; `None` if the request is none.
+/// The answer to a call that changes something; `None` if the request is none.
 async fn call(shared: &Arc<Shared>, peer: Peer, request: &RequestHead, content: &[u8]) -> Option<Reply> {
-    let route = api::Route::of(&request.target)?;
+    let route = api::Route::of(&request.target);
+    if route.is_none() && path(request) != detection_call::PATH {
+        return None;
+    }
     let permitted = if is_own(request, &shared.plan.admin) {
         shared.may_purge(Entrance::Admin, peer, &request.fields).map_err(Denied::text)
     } else {
@@ -109,6 +115,7 @@ async fn call(shared: &Arc<Shared>, peer: Peer, request: &RequestHead, content: 
         shared.cells(0).count(Metric::PurgesForbidden);
         return Some(Page::plain(403, &format!("{text}\n")).into());
     }
+    let Some(route) = route else { return Some(answer_profile(shared, request, content).await.into()) };
     Some(match api::read(&route, &request.method, &request.fields, content) {
         Ok(order) => {
             shared.cells(0).count(Metric::Purges);
@@ -127,6 +134,7 @@ async fn read_content(client: &mut Client, request: &Request) -> Vec<u8> {
     let mut content = Vec::new();
     let bytes_max = match path(&request.head) {
         WHY_PATH => QUESTION_BYTES_MAX,
+        detection_call::PATH => detection_call::CONTENT_BYTES_MAX,
         _ if api::Route::of(&request.head.target).is_some() => api::CONTENT_BYTES_MAX,
         _ => return content,
     };
@@ -159,7 +167,7 @@ fn answer(shared: &Arc<Shared>, request: &RequestHead, content: &[u8]) -> Page {
             Page { status: Status::OK, media_type: metrics::MEDIA_TYPE, text: metrics::render(shared) }
         }
         b"/status" => Page { status: Status::OK, media_type: JSON, text: status(shared) },
-        _ => Page::plain(404, "There are /metrics, /healthz, /status, /why and /purge.\n"),
+        _ => Page::plain(404, "There are /metrics, /healthz, /status, /why, /purge and /profile.\n"),
     }
 }
 
@@ -173,9 +181,7 @@ fn answer_why(shared: &Arc<Shared>, request: &RequestHead, content: &[u8]) -> Pa
     if request.method != Method::Post {
         return Page::plain(405, "POST a question here; docs/why.md describes it.\n");
     }
-    // A form of another site cannot be made to send this type.
-    let media_type = request.fields.only(names::CONTENT_TYPE);
-    if !media_type.is_some_and(|media_type| media_type.eq_ignore_ascii_case(JSON.as_bytes())) {
+    if !has_json(request) {
         return Page::plain(415, "A question is application/json.\n");
     }
     if content.len() > QUESTION_BYTES_MAX {
@@ -193,6 +199,28 @@ fn answer_why(shared: &Arc<Shared>, request: &RequestHead, content: &[u8]) -> Pa
         },
         Err(problem) => Page::plain(400, &format!("The question cannot be answered: {problem}.\n")),
     }
+}
+
+/// What became of a call about a site's detected profile.
+async fn answer_profile(shared: &Arc<Shared>, request: &RequestHead, content: &[u8]) -> Page {
+    if request.method != Method::Post {
+        return Page::plain(405, "POST a call here; docs/profiles.md describes it.\n");
+    }
+    if !has_json(request) {
+        return Page::plain(415, "A call is application/json.\n");
+    }
+    if content.len() > detection_call::CONTENT_BYTES_MAX {
+        return Page::plain(413, "The call is too long.\n");
+    }
+    let (code, value) = detection_call::carry_out(shared, content).await;
+    let status = Status::from_code(code).unwrap_or(Status::BAD_REQUEST);
+    Page { status, media_type: JSON, text: format!("{value:#}\n") }
+}
+
+/// Whether the content is JSON, as a form of another site cannot be made to send.
+fn has_json(request: &RequestHead) -> bool {
+    let media_type = request.fields.only(names::CONTENT_TYPE);
+    media_type.is_some_and(|media_type| media_type.eq_ignore_ascii_case(JSON.as_bytes()))
 }
 
 impl Page {
@@ -234,12 +262,16 @@ fn status(shared: &Shared) -> String {
         .iter()
         .map(|site| {
             let gauges = site.origin.gauges();
+            let found = site.recognition.found();
             json!({
                 "names": site.plan.names,
                 "origin": site.plan.origin.to_string(),
                 "profile": site.plan.profile,
                 "rules": site.policy().name,
-                "recognised_by": site.sign(),
+                "recognised_by": found.as_ref().map(Found::evidence),
+                "recognised_since": found.as_ref().map(Found::since_text),
+                "recognition_confirmed": found.as_ref().map(Found::confirmed_text),
+                "recognition_off": site.recognition.is_off(),
                 "purges_itself": site.writes.purges_itself(memory, shared.clock.monotonic()),
                 "fetches_active": gauges.active,
                 "fetches_waiting": gauges.waiting,

@@ -16,11 +16,13 @@ use crate::leak_guard::COMPARED_BYTES_MAX;
 use crate::mender::Mender;
 use crate::pipeline::{After, Visit};
 use crate::purge_orders::Unserved;
+use crate::recognition::Sent;
 use crate::refusal::Refusal;
 use crate::respond::{self, Account, Written};
 use h1::BodyFraming;
 use message::{ResponseHead, Status, names};
 use origin::Exchange;
+use page::HEAD_BYTES_MAX;
 use purge::Reply;
 use semantics::{
     CacheStatusFacts, Condition, Reason, concerns_conditions, downstream_head, evaluate_conditions,
@@ -56,7 +58,8 @@ impl Visit<'_> {
                 let head = answer.own_head.as_ref().filter(|_| own).unwrap_or(&answer.head);
                 self.send_filling(head, answer.framing, reader, &account).await
             }
-            Content::Claimed(parcel) | Content::Own(parcel) => self.send_parcel(parcel, &account).await,
+            Content::Claimed(parcel) => self.send_parcel(parcel, false, &account).await,
+            Content::Own(parcel) => self.send_parcel(parcel, true, &account).await,
             Content::Witnessed(parcel, witness) => self.send_witnessed(parcel, witness, &account).await,
             Content::Checked(parcel, check) => self.send_checked(parcel, check, &account).await,
             Content::Switch(head, exchange) => self.switch(head, exchange, &account).await,
@@ -203,19 +206,25 @@ impl Visit<'_> {
         self.outcome(head.status, account.reason, content_bytes, sent, &written)
     }
 
-    async fn send_parcel(&mut self, parcel: Parcel, account: &Account) -> Outcome {
+    /// Sends an answer of the application's; `own`: to what this visitor sent, and not to a shared request.
+    async fn send_parcel(&mut self, parcel: Parcel, own: bool, account: &Account) -> Outcome {
         let Parcel { head, framing, exchange } = parcel;
         let written = self.write_head(&head, framing, account);
         self.begin(&written);
         let mut content_bytes = 0;
-        let site = self.site.filter(|site| site.is_unknown());
-        // The first piece is enough.
-        let mut first = Beginning::new(1);
-        let wanted = site.map(|_| &mut first);
+        let now = self.shared.clock.monotonic();
+        let site = self.site.filter(|site| site.is_looked_at(now));
+        let mut beginning = Beginning::new(HEAD_BYTES_MAX);
+        let wanted = site.map(|_| &mut beginning);
         let sent =
             deliver::send_exchange(self.client, *exchange, written.framing, &mut content_bytes, wanted).await;
         if let Some(site) = site {
-            self.shared.look_into(site, &head, &first.octets());
+            let request = &self.request.head;
+            let public_host = site.plan.public_host.as_deref().map(str::as_bytes);
+            let host = public_host.or_else(|| request.fields.only(names::HOST).map(|host| &host[..]));
+            let sent = Sent::new(request, &request.target, host.unwrap_or_default());
+            let sent = Sent { is_personal: own && sent.is_personal, ..sent };
+            self.shared.look_into(site, sent, &head, &beginning.octets());
         }
         self.outcome(head.status, account.reason, content_bytes, sent, &written)
     }

@@ -154,7 +154,11 @@ metrics! {
     PopularPages: Gauge "popular_pages",
         "Most requested pages that are remembered to be fetched again after purges.";
     SitesRecognised: Counter "sites_recognised",
-        "Sites of which it was found out what they run on; they went over to the profile for that.";
+        "Detections of what a site runs on; the site changed to the profile for that.";
+    DetectionsDropped: Counter "detections_dropped",
+        "Detected profiles that were dropped because no sign confirmed them for seven days or an operator refused them.";
+    DetectionDocuments: Counter "detection_documents",
+        "Documents whose head was parsed for signs of a system; at most 60 of one site in a minute.";
     FillingBytes: Gauge "filling_bytes",
         "Octets held of bodies that arrive and will be stored.";
     FillingsUnkept: Counter "fillings_unkept",

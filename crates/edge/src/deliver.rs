@@ -231,15 +231,17 @@ impl Beginning {
         Self { pieces: Vec::new(), bytes: 0, bytes_max }
     }
 
-    fn is_full(&self) -> bool {
-        self.bytes >= self.bytes_max
-    }
-
-    fn keep(&mut self, octets: &Bytes) {
+    /// Keeps a piece that begins early enough.
+    pub(crate) fn keep(&mut self, octets: &Bytes) {
         if self.bytes < self.bytes_max {
             self.pieces.push(octets.clone());
         }
         self.bytes += octets.len();
+    }
+
+    /// Whether no further piece is kept.
+    pub(crate) const fn is_full(&self) -> bool {
+        self.bytes >= self.bytes_max
     }
 
     /// What was kept.

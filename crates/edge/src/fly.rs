@@ -13,6 +13,7 @@ mod spilling;
 
 use crate::counters::{Cells, Metric};
 use crate::flight::{Confirmed, Flight, Parcel, PrivateAnswer, State};
+use crate::recognition::Sent;
 use crate::respond;
 use crate::room::Room;
 use crate::shared::Shared;
@@ -132,6 +133,11 @@ impl Departure {
         self.shared.cells(self.worker)
     }
 
+    /// The request, as the application gets it.
+    fn sent(&self) -> Sent<'_> {
+        Sent::new(&self.head, self.key.target(), self.key.host())
+    }
+
     fn leave_table(&self) {
         self.shared.flights.remove(&self.key, &self.flight);
     }
@@ -154,7 +160,7 @@ impl Departure {
                 Event::Head { mut head, framing } => {
                     let answered = Moment::read(&*self.shared.clock);
                     respond::tidy(&mut head, answered.wall);
-                    self.shared.look(&self.site, &head.fields);
+                    self.shared.look(&self.site, self.sent(), &head);
                     return Ok(Answer { head, framing, exchange, asked, answered });
                 }
                 // The exchange gives a head before anything of the content.

@@ -5,6 +5,7 @@
 //! its key are what goes to it in one that is shared. What a visitor claims about host, scheme or address counts only
 //! if it comes from a trusted proxy.
 
+use crate::recognition::Rules;
 use crate::refusal::Refusal;
 use crate::shared::Shared;
 use crate::sites::Site;
@@ -30,8 +31,8 @@ pub(crate) struct Subject<'a> {
     pub(crate) trusted: bool,
     /// The client's end of the connection; `None` if no client asks.
     pub(crate) peer: Option<Peer>,
-    /// Which rules were in force when this was read, as [`Site::recognised`] tells.
-    pub(crate) rules: Option<usize>,
+    /// Which rules were in force when this was read, as [`Site::rules`] tells.
+    pub(crate) rules: Rules,
 }
 
 /// Where a proxy writes the path from which it took the request, as Traefik and Spring do.
@@ -65,7 +66,7 @@ pub(crate) fn guard<'a>(shared: &'a Shared, peer: Peer, request: &Request) -> Re
         site,
         trusted,
         peer: Some(peer),
-        rules: site.recognised(),
+        rules: site.rules(),
     })
 }
 

@@ -14,6 +14,8 @@ mod counters;
 mod date;
 mod deliver;
 mod delivery;
+mod detection_call;
+mod detections_file;
 mod disk_threads;
 mod distrust;
 mod equivalents;

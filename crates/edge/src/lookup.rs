@@ -95,7 +95,7 @@ pub(crate) enum Touch {
 impl<'a> Wanted<'a> {
     /// Whether the site has gone over to other rules since the request was read.
     pub(crate) fn is_outdated(&self) -> bool {
-        self.subject.rules != self.subject.site.recognised()
+        self.subject.rules != self.subject.site.rules()
     }
 
     /// What a request that was classified as a look-up wants.

@@ -12,6 +12,7 @@ use crate::guard::Subject;
 use crate::leak_check::LeakCheck;
 use crate::lookup::Wanted;
 use crate::pipeline::{Step, Visit};
+use crate::recognition::Sent;
 use crate::refusal::Refusal;
 use crate::respond::{self, Account};
 use crate::stored::{shareable, stored_object};
@@ -202,8 +203,10 @@ impl<'a> Visit<'a> {
         if let Some(step) = self.after_denial(passing, head.status, enlisted) {
             return step;
         }
-        self.shared.look(passing.subject.site, &head.fields);
-        let witness = self.invalidate(&passing.subject, &head, framing).await;
+        let subject = &passing.subject;
+        let sent = Sent::new(&self.request.head, &subject.target, &subject.host);
+        self.shared.look(subject.site, sent, &head);
+        let witness = self.invalidate(subject, &head, framing).await;
         let facts = CacheStatusFacts { forward_status: Some(head.status), ..CacheStatusFacts::default() };
         if head.status.code() == 101 {
             let account = Account { reason: passing.reason, facts, age_secs: None };

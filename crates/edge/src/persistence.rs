@@ -4,14 +4,14 @@
 //! Invariant: serving never depends on it. A directory that cannot be used, a full disk, a disk that fails: each is
 //! one line on standard error and a metric, and the edge goes on from memory.
 
+use crate::detections_file;
 use crate::disk_threads;
-use crate::recognition;
 use crate::shared::Shared;
 use crate::sites::{Site, Sites};
 use config::Plan;
 use disk::{Durability, Figures, OffReason, Opened, Recovery, Settings, Stuck, Tier};
 use platform::{Clock, SystemDisk};
-use semantics::Policy;
+use semantics::{Moment, Policy};
 use sha2::{Digest, Sha256};
 use std::fmt;
 use std::io;
@@ -131,7 +131,7 @@ pub(crate) fn open(
             disk.directory.display()
         );
     }
-    recognition::recall(&disk.directory, plan.limits.disk_timeout, sites.iter());
+    detections_file::recall(&disk.directory, plan.limits.disk_timeout, sites.iter(), Moment::read(&**clock));
     let (store, keeper) = store.above(&tier, &recovery, Arc::new(Names::of(sites)), &TextBans, life);
     let writer = Builder::new().name("petasos-disk".to_owned()).spawn(move || writer.run(&*keeper))?;
     Ok((store, Persistence { tier: Some(tier), writer: Mutex::new(Some(writer)), ..absent }, Some(recovery)))
@@ -308,6 +308,11 @@ fn name(site: &Site, policy: &Policy) -> Box<[u8]> {
 }
 
 impl Name {
+    /// Whether this is the site's name under any of its rules.
+    fn has(&self, name: &[u8]) -> bool {
+        *self.own == *name || self.recognised.iter().any(|recognised| **recognised == *name)
+    }
+
     /// The name under the rules in force.
     fn current(&self) -> &[u8] {
         self.site.recognised().and_then(|rules| self.recognised.get(rules)).unwrap_or(&self.own)
@@ -321,6 +326,10 @@ impl SiteNames for Names {
 
     fn find(&self, name: &[u8]) -> Option<SiteId> {
         self.0.iter().find(|known| known.current() == name).map(|known| known.site.id)
+    }
+
+    fn find_meant(&self, name: &[u8]) -> Option<SiteId> {
+        self.0.iter().find(|known| known.has(name)).map(|known| known.site.id)
     }
 }
 

@@ -1,180 +1,447 @@
-//! Finding out what a site runs on, and going over to the profile for that.
+//! Detecting what a site runs on, and changing to the profile for that.
 //!
-//! Invariant: a site changes its rules once at most, and nothing that was stored, or is on its way, by the rules before
-//! is used after. The rules change first and everything of the site is invalidated then: so what was judged by the old
-//! ones is either gone or, as its fetch began before that, neither stored nor shared. A request that was read by the
-//! old rules and would begin a fetch after it is read again.
+//! A detection lasts while signs confirm it. One that no sign has confirmed for [`UNCONFIRMED_MAX`], or that an operator
+//! refuses, is dropped, and the site has its first rules again.
+//!
+//! Invariant: nothing that was stored, or is on its way, by the rules before a change is used after it. The rules change
+//! first and everything of the site is invalidated then, both under the lock of the site's state: so what was judged by
+//! the old rules is either gone or, as its fetch began before that, neither stored nor shared. A request that was read by
+//! the old rules and would begin a fetch after the change is read again.
+//!
+//! A hit reads one number here. Responses are looked at while nothing is detected, and after that once an hour.
 
 use crate::counters::Metric;
+use crate::detections_file;
 use crate::disk_threads;
 use crate::shared::Shared;
 use crate::sites::Site;
+use bytes::Bytes;
 use flate2::bufread::GzDecoder;
-use message::{Fields, ResponseHead, names};
-use semantics::Policy;
+use message::{Fields, Method, RequestHead, ResponseHead, names};
+use page::{HEAD_BYTES_MAX, document_head, target_on_host};
+use platform::{Monotonic, Timestamp};
+use profiles::{DocumentHead, Shown};
+use semantics::{Moment, Policy, format_date};
 use std::io::Read;
-use std::path::Path;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use store::{Invalidation, Mode, Selector};
 
-/// Contents of a site that are looked at; who has said nothing by then is not asked again.
-const CONTENTS_MAX: u32 = 256;
+/// A detection that no sign has confirmed for this long is dropped.
+pub(crate) const UNCONFIRMED_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// Octets of a content that are looked at, after a content coding was undone.
-const BEGINNING_BYTES: usize = 16 * 1024;
+/// Time from one confirmation until responses are looked at again.
+const CONFIRMED_FOR: Duration = Duration::from_secs(3600);
 
-/// Characters of a sign that are told.
-const SIGN_CHARS_MAX: usize = 80;
-
-/// The file in a disk's directory that names the profiles which were found.
-const FILE: &str = "recognised";
+/// Documents of one site whose heads are parsed in one minute.
+const DOCUMENTS_PER_MINUTE_MAX: u32 = 60;
 
 /// What is known of what a site runs on.
 #[derive(Debug, Default)]
 pub(crate) struct Recognition {
-    found: OnceLock<Found>,
-    contents: AtomicU32,
+    /// The rules in force, as [`Rules`].
+    rules: AtomicU64,
+    /// When responses are looked at again, in nanoseconds of the monotonic clock.
+    next_look: AtomicU64,
+    state: Mutex<State>,
 }
 
-#[derive(Debug)]
-struct Found {
-    /// The place of the rules among those of the plan.
-    rules: usize,
-    /// What the site was recognised by.
-    sign: String,
+/// Which of a site's rules are in force, and after how many changes: the same rules after a change are another value.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Rules(u64);
+
+#[derive(Debug, Default)]
+struct State {
+    found: Option<Found>,
+    /// Whether an operator has switched detection off.
+    is_off: bool,
+    /// The target that the start page has redirected to.
+    start: Option<Bytes>,
+    /// The minute of the monotonic clock in which documents were parsed last, and how many.
+    parsed: (u64, u32),
+}
+
+/// A detection.
+#[derive(Clone, Debug)]
+pub(crate) struct Found {
+    /// The place of its rules among those of the plan.
+    pub(crate) place: usize,
+    /// The system.
+    pub(crate) software: String,
+    /// The signs that it was detected by.
+    pub(crate) signs: Vec<String>,
+    /// When it was detected.
+    pub(crate) since: Timestamp,
+    /// When signs of the same profile were seen last.
+    pub(crate) confirmed: Moment,
+}
+
+/// Why a detection is dropped.
+#[derive(Clone, Copy, Debug)]
+enum Dropped {
+    Unconfirmed,
+    ByOperator,
+}
+
+/// The request that a response answers, as the application got it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sent<'a> {
+    pub(crate) method: &'a Method,
+    pub(crate) target: &'a [u8],
+    pub(crate) host: &'a [u8],
+    /// Whether the application could tell one visitor from others by it.
+    pub(crate) is_personal: bool,
+}
+
+impl Found {
+    /// The signs in one line.
+    pub(crate) fn evidence(&self) -> String {
+        self.signs.join(" and ")
+    }
+
+    /// When it was detected, as a date of HTTP.
+    pub(crate) fn since_text(&self) -> String {
+        date_text(self.since)
+    }
+
+    /// When a sign was seen last, as a date of HTTP.
+    pub(crate) fn confirmed_text(&self) -> String {
+        date_text(self.confirmed.wall)
+    }
+}
+
+fn date_text(moment: Timestamp) -> String {
+    String::from_utf8_lossy(&format_date(moment)).into_owned()
+}
+
+impl Rules {
+    /// The place of these rules among those that the site may be found to need; `None` for those it began with.
+    fn place(self) -> Option<usize> {
+        usize::from(self.0 as u8).checked_sub(1)
+    }
+
+    /// The rules after one more change.
+    fn changed(self, place: Option<usize>) -> Self {
+        // Fewer profiles are shipped than a byte counts; a place beyond would mean the first rules, which are safe.
+        let place = place.and_then(|place| u8::try_from(place + 1).ok()).unwrap_or_default();
+        Self(((self.0 >> 8) + 1) << 8 | u64::from(place))
+    }
+}
+
+impl<'a> Sent<'a> {
+    /// The request `head` for this target and host.
+    pub(crate) fn new(head: &'a RequestHead, target: &'a [u8], host: &'a [u8]) -> Self {
+        let is_personal = head.fields.has(names::COOKIE) || head.fields.has(names::AUTHORIZATION);
+        Self { method: &head.method, target, host, is_personal }
+    }
+}
+
+impl Recognition {
+    /// The detection in force.
+    pub(crate) fn found(&self) -> Option<Found> {
+        self.state().found.clone()
+    }
+
+    /// Whether an operator has switched detection off.
+    pub(crate) fn is_off(&self) -> bool {
+        self.state().is_off
+    }
+
+    /// Takes over a detection of the process before, at the start.
+    pub(crate) fn recall(&self, found: Found) {
+        let mut state = self.state();
+        self.set_rules(Some(found.place));
+        state.found = Some(found);
+    }
+
+    /// Detects nothing from now on.
+    pub(crate) fn switch_off(&self) {
+        self.state().is_off = true;
+        self.next_look.store(u64::MAX, Ordering::Relaxed);
+    }
+
+    fn rules(&self) -> Rules {
+        Rules(self.rules.load(Ordering::Relaxed))
+    }
+
+    /// To be called under the lock of the state.
+    fn set_rules(&self, place: Option<usize>) {
+        self.rules.store(self.rules().changed(place).0, Ordering::Relaxed);
+    }
+
+    fn look_from(&self, from: Monotonic) {
+        self.next_look.store(from.as_nanos(), Ordering::Relaxed);
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Whether one more document may be parsed.
+    fn take_document(&mut self, now: Monotonic) -> bool {
+        let minute = now.as_nanos() / 60_000_000_000;
+        if self.parsed.0 != minute {
+            self.parsed = (minute, 0);
+        }
+        self.parsed.1 += 1;
+        self.parsed.1 <= DOCUMENTS_PER_MINUTE_MAX
+    }
+
+    /// Whether a request is for the start page, and tells nothing of its visitor.
+    fn is_start(&self, sent: &Sent<'_>) -> bool {
+        !sent.is_personal && (sent.target == b"/" || self.start.as_deref() == Some(sent.target))
+    }
 }
 
 impl Site {
     /// The rules in force.
     pub(crate) fn policy(&self) -> &Policy {
-        let found = self.recognition.found.get().and_then(|found| self.plan.recognisable.get(found.rules));
+        let found = self.recognised().and_then(|place| self.plan.recognisable.get(place));
         found.unwrap_or(&self.plan.policy)
+    }
+
+    /// Which rules are in force, to be compared later.
+    pub(crate) fn rules(&self) -> Rules {
+        self.recognition.rules()
     }
 
     /// The place of the rules in force among those that the site may be found to need; `None` for those it began with.
     pub(crate) fn recognised(&self) -> Option<usize> {
-        self.recognition.found.get().map(|found| found.rules)
+        self.rules().place()
     }
 
-    /// What the site was recognised by, if it was.
-    pub(crate) fn sign(&self) -> Option<&str> {
-        self.recognition.found.get().map(|found| &found.sign[..])
-    }
-
-    /// Whether its answers are still looked at.
-    pub(crate) fn is_unknown(&self) -> bool {
-        !self.plan.recognisable.is_empty() && self.recognition.found.get().is_none()
-    }
-
-    /// Goes over to the rules of `profile`; false if there are none, or it has gone over before.
-    fn go_over(&self, profile: &str, sign: String) -> bool {
-        let place = self.plan.recognisable.iter().position(|policy| policy.name == profile);
-        place.is_some_and(|rules| self.recognition.found.set(Found { rules, sign }).is_ok())
+    /// Whether its responses are looked at now.
+    pub(crate) fn is_looked_at(&self, now: Monotonic) -> bool {
+        !self.plan.recognisable.is_empty()
+            && now.as_nanos() >= self.recognition.next_look.load(Ordering::Relaxed)
     }
 }
 
 impl Shared {
-    /// Looks at the fields of an answer of a site that is not known yet.
-    pub(crate) fn look(self: &Arc<Self>, site: &Arc<Site>, fields: &Fields) {
-        if site.is_unknown() {
-            self.recognise(site, fields, &[]);
+    /// Looks at the head of a response of a site.
+    pub(crate) fn look(self: &Arc<Self>, site: &Arc<Site>, sent: Sent<'_>, head: &ResponseHead) {
+        let now = Moment::read(&*self.clock);
+        if !site.is_looked_at(now.monotonic) {
+            return;
+        }
+        let mut state = site.recognition.state();
+        if let Some(start) = redirected(&sent, head).filter(|_| state.is_start(&sent)) {
+            state.start = Some(start);
+        }
+        self.recognise(site, &mut state, &sent, head, None, now);
+        if let Some(found) = &state.found
+            && now.since(found.confirmed) >= UNCONFIRMED_MAX
+        {
+            self.drop_detection(site, &mut state, Dropped::Unconfirmed);
         }
     }
 
-    /// Looks at how the content of an answer begins.
-    pub(crate) fn look_into(self: &Arc<Self>, site: &Arc<Site>, head: &ResponseHead, octets: &[u8]) {
-        if !site.is_unknown() || !is_html(&head.fields) {
+    /// Looks at the document that a response begins with.
+    pub(crate) fn look_into(
+        self: &Arc<Self>,
+        site: &Arc<Site>,
+        sent: Sent<'_>,
+        head: &ResponseHead,
+        octets: &[u8],
+    ) {
+        let now = Moment::read(&*self.clock);
+        if !site.is_looked_at(now.monotonic) {
             return;
         }
-        if site.recognition.contents.fetch_add(1, Ordering::Relaxed) >= CONTENTS_MAX {
-            // Never to count so far that it begins again.
-            site.recognition.contents.store(CONTENTS_MAX, Ordering::Relaxed);
+        let mut state = site.recognition.state();
+        // A document is no sign by itself, unless it is the start page's.
+        let is_start = state.is_start(&sent);
+        let matters = is_start || head.fields.has(names::SET_COOKIE);
+        if !matters || !shown(&sent, head, None, is_start).counts() || !state.take_document(now.monotonic) {
             return;
         }
-        if let Some(beginning) = beginning(&head.fields, octets) {
-            self.recognise(site, &head.fields, &beginning);
-        }
+        drop(state);
+        let Some(beginning) = beginning(&head.fields, octets) else { return };
+        self.cells(0).count(Metric::DetectionDocuments);
+        let media_type = head.fields.first(names::CONTENT_TYPE).map_or(&[][..], |value| &value[..]);
+        let document = document_head(&beginning, media_type, sent.host);
+        let mut state = site.recognition.state();
+        self.recognise(site, &mut state, &sent, head, Some(&document), now);
     }
 
-    fn recognise(self: &Arc<Self>, site: &Arc<Site>, fields: &Fields, beginning: &[u8]) {
-        let Some(recognised) = profiles::recognised(fields, beginning) else { return };
-        let sign: String = recognised.software.evidence.chars().take(SIGN_CHARS_MAX).collect();
-        let (profile, system) = (&recognised.profile.name, recognised.software.name);
-        if !site.go_over(profile, sign.clone()) {
+    fn recognise(
+        self: &Arc<Self>,
+        site: &Arc<Site>,
+        state: &mut State,
+        sent: &Sent<'_>,
+        head: &ResponseHead,
+        document: Option<&DocumentHead>,
+        now: Moment,
+    ) {
+        if state.is_off {
             return;
         }
+        let shown = shown(sent, head, document, state.is_start(sent));
+        let Some(recognised) = shown.recognised() else { return };
+        let name = &recognised.profile.name;
+        let Some(place) = site.plan.recognisable.iter().position(|policy| policy.name == *name) else {
+            return;
+        };
+        match &mut state.found {
+            Some(found) if found.place == place => found.confirmed = now,
+            // Another system on the same site neither confirms nor replaces what was found first.
+            Some(_) => return,
+            None => {
+                let (software, signs) = (recognised.software.to_owned(), recognised.signs);
+                eprintln!(
+                    "petasos: {} runs on {software} ({}): profile {name} from now on",
+                    site.label(),
+                    signs.join(" and ")
+                );
+                let found = Found { place, software, signs, since: now.wall, confirmed: now };
+                self.change(site, state, Some(found));
+                self.cells(0).count(Metric::SitesRecognised);
+            }
+        }
+        site.recognition.look_from(now.monotonic.plus(CONFIRMED_FOR));
+        self.note_aside(site);
+    }
+
+    /// Gives a site its first rules again.
+    fn drop_detection(self: &Arc<Self>, site: &Arc<Site>, state: &mut State, why: Dropped) {
+        let Some(found) = &state.found else { return };
+        let why = match why {
+            Dropped::Unconfirmed => "no response has shown a sign of it for seven days",
+            Dropped::ByOperator => "an operator has refused it",
+        };
+        eprintln!(
+            "petasos: {} does not count as {} any more, because {why}: profile {} from now on",
+            site.label(),
+            found.software,
+            site.plan.policy.name
+        );
+        self.change(site, state, None);
+        site.recognition.look_from(Monotonic::default());
+        self.cells(0).count(Metric::DetectionsDropped);
+        self.note_aside(site);
+    }
+
+    /// Changes the rules of a site and invalidates everything of it.
+    fn change(&self, site: &Site, state: &mut State, found: Option<Found>) {
+        site.recognition.set_rules(found.as_ref().map(|found| found.place));
+        state.found = found;
         let selector = Selector::Everything { site: Some(site.id) };
         self.tell(Invalidation { selector, mode: Mode::Hard });
         // What could not be shared by the old rules may be by the new ones.
         self.in_vain.forget_all();
         self.sweeper.wake();
-        self.cells(0).count(Metric::SitesRecognised);
-        eprintln!("petasos: {} runs on {system} ({sign}): profile {profile} from now on", site.label());
+    }
+
+    /// Drops the detection of a site, if there is one; then detects nothing there until told to again, or, with
+    /// `detects`, looks for signs anew. Says whether the next process knows too, as far as the disk tells in time.
+    pub(crate) async fn set_detection(self: &Arc<Self>, site: &Arc<Site>, detects: bool) -> bool {
+        {
+            let mut state = site.recognition.state();
+            self.drop_detection(site, &mut state, Dropped::ByOperator);
+            state.is_off = !detects;
+            site.recognition.next_look.store(if detects { 0 } else { u64::MAX }, Ordering::Relaxed);
+        }
+        let (shared, site) = (Arc::clone(self), Arc::clone(site));
+        disk_threads::run(self.limits.disk_timeout, move || shared.note(&site)).await.unwrap_or(false)
+    }
+
+    fn note_aside(self: &Arc<Self>, site: &Arc<Site>) {
         let (shared, site) = (Arc::clone(self), Arc::clone(site));
         // Nothing waits for it.
-        drop(disk_threads::begin(move || shared.note_recognised(&site)));
+        drop(disk_threads::begin(move || shared.note(&site)));
     }
 
-    /// Writes down for the next process what was found. First the invalidation has to be on the disk: only then is what
-    /// was stored before told from what is stored by the rules that the file names.
-    fn note_recognised(&self, site: &Site) {
+    /// Writes down for the next process what is detected, once the invalidation that came with it is on the disk. False
+    /// if that failed.
+    fn note(&self, site: &Site) -> bool {
         self.static_tree.lose(&self.store);
         if !self.persist() {
-            return;
+            return false;
         }
-        let Some(disk) = self.plan.disk.as_ref().filter(|_| !self.persistence.is_off()) else { return };
-        let lines = self.sites.iter().filter_map(|known| {
-            let sign = known.sign()?;
-            Some(format!("{}{} {sign}\n", line_start(known), known.policy().name))
-        });
-        let (path, partial) = (disk.directory.join(FILE), disk.directory.join(format!("{FILE}.new")));
-        let written = std::fs::write(&partial, lines.collect::<String>());
-        if let Err(error) = written.and_then(|()| std::fs::rename(&partial, &path)) {
+        let Some(disk) = &self.plan.disk else { return true };
+        if self.persistence.is_off() {
+            return false;
+        }
+        let _writing = self.detections_file.lock().unwrap_or_else(PoisonError::into_inner);
+        let written = detections_file::write(&disk.directory, self.sites.iter());
+        if let Err(error) = &written {
             eprintln!(
-                "petasos: what {} runs on is not remembered: {}: {error}",
+                "petasos: the next process will not know what {} runs on: {}: {error}",
                 site.label(),
-                path.display()
+                disk.directory.display()
             );
         }
+        written.is_ok()
     }
 }
 
-/// Gives the sites the rules that the process before has found them to need. Who cannot be read is found anew.
-pub(crate) fn recall<'a>(directory: &Path, within: Duration, sites: impl Iterator<Item = &'a Arc<Site>>) {
-    let path = directory.join(FILE);
-    let Some(Ok(text)) = disk_threads::run_here(within, move || std::fs::read_to_string(path)) else {
-        return;
-    };
-    for site in sites {
-        let start = line_start(site);
-        let mut lines = text.lines().filter_map(|line| line.strip_prefix(&start[..]));
-        if let Some((profile, sign)) = lines.find_map(|line| line.split_once(' ')) {
-            site.go_over(profile, sign.to_owned());
-        }
+fn shown<'a>(
+    sent: &Sent<'a>,
+    head: &'a ResponseHead,
+    document: Option<&'a DocumentHead>,
+    is_start: bool,
+) -> Shown<'a> {
+    Shown {
+        method: sent.method,
+        target: sent.target,
+        status: head.status,
+        fields: &head.fields,
+        head: document,
+        is_start,
     }
 }
 
-/// How a line begins that is about a site and the application behind it.
-fn line_start(site: &Site) -> String {
-    format!("{} {} ", site.label(), site.plan.origin)
+/// The target on the same host that a response redirects to.
+fn redirected(sent: &Sent<'_>, head: &ResponseHead) -> Option<Bytes> {
+    if *sent.method != Method::Get || !matches!(head.status.code(), 301 | 302 | 303 | 307 | 308) {
+        return None;
+    }
+    let location = std::str::from_utf8(head.fields.only(names::LOCATION)?).ok()?;
+    let target = target_on_host(location, sent.host)?;
+    let target = target.split('#').next().filter(|target| target.starts_with('/'))?;
+    Some(Bytes::copy_from_slice(target.as_bytes()))
 }
 
-fn is_html(fields: &Fields) -> bool {
-    let media_type = fields.first(names::CONTENT_TYPE).and_then(|value| value.get(..9));
-    media_type.is_some_and(|start| start.eq_ignore_ascii_case(b"text/html"))
-}
-
-/// The first octets of a content without its coding; `None` for a coding that is not undone here.
+/// The first bytes of a content without its coding; `None` for a coding that is not undone here.
 fn beginning(fields: &Fields, octets: &[u8]) -> Option<Vec<u8>> {
-    let octets = octets.get(..BEGINNING_BYTES).unwrap_or(octets);
+    let octets = octets.get(..HEAD_BYTES_MAX).unwrap_or(octets);
     let Some(coding) = fields.first(names::CONTENT_ENCODING) else { return Some(octets.to_vec()) };
     if !coding.eq_ignore_ascii_case(b"gzip") {
         return None;
     }
     let mut beginning = Vec::new();
     // It ends in the middle, which is an error behind what was read.
-    let _ = GzDecoder::new(octets).take(BEGINNING_BYTES as u64).read_to_end(&mut beginning);
+    let _ = GzDecoder::new(octets).take(HEAD_BYTES_MAX as u64).read_to_end(&mut beginning);
     Some(beginning)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{DOCUMENTS_PER_MINUTE_MAX, Rules, State};
+    use platform::Monotonic;
+    use std::time::Duration;
+
+    #[test]
+    fn same_rules_after_changes_are_another_value() {
+        let first = Rules::default();
+        let found = first.changed(Some(3));
+        let dropped = found.changed(None);
+        assert_eq!([first.place(), found.place(), dropped.place()], [None, Some(3), None]);
+        assert_ne!(first, dropped);
+        assert_ne!(found, dropped.changed(Some(3)));
+        assert_eq!(first.changed(Some(1_000)).place(), None);
+    }
+
+    #[test]
+    fn documents_are_parsed_at_a_bounded_rate() {
+        let (mut state, now) = (State::default(), Monotonic::from_nanos(1));
+        for _ in 0..DOCUMENTS_PER_MINUTE_MAX {
+            assert!(state.take_document(now));
+        }
+        assert!(!state.take_document(now));
+        assert!(state.take_document(now.plus(Duration::from_secs(60))));
+    }
 }

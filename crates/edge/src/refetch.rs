@@ -33,7 +33,7 @@ pub(crate) fn departure(
         is_renewed,
     )?;
     let (host, target) = (Bytes::copy_from_slice(key.host()), Bytes::copy_from_slice(key.target()));
-    let (https, rules) = (key.is_https(), site.recognised());
+    let (https, rules) = (key.is_https(), site.rules());
     let subject = Subject { site, host, target, https, trusted: false, peer: None, rules };
     let head = forward::shared_head(&subject, &shared.loop_mark, key, Method::Get, fields, flight.known());
     let asks = forward::flight_fields(None, base.as_ref(), fields, site.policy());

@@ -29,8 +29,8 @@ use std::collections::hash_map::RandomState;
 use std::fmt;
 use std::hash::BuildHasher;
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use store::{Invalidated, Invalidation, Key, Mode, Selector, Store, StoreLimits};
 use tokio::sync::{Semaphore, watch};
 
@@ -65,6 +65,8 @@ pub(crate) struct Shared {
     pub(crate) token: Option<String>,
     pub(crate) sweeper: Sweeper,
     pub(crate) verifier: Arc<Verifier>,
+    /// Held while the file of detected profiles is written.
+    pub(crate) detections_file: Mutex<()>,
     /// Turns for those who carry out orders to purge.
     pub(crate) orders: Semaphore,
     /// What this edge adds to `CDN-Loop`, and knows itself by (RFC 8586).
@@ -129,6 +131,7 @@ impl Shared {
             token: None,
             sweeper: Sweeper::default(),
             verifier: Arc::default(),
+            detections_file: Mutex::default(),
             orders: Semaphore::new(ORDERS_MAX),
             loop_mark: Bytes::from(format!("petasos; id={:016x}", random.hash_one("loop"))),
             boundary: format!("petasos-{:016x}", random.hash_one("boundary")),

@@ -11,6 +11,7 @@ use crate::in_vain::Remembered;
 use crate::loads;
 use crate::lookup::{Base, Decision, Found, Touch, Wanted, freshness};
 use crate::purge_orders::Unserved;
+use crate::recognition;
 use crate::refusal::Refusal;
 use crate::shared::Shared;
 use bytes::BytesMut;
@@ -114,6 +115,9 @@ pub struct SiteAnswer {
     /// What the site was recognised by, for `auto`.
     #[serde(default)]
     pub recognised_by: Option<String>,
+    /// Since when, as a date of HTTP.
+    #[serde(default)]
+    pub recognised_since: Option<String>,
     /// The application behind it.
     pub origin: String,
 }
@@ -307,12 +311,14 @@ fn of_subject(shared: &Arc<Shared>, subject: &Subject<'_>, request: &Request) ->
         Lookup::NoVariant => (None, true),
         Lookup::Shelved(_) | Lookup::Absent => (None, false),
     };
+    let found = subject.site.recognition.found();
     Answer {
         site: Some(SiteAnswer {
             name: subject.site.label().to_owned(),
             profile: subject.site.plan.profile.clone(),
             rules: subject.site.policy().name.clone(),
-            recognised_by: subject.site.sign().map(str::to_owned),
+            recognised_by: found.as_ref().map(recognition::Found::evidence),
+            recognised_since: found.as_ref().map(recognition::Found::since_text),
             origin: subject.site.origin.url().to_string(),
         }),
         key: Some(key_answer(shared, &key)),

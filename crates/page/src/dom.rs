@@ -8,13 +8,22 @@ use crate::limits::{Limit, LimitCounts, Limits};
 use html5ever::interface::{ElementFlags, NodeOrText, QuirksMode, TreeSink};
 use html5ever::tendril::{StrTendril, TendrilSink};
 use html5ever::tree_builder::TreeBuilderOpts;
-use html5ever::{Attribute, ExpandedName, ParseOpts, QualName, local_name, ns, parse_document};
+use html5ever::{
+    Attribute, ExpandedName, ParseOpts, QualName, expanded_name, local_name, ns, parse_document,
+};
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 /// Octets given to the parser at a time; limits are looked at in between.
 const FEED_BYTES: usize = 16 * 1024;
+
+/// Bytes given to the parser at a time when only the head is wanted. Within one piece misnested elements can multiply,
+/// so pieces are small.
+const HEAD_FEED_BYTES: usize = 64;
+
+/// The bounds of a document of which only the head is wanted; no template's head comes near them.
+const HEAD_LIMITS: Limits = Limits { elements_max: 2_048, depth_max: 64, ..Limits::DEFAULT };
 
 /// The place of a node in its tree.
 pub(crate) type Place = usize;
@@ -72,15 +81,25 @@ impl Node {
 impl Tree {
     /// Parses a document; octets that are no UTF-8 are replaced.
     pub(crate) fn parse(content: &[u8], limits: &Limits) -> Self {
+        Self::parse_pieces(content.chunks(FEED_BYTES), limits, false)
+    }
+
+    /// Parses a document up to about the beginning of its body.
+    pub(crate) fn parse_head(content: &[u8]) -> Self {
+        Self::parse_pieces(content.chunks(HEAD_FEED_BYTES), &HEAD_LIMITS, true)
+    }
+
+    fn parse_pieces<'c>(pieces: impl Iterator<Item = &'c [u8]>, limits: &Limits, head_only: bool) -> Self {
         let options = ParseOpts {
             tree_builder: TreeBuilderOpts { scripting_enabled: true, ..TreeBuilderOpts::default() },
             ..ParseOpts::default()
         };
-        let overflow = Rc::new(Cell::new(None));
-        let mut parser = parse_document(Builder::new(limits, Rc::clone(&overflow)), options).from_utf8();
-        for piece in content.chunks(FEED_BYTES) {
+        let (overflow, body_begun) = (Rc::new(Cell::new(None)), Rc::new(Cell::new(false)));
+        let builder = Builder::new(limits, Rc::clone(&overflow), Rc::clone(&body_begun));
+        let mut parser = parse_document(builder, options).from_utf8();
+        for piece in pieces {
             parser.process(piece.into());
-            if overflow.get().is_some() {
+            if overflow.get().is_some() || head_only && body_begun.get() {
                 break;
             }
         }
@@ -142,17 +161,20 @@ struct Builder {
     elements_max: usize,
     depth_max: u32,
     overflow: Rc<Cell<Option<Limit>>>,
+    /// Whether there is an element after the head.
+    body_begun: Rc<Cell<bool>>,
     nameless: Rc<QualName>,
 }
 
 impl Builder {
-    fn new(limits: &Limits, overflow: Rc<Cell<Option<Limit>>>) -> Self {
+    fn new(limits: &Limits, overflow: Rc<Cell<Option<Limit>>>, body_begun: Rc<Cell<bool>>) -> Self {
         Self {
             nodes: RefCell::new(vec![Node::default()]),
             depths: RefCell::new(vec![0]),
             elements_max: limits.elements_max,
             depth_max: limits.depth_max,
             overflow,
+            body_begun,
             nameless: Rc::new(QualName::new(None, ns!(), local_name!(""))),
         }
     }
@@ -161,6 +183,9 @@ impl Builder {
         let mut nodes = self.nodes.borrow_mut();
         if nodes.len() > self.elements_max {
             self.overflow.set(Some(Limit::Elements));
+        }
+        if matches!(name.expanded(), expanded_name!(html "body") | expanded_name!(html "frameset")) {
+            self.body_begun.set(true);
         }
         let place = nodes.len();
         nodes.push(Node {
@@ -360,6 +385,19 @@ mod tests {
         let tree = Tree::parse(many.as_bytes(), &limits);
         assert_eq!(tree.limits.of(Limit::Elements), 1);
         assert!(tree.nodes.len() < 10_000);
+    }
+
+    #[test]
+    fn head_ends_where_the_body_begins_and_stays_small() {
+        let page = format!("<head><title>x</title></head><body>{}", "<br>".repeat(4_000));
+        let tree = Tree::parse_head(page.as_bytes());
+        assert!(tree.nodes.len() < 50, "{}", tree.nodes.len());
+        // Each paragraph repeats all formatting elements before it.
+        let formatting: String = (0..).map(|count| format!("<b a={count}>")).take(1_000).collect();
+        let page = format!("<head><template><p>{formatting}</p>{}", "<p>x".repeat(2_000));
+        let tree = Tree::parse_head(page.as_bytes());
+        assert_eq!(tree.limits.total(), 1);
+        assert!(tree.nodes.len() < 50_000, "{}", tree.nodes.len());
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! What a browser loads with a page, and what its visitor keeps of it: cookies and a private cache.
+//! What a browser loads with a page, and what its visitor keeps of it: cookies and a private cache; and what the head
+//! of a page says of the system behind it.
 //!
 //! ```text
 //! Loading::page -> fetch -> document   -> items (extract), stylesheets -> fetch -> imports ... -> styles -> files,
@@ -18,6 +19,7 @@ mod css_text;
 mod css_value;
 mod dom;
 mod extract;
+mod head;
 mod limits;
 mod loading;
 mod media;
@@ -29,6 +31,7 @@ pub use cache::{CACHE_BYTES_MAX, CACHE_ENTRIES_MAX, Kept, PrivateCache};
 pub use coding::{CodingError, decoded};
 pub use cookies::{COOKIE_BYTES_MAX, COOKIES_MAX, Jar};
 pub use extract::Class;
+pub use head::{HEAD_BYTES_MAX, document_head, target_on_host};
 pub use limits::{Limit, LimitCounts, Limits};
 pub use loading::{Asset, Loading, Memo};
 pub use media::Viewport;

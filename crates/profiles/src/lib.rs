@@ -9,6 +9,7 @@
 //! Invariant: nothing here decides about a message. A file with an unknown key, or a value that means nothing, is an
 //! error that names the place; a profile widens what it extends and forgets nothing of it.
 
+mod document_head;
 mod evidence;
 mod file;
 mod known;
@@ -20,6 +21,7 @@ mod reference;
 mod shipped;
 mod software;
 
+pub use document_head::DocumentHead;
 pub use evidence::{FieldPattern, JsonFact, LocationPattern};
 pub use known::{KNOWN_COOKIES, KnownCookie, Use, known_cookie};
 pub use pattern::Pattern;
@@ -28,7 +30,7 @@ pub use policy::{
     TargetedField, UnknownCookie, WriteRule,
 };
 pub use profile::{Profile, ProfileError};
-pub use recognition::{Recognised, recognised};
+pub use recognition::{Recognised, Shown};
 pub use reference::profiles_reference;
 pub use shipped::{AUTO, DEFAULT, LETTER};
 pub use software::{Software, cookies_set, recognise};

@@ -1,28 +1,113 @@
-//! Which shipped profile is for a site, as its answers tell.
+//! Which shipped profile is for a site, as its responses tell.
 //!
-//! Invariant: only what the application says of itself in a field of its answer, in its page's `generator`, or by an
-//! element that only its own pages have, is taken for proof. What a page contains besides may be a visitor's text, and
-//! a cookie's name may be anybody's.
+//! Signs have authors. A response field is written by the application, and so is a cookie that it sets. The document
+//! is written by the application too, unless it is an upload or a raw view; then one visitor has written all of it.
+//! The start page is neither: its template is the operator's, and visitors write only titles, descriptions and the
+//! body, of which [`DocumentHead`] has nothing.
+//!
+//! Invariant: a profile is chosen by a field that only its system sends, or by two signs that no single visitor can
+//! write: a sign of the document and a cookie that the same response sets, or, on the start page, the generator and
+//! an asset. Only responses count whose request no visitor can have made up: GET, 200, HTML, without a query. A sign
+//! that stands in the request's own target may be reflected and does not count.
 
-use crate::Profile;
-use crate::software::{Software, proofs};
-use message::Fields;
+use crate::software::{SIGNS, Sign, contains_ignoring_case};
+use crate::{DocumentHead, Profile};
+use message::{Fields, Method, Status, names};
 
-/// A profile, and what it was recognised by.
+/// A response, as far as it may tell what the site runs on.
+#[derive(Clone, Copy, Debug)]
+pub struct Shown<'a> {
+    /// The request's method.
+    pub method: &'a Method,
+    /// The request's target in origin-form, as the application got it.
+    pub target: &'a [u8],
+    /// The response's status.
+    pub status: Status,
+    /// The response's fields.
+    pub fields: &'a Fields,
+    /// The head of the document; none while only the fields have arrived, and for what cannot be read.
+    pub head: Option<&'a DocumentHead>,
+    /// Whether this is the site's start page, asked for without anything of a visitor's own.
+    pub is_start: bool,
+}
+
+/// A profile, and the signs of its system.
 #[derive(Clone, Debug)]
 pub struct Recognised {
     /// The profile.
     pub profile: &'static Profile,
-    /// The system, and the sign of it.
-    pub software: Software,
+    /// The system's name.
+    pub software: &'static str,
+    /// The signs that were found, each complete by itself: one field, or two signs by different authors.
+    pub signs: Vec<String>,
 }
 
-/// The profile for the application that gave these fields and whose content, without content coding, begins so.
-pub fn recognised(fields: &Fields, beginning: &[u8]) -> Option<Recognised> {
-    proofs(fields, beginning).find_map(|software| {
-        let profile = Profile::all().iter().find(|profile| profile.is_for(software.name))?;
-        Some(Recognised { profile, software })
-    })
+impl Shown<'_> {
+    /// Whether the response may show signs at all.
+    pub fn counts(&self) -> bool {
+        *self.method == Method::Get
+            && self.status == Status::OK
+            && !self.target.contains(&b'?')
+            && is_html(self.fields)
+    }
+
+    /// The profile for the application that gave this response.
+    pub fn recognised(&self) -> Option<Recognised> {
+        if !self.counts() {
+            return None;
+        }
+        Profile::all().iter().find_map(|profile| {
+            let mut systems = profile.file.software.iter();
+            systems.find_map(|software| {
+                let (name, signs) = self.proof(software)?;
+                Some(Recognised { profile, software: name, signs })
+            })
+        })
+    }
+
+    /// The signs that together prove a system.
+    fn proof(&self, software: &str) -> Option<(&'static str, Vec<String>)> {
+        let mut name = None;
+        let (mut field, mut generator, mut asset, mut cookie) = (None, None, None, None);
+        let nothing = DocumentHead::default();
+        let target = decoded(self.target);
+        for (system, sign) in SIGNS.iter().filter(|(system, _)| *system == software) {
+            name = Some(*system);
+            let found = match sign {
+                Sign::Field(..) | Sign::Relation(_) => &mut field,
+                Sign::Generator(_) => &mut generator,
+                Sign::Asset(_) => &mut asset,
+                Sign::Sets(_) => &mut cookie,
+                Sign::Hint(..) | Sign::Content(_) | Sign::Cookie => continue,
+            };
+            if found.is_none() && !sign.is_reflected(&target) {
+                *found = sign.evidence(system, self.fields, self.head.unwrap_or(&nothing));
+            }
+        }
+        let signs = match (field, generator, asset, cookie) {
+            (Some(field), ..) => vec![field],
+            (_, Some(generator), Some(asset), _) if self.is_start => vec![generator, asset],
+            (_, Some(of_document), _, Some(cookie)) | (_, None, Some(of_document), Some(cookie)) => {
+                vec![of_document, cookie]
+            }
+            _ => return None,
+        };
+        Some((name?, signs))
+    }
+}
+
+impl Sign {
+    /// Whether the sign stands in the request's target, from which the application may have it.
+    fn is_reflected(self, target: &[u8]) -> bool {
+        let parts: &[&str] = match &self {
+            Self::Field(_, part) | Self::Relation(part) | Self::Generator(part) | Self::Sets(part) => {
+                &[*part]
+            }
+            Self::Asset(parts) => parts,
+            Self::Hint(..) | Self::Content(_) | Self::Cookie => &[],
+        };
+        parts.iter().any(|part| !part.is_empty() && contains_ignoring_case(target, part.as_bytes()))
+    }
 }
 
 impl Profile {
@@ -37,24 +122,70 @@ impl Profile {
     }
 }
 
+fn is_html(fields: &Fields) -> bool {
+    let Some(value) = fields.only(names::CONTENT_TYPE) else { return false };
+    let media_type = value.split(|&byte| byte == b';').next().unwrap_or_default();
+    media_type.trim_ascii().eq_ignore_ascii_case(b"text/html")
+}
+
+/// A target with its percent-encoding resolved, as an application may reflect it.
+fn decoded(target: &[u8]) -> Vec<u8> {
+    let digit = |byte: Option<&u8>| byte.and_then(|&byte| char::from(byte).to_digit(16));
+    let mut decoded = Vec::with_capacity(target.len());
+    let mut rest = target;
+    while let Some((&byte, after)) = rest.split_first() {
+        rest = after;
+        let pair = if byte == b'%' { digit(after.first()).zip(digit(after.get(1))) } else { None };
+        match pair.and_then(|(high, low)| u8::try_from(high * 16 + low).ok()) {
+            Some(resolved) => {
+                decoded.push(resolved);
+                rest = after.get(2..).unwrap_or_default();
+            }
+            None => decoded.push(byte),
+        }
+    }
+    decoded
+}
+
 #[cfg(test)]
 mod tests {
-    use super::recognised;
-    use crate::Profile;
+    use super::Shown;
     use crate::software::SIGNS;
-    use message::Fields;
+    use crate::{DocumentHead, Profile};
+    use message::{Fields, Method, Status};
 
-    fn profile(lines: &[(&'static str, &'static str)], content: &str) -> Option<&'static str> {
-        let mut fields = Fields::new();
-        lines.iter().for_each(|(name, value)| fields.push(*name, *value));
-        recognised(&fields, content.as_bytes()).map(|recognised| &recognised.profile.name[..])
+    const HTML: (&str, &str) = ("Content-Type", "text/html; charset=UTF-8");
+    const API: (&str, &str) = ("Link", "<http://a/wp-json/>; rel=\"https://api.w.org/\"");
+
+    fn fields(lines: &[(&'static str, &'static str)]) -> Fields {
+        [HTML].iter().chain(lines).copied().collect()
+    }
+
+    fn head(generator: &str, assets: &[&str]) -> DocumentHead {
+        let generators =
+            [generator].iter().filter(|text| !text.is_empty()).map(|&text| text.to_owned()).collect();
+        DocumentHead { generators, assets: assets.iter().map(|&asset| asset.to_owned()).collect() }
+    }
+
+    fn start<'a>(fields: &'a Fields, head: &'a DocumentHead) -> Shown<'a> {
+        Shown {
+            method: &Method::Get,
+            target: b"/",
+            status: Status::OK,
+            fields,
+            head: Some(head),
+            is_start: true,
+        }
+    }
+
+    fn name(shown: Shown<'_>) -> Option<&'static str> {
+        shown.recognised().map(|recognised| &recognised.profile.name[..])
     }
 
     #[test]
-    fn systems_that_say_what_they_are_have_their_profile() {
+    fn one_field_of_the_system_chooses_its_profile() {
         for (line, expected) in [
-            (("Link", "<http://a/wp-json/>; rel=\"https://api.w.org/\""), "wordpress"),
-            (("X-Pingback", "http://a/xmlrpc.php"), "wordpress"),
+            (API, "wordpress"),
             (("X-Redirect-By", "WordPress"), "wordpress"),
             (("X-Generator", "Drupal 10 (https://www.drupal.org)"), "drupal"),
             (("X-Drupal-Cache", "MISS"), "drupal"),
@@ -62,31 +193,80 @@ mod tests {
             (("X-Magento-Tags", "cat_p_1"), "magento"),
             (("X-Cache-Rule", "plone.content.itemView"), "plone"),
         ] {
-            assert_eq!(profile(&[line], ""), Some(expected), "{line:?}");
+            let (fields, head) = (fields(&[line]), DocumentHead::default());
+            let shown = Shown { target: b"/a", is_start: false, ..start(&fields, &head) };
+            assert_eq!(name(shown), Some(expected), "{line:?}");
         }
-        for (generator, expected) in [
-            ("MediaWiki 1.39.17", "mediawiki"),
-            ("WordPress 6.1.9", "wordpress"),
-            ("Joomla! - Open Source Content Management", "joomla"),
-            ("Ghost 5.130", "ghost"),
-            ("TYPO3 CMS", "typo3"),
-        ] {
-            let page = format!("<html><meta name=\"generator\" content=\"{generator}\">");
-            assert_eq!(profile(&[], &page), Some(expected));
-        }
-        let admin = "<body><script id=\"wagtail-config\" type=\"application/json\">{}</script>";
-        assert_eq!(profile(&[], admin), Some("wagtail"));
     }
 
     #[test]
-    fn what_anybody_may_say_proves_nothing() {
-        let page = "<img src='/wp-content/a.png'> /wp-includes/ csrfmiddlewaretoken text/x-magento-init \
-                    /wagtail- &lt;script id=\"wagtail-config\" wagtail-config";
-        assert_eq!(profile(&[], page), None);
-        for cookie in ["SESSION=1", "trackUserID=2", "sessionid=3", "wordpress_test_cookie=4"] {
-            assert_eq!(profile(&[("Set-Cookie", cookie)], ""), None, "{cookie}");
+    fn generator_and_asset_of_the_start_page_choose_a_profile() {
+        for (generator, asset, expected) in [
+            ("MediaWiki 1.39.17", "/load.php?lang=en&modules=startup", "mediawiki"),
+            ("WordPress 6.1.9", "/wp-includes/css/dist/block-library/style.css?ver=6.1", "wordpress"),
+            ("WooCommerce 8.1", "/wp-content/plugins/woocommerce/assets/a.css", "wordpress"),
+            ("Joomla! - Open Source Content Management", "/media/system/js/core.js", "joomla"),
+            ("Ghost 5.130", "/public/cards.min.css?v=2", "ghost"),
+            ("TYPO3 CMS", "/typo3temp/assets/a.css", "typo3"),
+            ("Drupal 7 (http://drupal.org)", "/misc/drupal.js?v=7.9", "drupal"),
+            ("Plone - https://plone.org/", "/++plone++static/a.css", "plone"),
+        ] {
+            let (fields, head) = (fields(&[]), head(generator, &[asset]));
+            let shown = start(&fields, &head);
+            assert_eq!(name(shown), Some(expected));
+            assert_eq!(shown.recognised().map(|recognised| recognised.signs.len()), Some(2));
+            assert_eq!(name(Shown { is_start: false, ..shown }), None, "{generator} may be an upload");
         }
-        assert_eq!(profile(&[("X-Powered-By", "PHP/8.2"), ("Server", "nginx")], ""), None);
+    }
+
+    #[test]
+    fn document_and_cookie_of_one_response_choose_a_profile() {
+        for (generator, asset, cookie, expected) in [
+            ("", "/static/wagtailadmin/css/core.css", "csrftoken=1; Path=/", "wagtail"),
+            ("", "/wp-includes/css/a.css", "wordpress_test_cookie=1", "wordpress"),
+            ("TYPO3 CMS", "", "fe_typo_user=1", "typo3"),
+        ] {
+            let (with, head) = (fields(&[("Set-Cookie", cookie)]), head(generator, &[asset]));
+            let shown = Shown { target: b"/login/", is_start: false, ..start(&with, &head) };
+            assert_eq!(name(shown), Some(expected));
+            assert_eq!(name(Shown { fields: &fields(&[]), ..shown }), None, "{expected}: document alone");
+            assert_eq!(name(Shown { head: None, ..shown }), None, "{expected}: cookie alone");
+        }
+    }
+
+    #[test]
+    fn requests_that_a_visitor_makes_up_show_nothing() {
+        let (with, head) = (fields(&[API]), head("WordPress 6", &["/wp-includes/a.css"]));
+        let shown = start(&with, &head);
+        assert_eq!(name(shown), Some("wordpress"));
+        for other in [
+            Shown { method: &Method::Post, ..shown },
+            Shown { method: &Method::Head, ..shown },
+            Shown { target: b"/?a", ..shown },
+            Shown { status: Status::NOT_FOUND, ..shown },
+            Shown { target: b"/x;rel=https:%2f/api.W.org/", head: None, ..shown },
+            Shown { fields: &[API].into_iter().collect(), ..shown },
+            Shown { fields: &[API, ("Content-Type", "image/png")].into_iter().collect(), ..shown },
+            Shown { fields: &[API, HTML, HTML].into_iter().collect(), ..shown },
+        ] {
+            assert_eq!(name(other), None, "{other:?}");
+        }
+    }
+
+    #[test]
+    fn single_signs_of_the_document_or_cookies_choose_nothing() {
+        for (generator, assets, cookie) in [
+            ("WordPress 6", &[][..], "a=1"),
+            ("", &["/wp-includes/a.css", "/wp-content/a.css"][..], "a=1"),
+            ("WordPress 6", &["/typo3temp/a.css"][..], "SESS1=1"),
+            ("Drupal 9", &[][..], "SESS0a1b=1"),
+            ("", &[][..], "wordpress_test_cookie=1"),
+        ] {
+            let (fields, head) = (fields(&[("Set-Cookie", cookie)]), head(generator, assets));
+            assert_eq!(name(start(&fields, &head)), None, "{generator} {assets:?} {cookie}");
+        }
+        let hints = fields(&[("X-Pingback", "http://a/xmlrpc.php"), ("X-Powered-By", "PHP/8.2")]);
+        assert_eq!(name(start(&hints, &DocumentHead::default())), None);
     }
 
     #[test]

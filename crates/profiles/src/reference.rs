@@ -41,12 +41,30 @@ gets of the visitor's cookies for it; whoever sends a value of somebody else's g
 currencies and groups, not for secrets. *Tracking* parameters of a query say where a visitor came from: a page with them
 and the page without them are one, and the application gets the URL without them when the answer may be shared.
 
-Without a choice, or with `auto`, a site begins with `default`. Once one of its answers says what it runs on, by a field
-that only that system sends, by the `generator` of a page or by an element that only its own pages have, the site has that
-system's profile for as long as the edge runs: standard error says so, as do `/status` at the admin address and
-`petasos why`, and everything that was stored of it before is gone. What a page contains besides, and the names of
-cookies, prove nothing, as visitors and other systems may write them. An edge with a disk remembers the profile of a site
-and its origin, in the file `recognised` there.
+Without a choice, or with `auto`, a site begins with `default`. Once a response shows what the site runs on, the site has
+that system's profile: standard error says so with the signs, as do `/status` at the admin address and `petasos why`, and
+everything that was stored of the site before is invalidated. Signs have authors, and no visitor may write enough of them:
+
+* One response field that only the system sends is enough, such as `X-Generator: Drupal` or WordPress' `Link` with the
+  relation `https://api.w.org/`.
+* Without one it takes two signs in one response: a sign of the document's head and a cookie that the system sets (Wagtail's
+  admin: an asset of `wagtailadmin` and Django's `csrftoken`); or, on the start page, the `generator` and a script or
+  stylesheet that the head loads from the site's own host, such as `/wp-includes/` or `/load.php?`. The start page is `/`, or
+  where `/` redirects to, asked for without `Cookie` and `Authorization`. Other documents may be uploads or raw views, whose
+  visitors have written all of them.
+* Only the elements count that a browser has in the document's `head`, in its first 16 KiB and in a charset in which bytes
+  cannot be mistaken for markup. Text in scripts, comments, titles, attributes, `noscript`, templates and the body does not.
+* Only responses count to a GET without a query, with status 200 and type `text/html`; and no sign that stands in the
+  request's own target, because an application may reflect it.
+
+Two things are trusted: whoever writes response fields of the origin is the site's operator, and so is whoever writes the
+start page. Where customers have start pages of their own behind one site, name the profile.
+
+A detection is confirmed by each later sign. When no sign has confirmed it for seven days it is dropped: the site has
+`default` again, and everything of it is invalidated. `petasos profile --forget SITE` drops a wrong detection at once and
+switches detection off for the site, also for later processes; `petasos profile --detect SITE` switches it on again. Both
+call the admin address: `POST /profile` with `{\"site\": \"any\", \"detect\": false}`, by whoever may purge. An edge with a disk
+remembers the detection of a site and its origin, with signs and times, in the file `recognised` there.
 
 *Sent downstream* is what visitors' browsers, and caches between them and the edge, get as `Cache-Control`. No purge
 reaches them, so where a system states a lifetime that is meant for the cache in front of it, or none, its pages leave

@@ -1,8 +1,9 @@
-//! What a site runs on, as far as its answers say so.
+//! Systems, and the signs of them in responses.
 //!
-//! Invariant: each guess names what it was made from. A guess leads to advice only; a profile is chosen by what the
-//! application says of itself ([`Sign::is_proof`]).
+//! Invariant: each guess names what it was made from. [`recognise`] guesses, which leads to advice only; which signs
+//! choose a profile, and how many it takes, is decided in [`crate::recognition`].
 
+use crate::DocumentHead;
 use crate::known::known_cookie;
 use difference::text_of;
 use message::{Fields, names};
@@ -20,57 +21,89 @@ pub struct Software {
 /// Where a sign of a system is found.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Sign {
-    /// A response field with a value that contains this, in any case; empty: any value.
+    /// A response field that only the system sends, with a value that contains this in any case; empty: any value.
     Field(&'static str, &'static str),
-    /// The content's `<meta name="generator">` starts with this, in any case.
+    /// A `Link` field with exactly this relation, which only the system sends.
+    Relation(&'static str),
+    /// A response field that other systems send too.
+    Hint(&'static str, &'static str),
+    /// A `<meta name="generator">` of the document's head starts with this, in any case.
     Generator(&'static str),
-    /// The content contains this, which only the system's own pages have in their head.
-    Element(&'static str),
-    /// The content contains this.
+    /// The document's head loads a script or stylesheet of the site whose path and query contain all of these.
+    Asset(&'static [&'static str]),
+    /// The response sets the cookie of this name, which the system's own code sets.
+    Sets(&'static str),
+    /// The content contains this, wherever it comes from.
     Content(&'static str),
     /// The response sets a cookie that the table of cookies gives to this software.
     Cookie,
 }
 
-/// Octets of the content that are searched: a page's head is at its beginning.
+/// Bytes of the content that are searched: a page's head is at its beginning.
 const SEARCHED_BYTES_MAX: usize = 256 * 1024;
 
-/// Systems and their signs, the most telling first. Of each system the first sign that is found counts.
+/// Characters of one sign that are told.
+const EVIDENCE_CHARS_MAX: usize = 80;
+
+/// Systems and their signs, the most telling first.
 pub(crate) const SIGNS: &[(&str, Sign)] = &[
-    ("WordPress", Sign::Field("Link", "https://api.w.org/")),
+    ("WordPress", Sign::Relation("https://api.w.org/")),
     ("WordPress", Sign::Generator("WordPress")),
+    ("WordPress", Sign::Asset(&["/wp-includes/"])),
+    ("WordPress", Sign::Asset(&["/wp-content/"])),
     ("WordPress", Sign::Content("/wp-content/")),
     ("WordPress", Sign::Content("/wp-includes/")),
     ("WordPress", Sign::Field("X-Redirect-By", "WordPress")),
-    ("WordPress", Sign::Field("X-Pingback", "xmlrpc.php")),
+    ("WordPress", Sign::Hint("X-Pingback", "xmlrpc.php")),
+    ("WordPress", Sign::Sets("wordpress_test_cookie")),
     ("WordPress", Sign::Cookie),
     ("WooCommerce", Sign::Generator("WooCommerce")),
+    ("WooCommerce", Sign::Asset(&["/plugins/woocommerce/"])),
     ("WooCommerce", Sign::Content("/plugins/woocommerce/")),
     ("WooCommerce", Sign::Cookie),
     ("WPML", Sign::Generator("WPML")),
     ("WPML", Sign::Cookie),
     ("Polylang", Sign::Cookie),
     ("MediaWiki", Sign::Generator("MediaWiki")),
+    ("MediaWiki", Sign::Asset(&["/load.php?", "modules="])),
     ("Drupal", Sign::Field("X-Generator", "Drupal")),
     ("Drupal", Sign::Field("X-Drupal-Cache", "")),
     ("Drupal", Sign::Field("X-Drupal-Dynamic-Cache", "")),
     ("Drupal", Sign::Generator("Drupal")),
+    ("Drupal", Sign::Asset(&["/core/misc/"])),
+    ("Drupal", Sign::Asset(&["/core/themes/"])),
+    ("Drupal", Sign::Asset(&["/misc/drupal.js"])),
+    ("Drupal", Sign::Asset(&["/files/css/css_"])),
     ("Drupal", Sign::Cookie),
     ("TYPO3", Sign::Field("X-TYPO3-Parsetime", "")),
     ("TYPO3", Sign::Generator("TYPO3")),
+    ("TYPO3", Sign::Asset(&["/typo3temp/"])),
+    ("TYPO3", Sign::Asset(&["/typo3conf/"])),
+    ("TYPO3", Sign::Asset(&["/_assets/"])),
+    ("TYPO3", Sign::Sets("fe_typo_user")),
     ("TYPO3", Sign::Cookie),
     ("Joomla", Sign::Generator("Joomla")),
+    ("Joomla", Sign::Asset(&["/media/system/"])),
+    ("Joomla", Sign::Asset(&["/media/jui/"])),
+    ("Joomla", Sign::Asset(&["/media/vendor/"])),
+    ("Joomla", Sign::Asset(&["/media/templates/"])),
     ("Joomla", Sign::Field("X-Content-Encoded-By", "Joomla")),
     ("PrestaShop", Sign::Generator("PrestaShop")),
     ("PrestaShop", Sign::Cookie),
     ("Magento 2", Sign::Field("X-Magento-Tags", "")),
     ("Magento 2", Sign::Field("X-Magento-Cache-Debug", "")),
+    ("Magento 2", Sign::Asset(&["/static/version", "/frontend/"])),
+    ("Magento 2", Sign::Sets("X-Magento-Vary")),
     ("Magento 2", Sign::Content("text/x-magento-init")),
     ("Magento 2", Sign::Cookie),
     ("OpenCart", Sign::Cookie),
     ("Shopware 6", Sign::Cookie),
     ("Ghost", Sign::Generator("Ghost")),
+    ("Ghost", Sign::Asset(&["/public/cards.min."])),
     ("Plone", Sign::Generator("Plone")),
+    ("Plone", Sign::Asset(&["++plone++"])),
+    ("Plone", Sign::Asset(&["++theme++"])),
+    ("Plone", Sign::Asset(&["++resource++"])),
     ("Plone", Sign::Field("X-Cache-Rule", "plone.")),
     ("Plone", Sign::Field("X-Cache-Operation", "plone.")),
     ("Discourse", Sign::Generator("Discourse")),
@@ -80,7 +113,10 @@ pub(crate) const SIGNS: &[(&str, Sign)] = &[
     ("Moodle", Sign::Cookie),
     ("phpBB", Sign::Cookie),
     ("Nextcloud", Sign::Cookie),
-    ("Wagtail", Sign::Element("<script id=\"wagtail-config\"")),
+    ("Wagtail", Sign::Asset(&["/wagtailadmin/"])),
+    // Django's own cookie: each page of Wagtail's admin has a form token, so each sets it.
+    ("Wagtail", Sign::Sets("csrftoken")),
+    ("Wagtail", Sign::Content("<script id=\"wagtail-config\"")),
     ("Wagtail", Sign::Content("/wagtail-")),
     ("Django", Sign::Content("csrfmiddlewaretoken")),
     ("Django", Sign::Cookie),
@@ -95,30 +131,25 @@ pub(crate) const SIGNS: &[(&str, Sign)] = &[
     ("PHP", Sign::Cookie),
 ];
 
-/// The systems that these fields and this content (without content coding) speak of, in the table's order.
-pub fn recognise(fields: &Fields, content: &[u8]) -> Vec<Software> {
-    let head = content.get(..SEARCHED_BYTES_MAX).unwrap_or(content);
-    let generators = generators(head);
+/// Guesses the systems behind a response with these fields, this head of its document and this content (without content
+/// coding), in the table's order. Of each system the first sign that is found counts.
+pub fn recognise(fields: &Fields, head: &DocumentHead, content: &[u8]) -> Vec<Software> {
+    let content = content.get(..SEARCHED_BYTES_MAX).unwrap_or(content);
     let mut found: Vec<Software> = Vec::new();
     for (name, sign) in SIGNS {
-        if found.iter().any(|software| software.name == *name) {
+        // A cookie that others set too says nothing by itself.
+        if matches!(sign, Sign::Sets(_)) || found.iter().any(|software| software.name == *name) {
             continue;
         }
-        if let Some(evidence) = sign.evidence(name, fields, head, &generators) {
+        let evidence = match sign {
+            Sign::Content(part) => contains(content, part.as_bytes()).then(|| format!("content: {part}")),
+            _ => sign.evidence(name, fields, head),
+        };
+        if let Some(evidence) = evidence {
             found.push(Software { name, evidence });
         }
     }
     found
-}
-
-/// The systems that these fields and this content prove, in the table's order.
-pub(crate) fn proofs<'a>(fields: &'a Fields, content: &'a [u8]) -> impl Iterator<Item = Software> + 'a {
-    let head = content.get(..SEARCHED_BYTES_MAX).unwrap_or(content);
-    let generators = generators(head);
-    SIGNS.iter().filter(|(_, sign)| sign.is_proof()).filter_map(move |(name, sign)| {
-        let evidence = sign.evidence(name, fields, head, &generators)?;
-        Some(Software { name, evidence })
-    })
 }
 
 /// The names of the cookies that a response sets, in order, each once.
@@ -136,87 +167,69 @@ pub fn cookies_set(fields: &Fields) -> Vec<String> {
 }
 
 impl Sign {
-    /// Whether the sign is the application's own word about itself.
-    const fn is_proof(self) -> bool {
-        matches!(self, Self::Field(..) | Self::Generator(_) | Self::Element(_))
-    }
-
-    fn evidence(
-        self,
-        software: &str,
-        fields: &Fields,
-        content: &[u8],
-        generators: &[String],
-    ) -> Option<String> {
-        match self {
-            Self::Field(name, part) => fields
+    /// What of the response is this sign of `software`; nothing for [`Sign::Content`].
+    pub(crate) fn evidence(self, software: &str, fields: &Fields, head: &DocumentHead) -> Option<String> {
+        let evidence = match self {
+            Self::Field(name, part) | Self::Hint(name, part) => fields
                 .all(name)
                 .find(|value| contains_ignoring_case(value, part.as_bytes()))
                 .map(|value| format!("{name}: {}", text_of(value))),
+            Self::Relation(relation) => fields
+                .list("Link")
+                .find(|link| has_relation(link, relation.as_bytes()))
+                .map(|link| format!("Link: {}", text_of(link))),
             Self::Generator(start) => {
                 let starts = |generator: &&String| {
                     generator.get(..start.len()).is_some_and(|found| found.eq_ignore_ascii_case(start))
                 };
-                generators.iter().find(starts).map(|generator| format!("generator: {generator}"))
+                head.generators.iter().find(starts).map(|generator| format!("generator: {generator}"))
             }
-            Self::Element(part) | Self::Content(part) => {
-                contains(content, part.as_bytes()).then(|| format!("content: {part}"))
-            }
+            Self::Asset(parts) => head
+                .assets
+                .iter()
+                .find(|asset| parts.iter().all(|part| asset.contains(part)))
+                .map(|asset| format!("asset: {asset}")),
+            Self::Sets(name) => cookies_set(fields)
+                .into_iter()
+                .find(|cookie| cookie == name)
+                .map(|cookie| format!("cookie: {cookie}")),
             Self::Cookie => cookies_set(fields)
                 .into_iter()
                 .find(|cookie| known_cookie(cookie.as_bytes()).is_some_and(|row| row.software == software))
                 .map(|cookie| format!("cookie: {cookie}")),
-        }
+            Self::Content(_) => None,
+        };
+        evidence.map(|evidence| evidence.chars().take(EVIDENCE_CHARS_MAX).collect())
     }
 }
 
-/// What the `<meta name="generator">` elements of a page say.
-fn generators(content: &[u8]) -> Vec<String> {
-    let mut found = Vec::new();
-    let mut rest = content;
-    while let Some(place) = find_ignoring_case(rest, b"<meta") {
-        rest = rest.get(place + 5..).unwrap_or_default();
-        let end = rest.iter().position(|&octet| octet == b'>').unwrap_or(rest.len());
-        let element = rest.get(..end).unwrap_or_default();
-        let is_generator =
-            attribute(element, b"name").is_some_and(|name| name.eq_ignore_ascii_case(b"generator"));
-        if let (true, Some(value)) = (is_generator, attribute(element, b"content")) {
-            found.push(text_of(value).chars().take(60).collect());
-        }
-    }
-    found
-}
-
-/// The value of an attribute in the text of an element, quoted either way.
-fn attribute<'a>(element: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
-    let mut rest = element;
-    while let Some(place) = find_ignoring_case(rest, name) {
-        let whole = place == 0 || rest.get(place - 1).is_some_and(u8::is_ascii_whitespace);
-        rest = rest.get(place + name.len()..)?;
-        if let (true, Some(value)) = (whole, rest.trim_ascii_start().strip_prefix(b"=")) {
-            let value = value.trim_ascii_start();
-            let quote = *value.first().filter(|octet| matches!(octet, b'"' | b'\''))?;
-            return value.get(1..)?.split(|&octet| octet == quote).next();
-        }
-    }
-    None
+/// Whether a member of a `Link` field has this relation among its parameters, not in its target.
+fn has_relation(link: &[u8], relation: &[u8]) -> bool {
+    let Some(target) = link.strip_prefix(b"<") else { return false };
+    let Some(end) = target.iter().position(|&byte| byte == b'>') else { return false };
+    let parameters = target.get(end + 1..).unwrap_or_default();
+    parameters.split(|&byte| byte == b';').any(|parameter| {
+        let mut parts = parameter.splitn(2, |&byte| byte == b'=').map(<[u8]>::trim_ascii);
+        let is_rel = parts.next().is_some_and(|name| name.eq_ignore_ascii_case(b"rel"));
+        let value = parts.next().unwrap_or_default();
+        // Quotes are required: without them the text may stand inside another quoted parameter, such as a title.
+        let value = value.strip_prefix(b"\"").and_then(|value| value.strip_suffix(b"\""));
+        is_rel && value == Some(relation)
+    })
 }
 
 fn contains(octets: &[u8], part: &[u8]) -> bool {
     octets.windows(part.len().max(1)).any(|window| window == part)
 }
 
-fn contains_ignoring_case(octets: &[u8], part: &[u8]) -> bool {
-    part.is_empty() || find_ignoring_case(octets, part).is_some()
-}
-
-fn find_ignoring_case(octets: &[u8], part: &[u8]) -> Option<usize> {
-    octets.windows(part.len().max(1)).position(|window| window.eq_ignore_ascii_case(part))
+pub(crate) fn contains_ignoring_case(octets: &[u8], part: &[u8]) -> bool {
+    part.is_empty() || octets.windows(part.len()).any(|window| window.eq_ignore_ascii_case(part))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{SIGNS, Sign, cookies_set, recognise};
+    use super::{SIGNS, Sign, cookies_set, has_relation, recognise};
+    use crate::DocumentHead;
     use crate::known::KNOWN_COOKIES;
     use message::Fields;
 
@@ -227,7 +240,15 @@ mod tests {
     }
 
     fn found(lines: &[(&'static str, &'static str)], content: &str) -> Vec<(&'static str, String)> {
-        let found = recognise(&fields(lines), content.as_bytes());
+        found_in(lines, &DocumentHead::default(), content)
+    }
+
+    fn found_in(
+        lines: &[(&'static str, &'static str)],
+        head: &DocumentHead,
+        content: &str,
+    ) -> Vec<(&'static str, String)> {
+        let found = recognise(&fields(lines), head, content.as_bytes());
         found.into_iter().map(|software| (software.name, software.evidence)).collect()
     }
 
@@ -241,14 +262,32 @@ mod tests {
                 ("PHP", "X-Powered-By: PHP/8.2.1".to_owned())
             ]
         );
-        let generator = "<META content='MediaWiki 1.39.17' name=\"Generator\" />";
-        assert_eq!(found(&[], generator), [("MediaWiki", "generator: MediaWiki 1.39.17".to_owned())]);
+        let generators = vec!["mediawiki 1.39.17".to_owned()];
+        let head = DocumentHead { generators, ..DocumentHead::default() };
+        assert_eq!(found_in(&[], &head, ""), [("MediaWiki", "generator: mediawiki 1.39.17".to_owned())]);
         assert_eq!(
             found(&[("Set-Cookie", "SSESS0a1b=x; path=/")], ""),
             [("Drupal", "cookie: SSESS0a1b".to_owned())]
         );
-        assert_eq!(found(&[("Server", "nginx")], "<meta name=generator content=\"WordPress\">"), []);
-        assert_eq!(found(&[], "<meta name=\"description\" content=\"WordPress\">"), []);
+        assert_eq!(found(&[("Server", "nginx")], "<meta name=\"generator\" content=\"WordPress\">"), []);
+    }
+
+    #[test]
+    fn relation_counts_as_parameter_not_in_target() {
+        let relation = b"https://api.w.org/";
+        for (link, expected) in [
+            (&b"<http://a/wp-json/>; rel=\"https://api.w.org/\""[..], true),
+            (b"<http://a/>;title=x; REL = \"https://api.w.org/\"", true),
+            (b"<http://a/>; title=\"x; rel=https://api.w.org/; y\"", false),
+            (b"<http://a/>; title=\"x; rel=\\\"https://api.w.org/\\\"; y\"", false),
+            (b"<http://a/;rel=https://api.w.org/>; rel=canonical", false),
+            (b"<http://a/;rel=https://api.w.org/", false),
+            (b"http://a/; rel=\"https://api.w.org/\"", false),
+            (b"<http://a/>; rel=\"https://api.w.org/x\"", false),
+            (b"<http://a/>; title=\"https://api.w.org/\"", false),
+        ] {
+            assert_eq!(has_relation(link, relation), expected, "{}", String::from_utf8_lossy(link));
+        }
     }
 
     #[test]

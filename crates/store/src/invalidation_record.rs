@@ -76,7 +76,7 @@ fn read(mut octets: &[u8], names: &dyn SiteNames, bans: &dyn Bans) -> Option<Res
     if kind == ALL {
         return Some(Restored::Same(Invalidation { selector: Selector::Everything { site: None }, mode }));
     }
-    let Some(site) = names.find(name) else { return Some(Restored::OfNoSite) };
+    let Some(site) = names.find_meant(name) else { return Some(Restored::OfNoSite) };
     let selector = match kind {
         TARGET => Selector::Target { site, host: take_bytes(rest)?, target: take_bytes(rest)? },
         PREFIX => Selector::Prefix { site, host: take_bytes(rest)?, prefix: take_bytes(rest)? },

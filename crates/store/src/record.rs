@@ -39,6 +39,12 @@ pub trait SiteNames: Send + Sync {
 
     /// The site that is called so, if there is one now.
     fn find(&self, name: &[u8]) -> Option<SiteId>;
+
+    /// The site that an invalidation under this name is about: also one that has another name now because its rules
+    /// changed. What was invalidated under one name may have been stored under the other.
+    fn find_meant(&self, name: &[u8]) -> Option<SiteId> {
+        self.find(name)
+    }
 }
 
 /// Where a response belongs in the index.

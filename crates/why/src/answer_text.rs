@@ -37,7 +37,10 @@ pub fn answer_text(url: &SiteUrl, answer: &Answer) -> String {
 /// The profile as configured, and what `auto` makes of it.
 fn profile(site: &SiteAnswer) -> String {
     match &site.recognised_by {
-        Some(sign) => format!("{} ({}, by {sign})", site.profile, site.rules),
+        Some(signs) => {
+            let since = site.recognised_since.as_ref().map(|since| format!(", since {since}"));
+            format!("{} ({}, by {signs}{})", site.profile, site.rules, since.unwrap_or_default())
+        }
         None if site.profile == AUTO => format!("{AUTO} ({} so far)", site.rules),
         None => site.profile.clone(),
     }
@@ -207,6 +210,7 @@ mod tests {
                 profile: "auto".to_owned(),
                 rules: "wordpress".to_owned(),
                 recognised_by: Some("X-Redirect-By: WordPress".to_owned()),
+                recognised_since: Some("Sun, 06 Nov 1994 08:49:37 GMT".to_owned()),
                 origin: "http://127.0.0.1:8000".to_owned(),
             }),
             key: Some(KeyAnswer {

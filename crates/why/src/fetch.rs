@@ -9,7 +9,9 @@ use bytes::{Bytes, BytesMut};
 use h1::{BodyDecoder, BodyError, Decoded, Limits, ResponseError, Strictness, WriteError};
 use message::{Method, RequestHead, ResponseHead, names};
 use net::{Address, Stream, TlsClient, TlsError};
+use page::document_head;
 use platform::Clock;
+use profiles::DocumentHead;
 use semantics::Moment;
 use std::io;
 use std::sync::Arc;
@@ -103,6 +105,13 @@ pub struct Fetcher {
 }
 
 impl Answer {
+    /// The head of the document, where the content is one without content coding.
+    pub fn document_head(&self) -> DocumentHead {
+        let media_type = self.head.fields.first(names::CONTENT_TYPE).map_or(&[][..], |value| &value[..]);
+        let host = self.request.fields.first(names::HOST).map_or(&[][..], |value| &value[..]);
+        document_head(&self.content, media_type, host)
+    }
+
     /// The content coding that is on the content.
     pub fn content_coding(&self) -> Option<&[u8]> {
         let mut codings = self.head.fields.list(names::CONTENT_ENCODING);

@@ -36,8 +36,9 @@ const CACHING_FIELDS: [&str; 9] = [
 /// What a visit says about the page.
 pub fn inspect(visit: &Visit) -> Findings {
     let plain = &visit.plain;
-    let software = recognise(&plain.head.fields, &plain.content);
-    let judged = judge(plain, &software);
+    let head = plain.document_head();
+    let software = recognise(&plain.head.fields, &head, &plain.content);
+    let judged = judge(plain, &head, &software);
     let mut findings = Findings {
         format: FORMAT,
         url: visit.url.to_string(),

@@ -126,7 +126,11 @@ pub const ANSWER_MEMBERS: &[(&str, &str)] = &[
     ("site.name", "The site's first name, or `any`; `site` is null if no site has the name."),
     ("site.profile", "Its profile, as configured."),
     ("site.rules", "The profile whose rules are in force; differs for `auto` and for a file."),
-    ("site.recognised_by", "What the site was recognised by, for `auto`; null until it is."),
+    (
+        "site.recognised_by",
+        "The signs that the site's profile was detected by, for `auto`; null until it is.",
+    ),
+    ("site.recognised_since", "Since when, as a date of HTTP."),
     ("site.origin", "The application behind it."),
     ("key.scheme", "`http` or `https`; `key` is null if the request is refused before it has one."),
     ("key.host", "The host, as the application gets it."),

@@ -9,9 +9,7 @@ use crate::remedy::{general_remedy, known_value, lifetime_advice};
 use bytes::Bytes;
 use difference::text_of;
 use message::{Fields, RequestHead, ResponseHead, names};
-use profiles::Profile;
-use profiles::known_cookie;
-use profiles::{Software, cookies_set};
+use profiles::{DocumentHead, Profile, Shown, Software, cookies_set, known_cookie};
 use semantics::{
     CulpritKind, Freshness, Judgement, Policy, Reason, RequestClass, VaryRule, classify_request,
     explain_refusal, explain_request, judge_response,
@@ -34,8 +32,8 @@ pub(crate) struct Judged {
 }
 
 /// Judges the plain answer of a site that runs on `software`.
-pub(crate) fn judge(plain: &Answer, software: &[Software]) -> Judged {
-    let auto = chosen(plain);
+pub(crate) fn judge(plain: &Answer, head: &DocumentHead, software: &[Software]) -> Judged {
+    let auto = chosen(plain, head);
     let profile = profile_for(software, &auto);
     let mut obstacles: Vec<Obstacle> = request_obstacle(&plain.request, &profile).into_iter().collect();
     let passes = !obstacles.is_empty();
@@ -76,9 +74,16 @@ pub(crate) fn judge(plain: &Answer, software: &[Software]) -> Judged {
 }
 
 /// The rules that an accelerator goes by which was told nothing, once it has seen this answer.
-fn chosen(plain: &Answer) -> Policy {
-    let recognised = profiles::recognised(&plain.head.fields, &plain.content);
-    recognised.map_or_else(Policy::default_profile, |recognised| recognised.profile.policy.clone())
+fn chosen(plain: &Answer, head: &DocumentHead) -> Policy {
+    let shown = Shown {
+        method: &plain.request.method,
+        target: &plain.request.target,
+        status: plain.head.status,
+        fields: &plain.head.fields,
+        head: Some(head),
+        is_start: plain.request.target == "/" && !plain.request.fields.has(names::COOKIE),
+    };
+    shown.recognised().map_or_else(Policy::default_profile, |recognised| recognised.profile.policy.clone())
 }
 
 /// The rules that fit a site, also where it can only be guessed what it runs on; else those that it has anyway.

@@ -70,10 +70,11 @@ fn obstacles_stand_behind_one_another() {
 #[test]
 fn a_wordpress_page_needs_nothing_and_one_that_only_looks_like_it_its_profile() {
     let link = "Link: <http://a/wp-json/>; rel=\"https://api.w.org/\"";
-    let found = findings(move |_| response("200 OK", &[link], b"<p>a blog</p>"));
+    const HTML: &str = "Content-Type: text/html";
+    let found = findings(move |_| response("200 OK", &[HTML, link], b"<p>a blog</p>"));
     assert_eq!((found.verdict.cacheable, &found.verdict.profile[..]), (Cacheable::Yes, "wordpress"));
     assert_eq!((found.verdict.lifetime_secs, found.settings.len()), (Some(300), 0));
-    let noise = findings(move |_| response("200 OK", &[link, "Set-Cookie: pll_language=en"], b"x"));
+    let noise = findings(move |_| response("200 OK", &[HTML, link, "Set-Cookie: pll_language=en"], b"x"));
     assert_eq!((noise.verdict.cacheable, noise.cookies[0].request), (Cacheable::Yes, "looked-up"));
     let guessed = findings(move |_| response("200 OK", &[], b"<img src=/wp-content/a.png>"));
     assert_eq!(guessed.verdict.cacheable, Cacheable::WithSettings);

@@ -6,13 +6,15 @@
 use super::spilling::Spilling;
 use super::{Answer, Departure, Source, count_failure};
 use crate::counters::Metric;
+use crate::deliver::Beginning;
 use crate::flight::{SharedAnswer, State};
 use crate::room::Room;
 use crate::stored::{joined_part, shareable, stored_object, without_content};
 use bytes::Bytes;
 use h1::BodyFraming;
-use message::{Fields, names};
+use message::{Fields, ResponseHead, names};
 use origin::{Event, FetchError};
+use page::HEAD_BYTES_MAX;
 use purge::tags_of;
 use semantics::{ContentRange, Reason, Storable, VariantKey, VaryRule, trailer_fields};
 use std::future::poll_fn;
@@ -78,7 +80,8 @@ impl Departure {
         // the body before a reader has all of it.
         let mut held = Bytes::new();
         let mut room = Room::new(&self.shared);
-        let mut is_first = true;
+        let is_looked_at = self.site.is_looked_at(self.shared.clock.monotonic());
+        let mut watched = is_looked_at.then(|| Beginning::new(HEAD_BYTES_MAX));
         loop {
             let event = tokio::select! {
                 biased;
@@ -94,10 +97,7 @@ impl Departure {
             };
             match event {
                 Ok(Event::Data(octets)) => {
-                    if is_first {
-                        self.shared.look_into(&self.site, &answer.head, &octets);
-                        is_first = false;
-                    }
+                    self.watch(&mut watched, &answer.head, Some(&octets));
                     if !writer.is_kept() {
                         // A slow reader may still hold what was kept.
                         room.shrink_to(answer.filling.held_bytes());
@@ -116,6 +116,7 @@ impl Departure {
                     }
                 }
                 Ok(Event::End(trailer)) => {
+                    self.watch(&mut watched, &answer.head, None);
                     let trailer = trailer.as_ref().map(trailer_fields);
                     if writer.passes_limit(held.len()) {
                         spilling.begin(None, &writer.so_far()).await;
@@ -136,6 +137,19 @@ impl Departure {
                     return Err(error);
                 }
             }
+        }
+    }
+
+    /// Keeps the next bytes of a content, or none at its end, until enough of it came to look into.
+    fn watch(&self, watched: &mut Option<Beginning>, head: &ResponseHead, octets: Option<&Bytes>) {
+        if let (Some(beginning), Some(octets)) = (&mut *watched, octets) {
+            beginning.keep(octets);
+            if !beginning.is_full() {
+                return;
+            }
+        }
+        if let Some(beginning) = watched.take() {
+            self.shared.look_into(&self.site, self.sent(), head, &beginning.octets());
         }
     }
 

@@ -1,0 +1,50 @@
+//! The admin address' call by which an operator undoes a detection: `POST /profile`.
+//!
+//! Invariant: who may call is who may purge, because the call invalidates everything of a site.
+
+use crate::shared::Shared;
+use crate::sites::Site;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// Where the call is made.
+pub(crate) const PATH: &[u8] = b"/profile";
+
+/// Bytes of a call's content.
+pub(crate) const CONTENT_BYTES_MAX: usize = 4 * 1024;
+
+/// What is called for.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Call {
+    /// One of the site's names, or `any` for the site that answers to any.
+    site: String,
+    /// False: the detected profile is dropped, and none is detected any more. True: it is looked for anew.
+    detect: bool,
+}
+
+/// Carries out a call; the status and the JSON of the answer.
+pub(crate) async fn carry_out(shared: &Arc<Shared>, content: &[u8]) -> (u16, Value) {
+    let call: Call = match serde_json::from_slice(content) {
+        Ok(call) => call,
+        Err(error) => return (400, json!({ "error": format!("The call cannot be read: {error}.") })),
+    };
+    let is_meant = |site: &&Arc<Site>| site.label() == call.site || site.plan.names.contains(&call.site);
+    let Some(site) = shared.sites.iter().find(is_meant) else {
+        return (404, json!({ "error": format!("There is no site `{}`.", call.site) }));
+    };
+    if site.plan.recognisable.is_empty() {
+        let error = format!("The site has the profile `{}`; none is detected.", site.plan.profile);
+        return (409, json!({ "error": error }));
+    }
+    let before = site.policy().name.clone();
+    if !shared.set_detection(site, call.detect).await {
+        let error = "The change is in force, but the disk did not take it: the next process may not know it.";
+        return (503, json!({ "in_force": true, "durable": false, "error": error }));
+    }
+    (
+        200,
+        json!({ "site": site.label(), "before": before, "rules": site.policy().name, "detect": call.detect }),
+    )
+}

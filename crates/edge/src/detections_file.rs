@@ -1,0 +1,119 @@
+//! The detected profiles of the sites, as the disk's directory keeps them for the next process.
+//!
+//! Invariant: a file of another format, or a row that does not fit the plan, is discarded; the site is then detected
+//! anew. Nothing that is stored depends on the file, because stored responses carry the rules they were judged by.
+
+use crate::disk_threads;
+use crate::recognition::{Found, UNCONFIRMED_MAX};
+use crate::sites::Site;
+use platform::Timestamp;
+use semantics::Moment;
+use serde::{Deserialize, Serialize};
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The file in the disk's directory.
+pub(crate) const FILE: &str = "recognised";
+
+/// The form of the file. The first had one line of text for each site, without a time.
+const FORMAT: u32 = 2;
+
+#[derive(Debug, Deserialize, Serialize)]
+struct Document {
+    format: u32,
+    sites: Vec<Row>,
+}
+
+/// One site and the application behind it.
+#[derive(Debug, Deserialize, Serialize)]
+struct Row {
+    site: String,
+    origin: String,
+    /// Whether an operator has switched detection off.
+    off: bool,
+    detected: Option<Detected>,
+}
+
+#[derive(Debug, Deserialize, Serialize)]
+struct Detected {
+    profile: String,
+    software: String,
+    signs: Vec<String>,
+    /// Seconds since 1970.
+    since: u64,
+    /// Seconds since 1970.
+    confirmed: u64,
+}
+
+/// Writes what is known of the sites.
+pub(crate) fn write<'a>(directory: &Path, sites: impl Iterator<Item = &'a Arc<Site>>) -> io::Result<()> {
+    let sites = sites.filter_map(|site| Row::of(site)).collect();
+    let text = serde_json::to_vec_pretty(&Document { format: FORMAT, sites })?;
+    let (path, partial) = (directory.join(FILE), directory.join(format!("{FILE}.new")));
+    std::fs::write(&partial, text)?;
+    std::fs::rename(&partial, &path)
+}
+
+/// Gives the sites what the process before has found, if the disk tells it `within` this time.
+pub(crate) fn recall<'a>(
+    directory: &Path,
+    within: Duration,
+    sites: impl Iterator<Item = &'a Arc<Site>>,
+    now: Moment,
+) {
+    let path = directory.join(FILE);
+    let Some(Ok(text)) = disk_threads::run_here(within, move || std::fs::read(path)) else { return };
+    let document =
+        serde_json::from_slice::<Document>(&text).ok().filter(|document| document.format == FORMAT);
+    let rows = document.map(|document| document.sites).unwrap_or_default();
+    for site in sites {
+        let is_own = |row: &&Row| row.site == site.label() && row.origin == site.plan.origin.to_string();
+        let Some(row) = rows.iter().find(is_own) else { continue };
+        if row.off {
+            site.recognition.switch_off();
+        } else if let Some(found) = row.detected.as_ref().and_then(|detected| detected.found(site, now)) {
+            site.recognition.recall(found);
+        }
+    }
+}
+
+impl Row {
+    /// The row of a site of which there is something to keep.
+    fn of(site: &Site) -> Option<Self> {
+        let off = site.recognition.is_off();
+        let detected = site.recognition.found().and_then(|found| {
+            Some(Detected {
+                profile: site.plan.recognisable.get(found.place)?.name.clone(),
+                software: found.software,
+                signs: found.signs,
+                since: found.since.as_secs(),
+                confirmed: found.confirmed.wall.as_secs(),
+            })
+        });
+        (off || detected.is_some()).then(|| Self {
+            site: site.label().to_owned(),
+            origin: site.plan.origin.to_string(),
+            off,
+            detected,
+        })
+    }
+}
+
+impl Detected {
+    /// What this means for a site of this plan; none if it has expired meanwhile.
+    fn found(&self, site: &Site, now: Moment) -> Option<Found> {
+        let place = site.plan.recognisable.iter().position(|policy| policy.name == self.profile)?;
+        // A time in the future says that the clock was set back; it counts as now.
+        let confirmed = Timestamp::from_secs(self.confirmed).min(now.wall);
+        let is_valid = !self.signs.is_empty() && now.wall.since(confirmed) < UNCONFIRMED_MAX;
+        is_valid.then(|| Found {
+            place,
+            software: self.software.clone(),
+            signs: self.signs.clone(),
+            since: Timestamp::from_secs(self.since),
+            confirmed: Moment { wall: confirmed, monotonic: now.monotonic },
+        })
+    }
+}

@@ -262,7 +262,8 @@ fn a_film_is_in_the_next_life_as_it_was_last_confirmed() {
         let asked = usize::from(seen.field("If-None-Match").is_some());
         let tag = format!("Surrogate-Key: seen-{asked}");
         let fresh = format!("Cache-Control: max-age={}", [10, 1_000][asked]);
-        tagged(seen, "\"1\"", &[&fresh, &tag], &"x".repeat(2_000_000))
+        let changed = "Last-Modified: Sun, 06 Nov 1994 08:49:37 GMT";
+        tagged(seen, "\"1\"", &[&fresh, &tag, changed], &"x".repeat(2_000_000))
     });
     let small = |plan: &mut Plan| plan.limits.object_bytes_max = 100_000;
     let edge = life(&origin, directory.path(), 0, small);

@@ -165,9 +165,13 @@ impl Exchange {
         if !(self.method == "GET" || posted && profile == Profile::Letter) {
             return false;
         }
-        // "The response status code is final", and known not to answer something that is in no key.
+        // "The response status code is final", and known neither to refuse one client nor to answer something that is
+        // in no key. 401, 403 and 451 may be stored by the RFC; Petasos asks with a constant address and shares none.
         if !(200..600).contains(&self.status)
-            || matches!(self.status, 226 | 304 | 407 | 412 | 416 | 417 | 421 | 425 | 428 | 429 | 431 | 511)
+            || matches!(
+                self.status,
+                226 | 304 | 401 | 403 | 407 | 412 | 416 | 417 | 421 | 425 | 428 | 429 | 431 | 451 | 511
+            )
         {
             return false;
         }

@@ -1,6 +1,6 @@
 //! `petasos profile`: undoes the detection of a site's profile at a running edge.
 //!
-//! Exit codes: 0 the edge has done it; 2 it has not (bad arguments, no answer, no right, no such site), with the reason.
+//! Exit codes: 0 the edge has done it; 2 it has not, and standard error says why.
 
 use crate::bench::measure;
 use crate::purge::{reason, token};

@@ -1,12 +1,12 @@
 //! Detecting what a site runs on, and changing to the profile for that.
 //!
-//! A detection lasts while signs confirm it. One that no sign has confirmed for [`UNCONFIRMED_MAX`], or that an operator
-//! refuses, is dropped, and the site has its first rules again.
+//! A detection lasts while signs confirm it. One that no sign has confirmed for [`UNCONFIRMED_MAX`] is dropped, and so
+//! is one that an operator refuses. Then the site has its first rules again.
 //!
-//! Invariant: nothing that was stored, or is on its way, by the rules before a change is used after it. The rules change
-//! first and everything of the site is invalidated then, both under the lock of the site's state: so what was judged by
-//! the old rules is either gone or, as its fetch began before that, neither stored nor shared. A request that was read by
-//! the old rules and would begin a fetch after the change is read again.
+//! Invariant: no response that was judged by the rules before a change is used after it. The rules change first and
+//! everything of the site is invalidated then, both under the lock of the site's state. So an old response is either
+//! gone or, as its fetch began before that, neither stored nor shared. A request that was read by the old rules and
+//! would begin a fetch after the change is read again.
 //!
 //! A hit reads one number here. Responses are looked at while nothing is detected, and after that once an hour.
 

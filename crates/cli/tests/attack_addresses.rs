@@ -1,8 +1,7 @@
 //! The real binary before an origin that shows pages to some addresses only: no order, forgery or race opens them.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on panics")]
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use testkit::{Action, Edge, Origin, Seen, get, response};
 
@@ -78,22 +77,21 @@ fn restricted_pages_stay_closed_in_every_order() {
 #[test]
 fn restricted_pages_stay_closed_in_a_race() {
     let origin = Origin::start(restricted);
-    let edge = Arc::new(Edge::configured(&origin.url(), CONFIGURATION, &[]));
+    let edge = Edge::configured(&origin.url(), CONFIGURATION, &[]);
     let rounds = if std::env::var("PETASOS_ATTACK").is_ok_and(|form| form == "long") { 100 } else { 10 };
-    let wrong = Arc::new(AtomicUsize::new(0));
-    let visitors: Vec<_> = (0..8)
-        .map(|number| {
-            let (edge, wrong) = (Arc::clone(&edge), Arc::clone(&wrong));
-            std::thread::spawn(move || {
+    let wrong = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for number in 0..8 {
+            let (edge, wrong) = (&edge, &wrong);
+            scope.spawn(move || {
                 let client = if number % 4 == 0 { STAFF } else { STRANGER };
                 for page in 0..rounds {
-                    let sees = ask(&edge, &format!("/race?{page}"), client, "");
+                    let sees = ask(edge, &format!("/race?{page}"), client, "");
                     wrong.fetch_add(usize::from(sees != (client == STAFF)), Ordering::SeqCst);
                 }
-            })
-        })
-        .collect();
-    visitors.into_iter().for_each(|visitor| visitor.join().unwrap());
+            });
+        }
+    });
     let wrong = wrong.load(Ordering::SeqCst);
     println!("attack: restricted pages in a race: {wrong} of {} answers wrong, at most 0", rounds * 8);
     assert_eq!(wrong, 0);

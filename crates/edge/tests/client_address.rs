@@ -1,6 +1,11 @@
 //! Which address the application sees: a constant where the answer may be shared, the client's own elsewhere.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on panics")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test that cannot go on panics"
+)]
 #![allow(dead_code, reason = "each test file uses its part of the support")]
 
 mod support;

@@ -1,6 +1,11 @@
 //! Which profile a site is found to need, and what becomes of what was stored before.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on panics")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test that cannot go on panics"
+)]
 #![allow(dead_code, reason = "each test file uses its part of the support")]
 
 mod support;
@@ -401,7 +406,7 @@ fn a_lost_file_brings_back_nothing_that_was_purged() {
     copy(&|name| name == "invalidations");
     let mut plan = support::plan(&first.origin.url());
     plan.disk = Some(disk(&crashed));
-    let second = support::start_at(plan, first.clock.clone());
+    let second = support::start_at(plan, first.clock);
     assert_eq!(reason(&support::connect(&second).get("/page", &[])), "miss-absent");
 }
 

@@ -334,7 +334,7 @@ fn dated(seen: &testkit::Seen, changed: &str, tag: Option<&str>, body: &str) -> 
     let tag_line = tag.map(|tag| format!("ETag: {tag}"));
     let fields: Vec<&str> =
         ["Cache-Control: max-age=60", &date].into_iter().chain(tag_line.as_deref()).collect();
-    if seen.field("If-None-Match").or(seen.field("If-Modified-Since")).is_some() {
+    if seen.field("If-None-Match").is_some() || seen.field("If-Modified-Since").is_some() {
         return bare("304 Not Modified", &fields);
     }
     response("200 OK", &fields, body.as_bytes())

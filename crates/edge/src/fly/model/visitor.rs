@@ -8,7 +8,7 @@ use crate::delivery::Content;
 use crate::flight::{SharedAnswer, State};
 use crate::flights::Joined;
 use crate::guard::guard;
-use crate::lookup::{Decision, Found, Touch, Wanted};
+use crate::lookup::{Base, Decision, Found, Touch, Wanted};
 use crate::wait::FLIGHTS_MAX;
 use bytes::Bytes;
 use h1::{BodyFraming, Request};
@@ -17,7 +17,7 @@ use semantics::Directives;
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use store::{FillingReader, Lookup, Object};
+use store::{FillingReader, Lookup};
 
 /// What most visitors ask for.
 pub(super) const GET: &str = "GET /a HTTP/1.1\r\nHost: a.test";
@@ -57,8 +57,8 @@ impl World {
         let wanted = Wanted::new(shared, subject, head, Directives::default());
         match wanted.decide(shared, head, Touch::Yes, self.now()) {
             Decision::Deliver(delivery) => return stored(&delivery.content),
-            Decision::Refresh(delivery, object) => {
-                self.refresh(&wanted, request, object);
+            Decision::Refresh(delivery, base) => {
+                self.refresh(&wanted, request, base);
                 return stored(&delivery.content);
             }
             Decision::Alone(_) | Decision::Fly { solo: true, .. } => return Got::Alone,
@@ -148,8 +148,8 @@ impl World {
         Got::Whole(text(&pieces))
     }
 
-    fn refresh(self: &Arc<Self>, wanted: &Wanted<'_>, request: &Request, stale: Arc<Object>) {
-        if let Some(flight) = wanted.renew(&self.shared, &request.head, &stale, self.now()) {
+    fn refresh(self: &Arc<Self>, wanted: &Wanted<'_>, request: &Request, stale: Base) {
+        if let Some(flight) = wanted.renew(&self.shared, &request.head, &stale.object, self.now()) {
             self.depart(wanted, request, flight, Some(stale));
         }
     }

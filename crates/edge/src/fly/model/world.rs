@@ -7,7 +7,7 @@ use crate::flight::{Flight, State};
 use crate::fly::{Answer, Departure, Source};
 use crate::forward;
 use crate::guard::guard;
-use crate::lookup::Wanted;
+use crate::lookup::{Base, Wanted};
 use crate::shared::Shared;
 use bytes::{Bytes, BytesMut};
 use config::Plan;
@@ -22,7 +22,7 @@ use std::future::poll_fn;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
-use store::{Key, Object};
+use store::Key;
 
 /// A piece of a body that is more than a window holds.
 pub(super) const PADDING_BYTES: usize = 300_000;

@@ -1,4 +1,5 @@
-//! `cargo xtask long crash`: as many lives and deaths of the edge with a disk as one likes, which the tests have some of.
+//! `cargo xtask long crash`: as many lives and deaths of the edge with a disk as one likes. The test command has a
+//! few of them.
 //!
 //! It builds the binary that it kills. A failure says what happened, and from which seed; lives with the same seed
 //! ask and purge the same, though not in the same order of threads.

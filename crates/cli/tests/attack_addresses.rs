@@ -21,8 +21,8 @@ const FORGERIES: [&str; 6] = [
     "Cookie: session=1",
 ];
 
-/// The client as nginx' realip and Apache's remoteip have it: the last address that is no proxy of this machine, and the
-/// connection's own, which is loopback, where the field is missing.
+/// The client as nginx' realip and Apache's remoteip have it: the last address that is no proxy of this machine.
+/// Where the field is missing, it is the connection's own address, which is loopback.
 fn client_of(seen: &Seen) -> String {
     let chain = seen.field("X-Forwarded-For").unwrap_or_default();
     let mut hops = chain.rsplit(',').map(str::trim).filter(|hop| !hop.is_empty() && *hop != "127.0.0.1");

@@ -1,8 +1,8 @@
 //! Reading what look-ups found on the disk.
 //!
-//! Invariant: no worker waits for the disk, and no request longer than `limits.disk_timeout`. However many ask for one object, it is read once at a time, and so few
-//! objects are read at once that their bodies do not matter beside the store's. Reading goes on when the visitor who
-//! asked first has left.
+//! Invariant: no worker waits for the disk, and no request longer than `limits.disk_timeout`. However many requests
+//! ask for one object, it is read once at a time, and so few objects are read at once that their bodies do not matter
+//! beside the store's. Reading goes on when the visitor who asked first has left.
 
 use crate::disk_threads;
 use crate::shared::Shared;

@@ -657,21 +657,6 @@ fn pages_that_unsafe_methods_name_beyond_the_rate_stay() {
 }
 
 #[test]
-fn page_of_the_other_scheme_stays_beyond_the_rate() {
-    let limits = |plan: &mut config::Plan| {
-        plan.limits.page_writes_per_minute = 0;
-        plan.trusted_proxies = ["127.0.0.1".parse::<net::Prefix>().unwrap()].into_iter().collect();
-    };
-    let stage = Stage::with(limits, |_| response("200 OK", &[FRESH], b"page"));
-    let secure = ["X-Forwarded-Proto: https"];
-    stage.get("/", &secure);
-    write(&stage, "POST", "/");
-    assert_eq!(stage.metric("petasos_page_writes_postponed_total", ""), 1);
-    let answer = stage.get("/", &secure);
-    assert!(reason(&answer).starts_with("hit") || reason(&answer).starts_with("stale"), "{}", answer.head);
-}
-
-#[test]
 fn rules_stand_down_where_the_answer_says_the_site_purges() {
     let stage = blog("302 Found", PURGES_ITSELF);
     stage.get("/post/", &[]);

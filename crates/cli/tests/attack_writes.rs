@@ -129,6 +129,20 @@ const ATTACKS: &[Exchange] = &[
         body: r#"{"status":"mail_sent"}"#,
         ..BASE
     },
+    // The same where permalinks are plain.
+    Exchange {
+        target: "/index.php?rest_route=/wp/v2/posts/5",
+        form: "rest_route=/contact-form-7/v1/contact-forms/5/feedback",
+        answer: EDITOR,
+        body: r#"{"status":"mail_sent"}"#,
+        ..BASE
+    },
+    Exchange {
+        target: "/?rest_route=/wp/v2/posts/5&rest_route=/contact-form-7/v1/contact-forms/5/feedback",
+        answer: EDITOR,
+        body: r#"{"status":"mail_sent"}"#,
+        ..BASE
+    },
     // A script that answers everybody, with another one's name behind it.
     Exchange {
         target: "/wp-login.php/wp-admin/nav-menus.php",
@@ -407,6 +421,18 @@ const WRITES: &[(&str, &[&str], Exchange)] = &[
         PAGES,
         Exchange {
             target: "/wp-json/wp/v2/posts/5?_locale=user",
+            media_type: "application/json",
+            form: "{}",
+            answer: EDITOR,
+            body: r#"{"id":5,"slug":"a","status":"publish"}"#,
+            ..BASE
+        },
+    ),
+    (
+        "wordpress",
+        PAGES,
+        Exchange {
+            target: "/index.php?rest_route=%2Fwp%2Fv2%2Fposts%2F5&_locale=user",
             media_type: "application/json",
             form: "{}",
             answer: EDITOR,

@@ -34,6 +34,8 @@ pub(crate) struct File {
     #[serde(default)]
     pub(crate) front: Vec<FrontRow>,
     #[serde(default)]
+    pub(crate) route: Vec<RouteRow>,
+    #[serde(default)]
     pub(crate) write: Vec<WriteRow>,
     #[serde(default)]
     pub(crate) purge: Vec<PurgeRow>,
@@ -170,6 +172,16 @@ pub(crate) struct PurgeRow {
 #[serde(deny_unknown_fields)]
 pub(crate) struct FrontRow {
     pub(crate) targets: Vec<String>,
+    pub(crate) source: String,
+}
+
+/// Where a parameter names the route in place of the path; see [`RouteRule`](crate::RouteRule).
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RouteRow {
+    pub(crate) parameter: String,
+    pub(crate) scripts: Vec<String>,
+    pub(crate) prefix: String,
     pub(crate) source: String,
 }
 

@@ -26,8 +26,8 @@ pub use evidence::{FieldPattern, JsonFact, LocationPattern};
 pub use known::{KNOWN_COOKIES, KnownCookie, Use, known_cookie};
 pub use pattern::Pattern;
 pub use policy::{
-    Changes, ClientAddress, Credentials, Downstream, Forwarding, NOBODYS_ADDRESS, Policy, StaleOnError,
-    TargetedField, UnknownCookie, WriteRule,
+    Changes, ClientAddress, Credentials, Downstream, Forwarding, NOBODYS_ADDRESS, Policy, RouteRule,
+    StaleOnError, TargetedField, UnknownCookie, WriteRule,
 };
 pub use profile::{Profile, ProfileError};
 pub use recognition::{Recognised, Shown};

@@ -133,6 +133,18 @@ impl WriteRule {
     }
 }
 
+/// A query parameter that names a route: a request for `/blog/index.php?PARAMETER=/posts` is one for
+/// `/blog` + prefix + `/posts`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RouteRule {
+    /// The parameter's name.
+    pub parameter: String,
+    /// The last segments of the paths where the parameter counts; empty for a path that ends with a slash.
+    pub scripts: Vec<String>,
+    /// Stands before the parameter's value, and begins with a slash.
+    pub prefix: String,
+}
+
 /// What a write changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Changes {
@@ -176,6 +188,8 @@ pub struct Policy {
     /// Query parameters that only measure where a visitor came from: in no key, and not forwarded on a fetch whose
     /// answer may be shared.
     pub tracking_parameters: Vec<Pattern>,
+    /// The parameters that name a route in place of the path; `writes` are compared with the route.
+    pub routes: Vec<RouteRule>,
     /// The requests by which an application's own pages change it, and what each changes.
     pub writes: Vec<WriteRule>,
     /// The front page and the feeds: targets below where the application is.
@@ -247,6 +261,7 @@ impl Policy {
             tracking_parameters: Vec::new(),
             writes: Vec::new(),
             fronts: Vec::new(),
+            routes: Vec::new(),
             targeted_fields: Vec::new(),
             reload_age_min: Duration::ZERO,
             forwarding: Forwarding::Keyed,

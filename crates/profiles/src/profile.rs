@@ -5,11 +5,11 @@
 
 use crate::file::{
     ChangesWord, ClientAddressWord, CookieRow, CookieWord, CredentialsWord, DownstreamWord, File,
-    ForwardingWord, ParameterRow, ParameterWord, Rules, UnknownWord, WriteRow,
+    ForwardingWord, ParameterRow, ParameterWord, RouteRow, Rules, UnknownWord, WriteRow,
 };
 use crate::{
     Changes, ClientAddress, Credentials, Downstream, FieldPattern, Forwarding, JsonFact, LocationPattern,
-    NOBODYS_ADDRESS, Pattern, Policy, TargetedField, UnknownCookie, WriteRule,
+    NOBODYS_ADDRESS, Pattern, Policy, RouteRule, TargetedField, UnknownCookie, WriteRule,
 };
 use std::time::Duration;
 
@@ -113,6 +113,17 @@ fn fill(policy: &mut Policy, file: &File) -> Result<(), String> {
             return Err(format!("a [[front]] names `{target}`, which does not begin with a slash"));
         }
         policy.fronts.extend(row.targets.iter().cloned());
+    }
+    for row in &file.route {
+        require_source("route", &row.source)?;
+        if !row.prefix.starts_with('/') {
+            return Err(format!(
+                "a [[route]] has the prefix `{}`, which does not begin with a slash",
+                row.prefix
+            ));
+        }
+        let RouteRow { parameter, scripts, prefix, .. } = row.clone();
+        policy.routes.push(RouteRule { parameter, scripts, prefix });
     }
     for row in &file.write {
         require_source("write", &row.source)?;

@@ -1,6 +1,6 @@
 //! docs/profiles.md, rendered from the shipped files. A test compares the page with this text.
 
-use crate::file::{ChangesWord, CookieWord, DownstreamWord, ParameterWord, UnknownWord, WriteRow};
+use crate::file::{ChangesWord, CookieWord, DownstreamWord, ParameterWord, RouteRow, UnknownWord, WriteRow};
 use crate::{ClientAddress, Policy, Profile};
 use std::fmt::Write;
 
@@ -151,6 +151,12 @@ fn put_profile(page: &mut String, profile: &Profile) {
     }
     for front in &file.front {
         row("front page and feeds", &code(&front.targets), &front.source);
+    }
+    for route in &file.route {
+        let RouteRow { parameter, scripts, prefix, .. } = route;
+        let scripts: Vec<String> = scripts.iter().map(|script| format!("/{script}")).collect();
+        let text = format!("`{parameter}=VALUE` at {} is the path `{prefix}` + VALUE", code(&scripts));
+        row("parameter that names a route", &text, &route.source);
     }
     for write in &file.write {
         let (what, names) = told(write);

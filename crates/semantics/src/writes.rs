@@ -67,7 +67,7 @@ pub fn may_write(request: &RequestHead, policy: &Policy) -> bool {
 
 /// Whether the content of the answer to this request may be needed to tell whether it is a write's.
 pub fn may_need_content(request: &RequestHead, target: &[u8], policy: &Policy) -> bool {
-    let path = path_of(target);
+    let Routed { path, .. } = routed(target, policy);
     may_write(request, policy)
         && policy.writes.iter().any(|rule| rule.reads_content() && is_of_path(rule, &path))
 }
@@ -78,9 +78,10 @@ pub fn written(exchanged: Exchanged<'_>, policy: &Policy) -> Written {
         return Written::Nothing;
     }
     let Some(method) = effective_method(exchanged) else { return Written::Nothing };
-    let path = path_of(exchanged.target);
+    let Routed { path, parameter } = routed(exchanged.target, policy);
+    let is_met = |rule: &&WriteRule| is_met(rule, &method, &path, parameter, exchanged);
     let (mut pages, mut is_unread): (Vec<Bytes>, bool) = (Vec::new(), false);
-    for rule in policy.writes.iter().filter(|rule| is_met(rule, &method, &path, exchanged)) {
+    for rule in policy.writes.iter().filter(is_met) {
         if rule.reads_content() {
             let Some(content) = exchanged.content else {
                 is_unread = true;
@@ -105,6 +106,33 @@ pub fn written(exchanged: Exchanged<'_>, policy: &Policy) -> Written {
     }
 }
 
+/// What a request is for.
+struct Routed<'a> {
+    /// The path, after one percent-decoding.
+    path: Vec<u8>,
+    /// The parameter of the query that names the path, if one does.
+    parameter: Option<&'a str>,
+}
+
+/// The path that the application acts on, as far as the target tells.
+fn routed<'a>(target: &[u8], policy: &'a Policy) -> Routed<'a> {
+    let path = path_of(target);
+    for rule in &policy.routes {
+        let start = path.iter().rposition(|&octet| octet == b'/').map_or(0, |slash| slash + 1);
+        let (base, script) = path.split_at(start);
+        let is_script = rule.scripts.iter().any(|known| known.as_bytes() == script);
+        if is_script
+            && let Parameter::Is(route) = query_parameter(query_of(target), &rule.parameter)
+            && route.starts_with(b"/")
+        {
+            let base = base.strip_suffix(b"/").unwrap_or(base);
+            let path = [base, rule.prefix.as_bytes(), &route].concat();
+            return Routed { path, parameter: Some(&rule.parameter) };
+        }
+    }
+    Routed { path, parameter: None }
+}
+
 /// The method that the application acts on; `None` if the request names two different ones.
 fn effective_method(exchanged: Exchanged<'_>) -> Option<Vec<u8>> {
     let Exchanged { request, form, form_is_whole, .. } = exchanged;
@@ -127,7 +155,13 @@ fn effective_method(exchanged: Exchanged<'_>) -> Option<Vec<u8>> {
         .filter(|first| is_read(first) == request.method.is_safe())
 }
 
-fn is_met(rule: &WriteRule, method: &[u8], path: &[u8], exchanged: Exchanged<'_>) -> bool {
+fn is_met(
+    rule: &WriteRule,
+    method: &[u8],
+    path: &[u8],
+    routing: Option<&str>,
+    exchanged: Exchanged<'_>,
+) -> bool {
     let Exchanged { request, answer, .. } = exchanged;
     let status = answer.status.code();
     rule.methods.iter().any(|known| known.as_bytes() == method)
@@ -137,7 +171,7 @@ fn is_met(rule: &WriteRule, method: &[u8], path: &[u8], exchanged: Exchanged<'_>
         && rule.fields.iter().all(|field| has_field(field, answer))
         && (rule.cookies.is_empty() || has_cookie(rule, request))
         && (rule.parameters.is_empty() || has_parameter(rule, exchanged))
-        && !has_unwanted_parameter(rule, exchanged)
+        && !has_unwanted_parameter(rule, routing, exchanged)
         && (!(300..400).contains(&status) || leads_on(rule, exchanged))
 }
 
@@ -163,11 +197,14 @@ fn has_parameter(rule: &WriteRule, exchanged: Exchanged<'_>) -> bool {
     })
 }
 
-fn has_unwanted_parameter(rule: &WriteRule, exchanged: Exchanged<'_>) -> bool {
+/// Whether the request has a parameter that the rule does not allow. The parameter of the query that names the path,
+/// `routing`, is in the path already; in a form it would name another one.
+fn has_unwanted_parameter(rule: &WriteRule, routing: Option<&str>, exchanged: Exchanged<'_>) -> bool {
     rule.unless_parameters.iter().any(|name| {
-        let query = query_of(exchanged.target);
-        parameter(query, exchanged.form, exchanged.form_is_whole, name) != Parameter::Absent
-            || query_parameter(query, name) != Parameter::Absent
+        let in_form = parameter(&[], exchanged.form, exchanged.form_is_whole, name);
+        let is_routing = routing == Some(name.as_str());
+        in_form != Parameter::Absent
+            || !is_routing && query_parameter(query_of(exchanged.target), name) != Parameter::Absent
     })
 }
 
@@ -402,6 +439,15 @@ mod tests {
             ("POST /wp-json/wp/v2/posts?_method=GET", 200, "nothing"),
             ("POST /wp-json/wp/v2/posts?_method=get&_method=GET", 200, "nothing"),
             ("POST /wp-json/wp/v2/posts?rest_route=/x/v1/y", 201, "nothing"),
+            (
+                "POST /index.php?rest_route=%2Fwp%2Fv2%2Fposts%2F5&_locale=user",
+                200,
+                "everything by its content",
+            ),
+            ("DELETE /blog/?rest_route=/wp/v2/pages/5", 200, "everything by its content"),
+            ("POST /?rest_route=/wp/v2/posts/5&rest_route=/x/v1/y", 200, "nothing"),
+            ("POST /?rest_route=/wp/v2/posts/5/autosaves", 200, "nothing"),
+            ("POST /wp-login.php?rest_route=/wp/v2/posts/5", 200, "nothing"),
             ("POST /wp-json/wp/v2/posts/5", 403, "nothing"),
             ("GET /wp-json/wp/v2/posts/5", 200, "nothing"),
             ("GET /wp-json/wp/v2/posts/5?_method=DELETE", 200, "nothing"),

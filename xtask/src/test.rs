@@ -19,8 +19,16 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 /// Programs that tests in files called `real_*.rs` start or compare with.
-pub(crate) const TEST_PACKAGES: [&str; 7] =
-    ["apache2-bin", "apache2-utils", "chromium", "haproxy", "lighttpd", "lighttpd-modules-lua", "nginx-core"];
+pub(crate) const TEST_PACKAGES: [&str; 8] = [
+    "apache2-bin",
+    "apache2-utils",
+    "chromium",
+    "fuse2fs",
+    "haproxy",
+    "lighttpd",
+    "lighttpd-modules-lua",
+    "nginx-core",
+];
 
 /// What `cargo xtask test` may be told.
 #[derive(clap::Args)]

@@ -11,6 +11,7 @@ use bytes::{Bytes, BytesMut};
 use h1::BodyFraming;
 use message::Fields;
 use origin::{Event, Exchange, FetchError, NoUpload};
+use platform::{bring_into_memory, is_in_memory};
 use semantics::{ByteRange, trailer_fields};
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -156,7 +157,17 @@ async fn send_unread(
     {
         client.flush().await?;
         let step = (bytes - done).min(FILE_STEP_BYTES);
-        let sent = client.send_file(&range.file, range.offset + first + done, step).await?;
+        let at = range.offset + first + done;
+        if !is_in_memory(&range.file, at, step) {
+            // The worker would wait for the disk in sendfile, and with it all of its connections.
+            let file = Arc::clone(&range.file);
+            let within = client.limits().disk_timeout;
+            let read = disk_threads::run(within, move || bring_into_memory(&file, at, step)).await;
+            if !matches!(read, Some(Ok(()))) {
+                break;
+            }
+        }
+        let sent = client.send_file(&range.file, at, step).await?;
         done += sent;
         if sent < step {
             break;

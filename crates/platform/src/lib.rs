@@ -9,6 +9,7 @@ mod disk;
 mod faulty_disk;
 mod hanging_disk;
 mod machine;
+mod resident;
 mod simulated_disk;
 mod simulated_world;
 
@@ -17,4 +18,5 @@ pub use disk::{Access, Disk, DiskFile, DiskLock, SystemDisk};
 pub use faulty_disk::FaultyDisk;
 pub use hanging_disk::HangingDisk;
 pub use machine::{Machine, resident_bytes, runtime_directory, state_directory};
+pub use resident::{bring_into_memory, is_in_memory};
 pub use simulated_disk::{Fault, SimulatedDisk};

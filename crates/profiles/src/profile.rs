@@ -115,21 +115,25 @@ fn fill(policy: &mut Policy, file: &File) -> Result<(), String> {
         policy.fronts.extend(row.targets.iter().cloned());
     }
     for row in &file.route {
-        require_source("route", &row.source)?;
-        if !row.prefix.starts_with('/') {
-            return Err(format!(
-                "a [[route]] has the prefix `{}`, which does not begin with a slash",
-                row.prefix
-            ));
-        }
-        let RouteRow { parameter, scripts, prefix, .. } = row.clone();
-        policy.routes.push(RouteRule { parameter, scripts, prefix });
+        policy.routes.push(route_rule(row)?);
     }
     for row in &file.write {
         require_source("write", &row.source)?;
         policy.writes.push(write_rule(row)?);
     }
     file.purge.iter().try_for_each(|row| require_source("purge", &row.source))
+}
+
+fn route_rule(row: &RouteRow) -> Result<RouteRule, String> {
+    require_source("route", &row.source)?;
+    if !row.prefix.starts_with('/') {
+        return Err(format!(
+            "a [[route]] has the prefix `{}`, which does not begin with a slash",
+            row.prefix
+        ));
+    }
+    let RouteRow { parameter, scripts, prefix, .. } = row.clone();
+    Ok(RouteRule { parameter, scripts, prefix })
 }
 
 fn fill_rules(policy: &mut Policy, rules: &Rules) -> Result<(), String> {

@@ -1,6 +1,6 @@
 //! The rate of RFC 9111's invalidation by unsafe methods, and the pages that it covers.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on panics")]
 #![allow(dead_code, reason = "each test file uses its part of the support")]
 
 mod support;

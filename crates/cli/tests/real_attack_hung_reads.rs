@@ -1,7 +1,7 @@
 //! A file system that stops answering reads (fuse2fs, stopped by a signal; needs root and Debian's fuse2fs): the worker
 //! that sends a large body from its file serves its other connections meanwhile.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on panics")]
 
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;

@@ -22,7 +22,6 @@ use stand::Stand;
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::thread::ScopedJoinHandle;
 use suite::Suite;
 
@@ -150,12 +149,7 @@ fn alone() -> Result<File> {
 
 /// Builds the binary as the end-to-end tests have it.
 fn build() -> Result<PathBuf> {
-    let status = Command::new(env!("CARGO"))
-        .args(["build", "--quiet", "--locked", "--package", "petasos"])
-        .stdin(Stdio::null())
-        .status()
-        .context("cannot run cargo")?;
-    ensure!(status.success(), "cargo build ended with {status}");
+    crate::test::build_binary()?;
     std::path::absolute("target/debug/petasos").context("there is no working directory")
 }
 

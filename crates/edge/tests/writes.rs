@@ -582,6 +582,21 @@ fn content_of_an_answer_proves_a_write_in_any_pieces() {
     }
 }
 
+/// WordPress finds out by such a GET whether browsers receive compressed scripts.
+#[test]
+fn a_read_that_passes_keeps_its_accept_encoding() {
+    let stage = blog("200 OK", &[]);
+    stage.becomes(|seen| response("200 OK", &[], seen.field("Accept-Encoding").unwrap_or("none").as_bytes()));
+    let ajax = "/wp-admin/admin-ajax.php";
+    let asks =
+        |method, cookie| stage.ask(method, ajax, &["Content-Length: 0", "Accept-Encoding: br", cookie]);
+    for (method, cookie, seen) in
+        [("GET", EDITOR, "br"), ("POST", "Cookie: theme=1", "br"), ("POST", EDITOR, "identity")]
+    {
+        assert_eq!(asks(method, cookie).text(), seen, "{method} {cookie}");
+    }
+}
+
 #[test]
 fn a_write_counts_if_its_visitor_leaves_before_its_end() {
     let gate = Gate::default();

@@ -60,16 +60,25 @@ pub struct Exchanged<'a> {
 
 /// Whether the answer to this request may turn out to be a write's: then its form is worth reading.
 pub fn may_write(request: &RequestHead, policy: &Policy) -> bool {
-    let names =
-        |rule: &WriteRule| rule.methods.iter().any(|method| method.as_bytes() == request.method.as_bytes());
-    !policy.writes.is_empty() && (!request.method.is_safe() || policy.writes.iter().any(names))
+    policy.writes.iter().any(|rule| may_have_method(rule, request))
 }
 
-/// Whether the content of the answer to this request may be needed to tell whether it is a write's.
+/// Whether the content of the answer to this request may be needed to tell whether it is a write's. The origin is then
+/// asked for content without a coding, so a request that no such rule can meet must not count.
 pub fn may_need_content(request: &RequestHead, target: &[u8], policy: &Policy) -> bool {
     let Routed { path, .. } = routed(target, policy);
-    may_write(request, policy)
-        && policy.writes.iter().any(|rule| rule.reads_content() && is_of_path(rule, &path))
+    policy.writes.iter().any(|rule| {
+        rule.reads_content()
+            && may_have_method(rule, request)
+            && is_of_path(rule, &path)
+            && (rule.cookies.is_empty() || has_cookie(rule, request))
+    })
+}
+
+/// Whether the application may act on a method of the rule's. An override turns an unsafe method into another one only.
+fn may_have_method(rule: &WriteRule, request: &RequestHead) -> bool {
+    !request.method.is_safe()
+        || rule.methods.iter().any(|method| method.as_bytes() == request.method.as_bytes())
 }
 
 /// What the request has changed.

@@ -480,7 +480,7 @@ const WRITES: &[(&str, &[&str], Exchange)] = &[
         PAGES,
         Exchange {
             target: "/wp-admin/nav-menus.php?action=edit&menu=2",
-            form: "action=update",
+            form: "nav-menu-data=x",
             answer: &[AS_HTML],
             body: "<body class=\"wp-admin nav-menus-php\">",
             ..BASE

@@ -61,15 +61,15 @@ impl Desk {
     /// The editor opens a page and finds this text in it.
     pub(crate) fn editor_sees(&mut self, target: &str, text: &str) {
         let page = self.page(&self.editor.clone(), target);
-        assert!(page.contains(text), "the editor, {target}: no \"{text}\" in {page}");
+        assert!(page.contains(text), "the editor, {target}: no \"{text}\"");
     }
 
     /// The visitor and the stranger open a page, and both find this text in it.
     pub(crate) fn public_sees(&mut self, target: &str, text: &str) {
         for window in [self.visitor.clone(), self.stranger.clone()] {
             let page = self.page(&window, target);
-            assert!(page.contains(text), "anonymous, {target}: no \"{text}\" in {page}");
-            assert!(!page.contains(BAR), "anonymous, {target}: an admin bar in {page}");
+            assert!(page.contains(text), "anonymous, {target}: no \"{text}\"");
+            assert!(!page.contains(BAR), "anonymous, {target}: an admin bar");
         }
     }
 
@@ -77,7 +77,7 @@ impl Desk {
     pub(crate) fn public_misses(&mut self, target: &str, text: &str) {
         for window in [self.visitor.clone(), self.stranger.clone()] {
             let page = self.page(&window, target);
-            assert!(!page.contains(text), "anonymous, {target}: \"{text}\" in {page}");
+            assert!(!page.contains(text), "anonymous, {target}: shows \"{text}\"");
         }
     }
 

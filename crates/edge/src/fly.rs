@@ -240,7 +240,7 @@ impl Departure {
 
     /// Remembers whether requests for the page need wait for one another: not where each has to ask for itself.
     fn remember_use(&self, freshness: &Freshness, fields: &Fields) {
-        let (reason, now) = (Reason::MissNoCache, freshness.received);
+        let (reason, now) = (freshness.validation_reason(), freshness.received);
         if self.needs_validation(freshness, now) {
             let culprit = explain_refusal(reason, fields, self.site.policy());
             self.shared.in_vain.remember(&self.key, reason, culprit, now.monotonic);

@@ -181,9 +181,11 @@ impl<'a> Visit<'a> {
             return self.ask_again(wanted, reason);
         }
         let usable = reuse(&object.freshness(), &wanted.directives, wanted.subject.site.policy(), now);
-        if !leads && matches!(usable, Reuse::Revalidate(_)) {
+        if let Reuse::Revalidate(reason) = usable
+            && !leads
+        {
             wanted.solo = true;
-            return self.join(wanted, Reason::MissNoCache);
+            return self.join(wanted, reason);
         }
         let facts = CacheStatusFacts {
             ttl_secs: Some(object.freshness().ttl_secs(now)),

@@ -58,6 +58,7 @@ const fn forward_cause(reason: Reason) -> Option<&'static str> {
         // The last four were forwarded before the stored response was sent after all.
         Reason::MissExpired
         | Reason::MissNoCache
+        | Reason::MissNoLifetime
         | Reason::MissInvalidated
         | Reason::HitRevalidated
         | Reason::StaleOnError

@@ -71,10 +71,13 @@ pub fn explain_refusal(reason: Reason, response: &Fields, policy: &Policy) -> Op
             let name = set_cookie_name(cookie);
             return Some(Culprit { kind: CulpritKind::Cookie, name: cookie.slice_ref(name) });
         }
-        Reason::StoreRefusedPrivate | Reason::StoreRefusedNoStore | Reason::StoreRefusedNoCache => {
-            (CulpritKind::Field, deciding_field(response, policy))
+        Reason::StoreRefusedPrivate
+        | Reason::StoreRefusedNoStore
+        | Reason::StoreRefusedNoCache
+        | Reason::MissNoCache => (CulpritKind::Field, deciding_field(response, policy)),
+        Reason::StoreRefusedExpired | Reason::MissNoLifetime => {
+            (CulpritKind::Field, expiring_field(response, policy))
         }
-        Reason::StoreRefusedExpired => (CulpritKind::Field, expiring_field(response, policy)),
         Reason::StoreRefusedVaryStar | Reason::StoreRefusedVaryAddress => (CulpritKind::Field, names::VARY),
         Reason::StoreRefusedPartial => (CulpritKind::Field, names::CONTENT_RANGE),
         _ => return None,

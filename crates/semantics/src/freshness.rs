@@ -75,6 +75,17 @@ impl Freshness {
         self.validate_always || matches!(self.state(now), FreshnessState::Stale(_))
     }
 
+    /// Why the origin is asked before a use that [`Freshness::must_be_validated`].
+    pub fn validation_reason(&self) -> Reason {
+        if self.validate_always {
+            Reason::MissNoCache
+        } else if self.lifetime.is_zero() {
+            Reason::MissNoLifetime
+        } else {
+            Reason::MissExpired
+        }
+    }
+
     /// The remaining lifetime in whole seconds, rounded down; negative when stale, as `Cache-Status` wants it.
     pub fn ttl_secs(&self, now: Moment) -> i64 {
         match self.state(now) {
@@ -112,7 +123,7 @@ pub enum Reuse {
 /// Whether a stored response with this freshness may answer a request with these directives at `now`.
 pub fn reuse(freshness: &Freshness, request: &Directives, policy: &Policy, now: Moment) -> Reuse {
     if freshness.validate_always {
-        return Reuse::Revalidate(Reason::MissNoCache);
+        return Reuse::Revalidate(freshness.validation_reason());
     }
     let age = freshness.age(now);
     let (age_secs, ttl_secs) = (age.as_secs(), freshness.ttl_secs(now));
@@ -147,7 +158,7 @@ pub fn reuse(freshness: &Freshness, request: &Directives, policy: &Policy, now: 
     if accepted && freshness.may_be_stale && !declined {
         return stale(Reason::StaleClientAllows, false);
     }
-    Reuse::Revalidate(Reason::MissExpired)
+    Reuse::Revalidate(freshness.validation_reason())
 }
 
 /// Whether a stored response may stand in for an answer that the origin failed to give; `None` if not. Asked after
@@ -277,6 +288,14 @@ mod tests {
             assert_eq!(reuse(&freshness, &request, &policy, start()), Reuse::Revalidate(Reason::MissNoCache));
             assert_eq!(reuse_on_error(&freshness, &request, &policy, start()), None);
         }
+    }
+
+    #[test]
+    fn response_without_a_lifetime_did_not_say_no_cache() {
+        let freshness = Freshness { initial_age: Duration::ZERO, lifetime: Duration::ZERO, ..minute() };
+        let policy = Policy::default_profile();
+        let used = reuse(&freshness, &Directives::default(), &policy, start());
+        assert_eq!(used, Reuse::Revalidate(Reason::MissNoLifetime));
     }
 
     #[test]

@@ -104,9 +104,11 @@ reasons! {
     MissAbsent "miss-absent" Miss
         "Nothing was stored under this key; if it stays so, look at the store-refused reasons and at the memory limit.";
     MissExpired "miss-expired" Miss
-        "The stored response had become stale; a longer s-maxage or default TTL would keep it longer.";
+        "The response is older than its lifetime; a longer s-maxage or default TTL would keep it longer.";
     MissNoCache "miss-no-cache" Miss
-        "The stored response says no-cache, so the origin is asked before every use; if it may be reused for a while, send s-maxage instead.";
+        "The response says no-cache, so the origin is asked before every use; if it may be reused for a while, send s-maxage instead.";
+    MissNoLifetime "miss-no-lifetime" Miss
+        "The response states no lifetime, or one of zero, so the origin is asked before every use; send s-maxage, or set a default TTL.";
     MissPart "miss-part" Miss
         "Only another part of the content was stored; nothing to do unless the whole is small enough to be fetched at once.";
     MissInvalidated "miss-invalidated" Miss

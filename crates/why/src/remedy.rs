@@ -149,6 +149,7 @@ pub(crate) fn known_value(reason: Reason, fields: &Fields) -> Option<&'static Kn
             | Reason::StoreRefusedNoCache
             | Reason::StoreRefusedExpired
             | Reason::MissNoCache
+            | Reason::MissNoLifetime
             | Reason::MissExpired
     );
     let matches = |row: &&KnownValue| {
@@ -175,6 +176,7 @@ pub(crate) const fn general_remedy(reason: Reason) -> &'static str {
         | Reason::StoreRefusedNoStore
         | Reason::StoreRefusedNoCache
         | Reason::MissNoCache
+        | Reason::MissNoLifetime
         | Reason::MissExpired
         | Reason::StoreRefusedExpired
         | Reason::StoreRefusedNoFreshness => {

@@ -115,8 +115,7 @@ fn refusals(plain: &Answer, policy: &Policy) -> Vec<(Reason, ResponseHead)> {
     for _ in 0..OBSTACLES_MAX {
         let reason = match decide(plain, &head, policy) {
             Ok(freshness) if !freshness.must_be_validated(plain.arrived) => break,
-            Ok(freshness) if freshness.validate_always => Reason::MissNoCache,
-            Ok(_) => Reason::MissExpired,
+            Ok(freshness) => freshness.validation_reason(),
             Err(reason) => reason,
         };
         found.push((reason, head.clone()));
@@ -139,6 +138,7 @@ fn clear(head: &mut ResponseHead, reason: Reason) -> bool {
         | Reason::StoreRefusedExpired
         | Reason::StoreRefusedAuthorization
         | Reason::MissNoCache
+        | Reason::MissNoLifetime
         | Reason::MissExpired => {
             for name in
                 [names::EXPIRES, names::AGE, names::DATE, names::CDN_CACHE_CONTROL, names::SURROGATE_CONTROL]
@@ -161,7 +161,9 @@ fn lifetime_setting(
     head: &ResponseHead,
     profile: &Policy,
 ) -> Option<Setting> {
-    if !matches!(reason, Reason::StoreRefusedNoFreshness | Reason::MissExpired) {
+    let lacks_lifetime =
+        matches!(reason, Reason::StoreRefusedNoFreshness | Reason::MissNoLifetime | Reason::MissExpired);
+    if !lacks_lifetime {
         return None;
     }
     let freshness = decide(plain, head, &with_lifetime(profile)).ok()?;
@@ -231,6 +233,7 @@ const fn speaks_of_lifetime(reason: Reason) -> bool {
             | Reason::StoreRefusedNoCache
             | Reason::MissExpired
             | Reason::MissNoCache
+            | Reason::MissNoLifetime
     )
 }
 

@@ -50,7 +50,7 @@ fn the_verdict_is_that_of_the_accelerator() {
         (&["Cache-Control: max-age=60", "Set-Cookie: a=b"], Cacheable::No, "store-refused-set-cookie"),
         (&[], Cacheable::WithSettings, "store-refused-no-freshness"),
         (&["ETag: \"1\"", "Cache-Control: no-cache"], Cacheable::Revalidated, "miss-no-cache"),
-        (&["ETag: \"1\""], Cacheable::WithSettings, "miss-expired"),
+        (&["ETag: \"1\""], Cacheable::WithSettings, "miss-no-lifetime"),
     ] {
         assert_eq!(verdict(fields), (cacheable, Some(reason)), "{fields:?}");
     }

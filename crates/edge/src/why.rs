@@ -129,8 +129,11 @@ pub struct KeyAnswer {
     pub scheme: String,
     /// The host, as the application gets it.
     pub host: String,
-    /// The path and the query. Not the request's own if `No-Vary-Search` makes another stand for it.
+    /// The path and the query; without the parameters that change no page by the site's profile.
     pub target: String,
+    /// Whether `No-Vary-Search` makes the target stand for the request's own.
+    #[serde(default)]
+    pub is_equivalent: bool,
     /// Request fields that select among variants, as far as known.
     pub variant_fields: Vec<String>,
 }
@@ -160,6 +163,9 @@ pub struct StoredAnswer {
     pub is_validated_always: bool,
     /// Whether a soft purge has made it stale.
     pub is_purged_softly: bool,
+    /// Where it redirects to.
+    #[serde(default)]
+    pub location: Option<String>,
     /// What the application says in `Cache-Control`.
     pub cache_control: Option<String>,
     /// What visitors get in its place, by the profile; `None` if they get the same.
@@ -321,7 +327,7 @@ fn of_subject(shared: &Arc<Shared>, subject: &Subject<'_>, request: &Request) ->
             recognised_since: found.as_ref().map(recognition::Found::since_text),
             origin: subject.site.origin.url().to_string(),
         }),
-        key: Some(key_answer(shared, &key)),
+        key: Some(key_answer(shared, &key, key.target() != subject.key().target())),
         stored,
         other_variants_only,
         remembered: remembered.map(RememberedAnswer::from),
@@ -374,12 +380,13 @@ fn alone(reason: Reason, head: &RequestHead, remembered: Option<&Remembered>) ->
     Answer { asks: Asks::OwnAnswer, culprit, ..Answer::new(reason) }
 }
 
-fn key_answer(shared: &Shared, key: &Key) -> KeyAnswer {
+fn key_answer(shared: &Shared, key: &Key, is_equivalent: bool) -> KeyAnswer {
     let text = |octets: &[u8]| octets.escape_ascii().to_string();
     KeyAnswer {
         scheme: if key.is_https() { "https" } else { "http" }.to_owned(),
         host: text(key.host()),
         target: text(key.target()),
+        is_equivalent,
         variant_fields: shared.store.known_rule(key).names().iter().map(|name| text(name)).collect(),
     }
 }
@@ -394,6 +401,7 @@ fn stored_answer(object: &Arc<Object>, softened: bool, policy: &Policy, now: Mom
     };
     StoredAnswer {
         status: head.status.code(),
+        location: head.fields.only(names::LOCATION).map(|value| difference::text_of(value)),
         cache_control: cache_control(&head),
         sent_cache_control: downstream_head(&head, policy).as_ref().and_then(cache_control),
         content_bytes: object.content_bytes(),

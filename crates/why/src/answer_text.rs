@@ -23,7 +23,7 @@ pub fn answer_text(url: &SiteUrl, answer: &Answer) -> String {
     }
     lines.gap();
     asks(&mut lines, answer);
-    store(&mut lines, answer);
+    store(&mut lines, url, answer);
     if let Some(key) = &answer.key {
         key_facts(&mut lines, url, key);
     }
@@ -107,13 +107,13 @@ fn asks(lines: &mut Lines, answer: &Answer) {
 }
 
 /// What is stored, or why not.
-fn store(lines: &mut Lines, answer: &Answer) {
+fn store(lines: &mut Lines, url: &SiteUrl, answer: &Answer) {
     match &answer.stored {
         Some(stored) if answer.verdict == "pass" => {
             let text = format!("for others: {}, {}", stored.status, bytes_text(stored.content_bytes));
             fact(lines, "stored", &text);
         }
-        Some(stored) => stored_facts(lines, stored),
+        Some(stored) => stored_facts(lines, url, stored),
         None if answer.other_variants_only => fact(lines, "stored", "other variants only"),
         None => fact(lines, "stored", "nothing"),
     }
@@ -126,12 +126,30 @@ fn store(lines: &mut Lines, answer: &Answer) {
     }
 }
 
-fn stored_facts(lines: &mut Lines, stored: &StoredAnswer) {
+/// Whether a redirect leads to the URL that was asked about.
+fn leads_to_itself(url: &SiteUrl, location: &str) -> bool {
+    let target = url.resolve(location).unwrap_or_else(|| location.to_owned());
+    target == url.to_string()
+}
+
+fn stored_facts(lines: &mut Lines, url: &SiteUrl, stored: &StoredAnswer) {
     let part = if stored.is_part { " of a part of the content" } else { "" };
     let size = bytes_text(stored.content_bytes);
     fact(lines, "stored", &format!("{}, {size}{part}, {} old", stored.status, seconds_text(stored.age_secs)));
+    if let Some(location) = &stored.location {
+        fact(lines, "leads to", location);
+        if leads_to_itself(url, location) {
+            fact(
+                lines,
+                "",
+                "the application takes a visitor with https for one with http, and redirects for ever: set \
+                 proto = \"https\", or list the proxy that speaks TLS in trusted_proxies",
+            );
+        }
+    }
     let lifetime = seconds_text(stored.lifetime_secs);
     let left = match u64::try_from(stored.ttl_secs) {
+        _ if stored.lifetime_secs == 0 => "never; it has no lifetime".to_owned(),
         Ok(left) if left > 0 => format!("for {} more, of {lifetime}", seconds_text(left)),
         _ => format!(
             "no more; it was for {lifetime}, until {} ago",
@@ -169,8 +187,10 @@ fn stored_facts(lines: &mut Lines, stored: &StoredAnswer) {
 
 fn key_facts(lines: &mut Lines, url: &SiteUrl, key: &KeyAnswer) {
     fact(lines, "key", &format!("{}://{}{}", key.scheme, key.host, key.target));
-    if key.target != url.target() {
+    if key.is_equivalent {
         fact(lines, "", "No-Vary-Search makes this page stand for the one asked for");
+    } else if key.target != url.target() {
+        fact(lines, "", "the site's profile leaves out of the address what changes no page");
     }
     if !key.variant_fields.is_empty() {
         fact(lines, "varies by", &key.variant_fields.join(", "));
@@ -217,6 +237,7 @@ mod tests {
                 scheme: "http".to_owned(),
                 host: "a.test".to_owned(),
                 target: "/page".to_owned(),
+                is_equivalent: false,
                 variant_fields: vec!["accept-encoding".to_owned()],
             }),
             stored: Some(StoredAnswer {
@@ -231,6 +252,7 @@ mod tests {
                 stale_if_error_overrides: true,
                 is_validated_always: false,
                 is_purged_softly: false,
+                location: None,
                 cache_control: Some("s-maxage=60, max-age=0".to_owned()),
                 sent_cache_control: Some("no-cache".to_owned()),
             }),
@@ -258,6 +280,36 @@ mod tests {
         let text = answer_text(&url, &missed);
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
         insta::assert_snapshot!(text);
+    }
+
+    #[test]
+    fn no_vary_search_is_named_only_where_it_decides() {
+        let told = |is_equivalent| {
+            let key = answer().key.map(|key| KeyAnswer { is_equivalent, ..key });
+            answer_text(
+                &SiteUrl::parse("https://a.test/page?utm_source=x").unwrap(),
+                &Answer { key, ..answer() },
+            )
+        };
+        assert!(told(true).contains("No-Vary-Search"));
+        assert!(
+            !told(false).contains("No-Vary-Search") && told(false).contains("the site's profile leaves out")
+        );
+    }
+
+    #[test]
+    fn redirect_to_the_page_itself_is_called_a_loop() {
+        let told = |location: &str| {
+            let stored = answer().stored.map(|stored| StoredAnswer {
+                status: 301,
+                location: Some(location.to_owned()),
+                ..stored
+            });
+            let answer = Answer { verdict: "hit".to_owned(), stored, ..answer() };
+            answer_text(&SiteUrl::parse("https://a.test/page").unwrap(), &answer)
+        };
+        assert!(told("https://a.test/page").contains("redirects for ever"));
+        assert!(!told("https://a.test/other").contains("redirects for ever"));
     }
 
     #[test]

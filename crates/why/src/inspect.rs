@@ -8,6 +8,7 @@ use crate::findings::{
     Asked, Cacheable, Change, Compression, FORMAT, Findings, FrontSaid, LooksLike, Page, Sameness, Validation,
 };
 use crate::front::fronts;
+use crate::remedy::has_password_field;
 use crate::verdict::judge;
 use crate::visit::Visit;
 use crate::{Answer, Probe};
@@ -141,8 +142,18 @@ fn hints(visit: &Visit, findings: &Findings) -> Vec<String> {
             "The server's certificate was not verified; anybody on the way could have answered.".to_owned(),
         );
     }
-    if let Some(location) = &findings.page.location {
-        hints.push(format!("This is a redirect. Ask for its target: petasos why --direct {location}"));
+    if findings.page.status >= 500 {
+        hints.push(format!(
+            "The application answers {}: mend it, then ask again. A lifetime on an error lets caches keep the error.",
+            findings.page.status
+        ));
+    }
+    hints.extend(redirect_hint(&findings.url, findings.page.location.as_deref()));
+    if has_password_field(&plain.content) {
+        hints.push(
+            "The page asks for a password. Leave a log-in page unshared; its form has a token for one visitor."
+                .to_owned(),
+        );
     }
     if let Some(fault) = &findings.page.strict_fault {
         hints.push(format!("Petasos would answer 502 instead of passing this answer on: {fault}."));
@@ -165,6 +176,25 @@ fn hints(visit: &Visit, findings: &Findings) -> Vec<String> {
         hints.push("The page is very long; only its beginning was read.".to_owned());
     }
     hints
+}
+
+/// Where a redirect leads, and whether that is a loop.
+fn redirect_hint(url: &str, location: Option<&str>) -> Option<String> {
+    let location = location?;
+    let secure = url.strip_prefix("http://").map(|rest| format!("https://{rest}"));
+    Some(if location == url {
+        "This redirect leads to the page itself: browsers give up. If a proxy in front speaks TLS, the application does \
+         not know it: let the proxy send X-Forwarded-Proto, and let the application believe it."
+            .to_owned()
+    } else if secure.as_deref() == Some(location) {
+        format!(
+            "The application redirects to https. Behind a proxy that speaks TLS this is a loop unless Petasos says \
+             https: set proto = \"https\", or list the proxy in trusted_proxies. The target: petasos why --direct \
+             {location}"
+        )
+    } else {
+        format!("This is a redirect. Ask for its target: petasos why --direct {location}")
+    })
 }
 
 /// The server's clock, if it is off. An answer from a cache was made earlier, as its Age says.

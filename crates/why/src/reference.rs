@@ -136,8 +136,9 @@ pub const ANSWER_MEMBERS: &[(&str, &str)] = &[
     ("key.host", "The host, as the application gets it."),
     (
         "key.target",
-        "The path and the query; not the request's own if No-Vary-Search makes another stand for it.",
+        "The path and the query, without the parameters that change no page by the site's profile.",
     ),
+    ("key.is_equivalent", "Whether `No-Vary-Search` makes the target stand for the request's own."),
     ("key.variant_fields[]", "The request fields that select among variants, as far as known."),
     (
         "stored.status",
@@ -162,6 +163,7 @@ pub const ANSWER_MEMBERS: &[(&str, &str)] = &[
     ),
     ("stored.is_validated_always", "Whether it says that it must be confirmed before each use."),
     ("stored.is_purged_softly", "Whether a soft purge has made it stale."),
+    ("stored.location", "Where it redirects to, or null."),
     ("stored.cache_control", "What the application says in `Cache-Control`."),
     (
         "stored.sent_cache_control",

@@ -166,6 +166,22 @@ pub(crate) fn lifetime_advice<'a>(
     systems.into_iter().find_map(|name| LIFETIME_ADVICE.iter().find(|row| row.software == name))
 }
 
+/// What to do about a page that asks for a password.
+pub(crate) const PASSWORD_REMEDY: &str =
+    "Nothing: the page asks for a password, and a log-in page is better not shared.";
+
+/// Whether a page has a field for a password.
+pub(crate) fn has_password_field(content: &[u8]) -> bool {
+    const KIND: &[u8] = b"type=";
+    let starts = |at: usize, word: &[u8]| {
+        content.get(at..at + word.len()).is_some_and(|found| found.eq_ignore_ascii_case(word))
+    };
+    (0..content.len()).filter(|&at| starts(at, KIND)).any(|at| {
+        let value = at + KIND.len();
+        starts(value, b"password") || starts(value, b"\"password") || starts(value, b"'password")
+    })
+}
+
 /// What to do about a reason in any application.
 pub(crate) const fn general_remedy(reason: Reason) -> &'static str {
     match reason {
@@ -198,7 +214,7 @@ pub(crate) const fn general_remedy(reason: Reason) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use super::{KNOWN_VALUES, LIFETIME_ADVICE, known_value, lifetime_advice};
+    use super::{KNOWN_VALUES, LIFETIME_ADVICE, has_password_field, known_value, lifetime_advice};
     use message::Fields;
     use semantics::Reason;
 
@@ -209,6 +225,17 @@ mod tests {
         fields.push("Expires", "Thu, 19 Nov 1981 08:52:00 GMT");
         assert_eq!(known_value(Reason::StoreRefusedNoStore, &fields).unwrap().software, "PHP");
         assert_eq!(known_value(Reason::StoreRefusedVaryStar, &fields), None);
+    }
+
+    #[test]
+    fn password_fields_are_found_in_any_spelling() {
+        for page in ["<input type=password>", "<INPUT TYPE=\"Password\">", "<input name=a type='password' >"]
+        {
+            assert!(has_password_field(page.as_bytes()), "{page}");
+        }
+        for page in ["", "<input type=", "<p>Change your password</p>", "<input type=text value=password>"] {
+            assert!(!has_password_field(page.as_bytes()), "{page}");
+        }
     }
 
     #[test]

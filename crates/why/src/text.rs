@@ -99,7 +99,8 @@ fn verdict(lines: &mut Lines, findings: &Findings) {
             } else {
                 format!(" ({} of it left)", seconds_text(left))
             };
-            format!("CACHEABLE as it is, for {lifetime}{left}.")
+            let error = if findings.page.status >= 500 { "AN ERROR, AND " } else { "" };
+            format!("{error}CACHEABLE as it is, for {lifetime}{left}.")
         }
         Cacheable::Revalidated => {
             format!(

@@ -5,7 +5,7 @@
 
 use crate::fetch::Answer;
 use crate::findings::{Cacheable, CookieSet, Culprit, Obstacle, Setting, Verdict};
-use crate::remedy::{general_remedy, known_value, lifetime_advice};
+use crate::remedy::{PASSWORD_REMEDY, general_remedy, has_password_field, known_value, lifetime_advice};
 use bytes::Bytes;
 use difference::text_of;
 use message::{Fields, RequestHead, ResponseHead, names};
@@ -45,6 +45,11 @@ pub(crate) fn judge(plain: &Answer, head: &DocumentHead, software: &[Software]) 
     for (place, (reason, head)) in refusals.iter().enumerate() {
         let by_setting = solved.as_ref().is_some_and(|(solved, _)| *solved == place);
         obstacles.push(obstacle(*reason, head, &auto, software, by_setting));
+    }
+    if has_password_field(&plain.content) {
+        for obstacle in &mut obstacles {
+            (obstacle.remedy, obstacle.source) = (PASSWORD_REMEDY.to_owned(), None);
+        }
     }
     let needs_settings_only = solved.is_some() && refusals.len() == 1;
     let policy = if needs_settings_only { with_lifetime(&profile) } else { auto.clone() };

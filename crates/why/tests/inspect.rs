@@ -57,6 +57,33 @@ fn the_verdict_is_that_of_the_accelerator() {
 }
 
 #[test]
+fn an_error_is_called_one_also_if_caches_may_keep_it() {
+    let found = findings(|_| response("500 Internal Server Error", &["Cache-Control: max-age=60"], b"oops"));
+    assert_eq!(found.verdict.cacheable, Cacheable::Yes);
+    assert!(report(&found).contains("AN ERROR, AND CACHEABLE"));
+    assert!(found.hints.iter().any(|hint| hint.contains("answers 500: mend it")), "{:?}", found.hints);
+}
+
+#[test]
+fn a_log_in_page_is_not_advised_to_be_public() {
+    let fields: &[_] = &["Cache-Control: private, max-age=0", "Set-Cookie: csrftoken=a"];
+    let found = findings(|_| response("200 OK", fields, b"<form><input type=\"password\"></form>"));
+    assert!(found.obstacles.len() > 1, "{:?}", found.obstacles);
+    for obstacle in &found.obstacles {
+        assert!(obstacle.remedy.contains("log-in page is better not shared"), "{obstacle:?}");
+    }
+}
+
+#[test]
+fn a_redirect_to_https_is_explained_as_a_loop_behind_a_proxy() {
+    let found = findings(|seen| {
+        let location = format!("Location: https://{}/", seen.field("Host").unwrap());
+        response("301 Moved Permanently", &[&location], b"")
+    });
+    assert!(found.hints.iter().any(|hint| hint.contains("trusted_proxies")), "{:?}", found.hints);
+}
+
+#[test]
 fn obstacles_stand_behind_one_another() {
     let found = constant(&["Set-Cookie: PHPSESSID=1; path=/", "Cache-Control: private", "Vary: *"]);
     let reasons: Vec<_> = found.obstacles.iter().map(|obstacle| obstacle.reason).collect();

@@ -17,6 +17,7 @@ use semantics::{ClientAddress, Pattern, Policy, StaleOnError, TargetedField};
 use std::collections::HashMap;
 use std::fmt::Write;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Everything the edge needs to know to run.
@@ -134,6 +135,8 @@ pub struct Site {
     pub recognisable: Vec<Policy>,
     /// The layout of its pages in the static tree, by name; `None`: none is written.
     pub static_tree_layout: Option<String>,
+    /// The page that visitors get where the origin fails; `None`: one of the edge's own.
+    pub error_page: Option<Arc<str>>,
 }
 
 macro_rules! limits {
@@ -342,6 +345,9 @@ fn default_workers(machine: Machine) -> usize {
     machine.cores.saturating_sub(1).max(1)
 }
 
+/// Bytes that a site's page for failures may have: it goes out whole with each of them.
+const ERROR_PAGE_BYTES_MAX: usize = 64 * 1024;
+
 /// The share of the machine's memory that stored responses may take by default: one in this many.
 const MEMORY_SHARE: u64 = 4;
 
@@ -372,8 +378,21 @@ impl Site {
                 .text("static_tree.layout")
                 .filter(|layout| *layout != "none")
                 .map(str::to_owned),
+            error_page: None,
         }
     }
+}
+
+/// The page that the site has for failures of its origin.
+fn error_page(lookup: &Lookup<'_>, read: &ReadFile<'_>) -> Result<Option<Arc<str>>, Diagnostic> {
+    let Some(path) = lookup.text("error_page") else { return Ok(None) };
+    let problem = |text| Diagnostic::new(text, lookup.place("error_page").unwrap_or(Place::Default));
+    let page = read(path).map_err(|error| problem(format!("cannot read the error page {path}: {error}")))?;
+    if page.len() > ERROR_PAGE_BYTES_MAX {
+        let text = format!("the error page {path} is larger than {ERROR_PAGE_BYTES_MAX} bytes");
+        return Err(problem(text).with_help("refer to pictures and style sheets instead of including them"));
+    }
+    Ok(Some(page.into()))
 }
 
 /// The lists of peers, with the files that they name.
@@ -458,9 +477,11 @@ pub(crate) fn resolve(
             Some(Value::Origin(origin)) => {
                 problems.extend(disobedience(&lookup));
                 problems.extend(nameless_tree(&lookup, place));
-                match chosen(&lookup, read) {
-                    Ok(policy) => sites.push(Site::resolve(id, origin, policy, &lookup)),
-                    Err(problem) => problems.push(problem),
+                match (chosen(&lookup, read), error_page(&lookup, read)) {
+                    (Ok(policy), Ok(error_page)) => {
+                        sites.push(Site { error_page, ..Site::resolve(id, origin, policy, &lookup) });
+                    }
+                    (policy, page) => problems.extend(policy.err().into_iter().chain(page.err())),
                 }
             }
             _ => problems.push(
@@ -661,6 +682,8 @@ mod tests {
         let read = |path: &str| match path {
             "./shop.toml" => Ok("title = 'Shop'\nextends = 'wordpress'\n".to_owned()),
             "./cdn.txt" => Ok("# a network\n192.0.2.0/24\n".to_owned()),
+            "./sorry.html" => Ok("<p>{message}".to_owned()),
+            "./long.html" => Ok("x".repeat(super::ERROR_PAGE_BYTES_MAX + 1)),
             "./bad.toml" => Ok("title = 'Bad'\nextend = 'wordpress'\n".to_owned()),
             _ => Err(std::io::Error::from(std::io::ErrorKind::NotFound)),
         };
@@ -761,6 +784,17 @@ mod tests {
         let mut overrides = origin();
         overrides.push(("profile", "wordpress".to_owned()));
         assert!(load("", &overrides).unwrap().sites[0].policy.default_ttl.is_some());
+    }
+
+    #[test]
+    fn error_page_is_read_and_bounded() {
+        let site = |path: &str| {
+            let plan = load(&format!("error_page = '{path}'\n"), &origin());
+            plan.map(|plan| plan.sites[0].error_page.clone())
+        };
+        assert_eq!(site("./sorry.html").unwrap().as_deref(), Some("<p>{message}"));
+        assert!(site("./none.html").unwrap_err().contains("cannot read the error page ./none.html"));
+        assert!(site("./long.html").unwrap_err().contains("is larger than 65536 bytes"));
     }
 
     #[test]

@@ -278,6 +278,14 @@ pub const SETTINGS: &[Setting] = &[
          that date, and a second change within a second changes neither. Left out: the profile's, which is `false`.",
     ),
     site(
+        "error_page",
+        Kind::Text,
+        None,
+        "HTML file that visitors get where the origin fails and no stored page can stand in, at most 64 KiB, read at the \
+         start. `{status}`, `{phrase}` and `{message}` in it are replaced. What failed stands in the log and, as the \
+         reason, in Cache-Status. Left out: a plain page.",
+    ),
+    site(
         "host",
         Kind::Text,
         None,

@@ -68,6 +68,9 @@ impl Visit<'_> {
 
     /// *refuse*: an answer of the edge's own.
     pub(crate) async fn refuse(&mut self, refusal: Refusal) -> Outcome {
+        if let Some(detail) = &refusal.detail {
+            self.shared.complaints.tell(detail, self.now().monotonic);
+        }
         self.asker.persistent &= self.client.is_content_read();
         let (written, page) = respond::write_refusal(&refusal, self.shared.clock.now(), self.asker);
         self.client.push(written.octets.clone());

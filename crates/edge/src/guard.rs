@@ -56,7 +56,7 @@ pub(crate) fn guard<'a>(shared: &'a Shared, peer: Peer, request: &Request) -> Re
     let authority = EffectiveAuthority::of(head).map(|effective| effective.authority);
     let site = shared.sites.find(authority).ok_or_else(Refusal::unknown_site)?;
     if head.fields.list(CDN_LOOP).any(|member| member == shared.loop_mark) {
-        return Err(Refusal::looping(site.origin.url()));
+        return Err(site.refusal(Refusal::looping));
     }
     let trusted = peer.ip().is_some_and(|ip| shared.plan.trusted_proxies.contains(ip));
     Ok(Subject {

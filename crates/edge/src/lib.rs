@@ -9,6 +9,7 @@
 mod access_log;
 mod admin;
 mod client;
+mod complaints;
 mod conclude;
 mod counters;
 mod date;

@@ -179,7 +179,7 @@ impl<'a> Visit<'a> {
         }
         match &passing.wanted {
             Some(wanted) => self.fail(wanted, error),
-            None => Step::Refuse(Refusal::failed_fetch(error, passing.subject.site.origin.url())),
+            None => Step::Refuse(passing.subject.site.refusal(|origin| Refusal::failed_fetch(error, origin))),
         }
     }
 

@@ -302,6 +302,7 @@ fn name(site: &Site, policy: &Policy) -> Box<[u8]> {
         policy: _,
         recognisable: _,
         static_tree_layout: _,
+        error_page: _,
     } = &site.plan;
     let said = format!("{names:?} {origin} {public_host:?} {public_https} {profile} {policy:?}");
     Sha256::digest(said).iter().copied().take(NAME_BYTES).collect()

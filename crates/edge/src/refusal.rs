@@ -1,7 +1,7 @@
 //! Answers that the edge makes itself, because of the request or because the application gave none.
 //!
-//! Invariant: such an answer is never stored, says what failed and what to do, and tells nothing of the inside
-//! but the application's address. One place maps causes to status codes; nobody else picks them.
+//! Invariant: such an answer is never stored, and tells a visitor nothing of the inside: which origin failed, and what
+//! to do about it, is for the operator, in the log. One place maps causes to status codes; nobody else picks them.
 
 use crate::purge_access::Denied;
 use h1::{FramingError, HeadError, RequestError};
@@ -9,6 +9,7 @@ use message::{Method, Status};
 use net::OriginUrl;
 use origin::{Busy, FetchError, UploadError};
 use semantics::Reason;
+use std::sync::Arc;
 
 /// How long a visitor is asked to wait when the application is busy, in seconds.
 const RETRY_AFTER_SECS: u32 = 5;
@@ -18,8 +19,12 @@ const RETRY_AFTER_SECS: u32 = 5;
 pub(crate) struct Refusal {
     pub(crate) status: Status,
     pub(crate) reason: Reason,
-    /// What failed and what to do, in plain text.
+    /// What the client is told, in plain text.
     pub(crate) text: String,
+    /// Which origin failed and what to do about it, for the operator. The client is told on a page for people.
+    pub(crate) detail: Option<String>,
+    /// The site's own page for people, with the placeholders of [`PAGE`].
+    pub(crate) template: Option<Arc<str>>,
     /// For `Retry-After`.
     pub(crate) retry_after_secs: Option<u32>,
     /// Nothing that follows on the connection can be trusted.
@@ -29,7 +34,26 @@ pub(crate) struct Refusal {
 impl Refusal {
     fn new(code: u16, reason: Reason, text: impl Into<String>) -> Self {
         let status = Status::from_code(code).unwrap_or(Status::BAD_GATEWAY);
-        Self { status, reason, text: text.into(), retry_after_secs: None, close: false }
+        Self {
+            status,
+            reason,
+            text: text.into(),
+            detail: None,
+            template: None,
+            retry_after_secs: None,
+            close: false,
+        }
+    }
+
+    /// A failure behind the edge: the visitor learns that there is one.
+    fn failure(code: u16, reason: Reason, detail: String) -> Self {
+        let text = "The site cannot answer at the moment. Please try again in a few minutes.";
+        Self { detail: Some(detail), ..Self::new(code, reason, text) }
+    }
+
+    /// The same with the page that the site has for it.
+    pub(crate) fn of_site(self, template: Option<&Arc<str>>) -> Self {
+        Self { template: template.cloned(), ..self }
     }
 
     fn closing(code: u16, reason: Reason, text: impl Into<String>) -> Self {
@@ -65,11 +89,11 @@ impl Refusal {
 
     /// A request that this edge has sent itself.
     pub(crate) fn looping(origin: &OriginUrl) -> Self {
-        Self::new(
+        Self::failure(
             508,
             Reason::LoopDetected,
             format!(
-                "The origin {origin} leads back to this server. Correct it to the application's own address."
+                "the origin {origin} leads back to this server; correct it to the application's own address"
             ),
         )
     }
@@ -87,20 +111,12 @@ impl Refusal {
 
     /// A host that no site answers to.
     pub(crate) fn unknown_site() -> Self {
-        Self::new(
-            421,
-            Reason::UnknownSite,
-            "No site with this host name is served here. If it should be, add the name to a site's `names`.",
-        )
+        Self::new(421, Reason::UnknownSite, "No site with this host name is served here.")
     }
 
     /// Content larger than the limit.
     pub(crate) fn too_large() -> Self {
-        Self::closing(
-            413,
-            Reason::BodyTooLarge,
-            "The request's content is larger than allowed (limits.request_body_bytes_max).",
-        )
+        Self::closing(413, Reason::BodyTooLarge, "The request's content is larger than allowed.")
     }
 
     /// only-if-cached, and nothing stored.
@@ -116,41 +132,37 @@ impl Refusal {
     pub(crate) fn failed_fetch(error: &FetchError, origin: &OriginUrl) -> Self {
         match error {
             FetchError::Busy(busy) => Self::busy(*busy, origin),
-            FetchError::Refused => Self::new(
+            FetchError::Refused => Self::failure(
                 502,
                 Reason::OriginRefusedConnection,
-                format!("The application at {origin} refuses connections. Start it, or correct its address."),
+                format!("the origin {origin} refuses connections; start it, or correct its address"),
             ),
-            FetchError::Unreachable(kind) => Self::new(
+            FetchError::Unreachable(kind) => Self::failure(
                 502,
                 Reason::OriginUnreachable,
-                format!(
-                    "The application at {origin} cannot be reached: {kind}. Check its address and the network."
-                ),
+                format!("the origin {origin} cannot be reached: {kind}; check its address and the network"),
             ),
             FetchError::ConnectTimeout | FetchError::FirstByteTimeout | FetchError::BetweenBytesTimeout => {
-                Self::new(
+                Self::failure(
                     504,
                     Reason::OriginTimeout,
-                    format!(
-                        "The application at {origin} took too long: {error}. Look at what keeps it busy."
-                    ),
+                    format!("the origin {origin} took too long: {error}; look at what keeps it busy"),
                 )
             }
-            FetchError::Closed => Self::new(
+            FetchError::Closed => Self::failure(
                 502,
                 Reason::OriginTruncated,
                 format!(
-                    "The application at {origin} closed the connection without an answer. Look at its error log."
+                    "the origin {origin} closed the connection without a response; look at its error log"
                 ),
             ),
             FetchError::BadHead(_)
             | FetchError::BadBody(_)
             | FetchError::TooManyInformational
-            | FetchError::UnaskedSwitch => Self::new(
+            | FetchError::UnaskedSwitch => Self::failure(
                 502,
                 Reason::OriginBadResponse,
-                format!("The application at {origin} gave an answer that cannot be used: {error}."),
+                format!("the origin {origin} gave a response that cannot be used: {error}"),
             ),
             FetchError::Upload(error) => Self::failed_upload(*error),
         }
@@ -158,10 +170,10 @@ impl Refusal {
 
     /// An application that fails on a page again and again.
     pub(crate) fn failing_origin(origin: &OriginUrl) -> Self {
-        let text = format!(
-            "The application at {origin} answers everybody who asks for this page with an error. Look at its error log."
+        let detail = format!(
+            "the origin {origin} answers every request for a page with an error; look at its error log"
         );
-        Self { retry_after_secs: Some(RETRY_AFTER_SECS), ..Self::new(503, Reason::OriginFailing, text) }
+        Self { retry_after_secs: Some(RETRY_AFTER_SECS), ..Self::failure(503, Reason::OriginFailing, detail) }
     }
 
     /// A purge from a client that may not.
@@ -179,8 +191,8 @@ impl Refusal {
             Busy::QueueFull => Reason::QueueFull,
             Busy::QueueTimeout => Reason::QueueTimeout,
         };
-        let text = format!("The application at {origin} has too much to do. Try again in a moment.");
-        Self { retry_after_secs: Some(RETRY_AFTER_SECS), ..Self::new(503, reason, text) }
+        let detail = format!("the origin {origin} has too much to do; make it faster, or the limits larger");
+        Self { retry_after_secs: Some(RETRY_AFTER_SECS), ..Self::failure(503, reason, detail) }
     }
 
     fn failed_upload(error: UploadError) -> Self {
@@ -200,12 +212,37 @@ impl Refusal {
         }
     }
 
-    /// The page: status, text, and the reason's name to look up.
-    pub(crate) fn page(&self) -> String {
+    /// The content and its type: a page for people where the site fails, else plain text for a client's author.
+    pub(crate) fn page(&self) -> (&'static str, String) {
         let (code, phrase) = (self.status.code(), self.status.reason());
-        format!("{code} {phrase}\n\n{}\n\nPetasos, reason {}\n", self.text, self.reason)
+        if self.detail.is_none() {
+            return ("text/plain; charset=utf-8", format!("{code} {phrase}\n\n{}\n", self.text));
+        }
+        let page = self.template.as_deref().unwrap_or(PAGE);
+        let page = page.replace("{status}", &code.to_string()).replace("{phrase}", phrase);
+        ("text/html; charset=utf-8", page.replace("{message}", &self.text))
     }
 }
+
+/// The page for people. A site's own (`error_page`) has the same placeholders.
+const PAGE: &str = r#"<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="robots" content="noindex">
+<title>{status} {phrase}</title>
+<style>
+body { font: 1.1rem/1.5 system-ui, sans-serif; max-width: 34rem; margin: 15vh auto; padding: 0 1rem }
+@media (prefers-color-scheme: dark) { body { background: #1b1b1b; color: #ddd } }
+</style>
+</head>
+<body>
+<h1>{phrase}</h1>
+<p>{message}</p>
+</body>
+</html>
+"#;
 
 #[cfg(test)]
 mod tests {
@@ -238,8 +275,23 @@ mod tests {
             let refusal = Refusal::failed_fetch(&error, &origin);
             assert_eq!((refusal.status.code(), refusal.reason), (code, reason), "{error:?}");
             assert_eq!(refusal.retry_after_secs.is_some(), code == 503, "{error:?}");
-            assert_eq!(refusal.page().contains("http://127.0.0.1:9"), reason.verdict() == Verdict::Failed);
+            let told = refusal.detail.as_ref().is_some_and(|detail| detail.contains("http://127.0.0.1:9"));
+            assert_eq!(told, reason.verdict() == Verdict::Failed, "{error:?}");
+            let (kind, page) = refusal.page();
+            assert_eq!(kind.starts_with("text/html"), told, "{error:?}");
+            assert!(!page.contains("127.0.0.1") && !page.contains(reason.name()), "{page}");
         }
+    }
+
+    #[test]
+    fn page_of_the_site_takes_the_place_of_the_own_one() {
+        let origin = "http://127.0.0.1:9".parse().unwrap();
+        let template = "<h1>Sorry ({status}, {phrase})</h1>{message}".into();
+        let refusal = Refusal::failing_origin(&origin).of_site(Some(&template));
+        let (_, page) = refusal.page();
+        assert!(page.starts_with("<h1>Sorry (503, Service Unavailable)</h1>The site cannot"), "{page}");
+        let (kind, page) = Refusal::unknown_site().of_site(Some(&template)).page();
+        assert!(kind.starts_with("text/plain") && page.starts_with("421 Misdirected Request\n"), "{page}");
     }
 
     #[test]

@@ -155,11 +155,11 @@ pub(crate) fn write_switch(mut head: ResponseHead) -> Bytes {
 
 /// A whole answer made by the edge: its head and its page.
 pub(crate) fn write_refusal(refusal: &Refusal, now: Timestamp, asker: Asker) -> (Written, Bytes) {
-    let page = refusal.page();
+    let (content_type, page) = refusal.page();
     let mut head = ResponseHead::new(refusal.status);
     head.fields.push(names::DATE, http_date(now));
     head.fields.push(names::VIA, VIA);
-    head.fields.push(names::CONTENT_TYPE, "text/plain; charset=utf-8");
+    head.fields.push(names::CONTENT_TYPE, content_type);
     head.fields.push(names::CACHE_CONTROL, "no-store");
     if let Some(secs) = refusal.retry_after_secs {
         head.fields.push(names::RETRY_AFTER, secs.to_string());
@@ -379,7 +379,7 @@ mod tests {
             write_refusal(&Refusal::unknown_site(), NOW, asker(&Method::Get, Version::Http11));
         let head = text(&written.octets);
         assert!(head.starts_with("HTTP/1.1 421 ") && head.contains("Cache-Control: no-store\r\n"), "{head}");
-        assert!(written.persistent && text(&page).ends_with("Petasos, reason unknown-site\n"));
+        assert!(written.persistent && text(&page).ends_with("is served here.\n"));
         let (written, _) = write_refusal(&Refusal::connect(), NOW, asker(&Method::Get, Version::Http11));
         assert!(!written.persistent);
     }

@@ -4,6 +4,7 @@
 //! of the store, and writes to no memory that another worker writes to.
 
 use crate::access_log::AccessLog;
+use crate::complaints::Complaints;
 use crate::counters::{Cells, Counters, Metric};
 use crate::equivalents::Equivalents;
 use crate::flights::Flights;
@@ -60,6 +61,7 @@ pub(crate) struct Shared {
     pub(crate) filling: FillingBudget,
     pub(crate) counters: Counters,
     pub(crate) log: Option<AccessLog>,
+    pub(crate) complaints: Complaints,
     pub(crate) clock: Arc<dyn Clock>,
     /// The secret that purges show; without one, where they come from decides.
     pub(crate) token: Option<String>,
@@ -127,6 +129,7 @@ impl Shared {
             filling: FillingBudget { bytes: AtomicU64::new(0), bytes_max: filling_bytes_max },
             counters: Counters::new(plan.workers),
             log,
+            complaints: Complaints::default(),
             clock,
             token: None,
             sweeper: Sweeper::default(),

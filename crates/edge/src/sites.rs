@@ -3,8 +3,10 @@
 //! Invariant: a name belongs to one site or to none; with named sites only, an unknown name finds nothing.
 
 use crate::recognition::Recognition;
+use crate::refusal::Refusal;
 use crate::writes::Writes;
 use config::{Limits, Plan};
+use net::OriginUrl;
 use origin::{Origin, Settings};
 use platform::Clock;
 use std::collections::HashMap;
@@ -36,6 +38,11 @@ impl Site {
     /// What metrics and status call the site: its first name, or `any`.
     pub(crate) fn label(&self) -> &str {
         self.plan.names.first().map_or("any", String::as_str)
+    }
+
+    /// What the edge answers because of the site's origin, on the page that the site has for it.
+    pub(crate) fn refusal(&self, made: impl FnOnce(&OriginUrl) -> Refusal) -> Refusal {
+        made(self.origin.url()).of_site(self.plan.error_page.as_ref())
     }
 }
 

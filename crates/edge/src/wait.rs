@@ -79,7 +79,7 @@ impl<'a> Visit<'a> {
     pub(crate) fn fail(&self, wanted: &Wanted<'_>, error: &FetchError) -> Step<'a> {
         match wanted.stale_instead(self.shared, self.head(), self.now()) {
             Some(delivery) => Step::Deliver(delivery),
-            None => Step::Refuse(Refusal::failed_fetch(error, wanted.subject.site.origin.url())),
+            None => Step::Refuse(wanted.subject.site.refusal(|origin| Refusal::failed_fetch(error, origin))),
         }
     }
 
@@ -95,7 +95,7 @@ impl<'a> Visit<'a> {
     /// The origin has failed on the page: it is left alone for a moment, and then asked by one for all who wait.
     async fn wait_out(&self, wanted: Wanted<'a>, reason: Reason) -> Step<'a> {
         if wanted.flights >= FLIGHTS_MAX {
-            return Step::Refuse(Refusal::failing_origin(wanted.subject.site.origin.url()));
+            return Step::Refuse(wanted.subject.site.refusal(Refusal::failing_origin));
         }
         self.cells().count(Metric::FailurePauses);
         tokio::time::sleep(self.shared.limits.failure_pause).await;

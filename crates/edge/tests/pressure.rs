@@ -120,7 +120,7 @@ fn an_edge_that_is_its_own_origin_says_so() {
         write!(visitor, "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n{fields}\r\n").unwrap();
         let mut answer = String::new();
         visitor.read_to_string(&mut answer).unwrap();
-        assert!(answer.starts_with("HTTP/1.1 508 ") && answer.contains("leads back"), "{answer}");
+        assert!(answer.starts_with("HTTP/1.1 508 ") && answer.contains("; detail=loop-detected"), "{answer}");
     }
 }
 

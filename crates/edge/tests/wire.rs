@@ -46,7 +46,7 @@ fn truncated_answers_are_neither_completed_nor_stored() {
 }
 
 #[test]
-fn a_dead_application_is_explained() {
+fn visitors_of_a_dead_origin_get_a_page_that_hides_its_address() {
     let nobody = HeldPort::take();
     let url = format!("http://{}", nobody.address());
     let edge = start(plan(&url));
@@ -54,7 +54,8 @@ fn a_dead_application_is_explained() {
     for fields in [&[][..], &["Cookie: session=1"]] {
         let answer = client.get("/", fields);
         assert_eq!((answer.status, reason(&answer)), (502, "origin-refused-connection"));
-        assert!(answer.text().contains(&url) && answer.text().contains("Start it"));
+        let page = answer.text();
+        assert!(page.contains("<p>The site cannot answer") && !page.contains(&url), "{page}");
         assert_eq!(answer.field("Cache-Control"), Some("no-store"));
     }
     assert_eq!(metric(&edge, "petasos_store_objects", ""), 0);

@@ -267,7 +267,8 @@ fn refill_in_leader_mode_removes_nothing() {
         response("200 OK", fields, b"page")
     });
     stage.get("/", &[]);
-    stage.get("/", &[]);
+    stage.await_quiet();
+    assert_eq!(reason(&stage.get("/", &[])), "hit-fresh", "only pages that were hit are fetched again");
     let order = r#"{"type":"all","purge":false,"refill":true}"#;
     assert_eq!(stage.call_admin("POST", "/purge", order).status, 200);
     eventually("the refill has asked", || stage.metric("petasos_refills_total", "") == 1);

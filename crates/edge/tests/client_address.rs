@@ -201,7 +201,7 @@ fn refill_of_a_restricted_page_stores_nothing() {
     stage.becomes(staff_page);
     let purge = r#"{"type":"all","refill":true}"#;
     assert_eq!(stage.call_admin("POST", "/purge", purge).status, 200);
-    eventually("the refill has asked", || stage.metric("petasos_refills_total", "") == 1);
+    eventually("the refill has asked", || stage.metric("petasos_refills_total", "") > 0);
     stage.await_quiet();
     assert_eq!(client_of(&stage.last_seen()), NOBODY);
     assert_eq!(stage.metric("petasos_store_objects", ""), 0);
@@ -271,7 +271,7 @@ fn refill_in_leader_mode_removes_nothing() {
     assert_eq!(reason(&stage.get("/", &[])), "hit-fresh", "only pages that were hit are fetched again");
     let order = r#"{"type":"all","purge":false,"refill":true}"#;
     assert_eq!(stage.call_admin("POST", "/purge", order).status, 200);
-    eventually("the refill has asked", || stage.metric("petasos_refills_total", "") == 1);
+    eventually("the refill has asked", || stage.metric("petasos_refills_total", "") > 0);
     stage.await_quiet();
     assert_eq!(client_of(&stage.last_seen()), NOBODY);
     stage.origin.kill();

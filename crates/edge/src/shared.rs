@@ -217,6 +217,7 @@ impl Shared {
 
     /// Counts a purge that a restart could undo.
     pub(crate) fn count_undurable(&self) {
+        self.persistence.note_risk();
         self.cells(0).count(Metric::PurgesUndurable);
     }
 
@@ -285,7 +286,7 @@ impl Shared {
             Metric::StoreShelved => store().shelved,
             Metric::DiskOff => u64::from(self.persistence.is_off()),
             Metric::DiskDistrusted => u64::from(self.persistence.is_distrusted()),
-            Metric::PurgesAtRisk => u64::from(self.persistence.is_at_risk()),
+            Metric::PurgesAtRisk => u64::from(self.persistence.is_at_risk(&self.store)),
             Metric::DiskBytes => self.persistence.figures().bytes,
             Metric::DiskObjects => self.persistence.figures().objects,
             Metric::DiskQueueBytes => self.persistence.figures().queue_bytes,

@@ -190,6 +190,7 @@ limits! {
     disk_object_bytes_max: u64 = Size;
     disk_fill_percent: usize = Count;
     disk_timeout: Duration = Duration;
+    completion_timeout: Duration = Duration;
     disk_verify_rate: u64 = Size;
     access_log_lines_max: usize = Count;
 }

@@ -474,6 +474,13 @@ pub const SETTINGS: &[Setting] = &[
          longer switches the `disk` off until the disk answers again.",
     ),
     global(
+        "limits.completion_timeout",
+        Kind::Duration,
+        "5m",
+        "Longest time that a response waits for the origin, all waits together, when the disk cannot give the rest of its \
+         content and the origin is asked for it. After that the response is cut off at the client.",
+    ),
+    global(
         "limits.disk_verify_rate",
         Kind::Size,
         "2MiB",

@@ -5,6 +5,7 @@
 //! (bad arguments, bad file, unreachable), with the reason on standard error.
 
 mod ab;
+mod admin;
 mod bench;
 mod check;
 mod compare;

@@ -39,8 +39,9 @@ pub const SETTINGS: &[Setting] = &[
         "admin",
         Kind::Address,
         "127.0.0.1:8081",
-        "Where metrics and status are served, and where this machine may purge without a token. Keep it on a loopback address, \
-         because there is no password, and have no proxy forward to it.",
+        "Where metrics and status are served, and where this machine may purge without a token. A client on another machine, \
+         or behind a proxy, reads and purges only with the token of `token_file`; `/healthz` answers everybody. Keep it on a \
+         loopback address, because nothing is encrypted there, and have no proxy forward to it.",
     )
     .flag("--admin"),
     row(

@@ -10,8 +10,12 @@ pub fn observing_reference() -> String {
         "# Observing the edge\n\n\
          The admin address (setting `admin`) answers `GET /metrics` (OpenMetrics text, for Prometheus and its\n\
          like), `GET /status` (JSON: version, sites, store, connections), `GET /healthz` (the process lives) and\n\
-         `POST /why` (what would become of a request, and why: see [why.md](why.md)). It changes nothing. A request must name the address by an IP address, `localhost` or the configured name, so\n\
-         that no page of another site can make a browser ask.\n\n\
+         `POST /why` (what would become of a request, and why: see [why.md](why.md)). These change nothing. Two calls do:\n\
+         purges (see [purging.md](purging.md)) and `POST /profile` (see [profiles.md](profiles.md)).\n\n\
+         A client on the same machine reads without a token. A client on another machine, or one whose request a proxy has\n\
+         forwarded, needs the token of `token_file`, sent as `Authorization: Bearer TOKEN`; in Prometheus that is\n\
+         `authorization: {{ credentials_file: FILE }}`. Only `/healthz` answers everybody. Each request must name the address\n\
+         by an IP address, `localhost` or the configured name, so that no page of another site can make a browser ask.\n\n\
          Every answer carries `Cache-Status` with the reason for what was done; [reasons.md](reasons.md) lists them.\n\n\
          ## The access log\n\n\
          The setting `access_log` names a file, or `-` for standard output. Each request is one line: the combined\n\

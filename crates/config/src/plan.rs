@@ -168,6 +168,7 @@ limits! {
     write_timeout: Duration = Duration;
     tunnel_idle_timeout: Duration = Duration;
     drain_timeout: Duration = Duration;
+    drain_streams: Duration = Duration;
     connect_timeout: Duration = Duration;
     first_byte_timeout: Duration = Duration;
     between_bytes_timeout: Duration = Duration;

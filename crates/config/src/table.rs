@@ -344,6 +344,13 @@ pub const SETTINGS: &[Setting] = &[
         "30s",
         "How long requests in flight may go on after SIGTERM.",
     ),
+    global(
+        "limits.drain_streams",
+        Kind::Duration,
+        "5s",
+        "How long upgraded connections, such as WebSocket, and event streams go on after SIGTERM. Their clients connect \
+         again by themselves.",
+    ),
     global("limits.connect_timeout", Kind::Duration, "3s", "To connect to an origin."),
     global(
         "limits.first_byte_timeout",

@@ -6,6 +6,7 @@
 
 use crate::detections_file;
 use crate::disk_threads;
+use crate::operator;
 use crate::shared::Shared;
 use crate::sites::{Site, Sites};
 use config::Plan;
@@ -135,22 +136,22 @@ pub(crate) fn open(
     let Opened { tier, writer, recovery } = match opened {
         Some(Ok(opened)) => opened,
         Some(Err(error)) => {
-            eprintln!("petasos: nothing is kept on the disk: {error}");
+            operator::say(format_args!("nothing is kept on the disk: {error}"));
             return Ok((store, Persistence { is_wanted: true, ..unopened() }, None));
         }
         None => {
             let directory = disk.directory.display();
-            eprintln!(
-                "petasos: nothing is kept on the disk: {directory} does not answer; restart when it does"
-            );
+            operator::say(format_args!(
+                "nothing is kept on the disk: {directory} does not answer; restart when it does"
+            ));
             return Ok((store, Persistence { is_wanted: true, ..unopened() }, None));
         }
     };
     if recovery.is_distrusted() {
-        eprintln!(
-            "petasos: the disk cache begins empty: {} may lack purges that were answered since",
+        operator::say(format_args!(
+            "the disk cache begins empty: {} may lack purges that were answered since",
             disk.directory.display()
-        );
+        ));
     }
     detections_file::recall(&disk.directory, plan.limits.disk_timeout, sites.iter(), Moment::read(&**clock));
     let (store, keeper) = store.above(&tier, &recovery, Arc::new(Names::of(sites)), &TextBans, life);
@@ -243,7 +244,7 @@ impl Persistence {
     /// Names the threads that wait for the disk.
     fn say_stuck(&self) {
         for Stuck { thread, operation } in self.tier.iter().flat_map(Tier::stuck) {
-            eprintln!("petasos: the thread {thread} waits for the disk to {operation}");
+            operator::say(format_args!("the thread {thread} waits for the disk to {operation}"));
         }
     }
 
@@ -259,10 +260,10 @@ impl Persistence {
         }
         match off {
             Some(reason) => {
-                eprintln!("petasos: nothing is kept on the disk from now on: {reason}");
+                operator::say(format_args!("nothing is kept on the disk from now on: {reason}"));
                 self.say_stuck();
             }
-            None => eprintln!("petasos: what is stored is kept on the disk again"),
+            None => operator::say(format_args!("what is stored is kept on the disk again")),
         }
         *noted = off;
     }
@@ -272,7 +273,7 @@ impl Persistence {
     pub(crate) fn close(&self) {
         let Some(tier) = &self.tier else { return };
         if !tier.close() {
-            eprintln!("petasos: the disk does not answer; its directory is left as after a crash");
+            operator::say(format_args!("the disk does not answer; its directory is left as after a crash"));
             return self.say_stuck();
         }
         if let Some(writer) = lock(&self.writer).take() {

@@ -24,7 +24,17 @@ pub fn observing_reference() -> String {
          BYTES are the octets of content sent. HOST is what the visitor sent, `-` if nothing. VERDICT and REASON are\n\
          names from [reasons.md](reasons.md). MICROSECONDS run from the end of the request's head to the last octet\n\
          handed to the system. Quotes, backslashes and octets that are not printable ASCII are written as `\\xHH`.\n\
-         When lines come faster than they can be written, the surplus is dropped and counted.\n\n\
+         When lines come faster than they can be written, the surplus is dropped and counted. Messages to standard error\n\
+         are dropped and counted likewise, so that neither a full disk nor a closed terminal stops the edge.\n\n\
+         ## Signals\n\n\
+         | signal | what it does |\n|---|---|\n\
+         | SIGHUP | Opens the access log anew, and says that changed settings need a restart. |\n\
+         | SIGUSR1 | Opens the access log anew, as after a rotation. If that fails, lines go on to the file that was open. |\n\
+         | SIGUSR2 | Nothing. |\n\
+         | SIGTERM, SIGINT | Takes no new connection and closes idle ones. Upgraded connections and event streams end after \
+         `limits.drain_streams`, other requests at `limits.drain_timeout`. The admin address answers until then. A second \
+         one ends everything at once. |\n\n\
+         A rotation by logrotate needs `postrotate` with `pkill -USR1 -x petasos`, or `systemctl kill -s USR1 petasos`.\n\n\
          ## Metrics\n\n\
          `petasos_requests_total` counts requests, with the labels `verdict` and `reason`. Metrics about origins have\n\
          the label `site`: the site's first name, or `any`.\n\n\

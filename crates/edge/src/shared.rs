@@ -11,6 +11,7 @@ use crate::in_vain::InVain;
 use crate::leak_guard::LeakGuard;
 use crate::loads::Loads;
 use crate::metrics::Reading;
+use crate::operator;
 use crate::persistence::{self, Persistence};
 use crate::popular::Popular;
 use crate::purge_orders::ORDERS_MAX;
@@ -251,6 +252,27 @@ impl Shared {
         }
     }
 
+    /// Does `work`, which may last for as long as its client likes, but not longer than `limits.drain_streams` after
+    /// the drain began; `None` if it ended so.
+    pub(crate) async fn until_streams_end<T>(
+        &self,
+        cells: &Cells,
+        work: impl Future<Output = T>,
+    ) -> Option<T> {
+        let end = async {
+            self.drained().await;
+            tokio::time::sleep(self.limits.drain_streams).await;
+        };
+        tokio::select! {
+            biased;
+            done = work => Some(done),
+            () = end => {
+                cells.count(Metric::StreamsEnded);
+                None
+            }
+        }
+    }
+
     /// A place for one more connection, if the limit leaves one.
     pub(crate) fn take_place(self: &Arc<Self>) -> Option<Place> {
         self.connections
@@ -317,6 +339,10 @@ impl Shared {
             Metric::StaticTreePaths => self.static_tree.figures().refused(Refusal::Path),
             Metric::StaticTreeFull => self.static_tree.figures().refused(Refusal::Full),
             Metric::StaticTreeBusy => self.static_tree.figures().refused(Refusal::Busy),
+            Metric::MessagesLost => operator::lost(),
+            Metric::AccessLogDropped => {
+                self.counters.value(metric) + self.log.as_ref().map_or(0, AccessLog::lost)
+            }
             counted => self.counters.value(counted),
         };
         vec![Reading { site: None, value }]

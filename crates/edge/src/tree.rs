@@ -5,6 +5,7 @@
 //! standard error and a metric, and the edge goes on without. What a site's setting leaves out is never offered. How
 //! pages become files is `static_tree`'s business.
 
+use crate::operator;
 use crate::shared::Shared;
 use crate::sites::Site;
 use bytes::Bytes;
@@ -30,7 +31,7 @@ impl StaticTree {
         let Some(wanted) = &plan.static_tree else { return Self::default() };
         let limits = Limits { pages_max: wanted.pages_max, bytes_max: wanted.bytes_max };
         let tree = Tree::open(&wanted.directory, limits)
-            .inspect_err(|error| eprintln!("petasos: no static tree is written: {error}"));
+            .inspect_err(|error| operator::say(format_args!("no static tree is written: {error}")));
         Self { tree: tree.ok(), is_wanted: true }
     }
 
@@ -115,7 +116,7 @@ pub(crate) fn start(shared: &Arc<Shared>) -> io::Result<Option<JoinHandle<()>>> 
     let shared = Arc::clone(shared);
     let run = move || {
         if let Some(tree) = &shared.static_tree.tree {
-            tree.run(&shared.store, &*shared.clock, &|line| eprintln!("petasos: {line}"));
+            tree.run(&shared.store, &*shared.clock, &|line| operator::say(format_args!("{line}")));
         }
     };
     Builder::new().name("petasos-tree".to_owned()).spawn(run).map(Some)

@@ -135,7 +135,10 @@ async fn serve_requests(shared: &Arc<Shared>, index: usize, mut client: Client) 
             After::Linger => return client.linger().await,
             After::Tunnel(stream, early) => {
                 let idle_timeout = shared.limits.tunnel_idle_timeout;
-                return Box::pin(tunnel(client.into_tunnel(), (stream, early), idle_timeout)).await;
+                let tunnel = tunnel(client.into_tunnel(), (stream, early), idle_timeout);
+                // Its end is told to both sides by the end of their connections.
+                let _ = Box::pin(shared.until_streams_end(cells, tunnel)).await;
+                return;
             }
         }
     }

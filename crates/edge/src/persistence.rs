@@ -117,6 +117,7 @@ pub(crate) fn open(
     let Some(disk) = &plan.disk else { return Ok((store, Persistence::default(), None)) };
     let settings = Settings {
         directory: disk.directory.clone(),
+        companions: detections_file::FILES,
         state_directory: disk.state_directory.clone(),
         runtime_directory: disk.runtime_directory.clone(),
         bytes_max: disk.bytes_max,

@@ -5,6 +5,7 @@
 
 use crate::admin::AdminArgs;
 use crate::bench::measure;
+use crate::output::note;
 use crate::values::time;
 use anyhow::Context as _;
 use net::TlsClient;
@@ -80,9 +81,9 @@ fn tls(args: &Args, url: &SiteUrl) -> anyhow::Result<Option<TlsClient>> {
         return Ok(None);
     }
     if args.insecure {
-        eprintln!(
+        note(format_args!(
             "petasos: --insecure: the server's certificate is not verified; anybody on the way could answer"
-        );
+        ));
         return Ok(Some(TlsClient::insecure()?));
     }
     Ok(Some(TlsClient::with_system_authorities()?))

@@ -111,7 +111,9 @@ fn streams_end_before_requests_after_sigterm() {
     let (at_slow, at_stream) = (gate.clone(), never.clone());
     let origin = Origin::start(move |seen| match seen.target() {
         "/socket" => vec![
-            Action::Send(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n".into()),
+            Action::Send(
+                b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n".into(),
+            ),
             Action::Await(at_stream.clone()),
         ],
         "/events" => vec![

@@ -32,6 +32,9 @@ impl Setting {
 /// Most connections, fetches or waiting requests that any limit may be set to.
 const COUNT_MAX: u64 = 1_000_000;
 
+/// Most header fields that a message may be allowed to have: the parser's own limit.
+const FIELDS_MAX: u64 = 256;
+
 /// All settings: addresses first, then sites, then limits by where they act.
 pub const SETTINGS: &[Setting] = &[
     global("listen", Kind::Address, "127.0.0.1:8080", "Where visitors connect.").flag("--listen"),
@@ -311,7 +314,7 @@ pub const SETTINGS: &[Setting] = &[
         "96KiB",
         "The same for requests to purge from those who may: their headers list tags, 64 KiB of them and more.",
     ),
-    global("limits.request_fields_max", Kind::Count(1, 1000), "128", "Header fields of one request."),
+    global("limits.request_fields_max", Kind::Count(1, FIELDS_MAX), "128", "Header fields of one request."),
     global("limits.request_body_bytes_max", Kind::Size, "1GiB", "Content of one request."),
     global(
         "limits.request_head_timeout",
@@ -370,7 +373,7 @@ pub const SETTINGS: &[Setting] = &[
         "64KiB",
         "Status line and header fields of one response.",
     ),
-    global("limits.response_fields_max", Kind::Count(1, 1000), "256", "Header fields of one response."),
+    global("limits.response_fields_max", Kind::Count(1, FIELDS_MAX), "256", "Header fields of one response."),
     global(
         "limits.fetches_max",
         Kind::Count(1, COUNT_MAX),

@@ -20,6 +20,7 @@ mod disk_threads;
 mod distrust;
 mod equivalents;
 mod excerpt;
+mod first_look;
 mod flight;
 mod flights;
 mod fly;

@@ -7,6 +7,7 @@
 use crate::access_log::{AccessLog, Writer};
 use crate::admin;
 use crate::disk_threads;
+use crate::first_look;
 use crate::leaving::join_in_time;
 use crate::operator;
 use crate::persistence;
@@ -115,6 +116,8 @@ fn serve_until_told(plan: Plan, clock: Arc<dyn Clock>, output: &mut dyn Write) -
     let _ = writeln!(output, "{}", edge.ready_line()).and_then(|()| output.flush());
     let shared = Arc::clone(&edge.shared);
     runtime.spawn(async move { requests.obey(&shared).await });
+    let shared = Arc::clone(&edge.shared);
+    runtime.spawn(async move { first_look::look(&shared).await });
     let stops = runtime.block_on(async { Stops::signals() })?;
     edge.run(runtime, stops)
 }

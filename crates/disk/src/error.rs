@@ -13,7 +13,9 @@ pub enum OpenError {
         directory: PathBuf,
     },
     /// Another program's file is there.
-    #[error("{directory} has {found} in it, which is not of the disk cache; give `disk` a directory of its own, or empty it")]
+    #[error(
+        "{directory} has {found} in it, which is not of the disk cache; give `disk` a directory of its own, or empty it"
+    )]
     Foreign {
         /// The directory.
         directory: PathBuf,

@@ -75,9 +75,16 @@ mod tests {
 
     #[test]
     fn what_is_not_ours_is_left_alone() {
-        for name in
-            ["lock", "mark", "lost+found", "segment-7.data", "segment-+0000007.data", "letter.partial", "mark.partial", "mark-7.partial"]
-        {
+        for name in [
+            "lock",
+            "mark",
+            "lost+found",
+            "segment-7.data",
+            "segment-+0000007.data",
+            "letter.partial",
+            "mark.partial",
+            "mark-7.partial",
+        ] {
             assert_eq!(Name::of(name), Name::Other, "{name}");
         }
     }

@@ -37,7 +37,7 @@ const FIELDS_MAX: u64 = 256;
 
 /// All settings: addresses first, then sites, then limits by where they act.
 pub const SETTINGS: &[Setting] = &[
-    global("listen", Kind::Address, "127.0.0.1:8080", "Where visitors connect.").flag("--listen"),
+    global("listen", Kind::Address, "127.0.0.1:8080", "Where visitors connect. `:PORT` is every address of the machine.").flag("--listen"),
     global(
         "admin",
         Kind::Address,
@@ -71,8 +71,8 @@ pub const SETTINGS: &[Setting] = &[
         Kind::Text,
         None,
         "Directory where stored responses are kept too, so that a restart, even after a crash, begins with a warm \
-         cache, and what memory has no room for is not fetched again. It belongs to one edge alone and must hold \
-         nothing else. Left out: memory only.",
+         cache, and what memory has no room for is not fetched again. It belongs to one edge alone; a directory with \
+         files of other programs is refused. Left out: memory only.",
     )
     .flag("--disk"),
     global(
@@ -301,6 +301,13 @@ pub const SETTINGS: &[Setting] = &[
         Kind::Count(1, COUNT_MAX),
         "10000",
         "Connections from visitors, all workers together.",
+    ),
+    global(
+        "limits.connections_per_address_max",
+        Kind::Count(0, COUNT_MAX),
+        "1000",
+        "Connections from one client address; an IPv6 network of 64 bits counts as one address. Addresses of \
+         `trusted_proxies` and of this machine have no limit of their own. `0`: none has.",
     ),
     global(
         "limits.request_head_bytes_max",

@@ -52,6 +52,9 @@ metrics! {
     ConnectionsRefused: Counter "connections_refused",
         "Connections closed at once because limits.connections_max were open. Raise the limit, or find out \
          who opens so many.";
+    ConnectionsRefusedAddress: Counter "connections_refused_address",
+        "Connections closed at once because their address had limits.connections_per_address_max open. If the address is \
+         a proxy's, name it in trusted_proxies.";
     ConnectionsOpen: Gauge "connections_open",
         "Connections from visitors that are open now. Near limits.connections_max, raise that limit or lower \
          limits.idle_timeout.";

@@ -7,6 +7,7 @@
 //! `store` and fetched by `origin`.
 
 mod access_log;
+mod address_limit;
 mod admin;
 mod client;
 mod conclude;

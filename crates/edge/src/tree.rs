@@ -11,7 +11,7 @@ use crate::sites::Site;
 use bytes::Bytes;
 use config::Plan;
 use semantics::Moment;
-use static_tree::{Candidate, Figures, Layout, Limits, Tree};
+use static_tree::{Candidate, Figures, Layout, Limits, Refusal, Tree};
 use std::io;
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
@@ -83,6 +83,14 @@ impl StaticTree {
 }
 
 impl Shared {
+    /// Whether the host of a page has no port, that of `listen`, or that of the site's public name.
+    fn is_own_port(&self, site: &Site, key: &Key) -> bool {
+        let (_, Some(port)) = h1::split_port(key.host()) else { return true };
+        let public = site.plan.public_host.as_deref().and_then(|host| h1::split_port(host.as_bytes()).1);
+        let listen = self.plan.listen.port().map(|port| port.to_string());
+        public == Some(port) || listen.is_some_and(|own| own.as_bytes() == port)
+    }
+
     /// Stores a response, and offers it to the tree. Waits for no file.
     pub(crate) fn publish(&self, site: &Site, publication: Publication<'_>) {
         let Some((tree, layout)) = self.static_tree.of(site) else {
@@ -96,6 +104,8 @@ impl Shared {
             // A web server gives its file to visitors with cookies too. What was there before goes when the leak guard
             // is sure.
             Published::Stored if !self.leak_guard.is_for_all(key) => {}
+            // A visitor can make up any port, and each would have a copy of every page.
+            Published::Stored if !self.is_own_port(site, key) => tree.refuse(Refusal::Path),
             Published::Stored => {
                 let candidate = Candidate { key, rule: &rule, object: &object, tags, begun };
                 tree.offer(layout, &candidate, Moment::read(&*self.clock));

@@ -8,6 +8,7 @@ mod options;
 mod usage;
 
 use crate::bench::{elsewhere, measure};
+use crate::output::note;
 use anyhow::{Context as _, anyhow};
 use load::{Body, Ended, Outcome, Progress, SourceNet};
 use options::{Options, Request};
@@ -52,7 +53,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 fn load(mut options: Options, is_agreed: bool) -> anyhow::Result<ExitCode> {
-    options.without_effect().iter().for_each(|note| eprintln!("petasos: ab: {note}"));
+    options.without_effect().iter().for_each(|text| note(format_args!("petasos: ab: {text}")));
     if let Some(path) = &options.body_file {
         let content = std::fs::read(path).with_context(|| format!("ab: cannot read {}", path.display()))?;
         options.plan.body =
@@ -71,11 +72,11 @@ fn load(mut options: Options, is_agreed: bool) -> anyhow::Result<ExitCode> {
     let step = (requests / 10).max(PROGRESS_STEP_MIN);
     let outcome = measure::measure(&options.plan, progress_lines(shows_progress.then_some(step)))?;
     if shows_progress {
-        eprintln!("Finished {} requests", outcome.requests());
+        note(format_args!("Finished {} requests", outcome.requests()));
     }
     measure::write_text(io::stdout(), &after(&options, &outcome, shows_progress))?;
     if outcome.ended == Ended::ReceiveError {
-        eprintln!("petasos: ab: stopped at the first connection that broke; -r goes on");
+        note(format_args!("petasos: ab: stopped at the first connection that broke; -r goes on"));
     }
     if let Some(path) = &options.csv_file {
         measure::write_file(path, &ab::percentile_csv(&outcome))?;
@@ -149,7 +150,7 @@ fn progress_lines(step: Option<u64>) -> impl FnMut(Progress) + Send {
     let mut next = step;
     move |progress| {
         while let (Some(reached), Some(step)) = (next.filter(|&next| next <= progress.done), step) {
-            eprintln!("Completed {reached} requests");
+            note(format_args!("Completed {reached} requests"));
             next = Some(reached + step);
         }
     }

@@ -1,8 +1,10 @@
 //! `petasos check`: reads, resolves and explains a configuration; binds nothing.
 
+use crate::bench::measure;
 use crate::serve;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use config::Overrides;
+use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -22,13 +24,12 @@ pub(crate) fn command() -> Command {
 
 pub(crate) fn run(matches: &ArgMatches) -> anyhow::Result<ExitCode> {
     let plan = serve::read(matches.get_one::<PathBuf>("file").map(PathBuf::as_path), &Overrides::new())?;
-    for warning in plan.warnings() {
-        eprintln!("petasos: warning: {warning}");
-    }
-    if matches.get_flag("print") {
-        print!("{}", plan.explain());
+    serve::tell_warnings(&plan);
+    let text = if matches.get_flag("print") {
+        plan.explain()
     } else {
-        println!("petasos: the configuration is good");
-    }
+        "petasos: the configuration is good\n".to_owned()
+    };
+    measure::write_text(io::stdout(), &text)?;
     Ok(ExitCode::SUCCESS)
 }

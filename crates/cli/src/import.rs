@@ -4,6 +4,7 @@
 //! Exit codes: 0 everything was read; 2 a file could not be read, and nothing was written.
 
 use crate::bench::measure;
+use crate::output::note;
 use anyhow::Context as _;
 use report::import::{Imported, import};
 use report::run::Run;
@@ -39,7 +40,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             Box::new(BufReader::new(File::open(path).with_context(|| format!("cannot read {name}"))?))
         };
         let Imported { runs: found, notes } = import(reader).with_context(|| format!("{name}"))?;
-        notes.iter().for_each(|note| eprintln!("petasos: import: {name}: {note}"));
+        notes.iter().for_each(|text| note(format_args!("petasos: import: {name}: {text}")));
         runs.extend(found);
     }
     let text: String = runs.iter().map(Run::to_json).collect();

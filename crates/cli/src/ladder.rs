@@ -3,6 +3,7 @@
 //! Exit codes: 0 every step was measured; 1 a step is void, or the walk was interrupted (what was measured is
 //! kept and printed); 2 the ladder could not be walked.
 
+use crate::output::{draw, note};
 use anyhow::Context as _;
 use config::Diagnostic;
 use lab::{Choice, Effort, LabError, Ladder, Observer, Options, Phase, Status, Stop, Walk, World};
@@ -114,7 +115,7 @@ impl Common {
 /// Says what is wrong with a ladder file.
 fn told(problems: &[Diagnostic]) -> ExitCode {
     for problem in problems {
-        eprintln!("{problem}\n");
+        note(format_args!("{problem}\n"));
     }
     ExitCode::from(crate::EXIT_COULD_NOT_RUN)
 }
@@ -136,7 +137,7 @@ fn measure(
     let mut walk = match walked {
         Ok(walk) => walk,
         Err(LabError::Interrupted) => {
-            eprintln!("petasos: interrupted before anything was measured");
+            note(format_args!("petasos: interrupted before anything was measured"));
             return Ok(ExitCode::FAILURE);
         }
         Err(error) => return Err(error.into()),
@@ -176,9 +177,9 @@ fn print(walk: &Walk<'_>, interrupted: bool) -> io::Result<()> {
 
 /// Keeps the services up until a signal.
 fn hold(walk: &mut Walk<'_>, stop: &Stop) -> anyhow::Result<()> {
-    eprintln!("\nStill running, until Ctrl-C:");
+    note(format_args!("\nStill running, until Ctrl-C:"));
     for (name, address) in &walk.addresses {
-        eprintln!("  {name:<8} http://{address}/");
+        note(format_args!("  {name:<8} http://{address}/"));
     }
     Ok(walk.hold(stop)?)
 }
@@ -202,7 +203,7 @@ impl ProgressLine {
 
     fn show(&mut self, text: String) {
         if self.terminal && text != self.shown {
-            eprint!("\r\x1b[2K{text}");
+            draw(&format!("\r\x1b[2K{text}"));
             self.shown = text;
         }
     }
@@ -221,7 +222,7 @@ impl Observer for ProgressLine {
     fn notice(&mut self, text: &str) {
         if self.terminal {
             self.clear();
-            eprintln!("{text}");
+            note(format_args!("{text}"));
         }
     }
 }

@@ -5,6 +5,7 @@
 //! (bad arguments, bad file, unreachable), with the reason on standard error.
 
 mod ab;
+mod admin;
 mod bench;
 mod check;
 mod compare;
@@ -12,6 +13,7 @@ mod demo;
 mod demo_site;
 mod import;
 mod ladder;
+mod output;
 mod profile;
 mod purge;
 mod serve;
@@ -19,6 +21,7 @@ mod static_tree;
 mod values;
 mod why;
 
+use crate::output::note;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use std::process::ExitCode;
 
@@ -38,7 +41,7 @@ fn main() -> ExitCode {
     match run(&matches) {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("petasos: {error:#}");
+            note(format_args!("petasos: {error:#}"));
             ExitCode::from(EXIT_COULD_NOT_RUN)
         }
     }

@@ -2,18 +2,13 @@
 //!
 //! Exit codes: 0 the edge has done it; 2 it has not, and standard error says why.
 
+use crate::admin::AdminArgs;
 use crate::bench::measure;
-use crate::purge::{reason, token};
-use crate::why::runtime;
+use crate::purge::reason;
 use anyhow::{Context as _, bail};
 use message::Status;
-use net::Address;
-use platform::SystemClock;
 use std::io;
-use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
-use why::Fetcher;
 
 /// Drop the profile that a running edge has detected for a site, or look for one again.
 ///
@@ -24,12 +19,8 @@ use why::Fetcher;
 pub(crate) struct Args {
     #[command(flatten)]
     what: What,
-    /// The admin address of the running edge: IP:PORT, NAME:PORT or unix:PATH
-    #[arg(long, value_name = "ADDR", default_value = why::ADMIN_DEFAULT)]
-    admin: Address,
-    /// File whose first line is the token, in place of PETASOS_TOKEN
-    #[arg(long, value_name = "FILE")]
-    token_file: Option<PathBuf>,
+    #[command(flatten)]
+    edge: AdminArgs,
 }
 
 /// What is to be done: one of these.
@@ -52,24 +43,17 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let detect = args.what.detect.is_some();
     let site = args.what.forget.as_ref().or(args.what.detect.as_ref()).context("no site is named")?;
     let content = serde_json::json!({ "site": site, "detect": detect }).to_string();
-    let token = token(args.token_file.as_deref())?;
-    let fetcher = Fetcher { tls: None, clock: Arc::new(SystemClock::new()) };
-    let call = why::call_edge(&fetcher, &args.admin, "/profile", token.as_deref(), content.as_bytes());
-    let answer = runtime()?.block_on(call).with_context(|| {
-        format!(
-            "no edge answers at the admin address {}; start `petasos serve`, or name its admin address with --admin",
-            args.admin
-        )
-    })?;
+    let answer = args.edge.call("/profile", content.as_bytes())?;
+    let admin = &args.edge.admin;
     let told: serde_json::Value = serde_json::from_slice(&answer.content).unwrap_or_default();
     let text = |key: &str| told.get(key).and_then(serde_json::Value::as_str);
     if answer.head.status != Status::OK {
         let error = text("error").map(str::to_owned);
         let error = error.unwrap_or_else(|| reason(&answer));
-        bail!("{} refuses: {} {error}", args.admin, answer.head.status);
+        bail!("{admin} refuses: {} {error}", answer.head.status);
     }
     let (before, rules) = (text("before"), text("rules"));
-    let (before, rules) = before.zip(rules).with_context(|| format!("{} is no edge", args.admin))?;
+    let (before, rules) = before.zip(rules).with_context(|| format!("{admin} is no edge"))?;
     let change = if before == rules {
         format!("has profile {rules}")
     } else {

@@ -3,19 +3,14 @@
 //! Exit codes: 0 the edge has done it, whether anything was stored or not; 2 it has not (bad arguments, nobody
 //! answers, no right to purge), with the reason.
 
+use crate::admin::AdminArgs;
 use crate::bench::measure;
-use crate::why::runtime;
 use ::purge::Outcome;
 use ::purge::api::{self, Call, Selectors};
 use anyhow::{Context as _, bail};
 use message::Status;
-use net::Address;
-use platform::SystemClock;
 use std::io;
-use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
-use why::Fetcher;
 
 /// Remove pages from a running edge's cache, or mark them stale.
 ///
@@ -34,12 +29,8 @@ pub(crate) struct Args {
     /// Fetch the most requested of these pages again before visitors ask for them, at the edge's refill.rate
     #[arg(long)]
     refill: bool,
-    /// The admin address of the running edge: IP:PORT, NAME:PORT or unix:PATH
-    #[arg(long, value_name = "ADDR", default_value = why::ADMIN_DEFAULT)]
-    admin: Address,
-    /// File whose first line is the token, in place of PETASOS_TOKEN
-    #[arg(long, value_name = "FILE")]
-    token_file: Option<PathBuf>,
+    #[command(flatten)]
+    edge: AdminArgs,
 }
 
 /// What is meant: one of these.
@@ -74,24 +65,17 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let (flag, selectors) = args.selectors();
     let content = Call { selectors, soft: args.soft, refill: args.refill }.content();
     api::check(content.as_bytes()).map_err(|fault| anyhow::anyhow!("{flag}: {fault}"))?;
-    let token = token(args.token_file.as_deref())?;
-    let fetcher = Fetcher { tls: None, clock: Arc::new(SystemClock::new()) };
-    let call = why::call_edge(&fetcher, &args.admin, api::NATIVE_PATH, token.as_deref(), content.as_bytes());
-    let answer = runtime()?.block_on(call).with_context(|| {
-        format!(
-            "no edge answers at the admin address {}; start `petasos serve`, or name its admin address with --admin",
-            args.admin
-        )
-    })?;
+    let answer = args.edge.call(api::NATIVE_PATH, content.as_bytes())?;
+    let admin = &args.edge.admin;
     let outcome = match answer.head.status {
         Status::OK => Outcome::of_answer(&answer.content),
         _ if Outcome::of_answer(&answer.content).is_some() => {
             let detail = api::detail_of_refusal(&answer.content).unwrap_or_default();
-            bail!("{}: the purge is {detail}", args.admin)
+            bail!("{admin}: the purge is {detail}")
         }
-        status => bail!("{} refuses: {status} {}", args.admin, reason(&answer)),
+        status => bail!("{admin} refuses: {status} {}", reason(&answer)),
     };
-    let outcome = outcome.with_context(|| format!("{} gave an answer that is no edge's", args.admin))?;
+    let outcome = outcome.with_context(|| format!("{admin} gave an answer that is no edge's"))?;
     measure::write_text(io::stdout(), &told(outcome, args.soft))?;
     Ok(ExitCode::SUCCESS)
 }
@@ -113,21 +97,6 @@ impl Args {
         .or_else(|| (!tag.is_empty()).then(|| ("--tag", Selectors::Tags { tags: tag.clone(), all_needed })))
         .unwrap_or(("--all", Selectors::Everything))
     }
-}
-
-/// The token in the file, or else in the environment.
-pub(crate) fn token(file: Option<&Path>) -> anyhow::Result<Option<String>> {
-    match file {
-        Some(file) => read_token(file).map(Some),
-        None => Ok(std::env::var("PETASOS_TOKEN").ok().filter(|token| !token.is_empty())),
-    }
-}
-
-fn read_token(file: &Path) -> anyhow::Result<String> {
-    let text = std::fs::read_to_string(file)
-        .with_context(|| format!("the token file {} cannot be read", file.display()))?;
-    let token = text.lines().next().map(str::trim).filter(|token| !token.is_empty());
-    token.map(str::to_owned).with_context(|| format!("the first line of {} is empty", file.display()))
 }
 
 /// Why the edge refuses.

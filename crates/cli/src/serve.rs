@@ -1,5 +1,6 @@
 //! `petasos serve`: the accelerator. Its flags are the rows of the settings table that have one.
 
+use crate::output::note;
 use anyhow::{Context, anyhow};
 use clap::{Arg, ArgMatches, Command};
 use config::{Overrides, Plan, SETTINGS};
@@ -50,8 +51,16 @@ pub(crate) fn run(matches: &ArgMatches) -> anyhow::Result<ExitCode> {
         .filter_map(|setting| Some((setting.key, matches.get_one::<String>(setting.key)?.clone())))
         .collect();
     let plan = read(file.map(PathBuf::as_path), &overrides)?;
+    tell_warnings(&plan);
     edge::serve(plan, Arc::new(SystemClock::new()), &mut std::io::stdout())?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Tells standard error what the operator should know.
+pub(crate) fn tell_warnings(plan: &Plan) {
+    for warning in &plan.warnings {
+        note(format_args!("{warning}\n"));
+    }
 }
 
 /// Reads the file, if there is one, and the overrides into a plan.

@@ -3,10 +3,12 @@
 //! Exit codes: 0 the question was answered, whatever the answer; 2 it could not be asked (bad URL or header line,
 //! unreachable, no certificate).
 
+use crate::admin::AdminArgs;
 use crate::bench::measure;
+use crate::output::note;
 use crate::values::time;
 use anyhow::Context as _;
-use net::{Address, TlsClient};
+use net::TlsClient;
 use platform::SystemClock;
 use std::io;
 use std::process::ExitCode;
@@ -28,11 +30,10 @@ pub(crate) struct Args {
     /// Add a header field to the request, such as 'Cookie: theme=dark'; repeatable
     #[arg(short = 'H', value_name = "LINE")]
     header: Vec<String>,
-    /// The admin address of the running edge: IP:PORT, NAME:PORT or unix:PATH
-    #[arg(long, value_name = "ADDR", default_value = why::ADMIN_DEFAULT, conflicts_with = "direct")]
-    admin: Address,
+    #[command(flatten)]
+    edge: AdminArgs,
     /// Ask the site itself, which needs no Petasos in front
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["admin", "token_file"])]
     direct: bool,
     /// Print the facts as JSON
     #[arg(long)]
@@ -59,8 +60,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
 /// Asks the running edge.
 fn ask(args: &Args, url: &SiteUrl, lines: &[HeaderLine]) -> anyhow::Result<String> {
+    let token = args.edge.token()?;
     let fetcher = Fetcher { tls: None, clock: Arc::new(SystemClock::new()) };
-    let reply = runtime()?.block_on(why::ask(&fetcher, &args.admin, url, lines))?;
+    let reply = runtime()?.block_on(why::ask(&fetcher, &args.edge.admin, token.as_deref(), url, lines))?;
     Ok(if args.json { reply.document } else { why::answer_text(url, &reply.answer) })
 }
 
@@ -79,9 +81,9 @@ fn tls(args: &Args, url: &SiteUrl) -> anyhow::Result<Option<TlsClient>> {
         return Ok(None);
     }
     if args.insecure {
-        eprintln!(
+        note(format_args!(
             "petasos: --insecure: the server's certificate is not verified; anybody on the way could answer"
-        );
+        ));
         return Ok(Some(TlsClient::insecure()?));
     }
     Ok(Some(TlsClient::with_system_authorities()?))

@@ -6,10 +6,17 @@ use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::{Arc, LazyLock, Mutex};
+use std::time::Duration;
 use testkit::{Action, Client, Edge, Origin, Response, Seen, eventually, response};
 
 const FILM_BYTES: usize = 6_000_000;
 const FRESH: &str = "Cache-Control: max-age=86400";
+
+/// How often an origin that drips sends a byte.
+const DROP_EVERY: Duration = Duration::from_millis(20);
+
+/// How many: longer than any test waits.
+const DROPS: usize = 5_000;
 
 /// The parts that multipart requests ask for.
 const PARTS: [(usize, usize); 3] = [(0, 99_999), (2_900_000, 3_100_000), (5_900_000, FILM_BYTES - 1)];
@@ -66,7 +73,8 @@ fn restarted(origin: &Origin, directory: &Path, targets: &[String], damage: impl
     edge.signal("TERM");
     edge.wait();
     damage(directory);
-    Edge::configured(&origin.url(), "[limits]\ndisk_verify_rate = \"0B\"\n", &arguments)
+    let limits = "[limits]\ndisk_verify_rate = \"0B\"\ncompletion_timeout = \"2s\"\n";
+    Edge::configured(&origin.url(), limits, &arguments)
 }
 
 fn one() -> [String; 1] {
@@ -282,6 +290,33 @@ fn wrong_completion_of_damaged_body_is_never_sent_as_whole() {
     println!("attack: lies about missing octets: {whole} of {LIES} responses ended as whole, at most 0");
     assert_eq!(whole, 0);
     assert_eq!(count(&edge, "damaged_responses_cut"), LIES);
+}
+
+/// The answer to the request for what is missing of an origin that sends a byte now and then, without end.
+fn drip(seen: &Seen, film: &Film) -> Vec<Action> {
+    let Some((first, last)) = asked(seen) else { return serve(seen, film) };
+    let length = last - first + 1;
+    let head = format!(
+        "HTTP/1.1 206 Partial Content\r\nETag: \"1\"\r\nContent-Range: bytes {first}-{last}/{FILM_BYTES}\r\n\
+         Content-Length: {length}\r\n\r\n"
+    );
+    let drops = film.lock().unwrap().0[first..=last].to_vec();
+    let drops =
+        drops.chunks(1).take(DROPS).flat_map(|drop| [Action::Pause(DROP_EVERY), Action::Send(drop.to_vec())]);
+    std::iter::once(Action::Send(head.into_bytes())).chain(drops).collect()
+}
+
+#[test]
+fn completion_that_drips_without_end_is_cut_off() {
+    let film = film("\"1\"");
+    let known = Arc::clone(&film);
+    let origin = Origin::start(move |seen| drip(seen, &known));
+    let directory = tempfile::tempdir().unwrap();
+    let edge = restarted(&origin, directory.path(), &one(), flip);
+    let first = get(&edge, "/film", &[]);
+    assert!(!first.complete && OLD.starts_with(&first.body), "{} bytes", first.body.len());
+    assert_eq!((count(&edge, "damaged_responses_cut"), count(&edge, "origin_timeouts")), (1, 1));
+    println!("attack: completion that drips: 1 response cut of at most 1");
 }
 
 #[test]

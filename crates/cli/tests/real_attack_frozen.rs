@@ -3,82 +3,13 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on panics")]
 
-use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use testkit::{Client, Edge, Origin, eventually, get, response};
+use testkit::{Client, Edge, FileSystem, Origin, eventually, get, response};
 
 /// Pages that are asked for while the disk is frozen.
 const PAGES: usize = 40;
-const IMAGE_BYTES: u64 = 64 << 20;
-
-/// An ext4 file system on a loop device, in a mount namespace of its own. It is unmounted and detached when this
-/// is dropped; if the test dies before, its keeper ends with the pipe, and the namespace with it.
-struct FileSystem {
-    keeper: Child,
-    place: PathBuf,
-    _directory: tempfile::TempDir,
-}
-
-impl FileSystem {
-    fn mount() -> Self {
-        let directory = tempfile::tempdir().unwrap();
-        let (image, place) = (directory.path().join("image"), directory.path().join("mounted"));
-        std::fs::create_dir(&place).unwrap();
-        std::fs::File::create(&image).unwrap().set_len(IMAGE_BYTES).unwrap();
-        let made = Command::new("mkfs.ext4").args(["-q", "-F"]).arg(&image).status();
-        assert!(made.is_ok_and(|made| made.success()), "mkfs.ext4 (package e2fsprogs) is needed");
-        let mut keeper = Command::new("unshare")
-            .args(["--mount", "--propagation", "private", "sh", "-ec"])
-            .arg("mount -o loop \"$0\" \"$1\"; echo mounted; cat >/dev/null; umount \"$1\"")
-            .args([&image, &place])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        BufReader::new(keeper.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        assert_eq!(line, "mounted\n", "root, a loop device and ext4 are needed");
-        Self { keeper, place, _directory: directory }
-    }
-
-    /// What a shell runs to go on in the namespace.
-    fn enter(&self) -> String {
-        format!("exec nsenter --mount=/proc/{}/ns/mnt \"$@\"", self.keeper.id())
-    }
-
-    fn fsfreeze(&self, what: &str) -> bool {
-        let script = self.enter();
-        let command = ["-ec", &script, "sh", "fsfreeze", what, self.place.to_str().unwrap()];
-        Command::new("sh").args(command).status().unwrap().success()
-    }
-
-    /// Freezes it until what is given back is dropped. An edge that has a thread in disk sleep cannot be waited for
-    /// before that, so keep the guard in a variable that is declared after the edge's.
-    fn freeze(&self) -> Frozen<'_> {
-        assert!(self.fsfreeze("--freeze"), "fsfreeze (package util-linux) is needed");
-        Frozen(self)
-    }
-}
-
-/// A file system that is thawed when this is dropped.
-struct Frozen<'a>(&'a FileSystem);
-
-impl Drop for Frozen<'_> {
-    fn drop(&mut self) {
-        let is_thawed = self.0.fsfreeze("--unfreeze");
-        assert!(is_thawed || std::thread::panicking(), "it cannot be thawed");
-    }
-}
-
-impl Drop for FileSystem {
-    fn drop(&mut self) {
-        drop(self.keeper.stdin.take());
-        self.keeper.wait().unwrap();
-    }
-}
 
 /// An origin whose pages say how often they were made.
 fn origin() -> Origin {
@@ -90,7 +21,7 @@ fn origin() -> Origin {
 }
 
 fn start(files: &FileSystem, origin: &Origin, configuration: &Path) -> Edge {
-    let disk = files.place.join("cache");
+    let disk = files.place().join("cache");
     let disk = ["--disk", disk.to_str().unwrap(), "--disk-size", "32MiB"];
     Edge::scripted(&files.enter(), &origin.url(), &[&[configuration.to_str().unwrap()], &disk[..]].concat())
 }
@@ -114,7 +45,7 @@ fn ask_until_off(edge: &Edge, name: &str) -> usize {
 
 #[test]
 fn frozen_file_system_holds_up_neither_visitors_nor_purges_nor_the_end() {
-    let (files, origin) = (FileSystem::mount(), origin());
+    let (files, origin) = (FileSystem::on_loop_device(), origin());
     let directory = tempfile::tempdir().unwrap();
     let configuration = directory.path().join("petasos.toml");
     let text = "purge_peers = [\"127.0.0.1\"]\n[limits]\ndisk_timeout = \"500ms\"\n";
@@ -133,6 +64,7 @@ fn frozen_file_system_holds_up_neither_visitors_nor_purges_nor_the_end() {
     println!("attack: pages while the disk is frozen: {refused} of {} refused, at most 0", 2 * PAGES);
     assert_eq!(refused, 0);
     assert_eq!(purge(&edge, "/purged"), 503, "in force, and a restart would not know it yet");
+    assert!(edge.metric("petasos_purges_at_risk", "") > 0.5, "the metric tells that a restart would undo it");
     assert_ne!(get(edge.address, "/purged", &[]).text(), purged, "it is in force");
     assert!(edge.metric("petasos_disk_hangs", "") >= 1.0 && edge.metric("petasos_disk_stuck", "") >= 1.0);
     let said = edge.stderr();
@@ -141,6 +73,7 @@ fn frozen_file_system_holds_up_neither_visitors_nor_purges_nor_the_end() {
     drop(frozen);
     eventually("the disk is used again", || edge.metric("petasos_disk_off", "") < 0.5);
     assert_eq!(purge(&edge, "/another"), 200);
+    assert!(edge.metric("petasos_purges_at_risk", "") < 0.5, "the purge is on the disk");
     edge.kill();
     let mut edge = start(&files, &origin, &configuration);
     assert_eq!(get(edge.address, "/kept", &[]).text(), kept, "the cache is warm");

@@ -34,12 +34,28 @@ pub struct Diagnostic {
     pub place: Place,
     /// What to do about it, if more can be said than the message says.
     pub help: Option<String>,
+    /// How bad it is.
+    pub severity: Severity,
+}
+
+/// How bad a problem is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Severity {
+    /// Nothing is done with the file.
+    Error,
+    /// The file can be used; the operator should know.
+    Warning,
 }
 
 impl Diagnostic {
     /// A problem at a place.
     pub fn new(message: impl Into<String>, place: Place) -> Self {
-        Self { message: message.into(), place, help: None }
+        Self { message: message.into(), place, help: None, severity: Severity::Error }
+    }
+
+    /// Something to know at a place.
+    pub fn warning(message: impl Into<String>, place: Place) -> Self {
+        Self { severity: Severity::Warning, ..Self::new(message, place) }
     }
 
     /// The same problem with advice.
@@ -72,7 +88,11 @@ impl fmt::Display for Diagnostic {
             Place::Flag(flag) => (format!("{flag}: {}", self.message), None),
             Place::Default => (self.message.clone(), None),
         };
-        let mut group = Level::ERROR.primary_title(&*title).elements(snippet);
+        let level = match self.severity {
+            Severity::Error => Level::ERROR,
+            Severity::Warning => Level::WARNING,
+        };
+        let mut group = level.primary_title(&*title).elements(snippet);
         if let Some(help) = &self.help {
             group = group.element(Level::HELP.message(&**help));
         }

@@ -11,10 +11,11 @@ mod peers;
 mod plan;
 pub mod quantity;
 mod reference;
+mod sense;
 mod setting;
 mod table;
 
-pub use diagnostic::{Diagnostic, Place};
+pub use diagnostic::{Diagnostic, Place, Severity};
 pub use document::{Document, Overrides, nearest};
 pub use peers::PeerEntry;
 pub use plan::{AccessLog, Disk, Limits, Plan, Site, StaticTree};

@@ -8,6 +8,7 @@ use crate::ReadFile;
 use crate::diagnostic::{Diagnostic, Place};
 use crate::document::{Document, Level, Located, Overrides};
 use crate::peers;
+use crate::sense;
 use crate::setting::{LEADER, Setting, Value, is_path};
 use crate::table::SETTINGS;
 use net::{Address, OriginUrl, Prefixes};
@@ -53,6 +54,8 @@ pub struct Plan {
     pub static_tree: Option<StaticTree>,
     /// The sites, at least one, in the order of the file.
     pub sites: Vec<Site>,
+    /// What the operator should know before the plan is served.
+    pub warnings: Vec<Diagnostic>,
 }
 
 /// The directory that a setting names; `none` is none, and where it is left out the system decides.
@@ -161,6 +164,7 @@ macro_rules! limits {
 
 limits! {
     connections_max: usize = Count;
+    connections_per_address_max: usize = Count;
     request_head_bytes_max: usize = Size;
     purge_head_bytes_max: usize = Size;
     request_fields_max: usize = Count;
@@ -171,6 +175,7 @@ limits! {
     write_timeout: Duration = Duration;
     tunnel_idle_timeout: Duration = Duration;
     drain_timeout: Duration = Duration;
+    drain_streams: Duration = Duration;
     connect_timeout: Duration = Duration;
     first_byte_timeout: Duration = Duration;
     between_bytes_timeout: Duration = Duration;
@@ -193,6 +198,7 @@ limits! {
     disk_object_bytes_max: u64 = Size;
     disk_fill_percent: usize = Count;
     disk_timeout: Duration = Duration;
+    completion_timeout: Duration = Duration;
     disk_verify_rate: u64 = Size;
     access_log_lines_max: usize = Count;
 }
@@ -267,22 +273,8 @@ impl Plan {
             refill: Refill::resolve(top),
             static_tree: StaticTree::resolve(top),
             sites,
+            warnings: Vec::new(),
         }
-    }
-
-    /// What the operator should know before the plan is served, one sentence each.
-    pub fn warnings(&self) -> Vec<String> {
-        let leading = self.sites.iter().filter(|site| site.policy.client_address == ClientAddress::Leader);
-        let warning = |site: &Site| {
-            format!(
-                "site {}: shared fetches carry the address of the client that leads them (client_address = \"leader\", \
-                 profile {}); a page that the origin shows to some addresses only is then shown to every client \
-                 unless its response says private",
-                site.title(),
-                site.profile
-            )
-        };
-        leading.map(warning).collect()
     }
 
     /// The plan in words: what `petasos check --print` shows.
@@ -470,7 +462,7 @@ pub(crate) fn resolve(
     let (flags, mut problems) = read_flags(overrides);
     let lone = [(Level::new(), Place::Default)];
     let levels = if document.sites.is_empty() { &lone[..] } else { &document.sites };
-    let mut sites = Vec::new();
+    let (mut sites, mut warnings) = (Vec::new(), Vec::new());
     for (id, (own, place)) in (0..).zip(levels) {
         let lookup = Lookup { levels: vec![&flags, own, &document.top] };
         match lookup.value("origin") {
@@ -479,7 +471,9 @@ pub(crate) fn resolve(
                 problems.extend(nameless_tree(&lookup, place));
                 match (chosen(&lookup, read), error_page(&lookup, read)) {
                     (Ok(policy), Ok(error_page)) => {
-                        sites.push(Site { error_page, ..Site::resolve(id, origin, policy, &lookup) });
+                        let site = Site { error_page, ..Site::resolve(id, origin, policy, &lookup) };
+                        warnings.extend(leading_address(&site, &lookup, place));
+                        sites.push(site);
                     }
                     (policy, page) => problems.extend(policy.err().into_iter().chain(page.err())),
                 }
@@ -499,7 +493,14 @@ pub(crate) fn resolve(
     let top = Lookup { levels: vec![&flags, &document.top] };
     let peers = PeerLists::resolve(&top, read, &mut problems);
     problems.extend(nameless_token(&top));
-    if problems.is_empty() { Ok(Plan::assemble(&top, machine, peers, sites)) } else { Err(problems) }
+    problems.extend(sense::errors(&top, read));
+    if !problems.is_empty() {
+        return Err(problems);
+    }
+    let mut plan = Plan::assemble(&top, machine, peers, sites);
+    warnings.extend(sense::warnings(&top, &plan, machine));
+    plan.warnings = warnings;
+    Ok(plan)
 }
 
 /// The flags' values as a level of their own, and what is wrong with them.
@@ -516,6 +517,25 @@ fn read_flags(overrides: &Overrides) -> (Level, Vec<Diagnostic>) {
         }
     }
     (level, problems)
+}
+
+/// Shared fetches that carry the address of a client.
+fn leading_address(site: &Site, lookup: &Lookup<'_>, header: &Place) -> Option<Diagnostic> {
+    if site.policy.client_address != ClientAddress::Leader {
+        return None;
+    }
+    let place = lookup.place("client_address").or_else(|| lookup.place("profile"));
+    let message = format!(
+        "site {}: shared fetches carry the address of the client that leads them (client_address = \"leader\", \
+         profile {}); a page that the origin shows to some addresses only is then shown to every client \
+         unless its response says private",
+        site.title(),
+        site.profile
+    );
+    let problem = Diagnostic::warning(message, place.unwrap_or_else(|| header.clone()));
+    Some(problem.with_help(
+        "leave client_address out, or set it to 192.0.2.1, unless the origin marks these pages private",
+    ))
 }
 
 /// The `rfc` profile together with leave to do what answers forbid.
@@ -556,7 +576,9 @@ fn nameless_tree(lookup: &Lookup<'_>, site: &Place) -> Option<Diagnostic> {
 fn clashes(document: &Document) -> Vec<Diagnostic> {
     let mut owners: HashMap<&str, usize> = HashMap::new();
     let mut problems = Vec::new();
-    for (index, (level, place)) in document.sites.iter().enumerate() {
+    let lone = [(document.top.clone(), Place::Default)];
+    let sites = if document.sites.is_empty() { &lone[..] } else { &document.sites };
+    for (index, (level, place)) in sites.iter().enumerate() {
         let (names, place) = match level.get("names") {
             Some(Located { value: Value::Hosts(names), place }) => {
                 (names.iter().map(String::as_str).collect(), place)
@@ -564,10 +586,14 @@ fn clashes(document: &Document) -> Vec<Diagnostic> {
             _ => (vec![""], place),
         };
         for name in names {
-            if owners.insert(name, index).is_none() {
+            let owner = owners.insert(name, index);
+            if owner.is_none() {
                 continue;
             }
-            let problem = if name.is_empty() {
+            let problem = if owner == Some(index) {
+                Diagnostic::new(format!("`{name}` stands twice in `names`"), place.clone())
+                    .with_help("leave one of them out; upper and lower case are the same")
+            } else if name.is_empty() {
                 Diagnostic::new("a second site answers to any name", place.clone())
                     .with_help("give it `names`")
             } else {
@@ -580,16 +606,16 @@ fn clashes(document: &Document) -> Vec<Diagnostic> {
 }
 
 /// Levels of settings, the strongest first, with the table's defaults below them all.
-struct Lookup<'a> {
+pub(crate) struct Lookup<'a> {
     levels: Vec<&'a Level>,
 }
 
 impl Lookup<'_> {
-    fn stated(&self, key: &'static str) -> Option<&Value> {
+    pub(crate) fn stated(&self, key: &'static str) -> Option<&Value> {
         self.levels.iter().find_map(|level| level.get(key)).map(|located| &located.value)
     }
 
-    fn value(&self, key: &'static str) -> Option<Value> {
+    pub(crate) fn value(&self, key: &'static str) -> Option<Value> {
         self.stated(key).cloned().or_else(|| default(row(key)))
     }
 
@@ -616,11 +642,11 @@ impl Lookup<'_> {
     }
 
     /// Where a setting was stated.
-    fn place(&self, key: &'static str) -> Option<Place> {
+    pub(crate) fn place(&self, key: &'static str) -> Option<Place> {
         self.levels.iter().find_map(|level| level.get(key)).map(|located| located.place.clone())
     }
 
-    fn duration(&self, key: &'static str) -> Option<Duration> {
+    pub(crate) fn duration(&self, key: &'static str) -> Option<Duration> {
         match self.value(key) {
             Some(Value::Duration(duration)) => Some(duration),
             _ => None,
@@ -644,7 +670,7 @@ impl Lookup<'_> {
         }
     }
 
-    fn size(&self, key: &'static str) -> Option<u64> {
+    pub(crate) fn size(&self, key: &'static str) -> Option<u64> {
         match self.value(key) {
             Some(Value::Size(bytes)) => Some(bytes),
             _ => None,
@@ -684,6 +710,7 @@ mod tests {
             "./cdn.txt" => Ok("# a network\n192.0.2.0/24\n".to_owned()),
             "./sorry.html" => Ok("<p>{message}".to_owned()),
             "./long.html" => Ok("x".repeat(super::ERROR_PAGE_BYTES_MAX + 1)),
+            "/t" => Ok("secret\n".to_owned()),
             "./bad.toml" => Ok("title = 'Bad'\nextend = 'wordpress'\n".to_owned()),
             _ => Err(std::io::Error::from(std::io::ErrorKind::NotFound)),
         };
@@ -763,13 +790,14 @@ mod tests {
     #[test]
     fn leader_address_is_warned_of() {
         let constant = load("", &origin()).unwrap();
-        assert_eq!(constant.warnings(), [""; 0]);
+        assert_eq!(constant.warnings, []);
         let nobody = ClientAddress::Constant("192.0.2.1".parse().unwrap());
         assert_eq!(constant.sites[0].policy.client_address, nobody);
         for text in ["client_address = 'leader'\n", "profile = 'mediawiki'\n", "profile = 'rfc'\n"] {
             let plan = load(text, &origin()).unwrap();
             assert_eq!(plan.sites[0].policy.client_address, ClientAddress::Leader);
-            assert!(plan.warnings()[0].contains("says private"), "{:?}", plan.warnings());
+            let warning = plan.warnings[0].to_string();
+            assert!(warning.contains("says private") && warning.contains("petasos.toml:1"), "{warning}");
         }
         let own = load("profile = 'mediawiki'\nclient_address = '198.51.100.7'\n", &origin()).unwrap();
         assert_eq!(
@@ -826,6 +854,10 @@ mod tests {
         insta::assert_snapshot!(load(text, &Overrides::new()).unwrap_err());
         insta::assert_snapshot!(load(text, &vec![("listen", "nowhere:".to_owned())]).unwrap_err());
         insta::assert_snapshot!(load("a = [1,\nb", &Overrides::new()).unwrap_err());
+        for header in ["", "[[site]]\n"] {
+            let twice = load(&format!("{header}names = ['a.test', 'A.test']\n"), &origin()).unwrap_err();
+            assert!(twice.contains("`a.test` stands twice in `names`"), "{twice}");
+        }
     }
 
     #[test]

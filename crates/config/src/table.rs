@@ -32,15 +32,19 @@ impl Setting {
 /// Most connections, fetches or waiting requests that any limit may be set to.
 const COUNT_MAX: u64 = 1_000_000;
 
+/// Most header fields that a message may be allowed to have: the parser's own limit.
+const FIELDS_MAX: u64 = 256;
+
 /// All settings: addresses first, then sites, then limits by where they act.
 pub const SETTINGS: &[Setting] = &[
-    global("listen", Kind::Address, "127.0.0.1:8080", "Where visitors connect.").flag("--listen"),
+    global("listen", Kind::Address, "127.0.0.1:8080", "Where visitors connect. `:PORT` is every address of the machine.").flag("--listen"),
     global(
         "admin",
         Kind::Address,
         "127.0.0.1:8081",
-        "Where metrics and status are served, and where this machine may purge without a token. Keep it on a loopback address, \
-         because there is no password, and have no proxy forward to it.",
+        "Where metrics and status are served, and where this machine may purge without a token. A client on another machine, \
+         or behind a proxy, reads and purges only with the token of `token_file`; `/healthz` answers everybody. Keep it on a \
+         loopback address, because nothing is encrypted there, and have no proxy forward to it.",
     )
     .flag("--admin"),
     row(
@@ -67,8 +71,8 @@ pub const SETTINGS: &[Setting] = &[
         Kind::Text,
         None,
         "Directory where stored responses are kept too, so that a restart, even after a crash, begins with a warm \
-         cache, and what memory has no room for is not fetched again. It belongs to one edge alone and must hold \
-         nothing else. Left out: memory only.",
+         cache, and what memory has no room for is not fetched again. It belongs to one edge alone; a directory with \
+         files of other programs is refused. Left out: memory only.",
     )
     .flag("--disk"),
     global(
@@ -307,6 +311,13 @@ pub const SETTINGS: &[Setting] = &[
         "Connections from visitors, all workers together.",
     ),
     global(
+        "limits.connections_per_address_max",
+        Kind::Count(0, COUNT_MAX),
+        "1000",
+        "Connections from one client address; an IPv6 network of 64 bits counts as one address. Addresses of \
+         `trusted_proxies` and of this machine have no limit of their own. `0`: none has.",
+    ),
+    global(
         "limits.request_head_bytes_max",
         Kind::Size,
         "32KiB",
@@ -318,7 +329,7 @@ pub const SETTINGS: &[Setting] = &[
         "96KiB",
         "The same for requests to purge from those who may: their headers list tags, 64 KiB of them and more.",
     ),
-    global("limits.request_fields_max", Kind::Count(1, 1000), "128", "Header fields of one request."),
+    global("limits.request_fields_max", Kind::Count(1, FIELDS_MAX), "128", "Header fields of one request."),
     global("limits.request_body_bytes_max", Kind::Size, "1GiB", "Content of one request."),
     global(
         "limits.request_head_timeout",
@@ -351,6 +362,13 @@ pub const SETTINGS: &[Setting] = &[
         "30s",
         "How long requests in flight may go on after SIGTERM.",
     ),
+    global(
+        "limits.drain_streams",
+        Kind::Duration,
+        "5s",
+        "How long upgraded connections, such as WebSocket, and event streams go on after SIGTERM. Their clients connect \
+         again by themselves.",
+    ),
     global("limits.connect_timeout", Kind::Duration, "3s", "To connect to an origin."),
     global(
         "limits.first_byte_timeout",
@@ -370,7 +388,7 @@ pub const SETTINGS: &[Setting] = &[
         "64KiB",
         "Status line and header fields of one response.",
     ),
-    global("limits.response_fields_max", Kind::Count(1, 1000), "256", "Header fields of one response."),
+    global("limits.response_fields_max", Kind::Count(1, FIELDS_MAX), "256", "Header fields of one response."),
     global(
         "limits.fetches_max",
         Kind::Count(1, COUNT_MAX),
@@ -480,6 +498,13 @@ pub const SETTINGS: &[Setting] = &[
         "2s",
         "Longest time that a request, or the answer to a purge, waits for the disk. An operation of the disk that takes \
          longer switches the `disk` off until the disk answers again.",
+    ),
+    global(
+        "limits.completion_timeout",
+        Kind::Duration,
+        "5m",
+        "Longest time that a response waits for the origin, all waits together, when the disk cannot give the rest of its \
+         content and the origin is asked for it. After that the response is cut off at the client.",
     ),
     global(
         "limits.disk_verify_rate",

@@ -12,6 +12,16 @@ pub enum OpenError {
         /// The directory.
         directory: PathBuf,
     },
+    /// Another program's file is there.
+    #[error(
+        "{directory} has {found} in it, which is not of the disk cache; give `disk` a directory of its own, or empty it"
+    )]
+    Foreign {
+        /// The directory.
+        directory: PathBuf,
+        /// What was found.
+        found: PathBuf,
+    },
     /// The directory was written by a later version of the program.
     #[error(
         "{directory}: written in format {found}, this program knows formats up to {known}; \

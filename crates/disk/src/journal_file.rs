@@ -10,7 +10,7 @@ use crate::record::INVALIDATION_BYTES_MAX;
 /// The magic octets and the format.
 pub(crate) const HEADER_BYTES: usize = 16;
 
-const MAGIC: &[u8; 8] = b"PETASOSI";
+pub(crate) const MAGIC: &[u8; 8] = b"PETASOSI";
 const INVALIDATION: u8 = 1;
 const CEILING: u8 = 2;
 const FLOOR: u8 = 3;

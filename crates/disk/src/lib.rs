@@ -8,6 +8,7 @@ mod figures;
 mod fill;
 mod fill_share;
 mod fill_shared;
+mod foreign;
 mod frame;
 mod index_file;
 mod journal;
@@ -33,6 +34,7 @@ mod writer;
 
 pub use error::{OffReason, OpenError, ReadError};
 pub use fill::{Fill, FillView};
+pub use foreign::foreign;
 pub use opening::{Opened, open};
 pub use record::{
     Figures, HEAD_BYTES_MAX, INDEX_BYTES_MAX, INVALIDATION_BYTES_MAX, Keeper, Location, Progress, Record,

@@ -9,7 +9,7 @@ use crate::frame::{u32_at, u64_at};
 /// The format that this program writes, and the latest that it reads.
 pub(crate) const FORMAT: u32 = 2;
 
-const MAGIC: &[u8; 8] = b"PETASOSD";
+pub(crate) const MAGIC: &[u8; 8] = b"PETASOSD";
 
 /// What the mark says.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -28,8 +28,10 @@ pub(crate) enum Name {
 
 impl Name {
     pub(crate) fn of(name: &str) -> Self {
-        if name.ends_with(PARTIAL) {
-            let is_ours = [MARK, INVALIDATIONS, "segment-"].iter().any(|ours| name.starts_with(ours));
+        if let Some(replaced) = name.strip_suffix(PARTIAL) {
+            // The process that was to replace the file has added its number.
+            let of = replaced.rsplit_once('.').filter(|(_, process)| process.parse::<u32>().is_ok());
+            let is_ours = of.is_some_and(|(of, _)| of == MARK || Self::of(of) != Self::Other);
             return if is_ours { Self::Partial } else { Self::Other };
         }
         if name == INVALIDATIONS {
@@ -73,9 +75,16 @@ mod tests {
 
     #[test]
     fn what_is_not_ours_is_left_alone() {
-        for name in
-            ["lock", "mark", "lost+found", "segment-7.data", "segment-+0000007.data", "letter.partial"]
-        {
+        for name in [
+            "lock",
+            "mark",
+            "lost+found",
+            "segment-7.data",
+            "segment-+0000007.data",
+            "letter.partial",
+            "mark.partial",
+            "mark-7.partial",
+        ] {
             assert_eq!(Name::of(name), Name::Other, "{name}");
         }
     }

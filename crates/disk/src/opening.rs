@@ -13,6 +13,7 @@ use platform::{Clock, Disk, DiskLock};
 
 use crate::figures::{FigureCounters, add};
 use crate::fill_share::FillShare;
+use crate::foreign::foreign;
 use crate::journal::{Journal, JournalPlan, RESERVED_AT_ONCE};
 use crate::journal_file::JournalFile;
 use crate::mark::{FORMAT, Found, Mark};
@@ -51,6 +52,7 @@ pub fn open(disk: Arc<dyn Disk>, clock: Arc<dyn Clock>, settings: Settings) -> R
     let disk: Arc<dyn Disk> = Arc::new(WatchedDisk { disk, watch: Arc::clone(&watch) });
     let at = Place { disk: &*disk, directory: &plan.directory };
     at.check("create the directory", disk.create_directory(&plan.directory))?;
+    at.refuse_foreign(settings.companions)?;
     let lock = at.lock()?;
     let (boot, witnesses, left) = (disk.boot().ok(), Witnesses::of(&settings), at.mark()?);
     let was_marked = left.is_some();
@@ -133,6 +135,14 @@ impl Place<'_> {
     fn replace(&self, name: &str, content: &[u8]) -> Result<(), OpenError> {
         let replaced = self.disk.replace(&self.directory.join(name), content);
         replaced.map_err(|source| self.error("write", name, source))
+    }
+
+    /// Refuses a directory in which something of another program could be overwritten or removed.
+    fn refuse_foreign(&self, companions: &[&str]) -> Result<(), OpenError> {
+        match self.check("list the directory", foreign(self.disk, self.directory, companions))? {
+            Some(found) => Err(OpenError::Foreign { directory: self.directory.to_owned(), found }),
+            None => Ok(()),
+        }
     }
 
     fn lock(&self) -> Result<DiskLock, OpenError> {

@@ -8,8 +8,10 @@ use crate::OpenError;
 /// Where a tier is kept and what it may take.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The directory, created if it does not exist. Nothing else may be kept in it.
+    /// The directory, created if it does not exist. It is refused if it has files of other programs.
     pub directory: PathBuf,
+    /// The names of files that the caller itself keeps in the directory. Default: none.
+    pub companions: &'static [&'static str],
     /// A directory, preferably on another device, that outlives the machine's restarts. Default: none.
     pub state_directory: Option<PathBuf>,
     /// A directory that outlives the process, such as one below /run. Default: none.
@@ -51,6 +53,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             directory: PathBuf::new(),
+            companions: &[],
             state_directory: None,
             runtime_directory: None,
             bytes_max: 10 << 30,

@@ -7,14 +7,15 @@
 
 use crate::date::push_log_date;
 use crate::leaving::join_in_time;
+use crate::log_output::{LogOutput, LogState};
 use bytes::Bytes;
 use config::AccessLog as Target;
 use message::{RequestHead, Status, Version, names};
 use net::Peer;
 use platform::Timestamp;
 use semantics::Reason;
-use std::fs::OpenOptions;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write as _};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -45,6 +46,7 @@ pub(crate) struct Entry<'a> {
 #[derive(Clone, Debug)]
 pub(crate) struct AccessLog {
     lines: SyncSender<Vec<u8>>,
+    state: Arc<LogState>,
 }
 
 /// The thread that writes; joined when the log ends.
@@ -59,19 +61,28 @@ impl AccessLog {
     /// # Errors
     /// When the file cannot be opened or there is no thread to be had.
     pub(crate) fn start(target: &Target, lines_max: usize) -> io::Result<(Self, Writer)> {
-        let output: Box<dyn Write + Send> = match target {
-            Target::Stdout => Box::new(io::stdout()),
-            Target::File(path) => Box::new(OpenOptions::new().create(true).append(true).open(path)?),
-        };
-        Self::start_with(output, lines_max)
+        let state = Arc::<LogState>::default();
+        Self::start_with(LogOutput::open(target, Arc::clone(&state))?, state, lines_max)
     }
 
-    fn start_with(output: Box<dyn Write + Send>, lines_max: usize) -> io::Result<(Self, Writer)> {
+    fn start_with(output: LogOutput, state: Arc<LogState>, lines_max: usize) -> io::Result<(Self, Writer)> {
         let (lines, received) = sync_channel(lines_max);
         let thread = std::thread::Builder::new()
             .name("petasos-log".to_owned())
-            .spawn(move || write_lines(&received, BufWriter::new(output)))?;
-        Ok((Self { lines }, Writer { thread }))
+            .spawn(move || write_lines(&received, output))?;
+        Ok((Self { lines, state }, Writer { thread }))
+    }
+
+    /// Has the file opened anew, as after its name was given to another. Waits for no file.
+    pub(crate) fn reopen(&self) {
+        self.state.reopen();
+        // It wakes the writer; one that has lines waiting is awake.
+        let _ = self.lines.try_send(Vec::new());
+    }
+
+    /// Lines that could not be written.
+    pub(crate) fn lost(&self) -> u64 {
+        self.state.lost()
     }
 
     /// Hands a line to the writer. False if it was dropped because too many wait.
@@ -90,15 +101,13 @@ impl Writer {
 }
 
 /// Writes until no sender is left. An output that fails loses lines, not requests.
-fn write_lines(lines: &Receiver<Vec<u8>>, mut output: impl Write) {
+fn write_lines(lines: &Receiver<Vec<u8>>, mut output: LogOutput) {
     while let Ok(first) = lines.recv() {
-        let _ = output.write_all(&first);
+        output.put(&first);
         // Sleeping instead of waiting for each line saves the workers a system call to wake this thread.
         std::thread::sleep(GATHERING);
-        for line in lines.try_iter() {
-            let _ = output.write_all(&line);
-        }
-        let _ = output.flush();
+        lines.try_iter().for_each(|line| output.put(&line));
+        output.flush();
     }
 }
 
@@ -149,7 +158,7 @@ fn push_escaped(line: &mut Vec<u8>, octets: &[u8]) {
 
 #[cfg(test)]
 mod tests {
-    use super::{AccessLog, Entry};
+    use super::{AccessLog, Entry, LogOutput, LogState, Writer};
     use message::{Fields, Method, RequestHead, Status, Version};
     use net::Peer;
     use platform::Timestamp;
@@ -178,6 +187,11 @@ mod tests {
         }
     }
 
+    fn started(output: Box<dyn Write + Send>, lines_max: usize) -> (AccessLog, Writer) {
+        let state = Arc::<LogState>::default();
+        AccessLog::start_with(LogOutput::new(output, Arc::clone(&state)), state, lines_max).unwrap()
+    }
+
     #[derive(Clone, Default)]
     struct Shared(Arc<Mutex<Vec<u8>>>);
 
@@ -194,7 +208,7 @@ mod tests {
     #[test]
     fn a_line_is_one_line_whatever_the_visitor_sent() {
         let output = Shared::default();
-        let (log, writer) = AccessLog::start_with(Box::new(output.clone()), 8).unwrap();
+        let (log, writer) = started(Box::new(output.clone()), 8);
         assert!(log.record(&entry(&request())));
         drop(log);
         writer.finish();
@@ -228,7 +242,7 @@ mod tests {
     fn a_stuck_log_drops_lines_and_says_so() {
         let ((entered, has_entered), (leave, wait)) = (channel(), channel());
         let stuck = Stuck { entered, leave: wait };
-        let (log, writer) = AccessLog::start_with(Box::new(stuck), 1).unwrap();
+        let (log, writer) = started(Box::new(stuck), 1);
         let request = request();
         // Enough lines to make the buffered writer write; from then on one line fits into the queue.
         while has_entered.try_recv().is_err() {

@@ -1,7 +1,8 @@
 //! The admin address: metrics, liveness, status, the question why, and purges, for operators and their tools.
 //!
 //! Invariant: nothing but a purge and a call about a detected profile changes anything, and both need the token or,
-//! without one, a client on this machine. Nothing here is served to a page of another site: a request whose Host or
+//! without one, a client on this machine. Everything but `/healthz` needs a client on this machine or the token.
+//! Nothing here is served to a page of another site: a request whose Host or
 //! Origin is not this address' own is refused, so that a browser cannot be made to ask. What a question contains has a
 //! limit.
 
@@ -39,12 +40,20 @@ const CONNECTIONS_MAX: usize = 64;
 /// Where questions are put.
 const WHY_PATH: &[u8] = b"/why";
 
+/// Where anybody learns that the process lives, as load balancers do.
+const HEALTH_PATH: &[u8] = b"/healthz";
+
 /// The media type of questions and of most answers.
 const JSON: &str = "application/json";
 
 /// What a request is told whose Host or Origin is another's.
 const FOREIGN: &str = "This address answers only requests that name it by its IP address, by localhost or by the name \
                        in the setting admin, and that come from no page of another site.";
+
+/// What a client on another machine is told that shows no token.
+const NO_READER: &str = "This client may not read here: from another machine, or through a proxy, only with the token in \
+                         token_file, sent as \"Authorization: Bearer TOKEN\". `petasos why` takes it from PETASOS_TOKEN or \
+                         --token-file.";
 
 /// One answer.
 struct Page {
@@ -85,7 +94,7 @@ async fn converse(shared: Arc<Shared>, mut client: Client) {
         let persistent = request.persistent && client.is_content_read();
         let Reply { mut head, content } = match call(&shared, client.peer(), &request.head, &content).await {
             Some(reply) => reply,
-            None => answer(&shared, &request.head, &content).into(),
+            None => answer(&shared, client.peer(), &request.head, &content).into(),
         };
         head.fields.push(names::DATE, http_date(shared.clock.now()));
         let asker = Asker::new(&request.head.method, request.head.version, persistent);
@@ -151,9 +160,12 @@ async fn read_content(client: &mut Client, request: &Request) -> Vec<u8> {
     content
 }
 
-fn answer(shared: &Arc<Shared>, request: &RequestHead, content: &[u8]) -> Page {
+fn answer(shared: &Arc<Shared>, peer: Peer, request: &RequestHead, content: &[u8]) -> Page {
     if !is_own(request, &shared.plan.admin) {
         return Page::plain(403, &format!("{FOREIGN}\n"));
+    }
+    if path(request) != HEALTH_PATH && !shared.may_read(peer, &request.fields) {
+        return Page::plain(403, &format!("{NO_READER}\n"));
     }
     if path(request) == WHY_PATH {
         return answer_why(shared, request, content);
@@ -162,7 +174,7 @@ fn answer(shared: &Arc<Shared>, request: &RequestHead, content: &[u8]) -> Page {
         return Page::plain(405, "Only GET and HEAD are served here.\n");
     }
     match path(request) {
-        b"/healthz" => Page::plain(200, "ok\n"),
+        HEALTH_PATH => Page::plain(200, "ok\n"),
         b"/metrics" => {
             Page { status: Status::OK, media_type: metrics::MEDIA_TYPE, text: metrics::render(shared) }
         }
@@ -324,8 +336,12 @@ mod tests {
     use crate::shared::Shared;
     use config::Plan;
     use message::{Fields, Method, RequestHead, Version};
+    use net::Peer;
     use platform::SystemClock;
+    use std::net::{IpAddr, Ipv4Addr, SocketAddr};
     use std::sync::Arc;
+
+    const LOCAL: Peer = Peer::Ip(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 5));
 
     fn asked(method: Method, target: &'static str, fields: &[(&'static str, &'static str)]) -> (u16, String) {
         asked_with(method, target, fields, &[])
@@ -345,8 +361,30 @@ mod tests {
         for (name, value) in fields {
             head.fields.push(*name, *value);
         }
-        let page = answer(&shared, &head, content);
+        let page = answer(&shared, LOCAL, &head, content);
         (page.status.code(), page.text)
+    }
+
+    #[test]
+    fn other_machines_read_health_only_without_the_token() {
+        let plan = Plan::for_origin("http://127.0.0.1:9".parse().unwrap());
+        let shared = Shared::new(plan, None, Arc::new(SystemClock::new())).with_token(Some("s".to_owned()));
+        let shared = Arc::new(shared);
+        let peer = Peer::Ip("192.0.2.1:5".parse().unwrap());
+        let ask = |method: Method, target: &'static str, token: &'static str| {
+            let fields = Fields::new();
+            let mut head = RequestHead { method, target: target.into(), version: Version::Http11, fields };
+            head.fields.push("Host", "192.0.2.9:8081");
+            head.fields.push("Content-Type", "application/json");
+            head.fields.push("Authorization", token);
+            answer(&shared, peer, &head, br#"{"url": "http://a.test/"}"#).status.code()
+        };
+        for (method, target) in [(Method::Get, "/metrics"), (Method::Get, "/status"), (Method::Post, "/why")]
+        {
+            assert_eq!(ask(method.clone(), target, "Bearer wrong"), 403, "{target}");
+            assert_eq!(ask(method, target, "Bearer s"), 200, "{target}");
+        }
+        assert_eq!(ask(Method::Get, "/healthz", "Bearer wrong"), 200);
     }
 
     #[test]

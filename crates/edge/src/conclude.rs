@@ -14,6 +14,7 @@ use crate::fly;
 use crate::leak_check::LeakCheck;
 use crate::leak_guard::COMPARED_BYTES_MAX;
 use crate::mender::Mender;
+use crate::pass::is_event_stream;
 use crate::pipeline::{After, Visit};
 use crate::purge_orders::Unserved;
 use crate::recognition::Sent;
@@ -219,8 +220,14 @@ impl Visit<'_> {
         let site = self.site.filter(|site| site.is_looked_at(now));
         let mut beginning = Beginning::new(HEAD_BYTES_MAX);
         let wanted = site.map(|_| &mut beginning);
-        let sent =
-            deliver::send_exchange(self.client, *exchange, written.framing, &mut content_bytes, wanted).await;
+        let cells = self.cells();
+        let sending =
+            deliver::send_exchange(self.client, *exchange, written.framing, &mut content_bytes, wanted);
+        let sent = if is_event_stream(&head) {
+            self.shared.until_streams_end(cells, sending).await.unwrap_or(Err(Interrupted::Drain))
+        } else {
+            sending.await
+        };
         if let Some(site) = site {
             let request = &self.request.head;
             let public_host = site.plan.public_host.as_deref().map(str::as_bytes);
@@ -310,6 +317,7 @@ impl Visit<'_> {
                 self.cells().count(Metric::DamagedResponsesCut);
                 After::Gone
             }
+            Err(Interrupted::Drain) => After::Gone,
         };
         // After an interruption not all of what was meant to be sent has been.
         let beyond_head = self.client.sent_bytes().saturating_sub(written.octets.len() as u64);

@@ -52,6 +52,9 @@ metrics! {
     ConnectionsRefused: Counter "connections_refused",
         "Connections closed at once because limits.connections_max were open. Raise the limit, or find out \
          who opens so many.";
+    ConnectionsRefusedAddress: Counter "connections_refused_address",
+        "Connections closed at once because their address had limits.connections_per_address_max open. If the address is \
+         a proxy's, name it in trusted_proxies.";
     ConnectionsOpen: Gauge "connections_open",
         "Connections from visitors that are open now. Near limits.connections_max, raise that limit or lower \
          limits.idle_timeout.";
@@ -268,9 +271,13 @@ metrics! {
         "Pages not written to the static tree because 256 others, or 32 MiB, were waiting to be. Use a faster disk.";
     Tunnels: Counter "tunnels",
         "Connections upgraded to another protocol, such as WebSocket, and passed through.";
+    StreamsEnded: Counter "streams_ended",
+        "Upgraded connections and event streams that were ended limits.drain_streams after SIGTERM.";
     AccessLogDropped: Counter "access_log_dropped",
-        "Access log lines dropped because the log could not be written fast enough. Use a faster disk, or \
-         raise limits.access_log_lines_max.";
+        "Access log lines dropped because the log could not be written, or not fast enough. Make room, use a faster disk, \
+         or raise limits.access_log_lines_max.";
+    MessagesLost: Counter "messages_lost",
+        "Messages to standard error that were lost because it is closed, full or read too slowly.";
 }
 
 /// The number of rows.

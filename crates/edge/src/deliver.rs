@@ -33,6 +33,8 @@ pub(crate) enum Interrupted {
     Source(Option<FetchError>),
     /// By damage on the disk that the origin did not make good.
     Damage,
+    /// By the end of the edge, for responses without an end of their own.
+    Drain,
 }
 
 impl From<SendError> for Interrupted {

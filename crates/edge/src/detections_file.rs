@@ -15,7 +15,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// The file in the disk's directory.
-pub(crate) const FILE: &str = "recognised";
+const FILE: &str = "recognised";
+
+/// The name under which it is written before it replaces the other.
+const PARTIAL_FILE: &str = "recognised.new";
+
+/// The files that are kept in the disk's directory beside those of the disk.
+pub(crate) const FILES: &[&str] = &[FILE, PARTIAL_FILE];
 
 /// The form of the file. The first had one line of text for each site, without a time.
 const FORMAT: u32 = 2;
@@ -51,7 +57,7 @@ struct Detected {
 pub(crate) fn write<'a>(directory: &Path, sites: impl Iterator<Item = &'a Arc<Site>>) -> io::Result<()> {
     let sites = sites.filter_map(|site| Row::of(site)).collect();
     let text = serde_json::to_vec_pretty(&Document { format: FORMAT, sites })?;
-    let (path, partial) = (directory.join(FILE), directory.join(format!("{FILE}.new")));
+    let (path, partial) = (directory.join(FILE), directory.join(PARTIAL_FILE));
     std::fs::write(&partial, text)?;
     std::fs::rename(&partial, &path)
 }

@@ -113,7 +113,8 @@ pub(crate) fn count_failure(cells: &Cells, error: &FetchError) {
         | FetchError::BadHead(_)
         | FetchError::BadBody(_)
         | FetchError::TooManyInformational
-        | FetchError::UnaskedSwitch => cells.count(Metric::OriginFaults),
+        | FetchError::UnaskedSwitch
+        | FetchError::UnaskedNotModified => cells.count(Metric::OriginFaults),
         // Counted where the visitor's connection is.
         FetchError::Upload(_) => {}
     }

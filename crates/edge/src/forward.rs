@@ -119,6 +119,7 @@ pub(crate) fn without_content(head: &RequestHead) -> Result<FetchRequest, WriteE
         method: head.method.clone(),
         framing: BodyFraming::Empty,
         expect_continue: false,
+        is_conditional: is_conditional(head),
         urgency: Urgency::default(),
     })
 }
@@ -165,11 +166,17 @@ pub(crate) fn passed(
     };
     Ok(FetchRequest {
         head: written(&head)?,
+        is_conditional: is_conditional(&head),
         method: head.method,
         framing: request.framing,
         expect_continue: request.expect_continue,
         urgency: Urgency::new(!is_robot(visitor)),
     })
+}
+
+/// Whether a request may be answered 304 (RFC 9110 section 15.4.5).
+fn is_conditional(head: &RequestHead) -> bool {
+    head.fields.has(names::IF_NONE_MATCH) || head.fields.has(names::IF_MODIFIED_SINCE)
 }
 
 /// The protocols that a request asks to switch to and that the edge lets through. Other versions of HTTP, and

@@ -47,11 +47,14 @@ pub(crate) fn guard<'a>(shared: &'a Shared, peer: Peer, request: &Request) -> Re
     if head.method == Method::Connect {
         return Err(Refusal::connect());
     }
+    if head.method == Method::Trace {
+        return Err(Refusal::trace());
+    }
     if matches!(request.framing, BodyFraming::Length(bytes) if bytes > shared.limits.request_body_bytes_max) {
         return Err(Refusal::too_large());
     }
     if forwards_left(head) == Some(0) {
-        return Err(Refusal::last_hop(&head.method));
+        return Err(Refusal::last_hop());
     }
     let authority = EffectiveAuthority::of(head).map(|effective| effective.authority);
     let site = shared.sites.find(authority).ok_or_else(Refusal::unknown_site)?;
@@ -70,9 +73,9 @@ pub(crate) fn guard<'a>(shared: &'a Shared, peer: Peer, request: &Request) -> Re
     })
 }
 
-/// How often a request may still be forwarded; only TRACE and OPTIONS say so (RFC 9110 section 7.6.2).
+/// How often a request may still be forwarded; of those that are, only OPTIONS says so (RFC 9110 section 7.6.2).
 pub(crate) fn forwards_left(head: &RequestHead) -> Option<u64> {
-    if !matches!(head.method, Method::Trace | Method::Options) {
+    if head.method != Method::Options {
         return None;
     }
     let digits = head.fields.only(names::MAX_FORWARDS)?;
@@ -209,7 +212,8 @@ mod tests {
             ("OPTIONS * HTTP/1.1\r\nHost: a.test", ok("a.test", "*", false)),
             ("GET / HTTP/1.0", ok("127.0.0.1:9000", "/", false)),
             ("OPTIONS / HTTP/1.1\r\nHost: a.test\r\nMax-Forwards: 0", Err(Reason::LastHop)),
-            ("TRACE / HTTP/1.1\r\nHost: a.test\r\nMax-Forwards: 0", Err(Reason::LastHop)),
+            ("TRACE / HTTP/1.1\r\nHost: a.test\r\nMax-Forwards: 0", Err(Reason::TraceRefused)),
+            ("TRACE /a HTTP/1.1\r\nHost: a.test\r\nCookie: session=1", Err(Reason::TraceRefused)),
             ("GET / HTTP/1.1\r\nHost: a.test\r\nMax-Forwards: 0", ok("a.test", "/", false)),
             ("CONNECT a.test:443 HTTP/1.1\r\nHost: a.test:443", Err(Reason::ConnectRefused)),
         ] {

@@ -11,6 +11,7 @@ use crate::fly;
 use crate::forward;
 use crate::guard::Subject;
 use crate::leak_guard::{COMPARED_BYTES_MAX, Finding, cookie_names, is_explained, is_guarded};
+use crate::operator;
 use crate::popular::Page;
 use crate::refetch;
 use crate::respond::Account;
@@ -195,13 +196,13 @@ impl LeakCheck {
     fn report(&self) {
         let Page { key, .. } = &self.page;
         let (host, target) = (difference::text_of(key.host()), difference::text_of(key.target()));
-        eprintln!(
-            "petasos: {}: the page {host}{target} depends on a cookie ({}) that profile {} takes for noise: visitors with \
+        operator::say(format_args!(
+            "{}: the page {host}{target} depends on a cookie ({}) that profile {} takes for noise: visitors with \
              cookies get it from the application",
             self.site.label(),
             self.cookies,
-            self.site.policy().name,
-        );
+            self.site.policy().name
+        ));
     }
 }
 

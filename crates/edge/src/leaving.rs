@@ -2,6 +2,7 @@
 //!
 //! Invariant: the end never waits for a thread that the kernel holds in disk sleep.
 
+use crate::operator;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -20,6 +21,6 @@ pub(crate) fn join_in_time<T>(thread: JoinHandle<T>) -> Option<std::thread::Resu
         std::thread::sleep(TICK);
     }
     let name = thread.thread().name().unwrap_or("without a name");
-    eprintln!("petasos: the thread {name} does not end and is left behind");
+    operator::say(format_args!("the thread {name} does not end and is left behind"));
     None
 }

@@ -7,6 +7,7 @@
 //! `store` and fetched by `origin`.
 
 mod access_log;
+mod address_limit;
 mod admin;
 mod client;
 mod complaints;
@@ -21,6 +22,7 @@ mod disk_threads;
 mod distrust;
 mod equivalents;
 mod excerpt;
+mod first_look;
 mod flight;
 mod flights;
 mod fly;
@@ -31,9 +33,11 @@ mod leak_check;
 mod leak_guard;
 mod leaving;
 mod loads;
+mod log_output;
 mod lookup;
 mod mender;
 mod metrics;
+mod operator;
 mod pass;
 mod persistence;
 mod persisting;
@@ -51,6 +55,7 @@ mod respond;
 mod room;
 mod serve;
 mod shared;
+mod signals;
 mod sites;
 mod stored;
 mod sweeper;

@@ -1,6 +1,7 @@
 //! A stored response that ran into damage on the disk while it was sent, and goes on from the origin.
 //!
-//! Invariant: what is damaged is forgotten before anything is fetched. The visitor gets octets of one representation
+//! Invariant: the origin has `limits.completion_timeout` for all of it, however little it sends at a time; the client's
+//! own pace has the limits of every response. What is damaged is forgotten before anything is fetched. The visitor gets octets of one representation
 //! only, which the origin proves by a strong validator; where it does not, the response stays visibly incomplete. What
 //! the origin sends here is not stored: the next request fetches the whole.
 
@@ -21,6 +22,7 @@ use net::Peer;
 use origin::{Event, Exchange, FetchError, FetchRequest, NoUpload, Urgency};
 use semantics::{ByteRange, Directives, completes, completion_fields, is_robot, looked_up_head};
 use std::sync::Arc;
+use std::time::Duration;
 use store::{Object, OnDisk};
 
 /// What is known of the request whose response may run into damage. Made for every response, and so only references.
@@ -59,9 +61,10 @@ impl<'a> Mender<'a> {
         // What was read is sound; the visitor shall have it before the wait, or the cut.
         client.flush().await?;
         let (site, request) = request.ok_or(Interrupted::Damage)?;
-        let exchange = site.origin.fetch(request).await.map_err(|error| self.failed(&error))?;
+        let mut waiting = Waiting { mender: self, left: self.shared.limits.completion_timeout };
+        let exchange = waiting.within(site.origin.fetch(request)).await?;
         self.cells().count(Metric::OriginFetches);
-        self.send(client, object, missing, exchange).await?;
+        self.send(client, object, missing, exchange, waiting).await?;
         self.cells().count(Metric::DamagedResponsesCompleted);
         Ok(())
     }
@@ -88,11 +91,12 @@ impl<'a> Mender<'a> {
         object: &Object,
         missing: ByteRange,
         mut exchange: Exchange,
+        mut waiting: Waiting<'_>,
     ) -> Result<(), Interrupted> {
         let mut left = missing.last - missing.first + 1;
         let is_meant = |head: &ResponseHead| completes(&object.head(), object.content_bytes(), missing, head);
         loop {
-            match self.next(&mut exchange).await? {
+            match waiting.within(exchange.next(&mut NoUpload)).await? {
                 Event::Informational(_) => {}
                 // Framing that says another length than the range was made for other octets.
                 Event::Head { head, framing }
@@ -107,7 +111,7 @@ impl<'a> Mender<'a> {
         // The last octets are held back until the answer has ended: one that is too long must not look whole.
         let mut held = Bytes::new();
         loop {
-            match self.next(&mut exchange).await? {
+            match waiting.within(exchange.next(&mut NoUpload)).await? {
                 Event::Data(octets) => {
                     left = left.checked_sub(octets.len() as u64).ok_or(Interrupted::Damage)?;
                     client.push(std::mem::replace(&mut held, octets));
@@ -124,12 +128,29 @@ impl<'a> Mender<'a> {
         }
     }
 
-    async fn next(&self, exchange: &mut Exchange) -> Result<Event, Interrupted> {
-        exchange.next(&mut NoUpload).await.map_err(|error| self.failed(&error))
-    }
-
     fn failed(&self, error: &FetchError) -> Interrupted {
         fly::count_failure(self.cells(), error);
         Interrupted::Damage
+    }
+}
+
+/// The time that the origin has left. The time in which the client takes what was sent does not count.
+struct Waiting<'a> {
+    mender: &'a Mender<'a>,
+    left: Duration,
+}
+
+impl Waiting<'_> {
+    /// Waits for the origin, but not beyond its time.
+    async fn within<T>(
+        &mut self,
+        work: impl Future<Output = Result<T, FetchError>>,
+    ) -> Result<T, Interrupted> {
+        let Mender { shared, .. } = self.mender;
+        let begun = shared.clock.monotonic();
+        let done = tokio::time::timeout(self.left, work).await;
+        self.left = self.left.saturating_sub(shared.clock.monotonic().since(begun));
+        let done = done.unwrap_or(Err(FetchError::BetweenBytesTimeout));
+        done.map_err(|error| self.mender.failed(&error))
     }
 }

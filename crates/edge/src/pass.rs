@@ -356,7 +356,7 @@ impl<'a> Visit<'a> {
 }
 
 /// Whether a response stays open for as long as its visitor does (server-sent events).
-fn is_event_stream(head: &ResponseHead) -> bool {
+pub(crate) fn is_event_stream(head: &ResponseHead) -> bool {
     head.fields
         .first(names::CONTENT_TYPE)
         .and_then(|value| value.split(|&octet| octet == b';').next())

@@ -6,18 +6,19 @@
 
 use crate::detections_file;
 use crate::disk_threads;
+use crate::operator;
 use crate::shared::Shared;
 use crate::sites::{Site, Sites};
 use config::Plan;
 use disk::{Durability, Figures, OffReason, Opened, Recovery, Settings, Stuck, Tier};
-use platform::{Clock, SystemDisk};
+use platform::{Clock, Disk, SystemDisk};
 use semantics::{Moment, Policy};
 use sha2::{Digest, Sha256};
 use std::fmt;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 use store::{Ban, Bans, SiteId, SiteNames, Store};
@@ -35,7 +36,7 @@ pub(crate) struct Persistence {
     tier: Option<Tier>,
     /// Whether the plan names a directory.
     is_wanted: bool,
-    /// The last attempt to make purges durable has failed.
+    /// The last attempt to make purges durable has failed, or is late.
     at_risk: AtomicBool,
     writer: Mutex<Option<JoinHandle<()>>>,
     /// The directory that the plan names, if it could not be opened.
@@ -45,9 +46,14 @@ pub(crate) struct Persistence {
 }
 
 /// A directory that could not be opened. What an earlier process left in it may be opened by a later one.
+///
+/// The lock is never held while a file is written, because the sweeper and the metrics read the state.
 struct Unopened {
+    disk: Arc<dyn Disk>,
     settings: Settings,
     state: Mutex<Distrust>,
+    /// Signals the end of a write.
+    written: Condvar,
 }
 
 /// Whether a later process may use what is in a directory that could not be opened.
@@ -57,29 +63,42 @@ enum Distrust {
     NotDue,
     /// It must not, and that could not be recorded yet.
     Due,
+    /// It must not, and a thread is recording that.
+    Writing,
     Recorded,
 }
 
 impl Unopened {
-    const fn of(settings: Settings) -> Self {
-        Self { settings, state: Mutex::new(Distrust::NotDue) }
+    const fn of(disk: Arc<dyn Disk>, settings: Settings) -> Self {
+        Self { disk, settings, state: Mutex::new(Distrust::NotDue), written: Condvar::new() }
     }
 
     fn state(&self) -> Distrust {
         *lock(&self.state)
     }
 
+    /// Whether something was purged, and that is not recorded.
+    fn is_due(&self) -> bool {
+        matches!(self.state(), Distrust::Due | Distrust::Writing)
+    }
+
+    /// Records the distrust, or waits for the thread that is recording it, but no longer than for any other operation
+    /// of the disk.
     fn distrust(&self) -> Result<(), OffReason> {
-        let mut state = lock(&self.state);
-        if *state != Distrust::Recorded {
-            *state = Distrust::Due;
-            let operation = "record in the state directory that the disk cache is out of date";
-            disk::distrust(&SystemDisk, &self.settings)
-                .map_err(|error| OffReason::Io { operation, kind: error.kind() })?;
-            *state = Distrust::Recorded;
+        let is_writing = |state: &mut Distrust| *state == Distrust::Writing;
+        let waited = self.written.wait_timeout_while(lock(&self.state), self.settings.timeout, is_writing);
+        let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        match *state {
+            Distrust::Recorded => return Ok(()),
+            Distrust::Writing => return Err(OffReason::Hung),
+            Distrust::NotDue | Distrust::Due => *state = Distrust::Writing,
         }
         drop(state);
-        Ok(())
+        let outcome = disk::distrust(&*self.disk, &self.settings);
+        *lock(&self.state) = if outcome.is_ok() { Distrust::Recorded } else { Distrust::Due };
+        self.written.notify_all();
+        let operation = "record in the state directory that the disk cache is out of date";
+        outcome.map_err(|error| OffReason::Io { operation, kind: error.kind() })
     }
 }
 
@@ -98,6 +117,7 @@ pub(crate) fn open(
     let Some(disk) = &plan.disk else { return Ok((store, Persistence::default(), None)) };
     let settings = Settings {
         directory: disk.directory.clone(),
+        companions: detections_file::FILES,
         state_directory: disk.state_directory.clone(),
         runtime_directory: disk.runtime_directory.clone(),
         bytes_max: disk.bytes_max,
@@ -110,26 +130,29 @@ pub(crate) fn open(
     let (of_tier, of_opening) = (Arc::clone(clock), settings.clone());
     let opened =
         disk_threads::run_here(OPEN_MAX, move || disk::open(Arc::new(SystemDisk), of_tier, of_opening));
-    let unopened = || Persistence { unopened: Some(Unopened::of(settings)), ..Persistence::default() };
+    let unopened = || Persistence {
+        unopened: Some(Unopened::of(Arc::new(SystemDisk), settings)),
+        ..Persistence::default()
+    };
     let Opened { tier, writer, recovery } = match opened {
         Some(Ok(opened)) => opened,
         Some(Err(error)) => {
-            eprintln!("petasos: nothing is kept on the disk: {error}");
+            operator::say(format_args!("nothing is kept on the disk: {error}"));
             return Ok((store, Persistence { is_wanted: true, ..unopened() }, None));
         }
         None => {
             let directory = disk.directory.display();
-            eprintln!(
-                "petasos: nothing is kept on the disk: {directory} does not answer; restart when it does"
-            );
+            operator::say(format_args!(
+                "nothing is kept on the disk: {directory} does not answer; restart when it does"
+            ));
             return Ok((store, Persistence { is_wanted: true, ..unopened() }, None));
         }
     };
     if recovery.is_distrusted() {
-        eprintln!(
-            "petasos: the disk cache begins empty: {} may lack purges that were answered since",
+        operator::say(format_args!(
+            "the disk cache begins empty: {} may lack purges that were answered since",
             disk.directory.display()
-        );
+        ));
     }
     detections_file::recall(&disk.directory, plan.limits.disk_timeout, sites.iter(), Moment::read(&**clock));
     let (store, keeper) = store.above(&tier, &recovery, Arc::new(Names::of(sites)), &TextBans, life);
@@ -188,12 +211,19 @@ impl Persistence {
 
     /// Whether something is left to do for [`Persistence::persist`].
     pub(crate) fn is_behind(&self, store: &Store) -> bool {
-        store.is_behind() || self.unopened.as_ref().is_some_and(|unopened| unopened.state() == Distrust::Due)
+        store.is_behind() || self.unopened.as_ref().is_some_and(Unopened::is_due)
+    }
+
+    /// A purge was answered although a restart could undo it.
+    pub(crate) fn note_risk(&self) {
+        self.at_risk.store(true, Ordering::Relaxed);
     }
 
     /// Whether a restart would bring back what was purged.
-    pub(crate) fn is_at_risk(&self) -> bool {
-        self.at_risk.load(Ordering::Relaxed)
+    pub(crate) fn is_at_risk(&self, store: &Store) -> bool {
+        // A write that was late may have succeeded since the risk was noted.
+        let is_owed = !store.is_written_down() || self.unopened.as_ref().is_some_and(Unopened::is_due);
+        is_owed && self.at_risk.load(Ordering::Relaxed)
     }
 
     /// Whether the next start begins empty.
@@ -215,7 +245,7 @@ impl Persistence {
     /// Names the threads that wait for the disk.
     fn say_stuck(&self) {
         for Stuck { thread, operation } in self.tier.iter().flat_map(Tier::stuck) {
-            eprintln!("petasos: the thread {thread} waits for the disk to {operation}");
+            operator::say(format_args!("the thread {thread} waits for the disk to {operation}"));
         }
     }
 
@@ -231,10 +261,10 @@ impl Persistence {
         }
         match off {
             Some(reason) => {
-                eprintln!("petasos: nothing is kept on the disk from now on: {reason}");
+                operator::say(format_args!("nothing is kept on the disk from now on: {reason}"));
                 self.say_stuck();
             }
-            None => eprintln!("petasos: what is stored is kept on the disk again"),
+            None => operator::say(format_args!("what is stored is kept on the disk again")),
         }
         *noted = off;
     }
@@ -244,7 +274,7 @@ impl Persistence {
     pub(crate) fn close(&self) {
         let Some(tier) = &self.tier else { return };
         if !tier.close() {
-            eprintln!("petasos: the disk does not answer; its directory is left as after a crash");
+            operator::say(format_args!("the disk does not answer; its directory is left as after a crash"));
             return self.say_stuck();
         }
         if let Some(writer) = lock(&self.writer).take() {
@@ -341,5 +371,43 @@ impl Bans for TextBans {
     fn ban(&self, text: &[u8]) -> Option<Arc<dyn Ban>> {
         let ban = purge::Ban::parse(std::str::from_utf8(text).ok()?).ok()?;
         Some(Arc::new(ban))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Distrust, Unopened};
+    use disk::{OffReason, Settings};
+    use platform::{HangingDisk, SystemDisk};
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    #[test]
+    fn state_is_read_while_the_state_directory_hangs() {
+        let directory = tempfile::tempdir().unwrap();
+        let disk = HangingDisk::new(SystemDisk);
+        let settings = Settings {
+            directory: directory.path().join("disk"),
+            state_directory: Some(directory.path().join("state")),
+            timeout: Duration::from_millis(1),
+            ..Settings::default()
+        };
+        let unopened = Arc::new(Unopened::of(Arc::new(disk.clone()), settings));
+        disk.freeze();
+        let writer = std::thread::spawn({
+            let unopened = Arc::clone(&unopened);
+            move || unopened.distrust()
+        });
+        disk.await_waiting(1);
+        let (told, heard) = std::sync::mpsc::channel();
+        let reader = std::thread::spawn({
+            let unopened = Arc::clone(&unopened);
+            move || told.send((unopened.is_due(), unopened.distrust()))
+        });
+        let read = heard.recv_timeout(testkit::PATIENCE);
+        disk.thaw();
+        assert_eq!(read, Ok((true, Err(OffReason::Hung))), "the state can be read, and the wait has an end");
+        assert_eq!(writer.join().unwrap(), Ok(()));
+        assert!(reader.join().is_ok() && unopened.state() == Distrust::Recorded);
     }
 }

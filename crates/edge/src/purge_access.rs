@@ -1,4 +1,4 @@
-//! Who may purge.
+//! Who may purge, and who may read at the admin address.
 //!
 //! Invariant: at the visitors' listener an address on loopback proves nothing, because every proxy on this machine has
 //! one and forwards the requests of anybody. There the token counts, and the peers that the operator lists. The admin
@@ -67,6 +67,13 @@ impl Shared {
             Some(_) => Denied::NoToken,
             None => Denied::Address(entrance),
         })
+    }
+
+    /// Whether a client may read the state of the edge at the admin address. From this machine it may without the token,
+    /// also where the address is open to other machines; from others it needs the token.
+    pub(crate) fn may_read(&self, peer: Peer, fields: &Fields) -> bool {
+        let is_local = self.is_known(Entrance::Admin, peer) && !is_forwarded(fields);
+        is_local || self.may_purge(Entrance::Admin, peer, fields).is_ok()
     }
 
     /// Whether the head of a purge may be longer than that of a visitor although it has shown no token yet: the token
@@ -184,6 +191,27 @@ mod tests {
                 assert_eq!(asked(&shared, entrance, peer, TOKEN), Ok(()));
                 let wrong = ("Fastly-Key", "secre");
                 assert_eq!(asked(&shared, entrance, peer, wrong), Err(Denied::WrongToken));
+            }
+        }
+    }
+
+    #[test]
+    fn reading_from_other_machines_needs_the_token() {
+        for token in [None, Some("secret")] {
+            let shared = edge(token);
+            let may_read = |peer: &str, field: (&'static str, &'static str)| {
+                let peer = peer.parse().map_or(Peer::Unix, Peer::Ip);
+                let mut fields = Fields::new();
+                fields.push(field.0, field.1);
+                shared.may_read(peer, &fields)
+            };
+            for local in ["127.0.0.1:1", "[::1]:1", "unix"] {
+                assert!(may_read(local, PLAIN), "{local}");
+                assert!(!may_read(local, FORWARDED), "{local} forwards for another machine");
+            }
+            for other in ["192.0.2.1:1", "10.1.2.3:1", "[2001:db8::9]:1"] {
+                assert!(!may_read(other, PLAIN), "{other}");
+                assert_eq!(may_read(other, TOKEN), token.is_some(), "{other}");
             }
         }
     }

@@ -13,6 +13,7 @@
 use crate::counters::Metric;
 use crate::detections_file;
 use crate::disk_threads;
+use crate::operator;
 use crate::shared::Shared;
 use crate::sites::Site;
 use bytes::Bytes;
@@ -291,11 +292,11 @@ impl Shared {
             Some(_) => return,
             None => {
                 let (software, signs) = (recognised.software.to_owned(), recognised.signs);
-                eprintln!(
-                    "petasos: {} runs on {software} ({}): profile {name} from now on",
+                operator::say(format_args!(
+                    "{} runs on {software} ({}): profile {name} from now on",
                     site.label(),
                     signs.join(" and ")
-                );
+                ));
                 let found = Found { place, software, signs, since: now.wall, confirmed: now };
                 self.change(site, state, Some(found));
                 self.cells(0).count(Metric::SitesRecognised);
@@ -312,12 +313,12 @@ impl Shared {
             Dropped::Unconfirmed => "no response has shown a sign of it for seven days",
             Dropped::ByOperator => "an operator has refused it",
         };
-        eprintln!(
-            "petasos: {} does not count as {} any more, because {why}: profile {} from now on",
+        operator::say(format_args!(
+            "{} does not count as {} any more, because {why}: profile {} from now on",
             site.label(),
             found.software,
             site.plan.policy.name
-        );
+        ));
         self.change(site, state, None);
         site.recognition.look_from(Monotonic::default());
         self.cells(0).count(Metric::DetectionsDropped);
@@ -368,11 +369,11 @@ impl Shared {
         let _writing = self.detections_file.lock().unwrap_or_else(PoisonError::into_inner);
         let written = detections_file::write(&disk.directory, self.sites.iter());
         if let Err(error) = &written {
-            eprintln!(
-                "petasos: the next process will not know what {} runs on: {}: {error}",
+            operator::say(format_args!(
+                "the next process will not know what {} runs on: {}: {error}",
                 site.label(),
                 disk.directory.display()
-            );
+            ));
         }
         written.is_ok()
     }

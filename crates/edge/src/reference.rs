@@ -10,8 +10,12 @@ pub fn observing_reference() -> String {
         "# Observing the edge\n\n\
          The admin address (setting `admin`) answers `GET /metrics` (OpenMetrics text, for Prometheus and its\n\
          like), `GET /status` (JSON: version, sites, store, connections), `GET /healthz` (the process lives) and\n\
-         `POST /why` (what would become of a request, and why: see [why.md](why.md)). It changes nothing. A request must name the address by an IP address, `localhost` or the configured name, so\n\
-         that no page of another site can make a browser ask.\n\n\
+         `POST /why` (what would become of a request, and why: see [why.md](why.md)). These change nothing. Two calls do:\n\
+         purges (see [purging.md](purging.md)) and `POST /profile` (see [profiles.md](profiles.md)).\n\n\
+         A client on the same machine reads without a token. A client on another machine, or one whose request a proxy has\n\
+         forwarded, needs the token of `token_file`, sent as `Authorization: Bearer TOKEN`; in Prometheus that is\n\
+         `authorization: {{ credentials_file: FILE }}`. Only `/healthz` answers everybody. Each request must name the address\n\
+         by an IP address, `localhost` or the configured name, so that no page of another site can make a browser ask.\n\n\
          Every answer carries `Cache-Status` with the reason for what was done; [reasons.md](reasons.md) lists them.\n\n\
          ## The access log\n\n\
          The setting `access_log` names a file, or `-` for standard output. Each request is one line: the combined\n\
@@ -20,7 +24,17 @@ pub fn observing_reference() -> String {
          BYTES are the octets of content sent. HOST is what the visitor sent, `-` if nothing. VERDICT and REASON are\n\
          names from [reasons.md](reasons.md). MICROSECONDS run from the end of the request's head to the last octet\n\
          handed to the system. Quotes, backslashes and octets that are not printable ASCII are written as `\\xHH`.\n\
-         When lines come faster than they can be written, the surplus is dropped and counted.\n\n\
+         When lines come faster than they can be written, the surplus is dropped and counted. Messages to standard error\n\
+         are dropped and counted likewise, so that neither a full disk nor a closed terminal stops the edge.\n\n\
+         ## Signals\n\n\
+         | signal | what it does |\n|---|---|\n\
+         | SIGHUP | Opens the access log anew, and says that changed settings need a restart. |\n\
+         | SIGUSR1 | Opens the access log anew, as after a rotation. If that fails, lines go on to the file that was open. |\n\
+         | SIGUSR2 | Nothing. |\n\
+         | SIGTERM, SIGINT | Takes no new connection and closes idle ones. Upgraded connections and event streams end after \
+         `limits.drain_streams`, other requests at `limits.drain_timeout`. The admin address answers until then. A second \
+         one ends everything at once. |\n\n\
+         A rotation by logrotate needs `postrotate` with `pkill -USR1 -x petasos`, or `systemctl kill -s USR1 petasos`.\n\n\
          ## Metrics\n\n\
          `petasos_requests_total` counts requests, with the labels `verdict` and `reason`. Metrics about origins have\n\
          the label `site`: the site's first name, or `any`.\n\n\

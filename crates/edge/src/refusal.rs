@@ -5,7 +5,7 @@
 
 use crate::purge_access::Denied;
 use h1::{FramingError, HeadError, RequestError};
-use message::{Method, Status};
+use message::Status;
 use net::OriginUrl;
 use origin::{Busy, FetchError, UploadError};
 use semantics::Reason;
@@ -98,15 +98,14 @@ impl Refusal {
         )
     }
 
-    /// TRACE or OPTIONS that may go no further (RFC 9110 section 7.6.2). The edge says nothing of itself, and sends
-    /// back nothing of the request: what it contains might be secret.
-    pub(crate) fn last_hop(method: &Method) -> Self {
-        let code = if *method == Method::Options { 200 } else { 501 };
-        Self::new(
-            code,
-            Reason::LastHop,
-            "Petasos answers this itself, because of the request's Max-Forwards.",
-        )
+    /// OPTIONS that may go no further (RFC 9110 section 7.6.2). The edge says nothing of itself.
+    pub(crate) fn last_hop() -> Self {
+        Self::new(200, Reason::LastHop, "Petasos answers this itself, because of the request's Max-Forwards.")
+    }
+
+    /// TRACE, whose answer would repeat the request, with the fields that proxies have added and that may be secret.
+    pub(crate) fn trace() -> Self {
+        Self::new(501, Reason::TraceRefused, "This server does not answer TRACE, and does not pass it on.")
     }
 
     /// A host that no site answers to.
@@ -159,7 +158,8 @@ impl Refusal {
             FetchError::BadHead(_)
             | FetchError::BadBody(_)
             | FetchError::TooManyInformational
-            | FetchError::UnaskedSwitch => Self::failure(
+            | FetchError::UnaskedSwitch
+            | FetchError::UnaskedNotModified => Self::failure(
                 502,
                 Reason::OriginBadResponse,
                 format!("the origin {origin} gave a response that cannot be used: {error}"),
@@ -268,6 +268,7 @@ mod tests {
             (FetchError::BadBody(truncated), 502, Reason::OriginBadResponse),
             (FetchError::TooManyInformational, 502, Reason::OriginBadResponse),
             (FetchError::UnaskedSwitch, 502, Reason::OriginBadResponse),
+            (FetchError::UnaskedNotModified, 502, Reason::OriginBadResponse),
             (FetchError::Upload(UploadError::TooLarge), 413, Reason::BodyTooLarge),
             (FetchError::Upload(UploadError::TimedOut), 408, Reason::RequestTimeout),
             (FetchError::Upload(UploadError::Malformed(truncated)), 400, Reason::AmbiguousFraming),

@@ -7,10 +7,13 @@
 use crate::access_log::{AccessLog, Writer};
 use crate::admin;
 use crate::disk_threads;
+use crate::first_look;
 use crate::leaving::join_in_time;
+use crate::operator;
 use crate::persistence;
 use crate::refill;
 use crate::shared::Shared;
+use crate::signals::{Requests, Stops};
 use crate::sweeper;
 use crate::token;
 use crate::tree;
@@ -24,7 +27,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc;
 
 /// How often the end of a drain is looked for.
@@ -93,17 +96,35 @@ pub struct Running {
     thread: Option<JoinHandle<Result<(), ServeError>>>,
 }
 
-/// Runs the edge of a plan until a signal ends it: SIGTERM or SIGINT drain, a second one quits at once. When it
-/// is ready to accept, one line with the addresses goes to `output`.
+/// Runs the edge of a plan until a signal ends it: SIGTERM or SIGINT drain, a second one quits at once. SIGHUP and
+/// SIGUSR1 have the access log opened anew. When it is ready to accept, one line with the addresses goes to `output`.
 ///
 /// # Errors
 /// [`ServeError`] when it cannot start.
 pub fn serve(plan: Plan, clock: Arc<dyn Clock>, output: &mut dyn Write) -> Result<(), ServeError> {
+    let served = serve_until_told(plan, clock, output);
+    operator::finish();
+    served
+}
+
+fn serve_until_told(plan: Plan, clock: Arc<dyn Clock>, output: &mut dyn Write) -> Result<(), ServeError> {
     raise_descriptor_limit();
+    let runtime = runtime()?;
+    let requests = runtime.block_on(async { Requests::take() })?;
     let edge = Edge::bind(plan, clock)?;
     // Whoever closed the output does not want to know.
     let _ = writeln!(output, "{}", edge.ready_line()).and_then(|()| output.flush());
-    edge.run(Stops::Signals)
+    let shared = Arc::clone(&edge.shared);
+    runtime.spawn(async move { requests.obey(&shared).await });
+    let shared = Arc::clone(&edge.shared);
+    runtime.spawn(async move { first_look::look(&shared).await });
+    let stops = runtime.block_on(async { Stops::signals() })?;
+    edge.run(runtime, stops)
+}
+
+/// The event loop of everything but the workers' connections.
+fn runtime() -> io::Result<Runtime> {
+    Builder::new_current_thread().enable_all().build()
 }
 
 impl Edge {
@@ -162,13 +183,12 @@ impl Edge {
         let (stop, stops) = mpsc::channel(2);
         let thread = std::thread::Builder::new()
             .name("petasos-edge".to_owned())
-            .spawn(move || self.run(Stops::Channel(stops)))?;
+            .spawn(move || self.run(runtime()?, Stops::Channel(stops)))?;
         Ok(Running { bound, stop, thread: Some(thread) })
     }
 
-    fn run(self, stops: Stops) -> Result<(), ServeError> {
+    fn run(self, runtime: Runtime, stops: Stops) -> Result<(), ServeError> {
         let Self { shared, listeners, admin, writer, .. } = self;
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let mut workers = Vec::with_capacity(listeners.len());
         for (index, listener) in listeners.into_iter().enumerate() {
             let shared = Arc::clone(&shared);
@@ -178,14 +198,15 @@ impl Edge {
             workers.push(thread?);
         }
         let writer_of_tree = tree::start(&shared)?;
-        let owns_process = matches!(stops, Stops::Signals);
+        let owns_process = matches!(stops, Stops::Signals { .. });
         let sweeper = sweeper::start(Arc::clone(&shared), owns_process)?;
         verifier::start(&shared)?;
         let controlled = runtime.block_on(async {
             let acceptor = admin.acceptor()?;
             tokio::spawn(admin::serve(Arc::clone(&shared), acceptor));
             tokio::spawn(refill::run(Arc::clone(&shared)));
-            control(&shared, stops).await
+            control(&shared, stops).await;
+            Ok(())
         });
         // Whatever ended the control ends the workers.
         shared.quit();
@@ -250,15 +271,8 @@ impl Drop for Running {
     }
 }
 
-/// What asks an edge to end.
-enum Stops {
-    Signals,
-    Channel(mpsc::Receiver<()>),
-}
-
 /// Waits for the first stop, drains, and returns when the drain is over, its time is up or a second stop came.
-async fn control(shared: &Shared, stops: Stops) -> io::Result<()> {
-    let mut stops = StopStream::new(stops)?;
+async fn control(shared: &Shared, mut stops: Stops) {
     stops.next().await;
     shared.drain();
     let drained = async {
@@ -270,39 +284,6 @@ async fn control(shared: &Shared, stops: Stops) -> io::Result<()> {
         () = drained => {}
         () = tokio::time::sleep(shared.limits.drain_timeout) => {}
         () = stops.next() => {}
-    }
-    Ok(())
-}
-
-enum StopStream {
-    Signals { terminate: Signal, interrupt: Signal },
-    Channel(mpsc::Receiver<()>),
-}
-
-impl StopStream {
-    fn new(stops: Stops) -> io::Result<Self> {
-        Ok(match stops {
-            Stops::Signals => Self::Signals {
-                terminate: signal(SignalKind::terminate())?,
-                interrupt: signal(SignalKind::interrupt())?,
-            },
-            Stops::Channel(receiver) => Self::Channel(receiver),
-        })
-    }
-
-    async fn next(&mut self) {
-        match self {
-            Self::Signals { terminate, interrupt } => {
-                tokio::select! {
-                    _ = terminate.recv() => {}
-                    _ = interrupt.recv() => {}
-                }
-            }
-            Self::Channel(receiver) => {
-                // A sender that is gone asks for the end as well.
-                let _ = receiver.recv().await;
-            }
-        }
     }
 }
 

@@ -4,6 +4,7 @@
 //! of the store, and writes to no memory that another worker writes to.
 
 use crate::access_log::AccessLog;
+use crate::address_limit::AddressLimit;
 use crate::complaints::Complaints;
 use crate::counters::{Cells, Counters, Metric};
 use crate::equivalents::Equivalents;
@@ -12,6 +13,7 @@ use crate::in_vain::InVain;
 use crate::leak_guard::LeakGuard;
 use crate::loads::Loads;
 use crate::metrics::Reading;
+use crate::operator;
 use crate::persistence::{self, Persistence};
 use crate::popular::Popular;
 use crate::purge_orders::ORDERS_MAX;
@@ -23,6 +25,7 @@ use crate::verifier::Verifier;
 use bytes::Bytes;
 use config::{Limits, Plan};
 use disk::Recovery;
+use net::Peer;
 use origin::Gauges;
 use platform::Clock;
 use static_tree::Refusal;
@@ -30,6 +33,7 @@ use std::collections::hash_map::RandomState;
 use std::fmt;
 use std::hash::BuildHasher;
 use std::io;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use store::{Invalidated, Invalidation, Key, Mode, Selector, Store, StoreLimits};
@@ -76,6 +80,7 @@ pub(crate) struct Shared {
     /// What separates several parts of one response; nobody outside can know it before it is used.
     pub(crate) boundary: String,
     connections: AtomicUsize,
+    addresses: AddressLimit,
     ending: Ending,
 }
 
@@ -99,6 +104,17 @@ struct Ending {
 /// One of the permitted connections; its place is free again when this is dropped.
 pub(crate) struct Place {
     shared: Arc<Shared>,
+    /// The address that the place counts for; `None` where its connections have no limit of their own.
+    address: Option<IpAddr>,
+}
+
+/// Why there is no place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NoPlace {
+    /// `limits.connections_max` are open.
+    Full,
+    /// The client's address has `limits.connections_per_address_max` open.
+    Address,
 }
 
 impl Shared {
@@ -139,6 +155,7 @@ impl Shared {
             loop_mark: Bytes::from(format!("petasos; id={:016x}", random.hash_one("loop"))),
             boundary: format!("petasos-{:016x}", random.hash_one("boundary")),
             connections: AtomicUsize::new(0),
+            addresses: AddressLimit::default(),
             ending: Ending {
                 draining: AtomicBool::new(false),
                 quitting: AtomicBool::new(false),
@@ -220,6 +237,7 @@ impl Shared {
 
     /// Counts a purge that a restart could undo.
     pub(crate) fn count_undurable(&self) {
+        self.persistence.note_risk();
         self.cells(0).count(Metric::PurgesUndurable);
     }
 
@@ -253,14 +271,47 @@ impl Shared {
         }
     }
 
-    /// A place for one more connection, if the limit leaves one.
-    pub(crate) fn take_place(self: &Arc<Self>) -> Option<Place> {
-        self.connections
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |open| {
-                (open < self.limits.connections_max).then_some(open + 1)
-            })
-            .ok()
-            .map(|_| Place { shared: Arc::clone(self) })
+    /// Does `work`, which may last for as long as its client likes, but not longer than `limits.drain_streams` after
+    /// the drain began; `None` if it ended so.
+    pub(crate) async fn until_streams_end<T>(
+        &self,
+        cells: &Cells,
+        work: impl Future<Output = T>,
+    ) -> Option<T> {
+        let end = async {
+            self.drained().await;
+            tokio::time::sleep(self.limits.drain_streams).await;
+        };
+        tokio::select! {
+            biased;
+            done = work => Some(done),
+            () = end => {
+                cells.count(Metric::StreamsEnded);
+                None
+            }
+        }
+    }
+
+    /// A place for one more connection of this client, if the limits leave one.
+    pub(crate) fn take_place(self: &Arc<Self>, peer: Peer) -> Result<Place, NoPlace> {
+        let taken = self.connections.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |open| {
+            (open < self.limits.connections_max).then_some(open + 1)
+        });
+        taken.map_err(|_| NoPlace::Full)?;
+        let limited = self.limited_address(peer);
+        let is_free = limited
+            .is_none_or(|address| self.addresses.take(address, self.limits.connections_per_address_max));
+        // Given back by its drop, also where the address has no place left.
+        let place = Place { shared: Arc::clone(self), address: limited.filter(|_| is_free) };
+        if is_free { Ok(place) } else { Err(NoPlace::Address) }
+    }
+
+    /// The address whose connections are counted. A proxy has those of all its visitors: one that is trusted, or on this
+    /// machine.
+    fn limited_address(&self, peer: Peer) -> Option<IpAddr> {
+        let address = peer.ip().filter(|_| self.limits.connections_per_address_max > 0)?;
+        let is_proxy = address.to_canonical().is_loopback() || self.plan.trusted_proxies.contains(address);
+        (!is_proxy).then_some(address)
     }
 
     /// Connections that are open now.
@@ -288,7 +339,7 @@ impl Shared {
             Metric::StoreShelved => store().shelved,
             Metric::DiskOff => u64::from(self.persistence.is_off()),
             Metric::DiskDistrusted => u64::from(self.persistence.is_distrusted()),
-            Metric::PurgesAtRisk => u64::from(self.persistence.is_at_risk()),
+            Metric::PurgesAtRisk => u64::from(self.persistence.is_at_risk(&self.store)),
             Metric::DiskBytes => self.persistence.figures().bytes,
             Metric::DiskObjects => self.persistence.figures().objects,
             Metric::DiskQueueBytes => self.persistence.figures().queue_bytes,
@@ -319,6 +370,10 @@ impl Shared {
             Metric::StaticTreePaths => self.static_tree.figures().refused(Refusal::Path),
             Metric::StaticTreeFull => self.static_tree.figures().refused(Refusal::Full),
             Metric::StaticTreeBusy => self.static_tree.figures().refused(Refusal::Busy),
+            Metric::MessagesLost => operator::lost(),
+            Metric::AccessLogDropped => {
+                self.counters.value(metric) + self.log.as_ref().map_or(0, AccessLog::lost)
+            }
             counted => self.counters.value(counted),
         };
         vec![Reading { site: None, value }]
@@ -353,11 +408,42 @@ impl FillingBudget {
 impl Drop for Place {
     fn drop(&mut self) {
         self.shared.connections.fetch_sub(1, Ordering::Relaxed);
+        if let Some(address) = self.address {
+            self.shared.addresses.give_back(address);
+        }
     }
 }
 
 impl fmt::Debug for Shared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Shared").field("plan", &self.plan).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{NoPlace, Shared};
+    use config::Plan;
+    use net::{Peer, Prefix};
+    use platform::SystemClock;
+    use std::sync::Arc;
+
+    #[test]
+    fn one_address_takes_its_share_of_the_connections() {
+        let mut plan = Plan::for_origin("http://127.0.0.1:9".parse().unwrap());
+        plan.limits.connections_max = 9;
+        plan.limits.connections_per_address_max = 2;
+        plan.trusted_proxies = std::iter::once("198.51.100.1".parse::<Prefix>().unwrap()).collect();
+        let shared = Arc::new(Shared::new(plan, None, Arc::new(SystemClock::new())));
+        let take = |peer: &str| shared.take_place(peer.parse().map_or(Peer::Unix, Peer::Ip));
+        let kept: Vec<_> = (0..2).map(|_| take("192.0.2.1:5").unwrap()).collect();
+        assert_eq!(take("192.0.2.1:6").err(), Some(NoPlace::Address));
+        assert_eq!(shared.connections(), 2, "a refused one takes no place");
+        let others = ["192.0.2.2:5", "127.0.0.1:5", "127.0.0.1:6", "127.0.0.1:7", "unix", "198.51.100.1:5"];
+        let mut others: Vec<_> = others.map(|peer| take(peer).unwrap()).into_iter().collect();
+        others.push(take("198.51.100.1:6").unwrap());
+        assert_eq!(take("192.0.2.3:5").err(), Some(NoPlace::Full));
+        drop((kept, others));
+        assert!(shared.connections() == 0 && take("192.0.2.1:5").is_ok());
     }
 }

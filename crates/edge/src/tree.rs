@@ -5,12 +5,13 @@
 //! standard error and a metric, and the edge goes on without. What a site's setting leaves out is never offered. How
 //! pages become files is `static_tree`'s business.
 
+use crate::operator;
 use crate::shared::Shared;
 use crate::sites::Site;
 use bytes::Bytes;
 use config::Plan;
 use semantics::Moment;
-use static_tree::{Candidate, Figures, Layout, Limits, Tree};
+use static_tree::{Candidate, Figures, Layout, Limits, Refusal, Tree};
 use std::io;
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
@@ -30,7 +31,7 @@ impl StaticTree {
         let Some(wanted) = &plan.static_tree else { return Self::default() };
         let limits = Limits { pages_max: wanted.pages_max, bytes_max: wanted.bytes_max };
         let tree = Tree::open(&wanted.directory, limits)
-            .inspect_err(|error| eprintln!("petasos: no static tree is written: {error}"));
+            .inspect_err(|error| operator::say(format_args!("no static tree is written: {error}")));
         Self { tree: tree.ok(), is_wanted: true }
     }
 
@@ -82,6 +83,14 @@ impl StaticTree {
 }
 
 impl Shared {
+    /// Whether the host of a page has no port, that of `listen`, or that of the site's public name.
+    fn is_own_port(&self, site: &Site, key: &Key) -> bool {
+        let (_, Some(port)) = h1::split_port(key.host()) else { return true };
+        let public = site.plan.public_host.as_deref().and_then(|host| h1::split_port(host.as_bytes()).1);
+        let listen = self.plan.listen.port().map(|port| port.to_string());
+        public == Some(port) || listen.is_some_and(|own| own.as_bytes() == port)
+    }
+
     /// Stores a response, and offers it to the tree. Waits for no file.
     pub(crate) fn publish(&self, site: &Site, publication: Publication<'_>) {
         let Some((tree, layout)) = self.static_tree.of(site) else {
@@ -95,6 +104,8 @@ impl Shared {
             // A web server gives its file to visitors with cookies too. What was there before goes when the leak guard
             // is sure.
             Published::Stored if !self.leak_guard.is_for_all(key) => {}
+            // A visitor can make up any port, and each would have a copy of every page.
+            Published::Stored if !self.is_own_port(site, key) => tree.refuse(Refusal::Path),
             Published::Stored => {
                 let candidate = Candidate { key, rule: &rule, object: &object, tags, begun };
                 tree.offer(layout, &candidate, Moment::read(&*self.clock));
@@ -115,7 +126,7 @@ pub(crate) fn start(shared: &Arc<Shared>) -> io::Result<Option<JoinHandle<()>>> 
     let shared = Arc::clone(shared);
     let run = move || {
         if let Some(tree) = &shared.static_tree.tree {
-            tree.run(&shared.store, &*shared.clock, &|line| eprintln!("petasos: {line}"));
+            tree.run(&shared.store, &*shared.clock, &|line| operator::say(format_args!("{line}")));
         }
     };
     Builder::new().name("petasos-tree".to_owned()).spawn(run).map(Some)

@@ -11,7 +11,7 @@ use crate::pipeline::{After, Visit};
 use crate::purge_access::Entrance;
 use crate::refusal::Refusal;
 use crate::respond::{self, Asker};
-use crate::shared::{Place, Shared};
+use crate::shared::{NoPlace, Place, Shared};
 use crate::tunnel::tunnel;
 use h1::{HeadError, RequestError};
 use message::{Method, Version};
@@ -82,12 +82,13 @@ async fn accept_waiting(shared: &Arc<Shared>, index: usize, acceptor: &Acceptor)
 /// Serves a connection if there is a place for it.
 fn take(shared: &Arc<Shared>, index: usize, stream: Stream, peer: Peer) {
     let cells = shared.cells(index);
-    match shared.take_place() {
-        Some(place) => {
+    match shared.take_place(peer) {
+        Ok(place) => {
             cells.count(Metric::ConnectionsAccepted);
             tokio::spawn(converse(Arc::clone(shared), index, stream, peer, place));
         }
-        None => cells.count(Metric::ConnectionsRefused),
+        Err(NoPlace::Full) => cells.count(Metric::ConnectionsRefused),
+        Err(NoPlace::Address) => cells.count(Metric::ConnectionsRefusedAddress),
     }
 }
 
@@ -135,7 +136,10 @@ async fn serve_requests(shared: &Arc<Shared>, index: usize, mut client: Client) 
             After::Linger => return client.linger().await,
             After::Tunnel(stream, early) => {
                 let idle_timeout = shared.limits.tunnel_idle_timeout;
-                return Box::pin(tunnel(client.into_tunnel(), (stream, early), idle_timeout)).await;
+                let tunnel = tunnel(client.into_tunnel(), (stream, early), idle_timeout);
+                // Its end is told to both sides by the end of their connections.
+                let _ = Box::pin(shared.until_streams_end(cells, tunnel)).await;
+                return;
             }
         }
     }

@@ -239,6 +239,23 @@ fn an_operator_undoes_a_detection() {
 }
 
 #[test]
+fn call_that_the_disk_does_not_keep_is_answered_503() {
+    let (directory, stage) = detected_on_disk();
+    // The file of profiles is written under this name first.
+    let in_the_way = directory.path().join("recognised.new");
+    std::fs::create_dir(&in_the_way).unwrap();
+    let ask = || stage.call_admin("POST", "/profile", "{\"site\":\"any\",\"detect\":false}");
+    let answer = ask();
+    assert_eq!(answer.status, 503, "{}", answer.head);
+    for words in ["\"in_force\": true", "\"durable\": false", "the next process may not know it"] {
+        assert!(answer.text().contains(words), "{words} in\n{}", answer.text());
+    }
+    assert!(told(&stage).1.contains("\"recognition_off\": true"), "it is in force");
+    std::fs::remove_dir(&in_the_way).unwrap();
+    assert_eq!(ask().status, 200);
+}
+
+#[test]
 fn a_call_about_the_profile_needs_the_right_to_purge() {
     let stage = Stage::new(blog);
     stage.get("/", &[]);

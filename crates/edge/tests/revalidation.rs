@@ -417,3 +417,26 @@ fn purged_part_is_not_joined_to_a_part_of_the_next_content() {
     assert_eq!(stage.get("/", &["Range: bytes=0-9"]).text(), "abcdefghij");
     assert_eq!(stage.get("/", &[]).text(), "abcdefghij");
 }
+
+#[test]
+fn unasked_304_is_an_error_of_the_origin() {
+    let stage = Stage::new(|_| bare("304 Not Modified", &["ETag: \"1\""]));
+    for fields in [&[][..], &["Cookie: session=1"], &["If-None-Match: \"1\""]] {
+        let answer = stage.get("/", fields);
+        assert_eq!((answer.status, reason(&answer)), (502, "origin-bad-response"), "{fields:?}");
+    }
+    let own = stage.get("/", &["Cookie: session=1", "If-None-Match: \"1\""]);
+    assert_eq!(own.status, 304, "the client's own condition was passed on");
+    assert_eq!(stage.ask("HEAD", "/", &[]).status, 502);
+}
+
+#[test]
+fn unasked_304_leaves_a_stale_page_in_its_place() {
+    let stage =
+        Stage::new(|_| response("200 OK", &["Cache-Control: max-age=60, stale-if-error=600"], b"page"));
+    stage.get("/", &[]);
+    stage.pass(61);
+    // Without a validator the question has no condition.
+    stage.becomes(|_| bare("304 Not Modified", &["ETag: \"1\""]));
+    assert_eq!(stage.get("/", &[]).text(), "page");
+}

@@ -210,3 +210,17 @@ fn a_page_that_depends_on_cookies_which_count_as_noise_has_no_file() {
     eventually("the other page is written", || is_there(&directory, "/b"));
     assert!(!is_there(&directory, "/a"));
 }
+
+#[test]
+fn made_up_ports_leave_no_files() {
+    let (stage, directory) = stage(pages);
+    let ask = |host: &str| {
+        let mut client = support::connect(&stage.edge);
+        client.send(format!("GET /a HTTP/1.1\r\nHost: {host}\r\n\r\n"));
+        assert_eq!(client.read().status, 200, "{host}");
+    };
+    (1..=20).for_each(|port| ask(&format!("example.test:{port}")));
+    fill(&stage, &directory, &["/b"]);
+    assert_eq!(stage.metric("petasos_static_tree_pages", ""), 1);
+    eventually("they are counted", || stage.metric("petasos_static_tree_paths_total", "") == 20);
+}

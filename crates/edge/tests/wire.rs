@@ -316,7 +316,7 @@ fn all_methods_and_statuses_pass() {
     let edge = before(&origin);
     let mut client = connect(&edge);
     for (method, status) in
-        [("DELETE", 204), ("PATCH", 299), ("OPTIONS", 200), ("PROPFIND", 207), ("PUT", 418), ("TRACE", 599)]
+        [("DELETE", 204), ("PATCH", 299), ("OPTIONS", 200), ("PROPFIND", 207), ("PUT", 418), ("SEARCH", 599)]
     {
         client.send(format!("{method} /{status} HTTP/1.1\r\nHost: a\r\n\r\n"));
         let answer = client.read();
@@ -336,12 +336,15 @@ fn the_last_hop_is_where_max_forwards_ends() {
         client.send(format!("{method} / HTTP/1.1\r\nHost: a\r\nMax-Forwards: {left}\r\n\r\n"));
         client.read()
     };
-    for method in ["OPTIONS", "TRACE"] {
-        assert_eq!(reason(&ask(method, "0")), "last-hop");
-        assert_eq!(origin.seen().len(), 0);
+    assert_eq!(reason(&ask("OPTIONS", "0")), "last-hop");
+    for left in ["0", "10", "x"] {
+        let answer = ask("TRACE", left);
+        assert_eq!((answer.status, reason(&answer)), (501, "trace-refused"), "{left}");
+        assert!(!answer.text().contains("Max-Forwards"), "{}", answer.text());
     }
+    assert_eq!(origin.seen().len(), 0);
     for (method, left, forwarded) in
-        [("OPTIONS", "1", "0"), ("TRACE", "10", "9"), ("DELETE", "0", "0"), ("OPTIONS", "x", "x")]
+        [("OPTIONS", "1", "0"), ("OPTIONS", "10", "9"), ("DELETE", "0", "0"), ("OPTIONS", "x", "x")]
     {
         assert_eq!(ask(method, left).text(), forwarded, "{method} {left}");
     }

@@ -6,6 +6,7 @@
 //! again, the decoder repeats it. It does not decode content codings and does not merge trailers into the
 //! header, which RFC 9110 section 6.5.1 leaves to whoever knows the fields.
 
+use crate::chunk_extension::ExtensionPart;
 use crate::error::BodyError;
 use crate::framing::BodyFraming;
 use crate::head;
@@ -192,15 +193,19 @@ impl BodyDecoder {
             }
             (State::Size { size, .. } | State::SizeBlank { size }, b';') => {
                 self.count_extension_octet()?;
-                Ok(State::Extension { size })
+                Ok(State::Extension { size, part: ExtensionPart::BeforeName })
+            }
+            // An extension that has not ended; a bare LF has a name of its own.
+            (State::Extension { part, .. }, b'\r') if !tolerant && !part.may_end() => {
+                Err(BodyError::ChunkExtension)
             }
             // Blanks may only stand before an extension (RFC 9112 section 7.1.1), but some servers pad
             // their sizes with them.
             (State::SizeBlank { .. }, b'\r' | b'\n') if !tolerant => Err(BodyError::ChunkSize),
-            (State::Size { size, .. } | State::SizeBlank { size } | State::Extension { size }, b'\r') => {
+            (State::Size { size, .. } | State::SizeBlank { size } | State::Extension { size, .. }, b'\r') => {
                 Ok(State::SizeLf { size })
             }
-            (State::Size { size, .. } | State::SizeBlank { size } | State::Extension { size }, b'\n') => {
+            (State::Size { size, .. } | State::SizeBlank { size } | State::Extension { size, .. }, b'\n') => {
                 if tolerant {
                     Ok(chunk(size))
                 } else {
@@ -208,11 +213,13 @@ impl BodyDecoder {
                 }
             }
             (State::Size { .. } | State::SizeBlank { .. }, _) => Err(BodyError::ChunkSize),
-            (State::Extension { size }, octet) if octets::is_text_octet(octet) => {
+            (State::Extension { size, part }, octet) => {
+                let any = || octets::is_text_octet(octet).then_some(part);
+                let next = if tolerant { any() } else { part.after(octet) };
+                let part = next.ok_or(BodyError::ChunkExtension)?;
                 self.count_extension_octet()?;
-                Ok(State::Extension { size })
+                Ok(State::Extension { size, part })
             }
-            (State::Extension { .. }, _) => Err(BodyError::ChunkExtension),
             (State::SizeLf { size }, b'\n') => Ok(chunk(size)),
             (State::SizeLf { .. }, _) => Err(BodyError::LineEnd),
             (State::DataEnd, b'\r') => Ok(State::DataLf),
@@ -284,6 +291,7 @@ enum State {
     },
     Extension {
         size: u64,
+        part: ExtensionPart,
     },
     /// Before the LF of a chunk size line.
     SizeLf {

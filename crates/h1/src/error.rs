@@ -37,6 +37,9 @@ pub enum HeadError {
     /// The version is neither HTTP/1.0 nor HTTP/1.1.
     #[error("the version is neither HTTP/1.0 nor HTTP/1.1")]
     Version,
+    /// What stands where the version should be is none (RFC 9112 section 2.3).
+    #[error("the version is not HTTP/DIGIT.DIGIT")]
+    VersionMalformed,
 }
 
 /// A body length that cannot be known for certain (RFC 9112 section 6).
@@ -152,8 +155,8 @@ pub enum BodyError {
     /// A chunk size of more than 16 digits.
     #[error("a chunk size has more than 16 digits")]
     ChunkSizeTooLong,
-    /// A control octet or a bare CR in a chunk extension.
-    #[error("a chunk extension contains a control octet")]
+    /// A chunk extension that is none by its grammar, or contains a control octet.
+    #[error("a chunk extension is malformed")]
     ChunkExtension,
     /// More than [`Limits::chunk_extension_bytes_max`](crate::Limits::chunk_extension_bytes_max) octets.
     #[error("chunk extensions are too large")]
@@ -211,6 +214,7 @@ mod tests {
             (RequestError::Head(HeadError::TooLarge), 431),
             (RequestError::Head(HeadError::TooManyFields), 431),
             (RequestError::Head(HeadError::Version), 505),
+            (RequestError::Head(HeadError::VersionMalformed), 400),
             (RequestError::Head(HeadError::BareLf), 400),
             (RequestError::TargetTooLong, 414),
             (RequestError::Target(TargetError::Octet), 400),

@@ -66,6 +66,7 @@
 //! the same number. Strict mode does: the next reader may join, pick or reject the lines, and no client or
 //! server that is in order sends them.
 
+mod chunk_extension;
 mod decoder;
 mod error;
 mod framing;

@@ -44,6 +44,7 @@ pub fn parse_request(
         Ok(httparse::Status::Complete(head_bytes)) => head_bytes,
         Ok(httparse::Status::Partial) if !window_full => return Ok(None),
         Ok(httparse::Status::Partial) => return Err(too_large(window)),
+        Err(httparse::Error::Version) => return version_fault(window, window_full),
         Err(fault) => return Err(name_fault(fault, window)),
     };
     let octets = window.get(..head_bytes).unwrap_or(window);
@@ -150,6 +151,22 @@ fn too_large(window: &[u8]) -> RequestError {
         return HeadError::TooLarge.into();
     }
     RequestError::TargetTooLong
+}
+
+/// Names what stands where the version should be, once its line has ended. `None` means that more octets are needed: the
+/// tokenizer stops at the first octet that fits neither version, and what it is depends on the rest.
+#[cold]
+fn version_fault(window: &[u8], window_full: bool) -> Result<Option<Request>, RequestError> {
+    let request_line_on = window.get(head::empty_lines_bytes(window)..).unwrap_or_default();
+    let Some(end) = request_line_on.iter().position(|octet| matches!(octet, b'\r' | b'\n')) else {
+        return if window_full { Err(too_large(window)) } else { Ok(None) };
+    };
+    let line = request_line_on.get(..end).unwrap_or_default();
+    let version = line.splitn(3, |&octet| octet == b' ').nth(2).unwrap_or_default();
+    Err(match version {
+        [b'H', b'T', b'T', b'P', b'/', b'0'..=b'9', b'.', b'0'..=b'9'] => HeadError::Version.into(),
+        _ => HeadError::VersionMalformed.into(),
+    })
 }
 
 /// Names the tokenizer's fault. It reports one kind for method and target; the method is at fault unless it

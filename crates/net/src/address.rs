@@ -1,4 +1,4 @@
-//! Where something listens or can be reached: `IP:PORT`, `NAME:PORT` or `unix:PATH`.
+//! Where something listens or can be reached: `IP:PORT`, `NAME:PORT`, `:PORT` for all addresses, or `unix:PATH`.
 //!
 //! Invariant: `Display` writes what `FromStr` reads. Nothing is resolved or opened here.
 
@@ -121,7 +121,10 @@ impl FromStr for Address {
             return Err(AddressError::Empty);
         }
         let Some(path) = text.strip_prefix("unix:") else {
-            return Self::parse_authority(text, None);
+            // All addresses of the machine: with IPv6, its socket takes IPv4 too.
+            let port = text.strip_prefix(':').filter(|port| !port.contains(':'));
+            let everywhere = port.map(|port| format!("[::]:{port}"));
+            return Self::parse_authority(everywhere.as_deref().unwrap_or(text), None);
         };
         match path.len() {
             0 => Err(AddressError::PathMissing),
@@ -193,7 +196,7 @@ mod tests {
         assert!(matches!(error("a:65536"), AddressError::PortInvalid { .. }));
         assert!(matches!(error("a:+80"), AddressError::PortInvalid { .. }));
         assert!(matches!(error("a:"), AddressError::PortInvalid { .. }));
-        assert!(matches!(error(":8080"), AddressError::HostInvalid { .. }));
+        assert_eq!(":8080".parse::<Address>(), "[::]:8080".parse());
         assert!(matches!(error("a b:8080"), AddressError::HostInvalid { .. }));
         assert!(matches!(error("http://a:80"), AddressError::Ipv6Invalid(_)));
         assert_eq!(error("unix:"), AddressError::PathMissing);

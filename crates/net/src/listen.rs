@@ -6,7 +6,7 @@
 use crate::{Address, Peer, Stream};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::io;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
@@ -157,7 +157,20 @@ impl Acceptor {
     }
 }
 
+/// The system has no IPv6.
+const EAFNOSUPPORT: i32 = 97;
+
 fn bind_tcp(address: SocketAddr, count: usize) -> io::Result<Vec<Listener>> {
+    let is_everywhere = address.ip() == Ipv6Addr::UNSPECIFIED;
+    match bind_address(address, count) {
+        Err(error) if is_everywhere && error.raw_os_error() == Some(EAFNOSUPPORT) => {
+            bind_address(SocketAddr::from((Ipv4Addr::UNSPECIFIED, address.port())), count)
+        }
+        bound => bound,
+    }
+}
+
+fn bind_address(address: SocketAddr, count: usize) -> io::Result<Vec<Listener>> {
     if address.port() != 0 {
         // SO_REUSEPORT lets a second process of this user share the port without a word; a bind without it
         // finds out whether anybody listens there.
@@ -182,6 +195,10 @@ fn tcp_socket(address: SocketAddr, shared_port: bool) -> io::Result<Socket> {
     socket.set_reuse_address(true)?;
     if shared_port {
         socket.set_reuse_port(true)?;
+    }
+    if address.ip() == Ipv6Addr::UNSPECIFIED {
+        // All addresses of the machine, those of IPv4 too, whatever the system's default is.
+        socket.set_only_v6(false)?;
     }
     socket.bind(&address.into())?;
     Ok(socket)
@@ -233,6 +250,13 @@ mod tests {
         let local = listeners[0].local().clone();
         assert_ne!(local.port(), Some(0));
         assert!(listeners.iter().all(|listener| *listener.local() == local));
+    }
+
+    #[test]
+    fn port_alone_is_bound_on_every_address() {
+        let listeners = bind(&":0".parse().unwrap(), 2).unwrap();
+        let port = listeners[0].local().port().unwrap();
+        assert!(std::net::TcpStream::connect(("127.0.0.1", port)).is_ok());
     }
 
     #[test]

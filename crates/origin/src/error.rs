@@ -37,6 +37,9 @@ pub enum FetchError {
     /// A switch of protocols that the request did not ask for.
     #[error("the application switched protocols without being asked to")]
     UnaskedSwitch,
+    /// 304 (Not Modified) although the request had no condition (RFC 9110 section 15.4.5).
+    #[error("the application answered 304 to a request without a condition")]
+    UnaskedNotModified,
     /// The response's content breaks its framing or ended too early.
     #[error("the application's answer broke off or broke its framing: {0}")]
     BadBody(BodyError),

@@ -9,7 +9,7 @@ use crate::limit::FetchPermit;
 use crate::origin::{FetchRequest, Origin};
 use bytes::{Buf, Bytes, BytesMut};
 use h1::{BodyDecoder, BodyError, BodyFraming, Decoded, Strictness};
-use message::{Fields, Frame, ResponseHead};
+use message::{Fields, Frame, ResponseHead, Status};
 use net::{Patience, Stream};
 use std::future::poll_fn;
 use std::io;
@@ -332,6 +332,9 @@ impl Exchange {
         if self.upload == Uploading::Held {
             // A final answer to an expectation: the content is not wanted (RFC 9110 section 10.1.1).
             self.upload = Uploading::Abandoned;
+        }
+        if response.head.status == Status::NOT_MODIFIED && !self.request.is_conditional {
+            return Err(FetchError::UnaskedNotModified);
         }
         let decoder = BodyDecoder::with_limits(response.framing, limits, Strictness::Strict);
         self.download = Downloading::Body { decoder, persistent: response.persistent };

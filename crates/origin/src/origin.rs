@@ -51,6 +51,8 @@ pub struct FetchRequest {
     pub framing: BodyFraming,
     /// Whether the content waits for 100 (Continue); the head then has the field Expect.
     pub expect_continue: bool,
+    /// Whether the head has a condition that can be answered 304.
+    pub is_conditional: bool,
     /// Who waits for it.
     pub urgency: Urgency,
 }

@@ -49,6 +49,7 @@ fn request(method: &Method, target: &str, framing: BodyFraming) -> FetchRequest 
         method: method.clone(),
         framing,
         expect_continue: false,
+        is_conditional: false,
         urgency: Urgency::default(),
     }
 }

@@ -211,6 +211,8 @@ reasons! {
         "The request has come through this edge before; correct the origin's address, which leads back to the edge.";
     LastHop "last-hop" Refused
         "The request's Max-Forwards lets it go no further than here; nothing to do.";
+    TraceRefused "trace-refused" Refused
+        "TRACE is not passed on, because its answer would repeat fields that may be secret; nothing to do.";
     UnknownSite "unknown-site" Refused
         "No site has this host name; add it as a name or alias of a site.";
     OnlyIfCached "only-if-cached" Refused

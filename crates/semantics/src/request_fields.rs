@@ -66,13 +66,16 @@ pub(crate) fn is_known(name: &[u8]) -> bool {
     known_role(name).is_some() || is_forged(name) || starts(name, "X-Forwarded-")
 }
 
-/// Whether the name has underscores where a field that overrides the key, or claims an address, has hyphens. CGI
-/// and what descends from it (PHP, WSGI, Rack) give both the same name, so for the application it is that field.
+/// Whether the name has underscores where a field that overrides the key, claims an address, or frames the message has
+/// hyphens. CGI and what descends from it (PHP, WSGI, Rack) give both the same name, so for the application it is that field.
 fn is_forged(name: &[u8]) -> bool {
     let Cow::Owned(hyphened) = hyphened(name) else { return false };
     let claims =
         |role| matches!(role, Role::Override | Role::Address | Role::MethodOverride | Role::ProxyClaim);
-    starts(&hyphened, "X-Forwarded-") || known_role(&hyphened).is_some_and(claims)
+    let frames = |name: &&str| hyphened.eq_ignore_ascii_case(name.as_bytes());
+    [names::CONTENT_LENGTH, names::TRANSFER_ENCODING].iter().any(frames)
+        || starts(&hyphened, "X-Forwarded-")
+        || known_role(&hyphened).is_some_and(claims)
 }
 
 fn hyphened(name: &[u8]) -> Cow<'_, [u8]> {
@@ -265,6 +268,8 @@ mod tests {
             "X_Real-IP",
             "x_rewrite_url",
             "X_HTTP_METHOD",
+            "Content_Length",
+            "TRANSFER_ENCODING",
         ] {
             assert_eq!(role(forged.as_bytes(), &policy), Role::Override, "{forged}");
         }

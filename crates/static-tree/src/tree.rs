@@ -280,7 +280,8 @@ impl Tree {
         }
     }
 
-    fn refuse(&self, refusal: Refusal) {
+    /// Counts a response that is not written.
+    pub fn refuse(&self, refusal: Refusal) {
         if let Some(count) = self.counts.refused.get(refusal as usize) {
             count.fetch_add(1, Ordering::Relaxed);
         }

@@ -10,6 +10,7 @@
 
 mod client;
 pub mod crash;
+mod file_system;
 mod origin;
 mod paced;
 mod port;
@@ -20,6 +21,7 @@ pub mod traffic;
 pub mod web_server;
 
 pub use client::{Client, Response, get};
+pub use file_system::{FileSystem, Frozen, ServedFileSystem};
 pub use origin::{Action, Gate, Origin, Seen, response};
 pub use paced::Paced;
 pub use port::HeldPort;

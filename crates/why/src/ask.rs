@@ -55,13 +55,14 @@ pub struct Reply {
     pub document: String,
 }
 
-/// Asks the edge at `admin` what would become of a GET for `url` with these fields.
+/// Asks the edge at `admin`, which may demand a token, what would become of a GET for `url` with these fields.
 ///
 /// # Errors
 /// [`AskError`].
 pub async fn ask(
     fetcher: &Fetcher,
     admin: &Address,
+    token: Option<&str>,
     url: &SiteUrl,
     lines: &[HeaderLine],
 ) -> Result<Reply, AskError> {
@@ -73,7 +74,7 @@ pub async fn ask(
     };
     // Plain data with names as keys always serialises.
     let content = serde_json::to_vec(&question).unwrap_or_default();
-    let answer = match call_edge(fetcher, admin, "/why", None, &content).await {
+    let answer = match call_edge(fetcher, admin, "/why", token, &content).await {
         Ok(answer) => answer,
         Err(error) => return Err(AskError::NoEdge { address, error }),
     };

@@ -4,6 +4,7 @@
 //! file, never the figures. A file is there in whole or not at all.
 
 use super::measure::{write_text, write_with};
+use crate::output::note;
 use anyhow::ensure;
 use load::{Outcome, Plan, SAMPLES_MAX};
 use report::csv::seconds_csv;
@@ -111,7 +112,7 @@ impl OutputArgs {
         );
         let kept = outcome.samples.len() as u64;
         if self.jtl.is_some() && kept < outcome.requests() {
-            eprintln!("petasos: --jtl: it has the first {kept} of {} requests", outcome.requests());
+            note(format_args!("petasos: --jtl: it has the first {kept} of {} requests", outcome.requests()));
         }
         written
     }

@@ -6,6 +6,7 @@
 use super::host::HostWatch;
 use super::live::Display;
 use super::measure;
+use crate::output::note;
 use load::{Ended, Outcome, Plan};
 use report::run::Run;
 
@@ -30,10 +31,10 @@ pub(super) fn make(plan: &Plan, runs: u16) -> anyhow::Result<Vec<Made>> {
         let one = once(plan)?;
         let is_stopped = one.outcome.ended == Ended::Stopped;
         if runs > 1 {
-            eprintln!(
+            note(format_args!(
                 "run {number} of {runs}: {} good req/s",
                 report::number::rate(one.outcome.good_per_second())
-            );
+            ));
         }
         made.push(one);
         if is_stopped {

@@ -6,6 +6,7 @@
 
 use super::Args;
 use crate::bench::measure;
+use crate::output::note;
 use anyhow::{Context as _, ensure};
 use load::{Ended, Plan};
 use platform::{Clock as _, SystemClock};
@@ -46,16 +47,16 @@ pub(super) fn load(urls: &[String], args: &Args) -> anyhow::Result<Option<Vec<Si
             let made_in = Round { comparison: comparison.clone(), number: round.into() };
             let run = Run { round: Some(made_in), ..Run::from(&outcome) };
             if outcome.ended == Ended::Stopped {
-                eprintln!("petasos: compare: interrupted in round {round} of {}", args.rounds);
+                note(format_args!("petasos: compare: interrupted in round {round} of {}", args.rounds));
                 return Ok(None);
             }
             ensure!(outcome.good > 0, "{}: no good answer in round {round}: {}", side.name, failures(&run));
-            eprintln!(
+            note(format_args!(
                 "round {round} of {}: {} req/s  {}",
                 args.rounds,
                 number::rate(outcome.good_per_second()),
                 side.name
-            );
+            ));
             if let Some((path, file)) = files.get_mut(place) {
                 file.write_all(run.to_json().as_bytes()).with_context(|| format!("cannot write {path}"))?;
             }

@@ -122,7 +122,8 @@ fn chunk_size(line: &[u8], tolerant: bool) -> Option<u64> {
     let after_blanks = extension.trim_start_matches([' ', '\t']);
     let extension_good = match after_blanks.chars().next() {
         None => extension.is_empty() || tolerant,
-        Some(';') => extension.chars().all(|letter| letter == '\t' || !letter.is_ascii_control()),
+        Some(';') if tolerant => extension.chars().all(|letter| letter == '\t' || !letter.is_ascii_control()),
+        Some(';') => are_extensions(after_blanks.as_bytes()),
         Some(_) => false,
     };
     if extension_good { u64::from_str_radix(digits, 16).ok() } else { None }
@@ -131,10 +132,61 @@ fn chunk_size(line: &[u8], tolerant: bool) -> Option<u64> {
 fn field(line: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
     let colon = line.iter().position(|&octet| octet == b':')?;
     let (name, value) = (&line[..colon], &line[colon + 1..]);
-    let is_tchar = |octet: &u8| octet.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(octet);
     let is_text = |octet: &u8| *octet == b'\t' || !octet.is_ascii_control();
     if name.is_empty() || !name.iter().all(is_tchar) || !value.iter().all(is_text) {
         return None;
     }
     Some((name.to_vec(), value.trim_ascii().to_vec()))
+}
+
+fn is_tchar(octet: &u8) -> bool {
+    octet.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(octet)
+}
+
+/// Whether `text`, which begins with a semicolon, is a list of chunk extensions (RFC 9112 section 7.1.1).
+fn are_extensions(text: &[u8]) -> bool {
+    let blanks = |text: &[u8]| text.iter().take_while(|octet| matches!(octet, b' ' | b'\t')).count();
+    let token = |text: &[u8]| text.iter().take_while(|&octet| is_tchar(octet)).count();
+    let mut rest = text;
+    while !rest.is_empty() {
+        rest = &rest[blanks(rest)..];
+        let Some(after) = rest.strip_prefix(b";") else { return false };
+        let after = &after[blanks(after)..];
+        let name = token(after);
+        if name == 0 {
+            return false;
+        }
+        rest = &after[name..];
+        let Some(value) = rest[blanks(rest)..].strip_prefix(b"=") else { continue };
+        let value = &value[blanks(value)..];
+        rest = match value.strip_prefix(b"\"") {
+            Some(quoted) => match quoted_end(quoted) {
+                Some(end) => &quoted[end..],
+                None => return false,
+            },
+            None if token(value) == 0 => return false,
+            None => &value[token(value)..],
+        };
+    }
+    true
+}
+
+/// Where a quoted string ends, its closing quote included.
+fn quoted_end(quoted: &[u8]) -> Option<usize> {
+    let mut at = 0;
+    loop {
+        let octet = *quoted.get(at)?;
+        let octet = if octet == b'\\' {
+            at += 1;
+            *quoted.get(at)?
+        } else if octet == b'"' {
+            return Some(at + 1);
+        } else {
+            octet
+        };
+        if octet != b'\t' && octet.is_ascii_control() {
+            return None;
+        }
+        at += 1;
+    }
 }

@@ -1,0 +1,56 @@
+//! The admin address of a running edge, as commands name and call it.
+
+use crate::why::runtime;
+use anyhow::Context as _;
+use net::Address;
+use platform::SystemClock;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use why::{Answer, Fetcher};
+
+/// The edge that a command calls.
+#[derive(Debug, clap::Args)]
+pub(crate) struct AdminArgs {
+    /// The admin address of the running edge: IP:PORT, NAME:PORT or unix:PATH
+    #[arg(long, value_name = "ADDR", default_value = why::ADMIN_DEFAULT)]
+    pub(crate) admin: Address,
+    /// File whose first line is the token, in place of PETASOS_TOKEN
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+}
+
+impl AdminArgs {
+    /// Posts JSON to `target`, with the token if there is one, and reads the answer.
+    ///
+    /// # Errors
+    /// When the token cannot be read, or no edge answers.
+    pub(crate) fn call(&self, target: &'static str, content: &[u8]) -> anyhow::Result<Answer> {
+        let token = self.token()?;
+        let fetcher = Fetcher { tls: None, clock: Arc::new(SystemClock::new()) };
+        let call = why::call_edge(&fetcher, &self.admin, target, token.as_deref(), content);
+        runtime()?.block_on(call).with_context(|| {
+            format!(
+                "no edge answers at the admin address {}; start `petasos serve`, or name its admin address with --admin",
+                self.admin
+            )
+        })
+    }
+
+    /// The token in the file, or else in the environment.
+    ///
+    /// # Errors
+    /// When the file cannot be read, or has none.
+    pub(crate) fn token(&self) -> anyhow::Result<Option<String>> {
+        match &self.token_file {
+            Some(file) => read_token(file).map(Some),
+            None => Ok(std::env::var("PETASOS_TOKEN").ok().filter(|token| !token.is_empty())),
+        }
+    }
+}
+
+fn read_token(file: &Path) -> anyhow::Result<String> {
+    let text = std::fs::read_to_string(file)
+        .with_context(|| format!("the token file {} cannot be read", file.display()))?;
+    let token = text.lines().next().map(str::trim).filter(|token| !token.is_empty());
+    token.map(str::to_owned).with_context(|| format!("the first line of {} is empty", file.display()))
+}

@@ -1,0 +1,86 @@
+//! What an operator is told about a configuration, a directory and an origin that cannot be used.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use testkit::{Edge, HeldPort, Origin, eventually, get, petasos, response};
+
+fn write(directory: &Path, text: &str) -> String {
+    let file = directory.join("petasos.toml");
+    fs::write(&file, text).unwrap();
+    file.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn check_names_line_and_fix_of_what_cannot_work() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = write(
+        directory.path(),
+        "origin = 'http://127.0.0.1:9'\nmemory = '1KiB'\ntoken_file = '/nowhere/token'\n",
+    );
+    let output = petasos(["check", &file]);
+    assert_eq!(output.code, Some(2), "{}", output.stderr);
+    for words in ["petasos.toml:2", "write at least 1MiB", "petasos.toml:3", "/nowhere/token", "create_token"]
+    {
+        assert!(output.stderr.contains(words), "{words} in\n{}", output.stderr);
+    }
+}
+
+#[test]
+fn check_warns_of_an_open_admin_address() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = write(directory.path(), "origin = 'http://127.0.0.1:9'\nadmin = '0.0.0.0:8081'\n");
+    let output = petasos(["check", &file]);
+    assert_eq!((output.code, &output.stdout[..]), (Some(0), "petasos: the configuration is good\n"));
+    for words in ["warning: ", "petasos.toml:2", "open to other machines", "127.0.0.1:8081"] {
+        assert!(output.stderr.contains(words), "{words} in\n{}", output.stderr);
+    }
+}
+
+#[test]
+fn commands_survive_closed_outputs() {
+    let directory = tempfile::tempdir().unwrap();
+    let good = write(directory.path(), "origin = 'http://127.0.0.1:9'\nadmin = '0.0.0.0:8081'\n");
+    let reader_is_gone = |arguments: &[&str]| {
+        let (out, err) = (std::io::pipe().unwrap().1, std::io::pipe().unwrap().1);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_petasos"));
+        command.args(arguments).stdin(Stdio::null()).stdout(out).stderr(err);
+        command.status().unwrap().code()
+    };
+    for arguments in [&["check", &good][..], &["check", &good, "--print"], &["--help"], &["serve", "--help"]]
+    {
+        assert_eq!(reader_is_gone(arguments), Some(0), "{arguments:?}");
+    }
+    for arguments in [&["check", "/nowhere"][..], &["purge", "--all", "--admin", "127.0.0.1:1"], &["bench"]] {
+        assert_eq!(reader_is_gone(arguments), Some(2), "{arguments:?}");
+    }
+}
+
+#[test]
+fn disk_directory_with_foreign_files_is_refused_and_kept() {
+    let origin = Origin::start(|_| response("200 OK", &["Cache-Control: max-age=60"], b"page"));
+    for (name, content) in [("letter.txt", "precious"), ("mark", "my grades"), ("invalidations", "a list")] {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join(name);
+        fs::write(&file, content).unwrap();
+        let edge = Edge::start(&origin.url(), &["--disk", directory.path().to_str().unwrap()]);
+        let words = format!("has {} in it, which is not of the disk cache", file.display());
+        eventually(&words, || edge.stderr().contains(&words));
+        assert_eq!(get(edge.address, "/", &[]).text(), "page");
+        assert!(edge.metric("petasos_disk_off", "") > 0.5);
+        assert_eq!(fs::read_to_string(&file).unwrap(), content);
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1, "nothing was written beside {name}");
+    }
+}
+
+#[test]
+fn origin_that_refuses_at_the_start_is_told() {
+    let port = HeldPort::take();
+    let origin = format!("http://{}", port.address());
+    let edge = Edge::start(&origin, &[]);
+    let words = format!("warning: the origin {origin} of site any cannot be reached");
+    eventually(&words, || edge.stderr().contains(&words));
+    assert_eq!(get(edge.address, "/", &[]).status, 502, "it serves all the same");
+}

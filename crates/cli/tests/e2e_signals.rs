@@ -1,0 +1,144 @@
+//! The real binary and its signals: logs are reopened, nothing printed stops it, and its end has stages.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+
+use std::fs;
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use testkit::{Action, Client, Edge, Gate, Origin, eventually, get, response};
+
+fn page() -> Origin {
+    Origin::start(|seen| response("200 OK", &["Cache-Control: no-store"], seen.target().as_bytes()))
+}
+
+/// Whether the log has a line for this target.
+fn has(log: &Path, target: &str) -> bool {
+    fs::read_to_string(log).is_ok_and(|text| text.contains(&format!("\"GET {target} HTTP/1.1\"")))
+}
+
+struct Logged {
+    origin: Origin,
+    edge: Edge,
+    log: PathBuf,
+    rotated: PathBuf,
+    _directory: tempfile::TempDir,
+}
+
+impl Logged {
+    /// An edge whose log was renamed after the line for `/one`.
+    fn rotated() -> Self {
+        let (origin, directory) = (page(), tempfile::tempdir().unwrap());
+        let (log, rotated) = (directory.path().join("access.log"), directory.path().join("access.log.1"));
+        let edge = Edge::start(&origin.url(), &["--access-log", log.to_str().unwrap()]);
+        let logged = Self { origin, edge, log, rotated, _directory: directory };
+        logged.ask("/one");
+        eventually("it is logged", || has(&logged.log, "/one"));
+        fs::rename(&logged.log, &logged.rotated).unwrap();
+        logged
+    }
+
+    fn ask(&self, target: &str) {
+        assert_eq!(get(self.edge.address, target, &[]).text(), target);
+    }
+
+    /// Waits until the edge has said so.
+    fn said(&self, words: &str) {
+        eventually(words, || self.edge.stderr().contains(words));
+    }
+}
+
+#[test]
+fn rotated_log_is_reopened_on_hup_and_usr1() {
+    for (signal, words) in [("USR1", "is reopened"), ("HUP", "changed settings need a restart")] {
+        let mut logged = Logged::rotated();
+        logged.edge.signal("USR2");
+        logged.ask("/two");
+        eventually("without a signal the renamed file goes on", || has(&logged.rotated, "/two"));
+        logged.edge.signal(signal);
+        logged.said(words);
+        logged.said("is reopened");
+        logged.ask("/three");
+        eventually("the new file has the line", || has(&logged.log, "/three"));
+        assert!(!has(&logged.rotated, "/three") && !has(&logged.log, "/two"));
+        logged.edge.signal("TERM");
+        assert_eq!(logged.edge.wait(), Some(0));
+        assert_eq!(logged.origin.seen().len(), 3);
+    }
+}
+
+#[test]
+fn log_that_cannot_be_reopened_goes_on_to_the_old_file() {
+    let logged = Logged::rotated();
+    fs::create_dir(&logged.log).unwrap();
+    logged.edge.signal("USR1");
+    logged.said("cannot be reopened, its lines go on to the file that was open");
+    logged.ask("/two");
+    eventually("the renamed file goes on", || has(&logged.rotated, "/two"));
+    assert_eq!(logged.edge.metric("petasos_access_log_dropped_total", "") as u64, 0);
+}
+
+/// Makes standard error a pipe whose reader is gone, and one that is full and is never read.
+const BROKEN_STDERR: [&str; 2] = [
+    "mkfifo \"$PIPE\"; exec 3<>\"$PIPE\"; exec 2>\"$PIPE\"; exec 3<&-; exec \"$@\"",
+    "mkfifo \"$PIPE\"; exec 3<>\"$PIPE\"; exec 2>&3; head -c 65536 /dev/zero >&2; exec \"$@\"",
+];
+
+#[test]
+fn broken_standard_error_stops_neither_requests_nor_the_end() {
+    for script in BROKEN_STDERR {
+        let directory = tempfile::tempdir().unwrap();
+        let script = format!("PIPE={}; {script}", directory.path().join("pipe").display());
+        let origin = Origin::start(|seen| {
+            let wordpress = "Link: <http://example.test/wp-json/>; rel=\"https://api.w.org/\"";
+            response("200 OK", &[wordpress, "Content-Type: text/html"], seen.target().as_bytes())
+        });
+        let mut edge = Edge::scripted(&script, &origin.url(), &["--workers", "1"]);
+        // The first answer is detected, which the operator is told.
+        for target in ["/one", "/two", "/three"] {
+            assert_eq!(get(edge.address, target, &[]).text(), target);
+        }
+        assert_eq!(edge.metric("petasos_sites_recognised_total", "") as u64, 1);
+        edge.signal("HUP");
+        assert_eq!(get(edge.address, "/four", &[]).text(), "/four");
+        edge.signal("TERM");
+        assert_eq!(edge.wait(), Some(0), "{script}");
+    }
+}
+
+#[test]
+fn streams_end_before_requests_after_sigterm() {
+    let (gate, never) = (Gate::default(), Gate::default());
+    let (at_slow, at_stream) = (gate.clone(), never.clone());
+    let origin = Origin::start(move |seen| match seen.target() {
+        "/socket" => vec![
+            Action::Send(
+                b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n".into(),
+            ),
+            Action::Await(at_stream.clone()),
+        ],
+        "/events" => vec![
+            Action::Send(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: 1\n\n".into()),
+            Action::Await(at_stream.clone()),
+        ],
+        _ => [vec![Action::Await(at_slow.clone())], response("200 OK", &[], b"done")].concat(),
+    });
+    let mut edge = Edge::configured(&origin.url(), "[limits]\ndrain_streams = \"300ms\"\n", &[]);
+    let ask = |target: &str, fields: &str| {
+        let mut client = Client::connect(edge.address);
+        client.send(format!("GET {target} HTTP/1.1\r\nHost: example.test\r\n{fields}\r\n"));
+        client
+    };
+    let (mut slow, mut events) = (ask("/slow", ""), ask("/events", ""));
+    let mut socket = ask("/socket", "Connection: upgrade\r\nUpgrade: x\r\n");
+    assert_eq!((socket.read_head().status, events.read_head().status), (101, 200));
+    eventually("all are under way", || origin.seen().len() == 3);
+    edge.signal("TERM");
+    eventually("no connection is taken", || TcpStream::connect(edge.address).is_err());
+    socket.read_to_end();
+    events.read_to_end();
+    eventually("both are counted", || edge.metric("petasos_streams_ended_total", "") as u64 == 2);
+    gate.open();
+    assert_eq!(slow.read().text(), "done", "a request goes on");
+    assert_eq!(edge.wait(), Some(0));
+    never.open();
+}

@@ -1,0 +1,202 @@
+//! Settings that each accept their value and that make no sense as they are: errors where nothing could work, warnings
+//! where the operator should know.
+//!
+//! Invariant: every message names the line and the fix.
+
+use crate::ReadFile;
+use crate::diagnostic::{Diagnostic, Place};
+use crate::plan::{Lookup, Plan};
+use crate::quantity::format_size;
+use crate::setting::Value;
+use platform::Machine;
+use std::io::ErrorKind;
+use std::time::Duration;
+
+/// Sizes with which nothing works: below the least or above the most, both in bytes.
+const SIZES: [(&str, u64, u64); 5] = [
+    ("memory", 1 << 20, u64::MAX),
+    ("disk_size", 1 << 20, u64::MAX),
+    ("limits.request_head_bytes_max", 512, 16 << 20),
+    ("limits.purge_head_bytes_max", 512, 16 << 20),
+    ("limits.response_head_bytes_max", 512, 16 << 20),
+];
+
+/// Times that leave no request a chance when they are zero.
+const TIMES: [&str; 7] = [
+    "limits.request_head_timeout",
+    "limits.request_body_timeout",
+    "limits.write_timeout",
+    "limits.connect_timeout",
+    "limits.first_byte_timeout",
+    "limits.between_bytes_timeout",
+    "limits.disk_timeout",
+];
+
+/// What nothing works with.
+pub(crate) fn errors(top: &Lookup<'_>, read: &ReadFile<'_>) -> Vec<Diagnostic> {
+    let sizes = SIZES.iter().filter_map(|&(key, least, most)| {
+        let bytes = top.size(key)?;
+        let (is, help) = match bytes {
+            _ if bytes < least => ("small", format!("write at least {}", format_size(least))),
+            _ if bytes > most => ("large", format!("write at most {}", format_size(most))),
+            _ => return None,
+        };
+        let place = top.place(key)?;
+        Some(
+            Diagnostic::new(format!("`{key}` is too {is} to work: {}", format_size(bytes)), place)
+                .with_help(help),
+        )
+    });
+    let times = TIMES.iter().filter_map(|key| {
+        let problem = Diagnostic::new(format!("`{key}` leaves no time at all"), top.place(key)?);
+        (top.duration(key) == Some(Duration::ZERO)).then(|| problem.with_help("leave it out for the default"))
+    });
+    sizes.chain(times).chain(unreadable_token(top, read)).collect()
+}
+
+/// A token that is not there.
+fn unreadable_token(top: &Lookup<'_>, read: &ReadFile<'_>) -> Option<Diagnostic> {
+    let Some(Value::Text(path)) = top.stated("token_file") else { return None };
+    let is_created = top.value("create_token") == Some(Value::Switch(true));
+    let problem = match read(path) {
+        Ok(text) if text.lines().next().is_some_and(|line| !line.trim().is_empty()) => return None,
+        Ok(_) => format!("the first line of the token file {path} is empty"),
+        Err(error) if is_created && error.kind() == ErrorKind::NotFound => return None,
+        Err(error) => format!("cannot read the token file {path}: {error}"),
+    };
+    let problem = Diagnostic::new(problem, top.place("token_file").unwrap_or(Place::Default));
+    Some(problem.with_help(
+        "write the secret into its first line, or set create_token = true where there is no file yet",
+    ))
+}
+
+/// What the operator should know before the plan is served.
+pub(crate) fn warnings(top: &Lookup<'_>, plan: &Plan, machine: Machine) -> Vec<Diagnostic> {
+    [
+        open_admin(top, plan),
+        large_memory(top, plan, machine),
+        large_object(top, plan),
+        large_disk_object(top, plan),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+fn open_admin(top: &Lookup<'_>, plan: &Plan) -> Option<Diagnostic> {
+    if plan.admin.is_loopback() {
+        return None;
+    }
+    let place = top.place("admin")?;
+    let message = format!("`admin` is open to other machines at {}, without encryption", plan.admin);
+    let help = match plan.token_file {
+        None => {
+            "take a loopback address such as 127.0.0.1:8081; other machines are refused without a token_file"
+        }
+        Some(_) => {
+            "take a loopback address such as 127.0.0.1:8081, unless only machines that you trust can reach it"
+        }
+    };
+    Some(Diagnostic::warning(message, place).with_help(help))
+}
+
+fn large_memory(top: &Lookup<'_>, plan: &Plan, machine: Machine) -> Option<Diagnostic> {
+    if plan.memory_bytes <= machine.memory_bytes {
+        return None;
+    }
+    let (wanted, there) = (format_size(plan.memory_bytes), format_size(machine.memory_bytes));
+    let message = format!("`memory` is {wanted}, and the machine or its control group has {there}");
+    Some(
+        Diagnostic::warning(message, top.place("memory")?)
+            .with_help("leave it out for a quarter of what there is"),
+    )
+}
+
+fn large_object(top: &Lookup<'_>, plan: &Plan) -> Option<Diagnostic> {
+    let (key, bytes) = ("limits.object_bytes_max", plan.limits.object_bytes_max);
+    if bytes <= plan.memory_bytes {
+        return None;
+    }
+    let message = format!("`{key}` is {}, more than `memory`", format_size(bytes));
+    let help = format!("write at most {}", format_size(plan.memory_bytes));
+    // Without a line of its own, `memory` is what is small.
+    let place = top.place(key).or_else(|| top.place("memory"))?;
+    Some(Diagnostic::warning(message, place).with_help(help))
+}
+
+fn large_disk_object(top: &Lookup<'_>, plan: &Plan) -> Option<Diagnostic> {
+    let (key, bytes) = ("limits.disk_object_bytes_max", plan.limits.disk_object_bytes_max);
+    let disk = plan.disk.as_ref().filter(|disk| disk.bytes_max < bytes)?;
+    let message = format!("`{key}` is {}, more than `disk_size`", format_size(bytes));
+    let help = format!("write at most {}", format_size(disk.bytes_max));
+    Some(Diagnostic::warning(message, top.place(key)?).with_help(help))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Plan;
+    use platform::Machine;
+    use std::io;
+
+    const MACHINE: Machine = Machine { cores: 3, memory_bytes: 4 << 30 };
+
+    fn load(text: &str) -> Result<Plan, String> {
+        let read = |path: &str| match path {
+            "./token" => Ok("secret\n".to_owned()),
+            "./empty" => Ok("\n".to_owned()),
+            "./secret" => Err(io::Error::from(io::ErrorKind::PermissionDenied)),
+            _ => Err(io::Error::from(io::ErrorKind::NotFound)),
+        };
+        let text = format!("origin = 'http://127.0.0.1:9'\n{text}\n");
+        crate::load("petasos.toml", &text, &Vec::new(), MACHINE, &read)
+            .map_err(|problems| problems.iter().map(|problem| format!("{problem}\n\n")).collect())
+    }
+
+    #[test]
+    fn settings_that_cannot_work_are_errors_with_line_and_fix() {
+        for (text, words) in [
+            ("memory = '1KiB'", "write at least 1MiB"),
+            ("disk = '/d'\ndisk_size = '0B'", "`disk_size` is too small to work"),
+            ("limits.request_head_bytes_max = '10B'", "write at least 512B"),
+            ("limits.response_head_bytes_max = '1GiB'", "write at most 16MiB"),
+            ("limits.request_fields_max = 257", "1 to 256"),
+            ("limits.connect_timeout = '0s'", "leaves no time at all"),
+            ("token_file = './none'", "set create_token = true"),
+            ("token_file = './empty'", "the first line of the token file ./empty is empty"),
+            ("token_file = './secret'\ncreate_token = true", "cannot read the token file ./secret"),
+        ] {
+            let fault = load(text).unwrap_err();
+            assert!(fault.contains(words) && fault.contains("petasos.toml:"), "{text}: {fault}");
+        }
+        for good in
+            ["token_file = './token'", "token_file = './none'\ncreate_token = true", "memory = '1MiB'"]
+        {
+            assert!(load(good).is_ok(), "{good}");
+        }
+    }
+
+    #[test]
+    fn doubtful_settings_are_warnings_with_line_and_fix() {
+        for (text, words) in [
+            ("admin = '0.0.0.0:8081'", "other machines are refused without a token_file"),
+            ("admin = '192.0.2.1:8081'\ntoken_file = './token'", "unless only machines that you trust"),
+            ("memory = '64GiB'", "has 4GiB"),
+            ("memory = '32MiB'", "more than `memory`"),
+            ("limits.object_bytes_max = '2GiB'", "write at most 1GiB"),
+            (
+                "disk = '/d'\ndisk_size = '1GiB'\nlimits.disk_object_bytes_max = '2GiB'",
+                "more than `disk_size`",
+            ),
+        ] {
+            let warnings = load(text).unwrap().warnings;
+            let text = warnings.iter().map(ToString::to_string).collect::<String>();
+            assert!(text.contains(words) && text.contains("petasos.toml:"), "{text}");
+            assert!(text.starts_with("warning: "), "{text}");
+        }
+        for quiet in
+            ["", "admin = 'localhost:8081'", "admin = 'unix:/run/a'", "disk = '/d'\ndisk_size = '100MiB'"]
+        {
+            assert_eq!(load(quiet).unwrap().warnings, [], "{quiet}");
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! Finding what another program has left in the directory.
+//!
+//! Invariant: looks and changes nothing. A file of ours that is damaged stays ours: its first bytes are zeros, or those
+//! that such a file begins with.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use platform::{Access, Disk};
+
+use crate::names::{INVALIDATIONS, LOCK, MARK, Name};
+use crate::{journal_file, mark};
+
+/// A file in the directory that is not the tier's, nor one of the caller's `companions`; the first by name.
+///
+/// # Errors
+/// As the system reports them.
+pub fn foreign(disk: &dyn Disk, directory: &Path, companions: &[&str]) -> io::Result<Option<PathBuf>> {
+    let mut files = disk.list(directory)?;
+    files.sort();
+    for (name, bytes) in files {
+        let path = directory.join(&name);
+        let is_ours = match name.as_str() {
+            // The tier writes nothing into it.
+            LOCK => bytes == 0,
+            MARK => begins_as(disk, &path, mark::MAGIC)?,
+            INVALIDATIONS => begins_as(disk, &path, journal_file::MAGIC)?,
+            name => Name::of(name) != Name::Other || companions.contains(&name),
+        };
+        if !is_ours {
+            return Ok(Some(path));
+        }
+    }
+    Ok(None)
+}
+
+/// Whether the file begins with the magic, or is spoiled or empty.
+fn begins_as(disk: &dyn Disk, path: &Path, magic: &[u8; 8]) -> io::Result<bool> {
+    let mut begin = [0; 8];
+    let file = match disk.open(path, Access::Read) {
+        Ok(file) => file,
+        // It was removed meanwhile.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
+        Err(error) => return Err(error),
+    };
+    let count = file.read_at(&mut begin, 0)?;
+    let begin = begin.get(..count).unwrap_or_default();
+    Ok(magic.starts_with(begin) || begin.iter().all(|&byte| byte == 0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::foreign;
+    use platform::SystemDisk;
+    use std::fs;
+
+    #[test]
+    fn files_of_other_programs_are_named() {
+        for (name, content, is_foreign) in [
+            ("letter.txt", "precious", true),
+            ("mark", "my grades", true),
+            ("invalidations", "list of the ill", true),
+            ("lock", "a poem", true),
+            ("mark-sketch.partial", "precious", true),
+            ("segment-cuts.partial", "precious", true),
+            (".hidden", "", true),
+            ("lock", "", false),
+            ("mark", "", false),
+            ("mark", "\0\0\0\0\0\0\0\0after a spoiled one", false),
+            ("mark", "PETASOSD and damage", false),
+            ("invalidations", "PETASOSI and damage", false),
+            ("mark.123.partial", "left by a crash", false),
+            ("segment-00000007.index.123.partial", "left by a crash", false),
+            ("segment-00000007.data", "", false),
+            ("recognised", "{}", false),
+        ] {
+            let directory = tempfile::tempdir().unwrap();
+            let path = directory.path().join(name);
+            fs::create_dir(directory.path().join("lost+found")).unwrap();
+            fs::write(&path, content).unwrap();
+            let found = foreign(&SystemDisk, directory.path(), &["recognised"]).unwrap();
+            assert_eq!(found, is_foreign.then_some(path), "{name}: {content}");
+        }
+    }
+}

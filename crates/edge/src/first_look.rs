@@ -1,0 +1,29 @@
+//! What the edge cannot reach when it starts, told to the operator.
+//!
+//! Invariant: it is a message and nothing else; an origin may be started after the edge.
+
+use crate::operator;
+use crate::shared::Shared;
+use net::Stream;
+use std::collections::BTreeMap;
+use std::io;
+
+/// Connects once to each origin, and says which cannot be reached.
+pub(crate) async fn look(shared: &Shared) {
+    // Several sites may have one origin.
+    let mut origins = BTreeMap::new();
+    for site in shared.sites.iter() {
+        let origin = &site.plan.origin;
+        let (_, sites) = origins.entry(origin.to_string()).or_insert_with(|| (origin.address(), Vec::new()));
+        sites.push(site.label());
+    }
+    for (origin, (address, sites)) in origins {
+        let connected = tokio::time::timeout(shared.limits.connect_timeout, Stream::connect(address)).await;
+        if let Err(error) = connected.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
+            operator::say(format_args!(
+                "warning: the origin {origin} of site {} cannot be reached: {error}; start it, or correct `origin`",
+                sites.join(", ")
+            ));
+        }
+    }
+}

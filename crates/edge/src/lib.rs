@@ -8,6 +8,7 @@
 
 mod access_log;
 mod admin;
+mod asking;
 mod client;
 mod conclude;
 mod counters;

@@ -13,6 +13,7 @@ pub mod quantity;
 mod reference;
 mod setting;
 mod table;
+mod void;
 
 pub use diagnostic::{Diagnostic, Place};
 pub use document::{Document, Overrides, nearest};

@@ -46,7 +46,9 @@ impl<'a> Asking<'a> {
         {
             let head = looked_up.as_ref().unwrap_or(sent);
             // A page on the disk is not read for each visitor with a session.
-            if !wanted.stored_answers(shared, head).unwrap_or(false) {
+            let answers = wanted.stored_answers(shared, head).unwrap_or(false)
+                || shared.files.reason(&wanted.key, shared.clock.monotonic()).is_some();
+            if !answers {
                 return Self::Pass(wanted.subject, reason);
             }
         }

@@ -23,8 +23,8 @@ use origin::{Event, FetchError, FetchRequest};
 use purge::tags_of;
 use semantics::{
     CacheStatusFacts, Doubt, Form, HeadSays, Judgement, Moment, Reason, VaryRule, Written, confirming_fields,
-    explain_refusal, head_says, invalidated_targets, is_refusal, is_server_error, judge_response,
-    may_need_content, may_write, selecting_rule, updated_head,
+    explain_refusal, head_says, invalidated_targets, is_for_any_cookie, is_refusal, is_server_error,
+    judge_response, may_need_content, may_write, selecting_rule, updated_head,
 };
 use std::sync::Arc;
 use store::{Key, Lookup, Publication};
@@ -225,6 +225,7 @@ impl<'a> Visit<'a> {
             exchange.release_turn();
         }
         respond::tidy(&mut head, self.shared.clock.now());
+        self.learn_file(passing, &head);
         let judged = match (&passing.wanted, enlisted) {
             (Some(_), Some(enlisted)) => self.learn_from_head(&passing.subject, enlisted, asked, &head),
             (Some(wanted), None) => self.learn(wanted, asked, &head),
@@ -269,6 +270,17 @@ impl<'a> Visit<'a> {
         };
         self.shared.obey(self.cells(), method, answer, &key, pages, stale).await;
         (written == Written::Unread).then_some(witness)
+    }
+
+    /// Remembers that a request which passed because of its cookies was answered by a static file. The next one is fetched
+    /// without cookies, and that response decides.
+    fn learn_file(&self, passing: &Passing<'_>, head: &ResponseHead) {
+        let Passing { subject, reason, .. } = passing;
+        let policy = subject.site.policy();
+        let is_by_cookie = matches!(reason, Reason::PassCookie | Reason::PassUnknownCookie);
+        if is_by_cookie && is_for_any_cookie(&subject.target, head.status, &head.fields, policy) {
+            self.shared.files.remember(&subject.key(), *reason, None, self.now().monotonic);
+        }
     }
 
     /// Learns from the answer to one visitor whether answers for the page could be shared; gives the reason if not.

@@ -19,7 +19,7 @@ use bytes::BytesMut;
 use h1::{BodyFraming, Request, Strictness};
 use message::{Fields, Method, RequestHead, ResponseHead, Version, names};
 use net::Peer;
-use semantics::{Culprit, Moment, Policy, Reason, downstream_head, explain_request};
+use semantics::{Culprit, Moment, Policy, Reason, Verdict, downstream_head, explain_request};
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -308,7 +308,9 @@ fn of_subject(shared: &Arc<Shared>, subject: &Subject<'_>, request: &Request) ->
             }
         },
     };
-    let stale = wanted.ok().filter(|_| decided.asks != Asks::Nothing);
+    // Nothing stands in for an answer of the client's own.
+    let is_pass = decided.verdict == Verdict::Pass.name();
+    let stale = wanted.ok().filter(|_| decided.asks != Asks::Nothing && !is_pass);
     let stale = stale.and_then(|wanted| wanted.stale_instead(shared, head, now));
     let (stored, other_variants_only) = match shared.store.peek(&key, &head.fields) {
         Lookup::Found { object, softened } => (Some(stored_answer(&object, softened, policy, now)), false),

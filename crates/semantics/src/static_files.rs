@@ -75,7 +75,7 @@ fn is_confusing(path: &[u8], decoded: &[u8]) -> bool {
 ///
 /// It must have a static type and must not say that it varies by cookie. Beyond that, either it says that it may be
 /// shared and for how long, or its path looks like a file and it has a lifetime or the date of a file.
-pub(crate) fn is_for_any_cookie(target: &[u8], status: Status, response: &Fields, policy: &Policy) -> bool {
+pub fn is_for_any_cookie(target: &[u8], status: Status, response: &Fields, policy: &Policy) -> bool {
     if !ignores_cookies(policy) || !matches!(status.code(), 200 | 206) || !has_static_type(response) {
         return false;
     }

@@ -10,6 +10,7 @@ type Page = (&'static str, fn() -> Result<String>);
 
 /// Every rendered document.
 const PAGES: &[Page] = &[
+    ("docs/clients.md", || Ok(testkit::clients::clients_reference())),
     ("docs/conformance.md", crate::conformance::page),
     ("docs/observing.md", || Ok(edge::observing_reference())),
     ("docs/profiles.md", || Ok(profiles::profiles_reference())),

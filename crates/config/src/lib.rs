@@ -14,6 +14,7 @@ mod reference;
 mod sense;
 mod setting;
 mod table;
+mod void;
 
 pub use diagnostic::{Diagnostic, Place, Severity};
 pub use document::{Document, Overrides, nearest};

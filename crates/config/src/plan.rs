@@ -11,6 +11,7 @@ use crate::peers;
 use crate::sense;
 use crate::setting::{LEADER, Setting, Value, is_path};
 use crate::table::SETTINGS;
+use crate::void::void_settings;
 use net::{Address, OriginUrl, Prefixes};
 use platform::Machine;
 use profiles::{AUTO, DEFAULT, LETTER, Profile};
@@ -447,6 +448,11 @@ fn widened(mut policy: Policy, lookup: &Lookup<'_>) -> Policy {
         Some(text) => text.parse().map_or(policy.client_address, ClientAddress::Constant),
         None => policy.client_address,
     };
+    if let Some(Value::Switch(on)) = lookup.value("static_files") {
+        policy.static_files = on;
+    }
+    policy.static_paths.extend(lookup.patterns("static_paths"));
+    policy.stripped_cookies.extend(lookup.patterns("stripped_cookies"));
     policy.noise_fields.extend(lookup.patterns("noise_fields"));
     policy.forwarded_fields.extend(lookup.patterns("forwarded_fields"));
     policy
@@ -468,6 +474,12 @@ pub(crate) fn resolve(
         match lookup.value("origin") {
             Some(Value::Origin(origin)) => {
                 problems.extend(disobedience(&lookup));
+                let profile = lookup.text("profile").unwrap_or(DEFAULT);
+                problems.extend(void_settings(
+                    profile,
+                    |key| lookup.stated(key).cloned(),
+                    |key| lookup.place(key),
+                ));
                 problems.extend(nameless_tree(&lookup, place));
                 match (chosen(&lookup, read), error_page(&lookup, read)) {
                     (Ok(policy), Ok(error_page)) => {
@@ -846,6 +858,29 @@ mod tests {
         let text = "listne = 'x'\nworkers = 0\nlisten = 8080\n\n[limits]\nqueue_max = '5'\nqueue_timeout = '5'\n\
                     [[site]]\nnames = ['a.test', 'b.test:80']\nworkers = 2\n";
         insta::assert_snapshot!(load(text, &Overrides::new()).unwrap_err());
+    }
+
+    #[test]
+    fn settings_without_effect_are_errors() {
+        let told = |text: &str| load(text, &origin()).err();
+        for text in [
+            "noise_fields = ['Origin']",
+            "noise_fields = ['X-Own', 'authorization']",
+            "forwarded_fields = ['Cookie']",
+            "profile = 'rfc'\nstatic_paths = ['/static/*']",
+            "profile = 'rfc'\nstripped_cookies = ['id']",
+            "profile = 'rfc'\nstatic_files = true",
+        ] {
+            let problem = told(text).unwrap();
+            assert!(problem.contains("has no effect"), "{text}: {problem}");
+        }
+        for text in [
+            "noise_fields = ['X-Own', 'DNT', 'HX-Current-URL']\nforwarded_fields = ['Traceparent']",
+            "static_paths = ['/static/*']\nstripped_cookies = ['PHPSESSID']\nstatic_files = true",
+            "profile = 'rfc'\nstatic_files = false",
+        ] {
+            assert_eq!(told(text), None, "{text}");
+        }
     }
 
     #[test]

@@ -242,6 +242,29 @@ pub const SETTINGS: &[Setting] = &[
          answer may be shared.",
     ),
     site(
+        "stripped_cookies",
+        Kind::Patterns,
+        None,
+        "Cookies that are removed from responses to requests without a session, so that these responses may be shared \
+         although the application sets the cookie for every visitor. A visitor then gets the cookie from the first \
+         response that is not shared, such as one to a form. Not for a cookie that a token in the page belongs to.",
+    ),
+    site(
+        "static_files",
+        Kind::Switch,
+        None,
+        "Whether static files (styles, scripts, fonts, pictures, sound, film) are fetched without cookies and answer \
+         requests with any cookies, as docs/profiles.md tells. Left out: the profile's, which is `true` for all but `rfc`.",
+    ),
+    site(
+        "static_paths",
+        Kind::Patterns,
+        None,
+        "Paths where no response of a static type depends on cookies, beside those the profile knows, such as \
+         `/static/*`: cookies of requests are ignored and cookies of responses removed, also where Vary names Cookie. \
+         HTML, JSON and other types at such a path are still sent to visitors with sessions by the origin.",
+    ),
+    site(
         "tracking_parameters",
         Kind::Patterns,
         None,

@@ -26,7 +26,7 @@ use purge::tags_of;
 use semantics::{
     ClientAddress, ContentRange, Directives, Freshness, Judgement, Moment, Reason, Reuse, Storable, VaryRule,
     combined_head, explain_refusal, is_personal, is_refusal, is_server_error, joined_extent, judge_response,
-    not_modified_speaks_of, reuse, reuse_on_error, updated_head,
+    not_modified_speaks_of, reuse, reuse_on_error, selecting_rule, updated_head,
 };
 use std::sync::Arc;
 use std::task::{Context, Waker};
@@ -178,7 +178,8 @@ impl Departure {
         answered: Moment,
     ) -> Result<(Storable, VaryRule), Reason> {
         let policy = self.site.policy();
-        let rule = VaryRule::from_response(&head.fields, policy);
+        let selecting = selecting_rule(&self.head.fields, policy);
+        let rule = VaryRule::from_response(&head.fields, policy).map(|rule| rule.union(&selecting));
         if tags_of(&head.fields, self.key.is_https(), self.key.host()).is_err() {
             return Err(Reason::StoreRefusedTags);
         }

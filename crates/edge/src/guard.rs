@@ -94,7 +94,9 @@ impl Subject<'_> {
         let prefix = head.fields.first(X_FORWARDED_PREFIX).filter(|_| self.trusted);
         let is_moved = prefix.is_some_and(|prefix| !matches!(&prefix[..], b"" | b"/"));
         match class {
-            RequestClass::Lookup(_) if is_moved => RequestClass::Pass(Reason::PassForwardedPrefix),
+            RequestClass::Lookup(_) | RequestClass::LookupStatic { .. } if is_moved => {
+                RequestClass::Pass(Reason::PassForwardedPrefix)
+            }
             class => class,
         }
     }

@@ -17,7 +17,7 @@ use crate::refetch;
 use crate::respond::Account;
 use crate::shared::Shared;
 use crate::sites::Site;
-use message::{Method, RequestHead, ResponseHead, Status, names};
+use message::{Fields, Method, RequestHead, ResponseHead, Status, names};
 use semantics::{Moment, has_conditions, is_refusal, is_server_error};
 use static_tree::Coding;
 use std::sync::Arc;
@@ -51,6 +51,8 @@ pub(crate) struct WouldBeHit<'a> {
     /// With no more of its cookies than its key has.
     pub(crate) looked_up: &'a RequestHead,
     pub(crate) stored: &'a Arc<Object>,
+    /// Whether the cookies would make the request pass if the response was no static file.
+    pub(crate) is_file: bool,
 }
 
 impl LeakCheck {
@@ -63,7 +65,7 @@ impl LeakCheck {
         account: Account,
     ) -> Option<Arc<Self>> {
         let is_drawn = is_guarded(&hit.sent.fields, hit.site.policy())
-            && shared.leak_guard.draws(worker, hit.key, || hit.can_be_checked());
+            && shared.leak_guard.draws(worker, hit.key, hit.is_file, || hit.can_be_checked());
         if is_drawn { Self::new(shared, hit, Some(account)) } else { None }
     }
 
@@ -77,7 +79,7 @@ impl LeakCheck {
     }
 
     fn new(shared: &Shared, hit: WouldBeHit<'_>, account: Option<Account>) -> Option<Arc<Self>> {
-        let WouldBeHit { site, key, sent, looked_up, stored } = hit;
+        let WouldBeHit { site, key, sent, looked_up, stored, is_file: _ } = hit;
         let rule = shared.store.known_rule(key);
         Some(Arc::new(Self {
             site: Arc::clone(site),
@@ -89,14 +91,20 @@ impl LeakCheck {
     }
 
     /// What the application is asked: what a fetch for everybody asks, with the visitor's cookies, so that only these
-    /// can make a difference.
-    pub(crate) fn request(&self, shared: &Shared, subject: &Subject<'_>, head: &RequestHead) -> RequestHead {
+    /// can make a difference. `head` is what was looked up, `sent` are the visitor's fields.
+    pub(crate) fn request(
+        &self,
+        shared: &Shared,
+        subject: &Subject<'_>,
+        head: &RequestHead,
+        sent: &Fields,
+    ) -> RequestHead {
         let (key, known) = (&self.page.key, shared.store.known_rule(&self.page.key));
         let mut asked =
             forward::shared_head(subject, &shared.loop_mark, key, Method::Get, &head.fields, &known);
         // Those that are in the key are among the visitor's.
         asked.fields.remove(names::COOKIE);
-        let cookies = head.fields.iter().filter(|field| field.is(names::COOKIE)).cloned();
+        let cookies = sent.iter().filter(|field| field.is(names::COOKIE)).cloned();
         forward::with_fields(&asked, cookies.collect())
     }
 
@@ -197,8 +205,8 @@ impl LeakCheck {
         let Page { key, .. } = &self.page;
         let (host, target) = (difference::text_of(key.host()), difference::text_of(key.target()));
         operator::say(format_args!(
-            "{}: the page {host}{target} depends on a cookie ({}) that profile {} takes for noise: visitors with \
-             cookies get it from the application",
+            "{}: the page {host}{target} depends on a cookie ({}) that profile {} ignores: visitors with cookies get it \
+             from the application",
             self.site.label(),
             self.cookies,
             self.site.policy().name
@@ -210,12 +218,12 @@ impl WouldBeHit<'_> {
     /// Whether the request wants what is stored as it is, that is something made for a visitor, whole and in memory,
     /// and the application has time.
     fn can_be_checked(&self) -> bool {
-        let Self { site, sent, stored, .. } = self;
+        let Self { site, sent, stored, is_file, .. } = self;
         let is_plain =
             sent.method == Method::Get && !sent.fields.has(names::RANGE) && !has_conditions(&sent.fields);
         let is_here = stored.part().is_none() && stored.on_disk().is_none();
         let is_short = stored.content_bytes() <= COMPARED_BYTES_MAX as u64;
-        is_plain && is_here && is_short && is_made(stored) && site.origin.has_time()
+        is_plain && is_here && is_short && (*is_file || is_made(stored)) && site.origin.has_time()
     }
 }
 

@@ -48,6 +48,8 @@ const NAME_CHARS_MAX: usize = 40;
 #[derive(Debug)]
 pub(crate) struct LeakGuard {
     sites: Vec<Newness>,
+    /// The same of static files, so that these take no first checks from pages.
+    files: Vec<Newness>,
     lots: Vec<Lots>,
     /// One would-be hit in so many is checked; 0: none.
     every: usize,
@@ -89,6 +91,7 @@ impl LeakGuard {
     pub(crate) fn new(sites: usize, workers: usize, every: usize) -> Self {
         Self {
             sites: (0..sites).map(|_| Newness::new()).collect(),
+            files: (0..sites).map(|_| Newness::new()).collect(),
             lots: (0..workers.max(1)).map(|_| Lots::default()).collect(),
             every,
             distrust: Distrust::new(DISTRUSTED_MAX),
@@ -97,12 +100,19 @@ impl LeakGuard {
     }
 
     /// Whether this would-be hit of a visitor with cookies is checked, if it can be: that is asked only when the lot
-    /// falls on it, and if it cannot, the next one is.
-    pub(crate) fn draws(&self, worker: usize, key: &Key, can_be: impl FnOnce() -> bool) -> bool {
+    /// falls on it, and if it cannot, the next one is. `is_file` says that it is a static file.
+    pub(crate) fn draws(
+        &self,
+        worker: usize,
+        key: &Key,
+        is_file: bool,
+        can_be: impl FnOnce() -> bool,
+    ) -> bool {
         let Some(lots) = self.lots.get(worker).filter(|_| self.every > 0) else { return false };
         let number = lots.drawn.fetch_add(1, Ordering::Relaxed);
         let is_drawn = number % self.every == self.every - 1 || lots.is_owed.load(Ordering::Relaxed) > 0;
-        let first = self.sites.get(key.site().0 as usize).and_then(|site| site.first(|| self.page_of(key)));
+        let sites = if is_file { &self.files } else { &self.sites };
+        let first = sites.get(key.site().0 as usize).and_then(|site| site.first(|| self.page_of(key)));
         if !is_drawn && first.is_none() {
             return false;
         }
@@ -152,8 +162,10 @@ impl LeakGuard {
             Finding::Unknown => self.distrust.take_in(key, State::Doubted, cookies, now),
             Finding::Leak => {
                 self.distrust.take_in(key, State::Found, cookies, now);
-                if let Some(site) = self.sites.get(key.site().0 as usize) {
-                    site.is_new_again();
+                for sites in [&self.sites, &self.files] {
+                    if let Some(site) = sites.get(key.site().0 as usize) {
+                        site.is_new_again();
+                    }
                 }
             }
         }
@@ -285,7 +297,7 @@ mod tests {
 
     /// How many of so many would-be hits are checked, of one page each or all of one.
     fn checked(guard: &LeakGuard, visits: usize, page: impl Fn(usize) -> String) -> usize {
-        (0..visits).filter(|number| guard.draws(0, &key(&page(*number)), || true)).count()
+        (0..visits).filter(|number| guard.draws(0, &key(&page(*number)), false, || true)).count()
     }
 
     #[test]
@@ -293,7 +305,7 @@ mod tests {
         let guard = LeakGuard::new(1, 1, 1_000);
         assert_eq!(checked(&guard, 3_000, |number| format!("/{number}")), FIRST_CHECKS + 3);
         let other = Key::new(SiteId(1), false, b"a", Bytes::from_static(b"/"));
-        assert!(!guard.draws(0, &other, || true));
+        assert!(!guard.draws(0, &other, false, || true));
         assert_eq!(checked(&LeakGuard::new(1, 1, 0), 100, |_| "/".to_owned()), 0);
     }
 
@@ -321,8 +333,9 @@ mod tests {
     #[test]
     fn a_lot_that_falls_on_what_cannot_be_checked_goes_to_the_next() {
         let guard = LeakGuard::new(0, 1, 10);
-        let drawn: Vec<_> =
-            (0..30).filter(|number| guard.draws(0, &key("/"), || number % 10 != 9 && *number > 12)).collect();
+        let drawn: Vec<_> = (0..30)
+            .filter(|number| guard.draws(0, &key("/"), false, || number % 10 != 9 && *number > 12))
+            .collect();
         assert_eq!(drawn, [13, 20]);
     }
 

@@ -9,6 +9,7 @@
 mod access_log;
 mod address_limit;
 mod admin;
+mod asking;
 mod client;
 mod complaints;
 mod conclude;

@@ -10,9 +10,9 @@ use crate::leak_guard::is_guarded;
 use crate::respond::Account;
 use crate::shared::Shared;
 use bytes::Bytes;
-use message::{Method, RequestHead, names};
+use message::{Method, RequestHead, ResponseHead, names};
 use semantics::{
-    CacheStatusFacts, Directives, Doubt, Forwarding, Freshness, Moment, Policy, Reason, Reuse,
+    CacheStatusFacts, Directives, Doubt, Forwarding, Freshness, LeftOut, Moment, Policy, Reason, Reuse,
     answer_range_from_part, is_personal, reuse, reuse_on_error,
 };
 use std::sync::Arc;
@@ -25,6 +25,8 @@ pub(crate) struct Wanted<'a> {
     pub(crate) subject: Subject<'a>,
     pub(crate) key: Key,
     pub(crate) directives: Directives,
+    /// What of the request is not looked up by.
+    pub(crate) left_out: LeftOut,
     /// The part of the content that is wanted, as `Range` says it.
     pub(crate) range: Option<Bytes>,
     /// Whether the request shares no fetch with others, whatever becomes of the answer.
@@ -65,6 +67,8 @@ pub(crate) enum Found {
     Refresh(Delivery, Base),
     /// Something that is on the disk and must be read before it can be judged.
     Load(Shelved),
+    /// Something that does not answer the request with the parts that its look-up leaves out.
+    Unfit,
     /// Nothing that may be used unasked, and why; with what a fetch may confirm or an error may fall back on.
     Fetch(Reason, Option<Base>),
 }
@@ -113,6 +117,7 @@ impl<'a> Wanted<'a> {
             subject,
             key,
             directives,
+            left_out: LeftOut::default(),
             range,
             solo,
             fetches: false,
@@ -138,6 +143,7 @@ impl<'a> Wanted<'a> {
             Found::Deliver(delivery) => return Decision::Deliver(delivery),
             Found::Refresh(delivery, base) => return Decision::Refresh(delivery, base),
             Found::Load(shelved) => return Decision::Load(shelved),
+            Found::Unfit => return Decision::Alone(self.left_out.reason().unwrap_or(Reason::MissVariant)),
             Found::Fetch(reason, base) => (reason, base),
         };
         if self.directives.only_if_cached {
@@ -172,6 +178,9 @@ impl<'a> Wanted<'a> {
             Lookup::NoVariant => return Found::Fetch(Reason::MissVariant, None),
             Lookup::Absent => return Found::Fetch(Reason::MissAbsent, None),
         };
+        if !self.is_answered_by(&object, head) {
+            return Found::Unfit;
+        }
         if self.fetches {
             return Found::Fetch(Reason::MissRefresh, Some(Base::new(object, true)));
         }
@@ -210,7 +219,7 @@ impl<'a> Wanted<'a> {
         let Lookup::Found { object, softened } = shared.store.peek(&self.key, &head.fields) else {
             return None;
         };
-        if !self.is_served_by(&object, head) {
+        if !self.is_served_by(&object, head) || !self.is_answered_by(&object, head) {
             return None;
         }
         match reuse_on_error(
@@ -225,6 +234,17 @@ impl<'a> Wanted<'a> {
             }
             Reuse::Revalidate(_) => None,
         }
+    }
+
+    /// Whether the object answers the request with the parts that its look-up leaves out.
+    pub(crate) fn is_answered_by(&self, object: &Object, head: &RequestHead) -> bool {
+        self.left_out.reason().is_none() || self.is_answered_by_head(&object.head_of(LeftOut::concerns), head)
+    }
+
+    /// The same of a response of which the content is still to come.
+    pub(crate) fn is_answered_by_head(&self, response: &ResponseHead, head: &RequestHead) -> bool {
+        let (target, policy) = (&self.subject.target, self.subject.site.policy());
+        self.left_out.permits(target, &head.fields, response, policy)
     }
 
     /// Whether the object holds what the request wants of the content.

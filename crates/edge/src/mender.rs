@@ -73,7 +73,7 @@ impl<'a> Mender<'a> {
     fn fetch_request(&self, object: &Object, missing: ByteRange) -> Option<(&'a Arc<Site>, FetchRequest)> {
         let asks = completion_fields(&object.head(), missing)?;
         let subject = guard(self.shared, self.peer, self.request).ok()?;
-        let reduced = looked_up_head(&self.request.head, subject.site.policy());
+        let reduced = looked_up_head(&self.request.head, subject.site.policy(), true);
         let visitor = reduced.as_ref().unwrap_or(&self.request.head);
         let Wanted { subject, key, .. } = Wanted::new(self.shared, subject, visitor, Directives::default());
         let known = self.shared.store.known_rule(&key);

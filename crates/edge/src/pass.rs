@@ -23,8 +23,8 @@ use origin::{Event, FetchError, FetchRequest};
 use purge::tags_of;
 use semantics::{
     CacheStatusFacts, Doubt, Form, HeadSays, Judgement, Moment, Reason, VaryRule, Written, confirming_fields,
-    explain_refusal, head_says, invalidated_targets, is_refusal, is_server_error, judge_response,
-    may_need_content, may_write, updated_head,
+    explain_refusal, head_says, invalidated_targets, is_for_any_cookie, is_refusal, is_server_error,
+    judge_response, may_need_content, may_write, selecting_rule, updated_head,
 };
 use std::sync::Arc;
 use store::{Key, Lookup, Publication};
@@ -57,7 +57,12 @@ impl Drop for Enlisted<'_> {
 impl<'a> Wanted<'a> {
     /// To the application alone, after all.
     pub(crate) fn pass(self, reason: Reason) -> Step<'a> {
-        Step::Pass(Passing { subject: self.subject.clone(), reason, wanted: Some(self), check: None })
+        let subject = self.subject.clone();
+        match self.left_out.reason() {
+            // What a client gets for a part that others leave out says nothing about what they get.
+            Some(reason) => Step::Pass(Passing { subject, reason, wanted: None, check: None }),
+            None => Step::Pass(Passing { subject, reason, wanted: Some(self), check: None }),
+        }
     }
 }
 
@@ -115,7 +120,8 @@ impl<'a> Visit<'a> {
             return None;
         }
         let (key, fields) = (wanted.key.clone(), &self.head().fields);
-        let known = shared.store.known_rule(&key);
+        let selecting = selecting_rule(fields, wanted.subject.site.policy());
+        let known = shared.store.known_rule(&key).union(&selecting);
         let head =
             forward::shared_head(&wanted.subject, &shared.loop_mark, &key, Method::Head, fields, &known);
         let asked = Asked { fields, range: None, solo: true };
@@ -155,9 +161,12 @@ impl<'a> Visit<'a> {
     ) -> Result<FetchRequest, WriteError> {
         match (enlisted, &passing.check) {
             (Some(enlisted), _) => forward::without_content(&enlisted.head),
-            (None, Some(check)) => {
-                forward::without_content(&check.request(self.shared, &passing.subject, &self.request.head))
-            }
+            (None, Some(check)) => forward::without_content(&check.request(
+                self.shared,
+                &passing.subject,
+                self.head(),
+                &self.request.head.fields,
+            )),
             (None, None) => {
                 let Passing { subject, .. } = passing;
                 let passed = |request| forward::passed(subject, &self.shared.loop_mark, request);
@@ -216,6 +225,7 @@ impl<'a> Visit<'a> {
             exchange.release_turn();
         }
         respond::tidy(&mut head, self.shared.clock.now());
+        self.learn_file(passing, &head);
         let judged = match (&passing.wanted, enlisted) {
             (Some(_), Some(enlisted)) => self.learn_from_head(&passing.subject, enlisted, asked, &head),
             (Some(wanted), None) => self.learn(wanted, asked, &head),
@@ -260,6 +270,17 @@ impl<'a> Visit<'a> {
         };
         self.shared.obey(self.cells(), method, answer, &key, pages, stale).await;
         (written == Written::Unread).then_some(witness)
+    }
+
+    /// Remembers that a request which passed because of its cookies was answered by a static file. The next one is fetched
+    /// without cookies, and that response decides.
+    fn learn_file(&self, passing: &Passing<'_>, head: &ResponseHead) {
+        let Passing { subject, reason, .. } = passing;
+        let policy = subject.site.policy();
+        let is_by_cookie = matches!(reason, Reason::PassCookie | Reason::PassUnknownCookie);
+        if is_by_cookie && is_for_any_cookie(&subject.target, head.status, &head.fields, policy) {
+            self.shared.files.remember(&subject.key(), *reason, None, self.now().monotonic);
+        }
     }
 
     /// Learns from the answer to one visitor whether answers for the page could be shared; gives the reason if not.

@@ -13,6 +13,7 @@
 //! comes next without doing it. A request that passes shares its fetch with nobody, and so carries what its
 //! visitor sent.
 
+use crate::asking::Asking;
 use crate::client::Client;
 use crate::counters::{Cells, Metric};
 use crate::delivery::{Content, Delivery};
@@ -35,7 +36,7 @@ use bytes::BytesMut;
 use h1::{BodyFraming, Request};
 use message::{Method, RequestHead, ResponseHead, Version};
 use net::Stream;
-use semantics::{Moment, Reason, RequestClass, Reuse, looked_up_head, reuse};
+use semantics::{Moment, Reason, Reuse, VaryRule, reuse, selecting_rule};
 use std::sync::Arc;
 use store::{Object, Part, Shelved};
 use tokio::sync::watch;
@@ -163,13 +164,13 @@ impl<'a> Visit<'a> {
     /// *key*: what identifies the page, if the request may share one at all.
     fn key(&mut self, subject: Subject<'a>) -> Step<'a> {
         let has_content = self.request.framing != BodyFraming::Empty;
-        match subject.class_of(&self.request.head, has_content) {
-            RequestClass::Pass(reason) => Step::Pass(Passing { subject, reason, wanted: None, check: None }),
-            RequestClass::Lookup(directives) => {
-                self.looked_up = looked_up_head(&self.request.head, subject.site.policy()).map(Box::new);
-                let mut wanted = Wanted::new(self.shared, subject, self.head(), directives);
-                wanted.fetches = self.fetches;
-                Step::Lookup(wanted)
+        match Asking::new(self.shared, subject, &self.request.head, has_content) {
+            Asking::Pass(subject, reason) => {
+                Step::Pass(Passing { subject, reason, wanted: None, check: None })
+            }
+            Asking::LookUp(wanted, head) => {
+                self.looked_up = head;
+                Step::Lookup(Wanted { fetches: self.fetches, ..wanted })
             }
         }
     }
@@ -219,7 +220,8 @@ impl<'a> Visit<'a> {
     fn would_be_hit<'v>(&'v self, wanted: &'v Wanted<'a>, delivery: &'v Delivery) -> Option<WouldBeHit<'v>> {
         let Content::Stored(stored) = &delivery.content else { return None };
         let (site, key) = (wanted.subject.site, &wanted.key);
-        Some(WouldBeHit { site, key, sent: &self.request.head, looked_up: self.head(), stored })
+        let is_file = wanted.left_out.has_cookies();
+        Some(WouldBeHit { site, key, sent: &self.request.head, looked_up: self.head(), stored, is_file })
     }
 
     /// *load*: what was found is read from the disk, and looked up again.
@@ -252,8 +254,8 @@ impl<'a> Visit<'a> {
         let mut base = None;
         let find = || match self.find(&wanted, Touch::No, self.now()) {
             Found::Deliver(delivery) | Found::Refresh(delivery, _) => Some(delivery),
-            // It was in memory a moment ago, and has gone.
-            Found::Load(_) => None,
+            // It was in memory a moment ago, and has gone, or was replaced.
+            Found::Load(_) | Found::Unfit => None,
             Found::Fetch(_, stored) => {
                 base = stored;
                 None
@@ -262,6 +264,9 @@ impl<'a> Visit<'a> {
         let joined = wanted.ask_flights(self.shared, self.head(), self.now(), find);
         match joined {
             Joined::Found(delivery) => Step::Deliver(delivery),
+            Joined::Filling(answer, _) if !wanted.is_answered_by_head(&answer.head, self.head()) => {
+                wanted.pass(reason)
+            }
             Joined::Filling(answer, reader) => {
                 self.cells().count(Metric::FlightWaits);
                 Step::Deliver(self.shared_delivery(answer, reader, Reason::MissCollapsed, false))
@@ -353,6 +358,11 @@ fn alone<'a>(wanted: &Wanted<'a>, check: Option<Arc<LeakCheck>>) -> Step<'a> {
 }
 
 impl Wanted<'_> {
+    /// What responses of the key are known to vary on, and what the request itself selects by.
+    fn known_rule(&self, shared: &Shared, head: &RequestHead) -> VaryRule {
+        shared.store.known_rule(&self.key).union(&selecting_rule(&head.fields, self.subject.site.policy()))
+    }
+
     /// What the flights have for the request, unless `find` finds an answer after all; else a new flight, which is
     /// the caller's to start.
     pub(crate) fn ask_flights<T>(
@@ -368,7 +378,7 @@ impl Wanted<'_> {
             current && !matches!(reused, Reuse::Revalidate(_))
         };
         let asked = Asked { fields: &head.fields, range: self.range.as_deref(), solo: self.solo };
-        let (known, begun) = (|| shared.store.known_rule(&self.key), || shared.store.sequence());
+        let (known, begun) = (|| self.known_rule(shared, head), || shared.store.sequence());
         shared.flights.join(&self.key, asked, known, begun, find, usable)
     }
 
@@ -383,7 +393,7 @@ impl Wanted<'_> {
     ) -> Option<Arc<Flight>> {
         let range = self.range.as_deref().filter(|_| stale.part().is_some());
         let asked = Asked { fields: &head.fields, range, solo: self.solo };
-        let (known, begun) = (|| shared.store.known_rule(&self.key), || shared.store.sequence());
+        let (known, begun) = (|| self.known_rule(shared, head), || shared.store.sequence());
         let is_renewed = || matches!(self.find(shared, head, Touch::No, now), Found::Deliver(_));
         shared.flights.renew(&self.key, asked, known, begun, is_renewed)
     }

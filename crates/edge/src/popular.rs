@@ -8,7 +8,7 @@ use crate::sync::{Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use message::{Fields, names};
 use platform::Monotonic;
-use semantics::{Forwarding, Policy, VaryRule};
+use semantics::{Forwarding, Policy, VaryRule, is_selecting};
 use std::collections::HashMap;
 use std::collections::hash_map::{Entry, RandomState};
 use std::hash::BuildHasher;
@@ -93,7 +93,11 @@ impl Page {
         let is_negotiated = |name: &[u8]| {
             NEGOTIATED.iter().any(|known| is(name, known)) || has_keyed && is(name, names::COOKIE)
         };
-        if !rule.names().iter().all(|name| is_negotiated(name)) {
+        // The page of who sends none of them is one.
+        let is_absent = |name: &Bytes| {
+            is_selecting(name) && !fields.iter().any(|field| field.name.eq_ignore_ascii_case(name))
+        };
+        if !rule.names().iter().all(|name| is_negotiated(name) || is_absent(name)) {
             return None;
         }
         let mut kept = Fields::new();

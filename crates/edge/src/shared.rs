@@ -56,6 +56,8 @@ pub(crate) struct Shared {
     pub(crate) flights: Flights,
     pub(crate) in_vain: InVain,
     pub(crate) leak_guard: LeakGuard,
+    /// Keys at which a client with a session got a static file, and why its request passed.
+    pub(crate) files: InVain,
     /// Pages on which their origin has failed a moment ago.
     pub(crate) ailing: InVain,
     pub(crate) popular: Popular,
@@ -136,6 +138,7 @@ impl Shared {
             static_tree: StaticTree::default(),
             flights: Flights::default(),
             in_vain: InVain::new(plan.limits.hit_for_miss, plan.limits.hit_for_miss_entries_max),
+            files: InVain::new(plan.limits.hit_for_miss, plan.limits.hit_for_miss_entries_max),
             leak_guard: LeakGuard::new(plan.sites.len(), plan.workers, plan.limits.leak_guard_every),
             ailing: InVain::new(plan.limits.failure_pause, plan.limits.hit_for_miss_entries_max),
             popular: Popular::new(plan.workers, plan.refill.pages_max),

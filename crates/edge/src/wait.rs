@@ -123,6 +123,9 @@ impl<'a> Visit<'a> {
         if !answer.rule.matches(&self.head().fields, &answer.variant) {
             return self.ask_again(wanted, Reason::MissVariant);
         }
+        if !wanted.is_answered_by_head(&answer.head, self.head()) {
+            return wanted.pass(reason);
+        }
         if !leads && self.is_invalidated(&wanted, &answer.tags, answer.begun, &answer.head) {
             return self.ask_again(wanted, reason);
         }
@@ -140,7 +143,9 @@ impl<'a> Visit<'a> {
                     true => Reason::StoreRefusedTooLarge,
                     false => Reason::MissCollapsed,
                 };
-                Step::Deliver(self.shared_delivery(answer, reader, reason, leads))
+                // A cookie that the response sets is for a visitor without one.
+                let own = leads && !wanted.left_out.has_cookies();
+                Step::Deliver(self.shared_delivery(answer, reader, reason, own))
             }
             // It has become too large to be kept, and nobody can join any more.
             None => wanted.pass(reason),
@@ -177,6 +182,9 @@ impl<'a> Visit<'a> {
             return self.ask_again(wanted, Reason::MissVariant);
         }
         let (object, now) = (&confirmed.object, self.now());
+        if !wanted.is_answered_by(object, self.head()) {
+            return wanted.pass(reason);
+        }
         if !leads && self.is_invalidated(&wanted, &confirmed.tags, confirmed.begun, &object.head()) {
             return self.ask_again(wanted, reason);
         }
@@ -215,7 +223,9 @@ impl<'a> Visit<'a> {
         if let Some(delivery) = self.instead_of_error(&wanted, answer.status) {
             return Step::Deliver(delivery);
         }
-        let claimed = if leads { answer.claim() } else { None };
+        // The fetch has left out what the request's own may depend on.
+        let is_whole = wanted.left_out.reason().is_none();
+        let claimed = if leads && is_whole { answer.claim() } else { None };
         match claimed {
             Some(parcel) => {
                 let facts = CacheStatusFacts {

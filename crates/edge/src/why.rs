@@ -4,6 +4,7 @@
 //! what the next request would meet, as far as it does not depend on the application: where its answer decides, the
 //! document says so. Whether a stored response may be used decides `semantics`, as in the pipeline.
 
+use crate::asking::Asking;
 use crate::client::head_limits;
 use crate::forward;
 use crate::guard::{Subject, guard};
@@ -18,9 +19,7 @@ use bytes::BytesMut;
 use h1::{BodyFraming, Request, Strictness};
 use message::{Fields, Method, RequestHead, ResponseHead, Version, names};
 use net::Peer;
-use semantics::{
-    Culprit, Moment, Policy, Reason, RequestClass, downstream_head, explain_request, looked_up_head,
-};
+use semantics::{Culprit, Moment, Policy, Reason, Verdict, downstream_head, explain_request};
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -283,13 +282,12 @@ fn split_url(url: &str) -> Result<(bool, &str, String), String> {
 /// decision what is known of the page.
 fn of_subject(shared: &Arc<Shared>, subject: &Subject<'_>, request: &Request) -> Answer {
     let (head, policy, now) = (&request.head, subject.site.policy(), Moment::read(&*shared.clock));
-    let wanted = match subject.class_of(head, false) {
-        RequestClass::Pass(reason) => Err(reason),
-        RequestClass::Lookup(directives) => Ok(Wanted::new(shared, subject.clone(), head, directives)),
+    let (wanted, reduced) = match Asking::new(shared, subject.clone(), head, false) {
+        Asking::Pass(_, reason) => (Err(reason), None),
+        Asking::LookUp(wanted, head) => (Ok(wanted), head),
     };
     let key = wanted.as_ref().map_or_else(|_| subject.key(), |wanted| wanted.key.clone());
-    let reduced = looked_up_head(head, policy).filter(|_| wanted.is_ok());
-    let head = reduced.as_ref().unwrap_or(head);
+    let head = reduced.as_deref().unwrap_or(head);
     let remembered = shared.in_vain.recall(&key, now.monotonic);
     // An operator's question may wait for the disk, which a visitor's request would do without holding others up.
     if let Lookup::Shelved(shelved) = shared.store.peek(&key, &head.fields) {
@@ -307,10 +305,18 @@ fn of_subject(shared: &Arc<Shared>, subject: &Subject<'_>, request: &Request) ->
                 let culprit = Some(Cause::from(&kept.culprit));
                 Answer { culprit, asks: Asks::OwnAnswer, ..Answer::new(Reason::PassLeakGuard) }
             }
-            None => looked_up(shared, wanted, head, remembered.as_ref(), now),
+            None => {
+                let decided = looked_up(shared, wanted, head, remembered.as_ref(), now);
+                let is_left_out = wanted.left_out.reason().is_some_and(|own| own.name() == decided.reason);
+                let culprit = explain_request(&request.head, false, policy).filter(|_| is_left_out);
+                let culprit = culprit.and_then(|(_, culprit)| culprit);
+                Answer { culprit: culprit.as_ref().map(Cause::from).or(decided.culprit), ..decided }
+            }
         },
     };
-    let stale = wanted.ok().filter(|_| decided.asks != Asks::Nothing);
+    // Nothing stands in for an answer of the client's own.
+    let is_pass = decided.verdict == Verdict::Pass.name();
+    let stale = wanted.ok().filter(|_| decided.asks != Asks::Nothing && !is_pass);
     let stale = stale.and_then(|wanted| wanted.stale_instead(shared, head, now));
     let (stored, other_variants_only) = match shared.store.peek(&key, &head.fields) {
         Lookup::Found { object, softened } => (Some(stored_answer(&object, softened, policy, now)), false),
@@ -353,11 +359,18 @@ fn looked_up(
         // It cannot be read, or has left memory at once: it will be fetched.
         Decision::Load(_) => Answer { asks: Asks::Page, ..Answer::new(Reason::MissAbsent) },
         Decision::OnlyIfCached => Answer::new(Reason::OnlyIfCached),
-        Decision::Alone(reason) => alone(reason, head, remembered),
+        Decision::Alone(reason) => match wanted.left_out.reason() {
+            Some(reason) => Answer { asks: Asks::OwnAnswer, ..Answer::new(reason) },
+            None => alone(reason, head, remembered),
+        },
         Decision::Fly { reason, .. } => {
             let confirms = match wanted.find(shared, head, Touch::No, now) {
                 Found::Fetch(_, Some(base)) => is_confirmation(wanted, &base, head),
-                Found::Fetch(_, None) | Found::Deliver(_) | Found::Refresh(..) | Found::Load(_) => false,
+                Found::Fetch(_, None)
+                | Found::Deliver(_)
+                | Found::Refresh(..)
+                | Found::Load(_)
+                | Found::Unfit => false,
             };
             Answer { asks: if confirms { Asks::Confirmation } else { Asks::Page }, ..Answer::new(reason) }
         }

@@ -231,6 +231,10 @@ impl Site {
                 None => assert_eq!(met.verdict(), Verdict::Failed, "{context}"),
             },
             Asks::OwnAnswer if predicted.verdict == Verdict::Pass.name() => assert!(exact, "{context}"),
+            // What the fetch left out may turn out to matter.
+            Asks::Confirmation | Asks::Page if met == Reason::PassAccept => {
+                assert!(asking.fields.iter().any(|field| field.starts_with("Accept: ")), "{context}");
+            }
             Asks::Confirmation => {
                 let confirmed = met == Reason::HitRevalidated;
                 assert!(confirmed || met.verdict() == Verdict::Miss, "{context}");

@@ -29,6 +29,8 @@ pub(crate) struct File {
     pub(crate) cookie: Vec<CookieRow>,
     #[serde(default)]
     pub(crate) path: Vec<PathRow>,
+    #[serde(default, rename = "static")]
+    pub(crate) static_file: Vec<StaticRow>,
     #[serde(default)]
     pub(crate) parameter: Vec<ParameterRow>,
     #[serde(default)]
@@ -140,6 +142,17 @@ pub(crate) enum CookieWord {
 #[serde(deny_unknown_fields)]
 pub(crate) struct PathRow {
     pub(crate) patterns: Vec<String>,
+    pub(crate) source: String,
+}
+
+/// Static files: extensions, and paths where cookies change no response of a static type.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct StaticRow {
+    #[serde(default)]
+    pub(crate) extensions: Vec<String>,
+    #[serde(default)]
+    pub(crate) paths: Vec<String>,
     pub(crate) source: String,
 }
 

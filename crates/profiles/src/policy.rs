@@ -174,6 +174,15 @@ pub struct Policy {
     /// Cookies by which pages differ: in the key and forwarded, with no other cookie beside them. They win over the
     /// other lists; their names are compared whole.
     pub keyed_cookies: Vec<String>,
+    /// Cookies that are taken out of responses to fetches whose answer may be shared. In requests they mean what the
+    /// other lists say.
+    pub stripped_cookies: Vec<Pattern>,
+    /// Whether static files answer requests with any cookies.
+    pub static_files: bool,
+    /// Extensions of static files, without the dot.
+    pub static_extensions: Vec<String>,
+    /// Paths where cookies change no response of a static type, whatever it says, compared after one percent-decoding.
+    pub static_paths: Vec<Pattern>,
     /// What every other cookie means.
     pub unknown_cookie: UnknownCookie,
     /// Request fields that never change a page, beside those every profile knows.
@@ -253,6 +262,10 @@ impl Policy {
             session_cookies: Vec::new(),
             noise_cookies: Vec::new(),
             keyed_cookies: Vec::new(),
+            stripped_cookies: Vec::new(),
+            static_files: false,
+            static_extensions: Vec::new(),
+            static_paths: Vec::new(),
             unknown_cookie: UnknownCookie::Pass,
             noise_fields: Vec::new(),
             forwarded_fields: Vec::new(),

@@ -5,7 +5,7 @@
 
 use crate::file::{
     ChangesWord, ClientAddressWord, CookieRow, CookieWord, CredentialsWord, DownstreamWord, File,
-    ForwardingWord, ParameterRow, ParameterWord, RouteRow, Rules, UnknownWord, WriteRow,
+    ForwardingWord, ParameterRow, ParameterWord, RouteRow, Rules, StaticRow, UnknownWord, WriteRow,
 };
 use crate::{
     Changes, ClientAddress, Credentials, Downstream, FieldPattern, Forwarding, JsonFact, LocationPattern,
@@ -99,6 +99,9 @@ fn fill(policy: &mut Policy, file: &File) -> Result<(), String> {
         require_source("path", &row.source)?;
         policy.bypass_paths.extend(patterns("path", &row.patterns)?);
     }
+    for row in &file.static_file {
+        fill_static(policy, row)?;
+    }
     for ParameterRow { means, names, source } in &file.parameter {
         require_source("parameter", source)?;
         let list = match means {
@@ -122,6 +125,27 @@ fn fill(policy: &mut Policy, file: &File) -> Result<(), String> {
         policy.writes.push(write_rule(row)?);
     }
     file.purge.iter().try_for_each(|row| require_source("purge", &row.source))
+}
+
+fn fill_static(
+    policy: &mut Policy,
+    StaticRow { extensions, paths, source }: &StaticRow,
+) -> Result<(), String> {
+    require_source("static", source)?;
+    if extensions.is_empty() && paths.is_empty() {
+        return Err("a [[static]] names nothing".to_owned());
+    }
+    if let Some(name) =
+        extensions.iter().find(|name| !name.bytes().all(|octet| octet.is_ascii_alphanumeric()))
+    {
+        return Err(format!("a [[static]] has the extension `{name}`: write it without a dot"));
+    }
+    policy.static_files = true;
+    policy.static_extensions.extend(extensions.iter().cloned());
+    if !paths.is_empty() {
+        policy.static_paths.extend(patterns("static", paths)?);
+    }
+    Ok(())
 }
 
 fn route_rule(row: &RouteRow) -> Result<RouteRule, String> {
@@ -281,6 +305,9 @@ mod tests {
             ("title = 'a'\n[[cookie]]\nmeans = 'noise'\nnames = ['*']\nsource = 'c'", "everything"),
             ("title = 'a'\n[[cookie]]\nmeans = 'key'\nnames = ['b*']\nsource = 'c'", "in full"),
             ("title = 'a'\n[[path]]\npatterns = ['/*']\nsource = 'c'", "everything"),
+            ("title = 'a'\n[[static]]\nextensions = ['.css']\nsource = 'c'", "without a dot"),
+            ("title = 'a'\n[[static]]\npaths = ['/*']\nsource = 'c'", "everything"),
+            ("title = 'a'\n[[static]]\nsource = 'c'", "names nothing"),
             (
                 "title = 'a'\n[[write]]\nmethods = ['POST']\nstatuses = [200]\nchanges = 'everything'\nsource = 'b'",
                 "any request",

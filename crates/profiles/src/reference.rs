@@ -66,6 +66,15 @@ switches detection off for the site, also for later processes; `petasos profile 
 call the admin address: `POST /profile` with `{\"site\": \"any\", \"detect\": false}`, by whoever may purge. An edge with a disk
 remembers the detection of a site and its origin, with signs and times, in the file `recognised` there.
 
+*Static files* are the same for every visitor, so they are fetched without cookies and answer requests with any cookies.
+The path is a guess: the extension of its last segment. The response decides: it must have a static type (pictures, fonts,
+sound, film, CSS, JavaScript, WebAssembly), must not vary by cookie, and must state a lifetime or `Last-Modified`. A
+response of a static type that says `public` or `s-maxage` with a lifetime is a static file at any path, and cookies that it
+sets are not stored. HTML, JSON and everything else at a path like `/account/x.css` is never shared with a visitor who has
+cookies that mean something. On *paths of static files* the type alone decides, because the profile or the operator
+(`static_paths`) vouches for them. The leak guard compares static files with what the origin sends for the visitor's own
+cookies, as it does with pages.
+
 *Sent downstream* is what visitors' browsers, and caches between them and the edge, get as `Cache-Control`. No purge
 reaches them, so where a system states a lifetime that is meant for the cache in front of it, or none, its pages leave
 with `no-cache`: a browser may keep such a page, and asks before it shows it again. `Age` and the validators stay, so the
@@ -141,6 +150,14 @@ fn put_profile(page: &mut String, profile: &Profile) {
     }
     for path in &file.path {
         row("paths that pass", &code(&path.patterns), &path.source);
+    }
+    for files in &file.static_file {
+        if !files.extensions.is_empty() {
+            row("extensions of static files", &code(&files.extensions), &files.source);
+        }
+        if !files.paths.is_empty() {
+            row("paths of static files, whatever they say of cookies", &code(&files.paths), &files.source);
+        }
     }
     for parameter in &file.parameter {
         let what = match parameter.means {

@@ -12,7 +12,8 @@
 //! 5. a field that the operator declared forwarded, and vouched that the application names it in Vary if it changes
 //!    a page, is forwarded as the client sent it;
 //! 6. cookies that the policy has in the key are forwarded, as one line: see `keyed_cookies`;
-//! 7. everything else stays here.
+//! 7. a field that changes pages whatever `Vary` says is forwarded, and in the key of what comes back: see `selecting`;
+//! 8. everything else stays here.
 //!
 //! The first answer for a key is therefore fetched without negotiation. If it turns out to vary on a field that
 //! the client sent, the answer belongs to another variant than the client's (`rule.key` of the client's fields
@@ -21,6 +22,7 @@
 
 use crate::keyed_cookies::keyed_cookies;
 use crate::request_fields::{Role, is_forwarded, is_known, role};
+use crate::selecting::is_selecting;
 use crate::vary::{AcceptedCodings, normalised_value};
 use crate::{Forwarding, Policy, VaryRule};
 use message::{Field, Fields, names};
@@ -49,6 +51,13 @@ pub fn shared_fields(fields: &Fields, known: &VaryRule, policy: &Policy) -> Fiel
     }
     if let Some(cookies) = keyed_cookies(fields, policy) {
         forwarded.push(names::COOKIE, cookies);
+    }
+    for field in fields.iter().filter(|field| is_selecting(&field.name) && !known.selects_on(&field.name)) {
+        if !forwarded.iter().any(|sent| sent.name.eq_ignore_ascii_case(&field.name))
+            && let Some(value) = normalised_value(fields, &field.name)
+        {
+            forwarded.push(field.name.clone(), value);
+        }
     }
     let elsewhere: [&[u8]; 2] = [b"accept-encoding", b"cookie"];
     for name in known.names().iter().filter(|name| !elsewhere.contains(&&name[..])) {

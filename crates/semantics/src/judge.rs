@@ -9,6 +9,7 @@
 use crate::invalidation::resolve;
 use crate::lifetime::{Lifetime, initial_age, lifetime, stale_windows};
 use crate::set_cookie::meaningful_cookies;
+use crate::static_files::loses_cookies;
 use crate::validation::validation_fields;
 use crate::{
     ContentRange, Credentials, Directives, Forwarding, Freshness, Moment, Policy, Reason, Scope,
@@ -33,8 +34,8 @@ pub struct Storable {
     /// For how long, and how it may be reused.
     pub freshness: Freshness,
     /// The names of fields that must neither be stored nor sent to anyone but who asked: the response's qualified
-    /// `private` and `no-cache` list them (RFC 9111 sections 5.2.2.4 and 5.2.2.7). Always empty by the default
-    /// profile.
+    /// `private` and `no-cache` list them (RFC 9111 sections 5.2.2.4 and 5.2.2.7). By the default profile only
+    /// `Set-Cookie` of a static file.
     pub withheld: Vec<Bytes>,
 }
 
@@ -97,8 +98,16 @@ fn judged(
     } else if freshness.must_be_validated(response_time) {
         return Err(Reason::StoreRefusedExpired);
     }
-    let listed = [&directives.private, &directives.no_cache].into_iter().flat_map(Scope::names).cloned();
-    let withheld = if policy.forwarding == Forwarding::Everything { listed.collect() } else { Vec::new() };
+    let withheld = match policy.forwarding {
+        Forwarding::Everything => {
+            [&directives.private, &directives.no_cache].into_iter().flat_map(Scope::names).cloned().collect()
+        }
+        // A cookie that did not refuse the response is one that a static file loses.
+        Forwarding::Keyed if meaningful_cookies(&response.fields, policy).next().is_some() => {
+            vec![Bytes::from_static(names::SET_COOKIE.as_bytes())]
+        }
+        Forwarding::Keyed => Vec::new(),
+    };
     Ok(Storable { freshness, withheld })
 }
 
@@ -143,7 +152,8 @@ fn refusal(
         return Some(Reason::StoreRefusedRedirect);
     }
     let sets_cookie = meaningful_cookies(&response.fields, policy).next().is_some();
-    if sets_cookie && !(policy.stores_cookies && is_stated) {
+    let is_kept = policy.stores_cookies && is_stated;
+    if sets_cookie && !is_kept && !loses_cookies(&request.target, response.status, &response.fields, policy) {
         return Some(Reason::StoreRefusedSetCookie);
     }
     // must-understand: who knows the status ignores the no-store that stands beside it for those who do not, and
@@ -441,6 +451,19 @@ mod tests {
             // On any other status the field means nothing (RFC 9110 section 14.4).
             assert!(judged(200, &[FRESH, ("Content-Range", "bytes 0-1/2")]).is_ok());
         }
+    }
+
+    #[test]
+    fn static_file_that_says_public_loses_its_cookies() {
+        let (css, cookie) = (("Content-Type", "text/css"), ("Set-Cookie", "session=1"));
+        let public = ("Cache-Control", "public, max-age=60");
+        assert_eq!(by_default(200, &[css, cookie, public]).unwrap().withheld, ["Set-Cookie"]);
+        assert!(by_default(200, &[css, public]).unwrap().withheld.is_empty());
+        let refused = Err(Reason::StoreRefusedSetCookie);
+        assert_eq!(by_default(200, &[("Content-Type", "text/html"), cookie, public]), refused);
+        assert_eq!(by_default(200, &[css, cookie, FRESH]), refused);
+        assert_eq!(by_default(200, &[css, cookie, ("Cache-Control", "public")]), refused);
+        assert_eq!(by_default(404, &[css, cookie, public]), refused);
     }
 
     #[test]

@@ -4,16 +4,25 @@
 //! request that carries one of them twice could mean either, and is not shared; nor is a response that sets one.
 
 use crate::Policy;
+use crate::selecting::says_nothing;
 use bytes::Bytes;
-use message::{Fields, RequestHead, names};
+use message::{Field, Fields, RequestHead, names};
 
-/// The request as it is looked up and shared, if that is not as it was sent: where the policy has cookies in its keys,
-/// with those of its cookies only.
-pub fn looked_up_head(request: &RequestHead, policy: &Policy) -> Option<RequestHead> {
-    if policy.keyed_cookies.is_empty() || !request.fields.has(names::COOKIE) {
+/// The request as it is looked up and shared, if that is not as it was sent: without fields that say nothing, and, where
+/// the policy has cookies in its keys or the request is looked up `without_cookies`, with the cookies of its key only.
+pub fn looked_up_head(request: &RequestHead, policy: &Policy, without_cookies: bool) -> Option<RequestHead> {
+    let is_reduced =
+        (without_cookies || !policy.keyed_cookies.is_empty()) && request.fields.has(names::COOKIE);
+    let is_empty = |field: &Field| says_nothing(field, &request.fields, policy);
+    if !is_reduced && !request.fields.iter().any(is_empty) {
         return None;
     }
+    let sent = request;
     let mut request = request.clone();
+    request.fields.retain(|field| !says_nothing(field, &sent.fields, policy));
+    if !is_reduced {
+        return Some(request);
+    }
     let keyed = keyed_cookies(&request.fields, policy);
     request.fields.remove(names::COOKIE);
     if let Some(keyed) = keyed {
@@ -75,7 +84,7 @@ mod tests {
     /// The variant of a request with this cookie, and the cookie that is forwarded for it.
     fn variant(cookie: &str) -> (Vec<u8>, Option<String>) {
         let (policy, sent) = (policy(), request(cookie));
-        let head = looked_up_head(&sent, &policy).unwrap_or(sent);
+        let head = looked_up_head(&sent, &policy, false).unwrap_or(sent);
         let rule = VaryRule::from_response(&Fields::new(), &policy).unwrap();
         let forwarded = shared_fields(&head.fields, &VaryRule::default(), &policy);
         assert_eq!(rule.key(&forwarded), rule.key(&head.fields), "{cookie}");
@@ -124,7 +133,7 @@ mod tests {
     #[test]
     fn what_is_in_the_key_passes_for_nothing_else() {
         let passes = |cookie: &str| match classify_request(&request(cookie), false, &policy()) {
-            RequestClass::Pass(reason) => Some(reason),
+            RequestClass::LookupStatic { otherwise: reason, .. } | RequestClass::Pass(reason) => Some(reason),
             RequestClass::Lookup(_) => None,
         };
         assert_eq!(passes("Currency=EUR; group=b; _ga=1"), None);

@@ -7,7 +7,7 @@
 use crate::dates::parse_date;
 use crate::directives::decimal_secs;
 use crate::judge::{LASTING_STATUSES, is_heuristically_cacheable};
-use crate::{Directives, Moment, Policy, StaleOnError};
+use crate::{Directives, Moment, Policy, StaleOnError, stated_directives};
 use message::{Fields, RequestHead, ResponseHead, Status, names};
 use platform::Timestamp;
 use std::time::Duration;
@@ -65,6 +65,14 @@ fn stated_lifetime(
     let expires = fields.only(names::EXPIRES).and_then(|value| parse_date(value));
     let date = response_date(fields).unwrap_or(response_time);
     Some(expires.map_or(Duration::ZERO, |expires| expires.since(date)))
+}
+
+/// Whether the response states a lifetime above zero.
+pub(crate) fn states_lifetime(fields: &Fields, policy: &Policy) -> bool {
+    let (directives, targeted) = stated_directives(fields, policy);
+    // A date that is missing cannot be compared with: then `Expires` alone says nothing.
+    let now = Timestamp::from_secs(u64::from(u32::MAX));
+    stated_lifetime(fields, &directives, targeted, now).is_some_and(|lifetime| !lifetime.is_zero())
 }
 
 /// What a lifetime is cut to: "not found" may be found the next moment, an error be mended, and of a status that is

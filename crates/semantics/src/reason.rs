@@ -166,15 +166,15 @@ reasons! {
     PassAuthorization "pass-authorization" Pass
         "The request carries credentials, so its answer is for this client alone; nothing to do.";
     PassCookie "pass-cookie" Pass
-        "The request carries a cookie that the profile knows to mark a session; nothing to do.";
+        "The request carries a cookie that the profile knows to mark a session, and the response is no static file; if it is a file all the same, let it say public with a lifetime, or list its path in static_paths.";
     PassUnknownCookie "pass-unknown-cookie" Pass
         "The request carries a cookie that the profile does not know; if it never changes a page, declare it as noise.";
     PassUnknownField "pass-unknown-field" Pass
         "The request carries a header field that is no part of the key and might change the answer; if it never does, declare it as noise.";
     PassAccept "pass-accept" Pass
-        "The request accepts particular media types only, so the answer might be another one than the stored page; nothing to do.";
+        "The request accepts a stream of events, or media types that the stored response is not the first choice of; let the origin send Vary: Accept if it negotiates types.";
     PassForeignOrigin "pass-foreign-origin" Pass
-        "The request comes from a script of another site, so the answer might permit that site only; nothing to do.";
+        "The request comes from a script of another site, and the response that permitted every site has changed while it was fetched; nothing to do.";
     PassPath "pass-path" Pass
         "The profile never shares this path; nothing to do unless the path is wrong there.";
     PassParameter "pass-parameter" Pass

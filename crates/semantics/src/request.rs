@@ -6,8 +6,9 @@
 //! it means, only the method, content, an upgrade and `no-store` make a request pass.
 
 use crate::keyed_cookies::{is_keyed, repeated};
+use crate::left_out::wants_events;
 use crate::request_fields::{is_doubtful, is_method_override};
-use crate::vary::is_zero_weight;
+use crate::static_files::ignores_cookies;
 use crate::{CulpritKind, Directives, Forwarding, Pattern, Policy, Reason, UnknownCookie};
 use bytes::Bytes;
 use message::{Fields, Method, RequestHead, names};
@@ -18,6 +19,14 @@ pub enum RequestClass {
     /// Look it up; its answer may be shared. The request's own directives are for [`crate::reuse`]; with
     /// `only_if_cached` a miss is refused as [`Reason::OnlyIfCached`] instead of fetched (RFC 9111 section 5.2.1.7).
     Lookup(Directives),
+    /// Look it up without its cookies: a static file may answer it, and nothing else. Otherwise forward it for this
+    /// client alone, for this reason.
+    LookupStatic {
+        /// As for a look-up.
+        directives: Directives,
+        /// Why it passes where the response is no static file.
+        otherwise: Reason,
+    },
     /// Forward it for this client alone.
     Pass(Reason),
 }
@@ -29,9 +38,18 @@ pub enum RequestClass {
 /// evaluated against what is stored or fetched.
 pub fn classify_request(request: &RequestHead, has_content: bool, policy: &Policy) -> RequestClass {
     let directives = Directives::of_request(&request.fields);
-    match cause(request, has_content, &directives, policy) {
-        Some(cause) => RequestClass::Pass(cause.reason),
-        None => RequestClass::Lookup(directives),
+    let Some(cause) = cause(request, has_content, &directives, policy) else {
+        return RequestClass::Lookup(directives);
+    };
+    let otherwise = cause.reason;
+    let is_by_cookie = matches!(otherwise, Reason::PassCookie | Reason::PassUnknownCookie)
+        && ignores_cookies(policy)
+        && repeated(&request.fields, policy).is_none()
+        && cause_but_cookies(request, has_content, &directives, policy).is_none();
+    if is_by_cookie {
+        RequestClass::LookupStatic { directives, otherwise }
+    } else {
+        RequestClass::Pass(otherwise)
     }
 }
 
@@ -70,6 +88,32 @@ pub(crate) fn cause<'a>(
     directives: &Directives,
     policy: &Policy,
 ) -> Option<Cause<'a>> {
+    own_cause(request, has_content)
+        .or_else(|| target_cause(&request.target, policy))
+        .or_else(|| field_cause(&request.fields, true, policy))
+        .or_else(|| no_store_cause(directives))
+}
+
+/// As [`cause`], of a request without its cookies.
+fn cause_but_cookies<'a>(
+    request: &'a RequestHead,
+    has_content: bool,
+    directives: &Directives,
+    policy: &Policy,
+) -> Option<Cause<'a>> {
+    own_cause(request, has_content)
+        .or_else(|| target_cause(&request.target, policy))
+        .or_else(|| field_cause(&request.fields, false, policy))
+        .or_else(|| no_store_cause(directives))
+}
+
+fn no_store_cause(directives: &Directives) -> Option<Cause<'static>> {
+    let cause = Cause::of(Reason::PassRequestNoStore, CulpritKind::Directive, b"no-store");
+    directives.no_store.then_some(cause)
+}
+
+/// What makes a request its client's own by any profile.
+fn own_cause(request: &RequestHead, has_content: bool) -> Option<Cause<'_>> {
     if !matches!(request.method, Method::Get | Method::Head) {
         return Some(Cause::of(Reason::PassMethod, CulpritKind::Method, request.method.as_bytes()));
     }
@@ -81,18 +125,12 @@ pub(crate) fn cause<'a>(
         return Some(Cause { reason: Reason::PassRequestBody, part: None });
     }
     let upgrade = request.fields.iter().find(|field| field.is(names::UPGRADE));
-    if let Some(upgrade) = upgrade {
-        return Some(Cause::of(Reason::PassUpgrade, CulpritKind::Field, &upgrade.name));
-    }
-    let no_store = || Cause::of(Reason::PassRequestNoStore, CulpritKind::Directive, b"no-store");
-    target_cause(&request.target, policy)
-        .or_else(|| field_cause(&request.fields, policy))
-        .or_else(|| directives.no_store.then(no_store))
+    upgrade.map(|upgrade| Cause::of(Reason::PassUpgrade, CulpritKind::Field, &upgrade.name))
 }
 
 /// What in the fields makes the answer this client's own. Nothing does so where the origin gets all of them and is
 /// taken at its word about what its answer depends on.
-fn field_cause<'a>(fields: &'a Fields, policy: &Policy) -> Option<Cause<'a>> {
+fn field_cause<'a>(fields: &'a Fields, with_cookies: bool, policy: &Policy) -> Option<Cause<'a>> {
     if policy.forwarding == Forwarding::Everything {
         return None;
     }
@@ -102,11 +140,9 @@ fn field_cause<'a>(fields: &'a Fields, policy: &Policy) -> Option<Cause<'a>> {
         if field.is(names::AUTHORIZATION) {
             return of(Reason::PassAuthorization);
         }
-        if field.is("Origin") && !is_own_origin(&field.value, fields) {
-            return of(Reason::PassForeignOrigin);
-        }
         if field.is(names::COOKIE) {
-            cookie = worse_cookie(cookie, cookie_cause(&field.value, policy));
+            let found = if with_cookies { cookie_cause(&field.value, policy) } else { None };
+            cookie = worse_cookie(cookie, found);
         } else if unknown.is_none() && is_doubtful(field, policy) {
             unknown = of(Reason::PassUnknownField);
         }
@@ -116,8 +152,8 @@ fn field_cause<'a>(fields: &'a Fields, policy: &Policy) -> Option<Cause<'a>> {
     {
         return Some(Cause::of(Reason::PassCookie, CulpritKind::Cookie, name));
     }
-    let picky = || Cause::of(Reason::PassAccept, CulpritKind::Field, b"Accept");
-    cookie.or(unknown).or_else(|| (!accepts_anything(fields)).then(picky))
+    let events = || Cause::of(Reason::PassAccept, CulpritKind::Field, b"Accept");
+    cookie.or(unknown).or_else(|| wants_events(fields).then(events))
 }
 
 /// A known session cookie is the better explanation than an unknown cookie, and the first of several.
@@ -157,22 +193,6 @@ fn cookie_cause<'a>(line: &'a [u8], policy: &Policy) -> Option<Cause<'a>> {
         }
     }
     unknown
-}
-
-/// Whether `Origin` names the host that the request goes to, in either scheme.
-fn is_own_origin(origin: &[u8], fields: &Fields) -> bool {
-    let Some(host) = fields.first(names::HOST) else { return false };
-    let authority = origin.strip_prefix(b"https://").or_else(|| origin.strip_prefix(b"http://"));
-    authority.is_some_and(|authority| authority.eq_ignore_ascii_case(host))
-}
-
-/// Whether the client takes any media type, as browsers do everywhere: `Accept` is missing or has `*/*`.
-fn accepts_anything(fields: &Fields) -> bool {
-    let takes_all = |member: &[u8]| {
-        let mut parts = member.split(|&byte| byte == b';').map(<[u8]>::trim_ascii);
-        parts.next() == Some(b"*/*") && !parts.any(is_zero_weight)
-    };
-    !fields.has("Accept") || fields.list("Accept").any(takes_all)
 }
 
 /// Whether the policy never shares this target: by its path, or by a query parameter.
@@ -243,7 +263,7 @@ mod tests {
     fn passes(request: &RequestHead, policy: &Policy) -> Option<Reason> {
         match classify_request(request, false, policy) {
             RequestClass::Lookup(_) => None,
-            RequestClass::Pass(reason) => Some(reason),
+            RequestClass::LookupStatic { otherwise: reason, .. } | RequestClass::Pass(reason) => Some(reason),
         }
     }
 
@@ -271,7 +291,7 @@ mod tests {
     fn a_browser_is_looked_up() {
         let directives = match classify_request(&request("/", BROWSER), false, &Policy::default_profile()) {
             RequestClass::Lookup(directives) => directives,
-            RequestClass::Pass(reason) => panic!("{reason}"),
+            class => panic!("{class:?}"),
         };
         assert_eq!(directives.max_age_secs, Some(0));
     }
@@ -301,17 +321,41 @@ mod tests {
     }
 
     #[test]
-    fn scripts_of_other_sites_pass() {
-        assert_eq!(field_passes("Origin", "https://example.org"), None);
-        assert_eq!(field_passes("Origin", "https://example.com"), Some(Reason::PassForeignOrigin));
-        assert_eq!(field_passes("Origin", "null"), Some(Reason::PassForeignOrigin));
+    fn scripts_and_their_types_are_looked_up_but_for_events() {
+        for (name, value) in [
+            ("Origin", "https://example.org"),
+            ("Origin", "https://example.com"),
+            ("Origin", "null"),
+            ("HX-Request", "true"),
+            ("X-Requested-With", "XMLHttpRequest"),
+            ("Accept", "application/activity+json"),
+            ("Accept", "text/html, */*;q=0"),
+            ("Accept", "text/css,*/*;q=0.1"),
+        ] {
+            assert_eq!(field_passes(name, value), None, "{name}: {value}");
+        }
+        assert_eq!(field_passes("Accept", "text/event-stream"), Some(Reason::PassAccept));
     }
 
     #[test]
-    fn only_clients_that_take_anything_are_looked_up() {
-        assert_eq!(field_passes("Accept", "application/activity+json"), Some(Reason::PassAccept));
-        assert_eq!(field_passes("Accept", "text/html, */*;q=0"), Some(Reason::PassAccept));
-        assert_eq!(field_passes("Accept", "text/css,*/*;q=0.1"), None);
+    fn cookies_alone_leave_a_request_to_static_files() {
+        let is_static = |fields: &[(&'static str, &'static str)], policy: &Policy| {
+            let class = classify_request(&request("/a", fields), false, policy);
+            matches!(class, RequestClass::LookupStatic { otherwise: Reason::PassCookie, .. })
+        };
+        let policy = Policy::default_profile();
+        let session = ("Cookie", "sessionid=1; theme=2");
+        assert!(is_static(&[session], &policy));
+        for other in [
+            ("Authorization", "Basic eDp5"),
+            ("X-Api-Key", "1"),
+            ("Cache-Control", "no-store"),
+            ("Upgrade", "x"),
+        ] {
+            assert!(!is_static(&[session, other], &policy), "{other:?}");
+        }
+        assert!(!is_static(&[session], &Policy { static_files: false, ..policy }));
+        assert!(!is_static(&[session], &Policy::rfc()));
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! or not forwarded, or the operator vouched that the application names it in Vary. A name with underscores claims
 //! no more than the same name with hyphens.
 
+use crate::selecting::{ORIGIN, is_selecting};
 use crate::{Pattern, Policy};
 use message::{Field, names};
 use std::borrow::Cow;
@@ -17,6 +18,8 @@ pub(crate) enum Role {
     Keyed,
     /// Negotiates or informs. Forwarded only where a known Vary names it, because only then is it in the key.
     Variable,
+    /// Changes the page, also where no Vary names it: forwarded whenever a request has it, and in the key.
+    Selecting,
     /// Tells who the client is or where it sits. Never forwarded; a response that varies on it is for one client.
     Address,
     /// Belongs to one hop, is written by the edge, or is absent from every request that is looked up: never
@@ -34,6 +37,9 @@ pub(crate) enum Role {
 
 /// The role of the field called `name` under `policy`.
 pub(crate) fn role(name: &[u8], policy: &Policy) -> Role {
+    if is_selecting(name) {
+        return Role::Selecting;
+    }
     if let Some(role) = known_role(name) {
         return role;
     }
@@ -57,13 +63,27 @@ pub(crate) fn is_forwarded(name: &[u8], policy: &Policy) -> bool {
         && !name.eq_ignore_ascii_case(names::ACCEPT_ENCODING.as_bytes())
 }
 
+/// Whether a declaration that the field called `name` is noise, or `forwarded`, would have no effect because the field
+/// has a meaning that no operator can take from it. What is declared although it is so anyway does no harm.
+pub fn is_void_declaration(name: &str, forwarded: bool) -> bool {
+    let is = |known: &str| name.eq_ignore_ascii_case(known);
+    match role(name.as_bytes(), &Policy::default_profile()) {
+        Role::Unknown => false,
+        Role::Variable if forwarded => is(names::ACCEPT_ENCODING),
+        Role::Variable => is("Accept"),
+        Role::Selecting => is(ORIGIN),
+        Role::Address => forwarded,
+        Role::Keyed | Role::Constant | Role::MethodOverride | Role::ProxyClaim | Role::Override => true,
+    }
+}
+
 fn is_listed(name: &[u8], patterns: &[Pattern]) -> bool {
     patterns.iter().any(|pattern| pattern.matches(name))
 }
 
 /// Whether the name is in the table, or of a family in it, whatever any policy says.
 pub(crate) fn is_known(name: &[u8]) -> bool {
-    known_role(name).is_some() || is_forged(name) || starts(name, "X-Forwarded-")
+    known_role(name).is_some() || is_selecting(name) || is_forged(name) || starts(name, "X-Forwarded-")
 }
 
 /// Whether the name has underscores where a field that overrides the key, claims an address, or frames the message has
@@ -95,12 +115,9 @@ pub(crate) fn is_method_override(name: &[u8]) -> bool {
     known_role(name) == Some(Role::MethodOverride)
 }
 
-/// Whether this field, on its own, makes it doubtful that the answer can be shared. The embedded browsers of
-/// Android name their app in `X-Requested-With`, which scripts use to mark requests for a part of a page: only
-/// the scripts' value is doubtful.
+/// Whether this field, on its own, makes it doubtful that the answer can be shared.
 pub(crate) fn is_doubtful(field: &Field, policy: &Policy) -> bool {
-    let names_an_app = field.is("X-Requested-With") && !field.value.eq_ignore_ascii_case(b"XMLHttpRequest");
-    !names_an_app && role(&field.name, policy) == Role::Unknown
+    role(&field.name, policy) == Role::Unknown
 }
 
 /// The row of the table for `name`. Rows are found by length first: every request asks for each of its fields.
@@ -122,12 +139,18 @@ const VARIABLE_PREFIXES: &[&str] = &[
     "CloudFront-",
     "Fastly-",
     "Akamai-",
+    "Elastic-Apm-",
+    "Fly-",
+    "SW8-",
     "X-Akamai-",
     "X-Amz-Cf-",
     "X-Amzn-Trace-",
     "X-Azure-",
     "X-B3-",
     "X-Datadog-",
+    "X-FD-",
+    "X-Instana-",
+    "X-NewRelic-",
     "X-OperaMini-",
 ];
 
@@ -143,28 +166,42 @@ const ROLES: &[(&str, Role)] = &[
     ("Amp-Cache-Transform", Role::Variable),
     ("B3", Role::Variable),
     ("Baggage", Role::Variable),
+    ("Correlation-Context", Role::Variable),
     ("Device-Memory", Role::Variable),
     ("DNT", Role::Variable),
     ("Downlink", Role::Variable),
     ("DPR", Role::Variable),
     ("ECT", Role::Variable),
+    ("Newrelic", Role::Variable),
     ("Priority", Role::Variable),
     ("Purpose", Role::Variable),
     ("Referer", Role::Variable),
+    ("Request-Context", Role::Variable),
+    ("Request-Id", Role::Variable),
     ("RTT", Role::Variable),
     ("Save-Data", Role::Variable),
+    ("Sentry-Trace", Role::Variable),
     ("Service-Worker", Role::Variable),
+    ("SingularityHeader", Role::Variable),
+    ("SW8", Role::Variable),
     ("Traceparent", Role::Variable),
     ("Tracestate", Role::Variable),
+    ("Uber-Trace-Id", Role::Variable),
     ("Upgrade-Insecure-Requests", Role::Variable),
     (names::USER_AGENT, Role::Variable),
     ("Viewport-Width", Role::Variable),
     ("Width", Role::Variable),
+    ("X-Abuse-Info", Role::Variable),
     ("X-Cloud-Trace-Context", Role::Variable),
     ("X-Correlation-Id", Role::Variable),
+    ("X-DynaTrace", Role::Variable),
     ("X-Moz", Role::Variable),
     ("X-Purpose", Role::Variable),
     ("X-Request-Id", Role::Variable),
+    ("X-Request-Start", Role::Variable),
+    ("X-Timer", Role::Variable),
+    ("X-Trace-Id", Role::Variable),
+    ("X-Turbo-Request-Id", Role::Variable),
     ("X-Varnish", Role::Variable),
     ("X-Wap-Profile", Role::Variable),
     ("CF-Connecting-IP", Role::Address),
@@ -175,6 +212,7 @@ const ROLES: &[(&str, Role)] = &[
     ("From", Role::Address),
     ("True-Client-IP", Role::Address),
     ("X-Client-IP", Role::Address),
+    ("X-Client-Geo-Location", Role::Address),
     ("X-Cluster-Client-IP", Role::Address),
     (names::X_FORWARDED_FOR, Role::Address),
     ("X-Real-IP", Role::Address),
@@ -195,7 +233,6 @@ const ROLES: &[(&str, Role)] = &[
     (names::IF_UNMODIFIED_SINCE, Role::Constant),
     (names::KEEP_ALIVE, Role::Constant),
     (names::MAX_FORWARDS, Role::Constant),
-    ("Origin", Role::Constant),
     (names::PRAGMA, Role::Constant),
     (names::PROXY_AUTHORIZATION, Role::Constant),
     (names::PROXY_CONNECTION, Role::Constant),
@@ -226,9 +263,8 @@ const ROLES: &[(&str, Role)] = &[
 
 #[cfg(test)]
 mod tests {
-    use super::{ROLES, Role, is_doubtful, role};
+    use super::{ROLES, Role, is_void_declaration, role};
     use crate::{Pattern, Policy};
-    use message::Field;
 
     #[test]
     fn no_field_has_two_rows() {
@@ -259,6 +295,20 @@ mod tests {
     }
 
     #[test]
+    fn declarations_without_effect_are_known() {
+        for name in
+            ["Origin", "authorization", "Cookie", "Host", "Accept", "X-Rewrite-URL", "X_Forwarded_For"]
+        {
+            assert!(is_void_declaration(name, false), "{name}");
+        }
+        for name in ["X-Own", "HX-Request", "DNT", "CF-Connecting-IP", "sentry-trace"] {
+            assert!(!is_void_declaration(name, false), "{name}");
+        }
+        assert!(is_void_declaration("Accept-Encoding", true) && is_void_declaration("True-Client-IP", true));
+        assert!(!is_void_declaration("Accept", true) && !is_void_declaration("X-Own", true));
+    }
+
+    #[test]
     fn underscores_forge_nothing() {
         let policy = Policy::default_profile();
         for forged in [
@@ -276,13 +326,5 @@ mod tests {
         for own in ["api_key", "Accept_Language", "X_Request_Id", "_"] {
             assert_eq!(role(own.as_bytes(), &policy), Role::Unknown, "{own}");
         }
-    }
-
-    #[test]
-    fn only_scripts_make_x_requested_with_doubtful() {
-        let policy = Policy::default_profile();
-        let field = |value: &'static str| Field { name: "X-Requested-With".into(), value: value.into() };
-        assert!(is_doubtful(&field("xmlhttprequest"), &policy));
-        assert!(!is_doubtful(&field("com.example.app"), &policy));
     }
 }

@@ -29,9 +29,11 @@ pub(crate) fn set_cookie_name(line: &[u8]) -> &[u8] {
     line.split(|byte| b"=;".contains(byte)).next().unwrap_or_default().trim_ascii()
 }
 
+/// Whether the cookie is noise, or the operator has it taken out of responses to fetches that carry no cookies.
 fn is_noise(line: &[u8], policy: &Policy) -> bool {
-    policy.forwarding == Forwarding::Keyed
-        && policy.noise_cookies.iter().any(|noise| noise.matches(set_cookie_name(line)))
+    let name = set_cookie_name(line);
+    let mut meaningless = policy.noise_cookies.iter().chain(&policy.stripped_cookies);
+    policy.forwarding == Forwarding::Keyed && meaningless.any(|pattern| pattern.matches(name))
 }
 
 #[cfg(test)]
@@ -58,6 +60,17 @@ mod tests {
         strip_noise_cookies(&mut response, &policy);
         assert_eq!(response.all("Set-Cookie").cloned().collect::<Vec<_>>(), meaningful);
         assert!(response.has("Content-Type"));
+    }
+
+    #[test]
+    fn declared_cookie_is_stripped_from_responses_and_still_a_session() {
+        let mut policy = Policy::default_profile();
+        policy.stripped_cookies.push(Pattern::new("PHPSESSID"));
+        let mut response = fields(&["PHPSESSID=1", "cart=2"]);
+        assert_eq!(meaningful_cookies(&response, &policy).cloned().collect::<Vec<_>>(), ["cart=2"]);
+        strip_noise_cookies(&mut response, &policy);
+        assert_eq!(response.all("Set-Cookie").count(), 1);
+        assert!(!policy.noise_cookies.iter().any(|noise| noise.matches(b"PHPSESSID")));
     }
 
     #[test]

@@ -10,6 +10,7 @@ use crate::directives::is_token;
 use crate::forward::is_sent_on;
 use crate::preferences::{accepts, canonical, favourite};
 use crate::request_fields::{Role, role};
+use crate::selecting::is_beyond;
 use crate::{Forwarding, Policy, Reason};
 use bytes::Bytes;
 use message::{Fields, names};
@@ -75,7 +76,7 @@ impl VaryRule {
             let selects = match role {
                 _ if as_sent && is_sent_on(name, policy) => role != Role::Keyed,
                 Role::Address => return Err(Reason::StoreRefusedVaryAddress),
-                Role::Variable | Role::Unknown => true,
+                Role::Variable | Role::Selecting | Role::Unknown => true,
                 Role::Keyed | Role::Constant | Role::MethodOverride | Role::ProxyClaim | Role::Override => {
                     false
                 }
@@ -156,6 +157,9 @@ impl VaryRule {
 
     /// As [`VaryRule::matches`], for a key of which its octets are kept.
     pub fn matches_octets(&self, fields: &Fields, key: &[u8]) -> bool {
+        if !self.as_sent && is_beyond(fields, self.names()) {
+            return false;
+        }
         let mut rest = key;
         let mut other_languages = false;
         for name in self.names() {

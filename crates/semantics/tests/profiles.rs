@@ -19,7 +19,7 @@ fn passes(profile: &str, target: &str, cookie: &str) -> Option<Reason> {
     let target = target.to_owned().into();
     let request = RequestHead { method: Method::Get, target, version: Version::Http11, fields };
     match classify_request(&request, false, policy(profile)) {
-        RequestClass::Pass(reason) => Some(reason),
+        RequestClass::LookupStatic { otherwise: reason, .. } | RequestClass::Pass(reason) => Some(reason),
         RequestClass::Lookup(_) => None,
     }
 }

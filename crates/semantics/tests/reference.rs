@@ -4,8 +4,8 @@
 use message::{Fields, Method, RequestHead, ResponseHead, Status, Version};
 use petasos_semantics::{
     Directives, Forwarding, Judgement, Moment, Pattern, Policy, RequestClass, VaryRule, classify_request,
-    explain_refusal, explain_request, invalidated_targets, judge_response, shared_fields, updated_head,
-    validation_fields,
+    explain_refusal, explain_request, invalidated_targets, judge_response, selecting_rule, shared_fields,
+    updated_head, validation_fields,
 };
 use platform::{Monotonic, Timestamp};
 use proptest::prelude::*;
@@ -287,7 +287,7 @@ proptest! {
             let explained = explain_request(&request, has_content, &policy);
             match classify_request(&request, has_content, &policy) {
                 RequestClass::Lookup(_) => prop_assert_eq!(explained, None),
-                RequestClass::Pass(reason) => {
+                RequestClass::LookupStatic { otherwise: reason, .. } | RequestClass::Pass(reason) => {
                     prop_assert_eq!(explained.map(|(reason, _)| reason), Some(reason));
                 }
             }
@@ -322,6 +322,7 @@ proptest! {
                 let _ = explain_refusal(reason, &response.fields, &policy);
             }
             if let Ok(rule) = VaryRule::from_response(&response.fields, &policy) {
+                let rule = rule.union(&selecting_rule(&fields, &policy));
                 prop_assert!(rule.matches(&fields, &rule.stored_key(&fields, &response.fields)));
             }
         }

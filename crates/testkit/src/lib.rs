@@ -9,6 +9,7 @@
 #![allow(clippy::indexing_slicing, reason = "a test that cannot go on panics")]
 
 mod client;
+pub mod clients;
 pub mod crash;
 mod file_system;
 mod origin;

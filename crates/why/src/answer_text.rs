@@ -6,7 +6,8 @@
 use crate::SiteUrl;
 use crate::lines::{Lines, bytes_text, seconds_text};
 use edge::why::{Answer, Asks, Cause, KeyAnswer, SiteAnswer, StoredAnswer};
-use profiles::{AUTO, known_cookie};
+use profiles::{AUTO, Policy, known_cookie};
+use semantics::is_static_path;
 
 /// Where facts begin beside their labels.
 const FACTS_COLUMN: usize = 13;
@@ -64,11 +65,27 @@ fn culprit(lines: &mut Lines, answer: &Answer, cause: &Cause) {
     match row {
         Some(row) if is_set => fact(lines, "to do", row.remedy),
         _ => {
-            if let Some(setting) = setting(answer, cause) {
+            for setting in [static_path(answer), setting(answer, cause)].into_iter().flatten() {
                 fact(lines, "to do", &setting);
             }
         }
     }
+}
+
+/// The setting that would let a file be shared that says too little, or that it varies by cookie.
+fn static_path(answer: &Answer) -> Option<String> {
+    let is_by_cookie = ["pass-cookie", "pass-unknown-cookie"].contains(&answer.reason.as_str());
+    let target = &answer.key.as_ref().filter(|_| is_by_cookie)?.target;
+    if !is_static_path(target.as_bytes(), &Policy::default_profile()) {
+        return None;
+    }
+    let path = target.split('?').next()?;
+    let folder = path.get(..=path.rfind('/')?)?;
+    let paths = if folder == "/" { path.to_owned() } else { format!("{folder}*") };
+    Some(format!(
+        "The path looks like a file's and the response does not prove it. If no cookie changes it: static_paths = \
+         [\"{paths}\"] in the site's configuration."
+    ))
 }
 
 /// The setting that would let the request be looked up all the same.
@@ -76,6 +93,13 @@ fn setting(answer: &Answer, cause: &Cause) -> Option<String> {
     let key = match answer.reason.as_str() {
         "pass-unknown-cookie" => "noise_cookies",
         "pass-unknown-field" => "noise_fields",
+        "store-refused-set-cookie" => {
+            return Some(format!(
+                "If every visitor gets this cookie and no page shows what belongs to it: stripped_cookies = [\"{}\"] in the \
+                 site's configuration.",
+                cause.name
+            ));
+        }
         _ => return None,
     };
     Some(format!("If it never changes a page: {key} = [\"{}\"] in the site's configuration.", cause.name))
@@ -324,6 +348,20 @@ mod tests {
         let text = answer_text(&SiteUrl::parse("http://a.test/").unwrap(), &answer);
         assert!(text.contains("Set-Cookie: pll_language (Polylang, preference)"), "{text}");
         assert!(text.contains("PLL_COOKIE") && text.contains("stored     nothing"), "{text}");
+    }
+
+    #[test]
+    fn file_that_passes_by_a_cookie_is_proposed_as_static() {
+        let mut answer =
+            Answer { reason: "pass-cookie".to_owned(), culprit: cause("cookie", "PHPSESSID"), ..answer() };
+        let url = SiteUrl::parse("http://a.test/").unwrap();
+        let mut text = |target: &str| {
+            answer.key.as_mut().unwrap().target = target.to_owned();
+            answer_text(&url, &answer).split_whitespace().collect::<Vec<_>>().join(" ")
+        };
+        assert!(text("/wiki/img/a.png?v=1").contains("static_paths = [\"/wiki/img/*\"]"));
+        assert!(text("/a.css").contains("static_paths = [\"/a.css\"]"));
+        assert!(!text("/account").contains("static_paths"));
     }
 
     #[test]

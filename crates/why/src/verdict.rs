@@ -264,7 +264,8 @@ fn cookie(name: String, plain: &Answer, profile: &Policy) -> CookieSet {
     let request = RequestHead { target: Bytes::from_static(b"/"), fields, ..plain.request.clone() };
     let request = match classify_request(&request, false, profile) {
         RequestClass::Lookup(_) => "looked-up",
-        RequestClass::Pass(reason) => reason.name(),
+        // The path is no file's.
+        RequestClass::LookupStatic { otherwise: reason, .. } | RequestClass::Pass(reason) => reason.name(),
     };
     CookieSet {
         software: row.map(|row| row.software),

@@ -69,7 +69,7 @@ impl World {
             let mut base = None;
             let found = || match wanted.find(shared, head, Touch::No, self.now()) {
                 Found::Deliver(delivery) | Found::Refresh(delivery, _) => Some(delivery),
-                Found::Load(_) => panic!("there is no disk here"),
+                Found::Load(_) | Found::Unfit => panic!("there is no disk here, and nothing is left out"),
                 Found::Fetch(_, object) => {
                     base = object;
                     None

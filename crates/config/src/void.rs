@@ -1,0 +1,61 @@
+//! Settings that would be accepted and have no effect: each is a problem with its place.
+
+use crate::Diagnostic;
+use crate::diagnostic::Place;
+use crate::setting::Value;
+use profiles::LETTER;
+use semantics::is_void_declaration;
+
+/// Settings about cookies that the profile `rfc` does not ask.
+const OF_COOKIES: [&str; 3] = ["static_files", "static_paths", "stripped_cookies"];
+
+/// What a site states in vain. `value` gives a setting of the site, `place` where it stands.
+pub(crate) fn void_settings(
+    profile: &str,
+    value: impl Fn(&'static str) -> Option<Value>,
+    place: impl Fn(&'static str) -> Option<Place>,
+) -> Vec<Diagnostic> {
+    let mut problems = Vec::new();
+    for (key, forwarded) in [("noise_fields", false), ("forwarded_fields", true)] {
+        let Some(Value::Texts(names)) = value(key) else { continue };
+        for name in names.iter().filter(|name| is_void_declaration(name, forwarded)) {
+            let place = place(key).unwrap_or(Place::Default);
+            let problem = Diagnostic::new(format!("`{key}` has no effect on `{name}`"), place);
+            problems.push(problem.with_help(help(name, forwarded)));
+        }
+    }
+    let in_vain = |key: &'static str| match value(key) {
+        Some(Value::Switch(on)) => on,
+        Some(Value::Texts(names)) => !names.is_empty(),
+        _ => false,
+    };
+    let of_cookies = if profile == LETTER { &OF_COOKIES[..] } else { &[] };
+    for key in of_cookies.iter().copied().filter(|key| in_vain(key)) {
+        let place = place(key).unwrap_or(Place::Default);
+        let problem = Diagnostic::new(format!("`{key}` has no effect with the profile `rfc`"), place);
+        problems.push(problem.with_help(
+            "leave it out, or choose another profile: `rfc` forwards every cookie and believes what the origin says of it",
+        ));
+    }
+    problems
+}
+
+/// What to do instead.
+fn help(name: &str, forwarded: bool) -> &'static str {
+    let is = |known: &str| name.eq_ignore_ascii_case(known);
+    if is("Origin") {
+        return "leave it out: each Origin has a variant of its own, unless the response without one says \
+                Access-Control-Allow-Origin: *";
+    }
+    if is("Accept") {
+        return "leave it out: a client of particular types gets the stored response if it has one of them";
+    }
+    if is("Cookie") {
+        return "name the cookies in noise_cookies";
+    }
+    if forwarded {
+        "leave it out: it may be forwarded only where it is in the key, or the edge writes it"
+    } else {
+        "leave it out: its meaning is fixed, because a response to it may be one client's own"
+    }
+}

@@ -1,0 +1,69 @@
+//! *key*: what a request is looked up by, and whether it is looked up at all.
+//!
+//! Invariant: nothing here has an effect. What is left out of a look-up stands in [`Wanted`], and whoever delivers asks
+//! the response whether it answers the request all the same.
+
+use crate::guard::Subject;
+use crate::lookup::Wanted;
+use crate::shared::Shared;
+use message::RequestHead;
+use semantics::{Forwarding, LeftOut, Reason, RequestClass, is_static_path, looked_up_head, without_origin};
+use store::Lookup;
+
+/// What becomes of a request whose site is known.
+pub(crate) enum Asking<'a> {
+    /// It is looked up; by another head than it was sent with where there is one.
+    LookUp(Wanted<'a>, Option<Box<RequestHead>>),
+    /// It goes to the application for its client alone.
+    Pass(Subject<'a>, Reason),
+}
+
+impl<'a> Asking<'a> {
+    pub(crate) fn new(shared: &Shared, subject: Subject<'a>, sent: &RequestHead, has_content: bool) -> Self {
+        let policy = subject.site.policy();
+        let class = subject.class_of(sent, has_content);
+        let left_out = LeftOut::of(&class, sent, policy);
+        let directives = match class {
+            RequestClass::Lookup(directives) | RequestClass::LookupStatic { directives, .. } => directives,
+            RequestClass::Pass(reason) => return Self::Pass(subject, reason),
+        };
+        let looks_like_file = is_static_path(&subject.target, policy);
+        let is_keyed = policy.forwarding == Forwarding::Keyed;
+        let mut looked_up = looked_up_head(sent, policy, left_out.has_cookies());
+        let mut wanted = Wanted::new(shared, subject, looked_up.as_ref().unwrap_or(sent), directives);
+        wanted.left_out = left_out;
+        let plain = without_origin(looked_up.as_ref().unwrap_or(sent)).filter(|_| is_keyed);
+        if let Some(plain) = plain {
+            wanted.left_out = left_out.and_origin();
+            // Not known of what is on the disk only, which is read before it is asked.
+            if wanted.stored_answers(shared, &plain).unwrap_or(true) {
+                looked_up = Some(plain);
+            } else {
+                wanted.left_out = left_out;
+            }
+        }
+        if let Some(reason) = wanted.left_out.reason().filter(|_| left_out.has_cookies() && !looks_like_file)
+        {
+            let head = looked_up.as_ref().unwrap_or(sent);
+            // A page on the disk is not read for each visitor with a session.
+            let answers = wanted.stored_answers(shared, head).unwrap_or(false)
+                || shared.files.reason(&wanted.key, shared.clock.monotonic()).is_some();
+            if !answers {
+                return Self::Pass(wanted.subject, reason);
+            }
+        }
+        Self::LookUp(wanted, looked_up.map(Box::new))
+    }
+}
+
+impl Wanted<'_> {
+    /// Whether what is stored for the request, looked up by `head`, answers it with the parts that are left out; `None`
+    /// if that is on the disk only.
+    fn stored_answers(&self, shared: &Shared, head: &RequestHead) -> Option<bool> {
+        match shared.store.peek(&self.key, &head.fields) {
+            Lookup::Found { object, .. } => Some(self.is_answered_by(&object, head)),
+            Lookup::Shelved(_) => None,
+            Lookup::NoVariant | Lookup::Absent => Some(false),
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! Request fields that change the page although responses often do not name them in `Vary`: `Origin`, and those by
+//! which scripts ask for a part of a page.
+//!
+//! Invariant: such a field is sent on every fetch of a request that carries it, and is in the key of the variant that
+//! comes back. A request without it never gets that variant, and a request with it gets no other one.
+
+use crate::VaryRule;
+use bytes::Bytes;
+use message::{Field, Fields, RequestHead, names};
+use profiles::{Forwarding, Policy};
+
+/// The names. An operator may declare each of them noise but the first.
+const SELECTING: &[&str] = &[
+    ORIGIN,
+    "HX-Boosted",
+    "HX-Current-URL",
+    "HX-History-Restore-Request",
+    "HX-Prompt",
+    "HX-Request",
+    "HX-Target",
+    "HX-Trigger",
+    "HX-Trigger-Name",
+    "Service-Worker-Navigation-Preload",
+    "Turbo-Frame",
+    "X-Inertia",
+    "X-Inertia-Partial-Component",
+    "X-Inertia-Partial-Data",
+    "X-Inertia-Version",
+    "X-PJAX",
+    "X-PJAX-Container",
+    REQUESTED_WITH,
+];
+
+/// Where a script that asks comes from (RFC 6454).
+pub(crate) const ORIGIN: &str = "Origin";
+
+const REQUESTED_WITH: &str = "X-Requested-With";
+
+/// One bit for each length that a name in the list has: a look-up asks for every field of every request.
+const LENGTHS: u64 = {
+    let (mut lengths, mut index) = (0, 0);
+    while index < SELECTING.len() {
+        lengths |= 1 << SELECTING[index].len();
+        index += 1;
+    }
+    lengths
+};
+
+/// Whether the field called `name` selects a variant whatever `Vary` says.
+pub fn is_selecting(name: &[u8]) -> bool {
+    name.len() < 64
+        && LENGTHS >> name.len() & 1 == 1
+        && SELECTING.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes()))
+}
+
+/// The rule that selects on what these fields, as they are looked up, have of the list. Where the origin gets all that
+/// the visitor sent, its response alone says what selects.
+pub fn selecting_rule(fields: &Fields, policy: &Policy) -> VaryRule {
+    if policy.forwarding == Forwarding::Everything {
+        return VaryRule::of_names(Vec::new(), true);
+    }
+    let selecting = fields.iter().filter(|field| is_selecting(&field.name));
+    VaryRule::of_names(selecting.map(|field| Bytes::from(field.name.to_ascii_lowercase())).collect(), false)
+}
+
+/// Whether one of the fields that the request carries of the list is not among these `names`.
+pub(crate) fn is_beyond(fields: &Fields, names: &[Bytes]) -> bool {
+    fields.iter().any(|field| {
+        is_selecting(&field.name) && !names.iter().any(|name| name.eq_ignore_ascii_case(&field.name))
+    })
+}
+
+/// Whether the field is of the list and yet says nothing: the operator calls it noise, an `Origin` is the site itself,
+/// or an app's embedded browser names the app where scripts name themselves.
+pub(crate) fn says_nothing(field: &Field, fields: &Fields, policy: &Policy) -> bool {
+    if policy.forwarding == Forwarding::Everything || !is_selecting(&field.name) {
+        return false;
+    }
+    if field.is(ORIGIN) {
+        return is_own_origin(&field.value, fields);
+    }
+    let names_an_app = field.is(REQUESTED_WITH) && !field.value.eq_ignore_ascii_case(b"XMLHttpRequest");
+    names_an_app || policy.noise_fields.iter().any(|noise| noise.matches(&field.name))
+}
+
+/// The head without what it says of where a script comes from; `None` if it says nothing of that.
+pub fn without_origin(head: &RequestHead) -> Option<RequestHead> {
+    head.fields.has(ORIGIN).then(|| {
+        let mut head = head.clone();
+        head.fields.remove(ORIGIN);
+        head
+    })
+}
+
+/// Whether `Origin` names the host that the request goes to, in either scheme.
+fn is_own_origin(origin: &[u8], fields: &Fields) -> bool {
+    let Some(host) = fields.first(names::HOST) else { return false };
+    let authority = origin.strip_prefix(b"https://").or_else(|| origin.strip_prefix(b"http://"));
+    authority.is_some_and(|authority| authority.eq_ignore_ascii_case(host))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{SELECTING, is_selecting, selecting_rule};
+    use crate::{Policy, VaryRule, looked_up_head, shared_fields};
+    use message::{Fields, Method, RequestHead, Version};
+    use profiles::Pattern;
+
+    fn request(lines: &[(&'static str, &'static str)]) -> RequestHead {
+        let mut fields: Fields = lines.iter().copied().collect();
+        fields.push("Host", "example.org");
+        RequestHead { method: Method::Get, target: "/".into(), version: Version::Http11, fields }
+    }
+
+    fn looked_up(lines: &[(&'static str, &'static str)], policy: &Policy) -> Vec<String> {
+        let head = request(lines);
+        let head = looked_up_head(&head, policy, false).unwrap_or(head);
+        selecting_rule(&head.fields, policy)
+            .names()
+            .iter()
+            .map(|name| name.escape_ascii().to_string())
+            .collect()
+    }
+
+    #[test]
+    fn every_name_is_found_in_any_case_and_others_are_not() {
+        for name in SELECTING {
+            assert!(is_selecting(name.to_ascii_lowercase().as_bytes()), "{name}");
+        }
+        assert!(!is_selecting(b"Accept") && !is_selecting(b"") && !is_selecting(&[b'a'; 300]));
+    }
+
+    #[test]
+    fn fields_that_say_nothing_select_nothing() {
+        let mut policy = Policy::default_profile();
+        assert_eq!(
+            looked_up(&[("Origin", "https://example.org"), ("X-Requested-With", "org.app")], &policy),
+            [""; 0]
+        );
+        let said = [("Origin", "null"), ("X-Requested-With", "xmlhttprequest"), ("HX-Request", "true")];
+        assert_eq!(looked_up(&said, &policy), ["hx-request", "origin", "x-requested-with"]);
+        policy.noise_fields.push(Pattern::new("HX-*"));
+        policy.noise_fields.push(Pattern::new("Origin"));
+        assert_eq!(looked_up(&said, &policy), ["origin", "x-requested-with"]);
+    }
+
+    #[test]
+    fn variant_of_a_selecting_field_is_for_its_value_alone() {
+        let policy = Policy::default_profile();
+        let asked = request(&[("Origin", "https://a.example")]);
+        let rule = selecting_rule(&asked.fields, &policy);
+        let sent = shared_fields(&asked.fields, &VaryRule::default(), &policy);
+        assert_eq!(sent.first("Origin").map(|value| &value[..]), Some(&b"https://a.example"[..]));
+        let key = rule.key(&sent);
+        assert!(rule.matches(&asked.fields, &key));
+        assert!(!rule.matches(&request(&[("Origin", "https://b.example")]).fields, &key));
+        assert!(!rule.matches(&request(&[]).fields, &key));
+    }
+
+    #[test]
+    fn page_without_a_selecting_field_is_not_for_requests_with_one() {
+        let (plain, rule) = (request(&[]), VaryRule::default());
+        let key = rule.key(&plain.fields);
+        assert!(rule.matches(&plain.fields, &key));
+        assert!(!rule.matches(&request(&[("HX-Request", "true")]).fields, &key));
+    }
+}

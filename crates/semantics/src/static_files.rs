@@ -1,0 +1,224 @@
+//! Static files: for which requests and responses do cookies not matter?
+//!
+//! Invariant: what a path says is a guess, made to look a file up and to fetch it without cookies. Only the response
+//! decides: it must have a static type, so a page is never taken for a file whatever its URL looks like. The fetch
+//! carries no cookies, so that no response to it can be one visitor's own.
+
+use crate::lifetime::states_lifetime;
+use crate::request::percent_decoded;
+use crate::set_cookie::meaningful_cookies;
+use crate::stated_directives;
+use message::{Fields, Status, names};
+use profiles::{Forwarding, Policy};
+
+/// Types of files as they begin. HTML, JSON, XML, PDF and plain text are not among them: they may be made for a visitor.
+const TYPES: &[&str] = &[
+    "image/",
+    "font/",
+    "audio/",
+    "video/",
+    "text/css",
+    "text/javascript",
+    "application/javascript",
+    "application/x-javascript",
+    "application/font",
+    "application/x-font",
+    "application/vnd.ms-fontobject",
+    "application/wasm",
+];
+
+/// Names that scripts end in. What comes behind one in a path is the script's argument, and no file.
+const SCRIPTS: &[&str] = &[".php", ".phtml", ".cgi", ".fcgi", ".pl", ".py", ".asp", ".aspx", ".jsp", ".do"];
+
+/// Whether the profile or the operator lets cookies be ignored for static files at all.
+pub(crate) fn ignores_cookies(policy: &Policy) -> bool {
+    policy.static_files && policy.forwarding == Forwarding::Keyed
+}
+
+/// Whether the target looks like a file: by the extension of its last segment, or by a path that is declared static.
+pub fn is_static_path(target: &[u8], policy: &Policy) -> bool {
+    let path = path_of(target);
+    let decoded = percent_decoded(path);
+    if !ignores_cookies(policy) || is_confusing(path, &decoded) {
+        return false;
+    }
+    let mut segments = decoded.rsplit(|&octet| octet == b'/');
+    let last = segments.next().unwrap_or_default();
+    let is_script = |segment: &[u8]| SCRIPTS.iter().any(|end| ends_with(segment, end));
+    let mut parts = last.rsplitn(2, |&octet| octet == b'.');
+    let (extension, stem) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+    let has_extension = !stem.is_empty()
+        && !segments.any(is_script)
+        && policy.static_extensions.iter().any(|known| extension.eq_ignore_ascii_case(known.as_bytes()));
+    has_extension || policy.static_paths.iter().any(|pattern| pattern.matches(&decoded))
+}
+
+/// Whether the operator, or the profile, vouches that cookies change nothing at this path.
+fn is_declared(target: &[u8], policy: &Policy) -> bool {
+    let path = path_of(target);
+    let decoded = percent_decoded(path);
+    !is_confusing(path, &decoded) && policy.static_paths.iter().any(|pattern| pattern.matches(&decoded))
+}
+
+/// Whether servers disagree about which file a path names: because of path parameters, encoded separators, dot
+/// segments or double encodings.
+fn is_confusing(path: &[u8], decoded: &[u8]) -> bool {
+    let slashes = |octets: &[u8]| octets.iter().filter(|&&octet| octet == b'/').count();
+    let is_odd = |octet: &u8| matches!(octet, b';' | b'\\' | b'%' | b'?' | b'#' | 0..=0x1f | 0x7f);
+    let is_dots = |segment: &[u8]| segment == b"." || segment == b"..";
+    slashes(path) != slashes(decoded)
+        || decoded.iter().any(|octet| is_odd(octet))
+        || decoded.split(|&octet| octet == b'/').any(is_dots)
+}
+
+/// Whether this response to a request without cookies is the one that a request with cookies would get.
+///
+/// It must have a static type and must not say that it varies by cookie. Beyond that, either it says that it may be
+/// shared and for how long, or its path looks like a file and it has a lifetime or the date of a file.
+pub fn is_for_any_cookie(target: &[u8], status: Status, response: &Fields, policy: &Policy) -> bool {
+    if !ignores_cookies(policy) || !matches!(status.code(), 200 | 206) || !has_static_type(response) {
+        return false;
+    }
+    if is_declared(target, policy) {
+        return true;
+    }
+    if response.list(names::VARY).any(|name| name == b"*" || name.eq_ignore_ascii_case(b"cookie"))
+        || meaningful_cookies(response, policy).next().is_some()
+    {
+        return false;
+    }
+    let is_a_file = || states_lifetime(response, policy) || response.has(names::LAST_MODIFIED);
+    says_shared(response, policy) || is_static_path(target, policy) && is_a_file()
+}
+
+/// Whether the cookies that a response sets are kept from everybody but the visitor whose request led the fetch, so
+/// that the rest of it may be shared.
+pub(crate) fn loses_cookies(target: &[u8], status: Status, response: &Fields, policy: &Policy) -> bool {
+    ignores_cookies(policy)
+        && matches!(status.code(), 200 | 206)
+        && has_static_type(response)
+        && (says_shared(response, policy) || is_declared(target, policy))
+}
+
+/// Whether the response says that caches may share it, and for how long.
+fn says_shared(response: &Fields, policy: &Policy) -> bool {
+    let (directives, _) = stated_directives(response, policy);
+    (directives.public || directives.s_maxage_secs.is_some()) && states_lifetime(response, policy)
+}
+
+/// Whether the content is of a type that is not made for one visitor. Two types are none.
+fn has_static_type(response: &Fields) -> bool {
+    let Some(value) = response.only(names::CONTENT_TYPE) else { return false };
+    TYPES.iter().any(|known| {
+        let start =
+            value.get(..known.len()).is_some_and(|start| start.eq_ignore_ascii_case(known.as_bytes()));
+        let after = value.get(known.len());
+        start
+            && (known.ends_with('/')
+                || known.contains("font")
+                || matches!(after, None | Some(b';' | b' ' | b'\t')))
+    })
+}
+
+fn path_of(target: &[u8]) -> &[u8] {
+    target.split(|&octet| octet == b'?').next().unwrap_or_default()
+}
+
+fn ends_with(segment: &[u8], end: &str) -> bool {
+    let start = segment.len().checked_sub(end.len());
+    start.and_then(|start| segment.get(start..)).is_some_and(|tail| tail.eq_ignore_ascii_case(end.as_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{is_for_any_cookie, is_static_path, loses_cookies};
+    use message::{Fields, Status};
+    use profiles::{Pattern, Policy};
+
+    fn is_for_any(target: &str, lines: &[(&'static str, &'static str)]) -> bool {
+        let fields: Fields = lines.iter().copied().collect();
+        is_for_any_cookie(target.as_bytes(), Status::OK, &fields, &Policy::default_profile())
+    }
+
+    const SHARED: (&str, &str) = ("Cache-Control", "public, max-age=60");
+    const CSS: (&str, &str) = ("Content-Type", "text/css; charset=utf-8");
+
+    #[test]
+    fn only_plain_names_of_files_are_static_paths() {
+        let policy = Policy::default_profile();
+        for target in
+            ["/a.css", "/a/b.min.JS?v=1", "/f/x.woff2", "/my%20photo.jpg", "/v1.2/a@2x.png", "/.x/a.svg"]
+        {
+            assert!(is_static_path(target.as_bytes(), &policy), "{target}");
+        }
+        for target in [
+            "/",
+            "/account",
+            "/.css",
+            "/account.php/x.css",
+            "/account.PHP/a/x.css",
+            "/account;x.css",
+            "/account%3bx.css",
+            "/account%2fx.css",
+            "/account%252fx.css",
+            "/account%00.css",
+            "/account%0a.css",
+            "/account%3fx.css",
+            "/account%23x.css",
+            "/account\\x.css",
+            "/a/../x.css",
+            "/a/%2e%2e/x.css",
+            "/account?x.css",
+            "/report.pdf",
+            "/data.json",
+            "/page.html",
+        ] {
+            assert!(!is_static_path(target.as_bytes(), &policy), "{target}");
+        }
+        assert!(!is_static_path(b"/a.css", &Policy::rfc()));
+    }
+
+    #[test]
+    fn page_at_a_path_of_a_file_is_no_file() {
+        for kind in [
+            "text/html",
+            "text/html; x=text/css",
+            "application/json",
+            "text/cssx",
+            "text/plain",
+            "text/css, text/html",
+        ] {
+            assert!(!is_for_any("/x.css", &[SHARED, ("Content-Type", kind)]), "{kind}");
+        }
+        assert!(!is_for_any("/x.css", &[SHARED]), "no type");
+        assert!(!is_for_any("/x.css", &[SHARED, CSS, ("Content-Type", "text/html")]), "two types");
+    }
+
+    #[test]
+    fn response_must_say_shared_or_look_like_a_file() {
+        let dated = ("Last-Modified", "Mon, 03 Nov 2025 10:00:00 GMT");
+        assert!(is_for_any("/x.css", &[CSS, ("Cache-Control", "max-age=60")]));
+        assert!(is_for_any("/x.css", &[CSS, dated]));
+        assert!(!is_for_any("/x.css", &[CSS]), "a program's response, which says nothing");
+        assert!(is_for_any("/style", &[CSS, SHARED]));
+        assert!(!is_for_any("/style", &[CSS, ("Cache-Control", "max-age=60"), dated]));
+        assert!(!is_for_any("/style", &[CSS, ("Cache-Control", "public, max-age=0")]));
+        assert!(!is_for_any("/x.css", &[CSS, SHARED, ("Vary", "Accept-Encoding, cookie")]));
+        assert!(!is_for_any("/x.css", &[CSS, SHARED, ("Set-Cookie", "a=b")]));
+    }
+
+    #[test]
+    fn declared_path_ignores_vary_by_cookie_but_not_the_type() {
+        let mut policy = Policy::default_profile();
+        policy.static_paths.push(Pattern::new("/static/*"));
+        let is = |target: &str, kind: &'static str| {
+            let fields: Fields = [("Content-Type", kind), ("Vary", "Cookie")].into_iter().collect();
+            let is_for_any = is_for_any_cookie(target.as_bytes(), Status::OK, &fields, &policy);
+            assert_eq!(loses_cookies(target.as_bytes(), Status::OK, &fields, &policy), is_for_any);
+            is_for_any
+        };
+        assert!(is("/static/app", "text/css"));
+        assert!(!is("/static/app", "text/html"));
+        assert!(!is("/static/../account", "text/css") && !is("/static/..%2faccount", "text/css"));
+    }
+}

@@ -77,7 +77,7 @@ const NOISE: &[(&str, &[&str])] = &[
 const PATHS: &[(&str, &[&str], &[&str])] = &[
     (
         "wordpress",
-        &["/wp-admin/", "/wp-json/wp/v2/posts", "/shop/checkout/pay"],
+        &["/wp-admin/", "/wc-api/x", "/shop/checkout/pay"],
         &["/", "/2026/cartography/"],
     ),
     (

@@ -163,7 +163,7 @@ impl<'a> Visit<'a> {
     /// *key*: what identifies the page, if the request may share one at all.
     fn key(&mut self, subject: Subject<'a>) -> Step<'a> {
         let has_content = self.request.framing != BodyFraming::Empty;
-        match subject.class_of(&self.request.head, has_content) {
+        match subject.class_of(self.shared, &self.request.head, has_content) {
             RequestClass::Pass(reason) => Step::Pass(Passing { subject, reason, wanted: None, check: None }),
             RequestClass::Lookup(directives) => {
                 self.looked_up = looked_up_head(&self.request.head, subject.site.policy()).map(Box::new);

@@ -277,7 +277,7 @@ fn split_url(url: &str) -> Result<(bool, &str, String), String> {
 /// decision what is known of the page.
 fn of_subject(shared: &Arc<Shared>, subject: &Subject<'_>, request: &Request) -> Answer {
     let (head, policy, now) = (&request.head, subject.site.policy(), Moment::read(&*shared.clock));
-    let wanted = match subject.class_of(head, false) {
+    let wanted = match subject.class_of(shared, head, false) {
         RequestClass::Pass(reason) => Err(reason),
         RequestClass::Lookup(directives) => Ok(Wanted::new(shared, subject.clone(), head, directives)),
     };

@@ -245,6 +245,29 @@ pub const SETTINGS: &[Setting] = &[
          same with them and without them, and they are not forwarded when the answer may be shared.",
     ),
     site(
+        "known_parameters",
+        Kind::Patterns,
+        None,
+        "Query parameters that the application reads, beside those the profile knows: different values are different \
+         pages. `unknown_parameters_per_minute` counts all others.",
+    ),
+    site(
+        "unknown_parameters_per_minute",
+        Kind::Count(1, 60_000),
+        None,
+        "Different addresses with unknown query parameters that are fetched of one path in a minute; of all paths of the \
+         site ten times as many. It keeps a flood of made-up parameters from the origin. Stored pages are served without \
+         limit. Left out: the profile's, which is 600 for `default`, 120 for `wordpress`, and no limit for `rfc`.",
+    ),
+    site(
+        "beyond_unknown_parameters",
+        Kind::Choice(&["refuse", "page"]),
+        None,
+        "What a request gets beyond `unknown_parameters_per_minute`. `refuse`: 429 with Retry-After. `page`: the page \
+         without its unknown parameters; only for a site whose pages no unknown parameter changes. Left out: the \
+         profile's, which is `refuse`.",
+    ),
+    site(
         "noise_fields",
         Kind::Patterns,
         None,

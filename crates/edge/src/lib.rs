@@ -33,6 +33,7 @@ mod loads;
 mod lookup;
 mod mender;
 mod metrics;
+mod parameter_flood;
 mod pass;
 mod persistence;
 mod persisting;

@@ -14,7 +14,7 @@ use net::{Address, OriginUrl, Prefixes};
 use platform::Machine;
 use profiles::{AUTO, DEFAULT, LETTER, Profile};
 use semantics::{
-    BeyondLimit, ClientAddress, Pattern, Policy, StaleOnError, TargetedField, UnknownParameters,
+    BeyondLimit, ClientAddress, DeviceClass, Pattern, Policy, StaleOnError, TargetedField, UnknownParameters,
 };
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -430,6 +430,9 @@ fn widened(mut policy: Policy, lookup: &Lookup<'_>) -> Policy {
     policy.session_cookies.extend(lookup.patterns("session_cookies"));
     policy.noise_cookies.extend(lookup.patterns("noise_cookies"));
     policy.tracking_parameters.extend(lookup.patterns("tracking_parameters"));
+    if lookup.text("device_class") == Some("mobile") {
+        policy.device_class = DeviceClass::Mobile;
+    }
     policy.known_parameters.extend(lookup.patterns("known_parameters"));
     policy.unknown_parameters = flood_limit(policy.unknown_parameters, lookup);
     if let Some(Value::Switch(exact)) = lookup.value("exact_etags") {

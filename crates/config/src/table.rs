@@ -282,6 +282,15 @@ pub const SETTINGS: &[Setting] = &[
          whose name it puts into Vary where they do: they are forwarded also when the answer may be shared.",
     ),
     site(
+        "device_class",
+        Kind::Choice(&["none", "mobile"]),
+        Some("none"),
+        "Which devices get pages of their own. `mobile`: a mobile device, as WordPress' wp_is_mobile knows it by its \
+         User-Agent, and all others; the origin is told one User-Agent for each class, which also bounds the variants of \
+         pages with Vary: User-Agent. For a theme or plug-in that shows other pages to telephones. The profile `rfc` \
+         forwards every User-Agent as it is.",
+    ),
+    site(
         "client_address",
         Kind::ClientAddress,
         None,

@@ -27,9 +27,9 @@ pub use evidence::{FieldPattern, JsonFact, LocationPattern};
 pub use known::{KNOWN_COOKIES, KnownCookie, Use, known_cookie};
 pub use pattern::Pattern;
 pub use policy::{
-    BeyondLimit, BriefRule, Changes, ClientAddress, Credentials, Downstream, Forwarding, MaintenanceRule,
-    NOBODYS_ADDRESS, Policy, RouteRule, StaleOnError, TargetedField, UnknownCookie, UnknownParameters,
-    WriteRule,
+    BeyondLimit, BriefRule, Changes, ClientAddress, Credentials, DeviceClass, Downstream, Forwarding,
+    MaintenanceRule, NOBODYS_ADDRESS, Policy, RouteRule, StaleOnError, TargetedField, UnknownCookie,
+    UnknownParameters, WriteRule,
 };
 pub use profile::{Profile, ProfileError};
 pub use recognition::{Recognised, Shown};

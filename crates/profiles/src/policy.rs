@@ -154,6 +154,15 @@ pub enum Changes {
     Fronts,
 }
 
+/// Which devices get pages of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeviceClass {
+    /// None: every device gets the same page, unless `Vary` says otherwise.
+    None,
+    /// Mobile devices, as their `User-Agent` says.
+    Mobile,
+}
+
 /// An answer that is shared for a moment although it forbids that, because the application says so of every answer of
 /// this kind and means no visitor by it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -247,6 +256,8 @@ pub struct Policy {
     pub writes: Vec<WriteRule>,
     /// The front page and the feeds: targets below where the application is.
     pub fronts: Vec<String>,
+    /// Which devices get pages of their own.
+    pub device_class: DeviceClass,
     /// Targeted fields in order: the first valid one that is present counts.
     pub targeted_fields: Vec<TargetedField>,
     /// A request's `no-cache`, `max-age` or `min-fresh` cannot demand a response younger than this. Request
@@ -321,6 +332,7 @@ impl Policy {
             writes: Vec::new(),
             fronts: Vec::new(),
             routes: Vec::new(),
+            device_class: DeviceClass::None,
             targeted_fields: Vec::new(),
             reload_age_min: Duration::ZERO,
             forwarding: Forwarding::Keyed,

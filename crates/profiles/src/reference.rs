@@ -110,6 +110,11 @@ Paths and parameters that *pass unless their answers say public* belong to inter
 answers may be anybody's. The answer to a request that passes may say `public` and state a lifetime. Then the same URL is
 looked up and shared from the next request on, as long as its answers go on saying so.
 
+*Mobile themes*: an application may answer one URL with other content for telephones, by `User-Agent`. If it says so by
+`Vary: User-Agent`, each browser has a variant of its own, and few requests are hits. If it does not say so, everybody gets
+the page for `User-Agent: Mozilla/5.0 (compatible; Petasos)`. For both, `device_class = \"mobile\"` of the site makes two
+variants of each page, for mobile devices and for all others.
+
 Answers *shown in place of stale pages* say that the site is closed, as 503 with `Retry-After` and the fields of the system.
 Without a rule a stale page hides every 500, 502, 503 and 504, because overloaded servers, proxies and firewalls send
 `Retry-After` too.

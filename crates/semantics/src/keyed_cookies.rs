@@ -4,16 +4,25 @@
 //! request that carries one of them twice could mean either, and is not shared; nor is a response that sets one.
 
 use crate::Policy;
+use crate::devices::{has_classes, shared_user_agent};
 use bytes::Bytes;
 use message::{Fields, RequestHead, names};
 
 /// The request as it is looked up and shared, if that is not as it was sent: where the policy has cookies in its keys,
-/// with those of its cookies only.
+/// with those of its cookies only; where pages differ by class of device, with the constant of its class.
 pub fn looked_up_head(request: &RequestHead, policy: &Policy) -> Option<RequestHead> {
-    if policy.keyed_cookies.is_empty() || !request.fields.has(names::COOKIE) {
+    let has_keyed = !policy.keyed_cookies.is_empty() && request.fields.has(names::COOKIE);
+    if !has_keyed && !has_classes(policy) {
         return None;
     }
     let mut request = request.clone();
+    if has_classes(policy) {
+        let agent = shared_user_agent(&request.fields, policy);
+        request.fields.set(names::USER_AGENT, agent);
+    }
+    if !has_keyed {
+        return Some(request);
+    }
     let keyed = keyed_cookies(&request.fields, policy);
     request.fields.remove(names::COOKIE);
     if let Some(keyed) = keyed {

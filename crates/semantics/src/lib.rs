@@ -34,6 +34,7 @@ mod completion;
 mod conditions;
 mod content_range;
 mod dates;
+mod devices;
 mod directives;
 mod downstream;
 mod explain;
@@ -75,6 +76,7 @@ pub use conditions::{
 };
 pub use content_range::{ContentRange, joined_extent};
 pub use dates::{format_date, parse_date};
+pub use devices::SHARED_MOBILE_USER_AGENT;
 pub use directives::{DELTA_SECS_MAX, Directives, Scope};
 pub use downstream::downstream_head;
 pub use explain::{Culprit, CulpritKind, explain_refusal, explain_request};
@@ -90,7 +92,7 @@ pub use no_vary_search::NoVarySearch;
 pub use parameters::{has_unknown_parameters, without_unknown_parameters};
 pub use partial::{combined_head, missing_part_fields, multipart_head, part_head, unsatisfiable_head};
 pub use profiles::{
-    BeyondLimit, Changes, ClientAddress, Credentials, Downstream, Forwarding, MaintenanceRule,
+    BeyondLimit, Changes, ClientAddress, Credentials, DeviceClass, Downstream, Forwarding, MaintenanceRule,
     NOBODYS_ADDRESS, Pattern, Policy, StaleOnError, TargetedField, UnknownCookie, UnknownParameters,
     WriteRule,
 };

@@ -404,12 +404,7 @@ mod tests {
         ] {
             assert_eq!(passes(&request(target, &[]), &policy), Some(Reason::PassPath), "{target}");
         }
-        for target in [
-            "/?preview=true",
-            "/?p=1&Preview_id=2",
-            "/?a&_wpnonce",
-            "/shop/?add-to-cart=7",
-        ] {
+        for target in ["/?preview=true", "/?p=1&Preview_id=2", "/?a&_wpnonce", "/shop/?add-to-cart=7"] {
             assert_eq!(passes(&request(target, &[]), &policy), Some(Reason::PassParameter), "{target}");
         }
         for target in ["/wp-json/wp/v2/posts", "/?rest%5Froute=/", "/blog/?rest_route=/a"] {

@@ -452,7 +452,7 @@ fn widened(mut policy: Policy, lookup: &Lookup<'_>) -> Policy {
 fn flood_limit(given: Option<UnknownParameters>, lookup: &Lookup<'_>) -> Option<UnknownParameters> {
     let stated = lookup.count("unknown_parameters_per_minute");
     let stated = stated.map(|count| usize::try_from(count).unwrap_or(usize::MAX));
-    let per_minute = stated.or(given.map(|given| given.per_minute))?;
+    let per_minute = stated.or_else(|| given.map(|given| given.per_minute))?;
     let beyond = match lookup.text("beyond_unknown_parameters") {
         Some("page") => BeyondLimit::Page,
         Some(_) => BeyondLimit::Refuse,

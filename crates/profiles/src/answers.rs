@@ -2,12 +2,26 @@
 //!
 //! Invariant: a rule asks for at least one field of the answer, because a status alone does not tell who made it.
 
-use crate::file::{BeyondWord, BriefRow, MaintenanceRow, UnknownParametersTable};
+use crate::file::{BeyondWord, BriefRow, File, MaintenanceRow, UnknownParametersTable};
 use crate::profile::{patterns, require_source};
-use crate::{BeyondLimit, BriefRule, FieldPattern, MaintenanceRule, UnknownParameters};
+use crate::{BeyondLimit, BriefRule, FieldPattern, MaintenanceRule, Policy, UnknownParameters};
 use std::time::Duration;
 
-pub(crate) fn brief_rule(row: &BriefRow) -> Result<BriefRule, String> {
+/// What a file says of answers, and of floods.
+pub(crate) fn fill_answers(policy: &mut Policy, file: &File) -> Result<(), String> {
+    if let Some(table) = &file.unknown_parameters {
+        policy.unknown_parameters = Some(unknown_parameters(table)?);
+    }
+    for row in &file.brief {
+        policy.briefs.push(brief_rule(row)?);
+    }
+    for row in &file.maintenance {
+        policy.maintenance.push(maintenance_rule(row)?);
+    }
+    Ok(())
+}
+
+fn brief_rule(row: &BriefRow) -> Result<BriefRule, String> {
     require_source("brief", &row.source)?;
     if row.statuses.iter().any(|status| !(300..500).contains(status)) {
         return Err("a [[brief]] is for redirects and for what is not there: statuses 300 to 499".to_owned());
@@ -20,13 +34,13 @@ pub(crate) fn brief_rule(row: &BriefRow) -> Result<BriefRule, String> {
     })
 }
 
-pub(crate) fn maintenance_rule(row: &MaintenanceRow) -> Result<MaintenanceRule, String> {
+fn maintenance_rule(row: &MaintenanceRow) -> Result<MaintenanceRule, String> {
     require_source("maintenance", &row.source)?;
     let statuses = proven("maintenance", &row.statuses, &row.fields)?;
     Ok(MaintenanceRule { statuses, fields: fields(&row.fields)? })
 }
 
-pub(crate) fn unknown_parameters(table: &UnknownParametersTable) -> Result<UnknownParameters, String> {
+fn unknown_parameters(table: &UnknownParametersTable) -> Result<UnknownParameters, String> {
     require_source("unknown_parameters", &table.source)?;
     let beyond = match table.beyond {
         BeyondWord::Refuse => BeyondLimit::Refuse,

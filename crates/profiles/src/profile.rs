@@ -3,7 +3,7 @@
 //! Invariant: what a profile extends is contained in it: lists grow, and a value is replaced only where the file
 //! states another. Every row has a source, and every pattern says more than `*`.
 
-use crate::answers::{brief_rule, maintenance_rule, unknown_parameters};
+use crate::answers::fill_answers;
 use crate::file::{
     ChangesWord, ClientAddressWord, CookieRow, CookieWord, CredentialsWord, DownstreamWord, File,
     ForwardingWord, ParameterRow, ParameterWord, PathWord, RouteRow, Rules, UnknownWord, WriteRow,
@@ -96,6 +96,27 @@ fn fill(policy: &mut Policy, file: &File) -> Result<(), String> {
         };
         list.extend(patterns("cookie", names)?);
     }
+    fill_targets(policy, file)?;
+    fill_answers(policy, file)?;
+    for row in &file.front {
+        require_source("front", &row.source)?;
+        if let Some(target) = row.targets.iter().find(|target| !target.starts_with('/')) {
+            return Err(format!("a [[front]] names `{target}`, which does not begin with a slash"));
+        }
+        policy.fronts.extend(row.targets.iter().cloned());
+    }
+    for row in &file.route {
+        policy.routes.push(route_rule(row)?);
+    }
+    for row in &file.write {
+        require_source("write", &row.source)?;
+        policy.writes.push(write_rule(row)?);
+    }
+    file.purge.iter().try_for_each(|row| require_source("purge", &row.source))
+}
+
+/// What a file says of paths and parameters.
+fn fill_targets(policy: &mut Policy, file: &File) -> Result<(), String> {
     for row in &file.path {
         require_source("path", &row.source)?;
         let list = match row.means {
@@ -114,30 +135,7 @@ fn fill(policy: &mut Policy, file: &File) -> Result<(), String> {
         };
         list.extend(patterns("parameter", names)?);
     }
-    if let Some(table) = &file.unknown_parameters {
-        policy.unknown_parameters = Some(unknown_parameters(table)?);
-    }
-    for row in &file.brief {
-        policy.briefs.push(brief_rule(row)?);
-    }
-    for row in &file.maintenance {
-        policy.maintenance.push(maintenance_rule(row)?);
-    }
-    for row in &file.front {
-        require_source("front", &row.source)?;
-        if let Some(target) = row.targets.iter().find(|target| !target.starts_with('/')) {
-            return Err(format!("a [[front]] names `{target}`, which does not begin with a slash"));
-        }
-        policy.fronts.extend(row.targets.iter().cloned());
-    }
-    for row in &file.route {
-        policy.routes.push(route_rule(row)?);
-    }
-    for row in &file.write {
-        require_source("write", &row.source)?;
-        policy.writes.push(write_rule(row)?);
-    }
-    file.purge.iter().try_for_each(|row| require_source("purge", &row.source))
+    Ok(())
 }
 
 fn route_rule(row: &RouteRow) -> Result<RouteRule, String> {

@@ -167,22 +167,7 @@ fn put_profile(page: &mut String, profile: &Profile) {
         };
         row(what, &code(&cookie.names), &cookie.source);
     }
-    for path in &file.path {
-        let what = match path.means {
-            PathWord::Bypass => "paths that pass",
-            PathWord::Public => "paths that pass unless their answers say public",
-        };
-        row(what, &code(&path.patterns), &path.source);
-    }
-    for parameter in &file.parameter {
-        let what = match parameter.means {
-            ParameterWord::Bypass => "parameters that pass",
-            ParameterWord::Public => "parameters that pass unless their answers say public",
-            ParameterWord::Tracking => "tracking parameters",
-            ParameterWord::Known => "parameters that name pages",
-        };
-        row(what, &code(&parameter.names), &parameter.source);
-    }
+    put_targets(&mut row, file);
     put_answers(&mut row, file);
     for front in &file.front {
         row("front page and feeds", &code(&front.targets), &front.source);
@@ -202,6 +187,26 @@ fn put_profile(page: &mut String, profile: &Profile) {
     }
     if file.rules.is_some() {
         rules(policy).iter().for_each(|(what, value)| row(what, value, ""));
+    }
+}
+
+/// What is said of paths and parameters.
+fn put_targets(row: &mut impl FnMut(&str, &str, &str), file: &File) {
+    for path in &file.path {
+        let what = match path.means {
+            PathWord::Bypass => "paths that pass",
+            PathWord::Public => "paths that pass unless their answers say public",
+        };
+        row(what, &code(&path.patterns), &path.source);
+    }
+    for parameter in &file.parameter {
+        let what = match parameter.means {
+            ParameterWord::Bypass => "parameters that pass",
+            ParameterWord::Public => "parameters that pass unless their answers say public",
+            ParameterWord::Tracking => "tracking parameters",
+            ParameterWord::Known => "parameters that name pages",
+        };
+        row(what, &code(&parameter.names), &parameter.source);
     }
 }
 

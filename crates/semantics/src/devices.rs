@@ -24,7 +24,7 @@ pub(crate) fn has_classes(policy: &Policy) -> bool {
 pub(crate) fn shared_user_agent(fields: &Fields, policy: &Policy) -> &'static str {
     let agent = fields.first(names::USER_AGENT).map_or(&[][..], |agent| agent);
     let has = |word: &&str| agent.windows(word.len()).any(|part| part == word.as_bytes());
-    if has_classes(policy) && MOBILE_WORDS.iter().any(|word| has(&word)) {
+    if has_classes(policy) && MOBILE_WORDS.iter().any(has) {
         SHARED_MOBILE_USER_AGENT
     } else {
         SHARED_USER_AGENT

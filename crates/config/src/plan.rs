@@ -15,7 +15,9 @@ use crate::void::void_settings;
 use net::{Address, OriginUrl, Prefixes};
 use platform::Machine;
 use profiles::{AUTO, DEFAULT, LETTER, Profile};
-use semantics::{ClientAddress, Pattern, Policy, StaleOnError, TargetedField};
+use semantics::{
+    BeyondLimit, ClientAddress, DeviceClass, Pattern, Policy, StaleOnError, TargetedField, UnknownParameters,
+};
 use std::collections::HashMap;
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -440,6 +442,11 @@ fn widened(mut policy: Policy, lookup: &Lookup<'_>) -> Policy {
     policy.session_cookies.extend(lookup.patterns("session_cookies"));
     policy.noise_cookies.extend(lookup.patterns("noise_cookies"));
     policy.tracking_parameters.extend(lookup.patterns("tracking_parameters"));
+    if lookup.text("device_class") == Some("mobile") {
+        policy.device_class = DeviceClass::Mobile;
+    }
+    policy.known_parameters.extend(lookup.patterns("known_parameters"));
+    policy.unknown_parameters = flood_limit(policy.unknown_parameters, lookup);
     if let Some(Value::Switch(exact)) = lookup.value("exact_etags") {
         policy.exact_etags = exact;
     }
@@ -456,6 +463,19 @@ fn widened(mut policy: Policy, lookup: &Lookup<'_>) -> Policy {
     policy.noise_fields.extend(lookup.patterns("noise_fields"));
     policy.forwarded_fields.extend(lookup.patterns("forwarded_fields"));
     policy
+}
+
+/// What a flood of unknown parameters may cost, with what the site's settings say in place of the profile's.
+fn flood_limit(given: Option<UnknownParameters>, lookup: &Lookup<'_>) -> Option<UnknownParameters> {
+    let stated = lookup.count("unknown_parameters_per_minute");
+    let stated = stated.map(|count| usize::try_from(count).unwrap_or(usize::MAX));
+    let per_minute = stated.or_else(|| given.map(|given| given.per_minute))?;
+    let beyond = match lookup.text("beyond_unknown_parameters") {
+        Some("page") => BeyondLimit::Page,
+        Some(_) => BeyondLimit::Refuse,
+        None => given.map_or(BeyondLimit::Refuse, |given| given.beyond),
+    };
+    Some(UnknownParameters { per_minute, beyond })
 }
 
 /// Turns a document and the flags' overrides into a plan for this machine.

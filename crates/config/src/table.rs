@@ -272,6 +272,29 @@ pub const SETTINGS: &[Setting] = &[
          same with them and without them, and they are not forwarded when the answer may be shared.",
     ),
     site(
+        "known_parameters",
+        Kind::Patterns,
+        None,
+        "Query parameters that the application reads, beside those the profile knows: different values are different \
+         pages. `unknown_parameters_per_minute` counts all others.",
+    ),
+    site(
+        "unknown_parameters_per_minute",
+        Kind::Count(1, 60_000),
+        None,
+        "Different addresses with unknown query parameters that are fetched of one path in a minute; of all paths of the \
+         site ten times as many. It keeps a flood of made-up parameters from the origin. Stored pages are served without \
+         limit. Left out: the profile's, which is 600 for `default`, 120 for `wordpress`, and no limit for `rfc`.",
+    ),
+    site(
+        "beyond_unknown_parameters",
+        Kind::Choice(&["refuse", "page"]),
+        None,
+        "What a request gets beyond `unknown_parameters_per_minute`. `refuse`: 429 with Retry-After. `page`: the page \
+         without its unknown parameters; only for a site whose pages no unknown parameter changes. Left out: the \
+         profile's, which is `refuse`.",
+    ),
+    site(
         "noise_fields",
         Kind::Patterns,
         None,
@@ -284,6 +307,15 @@ pub const SETTINGS: &[Setting] = &[
         None,
         "Request fields that the application reads without their changing a page, such as trace identifiers, or \
          whose name it puts into Vary where they do: they are forwarded also when the answer may be shared.",
+    ),
+    site(
+        "device_class",
+        Kind::Choice(&["none", "mobile"]),
+        Some("none"),
+        "Which devices get pages of their own. `mobile`: a mobile device, as WordPress' wp_is_mobile knows it by its \
+         User-Agent, and all others; the origin is told one User-Agent for each class, which also bounds the variants of \
+         pages with Vary: User-Agent. For a theme or plug-in that shows other pages to telephones. The profile `rfc` \
+         forwards every User-Agent as it is.",
     ),
     site(
         "client_address",

@@ -21,7 +21,7 @@ pub(crate) enum Asking<'a> {
 impl<'a> Asking<'a> {
     pub(crate) fn new(shared: &Shared, subject: Subject<'a>, sent: &RequestHead, has_content: bool) -> Self {
         let policy = subject.site.policy();
-        let class = subject.class_of(sent, has_content);
+        let class = subject.class_of(shared, sent, has_content);
         let left_out = LeftOut::of(&class, sent, policy);
         let directives = match class {
             RequestClass::Lookup(directives) | RequestClass::LookupStatic { directives, .. } => directives,

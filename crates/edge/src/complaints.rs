@@ -1,11 +1,11 @@
 //! What the operator is told of failing origins, on standard error: a line for each failure, and not again for a while.
 //!
-//! Invariant: however many requests fail, the lines of one failure are at least [`PAUSE`] apart, the memory is bounded,
-//! and a standard error that cannot be written stops nothing.
+//! Invariant: however many requests fail, the lines of one failure are at least [`PAUSE`] apart, and the memory is
+//! bounded.
 
+use crate::operator;
 use platform::Monotonic;
 use std::collections::HashMap;
-use std::io::Write as _;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -23,8 +23,7 @@ impl Complaints {
     /// Tells of a failure, unless that was done a moment ago.
     pub(crate) fn tell(&self, failure: &str, now: Monotonic) {
         if self.is_due(failure, now) {
-            // A log that cannot be written costs the line and nothing else.
-            let _ = writeln!(std::io::stderr(), "petasos: {failure}");
+            operator::say(format_args!("{failure}"));
         }
     }
 

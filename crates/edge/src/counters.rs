@@ -148,6 +148,9 @@ metrics! {
     PageWritesPostponed: Counter "page_writes_postponed",
         "Stored pages that a request with an unsafe method named beyond limits.page_writes_per_minute. Each is served \
          until a fetch in the background has replaced it.";
+    ParameterFloods: Counter "parameter_floods",
+        "Requests that would have been fetched beyond unknown_parameters_per_minute. Each was answered by 429, or by the \
+         page without its unknown parameters.";
     Refills: Counter "refills",
         "Fetches of purged pages before a visitor asked for them.";
     RefillFailures: Counter "refill_failures",

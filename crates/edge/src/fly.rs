@@ -25,18 +25,19 @@ use origin::{Event, Exchange, FetchError, FetchRequest, NoUpload};
 use purge::tags_of;
 use semantics::{
     ClientAddress, ContentRange, Directives, Freshness, Judgement, Moment, Reason, Reuse, Storable, VaryRule,
-    combined_head, explain_refusal, is_personal, is_refusal, is_server_error, joined_extent, judge_response,
-    not_modified_speaks_of, reuse, reuse_on_error, selecting_rule, updated_head,
+    combined_head, explain_refusal, is_maintenance, is_personal, is_refusal, is_server_error, joined_extent,
+    judge_response, not_modified_speaks_of, reuse, reuse_on_error, selecting_rule, updated_head,
 };
 use std::sync::Arc;
 use std::task::{Context, Waker};
 use store::{Body, Key, Lookup, Object};
 
 /// Why an answer may not be shared at all, however long it is fresh.
-const FORBIDDING: [Reason; 5] = [
+const FORBIDDING: [Reason; 6] = [
     Reason::StoreRefusedPrivate,
     Reason::StoreRefusedNoStore,
     Reason::StoreRefusedSetCookie,
+    Reason::StoreRefusedUnmarked,
     Reason::StoreRefusedVaryStar,
     Reason::StoreRefusedVaryAddress,
 ];
@@ -197,6 +198,9 @@ impl Departure {
         if self.impersonal && is_refusal(status) {
             return self.deny(status);
         }
+        if is_maintenance(&answer.head, self.site.policy()) {
+            return self.close(answer);
+        }
         if let Some(base) = &self.base {
             match status {
                 Status::NOT_MODIFIED => return self.confirm(answer, base).await,
@@ -227,6 +231,16 @@ impl Departure {
                 self.give_away(answer, reason);
             }
         }
+    }
+
+    /// The application says that the site is closed: whoever waits is shown that. What is stored stays for the case that
+    /// the application is gone, and does not stand in for this answer.
+    fn close(&self, answer: Answer<Exchange>) {
+        let reason = Reason::StoreRefusedMaintenance;
+        if self.speaks_for_clients() {
+            self.remember(reason, &answer);
+        }
+        self.give_away(answer, reason);
     }
 
     /// Remembers that the origin has failed, so that it is left alone with the page for a moment.

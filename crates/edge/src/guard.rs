@@ -13,7 +13,7 @@ use bytes::Bytes;
 use h1::{BodyFraming, EffectiveAuthority, Request, Target, TargetForm};
 use message::{Method, RequestHead, names};
 use net::Peer;
-use semantics::{Reason, RequestClass, classify_request, keyed_target};
+use semantics::{Directives, Reason, RequestClass, classify_request, keyed_target};
 use std::sync::Arc;
 use store::Key;
 
@@ -89,8 +89,15 @@ pub(crate) fn forwards_left(head: &RequestHead) -> Option<u64> {
 impl Subject<'_> {
     /// Whether the request may share its answer. One that a trusted proxy took from below another path does not: the
     /// application makes its links for that path, which is no part of the key.
-    pub(crate) fn class_of(&self, head: &RequestHead, has_content: bool) -> RequestClass {
-        let class = classify_request(head, has_content, self.site.policy());
+    ///
+    /// A URL that is shared only where its answers say so is looked up while one is stored, or said so of late.
+    pub(crate) fn class_of(&self, shared: &Shared, head: &RequestHead, has_content: bool) -> RequestClass {
+        let class = match classify_request(head, has_content, self.site.policy()) {
+            RequestClass::Pass(Reason::PassUnmarked) if shared.is_marked(&self.key()) => {
+                RequestClass::Lookup(Directives::of_request(&head.fields))
+            }
+            class => class,
+        };
         let prefix = head.fields.first(X_FORWARDED_PREFIX).filter(|_| self.trusted);
         let is_moved = prefix.is_some_and(|prefix| !matches!(&prefix[..], b"" | b"/"));
         match class {

@@ -39,6 +39,7 @@ mod lookup;
 mod mender;
 mod metrics;
 mod operator;
+mod parameter_flood;
 mod pass;
 mod persistence;
 mod persisting;

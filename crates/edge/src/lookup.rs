@@ -199,6 +199,9 @@ impl<'a> Wanted<'a> {
                 }
                 Found::Deliver(stored(object, Reason::HitFresh, age_secs, ttl_secs))
             }
+            Reuse::Stale { refresh: true, .. } if self.is_closed(shared, now) => {
+                Found::Fetch(Reason::MissExpired, Some(Base::new(object, softened)))
+            }
             Reuse::Stale { age_secs, ttl_secs, reason, refresh } => {
                 let delivery = stored(Arc::clone(&object), reason, age_secs, ttl_secs);
                 if refresh {
@@ -212,6 +215,11 @@ impl<'a> Wanted<'a> {
                 Found::Fetch(reason, Some(Base::new(object, softened)))
             }
         }
+    }
+
+    /// Whether the application said a short while ago that the site is closed.
+    fn is_closed(&self, shared: &Shared, now: Moment) -> bool {
+        shared.in_vain.reason(&self.key, now.monotonic) == Some(Reason::StoreRefusedMaintenance)
     }
 
     /// A stored answer that may stand in for one that the origin does not give.

@@ -23,8 +23,8 @@ use origin::{Event, FetchError, FetchRequest};
 use purge::tags_of;
 use semantics::{
     CacheStatusFacts, Doubt, Form, HeadSays, Judgement, Moment, Reason, VaryRule, Written, confirming_fields,
-    explain_refusal, head_says, invalidated_targets, is_for_any_cookie, is_refusal, is_server_error,
-    judge_response, may_need_content, may_write, selecting_rule, updated_head,
+    explain_refusal, head_says, invalidated_targets, is_for_any_cookie, is_maintenance, is_refusal,
+    is_server_error, judge_response, may_need_content, may_write, selecting_rule, updated_head,
 };
 use std::sync::Arc;
 use store::{Key, Lookup, Publication};
@@ -200,8 +200,9 @@ impl<'a> Visit<'a> {
         enlisted: Option<&Enlisted<'_>>,
     ) -> Step<'a> {
         let Parcel { mut head, framing, mut exchange } = parcel;
-        if let Some(stale) =
-            passing.wanted.as_ref().and_then(|wanted| self.instead_of_error(wanted, head.status))
+        let is_page = is_maintenance(&head, passing.subject.site.policy());
+        if let Some(wanted) = passing.wanted.as_ref().filter(|_| !is_page)
+            && let Some(stale) = self.instead_of_error(wanted, head.status)
         {
             return Step::Deliver(stale);
         }
@@ -229,7 +230,10 @@ impl<'a> Visit<'a> {
         let judged = match (&passing.wanted, enlisted) {
             (Some(_), Some(enlisted)) => self.learn_from_head(&passing.subject, enlisted, asked, &head),
             (Some(wanted), None) => self.learn(wanted, asked, &head),
-            (None, _) => None,
+            (None, _) => {
+                self.learn_mark(passing, asked, &head);
+                None
+            }
         };
         let account = Account { reason: judged.unwrap_or(passing.reason), facts, age_secs: None };
         let parcel = Parcel { head, framing, exchange };
@@ -313,6 +317,18 @@ impl<'a> Visit<'a> {
             }
         }
         refusal
+    }
+
+    /// Learns whether the answer says that it may be shared, where the profile takes its word for that.
+    fn learn_mark(&self, passing: &Passing<'_>, asked: Moment, head: &ResponseHead) {
+        if passing.reason != Reason::PassUnmarked || passing.check.is_some() {
+            return;
+        }
+        let policy = passing.subject.site.policy();
+        let judgement = judge_response(&self.request.head, head, asked, self.now(), policy);
+        if matches!(judgement, Judgement::Store(_)) && VaryRule::from_response(&head.fields, policy).is_ok() {
+            self.shared.mark(&passing.subject.key());
+        }
     }
 
     /// Learns from the answer to a HEAD what it says about the page that is stored (RFC 9111 section 4.3.5).

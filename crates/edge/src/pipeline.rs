@@ -180,7 +180,13 @@ impl<'a> Visit<'a> {
         if let Some(kept) = wanted.kept_back(self.shared, &self.request.head, self.begun) {
             return alone(&wanted, self.look_again(&wanted, &kept));
         }
-        match wanted.decide(self.shared, self.head(), Touch::Yes, self.begun) {
+        let decision = wanted.decide(self.shared, self.head(), Touch::Yes, self.begun);
+        if matches!(decision, Decision::Alone(_) | Decision::Fly { .. })
+            && let Some(step) = self.flooded(&wanted)
+        {
+            return step;
+        }
+        match decision {
             Decision::Deliver(delivery) => {
                 self.note(&wanted);
                 match self.check(&wanted, &delivery) {

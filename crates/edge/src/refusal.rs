@@ -10,6 +10,7 @@ use net::OriginUrl;
 use origin::{Busy, FetchError, UploadError};
 use semantics::Reason;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// How long a visitor is asked to wait when the application is busy, in seconds.
 const RETRY_AFTER_SECS: u32 = 5;
@@ -125,6 +126,13 @@ impl Refusal {
             Reason::OnlyIfCached,
             "The request asked for a stored response only, and there is none it may have.",
         )
+    }
+
+    /// One of more different addresses with unknown parameters than the origin is asked for.
+    pub(crate) fn parameter_flood(wait: Duration) -> Self {
+        let text = "Too many addresses with parameters that this site does not know were asked for. Try again later.";
+        let secs = u32::try_from(wait.as_secs()).unwrap_or(u32::MAX).max(1);
+        Self { retry_after_secs: Some(secs), ..Self::new(429, Reason::ParameterFlood, text) }
     }
 
     /// A fetch that gave no response.

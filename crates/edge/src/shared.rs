@@ -28,6 +28,7 @@ use disk::Recovery;
 use net::Peer;
 use origin::Gauges;
 use platform::Clock;
+use semantics::Reason;
 use static_tree::Refusal;
 use std::collections::hash_map::RandomState;
 use std::fmt;
@@ -58,6 +59,8 @@ pub(crate) struct Shared {
     pub(crate) leak_guard: LeakGuard,
     /// Keys at which a client with a session got a static file, and why its request passed.
     pub(crate) files: InVain,
+    /// Pages of an interface whose last answer to a pass said that it may be shared.
+    marked: InVain,
     /// Pages on which their origin has failed a moment ago.
     pub(crate) ailing: InVain,
     pub(crate) popular: Popular,
@@ -139,6 +142,7 @@ impl Shared {
             flights: Flights::default(),
             in_vain: InVain::new(plan.limits.hit_for_miss, plan.limits.hit_for_miss_entries_max),
             files: InVain::new(plan.limits.hit_for_miss, plan.limits.hit_for_miss_entries_max),
+            marked: InVain::new(plan.limits.hit_for_miss, plan.limits.hit_for_miss_entries_max),
             leak_guard: LeakGuard::new(plan.sites.len(), plan.workers, plan.limits.leak_guard_every),
             ailing: InVain::new(plan.limits.failure_pause, plan.limits.hit_for_miss_entries_max),
             popular: Popular::new(plan.workers, plan.refill.pages_max),
@@ -185,6 +189,16 @@ impl Shared {
     pub(crate) fn with_static_tree(self) -> Self {
         let static_tree = StaticTree::open(&self.plan);
         Self { static_tree, ..self }
+    }
+
+    /// Whether a URL that the profile shares only where its answers say so may be looked up.
+    pub(crate) fn is_marked(&self, key: &Key) -> bool {
+        self.store.has(key) || self.marked.reason(key, self.clock.monotonic()).is_some()
+    }
+
+    /// An answer to a pass said that it may be shared, so the next request for its URL is looked up.
+    pub(crate) fn mark(&self, key: &Key) {
+        self.marked.remember(key, Reason::PassUnmarked, None, self.clock.monotonic());
     }
 
     /// The cells that a worker counts in.

@@ -2,6 +2,7 @@
 //!
 //! Invariant: a name belongs to one site or to none; with named sites only, an unknown name finds nothing.
 
+use crate::parameter_flood::ParameterFlood;
 use crate::recognition::Recognition;
 use crate::refusal::Refusal;
 use crate::writes::Writes;
@@ -24,6 +25,7 @@ pub(crate) struct Site {
     pub(crate) origin: Arc<Origin>,
     pub(crate) recognition: Recognition,
     pub(crate) writes: Writes,
+    pub(crate) parameter_flood: ParameterFlood,
 }
 
 /// All sites.
@@ -60,6 +62,7 @@ impl Sites {
                     origin: Arc::new(origin),
                     recognition: Recognition::default(),
                     writes: Writes::default(),
+                    parameter_flood: ParameterFlood::default(),
                 })
             })
             .collect();

@@ -88,6 +88,7 @@ impl<'a> Visit<'a> {
     fn is_failure(&self, wanted: &Wanted<'_>, answer: &PrivateAnswer) -> bool {
         let alike = wanted.subject.site.policy().forwarding != Forwarding::Everything;
         is_server_error(answer.status)
+            && answer.reason != Reason::StoreRefusedMaintenance
             && alike
             && wanted.stale_instead(self.shared, self.head(), self.now()).is_none()
     }
@@ -220,7 +221,9 @@ impl<'a> Visit<'a> {
         answer: &PrivateAnswer,
         leads: bool,
     ) -> Step<'a> {
-        if let Some(delivery) = self.instead_of_error(&wanted, answer.status) {
+        if answer.reason != Reason::StoreRefusedMaintenance
+            && let Some(delivery) = self.instead_of_error(&wanted, answer.status)
+        {
             return Step::Deliver(delivery);
         }
         // The fetch has left out what the request's own may depend on.

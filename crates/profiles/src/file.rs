@@ -25,6 +25,7 @@ pub(crate) struct File {
     pub(crate) downstream: Option<Downstream>,
     pub(crate) rules: Option<Rules>,
     pub(crate) unknown_cookies: Option<UnknownCookies>,
+    pub(crate) unknown_parameters: Option<UnknownParametersTable>,
     #[serde(default)]
     pub(crate) cookie: Vec<CookieRow>,
     #[serde(default)]
@@ -33,6 +34,10 @@ pub(crate) struct File {
     pub(crate) static_file: Vec<StaticRow>,
     #[serde(default)]
     pub(crate) parameter: Vec<ParameterRow>,
+    #[serde(default)]
+    pub(crate) brief: Vec<BriefRow>,
+    #[serde(default)]
+    pub(crate) maintenance: Vec<MaintenanceRow>,
     #[serde(default)]
     pub(crate) front: Vec<FrontRow>,
     #[serde(default)]
@@ -137,10 +142,12 @@ pub(crate) enum CookieWord {
     Noise,
 }
 
-/// Paths that are never shared.
+/// Paths that are never shared, or only where the answer says so.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PathRow {
+    #[serde(default)]
+    pub(crate) means: PathWord,
     pub(crate) patterns: Vec<String>,
     pub(crate) source: String,
 }
@@ -156,6 +163,14 @@ pub(crate) struct StaticRow {
     pub(crate) source: String,
 }
 
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum PathWord {
+    #[default]
+    Bypass,
+    Public,
+}
+
 /// Query parameters of one meaning.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -169,7 +184,48 @@ pub(crate) struct ParameterRow {
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum ParameterWord {
     Bypass,
+    Public,
     Tracking,
+    Known,
+}
+
+/// What a flood of parameters may cost that no row names.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct UnknownParametersTable {
+    pub(crate) per_minute: usize,
+    pub(crate) beyond: BeyondWord,
+    pub(crate) source: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum BeyondWord {
+    Refuse,
+    Page,
+}
+
+/// Answers that are shared for a moment; see [`BriefRule`](crate::BriefRule).
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct BriefRow {
+    pub(crate) statuses: Vec<u16>,
+    pub(crate) lifetime_secs: u64,
+    #[serde(default)]
+    pub(crate) paths: Vec<String>,
+    /// As in [`WriteRow::fields`].
+    pub(crate) fields: Vec<String>,
+    pub(crate) source: String,
+}
+
+/// Answers by which a site says that it is closed; see [`MaintenanceRule`](crate::MaintenanceRule).
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct MaintenanceRow {
+    pub(crate) statuses: Vec<u16>,
+    /// As in [`WriteRow::fields`].
+    pub(crate) fields: Vec<String>,
+    pub(crate) source: String,
 }
 
 /// How the application purges, for who sets it up. All dialects are understood whatever the profile.

@@ -9,6 +9,7 @@
 //! Invariant: nothing here decides about a message. A file with an unknown key, or a value that means nothing, is an
 //! error that names the place; a profile widens what it extends and forgets nothing of it.
 
+mod answers;
 mod document_head;
 mod evidence;
 mod file;
@@ -26,8 +27,9 @@ pub use evidence::{FieldPattern, JsonFact, LocationPattern};
 pub use known::{KNOWN_COOKIES, KnownCookie, Use, known_cookie};
 pub use pattern::Pattern;
 pub use policy::{
-    Changes, ClientAddress, Credentials, Downstream, Forwarding, NOBODYS_ADDRESS, Policy, RouteRule,
-    StaleOnError, TargetedField, UnknownCookie, WriteRule,
+    BeyondLimit, BriefRule, Changes, ClientAddress, Credentials, DeviceClass, Downstream, Forwarding,
+    MaintenanceRule, NOBODYS_ADDRESS, Policy, RouteRule, StaleOnError, TargetedField, UnknownCookie,
+    UnknownParameters, WriteRule,
 };
 pub use profile::{Profile, ProfileError};
 pub use recognition::{Recognised, Shown};

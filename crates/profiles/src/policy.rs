@@ -154,6 +154,56 @@ pub enum Changes {
     Fronts,
 }
 
+/// Which devices get pages of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeviceClass {
+    /// None: every device gets the same page, unless `Vary` says otherwise.
+    None,
+    /// Mobile devices, as their `User-Agent` says.
+    Mobile,
+}
+
+/// An answer that is shared for a moment although it forbids that, because the application says so of every answer of
+/// this kind and means no visitor by it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BriefRule {
+    /// The answer's status is one of these.
+    pub statuses: Vec<u16>,
+    /// For how long it is fresh; after that it is never used.
+    pub lifetime: Duration,
+    /// The request's path matches one of these, after one percent-decoding; empty: any path.
+    pub paths: Vec<Pattern>,
+    /// The answer has each of these fields, which shows that the application made it.
+    pub fields: Vec<FieldPattern>,
+}
+
+/// An answer by which the application says that its site is closed for a while.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MaintenanceRule {
+    /// The answer's status is one of these.
+    pub statuses: Vec<u16>,
+    /// The answer has each of these fields.
+    pub fields: Vec<FieldPattern>,
+}
+
+/// How much a flood of addresses with unknown parameters may cost the origin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnknownParameters {
+    /// Different addresses with unknown parameters that are fetched of one path in a minute.
+    pub per_minute: usize,
+    /// What requests beyond that get.
+    pub beyond: BeyondLimit,
+}
+
+/// What a request with unknown parameters gets beyond the limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BeyondLimit {
+    /// 429 with `Retry-After`.
+    Refuse,
+    /// The page without its unknown parameters: the site vouches that they change nothing.
+    Page,
+}
+
 /// What a site's operator decides about sharing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
@@ -194,15 +244,29 @@ pub struct Policy {
     pub bypass_paths: Vec<Pattern>,
     /// Query parameters whose presence makes a request pass.
     pub bypass_parameters: Vec<Pattern>,
+    /// Paths that are shared only where the answer says `public` and for how long, compared as `bypass_paths`.
+    pub public_paths: Vec<Pattern>,
+    /// Query parameters whose presence means the same.
+    pub public_parameters: Vec<Pattern>,
     /// Query parameters that only measure where a visitor came from: in no key, and not forwarded on a fetch whose
     /// answer may be shared.
     pub tracking_parameters: Vec<Pattern>,
+    /// Query parameters that the application reads: what they name are pages of their own.
+    pub known_parameters: Vec<Pattern>,
+    /// What a flood of other parameters may cost the origin; `None`: as much as it likes.
+    pub unknown_parameters: Option<UnknownParameters>,
+    /// Answers that are shared for a moment whatever they say of that.
+    pub briefs: Vec<BriefRule>,
+    /// Answers by which the application says that the site is closed: they are shown in place of stale pages.
+    pub maintenance: Vec<MaintenanceRule>,
     /// The parameters that name a route in place of the path; `writes` are compared with the route.
     pub routes: Vec<RouteRule>,
     /// The requests by which an application's own pages change it, and what each changes.
     pub writes: Vec<WriteRule>,
     /// The front page and the feeds: targets below where the application is.
     pub fronts: Vec<String>,
+    /// Which devices get pages of their own.
+    pub device_class: DeviceClass,
     /// Targeted fields in order: the first valid one that is present counts.
     pub targeted_fields: Vec<TargetedField>,
     /// A request's `no-cache`, `max-age` or `min-fresh` cannot demand a response younger than this. Request
@@ -271,10 +335,17 @@ impl Policy {
             forwarded_fields: Vec::new(),
             bypass_paths: Vec::new(),
             bypass_parameters: Vec::new(),
+            public_paths: Vec::new(),
+            public_parameters: Vec::new(),
             tracking_parameters: Vec::new(),
+            known_parameters: Vec::new(),
+            unknown_parameters: None,
+            briefs: Vec::new(),
+            maintenance: Vec::new(),
             writes: Vec::new(),
             fronts: Vec::new(),
             routes: Vec::new(),
+            device_class: DeviceClass::None,
             targeted_fields: Vec::new(),
             reload_age_min: Duration::ZERO,
             forwarding: Forwarding::Keyed,

@@ -3,9 +3,10 @@
 //! Invariant: what a profile extends is contained in it: lists grow, and a value is replaced only where the file
 //! states another. Every row has a source, and every pattern says more than `*`.
 
+use crate::answers::fill_answers;
 use crate::file::{
     ChangesWord, ClientAddressWord, CookieRow, CookieWord, CredentialsWord, DownstreamWord, File,
-    ForwardingWord, ParameterRow, ParameterWord, RouteRow, Rules, StaticRow, UnknownWord, WriteRow,
+    ForwardingWord, ParameterRow, ParameterWord, PathWord, RouteRow, Rules, StaticRow, UnknownWord, WriteRow,
 };
 use crate::{
     Changes, ClientAddress, Credentials, Downstream, FieldPattern, Forwarding, JsonFact, LocationPattern,
@@ -95,21 +96,11 @@ fn fill(policy: &mut Policy, file: &File) -> Result<(), String> {
         };
         list.extend(patterns("cookie", names)?);
     }
-    for row in &file.path {
-        require_source("path", &row.source)?;
-        policy.bypass_paths.extend(patterns("path", &row.patterns)?);
-    }
+    fill_targets(policy, file)?;
     for row in &file.static_file {
         fill_static(policy, row)?;
     }
-    for ParameterRow { means, names, source } in &file.parameter {
-        require_source("parameter", source)?;
-        let list = match means {
-            ParameterWord::Bypass => &mut policy.bypass_parameters,
-            ParameterWord::Tracking => &mut policy.tracking_parameters,
-        };
-        list.extend(patterns("parameter", names)?);
-    }
+    fill_answers(policy, file)?;
     for row in &file.front {
         require_source("front", &row.source)?;
         if let Some(target) = row.targets.iter().find(|target| !target.starts_with('/')) {
@@ -144,6 +135,29 @@ fn fill_static(
     policy.static_extensions.extend(extensions.iter().cloned());
     if !paths.is_empty() {
         policy.static_paths.extend(patterns("static", paths)?);
+    }
+    Ok(())
+}
+
+/// What a file says of paths and parameters.
+fn fill_targets(policy: &mut Policy, file: &File) -> Result<(), String> {
+    for row in &file.path {
+        require_source("path", &row.source)?;
+        let list = match row.means {
+            PathWord::Bypass => &mut policy.bypass_paths,
+            PathWord::Public => &mut policy.public_paths,
+        };
+        list.extend(patterns("path", &row.patterns)?);
+    }
+    for ParameterRow { means, names, source } in &file.parameter {
+        require_source("parameter", source)?;
+        let list = match means {
+            ParameterWord::Bypass => &mut policy.bypass_parameters,
+            ParameterWord::Public => &mut policy.public_parameters,
+            ParameterWord::Tracking => &mut policy.tracking_parameters,
+            ParameterWord::Known => &mut policy.known_parameters,
+        };
+        list.extend(patterns("parameter", names)?);
     }
     Ok(())
 }
@@ -248,7 +262,7 @@ fn write_rule(row: &WriteRow) -> Result<WriteRule, String> {
 }
 
 /// The patterns of a row.
-fn patterns(row: &str, texts: &[String]) -> Result<Vec<Pattern>, String> {
+pub(crate) fn patterns(row: &str, texts: &[String]) -> Result<Vec<Pattern>, String> {
     if texts.is_empty() {
         return Err(format!("a [[{row}]] names nothing"));
     }
@@ -259,7 +273,7 @@ fn patterns(row: &str, texts: &[String]) -> Result<Vec<Pattern>, String> {
     }
 }
 
-fn require_source(row: &str, source: &str) -> Result<(), String> {
+pub(crate) fn require_source(row: &str, source: &str) -> Result<(), String> {
     if source.trim().is_empty() {
         return Err(format!("a `{row}` has no source: write where it is said"));
     }
@@ -311,6 +325,18 @@ mod tests {
             (
                 "title = 'a'\n[[write]]\nmethods = ['POST']\nstatuses = [200]\nchanges = 'everything'\nsource = 'b'",
                 "any request",
+            ),
+            (
+                "title = 'a'\n[[brief]]\nstatuses = [404]\nlifetime_secs = 1\nfields = []\nsource = 'b'",
+                "only the application",
+            ),
+            (
+                "title = 'a'\n[[brief]]\nstatuses = [200]\nlifetime_secs = 1\nfields = ['a: b']\nsource = 'b'",
+                "300 to 499",
+            ),
+            (
+                "title = 'a'\n[[maintenance]]\nstatuses = [503]\nfields = ['Retry-After']\nsource = 'b'",
+                "not `Name: pattern`",
             ),
             ("title = 'a'\n[[front]]\ntargets = ['feed']\nsource = 'b'", "slash"),
             ("title = 'a'\n[rules]\ntargeted_fields = ['Age']", "no `Age`"),

@@ -189,6 +189,8 @@ mod tests {
             (("X-Redirect-By", "WordPress"), "wordpress"),
             (("X-Generator", "Drupal 10 (https://www.drupal.org)"), "drupal"),
             (("X-Drupal-Cache", "MISS"), "drupal"),
+            (("X-Generator", "Backdrop CMS 1 (https://backdropcms.org)"), "drupal"),
+            (("X-Backdrop-Cache", "HIT"), "drupal"),
             (("X-TYPO3-Parsetime", "0ms"), "typo3"),
             (("X-Magento-Tags", "cat_p_1"), "magento"),
             (("X-Cache-Rule", "plone.content.itemView"), "plone"),
@@ -209,6 +211,7 @@ mod tests {
             ("Ghost 5.130", "/public/cards.min.css?v=2", "ghost"),
             ("TYPO3 CMS", "/typo3temp/assets/a.css", "typo3"),
             ("Drupal 7 (http://drupal.org)", "/misc/drupal.js?v=7.9", "drupal"),
+            ("Backdrop CMS 1 (https://backdropcms.org)", "/core/misc/backdrop.js?v=1.28.2", "drupal"),
             ("Plone - https://plone.org/", "/++plone++static/a.css", "plone"),
         ] {
             let (fields, head) = (fields(&[]), head(generator, &[asset]));

@@ -1,6 +1,9 @@
 //! docs/profiles.md, rendered from the shipped files. A test compares the page with this text.
 
-use crate::file::{ChangesWord, CookieWord, DownstreamWord, ParameterWord, RouteRow, UnknownWord, WriteRow};
+use crate::file::{
+    BeyondWord, ChangesWord, CookieWord, DownstreamWord, File, ParameterWord, PathWord, RouteRow,
+    UnknownWord, WriteRow,
+};
 use crate::{ClientAddress, Policy, Profile};
 use std::fmt::Write;
 
@@ -100,6 +103,31 @@ know the dates of posts and comments, but no names of terms, users or the site; 
 A parameter may stand in the query or in a form; the form wins, and the last of a name wins, as in PHP. The parameters of
 a multipart form are unknown.
 
+Answers *shared for* a time are real answers of the application that are the same for every visitor, although it forbids
+sharing them: a 404 of WordPress, or its redirect of `/favicon.ico`. Their fields must show that the application made them.
+They are fresh for that time and of no use after it. A write or a purge makes them stale as it does pages, so a post that is
+published where a 404 was is shown to the next visitor. `not_found_ttl` of the site shortens that time for 404 and 410.
+
+*Parameters that name pages* are those that the application reads. A parameter that no row names is unknown: a flood of
+`/?x=1`, `/?x=2` and so on would reach the application each time. So a site fetches at most
+`unknown_parameters_per_minute` different addresses with unknown parameters of one path in a minute, and ten times as many
+of all its paths. Beyond that a request gets what is stored, fresh or stale. If nothing is stored, it gets 429 with
+`Retry-After`, or, where `beyond_unknown_parameters = \"page\"` vouches that unknown parameters change nothing, the page
+without them.
+
+Paths and parameters that *pass unless their answers say public* belong to interfaces such as WordPress' REST API, whose
+answers may be anybody's. The answer to a request that passes may say `public` and state a lifetime. Then the same URL is
+looked up and shared from the next request on, as long as its answers go on saying so.
+
+*Mobile themes*: an application may answer one URL with other content for telephones, by `User-Agent`. If it says so by
+`Vary: User-Agent`, each browser has a variant of its own, and few requests are hits. If it does not say so, everybody gets
+the page for `User-Agent: Mozilla/5.0 (compatible; Petasos)`. For both, `device_class = \"mobile\"` of the site makes two
+variants of each page, for mobile devices and for all others.
+
+Answers *shown in place of stale pages* say that the site is closed, as 503 with `Retry-After` and the fields of the system.
+Without a rule a stale page hides every 500, 502, 503 and 504, because overloaded servers, proxies and firewalls send
+`Retry-After` too.
+
 A profile is *untested* where nothing in this repository runs it against the real application: its rows are from the
 sources that they name.
 
@@ -148,9 +176,6 @@ fn put_profile(page: &mut String, profile: &Profile) {
         };
         row(what, &code(&cookie.names), &cookie.source);
     }
-    for path in &file.path {
-        row("paths that pass", &code(&path.patterns), &path.source);
-    }
     for files in &file.static_file {
         if !files.extensions.is_empty() {
             row("extensions of static files", &code(&files.extensions), &files.source);
@@ -159,13 +184,8 @@ fn put_profile(page: &mut String, profile: &Profile) {
             row("paths of static files, whatever they say of cookies", &code(&files.paths), &files.source);
         }
     }
-    for parameter in &file.parameter {
-        let what = match parameter.means {
-            ParameterWord::Bypass => "parameters that pass",
-            ParameterWord::Tracking => "tracking parameters",
-        };
-        row(what, &code(&parameter.names), &parameter.source);
-    }
+    put_targets(&mut row, file);
+    put_answers(&mut row, file);
     for front in &file.front {
         row("front page and feeds", &code(&front.targets), &front.source);
     }
@@ -185,6 +205,53 @@ fn put_profile(page: &mut String, profile: &Profile) {
     if file.rules.is_some() {
         rules(policy).iter().for_each(|(what, value)| row(what, value, ""));
     }
+}
+
+/// What is said of paths and parameters.
+fn put_targets(row: &mut impl FnMut(&str, &str, &str), file: &File) {
+    for path in &file.path {
+        let what = match path.means {
+            PathWord::Bypass => "paths that pass",
+            PathWord::Public => "paths that pass unless their answers say public",
+        };
+        row(what, &code(&path.patterns), &path.source);
+    }
+    for parameter in &file.parameter {
+        let what = match parameter.means {
+            ParameterWord::Bypass => "parameters that pass",
+            ParameterWord::Public => "parameters that pass unless their answers say public",
+            ParameterWord::Tracking => "tracking parameters",
+            ParameterWord::Known => "parameters that name pages",
+        };
+        row(what, &code(&parameter.names), &parameter.source);
+    }
+}
+
+/// What is said of answers, and of floods.
+fn put_answers(row: &mut impl FnMut(&str, &str, &str), file: &File) {
+    if let Some(table) = &file.unknown_parameters {
+        let beyond = match table.beyond {
+            BeyondWord::Refuse => "429",
+            BeyondWord::Page => "the page without them",
+        };
+        let text = format!("{} of one path in a minute, then {beyond}", table.per_minute);
+        row("fetches with other parameters", &text, &table.source);
+    }
+    for brief in &file.brief {
+        let mut text = format!("{} with {}", numbers(&brief.statuses), code(&brief.fields));
+        if !brief.paths.is_empty() {
+            text = format!("{text}, of {}", code(&brief.paths));
+        }
+        row(&format!("shared for {}", seconds(brief.lifetime_secs)), &text, &brief.source);
+    }
+    for maintenance in &file.maintenance {
+        let text = format!("{} with {}", numbers(&maintenance.statuses), code(&maintenance.fields));
+        row("shown in place of stale pages", &text, &maintenance.source);
+    }
+}
+
+fn numbers(statuses: &[u16]) -> String {
+    statuses.iter().map(u16::to_string).collect::<Vec<_>>().join(", ")
 }
 
 /// A write in words.

@@ -13,6 +13,7 @@
 //!    a page, is forwarded as the client sent it;
 //! 6. cookies that the policy has in the key are forwarded, as one line: see `keyed_cookies`;
 //! 7. a field that changes pages whatever `Vary` says is forwarded, and in the key of what comes back: see `selecting`;
+//!    where pages differ by class of device, `User-Agent` is the constant of the client's class: see `devices`;
 //! 8. everything else stays here.
 //!
 //! The first answer for a key is therefore fetched without negotiation. If it turns out to vary on a field that
@@ -20,6 +21,7 @@
 //! differs from that of the forwarded ones); the client's own variant is then fetched with the rule known.
 //! A field that is not in our table makes the request pass, so nobody misses it.
 
+use crate::devices::{has_classes, shared_user_agent};
 use crate::keyed_cookies::keyed_cookies;
 use crate::request_fields::{Role, is_forwarded, is_known, role};
 use crate::selecting::is_selecting;
@@ -44,7 +46,12 @@ pub fn shared_fields(fields: &Fields, known: &VaryRule, policy: &Policy) -> Fiel
     for field in fields.iter().filter(|field| declared(&field.name)) {
         forwarded.push(field.name.clone(), field.value.clone());
     }
-    for (name, constant) in [("Accept", "*/*"), (names::USER_AGENT, SHARED_USER_AGENT)] {
+    let agent = shared_user_agent(fields, policy);
+    if has_classes(policy) {
+        // In place of what was declared forwarded: the class alone is in the key.
+        forwarded.set(names::USER_AGENT, agent);
+    }
+    for (name, constant) in [("Accept", "*/*"), (names::USER_AGENT, agent)] {
         if !known.selects_on(name.as_bytes()) && !forwarded.has(name) {
             forwarded.push(name, constant);
         }
@@ -60,7 +67,10 @@ pub fn shared_fields(fields: &Fields, known: &VaryRule, policy: &Policy) -> Fiel
         }
     }
     let elsewhere: [&[u8]; 2] = [b"accept-encoding", b"cookie"];
-    for name in known.names().iter().filter(|name| !elsewhere.contains(&&name[..])) {
+    let is_elsewhere = |name: &[u8]| {
+        elsewhere.contains(&name) || has_classes(policy) && name.eq_ignore_ascii_case(b"user-agent")
+    };
+    for name in known.names().iter().filter(|name| !is_elsewhere(name)) {
         if let Some(value) = normalised_value(fields, name) {
             forwarded.push(name.clone(), value);
         }

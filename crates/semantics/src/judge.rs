@@ -3,11 +3,13 @@
 //! Invariant: nothing is stored that the response does not clearly permit to share. The default profile is stricter
 //! than the letter: a response that sets a cookie which is not noise, or that answers credentials without `public`, is
 //! not stored, and errors are stored for moments only. What would have to be validated before every use is stored only
-//! if it has a validator. For how long a response is fresh is `lifetime`'s part; whether its Vary can be kept apart is
-//! `vary`'s.
+//! if it has a validator. A `[[brief]]` rule of the policy shares an answer for a moment that forbids that. For how long a
+//! response is fresh is `lifetime`'s part; whether its Vary can be kept apart is `vary`'s.
 
+use crate::answers::brief_lifetime;
 use crate::invalidation::resolve;
-use crate::lifetime::{Lifetime, initial_age, lifetime, stale_windows};
+use crate::lifetime::{Lifetime, initial_age, lifetime, longest_lifetime, stale_windows};
+use crate::request::needs_mark;
 use crate::set_cookie::meaningful_cookies;
 use crate::static_files::loses_cookies;
 use crate::validation::validation_fields;
@@ -66,6 +68,11 @@ fn judged(
     policy: &Policy,
 ) -> Result<Storable, Reason> {
     let (directives, targeted) = stated_directives(&response.fields, policy);
+    // A field that speaks to this cache alone is not what the system says of every such answer.
+    let brief = if targeted { None } else { brief_lifetime(request, response, policy) };
+    if let Some(lifetime) = brief {
+        return judged_briefly(request, response, lifetime, (request_time, response_time), policy);
+    }
     let lifetime = lifetime(request, response, &directives, targeted, response_time.wall, policy);
     if let Some(reason) = refusal(request, response, &directives, lifetime, policy) {
         return Err(reason);
@@ -109,6 +116,28 @@ fn judged(
         Forwarding::Keyed => Vec::new(),
     };
     Ok(Storable { freshness, withheld })
+}
+
+/// An answer that the policy shares for a moment: what it says of caches does not count, and everything else does. It is
+/// of no use after its lifetime, because something may stand in its place by then.
+fn judged_briefly(
+    request: &RequestHead,
+    response: &ResponseHead,
+    lifetime: Duration,
+    (request_time, response_time): (Moment, Moment),
+    policy: &Policy,
+) -> Result<Storable, Reason> {
+    let lifetime = lifetime.min(longest_lifetime(response.status, policy));
+    let given = Some(Lifetime::Assumed(lifetime));
+    if let Some(reason) = refusal(request, response, &Directives::default(), given, policy) {
+        return Err(reason);
+    }
+    let initial_age = initial_age(&response.fields, request_time, response_time);
+    let freshness = Freshness { initial_age, ..Freshness::lasting(lifetime, response_time) };
+    if freshness.must_be_validated(response_time) {
+        return Err(Reason::StoreRefusedExpired);
+    }
+    Ok(Storable { freshness, withheld: Vec::new() })
 }
 
 /// How long after a lifetime that the policy gave the response may be shown while it is renewed: not if it says
@@ -171,7 +200,8 @@ fn refusal(
     if request.fields.has(names::AUTHORIZATION) && !permits_credentials(directives, policy) {
         return Some(Reason::StoreRefusedAuthorization);
     }
-    None
+    let is_marked = is_stated && directives.public;
+    (!is_marked && needs_mark(&request.target, policy)).then_some(Reason::StoreRefusedUnmarked)
 }
 
 /// Whether the answer to a request with credentials may be shared (RFC 9111 section 3.5).

@@ -4,22 +4,28 @@
 //! request that carries one of them twice could mean either, and is not shared; nor is a response that sets one.
 
 use crate::Policy;
+use crate::devices::{has_classes, shared_user_agent};
 use crate::selecting::says_nothing;
 use bytes::Bytes;
 use message::{Field, Fields, RequestHead, names};
 
-/// The request as it is looked up and shared, if that is not as it was sent: without fields that say nothing, and, where
-/// the policy has cookies in its keys or the request is looked up `without_cookies`, with the cookies of its key only.
+/// The request as it is looked up and shared, if that is not as it was sent: without fields that say nothing; where the
+/// policy has cookies in its keys or the request is looked up `without_cookies`, with the cookies of its key only; where
+/// pages differ by class of device, with the constant of its class.
 pub fn looked_up_head(request: &RequestHead, policy: &Policy, without_cookies: bool) -> Option<RequestHead> {
     let is_reduced =
         (without_cookies || !policy.keyed_cookies.is_empty()) && request.fields.has(names::COOKIE);
     let is_empty = |field: &Field| says_nothing(field, &request.fields, policy);
-    if !is_reduced && !request.fields.iter().any(is_empty) {
+    if !is_reduced && !has_classes(policy) && !request.fields.iter().any(is_empty) {
         return None;
     }
     let sent = request;
     let mut request = request.clone();
     request.fields.retain(|field| !says_nothing(field, &sent.fields, policy));
+    if has_classes(policy) {
+        let agent = shared_user_agent(&request.fields, policy);
+        request.fields.set(names::USER_AGENT, agent);
+    }
     if !is_reduced {
         return Some(request);
     }

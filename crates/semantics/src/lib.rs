@@ -12,7 +12,7 @@
 //!                                   Revalidate(reason): fetch with confirming_fields()
 //!                       absent -> fetch shared_fields(rule known for the key)
 //! fetched head     -> 304: not_modified_speaks_of -> updated_head, which is judged
-//!                  -> is_server_error, or none came: reuse_on_error -> send what is stored
+//!                  -> is_server_error and not is_maintenance, or none came: reuse_on_error -> send what is stored
 //!                  -> judge_response + VaryRule::from_response -> Store(storable) as rule.stored_key()
 //!                                                              -> DoNotStore(reason)
 //! what is to be shared -> strip_noise_cookies
@@ -27,12 +27,14 @@
 //! Invariant: in doubt nothing is shared, and every decision names exactly one [`Reason`]. No function here
 //! reads a clock, a socket or a file, and none keeps state. What HTTP/1 looks like on the wire is `h1`'s part.
 
+mod answers;
 mod cache_groups;
 mod cache_status;
 mod completion;
 mod conditions;
 mod content_range;
 mod dates;
+mod devices;
 mod directives;
 mod downstream;
 mod explain;
@@ -48,6 +50,7 @@ mod lifetime;
 mod moment;
 mod multipart;
 mod no_vary_search;
+mod parameters;
 mod partial;
 mod preferences;
 mod range;
@@ -67,6 +70,7 @@ mod validation;
 mod vary;
 mod writes;
 
+pub use answers::is_maintenance;
 pub use cache_groups::{GROUP_BYTES_MAX, GROUPS_MAX, groups, invalidated_groups};
 pub use cache_status::{CacheStatusFacts, cache_status_value};
 pub use completion::{completes, completion_fields};
@@ -75,6 +79,7 @@ pub use conditions::{
 };
 pub use content_range::{ContentRange, joined_extent};
 pub use dates::{format_date, parse_date};
+pub use devices::SHARED_MOBILE_USER_AGENT;
 pub use directives::{DELTA_SECS_MAX, Directives, Scope};
 pub use downstream::downstream_head;
 pub use explain::{Culprit, CulpritKind, explain_refusal, explain_request};
@@ -88,10 +93,12 @@ pub use left_out::LeftOut;
 pub use moment::Moment;
 pub use multipart::{Multipart, multipart_layout};
 pub use no_vary_search::NoVarySearch;
+pub use parameters::{has_unknown_parameters, without_unknown_parameters};
 pub use partial::{combined_head, missing_part_fields, multipart_head, part_head, unsatisfiable_head};
 pub use profiles::{
-    Changes, ClientAddress, Credentials, Downstream, Forwarding, NOBODYS_ADDRESS, Pattern, Policy,
-    StaleOnError, TargetedField, UnknownCookie, WriteRule,
+    BeyondLimit, Changes, ClientAddress, Credentials, DeviceClass, Downstream, Forwarding, MaintenanceRule,
+    NOBODYS_ADDRESS, Pattern, Policy, StaleOnError, TargetedField, UnknownCookie, UnknownParameters,
+    WriteRule,
 };
 pub use range::{ByteRange, RANGES_MAX, RangeAnswer, answer_range, answer_range_from_part};
 pub use reason::{Reason, Verdict};
@@ -110,3 +117,11 @@ pub use validation::{
 };
 pub use vary::{AcceptedCodings, VARY_NAMES_MAX, VariantKey, VaryRule};
 pub use writes::{Changed, Exchanged, Written, may_need_content, may_write, written};
+
+#[cfg(test)]
+mod tests {
+    /// The policy of a shipped profile.
+    pub(crate) fn policy_of(name: &str) -> crate::Policy {
+        profiles::Profile::shipped(name).unwrap().policy.clone()
+    }
+}

@@ -77,7 +77,7 @@ pub(crate) fn states_lifetime(fields: &Fields, policy: &Policy) -> bool {
 
 /// What a lifetime is cut to: "not found" may be found the next moment, an error be mended, and of a status that is
 /// not known nobody can tell.
-fn longest_lifetime(status: Status, policy: &Policy) -> Duration {
+pub(crate) fn longest_lifetime(status: Status, policy: &Policy) -> Duration {
     let longest = match status.code() {
         404 | 410 => policy.not_found_ttl,
         code if LASTING_STATUSES.contains(&code) => None,

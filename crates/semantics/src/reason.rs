@@ -125,6 +125,8 @@ reasons! {
         "The answer to this method has no content to store; the next GET fills the store.";
     StoreRefusedStatus "store-refused-status" Miss
         "Responses with this status are not stored; nothing to do unless the status is unexpected.";
+    StoreRefusedMaintenance "store-refused-maintenance" Miss
+        "The origin says that the site is closed (503), which visitors are shown in place of stale pages; end the maintenance mode if it is not meant.";
     StoreRefusedRedirect "store-refused-redirect" Miss
         "The response redirects to this page with a tracking parameter, which is no part of the key; let the link carry it.";
     StoreRefusedPartial "store-refused-partial" Miss
@@ -137,6 +139,8 @@ reasons! {
         "The response says no-store, or its Cache-Control cannot be read to the end; if the page may be shared, correct the field.";
     StoreRefusedNoCache "store-refused-no-cache" Miss
         "The response says no-cache and has no validator by which the origin could confirm it; send an ETag, or s-maxage if it may be reused for a while.";
+    StoreRefusedUnmarked "store-refused-unmarked" Miss
+        "The profile shares this URL only where the answer says public and for how long, and this one does not; send Cache-Control: public, max-age if it is the same for everyone.";
     StoreRefusedAuthorization "store-refused-authorization" Miss
         "The request carried credentials and the response does not say that it may be shared all the same; nothing to do.";
     StoreRefusedNoFreshness "store-refused-no-freshness" Miss
@@ -179,6 +183,8 @@ reasons! {
         "The profile never shares this path; nothing to do unless the path is wrong there.";
     PassParameter "pass-parameter" Pass
         "The profile never shares a URL with this query parameter; nothing to do unless the parameter is wrong there.";
+    PassUnmarked "pass-unmarked" Pass
+        "The profile shares this URL only where the answer says public and for how long, and no answer has said so of late; send Cache-Control: public, max-age if it is the same for everyone.";
     PassForwardedPrefix "pass-forwarded-prefix" Pass
         "A trusted proxy took the request from below another path (X-Forwarded-Prefix), for which the application makes its links; let the proxy forward the whole path if such pages should be shared.";
     PassLeakGuard "pass-leak-guard" Pass
@@ -215,6 +221,8 @@ reasons! {
         "TRACE is not passed on, because its answer would repeat fields that may be secret; nothing to do.";
     UnknownSite "unknown-site" Refused
         "No site has this host name; add it as a name or alias of a site.";
+    ParameterFlood "parameter-flood" Refused
+        "More different addresses with unknown parameters were asked for than unknown_parameters_per_minute lets the origin be asked; name parameters that the application reads in known_parameters, or raise the limit.";
     OnlyIfCached "only-if-cached" Refused
         "The request wants a stored response only and there is none that it may have; nothing to do.";
 

@@ -92,6 +92,7 @@ pub(crate) fn cause<'a>(
         .or_else(|| target_cause(&request.target, policy))
         .or_else(|| field_cause(&request.fields, true, policy))
         .or_else(|| no_store_cause(directives))
+        .or_else(|| unmarked_cause(&request.target, policy))
 }
 
 /// As [`cause`], of a request without its cookies.
@@ -105,6 +106,7 @@ fn cause_but_cookies<'a>(
         .or_else(|| target_cause(&request.target, policy))
         .or_else(|| field_cause(&request.fields, false, policy))
         .or_else(|| no_store_cause(directives))
+        .or_else(|| unmarked_cause(&request.target, policy))
 }
 
 fn no_store_cause(directives: &Directives) -> Option<Cause<'static>> {
@@ -197,7 +199,31 @@ fn cookie_cause<'a>(line: &'a [u8], policy: &Policy) -> Option<Cause<'a>> {
 
 /// Whether the policy never shares this target: by its path, or by a query parameter.
 fn target_cause<'a>(target: &'a [u8], policy: &Policy) -> Option<Cause<'a>> {
-    if policy.bypass_paths.is_empty() && policy.bypass_parameters.is_empty() {
+    Some(match listed(target, &policy.bypass_paths, &policy.bypass_parameters)? {
+        (CulpritKind::Path, path) => Cause::of(Reason::PassPath, CulpritKind::Path, path),
+        (kind, name) => Cause::of(Reason::PassParameter, kind, name),
+    })
+}
+
+/// Whether the policy shares this target only where the answer says so. Nothing else keeps the request from being
+/// looked up.
+fn unmarked_cause<'a>(target: &'a [u8], policy: &Policy) -> Option<Cause<'a>> {
+    let (kind, name) = listed(target, &policy.public_paths, &policy.public_parameters)?;
+    Some(Cause::of(Reason::PassUnmarked, kind, name))
+}
+
+/// Whether answers for this target are shared only if they say `public` and for how long.
+pub(crate) fn needs_mark(target: &[u8], policy: &Policy) -> bool {
+    listed(target, &policy.public_paths, &policy.public_parameters).is_some()
+}
+
+/// The part of the target that one of these lists names: its path, or the name of a parameter.
+fn listed<'a>(
+    target: &'a [u8],
+    paths: &[Pattern],
+    parameters: &[Pattern],
+) -> Option<(CulpritKind, &'a [u8])> {
+    if paths.is_empty() && parameters.is_empty() {
         return None;
     }
     let (path, query) = match target.iter().position(|&byte| byte == b'?') {
@@ -208,17 +234,17 @@ fn target_cause<'a>(target: &'a [u8], policy: &Policy) -> Option<Cause<'a>> {
         None => (target, &[][..]),
     };
     let decoded = percent_decoded(path);
-    if policy.bypass_paths.iter().any(|pattern| pattern.matches(&decoded)) {
-        return Some(Cause::of(Reason::PassPath, CulpritKind::Path, path));
+    if paths.iter().any(|pattern| pattern.matches(&decoded)) {
+        return Some((CulpritKind::Path, path));
     }
     let mut names = query
         .split(|&byte| byte == b'&' || byte == b';')
         .map(|pair| pair.split(|&byte| byte == b'=').next().unwrap_or_default());
-    let bypassed = names.find(|name| {
+    let found = names.find(|name| {
         let decoded = percent_decoded(name);
-        policy.bypass_parameters.iter().any(|pattern| pattern.matches(&decoded))
+        parameters.iter().any(|pattern| pattern.matches(&decoded))
     });
-    bypassed.map(|name| Cause::of(Reason::PassParameter, CulpritKind::Parameter, name))
+    found.map(|name| (CulpritKind::Parameter, name))
 }
 
 /// The octets with every valid percent-encoding resolved once, as an origin's router sees them.
@@ -420,18 +446,16 @@ mod tests {
             "/WP-Login.php",
             "/xmlrpc.php",
             "/wp-cron.php?doing_wp_cron=1",
-            "/wp-json/wp/v2/posts",
         ] {
             assert_eq!(passes(&request(target, &[]), &policy), Some(Reason::PassPath), "{target}");
         }
-        for target in [
-            "/?preview=true",
-            "/?p=1&Preview_id=2",
-            "/?rest%5Froute=/",
-            "/?a&_wpnonce",
-            "/shop/?add-to-cart=7",
-        ] {
+        for target in ["/?preview=true", "/?p=1&Preview_id=2", "/?a&_wpnonce", "/shop/?add-to-cart=7"] {
             assert_eq!(passes(&request(target, &[]), &policy), Some(Reason::PassParameter), "{target}");
+        }
+        for target in ["/wp-json/wp/v2/posts", "/?rest%5Froute=/", "/blog/?rest_route=/a"] {
+            assert_eq!(passes(&request(target, &[]), &policy), Some(Reason::PassUnmarked), "{target}");
+            let own = request(target, &[("Cookie", "wordpress_logged_in_1=a")]);
+            assert_eq!(passes(&own, &policy), Some(Reason::PassCookie), "{target}");
         }
         for target in
             ["/", "/wp-content/a.css?ver=1", "/about-wp-administration/", "/?s=preview", "/%zz%4", "/%"]

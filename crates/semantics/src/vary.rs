@@ -6,6 +6,7 @@
 //! origin. Where everything is forwarded as sent, two values give one key only if the RFCs give them one meaning.
 //! Values are length-prefixed, so different lists of values never make one key.
 
+use crate::devices::has_classes;
 use crate::directives::is_token;
 use crate::forward::is_sent_on;
 use crate::preferences::{accepts, canonical, favourite};
@@ -67,6 +68,9 @@ impl VaryRule {
         let mut selecting = Vec::new();
         if !policy.keyed_cookies.is_empty() {
             selecting.push(Bytes::from_static(b"cookie"));
+        }
+        if has_classes(policy) {
+            selecting.push(Bytes::from_static(b"user-agent"));
         }
         for name in response.list(names::VARY) {
             if name == b"*" || !is_token(name) {

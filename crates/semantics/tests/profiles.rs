@@ -75,11 +75,7 @@ const NOISE: &[(&str, &[&str])] = &[
 
 /// Paths that are never shared, and some that are.
 const PATHS: &[(&str, &[&str], &[&str])] = &[
-    (
-        "wordpress",
-        &["/wp-admin/", "/wp-json/wp/v2/posts", "/shop/checkout/pay"],
-        &["/", "/2026/cartography/"],
-    ),
+    ("wordpress", &["/wp-admin/", "/wc-api/x", "/shop/checkout/pay"], &["/", "/2026/cartography/"]),
     (
         "mediawiki",
         &["/index.php/Special:Log", "/wiki/Special:Search?search=x", "/w/api.php?action=x"],

@@ -1,0 +1,151 @@
+//! How many different addresses with unknown parameters the origin of a site is asked for.
+//!
+//! Invariant: within any minute at most the limit of different addresses is admitted of one path, and
+//! [`PATHS_AT_LIMIT`] times as many of the site; an address that was admitted is free until its minute is over. The
+//! memory is bounded by that number. Which parameters are unknown is `semantics`' part; what is stored is never counted.
+
+use crate::counters::Metric;
+use crate::lookup::Wanted;
+use crate::pipeline::{Step, Visit};
+use crate::refusal::Refusal;
+use crate::sync::{Mutex, PoisonError};
+use platform::Monotonic;
+use semantics::{BeyondLimit, has_unknown_parameters, without_unknown_parameters};
+use std::collections::hash_map::RandomState;
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::hash::BuildHasher;
+use std::time::Duration;
+use store::Key;
+
+/// The time that `unknown_parameters_per_minute` counts in.
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// Paths of a site that may be at their limit at the same time.
+const PATHS_AT_LIMIT: usize = 10;
+
+/// The addresses of a site that were admitted within the last minute.
+#[derive(Debug, Default)]
+pub(crate) struct ParameterFlood {
+    window: Mutex<Window>,
+    hasher: RandomState,
+}
+
+/// Paths and addresses are kept as hashes under a random key: two with one hash are counted as one.
+#[derive(Debug, Default)]
+struct Window {
+    /// Oldest first.
+    admitted: VecDeque<Admitted>,
+    addresses: HashSet<u64>,
+    /// How many of the admitted addresses are of this path.
+    paths: HashMap<u64, usize>,
+}
+
+#[derive(Debug)]
+struct Admitted {
+    at: Monotonic,
+    path: u64,
+    address: u64,
+}
+
+impl ParameterFlood {
+    /// Admits an address.
+    ///
+    /// # Errors
+    /// How long until the oldest address leaves the window, if the limit is reached.
+    fn admit(&self, key: &Key, per_minute: usize, now: Monotonic) -> Result<(), Duration> {
+        let target = key.target();
+        let path = target.split(|&byte| byte == b'?').next().unwrap_or_default();
+        let (path, address) = (self.hasher.hash_one(path), self.hasher.hash_one(key));
+        let mut window = self.window.lock().unwrap_or_else(PoisonError::into_inner);
+        window.admit(Admitted { at: now, path, address }, per_minute)
+    }
+}
+
+impl Window {
+    fn admit(&mut self, new: Admitted, per_minute: usize) -> Result<(), Duration> {
+        self.forget(new.at);
+        if self.addresses.contains(&new.address) {
+            return Ok(());
+        }
+        let of_path = self.paths.get(&new.path).copied().unwrap_or_default();
+        if of_path >= per_minute || self.admitted.len() >= per_minute.saturating_mul(PATHS_AT_LIMIT) {
+            let age = self.admitted.front().map_or(Duration::ZERO, |oldest| new.at.since(oldest.at));
+            return Err(MINUTE.saturating_sub(age));
+        }
+        self.addresses.insert(new.address);
+        *self.paths.entry(new.path).or_default() += 1;
+        self.admitted.push_back(new);
+        Ok(())
+    }
+
+    /// Forgets the addresses whose minute is over.
+    fn forget(&mut self, now: Monotonic) {
+        while let Some(oldest) = self.admitted.front().filter(|oldest| now.since(oldest.at) >= MINUTE) {
+            self.addresses.remove(&oldest.address);
+            if let Some(count) = self.paths.get_mut(&oldest.path) {
+                *count -= 1;
+                if *count == 0 {
+                    self.paths.remove(&oldest.path);
+                }
+            }
+            self.admitted.pop_front();
+        }
+    }
+}
+
+impl<'a> Visit<'a> {
+    /// What a request gets that would be fetched and is one of a flood of unknown parameters; `None` for any other.
+    pub(crate) fn flooded(&self, wanted: &Wanted<'a>) -> Option<Step<'a>> {
+        let (site, policy) = (wanted.subject.site, wanted.subject.site.policy());
+        let limit = policy.unknown_parameters?;
+        if wanted.fetches || !has_unknown_parameters(wanted.key.target(), policy) {
+            return None;
+        }
+        let flood = &site.parameter_flood;
+        let wait = flood.admit(&wanted.key, limit.per_minute, self.begun.monotonic).err()?;
+        self.cells().count(Metric::ParameterFloods);
+        if limit.beyond == BeyondLimit::Refuse {
+            return Some(Step::Refuse(Refusal::parameter_flood(wait)));
+        }
+        let mut subject = wanted.subject.clone();
+        subject.target = without_unknown_parameters(&subject.target, policy);
+        // It has no unknown parameter left, so it is not counted again.
+        Some(Step::Lookup(Wanted::new(self.shared, subject, self.head(), wanted.directives.clone())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Admitted, PATHS_AT_LIMIT, Window};
+    use platform::Monotonic;
+    use std::time::Duration;
+
+    fn admits(window: &mut Window, secs: u64, path: u64, address: u64) -> bool {
+        let at = Monotonic::from_nanos(secs * 1_000_000_000);
+        window.admit(Admitted { at, path, address }, 3).is_ok()
+    }
+
+    #[test]
+    fn limit_counts_different_addresses_of_a_path_in_a_minute() {
+        let mut window = Window::default();
+        let admitted = (0..10).filter(|address| admits(&mut window, 0, 1, *address)).count();
+        assert_eq!(admitted, 3);
+        assert!(admits(&mut window, 1, 1, 2), "an address that was admitted is free");
+        assert!(admits(&mut window, 30, 2, 100), "another path");
+        assert!(!admits(&mut window, 59, 1, 4));
+        assert!(admits(&mut window, 60, 1, 4), "after a minute");
+    }
+
+    #[test]
+    fn limit_of_the_site_bounds_the_memory() {
+        let mut window = Window::default();
+        let admitted = (0..1000).filter(|path| admits(&mut window, 0, *path, *path)).count();
+        assert_eq!(admitted, 3 * PATHS_AT_LIMIT);
+        assert_eq!((window.admitted.len(), window.addresses.len(), window.paths.len()), (30, 30, 30));
+        let at = Monotonic::from_nanos(20_000_000_000);
+        let refused = window.admit(Admitted { at, path: 5000, address: 5000 }, 3);
+        assert_eq!(refused, Err(Duration::from_secs(40)));
+        assert!(admits(&mut window, 60, 1, 1));
+        assert_eq!((window.admitted.len(), window.addresses.len(), window.paths.len()), (1, 1, 1));
+    }
+}

@@ -1,0 +1,147 @@
+//! What a profile says about answers of one kind: shared for a moment, or a sign that the site is closed.
+//!
+//! Invariant: a rule counts only for an answer with every field that it asks for, so nothing that another server made
+//! in the application's name is taken for the application's word.
+
+use crate::request::percent_decoded;
+use crate::{MaintenanceRule, Policy};
+use message::{RequestHead, ResponseHead};
+use profiles::{BriefRule, FieldPattern};
+use std::time::Duration;
+
+/// For how long the answer is shared although it forbids that; `None` if no rule of the policy is for it.
+pub(crate) fn brief_lifetime(
+    request: &RequestHead,
+    response: &ResponseHead,
+    policy: &Policy,
+) -> Option<Duration> {
+    let is_met = |rule: &&BriefRule| {
+        rule.statuses.contains(&response.status.code())
+            && has_fields(&rule.fields, response)
+            && (rule.paths.is_empty() || is_of_path(rule, &request.target))
+    };
+    policy.briefs.iter().find(is_met).map(|rule| rule.lifetime)
+}
+
+/// Whether the application says by this answer that the site is closed for a while. Such an answer is for visitors; no
+/// stale page hides it.
+pub fn is_maintenance(response: &ResponseHead, policy: &Policy) -> bool {
+    let is_met = |rule: &MaintenanceRule| {
+        rule.statuses.contains(&response.status.code()) && has_fields(&rule.fields, response)
+    };
+    policy.maintenance.iter().any(is_met)
+}
+
+fn is_of_path(rule: &BriefRule, target: &[u8]) -> bool {
+    let path = percent_decoded(target.split(|&byte| byte == b'?').next().unwrap_or_default());
+    rule.paths.iter().any(|pattern| pattern.matches(&path))
+}
+
+fn has_fields(wanted: &[FieldPattern], response: &ResponseHead) -> bool {
+    wanted.iter().all(|field| response.fields.all(&field.name).any(|line| field.matches(line)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_maintenance;
+    use crate::{Judgement, Moment, Policy, Reason, judge_response};
+    use message::{Fields, Method, RequestHead, ResponseHead, Status, Version};
+
+    type Lines = [(&'static str, &'static str)];
+
+    const EXPIRES: (&str, &str) = ("Expires", "Wed, 11 Jan 1984 05:00:00 GMT");
+    const OLD: (&str, &str) = ("Cache-Control", "no-cache, must-revalidate, max-age=0");
+    const NEW: (&str, &str) = ("Cache-Control", "no-cache, must-revalidate, max-age=0, no-store, private");
+    const BY_WORDPRESS: (&str, &str) = ("X-Redirect-By", "WordPress");
+
+    fn response(status: u16, fields: &Lines) -> ResponseHead {
+        let mut head = ResponseHead::new(Status::from_code(status).unwrap());
+        fields.iter().for_each(|(name, value)| head.fields.push(*name, *value));
+        head
+    }
+
+    /// For how many seconds the answer is shared, or why it is not; and whether it may ever be used stale.
+    fn shared(target: &'static str, status: u16, fields: &Lines, policy: &Policy) -> Result<u64, Reason> {
+        let request = RequestHead {
+            method: Method::Get,
+            target: target.into(),
+            version: Version::Http11,
+            fields: Fields::new(),
+        };
+        let now = Moment::default();
+        match judge_response(&request, &response(status, fields), now, now, policy) {
+            Judgement::Store(storable) => {
+                let freshness = storable.freshness;
+                assert!(!freshness.validate_always && !freshness.may_be_stale);
+                assert!(freshness.while_revalidate.is_zero() && freshness.if_error.is_zero());
+                Ok(freshness.lifetime.as_secs())
+            }
+            Judgement::DoNotStore(reason) => Err(reason),
+        }
+    }
+
+    #[test]
+    fn wordpress_404_and_guessed_redirect_are_shared_briefly() {
+        let policy = Policy::wordpress();
+        for control in [OLD, NEW] {
+            assert_eq!(shared("/.env", 404, &[control, EXPIRES], &policy), Ok(30), "{control:?}");
+            assert_eq!(shared("/old", 301, &[control, EXPIRES, BY_WORDPRESS], &policy), Ok(30));
+        }
+        assert_eq!(shared("/favicon.ico", 302, &[BY_WORDPRESS], &policy), Ok(60));
+        assert_eq!(shared("/blog/favicon.ico?v=2", 302, &[BY_WORDPRESS], &policy), Ok(60));
+    }
+
+    #[test]
+    fn answers_that_only_resemble_wordpress_404_are_not_shared() {
+        let policy = Policy::wordpress();
+        let private = ("Cache-Control", "private, no-store");
+        let cookie = ("Set-Cookie", "a=b");
+        for (target, status, fields) in [
+            ("/a", 404, &[OLD][..]),
+            ("/a", 404, &[private, EXPIRES]),
+            ("/a", 404, &[OLD, EXPIRES, cookie]),
+            ("/a", 404, &[OLD, EXPIRES, ("CDN-Cache-Control", "no-store")]),
+            ("/a", 200, &[OLD, EXPIRES]),
+            ("/a", 403, &[OLD, EXPIRES]),
+            ("/a", 301, &[OLD, EXPIRES]),
+            ("/a", 302, &[BY_WORDPRESS]),
+            ("/favicon.ico", 302, &[]),
+            ("/favicon.ico", 302, &[BY_WORDPRESS, cookie]),
+        ] {
+            assert!(shared(target, status, fields, &policy).is_err(), "{target} {status} {fields:?}");
+        }
+        assert!(shared("/a", 404, &[OLD, EXPIRES], &Policy::default_profile()).is_err());
+    }
+
+    #[test]
+    fn not_found_ttl_of_a_site_shortens_the_brief_lifetime() {
+        let at = |secs| Policy {
+            not_found_ttl: Some(std::time::Duration::from_secs(secs)),
+            ..Policy::wordpress()
+        };
+        assert_eq!(shared("/a", 404, &[OLD, EXPIRES], &at(5)), Ok(5));
+        assert!(shared("/a", 404, &[OLD, EXPIRES], &at(0)).is_err(), "switched off");
+    }
+
+    #[test]
+    fn only_the_systems_own_page_says_that_a_site_is_closed() {
+        let wordpress = Policy::wordpress();
+        let drupal = crate::tests::policy_of("drupal");
+        let (retry, link) =
+            (("Retry-After", "600"), ("Link", "<http://a/wp-json/>; rel=\"https://api.w.org/\""));
+        for (status, fields, policy, expected) in [
+            (503, &[retry, EXPIRES][..], &wordpress, true),
+            (503, &[retry, link], &wordpress, true),
+            (503, &[retry], &wordpress, false),
+            (503, &[EXPIRES], &wordpress, false),
+            (503, &[retry, ("Expires", "Sat, 26 Jul 1997 05:00:00 GMT")], &wordpress, false),
+            (500, &[retry, EXPIRES], &wordpress, false),
+            (503, &[retry, EXPIRES], &Policy::default_profile(), false),
+            (503, &[("Expires", "Sun, 19 Nov 1978 05:00:00 GMT")], &drupal, true),
+            (503, &[("Expires", "Fri, 16 Jan 2015 07:50:00 GMT")], &drupal, true),
+            (503, &[retry], &drupal, false),
+        ] {
+            assert_eq!(is_maintenance(&response(status, fields), policy), expected, "{status} {fields:?}");
+        }
+    }
+}

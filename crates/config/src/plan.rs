@@ -126,6 +126,8 @@ pub struct Site {
     pub public_host: Option<String>,
     /// Whether the origin is told that visitors use https.
     pub public_https: bool,
+    /// Whether requests to the application carry `Via`.
+    pub via_to_origin: bool,
     /// The profile's name.
     pub profile: String,
     /// The profile's rules, with the site's own settings in them; for `auto`, until the site is recognised.
@@ -365,6 +367,7 @@ impl Site {
             origin,
             public_host: lookup.text("host").map(str::to_owned),
             public_https: lookup.text("proto") == Some("https"),
+            via_to_origin: lookup.value("via_to_origin") != Some(Value::Switch(false)),
             profile,
             policy,
             recognisable,

@@ -278,6 +278,14 @@ pub const SETTINGS: &[Setting] = &[
          that date, and a second change within a second changes neither. Left out: the profile's, which is `false`.",
     ),
     site(
+        "via_to_origin",
+        Kind::Switch,
+        Some("true"),
+"Whether requests to the origin carry the field Via, as RFC 9110 section 7.6.3 demands of a gateway. Some web \
+         servers do not compress responses to requests with it: nginx, unless gzip_proxied is `any`. `false` leaves it \
+         off; CDN-Loop, by which Petasos detects loops, is always sent.",
+    ),
+    site(
         "host",
         Kind::Text,
         None,

@@ -189,6 +189,7 @@ limits! {
     page_writes_per_minute: usize = Count;
     self_purge_memory: Duration = Duration;
     object_bytes_max: u64 = Size;
+    decoded_bytes_max: u64 = Size;
     disk_object_bytes_max: u64 = Size;
     disk_fill_percent: usize = Count;
     disk_timeout: Duration = Duration;

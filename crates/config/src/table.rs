@@ -462,6 +462,13 @@ pub const SETTINGS: &[Setting] = &[
          stored where there is no `disk`.",
     ),
     global(
+        "limits.decoded_bytes_max",
+        Kind::Size,
+        "256MiB",
+"Content of one response after it was decoded from gzip, for a client that does not accept gzip. A response that \
+         turns out to be longer is cut off.",
+    ),
+    global(
         "limits.disk_object_bytes_max",
         Kind::Size,
         "1GiB",

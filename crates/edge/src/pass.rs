@@ -22,9 +22,9 @@ use message::{Method, RequestHead, ResponseHead, Status, names};
 use origin::{Event, FetchError, FetchRequest};
 use purge::tags_of;
 use semantics::{
-    CacheStatusFacts, Doubt, Form, HeadSays, Judgement, Moment, Reason, VaryRule, Written, confirming_fields,
-    explain_refusal, head_says, invalidated_targets, is_refusal, is_server_error, judge_response,
-    may_need_content, may_write, updated_head,
+    CacheStatusFacts, Doubt, Form, HeadSays, Judgement, Moment, Reason, VaryRule, WithoutGzip, Written,
+    explain_refusal, head_confirms, head_says, invalidated_targets, is_refusal, is_server_error,
+    judge_response, may_need_content, may_write, updated_head, without_gzip,
 };
 use std::sync::Arc;
 use store::{Key, Lookup, Publication};
@@ -203,6 +203,11 @@ impl<'a> Visit<'a> {
         if let Some(step) = self.after_denial(passing, head.status, enlisted) {
             return step;
         }
+        let was_shared = enlisted.is_some() || passing.check.is_some();
+        if was_shared && self.refuses_gzip() && without_gzip(&head.fields) == WithoutGzip::Unusable {
+            let (subject, reason) = (passing.subject.clone(), passing.reason);
+            return Step::Pass(Passing { subject, reason, wanted: None, check: None });
+        }
         let subject = &passing.subject;
         let sent = Sent::new(&self.request.head, &subject.target, &subject.host);
         self.shared.look(subject.site, sent, &head);
@@ -315,8 +320,8 @@ impl<'a> Visit<'a> {
             return None;
         }
         let policy = subject.site.policy();
-        if softened && confirming_fields(&object.head(), Doubt::Invalidated, policy).is_empty() {
-            // The agreement does not prove that the content is still the same.
+        let doubt = if softened { Doubt::Invalidated } else { Doubt::Expired };
+        if !head_confirms(&object.head(), head, doubt, policy) {
             return None;
         }
         let updated = updated_head(&object.head(), head);

@@ -253,7 +253,7 @@ impl<'a> Visit<'a> {
         let find = || match self.find(&wanted, Touch::No, self.now()) {
             Found::Deliver(delivery) | Found::Refresh(delivery, _) => Some(delivery),
             // It was in memory a moment ago, and has gone.
-            Found::Load(_) => None,
+            Found::Load(_) | Found::Unusable => None,
             Found::Fetch(_, stored) => {
                 base = stored;
                 None
@@ -262,6 +262,9 @@ impl<'a> Visit<'a> {
         let joined = wanted.ask_flights(self.shared, self.head(), self.now(), find);
         match joined {
             Joined::Found(delivery) => Step::Deliver(delivery),
+            Joined::Filling(answer, _) if wanted.cannot_use(&answer.head.fields) => {
+                wanted.pass(Reason::MissVariant)
+            }
             Joined::Filling(answer, reader) => {
                 self.cells().count(Metric::FlightWaits);
                 Step::Deliver(self.shared_delivery(answer, reader, Reason::MissCollapsed, false))

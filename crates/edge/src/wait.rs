@@ -123,6 +123,9 @@ impl<'a> Visit<'a> {
         if !answer.rule.matches(&self.head().fields, &answer.variant) {
             return self.ask_again(wanted, Reason::MissVariant);
         }
+        if wanted.cannot_use(&answer.head.fields) {
+            return wanted.pass(Reason::MissVariant);
+        }
         if !leads && self.is_invalidated(&wanted, &answer.tags, answer.begun, &answer.head) {
             return self.ask_again(wanted, reason);
         }
@@ -176,6 +179,9 @@ impl<'a> Visit<'a> {
         if !confirmed.rule.matches(&self.head().fields, &confirmed.variant) {
             return self.ask_again(wanted, Reason::MissVariant);
         }
+        if wanted.is_unusable(&confirmed.object) {
+            return wanted.pass(Reason::MissVariant);
+        }
         let (object, now) = (&confirmed.object, self.now());
         if !leads && self.is_invalidated(&wanted, &confirmed.tags, confirmed.begun, &object.head()) {
             return self.ask_again(wanted, reason);
@@ -215,7 +221,7 @@ impl<'a> Visit<'a> {
         }
         let claimed = if leads { answer.claim() } else { None };
         match claimed {
-            Some(parcel) => {
+            Some(parcel) if !wanted.cannot_use(&parcel.head.fields) => {
                 let facts = CacheStatusFacts {
                     forward_status: Some(parcel.head.status),
                     ..CacheStatusFacts::default()
@@ -223,7 +229,7 @@ impl<'a> Visit<'a> {
                 let account = Account { reason: answer.reason, facts, age_secs: None };
                 Step::Deliver(Delivery { content: Content::Claimed(parcel), account })
             }
-            None => wanted.pass(reason),
+            _ => wanted.pass(reason),
         }
     }
 

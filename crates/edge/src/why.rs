@@ -351,7 +351,11 @@ fn looked_up(
         Decision::Fly { reason, .. } => {
             let confirms = match wanted.find(shared, head, Touch::No, now) {
                 Found::Fetch(_, Some(base)) => is_confirmation(wanted, &base, head),
-                Found::Fetch(_, None) | Found::Deliver(_) | Found::Refresh(..) | Found::Load(_) => false,
+                Found::Fetch(_, None)
+                | Found::Deliver(_)
+                | Found::Refresh(..)
+                | Found::Load(_)
+                | Found::Unusable => false,
             };
             Answer { asks: if confirms { Asks::Confirmation } else { Asks::Page }, ..Answer::new(reason) }
         }
@@ -529,7 +533,7 @@ mod tests {
         assert_eq!((absent.reason.as_str(), absent.asks), ("miss-absent", Asks::Page));
         let cached_only = ask(&plan(), "GET", "http://a.test/", &[("Cache-Control", "only-if-cached")]);
         assert_eq!((cached_only.verdict.as_str(), cached_only.asks), ("refused", Asks::Nothing));
-        assert_eq!(ask(&plan(), "HEAD", "http://a.test/", &[]).asks, Asks::OwnAnswer);
+        assert_eq!(ask(&plan(), "HEAD", "http://a.test/", &[]).asks, Asks::Page);
         let mut wordpress = plan();
         wordpress.sites[0].policy = Policy::wordpress();
         assert_eq!(ask(&wordpress, "GET", "http://a.test/wp-admin/", &[]).reason, "pass-path");

@@ -102,6 +102,9 @@ metrics! {
     DecodingsFailed: Counter "decodings_failed",
 "Of these, responses that were cut off because the application's content is no whole gzip or is longer than \
          limits.decoded_bytes_max.";
+    UncompressedSites: Gauge "uncompressed_sites",
+        "Sites whose application sent a page of more than 4 KiB of text without compression, although gzip was offered. \
+         Standard error names the page; the setting via_to_origin, or the application's web server, can mend it.";
     FlightsStarted: Counter "flights_started",
         "Fetches whose answer any number of requests may share.";
     FlightsOpen: Gauge "flights_open",

@@ -59,6 +59,7 @@ mod sync;
 mod token;
 mod tree;
 mod tunnel;
+mod uncompressed;
 mod verifier;
 mod wait;
 pub mod why;

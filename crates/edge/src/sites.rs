@@ -3,6 +3,7 @@
 //! Invariant: a name belongs to one site or to none; with named sites only, an unknown name finds nothing.
 
 use crate::recognition::Recognition;
+use crate::uncompressed;
 use crate::writes::Writes;
 use config::{Limits, Plan};
 use origin::{Origin, Settings};
@@ -22,6 +23,8 @@ pub(crate) struct Site {
     pub(crate) origin: Arc<Origin>,
     pub(crate) recognition: Recognition,
     pub(crate) writes: Writes,
+    /// Whether its application was seen to send text without compression.
+    pub(crate) uncompressed: uncompressed::Watch,
 }
 
 /// All sites.
@@ -53,6 +56,7 @@ impl Sites {
                     origin: Arc::new(origin),
                     recognition: Recognition::default(),
                     writes: Writes::default(),
+                    uncompressed: uncompressed::Watch::default(),
                 })
             })
             .collect();

@@ -14,6 +14,7 @@ use crate::purge_orders::Unserved;
 use crate::recognition;
 use crate::refusal::Refusal;
 use crate::shared::Shared;
+use crate::uncompressed::Uncompressed;
 use bytes::BytesMut;
 use h1::{BodyFraming, Request, Strictness};
 use message::{Fields, Method, RequestHead, ResponseHead, Version, names};
@@ -120,6 +121,9 @@ pub struct SiteAnswer {
     pub recognised_since: Option<String>,
     /// The application behind it.
     pub origin: String,
+    /// What was seen if the application sent a large text without compression, as a sentence.
+    #[serde(default)]
+    pub uncompressed: Option<String>,
 }
 
 /// What identifies the page.
@@ -320,6 +324,7 @@ fn of_subject(shared: &Arc<Shared>, subject: &Subject<'_>, request: &Request) ->
             recognised_by: found.as_ref().map(recognition::Found::evidence),
             recognised_since: found.as_ref().map(recognition::Found::since_text),
             origin: subject.site.origin.url().to_string(),
+            uncompressed: subject.site.uncompressed.found().map(Uncompressed::text),
         }),
         key: Some(key_answer(shared, &key)),
         stored,

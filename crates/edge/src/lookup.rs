@@ -160,8 +160,9 @@ impl<'a> Wanted<'a> {
         let in_vain = remembered.is_some();
         // What cannot be shared is fetched with all that its visitor sent, as it may depend on it.
         let everything = self.subject.site.policy().forwarding == Forwarding::Everything;
-        // A HEAD fetches the page for those to come, unless the page is known not to be shared.
-        if head.method == Method::Head && (in_vain || everything || self.solo) {
+        // A HEAD fetches the page for those to come, unless the page is known not to be shared. Where something is
+        // stored, its own answer says whether that is still right.
+        if head.method == Method::Head && (in_vain || everything || self.solo || base.is_some()) {
             return Decision::Alone(reason);
         }
         if in_vain && !everything && base.is_none() {

@@ -291,7 +291,7 @@ impl<'a> Visit<'a> {
     }
 
     /// Starts a flight that nobody waits for, to replace a stale answer, unless one is under way.
-    fn refresh(&self, wanted: &Wanted<'_>, stale: Base) {
+    pub(crate) fn refresh(&self, wanted: &Wanted<'_>, stale: Base) {
         if self.shared.ailing.reason(&wanted.key, self.begun.monotonic).is_some() {
             self.cells().count(Metric::RefreshesPaused);
             return;

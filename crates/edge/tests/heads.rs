@@ -109,9 +109,21 @@ fn head_does_not_renew_by_a_date_of_its_own_second() {
 }
 
 #[test]
+fn head_that_proves_nothing_has_the_page_fetched_again() {
+    let stage = Stage::new(|seen| answer(seen, &[FRESH, NOW], b"page"));
+    stage.get("/", &[]);
+    stage.pass(60);
+    assert_eq!(reason(&stage.ask("HEAD", "/", &[])), "miss-expired");
+    stage.await_seen(3);
+    stage.await_quiet();
+    assert_eq!(reason(&stage.ask("HEAD", "/", &[])), "hit-fresh");
+    assert_eq!(methods(&stage), ["GET", "HEAD", "GET"]);
+}
+
+#[test]
 fn head_renews_by_a_date_that_is_settled() {
     let stage =
-        Stage::rfc(|seen| answer(seen, &[FRESH, "Last-Modified: Tue, 14 Nov 2023 22:00:00 GMT"], b"page"));
+        Stage::new(|seen| answer(seen, &[FRESH, "Last-Modified: Tue, 14 Nov 2023 22:00:00 GMT"], b"page"));
     stage.get("/", &[]);
     stage.pass(60);
     stage.ask("HEAD", "/", &[]);

@@ -5,8 +5,8 @@
 //! stored content: its length, coding, type and range.
 //! This file does not say for how long the updated response is fresh: its head is judged anew by `judge`.
 
+use crate::Policy;
 use crate::dates::parse_date;
-use crate::{Forwarding, Policy};
 use bytes::Bytes;
 use message::{Field, Fields, ResponseHead, Status, names};
 use std::time::Duration;
@@ -138,15 +138,14 @@ pub fn head_says(stored: &ResponseHead, stored_bytes: u64, answer: &ResponseHead
 /// Whether an answer to a HEAD that agrees with `stored` proves that its content is still the same: by a validator that
 /// the answer names, and that would prove it in a 304 to a GET ([`confirming_fields`]).
 ///
-/// RFC 9111 section 4.3.5 has a cache believe an answer that names no validator of a response without any doubt but its
-/// age. It is believed where everything is by the letter.
+/// An answer that names no validator confirms a response of which nothing is doubted but its age: RFC 9111 section 4.3.5
+/// compares what an answer has.
 pub fn head_confirms(stored: &ResponseHead, answer: &ResponseHead, doubt: Doubt, policy: &Policy) -> bool {
     let proving = confirming_fields(stored, doubt, policy);
     let (tag, date) = (same_tag(stored, answer), same_date(stored, answer));
-    let by_letter = policy.forwarding == Forwarding::Everything && doubt == Doubt::Expired;
     proving.has(names::IF_NONE_MATCH) && tag == Some(true)
         || proving.has(names::IF_MODIFIED_SINCE) && date == Some(true)
-        || by_letter && tag.is_none() && date.is_none()
+        || doubt == Doubt::Expired && tag.is_none() && date.is_none()
 }
 
 /// Whether an answer is an error that a stale response may stand in for (RFC 5861 section 4).

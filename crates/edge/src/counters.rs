@@ -100,7 +100,7 @@ metrics! {
 "Responses that were decoded from gzip for clients that do not accept it. Each costs processor time; many mean \
          that a monitor or a proxy in front should send Accept-Encoding.";
     DecodingsFailed: Counter "decodings_failed",
-"Of these, responses that were cut off because the application's content is no whole gzip or is longer than \
+"Responses that were cut off while they were decoded, because the application's content is no whole gzip or is longer than \
          limits.decoded_bytes_max.";
     UncompressedSites: Gauge "uncompressed_sites",
         "Sites whose application sent a page of more than 4 KiB of text without compression, although gzip was offered. \

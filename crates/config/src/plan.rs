@@ -133,6 +133,8 @@ pub struct Site {
     pub public_host: Option<String>,
     /// Whether the origin is told that visitors use https.
     pub public_https: bool,
+    /// Whether requests to the application carry `Via`.
+    pub via_to_origin: bool,
     /// The profile's name.
     pub profile: String,
     /// The profile's rules, with the site's own settings in them; for `auto`, until the site is recognised.
@@ -198,6 +200,7 @@ limits! {
     page_writes_per_minute: usize = Count;
     self_purge_memory: Duration = Duration;
     object_bytes_max: u64 = Size;
+    decoded_bytes_max: u64 = Size;
     disk_object_bytes_max: u64 = Size;
     disk_fill_percent: usize = Count;
     disk_timeout: Duration = Duration;
@@ -366,6 +369,7 @@ impl Site {
             origin,
             public_host: lookup.text("host").map(str::to_owned),
             public_https: lookup.text("proto") == Some("https"),
+            via_to_origin: lookup.value("via_to_origin") != Some(Value::Switch(false)),
             profile,
             policy,
             recognisable,

@@ -345,6 +345,14 @@ pub const SETTINGS: &[Setting] = &[
          reason, in Cache-Status. Left out: a plain page.",
     ),
     site(
+        "via_to_origin",
+        Kind::Switch,
+        Some("true"),
+        "Whether requests to the origin carry the field Via, as RFC 9110 section 7.6.3 demands of a gateway. Some web \
+         servers do not compress responses to requests with it: nginx, unless gzip_proxied is `any`. `false` leaves it \
+         off; CDN-Loop, by which Petasos detects loops, is always sent.",
+    ),
+    site(
         "host",
         Kind::Text,
         None,
@@ -533,6 +541,13 @@ pub const SETTINGS: &[Setting] = &[
         "64MiB",
         "Content of one response that is stored in memory; larger ones go to the disk, or are passed on but not \
          stored where there is no `disk`.",
+    ),
+    global(
+        "limits.decoded_bytes_max",
+        Kind::Size,
+        "256MiB",
+"Content of one response after it was decoded from gzip, for a client that does not accept gzip. A response that \
+         turns out to be longer is cut off.",
     ),
     global(
         "limits.disk_object_bytes_max",

@@ -15,6 +15,7 @@ use crate::purge_access::{Denied, Entrance};
 use crate::recognition::Found;
 use crate::respond::{self, Asker};
 use crate::shared::Shared;
+use crate::uncompressed::Uncompressed;
 use crate::why::{self, QUESTION_BYTES_MAX, Question};
 use crate::worker::goes_on;
 use bytes::Bytes;
@@ -285,6 +286,7 @@ fn status(shared: &Shared) -> String {
                 "recognition_confirmed": found.as_ref().map(Found::confirmed_text),
                 "recognition_off": site.recognition.is_off(),
                 "purges_itself": site.writes.purges_itself(memory, shared.clock.monotonic()),
+                "uncompressed": site.uncompressed.found().map(Uncompressed::text),
                 "fetches_active": gauges.active,
                 "fetches_waiting": gauges.waiting,
                 "connections_idle": gauges.idle,

@@ -6,6 +6,7 @@
 use crate::access_log::Entry;
 use crate::client::SendError;
 use crate::counters::Metric;
+use crate::decoded::Source;
 use crate::deliver::{self, Beginning, Interrupted};
 use crate::delivery::{Content, Delivery};
 use crate::excerpt::Excerpt;
@@ -47,22 +48,23 @@ impl Visit<'_> {
         let Delivery { content, account } = delivery;
         // Whatever of the request's content is still to come may never come.
         self.asker.persistent &= self.client.is_content_read();
-        if let Some(head) = self.substitute(&content) {
+        let decoded = self.decoded(&content);
+        if let Some(head) = self.substitute(&content, decoded.as_ref()) {
             let written = self.write_head(&head, BodyFraming::Empty, &account);
             self.client.push(written.octets.clone());
             let sent = self.client.flush().await.map_err(Interrupted::from);
             return self.outcome(head.status, account.reason, 0, sent, &written);
         }
         match content {
-            Content::Stored(object) => self.send_stored(&object, &account).await,
+            Content::Stored(object) => self.send_stored(&object, decoded, &account).await,
             Content::Filling { answer, reader, own } => {
                 let head = answer.own_head.as_ref().filter(|_| own).unwrap_or(&answer.head);
-                self.send_filling(head, answer.framing, reader, &account).await
+                self.send_filling(head, answer.framing, decoded, reader, &account).await
             }
-            Content::Claimed(parcel) => self.send_parcel(parcel, false, &account).await,
-            Content::Own(parcel) => self.send_parcel(parcel, true, &account).await,
+            Content::Claimed(parcel) => self.send_parcel(parcel, decoded, false, &account).await,
+            Content::Own(parcel) => self.send_parcel(parcel, None, true, &account).await,
             Content::Witnessed(parcel, witness) => self.send_witnessed(parcel, witness, &account).await,
-            Content::Checked(parcel, check) => self.send_checked(parcel, check, &account).await,
+            Content::Checked(parcel, check) => self.send_checked(parcel, decoded, check, &account).await,
             Content::Switch(head, exchange) => self.switch(head, exchange, &account).await,
         }
     }
@@ -148,16 +150,19 @@ impl Visit<'_> {
 
     /// What is sent in place of the response because of the request's conditions. An answer to this visitor's own
     /// request has had them evaluated by the application.
-    fn substitute(&self, content: &Content) -> Option<ResponseHead> {
+    fn substitute(&self, content: &Content, decoded: Option<&ResponseHead>) -> Option<ResponseHead> {
         // Most requests have no condition; then the head need not be read.
         if !has_conditions(&self.request.head.fields) {
             return None;
         }
         let stored_head;
         let head = match content {
+            _ if decoded.is_some() => decoded?,
             Content::Stored(object) => {
                 let is_wanted = |name: &[u8]| {
-                    concerns_conditions(name) || name.eq_ignore_ascii_case(names::CONTENT_TYPE.as_bytes())
+                    concerns_conditions(name)
+                        || name.eq_ignore_ascii_case(names::CONTENT_TYPE.as_bytes())
+                        || name.eq_ignore_ascii_case(names::CONTENT_ENCODING.as_bytes())
                 };
                 stored_head = object.head_of(is_wanted);
                 &stored_head
@@ -175,13 +180,21 @@ impl Visit<'_> {
         }
     }
 
-    async fn send_stored(&mut self, object: &Arc<Object>, account: &Account) -> Outcome {
+    async fn send_stored(
+        &mut self,
+        object: &Arc<Object>,
+        decoded: Option<ResponseHead>,
+        account: &Account,
+    ) -> Outcome {
+        let mender = Mender::of(self);
+        if let Some(head) = decoded {
+            return self.send_decoded(&head, Source::stored(object, &mender), account).await.0;
+        }
         if let Some(excerpt) = Excerpt::of(&self.request.head, object, &self.shared.boundary) {
             return self.send_excerpt(&excerpt, object, account).await;
         }
         let written = respond::write_hit(object, account, self.asker);
         let has_content = written.framing != BodyFraming::Empty;
-        let mender = Mender::of(self);
         let sent = deliver::send_stored(self.client, object, &written.octets, has_content, &mender).await;
         let content_bytes = if has_content { object.content_bytes() } else { 0 };
         self.outcome(object.status(), account.reason, content_bytes, sent, &written)
@@ -200,9 +213,13 @@ impl Visit<'_> {
         &mut self,
         head: &ResponseHead,
         framing: BodyFraming,
+        decoded: Option<ResponseHead>,
         reader: FillingReader,
         account: &Account,
     ) -> Outcome {
+        if let Some(head) = decoded {
+            return self.send_decoded(&head, Source::Filling(reader), account).await.0;
+        }
         let written = self.write_head(head, framing, account);
         self.begin(&written);
         let mut content_bytes = 0;
@@ -211,23 +228,24 @@ impl Visit<'_> {
     }
 
     /// Sends an answer of the application's; `own`: to what this visitor sent, and not to a shared request.
-    async fn send_parcel(&mut self, parcel: Parcel, own: bool, account: &Account) -> Outcome {
+    async fn send_parcel(
+        &mut self,
+        parcel: Parcel,
+        decoded: Option<ResponseHead>,
+        own: bool,
+        account: &Account,
+    ) -> Outcome {
         let Parcel { head, framing, exchange } = parcel;
-        let written = self.write_head(&head, framing, account);
-        self.begin(&written);
-        let mut content_bytes = 0;
+        if self.asker.head_only && !matches!(framing, BodyFraming::Empty | BodyFraming::Length(0)) {
+            // The fetch was a GET, and nobody wants its content.
+            drop(exchange);
+            return self.send_head(decoded.as_ref().unwrap_or(&head), framing, account).await;
+        }
         let now = self.shared.clock.monotonic();
         let site = self.site.filter(|site| site.is_looked_at(now));
         let mut beginning = Beginning::new(HEAD_BYTES_MAX);
         let wanted = site.map(|_| &mut beginning);
-        let cells = self.cells();
-        let sending =
-            deliver::send_exchange(self.client, *exchange, written.framing, &mut content_bytes, wanted);
-        let sent = if is_event_stream(&head) {
-            self.shared.until_streams_end(cells, sending).await.unwrap_or(Err(Interrupted::Drain))
-        } else {
-            sending.await
-        };
+        let (outcome, _) = self.send_content(&head, framing, decoded, exchange, wanted, account).await;
         if let Some(site) = site {
             let request = &self.request.head;
             let public_host = site.plan.public_host.as_deref().map(str::as_bytes);
@@ -236,22 +254,61 @@ impl Visit<'_> {
             let sent = Sent { is_personal: own && sent.is_personal, ..sent };
             self.shared.look_into(site, sent, &head, &beginning.octets());
         }
-        self.outcome(head.status, account.reason, content_bytes, sent, &written)
+        outcome
+    }
+
+    /// Sends a head without its content.
+    async fn send_head(&mut self, head: &ResponseHead, source: BodyFraming, account: &Account) -> Outcome {
+        let written = self.write_head(head, source, account);
+        self.client.push(written.octets.clone());
+        let sent = self.client.flush().await.map_err(Interrupted::from);
+        self.outcome(head.status, account.reason, 0, sent, &written)
+    }
+
+    /// Sends an answer of the application's, as it is or under its `decoded` head; says whether it was whole.
+    async fn send_content(
+        &mut self,
+        head: &ResponseHead,
+        framing: BodyFraming,
+        decoded: Option<ResponseHead>,
+        exchange: Box<Exchange>,
+        wanted: Option<&mut Beginning>,
+        account: &Account,
+    ) -> (Outcome, bool) {
+        if let Some(head) = decoded {
+            return self.send_decoded(&head, Source::Exchange(exchange, wanted), account).await;
+        }
+        let written = self.write_head(head, framing, account);
+        self.begin(&written);
+        let mut content_bytes = 0;
+        let cells = self.cells();
+        let sending =
+            deliver::send_exchange(self.client, *exchange, written.framing, &mut content_bytes, wanted);
+        let sent = if is_event_stream(head) {
+            self.shared.until_streams_end(cells, sending).await.unwrap_or(Err(Interrupted::Drain))
+        } else {
+            sending.await
+        };
+        let whole = sent.is_ok();
+        (self.outcome(head.status, account.reason, content_bytes, sent, &written), whole)
     }
 
     /// Sends an answer of the application's that is then compared with what is stored.
-    async fn send_checked(&mut self, parcel: Parcel, check: Arc<LeakCheck>, account: &Account) -> Outcome {
+    async fn send_checked(
+        &mut self,
+        parcel: Parcel,
+        decoded: Option<ResponseHead>,
+        check: Arc<LeakCheck>,
+        account: &Account,
+    ) -> Outcome {
         let Parcel { head, framing, exchange } = parcel;
-        let written = self.write_head(&head, framing, account);
-        self.begin(&written);
-        let (mut content_bytes, mut content) = (0, Beginning::new(COMPARED_BYTES_MAX));
+        let mut content = Beginning::new(COMPARED_BYTES_MAX);
         let wanted = Some(&mut content);
-        let sent =
-            deliver::send_exchange(self.client, *exchange, written.framing, &mut content_bytes, wanted).await;
-        if let (Ok(()), Some(content)) = (&sent, content.whole()) {
+        let (outcome, whole) = self.send_content(&head, framing, decoded, exchange, wanted, account).await;
+        if let Some(content) = content.whole().filter(|_| whole) {
             check.begin(self.shared, self.worker, &head, content);
         }
-        self.outcome(head.status, account.reason, content_bytes, sent, &written)
+        outcome
     }
 
     /// The head of a response that is not sent as it is stored.
@@ -318,6 +375,10 @@ impl Visit<'_> {
                 After::Gone
             }
             Err(Interrupted::Drain) => After::Gone,
+            Err(Interrupted::Undecodable) => {
+                self.cells().count(Metric::DecodingsFailed);
+                After::Gone
+            }
         };
         // After an interruption not all of what was meant to be sent has been.
         let beyond_head = self.client.sent_bytes().saturating_sub(written.octets.len() as u64);

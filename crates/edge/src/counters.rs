@@ -99,6 +99,15 @@ metrics! {
     ResponsesCut: Counter "responses_cut",
         "Responses that were cut off at the visitor because the application's response was. Nothing of them \
          is stored. Look for crashes in the application's log.";
+    ResponsesDecoded: Counter "responses_decoded",
+"Responses that were decoded from gzip for clients that do not accept it. Each costs processor time; many mean \
+         that a monitor or a proxy in front should send Accept-Encoding.";
+    DecodingsFailed: Counter "decodings_failed",
+"Responses that were cut off while they were decoded, because the application's content is no whole gzip or is longer than \
+         limits.decoded_bytes_max.";
+    UncompressedSites: Gauge "uncompressed_sites",
+        "Sites whose application sent a page of more than 4 KiB of text without compression, although gzip was offered. \
+         Standard error names the page; the setting via_to_origin, or the application's web server, can mend it.";
     FlightsStarted: Counter "flights_started",
         "Fetches whose answer any number of requests may share.";
     FlightsOpen: Gauge "flights_open",

@@ -6,6 +6,7 @@
 use crate::client::{Client, SendError};
 use crate::disk_threads;
 use crate::excerpt::Extract;
+use crate::gunzip::Undecodable;
 use crate::mender::Mender;
 use bytes::{Bytes, BytesMut};
 use h1::BodyFraming;
@@ -35,6 +36,14 @@ pub(crate) enum Interrupted {
     Damage,
     /// By the end of the edge, for responses without an end of their own.
     Drain,
+    /// By content that could not be decoded for a client that refuses its coding.
+    Undecodable,
+}
+
+impl From<Undecodable> for Interrupted {
+    fn from(Undecodable: Undecodable) -> Self {
+        Self::Undecodable
+    }
 }
 
 impl From<SendError> for Interrupted {
@@ -100,7 +109,7 @@ pub(crate) async fn send_excerpt(
 }
 
 /// Octets of a body on the disk that are read at once.
-const DISK_READ_BYTES: usize = 512 * 1024;
+pub(crate) const DISK_READ_BYTES: usize = 512 * 1024;
 
 /// Octets of a file that are sent unread before it is asked whether damage was found in it meanwhile.
 const FILE_STEP_BYTES: u64 = 1 << 20;
@@ -427,7 +436,7 @@ impl Sending<'_> {
     }
 }
 
-fn push_content(client: &mut Client, framing: BodyFraming, octets: Bytes) {
+pub(crate) fn push_content(client: &mut Client, framing: BodyFraming, octets: Bytes) {
     match framing {
         BodyFraming::Chunked => {
             let mut size = BytesMut::with_capacity(20);
@@ -441,7 +450,7 @@ fn push_content(client: &mut Client, framing: BodyFraming, octets: Bytes) {
     }
 }
 
-fn push_end(client: &mut Client, framing: BodyFraming, trailer: Option<&Fields>) {
+pub(crate) fn push_end(client: &mut Client, framing: BodyFraming, trailer: Option<&Fields>) {
     if framing != BodyFraming::Chunked {
         return;
     }

@@ -37,10 +37,17 @@ pub(crate) fn shared_head(
     fields.push(names::X_FORWARDED_HOST, host);
     fields.push(names::X_FORWARDED_PROTO, scheme(subject));
     fields.push(names::X_FORWARDED_FOR, shared_address(subject, &visitor));
-    fields.push(names::VIA, VIA);
-    fields.push(CDN_LOOP, loop_mark.clone());
+    push_marks(&mut fields, subject, loop_mark);
     let target = Bytes::copy_from_slice(key.target());
     RequestHead { method, target, version: Version::Http11, fields }
+}
+
+/// By which servers behind the edge see that the request came through it.
+fn push_marks(fields: &mut Fields, subject: &Subject<'_>, loop_mark: &Bytes) {
+    if subject.site.plan.via_to_origin {
+        fields.push(names::VIA, VIA);
+    }
+    fields.push(CDN_LOOP, loop_mark.clone());
 }
 
 /// Whether a fetch whose answer may be shared carries the address that is no client's.
@@ -144,8 +151,7 @@ pub(crate) fn passed(
     for (name, value) in forwarding_fields(subject, visitor) {
         fields.push(name, value);
     }
-    fields.push(names::VIA, VIA);
-    fields.push(CDN_LOOP, loop_mark.clone());
+    push_marks(&mut fields, subject, loop_mark);
     request.framing.announce(&mut fields);
     if request.framing == BodyFraming::Empty && visitor.has(names::CONTENT_LENGTH) {
         fields.push(names::CONTENT_LENGTH, "0");

@@ -10,10 +10,10 @@ use crate::leak_guard::is_guarded;
 use crate::respond::Account;
 use crate::shared::Shared;
 use bytes::Bytes;
-use message::{Method, RequestHead, ResponseHead, names};
+use message::{Fields, Method, RequestHead, ResponseHead, names};
 use semantics::{
     CacheStatusFacts, Directives, Doubt, Forwarding, Freshness, LeftOut, Moment, Policy, Reason, Reuse,
-    answer_range_from_part, is_personal, reuse, reuse_on_error,
+    WithoutGzip, answer_range_from_part, is_personal, refuses_gzip, reuse, reuse_on_error, without_gzip,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,6 +31,8 @@ pub(crate) struct Wanted<'a> {
     pub(crate) range: Option<Bytes>,
     /// Whether the request shares no fetch with others, whatever becomes of the answer.
     pub(crate) solo: bool,
+    /// Whether the client must not be sent gzip.
+    refuses_gzip: bool,
     /// Whether it is to be fetched, whatever is stored.
     pub(crate) fetches: bool,
     /// Flights that this request has taken part in.
@@ -69,6 +71,8 @@ pub(crate) enum Found {
     Load(Shelved),
     /// Something that does not answer the request with the parts that its look-up leaves out.
     Unfit,
+    /// Something that cannot be decoded for this client.
+    Unusable,
     /// Nothing that may be used unasked, and why; with what a fetch may confirm or an error may fall back on.
     Fetch(Reason, Option<Base>),
 }
@@ -111,6 +115,7 @@ impl<'a> Wanted<'a> {
     ) -> Self {
         let range = head.fields.first(names::RANGE).filter(|_| head.method == Method::Get).cloned();
         let solo = is_personal(&head.fields, subject.site.policy());
+        let refuses_gzip = refuses_gzip(&head.fields, subject.site.policy());
         let own_key = subject.key();
         let key = shared.equivalents.find(&own_key).unwrap_or(own_key);
         Self {
@@ -120,6 +125,7 @@ impl<'a> Wanted<'a> {
             left_out: LeftOut::default(),
             range,
             solo,
+            refuses_gzip,
             fetches: false,
             flights: 0,
             loads: 0,
@@ -144,13 +150,14 @@ impl<'a> Wanted<'a> {
             Found::Refresh(delivery, base) => return Decision::Refresh(delivery, base),
             Found::Load(shelved) => return Decision::Load(shelved),
             Found::Unfit => return Decision::Alone(self.left_out.reason().unwrap_or(Reason::MissVariant)),
+            Found::Unusable if !self.directives.only_if_cached => {
+                return Decision::Alone(Reason::MissVariant);
+            }
+            Found::Unusable => return Decision::OnlyIfCached,
             Found::Fetch(reason, base) => (reason, base),
         };
         if self.directives.only_if_cached {
             return Decision::OnlyIfCached;
-        }
-        if head.method == Method::Head {
-            return Decision::Alone(reason);
         }
         let remembered = shared.in_vain.reason(&self.key, now.monotonic);
         if remembered == Some(Reason::StoreRefusedDenied) {
@@ -159,6 +166,11 @@ impl<'a> Wanted<'a> {
         let in_vain = remembered.is_some();
         // What cannot be shared is fetched with all that its visitor sent, as it may depend on it.
         let everything = self.subject.site.policy().forwarding == Forwarding::Everything;
+        // A HEAD fetches the page for those to come, unless the page is known not to be shared. Where something is
+        // stored, its own answer says whether that is still right.
+        if head.method == Method::Head && (in_vain || everything || self.solo || base.is_some()) {
+            return Decision::Alone(reason);
+        }
         if in_vain && !everything && base.is_none() {
             return Decision::Alone(reason);
         }
@@ -180,6 +192,9 @@ impl<'a> Wanted<'a> {
         };
         if !self.is_answered_by(&object, head) {
             return Found::Unfit;
+        }
+        if self.is_unusable(&object) {
+            return Found::Unusable;
         }
         if self.fetches {
             return Found::Fetch(Reason::MissRefresh, Some(Base::new(object, true)));
@@ -227,7 +242,10 @@ impl<'a> Wanted<'a> {
         let Lookup::Found { object, softened } = shared.store.peek(&self.key, &head.fields) else {
             return None;
         };
-        if !self.is_served_by(&object, head) || !self.is_answered_by(&object, head) {
+        if !self.is_served_by(&object, head)
+            || !self.is_answered_by(&object, head)
+            || self.is_unusable(&object)
+        {
             return None;
         }
         match reuse_on_error(
@@ -255,6 +273,16 @@ impl<'a> Wanted<'a> {
         self.left_out.permits(target, &head.fields, response, policy)
     }
 
+    /// Whether a stored response cannot be decoded for this client.
+    pub(crate) fn is_unusable(&self, object: &Object) -> bool {
+        self.refuses_gzip && stored_without_gzip(object) == WithoutGzip::Unusable
+    }
+
+    /// Whether a response with these fields cannot be decoded for this client.
+    pub(crate) fn cannot_use(&self, fields: &Fields) -> bool {
+        self.refuses_gzip && without_gzip(fields) == WithoutGzip::Unusable
+    }
+
     /// Whether the object holds what the request wants of the content.
     fn is_served_by(&self, object: &Object, head: &RequestHead) -> bool {
         let Some(part) = object.part() else { return true };
@@ -263,6 +291,16 @@ impl<'a> Wanted<'a> {
             !part.asked.is_empty() && *range == part.asked && !head.fields.has(names::IF_RANGE);
         same_question
             || answer_range_from_part(&head.method, &head.fields, &object.head(), part.extent).is_some()
+    }
+}
+
+/// What a client that refuses gzip gets of a stored response. Most have no coding, and then no head is read.
+pub(crate) fn stored_without_gzip(object: &Object) -> WithoutGzip {
+    let mut fields = object.fields();
+    if fields.any(|(name, _)| name.eq_ignore_ascii_case(names::CONTENT_ENCODING.as_bytes())) {
+        without_gzip(&object.head().fields)
+    } else {
+        WithoutGzip::AsIs
     }
 }
 

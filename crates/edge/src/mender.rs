@@ -56,7 +56,7 @@ impl<'a> Mender<'a> {
         // Asked before the response is forgotten, and with it what it varies on.
         let request = self.fetch_request(object, missing);
         if let Some(body) = damaged {
-            self.shared.store.forget_damaged(body);
+            self.forget(body);
         }
         // What was read is sound; the visitor shall have it before the wait, or the cut.
         client.flush().await?;
@@ -67,6 +67,11 @@ impl<'a> Mender<'a> {
         self.send(client, object, missing, exchange, waiting).await?;
         self.cells().count(Metric::DamagedResponsesCompleted);
         Ok(())
+    }
+
+    /// Forgets a stored response whose body on the disk is damaged.
+    pub(crate) fn forget(&self, damaged: &Arc<OnDisk>) {
+        self.shared.store.forget_damaged(damaged);
     }
 
     /// The request for the missing octets; `None` where no answer to it could be proven to fit.

@@ -10,7 +10,7 @@ use crate::fly;
 use crate::forward;
 use crate::guard::Subject;
 use crate::leak_check::LeakCheck;
-use crate::lookup::Wanted;
+use crate::lookup::{Base, Wanted};
 use crate::pipeline::{Step, Visit};
 use crate::recognition::Sent;
 use crate::refusal::Refusal;
@@ -22,9 +22,10 @@ use message::{Method, RequestHead, ResponseHead, Status, names};
 use origin::{Event, FetchError, FetchRequest};
 use purge::tags_of;
 use semantics::{
-    CacheStatusFacts, Doubt, Form, HeadSays, Judgement, Moment, Reason, VaryRule, Written, confirming_fields,
-    explain_refusal, head_says, invalidated_targets, is_for_any_cookie, is_maintenance, is_refusal,
-    is_server_error, judge_response, may_need_content, may_write, selecting_rule, updated_head,
+    CacheStatusFacts, Doubt, Form, Forwarding, HeadSays, Judgement, Moment, Reason, VaryRule, WithoutGzip,
+    Written, explain_refusal, head_confirms, head_says, invalidated_targets, is_for_any_cookie,
+    is_maintenance, is_refusal, is_server_error, judge_response, may_need_content, may_write, selecting_rule,
+    updated_head, without_gzip,
 };
 use std::sync::Arc;
 use store::{Key, Lookup, Publication};
@@ -213,6 +214,11 @@ impl<'a> Visit<'a> {
         if let Some(step) = self.after_denial(passing, head.status, enlisted) {
             return step;
         }
+        let was_shared = enlisted.is_some() || passing.check.is_some();
+        if was_shared && self.refuses_gzip() && without_gzip(&head.fields) == WithoutGzip::Unusable {
+            let (subject, reason) = (passing.subject.clone(), passing.reason);
+            return Step::Pass(Passing { subject, reason, wanted: None, check: None });
+        }
         let subject = &passing.subject;
         let sent = Sent::new(&self.request.head, &subject.target, &subject.host);
         self.shared.look(subject.site, sent, &head);
@@ -228,7 +234,7 @@ impl<'a> Visit<'a> {
         respond::tidy(&mut head, self.shared.clock.now());
         self.learn_file(passing, &head);
         let judged = match (&passing.wanted, enlisted) {
-            (Some(_), Some(enlisted)) => self.learn_from_head(&passing.subject, enlisted, asked, &head),
+            (Some(wanted), Some(enlisted)) => self.learn_from_head(wanted, enlisted, asked, &head),
             (Some(wanted), None) => self.learn(wanted, asked, &head),
             (None, _) => {
                 self.learn_mark(passing, asked, &head);
@@ -334,11 +340,12 @@ impl<'a> Visit<'a> {
     /// Learns from the answer to a HEAD what it says about the page that is stored (RFC 9111 section 4.3.5).
     fn learn_from_head(
         &self,
-        subject: &Subject<'_>,
+        wanted: &Wanted<'_>,
         enlisted: &Enlisted<'_>,
         asked: Moment,
         head: &ResponseHead,
     ) -> Option<Reason> {
+        let subject = &wanted.subject;
         let (store, fields) = (&self.shared.store, &enlisted.head.fields);
         let Lookup::Found { object, softened } = store.peek(&enlisted.key, fields) else { return None };
         if object.part().is_some() || head.status != object.status() {
@@ -352,8 +359,14 @@ impl<'a> Visit<'a> {
             return None;
         }
         let policy = subject.site.policy();
-        if softened && confirming_fields(&object.head(), Doubt::Invalidated, policy).is_empty() {
-            // The agreement does not prove that the content is still the same.
+        let doubt = if softened { Doubt::Invalidated } else { Doubt::Expired };
+        if !head_confirms(&object.head(), head, doubt, policy) {
+            if policy.forwarding == Forwarding::Keyed {
+                // A client that only ever sends HEAD would find the page expired each time.
+                // The HEAD itself is in the table, and would count as the fetch that renews the page.
+                self.shared.flights.remove(&enlisted.key, &enlisted.flight);
+                self.refresh(wanted, Base::new(object, softened));
+            }
             return None;
         }
         let updated = updated_head(&object.head(), head);

@@ -328,13 +328,16 @@ fn name(site: &Site, policy: &Policy) -> Box<[u8]> {
         origin,
         public_host,
         public_https,
+        via_to_origin,
         profile,
         policy: _,
         recognisable: _,
         static_tree_layout: _,
         error_page: _,
     } = &site.plan;
-    let said = format!("{names:?} {origin} {public_host:?} {public_https} {profile} {policy:?}");
+    // What was fetched with Via may be uncompressed for that reason alone.
+    let via = if *via_to_origin { "" } else { " without Via" };
+    let said = format!("{names:?} {origin} {public_host:?} {public_https} {profile} {policy:?}{via}");
     Sha256::digest(said).iter().copied().take(NAME_BYTES).collect()
 }
 

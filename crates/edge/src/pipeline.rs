@@ -168,9 +168,10 @@ impl<'a> Visit<'a> {
             Asking::Pass(subject, reason) => {
                 Step::Pass(Passing { subject, reason, wanted: None, check: None })
             }
-            Asking::LookUp(wanted, head) => {
+            Asking::LookUp(mut wanted, head) => {
                 self.looked_up = head;
-                Step::Lookup(Wanted { fetches: self.fetches, ..wanted })
+                wanted.fetches = self.fetches;
+                Step::Lookup(wanted)
             }
         }
     }
@@ -261,7 +262,7 @@ impl<'a> Visit<'a> {
         let find = || match self.find(&wanted, Touch::No, self.now()) {
             Found::Deliver(delivery) | Found::Refresh(delivery, _) => Some(delivery),
             // It was in memory a moment ago, and has gone, or was replaced.
-            Found::Load(_) | Found::Unfit => None,
+            Found::Load(_) | Found::Unfit | Found::Unusable => None,
             Found::Fetch(_, stored) => {
                 base = stored;
                 None
@@ -272,6 +273,9 @@ impl<'a> Visit<'a> {
             Joined::Found(delivery) => Step::Deliver(delivery),
             Joined::Filling(answer, _) if !wanted.is_answered_by_head(&answer.head, self.head()) => {
                 wanted.pass(reason)
+            }
+            Joined::Filling(answer, _) if wanted.cannot_use(&answer.head.fields) => {
+                wanted.pass(Reason::MissVariant)
             }
             Joined::Filling(answer, reader) => {
                 self.cells().count(Metric::FlightWaits);
@@ -299,7 +303,7 @@ impl<'a> Visit<'a> {
     }
 
     /// Starts a flight that nobody waits for, to replace a stale answer, unless one is under way.
-    fn refresh(&self, wanted: &Wanted<'_>, stale: Base) {
+    pub(crate) fn refresh(&self, wanted: &Wanted<'_>, stale: Base) {
         if self.shared.ailing.reason(&wanted.key, self.begun.monotonic).is_some() {
             self.cells().count(Metric::RefreshesPaused);
             return;

@@ -8,7 +8,7 @@ use crate::sync::{Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use message::{Fields, names};
 use platform::Monotonic;
-use semantics::{Forwarding, Policy, VaryRule, is_selecting};
+use semantics::{AcceptedCodings, Forwarding, Policy, VaryRule, is_selecting};
 use std::collections::HashMap;
 use std::collections::hash_map::{Entry, RandomState};
 use std::hash::BuildHasher;
@@ -101,7 +101,14 @@ impl Page {
             return None;
         }
         let mut kept = Fields::new();
+        if policy.forwarding == Forwarding::Keyed {
+            // One page for all clients whose fetch would be the same.
+            kept.push(names::ACCEPT_ENCODING, AcceptedCodings::of(fields).offer());
+        }
         for field in fields {
+            if is(&field.name, names::ACCEPT_ENCODING) && policy.forwarding == Forwarding::Keyed {
+                continue;
+            }
             if is(&field.name, names::ACCEPT_ENCODING) || rule.selects_on(&field.name) {
                 // Copies: the visitor's are slices of a buffer that is longer.
                 kept.push(Bytes::copy_from_slice(&field.name), Bytes::copy_from_slice(&field.value));

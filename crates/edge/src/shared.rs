@@ -345,6 +345,9 @@ impl Shared {
             Metric::OriginConnectionsIdle => return self.read_origins(|gauges| gauges.idle),
             Metric::ConnectionsOpen => self.connections() as u64,
             Metric::FlightsOpen => self.flights.len() as u64,
+            Metric::UncompressedSites => {
+                self.sites.iter().filter(|site| site.uncompressed.found().is_some()).count() as u64
+            }
             Metric::PopularPages => self.popular.len() as u64,
             Metric::FillingBytes => self.filling.bytes.load(Ordering::Relaxed),
             Metric::LingeringBytes => self.store.lingering_bytes(),

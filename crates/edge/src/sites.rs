@@ -5,6 +5,7 @@
 use crate::parameter_flood::ParameterFlood;
 use crate::recognition::Recognition;
 use crate::refusal::Refusal;
+use crate::uncompressed;
 use crate::writes::Writes;
 use config::{Limits, Plan};
 use net::OriginUrl;
@@ -26,6 +27,8 @@ pub(crate) struct Site {
     pub(crate) recognition: Recognition,
     pub(crate) writes: Writes,
     pub(crate) parameter_flood: ParameterFlood,
+    /// Whether its application was seen to send text without compression.
+    pub(crate) uncompressed: uncompressed::Watch,
 }
 
 /// All sites.
@@ -63,6 +66,7 @@ impl Sites {
                     recognition: Recognition::default(),
                     writes: Writes::default(),
                     parameter_flood: ParameterFlood::default(),
+                    uncompressed: uncompressed::Watch::default(),
                 })
             })
             .collect();

@@ -127,6 +127,9 @@ impl<'a> Visit<'a> {
         if !wanted.is_answered_by_head(&answer.head, self.head()) {
             return wanted.pass(reason);
         }
+        if wanted.cannot_use(&answer.head.fields) {
+            return wanted.pass(Reason::MissVariant);
+        }
         if !leads && self.is_invalidated(&wanted, &answer.tags, answer.begun, &answer.head) {
             return self.ask_again(wanted, reason);
         }
@@ -182,6 +185,9 @@ impl<'a> Visit<'a> {
         if !confirmed.rule.matches(&self.head().fields, &confirmed.variant) {
             return self.ask_again(wanted, Reason::MissVariant);
         }
+        if wanted.is_unusable(&confirmed.object) {
+            return wanted.pass(Reason::MissVariant);
+        }
         let (object, now) = (&confirmed.object, self.now());
         if !wanted.is_answered_by(object, self.head()) {
             return wanted.pass(reason);
@@ -230,7 +236,7 @@ impl<'a> Visit<'a> {
         let is_whole = wanted.left_out.reason().is_none();
         let claimed = if leads && is_whole { answer.claim() } else { None };
         match claimed {
-            Some(parcel) => {
+            Some(parcel) if !wanted.cannot_use(&parcel.head.fields) => {
                 let facts = CacheStatusFacts {
                     forward_status: Some(parcel.head.status),
                     ..CacheStatusFacts::default()
@@ -238,7 +244,7 @@ impl<'a> Visit<'a> {
                 let account = Account { reason: answer.reason, facts, age_secs: None };
                 Step::Deliver(Delivery { content: Content::Claimed(parcel), account })
             }
-            None => wanted.pass(reason),
+            _ => wanted.pass(reason),
         }
     }
 

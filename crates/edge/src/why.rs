@@ -15,6 +15,7 @@ use crate::purge_orders::Unserved;
 use crate::recognition;
 use crate::refusal::Refusal;
 use crate::shared::Shared;
+use crate::uncompressed::Uncompressed;
 use bytes::BytesMut;
 use h1::{BodyFraming, Request, Strictness};
 use message::{Fields, Method, RequestHead, ResponseHead, Version, names};
@@ -119,6 +120,9 @@ pub struct SiteAnswer {
     pub recognised_since: Option<String>,
     /// The application behind it.
     pub origin: String,
+    /// What was seen if the application sent a large text without compression, as a sentence.
+    #[serde(default)]
+    pub uncompressed: Option<String>,
 }
 
 /// What identifies the page.
@@ -332,6 +336,7 @@ fn of_subject(shared: &Arc<Shared>, subject: &Subject<'_>, request: &Request) ->
             recognised_by: found.as_ref().map(recognition::Found::evidence),
             recognised_since: found.as_ref().map(recognition::Found::since_text),
             origin: subject.site.origin.url().to_string(),
+            uncompressed: subject.site.uncompressed.found().map(Uncompressed::text),
         }),
         key: Some(key_answer(shared, &key, key.target() != subject.key().target())),
         stored,
@@ -370,7 +375,8 @@ fn looked_up(
                 | Found::Deliver(_)
                 | Found::Refresh(..)
                 | Found::Load(_)
-                | Found::Unfit => false,
+                | Found::Unfit
+                | Found::Unusable => false,
             };
             Answer { asks: if confirms { Asks::Confirmation } else { Asks::Page }, ..Answer::new(reason) }
         }
@@ -550,7 +556,7 @@ mod tests {
         assert_eq!((absent.reason.as_str(), absent.asks), ("miss-absent", Asks::Page));
         let cached_only = ask(&plan(), "GET", "http://a.test/", &[("Cache-Control", "only-if-cached")]);
         assert_eq!((cached_only.verdict.as_str(), cached_only.asks), ("refused", Asks::Nothing));
-        assert_eq!(ask(&plan(), "HEAD", "http://a.test/", &[]).asks, Asks::OwnAnswer);
+        assert_eq!(ask(&plan(), "HEAD", "http://a.test/", &[]).asks, Asks::Page);
         let mut wordpress = plan();
         wordpress.sites[0].policy = Policy::wordpress();
         assert_eq!(ask(&wordpress, "GET", "http://a.test/wp-admin/", &[]).reason, "pass-path");

@@ -11,7 +11,14 @@ use report::results::{
     CellRecord, CountRecord, GeneratorRecord, GroupRecord, LoadRecord, MeterRecord, PlanRecord,
     ResponseTimes, Run, StepRecord, VerdictRecord, VisitorRecord,
 };
+use report::run::Drift;
 use stats::Histogram;
+
+/// The content codings that the measured load accepts: those of browsers.
+pub(crate) const ACCEPTED_CODINGS: &str = "gzip, deflate, br, zstd";
+
+/// Bytes of a decoded page that are looked at.
+const CONTENT_BYTES_MAX: usize = 16 << 20;
 
 /// The watched groups with their roles; processor time is shared out over `answers`.
 pub(crate) fn groups(ladder: &Ladder, watch: &Watch, answers: u64) -> Vec<GroupRecord> {
@@ -206,7 +213,22 @@ fn ab(cell: &Cell, step: &Step, variables: &Variables) -> String {
     let url = format!("http://{}{}", step.address.expand(variables), step.page);
     let plain = url.chars().all(|c| c.is_ascii_alphanumeric() || ":/._-%".contains(c));
     let url = if plain { url } else { format!("'{}'", url.replace('\'', "%27")) };
-    format!("ab {keepalive}-t {seconds} -n {requests} -c {} {host}{url}", load.concurrency)
+    let codings = format!("-H 'Accept-Encoding: {ACCEPTED_CODINGS}' ");
+    format!("ab {keepalive}-t {seconds} -n {requests} -c {} {host}{codings}{url}", load.concurrency)
+}
+
+/// What changed from one answer of a load to another, in a few words. It looks through gzip; through other codings it
+/// cannot look, and says nothing.
+pub(crate) fn what_changed(outcome: &Outcome) -> Option<String> {
+    let Some(coding) = outcome.first_field(b"content-encoding") else {
+        return Drift::of(outcome).map(|drift| drift.said_with_place());
+    };
+    let drift = outcome.drift.as_ref()?;
+    let mut fields = message::Fields::new();
+    fields.push("Content-Encoding", coding.to_vec());
+    let plain = |content| page::decoded(&fields, content, CONTENT_BYTES_MAX).ok();
+    let (first, other) = (plain(&drift.first)?, plain(&drift.other)?);
+    (first != other).then(|| report::run::what_changed(&first, &other))
 }
 
 #[cfg(test)]
@@ -247,9 +269,12 @@ mod tests {
         let command = |cell: usize| ab(&plan.cells[cell], &ladder.steps[0], &variables);
         assert_eq!(
             command(0),
-            "ab -t 2 -n 10000000 -c 2 -H 'Host: shop.example' 'http://127.0.0.1:80/a?b=c'"
+            "ab -t 2 -n 10000000 -c 2 -H 'Host: shop.example' -H 'Accept-Encoding: gzip, deflate, br, zstd' 'http://127.0.0.1:80/a?b=c'"
         );
-        assert_eq!(command(1), "ab -k -t 2 -n 500 -c 2 -H 'Host: shop.example' 'http://127.0.0.1:80/a?b=c'");
+        assert_eq!(
+            command(1),
+            "ab -k -t 2 -n 500 -c 2 -H 'Host: shop.example' -H 'Accept-Encoding: gzip, deflate, br, zstd' 'http://127.0.0.1:80/a?b=c'"
+        );
     }
 
     #[test]

@@ -21,7 +21,6 @@ use load::{Control, Expect, Outcome, Target, WeightedTarget};
 use platform::Clock;
 use probe::{ProcFs, Watch};
 use report::results::{BystanderRecord, Measured, WriteRecord};
-use report::run::Drift;
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -390,9 +389,13 @@ impl Bench<'_> {
         // The generator shares the host; it must not starve the site that it measures.
         plan.gives_way = true;
         plan.keep_alive = cell.load.keepalive;
-        // Without keep-alive the load is what ab sends, HTTP/1.0, so that ab repeats it exactly.
-        plan.http = if cell.load.keepalive { load::Protocol::Http11 } else { load::Protocol::Http10 };
+        // As browsers speak: nginx compresses for nothing older.
+        plan.http = load::Protocol::Http11;
         plan.headers = step.host.iter().map(|host| ("Host".to_owned(), host.clone())).collect();
+        if cell.traffic.is_none() {
+            // The loads of [[load]] look into pages, which a coding would hide.
+            plan.headers.push(("Accept-Encoding".to_owned(), record::ACCEPTED_CODINGS.to_owned()));
+        }
         plan.stop = load::Stop {
             requests: cell.load.requests_max,
             time: Some(cell.load.duration),
@@ -523,7 +526,7 @@ impl Bench<'_> {
             answers: outcome.good,
             failures: record::failures(outcome),
             other_length: outcome.length_differs,
-            what_changed: Drift::of(outcome).map(|drift| drift.said_with_place()),
+            what_changed: record::what_changed(outcome),
             received_bytes: outcome.received_bytes,
             throughput_per_s: outcome.good_per_second(),
             response: record::response_times(outcome),

@@ -137,6 +137,23 @@ fn same_page(_: bool) -> String {
 }
 
 #[test]
+fn anonymous_load_accepts_the_codings_of_browsers() {
+    let (site, out) = (site(same_page), tempfile::tempdir().unwrap());
+    let results = walked(&ladder_text(&site), out.path(), false, &mut Watcher::default()).unwrap();
+    let of_the_lab = |seen: &testkit::Seen| seen.field("User-Agent") == Some("petasos-lab");
+    let seen = site.seen();
+    let load: Vec<_> = seen.iter().filter(|seen| seen.target() == "/" && !of_the_lab(seen)).collect();
+    assert!(!load.is_empty());
+    for seen in load {
+        assert_eq!(seen.field("Accept-Encoding"), Some("gzip, deflate, br, zstd"), "{}", seen.head);
+        assert!(seen.head.starts_with("GET / HTTP/1.1"), "{}", seen.head);
+    }
+    // A head and 50 bytes of content.
+    let Standing::Measured(summary) = standing(&results.cells[0]) else { panic!("{:?}", results.cells[0]) };
+    assert!(summary.bytes_per_page.is_some_and(|bytes| (80.0..200.0).contains(&bytes)), "{summary:?}");
+}
+
+#[test]
 fn every_cell_is_measured_in_every_round() {
     let (site, out) = (site(same_page), tempfile::tempdir().unwrap());
     let mut watcher = Watcher::default();

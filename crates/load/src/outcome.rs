@@ -566,13 +566,22 @@ impl Outcome {
 
     /// The server's name and version: the first word of the `Server` field of the first answer, or nothing.
     pub fn server_software(&self) -> String {
-        let value = self.first_head.split(|&byte| byte == b'\n').skip(1).find_map(|line| {
-            let colon = line.iter().position(|&byte| byte == b':')?;
-            let (name, value) = line.split_at(colon);
-            name.eq_ignore_ascii_case(b"server").then(|| value.get(1..).unwrap_or_default().trim_ascii())
-        });
-        let word = value.unwrap_or_default().split(|&byte| byte <= b' ').next().unwrap_or_default();
+        let word = self
+            .first_field(b"server")
+            .unwrap_or_default()
+            .split(|&byte| byte <= b' ')
+            .next()
+            .unwrap_or_default();
         word.escape_ascii().to_string()
+    }
+
+    /// The value of a field in the head of the first answer.
+    pub fn first_field(&self, name: &[u8]) -> Option<&[u8]> {
+        self.first_head.split(|&byte| byte == b'\n').skip(1).find_map(|line| {
+            let colon = line.iter().position(|&byte| byte == b':')?;
+            let (own, value) = line.split_at(colon);
+            own.eq_ignore_ascii_case(name).then(|| value.get(1..).unwrap_or_default().trim_ascii())
+        })
     }
 }
 

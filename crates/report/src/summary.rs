@@ -125,6 +125,8 @@ pub struct Summary {
     pub response: ResponseTimes,
     /// The rounds' 95th percentiles in milliseconds.
     pub p95: Figure,
+    /// Bytes on the wire for each good answer, head included.
+    pub bytes_per_page: Option<f64>,
     /// Failed requests in all rounds.
     pub failed: u64,
     /// Good answers of another length than the first, in all rounds.
@@ -209,6 +211,9 @@ fn summary(runs: &[&Measured]) -> Summary {
         throughput: figure(&of(|run| run.throughput_per_s)),
         response,
         p95,
+        bytes_per_page: maybe(|run| {
+            (run.answers > 0).then(|| run.received_bytes as f64 / run.answers as f64)
+        }),
         failed: runs.iter().map(|run| run.failed()).sum(),
         other_length: runs.iter().map(|run| run.other_length).sum(),
         what_changed: runs.iter().find_map(|run| run.what_changed.clone()),

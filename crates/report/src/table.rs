@@ -18,7 +18,7 @@ use crate::{loads, processes};
 /// The narrowest width that is kept.
 pub const WIDTH_MIN: usize = 80;
 /// The width from which all figures of a step stand in one row.
-const WIDTH_ONE_BLOCK: usize = 165;
+const WIDTH_ONE_BLOCK: usize = 175;
 
 /// The width from which a staircase has room for versions, whose words are long.
 const WIDTH_VERSIONS: usize = 110;
@@ -112,6 +112,7 @@ pub(crate) fn first_columns() -> Vec<Column> {
         Column::new(&["caching"], Align::Left).flexible(),
         Column::new(&["throughput"], Align::Right),
         Column::new(&["95%", "response"], Align::Right),
+        Column::new(&["bytes", "a page"], Align::Right),
         Column::new(&["observed", "load"], Align::Right),
         Column::new(&["system", "load"], Align::Right),
     ]
@@ -129,6 +130,7 @@ pub(crate) fn first_cells(row: &Row<'_>, summary: &Summary) -> Vec<String> {
     cells.extend([
         format!("{}{mark} req/s", number::rate(summary.throughput.median)),
         number::milliseconds(summary.response.p95_ms),
+        or_dash(summary.bytes_per_page.map(|bytes| number::bytes(bytes as u64))),
         or_dash(summary.observed_load.map(number::load)),
         or_dash(summary.load_average.map(number::load)),
     ]);
@@ -294,8 +296,9 @@ fn notes(results: &Results, rows: &[Row<'_>], width: usize, out: &mut String) {
     }
     note(&rounds_note(results, rows));
     note(
-        "Mean ± sd: of the response times. Observed load: mean number of runnable and blocked tasks of the site, at 10 Hz. Bystander: an uncached page asked once a second during the load.",
+        "Bytes a page: on the wire for each good answer, head included; clients accept gzip, br and zstd. Mean ± sd: of the response times. Observed load: mean number of runnable and blocked tasks of the site, at 10 Hz. Bystander: an uncached page asked once a second during the load.",
     );
+    rows.iter().filter_map(|row| uncompressed(rows, row)).for_each(|text| note(&text));
     idle_note(rows, &mut note);
     if let Some(noise) = noise(results) {
         note(&format!("{noise}."));
@@ -315,6 +318,25 @@ fn notes(results: &Results, rows: &[Row<'_>], width: usize, out: &mut String) {
         }
     }
     machine_note(results, &mut note);
+}
+
+/// A step whose pages are at least twice as long on the wire as those of another is one in which they lost compression.
+pub(crate) fn uncompressed(rows: &[Row<'_>], row: &Row<'_>) -> Option<String> {
+    const LOST: f64 = 2.0;
+    const BYTES_MIN: f64 = 4096.0;
+    let bytes = |row: &Row<'_>| row.standing.summary()?.bytes_per_page;
+    let own = bytes(row).filter(|own| *own >= BYTES_MIN)?;
+    let (other, least) = rows
+        .iter()
+        .filter_map(|other| Some((other, bytes(other)?)))
+        .min_by(|(_, one), (_, other)| one.total_cmp(other))?;
+    (own >= LOST * least).then(|| {
+        let text = |bytes: f64| number::bytes(bytes as u64);
+        format!(
+            "Step {}: {} a page, and {} in step {}. Something on the way keeps pages from being compressed: nginx does not compress for requests with Via unless gzip_proxied says so; Petasos leaves Via off with via_to_origin = false.",
+            row.step.number, text(own), text(least), other.step.number
+        )
+    })
 }
 
 /// What a figure is taken from, and how sure the factors are where there are any.

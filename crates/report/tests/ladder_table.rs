@@ -64,6 +64,20 @@ fn with_stairs(rounds: u64) -> Results {
 }
 
 #[test]
+fn step_whose_pages_lost_compression_is_named() {
+    let said = |results: &Results| text(results, 120).split_whitespace().collect::<Vec<_>>().join(" ");
+    let mut results = made_up(3);
+    assert!(!said(&results).contains("from being compressed"), "all steps send the same");
+    for run in &mut results.cells[0].runs {
+        let Outcome::Measured(measured) = &mut run.outcome else { continue };
+        measured.received_bytes = measured.answers * 69_654;
+    }
+    let said = said(&results);
+    assert!(said.contains("Step 1: 68.0 KiB a page, and 12.9 KiB in step 2."), "{said}");
+    assert!(said.contains("via_to_origin = false"), "{said}");
+}
+
+#[test]
 fn stairs_have_figures_a_request_and_a_tipping_point() {
     let text = text(&with_stairs(3), 80);
     assert!(widest(&text) <= 80, "{text}");

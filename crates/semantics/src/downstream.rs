@@ -3,6 +3,7 @@
 //! Invariant: what is sent is never laxer than what the application said. Neither its age nor its validators change, so
 //! whoever keeps the page has them to ask with (RFC 9111 section 4.3). What is stored keeps the application's words.
 
+use crate::coding::with_vary;
 use crate::{Directives, Downstream, Policy};
 use message::{Fields, ResponseHead, names};
 
@@ -20,6 +21,11 @@ const PAGES: [&str; 8] = [
 
 /// The head as it is sent under the policy; `None` if that is as it is.
 pub fn downstream_head(head: &ResponseHead, policy: &Policy) -> Option<ResponseHead> {
+    let named = with_vary(head, policy);
+    with_cache_control(named.as_ref().unwrap_or(head), policy).or(named)
+}
+
+fn with_cache_control(head: &ResponseHead, policy: &Policy) -> Option<ResponseHead> {
     if policy.downstream == Downstream::AsStated || !is_page(&head.fields) {
         return None;
     }

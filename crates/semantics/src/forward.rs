@@ -5,7 +5,8 @@
 //! not. So on a fetch whose answer may be shared
 //!
 //! 1. `Host` is forwarded: it is in the key, as is the target;
-//! 2. `Accept-Encoding` is forwarded as one of three constants, and a coded response always varies on it;
+//! 2. `Accept-Encoding` is forwarded as one of two constants, both of which offer gzip; a response with another coding
+//!    varies on it;
 //! 3. `Accept` and `User-Agent` are sent as constants;
 //! 4. every other field, and those two as the client sent them, is forwarded exactly if a known Vary of this
 //!    key names it: then it is part of the variant's key, in the same normalised form;
@@ -41,7 +42,7 @@ pub fn shared_fields(fields: &Fields, known: &VaryRule, policy: &Policy) -> Fiel
     }
     let mut forwarded: Fields =
         fields.iter().filter(|field| role(&field.name, policy) == Role::Keyed).cloned().collect();
-    forwarded.push(names::ACCEPT_ENCODING, AcceptedCodings::of(fields).value());
+    forwarded.push(names::ACCEPT_ENCODING, AcceptedCodings::of(fields).offer());
     let declared = |name: &[u8]| is_forwarded(name, policy) && !known.selects_on(name);
     for field in fields.iter().filter(|field| declared(&field.name)) {
         forwarded.push(field.name.clone(), field.value.clone());

@@ -16,7 +16,7 @@
 //!                  -> judge_response + VaryRule::from_response -> Store(storable) as rule.stored_key()
 //!                                                              -> DoNotStore(reason)
 //! what is to be shared -> strip_noise_cookies
-//! what is sent         -> downstream_head
+//! what is sent         -> downstream_head; without_gzip -> decoded_head
 //! passed head      -> invalidated_targets, changed, invalidated_groups; of a HEAD: head_says -> updated_head
 //! ```
 //!
@@ -30,6 +30,7 @@
 mod answers;
 mod cache_groups;
 mod cache_status;
+mod coding;
 mod completion;
 mod conditions;
 mod content_range;
@@ -73,6 +74,7 @@ mod writes;
 pub use answers::is_maintenance;
 pub use cache_groups::{GROUP_BYTES_MAX, GROUPS_MAX, groups, invalidated_groups};
 pub use cache_status::{CacheStatusFacts, cache_status_value};
+pub use coding::{WithoutGzip, decoded_head, is_compressible, refuses_gzip, without_gzip};
 pub use completion::{completes, completion_fields};
 pub use conditions::{
     Condition, concerns_conditions, evaluate_conditions, has_conditions, not_modified_fields,
@@ -112,8 +114,8 @@ pub use static_files::{is_for_any_cookie, is_static_path};
 pub use targeted::stated_directives;
 pub use tracking::keyed_target;
 pub use validation::{
-    Doubt, HeadSays, confirming_fields, head_says, is_server_error, not_modified_speaks_of, updated_head,
-    validation_fields,
+    Doubt, HeadSays, confirming_fields, head_confirms, head_says, is_server_error, not_modified_speaks_of,
+    updated_head, validation_fields,
 };
 pub use vary::{AcceptedCodings, VARY_NAMES_MAX, VariantKey, VaryRule};
 pub use writes::{Changed, Exchanged, Written, may_need_content, may_write, written};

@@ -56,7 +56,7 @@ pub(crate) fn role(name: &[u8], policy: &Policy) -> Role {
     Role::Unknown
 }
 
-/// Whether the operator declared that the field is forwarded as it is. `Accept-Encoding` is not: it has three values.
+/// Whether the operator declared that the field is forwarded as it is. `Accept-Encoding` is not: it has two values.
 pub(crate) fn is_forwarded(name: &[u8], policy: &Policy) -> bool {
     is_listed(name, &policy.forwarded_fields)
         && role(name, policy) == Role::Variable

@@ -135,6 +135,19 @@ pub fn head_says(stored: &ResponseHead, stored_bytes: u64, answer: &ResponseHead
     if same { HeadSays::Update } else { HeadSays::Differs }
 }
 
+/// Whether an answer to a HEAD that agrees with `stored` proves that its content is still the same: by a validator that
+/// the answer names, and that would prove it in a 304 to a GET ([`confirming_fields`]).
+///
+/// An answer that names no validator confirms a response of which nothing is doubted but its age: RFC 9111 section 4.3.5
+/// compares what an answer has.
+pub fn head_confirms(stored: &ResponseHead, answer: &ResponseHead, doubt: Doubt, policy: &Policy) -> bool {
+    let proving = confirming_fields(stored, doubt, policy);
+    let (tag, date) = (same_tag(stored, answer), same_date(stored, answer));
+    proving.has(names::IF_NONE_MATCH) && tag == Some(true)
+        || proving.has(names::IF_MODIFIED_SINCE) && date == Some(true)
+        || doubt == Doubt::Expired && tag.is_none() && date.is_none()
+}
+
 /// Whether an answer is an error that a stale response may stand in for (RFC 5861 section 4).
 pub fn is_server_error(status: Status) -> bool {
     matches!(status.code(), 500 | 502 | 503 | 504)

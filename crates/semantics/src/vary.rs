@@ -6,6 +6,7 @@
 //! origin. Where everything is forwarded as sent, two values give one key only if the RFCs give them one meaning.
 //! Values are length-prefixed, so different lists of values never make one key.
 
+use crate::coding::{is_coded, is_gzip};
 use crate::devices::has_classes;
 use crate::directives::is_token;
 use crate::forward::is_sent_on;
@@ -57,7 +58,8 @@ impl VariantKey {
 impl VaryRule {
     /// The rule a response states. Fields that are constant on every fetch whose answer may be shared select nothing
     /// and are left out; by the default profile `Cookie` and `Authorization` are among them, because requests with
-    /// meaningful ones pass. A response with a content coding selects on `Accept-Encoding` whether it says so or not.
+    /// meaningful ones pass. `Accept-Encoding` selects by what the response is, not by what it says: one with a content
+    /// coding that not every client can be given is for those of one class.
     ///
     /// # Errors
     /// [`Reason::StoreRefusedVaryStar`] for `*`, for what is no field name, and for more than
@@ -76,6 +78,9 @@ impl VaryRule {
             if name == b"*" || !is_token(name) {
                 return Err(Reason::StoreRefusedVaryStar);
             }
+            if !as_sent && name.eq_ignore_ascii_case(names::ACCEPT_ENCODING.as_bytes()) {
+                continue;
+            }
             let role = role(name, policy);
             let selects = match role {
                 _ if as_sent && is_sent_on(name, policy) => role != Role::Keyed,
@@ -89,7 +94,10 @@ impl VaryRule {
                 selecting.push(Bytes::from(name.to_ascii_lowercase()));
             }
         }
-        if response.list(names::CONTENT_ENCODING).any(|coding| !coding.eq_ignore_ascii_case(b"identity")) {
+        // Every shared fetch offers gzip, so no other client would get another form than identity or gzip.
+        let for_one_class =
+            if as_sent { is_coded(response) } else { is_coded(response) && !is_gzip(response) };
+        if for_one_class {
             selecting.push(Bytes::from_static(b"accept-encoding"));
         }
         let rule = Self::sorted(selecting, as_sent);
@@ -266,10 +274,10 @@ fn without_space_around_commas(value: &[u8]) -> Vec<u8> {
 }
 
 /// The value of `name` as it is compared and forwarded: lines joined, space around commas evened out,
-/// `Accept-Encoding` reduced to one of three values. `None` if the request does not have the field.
+/// `Accept-Encoding` reduced to one of two values. `None` if the request does not have the field.
 pub(crate) fn normalised_value(fields: &Fields, name: &[u8]) -> Option<Bytes> {
     if name.eq_ignore_ascii_case(names::ACCEPT_ENCODING.as_bytes()) {
-        return Some(Bytes::from_static(AcceptedCodings::of(fields).value().as_bytes()));
+        return Some(Bytes::from_static(AcceptedCodings::of(fields).offer().as_bytes()));
     }
     let name = std::str::from_utf8(name).ok()?;
     if !fields.has(name) {
@@ -283,8 +291,7 @@ pub(crate) fn normalised_value(fields: &Fields, name: &[u8]) -> Option<Bytes> {
     Some(Bytes::from(members.join(&b", "[..])))
 }
 
-/// The content codings a client accepts, reduced to what the origin is asked for. Three constants, so a client
-/// cannot tell the origin anything else through this field.
+/// The content codings that a client accepts, as three classes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AcceptedCodings {
     /// Brotli and gzip: every browser.
@@ -306,7 +313,17 @@ impl AcceptedCodings {
         }
     }
 
-    /// The field value that is forwarded.
+    /// The field value of a fetch whose response may be shared: one of two constants, so that a client cannot tell the
+    /// origin anything else through this field. gzip is always offered, because Petasos decodes it for clients that
+    /// refuse it.
+    pub const fn offer(self) -> &'static str {
+        match self {
+            Self::BrotliAndGzip => "br, gzip",
+            Self::Gzip | Self::Identity => "gzip",
+        }
+    }
+
+    /// The field value that asks for these codings.
     pub const fn value(self) -> &'static str {
         match self {
             Self::BrotliAndGzip => "br, gzip",
@@ -360,6 +377,7 @@ mod tests {
         let rule = rule(&[
             ("Vary", "User-Agent, Cookie"),
             ("vary", "accept-encoding,user-agent, Host, Authorization"),
+            ("Content-Encoding", "br"),
         ]);
         assert_eq!(rule.unwrap().names(), ["accept-encoding", "user-agent"]);
     }
@@ -377,8 +395,18 @@ mod tests {
 
     #[test]
     fn a_coded_response_varies_on_its_coding() {
-        assert_eq!(rule(&[("Content-Encoding", "gzip")]).unwrap().names(), ["accept-encoding"]);
-        assert!(rule(&[("Content-Encoding", "identity")]).unwrap().names().is_empty());
+        for coding in ["br", "zstd", "deflate", "gzip, gzip", "br, gzip"] {
+            assert_eq!(
+                rule(&[("Content-Encoding", coding)]).unwrap().names(),
+                ["accept-encoding"],
+                "{coding}"
+            );
+        }
+        for coding in ["identity", "gzip", "X-GZIP", "identity, gzip"] {
+            let rule = rule(&[("Content-Encoding", coding), ("Vary", "Accept-Encoding")]);
+            assert!(rule.unwrap().names().is_empty(), "{coding}");
+        }
+        assert!(rule(&[("Vary", "Accept-Encoding")]).unwrap().names().is_empty());
     }
 
     #[test]

@@ -31,6 +31,9 @@ pub fn answer_text(url: &SiteUrl, answer: &Answer) -> String {
     if let Some(site) = &answer.site {
         let text = format!("{}, profile {}, origin {}", site.name, profile(site), site.origin);
         fact(&mut lines, "site", &text);
+        if let Some(uncompressed) = &site.uncompressed {
+            fact(&mut lines, "coding", uncompressed);
+        }
     }
     lines.into_text()
 }
@@ -256,6 +259,7 @@ mod tests {
                 recognised_by: Some("X-Redirect-By: WordPress".to_owned()),
                 recognised_since: Some("Sun, 06 Nov 1994 08:49:37 GMT".to_owned()),
                 origin: "http://127.0.0.1:8000".to_owned(),
+                uncompressed: None,
             }),
             key: Some(KeyAnswer {
                 scheme: "http".to_owned(),

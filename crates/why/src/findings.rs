@@ -240,6 +240,8 @@ pub struct Compression {
     pub content_bytes: u64,
     /// Whether `Vary` names `Accept-Encoding`.
     pub vary_names_it: bool,
+    /// Whether a request with `Via` gets a coding too; absent: that was not asked, or not answered.
+    pub survives_via: Option<bool>,
 }
 
 /// Revalidation.

@@ -117,6 +117,7 @@ fn compression(visit: &Visit) -> Option<Compression> {
         coding,
         content_bytes: answer.content.len() as u64,
         vary_names_it: answer.head.fields.list(names::VARY).any(names_it),
+        survives_via: visit.answer(Probe::CompressedVia).map(|answer| answer.content_coding().is_some()),
     })
 }
 
@@ -170,6 +171,7 @@ fn hints(visit: &Visit, findings: &Findings) -> Vec<String> {
         ));
     }
     hints.extend(coding_hint(findings));
+    hints.extend(via_hint(findings));
     hints.extend(vary_hint(plain));
     hints.extend(content_hints(findings));
     if findings.page.is_cut {
@@ -216,9 +218,19 @@ fn coding_hint(findings: &Findings) -> Option<String> {
     let compression = findings.compression.as_ref()?;
     let coding = compression.coding.as_ref().filter(|_| !compression.vary_names_it)?;
     Some(format!(
-        "The page comes as {coding} to who accepts that, but Vary does not name Accept-Encoding; Petasos keeps both \
-         apart all the same, other caches may mix them up."
+        "The page comes as {coding} to who accepts that, but Vary does not name Accept-Encoding; Petasos adds it, \
+         other caches may mix the forms up."
     ))
+}
+
+/// A server that takes a request through a proxy for one that must not be compressed for.
+fn via_hint(findings: &Findings) -> Option<String> {
+    let compression = findings.compression.as_ref()?;
+    (compression.coding.is_some() && compression.survives_via == Some(false)).then(|| {
+        "The page is compressed, but not for a request with Via, which every proxy adds. Set `gzip_proxied any` in the \
+         nginx that answers, or via_to_origin = false in Petasos; otherwise visitors get it uncompressed."
+            .to_owned()
+    })
 }
 
 fn vary_hint(plain: &Answer) -> Option<String> {

@@ -20,11 +20,16 @@ pub enum Probe {
     UnknownCookie,
     /// With the content codings that browsers accept.
     Compressed,
+    /// The same with Via, as every request has that comes through a proxy.
+    CompressedVia,
     /// With the conditions that a cache sends which has the plain answer.
     Conditional,
     /// The plain question again. It comes last, so that whatever changes with time has had time to.
     PlainAgain,
 }
+
+/// The field by which servers see that a request came through Petasos.
+pub(crate) const VIA: &str = "1.1 petasos";
 
 /// Cookies that scripts in the browser set and no application should look at.
 pub(crate) const NOISE_COOKIES: &str = "_ga=GA1.1.1234567890.1234567890; _gid=GA1.1.1234567890.1234567890; _fbp=fb.1.1234567890.1234567890; \
@@ -38,12 +43,13 @@ pub(crate) const UNKNOWN_COOKIE: &str = "petasos_why=1";
 
 impl Probe {
     /// Every question in the order in which they are put.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Plain,
         Self::NoiseCookies,
         Self::NoiseParameters,
         Self::UnknownCookie,
         Self::Compressed,
+        Self::CompressedVia,
         Self::Conditional,
         Self::PlainAgain,
     ];
@@ -56,6 +62,7 @@ impl Probe {
             Self::NoiseParameters => "noise_parameters",
             Self::UnknownCookie => "unknown_cookie",
             Self::Compressed => "compressed",
+            Self::CompressedVia => "compressed_via",
             Self::Conditional => "conditional",
             Self::PlainAgain => "plain_again",
         }
@@ -75,8 +82,11 @@ impl Probe {
             Self::NoiseCookies => add_cookies(&mut head.fields, NOISE_COOKIES),
             Self::UnknownCookie => add_cookies(&mut head.fields, UNKNOWN_COOKIE),
             Self::NoiseParameters => head.target = url.target_with(NOISE_PARAMETERS).into(),
-            Self::Compressed => {
+            Self::Compressed | Self::CompressedVia => {
                 head.fields.set(names::ACCEPT_ENCODING, AcceptedCodings::BrotliAndGzip.value());
+                if self == Self::CompressedVia {
+                    head.fields.set(names::VIA, VIA);
+                }
             }
             Self::Conditional => {
                 let conditions = validation_fields(plain);
@@ -156,9 +166,10 @@ mod tests {
                 Probe::Plain | Probe::PlainAgain | Probe::NoiseParameters => None,
                 Probe::NoiseCookies | Probe::UnknownCookie => Some("Cookie"),
                 Probe::Compressed => Some("Accept-Encoding"),
+                Probe::CompressedVia => Some("Accept-Encoding Via"),
                 Probe::Conditional => Some("If-None-Match"),
             };
-            assert_eq!(new, expected.map(str::to_owned).into_iter().collect::<Vec<_>>(), "{probe:?}");
+            assert_eq!(new.join(" "), expected.unwrap_or_default(), "{probe:?}");
             assert_eq!(head.target != plain.target, probe == Probe::NoiseParameters, "{probe:?}");
         }
     }

@@ -2,7 +2,7 @@
 //! document's members with a document.
 
 use crate::findings::FORMAT;
-use crate::probe::{NOISE_COOKIES, NOISE_PARAMETERS, Probe, UNKNOWN_COOKIE};
+use crate::probe::{NOISE_COOKIES, NOISE_PARAMETERS, Probe, UNKNOWN_COOKIE, VIA};
 use crate::remedy::{KNOWN_VALUES, LIFETIME_ADVICE};
 use crate::{ADMIN_DEFAULT, CONTENT_BYTES_MAX, PAUSE_DEFAULT, TIME_MAX};
 use profiles::KNOWN_COOKIES;
@@ -91,6 +91,10 @@ pub const DIRECT_MEMBERS: &[(&str, &str)] = &[
     ),
     ("compression.content_bytes", "Octets of content with it."),
     ("compression.vary_names_it", "Whether Vary names Accept-Encoding."),
+    (
+        "compression.survives_via",
+        "Whether a request with Via, such as Petasos sends, gets a coding too; null if that was not asked.",
+    ),
     ("validation.etag", "The entity tag, or null."),
     ("validation.last_modified", "The date of the last change, or null."),
     ("validation.conditional_status", "The status a conditional request got, or null."),
@@ -132,6 +136,11 @@ pub const ANSWER_MEMBERS: &[(&str, &str)] = &[
     ),
     ("site.recognised_since", "Since when, as a date of HTTP."),
     ("site.origin", "The application behind it."),
+    (
+        "site.uncompressed",
+        "What was seen, as a sentence, if the application sent a large text without compression although gzip was \
+         offered; else null.",
+    ),
     ("key.scheme", "`http` or `https`; `key` is null if the request is refused before it has one."),
     ("key.host", "The host, as the application gets it."),
     (
@@ -294,6 +303,7 @@ fn question(probe: Probe) -> String {
         Probe::NoiseParameters => format!("`{NOISE_PARAMETERS}` in the query"),
         Probe::UnknownCookie => format!("`Cookie: {UNKNOWN_COOKIE}`"),
         Probe::Compressed => "`Accept-Encoding: br, gzip`".to_owned(),
+        Probe::CompressedVia => format!("`Accept-Encoding: br, gzip` and `Via: {VIA}`"),
         Probe::Conditional => {
             "`If-None-Match` and `If-Modified-Since` of the plain answer, if it has what they need".to_owned()
         }

@@ -123,11 +123,11 @@ fn what_the_visitor_sends_may_be_in_the_way_itself() {
 }
 
 #[test]
-fn a_site_is_asked_seven_times_at_most_and_only_for_this_page() {
+fn a_site_is_asked_eight_times_at_most_and_only_for_this_page() {
     let origin = Origin::start(|_| response("200 OK", &["ETag: \"1\""], b"x"));
     let found = ask(&origin, "/page?x=1", &[]);
     let seen = origin.seen();
-    assert_eq!((seen.len(), found.requests.len()), (Probe::ALL.len(), 7));
+    assert_eq!((seen.len(), found.requests.len()), (Probe::ALL.len(), 8));
     assert!(seen.iter().all(|seen| seen.target().starts_with("/page?x=1")));
     assert!(seen.iter().all(|seen| seen.head.starts_with("GET ")));
 }
@@ -290,6 +290,20 @@ fn shop(seen: &Seen) -> Vec<Action> {
          value=\"{nonce}\"></form>\n<p>Things to buy</p></body></html>\n"
     );
     response("200 OK", &fields, page.as_bytes())
+}
+
+#[test]
+fn page_that_via_keeps_uncompressed_is_reported() {
+    let origin = Origin::start(|seen| {
+        let fields = ["Content-Type: text/html", "Vary: Accept-Encoding"];
+        if seen.field("Accept-Encoding") == Some("br, gzip") && seen.field("Via").is_none() {
+            return response("200 OK", &[&fields[..], &["Content-Encoding: gzip"]].concat(), b"(gzip)");
+        }
+        response("200 OK", &fields, b"<html>page</html>")
+    });
+    let findings = ask(&origin, "/", &[]);
+    assert_eq!(findings.compression.as_ref().and_then(|found| found.survives_via), Some(false));
+    assert!(findings.hints.iter().any(|hint| hint.contains("via_to_origin = false")), "{:?}", findings.hints);
 }
 
 /// The port is another one each time.

@@ -170,6 +170,7 @@ impl Departure {
     fn publish(&self, answer: &SharedAnswer, body: Body) {
         let policy = self.site.policy();
         let Some(part) = &answer.part else {
+            self.site.look_at_coding(&self.head, &answer.head, body.len());
             let made = || Arc::new(stored_object(&answer.head, body, answer.freshness, policy));
             let object = Arc::clone(answer.object.get_or_init(made));
             return self.publish_object(answer.rule.clone(), answer.variant.clone(), object, &answer.tags);

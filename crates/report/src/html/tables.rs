@@ -7,7 +7,7 @@ use crate::sentence::{noise, sentence};
 use crate::summary::{
     ANSWERS_FEW, Row, Standing, Summary, row_before, shared_concurrencies, standing, step_of,
 };
-use crate::table::bystander;
+use crate::table::{bystander, uncompressed};
 use maud::{Markup, html};
 use stats::Factor;
 
@@ -22,7 +22,7 @@ pub(super) fn classic(rows: &[Row<'_>]) -> Markup {
         table.classic {
             thead { tr {
                 th { "step" } th.n { "concur\u{ad}rency" } th { "caching" } th.n { "through\u{ad}put, req/s" } th.n { "95% response" }
-                th.n { "observed load" } th.n { "system load" } th.n { "failed" } th.n { "mean ± sd, ms" } th.n { "CPU a page" }
+                th.n { "bytes a page" } th.n { "observed load" } th.n { "system load" } th.n { "failed" } th.n { "mean ± sd, ms" } th.n { "CPU a page" }
                 th.n { "memory" } th.n { "× before" } th.n { "× step 1" } th.n { "bystander 95%" } th { "bound by" }
             } }
             @for row in rows {
@@ -33,11 +33,11 @@ pub(super) fn classic(rows: &[Row<'_>]) -> Markup {
                         td.title { (row.step.title) }
                         @match &row.standing {
                             Standing::Measured(summary) => { (figures(row, summary)) }
-                            Standing::Void(reason) => { td.void colspan="12" { strong { "VOID" } " " (reason) } }
-                            Standing::Missing => { td.void colspan="12" { "not measured yet" } }
+                            Standing::Void(reason) => { td.void colspan="13" { strong { "VOID" } " " (reason) } }
+                            Standing::Missing => { td.void colspan="13" { "not measured yet" } }
                         }
                     }
-                    tr.command { td {} td colspan="14" { code { (row.cell.ab) } } }
+                    tr.command { td {} td colspan="15" { code { (row.cell.ab) } } }
                 }
             }
         }
@@ -53,7 +53,8 @@ pub(super) fn classic(rows: &[Row<'_>]) -> Markup {
             @if rows.iter().any(|row| row.factor_first.is_some_and(|factor| factor.interval.is_some())) {
                 p.note { "Below a factor stands its 95% interval over the rounds." }
             }
-            p.note { "Each figure is the median of the rounds' own. Mean ± sd is of the response times. Memory is the site's (PSS). CPU a page is that of site, database and accelerator together. Below each row stands the command that repeats its load." }
+            @for text in rows.iter().filter_map(|row| uncompressed(rows, row)) { p.note { (text) } }
+            p.note { "Each figure is the median of the rounds' own. Bytes a page are those on the wire, head included. Mean ± sd is of the response times. Memory is the site's (PSS). CPU a page is that of site, database and accelerator together. Below each row stands the command that repeats its load." }
         }
     }
 }
@@ -87,6 +88,7 @@ pub(super) fn first_figures(summary: &Summary) -> Markup {
     html! {
         td.n { strong { (number::rate(summary.throughput.median)) } @if summary.few { "*" } }
         td.n { (number::milliseconds(summary.response.p95_ms)) }
+        td.n { (or_dash(summary.bytes_per_page.map(|bytes| number::bytes(bytes as u64)))) }
         td.n { (or_dash(summary.observed_load.map(number::load))) }
         td.n { (or_dash(summary.load_average.map(number::load))) }
     }
@@ -132,7 +134,7 @@ fn cells(results: &Results, label: &str, cells: &[&CellRecord], commands: bool) 
         table {
             thead { tr {
                 th { "step" } th.n { "concur\u{ad}rency" } th { "caching" } th.n { "through\u{ad}put, req/s" } th.n { "95% response" }
-                th.n { "observed load" } th.n { "system load" }
+                th.n { "bytes a page" } th.n { "observed load" } th.n { "system load" }
             } }
             @for (cell, standing) in cells.iter().zip(&standings) {
                 @let step = step_of(results, cell);
@@ -143,11 +145,11 @@ fn cells(results: &Results, label: &str, cells: &[&CellRecord], commands: bool) 
                         td.title { (step.map_or("", |step| &step.title)) }
                         @match standing {
                             Standing::Measured(summary) => { (first_figures(summary)) }
-                            Standing::Void(reason) => { td.void colspan="4" { strong { "VOID" } " " (reason) } }
-                            Standing::Missing => { td.void colspan="4" { "not measured yet" } }
+                            Standing::Void(reason) => { td.void colspan="5" { strong { "VOID" } " " (reason) } }
+                            Standing::Missing => { td.void colspan="5" { "not measured yet" } }
                         }
                     }
-                    @if commands { tr.command { td {} td colspan="6" { code { (cell.ab) } } } }
+                    @if commands { tr.command { td {} td colspan="7" { code { (cell.ab) } } } }
                 }
             }
         }

@@ -1,0 +1,173 @@
+//! Sending a gzip response to a client that refuses gzip: which responses, and how.
+//!
+//! Invariant: at most one piece of the content is held decoded beside what waits for the client, and a content that
+//! cannot be decoded leaves the response visibly incomplete.
+
+use crate::client::Client;
+use crate::conclude::Outcome;
+use crate::counters::Metric;
+use crate::deliver::{BATCH_BYTES, Beginning, DISK_READ_BYTES, Interrupted, push_content, push_end};
+use crate::delivery::Content;
+use crate::disk_threads;
+use crate::gunzip::Gunzip;
+use crate::lookup::stored_without_gzip;
+use crate::mender::Mender;
+use crate::pipeline::Visit;
+use crate::respond::Account;
+use bytes::Bytes;
+use h1::BodyFraming;
+use message::ResponseHead;
+use origin::{Event, Exchange, NoUpload};
+use semantics::{WithoutGzip, decoded_head, refuses_gzip, without_gzip};
+use std::borrow::Cow;
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::sync::Arc;
+use store::{FillingReader, Object, OnDisk};
+
+/// Where the coded content comes from.
+pub(crate) enum Source<'a> {
+    /// Memory.
+    Pieces(VecDeque<Bytes>),
+    /// The disk, from the byte `at` on.
+    Disk { body: Arc<OnDisk>, at: u64, mender: &'a Mender<'a> },
+    /// A response that fills.
+    Filling(FillingReader),
+    /// An application; the beginning of the coded content is kept where it is wanted.
+    Exchange(Box<Exchange>, Option<&'a mut Beginning>),
+}
+
+impl<'a> Source<'a> {
+    /// The content of a stored response.
+    pub(crate) fn stored(object: &Arc<Object>, mender: &'a Mender<'a>) -> Self {
+        match object.on_disk() {
+            Some(body) => Self::Disk { body: Arc::clone(body), at: 0, mender },
+            None => Self::Pieces(object.body().chunks().iter().cloned().collect()),
+        }
+    }
+
+    /// The next piece; `None` at the end.
+    async fn next(&mut self, client: &Client) -> Result<Option<Bytes>, Interrupted> {
+        match self {
+            Self::Pieces(pieces) => Ok(pieces.pop_front()),
+            Self::Disk { body, at, .. } if *at >= body.len() => Ok(None),
+            Self::Disk { body, at, mender } => {
+                let (reader, from) = (Arc::clone(body), *at);
+                // Below a limit that is a usize.
+                let bytes_max = (body.len() - from).min(DISK_READ_BYTES as u64) as usize;
+                let within = client.limits().disk_timeout;
+                match disk_threads::run(within, move || reader.read_at(from, bytes_max)).await {
+                    Some(Ok(bytes)) if !bytes.is_empty() => {
+                        *at += bytes.len() as u64;
+                        Ok(Some(bytes))
+                    }
+                    // A decoder cannot go on in the middle, so the next request fetches the page.
+                    Some(Ok(_) | Err(_)) => {
+                        mender.forget(body);
+                        Err(Interrupted::Damage)
+                    }
+                    None => Err(Interrupted::Damage),
+                }
+            }
+            Self::Filling(reader) => match poll_fn(|context| reader.poll_next(context)).await {
+                Some(Ok(bytes)) => Ok(Some(bytes)),
+                Some(Err(_)) => Err(Interrupted::Source(None)),
+                None => Ok(None),
+            },
+            Self::Exchange(exchange, wanted) => loop {
+                match exchange.next(&mut NoUpload).await {
+                    Ok(Event::Data(bytes)) => {
+                        if let Some(wanted) = wanted {
+                            wanted.keep(&bytes);
+                        }
+                        return Ok(Some(bytes));
+                    }
+                    Ok(Event::End(_)) => return Ok(None),
+                    Ok(Event::Informational(_) | Event::Head { .. }) => {}
+                    Err(error) => return Err(Interrupted::Source(Some(error))),
+                }
+            },
+        }
+    }
+}
+
+impl Visit<'_> {
+    /// Whether the client must not be sent gzip, although a shared fetch has offered it.
+    pub(crate) fn refuses_gzip(&self) -> bool {
+        self.site.is_some_and(|site| refuses_gzip(&self.request.head.fields, site.policy()))
+    }
+
+    /// The head of the response if it has to be decoded for this client. The application has seen what a client accepts
+    /// in the client's own request.
+    pub(crate) fn decoded(&self, content: &Content) -> Option<ResponseHead> {
+        if !self.refuses_gzip() {
+            return None;
+        }
+        let head = match content {
+            Content::Stored(object) if stored_without_gzip(object) == WithoutGzip::AsIs => return None,
+            Content::Stored(object) => Cow::Owned(object.head()),
+            Content::Filling { answer, own, .. } => {
+                Cow::Borrowed(answer.own_head.as_ref().filter(|_| *own).unwrap_or(&answer.head))
+            }
+            Content::Claimed(parcel) | Content::Checked(parcel, _) => Cow::Borrowed(&parcel.head),
+            Content::Own(_) | Content::Witnessed(..) | Content::Switch(..) => return None,
+        };
+        (without_gzip(&head.fields) == WithoutGzip::Decoded).then(|| decoded_head(&head))
+    }
+
+    /// Sends a decoded response; says whether it was whole.
+    pub(crate) async fn send_decoded(
+        &mut self,
+        head: &ResponseHead,
+        source: Source<'_>,
+        account: &Account,
+    ) -> (Outcome, bool) {
+        self.cells().count(Metric::ResponsesDecoded);
+        let written = self.write_head(head, BodyFraming::Chunked, account);
+        self.begin(&written);
+        let mut content_bytes = 0;
+        let bytes_max = self.shared.limits.decoded_bytes_max;
+        let sent = send(self.client, source, written.framing, bytes_max, &mut content_bytes).await;
+        let whole = sent.is_ok();
+        (self.outcome(head.status, account.reason, content_bytes, sent, &written), whole)
+    }
+}
+
+/// Sends what is queued and the decoded content, of at most `bytes_max` bytes. Adds up the bytes of content.
+async fn send(
+    client: &mut Client,
+    mut source: Source<'_>,
+    framing: BodyFraming,
+    bytes_max: u64,
+    content_bytes: &mut u64,
+) -> Result<(), Interrupted> {
+    if framing == BodyFraming::Empty {
+        return client.flush().await.map_err(Interrupted::from);
+    }
+    let mut gunzip = Gunzip::new(bytes_max);
+    let mut push = |client: &mut Client, plain: Bytes| {
+        *content_bytes += plain.len() as u64;
+        // An empty chunk would end the content.
+        if !plain.is_empty() {
+            push_content(client, framing, plain);
+        }
+    };
+    loop {
+        // Waiting is for what is not there yet; the client has the rest meanwhile.
+        client.flush().await?;
+        let Some(mut coded) = source.next(client).await? else { break };
+        while !coded.is_empty() {
+            push(client, gunzip.step(&mut coded)?);
+            if client.queued_bytes() >= BATCH_BYTES {
+                client.flush().await?;
+                // A client on the same machine takes everything at once, and others have their turn too.
+                tokio::task::yield_now().await;
+            }
+        }
+    }
+    // Frees the application before the client has all of the content.
+    drop(source);
+    push(client, gunzip.end()?);
+    push_end(client, framing, None);
+    client.flush().await.map_err(Interrupted::from)
+}

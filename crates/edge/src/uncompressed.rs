@@ -1,0 +1,74 @@
+//! Applications that send large pages uncompressed, although every shared fetch offers gzip.
+//!
+//! Invariant: the first such page of a site is reported, in one line of the log and until the process ends; nothing is
+//! asked of the application for this.
+
+use crate::sites::Site;
+use message::{RequestHead, ResponseHead, Status, names};
+use semantics::{AcceptedCodings, is_compressible};
+use std::sync::OnceLock;
+
+/// Pages of fewer bytes gain little by compression, and some servers leave them alone.
+const BYTES_MIN: u64 = 4096;
+
+/// A page that was sent uncompressed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Uncompressed {
+    /// Host and target.
+    pub(crate) page: String,
+    pub(crate) content_bytes: u64,
+    /// Whether the request had the field Via, for which nginx does not compress by default.
+    pub(crate) had_via: bool,
+}
+
+/// What is known of a site.
+#[derive(Debug, Default)]
+pub(crate) struct Watch(OnceLock<Uncompressed>);
+
+impl Watch {
+    /// The first page that was found, if any was.
+    pub(crate) fn found(&self) -> Option<&Uncompressed> {
+        self.0.get()
+    }
+}
+
+impl Site {
+    /// Looks at the whole response of this length to a shared fetch.
+    pub(crate) fn look_at_coding(&self, request: &RequestHead, response: &ResponseHead, content_bytes: u64) {
+        let is_large_text = content_bytes >= BYTES_MIN
+            && response.status == Status::OK
+            && !response.fields.has(names::CONTENT_ENCODING)
+            && is_compressible(&response.fields);
+        if !is_large_text || self.uncompressed.0.get().is_some() {
+            return;
+        }
+        // By the letter, a client may have asked for no coding.
+        if AcceptedCodings::of(&request.fields) == AcceptedCodings::Identity {
+            return;
+        }
+        let host = request.fields.first(names::HOST).map(|host| difference::text_of(host));
+        let page = format!("{}{}", host.unwrap_or_default(), difference::text_of(&request.target));
+        let had_via = request.fields.has(names::VIA);
+        let found = Uncompressed { page, content_bytes, had_via };
+        let text = found.text();
+        if self.uncompressed.0.set(found).is_ok() {
+            eprintln!("petasos: warning: {}: {text}", self.label());
+        }
+    }
+}
+
+impl Uncompressed {
+    /// What an operator is told.
+    pub(crate) fn text(&self) -> String {
+        let advice = if self.had_via {
+            "nginx does not compress for requests with Via: set `gzip_proxied any` there, or via_to_origin = false here; \
+             else let the application's web server compress text"
+        } else {
+            "let the application's web server compress text"
+        };
+        format!(
+            "the origin sent {} without compression ({} bytes), although gzip was offered; {advice}",
+            self.page, self.content_bytes
+        )
+    }
+}

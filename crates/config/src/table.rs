@@ -401,6 +401,13 @@ pub const SETTINGS: &[Setting] = &[
         "How long a request waits for another request's fetch of the same page.",
     ),
     global(
+        "limits.stale_wait",
+        Kind::Duration,
+        "1s",
+        "How long a request waits for a fetch while a stale copy of its page, which may be sent if the origin fails, lies \
+         ready; then the copy is sent.",
+    ),
+    global(
         "limits.failure_pause",
         Kind::Duration,
         "1s",

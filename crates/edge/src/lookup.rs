@@ -227,6 +227,11 @@ impl<'a> Wanted<'a> {
         }
     }
 
+    /// Whether what is stored for the request was invalidated.
+    pub(crate) fn is_invalidated(&self, shared: &Shared, head: &RequestHead) -> bool {
+        matches!(shared.store.peek(&self.key, &head.fields), Lookup::Found { softened: true, .. })
+    }
+
     /// Whether the object holds what the request wants of the content.
     fn is_served_by(&self, object: &Object, head: &RequestHead) -> bool {
         let Some(part) = object.part() else { return true };

@@ -120,6 +120,8 @@ pub(crate) fn without_content(head: &RequestHead) -> Result<FetchRequest, WriteE
         framing: BodyFraming::Empty,
         expect_continue: false,
         urgency: Urgency::default(),
+        page: None,
+        is_probe: false,
     })
 }
 
@@ -169,6 +171,8 @@ pub(crate) fn passed(
         framing: request.framing,
         expect_continue: request.expect_continue,
         urgency: Urgency::new(!is_robot(visitor)),
+        page: None,
+        is_probe: false,
     })
 }
 

@@ -8,6 +8,7 @@
 
 mod access_log;
 mod admin;
+mod breaker;
 mod client;
 mod conclude;
 mod counters;

@@ -116,6 +116,7 @@ impl Refusal {
     pub(crate) fn failed_fetch(error: &FetchError, origin: &OriginUrl) -> Self {
         match error {
             FetchError::Busy(busy) => Self::busy(*busy, origin),
+            FetchError::BreakerOpen => Self::breaker_open(origin),
             FetchError::Refused => Self::new(
                 502,
                 Reason::OriginRefusedConnection,
@@ -162,6 +163,11 @@ impl Refusal {
             "The application at {origin} answers everybody who asks for this page with an error. Look at its error log."
         );
         Self { retry_after_secs: Some(RETRY_AFTER_SECS), ..Self::new(503, Reason::OriginFailing, text) }
+    }
+
+    fn breaker_open(origin: &OriginUrl) -> Self {
+        let text = format!("The application at {origin} does not answer at present. Try again in a moment.");
+        Self { retry_after_secs: Some(RETRY_AFTER_SECS), ..Self::new(503, Reason::OriginBreakerOpen, text) }
     }
 
     /// A purge from a client that may not.
@@ -222,6 +228,7 @@ mod tests {
         for (error, code, reason) in [
             (FetchError::Busy(Busy::QueueFull), 503, Reason::QueueFull),
             (FetchError::Busy(Busy::QueueTimeout), 503, Reason::QueueTimeout),
+            (FetchError::BreakerOpen, 503, Reason::OriginBreakerOpen),
             (FetchError::Refused, 502, Reason::OriginRefusedConnection),
             (FetchError::Unreachable(ErrorKind::HostUnreachable), 502, Reason::OriginUnreachable),
             (FetchError::ConnectTimeout, 504, Reason::OriginTimeout),

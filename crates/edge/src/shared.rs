@@ -4,6 +4,7 @@
 //! of the store, and writes to no memory that another worker writes to.
 
 use crate::access_log::AccessLog;
+use crate::breaker::state_number;
 use crate::counters::{Cells, Counters, Metric};
 use crate::equivalents::Equivalents;
 use crate::flights::Flights;
@@ -22,7 +23,7 @@ use crate::verifier::Verifier;
 use bytes::Bytes;
 use config::{Limits, Plan};
 use disk::Recovery;
-use origin::Gauges;
+use origin::{Gauges, Origin};
 use platform::Clock;
 use static_tree::Refusal;
 use std::collections::hash_map::RandomState;
@@ -269,9 +270,13 @@ impl Shared {
     pub(crate) fn read(&self, metric: Metric) -> Vec<Reading> {
         let store = || self.store.stats();
         let value = match metric {
-            Metric::OriginFetchesActive => return self.read_origins(|gauges| gauges.active),
-            Metric::OriginFetchesWaiting => return self.read_origins(|gauges| gauges.waiting),
-            Metric::OriginConnectionsIdle => return self.read_origins(|gauges| gauges.idle),
+            Metric::OriginFetchesActive => return self.read_gauges(|gauges| gauges.active),
+            Metric::OriginFetchesWaiting => return self.read_gauges(|gauges| gauges.waiting),
+            Metric::OriginBreakerState => {
+                return self.read_origins(|origin| state_number(origin.breaker_state()));
+            }
+            Metric::OriginBreakerChanges => return self.read_origins(Origin::breaker_changes),
+            Metric::OriginConnectionsIdle => return self.read_gauges(|gauges| gauges.idle),
             Metric::ConnectionsOpen => self.connections() as u64,
             Metric::FlightsOpen => self.flights.len() as u64,
             Metric::PopularPages => self.popular.len() as u64,
@@ -321,10 +326,14 @@ impl Shared {
         vec![Reading { site: None, value }]
     }
 
-    fn read_origins(&self, value: impl Fn(Gauges) -> usize) -> Vec<Reading> {
+    fn read_gauges(&self, value: impl Fn(Gauges) -> usize) -> Vec<Reading> {
+        self.read_origins(|origin| value(origin.gauges()) as u64)
+    }
+
+    fn read_origins(&self, value: impl Fn(&Origin) -> u64) -> Vec<Reading> {
         let read = |site: &crate::sites::Site| Reading {
             site: Some(site.label().to_owned()),
-            value: value(site.origin.gauges()) as u64,
+            value: value(&site.origin),
         };
         self.sites.iter().map(|site| read(site)).collect()
     }

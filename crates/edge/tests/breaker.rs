@@ -8,7 +8,7 @@ mod support;
 use config::Plan;
 use std::time::Duration;
 use support::{Stage, behind, reason};
-use testkit::{Client, Gate, Seen, eventually, response};
+use testkit::{Action, Client, Gate, Seen, eventually, response};
 
 /// Expired after ten seconds, and of use for a day if the origin fails.
 const FRESH: &[&str] = &["Cache-Control: max-age=10"];
@@ -19,7 +19,7 @@ const SOFT: &str = "Fastly-Soft-Purge: 1";
 const SILENT: u64 = 1;
 const UNREACHABLE: u64 = 2;
 
-fn page(seen: &Seen) -> Vec<testkit::Action> {
+fn page(seen: &Seen) -> Vec<Action> {
     response("200 OK", FRESH, seen.target().as_bytes())
 }
 
@@ -55,7 +55,7 @@ fn silent(change: impl FnOnce(&mut Plan), targets: &[&str]) -> (Stage, Gate) {
     let stage = expired(change, targets);
     let gate = hang(&stage);
     let before = stage.origin.seen().len();
-    for target in &targets[..3] {
+    for target in targets.iter().take(3) {
         assert_eq!(reason(&stage.get(target, &[])), "stale-origin-slow");
     }
     stage.await_seen(before + 3);
@@ -198,6 +198,19 @@ fn answers_with_errors_leave_the_breaker_closed() {
         assert_eq!(reason(&stage.get(target, &[])), "stale-on-error");
     }
     assert_eq!((stage.metric(STATE, ""), stage.metric(CHANGES, "")), (0, 0));
+}
+
+#[test]
+fn resets_without_an_answer_open_the_breaker() {
+    let stage = expired(|_| {}, &["/a"]);
+    stage.becomes(|_| vec![Action::Reset]);
+    for _ in 0..3 {
+        assert_eq!(reason(&stage.get("/a", &[])), "stale-on-error");
+    }
+    stage.pass(1);
+    let asked = stage.origin.seen().len();
+    assert_eq!(reason(&stage.get("/a", &[])), "stale-breaker-open");
+    assert_eq!((stage.metric(STATE, ""), stage.origin.seen().len()), (SILENT, asked));
 }
 
 #[test]

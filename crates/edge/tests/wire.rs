@@ -51,10 +51,13 @@ fn a_dead_application_is_explained() {
     let url = format!("http://{}", nobody.address());
     let edge = start(plan(&url));
     let mut client = connect(&edge);
-    for fields in [&[][..], &["Cookie: session=1"]] {
+    for (fields, status, why, advice) in [
+        (&[][..], 502, "origin-refused-connection", "Start it"),
+        (&["Cookie: session=1"], 503, "origin-breaker-open", "Try again"),
+    ] {
         let answer = client.get("/", fields);
-        assert_eq!((answer.status, reason(&answer)), (502, "origin-refused-connection"));
-        assert!(answer.text().contains(&url) && answer.text().contains("Start it"));
+        assert_eq!((answer.status, reason(&answer)), (status, why));
+        assert!(answer.text().contains(&url) && answer.text().contains(advice));
         assert_eq!(answer.field("Cache-Control"), Some("no-store"));
     }
     assert_eq!(metric(&edge, "petasos_store_objects", ""), 0);

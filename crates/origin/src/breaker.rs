@@ -28,6 +28,10 @@ const USUAL_TIMES: u32 = 3;
 /// How long a fetch that ended without a first byte remains evidence.
 const EVIDENCE_LASTS: Duration = Duration::from_secs(10);
 
+/// How long fetches must be reset and none be answered before resets count. An origin answers others in less time, even
+/// if a client has three pages fetched that crash their workers.
+const RESETS_LAST: Duration = Duration::from_millis(100);
+
 /// The pause before the first probe of an origin that refuses connections; each failed probe doubles it.
 const REFUSED_PAUSE_MIN: Duration = Duration::from_millis(100);
 
@@ -119,8 +123,10 @@ impl Failure {
 /// A page whose fetch ended without a first byte.
 #[derive(Clone, Copy, Debug)]
 struct Unanswered {
+    /// For a fetch that was reset its number: three of one page count too, because the connection itself has failed.
     page: u64,
     at: Monotonic,
+    was_reset: bool,
 }
 
 /// The state machine.
@@ -136,7 +142,7 @@ pub(crate) struct Breaker {
     usual: UsualWait,
     /// Shared fetches without a first byte that began after the last first byte of any fetch, in their order.
     pending: VecDeque<Begun>,
-    /// Those that ended since then, the latest last.
+    /// Those that ended since then, the latest last; of those that were reset, the first ones.
     unanswered: Vec<Unanswered>,
     /// The current pause between probes.
     pause: Duration,
@@ -242,11 +248,9 @@ impl Breaker {
         match failure {
             Failure::Unreachable => self.connecting_failed(now),
             Failure::ConnectTimeout if self.state != BreakerState::Closed => self.connecting_failed(now),
-            Failure::ConnectTimeout | Failure::Timeout if was_pending => self.note(begun.page, now),
-            // Three of one page count too: the connection itself failed, and not only the page. Numbers of fetches
-            // are no digests of pages, so each counts for itself.
-            Failure::Reset if begun.page.is_some() => self.note(Some(begun.number), now),
-            Failure::ConnectTimeout | Failure::Timeout | Failure::Reset | Failure::Other => {}
+            Failure::ConnectTimeout | Failure::Timeout if was_pending => self.note(begun.page, false, now),
+            Failure::Reset => self.note(begun.page.map(|_| begun.number), true, now),
+            Failure::ConnectTimeout | Failure::Timeout | Failure::Other => {}
         }
         let is_connecting = failure == Failure::ConnectTimeout;
         let opened = if is_connecting { BreakerState::Unreachable } else { BreakerState::Silent };
@@ -292,10 +296,13 @@ impl Breaker {
     }
 
     /// Notes a page whose fetch ended without a first byte.
-    fn note(&mut self, page: Option<u64>, now: Monotonic) {
+    fn note(&mut self, page: Option<u64>, was_reset: bool, now: Monotonic) {
         let Some(page) = page.filter(|_| self.state == BreakerState::Closed) else { return };
         self.unanswered.retain(|old| old.page != page && now.since(old.at) < EVIDENCE_LASTS);
-        self.unanswered.push(Unanswered { page, at: now });
+        let resets = self.unanswered.iter().filter(|old| old.was_reset).count();
+        if !was_reset || resets < SILENT_PAGES {
+            self.unanswered.push(Unanswered { page, at: now, was_reset });
+        }
     }
 
     /// Whether enough different pages are without a first byte for long enough.
@@ -303,7 +310,10 @@ impl Breaker {
         let silence = self.silence();
         let is_late = |begun: &&Begun| now.since(begun.at) >= silence;
         let late = self.pending.iter().take_while(is_late).filter_map(|begun| begun.page);
-        let ended = self.unanswered.iter().filter(|old| now.since(old.at) < EVIDENCE_LASTS);
+        let recent = |old: &&Unanswered| now.since(old.at) < EVIDENCE_LASTS;
+        let resets_last = |old: &Unanswered| old.was_reset && now.since(old.at) >= RESETS_LAST;
+        let counts_resets = self.unanswered.iter().filter(recent).any(resets_last);
+        let ended = self.unanswered.iter().filter(recent).filter(|old| counts_resets || !old.was_reset);
         let mut pages = [None; SILENT_PAGES];
         for page in late.chain(ended.map(|old| old.page)) {
             if pages.contains(&Some(page)) {
@@ -472,7 +482,8 @@ mod tests {
                 }
             }
             let expected = if is_answered { BreakerState::Closed } else { BreakerState::Silent };
-            assert_eq!(breaker.state(at(3)), expected);
+            assert_eq!(breaker.state(at(99)), BreakerState::Closed);
+            assert_eq!(breaker.state(at(100)), expected);
         }
     }
 
@@ -563,16 +574,18 @@ mod tests {
         open: Vec<Begun>,
         /// Shared fetches that began while it was closed and have not ended.
         waiting: Vec<Begun>,
-        /// What ended without a first byte: the page, or the number of a reset fetch, and when.
-        ended: Vec<(u64, u64)>,
+        /// What ended without a first byte: the page, or the number of a reset fetch; when; and whether it was reset.
+        ended: Vec<(u64, u64, bool)>,
     }
 
     impl Model {
         fn is_silent(&self, now: u64, silence: Duration) -> bool {
             let late = self.waiting.iter().filter(|begun| at(now).since(begun.at) >= silence);
-            let recent = self.ended.iter().filter(|(_, when)| now - when < 10_000);
-            let pages: HashSet<u64> =
-                late.filter_map(|begun| begun.page).chain(recent.map(|(page, _)| *page)).collect();
+            let recent = || self.ended.iter().filter(|(_, when, _)| now - when < 10_000);
+            let reset_long_ago = recent().any(|(_, when, was_reset)| *was_reset && now - when >= 100);
+            let ended =
+                recent().filter(|(.., was_reset)| reset_long_ago || !was_reset).map(|(page, ..)| *page);
+            let pages: HashSet<u64> = late.filter_map(|begun| begun.page).chain(ended).collect();
             pages.len() >= 3
         }
 
@@ -627,10 +640,10 @@ mod tests {
                             Failure::Unreachable => state = BreakerState::Unreachable,
                             Failure::ConnectTimeout if is_open => state = BreakerState::Unreachable,
                             Failure::ConnectTimeout | Failure::Timeout if was_waiting => {
-                                model.ended.extend(begun.page.map(|page| (page, now)));
+                                model.ended.extend(begun.page.map(|page| (page, now, false)));
                             }
                             Failure::Reset if begun.page.is_some() && !is_open => {
-                                model.ended.push((begun.number, now));
+                                model.ended.push((begun.number, now, true));
                             }
                             _ => {}
                         }
@@ -648,7 +661,7 @@ mod tests {
                 if state != BreakerState::Closed {
                     model.forget_evidence();
                 }
-                prop_assert!(breaker.pending.len() <= model.open.len() && breaker.unanswered.len() < 3);
+                prop_assert!(breaker.pending.len() <= model.open.len() && breaker.unanswered.len() < 6);
             }
         }
     }

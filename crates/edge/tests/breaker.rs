@@ -255,7 +255,7 @@ fn background_refreshes_stop_while_the_breaker_is_open() {
 
 #[test]
 fn late_page_is_served_stale_after_its_wait_unless_it_was_purged() {
-    let stage = expired(|_| {}, &["/late", "/purged"]);
+    let stage = expired(|_| {}, &["/late", "/later", "/purged"]);
     assert_eq!(stage.ask("PURGE", "/purged", &[SOFT]).status, 200);
     let gate = hang(&stage);
     assert_eq!(reason(&stage.get("/late", &[])), "stale-origin-slow");
@@ -265,19 +265,27 @@ fn late_page_is_served_stale_after_its_wait_unless_it_was_purged() {
     assert_eq!((head.status, reason(&head)), (200, "stale-origin-slow"));
     let mut purged = stage.begin("GET", "/purged", &[]);
     eventually("the purged page is asked for", || stage.origin.count("/purged") == 2);
+    // When this page was late, the purged one has been late for longer.
+    assert_eq!(reason(&stage.get("/later", &[])), "stale-origin-slow");
     gate.open();
     assert_eq!(reason(&purged.read()), "miss-invalidated");
 }
 
 #[test]
 fn hits_are_not_compared_while_the_breaker_is_open() {
-    let stage = expired(|plan| plan.limits.leak_guard_every = 1, &["/a"]);
+    let stage = expired(|plan| plan.limits.leak_guard_every = 1, &["/a", "/b", "/c"]);
     stage.becomes(|_| response("200 OK", &["Cache-Control: max-age=6000"], b"fresh"));
     stage.get("/hit", &[]);
-    stage.origin.kill();
-    assert_eq!(reason(&stage.get("/a", &[])), "stale-on-error");
-    let hit = stage.get("/hit", &["Cookie: _ga=1"]);
-    assert_eq!((reason(&hit), refusals(&stage)), ("hit-fresh", 1));
+    hang(&stage);
+    for target in ["/a", "/b", "/c"] {
+        assert_eq!(reason(&stage.get(target, &[])), "stale-origin-slow");
+    }
+    stage.pass(1);
+    assert_eq!(stage.metric(STATE, ""), SILENT);
+    // A comparison is no probe either.
+    stage.pass(2);
+    assert_eq!(reason(&stage.get("/hit", &["Cookie: _ga=1"])), "hit-fresh");
+    assert_eq!((stage.metric(STATE, ""), stage.origin.count("/hit")), (SILENT, 1));
 }
 
 #[test]

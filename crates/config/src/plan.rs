@@ -192,6 +192,8 @@ limits! {
     idle_connections_max: usize = Count;
     idle_connection_timeout: Duration = Duration;
     flight_wait: Duration = Duration;
+    stale_wait: Duration = Duration;
+    probe_pause_max: Duration = Duration;
     failure_pause: Duration = Duration;
     hit_for_miss: Duration = Duration;
     hit_for_miss_entries_max: usize = Count;

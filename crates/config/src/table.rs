@@ -490,6 +490,22 @@ pub const SETTINGS: &[Setting] = &[
         "How long a request waits for another request's fetch of the same page.",
     ),
     global(
+        "limits.stale_wait",
+        Kind::Duration,
+        "1s",
+        "How long a request waits for a fetch while a stale copy of its page, which may be sent if the origin fails, lies \
+         ready; then the copy is sent. A fetch counts as silent for the origin's breaker after the same time, or after \
+         three times the usual 99th percentile of the time to the first byte if that is longer, but at most after \
+         `limits.flight_wait`.",
+    ),
+    global(
+        "limits.probe_pause_max",
+        Kind::Duration,
+        "5s",
+        "Longest pause between two probes of an origin whose breaker is open, and how long a probe is waited for before \
+         the next one. An origin that refuses connections is probed once a second at least while there are requests.",
+    ),
+    global(
         "limits.failure_pause",
         Kind::Duration,
         "1s",

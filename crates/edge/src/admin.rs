@@ -6,6 +6,7 @@
 //! Origin is not this address' own is refused, so that a browser cannot be made to ask. What a question contains has a
 //! limit.
 
+use crate::breaker::state_name;
 use crate::client::{Client, Received};
 use crate::counters::Metric;
 use crate::date::http_date;
@@ -290,6 +291,7 @@ fn status(shared: &Shared) -> String {
                 "fetches_active": gauges.active,
                 "fetches_waiting": gauges.waiting,
                 "connections_idle": gauges.idle,
+                "breaker": state_name(site.origin.breaker_state()),
             })
         })
         .collect();

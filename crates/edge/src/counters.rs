@@ -94,6 +94,16 @@ metrics! {
         "Requests an application works on now. At limits.fetches_max others wait.";
     OriginFetchesWaiting: Gauge "origin_fetches_waiting",
         "Requests that wait for their turn at an application. More than a few for long mean that it is too slow.";
+    OriginBreakerState: Gauge "origin_breaker_state",
+        "0 while the breaker of the application is closed, 1 while it is open because the application accepts connections \
+         and does not answer, 2 while no connection can be made. Standard error tells each change.";
+    OriginBreakerChanges: Counter "origin_breaker_changes",
+        "Changes of that state. Many mean that the application is at the edge of what it can do.";
+    BreakerStale: Counter "breaker_stale",
+        "Requests answered at once with a stale copy because the breaker of their application is open.";
+    BreakerRefusals: Counter "breaker_refusals",
+        "Fetches that were not sent, or were given up because no client waited for them, because the breaker of their \
+         application is open.";
     OriginConnectionsIdle: Gauge "origin_connections_idle",
         "Unused connections kept to an application.";
     ResponsesCut: Counter "responses_cut",
@@ -121,7 +131,7 @@ metrics! {
         "Fetches that replaced a stale response while it was still served.";
     RefreshesPaused: Counter "refreshes_paused",
         "Stale responses served without fetching a newer one, because the application failed on their page less than \
-         limits.failure_pause ago.";
+         limits.failure_pause ago, or because its breaker is open.";
     FailurePauses: Counter "failure_pauses",
         "Times that a request waited for limits.failure_pause because the fetch that it waited for ended in an error of \
          the application. Look at the application's error log.";

@@ -199,6 +199,11 @@ impl Flight {
         self.progress.closed().await;
     }
 
+    /// Whether a client waits for the flight.
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.progress.receiver_count() > 0
+    }
+
     /// Passes on an informational response to everybody who waits; a cookie in it would be one visitor's own.
     pub(crate) fn inform(&self, mut head: ResponseHead) {
         head.fields.remove(names::SET_COOKIE);

@@ -11,6 +11,7 @@ mod fill;
 mod model;
 mod spilling;
 
+use crate::breaker;
 use crate::counters::{Cells, Metric};
 use crate::flight::{Confirmed, Flight, Parcel, PrivateAnswer, State};
 use crate::recognition::Sent;
@@ -92,11 +93,20 @@ pub(crate) fn depart(departure: Departure) {
 /// Flies.
 pub(crate) async fn fly(departure: Departure) {
     departure.cells().count(Metric::FlightsStarted);
-    match departure.fetch().await {
+    let fetched = tokio::select! {
+        // Asked first, so that a flight which gets its permit from another that was given up asks the origin nothing.
+        biased;
+        () = departure.forsaken() => Err(FetchError::BreakerOpen),
+        fetched = departure.fetch() => fetched,
+    };
+    match fetched {
         Ok(answer) => departure.land(answer).await,
         Err(error) => {
             count_failure(departure.cells(), &error);
-            departure.ail();
+            // The page is not the cause if the breaker is open.
+            if error != FetchError::BreakerOpen {
+                departure.ail();
+            }
             departure.flight.announce(State::Failed(error));
         }
     }
@@ -105,6 +115,7 @@ pub(crate) async fn fly(departure: Departure) {
 /// Counts why a fetch gave no response, or no whole one.
 pub(crate) fn count_failure(cells: &Cells, error: &FetchError) {
     match error {
+        FetchError::BreakerOpen => cells.count(Metric::BreakerRefusals),
         FetchError::Busy(_) => cells.count(Metric::OriginBusy),
         FetchError::Refused | FetchError::Unreachable(_) => cells.count(Metric::OriginRefusals),
         FetchError::ConnectTimeout | FetchError::FirstByteTimeout | FetchError::BetweenBytesTimeout => {
@@ -144,9 +155,30 @@ impl Departure {
         self.shared.flights.remove(&self.key, &self.flight);
     }
 
+    /// Ready when the breaker of the origin is open and no client waits for the flight, which then gives its permit back.
+    /// A probe goes on.
+    async fn forsaken(&self) {
+        if self.request.is_probe {
+            return std::future::pending().await;
+        }
+        loop {
+            self.site.origin.opened().await;
+            self.flight.unawaited().await;
+            if !self.site.origin.is_open() {
+                continue;
+            }
+            // A client that has joined in this moment is not let down; one that comes later leads a flight of its own.
+            self.leave_table();
+            if !self.flight.is_awaited() {
+                return;
+            }
+        }
+    }
+
     /// *fetch*: sends the request and waits for the head of its answer.
     async fn fetch(&self) -> Result<Answer<Exchange>, FetchError> {
-        let request = FetchRequest { urgency: self.flight.urgency(), ..self.request.clone() };
+        let (urgency, page) = (self.flight.urgency(), Some(breaker::digest(&self.key)));
+        let request = FetchRequest { urgency, page, ..self.request.clone() };
         let mut exchange = Box::new(self.site.origin.fetch(request).await?);
         self.cells().count(Metric::OriginFetches);
         // It is sent now; that it waited for its turn makes no answer older.

@@ -128,6 +128,8 @@ pub(crate) fn without_content(head: &RequestHead) -> Result<FetchRequest, WriteE
         expect_continue: false,
         is_conditional: is_conditional(head),
         urgency: Urgency::default(),
+        page: None,
+        is_probe: false,
     })
 }
 
@@ -177,6 +179,8 @@ pub(crate) fn passed(
         framing: request.framing,
         expect_continue: request.expect_continue,
         urgency: Urgency::new(!is_robot(visitor)),
+        page: None,
+        is_probe: false,
     })
 }
 

@@ -10,6 +10,7 @@ mod access_log;
 mod address_limit;
 mod admin;
 mod asking;
+mod breaker;
 mod client;
 mod complaints;
 mod conclude;

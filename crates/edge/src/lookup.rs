@@ -83,6 +83,9 @@ pub(crate) enum Decision {
     Deliver(Delivery),
     /// It is answered from the store, and a newer answer is fetched meanwhile.
     Refresh(Delivery, Base),
+    /// It is answered at once from the store by what is stale, because the origin's breaker is open; a newer answer is
+    /// fetched meanwhile if it is time for a probe.
+    StandIn(Delivery, Base),
     /// What is stored is read from the disk; then it is looked up again.
     Load(Shelved),
     /// It wants a stored answer only, and there is none that it may have.
@@ -158,6 +161,11 @@ impl<'a> Wanted<'a> {
         };
         if self.directives.only_if_cached {
             return Decision::OnlyIfCached;
+        }
+        if let Some(base) = &base
+            && let Some(delivery) = self.stand_in(shared, head, base, now)
+        {
+            return Decision::StandIn(delivery, base.clone());
         }
         let remembered = shared.in_vain.reason(&self.key, now.monotonic);
         if remembered == Some(Reason::StoreRefusedDenied) {
@@ -237,6 +245,19 @@ impl<'a> Wanted<'a> {
         shared.in_vain.reason(&self.key, now.monotonic) == Some(Reason::StoreRefusedMaintenance)
     }
 
+    /// The stale answer that is sent at once because the breaker of the origin is open. What was invalidated is sent only
+    /// if the origin was asked and has failed.
+    fn stand_in(&self, shared: &Shared, head: &RequestHead, base: &Base, now: Moment) -> Option<Delivery> {
+        if base.doubt == Doubt::Invalidated || !self.subject.site.origin.is_open() {
+            return None;
+        }
+        let mut delivery = self.stale_instead(shared, head, now)?;
+        if delivery.account.reason != Reason::HitFresh {
+            delivery.account.reason = Reason::StaleBreakerOpen;
+        }
+        Some(delivery)
+    }
+
     /// A stored answer that may stand in for one that the origin does not give.
     pub(crate) fn stale_instead(&self, shared: &Shared, head: &RequestHead, now: Moment) -> Option<Delivery> {
         let Lookup::Found { object, softened } = shared.store.peek(&self.key, &head.fields) else {
@@ -281,6 +302,11 @@ impl<'a> Wanted<'a> {
     /// Whether a response with these fields cannot be decoded for this client.
     pub(crate) fn cannot_use(&self, fields: &Fields) -> bool {
         self.refuses_gzip && without_gzip(fields) == WithoutGzip::Unusable
+    }
+
+    /// Whether what is stored for the request was invalidated.
+    pub(crate) fn is_invalidated(&self, shared: &Shared, head: &RequestHead) -> bool {
+        matches!(shared.store.peek(&self.key, &head.fields), Lookup::Found { softened: true, .. })
     }
 
     /// Whether the object holds what the request wants of the content.

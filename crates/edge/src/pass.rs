@@ -68,14 +68,18 @@ impl<'a> Wanted<'a> {
 }
 
 impl<'a> Visit<'a> {
-    /// *pass*: this visitor's own request. What is only to be compared is not waited for longer than a stored answer
-    /// lets others wait.
+    /// *pass*: this visitor's own request. Where a stored answer may stand in, such as for a HEAD or for what is only to
+    /// be compared, the application is not waited for longer than in *wait*.
     pub(crate) async fn pass(&mut self, passing: Passing<'a>) -> Step<'a> {
-        let Some((stored, account)) = passing.check.as_ref().and_then(|check| check.instead()) else {
-            return self.ask(passing).await;
+        let compared = passing.check.as_ref().and_then(|check| check.instead());
+        let instead = match compared {
+            Some((stored, account)) => Some(Delivery::stored(stored, account)),
+            None => passing.wanted.as_ref().and_then(|wanted| self.when_late(wanted, false)),
         };
-        let asking = tokio::time::timeout(self.shared.limits.flight_wait, self.ask(passing));
-        asking.await.unwrap_or_else(|_| Step::Deliver(Delivery::stored(stored, account)))
+        let Some(instead) = instead else { return self.ask(passing).await };
+        let limits = &self.shared.limits;
+        let asking = tokio::time::timeout(limits.stale_wait.min(limits.flight_wait), self.ask(passing));
+        asking.await.unwrap_or(Step::Deliver(instead))
     }
 
     /// Asks the application, with the content of the request streaming up, until the head of its answer is there.

@@ -36,6 +36,7 @@ use bytes::BytesMut;
 use h1::{BodyFraming, Request};
 use message::{Method, RequestHead, ResponseHead, Version};
 use net::Stream;
+use origin::FetchRequest;
 use semantics::{Moment, Reason, Reuse, VaryRule, reuse, selecting_rule};
 use std::sync::Arc;
 use store::{Object, Part, Shelved};
@@ -191,9 +192,16 @@ impl<'a> Visit<'a> {
             Decision::Deliver(delivery) => {
                 self.note(&wanted);
                 match self.check(&wanted, &delivery) {
-                    Some(check) => alone(&wanted, Some(check)),
-                    None => Step::Deliver(delivery),
+                    // An origin that does not answer is not asked for a comparison.
+                    Some(check) if !wanted.subject.site.origin.is_open() => alone(&wanted, Some(check)),
+                    Some(_) | None => Step::Deliver(delivery),
                 }
+            }
+            Decision::StandIn(delivery, base) => {
+                self.note(&wanted);
+                self.cells().count(Metric::BreakerStale);
+                self.refresh(&wanted, base);
+                Step::Deliver(delivery)
             }
             Decision::Refresh(delivery, base) => {
                 self.note(&wanted);
@@ -212,7 +220,7 @@ impl<'a> Visit<'a> {
 
     /// A check of what the leak guard keeps back from this visitor, if it is time for one.
     fn look_again(&self, wanted: &Wanted<'a>, kept: &Kept) -> Option<Arc<LeakCheck>> {
-        if !kept.may_look {
+        if !kept.may_look || wanted.subject.site.origin.is_open() {
             return None;
         }
         let Found::Deliver(delivery) = self.find(wanted, Touch::No, self.begun) else { return None };
@@ -294,7 +302,7 @@ impl<'a> Visit<'a> {
                 }
                 wanted.flights += 1;
                 let receiver = flight.subscribe();
-                match self.depart(&wanted, flight, base) {
+                match self.depart(&wanted, flight, base, false) {
                     Ok(()) => Step::Wait(Waiting { wanted, reason, receiver, leads: true }),
                     Err(refusal) => Step::Refuse(refusal),
                 }
@@ -302,21 +310,39 @@ impl<'a> Visit<'a> {
         }
     }
 
-    /// Starts a flight that nobody waits for, to replace a stale answer, unless one is under way.
+    /// Starts a flight that nobody waits for, to replace a stale answer, unless one is under way. While the breaker of the
+    /// origin is open, only the next probe goes.
     pub(crate) fn refresh(&self, wanted: &Wanted<'_>, stale: Base) {
-        if self.shared.ailing.reason(&wanted.key, self.begun.monotonic).is_some() {
+        let origin = &wanted.subject.site.origin;
+        let is_probe = origin.is_open();
+        let is_paused = if is_probe {
+            !origin.is_probe_due()
+        } else {
+            self.shared.ailing.reason(&wanted.key, self.begun.monotonic).is_some()
+        };
+        if is_paused {
             self.cells().count(Metric::RefreshesPaused);
             return;
         }
-        if let Some(flight) = wanted.renew(self.shared, self.head(), &stale.object, self.now()) {
-            self.cells().count(Metric::BackgroundRefreshes);
-            // What cannot be sent was refused to visitors before it was ever stored.
-            let _ = self.depart(wanted, flight, Some(stale));
+        let Some(flight) = wanted.renew(self.shared, self.head(), &stale.object, self.now()) else { return };
+        // Claimed only now, because a page that is being fetched already would waste the turn.
+        if is_probe && !origin.claim_probe() {
+            self.shared.flights.remove(&wanted.key, &flight);
+            return;
         }
+        self.cells().count(Metric::BackgroundRefreshes);
+        // What cannot be sent was refused to visitors before it was ever stored.
+        let _ = self.depart(wanted, flight, Some(stale), is_probe);
     }
 
     /// Starts a flight as a task of its own. `base` is what is stored of the answer, for the origin to confirm.
-    fn depart(&self, wanted: &Wanted<'_>, flight: Arc<Flight>, base: Option<Base>) -> Result<(), Refusal> {
+    fn depart(
+        &self,
+        wanted: &Wanted<'_>,
+        flight: Arc<Flight>,
+        base: Option<Base>,
+        is_probe: bool,
+    ) -> Result<(), Refusal> {
         let (subject, key) = (&wanted.subject, &wanted.key);
         let completable = |part: &Part| {
             part.extent.complete.is_none_or(|bytes| bytes <= self.shared.limits.object_bytes_max)
@@ -343,7 +369,7 @@ impl<'a> Visit<'a> {
             site: Arc::clone(subject.site),
             key: key.clone(),
             head,
-            request,
+            request: FetchRequest { is_probe, ..request },
             flight,
             base: base.map(|base| base.object),
             impersonal: forward::is_impersonal(subject),

@@ -246,10 +246,11 @@ impl Refill {
     async fn fly(&self, site: &Arc<Site>, page: &Page, ordered: bool) -> bool {
         let is_renewed = || !ordered && !self.is_missing(page);
         let base = self.base(page, ordered);
-        let Some((flight, departure)) = refetch::departure(&self.shared, 0, site, page, base, is_renewed)
+        let Some((flight, mut departure)) = refetch::departure(&self.shared, 0, site, page, base, is_renewed)
         else {
             return true;
         };
+        departure.request.is_probe = site.origin.claim_probe();
         self.cells().count(Metric::Refills);
         fly::fly(departure).await;
         match &flight.subscribe().borrow().state {

@@ -139,6 +139,7 @@ impl Refusal {
     pub(crate) fn failed_fetch(error: &FetchError, origin: &OriginUrl) -> Self {
         match error {
             FetchError::Busy(busy) => Self::busy(*busy, origin),
+            FetchError::BreakerOpen => Self::breaker_open(origin),
             FetchError::Refused => Self::failure(
                 502,
                 Reason::OriginRefusedConnection,
@@ -182,6 +183,14 @@ impl Refusal {
             "the origin {origin} answers every request for a page with an error; look at its error log"
         );
         Self { retry_after_secs: Some(RETRY_AFTER_SECS), ..Self::failure(503, Reason::OriginFailing, detail) }
+    }
+
+    fn breaker_open(origin: &OriginUrl) -> Self {
+        let detail = format!("the breaker of the origin {origin} is open; look at why the origin fails");
+        Self {
+            retry_after_secs: Some(RETRY_AFTER_SECS),
+            ..Self::failure(503, Reason::OriginBreakerOpen, detail)
+        }
     }
 
     /// A purge from a client that may not.
@@ -267,6 +276,7 @@ mod tests {
         for (error, code, reason) in [
             (FetchError::Busy(Busy::QueueFull), 503, Reason::QueueFull),
             (FetchError::Busy(Busy::QueueTimeout), 503, Reason::QueueTimeout),
+            (FetchError::BreakerOpen, 503, Reason::OriginBreakerOpen),
             (FetchError::Refused, 502, Reason::OriginRefusedConnection),
             (FetchError::Unreachable(ErrorKind::HostUnreachable), 502, Reason::OriginUnreachable),
             (FetchError::ConnectTimeout, 504, Reason::OriginTimeout),

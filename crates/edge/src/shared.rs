@@ -5,6 +5,7 @@
 
 use crate::access_log::AccessLog;
 use crate::address_limit::AddressLimit;
+use crate::breaker::state_number;
 use crate::complaints::Complaints;
 use crate::counters::{Cells, Counters, Metric};
 use crate::equivalents::Equivalents;
@@ -26,7 +27,7 @@ use bytes::Bytes;
 use config::{Limits, Plan};
 use disk::Recovery;
 use net::Peer;
-use origin::Gauges;
+use origin::{Gauges, Origin};
 use platform::Clock;
 use semantics::Reason;
 use static_tree::Refusal;
@@ -340,9 +341,13 @@ impl Shared {
     pub(crate) fn read(&self, metric: Metric) -> Vec<Reading> {
         let store = || self.store.stats();
         let value = match metric {
-            Metric::OriginFetchesActive => return self.read_origins(|gauges| gauges.active),
-            Metric::OriginFetchesWaiting => return self.read_origins(|gauges| gauges.waiting),
-            Metric::OriginConnectionsIdle => return self.read_origins(|gauges| gauges.idle),
+            Metric::OriginFetchesActive => return self.read_gauges(|gauges| gauges.active),
+            Metric::OriginFetchesWaiting => return self.read_gauges(|gauges| gauges.waiting),
+            Metric::OriginBreakerState => {
+                return self.read_origins(|origin| state_number(origin.breaker_state()));
+            }
+            Metric::OriginBreakerChanges => return self.read_origins(Origin::breaker_changes),
+            Metric::OriginConnectionsIdle => return self.read_gauges(|gauges| gauges.idle),
             Metric::ConnectionsOpen => self.connections() as u64,
             Metric::FlightsOpen => self.flights.len() as u64,
             Metric::UncompressedSites => {
@@ -399,10 +404,14 @@ impl Shared {
         vec![Reading { site: None, value }]
     }
 
-    fn read_origins(&self, value: impl Fn(Gauges) -> usize) -> Vec<Reading> {
+    fn read_gauges(&self, value: impl Fn(Gauges) -> usize) -> Vec<Reading> {
+        self.read_origins(|origin| value(origin.gauges()) as u64)
+    }
+
+    fn read_origins(&self, value: impl Fn(&Origin) -> u64) -> Vec<Reading> {
         let read = |site: &crate::sites::Site| Reading {
             site: Some(site.label().to_owned()),
-            value: value(site.origin.gauges()) as u64,
+            value: value(&site.origin),
         };
         self.sites.iter().map(|site| read(site)).collect()
     }

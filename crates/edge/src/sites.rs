@@ -9,7 +9,7 @@ use crate::uncompressed;
 use crate::writes::Writes;
 use config::{Limits, Plan};
 use net::OriginUrl;
-use origin::{Origin, Settings};
+use origin::{BreakerLimits, Origin, Settings};
 use platform::Clock;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -134,6 +134,11 @@ fn settings(limits: &Limits) -> Settings {
         queue_timeout: limits.queue_timeout,
         idle_connections_max: limits.idle_connections_max,
         idle_connection_timeout: limits.idle_connection_timeout,
+        breaker: BreakerLimits {
+            silence_min: limits.stale_wait,
+            silence_max: limits.flight_wait,
+            probe_pause_max: limits.probe_pause_max,
+        },
     }
 }
 

@@ -25,13 +25,14 @@ pub(crate) const FLIGHTS_MAX: u32 = 3;
 impl<'a> Visit<'a> {
     /// *wait*: until the flight has an answer, passing on what it is told before. Who leads waits as long as the
     /// application may take; who follows has a limit, after which it goes to the application by itself. Neither waits
-    /// longer than that while a stale answer lies ready.
+    /// longer than `limits.stale_wait` while a stale answer lies ready, or than `limits.flight_wait` if that was
+    /// invalidated.
     pub(crate) async fn wait(&mut self, waiting: Waiting<'a>) -> Step<'a> {
         let Waiting { mut wanted, reason, mut receiver, leads } = waiting;
-        let limit = self.shared.limits.flight_wait;
-        let own_end = *wanted.patience_ends.get_or_insert_with(|| Instant::now() + limit);
+        let limits = &self.shared.limits;
+        let own_end = *wanted.patience_ends.get_or_insert_with(|| Instant::now() + limits.flight_wait);
         // A flight that is late already is not waited for again by everybody who could have something stale.
-        let mut end = own_end.min(receiver.borrow().departed + limit);
+        let mut end = own_end.min(receiver.borrow().departed + limits.stale_wait);
         let mut informed = 0;
         loop {
             let Progress { hints, state, .. } = receiver.borrow_and_update().clone();
@@ -55,7 +56,7 @@ impl<'a> Visit<'a> {
                 Ok(Ok(())) => {}
                 // The flight never began.
                 Ok(Err(_)) => return wanted.pass(reason),
-                Err(_) => match self.when_late(&wanted) {
+                Err(_) => match self.when_late(&wanted, end == own_end) {
                     Some(delivery) => return Step::Deliver(delivery),
                     None if end < own_end => end = own_end,
                     None if leads => end = far_away(),
@@ -68,8 +69,12 @@ impl<'a> Visit<'a> {
         }
     }
 
-    /// The stale answer for a visitor that has waited long enough.
-    fn when_late(&self, wanted: &Wanted<'_>) -> Option<Delivery> {
+    /// The stale answer for a visitor that has waited long enough; after all of its patience also one that was
+    /// invalidated.
+    pub(crate) fn when_late(&self, wanted: &Wanted<'_>, is_over: bool) -> Option<Delivery> {
+        if !is_over && wanted.is_invalidated(self.shared, self.head()) {
+            return None;
+        }
         let mut delivery = wanted.stale_instead(self.shared, self.head(), self.now())?;
         delivery.account.reason = Reason::StaleOriginSlow;
         Some(delivery)

@@ -357,7 +357,7 @@ fn looked_up(
     now: Moment,
 ) -> Answer {
     match wanted.decide(shared, head, Touch::No, now) {
-        Decision::Deliver(delivery) => Answer::new(delivery.account.reason),
+        Decision::Deliver(delivery) | Decision::StandIn(delivery, _) => Answer::new(delivery.account.reason),
         Decision::Refresh(delivery, _) => {
             Answer { asks: Asks::Renewal, ..Answer::new(delivery.account.reason) }
         }

@@ -5,6 +5,7 @@
 //! ones end; a worker ends only when no worker has a connection left, because flights of one feed visitors of
 //! another.
 
+use crate::breaker;
 use crate::client::{Client, Received};
 use crate::counters::Metric;
 use crate::pipeline::{After, Visit};
@@ -169,12 +170,13 @@ async fn refuse(shared: &Shared, index: usize, mut client: Client, refusal: &Ref
     }
 }
 
-/// Closes connections to applications that have been idle for too long.
+/// Closes connections to applications that have been idle for too long, and logs what their breakers did.
 async fn sweep(shared: Arc<Shared>) {
     loop {
         tokio::time::sleep(SWEEP).await;
         for site in shared.sites.iter() {
             site.origin.sweep();
         }
+        breaker::log_changes(&shared);
     }
 }

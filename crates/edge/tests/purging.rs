@@ -86,7 +86,7 @@ fn a_soft_purge_leaves_a_reserve_and_asks_for_confirmation() {
     stage.origin.kill();
     assert_eq!(reason(&stage.get("/", &[])), "stale-on-error");
     assert_eq!(stage.ask("PURGE", "/", &["xkey-purge: a"]).status, 200);
-    assert_eq!(stage.get("/", &[]).status, 502, "what was purged hard is gone");
+    assert_eq!(stage.get("/", &[]).status, 503, "what was purged hard is gone");
 }
 
 #[test]

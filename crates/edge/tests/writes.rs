@@ -244,6 +244,7 @@ fn a_group_is_invalidated_together() {
     assert_eq!(stage.get("/b", &[]).status, 502, "nothing invalidated stands in for an error");
     assert_eq!(reason(&stage.get("/alone", &[])), "hit-fresh");
     stage.origin.revive();
+    stage.pass(1);
     stage.becomes(|seen| grouped(seen, "\"2\""));
     assert_eq!(stage.get("/b", &[]).text(), "\"2\"");
     stage.becomes(|_| response("403 No", &["Cache-Group-Invalidation: \"all\""], b""));

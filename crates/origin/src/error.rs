@@ -10,6 +10,9 @@ pub enum FetchError {
     /// The request did not get its turn.
     #[error(transparent)]
     Busy(#[from] Busy),
+    /// The breaker of the application is open, and the request is none that goes all the same.
+    #[error("the application does not answer, and is asked by one request at a time until it does")]
+    BreakerOpen,
     /// Nobody listens at the application's address.
     #[error("the application refuses connections")]
     Refused,

@@ -5,6 +5,7 @@
 //! closes it. Nothing here decides what a response means.
 
 use crate::error::{FetchError, UploadError};
+use crate::health::Watched;
 use crate::limit::FetchPermit;
 use crate::origin::{FetchRequest, Origin};
 use bytes::{Buf, Bytes, BytesMut};
@@ -72,6 +73,7 @@ pub enum Event {
 pub struct Exchange {
     origin: Arc<Origin>,
     permit: Option<FetchPermit>,
+    watched: Watched,
     request: FetchRequest,
     link: Link,
     upload: Uploading,
@@ -115,9 +117,9 @@ impl Exchange {
     pub(crate) fn new(
         origin: Arc<Origin>,
         permit: FetchPermit,
+        watched: Watched,
         request: FetchRequest,
-        stream: Stream,
-        reused: bool,
+        (stream, reused): (Stream, bool),
     ) -> Self {
         let upload = match request.framing {
             BodyFraming::Empty | BodyFraming::UntilClose => Uploading::Done,
@@ -128,6 +130,7 @@ impl Exchange {
         Self {
             origin,
             permit: Some(permit),
+            watched,
             request,
             link,
             upload,
@@ -145,16 +148,20 @@ impl Exchange {
     /// [`FetchError`]; the exchange is over then.
     pub async fn next(&mut self, upload: &mut impl Upload) -> Result<Event, FetchError> {
         self.patience.reset();
-        match poll_fn(|context| self.poll_event(context, upload)).await {
-            Err(FetchError::Closed) if self.may_retry() => {
-                let stream = self.origin.connect().await?;
-                self.link = Link::new(stream, false, &self.request.head);
-                self.upload = Uploading::Done;
-                self.patience.reset();
-                poll_fn(|context| self.poll_event(context, upload)).await
-            }
+        let event = match poll_fn(|context| self.poll_event(context, upload)).await {
+            Err(FetchError::Closed) if self.may_retry() => self.repeat(upload).await,
             other => other,
-        }
+        };
+        event.inspect_err(|error| self.watched.failed(error))
+    }
+
+    /// Sends the request once more.
+    async fn repeat(&mut self, upload: &mut impl Upload) -> Result<Event, FetchError> {
+        let stream = self.origin.connect().await?;
+        self.link = Link::new(stream, false, &self.request.head);
+        self.upload = Uploading::Done;
+        self.patience.reset();
+        poll_fn(|context| self.poll_event(context, upload)).await
     }
 
     /// The next event, as [`Exchange::next`] gives it, but without repeating the request: for what follows the
@@ -286,7 +293,10 @@ impl Exchange {
             }
             match ready!(self.link.poll_fill(context)) {
                 Ok(0) => return Poll::Ready(self.end_of_stream()),
-                Ok(_) => self.patience.reset(),
+                Ok(_) => {
+                    self.watched.answered();
+                    self.patience.reset();
+                }
                 Err(_) => return Poll::Ready(Err(self.broken())),
             }
         }

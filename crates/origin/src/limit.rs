@@ -22,6 +22,8 @@ pub struct FetchLimit {
 struct Turns {
     active: usize,
     fetches_max: usize,
+    /// Fetches at a time that are no probes: half of them while the breaker is open.
+    ceiling: usize,
     queue: VecDeque<Waiter>,
     /// The number of the next who queues up.
     next: u64,
@@ -75,17 +77,18 @@ impl FetchLimit {
     /// A limit of `fetches_max` concurrent fetches, at least one, with at most `queue_max` requests waiting,
     /// each no longer than `queue_timeout`.
     pub fn new(fetches_max: usize, queue_max: usize, queue_timeout: Duration) -> Self {
-        let turns = Turns { active: 0, fetches_max: fetches_max.max(1), queue: VecDeque::new(), next: 0 };
+        let fetches_max = fetches_max.max(1);
+        let turns = Turns { active: 0, fetches_max, ceiling: fetches_max, queue: VecDeque::new(), next: 0 };
         Self { turns: Arc::new(Mutex::new(turns)), queue_max, queue_timeout }
     }
 
     /// The right to one fetch, at once or after waiting for it. Where the queue is full, a person takes the place of
-    /// the robot that came last.
+    /// the robot that came last. A probe also gets one that others leave free while the breaker is open.
     ///
     /// # Errors
     /// [`Busy`] when the queue is full or the wait too long.
-    pub async fn acquire(&self, urgency: &Urgency) -> Result<FetchPermit, Busy> {
-        let (mut turn, _place) = match self.ask(urgency)? {
+    pub async fn acquire(&self, urgency: &Urgency, is_probe: bool) -> Result<FetchPermit, Busy> {
+        let (mut turn, _place) = match self.ask(urgency, is_probe)? {
             Asked::Now(permit) => return Ok(permit),
             Asked::Queued(turn, place) => (turn, place),
         };
@@ -107,9 +110,29 @@ impl FetchLimit {
         lock(&self.turns).queue.len()
     }
 
-    fn ask(&self, urgency: &Urgency) -> Result<Asked<'_>, Busy> {
+    /// From now on fetches that are no probes get half of the permits, or all of them again.
+    pub(crate) fn halve(&self, is_halved: bool) {
+        let mut called = Vec::new();
+        {
+            let mut turns = lock(&self.turns);
+            turns.ceiling = if is_halved { turns.fetches_max.div_ceil(2) } else { turns.fetches_max };
+            while turns.active < turns.ceiling
+                && let Some(waiter) = turns.call()
+            {
+                turns.active += 1;
+                called.push(waiter);
+            }
+        }
+        for waiter in called {
+            // Who has gone meanwhile gives it back, without the lock.
+            let _ = waiter.turn.send(FetchPermit { turns: Arc::clone(&self.turns) });
+        }
+    }
+
+    fn ask(&self, urgency: &Urgency, is_probe: bool) -> Result<Asked<'_>, Busy> {
         let mut turns = lock(&self.turns);
-        if turns.active < turns.fetches_max {
+        let most = if is_probe { turns.fetches_max } else { turns.ceiling };
+        if turns.active < most {
             turns.active += 1;
             return Ok(Asked::Now(FetchPermit { turns: Arc::clone(&self.turns) }));
         }
@@ -147,7 +170,7 @@ impl Drop for FetchPermit {
     fn drop(&mut self) {
         let next = {
             let mut turns = lock(&self.turns);
-            let next = turns.call();
+            let next = if turns.active > turns.ceiling { None } else { turns.call() };
             turns.active -= usize::from(next.is_none());
             next
         };
@@ -191,7 +214,7 @@ mod tests {
     /// Somebody who has queued up when this is ready.
     async fn waiter(limit: &Arc<FetchLimit>, urgency: &Urgency) -> JoinHandle<Result<FetchPermit, Busy>> {
         let (limit, urgency) = (Arc::clone(limit), urgency.clone());
-        let waiting = tokio::spawn(async move { limit.acquire(&urgency).await });
+        let waiting = tokio::spawn(async move { limit.acquire(&urgency, false).await });
         tokio::task::yield_now().await;
         waiting
     }
@@ -199,10 +222,10 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_permit_given_back_goes_to_the_next_in_the_queue() {
         let limit = Arc::new(FetchLimit::new(1, 1, QUEUE_TIMEOUT));
-        let first = limit.acquire(&person()).await.unwrap();
+        let first = limit.acquire(&person(), false).await.unwrap();
         let waiting = waiter(&limit, &person()).await;
         assert_eq!((limit.active(), limit.waiting()), (1, 1));
-        assert_eq!(limit.acquire(&person()).await.map(drop), Err(Busy::QueueFull));
+        assert_eq!(limit.acquire(&person(), false).await.map(drop), Err(Busy::QueueFull));
         drop(first);
         assert_eq!(waiting.await.unwrap().map(drop), Ok(()));
         assert_eq!((limit.active(), limit.waiting()), (0, 0));
@@ -211,7 +234,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn people_come_before_robots() {
         let limit = Arc::new(FetchLimit::new(1, 4, QUEUE_TIMEOUT));
-        let mut held = limit.acquire(&person()).await.unwrap();
+        let mut held = limit.acquire(&person(), false).await.unwrap();
         let (robot, joined) = (Urgency::default(), Urgency::default());
         let crowd = [
             waiter(&limit, &robot).await,
@@ -234,13 +257,13 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_person_takes_the_place_of_the_last_robot() {
         let limit = Arc::new(FetchLimit::new(1, 3, QUEUE_TIMEOUT));
-        let held = limit.acquire(&person()).await.unwrap();
+        let held = limit.acquire(&person(), false).await.unwrap();
         let robot = Urgency::default();
         let first = waiter(&limit, &robot).await;
         let last = waiter(&limit, &robot).await;
         let people = [waiter(&limit, &person()).await, waiter(&limit, &person()).await];
         assert_eq!(last.await.unwrap().map(drop), Err(Busy::QueueFull));
-        assert_eq!(limit.acquire(&robot).await.map(drop), Err(Busy::QueueFull));
+        assert_eq!(limit.acquire(&robot, false).await.map(drop), Err(Busy::QueueFull));
         drop(held);
         for waiting in people {
             assert_eq!(waiting.await.unwrap().map(drop), Ok(()));
@@ -252,9 +275,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn waiting_has_an_end() {
         let limit = FetchLimit::new(1, 1, QUEUE_TIMEOUT);
-        let _held = limit.acquire(&person()).await.unwrap();
+        let _held = limit.acquire(&person(), false).await.unwrap();
         let before = tokio::time::Instant::now();
-        assert_eq!(limit.acquire(&person()).await.map(drop), Err(Busy::QueueTimeout));
+        assert_eq!(limit.acquire(&person(), false).await.map(drop), Err(Busy::QueueTimeout));
         assert!(before.elapsed() >= QUEUE_TIMEOUT);
         assert_eq!(limit.waiting(), 0);
     }
@@ -262,7 +285,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn who_goes_away_leaves_the_queue_and_gives_a_turn_back() {
         let limit = Arc::new(FetchLimit::new(1, 1, QUEUE_TIMEOUT));
-        let held = limit.acquire(&person()).await.unwrap();
+        let held = limit.acquire(&person(), false).await.unwrap();
         let waiting = waiter(&limit, &person()).await;
         waiting.abort();
         assert!(waiting.await.unwrap_err().is_cancelled());
@@ -274,5 +297,28 @@ mod tests {
         waiting.abort();
         let _ = waiting.await;
         assert_eq!(limit.active(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_open_breaker_leaves_half_of_the_permits_to_probes() {
+        let limit = Arc::new(FetchLimit::new(4, 9, QUEUE_TIMEOUT));
+        let mut held = Vec::new();
+        for _ in 0..3 {
+            held.push(limit.acquire(&person(), false).await.unwrap());
+        }
+        limit.halve(true);
+        let waiting = [waiter(&limit, &person()).await, waiter(&limit, &person()).await];
+        let probe = limit.acquire(&person(), true).await.unwrap();
+        assert_eq!((limit.active(), limit.waiting()), (4, 2));
+        // Above the half, a permit that is given back goes to nobody.
+        held.truncate(1);
+        assert_eq!((limit.active(), limit.waiting()), (2, 2));
+        drop(probe);
+        assert_eq!((limit.active(), limit.waiting()), (2, 1), "at the half it goes to the next");
+        limit.halve(false);
+        assert_eq!((limit.active(), limit.waiting()), (3, 0));
+        for waiting in waiting {
+            waiting.await.unwrap().unwrap();
+        }
     }
 }

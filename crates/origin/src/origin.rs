@@ -1,10 +1,12 @@
-//! One application: where it is, how many requests it gets at a time, and its connections.
+//! One application: where it is, how many requests it gets at a time, its breaker, and its connections.
 //!
 //! Invariant: every request sent to an application holds a permit of its limit. Shared by all workers; what
 //! belongs to a worker's runtime is in the exchange.
 
+use crate::breaker::BreakerLimits;
 use crate::error::FetchError;
 use crate::exchange::Exchange;
+use crate::health::{Health, Watched};
 use crate::limit::{FetchLimit, Urgency};
 use crate::pool::Pool;
 use bytes::Bytes;
@@ -37,6 +39,8 @@ pub struct Settings {
     pub idle_connections_max: usize,
     /// How long one is kept.
     pub idle_connection_timeout: Duration,
+    /// When its breaker opens, and how it is probed then.
+    pub breaker: BreakerLimits,
 }
 
 /// A request ready to be sent.
@@ -55,6 +59,11 @@ pub struct FetchRequest {
     pub is_conditional: bool,
     /// Who waits for it.
     pub urgency: Urgency,
+    /// A digest of the page's key if the answer may be shared. Only then it tells the breaker something that there is no
+    /// first byte: a pass may be a long poll, or wait for its client.
+    pub page: Option<u64>,
+    /// Whether the breaker has given it the turn of a probe.
+    pub is_probe: bool,
 }
 
 /// What goes on at an origin right now.
@@ -72,7 +81,8 @@ pub struct Gauges {
 pub struct Origin {
     url: OriginUrl,
     settings: Settings,
-    limit: FetchLimit,
+    pub(crate) limit: FetchLimit,
+    pub(crate) health: Health,
     pool: Pool,
     clock: Arc<dyn Clock>,
 }
@@ -89,7 +99,8 @@ impl Origin {
     pub fn new(url: OriginUrl, settings: Settings, clock: Arc<dyn Clock>) -> Self {
         let limit = FetchLimit::new(settings.fetches_max, settings.queue_max, settings.queue_timeout);
         let pool = Pool::new(settings.idle_connections_max, settings.idle_connection_timeout);
-        Self { url, settings, limit, pool, clock }
+        let health = Health::new(settings.breaker, Arc::clone(&clock));
+        Self { url, settings, limit, health, pool, clock }
     }
 
     /// Waits for the request's turn and finds a connection for it. The request is sent when the exchange is
@@ -99,15 +110,19 @@ impl Origin {
     /// close an idle connection at the moment of the next request, and what was not repeatable would be lost.
     ///
     /// # Errors
-    /// [`FetchError`] when there is no turn or no connection in time.
+    /// [`FetchError`] when there is no turn or no connection in time, or when the breaker lets it not go.
     pub async fn fetch(self: &Arc<Self>, request: FetchRequest) -> Result<Exchange, FetchError> {
-        let permit = self.limit.acquire(&request.urgency).await?;
+        let is_probe = self.admit(request.is_probe)?;
+        let permit = self.limit.acquire(&request.urgency, is_probe).await?;
+        // The application may have gone while the request waited.
+        let is_probe = self.admit(is_probe)?;
+        let mut watched = Watched::begin(self, request.page, is_probe);
         let idle = if request.is_replayable() { self.pool.take(self.clock.monotonic()) } else { None };
         let (stream, reused) = match idle.map(net::IdleStream::into_stream) {
             Some(Ok(stream)) => (stream, true),
-            Some(Err(_)) | None => (self.connect().await?, false),
+            Some(Err(_)) | None => (self.connect().await.inspect_err(|error| watched.failed(error))?, false),
         };
-        Ok(Exchange::new(Arc::clone(self), permit, request, stream, reused))
+        Ok(Exchange::new(Arc::clone(self), permit, watched, request, (stream, reused)))
     }
 
     /// Where the application is.
@@ -120,9 +135,11 @@ impl Origin {
         Gauges { active: self.limit.active(), waiting: self.limit.waiting(), idle: self.pool.len() }
     }
 
-    /// Whether it works on less than half of what it may get, and nothing waits for it.
+    /// Whether it works on less than half of what it may get, nothing waits for it, and its breaker is closed or wants a
+    /// probe.
     pub fn has_time(&self) -> bool {
-        self.limit.waiting() == 0 && self.limit.active() < self.settings.fetches_max.div_ceil(2)
+        let answers = !self.is_open() || self.is_probe_due();
+        answers && self.limit.waiting() == 0 && self.limit.active() < self.settings.fetches_max.div_ceil(2)
     }
 
     /// Closes connections that were idle for too long; to be called every second or so.
@@ -136,7 +153,10 @@ impl Origin {
 
     pub(crate) async fn connect(&self) -> Result<Stream, FetchError> {
         match tokio::time::timeout(self.settings.connect_timeout, Stream::connect(self.url.address())).await {
-            Ok(Ok(stream)) => Ok(stream),
+            Ok(Ok(stream)) => {
+                self.was_connected();
+                Ok(stream)
+            }
             Ok(Err(error)) => Err(FetchError::connecting(&error)),
             Err(_) => Err(FetchError::ConnectTimeout),
         }

@@ -6,7 +6,8 @@ use bytes::Bytes;
 use h1::{BodyError, BodyFraming};
 use message::{Frame, Method};
 use petasos_origin::{
-    Event, Exchange, FetchError, FetchRequest, NoUpload, Origin, Settings, Upload, UploadError, Urgency,
+    BreakerLimits, Event, Exchange, FetchError, FetchRequest, NoUpload, Origin, Settings, Upload,
+    UploadError, Urgency,
 };
 use platform::SystemClock;
 use std::sync::Arc;
@@ -30,6 +31,7 @@ fn settings() -> Settings {
         queue_timeout: FOREVER,
         idle_connections_max: 8,
         idle_connection_timeout: FOREVER,
+        breaker: BreakerLimits { silence_min: FOREVER, silence_max: FOREVER, probe_pause_max: FOREVER },
     }
 }
 
@@ -51,6 +53,8 @@ fn request(method: &Method, target: &str, framing: BodyFraming) -> FetchRequest 
         expect_continue: false,
         is_conditional: false,
         urgency: Urgency::default(),
+        page: None,
+        is_probe: false,
     }
 }
 

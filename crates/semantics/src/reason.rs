@@ -100,6 +100,8 @@ reasons! {
         "The origin failed and the profile lets a stale response stand in although it forbids that; mend the origin.";
     StaleOriginSlow "stale-origin-slow" Stale
         "The origin took longer than a request may wait and a stale response stood in; look at what the origin is doing.";
+    StaleBreakerOpen "stale-breaker-open" Stale
+        "The origin refuses connections or is silent, so a stale response was sent at once without asking it; mend the origin.";
 
     MissAbsent "miss-absent" Miss
         "Nothing was stored under this key; if it stays so, look at the store-refused reasons and at the memory limit.";
@@ -238,6 +240,8 @@ reasons! {
         "The origin's answer does not follow the grammar of HTTP/1; look at what else listens at its address.";
     OriginFailing "origin-failing" Failed
         "The origin answered everybody who asked for this page in the last moment with an error, so it was not asked once more; mend the origin.";
+    OriginBreakerOpen "origin-breaker-open" Failed
+        "No connection to the origin can be made, so it was not tried for this request; start the origin, which is probed by one request at a time.";
     QueueFull "queue-full" Failed
         "The origin is busy and the queue before it is full; make the origin faster or the limits larger.";
     QueueTimeout "queue-timeout" Failed

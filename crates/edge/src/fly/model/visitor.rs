@@ -56,7 +56,7 @@ impl World {
         let subject = guard(shared, peer(), request).ok().unwrap();
         let wanted = Wanted::new(shared, subject, head, Directives::default());
         match wanted.decide(shared, head, Touch::Yes, self.now()) {
-            Decision::Deliver(delivery) => return stored(&delivery.content),
+            Decision::Deliver(delivery) | Decision::StandIn(delivery, _) => return stored(&delivery.content),
             Decision::Refresh(delivery, base) => {
                 self.refresh(&wanted, request, base);
                 return stored(&delivery.content);

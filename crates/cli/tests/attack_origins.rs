@@ -1,0 +1,162 @@
+//! Origins that hang, refuse connections or are slow, behind the real binary: what is stored must stay fast, the
+//! origin must be left alone, and its recovery must be noticed.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+
+use platform::{Clock, SystemClock};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use testkit::{Action, Edge, Gate, Origin, Response, Seen, eventually, get, response};
+
+/// Pages that are stored and have expired when the origin fails: more than an origin may be asked for at a time.
+const PAGES: usize = 100;
+/// A response later than this counts as late. On an idle machine it takes 1 s at most.
+const LATE: Duration = Duration::from_millis(1500);
+/// Late responses that a loaded machine may cause, of all.
+const LATE_MAX: usize = 40;
+
+/// An origin whose pages expire at once and may be served stale for a day.
+struct Stage {
+    origin: Origin,
+    edge: Edge,
+    /// While this is set, the origin answers only once the gate is open.
+    hangs: Arc<AtomicBool>,
+    gate: Gate,
+}
+
+impl Stage {
+    /// Pages under `/slow/` always wait for the gate.
+    fn new() -> Self {
+        let (hangs, gate) = (Arc::new(AtomicBool::new(false)), Gate::default());
+        let (is_hung, closed) = (Arc::clone(&hangs), gate.clone());
+        let origin = Origin::start(move |seen: &Seen| {
+            let waits = is_hung.load(Ordering::SeqCst) || seen.target().starts_with("/slow/");
+            let first = waits.then(|| Action::Await(closed.clone()));
+            let fields = ["Cache-Control: max-age=1, stale-while-revalidate=0, stale-if-error=86400"];
+            first.into_iter().chain(response("200 OK", &fields, seen.target().as_bytes())).collect()
+        });
+        let edge = Edge::start(&origin.url(), &[]);
+        Self { origin, edge, hangs, gate }
+    }
+
+    /// Fills the store and waits until all of it has expired.
+    fn filled() -> Self {
+        let stage = Self::new();
+        (0..PAGES).for_each(|number| assert_eq!(stage.get(&page(number)).status, 200));
+        std::thread::sleep(Duration::from_millis(1100));
+        stage
+    }
+
+    fn get(&self, target: &str) -> Response {
+        get(self.edge.address, target, &[])
+    }
+
+    /// Waits for `condition`, and prints how long that took after `what`.
+    fn await_return(&self, what: &str, condition: impl Fn() -> bool) {
+        let clock = SystemClock::new();
+        let begin = clock.monotonic();
+        eventually(what, condition);
+        let waited = clock.monotonic().since(begin).as_millis();
+        println!("attack: {what}: after {waited} ms of at most {}", testkit::PATIENCE.as_millis());
+    }
+}
+
+fn page(number: usize) -> String {
+    format!("/page/{}", number % PAGES)
+}
+
+/// The answers to this many requests for the stored pages from as many clients at a time, and how many were late.
+fn ask(address: SocketAddr, clients: usize, each: usize) -> (Vec<Response>, usize) {
+    let visit = move |client: usize| {
+        let clock = SystemClock::new();
+        let timed = |number: usize| {
+            let begin = clock.monotonic();
+            let answer = get(address, &page(client + number * clients), &[]);
+            (answer, clock.monotonic().since(begin) > LATE)
+        };
+        (0..each).map(timed).collect::<Vec<_>>()
+    };
+    let visitors: Vec<_> = (0..clients).map(|client| std::thread::spawn(move || visit(client))).collect();
+    let answers: Vec<_> = visitors.into_iter().flat_map(|visitor| visitor.join().unwrap()).collect();
+    let late = answers.iter().filter(|(_, is_late)| *is_late).count();
+    (answers.into_iter().map(|(answer, _)| answer).collect(), late)
+}
+
+fn reason(answer: &Response) -> String {
+    let status = answer.field("Cache-Status").unwrap_or_default();
+    status.rsplit("detail=").next().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn hung_origin_leaves_stale_pages_fast_and_passes_alive() {
+    let stage = Stage::filled();
+    let before = stage.origin.seen().len();
+    stage.hangs.store(true, Ordering::SeqCst);
+    let (answers, late) = ask(stage.edge.address, PAGES, 4);
+    let visits = answers.len();
+    println!("attack: stale pages before a hung origin: {late} of {visits} late, at most {LATE_MAX}");
+    let stale = answers.iter().filter(|answer| answer.status == 200).count();
+    assert_eq!(stale, visits, "each response is a stale copy");
+    assert!(late <= LATE_MAX);
+    let asked = stage.origin.seen().len() - before;
+    // Each page is asked for once before the breaker opens; then there are probes.
+    let asked_max = PAGES + 10;
+    println!("attack: requests at a hung origin: {asked} for {visits} visits, at most {asked_max}");
+    assert!(asked <= asked_max);
+    let held = stage.edge.metric("petasos_origin_fetches_active", "");
+    println!("attack: fetches held by a hung origin: {held}, at most 10");
+    assert!(held <= 10.0, "fetches that no client waits for are given up");
+    let address = stage.edge.address;
+    let passed = std::thread::spawn(move || get(address, "/own", &["Cookie: session=1"]).status);
+    eventually("a pass reaches the origin", || stage.origin.count("/own") == 1);
+    stage.gate.open();
+    assert_eq!(passed.join().unwrap(), 200);
+    stage.await_return("recovery of a hung origin", || reason(&stage.get("/page/0")) == "hit-fresh");
+    eventually("the log tells of both changes", || {
+        stage.edge.stderr().matches("petasos: origin ").count() >= 2
+    });
+}
+
+#[test]
+fn refusing_origin_is_asked_seldom_and_its_return_noticed() {
+    let stage = Stage::filled();
+    stage.origin.kill();
+    // The first refusal has come when its response is there.
+    assert_eq!(stage.get(&page(0)).status, 200);
+    let (answers, late) = ask(stage.edge.address, 4, 100);
+    let attempts = stage.edge.metric("petasos_origin_refusals_total", "");
+    let visits = answers.len() + 1;
+    // There is a probe each second, and a loaded machine may need many seconds for these visits.
+    println!("attack: attempts to connect to a refusing origin: {attempts} for {visits} visits, at most 25");
+    println!("attack: stale pages before a refusing origin: {late} of {visits} late, at most {LATE_MAX}");
+    assert!(answers.iter().all(|answer| answer.status == 200), "each response is a stale copy");
+    assert!(attempts <= 25.0 && late <= LATE_MAX);
+    let misses: Vec<_> = (0..20).map(|number| stage.get(&format!("/unseen/{number}"))).collect();
+    let told = misses.iter().filter(|answer| answer.status == 503 && answer.field("Retry-After").is_some());
+    let told = told.count();
+    println!("attack: misses that are told when to retry: {told} of 20, at least 10");
+    assert!(told >= 10, "the others were probes");
+    stage.origin.revive();
+    stage.await_return("return of a refusing origin", || stage.get("/unseen").status == 200);
+}
+
+#[test]
+fn slow_pages_leave_the_breaker_closed_while_others_answer() {
+    let stage = Stage::new();
+    let address = stage.edge.address;
+    let slow = |number: usize| format!("/slow/{number}");
+    let ask = |number: usize| std::thread::spawn(move || get(address, &slow(number), &[]).status);
+    let reports: Vec<_> = (0..3).map(ask).collect();
+    eventually("the reports are under way", || (0..3).all(|number| stage.origin.count(&slow(number)) == 1));
+    for number in 0..6 {
+        assert_eq!(stage.get(&format!("/quick/{number}")).status, 200);
+        std::thread::sleep(Duration::from_millis(300));
+    }
+    let changes = stage.edge.metric("petasos_origin_breaker_changes_total", "") as u64;
+    println!("attack: changes of the breaker by three slow pages: {changes} of at most 0");
+    assert_eq!(changes, 0);
+    stage.gate.open();
+    assert!(reports.into_iter().all(|report| report.join().unwrap() == 200));
+}

@@ -1,0 +1,106 @@
+//! What operators are told of the breakers of origins; the breaker itself is in `origin`.
+//!
+//! Invariant: each change of a breaker is one line on standard error, in the order of the changes, and nothing that is
+//! written there can stop or slow down a fetch.
+
+use crate::shared::Shared;
+use crate::sites::Site;
+use origin::{BreakerChange, BreakerState};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::{self, Write};
+use store::Key;
+
+/// What tells the pages of an origin apart for its breaker. Pages whose digests agree by accident count as one.
+pub(crate) fn digest(key: &Key) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    key.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// The state as a gauge.
+pub(crate) const fn state_number(state: BreakerState) -> u64 {
+    match state {
+        BreakerState::Closed => 0,
+        BreakerState::Silent => 1,
+        BreakerState::Unreachable => 2,
+    }
+}
+
+/// The state as `/status` names it.
+pub(crate) const fn state_name(state: BreakerState) -> &'static str {
+    match state {
+        BreakerState::Closed => "closed",
+        BreakerState::Silent => "open: silent",
+        BreakerState::Unreachable => "open: unreachable",
+    }
+}
+
+/// Writes a line for each change since the last call; to be called every second.
+pub(crate) fn log_changes(shared: &Shared) {
+    for site in shared.sites.iter() {
+        for change in site.origin.take_breaker_changes() {
+            // A closed standard error must not end the worker.
+            let _ = writeln!(io::stderr(), "petasos: {}", line(site, &change));
+        }
+    }
+}
+
+fn line(site: &Site, change: &BreakerChange) -> String {
+    let (origin, site) = (site.origin.url(), site.label());
+    let what = match change.to {
+        BreakerState::Closed => {
+            return format!(
+                "origin {origin} (site {site}) answers again after {:.1} s",
+                change.lasted.as_secs_f64()
+            );
+        }
+        BreakerState::Silent => {
+            format!("has sent no first byte for three pages within {:.1} s", change.silence.as_secs_f64())
+        }
+        BreakerState::Unreachable => "accepts no connection".to_owned(),
+    };
+    format!("origin {origin} (site {site}) {what}; stale copies are served at once until it answers")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{digest, line};
+    use crate::sites::Sites;
+    use bytes::Bytes;
+    use config::Plan;
+    use origin::{BreakerChange, BreakerState};
+    use platform::{Clock, SystemClock};
+    use std::sync::Arc;
+    use std::time::Duration;
+    use store::{Key, SiteId};
+
+    #[test]
+    fn each_change_is_a_sentence_with_the_origin() {
+        let plan = Plan::for_origin("http://127.0.0.1:9".parse().unwrap());
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        let sites = Sites::new(&plan, &clock);
+        let site = sites.iter().next().unwrap();
+        let told = |from, to| {
+            let (lasted, silence) = (Duration::from_millis(2340), Duration::from_secs(1));
+            line(site, &BreakerChange { from, to, lasted, silence })
+        };
+        let (closed, silent, unreachable) =
+            (BreakerState::Closed, BreakerState::Silent, BreakerState::Unreachable);
+        assert_eq!(told(silent, closed), "origin http://127.0.0.1:9 (site any) answers again after 2.3 s");
+        assert_eq!(
+            told(closed, silent),
+            "origin http://127.0.0.1:9 (site any) has sent no first byte for three pages within 1.0 s; stale copies are \
+             served at once until it answers"
+        );
+        assert!(told(closed, unreachable).contains("accepts no connection; stale copies"));
+    }
+
+    #[test]
+    fn pages_have_digests_of_their_own() {
+        let key = |target: &'static str| {
+            Key::new(SiteId(0), false, b"a.test", Bytes::from_static(target.as_bytes()))
+        };
+        assert_eq!(digest(&key("/a")), digest(&key("/a")));
+        assert_ne!(digest(&key("/a")), digest(&key("/b")));
+    }
+}

@@ -1,0 +1,668 @@
+//! The breaker of one origin: whether the origin answers at all, from what its fetches meet.
+//!
+//! ```text
+//!            a connection is refused                        a connection, or a first byte
+//!   Closed ──────────────────────────────> Unreachable ─────────────────────────────────> Closed
+//!     │                                        ^ connecting fails
+//!     └─ three pages without a first byte ─> Silent ───── a first byte ─────────────────> Closed
+//! ```
+//!
+//! Invariant: nothing here knows a socket, a clock or a lock: events and `now` go in, decisions come out. A first byte
+//! clears all evidence, so pages that are slow by themselves never open the breaker while other fetches are answered.
+//! A fetch whose length its client decides (a pass, perhaps a long poll) is never evidence of silence. The memory is
+//! bounded by the fetches that may be under way.
+
+use crate::error::FetchError;
+use crate::usual::UsualWait;
+use platform::Monotonic;
+use std::collections::VecDeque;
+use std::io::ErrorKind;
+use std::time::Duration;
+
+/// Different pages that must be silent before the origin counts as hung.
+const SILENT_PAGES: usize = 3;
+
+/// How many times as long as the usual 99th percentile a fetch waits before it counts as silent.
+const USUAL_TIMES: u32 = 3;
+
+/// How long a fetch that ended without a first byte remains evidence.
+const EVIDENCE_LASTS: Duration = Duration::from_secs(10);
+
+/// How long fetches must be reset and none be answered before resets count. An origin answers others in less time, even
+/// if a client has three pages fetched that crash their workers.
+const RESETS_LAST: Duration = Duration::from_millis(100);
+
+/// The pause before the first probe of an origin that refuses connections; each failed probe doubles it.
+const REFUSED_PAUSE_MIN: Duration = Duration::from_millis(100);
+
+/// The longest pause between probes of an origin that refuses connections, as a refused one costs neither side much.
+const REFUSED_PAUSE_MAX: Duration = Duration::from_secs(1);
+
+/// The pause before the first probe of an origin that is silent; each failed probe doubles it.
+const SILENT_PAUSE_MIN: Duration = Duration::from_secs(1);
+
+/// Changes that are kept until they are logged, which happens every second.
+const UNTOLD_MAX: usize = 64;
+
+/// What the breaker needs to know of the settings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BreakerLimits {
+    /// The shortest time without a first byte after which a fetch counts as silent.
+    pub silence_min: Duration,
+    /// The longest, however slow the origin usually is.
+    pub silence_max: Duration,
+    /// How long a probe is waited for, and the longest pause between probes.
+    pub probe_pause_max: Duration,
+}
+
+/// What is believed of the origin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BreakerState {
+    /// It answers.
+    Closed,
+    /// It accepts connections and does not answer.
+    Silent,
+    /// No connection can be made.
+    Unreachable,
+}
+
+/// One change of the state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BreakerChange {
+    /// The state before.
+    pub from: BreakerState,
+    /// The state from then on.
+    pub to: BreakerState,
+    /// How long the state before had lasted.
+    pub lasted: Duration,
+    /// The time without a first byte after which a fetch counted as silent.
+    pub silence: Duration,
+}
+
+/// A fetch that has begun.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Begun {
+    number: u64,
+    /// A digest of the page's key; `None` for a pass.
+    page: Option<u64>,
+    at: Monotonic,
+    is_probe: bool,
+}
+
+/// How a fetch ended before its first byte.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Failure {
+    /// No connection was to be had.
+    Unreachable,
+    /// The connection was not accepted in time.
+    ConnectTimeout,
+    /// The connection ended.
+    Reset,
+    /// The time limit passed.
+    Timeout,
+    /// For a reason that says nothing about the origin.
+    Other,
+}
+
+impl Failure {
+    pub(crate) fn of(error: &FetchError) -> Self {
+        match error {
+            FetchError::Refused => Self::Unreachable,
+            // The origin's queue of connections is full (Unix sockets), or this machine has no port left: the origin
+            // may be well and busy.
+            FetchError::Unreachable(ErrorKind::WouldBlock | ErrorKind::AddrNotAvailable) => Self::Other,
+            FetchError::Unreachable(_) => Self::Unreachable,
+            FetchError::ConnectTimeout => Self::ConnectTimeout,
+            FetchError::FirstByteTimeout => Self::Timeout,
+            FetchError::Closed => Self::Reset,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// A page whose fetch ended without a first byte.
+#[derive(Clone, Copy, Debug)]
+struct Unanswered {
+    /// For a fetch that was reset its number: three of one page count too, because the connection itself has failed.
+    page: u64,
+    at: Monotonic,
+    was_reset: bool,
+}
+
+/// The state machine.
+#[derive(Clone, Debug)]
+pub(crate) struct Breaker {
+    limits: BreakerLimits,
+    state: BreakerState,
+    changed: Monotonic,
+    changes: u64,
+    /// Changes that nobody has taken yet.
+    untold: VecDeque<BreakerChange>,
+    next_number: u64,
+    usual: UsualWait,
+    /// Shared fetches without a first byte that began after the last first byte of any fetch, in their order.
+    pending: VecDeque<Begun>,
+    /// Those that ended since then, the latest last; of those that were reset, the first ones.
+    unanswered: Vec<Unanswered>,
+    /// The current pause between probes.
+    pause: Duration,
+    next_probe: Monotonic,
+    /// When the probe that is under way was claimed.
+    probe_since: Option<Monotonic>,
+}
+
+impl Breaker {
+    pub(crate) fn new(limits: BreakerLimits, now: Monotonic) -> Self {
+        Self {
+            limits,
+            state: BreakerState::Closed,
+            changed: now,
+            changes: 0,
+            untold: VecDeque::new(),
+            next_number: 0,
+            usual: UsualWait::new(),
+            pending: VecDeque::new(),
+            unanswered: Vec::new(),
+            pause: Duration::ZERO,
+            next_probe: now,
+            probe_since: None,
+        }
+    }
+
+    /// The state at `now`: silence needs no event, so this can open the breaker.
+    pub(crate) fn state(&mut self, now: Monotonic) -> BreakerState {
+        self.open_if_silent(BreakerState::Silent, now);
+        self.state
+    }
+
+    /// How often the state has changed.
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    /// The changes since the last call, oldest first; of more than [`UNTOLD_MAX`], the latest.
+    pub(crate) fn take_changes(&mut self) -> Vec<BreakerChange> {
+        self.untold.drain(..).collect()
+    }
+
+    /// The time without a first byte after which a fetch counts as silent now.
+    pub(crate) fn silence(&self) -> Duration {
+        let BreakerLimits { silence_min, silence_max, .. } = self.limits;
+        let usual = self.usual.p99().unwrap_or_default().saturating_mul(USUAL_TIMES);
+        usual.min(silence_max).max(silence_min)
+    }
+
+    /// Whether the next request may be a probe: the breaker is open, its pause is over, and no probe is under way that
+    /// may still be answered.
+    pub(crate) fn is_probe_due(&self, now: Monotonic) -> bool {
+        let waits = self.probe_since.is_some_and(|since| now.since(since) < self.limits.probe_pause_max);
+        self.state != BreakerState::Closed && now >= self.next_probe && !waits
+    }
+
+    /// Takes the turn of the next probe, if one is due. The caller then begins a fetch with `is_probe`.
+    pub(crate) fn claim_probe(&mut self, now: Monotonic) -> bool {
+        let is_due = self.is_probe_due(now);
+        if is_due {
+            self.probe_since = Some(now);
+        }
+        is_due
+    }
+
+    /// A fetch goes to the origin. `page` is a digest of its key if its answer may be shared.
+    pub(crate) fn begin(&mut self, page: Option<u64>, is_probe: bool, now: Monotonic) -> Begun {
+        let begun = Begun { number: self.next_number, page, at: now, is_probe };
+        self.next_number += 1;
+        if page.is_some() && self.state == BreakerState::Closed {
+            self.pending.push_back(begun);
+        }
+        begun
+    }
+
+    /// The origin has accepted a connection.
+    pub(crate) fn connected(&mut self, now: Monotonic) {
+        if self.state == BreakerState::Unreachable {
+            self.change(BreakerState::Closed, now);
+        }
+    }
+
+    /// The first byte of a response has come.
+    pub(crate) fn answered(&mut self, begun: &Begun, now: Monotonic) {
+        // When a hung origin goes on, all that it held is answered at once; these waits are not usual ones. The first
+        // of them counts, so that an origin that became slow is soon known as slow.
+        if begun.page.is_some() && (begun.at >= self.changed || self.state != BreakerState::Closed) {
+            self.usual.record(now.since(begun.at).min(self.silence()));
+        }
+        self.pending.clear();
+        self.unanswered.clear();
+        if self.state != BreakerState::Closed {
+            self.change(BreakerState::Closed, now);
+        }
+    }
+
+    /// A fetch has ended without a first byte.
+    pub(crate) fn failed(&mut self, begun: &Begun, failure: Failure, now: Monotonic) {
+        let was_pending = self.forget(begun);
+        if begun.is_probe {
+            self.probe_ended(now);
+        }
+        match failure {
+            Failure::Unreachable => self.connecting_failed(now),
+            Failure::ConnectTimeout if self.state != BreakerState::Closed => self.connecting_failed(now),
+            Failure::ConnectTimeout | Failure::Timeout if was_pending => self.note(begun.page, false, now),
+            Failure::Reset => self.note(begun.page.map(|_| begun.number), true, now),
+            Failure::ConnectTimeout | Failure::Timeout | Failure::Other => {}
+        }
+        let is_connecting = failure == Failure::ConnectTimeout;
+        let opened = if is_connecting { BreakerState::Unreachable } else { BreakerState::Silent };
+        self.open_if_silent(opened, now);
+    }
+
+    /// A fetch was given up before its first byte, which says nothing about the origin.
+    pub(crate) fn dropped(&mut self, begun: &Begun, now: Monotonic) {
+        self.forget(begun);
+        if begun.is_probe {
+            self.probe_ended(now);
+        }
+    }
+
+    fn open_if_silent(&mut self, opened: BreakerState, now: Monotonic) {
+        if self.state == BreakerState::Closed && self.has_silent_pages(now) {
+            self.change(opened, now);
+        }
+    }
+
+    fn forget(&mut self, begun: &Begun) -> bool {
+        let position = self.pending.iter().position(|pending| pending.number == begun.number);
+        position.and_then(|position| self.pending.remove(position)).is_some()
+    }
+
+    fn probe_ended(&mut self, now: Monotonic) {
+        self.probe_since = None;
+        self.next_probe = now.plus(self.pause);
+        self.pause = self.pause.saturating_mul(2).min(self.pause_max());
+    }
+
+    fn pause_max(&self) -> Duration {
+        match self.state {
+            BreakerState::Unreachable => REFUSED_PAUSE_MAX.min(self.limits.probe_pause_max),
+            BreakerState::Closed | BreakerState::Silent => self.limits.probe_pause_max,
+        }
+    }
+
+    fn connecting_failed(&mut self, now: Monotonic) {
+        if self.state != BreakerState::Unreachable {
+            self.change(BreakerState::Unreachable, now);
+        }
+    }
+
+    /// Notes a page whose fetch ended without a first byte.
+    fn note(&mut self, page: Option<u64>, was_reset: bool, now: Monotonic) {
+        let Some(page) = page.filter(|_| self.state == BreakerState::Closed) else { return };
+        self.unanswered.retain(|old| old.page != page && now.since(old.at) < EVIDENCE_LASTS);
+        let resets = self.unanswered.iter().filter(|old| old.was_reset).count();
+        if !was_reset || resets < SILENT_PAGES {
+            self.unanswered.push(Unanswered { page, at: now, was_reset });
+        }
+    }
+
+    /// Whether enough different pages are without a first byte for long enough.
+    fn has_silent_pages(&self, now: Monotonic) -> bool {
+        let silence = self.silence();
+        let is_late = |begun: &&Begun| now.since(begun.at) >= silence;
+        let late = self.pending.iter().take_while(is_late).filter_map(|begun| begun.page);
+        let recent = |old: &&Unanswered| now.since(old.at) < EVIDENCE_LASTS;
+        let resets_last = |old: &Unanswered| old.was_reset && now.since(old.at) >= RESETS_LAST;
+        let counts_resets = self.unanswered.iter().filter(recent).any(resets_last);
+        let ended = self.unanswered.iter().filter(recent).filter(|old| counts_resets || !old.was_reset);
+        let mut pages = [None; SILENT_PAGES];
+        for page in late.chain(ended.map(|old| old.page)) {
+            if pages.contains(&Some(page)) {
+                continue;
+            }
+            match pages.iter_mut().find(|slot| slot.is_none()) {
+                Some(slot) => *slot = Some(page),
+                None => break,
+            }
+        }
+        pages.iter().all(Option::is_some)
+    }
+
+    fn change(&mut self, state: BreakerState, now: Monotonic) {
+        if self.untold.len() >= UNTOLD_MAX {
+            self.untold.pop_front();
+        }
+        let (lasted, silence) = (now.since(self.changed), self.silence());
+        self.untold.push_back(BreakerChange { from: self.state, to: state, lasted, silence });
+        self.state = state;
+        self.changed = now;
+        self.changes += 1;
+        self.pending.clear();
+        self.unanswered.clear();
+        let pause = match state {
+            BreakerState::Unreachable => REFUSED_PAUSE_MIN,
+            BreakerState::Closed | BreakerState::Silent => SILENT_PAUSE_MIN,
+        };
+        self.pause = pause.min(self.limits.probe_pause_max);
+        self.next_probe = now.plus(self.pause);
+        self.probe_since = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Begun, Breaker, BreakerLimits, BreakerState, Failure};
+    use platform::Monotonic;
+    use proptest::prelude::*;
+    use std::collections::HashSet;
+    use std::time::Duration;
+
+    const LIMITS: BreakerLimits = BreakerLimits {
+        silence_min: Duration::from_secs(1),
+        silence_max: Duration::from_secs(10),
+        probe_pause_max: Duration::from_secs(5),
+    };
+
+    fn at(millis: u64) -> Monotonic {
+        Monotonic::from_nanos(millis * 1_000_000)
+    }
+
+    fn breaker() -> Breaker {
+        Breaker::new(LIMITS, at(0))
+    }
+
+    /// A breaker with a fetch under way for each of these pages since the start.
+    fn asking(pages: &[u64]) -> (Breaker, Vec<Begun>) {
+        let mut breaker = breaker();
+        let begun = pages.iter().map(|page| breaker.begin(Some(*page), false, at(0))).collect();
+        (breaker, begun)
+    }
+
+    #[test]
+    fn three_silent_pages_open_and_a_first_byte_closes() {
+        let (mut breaker, begun) = asking(&[1, 2, 3]);
+        assert_eq!(breaker.state(at(999)), BreakerState::Closed);
+        assert_eq!(breaker.state(at(1000)), BreakerState::Silent);
+        breaker.answered(&begun[0], at(1500));
+        assert_eq!((breaker.state(at(1500)), breaker.changes()), (BreakerState::Closed, 2));
+    }
+
+    #[test]
+    fn many_fetches_of_two_pages_do_not_open() {
+        let (mut breaker, _) = asking(&[1, 2, 1, 2, 1, 2]);
+        assert_eq!(breaker.state(at(60_000)), BreakerState::Closed);
+    }
+
+    #[test]
+    fn passes_are_no_evidence_of_silence() {
+        let mut breaker = breaker();
+        let passes: Vec<_> = (0..9).map(|_| breaker.begin(None, false, at(0))).collect();
+        for pass in &passes {
+            breaker.failed(pass, Failure::Timeout, at(60_000));
+            breaker.failed(pass, Failure::Reset, at(60_000));
+        }
+        assert_eq!(breaker.state(at(60_000)), BreakerState::Closed);
+    }
+
+    #[test]
+    fn slow_pages_do_not_open_while_another_fetch_is_answered() {
+        let (mut breaker, slow) = asking(&[1, 2, 3]);
+        let pass = breaker.begin(None, false, at(100));
+        breaker.answered(&pass, at(200));
+        assert_eq!(breaker.state(at(60_000)), BreakerState::Closed);
+        slow.iter().for_each(|begun| breaker.failed(begun, Failure::Timeout, at(60_000)));
+        assert_eq!(breaker.state(at(60_000)), BreakerState::Closed);
+    }
+
+    #[test]
+    fn an_origin_that_is_usually_slow_gets_three_times_as_long() {
+        let mut breaker = breaker();
+        for second in 0..10 {
+            let begun = breaker.begin(Some(0), false, at(second * 1000));
+            breaker.answered(&begun, at(second * 1000 + 700));
+        }
+        let silence = breaker.silence();
+        assert!(
+            silence > Duration::from_millis(2100) && silence < Duration::from_millis(2700),
+            "{silence:?}"
+        );
+        for page in 1..=3 {
+            breaker.begin(Some(page), false, at(20_000));
+        }
+        assert_eq!(breaker.state(at(22_000)), BreakerState::Closed);
+        assert_eq!(breaker.state(at(22_700)), BreakerState::Silent);
+    }
+
+    #[test]
+    fn slow_pages_raise_the_time_no_further_than_its_limit() {
+        let mut breaker = breaker();
+        for minute in 0..99 {
+            let begun = breaker.begin(Some(minute), false, at(minute * 60_000));
+            breaker.answered(&begun, at(minute * 60_000 + 59_000));
+        }
+        assert_eq!(breaker.silence(), LIMITS.silence_max);
+    }
+
+    #[test]
+    fn answers_that_a_hang_has_held_do_not_count_as_usual() {
+        let mut breaker = breaker();
+        let pages: Vec<u64> = (0..64).collect();
+        let held: Vec<_> = pages.iter().map(|page| breaker.begin(Some(*page), false, at(0))).collect();
+        for number in 0..200 {
+            let begun = breaker.begin(Some(number), false, at(0));
+            breaker.answered(&begun, at(10));
+        }
+        for page in pages {
+            breaker.begin(Some(page), false, at(10));
+        }
+        assert_eq!(breaker.state(at(1010)), BreakerState::Silent);
+        held.iter().for_each(|begun| breaker.answered(begun, at(30_000)));
+        assert_eq!(breaker.silence(), LIMITS.silence_min);
+    }
+
+    #[test]
+    fn one_refused_connection_opens_and_a_connection_closes() {
+        let mut breaker = breaker();
+        let begun = breaker.begin(None, false, at(0));
+        breaker.failed(&begun, Failure::Unreachable, at(0));
+        assert_eq!(breaker.state(at(0)), BreakerState::Unreachable);
+        breaker.connected(at(1));
+        assert_eq!(breaker.state(at(1)), BreakerState::Closed);
+    }
+
+    #[test]
+    fn three_resets_open_and_a_first_byte_between_them_prevents_that() {
+        for is_answered in [false, true] {
+            let mut breaker = breaker();
+            for number in 0..3 {
+                let begun = breaker.begin(Some(7), false, at(number));
+                breaker.failed(&begun, Failure::Reset, at(number));
+                if is_answered && number == 1 {
+                    let begun = breaker.begin(Some(8), false, at(number));
+                    breaker.answered(&begun, at(number));
+                }
+            }
+            let expected = if is_answered { BreakerState::Closed } else { BreakerState::Silent };
+            assert_eq!(breaker.state(at(99)), BreakerState::Closed);
+            assert_eq!(breaker.state(at(100)), expected);
+        }
+    }
+
+    #[test]
+    fn resets_far_apart_do_not_open() {
+        let mut breaker = breaker();
+        for minute in 0..9 {
+            let begun = breaker.begin(Some(minute), false, at(minute * 60_000));
+            breaker.failed(&begun, Failure::Reset, at(minute * 60_000));
+        }
+        assert_eq!(breaker.state(at(600_000)), BreakerState::Closed);
+    }
+
+    #[test]
+    fn late_connections_make_a_silent_origin_unreachable() {
+        let (mut breaker, begun) = asking(&[1, 2, 3]);
+        assert_eq!(breaker.state(at(1000)), BreakerState::Silent);
+        breaker.failed(&begun[0], Failure::ConnectTimeout, at(3000));
+        assert_eq!((breaker.state(at(3000)), breaker.changes()), (BreakerState::Unreachable, 2));
+        let (mut breaker, begun) = asking(&[1, 2, 3]);
+        begun.iter().for_each(|begun| breaker.failed(begun, Failure::ConnectTimeout, at(500)));
+        assert_eq!((breaker.state(at(500)), breaker.changes()), (BreakerState::Unreachable, 1));
+    }
+
+    #[test]
+    fn probes_of_a_refusing_origin_come_at_growing_pauses_up_to_a_second() {
+        let mut breaker = breaker();
+        let begun = breaker.begin(Some(1), false, at(0));
+        breaker.failed(&begun, Failure::Unreachable, at(0));
+        let mut probes = Vec::new();
+        for millis in 0..6000 {
+            if breaker.claim_probe(at(millis)) {
+                let probe = breaker.begin(Some(1), true, at(millis));
+                breaker.failed(&probe, Failure::Unreachable, at(millis));
+                probes.push(millis);
+            }
+        }
+        assert_eq!(probes, [100, 200, 400, 800, 1600, 2600, 3600, 4600, 5600]);
+    }
+
+    #[test]
+    fn one_probe_at_a_time_and_the_next_after_the_longest_pause() {
+        let (mut breaker, _) = asking(&[1, 2, 3]);
+        assert_eq!(breaker.state(at(1000)), BreakerState::Silent);
+        assert!(!breaker.claim_probe(at(1999)) && breaker.claim_probe(at(2000)));
+        let probe = breaker.begin(Some(1), true, at(2000));
+        assert!(!breaker.claim_probe(at(6999)), "the first is under way");
+        assert!(breaker.claim_probe(at(7000)), "the first may never be answered");
+        breaker.dropped(&probe, at(7100));
+        assert!(!breaker.claim_probe(at(8099)) && breaker.claim_probe(at(8100)), "it was given up");
+    }
+
+    /// What happens in the property test.
+    #[derive(Clone, Copy, Debug)]
+    enum Happens {
+        Begin(Option<u64>),
+        Answer(usize),
+        Fail(usize, Failure),
+        Drop(usize),
+        Pass(u64),
+        Probe,
+    }
+
+    fn failure() -> impl Strategy<Value = Failure> {
+        prop_oneof![
+            1 => Just(Failure::Unreachable),
+            3 => Just(Failure::ConnectTimeout),
+            3 => Just(Failure::Reset),
+            3 => Just(Failure::Timeout),
+            3 => Just(Failure::Other),
+        ]
+    }
+
+    fn happens() -> impl Strategy<Value = Happens> {
+        prop_oneof![
+            6 => prop::option::weighted(0.8, 0..5_u64).prop_map(|page| Happens::Begin(page.map(|page| page + 1000))),
+            1 => any::<usize>().prop_map(Happens::Answer),
+            2 => (any::<usize>(), failure()).prop_map(|(which, failure)| Happens::Fail(which, failure)),
+            1 => any::<usize>().prop_map(Happens::Drop),
+            4 => (1..2000_u64).prop_map(Happens::Pass),
+            2 => Just(Happens::Probe),
+        ]
+    }
+
+    /// Everything that has happened since the last first byte or change, in plain lists.
+    #[derive(Default)]
+    struct Model {
+        open: Vec<Begun>,
+        /// Shared fetches that began while it was closed and have not ended.
+        waiting: Vec<Begun>,
+        /// What ended without a first byte: the page, or the number of a reset fetch; when; and whether it was reset.
+        ended: Vec<(u64, u64, bool)>,
+    }
+
+    impl Model {
+        fn is_silent(&self, now: u64, silence: Duration) -> bool {
+            let late = self.waiting.iter().filter(|begun| at(now).since(begun.at) >= silence);
+            let recent = || self.ended.iter().filter(|(_, when, _)| now - when < 10_000);
+            let reset_long_ago = recent().any(|(_, when, was_reset)| *was_reset && now - when >= 100);
+            let ended =
+                recent().filter(|(.., was_reset)| reset_long_ago || !was_reset).map(|(page, ..)| *page);
+            let pages: HashSet<u64> = late.filter_map(|begun| begun.page).chain(ended).collect();
+            pages.len() >= 3
+        }
+
+        fn forget_evidence(&mut self) {
+            self.waiting.clear();
+            self.ended.clear();
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_state_is_what_the_whole_history_says(story in prop::collection::vec(happens(), 1..200)) {
+            let (mut breaker, mut model) = (breaker(), Model::default());
+            let (mut now, mut state, mut last_probe) = (0, BreakerState::Closed, None);
+            for happening in story {
+                match happening {
+                    Happens::Begin(page) => {
+                        let begun = breaker.begin(page, false, at(now));
+                        model.open.push(begun);
+                        if page.is_some() && state == BreakerState::Closed {
+                            model.waiting.push(begun);
+                        }
+                    }
+                    Happens::Probe => {
+                        let is_claimed = breaker.claim_probe(at(now));
+                        prop_assert!(!is_claimed || state != BreakerState::Closed);
+                        if is_claimed {
+                            prop_assert!(last_probe.is_none_or(|last| now > last), "one probe at a time");
+                            last_probe = Some(now);
+                            model.open.push(breaker.begin(Some(1), true, at(now)));
+                        }
+                    }
+                    Happens::Pass(millis) => now += millis,
+                    Happens::Answer(which) if !model.open.is_empty() => {
+                        let begun = model.open.remove(which % model.open.len());
+                        breaker.answered(&begun, at(now));
+                        model.forget_evidence();
+                        state = BreakerState::Closed;
+                    }
+                    Happens::Drop(which) if !model.open.is_empty() => {
+                        let begun = model.open.remove(which % model.open.len());
+                        breaker.dropped(&begun, at(now));
+                        model.waiting.retain(|waiting| *waiting != begun);
+                    }
+                    Happens::Fail(which, failure) if !model.open.is_empty() => {
+                        let begun = model.open.remove(which % model.open.len());
+                        breaker.failed(&begun, failure, at(now));
+                        let was_waiting = model.waiting.contains(&begun);
+                        model.waiting.retain(|waiting| *waiting != begun);
+                        let is_open = state != BreakerState::Closed;
+                        match failure {
+                            Failure::Unreachable => state = BreakerState::Unreachable,
+                            Failure::ConnectTimeout if is_open => state = BreakerState::Unreachable,
+                            Failure::ConnectTimeout | Failure::Timeout if was_waiting => {
+                                model.ended.extend(begun.page.map(|page| (page, now, false)));
+                            }
+                            Failure::Reset if begun.page.is_some() && !is_open => {
+                                model.ended.push((begun.number, now, true));
+                            }
+                            _ => {}
+                        }
+                        let is_silent = model.is_silent(now, breaker.silence());
+                        if state == BreakerState::Closed && is_silent && failure == Failure::ConnectTimeout {
+                            state = BreakerState::Unreachable;
+                        }
+                    }
+                    Happens::Answer(_) | Happens::Drop(_) | Happens::Fail(..) => {}
+                }
+                if state == BreakerState::Closed && model.is_silent(now, breaker.silence()) {
+                    state = BreakerState::Silent;
+                }
+                prop_assert_eq!(breaker.state(at(now)), state);
+                if state != BreakerState::Closed {
+                    model.forget_evidence();
+                }
+                prop_assert!(breaker.pending.len() <= model.open.len() && breaker.unanswered.len() < 6);
+            }
+        }
+    }
+}

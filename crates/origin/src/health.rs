@@ -1,0 +1,140 @@
+//! The breaker of one origin at work: shared by all workers, fed by fetches, asked before them.
+//!
+//! Invariant: the fetch limit and the announcement of an open breaker agree with the breaker's state, because they
+//! change under its lock. Each fetch that was told to the breaker ends there once, however it ends. Lock order: breaker,
+//! then the turns of the fetch limit.
+
+use crate::breaker::{Begun, Breaker, BreakerChange, BreakerLimits, BreakerState, Failure};
+use crate::error::FetchError;
+use crate::limit::FetchLimit;
+use crate::origin::Origin;
+use platform::{Clock, Monotonic};
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::sync::watch;
+
+/// The breaker with its lock, its clock and those who follow its state.
+pub(crate) struct Health {
+    breaker: Mutex<Breaker>,
+    is_open: watch::Sender<bool>,
+    clock: Arc<dyn Clock>,
+}
+
+impl Health {
+    pub(crate) fn new(limits: BreakerLimits, clock: Arc<dyn Clock>) -> Self {
+        let breaker = Mutex::new(Breaker::new(limits, clock.monotonic()));
+        Self { breaker, is_open: watch::Sender::new(false), clock }
+    }
+
+    /// Tells the breaker something or asks it, and lets the limit follow: while the breaker is open, half of the
+    /// fetches are for probes.
+    fn with<T>(&self, limit: &FetchLimit, act: impl FnOnce(&mut Breaker, Monotonic) -> T) -> T {
+        // The breaker is consistent after each event, so a panic elsewhere does not spoil it.
+        let mut breaker = self.breaker.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = self.clock.monotonic();
+        let result = act(&mut breaker, now);
+        let is_open = breaker.state(now) != BreakerState::Closed;
+        if self.is_open.send_if_modified(|was_open| std::mem::replace(was_open, is_open) != is_open) {
+            limit.halve(is_open);
+        }
+        result
+    }
+}
+
+impl Origin {
+    fn health<T>(&self, act: impl FnOnce(&mut Breaker, Monotonic) -> T) -> T {
+        self.health.with(&self.limit, act)
+    }
+
+    /// What the breaker believes of the application now.
+    pub fn breaker_state(&self) -> BreakerState {
+        self.health(|breaker, now| breaker.state(now))
+    }
+
+    /// Whether the breaker is open: what may be served stale is served at once, and nothing is refreshed but by probes.
+    pub fn is_open(&self) -> bool {
+        self.breaker_state() != BreakerState::Closed
+    }
+
+    /// Whether the breaker is open and wants a request as its next probe.
+    pub fn is_probe_due(&self) -> bool {
+        self.health(|breaker, now| breaker.is_probe_due(now))
+    }
+
+    /// Takes the turn of the next probe, if one is due. The caller then fetches with `is_probe`.
+    pub fn claim_probe(&self) -> bool {
+        self.health(Breaker::claim_probe)
+    }
+
+    /// Changes of the breaker since the last call, oldest first; of too many, the latest.
+    pub fn take_breaker_changes(&self) -> Vec<BreakerChange> {
+        self.health(|breaker, now| {
+            breaker.state(now);
+            breaker.take_changes()
+        })
+    }
+
+    /// How often the breaker has changed.
+    pub fn breaker_changes(&self) -> u64 {
+        self.health(|breaker, _| breaker.changes())
+    }
+
+    /// Ready while the breaker is open.
+    pub async fn opened(&self) {
+        let mut is_open = self.health.is_open.subscribe();
+        // An error means that the origin is gone, and with it whatever waits here.
+        let _ = is_open.wait_for(|is_open| *is_open).await;
+    }
+
+    /// Whether a fetch may go to the application, and whether it goes as a probe. Where no connection can be made, only
+    /// probes go.
+    pub(crate) fn admit(&self, is_probe: bool) -> Result<bool, FetchError> {
+        self.health(|breaker, now| match breaker.state(now) {
+            BreakerState::Closed | BreakerState::Silent => Ok(is_probe),
+            BreakerState::Unreachable if is_probe || breaker.claim_probe(now) => Ok(true),
+            BreakerState::Unreachable => Err(FetchError::BreakerOpen),
+        })
+    }
+
+    /// The application has accepted a connection.
+    pub(crate) fn was_connected(&self) {
+        self.health(Breaker::connected);
+    }
+}
+
+/// One fetch under the eyes of the breaker, until its first byte or its end.
+#[derive(Debug)]
+pub(crate) struct Watched {
+    origin: Arc<Origin>,
+    begun: Begun,
+    is_over: bool,
+}
+
+impl Watched {
+    /// A fetch goes to the application. `page` is a digest of its key if its answer may be shared.
+    pub(crate) fn begin(origin: &Arc<Origin>, page: Option<u64>, is_probe: bool) -> Self {
+        let begun = origin.health(|breaker, now| breaker.begin(page, is_probe, now));
+        Self { origin: Arc::clone(origin), begun, is_over: false }
+    }
+
+    /// The first byte has come; further calls have no effect.
+    pub(crate) fn answered(&mut self) {
+        if !std::mem::replace(&mut self.is_over, true) {
+            self.origin.health(|breaker, now| breaker.answered(&self.begun, now));
+        }
+    }
+
+    /// The fetch has failed. After the first byte that says nothing about whether the application answers.
+    pub(crate) fn failed(&mut self, error: &FetchError) {
+        if !std::mem::replace(&mut self.is_over, true) {
+            self.origin.health(|breaker, now| breaker.failed(&self.begun, Failure::of(error), now));
+        }
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        if !self.is_over {
+            self.origin.health(|breaker, now| breaker.dropped(&self.begun, now));
+        }
+    }
+}

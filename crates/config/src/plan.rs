@@ -174,7 +174,10 @@ limits! {
     response_head_bytes_max: usize = Size;
     response_fields_max: usize = Count;
     fetches_max: usize = Count;
+    client_fetches_max: usize = Count;
+    stalled_fetches_max: usize = Count;
     queue_max: usize = Count;
+    client_queue_max: usize = Count;
     queue_timeout: Duration = Duration;
     idle_connections_max: usize = Count;
     idle_connection_timeout: Duration = Duration;

@@ -370,10 +370,32 @@ pub const SETTINGS: &[Setting] = &[
         "Requests that one origin works on at a time.",
     ),
     global(
+        "limits.client_fetches_max",
+        Kind::Count(1, COUNT_MAX),
+        "32",
+        "Requests of one client address, or of one IPv6 network of 64 bits, that one origin works on at a time. Further \
+         requests of the client wait in the queue while other clients go ahead. A proxy in front counts as one client \
+         unless it is one of `trusted_proxies`.",
+    ),
+    global(
+        "limits.stalled_fetches_max",
+        Kind::Count(0, COUNT_MAX),
+        "256",
+        "Fetches of one origin that do not count for `limits.fetches_max`, because the origin waits until a slow client has \
+         taken more of the response. Beyond this number a slow response counts until it has ended.",
+    ),
+    global(
         "limits.queue_max",
         Kind::Count(0, COUNT_MAX),
         "1024",
         "Requests that wait for one origin when all its fetches are in use. Those that people wait for come before those of robots, and take their places when the queue is full; who names itself a robot, or nothing, counts as a robot.",
+    ),
+    global(
+        "limits.client_queue_max",
+        Kind::Count(0, COUNT_MAX),
+        "512",
+        "Requests of one client address, or of one IPv6 network of 64 bits, that wait for one origin; further requests of \
+         the client are answered 503.",
     ),
     global(
         "limits.queue_timeout",

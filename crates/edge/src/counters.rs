@@ -91,6 +91,9 @@ metrics! {
         "Requests an application works on now. At limits.fetches_max others wait.";
     OriginFetchesWaiting: Gauge "origin_fetches_waiting",
         "Requests that wait for their turn at an application. More than a few for long mean that it is too slow.";
+    OriginFetchesStalled: Gauge "origin_fetches_stalled",
+        "Responses that an application cannot finish because a client takes them too slowly. They do not count for \
+         limits.fetches_max. At limits.stalled_fetches_max further ones do.";
     OriginConnectionsIdle: Gauge "origin_connections_idle",
         "Unused connections kept to an application.";
     ResponsesCut: Counter "responses_cut",

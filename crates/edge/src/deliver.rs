@@ -367,7 +367,8 @@ impl Sending<'_> {
                 Poll::Ready(()) if self.exchange.is_none() => return Poll::Ready(Ok(())),
                 // There is room again for what was held back, or more may have come.
                 Poll::Ready(()) if received || self.held_back => {}
-                Poll::Pending if received && client.queued_bytes() < READ_AHEAD_BYTES => {}
+                // Once more: to read on, or to hold the application back.
+                Poll::Pending if received => {}
                 Poll::Ready(()) | Poll::Pending => return Poll::Pending,
             }
         }
@@ -391,6 +392,8 @@ impl Sending<'_> {
             // An application that answers while it reads must not wait for a visitor that reads only after it
             // has written: the request goes on.
             self.held_back = true;
+            // It keeps its turn where too many have given theirs up.
+            let _ = exchange.stall();
             exchange.poll_upload(context, client).map(|error| Err(error.into()))
         };
         let Poll::Ready(event) = event else { return false };

@@ -168,7 +168,7 @@ pub(crate) fn passed(
         method: head.method,
         framing: request.framing,
         expect_continue: request.expect_continue,
-        urgency: Urgency::new(!is_robot(visitor)),
+        urgency: Urgency::of(!is_robot(visitor)),
     })
 }
 

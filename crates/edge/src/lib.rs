@@ -9,6 +9,7 @@
 mod access_log;
 mod admin;
 mod client;
+mod client_address;
 mod conclude;
 mod counters;
 mod date;

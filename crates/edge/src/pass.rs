@@ -3,6 +3,7 @@
 //! Invariant: the answer goes to this visitor alone and is not stored, as more than the key went into it. A write
 //! that succeeded is known to the store before its visitor is told, and so is what the profile says that it changes.
 
+use crate::client_address::client_of;
 use crate::counters::Metric;
 use crate::delivery::{Content, Delivery};
 use crate::flight::{Asked, Flight, Parcel};
@@ -82,6 +83,8 @@ impl<'a> Visit<'a> {
             let content_type = self.request.head.fields.first(names::CONTENT_TYPE).map(|value| &value[..]);
             self.client.read_form(Form::of_type(content_type));
         }
+        let client = client_of(self.shared, &passing.subject, &self.request.head.fields);
+        request.urgency.is_wanted_by(client);
         let mut exchange = match passing.subject.site.origin.fetch(request).await {
             Ok(exchange) => Box::new(exchange),
             Err(error) => return self.fail_passing(&passing, &error),
@@ -118,7 +121,7 @@ impl<'a> Visit<'a> {
         let known = shared.store.known_rule(&key);
         let head =
             forward::shared_head(&wanted.subject, &shared.loop_mark, &key, Method::Head, fields, &known);
-        let asked = Asked { fields, range: None, solo: true };
+        let asked = Asked { fields, range: None, solo: true, client: None };
         let flight = shared.flights.enlist(&key, asked, known, || shared.store.sequence());
         Some(Enlisted { visit: shared, key, head, flight })
     }

@@ -271,6 +271,7 @@ impl Shared {
         let value = match metric {
             Metric::OriginFetchesActive => return self.read_origins(|gauges| gauges.active),
             Metric::OriginFetchesWaiting => return self.read_origins(|gauges| gauges.waiting),
+            Metric::OriginFetchesStalled => return self.read_origins(|gauges| gauges.stalled),
             Metric::OriginConnectionsIdle => return self.read_origins(|gauges| gauges.idle),
             Metric::ConnectionsOpen => self.connections() as u64,
             Metric::FlightsOpen => self.flights.len() as u64,

@@ -5,7 +5,7 @@
 use crate::recognition::Recognition;
 use crate::writes::Writes;
 use config::{Limits, Plan};
-use origin::{Origin, Settings};
+use origin::{Bounds, Origin, Settings};
 use platform::Clock;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -115,8 +115,13 @@ fn settings(limits: &Limits) -> Settings {
             fields_max: limits.response_fields_max,
             ..h1::Limits::DEFAULT
         },
-        fetches_max: limits.fetches_max,
-        queue_max: limits.queue_max,
+        bounds: Bounds {
+            fetches_max: limits.fetches_max,
+            client_fetches_max: limits.client_fetches_max,
+            stalled_max: limits.stalled_fetches_max,
+            queue_max: limits.queue_max,
+            client_queue_max: limits.client_queue_max,
+        },
         queue_timeout: limits.queue_timeout,
         idle_connections_max: limits.idle_connections_max,
         idle_connection_timeout: limits.idle_connection_timeout,

@@ -195,6 +195,12 @@ impl Exchange {
         self.permit = None;
     }
 
+    /// Lets another fetch begin while the application waits for a slow reader; false if it did so before, or as many
+    /// have as may.
+    pub fn stall(&mut self) -> bool {
+        self.permit.as_mut().is_some_and(FetchPermit::stall)
+    }
+
     /// After the head 101: the connection, and what the application has already sent on it. `None` if the
     /// response is over.
     pub fn into_tunnel(self) -> Option<(Stream, BytesMut)> {

@@ -10,8 +10,10 @@ mod exchange;
 mod limit;
 mod origin;
 mod pool;
+mod urgency;
 
 pub use error::{FetchError, UploadError};
 pub use exchange::{Event, Exchange, NoUpload, Upload};
-pub use limit::{Busy, FetchLimit, FetchPermit, Urgency};
+pub use limit::{Bounds, Busy, FetchLimit, FetchPermit};
 pub use origin::{FetchRequest, Gauges, Origin, Settings};
+pub use urgency::Urgency;

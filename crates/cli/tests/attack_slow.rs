@@ -1,0 +1,117 @@
+//! Slow clients against the real binary: uploads and downloads that never end must not keep others from pages that are
+//! not stored.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+
+use testkit::{Action, Client, Edge, Gate, Origin, Seen, eventually, response};
+
+/// Slow clients: more than the fetches that an origin gets at a time by default.
+const SLOW: u8 = 80;
+/// Honest visitors beside them, each of whom asks for one page that is not stored.
+const HONEST: usize = 20;
+/// A download that fits neither into what is read ahead nor into socket buffers.
+const DOWNLOAD_BYTES: usize = 4 << 20;
+/// The receive buffer of a slow reader.
+const RECEIVE_BYTES: usize = 4 * 1024;
+/// Memory that slow downloads may take beside what the process has at the start.
+const RESIDENT_BYTES_MAX: u64 = 160 << 20;
+
+/// An origin with downloads of [`DOWNLOAD_BYTES`], pages that wait for `gate`, and pages that are never stored.
+fn origin(gate: Gate) -> Origin {
+    let download = vec![b'x'; DOWNLOAD_BYTES];
+    Origin::start(move |seen: &Seen| match seen.target().split('/').nth(1) {
+        Some("private") => response("200 OK", &["Cache-Control: private"], &download),
+        Some("public") => response("200 OK", &["Cache-Control: max-age=600"], &download),
+        Some("waits") => {
+            let mut actions = vec![Action::Await(gate.clone())];
+            actions.extend(response("200 OK", &["Cache-Control: private"], b"late"));
+            actions
+        }
+        _ => response("200 OK", &["Cache-Control: private"], seen.target().as_bytes()),
+    })
+}
+
+/// A slow client with an address that it shares with few others.
+fn slow_client(edge: &Edge, number: u8) -> Client {
+    Client::connect_from([127, 0, 1, 1 + number / 8], edge.address, RECEIVE_BYTES)
+}
+
+/// Begins downloads and reads no more than their heads.
+fn begin_downloads(edge: &Edge, directory: &str) -> Vec<Client> {
+    let begin = |number| {
+        let mut client = slow_client(edge, number);
+        client
+            .send(format!("GET /{directory}/{number} HTTP/1.1\r\nHost: a.test\r\nCookie: session=1\r\n\r\n"));
+        client
+    };
+    let mut clients: Vec<Client> = (0..SLOW).map(begin).collect();
+    // Today's edge begins as many as it has fetches.
+    clients.iter_mut().take(48).for_each(|client| assert_eq!(client.read_head().status, 200));
+    clients
+}
+
+/// Asks for pages that are not stored, all at once; gives the number of those that were not answered with 200.
+fn refused_visitors(edge: &Edge, attack: &str) -> usize {
+    let address = edge.address;
+    let ask = |number: usize| {
+        std::thread::spawn(move || {
+            let answer = Client::connect(address).get(&format!("/page/{number}"), &["Cookie: session=1"]);
+            usize::from(answer.status != 200)
+        })
+    };
+    let visitors: Vec<_> = (0..HONEST).map(ask).collect();
+    let refused = visitors.into_iter().map(|visitor| visitor.join().unwrap()).sum();
+    println!("attack: pages that are not stored during {attack}: {refused} of {HONEST} refused, at most 0");
+    refused
+}
+
+fn resident_bytes(edge: &Edge) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", edge.pid())).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
+}
+
+#[test]
+fn slow_downloads_do_not_block_uncached_pages() {
+    let origin = origin(Gate::default());
+    let edge = Edge::start(&origin.url(), &["--memory", "64MiB"]);
+    let before = resident_bytes(&edge);
+    let clients = begin_downloads(&edge, "private");
+    assert_eq!(refused_visitors(&edge, "slow downloads"), 0);
+    let resident = resident_bytes(&edge).saturating_sub(before);
+    println!("attack: memory of slow downloads: {resident} bytes of at most {RESIDENT_BYTES_MAX}");
+    assert!(resident <= RESIDENT_BYTES_MAX);
+    drop(clients);
+}
+
+#[test]
+fn slow_readers_of_shared_fetches_do_not_block_uncached_pages() {
+    let origin = origin(Gate::default());
+    // The bodies are too large for memory, and there is no disk: readers take them from a window.
+    let edge = Edge::configured(&origin.url(), "[limits]\nobject_bytes_max = \"64KiB\"\n", &[]);
+    let begin = |number| {
+        let mut client = slow_client(&edge, number);
+        client.send(format!("GET /public/{number} HTTP/1.1\r\nHost: a.test\r\n\r\n"));
+        client
+    };
+    let mut clients: Vec<Client> = (0..SLOW).map(begin).collect();
+    clients.iter_mut().take(48).for_each(|client| assert_eq!(client.read_head().status, 200));
+    assert_eq!(refused_visitors(&edge, "slow readers of shared fetches"), 0);
+}
+
+#[test]
+fn one_address_does_not_take_all_fetches() {
+    let gate = Gate::default();
+    let origin = origin(gate.clone());
+    let edge = Edge::start(&origin.url(), &[]);
+    let begin = |number| {
+        let mut client = Client::connect_from([127, 0, 2, 1], edge.address, RECEIVE_BYTES);
+        client.send(format!("GET /waits/{number} HTTP/1.1\r\nHost: a.test\r\nCookie: session=1\r\n\r\n"));
+        client
+    };
+    let clients: Vec<Client> = (0..SLOW).map(begin).collect();
+    eventually("its requests wait", || edge.metric("petasos_origin_fetches_waiting", "") > 0.0);
+    assert_eq!(refused_visitors(&edge, "slow pages for one address"), 0);
+    gate.open();
+    drop(clients);
+}

@@ -72,6 +72,22 @@ fn resident_bytes(edge: &Edge) -> u64 {
 }
 
 #[test]
+fn slow_uploads_do_not_block_uncached_pages() {
+    let origin = origin(Gate::default());
+    let edge = Edge::start(&origin.url(), &[]);
+    let begin = |number| {
+        let mut client = slow_client(&edge, number);
+        client.send("POST /form HTTP/1.1\r\nHost: a.test\r\nContent-Length: 100000\r\n\r\n0123456789");
+        client
+    };
+    let clients: Vec<Client> = (0..SLOW).map(begin).collect();
+    eventually("every upload has begun", || edge.metric("petasos_connections_open", "") >= f64::from(SLOW));
+    assert_eq!(refused_visitors(&edge, "slow uploads"), 0);
+    drop(clients);
+    assert_eq!(origin.count("/form"), 0, "an upload that broke off reached the origin");
+}
+
+#[test]
 fn slow_downloads_do_not_block_uncached_pages() {
     let origin = origin(Gate::default());
     let edge = Edge::start(&origin.url(), &["--memory", "64MiB"]);

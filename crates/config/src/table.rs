@@ -108,6 +108,22 @@ pub const SETTINGS: &[Setting] = &[
          crash makes `disk` begin empty. `none`: no such directory. Left out: petasos in $XDG_RUNTIME_DIR, else \
          /run/petasos unless systemd removes that with the service ($RUNTIME_DIRECTORY).",
     ),
+    row(
+        "spool_directory",
+        Scope::Global,
+        Kind::Text,
+        None,
+        "Directory for files without names, in which bodies wait between a client and an origin when memory has no room \
+         for them. It may hold anything else. `none`: bodies wait in memory only. Left out: /var/tmp, else the system's \
+         temporary directory.",
+    ),
+    global(
+        "spool_size",
+        Kind::Size,
+        "1GiB",
+        "The most that the files in `spool_directory` may take. When it is reached, a larger request streams to the \
+         origin, and the origin waits for a slow reader of its response.",
+    ),
     global(
         "purge_partial_status",
         Kind::Numbers(&[503, 202]),
@@ -319,6 +335,47 @@ pub const SETTINGS: &[Setting] = &[
         "From a request's first octet to the end of its head.",
     ),
     global("limits.request_body_timeout", Kind::Duration, "30s", "Longest pause inside a request's content."),
+    global(
+        "limits.request_buffer_bytes_max",
+        Kind::Size,
+        "64MiB",
+        "Content of a request that is read whole before the origin is asked, so that a slow client keeps no fetch from \
+         others. A larger content streams to the origin, as does one with `Expect: 100-continue`, an upgrade, and gRPC. \
+         `0B`: every content streams.",
+    ),
+    global(
+        "limits.response_buffer_bytes_max",
+        Kind::Size,
+        "256MiB",
+        "Content of one response that waits in `spool_directory` for a slow client, so that the origin need not wait.",
+    ),
+    global(
+        "limits.buffer_memory_percent",
+        Kind::Count(1, 50),
+        "5",
+        "Share of `memory`, in percent, for bodies that wait between a client and an origin. Stored responses may take \
+         the rest.",
+    ),
+    global(
+        "limits.request_rate_min",
+        Kind::Size,
+        "512B",
+        "Bytes per second that a client must send of a request's content while the edge waits for it, on average over \
+         `limits.rate_window`. `0B`: no minimum.",
+    ),
+    global(
+        "limits.response_rate_min",
+        Kind::Size,
+        "512B",
+        "Bytes per second that a client must take of a response while the edge waits for it, on average over \
+         `limits.rate_window`. `0B`: no minimum.",
+    ),
+    global(
+        "limits.rate_window",
+        Kind::Duration,
+        "1m",
+        "Time of waiting for a client over which `limits.request_rate_min` and `limits.response_rate_min` are measured.",
+    ),
     global(
         "limits.idle_timeout",
         Kind::Duration,

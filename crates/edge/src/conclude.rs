@@ -216,8 +216,7 @@ impl Visit<'_> {
         let site = self.site.filter(|site| site.is_looked_at(now));
         let mut beginning = Beginning::new(HEAD_BYTES_MAX);
         let wanted = site.map(|_| &mut beginning);
-        let sent =
-            deliver::send_exchange(self.client, *exchange, written.framing, &mut content_bytes, wanted).await;
+        let sent = self.send_exchange(*exchange, written.framing, &mut content_bytes, wanted).await;
         if let Some(site) = site {
             let request = &self.request.head;
             let public_host = site.plan.public_host.as_deref().map(str::as_bytes);
@@ -229,6 +228,17 @@ impl Visit<'_> {
         self.outcome(head.status, account.reason, content_bytes, sent, &written)
     }
 
+    async fn send_exchange(
+        &mut self,
+        exchange: Exchange,
+        framing: BodyFraming,
+        content_bytes: &mut u64,
+        wanted: Option<&mut Beginning>,
+    ) -> Result<(), Interrupted> {
+        let buffer = self.shared.buffers.for_response();
+        deliver::send_exchange(self.client, exchange, framing, content_bytes, wanted, buffer).await
+    }
+
     /// Sends an answer of the application's that is then compared with what is stored.
     async fn send_checked(&mut self, parcel: Parcel, check: Arc<LeakCheck>, account: &Account) -> Outcome {
         let Parcel { head, framing, exchange } = parcel;
@@ -236,8 +246,7 @@ impl Visit<'_> {
         self.begin(&written);
         let (mut content_bytes, mut content) = (0, Beginning::new(COMPARED_BYTES_MAX));
         let wanted = Some(&mut content);
-        let sent =
-            deliver::send_exchange(self.client, *exchange, written.framing, &mut content_bytes, wanted).await;
+        let sent = self.send_exchange(*exchange, written.framing, &mut content_bytes, wanted).await;
         if let (Ok(()), Some(content)) = (&sent, content.whole()) {
             check.begin(self.shared, self.worker, &head, content);
         }
@@ -293,6 +302,7 @@ impl Visit<'_> {
                 self.cells().count(match error {
                     SendError::Gone => Metric::VisitorsGone,
                     SendError::TimedOut => Metric::VisitorTimeouts,
+                    SendError::TooSlow => Metric::VisitorsTooSlow,
                 });
                 After::Gone
             }
@@ -305,6 +315,10 @@ impl Visit<'_> {
             }
             Err(Interrupted::Damage) => {
                 self.cells().count(Metric::DamagedResponsesCut);
+                After::Gone
+            }
+            Err(Interrupted::Spool) => {
+                self.cells().count(Metric::ResponsesCut);
                 After::Gone
             }
         };

@@ -123,7 +123,7 @@ pub(crate) fn without_content(head: &RequestHead) -> Result<FetchRequest, WriteE
     })
 }
 
-/// A visitor's own request, ready to be sent.
+/// A visitor's own request, ready to be sent, with its content in this framing.
 ///
 /// # Errors
 /// As [`without_content`].
@@ -131,6 +131,7 @@ pub(crate) fn passed(
     subject: &Subject<'_>,
     loop_mark: &Bytes,
     request: &Request,
+    framing: BodyFraming,
 ) -> Result<FetchRequest, WriteError> {
     let visitor = &request.head.fields;
     let mut fields = passed_fields(visitor, subject.trusted, subject.site.policy());
@@ -145,8 +146,8 @@ pub(crate) fn passed(
     }
     fields.push(names::VIA, VIA);
     fields.push(CDN_LOOP, loop_mark.clone());
-    request.framing.announce(&mut fields);
-    if request.framing == BodyFraming::Empty && visitor.has(names::CONTENT_LENGTH) {
+    framing.announce(&mut fields);
+    if framing == BodyFraming::Empty && visitor.has(names::CONTENT_LENGTH) {
         fields.push(names::CONTENT_LENGTH, "0");
     }
     if request.expect_continue {
@@ -166,7 +167,7 @@ pub(crate) fn passed(
     Ok(FetchRequest {
         head: written(&head)?,
         method: head.method,
-        framing: request.framing,
+        framing,
         expect_continue: request.expect_continue,
         urgency: Urgency::of(!is_robot(visitor)),
     })
@@ -243,7 +244,7 @@ mod tests {
     fn passed_text(head: &str, trusted: bool) -> String {
         let (shared, request) = (shared(trusted), request(head));
         let subject = guard(&shared, peer(), &request).unwrap();
-        String::from_utf8(passed(&subject, &MARK, &request).unwrap().head.to_vec()).unwrap()
+        String::from_utf8(passed(&subject, &MARK, &request, request.framing).unwrap().head.to_vec()).unwrap()
     }
 
     #[test]

@@ -8,6 +8,8 @@
 
 mod access_log;
 mod admin;
+mod buffer;
+mod buffers;
 mod client;
 mod client_address;
 mod conclude;
@@ -34,6 +36,7 @@ mod loads;
 mod lookup;
 mod mender;
 mod metrics;
+mod pace;
 mod pass;
 mod persistence;
 mod persisting;
@@ -52,6 +55,7 @@ mod room;
 mod serve;
 mod shared;
 mod sites;
+mod spool;
 mod stored;
 mod sweeper;
 mod sync;

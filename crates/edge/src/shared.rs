@@ -4,6 +4,7 @@
 //! of the store, and writes to no memory that another worker writes to.
 
 use crate::access_log::AccessLog;
+use crate::buffers::Buffers;
 use crate::counters::{Cells, Counters, Metric};
 use crate::equivalents::Equivalents;
 use crate::flights::Flights;
@@ -23,7 +24,7 @@ use bytes::Bytes;
 use config::{Limits, Plan};
 use disk::Recovery;
 use origin::Gauges;
-use platform::Clock;
+use platform::{Clock, SystemDisk};
 use static_tree::Refusal;
 use std::collections::hash_map::RandomState;
 use std::fmt;
@@ -58,6 +59,8 @@ pub(crate) struct Shared {
     pub(crate) loads: Loads,
     pub(crate) equivalents: Equivalents,
     pub(crate) filling: FillingBudget,
+    /// Where bodies wait between clients and origins.
+    pub(crate) buffers: Arc<Buffers>,
     pub(crate) counters: Counters,
     pub(crate) log: Option<AccessLog>,
     pub(crate) clock: Arc<dyn Clock>,
@@ -102,8 +105,9 @@ pub(crate) struct Place {
 impl Shared {
     pub(crate) fn new(plan: Plan, log: Option<AccessLog>, clock: Arc<dyn Clock>) -> Self {
         let filling_bytes_max = plan.memory_bytes / FILLING_SHARE;
+        let buffers = Arc::new(Buffers::new(&plan, Arc::new(SystemDisk)));
         let store_limits = StoreLimits {
-            memory_bytes_max: plan.memory_bytes - filling_bytes_max,
+            memory_bytes_max: plan.memory_bytes - filling_bytes_max - Buffers::share_of(&plan),
             object_bytes_max: plan.limits.object_bytes_max,
             ..StoreLimits::default()
         };
@@ -124,6 +128,7 @@ impl Shared {
             refiller: Refiller::default(),
             loads: Loads::default(),
             equivalents: Equivalents::default(),
+            buffers,
             filling: FillingBudget { bytes: AtomicU64::new(0), bytes_max: filling_bytes_max },
             counters: Counters::new(plan.workers),
             log,
@@ -277,6 +282,9 @@ impl Shared {
             Metric::FlightsOpen => self.flights.len() as u64,
             Metric::PopularPages => self.popular.len() as u64,
             Metric::FillingBytes => self.filling.bytes.load(Ordering::Relaxed),
+            Metric::BufferedBytes => self.buffers.bytes(),
+            Metric::SpoolBytes => self.buffers.spool.bytes(),
+            Metric::SpoolErrors => self.buffers.spool.errors(),
             Metric::LingeringBytes => self.store.lingering_bytes(),
             Metric::StoreBytes => store().bytes,
             Metric::StoreBytesMax => store().budget_bytes,

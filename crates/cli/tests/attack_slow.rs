@@ -131,3 +131,67 @@ fn one_address_does_not_take_all_fetches() {
     gate.open();
     drop(clients);
 }
+
+#[test]
+fn slow_downloads_without_a_spool_do_not_block_uncached_pages() {
+    let origin = origin(Gate::default());
+    let configuration = "spool_directory = \"none\"\n[limits]\nbuffer_memory_percent = 1\n";
+    let edge = Edge::configured(&origin.url(), configuration, &["--memory", "64MiB"]);
+    let clients = begin_downloads(&edge, "private");
+    assert_eq!(refused_visitors(&edge, "slow downloads without a spool"), 0);
+    let (buffered, stalled) =
+        (edge.metric("petasos_buffered_bytes", ""), edge.metric("petasos_origin_fetches_stalled", ""));
+    println!("attack: memory of full buffers: {buffered} bytes of at most {}", (64 << 20) / 100);
+    println!("attack: responses that wait at their origin: {stalled} of at most 256");
+    assert!(buffered <= f64::from((64 << 20) / 100) && stalled > 0.0 && stalled <= 256.0);
+    drop(clients);
+    eventually("nothing is left", || {
+        edge.metric("petasos_origin_fetches_stalled", "") + edge.metric("petasos_buffered_bytes", "") <= 0.0
+    });
+}
+
+#[test]
+fn a_crash_leaves_nothing_in_the_spool_directory() {
+    let origin = origin(Gate::default());
+    let directory = tempfile::tempdir().unwrap();
+    let foreign = directory.path().join("petasos.1.0.spool");
+    std::fs::write(&foreign, "foreign").unwrap();
+    let configuration =
+        format!("spool_directory = \"{}\"\nspool_size = \"16MiB\"\n", directory.path().display());
+    let mut edge = Edge::configured(&origin.url(), &configuration, &["--memory", "64MiB"]);
+    let clients = begin_downloads(&edge, "private");
+    assert_eq!(refused_visitors(&edge, "slow downloads with a full spool"), 0);
+    let spooled = edge.metric("petasos_spool_bytes", "");
+    println!("attack: spool of slow downloads: {spooled} bytes of at most {}", 16 << 20);
+    assert!(spooled > 0.0 && spooled <= f64::from(16 << 20));
+    edge.kill();
+    drop(clients);
+    let left: Vec<_> = directory.path().read_dir().unwrap().map(|entry| entry.unwrap().path()).collect();
+    println!("attack: files in the spool directory after a crash: {} of at most 1", left.len());
+    assert_eq!(left, [foreign.clone()]);
+    assert_eq!(std::fs::read_to_string(foreign).unwrap(), "foreign");
+}
+
+#[test]
+fn clients_below_the_minimum_rate_are_broken_off() {
+    let origin = origin(Gate::default());
+    let configuration =
+        "[limits]\nrequest_rate_min = \"1MiB\"\nresponse_rate_min = \"1GiB\"\nrate_window = \"200ms\"\n";
+    let edge = Edge::configured(&origin.url(), configuration, &[]);
+    let mut upload = slow_client(&edge, 0);
+    upload.send("POST /form HTTP/1.1\r\nHost: a.test\r\nContent-Length: 100000\r\n\r\n0123456789");
+    assert_eq!(upload.read().status, 408);
+    let mut expecting = slow_client(&edge, 0);
+    expecting
+        .send("POST /form HTTP/1.1\r\nHost: a.test\r\nContent-Length: 9\r\nExpect: 100-continue\r\n\r\n");
+    eventually("the content streams", || edge.metric("petasos_origin_fetches_active", "") > 0.0);
+    eventually("the content does not come", || edge.metric("petasos_origin_fetches_active", "") <= 0.0);
+    let mut download = slow_client(&edge, 0);
+    download.send("GET /private/0 HTTP/1.1\r\nHost: a.test\r\nCookie: session=1\r\n\r\n");
+    eventually("slow clients are broken off", || edge.metric("petasos_visitors_too_slow", "") >= 3.0);
+    println!(
+        "attack: uploads of clients below the minimum rate: {} at the origin, at most 0",
+        origin.count("/form")
+    );
+    assert_eq!(origin.count("/form"), 0);
+}

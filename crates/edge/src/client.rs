@@ -1,7 +1,7 @@
 //! A visitor's connection: request heads and content in, octets out, each with its time limit.
 //!
 //! Invariant: octets go out in the order they were queued; a request's content is read only as fast as it is
-//! passed on; once the connection failed nothing more is sent. What requests mean is not known here.
+//! passed on, but for what a buffer takes of it before; once the connection failed nothing more is sent. What requests mean is not known here.
 
 use crate::buffer::Buffer;
 use crate::pace::Pace;
@@ -154,6 +154,8 @@ impl Client {
         mut stop: Pin<&mut (impl Future<Output = ()> + ?Sized)>,
     ) -> Received {
         self.read_patience.reset();
+        // What the application did not want of the last content would stay as long as the connection.
+        self.content.ahead = None;
         poll_fn(|context| self.poll_receive(context, stop.as_mut())).await
     }
 

@@ -306,6 +306,7 @@ pub(crate) async fn send_but_tail(
     let mut sending = Sending::new(exchange, buffer, Some(wanted), Some(Tail::default()));
     let sent = poll_fn(|context| sending.poll(client, framing, content_bytes, context)).await;
     let outcome = sending.outcome();
+    let is_lost = sending.buffer.is_lost();
     let Sending { mut exchange, wanted, tail, .. } = sending;
     // Without the rest of the request the application must not take what it has for the whole.
     if let (Some(exchange), Some(wanted), true) = (&mut exchange, wanted, client.is_content_passed_on()) {
@@ -317,7 +318,9 @@ pub(crate) async fn send_but_tail(
             }
         }
     }
-    (sent.map_err(Interrupted::from).and(outcome), tail.unwrap_or_default())
+    // Behind a gap the last piece would stand in the wrong place.
+    let tail = tail.filter(|_| !is_lost).unwrap_or_default();
+    (sent.map_err(Interrupted::from).and(outcome), tail)
 }
 
 /// Sends what [`send_but_tail`] has held back, and the end of the content if it is `whole`.
@@ -380,8 +383,11 @@ impl<'w> Sending<'w> {
             if received && client.queued_bytes() < BATCH_BYTES && self.exchange.is_some() {
                 continue;
             }
+            let is_due = client.queued_bytes() > 0;
             match client.poll_flush(context)? {
                 Poll::Ready(()) if self.is_over() => return Poll::Ready(Ok(())),
+                // There is room again for what the buffer has.
+                Poll::Ready(()) if is_due => {}
                 // There may be more of either.
                 _ if received || moved || queued => {}
                 Poll::Ready(()) | Poll::Pending => return Poll::Pending,

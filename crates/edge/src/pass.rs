@@ -73,7 +73,8 @@ impl<'a> Visit<'a> {
         asking.await.unwrap_or_else(|_| Step::Deliver(Delivery::stored(stored, account)))
     }
 
-    /// Asks the application, with the content of the request streaming up, until the head of its answer is there.
+    /// Asks the application, until the head of its answer is there. The content of the request has been read before, or
+    /// streams up meanwhile.
     async fn ask(&mut self, passing: Passing<'a>) -> Step<'a> {
         let enlisted = self.enlist(&passing);
         if may_write(&self.request.head, passing.subject.site.policy()) {

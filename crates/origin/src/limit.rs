@@ -357,4 +357,26 @@ mod tests {
         drop(next);
         assert_eq!((limit.active(), limit.stalled()), (0, 0));
     }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_client_stalls_half_as_many_as_may() {
+        let bounds = Bounds {
+            fetches_max: 4,
+            client_fetches_max: 4,
+            stalled_max: 4,
+            queue_max: 0,
+            client_queue_max: 0,
+        };
+        let limit = Arc::new(FetchLimit::new(bounds, QUEUE_TIMEOUT));
+        let (one, other) = (wanted_by(ONE), wanted_by(OTHER));
+        let mut permits = Vec::new();
+        for (urgency, expected) in [(&one, true), (&one, true), (&one, false), (&other, true)] {
+            let mut permit = limit.acquire(urgency).await.unwrap();
+            assert_eq!(permit.stall(), expected);
+            permits.push(permit);
+        }
+        assert_eq!((limit.active(), limit.stalled()), (1, 3));
+        drop(permits);
+        assert_eq!((limit.active(), limit.stalled()), (0, 0));
+    }
 }

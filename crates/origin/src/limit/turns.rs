@@ -24,6 +24,7 @@ pub(super) struct Turns {
 #[derive(Debug, Default)]
 struct Share {
     active: usize,
+    stalled: usize,
     waiting: usize,
 }
 
@@ -72,18 +73,22 @@ impl Turns {
     pub(super) fn end(&mut self, client: Option<IpAddr>, was_stalled: bool) {
         if was_stalled {
             self.stalled -= 1;
+            self.change(client, |share| share.stalled -= 1);
         } else {
             self.active -= 1;
             self.change(client, |share| share.active -= 1);
         }
     }
 
-    /// Frees the turn of a fetch that goes on; false if too many have done so.
+    /// Frees the turn of a fetch that goes on; false if too many have done so, or half as many of one client.
     pub(super) fn stall(&mut self, client: Option<IpAddr>) -> bool {
-        let stalls = self.stalled < self.bounds.stalled_max;
+        let of_client = client.and_then(|client| self.shares.get(&client)).map_or(0, |share| share.stalled);
+        let stalls = self.stalled < self.bounds.stalled_max
+            && (client.is_none() || of_client < self.bounds.stalled_max.div_ceil(2));
         if stalls {
             self.end(client, false);
             self.stalled += 1;
+            self.change(client, |share| share.stalled += 1);
         }
         stalls
     }
@@ -149,7 +154,7 @@ impl Turns {
         let Some(client) = client else { return };
         let share = self.shares.entry(client).or_default();
         change(share);
-        if share.active == 0 && share.waiting == 0 {
+        if share.active == 0 && share.stalled == 0 && share.waiting == 0 {
             self.shares.remove(&client);
         }
     }

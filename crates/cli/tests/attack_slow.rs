@@ -151,6 +151,36 @@ fn slow_downloads_without_a_spool_do_not_block_uncached_pages() {
 }
 
 #[test]
+fn slow_uploads_without_room_do_not_block_uncached_pages() {
+    let origin = origin(Gate::default());
+    let configuration = "spool_directory = \"none\"\n[limits]\nbuffer_memory_percent = 1\n";
+    let edge = Edge::configured(&origin.url(), configuration, &["--memory", "8MiB"]);
+    for (attack, field) in
+        [("slow uploads without room", ""), ("slow uploads that expect", "Expect: 100-continue\r\n")]
+    {
+        let begin = |number| {
+            let mut client = slow_client(&edge, number);
+            let head =
+                format!("POST /form HTTP/1.1\r\nHost: a.test\r\n{field}Content-Length: 100000\r\n\r\n");
+            client.send(head);
+            client.send([b'x'; 40_000]);
+            client
+        };
+        let clients: Vec<Client> = (0..SLOW).map(begin).collect();
+        eventually("as many stream as may begin", || {
+            edge.metric("petasos_requests_streamed_total", "") >= 64.0
+        });
+        assert_eq!(refused_visitors(&edge, attack), 0);
+        drop(clients);
+        eventually("nothing is left", || {
+            let fetches = edge.metric("petasos_origin_fetches_active", "");
+            fetches + edge.metric("petasos_origin_fetches_stalled", "") <= 0.0
+        });
+    }
+    assert_eq!(origin.count("/form"), 0, "an upload that broke off reached the origin");
+}
+
+#[test]
 fn a_crash_leaves_nothing_in_the_spool_directory() {
     let origin = origin(Gate::default());
     let directory = tempfile::tempdir().unwrap();

@@ -439,8 +439,8 @@ pub const SETTINGS: &[Setting] = &[
         Kind::Count(0, COUNT_MAX),
         "256",
         "Fetches of one origin that do not count for `limits.fetches_max`, because the origin waits until a slow client has \
-         taken more of the response. One client has half of \
-         them at most. Beyond this number a slow response counts until it has ended.",
+         taken more of the response or has sent more of the request. One client has half of \
+         them at most. Beyond this number a slow client's fetch counts until it has ended.",
     ),
     global(
         "limits.queue_max",

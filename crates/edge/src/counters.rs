@@ -98,7 +98,7 @@ metrics! {
     OriginFetchesWaiting: Gauge "origin_fetches_waiting",
         "Requests that wait for their turn at an application. More than a few for long mean that it is too slow.";
     OriginFetchesStalled: Gauge "origin_fetches_stalled",
-        "Responses that an application cannot finish because a client takes them too slowly. They do not count for \
+        "Fetches in which an application waits until a slow client has taken or sent more. They do not count for \
          limits.fetches_max. At limits.stalled_fetches_max further ones do.";
     OriginConnectionsIdle: Gauge "origin_connections_idle",
         "Unused connections kept to an application.";

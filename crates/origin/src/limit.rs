@@ -2,8 +2,9 @@
 //!
 //! Invariant: never more than `fetches_max` requests are worked on, at most `client_fetches_max` of them for one client,
 //! and never more than `queue_max` requests wait; a waiting request gets its permit or an error in time. Whom a person
-//! waits for comes before what only robots want, else the order is that of arrival. A fetch whose response waits for a
-//! slow reader is not worked on; at most `stalled_max` are in that state. Shared by all workers.
+//! waits for comes before what only robots want, else the order is that of arrival. A fetch that waits for a slow client
+//! is not worked on; at most `stalled_max` are in that state, and as many more than `fetches_max` are worked on when all
+//! of them go on at once. Shared by all workers.
 
 mod turns;
 
@@ -28,7 +29,7 @@ pub struct Bounds {
     pub fetches_max: usize,
     /// Of these, requests for one client.
     pub client_fetches_max: usize,
-    /// Fetches beside them whose response waits for a slow reader.
+    /// Fetches beside them that wait for a slow client.
     pub stalled_max: usize,
     /// Requests that wait for their turn.
     pub queue_max: usize,
@@ -134,7 +135,7 @@ impl FetchPermit {
         Self { turns: Arc::clone(turns), client, is_stalled: false }
     }
 
-    /// Lets another fetch begin although this one goes on, because the application waits for a slow reader; false if
+    /// Lets another fetch begin although this one goes on, because the application waits for a slow client; false if
     /// it did so before, or too many others have.
     pub fn stall(&mut self) -> bool {
         if self.is_stalled || !lock(&self.turns).stall(self.client) {
@@ -143,6 +144,14 @@ impl FetchPermit {
         self.is_stalled = true;
         hand_out(&self.turns);
         true
+    }
+
+    /// Takes a turn again after [`FetchPermit::stall`]. It does not wait for a free one, because the application has the
+    /// request already; further fetches wait until there are few enough.
+    pub fn resume(&mut self) {
+        if std::mem::take(&mut self.is_stalled) {
+            lock(&self.turns).resume(self.client);
+        }
     }
 }
 
@@ -356,6 +365,23 @@ mod tests {
         assert!(next.stall());
         drop(next);
         assert_eq!((limit.active(), limit.stalled()), (0, 0));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_fetch_that_goes_on_counts_again_and_waits_for_nobody() {
+        let limit = Arc::new(bounded(1, 1, 4, 4));
+        let mut slow = limit.acquire(&person()).await.unwrap();
+        assert!(slow.stall());
+        let next = limit.acquire(&person()).await.unwrap();
+        slow.resume();
+        slow.resume();
+        assert_eq!((limit.active(), limit.stalled()), (2, 0));
+        let waiting = waiter(&limit, &person()).await;
+        drop(next);
+        tokio::task::yield_now().await;
+        assert!(!waiting.is_finished(), "one is still under way");
+        drop(slow);
+        assert_eq!(waiting.await.unwrap().map(drop), Ok(()));
     }
 
     #[tokio::test(start_paused = true)]

@@ -61,7 +61,7 @@ pub struct Gauges {
     pub active: usize,
     /// Requests that wait for their turn.
     pub waiting: usize,
-    /// Fetches whose response waits for a slow reader.
+    /// Fetches that wait for a slow client.
     pub stalled: usize,
     /// Unused connections.
     pub idle: usize,

@@ -93,6 +93,13 @@ impl Turns {
         stalls
     }
 
+    /// Counts a fetch among those under way again, also where no turn is free.
+    pub(super) fn resume(&mut self, client: Option<IpAddr>) {
+        self.end(client, true);
+        self.active += 1;
+        self.change(client, |share| share.active += 1);
+    }
+
     /// A place in the queue, by its number; `None` where the request may not wait.
     pub(super) fn queue_up(&mut self, urgency: Urgency, turn: oneshot::Sender<FetchPermit>) -> Option<u64> {
         let client = urgency.client();

@@ -49,6 +49,8 @@ pub struct Plan {
     pub token_file: Option<PathBuf>,
     /// Whether that file is created where it is missing.
     pub create_token: bool,
+    /// Where bodies wait that find no room in memory.
+    pub spool: Spool,
     /// All limits.
     pub limits: Limits,
     /// What is fetched again after purges.
@@ -87,6 +89,15 @@ pub struct Disk {
     pub runtime_directory: Option<PathBuf>,
     /// Whether a purge that was answered outlives a power cut.
     pub power_safe_purges: bool,
+}
+
+/// Where bodies wait between a client and an origin that find no room in memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Spool {
+    /// The directory; `None`: they wait in memory only.
+    pub directory: Option<PathBuf>,
+    /// The most that its files may take, in bytes.
+    pub bytes_max: u64,
 }
 
 /// What is fetched again after purges, before visitors ask for it.
@@ -176,6 +187,12 @@ limits! {
     request_body_bytes_max: u64 = Size;
     request_head_timeout: Duration = Duration;
     request_body_timeout: Duration = Duration;
+    request_rate_min: u64 = Size;
+    request_buffer_bytes_max: u64 = Size;
+    response_rate_min: u64 = Size;
+    response_buffer_bytes_max: u64 = Size;
+    rate_window: Duration = Duration;
+    buffer_memory_percent: usize = Count;
     idle_timeout: Duration = Duration;
     write_timeout: Duration = Duration;
     tunnel_idle_timeout: Duration = Duration;
@@ -187,7 +204,10 @@ limits! {
     response_head_bytes_max: usize = Size;
     response_fields_max: usize = Count;
     fetches_max: usize = Count;
+    client_fetches_max: usize = Count;
+    stalled_fetches_max: usize = Count;
     queue_max: usize = Count;
+    client_queue_max: usize = Count;
     queue_timeout: Duration = Duration;
     idle_connections_max: usize = Count;
     idle_connection_timeout: Duration = Duration;
@@ -277,6 +297,10 @@ impl Plan {
                 .unwrap_or(503),
             token_file: top.text("token_file").map(PathBuf::from),
             create_token: top.value("create_token") == Some(Value::Switch(true)),
+            spool: Spool {
+                directory: directory_or_default(top, "spool_directory", || Some(platform::spool_directory())),
+                bytes_max: top.size("spool_size").unwrap_or(0),
+            },
             limits: Limits::resolve(top),
             refill: Refill::resolve(top),
             static_tree: StaticTree::resolve(top),

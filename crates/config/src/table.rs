@@ -112,6 +112,22 @@ pub const SETTINGS: &[Setting] = &[
          crash makes `disk` begin empty. `none`: no such directory. Left out: petasos in $XDG_RUNTIME_DIR, else \
          /run/petasos unless systemd removes that with the service ($RUNTIME_DIRECTORY).",
     ),
+    row(
+        "spool_directory",
+        Scope::Global,
+        Kind::Text,
+        None,
+        "Directory for files without names, in which bodies wait between a client and an origin when memory has no room \
+         for them. It may hold anything else. `none`: bodies wait in memory only. Left out: /var/tmp, else the system's \
+         temporary directory.",
+    ),
+    global(
+        "spool_size",
+        Kind::Size,
+        "1GiB",
+        "The most that the files in `spool_directory` may take. When it is reached, a larger request streams to the \
+         origin, and the origin waits for a slow reader of its response.",
+    ),
     global(
         "purge_partial_status",
         Kind::Numbers(&[503, 202]),
@@ -402,6 +418,47 @@ pub const SETTINGS: &[Setting] = &[
     ),
     global("limits.request_body_timeout", Kind::Duration, "30s", "Longest pause inside a request's content."),
     global(
+        "limits.request_buffer_bytes_max",
+        Kind::Size,
+        "64MiB",
+        "Content of a request that is read whole before the origin is asked, so that a slow client keeps no fetch from \
+         others. A larger content streams to the origin, as does one with `Expect: 100-continue`, an upgrade, and gRPC. \
+         `0B`: every content streams.",
+    ),
+    global(
+        "limits.response_buffer_bytes_max",
+        Kind::Size,
+        "256MiB",
+        "Content of one response that waits in `spool_directory` for a slow client, so that the origin need not wait.",
+    ),
+    global(
+        "limits.buffer_memory_percent",
+        Kind::Count(1, 50),
+        "5",
+        "Share of `memory`, in percent, for bodies that wait between a client and an origin. Stored responses may take \
+         the rest.",
+    ),
+    global(
+        "limits.request_rate_min",
+        Kind::Size,
+        "512B",
+        "Bytes per second that a client must send of a request's content while the edge waits for it, on average over \
+         `limits.rate_window`. `0B`: no minimum.",
+    ),
+    global(
+        "limits.response_rate_min",
+        Kind::Size,
+        "512B",
+        "Bytes per second that a client must take of a response while the edge waits for it, on average over \
+         `limits.rate_window`. `0B`: no minimum.",
+    ),
+    global(
+        "limits.rate_window",
+        Kind::Duration,
+        "1m",
+        "Time of waiting for a client over which `limits.request_rate_min` and `limits.response_rate_min` are measured.",
+    ),
+    global(
         "limits.idle_timeout",
         Kind::Duration,
         "1m",
@@ -459,10 +516,33 @@ pub const SETTINGS: &[Setting] = &[
         "Requests that one origin works on at a time.",
     ),
     global(
+        "limits.client_fetches_max",
+        Kind::Count(1, COUNT_MAX),
+        "32",
+        "Requests of one client address, or of one IPv6 network of 64 bits, that one origin works on at a time. Further \
+         requests of the client wait in the queue while other clients go ahead. A proxy in front counts as one client \
+         unless it is one of `trusted_proxies`.",
+    ),
+    global(
+        "limits.stalled_fetches_max",
+        Kind::Count(0, COUNT_MAX),
+        "256",
+        "Fetches of one origin that do not count for `limits.fetches_max`, because the origin waits until a slow client has \
+         taken more of the response or has sent more of the request. One client has half of \
+         them at most. Beyond this number a slow client's fetch counts until it has ended.",
+    ),
+    global(
         "limits.queue_max",
         Kind::Count(0, COUNT_MAX),
         "1024",
         "Requests that wait for one origin when all its fetches are in use. Those that people wait for come before those of robots, and take their places when the queue is full; who names itself a robot, or nothing, counts as a robot.",
+    ),
+    global(
+        "limits.client_queue_max",
+        Kind::Count(0, COUNT_MAX),
+        "512",
+        "Requests of one client address, or of one IPv6 network of 64 bits, that wait for one origin; further requests of \
+         the client are answered 503.",
     ),
     global(
         "limits.queue_timeout",

@@ -1,12 +1,14 @@
 //! A visitor's connection: request heads and content in, octets out, each with its time limit.
 //!
 //! Invariant: octets go out in the order they were queued; a request's content is read only as fast as it is
-//! passed on; once the connection failed nothing more is sent. What requests mean is not known here.
+//! passed on, but for what a buffer takes of it before; once the connection failed nothing more is sent. What requests mean is not known here.
 
+use crate::buffer::Buffer;
+use crate::pace::Pace;
 use bytes::{Buf, Bytes, BytesMut};
 use config::Limits;
 use h1::{BodyDecoder, BodyFraming, Decoded, Request, RequestError, Strictness};
-use message::Frame;
+use message::{Fields, Frame};
 use net::{Patience, Peer, Stream};
 use origin::{Upload, UploadError};
 use semantics::{Form, trailer_fields};
@@ -52,6 +54,8 @@ pub(crate) struct Client {
     content: Content,
     read_patience: Patience,
     write_patience: Patience,
+    read_pace: Pace,
+    write_pace: Pace,
     received_bytes: u64,
     sent_bytes: u64,
 }
@@ -65,6 +69,17 @@ struct Content {
     continue_owed: bool,
     /// The form in the content, as far as it has come, where it is wanted.
     form: Form,
+    /// What was read of the content before the application was asked.
+    ahead: Option<Ahead>,
+}
+
+/// Content that was read before the application was asked.
+#[derive(Debug)]
+struct Ahead {
+    buffer: Buffer,
+    bytes: u64,
+    /// The end of the content with its trailer, if it was read to its end.
+    end: Option<Option<Box<Fields>>>,
 }
 
 /// What a connection brought.
@@ -89,6 +104,8 @@ pub(crate) enum SendError {
     Gone,
     /// The visitor took nothing for too long.
     TimedOut,
+    /// The visitor took less than `limits.response_rate_min`.
+    TooSlow,
 }
 
 impl Client {
@@ -105,6 +122,8 @@ impl Client {
             content: Content::new(BodyFraming::Empty, false),
             read_patience: Patience::new(),
             write_patience: Patience::new(),
+            read_pace: Pace::default(),
+            write_pace: Pace::default(),
             received_bytes: 0,
             sent_bytes: 0,
         }
@@ -135,6 +154,8 @@ impl Client {
         mut stop: Pin<&mut (impl Future<Output = ()> + ?Sized)>,
     ) -> Received {
         self.read_patience.reset();
+        // What the application did not want of the last content would stay as long as the connection.
+        self.content.ahead = None;
         poll_fn(|context| self.poll_receive(context, stop.as_mut())).await
     }
 
@@ -146,6 +167,53 @@ impl Client {
     /// The form in the request's content, as far as it has come.
     pub(crate) fn form(&self) -> &Form {
         &self.content.form
+    }
+
+    /// Reads the content ahead, as long as the buffer has room for it and it has no more than `bytes_max`; the rest is
+    /// read when the application takes it. Gives the framing for the application if that was all: with its length,
+    /// unless a trailer follows it.
+    ///
+    /// # Errors
+    /// [`UploadError`] when the content does not arrive.
+    pub(crate) async fn read_ahead(
+        &mut self,
+        (buffer, bytes_max): (Buffer, u64),
+    ) -> Result<Option<BodyFraming>, UploadError> {
+        let mut ahead = Ahead { buffer, bytes: 0, end: None };
+        let read = poll_fn(|context| self.poll_read_ahead(context, &mut ahead, bytes_max)).await;
+        let whole = ahead.end.as_ref().map(|trailer| match trailer {
+            Some(_) => BodyFraming::Chunked,
+            None => BodyFraming::Length(ahead.bytes),
+        });
+        self.content.ahead = Some(ahead);
+        read.map(|()| whole)
+    }
+
+    fn poll_read_ahead(
+        &mut self,
+        context: &mut Context<'_>,
+        ahead: &mut Ahead,
+        bytes_max: u64,
+    ) -> Poll<Result<(), UploadError>> {
+        loop {
+            while ahead.buffer.poll_move(context, false).is_ready() {}
+            if !ahead.buffer.has_room() {
+                return if ahead.buffer.is_moving() { Poll::Pending } else { Poll::Ready(Ok(())) };
+            }
+            match ready!(self.poll_content(context))? {
+                Frame::Data(octets) => {
+                    ahead.bytes += octets.len() as u64;
+                    ahead.buffer.push(octets);
+                    if ahead.bytes > bytes_max {
+                        return Poll::Ready(Ok(()));
+                    }
+                }
+                Frame::End(trailer) => {
+                    ahead.end = Some(trailer);
+                    return Poll::Ready(Ok(()));
+                }
+            }
+        }
     }
 
     /// Queues octets.
@@ -207,9 +275,9 @@ impl Client {
                 }
                 Poll::Ready(Ok(written)) => self.consume(written),
                 Poll::Pending => {
-                    ready!(self.write_patience.poll_over(context, self.limits.write_timeout));
+                    let error = ready!(self.poll_too_late(context));
                     self.give_up();
-                    return Poll::Ready(Err(SendError::TimedOut));
+                    return Poll::Ready(Err(error));
                 }
             }
         }
@@ -234,6 +302,7 @@ impl Client {
                 break;
             }
             self.write_patience.reset();
+            self.write_pace.moved(sent);
             self.sent_bytes += sent as u64;
         }
         Ok(offset - begin)
@@ -251,11 +320,17 @@ impl Client {
             Poll::Ready(Err(error)) if is_of_connection(&error) => Poll::Ready(Err(SendError::Gone)),
             // The file's. Should it be the connection's after all, the next write to it says so.
             Poll::Ready(Err(_)) => Poll::Ready(Ok(0)),
-            Poll::Pending => {
-                ready!(self.write_patience.poll_over(context, self.limits.write_timeout));
-                Poll::Ready(Err(SendError::TimedOut))
-            }
+            Poll::Pending => self.poll_too_late(context).map(Err),
         }
+    }
+
+    /// Ready when the visitor, who takes nothing now, has taken nothing for too long, or too little.
+    fn poll_too_late(&mut self, context: &mut Context<'_>) -> Poll<SendError> {
+        let Limits { write_timeout, response_rate_min, rate_window, .. } = *self.limits;
+        if self.write_pace.poll_too_slow(context, response_rate_min, rate_window).is_ready() {
+            return Poll::Ready(SendError::TooSlow);
+        }
+        self.write_patience.poll_over(context, write_timeout).map(|()| SendError::TimedOut)
     }
 
     /// The limits that it is served by.
@@ -266,6 +341,11 @@ impl Client {
     /// Whether the whole content of the current request has been read.
     pub(crate) fn is_content_read(&self) -> bool {
         self.content.decoder.is_done()
+    }
+
+    /// Whether the whole content of the current request has been given to the application.
+    pub(crate) fn is_content_passed_on(&self) -> bool {
+        self.is_content_read() && self.content.ahead.is_none()
     }
 
     /// Whether the whole request has been read, and nothing behind it.
@@ -327,6 +407,8 @@ impl Client {
                         self.head_limits = head_limits(&self.limits);
                         self.content = Content::new(request.framing, request.expect_continue);
                         self.read_patience.reset();
+                        self.read_pace.reset();
+                        self.write_pace.reset();
                         return Poll::Ready(Received::Request(Box::new(request)));
                     }
                     Ok(None) => {}
@@ -382,6 +464,7 @@ impl Client {
 
     fn consume(&mut self, written: usize) {
         self.write_patience.reset();
+        self.write_pace.moved(written);
         self.sent_bytes += written as u64;
         self.output_bytes -= written;
         let mut left = written;
@@ -425,6 +508,21 @@ pub(crate) fn head_limits(limits: &Limits) -> h1::Limits {
 
 impl Upload for Client {
     fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<Result<Frame, UploadError>> {
+        if let Some(ahead) = &mut self.content.ahead {
+            if let Some(octets) = ready!(ahead.buffer.poll_pop(context)).map_err(|_| UploadError::Lost)? {
+                return Poll::Ready(Ok(Frame::Data(octets)));
+            }
+            if let Some(Ahead { end: Some(trailer), .. }) = self.content.ahead.take() {
+                return Poll::Ready(Ok(Frame::End(trailer)));
+            }
+        }
+        self.poll_content(context)
+    }
+}
+
+impl Client {
+    /// The next piece of the content as it comes from the visitor.
+    fn poll_content(&mut self, context: &mut Context<'_>) -> Poll<Result<Frame, UploadError>> {
         loop {
             if let Some(frame) = self.decode()? {
                 self.read_patience.reset();
@@ -441,10 +539,17 @@ impl Upload for Client {
             }
             match self.poll_fill(context, CONTENT_READ_BYTES) {
                 Poll::Ready(Ok(0) | Err(_)) => return Poll::Ready(Err(UploadError::Gone)),
-                Poll::Ready(Ok(_)) => self.read_patience.reset(),
+                Poll::Ready(Ok(read)) => {
+                    self.read_patience.reset();
+                    self.read_pace.moved(read);
+                }
                 Poll::Pending => {
-                    let limit = self.limits.request_body_timeout;
-                    return self.read_patience.poll_over(context, limit).map(|()| Err(UploadError::TimedOut));
+                    let Limits { request_body_timeout, request_rate_min, rate_window, .. } = *self.limits;
+                    if self.read_pace.poll_too_slow(context, request_rate_min, rate_window).is_ready() {
+                        return Poll::Ready(Err(UploadError::TooSlow));
+                    }
+                    let over = self.read_patience.poll_over(context, request_body_timeout);
+                    return over.map(|()| Err(UploadError::TimedOut));
                 }
             }
         }
@@ -453,7 +558,13 @@ impl Upload for Client {
 
 impl Content {
     fn new(framing: BodyFraming, continue_owed: bool) -> Self {
-        Self { decoder: BodyDecoder::new(framing), read_bytes: 0, continue_owed, form: Form::default() }
+        Self {
+            decoder: BodyDecoder::new(framing),
+            read_bytes: 0,
+            continue_owed,
+            form: Form::default(),
+            ahead: None,
+        }
     }
 }
 

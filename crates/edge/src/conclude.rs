@@ -282,8 +282,9 @@ impl Visit<'_> {
         self.begin(&written);
         let mut content_bytes = 0;
         let cells = self.cells();
+        let buffer = self.shared.buffers.for_response();
         let sending =
-            deliver::send_exchange(self.client, *exchange, written.framing, &mut content_bytes, wanted);
+            deliver::send_exchange(self.client, *exchange, written.framing, &mut content_bytes, wanted, buffer);
         let sent = if is_event_stream(head) {
             self.shared.until_streams_end(cells, sending).await.unwrap_or(Err(Interrupted::Drain))
         } else {
@@ -360,6 +361,7 @@ impl Visit<'_> {
                 self.cells().count(match error {
                     SendError::Gone => Metric::VisitorsGone,
                     SendError::TimedOut => Metric::VisitorTimeouts,
+                    SendError::TooSlow => Metric::VisitorsTooSlow,
                 });
                 After::Gone
             }
@@ -375,6 +377,10 @@ impl Visit<'_> {
                 After::Gone
             }
             Err(Interrupted::Drain) => After::Gone,
+            Err(Interrupted::Spool) => {
+                self.cells().count(Metric::ResponsesCut);
+                After::Gone
+            }
             Err(Interrupted::Undecodable) => {
                 self.cells().count(Metric::DecodingsFailed);
                 After::Gone

@@ -64,6 +64,12 @@ metrics! {
     VisitorTimeouts: Counter "visitor_timeouts",
         "Connections closed because the visitor sent or took no octet for too long inside a request or \
          response. Many at once look like an attack with slow clients.";
+    VisitorsTooSlow: Counter "visitors_too_slow",
+        "Requests and responses broken off because the client stayed below limits.request_rate_min or \
+         limits.response_rate_min. Many from one address are an attack with slow clients.";
+    RequestsStreamed: Counter "requests_streamed",
+        "Requests whose content went to the application while the client was still sending it: it was larger than \
+         limits.request_buffer_bytes_max, found no room, or had to stream.";
     VisitorsGone: Counter "visitors_gone",
         "Responses that could not be sent whole because the visitor closed the connection. Usually harmless; \
          many mean that pages are slow.";
@@ -94,6 +100,9 @@ metrics! {
         "Requests an application works on now. At limits.fetches_max others wait.";
     OriginFetchesWaiting: Gauge "origin_fetches_waiting",
         "Requests that wait for their turn at an application. More than a few for long mean that it is too slow.";
+    OriginFetchesStalled: Gauge "origin_fetches_stalled",
+        "Fetches in which an application waits until a slow client has taken or sent more. They do not count for \
+         limits.fetches_max. At limits.stalled_fetches_max further ones do.";
     OriginBreakerState: Gauge "origin_breaker_state",
         "0 while the breaker of the application is closed, 1 while it is open because the application accepts connections \
          and does not answer, 2 while no connection can be made. Standard error tells each change.";
@@ -189,6 +198,15 @@ metrics! {
     FillingsUnkept: Counter "fillings_unkept",
         "Bodies passed on without being stored because too much memory was taken by other bodies that were \
          arriving or lingering. Give more memory, or lower limits.object_bytes_max.";
+    BufferedBytes: Gauge "buffered_bytes",
+        "Memory taken by bodies that wait between a client and an origin, beyond a small allowance for each. At \
+         limits.buffer_memory_percent of memory they wait in spool_directory.";
+    SpoolBytes: Gauge "spool_bytes",
+        "Bytes that the unnamed files in spool_directory take. At spool_size further requests stream to their origin, and \
+         origins wait for slow readers.";
+    SpoolErrors: Counter "spool_errors",
+        "Operations of spool_directory that failed or took longer than limits.disk_timeout. Bodies then wait in memory only. \
+         Look at the directory's disk, or choose another one.";
     LingeringBytes: Gauge "lingering_bytes",
         "Octets of responses that are no longer stored and still in memory, because visitors have not taken \
          all of them yet.";

@@ -3,6 +3,7 @@
 //! Invariant: content ends as its framing says only if its source ended so. A source that fails in the middle
 //! leaves the response visibly incomplete.
 
+use crate::buffer::Buffer;
 use crate::client::{Client, SendError};
 use crate::disk_threads;
 use crate::excerpt::Extract;
@@ -22,9 +23,6 @@ use store::{Body, FillingReader, Object, OnDisk};
 /// Octets that are gathered before a write, as long as they are there without waiting.
 pub(crate) const BATCH_BYTES: usize = 128 * 1024;
 
-/// Octets of an application's response that may wait for a slow visitor.
-const READ_AHEAD_BYTES: usize = 256 * 1024;
-
 /// How sending ended before its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Interrupted {
@@ -36,6 +34,8 @@ pub(crate) enum Interrupted {
     Damage,
     /// By the end of the edge, for responses without an end of their own.
     Drain,
+    /// By a spool that did not give back what it had taken.
+    Spool,
     /// By content that could not be decoded for a client that refuses its coding.
     Undecodable,
 }
@@ -280,19 +280,20 @@ impl Beginning {
 /// Sends what is queued and the content of an exchange, while the rest of the request goes up. Adds up the octets
 /// of content, and keeps their beginning where it is `wanted`.
 ///
-/// The application is read ahead of the visitor by up to [`READ_AHEAD_BYTES`]: a page of usual size frees it at
-/// once however slow the visitor is.
+/// The application is read ahead of the visitor as far as `buffer` has room, so that it is free soon however slow the
+/// visitor is. Where there is no room left, the exchange gives up its turn while the application waits.
 pub(crate) async fn send_exchange(
     client: &mut Client,
     exchange: Exchange,
     framing: BodyFraming,
     content_bytes: &mut u64,
     wanted: Option<&mut Beginning>,
+    buffer: Buffer,
 ) -> Result<(), Interrupted> {
     client.begin_flush();
-    let mut sending = Sending { exchange: Some(exchange), held_back: true, failed: None, wanted, tail: None };
+    let mut sending = Sending::new(exchange, buffer, wanted, None);
     poll_fn(|context| sending.poll(client, framing, content_bytes, context)).await?;
-    sending.failed.map_or(Ok(()), |error| Err(Interrupted::Source(Some(error))))
+    sending.outcome()
 }
 
 /// The last piece of a content and what follows it, held back.
@@ -310,15 +311,16 @@ pub(crate) async fn send_but_tail(
     framing: BodyFraming,
     content_bytes: &mut u64,
     wanted: &mut Beginning,
+    buffer: Buffer,
 ) -> (Result<(), Interrupted>, Tail) {
     client.begin_flush();
-    let tail = Some(Tail::default());
-    let mut sending =
-        Sending { exchange: Some(exchange), held_back: true, failed: None, wanted: Some(wanted), tail };
+    let mut sending = Sending::new(exchange, buffer, Some(wanted), Some(Tail::default()));
     let sent = poll_fn(|context| sending.poll(client, framing, content_bytes, context)).await;
-    let Sending { mut exchange, failed, wanted, tail, .. } = sending;
+    let outcome = sending.outcome();
+    let is_lost = sending.buffer.is_lost();
+    let Sending { mut exchange, wanted, tail, .. } = sending;
     // Without the rest of the request the application must not take what it has for the whole.
-    if let (Some(exchange), Some(wanted), true) = (&mut exchange, wanted, client.is_content_read()) {
+    if let (Some(exchange), Some(wanted), true) = (&mut exchange, wanted, client.is_content_passed_on()) {
         while !wanted.is_full() {
             match exchange.next(&mut NoUpload).await {
                 Ok(Event::Data(octets)) => wanted.keep(&octets),
@@ -327,8 +329,9 @@ pub(crate) async fn send_but_tail(
             }
         }
     }
-    let failed = failed.map_or(Ok(()), |error| Err(Interrupted::Source(Some(error))));
-    (sent.map_err(Interrupted::from).and(failed), tail.unwrap_or_default())
+    // Behind a gap the last piece would stand in the wrong place.
+    let tail = tail.filter(|_| !is_lost).unwrap_or_default();
+    (sent.map_err(Interrupted::from).and(outcome), tail)
 }
 
 /// Sends what [`send_but_tail`] has held back, and the end of the content if it is `whole`.
@@ -351,16 +354,29 @@ pub(crate) async fn send_tail(
 struct Sending<'w> {
     /// `None` once it gave its end, which frees the application.
     exchange: Option<Exchange>,
+    /// What the visitor has not taken yet.
+    buffer: Buffer,
     /// Whether the application is waiting because enough was read ahead.
     held_back: bool,
     failed: Option<FetchError>,
+    /// The end of the content, with its trailer, until it is queued.
+    end: Option<Option<Fields>>,
     /// Where the beginning of the content goes.
     wanted: Option<&'w mut Beginning>,
     /// Where the end of the content goes, if it is held back.
     tail: Option<Tail>,
 }
 
-impl Sending<'_> {
+impl<'w> Sending<'w> {
+    const fn new(
+        exchange: Exchange,
+        buffer: Buffer,
+        wanted: Option<&'w mut Beginning>,
+        tail: Option<Tail>,
+    ) -> Self {
+        Self { exchange: Some(exchange), buffer, held_back: true, failed: None, end: None, wanted, tail }
+    }
+
     /// Reads and writes as long as either is possible; ready when everything was written.
     fn poll(
         &mut self,
@@ -370,35 +386,76 @@ impl Sending<'_> {
         context: &mut Context<'_>,
     ) -> Poll<Result<(), SendError>> {
         loop {
-            let received = self.poll_receive(client, framing, content_bytes, context);
+            // First, so that a full buffer is one that cannot be moved to the spool either.
+            let is_wanted = client.queued_bytes() < BATCH_BYTES;
+            let moved = self.buffer.poll_move(context, is_wanted).is_ready();
+            let received = self.poll_receive(client, content_bytes, context);
+            let queued = self.queue(client, framing);
             if received && client.queued_bytes() < BATCH_BYTES && self.exchange.is_some() {
                 continue;
             }
+            let is_due = client.queued_bytes() > 0;
             match client.poll_flush(context)? {
-                Poll::Ready(()) if self.exchange.is_none() => return Poll::Ready(Ok(())),
-                // There is room again for what was held back, or more may have come.
-                Poll::Ready(()) if received || self.held_back => {}
-                Poll::Pending if received && client.queued_bytes() < READ_AHEAD_BYTES => {}
+                Poll::Ready(()) if self.is_over() => return Poll::Ready(Ok(())),
+                // There is room again for what the buffer has.
+                Poll::Ready(()) if is_due => {}
+                // There may be more of either.
+                _ if received || moved || queued => {}
                 Poll::Ready(()) | Poll::Pending => return Poll::Pending,
             }
         }
     }
 
-    /// Queues the next event, if there is room for it and it is there; says whether it did.
+    /// Queues what the buffer has in memory, as far as one write takes it; says whether there was anything.
+    fn queue(&mut self, client: &mut Client, framing: BodyFraming) -> bool {
+        let mut queued = false;
+        while client.queued_bytes() < BATCH_BYTES
+            && let Some(octets) = self.buffer.pop()
+        {
+            push_content(client, framing, octets);
+            queued = true;
+        }
+        if self.buffer.is_empty()
+            && let Some(trailer) = self.end.take()
+        {
+            push_end(client, framing, trailer.as_ref());
+            queued = true;
+        }
+        queued
+    }
+
+    /// Whether nothing more comes.
+    fn is_over(&self) -> bool {
+        self.buffer.is_lost() || (self.exchange.is_none() && self.buffer.is_empty() && self.end.is_none())
+    }
+
+    /// How the content ended, when everything was written.
+    fn outcome(&mut self) -> Result<(), Interrupted> {
+        match self.failed.take() {
+            Some(error) => Err(Interrupted::Source(Some(error))),
+            None if self.buffer.is_lost() => Err(Interrupted::Spool),
+            None => Ok(()),
+        }
+    }
+
+    /// Takes the next event, if there is room for it and it is there; says whether it did.
     fn poll_receive(
         &mut self,
         client: &mut Client,
-        framing: BodyFraming,
         content_bytes: &mut u64,
         context: &mut Context<'_>,
     ) -> bool {
         let Some(exchange) = &mut self.exchange else { return false };
-        let event = if client.queued_bytes() < READ_AHEAD_BYTES {
+        let event = if self.buffer.has_room() {
             if std::mem::take(&mut self.held_back) {
                 exchange.resume();
             }
             exchange.poll_next(context, client)
         } else {
+            if !self.buffer.is_moving() {
+                // It keeps its turn where too many have given theirs up.
+                let _ = exchange.stall();
+            }
             // An application that answers while it reads must not wait for a visitor that reads only after it
             // has written: the request goes on.
             self.held_back = true;
@@ -415,13 +472,13 @@ impl Sending<'_> {
                     Some(tail) => tail.last.replace(octets),
                     None => Some(octets),
                 };
-                due.into_iter().for_each(|octets| push_content(client, framing, octets));
+                due.into_iter().for_each(|octets| self.buffer.push(octets));
             }
             Ok(Event::End(trailer)) => {
                 let trailer = trailer.as_ref().map(trailer_fields);
                 match &mut self.tail {
                     Some(tail) => tail.trailer = trailer,
-                    None => push_end(client, framing, trailer.as_ref()),
+                    None => self.end = Some(trailer),
                 }
                 self.exchange = None;
             }

@@ -18,6 +18,7 @@ use bytes::Bytes;
 use message::{Fields, ResponseHead, Status, names};
 use origin::{Exchange, FetchError, Urgency};
 use semantics::{Freshness, Reason, VariantKey, VaryRule, is_robot};
+use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 use store::{Filling, Object, Part};
 use tokio::sync::watch;
@@ -127,6 +128,8 @@ pub(crate) struct Asked<'a> {
     pub(crate) range: Option<&'a [u8]>,
     /// Whether the request shares no fetch with others.
     pub(crate) solo: bool,
+    /// Whose request it is, if that is known.
+    pub(crate) client: Option<IpAddr>,
 }
 
 impl Flight {
@@ -166,6 +169,7 @@ impl Flight {
 
     /// Who asks waits for it from now on.
     pub(crate) fn is_awaited_by(&self, asked: Asked<'_>) {
+        self.urgency.is_wanted_by(asked.client);
         if !is_robot(asked.fields) {
             self.urgency.rise();
         }

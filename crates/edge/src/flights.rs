@@ -159,7 +159,14 @@ mod tests {
 
     fn ask(flights: &Flights, key: &Key, range: Option<&[u8]>, solo: bool) -> Joined<()> {
         let fields = Fields::new();
-        flights.join(key, Asked { fields: &fields, range, solo }, VaryRule::default, || 0, || None, |_| true)
+        flights.join(
+            key,
+            Asked { fields: &fields, range, solo, client: None },
+            VaryRule::default,
+            || 0,
+            || None,
+            |_| true,
+        )
     }
 
     fn join(flights: &Flights, key: &Key) -> Joined<()> {
@@ -196,7 +203,7 @@ mod tests {
         let flights = Flights::default();
         let fields = Fields::new();
         let renew = |range, solo, is_renewed| {
-            let asked = Asked { fields: &fields, range, solo };
+            let asked = Asked { fields: &fields, range, solo, client: None };
             flights.renew(&key("/a"), asked, VaryRule::default, || 0, || is_renewed)
         };
         assert!(renew(None, false, true).is_none() && flights.len() == 0);
@@ -219,7 +226,7 @@ mod tests {
     #[test]
     fn what_is_found_under_the_lock_wins() {
         let (flights, fields) = (Flights::default(), Fields::new());
-        let asked = Asked { fields: &fields, range: None, solo: false };
+        let asked = Asked { fields: &fields, range: None, solo: false, client: None };
         let joined = flights.join(&key("/a"), asked, VaryRule::default, || 0, || Some(1), |_| true);
         assert!(matches!(joined, Joined::Found(1)));
         assert_eq!(flights.len(), 0);

@@ -72,11 +72,19 @@ struct Answer<S> {
 trait Source: Send {
     /// The next event. A future dropped before it is ready has lost nothing.
     fn next_event(&mut self) -> impl Future<Output = Result<Event, FetchError>> + Send;
+
+    /// Lets another fetch begin, because this one waits for a slow reader.
+    fn waits_for_reader(&mut self) {}
 }
 
 impl Source for Exchange {
     async fn next_event(&mut self) -> Result<Event, FetchError> {
         self.next(&mut NoUpload).await
+    }
+
+    fn waits_for_reader(&mut self) {
+        // It keeps its turn where too many have given theirs up.
+        let _ = self.stall();
     }
 }
 

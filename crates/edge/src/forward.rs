@@ -133,7 +133,7 @@ pub(crate) fn without_content(head: &RequestHead) -> Result<FetchRequest, WriteE
     })
 }
 
-/// A visitor's own request, ready to be sent.
+/// A visitor's own request, ready to be sent, with its content in this framing.
 ///
 /// # Errors
 /// As [`without_content`].
@@ -141,6 +141,7 @@ pub(crate) fn passed(
     subject: &Subject<'_>,
     loop_mark: &Bytes,
     request: &Request,
+    framing: BodyFraming,
 ) -> Result<FetchRequest, WriteError> {
     let visitor = &request.head.fields;
     let mut fields = passed_fields(visitor, subject.trusted, subject.site.policy());
@@ -154,8 +155,8 @@ pub(crate) fn passed(
         fields.push(name, value);
     }
     push_marks(&mut fields, subject, loop_mark);
-    request.framing.announce(&mut fields);
-    if request.framing == BodyFraming::Empty && visitor.has(names::CONTENT_LENGTH) {
+    framing.announce(&mut fields);
+    if framing == BodyFraming::Empty && visitor.has(names::CONTENT_LENGTH) {
         fields.push(names::CONTENT_LENGTH, "0");
     }
     if request.expect_continue {
@@ -176,9 +177,9 @@ pub(crate) fn passed(
         head: written(&head)?,
         is_conditional: is_conditional(&head),
         method: head.method,
-        framing: request.framing,
+        framing,
         expect_continue: request.expect_continue,
-        urgency: Urgency::new(!is_robot(visitor)),
+        urgency: Urgency::of(!is_robot(visitor)),
         page: None,
         is_probe: false,
     })
@@ -260,7 +261,7 @@ mod tests {
     fn passed_text(head: &str, trusted: bool) -> String {
         let (shared, request) = (shared(trusted), request(head));
         let subject = guard(&shared, peer(), &request).unwrap();
-        String::from_utf8(passed(&subject, &MARK, &request).unwrap().head.to_vec()).unwrap()
+        String::from_utf8(passed(&subject, &MARK, &request, request.framing).unwrap().head.to_vec()).unwrap()
     }
 
     #[test]

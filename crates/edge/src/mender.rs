@@ -6,6 +6,7 @@
 //! the origin sends here is not stored: the next request fetches the whole.
 
 use crate::client::Client;
+use crate::client_address::client_of;
 use crate::counters::{Cells, Metric};
 use crate::deliver::{BATCH_BYTES, Interrupted};
 use crate::fly;
@@ -85,7 +86,8 @@ impl<'a> Mender<'a> {
         let mark = &self.shared.loop_mark;
         let head = forward::shared_head(&subject, mark, &key, Method::Get, &visitor.fields, &known);
         let request = forward::without_content(&forward::with_fields(&head, asks)).ok()?;
-        let urgency = Urgency::new(!is_robot(&self.request.head.fields));
+        let urgency = Urgency::of(!is_robot(&self.request.head.fields));
+        urgency.is_wanted_by(client_of(self.shared, &subject, &self.request.head.fields));
         Some((subject.site, FetchRequest { urgency, ..request }))
     }
 

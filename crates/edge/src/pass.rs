@@ -3,6 +3,7 @@
 //! Invariant: the answer goes to this visitor alone and is not stored, as more than the key went into it. A write
 //! that succeeded is known to the store before its visitor is told, and so is what the profile says that it changes.
 
+use crate::client_address::client_of;
 use crate::counters::Metric;
 use crate::delivery::{Content, Delivery};
 use crate::flight::{Asked, Flight, Parcel};
@@ -17,9 +18,9 @@ use crate::refusal::Refusal;
 use crate::respond::{self, Account};
 use crate::stored::{shareable, stored_object};
 use crate::witness::Witness;
-use h1::{BodyFraming, WriteError};
+use h1::{BodyFraming, Request, WriteError};
 use message::{Method, RequestHead, ResponseHead, Status, names};
-use origin::{Event, FetchError, FetchRequest};
+use origin::{Event, FetchError, FetchRequest, UploadError};
 use purge::tags_of;
 use semantics::{
     CacheStatusFacts, Doubt, Form, Forwarding, HeadSays, Judgement, Moment, Reason, VaryRule, WithoutGzip,
@@ -82,16 +83,23 @@ impl<'a> Visit<'a> {
         asking.await.unwrap_or(Step::Deliver(instead))
     }
 
-    /// Asks the application, with the content of the request streaming up, until the head of its answer is there.
+    /// Asks the application, until the head of its answer is there. The content of the request has been read before, or
+    /// streams up meanwhile.
     async fn ask(&mut self, passing: Passing<'a>) -> Step<'a> {
         let enlisted = self.enlist(&passing);
-        let Ok(request) = self.own_request(&passing, enlisted.as_ref()) else {
-            return Step::Refuse(Refusal::unwritable());
-        };
         if may_write(&self.request.head, passing.subject.site.policy()) {
             let content_type = self.request.head.fields.first(names::CONTENT_TYPE).map(|value| &value[..]);
             self.client.read_form(Form::of_type(content_type));
         }
+        let framing = match self.read_ahead().await {
+            Ok(framing) => framing,
+            Err(error) => return self.fail_passing(&passing, &error.into()),
+        };
+        let Ok(request) = self.own_request(&passing, enlisted.as_ref(), framing) else {
+            return Step::Refuse(Refusal::unwritable());
+        };
+        let client = client_of(self.shared, &passing.subject, &self.request.head.fields);
+        request.urgency.is_wanted_by(client);
         let mut exchange = match passing.subject.site.origin.fetch(request).await {
             Ok(exchange) => Box::new(exchange),
             Err(error) => return self.fail_passing(&passing, &error),
@@ -117,6 +125,26 @@ impl<'a> Visit<'a> {
         }
     }
 
+    /// Reads the content of the request before it takes a turn at the origin, unless it must stream or finds no room. Gives
+    /// its framing for the application.
+    async fn read_ahead(&mut self) -> Result<BodyFraming, UploadError> {
+        let framing = self.request.framing;
+        if matches!(framing, BodyFraming::Empty | BodyFraming::Length(0)) {
+            return Ok(framing);
+        }
+        let (buffer, bytes_max) = self.shared.buffers.for_request();
+        let is_small = !matches!(framing, BodyFraming::Length(bytes) if bytes > bytes_max);
+        let whole = if is_small && bytes_max > 0 && !must_stream(self.request) {
+            self.client.read_ahead((buffer, bytes_max)).await?
+        } else {
+            None
+        };
+        if whole.is_none() {
+            self.cells().count(Metric::RequestsStreamed);
+        }
+        Ok(whole.unwrap_or(framing))
+    }
+
     /// A HEAD is asked as a fetch whose answer may be shared, because what it tells may change what is.
     fn enlist(&self, passing: &Passing<'_>) -> Option<Enlisted<'a>> {
         let wanted = passing.wanted.as_ref().filter(|_| self.request.head.method == Method::Head)?;
@@ -129,7 +157,7 @@ impl<'a> Visit<'a> {
         let known = shared.store.known_rule(&key).union(&selecting);
         let head =
             forward::shared_head(&wanted.subject, &shared.loop_mark, &key, Method::Head, fields, &known);
-        let asked = Asked { fields, range: None, solo: true };
+        let asked = Asked { fields, range: None, solo: true, client: None };
         let flight = shared.flights.enlist(&key, asked, known, || shared.store.sequence());
         Some(Enlisted { visit: shared, key, head, flight })
     }
@@ -163,6 +191,7 @@ impl<'a> Visit<'a> {
         &self,
         passing: &Passing<'_>,
         enlisted: Option<&Enlisted<'_>>,
+        framing: BodyFraming,
     ) -> Result<FetchRequest, WriteError> {
         match (enlisted, &passing.check) {
             (Some(enlisted), _) => forward::without_content(&enlisted.head),
@@ -174,7 +203,7 @@ impl<'a> Visit<'a> {
             )),
             (None, None) => {
                 let Passing { subject, .. } = passing;
-                let passed = |request| forward::passed(subject, &self.shared.loop_mark, request);
+                let passed = |request| forward::passed(subject, &self.shared.loop_mark, request, framing);
                 if !may_need_content(&self.request.head, &subject.target, subject.site.policy()) {
                     return passed(self.request);
                 }
@@ -188,6 +217,9 @@ impl<'a> Visit<'a> {
 
     fn fail_passing(&self, passing: &Passing<'a>, error: &FetchError) -> Step<'a> {
         fly::count_failure(self.cells(), error);
+        if matches!(error, FetchError::Upload(UploadError::TooSlow)) {
+            self.cells().count(Metric::VisitorsTooSlow);
+        }
         if let Some((stored, account)) = passing.check.as_ref().and_then(|check| check.instead()) {
             return Step::Deliver(Delivery::stored(stored, account));
         }
@@ -408,6 +440,17 @@ impl<'a> Visit<'a> {
         None
     }
 }
+
+/// Whether the application and the client talk to each other while the content is on its way: the application decides
+/// whether it wants it, switches protocols, or answers in pieces.
+fn must_stream(request: &Request) -> bool {
+    let content_type = request.head.fields.first(names::CONTENT_TYPE).map_or(&[][..], |value| &value[..]);
+    let is_grpc = content_type.get(..GRPC.len()).is_some_and(|start| start.eq_ignore_ascii_case(GRPC));
+    request.expect_continue || is_grpc || forward::tunnelled_protocols(request).next().is_some()
+}
+
+/// How the media types of gRPC begin.
+const GRPC: &[u8] = b"application/grpc";
 
 /// Whether a response stays open for as long as its visitor does (server-sent events).
 pub(crate) fn is_event_stream(head: &ResponseHead) -> bool {

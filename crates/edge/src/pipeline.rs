@@ -15,6 +15,7 @@
 
 use crate::asking::Asking;
 use crate::client::Client;
+use crate::client_address::client_of;
 use crate::counters::{Cells, Metric};
 use crate::delivery::{Content, Delivery};
 use crate::distrust::Kept;
@@ -413,7 +414,8 @@ impl Wanted<'_> {
             let current = shared.store.may_join(answer.begun, &self.key, &answer.tags, &answer.head);
             current && !matches!(reused, Reuse::Revalidate(_))
         };
-        let asked = Asked { fields: &head.fields, range: self.range.as_deref(), solo: self.solo };
+        let client = client_of(shared, &self.subject, &head.fields);
+        let asked = Asked { fields: &head.fields, range: self.range.as_deref(), solo: self.solo, client };
         let (known, begun) = (|| self.known_rule(shared, head), || shared.store.sequence());
         shared.flights.join(&self.key, asked, known, begun, find, usable)
     }
@@ -428,7 +430,7 @@ impl Wanted<'_> {
         now: Moment,
     ) -> Option<Arc<Flight>> {
         let range = self.range.as_deref().filter(|_| stale.part().is_some());
-        let asked = Asked { fields: &head.fields, range, solo: self.solo };
+        let asked = Asked { fields: &head.fields, range, solo: self.solo, client: None };
         let (known, begun) = (|| self.known_rule(shared, head), || shared.store.sequence());
         let is_renewed = || matches!(self.find(shared, head, Touch::No, now), Found::Deliver(_));
         shared.flights.renew(&self.key, asked, known, begun, is_renewed)

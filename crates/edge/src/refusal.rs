@@ -218,6 +218,14 @@ impl Refusal {
             UploadError::TimedOut => {
                 Self::closing(408, Reason::RequestTimeout, "The request's content did not arrive in time.")
             }
+            UploadError::TooSlow => {
+                Self::closing(408, Reason::RequestTimeout, "The request's content arrives too slowly.")
+            }
+            UploadError::Lost => Self::closing(
+                503,
+                Reason::RequestLost,
+                "The request could not be kept until the application was free. Send it again.",
+            ),
             UploadError::Gone => {
                 Self::closing(400, Reason::VisitorGone, "The request's content ended before its end.")
             }
@@ -289,6 +297,7 @@ mod tests {
             (FetchError::UnaskedNotModified, 502, Reason::OriginBadResponse),
             (FetchError::Upload(UploadError::TooLarge), 413, Reason::BodyTooLarge),
             (FetchError::Upload(UploadError::TimedOut), 408, Reason::RequestTimeout),
+            (FetchError::Upload(UploadError::TooSlow), 408, Reason::RequestTimeout),
             (FetchError::Upload(UploadError::Malformed(truncated)), 400, Reason::AmbiguousFraming),
         ] {
             let refusal = Refusal::failed_fetch(&error, &origin);

@@ -6,6 +6,7 @@
 use crate::access_log::AccessLog;
 use crate::address_limit::AddressLimit;
 use crate::breaker::state_number;
+use crate::buffers::Buffers;
 use crate::complaints::Complaints;
 use crate::counters::{Cells, Counters, Metric};
 use crate::equivalents::Equivalents;
@@ -28,7 +29,7 @@ use config::{Limits, Plan};
 use disk::Recovery;
 use net::Peer;
 use origin::{Gauges, Origin};
-use platform::Clock;
+use platform::{Clock, SystemDisk};
 use semantics::Reason;
 use static_tree::Refusal;
 use std::collections::hash_map::RandomState;
@@ -69,6 +70,8 @@ pub(crate) struct Shared {
     pub(crate) loads: Loads,
     pub(crate) equivalents: Equivalents,
     pub(crate) filling: FillingBudget,
+    /// Where bodies wait between clients and origins.
+    pub(crate) buffers: Arc<Buffers>,
     pub(crate) counters: Counters,
     pub(crate) log: Option<AccessLog>,
     pub(crate) complaints: Complaints,
@@ -126,8 +129,9 @@ pub(crate) enum NoPlace {
 impl Shared {
     pub(crate) fn new(plan: Plan, log: Option<AccessLog>, clock: Arc<dyn Clock>) -> Self {
         let filling_bytes_max = plan.memory_bytes / FILLING_SHARE;
+        let buffers = Arc::new(Buffers::new(&plan, Arc::new(SystemDisk)));
         let store_limits = StoreLimits {
-            memory_bytes_max: plan.memory_bytes - filling_bytes_max,
+            memory_bytes_max: plan.memory_bytes - filling_bytes_max - Buffers::share_of(&plan),
             object_bytes_max: plan.limits.object_bytes_max,
             ..StoreLimits::default()
         };
@@ -150,6 +154,7 @@ impl Shared {
             refiller: Refiller::default(),
             loads: Loads::default(),
             equivalents: Equivalents::default(),
+            buffers,
             filling: FillingBudget { bytes: AtomicU64::new(0), bytes_max: filling_bytes_max },
             counters: Counters::new(plan.workers),
             log,
@@ -343,6 +348,7 @@ impl Shared {
         let value = match metric {
             Metric::OriginFetchesActive => return self.read_gauges(|gauges| gauges.active),
             Metric::OriginFetchesWaiting => return self.read_gauges(|gauges| gauges.waiting),
+            Metric::OriginFetchesStalled => return self.read_gauges(|gauges| gauges.stalled),
             Metric::OriginBreakerState => {
                 return self.read_origins(|origin| state_number(origin.breaker_state()));
             }
@@ -355,6 +361,9 @@ impl Shared {
             }
             Metric::PopularPages => self.popular.len() as u64,
             Metric::FillingBytes => self.filling.bytes.load(Ordering::Relaxed),
+            Metric::BufferedBytes => self.buffers.bytes(),
+            Metric::SpoolBytes => self.buffers.spool.bytes(),
+            Metric::SpoolErrors => self.buffers.spool.errors(),
             Metric::LingeringBytes => self.store.lingering_bytes(),
             Metric::StoreBytes => store().bytes,
             Metric::StoreBytesMax => store().budget_bytes,

@@ -9,7 +9,7 @@ use crate::uncompressed;
 use crate::writes::Writes;
 use config::{Limits, Plan};
 use net::OriginUrl;
-use origin::{BreakerLimits, Origin, Settings};
+use origin::{Bounds, BreakerLimits, Origin, Settings};
 use platform::Clock;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -129,8 +129,13 @@ fn settings(limits: &Limits) -> Settings {
             fields_max: limits.response_fields_max,
             ..h1::Limits::DEFAULT
         },
-        fetches_max: limits.fetches_max,
-        queue_max: limits.queue_max,
+        bounds: Bounds {
+            fetches_max: limits.fetches_max,
+            client_fetches_max: limits.client_fetches_max,
+            stalled_max: limits.stalled_fetches_max,
+            queue_max: limits.queue_max,
+            client_queue_max: limits.client_queue_max,
+        },
         queue_timeout: limits.queue_timeout,
         idle_connections_max: limits.idle_connections_max,
         idle_connection_timeout: limits.idle_connection_timeout,

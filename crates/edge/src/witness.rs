@@ -59,9 +59,16 @@ impl Visit<'_> {
         let written = self.write_head(&head, framing, account);
         self.begin(&written);
         let (mut content_bytes, mut content) = (0, Beginning::new(CONTENT_BYTES_MAX));
-        let (sent, tail) =
-            deliver::send_but_tail(self.client, *exchange, written.framing, &mut content_bytes, &mut content)
-                .await;
+        let buffer = self.shared.buffers.for_response();
+        let (sent, tail) = deliver::send_but_tail(
+            self.client,
+            *exchange,
+            written.framing,
+            &mut content_bytes,
+            &mut content,
+            buffer,
+        )
+        .await;
         if let Written::Changed(changed) = self.written(&witness, &head, Some(&content.octets())) {
             let Witness { site, key, .. } = &witness;
             let stale = self.shared.settle(self.cells(), site, key, changed, &head, self.begun.monotonic);

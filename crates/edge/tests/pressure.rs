@@ -49,6 +49,7 @@ fn a_slow_visitor_holds_the_application_back() {
         });
         let mut plan = plan(&url);
         plan.limits.object_bytes_max = 1 << 20;
+        plan.spool.bytes_max = 4 << 20;
         let edge = start(plan);
         let mut client = connect(&edge);
         client.send(format!("GET / HTTP/1.1\r\nHost: a\r\n{fields}\r\n"));
@@ -60,7 +61,9 @@ fn a_slow_visitor_holds_the_application_back() {
 #[test]
 fn a_slow_application_holds_the_upload_back() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let edge = start(plan(&format!("http://{}", listener.local_addr().unwrap())));
+    let mut plan = plan(&format!("http://{}", listener.local_addr().unwrap()));
+    plan.limits.request_buffer_bytes_max = 1 << 20;
+    let edge = start(plan);
     let mut client = TcpStream::connect(address(&edge)).unwrap();
     write!(client, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {HUGE_BYTES}\r\n\r\n").unwrap();
     // The connection is made by the kernel and nobody reads from it.

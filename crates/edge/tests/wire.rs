@@ -204,7 +204,9 @@ fn content_and_trailers_stream_both_ways() {
             &format!("{:x}\r\n{body}\r\n0\r\nX-Down: 1\r\n\r\n", body.len()),
         )
     });
-    let edge = before(&origin);
+    let mut plan = plan(&origin.url());
+    plan.limits.request_buffer_bytes_max = 0;
+    let edge = start(plan);
     let mut client = connect(&edge);
     // The scripted origin takes a body to end with an empty trailer, so the trailer stands before that.
     client.send("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n");

@@ -63,6 +63,12 @@ pub enum UploadError {
     /// The visitor paused for too long.
     #[error("the visitor stopped in the middle of the request for too long")]
     TimedOut,
+    /// The visitor sent less than the minimum rate.
+    #[error("the visitor sent the request too slowly")]
+    TooSlow,
+    /// What had come of the content could not be read back.
+    #[error("the request's content was lost on the way")]
+    Lost,
     /// The content is larger than allowed.
     #[error("the request's content is larger than allowed")]
     TooLarge,

@@ -77,6 +77,8 @@ pub struct Exchange {
     request: FetchRequest,
     link: Link,
     upload: Uploading,
+    /// Its turn was given up because the rest of the content has not come yet.
+    is_starved: bool,
     download: Downloading,
     informational: u32,
     patience: Patience,
@@ -134,6 +136,7 @@ impl Exchange {
             request,
             link,
             upload,
+            is_starved: false,
             download: Downloading::Head,
             informational: 0,
             patience: Patience::new(),
@@ -202,6 +205,12 @@ impl Exchange {
         self.permit = None;
     }
 
+    /// Lets another fetch begin while the application waits for a slow client; false if it did so before, or as many
+    /// have as may.
+    pub fn stall(&mut self) -> bool {
+        self.permit.as_mut().is_some_and(FetchPermit::stall)
+    }
+
     /// After the head 101: the connection, and what the application has already sent on it. `None` if the
     /// response is over.
     pub fn into_tunnel(self) -> Option<(Stream, BytesMut)> {
@@ -252,10 +261,19 @@ impl Exchange {
                     ready!(self.continue_patience.poll_over(context, CONTINUE_WAIT));
                     self.upload = Uploading::Streaming;
                 }
-                Uploading::Streaming => match ready!(upload.poll_frame(context))? {
-                    Frame::Data(octets) => self.queue_data(&octets),
-                    Frame::End(trailer) => self.queue_end(trailer.as_deref()),
-                },
+                Uploading::Streaming => {
+                    let Poll::Ready(frame) = upload.poll_frame(context) else {
+                        self.is_starved |= self.stall();
+                        return Poll::Pending;
+                    };
+                    if std::mem::take(&mut self.is_starved) {
+                        self.permit.as_mut().into_iter().for_each(FetchPermit::resume);
+                    }
+                    match frame? {
+                        Frame::Data(octets) => self.queue_data(&octets),
+                        Frame::End(trailer) => self.queue_end(trailer.as_deref()),
+                    }
+                }
             }
         }
     }

@@ -12,10 +12,12 @@ mod health;
 mod limit;
 mod origin;
 mod pool;
+mod urgency;
 mod usual;
 
 pub use breaker::{BreakerChange, BreakerLimits, BreakerState};
 pub use error::{FetchError, UploadError};
 pub use exchange::{Event, Exchange, NoUpload, Upload};
-pub use limit::{Busy, FetchLimit, FetchPermit, Urgency};
+pub use limit::{Bounds, Busy, FetchLimit, FetchPermit};
 pub use origin::{FetchRequest, Gauges, Origin, Settings};
+pub use urgency::Urgency;

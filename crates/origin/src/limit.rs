@@ -1,11 +1,16 @@
 //! How many requests one application works on at a time, and how long the others wait for their turn.
 //!
-//! Invariant: never more than `fetches_max` permits exist and never more than `queue_max` requests wait; a
-//! waiting request gets its permit or an error in time. Whom a person waits for comes before what only robots want,
-//! else the order is that of arrival. Shared by all workers.
+//! Invariant: never more than `fetches_max` requests are worked on, at most `client_fetches_max` of them for one client,
+//! and never more than `queue_max` requests wait; a waiting request gets its permit or an error in time. Whom a person
+//! waits for comes before what only robots want, else the order is that of arrival. A fetch that waits for a slow client
+//! is not worked on; at most `stalled_max` are in that state, and as many more than `fetches_max` are worked on when all
+//! of them go on at once. Shared by all workers.
 
-use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, Ordering};
+mod turns;
+
+use self::turns::Turns;
+use crate::urgency::Urgency;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::oneshot;
@@ -14,36 +19,30 @@ use tokio::sync::oneshot;
 #[derive(Debug)]
 pub struct FetchLimit {
     turns: Arc<Mutex<Turns>>,
-    queue_max: usize,
     queue_timeout: Duration,
 }
 
-#[derive(Debug)]
-struct Turns {
-    active: usize,
-    fetches_max: usize,
-    /// Fetches at a time that are no probes: half of them while the breaker is open.
-    ceiling: usize,
-    queue: VecDeque<Waiter>,
-    /// The number of the next who queues up.
-    next: u64,
+/// How much an application is asked at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// Requests under way; at least one.
+    pub fetches_max: usize,
+    /// Of these, requests for one client.
+    pub client_fetches_max: usize,
+    /// Fetches beside them that wait for a slow client.
+    pub stalled_max: usize,
+    /// Requests that wait for their turn.
+    pub queue_max: usize,
+    /// Of these, requests for one client.
+    pub client_queue_max: usize,
 }
-
-#[derive(Debug)]
-struct Waiter {
-    number: u64,
-    urgency: Urgency,
-    turn: oneshot::Sender<FetchPermit>,
-}
-
-/// Whether a person waits for a fetch. May rise while the fetch waits for its turn, when a person joins a robot.
-#[derive(Clone, Debug, Default)]
-pub struct Urgency(Arc<AtomicBool>);
 
 /// The right to one fetch; given back when dropped.
 #[derive(Debug)]
 pub struct FetchPermit {
     turns: Arc<Mutex<Turns>>,
+    client: Option<IpAddr>,
+    is_stalled: bool,
 }
 
 /// Why a fetch did not get its turn.
@@ -57,29 +56,10 @@ pub enum Busy {
     QueueTimeout,
 }
 
-impl Urgency {
-    /// Of a fetch that a person waits for, or only a robot, or nobody.
-    pub fn new(is_person: bool) -> Self {
-        Self(Arc::new(AtomicBool::new(is_person)))
-    }
-
-    /// From now on a person waits for it.
-    pub fn rise(&self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-
-    fn is_person(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
-    }
-}
-
 impl FetchLimit {
-    /// A limit of `fetches_max` concurrent fetches, at least one, with at most `queue_max` requests waiting,
-    /// each no longer than `queue_timeout`.
-    pub fn new(fetches_max: usize, queue_max: usize, queue_timeout: Duration) -> Self {
-        let fetches_max = fetches_max.max(1);
-        let turns = Turns { active: 0, fetches_max, ceiling: fetches_max, queue: VecDeque::new(), next: 0 };
-        Self { turns: Arc::new(Mutex::new(turns)), queue_max, queue_timeout }
+    /// A limit with these bounds; each request waits no longer than `queue_timeout`.
+    pub fn new(bounds: Bounds, queue_timeout: Duration) -> Self {
+        Self { turns: Arc::new(Mutex::new(Turns::new(bounds))), queue_timeout }
     }
 
     /// The right to one fetch, at once or after waiting for it. Where the queue is full, a person takes the place of
@@ -92,7 +72,17 @@ impl FetchLimit {
             Asked::Now(permit) => return Ok(permit),
             Asked::Queued(turn, place) => (turn, place),
         };
-        match tokio::time::timeout(self.queue_timeout, &mut turn).await {
+        let waiting = async {
+            loop {
+                tokio::select! {
+                    biased;
+                    turn = &mut turn => return turn,
+                    // Other clients wait for it too, so its first client's bound holds it back no more.
+                    () = urgency.shared() => hand_out(&self.turns),
+                }
+            }
+        };
+        match tokio::time::timeout(self.queue_timeout, waiting).await {
             Ok(Ok(permit)) => Ok(permit),
             // A person has taken its place.
             Ok(Err(_)) => Err(Busy::QueueFull),
@@ -102,47 +92,32 @@ impl FetchLimit {
 
     /// Fetches under way.
     pub fn active(&self) -> usize {
-        lock(&self.turns).active
+        lock(&self.turns).active()
     }
 
     /// Requests waiting for their turn.
     pub fn waiting(&self) -> usize {
-        lock(&self.turns).queue.len()
+        lock(&self.turns).waiting()
+    }
+
+    /// Fetches whose response waits for a slow reader.
+    pub fn stalled(&self) -> usize {
+        lock(&self.turns).stalled()
     }
 
     /// From now on fetches that are no probes get half of the permits, or all of them again.
     pub(crate) fn halve(&self, is_halved: bool) {
-        let mut called = Vec::new();
-        {
-            let mut turns = lock(&self.turns);
-            turns.ceiling = if is_halved { turns.fetches_max.div_ceil(2) } else { turns.fetches_max };
-            while turns.active < turns.ceiling
-                && let Some(waiter) = turns.call()
-            {
-                turns.active += 1;
-                called.push(waiter);
-            }
-        }
-        for waiter in called {
-            // Who has gone meanwhile gives it back, without the lock.
-            let _ = waiter.turn.send(FetchPermit { turns: Arc::clone(&self.turns) });
-        }
+        lock(&self.turns).halve(is_halved);
+        hand_out(&self.turns);
     }
 
     fn ask(&self, urgency: &Urgency, is_probe: bool) -> Result<Asked<'_>, Busy> {
-        let mut turns = lock(&self.turns);
-        let most = if is_probe { turns.fetches_max } else { turns.ceiling };
-        if turns.active < most {
-            turns.active += 1;
-            return Ok(Asked::Now(FetchPermit { turns: Arc::clone(&self.turns) }));
-        }
-        if turns.queue.len() >= self.queue_max && !(urgency.is_person() && turns.displace()) {
-            return Err(Busy::QueueFull);
+        let (client, mut turns) = (urgency.client(), lock(&self.turns));
+        if turns.begin(client, is_probe) {
+            return Ok(Asked::Now(FetchPermit::new(&self.turns, client)));
         }
         let (turn, receiver) = oneshot::channel();
-        let number = turns.next;
-        turns.next += 1;
-        turns.queue.push_back(Waiter { number, urgency: urgency.clone(), turn });
+        let number = turns.queue_up(urgency.clone(), turn).ok_or(Busy::QueueFull)?;
         Ok(Asked::Queued(receiver, Place { limit: self, number }))
     }
 }
@@ -152,32 +127,44 @@ enum Asked<'a> {
     Queued(oneshot::Receiver<FetchPermit>, Place<'a>),
 }
 
-impl Turns {
-    /// Takes the place of the robot that came last; false if there is none.
-    fn displace(&mut self) -> bool {
-        let last = self.queue.iter().rposition(|waiter| !waiter.urgency.is_person());
-        last.and_then(|position| self.queue.remove(position)).is_some()
+/// Gives the free turns to those who wait for them and may have them.
+fn hand_out(turns: &Arc<Mutex<Turns>>) {
+    loop {
+        let Some((waiter, client)) = lock(turns).call() else { return };
+        // Who has gone meanwhile gives it back the same way, without the lock.
+        let _ = waiter.turn.send(FetchPermit::new(turns, client));
+    }
+}
+
+impl FetchPermit {
+    fn new(turns: &Arc<Mutex<Turns>>, client: Option<IpAddr>) -> Self {
+        Self { turns: Arc::clone(turns), client, is_stalled: false }
     }
 
-    /// Who is next: the first that a person waits for, else the first.
-    fn call(&mut self) -> Option<Waiter> {
-        let first = self.queue.iter().position(|waiter| waiter.urgency.is_person());
-        self.queue.remove(first.unwrap_or(0))
+    /// Lets another fetch begin although this one goes on, because the application waits for a slow client; false if
+    /// it did so before, or too many others have.
+    pub fn stall(&mut self) -> bool {
+        if self.is_stalled || !lock(&self.turns).stall(self.client) {
+            return false;
+        }
+        self.is_stalled = true;
+        hand_out(&self.turns);
+        true
+    }
+
+    /// Takes a turn again after [`FetchPermit::stall`]. It does not wait for a free one, because the application has the
+    /// request already; further fetches wait until there are few enough.
+    pub fn resume(&mut self) {
+        if std::mem::take(&mut self.is_stalled) {
+            lock(&self.turns).resume(self.client);
+        }
     }
 }
 
 impl Drop for FetchPermit {
     fn drop(&mut self) {
-        let next = {
-            let mut turns = lock(&self.turns);
-            let next = if turns.active > turns.ceiling { None } else { turns.call() };
-            turns.active -= usize::from(next.is_none());
-            next
-        };
-        if let Some(waiter) = next {
-            // Who has gone meanwhile gives it back the same way, without the lock.
-            let _ = waiter.turn.send(Self { turns: Arc::clone(&self.turns) });
-        }
+        lock(&self.turns).end(self.client, self.is_stalled);
+        hand_out(&self.turns);
     }
 }
 
@@ -189,7 +176,7 @@ struct Place<'a> {
 
 impl Drop for Place<'_> {
     fn drop(&mut self) {
-        lock(&self.limit.turns).queue.retain(|waiter| waiter.number != self.number);
+        lock(&self.limit.turns).leave(self.number);
     }
 }
 
@@ -200,15 +187,40 @@ fn lock(turns: &Mutex<Turns>) -> MutexGuard<'_, Turns> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Busy, FetchLimit, FetchPermit, Urgency};
+    use super::{Bounds, Busy, FetchLimit, FetchPermit};
+    use crate::Urgency;
+    use std::net::IpAddr;
     use std::sync::Arc;
     use std::time::Duration;
     use tokio::task::JoinHandle;
 
     const QUEUE_TIMEOUT: Duration = Duration::from_secs(10);
 
+    const ONE: Option<IpAddr> = Some(IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1)));
+    const OTHER: Option<IpAddr> = Some(IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 2)));
+
+    fn limit(fetches_max: usize, queue_max: usize) -> FetchLimit {
+        bounded(fetches_max, fetches_max, queue_max, queue_max)
+    }
+
+    fn bounded(
+        fetches_max: usize,
+        client_fetches_max: usize,
+        queue_max: usize,
+        client_queue_max: usize,
+    ) -> FetchLimit {
+        let bounds = Bounds { fetches_max, client_fetches_max, stalled_max: 1, queue_max, client_queue_max };
+        FetchLimit::new(bounds, QUEUE_TIMEOUT)
+    }
+
+    fn wanted_by(client: Option<IpAddr>) -> Urgency {
+        let urgency = person();
+        urgency.is_wanted_by(client);
+        urgency
+    }
+
     fn person() -> Urgency {
-        Urgency::new(true)
+        Urgency::of(true)
     }
 
     /// Somebody who has queued up when this is ready.
@@ -221,7 +233,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_permit_given_back_goes_to_the_next_in_the_queue() {
-        let limit = Arc::new(FetchLimit::new(1, 1, QUEUE_TIMEOUT));
+        let limit = Arc::new(limit(1, 1));
         let first = limit.acquire(&person(), false).await.unwrap();
         let waiting = waiter(&limit, &person()).await;
         assert_eq!((limit.active(), limit.waiting()), (1, 1));
@@ -233,7 +245,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn people_come_before_robots() {
-        let limit = Arc::new(FetchLimit::new(1, 4, QUEUE_TIMEOUT));
+        let limit = Arc::new(limit(1, 4));
         let mut held = limit.acquire(&person(), false).await.unwrap();
         let (robot, joined) = (Urgency::default(), Urgency::default());
         let crowd = [
@@ -256,7 +268,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_person_takes_the_place_of_the_last_robot() {
-        let limit = Arc::new(FetchLimit::new(1, 3, QUEUE_TIMEOUT));
+        let limit = Arc::new(limit(1, 3));
         let held = limit.acquire(&person(), false).await.unwrap();
         let robot = Urgency::default();
         let first = waiter(&limit, &robot).await;
@@ -274,7 +286,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn waiting_has_an_end() {
-        let limit = FetchLimit::new(1, 1, QUEUE_TIMEOUT);
+        let limit = limit(1, 1);
         let _held = limit.acquire(&person(), false).await.unwrap();
         let before = tokio::time::Instant::now();
         assert_eq!(limit.acquire(&person(), false).await.map(drop), Err(Busy::QueueTimeout));
@@ -284,7 +296,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn who_goes_away_leaves_the_queue_and_gives_a_turn_back() {
-        let limit = Arc::new(FetchLimit::new(1, 1, QUEUE_TIMEOUT));
+        let limit = Arc::new(limit(1, 1));
         let held = limit.acquire(&person(), false).await.unwrap();
         let waiting = waiter(&limit, &person()).await;
         waiting.abort();
@@ -300,8 +312,109 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn one_client_gets_its_share_while_others_go_ahead() {
+        let limit = Arc::new(bounded(3, 2, 8, 3));
+        let (one, other) = (wanted_by(ONE), wanted_by(OTHER));
+        let first = limit.acquire(&one, false).await.unwrap();
+        let _second = limit.acquire(&one, false).await.unwrap();
+        let third = waiter(&limit, &one).await;
+        assert_eq!((limit.active(), limit.waiting()), (2, 1), "its share is used up");
+        let others = limit.acquire(&other, false).await.unwrap();
+        assert_eq!((limit.active(), limit.waiting()), (3, 1));
+        drop(others);
+        tokio::task::yield_now().await;
+        assert!(!third.is_finished(), "a free permit is not for the client that has its share");
+        drop(first);
+        assert_eq!(third.await.unwrap().map(drop), Ok(()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_client_does_not_fill_the_queue() {
+        let limit = Arc::new(bounded(1, 1, 4, 2));
+        let (one, other) = (wanted_by(ONE), wanted_by(OTHER));
+        let held = limit.acquire(&one, false).await.unwrap();
+        let waiting = [waiter(&limit, &one).await, waiter(&limit, &one).await];
+        assert_eq!(limit.acquire(&one, false).await.map(drop), Err(Busy::QueueFull));
+        let others = waiter(&limit, &other).await;
+        assert_eq!(limit.waiting(), 3);
+        drop(held);
+        for waiting in waiting.into_iter().chain([others]) {
+            assert_eq!(waiting.await.unwrap().map(drop), Ok(()));
+        }
+        assert_eq!((limit.active(), limit.waiting()), (0, 0));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_fetch_that_another_client_joins_is_nobodys_share() {
+        let limit = Arc::new(bounded(2, 1, 4, 4));
+        let (first, joined) = (wanted_by(ONE), wanted_by(ONE));
+        let _held = limit.acquire(&first, false).await.unwrap();
+        let waiting = waiter(&limit, &joined).await;
+        joined.is_wanted_by(ONE);
+        tokio::task::yield_now().await;
+        assert!(!waiting.is_finished(), "the same client joined");
+        joined.is_wanted_by(OTHER);
+        assert_eq!(waiting.await.unwrap().map(drop), Ok(()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stalled_fetch_lets_another_begin_within_a_bound() {
+        let limit = Arc::new(bounded(1, 1, 4, 4));
+        let mut slow = limit.acquire(&person(), false).await.unwrap();
+        let waiting = waiter(&limit, &person()).await;
+        assert!(slow.stall() && !slow.stall());
+        let mut next = waiting.await.unwrap().unwrap();
+        assert_eq!((limit.active(), limit.stalled()), (1, 1));
+        assert!(!next.stall(), "as many are stalled as may be");
+        drop(slow);
+        assert_eq!((limit.active(), limit.stalled()), (1, 0));
+        assert!(next.stall());
+        drop(next);
+        assert_eq!((limit.active(), limit.stalled()), (0, 0));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_fetch_that_goes_on_counts_again_and_waits_for_nobody() {
+        let limit = Arc::new(bounded(1, 1, 4, 4));
+        let mut slow = limit.acquire(&person(), false).await.unwrap();
+        assert!(slow.stall());
+        let next = limit.acquire(&person(), false).await.unwrap();
+        slow.resume();
+        slow.resume();
+        assert_eq!((limit.active(), limit.stalled()), (2, 0));
+        let waiting = waiter(&limit, &person()).await;
+        drop(next);
+        tokio::task::yield_now().await;
+        assert!(!waiting.is_finished(), "one is still under way");
+        drop(slow);
+        assert_eq!(waiting.await.unwrap().map(drop), Ok(()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_client_stalls_half_as_many_as_may() {
+        let bounds = Bounds {
+            fetches_max: 4,
+            client_fetches_max: 4,
+            stalled_max: 4,
+            queue_max: 0,
+            client_queue_max: 0,
+        };
+        let limit = Arc::new(FetchLimit::new(bounds, QUEUE_TIMEOUT));
+        let (one, other) = (wanted_by(ONE), wanted_by(OTHER));
+        let mut permits = Vec::new();
+        for (urgency, expected) in [(&one, true), (&one, true), (&one, false), (&other, true)] {
+            let mut permit = limit.acquire(urgency, false).await.unwrap();
+            assert_eq!(permit.stall(), expected);
+            permits.push(permit);
+        }
+        assert_eq!((limit.active(), limit.stalled()), (1, 3));
+        drop(permits);
+        assert_eq!((limit.active(), limit.stalled()), (0, 0));
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn an_open_breaker_leaves_half_of_the_permits_to_probes() {
-        let limit = Arc::new(FetchLimit::new(4, 9, QUEUE_TIMEOUT));
+        let limit = Arc::new(limit(4, 9));
         let mut held = Vec::new();
         for _ in 0..3 {
             held.push(limit.acquire(&person(), false).await.unwrap());

@@ -7,8 +7,9 @@ use crate::breaker::BreakerLimits;
 use crate::error::FetchError;
 use crate::exchange::Exchange;
 use crate::health::{Health, Watched};
-use crate::limit::{FetchLimit, Urgency};
+use crate::limit::{Bounds, FetchLimit};
 use crate::pool::Pool;
+use crate::urgency::Urgency;
 use bytes::Bytes;
 use h1::BodyFraming;
 use message::Method;
@@ -29,10 +30,8 @@ pub struct Settings {
     pub between_bytes_timeout: Duration,
     /// Size of response heads and trailers.
     pub response_limits: h1::Limits,
-    /// Requests under way at a time.
-    pub fetches_max: usize,
-    /// Requests that wait for their turn.
-    pub queue_max: usize,
+    /// Requests under way and waiting at a time.
+    pub bounds: Bounds,
     /// Longest wait for a turn.
     pub queue_timeout: Duration,
     /// Unused connections kept.
@@ -73,6 +72,8 @@ pub struct Gauges {
     pub active: usize,
     /// Requests that wait for their turn.
     pub waiting: usize,
+    /// Fetches that wait for a slow client.
+    pub stalled: usize,
     /// Unused connections.
     pub idle: usize,
 }
@@ -97,7 +98,7 @@ impl FetchRequest {
 impl Origin {
     /// An application at this address.
     pub fn new(url: OriginUrl, settings: Settings, clock: Arc<dyn Clock>) -> Self {
-        let limit = FetchLimit::new(settings.fetches_max, settings.queue_max, settings.queue_timeout);
+        let limit = FetchLimit::new(settings.bounds, settings.queue_timeout);
         let pool = Pool::new(settings.idle_connections_max, settings.idle_connection_timeout);
         let health = Health::new(settings.breaker, Arc::clone(&clock));
         Self { url, settings, limit, health, pool, clock }
@@ -132,14 +133,20 @@ impl Origin {
 
     /// What goes on right now.
     pub fn gauges(&self) -> Gauges {
-        Gauges { active: self.limit.active(), waiting: self.limit.waiting(), idle: self.pool.len() }
+        Gauges {
+            active: self.limit.active(),
+            waiting: self.limit.waiting(),
+            stalled: self.limit.stalled(),
+            idle: self.pool.len(),
+        }
     }
 
     /// Whether it works on less than half of what it may get, nothing waits for it, and its breaker is closed or wants a
     /// probe.
     pub fn has_time(&self) -> bool {
         let answers = !self.is_open() || self.is_probe_due();
-        answers && self.limit.waiting() == 0 && self.limit.active() < self.settings.fetches_max.div_ceil(2)
+        let half = self.settings.bounds.fetches_max.div_ceil(2);
+        answers && self.limit.waiting() == 0 && self.limit.active() < half
     }
 
     /// Closes connections that were idle for too long; to be called every second or so.

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use h1::{BodyError, BodyFraming};
 use message::{Frame, Method};
 use petasos_origin::{
-    BreakerLimits, Event, Exchange, FetchError, FetchRequest, NoUpload, Origin, Settings, Upload,
+    Bounds, BreakerLimits, Event, Exchange, FetchError, FetchRequest, NoUpload, Origin, Settings, Upload,
     UploadError, Urgency,
 };
 use platform::SystemClock;
@@ -26,8 +26,13 @@ fn settings() -> Settings {
         first_byte_timeout: FOREVER,
         between_bytes_timeout: FOREVER,
         response_limits: h1::Limits::DEFAULT,
-        fetches_max: 8,
-        queue_max: 8,
+        bounds: Bounds {
+            fetches_max: 8,
+            client_fetches_max: 8,
+            stalled_max: 8,
+            queue_max: 8,
+            client_queue_max: 8,
+        },
         queue_timeout: FOREVER,
         idle_connections_max: 8,
         idle_connection_timeout: FOREVER,

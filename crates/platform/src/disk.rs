@@ -5,11 +5,14 @@
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::aside::AsideFile;
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
 
 /// Where files are kept. Paths are the system's own; errors are the system's own.
 pub trait Disk: Send + Sync {
@@ -42,6 +45,15 @@ pub trait Disk: Send + Sync {
     /// # Errors
     /// As the system reports them; `NotFound` when there is no such file and it is only to be read.
     fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn DiskFile>>;
+
+    /// Opens a file that has no name, in this directory, to be written and read. It is gone when it is closed, however
+    /// the process ends.
+    ///
+    /// # Errors
+    /// As the system reports them; `Unsupported` where the disk has no such files.
+    fn open_unnamed(&self, _directory: &Path) -> io::Result<Arc<dyn DiskFile>> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
 
     /// The files of a directory with their sizes in bytes, in any order; without directories in it.
     ///
@@ -160,6 +172,17 @@ impl Disk for SystemDisk {
         Ok(Arc::new(SystemFile { file: Arc::new(file) }))
     }
 
+    fn open_unnamed(&self, directory: &Path) -> io::Result<Arc<dyn DiskFile>> {
+        let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+        let file = match rustix::fs::open(directory, flags, Mode::RUSR | Mode::WUSR) {
+            Ok(descriptor) => File::from(descriptor),
+            // File systems such as NFS and overlays on old kernels have no files without a name.
+            Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::NOENT) => open_and_remove(directory)?,
+            Err(error) => return Err(error.into()),
+        };
+        Ok(Arc::new(SystemFile { file: Arc::new(file) }))
+    }
+
     fn list(&self, directory: &Path) -> io::Result<Vec<(String, u64)>> {
         let mut files = Vec::new();
         for entry in fs::read_dir(directory)? {
@@ -221,6 +244,16 @@ impl DiskFile for SystemFile {
     }
 }
 
+/// A new file whose name is taken away at once. It never opens a file that exists already.
+fn open_and_remove(directory: &Path) -> io::Result<File> {
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let path = directory.join(format!("petasos.{}.{number}.spool", std::process::id()));
+    let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path)?;
+    fs::remove_file(&path)?;
+    Ok(file)
+}
+
 /// The directory that a file is in.
 fn directory_of(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."))
@@ -235,7 +268,7 @@ fn sibling(path: &Path) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
-    use super::{Access, Disk, SystemDisk};
+    use super::{Access, Disk, SystemDisk, open_and_remove};
 
     #[test]
     fn replace_leaves_nothing_but_the_new_content() {
@@ -271,6 +304,21 @@ mod tests {
         let mut buffer = [0; 8];
         assert_eq!(file.read_at(&mut buffer, 1).unwrap(), 3, "whoever has it open still reads it");
         assert_eq!(&buffer[..3], b"bcd");
+    }
+
+    #[test]
+    fn an_unnamed_file_is_written_and_read_and_never_listed() {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::write(directory.path().join("foreign"), b"content").unwrap();
+        let file = SystemDisk.open_unnamed(directory.path()).unwrap();
+        let removed = open_and_remove(directory.path()).unwrap();
+        assert_eq!(file.write_at(b"abc", 0).unwrap(), 3);
+        let mut buffer = [0; 8];
+        assert_eq!(file.read_at(&mut buffer, 1).unwrap(), 2);
+        assert_eq!(&buffer[..2], b"bc");
+        assert_eq!(SystemDisk.list(directory.path()).unwrap(), [("foreign".to_owned(), 7)]);
+        drop(removed);
+        assert!(SystemDisk.open_unnamed(&directory.path().join("missing")).is_err());
     }
 
     #[test]

@@ -51,6 +51,10 @@ impl Disk for FaultyDisk {
         Ok(Arc::new(FaultyFile { file: SystemDisk.open(path, access)?, disk: self.clone() }))
     }
 
+    fn open_unnamed(&self, directory: &Path) -> io::Result<Arc<dyn DiskFile>> {
+        Ok(Arc::new(FaultyFile { file: SystemDisk.open_unnamed(directory)?, disk: self.clone() }))
+    }
+
     fn list(&self, directory: &Path) -> io::Result<Vec<(String, u64)>> {
         SystemDisk.list(directory)
     }

@@ -87,6 +87,11 @@ impl Disk for HangingDisk {
         Ok(Arc::new(HangingFile { file: self.disk.open(path, access)?, gate: Arc::clone(&self.gate) }))
     }
 
+    fn open_unnamed(&self, directory: &Path) -> io::Result<Arc<dyn DiskFile>> {
+        self.gate.pass();
+        Ok(Arc::new(HangingFile { file: self.disk.open_unnamed(directory)?, gate: Arc::clone(&self.gate) }))
+    }
+
     fn list(&self, directory: &Path) -> io::Result<Vec<(String, u64)>> {
         self.gate.pass();
         self.disk.list(directory)

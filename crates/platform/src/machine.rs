@@ -52,6 +52,13 @@ pub fn runtime_directory() -> Option<PathBuf> {
     (!std::env::split_paths(&managed).any(|path| path == directory)).then_some(directory)
 }
 
+/// Where large temporary files belong: `/var/tmp`, because the system's temporary directory is memory on many machines;
+/// where that is missing, the system's temporary directory.
+pub fn spool_directory() -> PathBuf {
+    let large = Path::new("/var/tmp");
+    if large.is_dir() { large.to_owned() } else { std::env::temp_dir() }
+}
+
 /// The memory that this process occupies now, in bytes; `None` where the system does not say.
 pub fn resident_bytes() -> Option<u64> {
     kibibytes(&std::fs::read_to_string("/proc/self/status").ok()?, "VmRSS:")

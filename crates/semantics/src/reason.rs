@@ -211,6 +211,8 @@ reasons! {
         "The request's content exceeds the limit; raise the limit if such uploads should be possible.";
     RequestTimeout "request-timeout" Refused
         "The request did not arrive whole in time; nothing to do unless there are many.";
+    RequestLost "request-lost" Refused
+        "The request's content could not be read back from spool_directory; look at that directory's disk.";
     VisitorGone "visitor-gone" Refused
         "The visitor closed the connection before the request or its answer was complete; nothing to do unless there are many.";
     ConnectRefused "connect-refused" Refused

@@ -2,6 +2,7 @@
 
 use crate::PATIENCE;
 use crate::origin::{field, read_head};
+use crate::port::bound;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
@@ -46,6 +47,14 @@ impl Client {
     /// Connects to a server that may be dead.
     pub fn try_connect(address: SocketAddr) -> Option<Self> {
         TcpStream::connect(address).ok().map(Self::over)
+    }
+
+    /// Connects from a loopback address, with a receive buffer of about this many bytes, as a slow reader has it.
+    pub fn connect_from(from: [u8; 4], address: SocketAddr, receive_bytes: usize) -> Self {
+        let socket = bound(SocketAddr::from((from, 0)));
+        socket.set_recv_buffer_size(receive_bytes).unwrap();
+        socket.connect(&address.into()).unwrap();
+        Self::over(socket.into())
     }
 
     fn over(stream: TcpStream) -> Self {

@@ -110,7 +110,7 @@ impl Departure {
                     }
                     spilling.push(&held).await;
                     writer.push(std::mem::replace(&mut held, octets));
-                    if self.make_room(&mut writer).await.is_err() && !spilling.is_under_way() {
+                    if self.make_room(&mut writer, &mut exchange).await.is_err() && !spilling.is_under_way() {
                         // A window without readers: nobody wants the rest.
                         return Ok(());
                     }
@@ -155,10 +155,17 @@ impl Departure {
 
     /// Waits until the slowest reader has taken enough. A window that is full before anybody reads it may be one
     /// that nobody wants, as when the visitors selected other variants: that is known once all have decided.
-    async fn make_room(&self, writer: &mut FillingWriter) -> Result<(), Abandoned> {
+    async fn make_room(&self, writer: &mut FillingWriter, source: &mut impl Source) -> Result<(), Abandoned> {
+        let ready = poll_fn(|context| {
+            let ready = writer.poll_ready(context, WINDOW_BYTES);
+            if ready.is_pending() {
+                source.waits_for_reader();
+            }
+            ready
+        });
         tokio::select! {
             biased;
-            ready = poll_fn(|context| writer.poll_ready(context, WINDOW_BYTES)) => return ready,
+            ready = ready => return ready,
             () = self.flight.unawaited() => {}
         }
         // Who comes now starts a flight of its own, or has taken a reader before.

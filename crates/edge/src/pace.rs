@@ -1,0 +1,105 @@
+//! The rate at which a client sends or takes, over the time in which the edge waits for it.
+//!
+//! Invariant: only waiting counts. A client is not slow because an origin is, and a long pause between two events of a
+//! stream is nobody's fault.
+
+use net::Patience;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// What a client has done in the current window.
+#[derive(Debug, Default)]
+pub(crate) struct Pace {
+    /// Time of waiting in this window, without the wait that goes on.
+    waited: Duration,
+    bytes: u64,
+    /// Since when the edge waits.
+    since: Option<Instant>,
+    patience: Patience,
+}
+
+impl Pace {
+    /// Begins anew, with the next request.
+    pub(crate) fn reset(&mut self) {
+        (self.waited, self.bytes, self.since) = (Duration::ZERO, 0, None);
+        self.patience.reset();
+    }
+
+    /// The client has sent or taken so many bytes.
+    pub(crate) fn moved(&mut self, bytes: usize) {
+        self.bytes += bytes as u64;
+        if let Some(since) = self.since.take() {
+            self.waited += since.elapsed();
+            self.patience.reset();
+        }
+    }
+
+    /// Ready when the edge has waited for `window` and the client has not reached `bytes_per_second` in it. Call it only
+    /// after whatever is waited for was pending.
+    pub(crate) fn poll_too_slow(
+        &mut self,
+        context: &mut Context<'_>,
+        bytes_per_second: u64,
+        window: Duration,
+    ) -> Poll<()> {
+        if bytes_per_second == 0 {
+            return Poll::Pending;
+        }
+        loop {
+            self.since.get_or_insert_with(Instant::now);
+            ready!(self.patience.poll_over(context, window.saturating_sub(self.waited)));
+            if (self.bytes as f64) < bytes_per_second as f64 * window.as_secs_f64() {
+                return Poll::Ready(());
+            }
+            self.reset();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Pace;
+    use std::future::poll_fn;
+    use std::time::Duration;
+    use tokio::time::{Instant, sleep};
+
+    const WINDOW: Duration = Duration::from_secs(10);
+
+    async fn too_slow(pace: &mut Pace) {
+        poll_fn(|context| pace.poll_too_slow(context, 100, WINDOW)).await;
+    }
+
+    /// Waits for the client for a second at a time, in which it moves `bytes`; gives the seconds until it is too slow.
+    async fn seconds_until_too_slow(pace: &mut Pace, bytes: usize, seconds: u64) -> Option<u64> {
+        let begin = Instant::now();
+        for _ in 0..seconds {
+            tokio::select! {
+                () = too_slow(pace) => return Some(begin.elapsed().as_secs()),
+                () = sleep(Duration::from_millis(999)) => pace.moved(bytes),
+            }
+            sleep(Duration::from_millis(1)).await;
+        }
+        None
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_below_the_rate_is_too_slow_after_the_window() {
+        assert_eq!(seconds_until_too_slow(&mut Pace::default(), 90, 100).await, Some(10));
+        assert_eq!(seconds_until_too_slow(&mut Pace::default(), 110, 100).await, None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn only_waiting_for_the_client_counts() {
+        let mut pace = Pace::default();
+        for _ in 0..100 {
+            // A byte at once, then a long pause of the other side.
+            tokio::select! {
+                biased;
+                () = too_slow(&mut pace) => panic!("the client was never waited for"),
+                () = std::future::ready(()) => pace.moved(1),
+            }
+            sleep(WINDOW).await;
+        }
+    }
+}

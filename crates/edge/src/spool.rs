@@ -1,0 +1,225 @@
+//! Files without names for bodies that wait between a client and an origin and find no room in memory.
+//!
+//! Invariant: the files never take more than `spool_size`, have no names, and are gone when the process ends, however it
+//! ends. A disk that is full, fails or hangs costs the spooling and nothing else: no worker waits for it, and while an
+//! operation is later than `limits.disk_timeout` no further one begins.
+
+use crate::disk_threads;
+use bytes::Bytes;
+use config::Plan;
+use platform::{Disk, DiskFile};
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU64, Ordering};
+use std::time::Duration;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// Operations at a time. They share the threads that may wait for a disk with purges and stored responses, of which
+/// some must stay free while the spool's disk hangs.
+const OPERATIONS_MAX: usize = 8;
+
+/// The directory of the spool and what is in it.
+pub(crate) struct Spool {
+    disk: Arc<dyn Disk>,
+    directory: Option<PathBuf>,
+    bytes: AtomicU64,
+    bytes_max: u64,
+    timeout: Duration,
+    turns: Arc<Semaphore>,
+    /// Operations that are later than the timeout.
+    late: AtomicI64,
+    errors: AtomicU64,
+}
+
+/// A place in the spool for one body; given back when dropped.
+pub(crate) struct SpoolFile {
+    spool: Arc<Spool>,
+    file: Option<Arc<dyn DiskFile>>,
+    /// The room in the spool that was taken for it.
+    bytes: u64,
+}
+
+/// The operation has ended.
+const DONE: u8 = 1;
+/// Nobody waits for the operation any more.
+const LATE: u8 = 2;
+
+impl Spool {
+    /// The spool of a plan, on this disk.
+    pub(crate) fn new(plan: &Plan, disk: Arc<dyn Disk>) -> Self {
+        Self {
+            disk,
+            directory: plan.spool.directory.clone(),
+            bytes: AtomicU64::new(0),
+            bytes_max: plan.spool.bytes_max,
+            timeout: plan.limits.disk_timeout,
+            turns: Arc::new(Semaphore::new(OPERATIONS_MAX)),
+            late: AtomicI64::new(0),
+            errors: AtomicU64::new(0),
+        }
+    }
+
+    /// Bytes that its files take.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Operations that failed or were too late.
+    pub(crate) fn errors(&self) -> u64 {
+        self.errors.load(Ordering::Relaxed)
+    }
+
+    /// Has `work` done on a thread that may wait; `None` if it fails, or is not done in time.
+    async fn run<T: Send + 'static>(
+        self: Arc<Self>,
+        work: impl FnOnce() -> io::Result<T> + Send + Sync + 'static,
+    ) -> Option<T> {
+        let done = async {
+            let turn = Arc::clone(&self.turns).acquire_owned().await.ok()?;
+            let state = Arc::new(AtomicU8::new(0));
+            let operation = Operation { spool: Arc::clone(&self), state: Arc::clone(&state), _turn: turn };
+            let _waiter = Waiter { spool: Arc::clone(&self), state };
+            let done = disk_threads::begin(move || {
+                let result = work();
+                drop(operation);
+                result
+            });
+            done.await.ok()?.ok()
+        };
+        let result = tokio::time::timeout(self.timeout, done).await.ok().flatten();
+        if result.is_none() {
+            self.errors.fetch_add(1, Ordering::Relaxed);
+        }
+        result
+    }
+}
+
+/// An operation on its thread; it has ended when this is dropped, also where there was no thread for it.
+struct Operation {
+    spool: Arc<Spool>,
+    state: Arc<AtomicU8>,
+    _turn: OwnedSemaphorePermit,
+}
+
+/// A body that waits for an operation; it has given up when this is dropped before the operation has ended.
+struct Waiter {
+    spool: Arc<Spool>,
+    state: Arc<AtomicU8>,
+}
+
+impl Drop for Operation {
+    fn drop(&mut self) {
+        if self.state.fetch_or(DONE, Ordering::AcqRel) & LATE != 0 {
+            self.spool.late.fetch_sub(1, Ordering::AcqRel);
+        }
+    }
+}
+
+impl Drop for Waiter {
+    fn drop(&mut self) {
+        if self.state.fetch_or(LATE, Ordering::AcqRel) & DONE == 0 {
+            self.spool.late.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+}
+
+impl SpoolFile {
+    pub(crate) const fn new(spool: Arc<Spool>) -> Self {
+        Self { spool, file: None, bytes: 0 }
+    }
+
+    /// Takes room for a file of `bytes`; false if there is none, or no spool.
+    pub(crate) fn reserve(&mut self, bytes: u64) -> bool {
+        let Spool { directory, late, bytes: taken, bytes_max, .. } = &*self.spool;
+        let more = bytes.saturating_sub(self.bytes);
+        let fits = directory.is_some()
+            && late.load(Ordering::Acquire) <= 0
+            && taken
+                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |taken| {
+                    taken.checked_add(more).filter(|taken| taken <= bytes_max)
+                })
+                .is_ok();
+        self.bytes += if fits { more } else { 0 };
+        fits
+    }
+
+    /// Writes `pieces` from `offset` on. Gives the file, which is opened for the first of them; `None` if that failed.
+    pub(crate) fn write(
+        &self,
+        pieces: Vec<Bytes>,
+        offset: u64,
+    ) -> impl Future<Output = Option<Arc<dyn DiskFile>>> + Send + Sync + use<> {
+        let (spool, file) = (Arc::clone(&self.spool), self.file.clone());
+        let (disk, directory) = (Arc::clone(&spool.disk), spool.directory.clone().unwrap_or_default());
+        spool.run(move || {
+            let file = file.map_or_else(|| disk.open_unnamed(&directory), Ok)?;
+            let mut at = offset;
+            for piece in pieces {
+                let mut rest = &piece[..];
+                while !rest.is_empty() {
+                    let written = file.write_at(rest, at)?;
+                    rest = rest.get(written..).filter(|_| written > 0).ok_or(io::ErrorKind::WriteZero)?;
+                    at += written as u64;
+                }
+            }
+            Ok(file)
+        })
+    }
+
+    /// Keeps the file that [`SpoolFile::write`] gave.
+    pub(crate) fn keep(&mut self, file: Arc<dyn DiskFile>) {
+        self.file = Some(file);
+    }
+
+    /// Reads exactly `bytes` from `offset` on; `None` if that failed.
+    pub(crate) fn read(
+        &self,
+        offset: u64,
+        bytes: usize,
+    ) -> impl Future<Output = Option<Bytes>> + Send + Sync + use<> {
+        let file = self.file.clone();
+        Arc::clone(&self.spool).run(move || {
+            let file = file.ok_or(io::ErrorKind::NotFound)?;
+            let (mut content, mut filled) = (vec![0; bytes], 0);
+            while let Some(rest) = content.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+                match file.read_at(rest, offset + filled as u64)? {
+                    0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                    read => filled += read,
+                }
+            }
+            Ok(Bytes::from(content))
+        })
+    }
+}
+
+impl Drop for SpoolFile {
+    fn drop(&mut self) {
+        let room = Room { spool: Arc::clone(&self.spool), bytes: self.bytes, file: self.file.take() };
+        if room.file.is_some() {
+            // Closing frees the file's blocks, which may wait for the disk.
+            drop(disk_threads::begin(move || drop(room)));
+        }
+    }
+}
+
+/// What a place in the spool has taken.
+struct Room {
+    spool: Arc<Spool>,
+    bytes: u64,
+    file: Option<Arc<dyn DiskFile>>,
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        drop(self.file.take());
+        self.spool.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+impl fmt::Debug for SpoolFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SpoolFile").field("bytes", &self.bytes).finish_non_exhaustive()
+    }
+}

@@ -137,6 +137,14 @@ metrics! {
          runtime_directory. Purges by clients were answered 503, or purge_partial_status.";
     PurgesAtRisk: Gauge "purges_at_risk",
         "1 while a restart would bring purged pages back. Do not restart; make state_directory writable.";
+    PurgesListed: Gauge "purges_listed",
+        "Prefixes, bans and groups of tags with which stored responses and fetches that began before are compared. At most \
+         512; then the oldest becomes a purge of its site, of what nothing has checked since.";
+    PurgesWidened: Counter "purges_widened",
+        "Purges that met more than they named, because more came than the sweep over the stored responses could follow. \
+         Name tags or pages instead of expressions.";
+    PurgeComparisons: Counter "purge_comparisons",
+        "Comparisons of stored responses with listed purges: the work that prefixes and bans leave behind.";
     WritesLeftToPurges: Counter "writes_left_to_purges",
         "Writes that a site's profile knows and that invalidated nothing, because the site purges by itself.";
     WritesPostponed: Counter "writes_postponed",

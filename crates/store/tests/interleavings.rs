@@ -93,7 +93,12 @@ fn found(store: &Store) -> Option<(u64, bool)> {
 }
 
 fn store() -> Arc<Store> {
-    let limits = StoreLimits { memory_bytes_max: 100_000, object_bytes_max: 10_000, variants_max: 2 };
+    let limits = StoreLimits {
+        memory_bytes_max: 100_000,
+        object_bytes_max: 10_000,
+        variants_max: 2,
+        ..StoreLimits::default()
+    };
     Arc::new(Store::new(limits, 1))
 }
 

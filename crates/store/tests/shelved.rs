@@ -77,7 +77,12 @@ impl World {
         let clock = Arc::new(platform::SystemClock::new());
         let Opened { tier, writer, recovery } = disk::open(Arc::new(SystemDisk), clock, settings).unwrap();
         // One shard, with room for about four of the larger pages.
-        let limits = StoreLimits { memory_bytes_max: 100 << 10, object_bytes_max: 64 << 10, variants_max: 4 };
+        let limits = StoreLimits {
+            memory_bytes_max: 100 << 10,
+            object_bytes_max: 64 << 10,
+            variants_max: 4,
+            ..StoreLimits::default()
+        };
         let (store, keeper) =
             Store::new(limits, life).above(&tier, &recovery, Arc::new(Names), &ColorBans, life);
         let world = Self { store, tier, writer, keeper };

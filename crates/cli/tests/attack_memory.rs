@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
 use std::path::Path;
+use std::time::Duration;
 use testkit::{Action, Client, Edge, Gate, Origin, eventually};
 
 /// The setting `--memory`.
@@ -18,9 +19,9 @@ fn is_long() -> bool {
     std::env::var_os("PETASOS_ATTACK").is_some_and(|form| form == "long")
 }
 
-/// The length of such a body, in bytes.
+/// The length of such a body, in bytes: more than the system's buffers hold.
 fn body_bytes() -> usize {
-    if is_long() { 16 << 20 } else { 4 << 20 }
+    if is_long() { 16 << 20 } else { 6 << 20 }
 }
 
 /// An origin of large bodies, which sends the most of each when `gate` is open.
@@ -80,4 +81,35 @@ fn aborted_downloads_stay_within_memory() {
     gate.open();
     eventually("no fetch is open", || edge.metric("petasos_origin_fetches_active", "") <= 0.0);
     check_resident(&edge, "aborted downloads");
+}
+
+/// Bodies on the disk, and visitors who ask for them and do not read on.
+const STORED: usize = 6;
+const SLOW_VISITORS: usize = 160;
+
+/// How long the edge goes on after the last head has come. A slow machine gets less far, which only ends the test early,
+/// in its favour.
+const MEANWHILE: Duration = Duration::from_millis(300);
+
+#[test]
+fn slow_readers_of_bodies_on_the_disk_stay_within_memory() {
+    let gate = Gate::default();
+    gate.open();
+    let (origin, directory) = (origin(&gate), tempfile::tempdir().unwrap());
+    let edge = edge(&origin, directory.path());
+    for number in 0..STORED {
+        let mut visitor = ask(&edge, &format!("/{number}"));
+        assert!(visitor.read().complete);
+    }
+    eventually("all is on the disk", || edge.metric("petasos_disk_objects", "") >= STORED as f64);
+    let fetches = edge.metric("petasos_origin_fetches_total", "");
+    let mut visitors: Vec<Client> =
+        (0..SLOW_VISITORS).map(|number| ask(&edge, &format!("/{}", number % STORED))).collect();
+    visitors.iter_mut().for_each(|visitor| assert_eq!(visitor.read_head().status, 200));
+    std::thread::sleep(MEANWHILE);
+    assert_eq!(edge.metric("petasos_origin_fetches_total", "") - fetches, 0.0, "all come from the disk");
+    check_resident(&edge, "slow readers of bodies on the disk");
+    // The bodies are whole all the same.
+    let last = visitors.iter_mut().take(STORED).map(|visitor| visitor.read_octets(body_bytes()));
+    assert!(last.into_iter().all(|body| body.iter().all(|octet| *octet == b'x')));
 }

@@ -273,6 +273,7 @@ fn reads_of_damaged_records_are_counted() {
     disk.open(&at(DATA), Access::Write).unwrap().write_at(&content, 0).unwrap();
     assert!(stored.body.read_at(0, 60_000).is_ok(), "this piece is whole");
     assert!(matches!(stored.body.read_at(65_536, 10), Err(ReadError::Damaged)));
+    assert!(matches!(stored.body.check(65_536, 10), Err(ReadError::Damaged)));
     let aside = cache.tier.read_aside(location).unwrap();
     assert!(matches!(aside.body.verify(), Err(ReadError::Damaged)));
     assert_eq!(cache.tier.figures().damaged, 2);

@@ -168,10 +168,11 @@ metrics! {
     DetectionDocuments: Counter "detection_documents",
         "Documents whose head was parsed for signs of a system; at most 60 of one site in a minute.";
     FillingBytes: Gauge "filling_bytes",
-        "Octets held of bodies that arrive and will be stored.";
+        "Memory reserved outside of the store: for bodies on their way into it, for windows of bodies that are not stored, \
+         and for bodies that are read back from the disk. At most an eighth of the setting memory.";
     FillingsUnkept: Counter "fillings_unkept",
-        "Bodies passed on without being stored because too much memory was taken by other bodies that were \
-         arriving or lingering. Give more memory, or lower limits.object_bytes_max.";
+        "Bodies that are not stored in memory because too much of it was taken by other bodies that were \
+         arriving or lingering; they go to the disk or to their clients alone. Give more memory, or lower limits.object_bytes_max.";
     LingeringBytes: Gauge "lingering_bytes",
         "Octets of responses that are no longer stored and still in memory, because visitors have not taken \
          all of them yet.";

@@ -31,6 +31,7 @@ mod leak_guard;
 mod leaving;
 mod loads;
 mod lookup;
+mod memory;
 mod mender;
 mod metrics;
 mod pass;

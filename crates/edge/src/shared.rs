@@ -10,6 +10,7 @@ use crate::flights::Flights;
 use crate::in_vain::InVain;
 use crate::leak_guard::LeakGuard;
 use crate::loads::Loads;
+use crate::memory::MemoryShare;
 use crate::metrics::Reading;
 use crate::persistence::{self, Persistence};
 use crate::popular::Popular;
@@ -29,14 +30,14 @@ use std::collections::hash_map::RandomState;
 use std::fmt;
 use std::hash::BuildHasher;
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use store::{Invalidated, Invalidation, Key, Mode, Selector, Store, StoreLimits};
 use tokio::sync::{Semaphore, watch};
 
-/// The part of the memory that bodies outside the store may take, on their way in or pushed out while slow visitors
-/// still read them: one in this many. The store has the rest.
-const FILLING_SHARE: u64 = 8;
+/// The part of the memory that bodies outside the store may take, on their way in, past it or back from the disk, or
+/// pushed out while slow visitors still read them: one in this many. The store has the rest.
+const TRANSIT_SHARE: u64 = 8;
 
 /// The parts of a running edge.
 pub(crate) struct Shared {
@@ -57,7 +58,8 @@ pub(crate) struct Shared {
     pub(crate) refiller: Refiller,
     pub(crate) loads: Loads,
     pub(crate) equivalents: Equivalents,
-    pub(crate) filling: FillingBudget,
+    /// The memory of bodies outside the store.
+    pub(crate) transit: Arc<MemoryShare>,
     pub(crate) counters: Counters,
     pub(crate) log: Option<AccessLog>,
     pub(crate) clock: Arc<dyn Clock>,
@@ -77,13 +79,6 @@ pub(crate) struct Shared {
     ending: Ending,
 }
 
-/// The memory of bodies that are arriving to be stored.
-#[derive(Debug)]
-pub(crate) struct FillingBudget {
-    bytes: AtomicU64,
-    bytes_max: u64,
-}
-
 /// How far the end of the edge has come.
 #[derive(Debug)]
 struct Ending {
@@ -101,9 +96,9 @@ pub(crate) struct Place {
 
 impl Shared {
     pub(crate) fn new(plan: Plan, log: Option<AccessLog>, clock: Arc<dyn Clock>) -> Self {
-        let filling_bytes_max = plan.memory_bytes / FILLING_SHARE;
+        let transit_bytes_max = plan.memory_bytes / TRANSIT_SHARE;
         let store_limits = StoreLimits {
-            memory_bytes_max: plan.memory_bytes - filling_bytes_max,
+            memory_bytes_max: plan.memory_bytes - transit_bytes_max,
             object_bytes_max: plan.limits.object_bytes_max,
             ..StoreLimits::default()
         };
@@ -124,7 +119,7 @@ impl Shared {
             refiller: Refiller::default(),
             loads: Loads::default(),
             equivalents: Equivalents::default(),
-            filling: FillingBudget { bytes: AtomicU64::new(0), bytes_max: filling_bytes_max },
+            transit: MemoryShare::new(transit_bytes_max),
             counters: Counters::new(plan.workers),
             log,
             clock,
@@ -275,7 +270,7 @@ impl Shared {
             Metric::ConnectionsOpen => self.connections() as u64,
             Metric::FlightsOpen => self.flights.len() as u64,
             Metric::PopularPages => self.popular.len() as u64,
-            Metric::FillingBytes => self.filling.bytes.load(Ordering::Relaxed),
+            Metric::FillingBytes => self.transit.taken(),
             Metric::LingeringBytes => self.store.lingering_bytes(),
             Metric::StoreBytes => store().bytes,
             Metric::StoreBytesMax => store().budget_bytes,
@@ -330,23 +325,6 @@ impl Shared {
             value: value(site.origin.gauges()) as u64,
         };
         self.sites.iter().map(|site| read(site)).collect()
-    }
-}
-
-impl FillingBudget {
-    /// Takes room for more octets of a body beside `lingering_bytes` that others hold; false if there is none.
-    pub(crate) fn take(&self, bytes: u64, lingering_bytes: u64) -> bool {
-        let bytes_max = self.bytes_max.saturating_sub(lingering_bytes);
-        self.bytes
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |held| {
-                held.checked_add(bytes).filter(|held| *held <= bytes_max)
-            })
-            .is_ok()
-    }
-
-    /// Gives back room that was taken.
-    pub(crate) fn give_back(&self, bytes: u64) {
-        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 }
 

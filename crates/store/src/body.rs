@@ -32,12 +32,13 @@ pub struct OnDisk {
 }
 
 impl OnDisk {
-    /// At most `bytes_max` octets from `offset` on, which must be within the body; blocks.
+    /// Checks at most `bytes_max` octets from `offset` on, which must be within the body, without keeping them; gives
+    /// how many they are. Blocks.
     ///
     /// # Errors
     /// When they cannot be read, or are not as they were written.
-    pub fn read_at(&self, offset: u64, bytes_max: usize) -> Result<Bytes, ReadError> {
-        self.body.read_at(offset, bytes_max)
+    pub fn check(&self, offset: u64, bytes_max: usize) -> Result<u64, ReadError> {
+        self.body.check(offset, bytes_max)
     }
 
     /// The number of octets.
@@ -50,7 +51,12 @@ impl OnDisk {
         self.body.is_empty()
     }
 
-    /// All of it has been read with [`OnDisk::read_at`].
+    /// The octets of memory that its checksums take.
+    pub(crate) const fn sums_bytes(&self) -> usize {
+        self.body.sums_bytes()
+    }
+
+    /// All of it has been checked with [`OnDisk::check`].
     pub fn was_read(&self) {
         self.checked.store(true, Ordering::Relaxed);
     }
@@ -60,6 +66,11 @@ impl OnDisk {
     pub fn file_range(&self) -> Option<FileRange> {
         let is_trusted = self.checked.load(Ordering::Relaxed) && !self.is_damaged();
         if is_trusted { self.body.pieces() } else { None }
+    }
+
+    /// Where it stands in a file, whether it was checked or not; `None` where damage was found.
+    pub fn unchecked_range(&self) -> Option<FileRange> {
+        if self.is_damaged() { None } else { self.body.pieces() }
     }
 
     /// Whether damage was found: it is not sent unread and not stored again.
@@ -98,7 +109,7 @@ impl Body {
 
     /// A body that stays on the disk.
     pub(crate) fn of_disk(body: DiskBody, place: Shelved) -> Self {
-        let len = body.len();
+        let (len, body) = (body.len(), body.without_octets());
         let (checked, damaged) = (AtomicBool::new(false), AtomicBool::new(false));
         Self { chunks: None, len, on_disk: Some(Arc::new(OnDisk { body, place, checked, damaged })) }
     }

@@ -193,7 +193,7 @@ impl Store {
                 Adoption::Undecided => {
                     // Only what the head says counts here, not its age.
                     let place = Shelved { hash, location: recovered.location };
-                    let read = shelf.read(place, |known| *known == entry, 0, Moment::default());
+                    let read = shelf.read(place, |known| *known == entry, (0, |_| true), Moment::default());
                     read.ok().flatten().map_or(Adoption::Useless, |object| adopt(Some(&object)))
                 }
                 decided => decided,
@@ -211,12 +211,13 @@ impl Store {
     }
 
     /// Reads what a look-up for `key` found on the disk, and gives what it would find now. Blocks; to be called from a
-    /// thread that may wait. What cannot be read is forgotten.
-    pub fn load(&self, key: &Key, shelved: Shelved, now: Moment) -> Lookup {
+    /// thread that may wait. What cannot be read is forgotten. `admits` says whether there is memory to read a body of
+    /// so many octets; else it stays on the disk.
+    pub fn load(&self, key: &Key, shelved: Shelved, admits: impl FnOnce(u64) -> bool, now: Moment) -> Lookup {
         let (Some(shelf), Shelved { hash, location }) = (&self.shelf, shelved) else { return Lookup::Absent };
         // A body that takes much of what a shard may weigh now would push out everything else.
         let bytes_max = self.budget.bytes() / self.shards.len() as u64 / LARGEST_PER_SHARD;
-        let read = shelf.read(shelved, |entry| entry.key == *key, bytes_max, now);
+        let read = shelf.read(shelved, |entry| entry.key == *key, (bytes_max, admits), now);
         let Some(mut shard) = self.shard(hash) else { return Lookup::Absent };
         match read {
             Ok(Some(object)) => shard.unshelve(location, Arc::new(object)),

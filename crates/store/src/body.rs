@@ -68,9 +68,9 @@ impl OnDisk {
         if is_trusted { self.body.pieces() } else { None }
     }
 
-    /// Where it stands in a file, whether it was checked or not; `None` where damage was found.
+    /// Where it stands in a file, to send octets that [`OnDisk::check`] has just found sound, whatever else is damaged.
     pub fn unchecked_range(&self) -> Option<FileRange> {
-        if self.is_damaged() { None } else { self.body.pieces() }
+        self.body.pieces()
     }
 
     /// Whether damage was found: it is not sent unread and not stored again.

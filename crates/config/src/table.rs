@@ -61,8 +61,8 @@ pub const SETTINGS: &[Setting] = &[
         Scope::Global,
         Kind::Size,
         None,
-        "Memory for stored responses. Left out: a quarter of the machine's memory, or of the control group's \
-         limit where there is one.",
+        "Memory that the process may occupy, stored responses and bodies on their way included; docs/performance.md states \
+         the margin. Left out: a quarter of the machine's memory, or of the control group's limit where there is one.",
     )
     .flag("--memory"),
     row(

@@ -82,6 +82,27 @@ impl Extent<'_> {
     }
 }
 
+impl Extent<'_> {
+    /// Checks at most `bytes_max` octets from `offset` against the checksums of all pieces, one piece after the other in
+    /// the same buffer. Gives how many they are.
+    pub(crate) fn check(&self, offset: u64, bytes_max: usize, sums: &[u8]) -> Result<u64, ReadError> {
+        let (pieces, piece_bytes) = (pieces_of(offset, bytes_max, self.bytes), PIECE_BYTES as u64);
+        let end = (pieces.end * piece_bytes).min(self.bytes).min(offset.saturating_add(bytes_max as u64));
+        let mut buffer = vec![0; PIECE_BYTES.min(usize::try_from(self.bytes).unwrap_or(PIECE_BYTES))];
+        for piece in pieces {
+            let start = piece * piece_bytes;
+            // Below a limit that is a usize.
+            let bytes = (self.bytes - start).min(piece_bytes) as usize;
+            let octets = buffer.get_mut(..bytes).unwrap_or_default();
+            read_exact(self.file, octets, self.start + start)?;
+            if u32_at(sums, piece as usize * 4) != Some(crc32fast::hash(octets)) {
+                return Err(ReadError::Damaged);
+            }
+        }
+        Ok(end.saturating_sub(offset))
+    }
+}
+
 /// The pieces that are read for at most `bytes_max` octets from `offset` of a body.
 pub(crate) fn pieces_of(offset: u64, bytes_max: usize, body_bytes: u64) -> std::ops::Range<u64> {
     if offset >= body_bytes || bytes_max == 0 {

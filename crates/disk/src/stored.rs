@@ -127,15 +127,12 @@ impl Stored {
         let index = parts.split_to(header.index_bytes as usize);
         let head = parts.split_to(header.head_bytes as usize);
         let is_behind = header.body_offset == location.offset + bytes as u64;
-        let prefetched = if is_behind { follows } else { Bytes::new() };
-        let body = DiskBody {
-            file,
-            counters,
-            start: header.body_offset,
-            bytes: header.body_bytes,
-            sums: parts,
-            prefetched,
-        };
+        let is_whole = is_behind && follows.len() as u64 >= header.body_bytes;
+        let prefetched = if is_whole { follows } else { Bytes::new() };
+        // A copy, because a body may be kept for long, and must not keep all that was read with its checksums.
+        let sums = Bytes::copy_from_slice(&parts);
+        let (start, bytes) = (header.body_offset, header.body_bytes);
+        let body = DiskBody { file, counters, start, bytes, sums, prefetched };
         Ok(Self { index, head, body })
     }
 }
@@ -174,6 +171,17 @@ impl DiskBody {
         self.bytes == 0
     }
 
+    /// The same body, of which nothing is kept in memory but its checksums.
+    #[must_use]
+    pub fn without_octets(self) -> Self {
+        Self { prefetched: Bytes::new(), ..self }
+    }
+
+    /// The octets of memory that its checksums take.
+    pub const fn sums_bytes(&self) -> usize {
+        self.sums.len()
+    }
+
     /// At most `bytes_max` octets from `offset`, at most 1 MiB at once; none only at the end. Checked by checksums.
     /// Blocks.
     ///
@@ -185,6 +193,16 @@ impl DiskBody {
         }
         let extent = Extent { file: &*self.file, start: self.start, bytes: self.bytes };
         extent.read_at(offset, bytes_max, &self.sums, 0).inspect_err(|error| self.count(error))
+    }
+
+    /// Checks at most `bytes_max` octets from `offset`, at most 1 MiB at once, without keeping them; gives how many they
+    /// are, none only at the end. Blocks.
+    ///
+    /// # Errors
+    /// As [`ReadError`] says.
+    pub fn check(&self, offset: u64, bytes_max: usize) -> Result<u64, ReadError> {
+        let extent = Extent { file: &*self.file, start: self.start, bytes: self.bytes };
+        extent.check(offset, bytes_max, &self.sums).inspect_err(|error| self.count(error))
     }
 
     fn read_prefetched(&self, offset: u64, bytes_max: usize) -> Result<Bytes, ReadError> {

@@ -277,7 +277,7 @@ fn reads_of_damaged_records_are_counted() {
     assert!(matches!(aside.body.verify(), Err(ReadError::Damaged)));
     assert_eq!(cache.tier.figures().damaged, 2);
     disk.open(&at(DATA), Access::Write).unwrap().truncate(place as u64).unwrap();
-    assert!(matches!(stored.body.read_at(65_536, 10), Err(ReadError::Damaged)));
+    assert!(matches!(stored.body.check(65_536, 10), Err(ReadError::Damaged)));
     disk.fail_at(disk.operations() + 1, Fault::Io);
     assert!(matches!(stored.body.read_at(0, 10), Err(ReadError::Io(_))));
     assert_eq!(cache.tier.figures().damaged, 4);

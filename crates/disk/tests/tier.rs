@@ -27,6 +27,9 @@ fn what_is_written_is_read_again() {
         stored.body.verify().unwrap();
         assert_eq!(stored.body.read_at(bytes as u64 / 2, 3).unwrap(), octets[bytes / 2..][..3.min(bytes)]);
         assert!(stored.body.read_at(bytes as u64, 3).unwrap().is_empty());
+        assert_eq!(stored.body.check(bytes as u64 / 2, 3).unwrap(), (bytes / 2).min(3) as u64);
+        assert_eq!(stored.body.check(0, 1 << 20).unwrap(), bytes as u64);
+        assert_eq!(stored.body.check(bytes as u64, 3).unwrap(), 0);
     }
     let figures = cache.tier.figures();
     assert_eq!((figures.objects, figures.written, figures.accepted, figures.durable), (5, 5, 5, 5));

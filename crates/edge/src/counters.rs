@@ -168,6 +168,14 @@ metrics! {
          runtime_directory. Purges by clients were answered 503, or purge_partial_status.";
     PurgesAtRisk: Gauge "purges_at_risk",
         "1 while a restart would bring purged pages back. Do not restart; make state_directory writable.";
+    PurgesListed: Gauge "purges_listed",
+        "Prefixes, bans and groups of tags with which stored responses and fetches that began before are compared. At most \
+         512; then the oldest becomes a purge of its site, of what nothing has checked since.";
+    PurgesWidened: Counter "purges_widened",
+        "Purges that met more than they named, because more came than the sweep over the stored responses could follow. \
+         Name tags or pages instead of expressions.";
+    PurgeComparisons: Counter "purge_comparisons",
+        "Comparisons of stored responses with listed purges: the work that prefixes and bans leave behind.";
     WritesLeftToPurges: Counter "writes_left_to_purges",
         "Writes that a site's profile knows and that invalidated nothing, because the site purges by itself.";
     WritesPostponed: Counter "writes_postponed",
@@ -194,10 +202,11 @@ metrics! {
     DetectionDocuments: Counter "detection_documents",
         "Documents whose head was parsed for signs of a system; at most 60 of one site in a minute.";
     FillingBytes: Gauge "filling_bytes",
-        "Octets held of bodies that arrive and will be stored.";
+        "Memory reserved outside of the store: for bodies on their way into it, for windows of bodies that are not stored, \
+         and for bodies that are read back from the disk. At most an eighth of the setting memory.";
     FillingsUnkept: Counter "fillings_unkept",
-        "Bodies passed on without being stored because too much memory was taken by other bodies that were \
-         arriving or lingering. Give more memory, or lower limits.object_bytes_max.";
+        "Bodies that are not stored in memory because too much of it was taken by other bodies that were \
+         arriving or lingering; they go to the disk or to their clients alone. Give more memory, or lower limits.object_bytes_max.";
     BufferedBytes: Gauge "buffered_bytes",
         "Memory taken by bodies that wait between a client and an origin, beyond a small allowance for each. At \
          limits.buffer_memory_percent of memory they wait in spool_directory.";

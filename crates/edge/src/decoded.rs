@@ -6,7 +6,7 @@
 use crate::client::Client;
 use crate::conclude::Outcome;
 use crate::counters::Metric;
-use crate::deliver::{BATCH_BYTES, Beginning, DISK_READ_BYTES, Interrupted, push_content, push_end};
+use crate::deliver::{BATCH_BYTES, Beginning, Interrupted, push_content, push_end};
 use crate::delivery::Content;
 use crate::disk_threads;
 use crate::gunzip::Gunzip;
@@ -24,6 +24,9 @@ use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::sync::Arc;
 use store::{FillingReader, Object, OnDisk};
+
+/// Octets of a body on the disk that are read at once: clients that refuse gzip hold no more of it in memory.
+const READ_BYTES: usize = 64 * 1024;
 
 /// Where the coded content comes from.
 pub(crate) enum Source<'a> {
@@ -54,9 +57,11 @@ impl<'a> Source<'a> {
             Self::Disk { body, at, mender } => {
                 let (reader, from) = (Arc::clone(body), *at);
                 // Below a limit that is a usize.
-                let bytes_max = (body.len() - from).min(DISK_READ_BYTES as u64) as usize;
+                let bytes_max = (body.len() - from).min(READ_BYTES as u64) as usize;
                 let within = client.limits().disk_timeout;
-                match disk_threads::run(within, move || reader.read_at(from, bytes_max)).await {
+                let Some(turn) = mender.turn().await else { return Err(Interrupted::Damage) };
+                let read = move || (reader.read_at(from, bytes_max), turn).0;
+                match disk_threads::run(within, read).await {
                     Some(Ok(bytes)) if !bytes.is_empty() => {
                         *at += bytes.len() as u64;
                         Ok(Some(bytes))

@@ -10,6 +10,7 @@ use crate::excerpt::Extract;
 use crate::gunzip::Undecodable;
 use crate::mender::Mender;
 use bytes::{Bytes, BytesMut};
+use disk::FileRange;
 use h1::BodyFraming;
 use message::Fields;
 use origin::{Event, Exchange, FetchError, NoUpload};
@@ -108,15 +109,15 @@ pub(crate) async fn send_excerpt(
     client.flush().await.map_err(Interrupted::from)
 }
 
-/// Octets of a body on the disk that are read at once.
-pub(crate) const DISK_READ_BYTES: usize = 512 * 1024;
+/// Octets of a body on the disk that are read and checked at once.
+const DISK_READ_BYTES: usize = 256 * 1024;
 
 /// Octets of a file that are sent unread before it is asked whether damage was found in it meanwhile.
 const FILE_STEP_BYTES: u64 = 1 << 20;
 
-/// Sends what is queued and `bytes` octets of a body on the disk from `first` on. The first time that all of it is
-/// sent it is read, which proves it; from then on the system sends it from the file. What cannot be read, or is not as
-/// it was written, comes from the origin.
+/// Sends what is queued and `bytes` octets of a body on the disk from `first` on. The system sends it from the file, so
+/// that a slow visitor holds nothing of it in memory. The first time that all of it is sent, it is read step by step
+/// before that, which proves it. What cannot be read, or is not as it was written, comes from the origin.
 async fn send_from_disk(
     client: &mut Client,
     object: &Arc<Object>,
@@ -131,22 +132,28 @@ async fn send_from_disk(
         let reader = Arc::clone(body);
         // Below a limit that is a usize.
         let bytes_max = (end - at).min(DISK_READ_BYTES as u64) as usize;
-        let reading = disk_threads::run(client.limits().disk_timeout, move || reader.read_at(at, bytes_max));
-        // It begins before what is queued goes out.
-        let reading = tokio::spawn(reading);
-        // What is queued goes out while the disk works.
-        let sent = client.flush().await;
-        let read = reading.await.ok().flatten();
-        sent?;
-        let missing = ByteRange { first: at, last: end - 1 };
-        match read {
-            Some(Ok(octets)) if !octets.is_empty() => {
-                at += octets.len() as u64;
-                client.push(octets);
+        // No turn is held while a slow visitor takes what is queued.
+        client.flush().await?;
+        let checked = match mender.turn().await {
+            Some(turn) => {
+                let check = move || (reader.check(at, bytes_max), turn).0;
+                disk_threads::run(client.limits().disk_timeout, check).await
             }
-            Some(Ok(_) | Err(_)) => return mender.complete(client, object, Some(body), missing).await,
+            None => None,
+        };
+        let missing = |at| ByteRange { first: at, last: end - 1 };
+        match (checked, body.unchecked_range()) {
+            (Some(Ok(checked)), Some(range)) if checked > 0 => {
+                let sent = send_range(client, &range, at, checked).await?;
+                at += sent.unwrap_or(0);
+                if sent.is_none_or(|sent| sent < checked) {
+                    let damaged = sent.is_some().then_some(body);
+                    return mender.complete(client, object, damaged, missing(at)).await;
+                }
+            }
             // The disk is late, which says nothing about what is on it.
-            None => return mender.complete(client, object, None, missing).await,
+            (None, _) => return mender.complete(client, object, None, missing(at)).await,
+            _ => return mender.complete(client, object, Some(body), missing(at)).await,
         }
     }
     if begin == 0 && end == body.len() {
@@ -168,23 +175,34 @@ async fn send_unread(
     {
         client.flush().await?;
         let step = (bytes - done).min(FILE_STEP_BYTES);
-        let at = range.offset + first + done;
-        if !is_in_memory(&range.file, at, step) {
-            // The worker would wait for the disk in sendfile, and with it all of its connections.
-            let file = Arc::clone(&range.file);
-            let within = client.limits().disk_timeout;
-            let read = disk_threads::run(within, move || bring_into_memory(&file, at, step)).await;
-            if !matches!(read, Some(Ok(()))) {
-                break;
-            }
-        }
-        let sent = client.send_file(&range.file, at, step).await?;
+        let sent = send_range(client, &range, first + done, step).await?.unwrap_or(0);
         done += sent;
         if sent < step {
             break;
         }
     }
     Ok(done)
+}
+
+/// Sends `bytes` octets from `first` on of what stands in a range of a file; nothing may be queued. Gives the number of
+/// octets sent; `None` if the disk was late with them.
+async fn send_range(
+    client: &mut Client,
+    range: &FileRange,
+    first: u64,
+    bytes: u64,
+) -> Result<Option<u64>, SendError> {
+    let at = range.offset + first;
+    if !is_in_memory(&range.file, at, bytes) {
+        // The worker would wait for the disk in sendfile, and with it all of its connections.
+        let file = Arc::clone(&range.file);
+        let within = client.limits().disk_timeout;
+        let read = disk_threads::run(within, move || bring_into_memory(&file, at, bytes)).await;
+        if !matches!(read, Some(Ok(()))) {
+            return Ok(None);
+        }
+    }
+    client.send_file(&range.file, at, bytes).await.map(Some)
 }
 
 /// Queues what is left of `pieces` when the first `written` octets have been taken.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 /// The most threads. More than read stored responses at a time, so that purges find one while all reads hang.
-const THREADS_MAX: usize = 24;
+const THREADS_MAX: usize = 16;
 
 /// The most pieces of work that wait for a thread; further ones are refused.
 const WAITING_MAX: usize = 1024;

@@ -469,7 +469,7 @@ impl Departure {
     async fn gather(&self, mut exchange: impl Source, bytes: u64) -> Option<Body> {
         let mut room = Room::new(&self.shared);
         let mut pieces = Vec::new();
-        if bytes > self.shared.limits.object_bytes_max || !room.take(usize::try_from(bytes).ok()?) {
+        if bytes > self.shared.limits.object_bytes_max || !room.take(bytes) {
             return None;
         }
         loop {

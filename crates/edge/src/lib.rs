@@ -42,6 +42,7 @@ mod leaving;
 mod loads;
 mod log_output;
 mod lookup;
+mod memory;
 mod mender;
 mod metrics;
 mod operator;

@@ -1,30 +1,32 @@
 //! Reading what look-ups found on the disk.
 //!
 //! Invariant: no worker waits for the disk, and no request longer than `limits.disk_timeout`. However many requests
-//! ask for one object, it is read once at a time, and so few objects are read at once that their bodies do not matter
-//! beside the store's. Reading goes on when the visitor who asked first has left.
+//! ask for one object, it is read once at a time. A body is read into memory if it finds room among the bodies outside
+//! the store; else it is sent from the disk. Reading goes on when the visitor who asked first has left.
 
 use crate::disk_threads;
+use crate::room::Room;
 use crate::shared::Shared;
 use semantics::Moment;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use store::{Key, Shelved};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
-/// Objects that are read at the same time.
-const READS_MAX: usize = 16;
+/// Objects and bodies that are read at the same time. Each takes a thread, which may take two mebibytes of its own from
+/// the allocator.
+const READS_MAX: usize = 8;
 
 /// What is being read.
 #[derive(Debug)]
 pub(crate) struct Loads {
     under_way: Mutex<HashMap<Shelved, watch::Receiver<()>>>,
-    turns: Semaphore,
+    turns: Arc<Semaphore>,
 }
 
 impl Default for Loads {
     fn default() -> Self {
-        Self { under_way: Mutex::default(), turns: Semaphore::new(READS_MAX) }
+        Self { under_way: Mutex::default(), turns: Arc::new(Semaphore::new(READS_MAX)) }
     }
 }
 
@@ -32,6 +34,12 @@ impl Loads {
     fn under_way(&self) -> MutexGuard<'_, HashMap<Shelved, watch::Receiver<()>>> {
         self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// A turn to read a body, to be dropped when the read has ended; `None` if none is free within `limits.disk_timeout`.
+pub(crate) async fn turn(shared: &Shared) -> Option<OwnedSemaphorePermit> {
+    let turn = Arc::clone(&shared.loads.turns).acquire_owned();
+    tokio::time::timeout(shared.limits.disk_timeout, turn).await.ok()?.ok()
 }
 
 /// Returns when what was found under `key` has been read, or could not be: to be looked up again. `false`: the disk
@@ -62,18 +70,21 @@ pub(crate) fn load_here(shared: &Arc<Shared>, key: &Key, shelved: Shelved) {
     }
     let (reader, key) = (Arc::clone(shared), key.detached());
     // What was not read in time is not in memory when it is looked up.
-    let _ = disk_threads::run_here(shared.limits.disk_timeout, move || {
-        reader.store.load(&key, shelved, Moment::read(&*reader.clock));
-    });
+    let _ = disk_threads::run_here(shared.limits.disk_timeout, move || read_here(&reader, &key, shelved));
+}
+
+/// Reads what was found, within the memory that there is. Blocks.
+fn read_here(shared: &Shared, key: &Key, shelved: Shelved) {
+    let mut room = Room::new(shared);
+    // It is read piece by piece and then gathered, so for a moment it is there twice.
+    shared.store.load(key, shelved, |bytes| room.take(2 * bytes), Moment::read(&*shared.clock));
 }
 
 async fn read(shared: Arc<Shared>, key: Key, shelved: Shelved, _done: watch::Sender<()>) {
     // An error means that the semaphore was closed, which nobody does.
     let turn = shared.loads.turns.acquire().await;
     let reader = Arc::clone(&shared);
-    let reading = disk_threads::begin(move || {
-        reader.store.load(&key, shelved, Moment::read(&*reader.clock));
-    });
+    let reading = disk_threads::begin(move || read_here(&reader, &key, shelved));
     // If it has panicked, it is looked up again, and at last fetched.
     let _ = reading.await;
     drop(turn);

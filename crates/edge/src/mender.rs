@@ -12,6 +12,7 @@ use crate::deliver::{BATCH_BYTES, Interrupted};
 use crate::fly;
 use crate::forward;
 use crate::guard::guard;
+use crate::loads;
 use crate::lookup::Wanted;
 use crate::pipeline::Visit;
 use crate::shared::Shared;
@@ -25,6 +26,7 @@ use semantics::{ByteRange, Directives, completes, completion_fields, is_robot, l
 use std::sync::Arc;
 use std::time::Duration;
 use store::{Object, OnDisk};
+use tokio::sync::OwnedSemaphorePermit;
 
 /// What is known of the request whose response may run into damage. Made for every response, and so only references.
 pub(crate) struct Mender<'a> {
@@ -39,6 +41,11 @@ impl<'a> Mender<'a> {
     pub(crate) fn of(visit: &Visit<'a>) -> Self {
         let Visit { shared, worker, request, .. } = visit;
         Self { shared, worker: *worker, peer: visit.client.peer(), request }
+    }
+
+    /// A turn to read a body on the disk.
+    pub(crate) async fn turn(&self) -> Option<OwnedSemaphorePermit> {
+        loads::turn(self.shared).await
     }
 
     fn cells(&self) -> &Cells {

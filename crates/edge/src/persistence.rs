@@ -30,6 +30,12 @@ const TAKE_OVER_MAX: Duration = Duration::from_secs(1);
 /// How long a start waits for the directory to be opened, which reads and replaces a few small files.
 const OPEN_MAX: Duration = Duration::from_secs(10);
 
+/// The part of the memory that may wait for the disk's writer: one in this many, and at most the disk's own default.
+const QUEUE_SHARE: u64 = 8;
+
+/// Less would be too little for one body.
+const QUEUE_BYTES_MIN: u64 = 4 << 20;
+
 /// The disk of a running edge; or its absence.
 #[derive(Default)]
 pub(crate) struct Persistence {
@@ -123,6 +129,7 @@ pub(crate) fn open(
         bytes_max: disk.bytes_max,
         durability: if disk.power_safe_purges { Durability::Power } else { Durability::Process },
         timeout: plan.limits.disk_timeout,
+        queue_bytes_max: queue_bytes_max(plan.memory_bytes),
         fill_bytes_max: Some(percent_of(disk.bytes_max, plan.limits.disk_fill_percent)),
         ..Settings::default()
     };
@@ -158,6 +165,11 @@ pub(crate) fn open(
     let (store, keeper) = store.above(&tier, &recovery, Arc::new(Names::of(sites)), &TextBans, life);
     let writer = Builder::new().name("petasos-disk".to_owned()).spawn(move || writer.run(&*keeper))?;
     Ok((store, Persistence { tier: Some(tier), writer: Mutex::new(Some(writer)), ..absent }, Some(recovery)))
+}
+
+/// What may wait for the disk's writer of a memory of this size, in bytes.
+fn queue_bytes_max(memory_bytes: u64) -> u64 {
+    (memory_bytes / QUEUE_SHARE).clamp(QUEUE_BYTES_MIN, Settings::default().queue_bytes_max)
 }
 
 /// So many percent of a size; no product overflows, and the rounding is a hundred bytes at most.

@@ -14,6 +14,7 @@ use crate::flights::Flights;
 use crate::in_vain::InVain;
 use crate::leak_guard::LeakGuard;
 use crate::loads::Loads;
+use crate::memory::MemoryShare;
 use crate::metrics::Reading;
 use crate::operator;
 use crate::persistence::{self, Persistence};
@@ -37,14 +38,14 @@ use std::fmt;
 use std::hash::BuildHasher;
 use std::io;
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use store::{Invalidated, Invalidation, Key, Mode, Selector, Store, StoreLimits};
 use tokio::sync::{Semaphore, watch};
 
-/// The part of the memory that bodies outside the store may take, on their way in or pushed out while slow visitors
-/// still read them: one in this many. The store has the rest.
-const FILLING_SHARE: u64 = 8;
+/// The part of the memory that bodies outside the store may take, on their way in, past it or back from the disk, or
+/// pushed out while slow visitors still read them: one in this many. The store has the rest.
+const TRANSIT_SHARE: u64 = 8;
 
 /// The parts of a running edge.
 pub(crate) struct Shared {
@@ -69,7 +70,8 @@ pub(crate) struct Shared {
     pub(crate) refiller: Refiller,
     pub(crate) loads: Loads,
     pub(crate) equivalents: Equivalents,
-    pub(crate) filling: FillingBudget,
+    /// The memory of bodies outside the store.
+    pub(crate) transit: Arc<MemoryShare>,
     /// Where bodies wait between clients and origins.
     pub(crate) buffers: Arc<Buffers>,
     pub(crate) counters: Counters,
@@ -91,13 +93,6 @@ pub(crate) struct Shared {
     connections: AtomicUsize,
     addresses: AddressLimit,
     ending: Ending,
-}
-
-/// The memory of bodies that are arriving to be stored.
-#[derive(Debug)]
-pub(crate) struct FillingBudget {
-    bytes: AtomicU64,
-    bytes_max: u64,
 }
 
 /// How far the end of the edge has come.
@@ -128,10 +123,10 @@ pub(crate) enum NoPlace {
 
 impl Shared {
     pub(crate) fn new(plan: Plan, log: Option<AccessLog>, clock: Arc<dyn Clock>) -> Self {
-        let filling_bytes_max = plan.memory_bytes / FILLING_SHARE;
+        let transit_bytes_max = plan.memory_bytes / TRANSIT_SHARE;
         let buffers = Arc::new(Buffers::new(&plan, Arc::new(SystemDisk)));
         let store_limits = StoreLimits {
-            memory_bytes_max: plan.memory_bytes - filling_bytes_max - Buffers::share_of(&plan),
+            memory_bytes_max: plan.memory_bytes - transit_bytes_max - Buffers::share_of(&plan),
             object_bytes_max: plan.limits.object_bytes_max,
             ..StoreLimits::default()
         };
@@ -155,7 +150,7 @@ impl Shared {
             loads: Loads::default(),
             equivalents: Equivalents::default(),
             buffers,
-            filling: FillingBudget { bytes: AtomicU64::new(0), bytes_max: filling_bytes_max },
+            transit: MemoryShare::new(transit_bytes_max),
             counters: Counters::new(plan.workers),
             log,
             complaints: Complaints::default(),
@@ -360,7 +355,7 @@ impl Shared {
                 self.sites.iter().filter(|site| site.uncompressed.found().is_some()).count() as u64
             }
             Metric::PopularPages => self.popular.len() as u64,
-            Metric::FillingBytes => self.filling.bytes.load(Ordering::Relaxed),
+            Metric::FillingBytes => self.transit.taken(),
             Metric::BufferedBytes => self.buffers.bytes(),
             Metric::SpoolBytes => self.buffers.spool.bytes(),
             Metric::SpoolErrors => self.buffers.spool.errors(),
@@ -371,6 +366,9 @@ impl Shared {
             Metric::StorePublished => store().published,
             Metric::StoreEvicted => store().evicted,
             Metric::StoreShelved => store().shelved,
+            Metric::PurgesListed => store().listed,
+            Metric::PurgesWidened => store().widened,
+            Metric::PurgeComparisons => store().comparisons,
             Metric::DiskOff => u64::from(self.persistence.is_off()),
             Metric::DiskDistrusted => u64::from(self.persistence.is_distrusted()),
             Metric::PurgesAtRisk => u64::from(self.persistence.is_at_risk(&self.store)),
@@ -423,23 +421,6 @@ impl Shared {
             value: value(&site.origin),
         };
         self.sites.iter().map(|site| read(site)).collect()
-    }
-}
-
-impl FillingBudget {
-    /// Takes room for more octets of a body beside `lingering_bytes` that others hold; false if there is none.
-    pub(crate) fn take(&self, bytes: u64, lingering_bytes: u64) -> bool {
-        let bytes_max = self.bytes_max.saturating_sub(lingering_bytes);
-        self.bytes
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |held| {
-                held.checked_add(bytes).filter(|held| *held <= bytes_max)
-            })
-            .is_ok()
-    }
-
-    /// Gives back room that was taken.
-    pub(crate) fn give_back(&self, bytes: u64) {
-        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 }
 

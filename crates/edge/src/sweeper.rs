@@ -14,6 +14,9 @@ const WALK_SLOTS: usize = 512;
 /// The rest between two walks.
 const REST: Duration = Duration::from_micros(500);
 
+/// Walks in a row, before the thread looks after its other work.
+const WALKS_MAX: usize = 64;
+
 /// How much nicer than others the thread is.
 const GIVE_WAY_NICE: i32 = 10;
 
@@ -35,6 +38,18 @@ const LOSS_PART: u64 = 20;
 pub(crate) struct Sweeper {
     state: Mutex<State>,
     changed: Condvar,
+}
+
+/// What follows some walks.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Next {
+    /// Nothing, before more is invalidated.
+    WhenDue,
+    /// All objects were walked over, and more was invalidated meanwhile. Objects are to be compared with many bans at
+    /// once, so what comes within some time is gathered: look-ups compare by themselves, and nothing but memory waits.
+    Gather,
+    /// Further walks.
+    GoOn,
 }
 
 #[derive(Debug, Default)]
@@ -60,14 +75,28 @@ impl Sweeper {
     }
 
     /// Waits for something to do, or until the memory is to be looked at again; says whether to go on.
-    fn wait(&self) -> bool {
+    fn wait(&self, next: Next) -> bool {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let idle = |state: &mut State| !state.due && !state.ended;
-        let waited = self.changed.wait_timeout_while(state, FIT_EVERY, idle);
+        let idle = |state: &mut State| !state.ended && (next != Next::WhenDue || !state.due);
+        let rest = if next == Next::GoOn { REST } else { FIT_EVERY };
+        let waited = self.changed.wait_timeout_while(state, rest, idle);
         let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
         state.due = false;
         !state.ended
     }
+}
+
+/// Walks over objects until all were, or for a while.
+fn sweep(shared: &Shared) -> Next {
+    for _ in 0..WALKS_MAX {
+        let swept = shared.store.sweep(WALK_SLOTS);
+        match (swept.more, swept.ended) {
+            (false, _) => return Next::WhenDue,
+            (true, true) => return Next::Gather,
+            (true, false) => std::thread::sleep(REST),
+        }
+    }
+    Next::GoOn
 }
 
 /// Starts the thread. `owns_process` says that the process is there for this edge alone: its memory is the edge's.
@@ -80,7 +109,8 @@ pub(crate) fn start(shared: Arc<Shared>, owns_process: bool) -> std::io::Result<
         // merely less polite.
         let _ = rustix::process::setpriority_process(None, GIVE_WAY_NICE);
         let mut retry_at = shared.clock.monotonic();
-        while shared.sweeper.wait() {
+        let mut next = Next::WhenDue;
+        while shared.sweeper.wait(next) {
             if owns_process && let Some(resident_bytes) = platform::resident_bytes() {
                 let memory_bytes = shared.plan.memory_bytes;
                 let resident_bytes_max = memory_bytes + memory_bytes / LOSS_PART + BESIDE_BYTES;
@@ -94,9 +124,7 @@ pub(crate) fn start(shared: Arc<Shared>, owns_process: bool) -> std::io::Result<
                 retry_at = now.plus(RETRY_AFTER);
             }
             shared.persistence.look_after(shared.store.is_written_down());
-            while shared.store.sweep(WALK_SLOTS).more {
-                std::thread::sleep(REST);
-            }
+            next = sweep(&shared);
         }
     })
 }

@@ -4,10 +4,11 @@
 
 use crate::ban_expression::{self, BanError};
 use crate::equivalents::Equivalents;
-use crate::pattern::Pattern;
+use crate::pattern::{self, Pattern};
 use bytes::Bytes;
 use message::{Status, names};
 use std::fmt;
+use store::{Haystack, Need};
 
 /// A ban.
 #[derive(Clone, Debug, PartialEq)]
@@ -119,6 +120,16 @@ impl store::Ban for Ban {
         self.holds_of(stored)
     }
 
+    fn need(&self) -> Option<Need> {
+        let needs = self.conditions.iter().filter_map(Condition::need);
+        // By targets bans differ the most, and by tags more than by other fields.
+        needs.min_by_key(|need| match need.haystack {
+            Haystack::Target => 0,
+            Haystack::Tags => 1,
+            Haystack::Field(_) => 2,
+        })
+    }
+
     fn text(&self) -> &str {
         &self.text
     }
@@ -156,6 +167,22 @@ impl Facts for store::Stored<'_> {
 }
 
 impl Condition {
+    /// What must be found for it to hold, if there is something that a pattern finds.
+    fn need(&self) -> Option<Need> {
+        let haystack = match &self.subject {
+            Subject::Target => Haystack::Target,
+            Subject::Tags => Haystack::Tags,
+            Subject::Field(name) => Haystack::Field(name.clone()),
+            Subject::Host | Subject::Status => return None,
+        };
+        let pattern = match &self.test {
+            Test::Matches(pattern) => pattern.as_str().to_owned(),
+            Test::Equals(text) => pattern::of_whole(text)?,
+            Test::Differs(_) | Test::Avoids(_) => return None,
+        };
+        Some(Need { haystack, pattern })
+    }
+
     fn holds(&self, stored: &impl Facts) -> bool {
         match &self.subject {
             Subject::Target => {
@@ -239,6 +266,7 @@ mod tests {
     use super::{Ban, Facts, Pages};
     use crate::pattern::Pattern;
     use message::Status;
+    use store::Haystack;
 
     struct Stored<'a> {
         host: &'a [u8],
@@ -280,7 +308,29 @@ mod tests {
         let ban = Ban::parse(ban).unwrap_or_else(|error| panic!("{ban}: {error}"));
         let again = Ban::parse(&ban.to_string()).unwrap();
         assert_eq!(again, ban, "written and read again");
-        ban.holds_of(&stored)
+        let holds = ban.holds_of(&stored);
+        assert!(!holds || is_need_found(&ban, &stored), "{ban} means a response without its need");
+        holds
+    }
+
+    /// Whether a ban has no need, or one that is found, as the store searches for it.
+    fn is_need_found(ban: &Ban, stored: &Stored<'_>) -> bool {
+        let Some(need) = store::Ban::need(ban) else { return true };
+        let regex = regex::bytes::RegexBuilder::new(&need.pattern).unicode(false).build().unwrap();
+        let mut tags = stored.tags();
+        tags.sort_unstable();
+        let joined = tags.join(&b","[..]);
+        tags.push(&joined);
+        let lines;
+        let values = match &need.haystack {
+            Haystack::Target => &[stored.target][..],
+            Haystack::Tags => &tags[..],
+            Haystack::Field(name) => {
+                lines = stored.lines(name);
+                &lines[..]
+            }
+        };
+        values.iter().any(|value| regex.is_match(value))
     }
 
     #[test]
@@ -312,6 +362,7 @@ mod tests {
             (Ban::of_host(b"a.test:82"), false),
         ] {
             assert_eq!(ban.holds_of(&stored), means, "{ban}");
+            assert!(!means || is_need_found(&ban, &stored), "{ban}");
             assert_eq!(Ban::parse(&ban.to_string()).unwrap(), ban);
         }
         let long = Ban::of_pages(b"", Pages::Prefix(vec![b'\n'; 100_000].into()));

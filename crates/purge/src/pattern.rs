@@ -9,6 +9,7 @@ use regex_automata::hybrid::dfa::DFA;
 use regex_automata::nfa::thompson;
 use regex_automata::util::syntax;
 use std::fmt::Write;
+use std::sync::{Arc, OnceLock};
 
 /// Longer expressions are refused. What is longer in the field is a list of tags, which needs none.
 pub const PATTERN_BYTES_MAX: usize = 8 * 1024;
@@ -27,6 +28,8 @@ const NESTING_MAX: u32 = 64;
 pub struct Pattern {
     regex: Regex,
     case: Case,
+    /// Built when it is first asked for, as few patterns need it; `None` inside where it cannot be built.
+    automaton: Arc<OnceLock<Option<DFA>>>,
 }
 
 /// Why an expression is refused.
@@ -75,7 +78,7 @@ impl Pattern {
             .dfa_size_limit(PROGRAM_BYTES_MAX)
             .nest_limit(NESTING_MAX)
             .build()
-            .map(|regex| Self { regex, case })
+            .map(|regex| Self { regex, case, automaton: Arc::default() })
             .map_err(|error| match error {
                 regex::Error::CompiledTooBig(_) => PatternError::TooLarge,
                 other => PatternError::Syntax(reason(&other.to_string())),
@@ -84,16 +87,7 @@ impl Pattern {
 
     /// What finds the texts that begin so. Of a prefix that is too long for an expression only the first octets count.
     pub(crate) fn of_prefix(prefix: &[u8]) -> Self {
-        let mut text = String::from("^");
-        for octet in prefix.iter().take(PREFIX_BYTES_MAX) {
-            // Writing into a String cannot fail.
-            let _ = match octet {
-                b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' | b'/' | b'=' | b'_' | b'%' => {
-                    write!(text, "{}", char::from(*octet))
-                }
-                _ => write!(text, r"\x{octet:02x}"),
-            };
-        }
+        let text = beginning(prefix.get(..PREFIX_BYTES_MAX).unwrap_or(prefix));
         #[expect(
             clippy::expect_used,
             reason = "an anchor and escaped octets, which a test compiles at their most"
@@ -118,13 +112,7 @@ impl Pattern {
 
     /// Whether an automaton that has read `start` has found something or goes on; `None` if none can tell.
     fn reaches(&self, start: &[u8]) -> Option<bool> {
-        let syntax = syntax::Config::new().unicode(false).utf8(false).nest_limit(NESTING_MAX);
-        let thompson = thompson::Config::new().utf8(false).nfa_size_limit(Some(PROGRAM_BYTES_MAX));
-        let dfa = DFA::builder()
-            .syntax(syntax.case_insensitive(self.case == Case::Ignored))
-            .thompson(thompson)
-            .build(self.as_str())
-            .ok()?;
+        let dfa = self.automaton.get_or_init(|| self.build()).as_ref()?;
         let mut cache = dfa.create_cache();
         let mut state = dfa.start_state_forward(&mut cache, &Input::new(b"")).ok()?;
         for octet in start {
@@ -141,6 +129,34 @@ impl Pattern {
         }
         Some(true)
     }
+
+    fn build(&self) -> Option<DFA> {
+        let syntax = syntax::Config::new().unicode(false).utf8(false).nest_limit(NESTING_MAX);
+        let thompson = thompson::Config::new().utf8(false).nfa_size_limit(Some(PROGRAM_BYTES_MAX));
+        let mut builder = DFA::builder();
+        builder.syntax(syntax.case_insensitive(self.case == Case::Ignored)).thompson(thompson);
+        builder.build(self.as_str()).ok()
+    }
+}
+
+/// The expression that finds what begins with this text.
+fn beginning(text: &[u8]) -> String {
+    let mut expression = String::from("^");
+    for octet in text {
+        // Writing into a String cannot fail.
+        let _ = match octet {
+            b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' | b'/' | b'=' | b'_' | b'%' => {
+                write!(expression, "{}", char::from(*octet))
+            }
+            _ => write!(expression, r"\x{octet:02x}"),
+        };
+    }
+    expression
+}
+
+/// The expression that finds this text alone; `None` if that is too long for an expression.
+pub(crate) fn of_whole(text: &[u8]) -> Option<String> {
+    (text.len() <= PREFIX_BYTES_MAX).then(|| beginning(text) + "$")
 }
 
 impl PartialEq for Pattern {

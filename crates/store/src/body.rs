@@ -32,7 +32,17 @@ pub struct OnDisk {
 }
 
 impl OnDisk {
-    /// At most `bytes_max` octets from `offset` on, which must be within the body; blocks.
+    /// Checks at most `bytes_max` octets from `offset` on, which must be within the body, without keeping them; gives
+    /// how many they are. Blocks.
+    ///
+    /// # Errors
+    /// When they cannot be read, or are not as they were written.
+    pub fn check(&self, offset: u64, bytes_max: usize) -> Result<u64, ReadError> {
+        self.body.check(offset, bytes_max)
+    }
+
+    /// At most `bytes_max` octets from `offset` on, which must be within the body, for a response that is not sent from
+    /// the file; blocks.
     ///
     /// # Errors
     /// When they cannot be read, or are not as they were written.
@@ -50,7 +60,12 @@ impl OnDisk {
         self.body.is_empty()
     }
 
-    /// All of it has been read with [`OnDisk::read_at`].
+    /// The octets of memory that its checksums take.
+    pub(crate) const fn sums_bytes(&self) -> usize {
+        self.body.sums_bytes()
+    }
+
+    /// All of it has been checked with [`OnDisk::check`].
     pub fn was_read(&self) {
         self.checked.store(true, Ordering::Relaxed);
     }
@@ -60,6 +75,11 @@ impl OnDisk {
     pub fn file_range(&self) -> Option<FileRange> {
         let is_trusted = self.checked.load(Ordering::Relaxed) && !self.is_damaged();
         if is_trusted { self.body.pieces() } else { None }
+    }
+
+    /// Where it stands in a file, to send octets that [`OnDisk::check`] has just found sound, whatever else is damaged.
+    pub fn unchecked_range(&self) -> Option<FileRange> {
+        self.body.pieces()
     }
 
     /// Whether damage was found: it is not sent unread and not stored again.
@@ -98,7 +118,7 @@ impl Body {
 
     /// A body that stays on the disk.
     pub(crate) fn of_disk(body: DiskBody, place: Shelved) -> Self {
-        let len = body.len();
+        let (len, body) = (body.len(), body.without_octets());
         let (checked, damaged) = (AtomicBool::new(false), AtomicBool::new(false));
         Self { chunks: None, len, on_disk: Some(Arc::new(OnDisk { body, place, checked, damaged })) }
     }

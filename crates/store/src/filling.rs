@@ -293,7 +293,10 @@ impl State {
                 self.drop_taken();
             }
             Some(_) => self.compact(CHUNK_BYTES),
-            None => {}
+            // A window whose readers have all gone is filled on for the disk, and nothing else would drop its bytes.
+            None => {
+                self.drop_taken();
+            }
         }
     }
 
@@ -535,6 +538,17 @@ mod tests {
         assert_eq!(next(&mut reader), octets("abcd"));
         assert_eq!(finish(writer).map(|body| body.len()), None);
         assert_eq!(next(&mut reader), Poll::Ready(None));
+    }
+
+    #[test]
+    fn a_window_whose_readers_have_gone_holds_nothing() {
+        let (mut writer, filling) = Filling::start(0);
+        let reader = filling.reader().unwrap();
+        writer.push("abc".into());
+        assert_eq!(filling.held_bytes(), 3);
+        drop(reader);
+        writer.push("def".into());
+        assert_eq!(filling.held_bytes(), 0);
     }
 
     #[test]

@@ -100,8 +100,35 @@ pub trait Ban: fmt::Debug + Send + Sync {
     /// Whether all conditions hold.
     fn matches(&self, stored: &Stored<'_>) -> bool;
 
+    /// What must be found in a response that the ban means, if there is something of the kind. The store asks many
+    /// bans at once for it, and then only those bans whose need was found.
+    fn need(&self) -> Option<Need> {
+        None
+    }
+
     /// What the ban says; two bans that say the same are one.
     fn text(&self) -> &str;
+}
+
+/// A necessary condition of a ban, for responses without `No-Vary-Search`: with that field a ban may mean a response
+/// because of another target.
+#[derive(Clone, Debug)]
+pub struct Need {
+    /// Where it is searched for.
+    pub haystack: Haystack,
+    /// A regular expression over bytes, without Unicode, that finds something there.
+    pub pattern: String,
+}
+
+/// A part of a response in which bans search.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Haystack {
+    /// Path and query.
+    Target,
+    /// One of the tags, or all of them in alphabetical order joined by commas.
+    Tags,
+    /// One of the values of the field of this name.
+    Field(Bytes),
 }
 
 /// A stored response, or one that is about to be, as a ban sees it.
@@ -124,6 +151,11 @@ pub(crate) trait Response {
     /// Whether something was asked, since this was last asked, that cannot be known without the response.
     fn was_asked_in_vain(&self) -> bool {
         false
+    }
+
+    /// Whether the status and the fields are known.
+    fn is_known(&self) -> bool {
+        true
     }
 }
 
@@ -164,6 +196,10 @@ impl Response for Unknown {
         let was_asked = self.was_asked.replace(false);
         self.is_undecided.set(self.is_undecided.get() || was_asked);
         was_asked
+    }
+
+    fn is_known(&self) -> bool {
+        false
     }
 }
 

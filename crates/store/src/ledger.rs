@@ -5,14 +5,17 @@
 //!   stored, checked up to n  --> looked up or swept --> meant by what came after n?   no: checked up to now
 //! ```
 //!
-//! Invariant: whatever is asked about with its number gets the right answer, or the answer that it is invalid: what
-//! the ledger has forgotten is older than `floor`. It forgets the oldest, and nothing that a stored object has not
-//! been checked against: what is not yet `swept` is kept. So nothing piles up, and nothing is revived.
+//! Invariant: whatever is asked about with its number gets the right answer, or a wider one. What the ledger forgets, the
+//! oldest first, it notes as an invalidation of the whole site, or of everything, under the same number. That means what
+//! nothing has checked since: fetches that began before, and objects that neither a look-up nor the sweep has come to.
+//! So nothing piles up, nothing is revived, and an invalidation never waits for the sweep.
 
 use crate::hash::{KeyHasher, PrehashedState, TextHasher};
-use crate::invalidation::{Response, Stored};
+use crate::invalidation::Response;
+use crate::list::{Compared, List, Sievable, Sieved};
 use crate::listed::{Listed, Listing};
 use crate::mark::Mark;
+use crate::sieve::Searched;
 use crate::tags::Tags;
 use crate::{Key, Mode, Selector, SiteId};
 use bytes::Bytes;
@@ -22,15 +25,10 @@ use std::sync::Arc;
 /// Pages, hosts and tags of which it is known when they were last invalidated; the oldest go first.
 pub(crate) const MARKS_MAX: usize = 65_536;
 
-/// Prefixes, bans and groups of tags that are known; the oldest go first.
-pub(crate) const LISTED_MAX: usize = 512;
-
 /// What was invalidated.
 #[derive(Debug)]
 pub(crate) struct Ledger {
     sequence: u64,
-    /// Fetches that began before this number cannot be judged any more.
-    floor: u64,
     /// Every stored object has been checked up to here.
     swept: u64,
     everything: Mark,
@@ -38,9 +36,9 @@ pub(crate) struct Ledger {
     /// Hosts and pages, by hash: two with one hash only means that one is fetched again without need.
     marks: HashMap<u64, Mark, PrehashedState>,
     tags: Tags,
-    /// Oldest first.
-    listed: VecDeque<Listed>,
-    listed_bytes: usize,
+    listed: List,
+    /// Invalidations that were forgotten before every stored object had been checked against them.
+    widened: u64,
     /// Marks with the number that they had when they came here, oldest first. Those that were set again since say
     /// nothing.
     window: VecDeque<(u64, Place)>,
@@ -48,6 +46,16 @@ pub(crate) struct Ledger {
     marked: usize,
     hosts: TextHasher,
     keys: KeyHasher,
+}
+
+/// What has become of an invalidation that was taken down.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Recorded {
+    pub(crate) sequence: u64,
+    /// How many objects it met, if that is known.
+    pub(crate) objects: Option<u64>,
+    /// Half of the room for invalidations is taken, and some wait for the sweep.
+    pub(crate) is_crowded: bool,
 }
 
 /// Where a mark is.
@@ -67,6 +75,8 @@ pub(crate) struct Subject<'a> {
     /// The hash of its key.
     pub(crate) hash: u64,
     pub(crate) tags: TagIds<'a>,
+    /// Whether it has `No-Vary-Search`.
+    pub(crate) has_equivalents: bool,
     pub(crate) response: &'a dyn Response,
 }
 
@@ -90,17 +100,17 @@ pub(crate) fn spelled(site: SiteId, https: bool, host: &[u8]) -> Bytes {
 }
 
 impl Ledger {
-    pub(crate) fn new(keys: KeyHasher, seed: u64) -> Self {
+    /// An empty ledger, with room for so many invalidations that have no number of their own.
+    pub(crate) fn new(keys: KeyHasher, seed: u64, listed_max: usize) -> Self {
         Self {
             sequence: 0,
-            floor: 0,
             swept: 0,
             everything: Mark::default(),
             sites: HashMap::new(),
             marks: HashMap::default(),
             tags: Tags::new(TextHasher::new(seed)),
-            listed: VecDeque::new(),
-            listed_bytes: 0,
+            listed: List::new(listed_max.max(1)),
+            widened: 0,
             window: VecDeque::new(),
             marked: 0,
             hosts: TextHasher::new(seed.rotate_left(32)),
@@ -131,36 +141,48 @@ impl Ledger {
     }
 
     /// The strongest of the invalidations after `since` that mean the subject.
-    pub(crate) fn judge(&self, since: u64, subject: &Subject<'_>) -> Option<Mode> {
+    pub(crate) fn judge(&self, since: u64, subject: &Subject<'_>) -> Compared {
         if since >= self.sequence {
-            return None;
-        }
-        if since < self.floor {
-            return Some(Mode::Hard);
+            return Compared::default();
         }
         let mark = |mark: Option<&Mark>| mark.and_then(|mark| mark.since(since));
         let site = mark(self.sites.get(&subject.site)).max(self.everything.since(since));
         let host = mark(self.marks.get(&self.host_hash(subject.site, subject.https, subject.host)));
         let page = mark(self.marks.get(&subject.hash));
         let tags = subject.tags.iter().filter_map(|id| self.tags.mark(id).since(since)).max();
-        let mut mode = site.max(host).max(page).max(tags);
-        for listed in self.listed.iter().rev().take_while(|listed| listed.sequence > since) {
-            if mode < Some(listed.mode) && self.is_listed(listed, subject) {
-                mode = Some(listed.mode);
-            }
-        }
-        mode
+        self.listed.compare(since, &Searched::new(*subject, &self.tags), site.max(host).max(page).max(tags))
     }
 
-    fn is_listed(&self, listed: &Listed, subject: &Subject<'_>) -> bool {
-        let Subject { host, target, response, tags, .. } = *subject;
-        let stored = Stored { host, target, response, tags, known: &self.tags };
-        listed.site == subject.site && listed.listing.means(subject, &stored)
+    /// The bans that a sieve is to be made for, if they are enough.
+    pub(crate) fn sievable(&self) -> Option<Sievable> {
+        self.listed.sievable()
     }
 
-    /// Whether there is room for what an invalidation needs. If not, every stored object has to be checked against
-    /// what is here before, and the next try will find room.
-    pub(crate) fn make_room(&mut self, selector: &Selector) -> bool {
+    /// Takes the sieve that was made.
+    pub(crate) fn sieve(&mut self, sieved: Sieved) {
+        self.listed.sieve(sieved);
+    }
+
+    pub(crate) const fn listed(&self) -> usize {
+        self.listed.len()
+    }
+
+    pub(crate) const fn widened(&self) -> u64 {
+        self.widened
+    }
+
+    /// Gives an invalidation its number and takes it down.
+    pub(crate) fn take_down(&mut self, selector: &Selector, mode: Mode) -> Recorded {
+        self.make_room(selector);
+        let objects = self.record(selector, mode);
+        let unswept =
+            self.window.len() - self.window.partition_point(|(sequence, _)| *sequence <= self.swept);
+        let is_crowded = self.listed.is_crowded(self.swept) || unswept > MARKS_MAX / 2;
+        Recorded { sequence: self.sequence, objects, is_crowded }
+    }
+
+    /// Makes room for what an invalidation needs: forgets the oldest.
+    fn make_room(&mut self, selector: &Selector) {
         let (marks, listed) = match selector {
             Selector::Target { .. } | Selector::Host { .. } => (2, 0),
             Selector::Tags { any_of, all_of, .. } => match each_alone(any_of, all_of) {
@@ -170,31 +192,33 @@ impl Ledger {
             Selector::Prefix { .. } | Selector::Ban { .. } => (0, 1),
             Selector::Everything { .. } => (0, 0),
         };
-        while self.listed.len() + listed > LISTED_MAX {
-            let Some(oldest) = self.listed.pop_front_if(|oldest| oldest.sequence <= self.swept) else {
-                return false;
-            };
-            self.floor = self.floor.max(oldest.sequence);
-            self.drop_listed(oldest);
+        if listed > 0
+            && self.listed.is_full()
+            && let Some(oldest) = self.listed.take_oldest()
+        {
+            let mark = Mark::of(oldest.mode, oldest.sequence);
+            self.widen(Some(oldest.site), mark);
+            oldest.release(&mut self.tags);
         }
         while self.marked + marks > MARKS_MAX {
-            let Some((sequence, place)) = self.window.pop_front() else { return true };
-            if self.mark_at(place).latest() != sequence {
-                continue;
+            let Some((sequence, place)) = self.window.pop_front() else { return };
+            let mark = self.mark_at(place);
+            if mark.latest() == sequence {
+                self.widen(None, mark);
+                self.unmark(place);
             }
-            if sequence > self.swept {
-                self.window.push_front((sequence, place));
-                return false;
-            }
-            self.floor = self.floor.max(sequence);
-            self.unmark(place);
         }
-        true
+    }
+
+    /// Notes a mark that is forgotten at the site, or at everything where that is `None`.
+    fn widen(&mut self, site: Option<SiteId>, mark: Mark) {
+        self.widened += u64::from(mark.latest() > self.swept);
+        site.map_or(&mut self.everything, |site| self.sites.entry(site).or_default()).absorb(mark);
     }
 
     /// Gives an invalidation its number and takes it down; there must be room. Says how many objects it met, where
     /// that is known here.
-    pub(crate) fn record(&mut self, selector: &Selector, mode: Mode) -> Option<u64> {
+    fn record(&mut self, selector: &Selector, mode: Mode) -> Option<u64> {
         self.sequence += 1;
         match selector {
             Selector::Target { site, host, target } => {
@@ -226,20 +250,20 @@ impl Ledger {
                 let hosts = [false, true].map(|https| spelled(*site, https, host));
                 self.list(*site, mode, Listing::Prefix { hosts, prefix: Bytes::copy_from_slice(prefix) });
             }
-            Selector::Ban { site, ban } => self.list(*site, mode, Listing::Ban(Arc::clone(ban))),
+            Selector::Ban { site, ban } => {
+                let is_sievable = ban.need().is_some();
+                self.list(*site, mode, Listing::Ban { ban: Arc::clone(ban), is_sievable });
+            }
         }
         None
     }
 
-    /// Takes down again what an earlier process took down under this number. Where there is no room, the oldest are
-    /// forgotten, and with them what was not checked against them.
+    /// Takes down again what an earlier process took down under this number. Nothing is stored yet.
     pub(crate) fn replay(&mut self, sequence: u64, selector: &Selector, mode: Mode) {
-        if !self.make_room(selector) {
-            self.swept = self.sequence;
-            self.make_room(selector);
-        }
+        self.make_room(selector);
         self.sequence = self.sequence.max(sequence.saturating_sub(1));
         self.record(selector, mode);
+        self.swept = self.sequence;
     }
 
     /// The next number is above this one.
@@ -251,7 +275,7 @@ impl Ledger {
     /// The octets in use.
     pub(crate) fn bytes(&self) -> usize {
         let marks = self.marks.len() * MARK_BYTES + self.window.len() * WINDOW_BYTES;
-        marks + self.listed_bytes + self.tags.bytes()
+        marks + self.listed.bytes() + self.tags.bytes()
     }
 
     fn invalidate_all(&mut self, site: Option<SiteId>, mode: Mode) {
@@ -263,24 +287,13 @@ impl Ledger {
     fn list(&mut self, site: SiteId, mode: Mode, listing: Listing) {
         let listed = Listed { sequence: self.sequence, mode, site, listing };
         self.drop_superseded(mode, |old| listed.covers(old));
-        self.listed_bytes += listed.bytes();
-        self.listed.push_back(listed);
+        self.listed.add(listed);
     }
 
     /// Forgets what is meant by a newer invalidation too.
     fn drop_superseded(&mut self, mode: Mode, is_covered: impl Fn(&Listed) -> bool) {
-        for old in std::mem::take(&mut self.listed) {
-            if mode >= old.mode && is_covered(&old) {
-                self.drop_listed(old);
-            } else {
-                self.listed.push_back(old);
-            }
-        }
-    }
-
-    fn drop_listed(&mut self, listed: Listed) {
-        self.listed_bytes -= listed.bytes();
-        listed.listing.release(&mut self.tags);
+        let superseded = self.listed.take(|old| mode >= old.mode && is_covered(old));
+        superseded.into_iter().for_each(|old| old.release(&mut self.tags));
     }
 
     fn invalidate_tag(&mut self, site: SiteId, text: &[u8], mode: Mode) -> u64 {

@@ -27,8 +27,8 @@ pub(crate) enum Listing {
     Prefix { hosts: [Bytes; 2], prefix: Bytes },
     /// Numbers of tags, held here; sorted.
     Tags { any_of: Box<[u32]>, all_of: Box<[u32]> },
-    /// A ban.
-    Ban(Arc<dyn Ban>),
+    /// A ban, and whether it has a need.
+    Ban { ban: Arc<dyn Ban>, is_sievable: bool },
 }
 
 impl Listing {
@@ -63,7 +63,7 @@ impl Listing {
             }
             Self::Tags { any_of, all_of } => has_tags(subject.tags, any_of, all_of),
             // What cannot be decided yet is noted by the response, and judged again when it has been read.
-            Self::Ban(ban) => ban.matches(stored) & !subject.response.was_asked_in_vain(),
+            Self::Ban { ban, .. } => ban.matches(stored) & !subject.response.was_asked_in_vain(),
         }
     }
 }
@@ -87,7 +87,7 @@ impl Listed {
                     Listing::Tags { any_of, all_of },
                     Listing::Tags { any_of: old_any_of, all_of: old_all_of },
                 ) => any_of == old_any_of && all_of == old_all_of,
-                (Listing::Ban(ban), Listing::Ban(old_ban)) => ban.text() == old_ban.text(),
+                (Listing::Ban { ban, .. }, Listing::Ban { ban: old_ban, .. }) => ban.text() == old_ban.text(),
                 _ => false,
             }
     }
@@ -99,7 +99,7 @@ impl Listed {
                 Listing::Prefix { hosts: [http, https], .. } => {
                     *http == spelled(site, false, host) && *https == spelled(site, true, host)
                 }
-                Listing::Tags { .. } | Listing::Ban(_) => false,
+                Listing::Tags { .. } | Listing::Ban { .. } => false,
             }
     }
 
@@ -113,10 +113,10 @@ impl Listed {
                 Listing::Tags { any_of, all_of } => {
                     allocated(size_of_val(&**any_of)) + allocated(size_of_val(&**all_of))
                 }
-                Listing::Ban(ban) => allocated(ban.text().len()) + BAN_BYTES,
+                Listing::Ban { ban, .. } => allocated(ban.text().len()) + BAN_BYTES,
             }
     }
 }
 
-/// What a compiled ban is taken to cost beside its text: a regular expression of usual size.
+/// What a compiled ban is taken to cost beside its text: a regular expression of usual size, and its part of a sieve.
 const BAN_BYTES: usize = 16 * 1024;

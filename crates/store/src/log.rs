@@ -5,7 +5,8 @@
 //! at all. Order of locks: a shard, then the ledger.
 
 use crate::hash::KeyHasher;
-use crate::ledger::{Ledger, Subject, TagIds};
+use crate::ledger::{Ledger, Recorded, Subject, TagIds};
+use crate::list::{Compared, Sievable};
 use crate::sync::{AtomicU64, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use crate::{Mode, Selector};
 use bytes::Bytes;
@@ -24,6 +25,17 @@ pub(crate) struct Log {
 #[repr(align(128))]
 struct Sequence(AtomicU64);
 
+/// What the ledger says of an object.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Judged {
+    /// The strongest of the invalidations that mean it.
+    pub(crate) mode: Option<Mode>,
+    /// Up to which number this is so.
+    pub(crate) checked: u64,
+    /// The comparisons that it took.
+    pub(crate) comparisons: u64,
+}
+
 /// What an object that is to be stored has got.
 #[derive(Debug, Default)]
 pub(crate) struct Admitted {
@@ -35,8 +47,8 @@ pub(crate) struct Admitted {
 }
 
 impl Log {
-    pub(crate) fn new(keys: KeyHasher, seed: u64) -> Self {
-        let ledger = RwLock::new(Ledger::new(keys, seed));
+    pub(crate) fn new(keys: KeyHasher, seed: u64, listed_max: usize) -> Self {
+        let ledger = RwLock::new(Ledger::new(keys, seed, listed_max));
         Self { ledger, sequence: Sequence(AtomicU64::new(0)), bytes: AtomicU64::new(0) }
     }
 
@@ -56,10 +68,11 @@ impl Log {
         self.read().tags().len()
     }
 
-    /// The strongest invalidation after `since` that means the subject, and up to which number this is so.
-    pub(crate) fn judge(&self, since: u64, subject: &Subject<'_>) -> (Option<Mode>, u64) {
+    /// The strongest invalidation after `since` that means the subject.
+    pub(crate) fn judge(&self, since: u64, subject: &Subject<'_>) -> Judged {
         let ledger = self.read();
-        (ledger.judge(since, subject), ledger.sequence())
+        let Compared { mode, comparisons } = ledger.judge(since, subject);
+        Judged { mode, checked: ledger.sequence(), comparisons }
     }
 
     /// As [`Log::judge`], for a response whose tags are known by their texts; its subject has none.
@@ -67,7 +80,7 @@ impl Log {
         let ledger = self.read();
         let known = tags.iter().filter_map(|tag| ledger.tags().find(subject.site, tag));
         let ids: Vec<u8> = known.flat_map(u32::to_le_bytes).collect();
-        ledger.judge(since, &Subject { tags: TagIds(&ids), ..*subject })
+        ledger.judge(since, &Subject { tags: TagIds(&ids), ..*subject }).mode
     }
 
     /// Admits a response that was fetched by a request which began at `begun`; `None` if it was invalidated since.
@@ -78,7 +91,7 @@ impl Log {
             return Some(Admitted { checked: sequence, ..Admitted::default() });
         }
         if tags.is_empty() {
-            let (mode, checked) = self.judge(begun, subject);
+            let Judged { mode, checked, .. } = self.judge(begun, subject);
             let softened = mode == Some(Mode::Soft);
             return (mode != Some(Mode::Hard)).then(|| Admitted { checked, softened, ..Admitted::default() });
         }
@@ -93,7 +106,7 @@ impl Log {
                 }
             }
             let checked = ledger.sequence();
-            let mode = ledger.judge(begun, &Subject { tags: TagIds(&ids), ..*subject });
+            let mode = ledger.judge(begun, &Subject { tags: TagIds(&ids), ..*subject }).mode;
             let is_admitted = mode != Some(Mode::Hard);
             for id in TagIds(&ids).iter() {
                 if is_admitted {
@@ -114,15 +127,28 @@ impl Log {
         self.write(|ledger| tags.iter().for_each(|id| ledger.tags_mut().leave(id, checked)));
     }
 
-    /// Takes an invalidation down: its number, and how many objects it met if that is known here. `None` if there is
-    /// no room before a sweep.
-    pub(crate) fn record(&self, selector: &Selector, mode: Mode) -> Option<(u64, Option<u64>)> {
-        self.write(|ledger| {
-            ledger.make_room(selector).then(|| {
-                let objects = ledger.record(selector, mode);
-                (ledger.sequence(), objects)
-            })
-        })
+    /// Takes an invalidation down.
+    pub(crate) fn record(&self, selector: &Selector, mode: Mode) -> Recorded {
+        self.write(|ledger| ledger.take_down(selector, mode))
+    }
+
+    /// Makes a sieve of the oldest listed bans that have none yet, if they are enough for one. The sieve is compiled
+    /// while nothing is locked.
+    pub(crate) fn sieve(&self) {
+        let sievable = self.read().sievable();
+        if let Some(sieved) = sievable.map(Sievable::compile) {
+            self.write(|ledger| ledger.sieve(sieved));
+        }
+    }
+
+    /// How many invalidations are listed.
+    pub(crate) fn listed(&self) -> usize {
+        self.read().listed()
+    }
+
+    /// How many invalidations have been widened.
+    pub(crate) fn widened(&self) -> u64 {
+        self.read().widened()
     }
 
     /// Takes down what an earlier process took down; see [`Ledger::replay`].

@@ -10,6 +10,13 @@ pub(crate) struct Mark {
 }
 
 impl Mark {
+    /// One invalidation alone.
+    pub(crate) fn of(mode: Mode, sequence: u64) -> Self {
+        let mut mark = Self::default();
+        mark.set(mode, sequence);
+        mark
+    }
+
     pub(crate) const fn set(&mut self, mode: Mode, sequence: u64) {
         match mode {
             Mode::Hard => self.hard = sequence,
@@ -26,6 +33,12 @@ impl Mark {
         } else {
             None
         }
+    }
+
+    /// What another mark says holds here too.
+    pub(crate) fn absorb(&mut self, other: Self) {
+        self.hard = self.hard.max(other.hard);
+        self.soft = self.soft.max(other.soft);
     }
 
     /// The number of the last that removed.

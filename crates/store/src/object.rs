@@ -242,7 +242,8 @@ impl Rare {
     fn bytes(&self) -> usize {
         let chunk = |chunk: &Bytes| size_of::<Bytes>() + allocated(chunk.len()) + SHARED_BYTES;
         let chunks: usize = self.body.chunks().iter().map(chunk).sum();
-        let on_disk = self.body.on_disk().map_or(0, |_| allocated(ON_DISK_BYTES));
+        let of_disk = |body: &Arc<OnDisk>| allocated(ON_DISK_BYTES) + allocated(body.sums_bytes());
+        let on_disk = self.body.on_disk().map_or(0, of_disk);
         chunks + on_disk + self.part.as_ref().map_or(0, |part| allocated(part.asked.len()))
     }
 }

@@ -12,7 +12,7 @@ use crate::budget::Budget;
 use crate::invalidation::Unknown;
 use crate::ledger::{Subject, TagIds};
 use crate::lingering::Lingering;
-use crate::log::{Admitted, Log};
+use crate::log::{Admitted, Judged, Log};
 use crate::places::Places;
 use crate::s3fifo::{Hits, Members, S3Fifo};
 use crate::scopes::Scopes;
@@ -62,6 +62,8 @@ pub(crate) struct ShardCounters {
     pub(crate) published: u64,
     pub(crate) evicted: u64,
     pub(crate) invalidated: u64,
+    /// Comparisons of objects with listed invalidations.
+    pub(crate) comparisons: u64,
     /// Objects that are on the disk only.
     pub(crate) shelved: u64,
 }
@@ -93,6 +95,16 @@ pub(crate) enum Verdict {
 pub(crate) struct Checked {
     pub(crate) removed: u64,
     pub(crate) softened: u64,
+}
+
+impl Checked {
+    const fn count(&mut self, verdict: Verdict) {
+        match verdict {
+            Verdict::Invalidated(Mode::Hard) => self.removed += 1,
+            Verdict::Invalidated(Mode::Soft) => self.softened += 1,
+            Verdict::Valid | Verdict::Undecided => {}
+        }
+    }
 }
 
 impl Shard {
@@ -215,7 +227,8 @@ impl Shard {
             Some(object) => Subject { response: object, ..slot.subject(scope, &unknown) },
             None => slot.subject(scope, &unknown),
         };
-        let (mode, checked) = self.log.judge(slot.checked, &subject);
+        let Judged { mode, checked, comparisons } = self.log.judge(slot.checked, &subject);
+        self.counters.comparisons += comparisons;
         if mode == Some(Mode::Hard) {
             self.counters.invalidated += 1;
             self.drop_slot(id);
@@ -233,26 +246,27 @@ impl Shard {
     /// Checks all variants under `key`.
     pub(crate) fn check_key(&mut self, hash: u64, key: &Key) -> Checked {
         let ids = self.variants(hash, key);
-        self.check_all(ids.into_iter())
-    }
-
-    /// Checks `count` places from the one numbered `from` on. Gives also the number to go on at; `None` at the end.
-    pub(crate) fn sweep(&mut self, from: usize, count: usize) -> (Checked, Option<usize>) {
-        let end = from.saturating_add(count).min(self.slots.len());
-        let checked = self.check_all((from..end).map(|id| id as u32));
-        (checked, (end < self.slots.len()).then_some(end))
-    }
-
-    fn check_all(&mut self, ids: impl Iterator<Item = u32>) -> Checked {
         let mut checked = Checked::default();
-        for id in ids {
-            match self.check(id, None) {
-                Verdict::Invalidated(Mode::Hard) => checked.removed += 1,
-                Verdict::Invalidated(Mode::Soft) => checked.softened += 1,
-                Verdict::Valid | Verdict::Undecided => {}
-            }
-        }
+        ids.into_iter().for_each(|id| checked.count(self.check(id, None)));
         checked
+    }
+
+    /// Checks at most `count` places from the one numbered `from` on, and fewer where that takes many comparisons. Gives
+    /// also the number to go on at; `None` at the end.
+    pub(crate) fn sweep(
+        &mut self,
+        from: usize,
+        count: usize,
+        comparisons_max: u64,
+    ) -> (Checked, Option<usize>) {
+        let end = from.saturating_add(count).min(self.slots.len());
+        let enough = self.counters.comparisons + comparisons_max;
+        let (mut checked, mut next) = (Checked::default(), from);
+        while next < end && self.counters.comparisons < enough {
+            checked.count(self.check(next as u32, None));
+            next += 1;
+        }
+        (checked, (next < self.slots.len()).then_some(next))
     }
 
     /// What the variants under `key` vary on, together.
@@ -271,6 +285,7 @@ impl Shard {
         publication: Publication<'_>,
     ) -> Result<Admission, Published> {
         let Publication { key, rule, variant, object, tags, begun } = publication;
+        let has_equivalents = object.has_equivalents();
         let subject = Subject {
             site: key.site(),
             https: key.is_https(),
@@ -278,6 +293,7 @@ impl Shard {
             target: key.target(),
             hash,
             tags: TagIds::default(),
+            has_equivalents,
             response: &*object,
         };
         let has_too_many_tags = tags.len() > TAGS_MAX;
@@ -297,7 +313,6 @@ impl Shard {
             None => object.content_bytes() <= self.limits.object_bytes_max,
         };
         let is_small = fits && !has_too_many_tags;
-        let has_equivalents = object.has_equivalents();
         let mut slot = Slot::new((hash, scope), key.target(), variant.octets(), Some(object), &admitted);
         slot.has_equivalents = has_equivalents;
         let writing = if body_place.is_none() { self.below.next_write() } else { 0 };
@@ -545,9 +560,10 @@ mod tests {
         variants_max: usize,
         lingering: Lingering,
     ) -> Shard {
-        let limits = StoreLimits { memory_bytes_max, object_bytes_max, variants_max };
+        let limits =
+            StoreLimits { memory_bytes_max, object_bytes_max, variants_max, ..StoreLimits::default() };
         let budget = Arc::new(Budget::new(memory_bytes_max));
-        Shard::new(limits, budget, 1, lingering, Arc::new(Log::new(KeyHasher::new(1), 2)))
+        Shard::new(limits, budget, 1, lingering, Arc::new(Log::new(KeyHasher::new(1), 2, 512)))
     }
 
     fn fields(language: &'static str) -> Fields {

@@ -15,6 +15,7 @@ use disk::{DiskBody, Location, OffReason, ReadError, Record, Recovered, Stored, 
 use semantics::Moment;
 use std::collections::VecDeque;
 use std::fmt;
+use std::io;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -122,8 +123,8 @@ impl Shelf {
         });
     }
 
-    /// Reads what is at a place; blocks. A body of more than `bytes_max` octets, or [`BODY_READ_BYTES_MAX`], stays on
-    /// the disk. `None` if it is not what the index said.
+    /// Reads what is at a place; blocks. A body of more than `bytes_max` octets, or [`BODY_READ_BYTES_MAX`], or that
+    /// `admits` does not let into memory, stays on the disk. `None` if it is not what the index said.
     ///
     /// # Errors
     /// When it cannot be read.
@@ -131,7 +132,7 @@ impl Shelf {
         &self,
         place: Shelved,
         is_meant: impl FnOnce(&Entry) -> bool,
-        bytes_max: u64,
+        (bytes_max, admits): (u64, impl FnOnce(u64) -> bool),
         now: Moment,
     ) -> Result<Option<Object>, ReadError> {
         let Stored { index, head, body } = self.tier.read(place.location)?;
@@ -141,9 +142,14 @@ impl Shelf {
         let Some(kept) = Kept::of_octets(entry.head.as_ref().unwrap_or(&head), self.life, now) else {
             return Ok(None);
         };
-        // A part is joined with others in memory.
-        let stays = body.len() > bytes_max.min(BODY_READ_BYTES_MAX) && kept.part.is_none();
-        let body = if stays { Body::of_disk(body, place) } else { read_body(&body)? };
+        // A part is joined with others in memory, whatever its size.
+        let is_part = kept.part.is_some();
+        let is_read = (is_part || body.len() <= bytes_max.min(BODY_READ_BYTES_MAX)) && admits(body.len());
+        let body = match (is_read, is_part) {
+            (true, _) => read_body(&body)?,
+            (false, true) => return Err(ReadError::Io(io::ErrorKind::OutOfMemory.into())),
+            (false, false) => Body::of_disk(body, place),
+        };
         Ok(Some(Object::of_kept(kept, &body)))
     }
 

@@ -107,6 +107,7 @@ impl Slot {
             target: self.target(),
             hash: self.hash,
             tags: self.tags(),
+            has_equivalents: self.has_equivalents,
             response,
         }
     }

@@ -6,7 +6,7 @@
 
 use crate::budget::Budget;
 use crate::hash::KeyHasher;
-use crate::ledger::{Subject, TagIds};
+use crate::ledger::{Recorded, Subject, TagIds};
 use crate::lingering::Lingering;
 use crate::log::Log;
 use crate::record::{Entry, SiteNames};
@@ -18,7 +18,7 @@ use crate::sync::{Mutex, MutexGuard, PoisonError};
 use crate::{Bans, Invalidated, Invalidation, Key, Object, OnDisk, Selector, SiteId};
 use bytes::Bytes;
 use disk::{OffReason, ReadError, Recovered, Recovery, Stored, Tier};
-use message::{Fields, ResponseHead};
+use message::{Fields, ResponseHead, names};
 use semantics::{Moment, VariantKey, VaryRule};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -33,11 +33,14 @@ pub struct StoreLimits {
     pub object_bytes_max: u64,
     /// The most variants under one key; past it the oldest goes. Default: 32.
     pub variants_max: usize,
+    /// The most prefixes, bans and groups of tags that are kept as such; past it the oldest becomes one of its whole
+    /// site, for what nothing has checked since. Default: 512.
+    pub listed_max: usize,
 }
 
 impl Default for StoreLimits {
     fn default() -> Self {
-        Self { memory_bytes_max: 256 << 20, object_bytes_max: 8 << 20, variants_max: 32 }
+        Self { memory_bytes_max: 256 << 20, object_bytes_max: 8 << 20, variants_max: 32, listed_max: 512 }
     }
 }
 
@@ -121,6 +124,12 @@ pub struct StoreStats {
     pub invalidated: u64,
     /// Objects among the stored ones that are on the disk only.
     pub shelved: u64,
+    /// Prefixes, bans and groups of tags that are kept as such now.
+    pub listed: u64,
+    /// Invalidations that became wider ever, because too many came before the sweep had passed.
+    pub widened: u64,
+    /// Comparisons of objects with prefixes, bans and groups of tags ever.
+    pub comparisons: u64,
 }
 
 /// Objects by key and variant, in memory.
@@ -142,7 +151,7 @@ impl Store {
     /// An empty store. `seed` should be random and of this process alone.
     pub fn new(limits: StoreLimits, seed: u64) -> Self {
         let (count, hasher, lingering) = (limits.shards(), KeyHasher::new(seed), Lingering::default());
-        let log = Arc::new(Log::new(hasher.clone(), seed.rotate_left(16)));
+        let log = Arc::new(Log::new(hasher.clone(), seed.rotate_left(16), limits.listed_max));
         let budget = Arc::new(Budget::new(limits.memory_bytes_max));
         let shard = |_| Shard::new(limits, Arc::clone(&budget), count, lingering.clone(), Arc::clone(&log));
         let shards = (0..count).map(shard).map(Mutex::new).collect();
@@ -184,7 +193,7 @@ impl Store {
                 Adoption::Undecided => {
                     // Only what the head says counts here, not its age.
                     let place = Shelved { hash, location: recovered.location };
-                    let read = shelf.read(place, |known| *known == entry, 0, Moment::default());
+                    let read = shelf.read(place, |known| *known == entry, (0, |_| true), Moment::default());
                     read.ok().flatten().map_or(Adoption::Useless, |object| adopt(Some(&object)))
                 }
                 decided => decided,
@@ -202,12 +211,13 @@ impl Store {
     }
 
     /// Reads what a look-up for `key` found on the disk, and gives what it would find now. Blocks; to be called from a
-    /// thread that may wait. What cannot be read is forgotten.
-    pub fn load(&self, key: &Key, shelved: Shelved, now: Moment) -> Lookup {
+    /// thread that may wait. What cannot be read is forgotten. `admits` says whether there is memory to read a body of
+    /// so many octets; else it stays on the disk.
+    pub fn load(&self, key: &Key, shelved: Shelved, admits: impl FnOnce(u64) -> bool, now: Moment) -> Lookup {
         let (Some(shelf), Shelved { hash, location }) = (&self.shelf, shelved) else { return Lookup::Absent };
         // A body that takes much of what a shard may weigh now would push out everything else.
         let bytes_max = self.budget.bytes() / self.shards.len() as u64 / LARGEST_PER_SHARD;
-        let read = shelf.read(shelved, |entry| entry.key == *key, bytes_max, now);
+        let read = shelf.read(shelved, |entry| entry.key == *key, (bytes_max, admits), now);
         let Some(mut shard) = self.shard(hash) else { return Lookup::Absent };
         match read {
             Ok(Some(object)) => shard.unshelve(location, Arc::new(object)),
@@ -390,21 +400,13 @@ impl Store {
     /// meant, and nothing of it that was fetched by a request which began before is stored.
     ///
     /// The memory of a hard invalidation is free when [`Store::sweep`] has passed, but for single pages, which go at
-    /// once. When too much waits for the sweep, this does it.
+    /// once. When much waits for the sweep, this does a small part of it, so that invalidations do not outrun it.
     pub fn invalidate(&self, invalidation: &Invalidation) -> Invalidated {
-        loop {
-            if let Some(invalidated) = self.try_invalidate(invalidation) {
-                return invalidated;
-            }
-            self.sweep(SWEEP_SLOTS);
-        }
-    }
-
-    /// As [`Store::invalidate`]; `None`, and nothing is invalidated, where too much waits for the sweep: to be tried
-    /// again when [`Store::sweep`] has passed.
-    pub fn try_invalidate(&self, invalidation: &Invalidation) -> Option<Invalidated> {
         let Invalidation { selector, mode } = invalidation;
-        let (sequence, mut objects) = self.log.record(selector, *mode)?;
+        let Recorded { sequence, mut objects, is_crowded } = self.log.record(selector, *mode);
+        if is_crowded {
+            self.sweep(ASSIST_SLOTS);
+        }
         if let Some(shelf) = &self.shelf {
             shelf.enlist(sequence, invalidation);
         }
@@ -429,7 +431,7 @@ impl Store {
             }
             Selector::Prefix { .. } | Selector::Tags { .. } | Selector::Ban { .. } => {}
         }
-        Some(Invalidated { sequence, objects })
+        Invalidated { sequence, objects }
     }
 
     /// The hosts, as in keys, that the site's stored pages have and that `is_meant` names; `None` if there are more
@@ -471,14 +473,16 @@ impl Store {
             target: key.target(),
             hash: self.hasher.hash(key),
             tags: TagIds::default(),
+            has_equivalents: head.fields.has(names::NO_VARY_SEARCH),
             response: head,
         };
         self.log.judge_texts(begun, &subject, tags).is_none()
     }
 
     /// Walks over about `slots` objects, and removes or softens what was invalidated. To be called again while there
-    /// is more, from a thread that has time.
+    /// is more, from a thread that has time. Of a step that takes longer than some milliseconds a part is left.
     pub fn sweep(&self, slots: usize) -> Swept {
+        self.log.sieve();
         self.sweep.walk(
             slots,
             || self.log.unswept(),
@@ -501,7 +505,16 @@ impl Store {
     pub fn stats(&self) -> StoreStats {
         let (tag_bytes, tags) = (self.log.bytes() as u64, self.log.tags() as u64);
         let budget_bytes = self.budget.bytes();
-        let own = StoreStats { bytes: tag_bytes, tag_bytes, tags, budget_bytes, ..StoreStats::default() };
+        let (listed, widened) = (self.log.listed() as u64, self.log.widened());
+        let own = StoreStats {
+            bytes: tag_bytes,
+            tag_bytes,
+            tags,
+            budget_bytes,
+            listed,
+            widened,
+            ..StoreStats::default()
+        };
         self.shards.iter().map(lock).fold(own, |sum, shard| {
             let counters = shard.counters();
             StoreStats {
@@ -511,6 +524,7 @@ impl Store {
                 evicted: sum.evicted + counters.evicted,
                 invalidated: sum.invalidated + counters.invalidated,
                 shelved: sum.shelved + counters.shelved,
+                comparisons: sum.comparisons + counters.comparisons,
                 ..sum
             }
         })
@@ -563,8 +577,8 @@ impl Written {
 /// Objects that are evicted while a shard is locked, where nobody waits for the room.
 const TRIM_OBJECTS: usize = 64;
 
-/// Slots that an invalidation sweeps at a time where it has to.
-const SWEEP_SLOTS: usize = 4_096;
+/// Slots that an invalidation sweeps where much waits for that.
+const ASSIST_SLOTS: usize = 512;
 
 /// No code that can panic for a reason from outside runs under the lock; a shard is whole at every moment.
 fn lock(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {

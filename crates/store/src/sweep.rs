@@ -7,8 +7,13 @@
 use crate::shard::{Checked, Shard};
 use crate::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Slots that are checked while a shard is locked.
+/// Slots that are checked while a shard is locked, and comparisons with listed invalidations after which no further slot
+/// is: a look-up waits for some tens of microseconds.
 const SLICE_SLOTS: usize = 64;
+const SLICE_COMPARISONS: u64 = 128;
+
+/// Slices of one part of a walk, whatever it was allowed: some milliseconds at most.
+const SLICES_MAX: usize = 64;
 
 /// What a part of a walk has come to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -19,6 +24,8 @@ pub struct Swept {
     pub softened: u64,
     /// Whether there is more to do.
     pub more: bool,
+    /// Whether the walk has ended, and what is left is for another one.
+    pub ended: bool,
 }
 
 /// Where the walk is.
@@ -47,18 +54,19 @@ impl Sweep {
         let mut swept = Swept::default();
         let start = || begin().map(|sequence| Walk { sequence, shard: 0, slot: 0 });
         let Some(mut walk) = place.take().or_else(start) else { return swept };
-        let mut left = slots;
-        while left > 0 {
+        let (mut left, mut slices) = (slots, 0);
+        while left > 0 && slices < SLICES_MAX {
             let Some(mut shard) = lock(walk.shard) else {
                 end(walk.sequence);
-                swept.more = begin().is_some();
+                (swept.more, swept.ended) = (begin().is_some(), true);
                 return swept;
             };
             let count = left.min(SLICE_SLOTS);
-            let (checked, next) = shard.sweep(walk.slot, count);
+            let (checked, next) = shard.sweep(walk.slot, count, SLICE_COMPARISONS);
             drop(shard);
             swept.add(checked);
-            left -= count;
+            left -= next.map_or(count, |next| next - walk.slot);
+            slices += 1;
             (walk.shard, walk.slot) = next.map_or((walk.shard + 1, 0), |slot| (walk.shard, slot));
         }
         swept.more = true;

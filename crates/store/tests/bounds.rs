@@ -10,8 +10,8 @@ use semantics::{Freshness, Moment, VariantKey, VaryRule};
 use std::sync::Arc;
 use std::time::Duration;
 use store::{
-    Ban, Body, Invalidation, Key, Lookup, Mode, Object, Publication, Published, Selector, SiteId, Store,
-    StoreLimits, Stored,
+    Ban, Body, Haystack, Invalidation, Key, Lookup, Mode, Need, Object, Publication, Published, Selector,
+    SiteId, Store, StoreLimits, Stored,
 };
 
 const SITE: SiteId = SiteId(0);
@@ -80,6 +80,51 @@ fn both(number: u32) -> Selector {
     Selector::Tags { site: SITE, any_of: Vec::new(), all_of }
 }
 
+/// A ban of targets that nothing has.
+#[derive(Debug)]
+struct TargetBan(String);
+
+impl Ban for TargetBan {
+    fn matches(&self, _: &Stored<'_>) -> bool {
+        false
+    }
+
+    fn need(&self) -> Option<Need> {
+        Some(Need { haystack: Haystack::Target, pattern: self.0.clone() })
+    }
+
+    fn text(&self) -> &str {
+        &self.0
+    }
+}
+
+fn target_ban(number: u32) -> Selector {
+    Selector::Ban { site: SITE, ban: Arc::new(TargetBan(format!("^/other/{number}/[a-z]+$"))) }
+}
+
+/// No purge waits for the sweep over all objects: at most a step of it is done by each, and what was not checked when
+/// the list is full is taken for purged.
+#[test]
+fn a_flood_of_bans_outruns_the_sweep_and_stays_a_barrier() {
+    let store = Store::new(StoreLimits { listed_max: 64, ..StoreLimits::default() }, 1);
+    let pages = 40_000;
+    for number in 0..pages {
+        assert_eq!(publish(&store, &number.to_string(), 0, b"x"), Published::Stored);
+    }
+    let mut most = 0;
+    for number in 0..100 {
+        let before = store.stats().comparisons;
+        assert!(is_found(&store, "7"), "a page that is asked for is checked, and stays");
+        purge(&store, target_ban(number));
+        most = most.max(store.stats().comparisons - before);
+    }
+    assert!(most < 10_000, "a purge took {most} comparisons");
+    assert_eq!((store.stats().listed, store.stats().widened > 0), (64, true));
+    assert!(is_found(&store, "7") && !is_found(&store, "39999"));
+    while store.sweep(4_096).more {}
+    assert!(store.stats().objects < pages && is_found(&store, "7"));
+}
+
 /// However many come: what they do not mean stays, what began before all of them is not judged any more, and the
 /// record of them has its limit.
 #[test]
@@ -146,7 +191,12 @@ fn more_tags_than_are_remembered_mean_the_site() {
 
 #[test]
 fn the_store_makes_room_for_what_the_process_occupies_beside_it() {
-    let limits = StoreLimits { memory_bytes_max: 8 << 20, object_bytes_max: 1 << 20, variants_max: 2 };
+    let limits = StoreLimits {
+        memory_bytes_max: 8 << 20,
+        object_bytes_max: 1 << 20,
+        variants_max: 2,
+        ..StoreLimits::default()
+    };
     let store = Store::new(limits, 1);
     let fill = || {
         for number in 0..1_000 {

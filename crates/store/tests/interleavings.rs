@@ -14,8 +14,8 @@ use shuttle::{check_pct, check_random, thread};
 use std::sync::Arc;
 use std::time::Duration;
 use store::{
-    Ban, Body, Invalidation, Key, Lookup, Mode, Object, Publication, Published, Selector, SiteId, Store,
-    StoreLimits, Stored,
+    Ban, Body, Haystack, Invalidation, Key, Lookup, Mode, Need, Object, Publication, Published, Selector,
+    SiteId, Store, StoreLimits, Stored,
 };
 
 const SITE: SiteId = SiteId(0);
@@ -29,8 +29,30 @@ impl Ban for BanAll {
         stored.target() == b"/"
     }
 
+    fn need(&self) -> Option<Need> {
+        Some(Need { haystack: Haystack::Target, pattern: "^/".to_owned() })
+    }
+
     fn text(&self) -> &str {
         "all"
+    }
+}
+
+/// A ban of a page that nothing has.
+#[derive(Debug)]
+struct OtherBan(&'static str);
+
+impl Ban for OtherBan {
+    fn matches(&self, _: &Stored<'_>) -> bool {
+        false
+    }
+
+    fn need(&self) -> Option<Need> {
+        Some(Need { haystack: Haystack::Target, pattern: self.0.to_owned() })
+    }
+
+    fn text(&self) -> &str {
+        self.0
     }
 }
 
@@ -93,7 +115,8 @@ fn found(store: &Store) -> Option<(u64, bool)> {
 }
 
 fn store() -> Arc<Store> {
-    let limits = StoreLimits { memory_bytes_max: 100_000, object_bytes_max: 10_000, variants_max: 2 };
+    let limits =
+        StoreLimits { memory_bytes_max: 100_000, object_bytes_max: 10_000, variants_max: 2, listed_max: 2 };
     Arc::new(Store::new(limits, 1))
 }
 
@@ -152,6 +175,48 @@ fn after_a_purge_nobody_gets_what_was_fetched_before() {
             assert!(mode == Mode::Hard || published.iter().all(|one| *one == Published::Stored));
         });
     }
+}
+
+/// Bans beyond the limit of the list, while sieves are made and taken apart: the oldest entries become wider, and a ban
+/// is a barrier from the moment that it is answered.
+#[test]
+fn bans_beyond_the_limit_are_barriers_while_sieves_are_made() {
+    let scenario = || {
+        let (store, origin) = (store(), Arc::new(Origin(AtomicU64::new(1))));
+        let ban = |ban: Arc<dyn Ban>| Invalidation {
+            selector: Selector::Ban { site: SITE, ban },
+            mode: Mode::Hard,
+        };
+        fly(&store, &origin);
+        for text in ["^/a", "^/b"] {
+            store.invalidate(&ban(Arc::new(OtherBan(text))));
+        }
+        let sweeper = {
+            let store = Arc::clone(&store);
+            thread::spawn(move || {
+                for _ in 0..2 {
+                    found(&store);
+                    store.sweep(1);
+                }
+            })
+        };
+        let purger = {
+            let store = Arc::clone(&store);
+            let other = ban(Arc::new(OtherBan("^/c")));
+            thread::spawn(move || store.invalidate(&other))
+        };
+        origin.0.store(2, Ordering::SeqCst);
+        store.invalidate(&ban(Arc::new(BanAll)));
+        assert!(found(&store).is_none(), "the old page after the ban");
+        let published = fly(&store, &origin);
+        purger.join().unwrap();
+        sweeper.join().unwrap();
+        while store.sweep(100).more {}
+        // The other ban may have been widened to what was on its way.
+        assert!(found(&store).is_none_or(|(version, _)| version == 2 && published == Published::Stored));
+    };
+    check_random(scenario, SCHEDULES);
+    check_pct(scenario, SCHEDULES, 3);
 }
 
 /// A request that comes after the purge takes part in no flight from before it; one from before may.

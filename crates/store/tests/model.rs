@@ -155,7 +155,7 @@ proptest! {
 
     #[test]
     fn without_room_it_forgets_and_never_confuses(steps in steps(), memory in 600u64..12_000) {
-        run(StoreLimits { memory_bytes_max: memory, object_bytes_max: 3_000, variants_max: 2 }, &steps, false)?;
+        run(StoreLimits { memory_bytes_max: memory, object_bytes_max: 3_000, variants_max: 2, ..StoreLimits::default() }, &steps, false)?;
     }
 
     /// Every reader gets a prefix of what was pushed, its cursor apart from everyone else's; the end only if the

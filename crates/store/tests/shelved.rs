@@ -77,7 +77,12 @@ impl World {
         let clock = Arc::new(platform::SystemClock::new());
         let Opened { tier, writer, recovery } = disk::open(Arc::new(SystemDisk), clock, settings).unwrap();
         // One shard, with room for about four of the larger pages.
-        let limits = StoreLimits { memory_bytes_max: 100 << 10, object_bytes_max: 64 << 10, variants_max: 4 };
+        let limits = StoreLimits {
+            memory_bytes_max: 100 << 10,
+            object_bytes_max: 64 << 10,
+            variants_max: 4,
+            ..StoreLimits::default()
+        };
         let (store, keeper) =
             Store::new(limits, life).above(&tier, &recovery, Arc::new(Names), &ColorBans, life);
         let world = Self { store, tier, writer, keeper };
@@ -142,7 +147,7 @@ impl World {
         let key = key(page);
         let mut found = self.store.lookup(&key, &Fields::new());
         if let Lookup::Shelved(shelved) = found {
-            found = self.store.load(&key, shelved, now());
+            found = self.store.load(&key, shelved, |_| true, now());
         }
         let Lookup::Found { object, softened } = found else { return None };
         Some((object, softened))
@@ -154,8 +159,13 @@ impl World {
         let version = object.head().fields.first("Version").unwrap().to_vec();
         let version: u32 = std::str::from_utf8(&version).unwrap().parse().unwrap();
         let content = match object.on_disk() {
-            Some(body) => body.read_at(0, body.len() as usize).unwrap(),
-            None => object.content().collect::<Vec<_>>().concat().into(),
+            Some(body) => {
+                assert_eq!(body.check(0, body.len() as usize).unwrap(), body.len());
+                let (range, mut octets) = (body.unchecked_range().unwrap(), vec![0; body.len() as usize]);
+                range.file.read_exact_at(&mut octets, range.offset).unwrap();
+                octets
+            }
+            None => object.content().collect::<Vec<_>>().concat(),
         };
         assert!(content.iter().all(|octet| *octet == letter(version)));
         assert_eq!(object.head().fields.first("Color").unwrap(), COLORS[page % 2]);

@@ -21,9 +21,6 @@ use std::future::poll_fn;
 use std::sync::{Arc, OnceLock};
 use store::{Abandoned, Body, Filling, FillingWriter, Object, Part, Publication, Spill};
 
-/// Octets that the slowest visitor may lag behind in a body that is not stored.
-const WINDOW_BYTES: u64 = 256 * 1024;
-
 impl Departure {
     /// *store and stream*: whoever waits reads the body while it fills; the store gets it when it is whole.
     pub(super) async fn store_and_stream<S: Source>(
@@ -100,8 +97,8 @@ impl Departure {
                     self.watch(&mut watched, &answer.head, Some(&octets));
                     if !writer.is_kept() {
                         // A slow reader may still hold what was kept.
-                        room.shrink_to(answer.filling.held_bytes());
-                    } else if !room.take(octets.len()) {
+                        room.shrink_to_window(answer.filling.held_bytes());
+                    } else if !room.take(octets.len() as u64) {
                         self.cells().count(Metric::FillingsUnkept);
                         spilling.begin(None, &writer.so_far()).await;
                         writer.stop_keeping();
@@ -110,7 +107,8 @@ impl Departure {
                     }
                     spilling.push(&held).await;
                     writer.push(std::mem::replace(&mut held, octets));
-                    if self.make_room(&mut writer, &mut exchange).await.is_err() && !spilling.is_under_way() {
+                    let room = self.make_room(&mut writer, &mut exchange, room.window_bytes()).await;
+                    if room.is_err() && !spilling.is_under_way() {
                         // A window without readers: nobody wants the rest.
                         return Ok(());
                     }
@@ -155,9 +153,14 @@ impl Departure {
 
     /// Waits until the slowest reader has taken enough. A window that is full before anybody reads it may be one
     /// that nobody wants, as when the visitors selected other variants: that is known once all have decided.
-    async fn make_room(&self, writer: &mut FillingWriter, source: &mut impl Source) -> Result<(), Abandoned> {
+    async fn make_room(
+        &self,
+        writer: &mut FillingWriter,
+        source: &mut impl Source,
+        window_bytes: u64,
+    ) -> Result<(), Abandoned> {
         let ready = poll_fn(|context| {
-            let ready = writer.poll_ready(context, WINDOW_BYTES);
+            let ready = writer.poll_ready(context, window_bytes);
             if ready.is_pending() {
                 source.waits_for_reader();
             }
@@ -171,7 +174,7 @@ impl Departure {
         // Who comes now starts a flight of its own, or has taken a reader before.
         self.leave_table();
         writer.close();
-        poll_fn(|context| writer.poll_ready(context, WINDOW_BYTES)).await
+        poll_fn(|context| writer.poll_ready(context, window_bytes)).await
     }
 
     fn publish(&self, answer: &SharedAnswer, body: Body) {

@@ -357,6 +357,7 @@ fn subject<'a>(hash: u64, entry: &'a Entry, response: &'a dyn Response) -> Subje
         target: entry.key.target(),
         hash,
         tags: TagIds::default(),
+        has_equivalents: entry.has_equivalents,
         response,
     }
 }

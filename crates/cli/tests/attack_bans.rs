@@ -1,0 +1,118 @@
+//! Floods of bans against the real binary, while visitors ask: neither a purge nor a hit may wait for the work that bans
+//! leave behind.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+use testkit::{Client, Edge, Origin, response};
+
+/// Bans of different expressions, more than the list has room for.
+const BANS: usize = 640;
+/// Clients that send them.
+const SENDERS: usize = 4;
+/// Visitors who ask meanwhile.
+const VISITORS: usize = 2;
+/// The longest that one purge may take. The test is about work that grows with objects times bans, which took many times
+/// as long; a loaded machine takes a small part of it.
+const PURGE_MAX: Duration = Duration::from_secs(3);
+/// The longest that one hit may take.
+const HIT_MAX: Duration = Duration::from_secs(1);
+
+/// Pages that are stored.
+fn pages() -> usize {
+    let is_long = std::env::var_os("PETASOS_ATTACK").is_some_and(|form| form == "long");
+    if is_long { 20_000 } else { 3_000 }
+}
+
+/// Sends a ban and gives how long its answer took.
+fn ban(client: &mut Client, expression: &str) -> Duration {
+    let begun = Instant::now();
+    client.send(format!("BAN / HTTP/1.1\r\nHost: example.test\r\nX-Url: {expression}\r\n\r\n"));
+    let answer = client.read();
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    begun.elapsed()
+}
+
+/// Has every page stored, by several clients.
+fn fill(edge: &Edge) {
+    thread::scope(|scope| {
+        for first in 0..SENDERS {
+            scope.spawn(move || {
+                let mut client = Client::connect(edge.address);
+                for number in (first..pages()).step_by(SENDERS) {
+                    assert_eq!(client.get(&format!("/page/{number}"), &[]).status, 200);
+                }
+            });
+        }
+    });
+}
+
+/// Asks for pages until told to stop; gives the longest wait and how many requests were no hits.
+fn visit(edge: &Edge, seed: usize, stop: &AtomicBool) -> (Duration, usize) {
+    let mut client = Client::connect(edge.address);
+    let (mut longest, mut misses, mut number) = (Duration::ZERO, 0, seed);
+    while !stop.load(Ordering::Relaxed) {
+        number = (number * 7_919 + 1) % pages();
+        let begun = Instant::now();
+        let answer = client.get(&format!("/page/{number}"), &[]);
+        longest = longest.max(begun.elapsed());
+        misses += usize::from(!answer.field("Cache-Status").unwrap().contains("; hit"));
+    }
+    (longest, misses)
+}
+
+/// Sends the flood; gives the longest that a ban took.
+fn flood(edge: &Edge) -> Duration {
+    thread::scope(|scope| {
+        let send = |first: usize| {
+            move || {
+                let mut client = Client::connect(edge.address);
+                let expressions = (first..BANS).step_by(SENDERS);
+                expressions.map(|number| ban(&mut client, &format!("^/gone/{number}/[a-z]+[0-9]?$"))).max()
+            }
+        };
+        let senders: Vec<_> = (0..SENDERS).map(|first| scope.spawn(send(first))).collect();
+        senders.into_iter().filter_map(|sender| sender.join().unwrap()).max().unwrap()
+    })
+}
+
+#[test]
+fn a_flood_of_bans_delays_neither_purges_nor_hits() {
+    let version = Arc::new(AtomicU64::new(1));
+    let origin = Origin::start({
+        let version = Arc::clone(&version);
+        move |_| {
+            let version = version.load(Ordering::SeqCst).to_string();
+            response("200 OK", &["Cache-Control: max-age=600"], version.as_bytes())
+        }
+    });
+    let edge = Edge::start(&origin.url(), &[]);
+    fill(&edge);
+    version.store(2, Ordering::SeqCst);
+    let stop = AtomicBool::new(false);
+    let (purge, visits) = thread::scope(|scope| {
+        let (edge, stop) = (&edge, &stop);
+        let visitors: Vec<_> =
+            (0..VISITORS).map(|seed| scope.spawn(move || visit(edge, seed, stop))).collect();
+        let purge = flood(edge);
+        stop.store(true, Ordering::Relaxed);
+        (purge, visitors.into_iter().map(|visitor| visitor.join().unwrap()).collect::<Vec<_>>())
+    });
+    let hit = visits.iter().map(|(longest, _)| *longest).max().unwrap();
+    let misses: usize = visits.iter().map(|(_, misses)| misses).sum();
+    println!("attack: the slowest ban of a flood: {purge:?} of at most {PURGE_MAX:?}");
+    println!("attack: the slowest hit beside a flood of bans: {hit:?} of at most {HIT_MAX:?}");
+    println!("attack: pages lost to bans that mean none of them: {misses}, at most 0");
+    assert!(purge <= PURGE_MAX && hit <= HIT_MAX && misses == 0, "{purge:?} {hit:?} {misses}");
+    assert!(edge.metric("petasos_purge_comparisons_total", "") > 0.0);
+    assert!(edge.metric("petasos_purges_widened_total", "") <= 0.0, "no ban became wider");
+    // The list is full, and a ban is a barrier all the same.
+    let mut client = Client::connect(edge.address);
+    for number in (0..pages()).step_by(pages() / 20) {
+        ban(&mut client, &format!("^/page/{number}$"));
+        assert_eq!(client.get(&format!("/page/{number}"), &[]).text(), "2", "page {number} after its ban");
+    }
+}

@@ -1,0 +1,115 @@
+//! Downloads that cost memory, against the real binary: resident memory must stay within `--memory` plus the margin
+//! that docs/performance.md states.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+
+use std::path::Path;
+use std::time::Duration;
+use testkit::{Action, Client, Edge, Gate, Origin, eventually};
+
+/// The setting `--memory`.
+const MEMORY_BYTES: u64 = 64 << 20;
+/// The margin: a twentieth of the setting for the allocator's losses, and 24 MiB for the program and its connections.
+const RESIDENT_BYTES_MAX: u64 = MEMORY_BYTES + MEMORY_BYTES / 20 + (24 << 20);
+/// Downloads at the same time, which are as many as an origin gets by default.
+const DOWNLOADS: usize = 60;
+
+/// Whether the long form is asked for.
+fn is_long() -> bool {
+    std::env::var_os("PETASOS_ATTACK").is_some_and(|form| form == "long")
+}
+
+/// The length of such a body, in bytes: more than the system's buffers hold.
+fn body_bytes() -> usize {
+    if is_long() { 16 << 20 } else { 6 << 20 }
+}
+
+/// An origin of large bodies, which sends the most of each when `gate` is open.
+fn origin(gate: &Gate) -> Origin {
+    let gate = gate.clone();
+    Origin::start(move |_| {
+        let bytes = body_bytes();
+        let head =
+            format!("HTTP/1.1 200 OK\r\nCache-Control: max-age=600\r\nContent-Length: {bytes}\r\n\r\n");
+        let first = vec![b'x'; 64 << 10];
+        let rest = vec![b'x'; bytes - first.len()];
+        vec![
+            Action::Send(head.into_bytes()),
+            Action::Send(first),
+            Action::Await(gate.clone()),
+            Action::Send(rest),
+        ]
+    })
+}
+
+/// An edge with a disk, which keeps no body of this size in memory.
+fn edge(origin: &Origin, directory: &Path) -> Edge {
+    let configuration = "[limits]\nobject_bytes_max = \"1MiB\"\n";
+    let disk = directory.join("cache");
+    let arguments = ["--disk", disk.to_str().unwrap(), "--disk-size", "4GiB", "--memory", "64MiB"];
+    Edge::configured(&origin.url(), configuration, &arguments)
+}
+
+/// The most that the process was resident since it began, in bytes.
+fn resident_bytes(edge: &Edge) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", edge.pid())).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.trim().strip_suffix(" kB").unwrap().parse::<u64>().unwrap() << 10
+}
+
+fn check_resident(edge: &Edge, name: &str) {
+    let resident = resident_bytes(edge);
+    println!("attack: {name}: {resident} bytes resident of at most {RESIDENT_BYTES_MAX}");
+    assert!(resident <= RESIDENT_BYTES_MAX, "{name}: {resident} bytes resident");
+}
+
+/// Asks for a body.
+fn ask(edge: &Edge, target: &str) -> Client {
+    let mut client = Client::connect(edge.address);
+    client.send(format!("GET {target} HTTP/1.1\r\nHost: {}\r\n\r\n", edge.address));
+    client
+}
+
+#[test]
+fn aborted_downloads_stay_within_memory() {
+    let gate = Gate::default();
+    let (origin, directory) = (origin(&gate), tempfile::tempdir().unwrap());
+    let edge = edge(&origin, directory.path());
+    let mut visitors: Vec<Client> = (0..DOWNLOADS).map(|number| ask(&edge, &format!("/{number}"))).collect();
+    visitors.iter_mut().for_each(|client| assert_eq!(client.read_head().status, 200));
+    drop(visitors);
+    gate.open();
+    eventually("no fetch is open", || edge.metric("petasos_origin_fetches_active", "") <= 0.0);
+    check_resident(&edge, "aborted downloads");
+}
+
+/// Bodies on the disk, and visitors who ask for them and do not read on.
+const STORED: usize = 6;
+const SLOW_VISITORS: usize = 160;
+
+/// How long the edge goes on after the last head has come. A slow machine gets less far, which only ends the test early,
+/// in its favour.
+const MEANWHILE: Duration = Duration::from_millis(300);
+
+#[test]
+fn slow_readers_of_bodies_on_the_disk_stay_within_memory() {
+    let gate = Gate::default();
+    gate.open();
+    let (origin, directory) = (origin(&gate), tempfile::tempdir().unwrap());
+    let edge = edge(&origin, directory.path());
+    for number in 0..STORED {
+        let mut visitor = ask(&edge, &format!("/{number}"));
+        assert!(visitor.read().complete);
+    }
+    eventually("all is on the disk", || edge.metric("petasos_disk_objects", "") >= STORED as f64);
+    let fetches = edge.metric("petasos_origin_fetches_total", "");
+    let mut visitors: Vec<Client> =
+        (0..SLOW_VISITORS).map(|number| ask(&edge, &format!("/{}", number % STORED))).collect();
+    visitors.iter_mut().for_each(|visitor| assert_eq!(visitor.read_head().status, 200));
+    std::thread::sleep(MEANWHILE);
+    assert_eq!(edge.metric("petasos_origin_fetches_total", "") - fetches, 0.0, "all come from the disk");
+    check_resident(&edge, "slow readers of bodies on the disk");
+    // The bodies are whole all the same.
+    let last = visitors.iter_mut().take(STORED).map(|visitor| visitor.read_octets(body_bytes()));
+    assert!(last.into_iter().all(|body| body.iter().all(|octet| *octet == b'x')));
+}

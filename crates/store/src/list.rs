@@ -1,0 +1,336 @@
+//! The list of the invalidations that have no number of their own at what they mean.
+//!
+//! ```text
+//!   loose:  [ .. newest ]            each is compared with an object by itself
+//!   blocks: [ 32 bans + a sieve ]    one search tells which of the bans are to be compared
+//! ```
+//!
+//! Invariant: what is loose and what is in blocks is the whole list, each entry once. A block is compiled while no lock
+//! is held, so an entry is loose until its block is there; which of both it is in changes no answer.
+
+use crate::Ban;
+use crate::Mode;
+use crate::invalidation::Need;
+use crate::listed::{Listed, Listing};
+use crate::sieve::{BANS_MAX, Searched, Sieve};
+use crate::tags::Tags;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// The list of a ledger.
+#[derive(Debug)]
+pub(crate) struct List {
+    /// Oldest first.
+    loose: VecDeque<Listed>,
+    blocks: Vec<Block>,
+    len: usize,
+    len_max: usize,
+    bytes: usize,
+}
+
+/// Bans that one sieve is for. One that has left the list leaves its place empty.
+#[derive(Debug)]
+struct Block {
+    /// Oldest first.
+    bans: Vec<Option<Listed>>,
+    sieve: Sieve,
+}
+
+/// What a comparison with the list has come to.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Compared {
+    /// The strongest entry that means the object.
+    pub(crate) mode: Option<Mode>,
+    /// Entries that were compared, and searches of sieves.
+    pub(crate) comparisons: u64,
+}
+
+/// Bans that are to become a block, by their numbers.
+pub(crate) struct Sievable {
+    bans: Vec<(u64, Arc<dyn Ban>)>,
+}
+
+/// A sieve for the bans of these numbers.
+pub(crate) struct Sieved {
+    numbers: Vec<u64>,
+    sieve: Sieve,
+}
+
+/// The list has so many blocks when each is full.
+const BLOCKS: usize = 16;
+
+/// Loose bans below which a sieve is not worth its compilation.
+const LOOSE_MIN: usize = 4;
+
+impl List {
+    pub(crate) const fn new(len_max: usize) -> Self {
+        Self { loose: VecDeque::new(), blocks: Vec::new(), len: 0, len_max, bytes: 0 }
+    }
+
+    /// The bans of a block.
+    fn block_bans(&self) -> usize {
+        (self.len_max / BLOCKS).clamp(2, BANS_MAX)
+    }
+
+    pub(crate) const fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(crate) const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub(crate) const fn is_full(&self) -> bool {
+        self.len >= self.len_max
+    }
+
+    /// Whether more than half of the room is taken by entries after `swept`.
+    pub(crate) fn is_crowded(&self, swept: u64) -> bool {
+        let blocks = self.blocks.iter().flat_map(|block| block.bans.iter().flatten());
+        let waiting = self.loose.iter().chain(blocks).filter(|listed| listed.sequence > swept);
+        waiting.count() > self.len_max / 2
+    }
+
+    /// Adds an entry, which is newer than all others.
+    pub(crate) fn add(&mut self, listed: Listed) {
+        self.len += 1;
+        self.bytes += listed.bytes();
+        self.loose.push_back(listed);
+    }
+
+    /// Takes the oldest entry out.
+    pub(crate) fn take_oldest(&mut self) -> Option<Listed> {
+        let of_block = |block: &Block| block.bans.iter().flatten().next().map(|listed| listed.sequence);
+        let oldest =
+            self.blocks.iter().enumerate().filter_map(|(at, block)| Some((of_block(block)?, at))).min();
+        let loose = self.loose.front().map(|listed| listed.sequence);
+        let taken = match oldest {
+            Some((sequence, at)) if loose.is_none_or(|loose| sequence < loose) => {
+                let bans = &mut self.blocks.get_mut(at)?.bans;
+                bans.iter_mut().find(|ban| ban.is_some())?.take()
+            }
+            _ => self.loose.pop_front(),
+        }?;
+        self.blocks.retain(|block| block.bans.iter().any(Option::is_some));
+        self.count_out(&taken);
+        Some(taken)
+    }
+
+    /// Takes out what `is_meant` names.
+    pub(crate) fn take(&mut self, is_meant: impl Fn(&Listed) -> bool) -> Vec<Listed> {
+        let mut taken = Vec::new();
+        if self.loose.iter().any(&is_meant) {
+            for listed in std::mem::take(&mut self.loose) {
+                if is_meant(&listed) {
+                    taken.push(listed);
+                } else {
+                    self.loose.push_back(listed);
+                }
+            }
+        }
+        for ban in self.blocks.iter_mut().flat_map(|block| &mut block.bans) {
+            taken.extend(ban.take_if(|listed| is_meant(listed)));
+        }
+        self.blocks.retain(|block| block.bans.iter().any(Option::is_some));
+        taken.iter().for_each(|listed| self.count_out(listed));
+        taken
+    }
+
+    fn count_out(&mut self, listed: &Listed) {
+        self.len -= 1;
+        self.bytes -= listed.bytes();
+    }
+
+    /// Compares an object with the entries after `since` that are stronger than `mode`.
+    pub(crate) fn compare(&self, since: u64, searched: &Searched<'_>, mode: Option<Mode>) -> Compared {
+        let mut compared = Compared { mode, comparisons: 0 };
+        for listed in self.loose.iter().rev().take_while(|listed| listed.sequence > since) {
+            compared.with(listed, searched);
+        }
+        for block in &self.blocks {
+            if compared.mode == Some(Mode::Hard) {
+                break;
+            }
+            block.compare(since, searched, &mut compared);
+        }
+        compared
+    }
+
+    /// The oldest bans that are loose, or in blocks that are less than half full; `None` if too few are loose.
+    pub(crate) fn sievable(&self) -> Option<Sievable> {
+        let of_ban = |listed: &Listed| match &listed.listing {
+            Listing::Ban { ban, is_sievable: true } => Some((listed.sequence, Arc::clone(ban))),
+            _ => None,
+        };
+        let (count, mut bans) = (self.block_bans(), Vec::new());
+        bans.extend(self.loose.iter().filter_map(of_ban).take(count));
+        if bans.len() < LOOSE_MIN.min(count) {
+            return None;
+        }
+        let sparse = self.blocks.iter().map(|block| block.bans.iter().flatten());
+        for block in sparse.filter(|block| block.clone().count() < count.div_ceil(2)) {
+            bans.extend(block.filter_map(of_ban));
+        }
+        bans.sort_unstable_by_key(|(sequence, _)| *sequence);
+        bans.truncate(count);
+        Some(Sievable { bans })
+    }
+
+    /// Makes a block of the bans that a sieve is for, as far as they are in the list still.
+    pub(crate) fn sieve(&mut self, sieved: Sieved) {
+        let Sieved { numbers, sieve } = sieved;
+        let mut bans: Vec<Option<Listed>> = numbers.iter().map(|_| None).collect();
+        let mut place = |listed: Listed| {
+            let place = numbers.binary_search(&listed.sequence).ok().and_then(|at| bans.get_mut(at));
+            match place {
+                Some(place) => place.replace(listed),
+                None => Some(listed),
+            }
+        };
+        self.loose = std::mem::take(&mut self.loose).into_iter().filter_map(&mut place).collect();
+        for ban in self.blocks.iter_mut().flat_map(|block| &mut block.bans) {
+            *ban = ban.take().and_then(&mut place);
+        }
+        self.blocks.push(Block { bans, sieve });
+        self.blocks.retain(|block| block.bans.iter().any(Option::is_some));
+    }
+}
+
+impl Block {
+    fn compare(&self, since: u64, searched: &Searched<'_>, compared: &mut Compared) {
+        let site = searched.subject().site;
+        let is_new = |listed: &&Listed| listed.sequence > since && listed.site == site;
+        if !self.bans.iter().flatten().any(|listed| is_new(&listed)) {
+            return;
+        }
+        compared.comparisons += self.sieve.searches() as u64;
+        let passing = self.sieve.passing(searched);
+        for (at, ban) in self.bans.iter().enumerate() {
+            if passing & 1 << at != 0
+                && let Some(listed) = ban.as_ref().filter(is_new)
+            {
+                compared.with(listed, searched);
+            }
+        }
+    }
+}
+
+impl Compared {
+    fn with(&mut self, listed: &Listed, searched: &Searched<'_>) {
+        if self.mode < Some(listed.mode) && listed.site == searched.subject().site {
+            self.comparisons += 1;
+            if listed.listing.means(searched.subject(), searched.stored()) {
+                self.mode = Some(listed.mode);
+            }
+        }
+    }
+}
+
+impl Sievable {
+    /// Compiles the sieve. May take a few milliseconds.
+    pub(crate) fn compile(self) -> Sieved {
+        let (numbers, needs): (Vec<_>, Vec<Need>) =
+            self.bans.iter().filter_map(|(number, ban)| Some((*number, ban.need()?))).unzip();
+        Sieved { numbers, sieve: Sieve::of(&needs) }
+    }
+}
+
+impl Listed {
+    /// Gives back what an entry that has left the list holds.
+    pub(crate) fn release(self, tags: &mut Tags) {
+        self.listing.release(tags);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{BLOCKS, LOOSE_MIN, List, Sievable};
+    use crate::hash::TextHasher;
+    use crate::invalidation::{Haystack, Need, Stored};
+    use crate::ledger::{Subject, TagIds};
+    use crate::listed::{Listed, Listing};
+    use crate::sieve::Searched;
+    use crate::tags::Tags;
+    use crate::{Ban, Mode, SiteId};
+    use message::{ResponseHead, Status};
+    use std::sync::Arc;
+
+    #[derive(Debug)]
+    struct TargetBan(String);
+
+    impl Ban for TargetBan {
+        fn matches(&self, stored: &Stored<'_>) -> bool {
+            stored.target() == self.0.as_bytes()
+        }
+
+        fn need(&self) -> Option<Need> {
+            Some(Need { haystack: Haystack::Target, pattern: format!("^{}$", self.0) })
+        }
+
+        fn text(&self) -> &str {
+            &self.0
+        }
+    }
+
+    const BANS: u64 = 512;
+
+    fn listed(sequence: u64) -> Listed {
+        let listing = Listing::Ban { ban: Arc::new(TargetBan(format!("/{sequence}"))), is_sievable: true };
+        Listed { sequence, mode: Mode::Hard, site: SiteId(0), listing }
+    }
+
+    fn sieve(list: &mut List) {
+        while let Some(sieved) = list.sievable().map(Sievable::compile) {
+            list.sieve(sieved);
+        }
+    }
+
+    fn compare(list: &List, since: u64, target: &str) -> (bool, u64) {
+        let (known, head) = (Tags::new(TextHasher::new(1)), ResponseHead::new(Status::OK));
+        let subject = Subject {
+            site: SiteId(0),
+            https: false,
+            host: b"a.test",
+            target: target.as_bytes(),
+            hash: 0,
+            tags: TagIds::default(),
+            has_equivalents: false,
+            response: &head,
+        };
+        let compared = list.compare(since, &Searched::new(subject, &known), None);
+        (compared.mode.is_some(), compared.comparisons)
+    }
+
+    #[test]
+    fn many_bans_cost_one_search_for_each_block() {
+        let mut list = List::new(512);
+        (1..=BANS).for_each(|sequence| list.add(listed(sequence)));
+        assert_eq!(compare(&list, 0, "/none"), (false, BANS), "no sieve yet");
+        sieve(&mut list);
+        let (is_meant, comparisons) = compare(&list, 0, "/none");
+        assert!(!is_meant && comparisons < (BLOCKS + LOOSE_MIN) as u64, "{comparisons}");
+        for sequence in 1..=BANS {
+            let target = format!("/{sequence}");
+            assert!(compare(&list, 0, &target).0 && compare(&list, sequence - 1, &target).0);
+            assert!(!compare(&list, sequence, &target).0, "it was checked against this ban");
+        }
+    }
+
+    #[test]
+    fn the_oldest_leaves_first_and_what_is_superseded_leaves_blocks() {
+        let mut list = List::new(64);
+        (1..=40).for_each(|sequence| list.add(listed(sequence)));
+        let bytes = list.bytes();
+        sieve(&mut list);
+        assert_eq!((list.len(), list.bytes()), (40, bytes));
+        assert_eq!(list.take(|listed| listed.sequence % 2 == 0).len(), 20);
+        // Blocks that are half empty are made anew.
+        (41..=48).for_each(|sequence| list.add(listed(sequence)));
+        sieve(&mut list);
+        assert!(!compare(&list, 0, "/2").0 && compare(&list, 0, "/3").0 && compare(&list, 0, "/48").0);
+        let oldest: Vec<u64> =
+            std::iter::from_fn(|| list.take_oldest()).map(|listed| listed.sequence).collect();
+        assert!(oldest.is_sorted() && oldest.len() == 28, "{oldest:?}");
+        assert_eq!((list.len(), list.bytes(), list.blocks.len()), (0, 0, 0));
+    }
+}

@@ -1,0 +1,199 @@
+//! The needs of several bans as one automaton for each part of a response that they search.
+//!
+//! Invariant: a ban that a sieve holds back does not mean the response. The reverse is not so: what passes must be asked
+//! itself.
+
+use crate::invalidation::{Haystack, Need, Stored};
+use crate::ledger::Subject;
+use crate::tags::Tags;
+use regex::bytes::{RegexSet, RegexSetBuilder};
+use std::cell::OnceCell;
+
+/// The bans of a sieve: one bit each.
+pub(crate) const BANS_MAX: usize = u64::BITS as usize;
+
+/// Bytes that the automata of a sieve may occupy when they are compiled, and then for each thread that searches. Where
+/// that is not enough, the bans of the part pass.
+const COMPILED_BYTES_MAX: usize = 2 << 20;
+const SEARCH_BYTES_MAX: usize = 256 << 10;
+
+/// As for one expression.
+const NESTING_MAX: u32 = 64;
+
+/// Several bans. They are named by their places in the list that the sieve was made from.
+#[derive(Debug)]
+pub(crate) struct Sieve {
+    meshes: Vec<Mesh>,
+    /// The bans that always pass.
+    passes: u64,
+}
+
+/// The needs that search the same part of a response.
+#[derive(Debug)]
+struct Mesh {
+    haystack: Haystack,
+    set: RegexSet,
+    /// The ban of each expression of the set.
+    bans: Vec<u32>,
+    all: u64,
+}
+
+/// A response that sieves search, with its tags as they are searched once they were asked for.
+pub(crate) struct Searched<'a> {
+    subject: Subject<'a>,
+    stored: Stored<'a>,
+    tags: OnceCell<Vec<Box<[u8]>>>,
+}
+
+impl Sieve {
+    /// A sieve of at most [`BANS_MAX`] needs.
+    pub(crate) fn of(needs: &[Need]) -> Self {
+        let mut sieve = Self { meshes: Vec::new(), passes: 0 };
+        let mut left: Vec<(u32, &Need)> = (0..).zip(needs.iter().take(BANS_MAX)).collect();
+        while let Some((_, Need { haystack, .. })) = left.first() {
+            let haystack = haystack.clone();
+            let (these, others) = left.into_iter().partition(|(_, need)| need.haystack == haystack);
+            left = others;
+            sieve.add(haystack, &these);
+        }
+        sieve
+    }
+
+    fn add(&mut self, haystack: Haystack, needs: &[(u32, &Need)]) {
+        let bans: Vec<u32> = needs.iter().map(|(ban, _)| *ban).collect();
+        let all = bans.iter().fold(0, |bits, ban| bits | 1 << ban);
+        let set = RegexSetBuilder::new(needs.iter().map(|(_, need)| &need.pattern))
+            .unicode(false)
+            .size_limit(COMPILED_BYTES_MAX)
+            .dfa_size_limit(SEARCH_BYTES_MAX)
+            .nest_limit(NESTING_MAX)
+            .build();
+        match set {
+            Ok(set) => self.meshes.push(Mesh { haystack, set, bans, all }),
+            Err(_) => self.passes |= all,
+        }
+    }
+
+    /// The bans that may mean a response, as bits.
+    pub(crate) fn passing(&self, searched: &Searched<'_>) -> u64 {
+        self.meshes.iter().fold(self.passes, |bits, mesh| bits | mesh.passing(searched))
+    }
+
+    /// How many searches it takes.
+    pub(crate) const fn searches(&self) -> usize {
+        self.meshes.len()
+    }
+}
+
+impl Mesh {
+    fn passing(&self, searched: &Searched<'_>) -> u64 {
+        let is_unknown = matches!(self.haystack, Haystack::Field(_)) && !searched.stored.response.is_known();
+        let may_be_another = self.haystack == Haystack::Target && searched.subject.has_equivalents;
+        if is_unknown || may_be_another {
+            return self.all;
+        }
+        match &self.haystack {
+            Haystack::Target => self.found(searched.stored.target),
+            Haystack::Field(name) => {
+                let values = searched.stored.response.values(name);
+                values.into_iter().fold(0, |bits, value| bits | self.found(value))
+            }
+            Haystack::Tags => searched.tags().iter().fold(0, |bits, value| bits | self.found(value)),
+        }
+    }
+
+    /// The bans whose expressions find something in a text.
+    fn found(&self, text: &[u8]) -> u64 {
+        // Mostly there is nothing, which the automaton tells sooner than what there is.
+        if !self.set.is_match(text) {
+            return 0;
+        }
+        let bans = self.set.matches(text).into_iter().filter_map(|found| self.bans.get(found));
+        bans.fold(0, |bits, ban| bits | 1 << ban)
+    }
+}
+
+impl<'a> Searched<'a> {
+    /// A response, where the tags of all are `known`.
+    pub(crate) const fn new(subject: Subject<'a>, known: &'a Tags) -> Self {
+        let Subject { host, target, response, tags, .. } = subject;
+        Self { subject, stored: Stored { host, target, response, tags, known }, tags: OnceCell::new() }
+    }
+
+    pub(crate) const fn subject(&self) -> &Subject<'a> {
+        &self.subject
+    }
+
+    pub(crate) const fn stored(&self) -> &Stored<'a> {
+        &self.stored
+    }
+
+    fn tags(&self) -> &[Box<[u8]>] {
+        self.tags.get_or_init(|| {
+            let mut tags = self.stored.tags();
+            tags.sort_unstable();
+            let joined = (tags.len() > 1).then(|| tags.join(&b","[..]).into_boxed_slice());
+            tags.into_iter().map(Box::from).chain(joined).collect()
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Searched, Sieve};
+    use crate::SiteId;
+    use crate::hash::TextHasher;
+    use crate::invalidation::{Haystack, Need, Unknown};
+    use crate::ledger::{Subject, TagIds};
+    use crate::tags::Tags;
+    use bytes::Bytes;
+    use message::{ResponseHead, Status};
+
+    fn need(haystack: Haystack, pattern: &str) -> Need {
+        Need { haystack, pattern: pattern.to_owned() }
+    }
+
+    fn needs() -> Vec<Need> {
+        let field = || Haystack::Field(Bytes::from_static(b"color"));
+        vec![
+            need(Haystack::Target, "^/news"),
+            need(field(), "red"),
+            need(Haystack::Target, "(?i)NEWS/1"),
+            need(Haystack::Tags, "^a,b$"),
+            need(Haystack::Target, "(a{900}){900}"),
+            need(field(), "blue"),
+        ]
+    }
+
+    #[test]
+    fn only_bans_whose_need_is_found_pass() {
+        let mut known = Tags::new(TextHasher::new(1));
+        let ids: Vec<u8> =
+            ["b", "a"].iter().flat_map(|tag| known.intern(SiteId(0), tag.as_bytes()).to_le_bytes()).collect();
+        let mut head = ResponseHead::new(Status::OK);
+        head.fields.push("Color", "red");
+        let subject = |response| Subject {
+            site: SiteId(0),
+            https: false,
+            host: b"a.test",
+            target: b"/news/1",
+            hash: 0,
+            tags: TagIds(&ids),
+            has_equivalents: false,
+            response,
+        };
+        let mut needs = needs();
+        let all = Sieve::of(&needs);
+        let of = |sieve: &Sieve, subject| sieve.passing(&Searched::new(subject, &known));
+        assert_eq!(of(&all, subject(&head)), 0b01_1111, "a set that is too large holds nothing back");
+        needs.remove(4);
+        let sieve = Sieve::of(&needs);
+        assert_eq!(of(&sieve, subject(&head)), 0b0_1111);
+        let unknown = Unknown::new(false);
+        assert_eq!(of(&sieve, subject(&unknown)), 0b1_1111, "fields that are not known hold nothing back");
+        let elsewhere = Subject { target: b"/old", ..subject(&head) };
+        assert_eq!(of(&sieve, elsewhere), 0b0_1010);
+        let equivalent = Subject { has_equivalents: true, ..elsewhere };
+        assert_eq!(of(&sieve, equivalent), 0b0_1111, "the target may be another");
+    }
+}

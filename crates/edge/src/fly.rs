@@ -22,7 +22,6 @@ use crate::stored::{joined_body, shareable, stored_object};
 use h1::BodyFraming;
 use message::{Fields, RequestHead, ResponseHead, Status};
 use origin::{Event, Exchange, FetchError, FetchRequest, NoUpload};
-use purge::tags_of;
 use semantics::{
     ClientAddress, ContentRange, Directives, Freshness, Judgement, Moment, Reason, Reuse, Storable, VaryRule,
     combined_head, explain_refusal, is_personal, is_refusal, is_server_error, joined_extent, judge_response,
@@ -178,7 +177,7 @@ impl Departure {
     ) -> Result<(Storable, VaryRule), Reason> {
         let policy = self.site.policy();
         let rule = VaryRule::from_response(&head.fields, policy);
-        if tags_of(&head.fields, self.key.is_https(), self.key.host()).is_err() {
+        if self.site.tags_of(&self.key, &head.fields).is_err() {
             return Err(Reason::StoreRefusedTags);
         }
         match judge_response(&self.head, head, asked, answered, policy) {

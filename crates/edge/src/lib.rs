@@ -25,6 +25,7 @@ mod flights;
 mod fly;
 mod forward;
 mod guard;
+mod identity;
 mod in_vain;
 mod leak_check;
 mod leak_guard;

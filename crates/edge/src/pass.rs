@@ -20,7 +20,6 @@ use crate::witness::Witness;
 use h1::{BodyFraming, WriteError};
 use message::{Method, RequestHead, ResponseHead, Status, names};
 use origin::{Event, FetchError, FetchRequest};
-use purge::tags_of;
 use semantics::{
     CacheStatusFacts, Doubt, Form, HeadSays, Judgement, Moment, Reason, VaryRule, Written, confirming_fields,
     explain_refusal, head_says, invalidated_targets, is_refusal, is_server_error, judge_response,
@@ -331,7 +330,7 @@ impl<'a> Visit<'a> {
             });
             return None;
         };
-        let Ok(tags) = tags_of(&updated.fields, enlisted.key.is_https(), enlisted.key.host()) else {
+        let Ok(tags) = subject.site.tags_of(&enlisted.key, &updated.fields) else {
             return None;
         };
         let rule = enlisted.flight.known().union(&rule);

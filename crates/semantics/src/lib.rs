@@ -29,6 +29,7 @@
 
 mod cache_groups;
 mod cache_status;
+mod changed;
 mod completion;
 mod conditions;
 mod content_range;
@@ -66,6 +67,7 @@ mod writes;
 
 pub use cache_groups::{GROUP_BYTES_MAX, GROUPS_MAX, groups, invalidated_groups};
 pub use cache_status::{CacheStatusFacts, cache_status_value};
+pub use changed::{Changed, ChangedPages, Identity, identity_of};
 pub use completion::{completes, completion_fields};
 pub use conditions::{
     Condition, concerns_conditions, evaluate_conditions, has_conditions, not_modified_fields,
@@ -102,4 +104,4 @@ pub use validation::{
     validation_fields,
 };
 pub use vary::{AcceptedCodings, VARY_NAMES_MAX, VariantKey, VaryRule};
-pub use writes::{Changed, Exchanged, Written, may_need_content, may_write, written};
+pub use writes::{Exchanged, Written, may_need_content, may_write, written};

@@ -243,6 +243,9 @@ pub(crate) struct WriteRow {
     /// Parameters in the query of `Location` that are identities.
     #[serde(default)]
     pub(crate) changed_locations: Vec<String>,
+    /// `*text{id}text*`: numbers in the content that are identities.
+    #[serde(default)]
+    pub(crate) changed_contents: Vec<String>,
     /// What is appended to the changed pages to name further ones.
     #[serde(default)]
     pub(crate) changed_below: Vec<String>,

@@ -12,12 +12,17 @@ const DIGITS_MAX: usize = 20;
 pub struct IdentityRule {
     /// The field's name.
     pub name: String,
-    /// The text before the number.
-    pub before: String,
-    /// The text after the number.
-    pub after: String,
+    /// What a line of the field contains.
+    pub number: NumberPattern,
     /// Paths of files, which no write to a post changes.
     pub except: Vec<Pattern>,
+}
+
+/// A number between two texts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NumberPattern {
+    before: String,
+    after: String,
 }
 
 impl IdentityRule {
@@ -25,23 +30,28 @@ impl IdentityRule {
     pub(crate) fn parse(text: &str, except: Vec<Pattern>) -> Result<Self, String> {
         let fault =
             || format!("an [[identity]] names the field `{text}`, which is not `Name: *text{{id}}text*`");
-        let (name, value) = text.split_once(": ").ok_or_else(fault)?;
-        let (before, after) = value.split_once("{id}").ok_or_else(fault)?;
-        let before = before.strip_prefix('*').ok_or_else(fault)?;
-        let after = after.strip_suffix('*').ok_or_else(fault)?;
+        let (name, value) = text.split_once(": ").filter(|(name, _)| !name.is_empty()).ok_or_else(fault)?;
+        let number = NumberPattern::parse(value).ok_or_else(fault)?;
+        Ok(Self { name: name.to_owned(), number, except })
+    }
+}
+
+impl NumberPattern {
+    /// `*TEXT{id}TEXT*`.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let (before, after) = text.split_once("{id}")?;
+        let (before, after) = (before.strip_prefix('*')?, after.strip_suffix('*')?);
         let is_text = |text: &str| !text.is_empty() && !text.contains(['*', '{']);
-        if name.is_empty() || !is_text(before) || !is_text(after) {
-            return Err(fault());
-        }
-        Ok(Self { name: name.to_owned(), before: before.to_owned(), after: after.to_owned(), except })
+        (is_text(before) && is_text(after))
+            .then(|| Self { before: before.to_owned(), after: after.to_owned() })
     }
 
-    /// The identity that a line of the field states.
-    pub fn find<'a>(&self, line: &'a [u8]) -> Option<&'a [u8]> {
+    /// The first number that stands between the texts.
+    pub fn find<'a>(&self, text: &'a [u8]) -> Option<&'a [u8]> {
         let (before, after) = (self.before.as_bytes(), self.after.as_bytes());
         let starts =
-            (0..line.len()).filter(|start| line.get(*start..).is_some_and(|rest| rest.starts_with(before)));
-        starts.filter_map(|start| line.get(start + before.len()..)).find_map(|rest| {
+            (0..text.len()).filter(|start| text.get(*start..).is_some_and(|rest| rest.starts_with(before)));
+        starts.filter_map(|start| text.get(start + before.len()..)).find_map(|rest| {
             let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
             let (number, rest) = rest.split_at(digits);
             (is_identity(number) && rest.starts_with(after)).then_some(number)
@@ -70,7 +80,7 @@ mod tests {
             ("<http://a.test/?p=123456789012345678901>; rel=shortlink", None),
             ("", None),
         ] {
-            assert_eq!(rule.find(line.as_bytes()), expected.map(str::as_bytes), "{line}");
+            assert_eq!(rule.number.find(line.as_bytes()), expected.map(str::as_bytes), "{line}");
         }
     }
 

@@ -24,7 +24,7 @@ mod software;
 
 pub use document_head::DocumentHead;
 pub use evidence::{FieldPattern, JsonFact, LocationPattern};
-pub use identity::{IdentityRule, is_identity};
+pub use identity::{IdentityRule, NumberPattern, is_identity};
 pub use known::{KNOWN_COOKIES, KnownCookie, Use, known_cookie};
 pub use pattern::Pattern;
 pub use policy::{

@@ -4,7 +4,7 @@
 //! The decisions that read this data are `semantics`'.
 
 use crate::shipped::{DEFAULT, LETTER};
-use crate::{FieldPattern, IdentityRule, JsonFact, LocationPattern, Pattern, Profile};
+use crate::{FieldPattern, IdentityRule, JsonFact, LocationPattern, NumberPattern, Pattern, Profile};
 use message::names;
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
@@ -129,6 +129,8 @@ pub struct WriteRule {
     pub changed_parameters: Vec<String>,
     /// Parameters in the query of `Location` with the same meaning; commas separate several identities.
     pub changed_locations: Vec<String>,
+    /// Numbers in the answer's content with the same meaning. Without one of them the rule is not met.
+    pub changed_contents: Vec<NumberPattern>,
     /// What is appended to the changed pages to name further ones, such as their feeds.
     pub changed_below: Vec<String>,
     /// What it changes.
@@ -139,7 +141,8 @@ impl WriteRule {
     /// Whether the rule needs the content of the answer.
     pub fn reads_content(&self) -> bool {
         let asks_nothing = self.json.is_empty() && self.unless_json.is_empty() && self.contents.is_empty();
-        !(asks_nothing && self.changed_links.is_empty() && self.changed_ids.is_empty())
+        let names_nothing = self.changed_links.is_empty() && self.changed_ids.is_empty();
+        !(asks_nothing && names_nothing && self.changed_contents.is_empty())
     }
 }
 

@@ -9,7 +9,8 @@ use crate::file::{
 };
 use crate::{
     Changes, ClientAddress, Credentials, Downstream, FieldPattern, Forwarding, IdentityRule, JsonFact,
-    LocationPattern, NOBODYS_ADDRESS, Pattern, Policy, RouteRule, TargetedField, UnknownCookie, WriteRule,
+    LocationPattern, NOBODYS_ADDRESS, NumberPattern, Pattern, Policy, RouteRule, TargetedField,
+    UnknownCookie, WriteRule,
 };
 use std::time::Duration;
 
@@ -183,8 +184,9 @@ fn write_rule(row: &WriteRow) -> Result<WriteRule, String> {
     if row.paths.is_empty() && row.parameters.is_empty() {
         return Err("a [[write]] needs paths or parameters: any request would be one".to_owned());
     }
-    let proofs =
-        [&row.locations, &row.fields, &row.json, &row.contents].iter().any(|proofs| !proofs.is_empty());
+    let proofs = [&row.locations, &row.fields, &row.json, &row.contents, &row.changed_contents]
+        .iter()
+        .any(|proofs| !proofs.is_empty());
     if !proofs {
         return Err(
             "a [[write]] needs locations, fields, json or contents of the answer: anybody could send the \
@@ -193,6 +195,10 @@ fn write_rule(row: &WriteRow) -> Result<WriteRule, String> {
         );
     }
     let listed = |texts: &[String]| if texts.is_empty() { Ok(Vec::new()) } else { patterns("write", texts) };
+    let number = |text: &String| {
+        let fault = || format!("a [[write]] names the content `{text}`, which is not `*text{{id}}text*`");
+        NumberPattern::parse(text).ok_or_else(fault)
+    };
     let json_path = |path: &String| path.split('.').map(str::to_owned).collect();
     let parameter = |text: &String| {
         let pair = text.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()));
@@ -221,6 +227,7 @@ fn write_rule(row: &WriteRow) -> Result<WriteRule, String> {
         changed_ids: row.changed_ids.iter().map(json_path).collect(),
         changed_parameters: row.changed_parameters.clone(),
         changed_locations: row.changed_locations.clone(),
+        changed_contents: row.changed_contents.iter().map(number).collect::<Result<_, _>>()?,
         changed_below: row.changed_below.clone(),
         changes: match row.changes {
             ChangesWord::Everything => Changes::Everything,

@@ -225,6 +225,7 @@ fn told(write: &WriteRow) -> (&'static str, String) {
         ("and the posts whose numbers are in the JSON's", &write.changed_ids),
         ("and the posts whose numbers are in the request's", &write.changed_parameters),
         ("and the posts whose numbers are in the redirect's", &write.changed_locations),
+        ("and the posts whose numbers are in the content", &write.changed_contents),
         ("and below these pages", &write.changed_below),
     ] {
         if !list.is_empty() {
@@ -260,7 +261,7 @@ fn client_address(policy: &Policy) -> String {
 }
 
 fn code(names: &[String]) -> String {
-    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+    names.iter().map(|name| format!("`{}`", name.replace('\n', "\\n"))).collect::<Vec<_>>().join(", ")
 }
 
 fn seconds(secs: u64) -> String {

@@ -54,7 +54,7 @@ pub fn identity_of(target: &[u8], response: &Fields, policy: &Policy) -> Option<
     rules.peek()?;
     let found = rules.find_map(|rule| {
         let mut lines = response.all(&rule.name);
-        lines.find_map(|line| rule.find(line).map(Bytes::copy_from_slice))
+        lines.find_map(|line| rule.number.find(line).map(Bytes::copy_from_slice))
     });
     Some(found.map_or(Identity::Unknown, Identity::Post))
 }
@@ -91,6 +91,8 @@ fn identities(rule: &WriteRule, exchanged: Exchanged<'_>) -> Vec<Bytes> {
             found.push(value.to_vec());
         }
     });
+    let content = exchanged.content.unwrap_or_default();
+    found.extend(rule.changed_contents.iter().filter_map(|number| number.find(content)).map(<[u8]>::to_vec));
     let asked = query_of(exchanged.target);
     for name in &rule.changed_parameters {
         if let Parameter::Is(value) = parameter(asked, exchanged.form, exchanged.form_is_whole, name) {

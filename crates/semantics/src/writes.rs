@@ -227,7 +227,9 @@ fn behind_authority(location: &[u8]) -> &[u8] {
 /// Whether the beginning of the answer's content shows the write.
 fn is_met_by_content(rule: &WriteRule, content: &[u8]) -> bool {
     let has = |alternatives: &[Vec<JsonFact>]| alternatives.iter().any(|facts| has_facts(facts, content));
+    let has_number = || rule.changed_contents.iter().any(|number| number.find(content).is_some());
     (rule.contents.is_empty() || rule.contents.iter().any(|pattern| pattern.matches(content)))
+        && (rule.changed_contents.is_empty() || has_number())
         && (rule.json.is_empty() || has(&rule.json))
         && !has(&rule.unless_json)
 }
@@ -499,6 +501,84 @@ mod tests {
             ] {
                 assert_eq!(case(request, fields, content), expected, "{request}");
             }
+        }
+    }
+
+    #[test]
+    fn shop_writes_name_their_product_or_change_everything() {
+        let product =
+            r#"{"id":5,"permalink":"http:\/\/a.test\/product\/b\/","status":"publish","type":"simple"}"#;
+        for (request, content, expected) in [
+            (
+                "PUT /wp-json/wc/v3/products/5",
+                product,
+                "/ /feed/ /comments/feed/ /product/b/ post=5 lists by its content",
+            ),
+            ("PUT /wp-json/wc/v3/products/5/variations/7", product, "everything"),
+            ("POST /wp-json/wc/v3/products/batch", r#"{"update":[]}"#, "everything by its content"),
+            ("PUT /wp-json/wc/v3/settings/tax/woocommerce_prices", "{}", "everything"),
+            ("POST /wp-json/wc/store/v1/cart/add-item", "{}", "nothing"),
+            ("POST /wp-json/wc/v3/orders", product, "nothing"),
+            ("DELETE /wp-json/wp/v2/users/5?force=true", r#"{"deleted":true}"#, "everything by its content"),
+        ] {
+            let case = |fields| Case { request, fields, content, ..CASE }.changes();
+            assert_eq!(
+                (case(EDITOR), case(BY_PASSWORD)),
+                (expected.to_owned(), expected.to_owned()),
+                "{request}"
+            );
+            assert_eq!(case(NONCE_OF_VISITORS), "nothing", "{request}");
+        }
+    }
+
+    #[test]
+    fn xml_rpc_writes_return_true_or_a_number() {
+        let case = |value: &str| {
+            let content = format!(
+                "<methodResponse>\n  <params>\n    <param>\n      <value>\n      {value}\n      </value>\n    </param>\n  \
+                 </params>\n</methodResponse>\n"
+            );
+            let fields: &[_] = &[("Content-Type", "text/xml; charset=UTF-8")];
+            Case { request: "POST /xmlrpc.php", fields, content: &content, ..CASE }.changes()
+        };
+        assert_eq!(case("<boolean>1</boolean>"), "everything by its content");
+        assert_eq!(case("<string>12</string>"), "/ /feed/ /comments/feed/ post=12 lists by its content");
+        let struct_of_true =
+            "<struct>\n  <member><name>a</name><value><boolean>1</boolean></value></member>\n</struct>";
+        for value in [
+            "<boolean>0</boolean>",
+            "<string>Hello!</string>",
+            "<int>5</int>",
+            "<array><data>\n  <value><boolean>1</boolean></value>\n</data></array>",
+            struct_of_true,
+        ] {
+            assert_eq!(case(value), "nothing by its content", "{value}");
+        }
+    }
+
+    #[test]
+    fn drupal_theme_links_lead_to_the_list_of_themes() {
+        for (request, location, expected) in [
+            ("GET /admin/appearance/default?theme=b&token=x", "http://a.test/admin/appearance", "everything"),
+            ("GET /de/admin/appearance/install?theme=b&token=x", "/de/admin/appearance", "everything"),
+            (
+                "GET /admin/appearance/default?theme=b&destination=admin/appearance",
+                "/admin/appearance",
+                "nothing",
+            ),
+            ("GET /admin/appearance/default?theme=b", "/user/login?destination=/admin/appearance", "nothing"),
+            (
+                "GET /admin/appearance/default?theme=b",
+                "https://a.test/admin/appearance/default?theme=b",
+                "nothing",
+            ),
+            ("GET /admin/appearance/settings?theme=b", "/admin/appearance", "nothing"),
+        ] {
+            let fields: &[_] = &[("Location", location)];
+            let case = Case { profile: "drupal", request, cookie: "SESS0a", status: 302, fields, ..CASE };
+            assert_eq!(case.changes(), expected, "{request} {location}");
+            let anonymous = Case { cookie: "has_js", ..case };
+            assert_eq!(anonymous.changes(), "nothing", "without a session: {request}");
         }
     }
 

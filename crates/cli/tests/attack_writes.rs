@@ -85,6 +85,40 @@ const ATTACKS: &[Exchange] = &[
         body: r#"{"responses":[{"body":{"items":[]},"status":201,"headers":[]}]}"#,
         ..BASE
     },
+    // XML-RPC: methods for everybody, one of them in a list of calls.
+    Exchange {
+        target: "/xmlrpc.php",
+        media_type: "text/xml",
+        form: "<methodCall><methodName>demo.sayHello</methodName></methodCall>",
+        answer: &["Content-Type: text/xml; charset=UTF-8"],
+        body: "<methodResponse>\n  <params>\n    <param>\n      <value>\n      <string>Hello!</string>\n      </value>\n    </param>\n  </params>\n</methodResponse>\n",
+        ..BASE
+    },
+    Exchange {
+        target: "/xmlrpc.php",
+        media_type: "text/xml",
+        form: "<methodCall><methodName>system.multicall</methodName></methodCall>",
+        answer: &["Content-Type: text/xml; charset=UTF-8"],
+        body: "<methodResponse>\n  <params>\n    <param>\n      <value>\n      <array><data>\n  <value><array><data>\n  <value><int>12</int></value>\n</data></array></value>\n</data></array>\n      </value>\n    </param>\n  </params>\n</methodResponse>\n",
+        ..BASE
+    },
+    // A cart of a shop, which everybody may fill.
+    Exchange {
+        target: "/wp-json/wc/store/v1/cart/add-item",
+        media_type: "application/json",
+        status: "201 Created",
+        answer: EDITOR,
+        body: r#"{"items":[{"id":5,"permalink":"http:\/\/example.test\/post\/"}]}"#,
+        ..BASE
+    },
+    // Drupal: a module sends strangers to the login, and `destination` changes where that redirect leads.
+    Exchange {
+        method: "GET",
+        target: "/admin/appearance/default?theme=x&destination=admin/appearance",
+        status: "302 Found",
+        answer: &["Location: http://example.test/admin/appearance"],
+        ..BASE
+    },
     // A read in a write's clothes.
     Exchange {
         target: "/wp-json/wp/v2/posts?_method=GET",
@@ -499,7 +533,7 @@ const WRITES: &[(&str, &[&str], Exchange)] = &[
     ),
     (
         "mediawiki",
-        PAGES,
+        &["/index.php/A"],
         Exchange {
             target: "/index.php?title=A&action=submit",
             status: "302 Found",

@@ -283,8 +283,14 @@ impl Visit<'_> {
         let mut content_bytes = 0;
         let cells = self.cells();
         let buffer = self.shared.buffers.for_response();
-        let sending =
-            deliver::send_exchange(self.client, *exchange, written.framing, &mut content_bytes, wanted, buffer);
+        let sending = deliver::send_exchange(
+            self.client,
+            *exchange,
+            written.framing,
+            &mut content_bytes,
+            wanted,
+            buffer,
+        );
         let sent = if is_event_stream(head) {
             self.shared.until_streams_end(cells, sending).await.unwrap_or(Err(Interrupted::Drain))
         } else {

@@ -23,7 +23,6 @@ use crate::stored::{joined_body, shareable, stored_object};
 use h1::BodyFraming;
 use message::{Fields, RequestHead, ResponseHead, Status};
 use origin::{Event, Exchange, FetchError, FetchRequest, NoUpload};
-use purge::tags_of;
 use semantics::{
     ClientAddress, ContentRange, Directives, Freshness, Judgement, Moment, Reason, Reuse, Storable, VaryRule,
     combined_head, explain_refusal, is_maintenance, is_personal, is_refusal, is_server_error, joined_extent,
@@ -221,7 +220,7 @@ impl Departure {
         let policy = self.site.policy();
         let selecting = selecting_rule(&self.head.fields, policy);
         let rule = VaryRule::from_response(&head.fields, policy).map(|rule| rule.union(&selecting));
-        if tags_of(&head.fields, self.key.is_https(), self.key.host()).is_err() {
+        if self.site.tags_of(&self.key, &head.fields).is_err() {
             return Err(Reason::StoreRefusedTags);
         }
         match judge_response(&self.head, head, asked, answered, policy) {

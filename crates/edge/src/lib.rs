@@ -35,6 +35,7 @@ mod fly;
 mod forward;
 mod guard;
 mod gunzip;
+mod identity;
 mod in_vain;
 mod leak_check;
 mod leak_guard;

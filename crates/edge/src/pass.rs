@@ -21,7 +21,6 @@ use crate::witness::Witness;
 use h1::{BodyFraming, Request, WriteError};
 use message::{Method, RequestHead, ResponseHead, Status, names};
 use origin::{Event, FetchError, FetchRequest, UploadError};
-use purge::tags_of;
 use semantics::{
     CacheStatusFacts, Doubt, Form, Forwarding, HeadSays, Judgement, Moment, Reason, VaryRule, WithoutGzip,
     Written, explain_refusal, head_confirms, head_says, invalidated_targets, is_for_any_cookie,
@@ -417,7 +416,7 @@ impl<'a> Visit<'a> {
             });
             return None;
         };
-        let Ok(tags) = tags_of(&updated.fields, enlisted.key.is_https(), enlisted.key.host()) else {
+        let Ok(tags) = subject.site.tags_of(&enlisted.key, &updated.fields) else {
             return None;
         };
         let rule = enlisted.flight.known().union(&rule);

@@ -157,7 +157,7 @@ impl Scope<'_> {
 }
 
 /// The name of a host, in lower case, without port and final dot.
-fn name_of(host: &[u8]) -> Bytes {
+pub(crate) fn name_of(host: &[u8]) -> Bytes {
     let (name, _) = h1::split_port(host);
     Bytes::from(name.strip_suffix(b".").unwrap_or(name).to_ascii_lowercase())
 }

@@ -69,6 +69,11 @@ impl StaticTree {
         self.tree.as_ref().map(|tree| tree.hosts(site, is_meant)).unwrap_or_default()
     }
 
+    /// Whether pages of the site may become files.
+    pub(crate) fn has(&self, site: &Site) -> bool {
+        self.of(site).is_some()
+    }
+
     /// Lets the writer end when it has written what waits.
     pub(crate) fn end(&self) {
         if let Some(tree) = &self.tree {

@@ -10,8 +10,8 @@ use crate::sites::Site;
 use bytes::Bytes;
 use message::ResponseHead;
 use platform::Monotonic;
-use purge::{Invalidation, Want};
-use semantics::Changed;
+use purge::{Invalidation, Reach, Want};
+use semantics::{Changed, ChangedPages, Identity};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use store::{Key, Mode};
@@ -33,6 +33,8 @@ pub(crate) struct Writes {
     pages: Rate,
     /// What was stored before this is refreshed in the background from then on.
     refresh_at: AtomicU64,
+    /// The one before that, which holds until `refresh_at` has come.
+    refreshed_at: AtomicU64,
     last_purge: AtomicU64,
     last_write: AtomicU64,
     /// When the site was last seen to purge because of a write.
@@ -59,17 +61,20 @@ fn stamp(now: Monotonic) -> u64 {
 impl Writes {
     /// Whether what was stored at `stored` is to be refreshed in the background.
     pub(crate) fn is_to_be_refreshed(&self, stored: Monotonic, now: Monotonic) -> bool {
-        let at = self.refresh_at.load(Ordering::Relaxed);
-        at != 0 && at <= stamp(now) && stamp(stored) < at
+        let next = self.refresh_at.load(Ordering::Relaxed);
+        let at = if next <= stamp(now) { next } else { self.refreshed_at.load(Ordering::Relaxed) };
+        stamp(stored) < at
     }
 
     /// Has everything that is stored by then refreshed in the background.
     fn refresh(&self, now: Monotonic) {
         let (now, later) = (stamp(now), stamp(now.plus(REFRESH_AFTER)));
         // A refresh that is yet to come covers this write as well.
-        let _ = self
-            .refresh_at
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |at| (at <= now).then_some(later));
+        let next = |at| (at <= now).then_some(later);
+        if let Ok(begun) = self.refresh_at.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next) {
+            // Pages that were not requested since then still have to be refreshed, however often there are writes.
+            self.refreshed_at.fetch_max(begun, Ordering::Relaxed);
+        }
     }
 
     /// An authorised purge named pages of the site.
@@ -98,6 +103,20 @@ impl Writes {
     }
 }
 
+/// What means the pages that a write has changed.
+fn changed_pages(site: &Site, host: &Bytes, pages: ChangedPages) -> Vec<Want> {
+    let ChangedPages { targets, identities, lists } = pages;
+    let posts = identities.into_iter().map(Identity::Post);
+    let lists = lists.then_some(Identity::Unknown);
+    let any_of: Vec<_> = posts.chain(lists).map(|identity| site.identity_tag(host, &identity)).collect();
+    let target = |target| Want::Target { host: host.clone(), target };
+    let mut wants: Vec<_> = targets.into_iter().map(target).collect();
+    if !any_of.is_empty() {
+        wants.push(Want::Tags { reach: Reach::Site(host.clone()), any_of, all_of: Vec::new() });
+    }
+    wants
+}
+
 impl Shared {
     /// What is to be invalidated because of a write that its answer proves.
     pub(crate) fn settle(
@@ -124,9 +143,12 @@ impl Shared {
         let host = Bytes::copy_from_slice(key.host());
         let wants = match changed {
             Changed::Everything => vec![Want::Host { host }],
-            Changed::Pages(targets) => {
-                let want = |target| Want::Target { host: host.clone(), target };
-                targets.into_iter().map(want).collect()
+            // A web server answers with files of the static tree, which nothing would refresh in the background.
+            Changed::Pages(pages) if pages.lists && self.static_tree.has(site) => vec![Want::Host { host }],
+            Changed::Pages(pages) => {
+                // Other pages may show a part of what was changed.
+                site.writes.refresh(now);
+                changed_pages(site, &host, pages)
             }
         };
         wants.into_iter().map(|want| Invalidation { want, mode: Mode::Soft }).collect()
@@ -193,6 +215,15 @@ mod tests {
         assert!(!writes.is_to_be_refreshed(at(15), at(16)), "stored since");
         writes.refresh(at(16));
         assert!(writes.is_to_be_refreshed(at(15), at(26)));
+    }
+
+    #[test]
+    fn refresh_stays_due_while_writes_go_on() {
+        let writes = Writes::default();
+        writes.refresh(at(5));
+        writes.refresh(at(16));
+        assert!(writes.is_to_be_refreshed(at(14), at(17)), "due since 15");
+        assert!(!writes.is_to_be_refreshed(at(15), at(17)), "due at 26");
     }
 
     #[test]

@@ -51,10 +51,9 @@ fn visitors_of_a_dead_origin_get_a_page_that_hides_its_address() {
     let url = format!("http://{}", nobody.address());
     let edge = start(plan(&url));
     let mut client = connect(&edge);
-    for (fields, status, why) in [
-        (&[][..], 502, "origin-refused-connection"),
-        (&["Cookie: session=1"], 503, "origin-breaker-open"),
-    ] {
+    for (fields, status, why) in
+        [(&[][..], 502, "origin-refused-connection"), (&["Cookie: session=1"], 503, "origin-breaker-open")]
+    {
         let answer = client.get("/", fields);
         assert_eq!((answer.status, reason(&answer)), (status, why));
         let page = answer.text();

@@ -43,6 +43,8 @@ pub(crate) struct File {
     #[serde(default)]
     pub(crate) route: Vec<RouteRow>,
     #[serde(default)]
+    pub(crate) identity: Vec<IdentityRow>,
+    #[serde(default)]
     pub(crate) write: Vec<WriteRow>,
     #[serde(default)]
     pub(crate) purge: Vec<PurgeRow>,
@@ -254,6 +256,18 @@ pub(crate) struct RouteRow {
     pub(crate) source: String,
 }
 
+/// A response field that says which content a page shows; see [`IdentityRule`](crate::IdentityRule).
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct IdentityRow {
+    /// `Name: *text{id}text*`.
+    pub(crate) field: String,
+    /// Paths of files, which no write to a page changes.
+    #[serde(default)]
+    pub(crate) except: Vec<String>,
+    pub(crate) source: String,
+}
+
 /// A request that changes pages; see [`WriteRule`](crate::WriteRule).
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -289,6 +303,21 @@ pub(crate) struct WriteRow {
     pub(crate) contents: Vec<String>,
     #[serde(default)]
     pub(crate) changed_links: Vec<String>,
+    /// Paths of JSON values that are identities.
+    #[serde(default)]
+    pub(crate) changed_ids: Vec<String>,
+    /// Parameters of the request that are identities.
+    #[serde(default)]
+    pub(crate) changed_parameters: Vec<String>,
+    /// Parameters in the query of `Location` that are identities.
+    #[serde(default)]
+    pub(crate) changed_locations: Vec<String>,
+    /// `*text{id}text*`: numbers in the content that are identities.
+    #[serde(default)]
+    pub(crate) changed_contents: Vec<String>,
+    /// What is appended to the changed pages to name further ones.
+    #[serde(default)]
+    pub(crate) changed_below: Vec<String>,
     pub(crate) changes: ChangesWord,
     pub(crate) source: String,
 }
@@ -298,4 +327,6 @@ pub(crate) struct WriteRow {
 pub(crate) enum ChangesWord {
     Everything,
     Fronts,
+    Lists,
+    Page,
 }

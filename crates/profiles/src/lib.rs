@@ -13,6 +13,7 @@ mod answers;
 mod document_head;
 mod evidence;
 mod file;
+mod identity;
 mod known;
 mod pattern;
 mod policy;
@@ -24,6 +25,7 @@ mod software;
 
 pub use document_head::DocumentHead;
 pub use evidence::{FieldPattern, JsonFact, LocationPattern};
+pub use identity::{IdentityRule, NumberPattern, is_identity};
 pub use known::{KNOWN_COOKIES, KnownCookie, Use, known_cookie};
 pub use pattern::Pattern;
 pub use policy::{

@@ -4,7 +4,7 @@
 //! The decisions that read this data are `semantics`'.
 
 use crate::shipped::{DEFAULT, LETTER};
-use crate::{FieldPattern, JsonFact, LocationPattern, Pattern, Profile};
+use crate::{FieldPattern, IdentityRule, JsonFact, LocationPattern, NumberPattern, Pattern, Profile};
 use message::names;
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
@@ -122,6 +122,17 @@ pub struct WriteRule {
     pub contents: Vec<Pattern>,
     /// Values of the answer's JSON that are URLs of pages which the write changed.
     pub changed_links: Vec<Vec<String>>,
+    /// Values of the answer's JSON that are identities of posts which the write changed; see [`IdentityRule`].
+    pub changed_ids: Vec<Vec<String>>,
+    /// Parameters of the request with the same meaning. The answer proves the write, so its sender gains nothing by
+    /// another number.
+    pub changed_parameters: Vec<String>,
+    /// Parameters in the query of `Location` with the same meaning; commas separate several identities.
+    pub changed_locations: Vec<String>,
+    /// Numbers in the answer's content with the same meaning. Without one of them the rule is not met.
+    pub changed_contents: Vec<NumberPattern>,
+    /// What is appended to the changed pages to name further ones, such as their feeds.
+    pub changed_below: Vec<String>,
     /// What it changes.
     pub changes: Changes,
 }
@@ -129,7 +140,9 @@ pub struct WriteRule {
 impl WriteRule {
     /// Whether the rule needs the content of the answer.
     pub fn reads_content(&self) -> bool {
-        !(self.json.is_empty() && self.unless_json.is_empty() && self.contents.is_empty())
+        let asks_nothing = self.json.is_empty() && self.unless_json.is_empty() && self.contents.is_empty();
+        let names_nothing = self.changed_links.is_empty() && self.changed_ids.is_empty();
+        !(asks_nothing && names_nothing && self.changed_contents.is_empty())
     }
 }
 
@@ -150,8 +163,13 @@ pub struct RouteRule {
 pub enum Changes {
     /// Any page of the host: menus, lists, what stands beside.
     Everything,
-    /// The front page and the feeds, beside the pages that the write and its answer name.
+    /// The front page, the feeds, and the pages that the write and its answer name. Others may show a part of it.
     Fronts,
+    /// That, and all pages that no [`IdentityRule`] calls those of one post.
+    Lists,
+    /// That, and the pages of the posts whose identities the write and its answer name. Without an identity it is
+    /// everything.
+    Page,
 }
 
 /// Which devices get pages of their own.
@@ -261,6 +279,8 @@ pub struct Policy {
     pub maintenance: Vec<MaintenanceRule>,
     /// The parameters that name a route in place of the path; `writes` are compared with the route.
     pub routes: Vec<RouteRule>,
+    /// Where a page says which one post it shows.
+    pub identities: Vec<IdentityRule>,
     /// The requests by which an application's own pages change it, and what each changes.
     pub writes: Vec<WriteRule>,
     /// The front page and the feeds: targets below where the application is.
@@ -342,6 +362,7 @@ impl Policy {
             unknown_parameters: None,
             briefs: Vec::new(),
             maintenance: Vec::new(),
+            identities: Vec::new(),
             writes: Vec::new(),
             fronts: Vec::new(),
             routes: Vec::new(),

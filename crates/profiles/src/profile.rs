@@ -6,11 +6,13 @@
 use crate::answers::fill_answers;
 use crate::file::{
     ChangesWord, ClientAddressWord, CookieRow, CookieWord, CredentialsWord, DownstreamWord, File,
-    ForwardingWord, ParameterRow, ParameterWord, PathWord, RouteRow, Rules, StaticRow, UnknownWord, WriteRow,
+    ForwardingWord, IdentityRow, ParameterRow, ParameterWord, PathWord, RouteRow, Rules, StaticRow,
+    UnknownWord, WriteRow,
 };
 use crate::{
-    Changes, ClientAddress, Credentials, Downstream, FieldPattern, Forwarding, JsonFact, LocationPattern,
-    NOBODYS_ADDRESS, Pattern, Policy, RouteRule, TargetedField, UnknownCookie, WriteRule,
+    Changes, ClientAddress, Credentials, Downstream, FieldPattern, Forwarding, IdentityRule, JsonFact,
+    LocationPattern, NOBODYS_ADDRESS, NumberPattern, Pattern, Policy, RouteRule, TargetedField,
+    UnknownCookie, WriteRule,
 };
 use std::time::Duration;
 
@@ -110,6 +112,11 @@ fn fill(policy: &mut Policy, file: &File) -> Result<(), String> {
     }
     for row in &file.route {
         policy.routes.push(route_rule(row)?);
+    }
+    for IdentityRow { field, except, source } in &file.identity {
+        require_source("identity", source)?;
+        let except = if except.is_empty() { Vec::new() } else { patterns("identity", except)? };
+        policy.identities.push(IdentityRule::parse(field, except)?);
     }
     for row in &file.write {
         require_source("write", &row.source)?;
@@ -216,8 +223,9 @@ fn write_rule(row: &WriteRow) -> Result<WriteRule, String> {
     if row.paths.is_empty() && row.parameters.is_empty() {
         return Err("a [[write]] needs paths or parameters: any request would be one".to_owned());
     }
-    let proofs =
-        [&row.locations, &row.fields, &row.json, &row.contents].iter().any(|proofs| !proofs.is_empty());
+    let proofs = [&row.locations, &row.fields, &row.json, &row.contents, &row.changed_contents]
+        .iter()
+        .any(|proofs| !proofs.is_empty());
     if !proofs {
         return Err(
             "a [[write]] needs locations, fields, json or contents of the answer: anybody could send the \
@@ -226,6 +234,11 @@ fn write_rule(row: &WriteRow) -> Result<WriteRule, String> {
         );
     }
     let listed = |texts: &[String]| if texts.is_empty() { Ok(Vec::new()) } else { patterns("write", texts) };
+    let number = |text: &String| {
+        let fault = || format!("a [[write]] names the content `{text}`, which is not `*text{{id}}text*`");
+        NumberPattern::parse(text).ok_or_else(fault)
+    };
+    let json_path = |path: &String| path.split('.').map(str::to_owned).collect();
     let parameter = |text: &String| {
         let pair = text.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()));
         pair.ok_or_else(|| format!("a [[write]] names the parameter `{text}`, which is not `name=value`"))
@@ -249,14 +262,17 @@ fn write_rule(row: &WriteRow) -> Result<WriteRule, String> {
             .map(|text| JsonFact::parse_all(text))
             .collect::<Result<_, _>>()?,
         contents: listed(&row.contents)?,
-        changed_links: row
-            .changed_links
-            .iter()
-            .map(|path| path.split('.').map(str::to_owned).collect())
-            .collect(),
+        changed_links: row.changed_links.iter().map(json_path).collect(),
+        changed_ids: row.changed_ids.iter().map(json_path).collect(),
+        changed_parameters: row.changed_parameters.clone(),
+        changed_locations: row.changed_locations.clone(),
+        changed_contents: row.changed_contents.iter().map(number).collect::<Result<_, _>>()?,
+        changed_below: row.changed_below.clone(),
         changes: match row.changes {
             ChangesWord::Everything => Changes::Everything,
             ChangesWord::Fronts => Changes::Fronts,
+            ChangesWord::Lists => Changes::Lists,
+            ChangesWord::Page => Changes::Page,
         },
     })
 }

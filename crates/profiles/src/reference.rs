@@ -1,8 +1,8 @@
 //! docs/profiles.md, rendered from the shipped files. A test compares the page with this text.
 
 use crate::file::{
-    BeyondWord, ChangesWord, CookieWord, DownstreamWord, File, ParameterWord, PathWord, RouteRow,
-    UnknownWord, WriteRow,
+    BeyondWord, ChangesWord, CookieWord, DownstreamWord, File, IdentityRow, ParameterWord, PathWord,
+    RouteRow, UnknownWord, WriteRow,
 };
 use crate::{ClientAddress, Policy, Profile};
 use std::fmt::Write;
@@ -87,9 +87,25 @@ question is answered with 304 where the page has a validator. Pages are HTML and
 *Writes* are the requests by which an editor or a visitor changes the site. Anybody can send such a request with forged
 cookies, nonces and parameters, so the application's answer must prove the write: a redirect that only a save leads to, a
 field, or a value in the first 64 KiB of its content. The method is that of `_method` and `X-HTTP-Method-Override` where
-the request has them, and a request that names two is no write. What a write changes is made stale for everybody before
-its answer ends: the next visitor's request asks the application, and only if that fails is the old page shown. So a
-change is seen without a plug-in that purges.
+the request has them, and a request that names two is no write. The first rule that is met counts. What a write changes
+is made stale for everybody before its answer ends: the next visitor's request asks the application, and only if that
+fails is the old page shown. So a change is seen without a plug-in that purges.
+
+How much becomes stale at once depends on what the answer names:
+
+- *Everything*: every page of the host. Themes, menus, widgets, settings, users, and writes whose answer names no page.
+- *One post and all lists*: the pages of the posts that the answer names by number, and each page that does not say which
+  one post it shows: front page, archives, categories, feeds, and files outside the listed paths. Pages of other posts
+  stay hits. A page says which post it shows by a response field (`[[identity]]`). Where an application hides the field,
+  every page counts as a list, and so all of them become stale.
+- *All lists*: the same without a post.
+- *Front page and feeds*: these, and the pages that the answer names.
+
+After each of the last three all other pages are refreshed in the background, because they may show a part of what was
+changed: a title among related posts, a widget, an included page. The refresh begins ten seconds after the write. Until
+it has ended the old copy answers, as a hit. Each page is refreshed when it is next requested, and once for all writes of
+these ten seconds. An old address of a renamed post is one of these pages. A site with a static tree has no such refresh,
+as a web server answers for its files: a write to one post changes everything there.
 Where the content decides, the answer is asked for without a content coding, and its last piece waits for the
 invalidation.
 Beyond `limits.writes_per_minute` pages go on being served while they are refreshed in the background, ten seconds after
@@ -195,6 +211,9 @@ fn put_profile(page: &mut String, profile: &Profile) {
         let text = format!("`{parameter}=VALUE` at {} is the path `{prefix}` + VALUE", code(&scripts));
         row("parameter that names a route", &text, &route.source);
     }
+    for identity in &file.identity {
+        row("field by which a page says which one post it shows", &field(identity), &identity.source);
+    }
     for write in &file.write {
         let (what, names) = told(write);
         row(what, &names, &write.source);
@@ -254,11 +273,19 @@ fn numbers(statuses: &[u16]) -> String {
     statuses.iter().map(u16::to_string).collect::<Vec<_>>().join(", ")
 }
 
+/// Where a page says which post it shows, in words.
+fn field(identity: &IdentityRow) -> String {
+    let IdentityRow { field, except, .. } = identity;
+    if except.is_empty() { format!("`{field}`") } else { format!("`{field}`, but not at {}", code(except)) }
+}
+
 /// A write in words.
 fn told(write: &WriteRow) -> (&'static str, String) {
     let what = match write.changes {
         ChangesWord::Everything => "writes that change everything",
         ChangesWord::Fronts => "writes that change front page and feeds",
+        ChangesWord::Lists => "writes that change all lists",
+        ChangesWord::Page => "writes that change one post and all lists",
     };
     let statuses: Vec<_> = write.statuses.iter().map(u16::to_string).collect();
     let mut text = write.methods.join(", ");
@@ -277,6 +304,11 @@ fn told(write: &WriteRow) -> (&'static str, String) {
         ("unless the JSON has", &write.unless_json),
         ("with the content", &write.contents),
         ("and the pages that the JSON names in", &write.changed_links),
+        ("and the posts whose numbers are in the JSON's", &write.changed_ids),
+        ("and the posts whose numbers are in the request's", &write.changed_parameters),
+        ("and the posts whose numbers are in the redirect's", &write.changed_locations),
+        ("and the posts whose numbers are in the content", &write.changed_contents),
+        ("and below these pages", &write.changed_below),
     ] {
         if !list.is_empty() {
             text += &format!(" {label} {}", code(list)).replace("  ", " ");
@@ -311,7 +343,7 @@ fn client_address(policy: &Policy) -> String {
 }
 
 fn code(names: &[String]) -> String {
-    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+    names.iter().map(|name| format!("`{}`", name.replace('\n', "\\n"))).collect::<Vec<_>>().join(", ")
 }
 
 fn seconds(secs: u64) -> String {

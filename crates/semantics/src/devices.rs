@@ -55,7 +55,7 @@ mod tests {
             (TABLET, SHARED_MOBILE_USER_AGENT),
             (DESKTOP, SHARED_USER_AGENT),
         ] {
-            let looked_up = looked_up_head(&request(agent), &policy).unwrap();
+            let looked_up = looked_up_head(&request(agent), &policy, false).unwrap();
             for known in [&VaryRule::default(), &rule] {
                 for head in [&request(agent), &looked_up] {
                     let forwarded = shared_fields(&head.fields, known, &policy);
@@ -65,7 +65,7 @@ mod tests {
             }
             assert_eq!(shared_user_agent(&looked_up.fields, &policy), constant, "a constant keeps its class");
         }
-        let key = |agent| rule.key(&looked_up_head(&request(agent), &policy).unwrap().fields);
+        let key = |agent| rule.key(&looked_up_head(&request(agent), &policy, false).unwrap().fields);
         assert_eq!(key(PHONE), key(TABLET));
         assert_ne!(key(PHONE), key(DESKTOP));
     }
@@ -73,7 +73,7 @@ mod tests {
     #[test]
     fn without_classes_every_device_gets_the_same_page() {
         let policy = Policy::wordpress();
-        assert!(looked_up_head(&request(PHONE), &policy).is_none());
+        assert!(looked_up_head(&request(PHONE), &policy, false).is_none());
         let forwarded = shared_fields(&request(PHONE).fields, &VaryRule::default(), &policy);
         assert_eq!(forwarded.only("User-Agent").unwrap(), SHARED_USER_AGENT);
         assert!(VaryRule::from_response(&Fields::new(), &policy).unwrap().names().is_empty());

@@ -30,6 +30,7 @@
 mod answers;
 mod cache_groups;
 mod cache_status;
+mod changed;
 mod coding;
 mod completion;
 mod conditions;
@@ -74,6 +75,7 @@ mod writes;
 pub use answers::is_maintenance;
 pub use cache_groups::{GROUP_BYTES_MAX, GROUPS_MAX, groups, invalidated_groups};
 pub use cache_status::{CacheStatusFacts, cache_status_value};
+pub use changed::{Changed, ChangedPages, Identity, identity_of};
 pub use coding::{WithoutGzip, decoded_head, is_compressible, refuses_gzip, without_gzip};
 pub use completion::{completes, completion_fields};
 pub use conditions::{
@@ -118,7 +120,7 @@ pub use validation::{
     updated_head, validation_fields,
 };
 pub use vary::{AcceptedCodings, VARY_NAMES_MAX, VariantKey, VaryRule};
-pub use writes::{Changed, Exchanged, Written, may_need_content, may_write, written};
+pub use writes::{Exchanged, Written, may_need_content, may_write, written};
 
 #[cfg(test)]
 mod tests {

@@ -4,12 +4,12 @@
 //! it. A rule is met by what the answer contains. What RFC 9111 says of unsafe methods is `invalidation`'s part and
 //! holds beside this.
 
+use crate::changed::{Changed, changed_by};
 use crate::form::{Form, Parameter, parameter, query_parameter};
 use crate::invalidation::resolve;
 use crate::json_values::json_values;
 use crate::request::{cookie_names, percent_decoded};
-use crate::{Changes, Policy, WriteRule};
-use bytes::Bytes;
+use crate::{Policy, WriteRule};
 use message::{Method, RequestHead, ResponseHead, names};
 use profiles::{FieldPattern, JsonFact};
 
@@ -18,15 +18,6 @@ const OVERRIDES: [&str; 3] = ["X-HTTP-Method-Override", "X-HTTP-Method", "X-Meth
 
 /// The parameter that does the same.
 const METHOD_PARAMETER: &str = "_method";
-
-/// What a write has changed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Changed {
-    /// Any page of the host.
-    Everything,
-    /// The pages with these targets.
-    Pages(Vec<Bytes>),
-}
 
 /// What is known of a request that may be a write.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,7 +72,7 @@ fn may_have_method(rule: &WriteRule, request: &RequestHead) -> bool {
         || rule.methods.iter().any(|method| method.as_bytes() == request.method.as_bytes())
 }
 
-/// What the request has changed.
+/// What the request has changed: what the first rule says that it meets.
 pub fn written(exchanged: Exchanged<'_>, policy: &Policy) -> Written {
     if !may_write(exchanged.request, policy) {
         return Written::Nothing;
@@ -89,30 +80,16 @@ pub fn written(exchanged: Exchanged<'_>, policy: &Policy) -> Written {
     let Some(method) = effective_method(exchanged) else { return Written::Nothing };
     let Routed { path, parameter } = routed(exchanged.target, policy);
     let is_met = |rule: &&WriteRule| is_met(rule, &method, &path, parameter, exchanged);
-    let (mut pages, mut is_unread): (Vec<Bytes>, bool) = (Vec::new(), false);
     for rule in policy.writes.iter().filter(is_met) {
         if rule.reads_content() {
-            let Some(content) = exchanged.content else {
-                is_unread = true;
-                continue;
-            };
+            let Some(content) = exchanged.content else { return Written::Unread };
             if !is_met_by_content(rule, content) {
                 continue;
             }
         }
-        if rule.changes == Changes::Everything {
-            return Written::Changed(Changed::Everything);
-        }
-        let matching = rule.paths.iter().find(|pattern| pattern.matches(&path));
-        let base = matching.map_or(&[][..], |pattern| pattern.start_in(&path));
-        pages.extend(policy.fronts.iter().map(|front| Bytes::from([base, front.as_bytes()].concat())));
-        pages.extend(linked_pages(rule, exchanged));
+        return Written::Changed(changed_by(rule, &path, exchanged, policy));
     }
-    match (is_unread, pages.is_empty()) {
-        (true, _) => Written::Unread,
-        (false, true) => Written::Nothing,
-        (false, false) => Written::Changed(Changed::Pages(pages)),
-    }
+    Written::Nothing
 }
 
 /// What a request is for.
@@ -259,7 +236,9 @@ fn behind_authority(location: &[u8]) -> &[u8] {
 /// Whether the beginning of the answer's content shows the write.
 fn is_met_by_content(rule: &WriteRule, content: &[u8]) -> bool {
     let has = |alternatives: &[Vec<JsonFact>]| alternatives.iter().any(|facts| has_facts(facts, content));
+    let has_number = || rule.changed_contents.iter().any(|number| number.find(content).is_some());
     (rule.contents.is_empty() || rule.contents.iter().any(|pattern| pattern.matches(content)))
+        && (rule.changed_contents.is_empty() || has_number())
         && (rule.json.is_empty() || has(&rule.json))
         && !has(&rule.unless_json)
 }
@@ -274,38 +253,27 @@ fn has_facts(facts: &[JsonFact], content: &[u8]) -> bool {
     found.into_iter().all(|found| found)
 }
 
-/// The pages that the answer's JSON names.
-fn linked_pages(rule: &WriteRule, exchanged: Exchanged<'_>) -> Vec<Bytes> {
-    let mut pages = Vec::new();
-    json_values(exchanged.content.unwrap_or_default(), &mut |path, value| {
-        if rule.changed_links.iter().any(|wanted| is_at(path, wanted)) {
-            let page = [true, false]
-                .into_iter()
-                .find_map(|https| resolve(https, exchanged.host, exchanged.target, value));
-            pages.extend(page.map(Bytes::from));
-        }
-    });
-    pages
-}
-
-fn is_at(path: &[Vec<u8>], wanted: &[String]) -> bool {
+/// Whether a value of a JSON text is at this place.
+pub(crate) fn is_at(path: &[Vec<u8>], wanted: &[String]) -> bool {
     path.len() == wanted.len()
         && path.iter().zip(wanted).all(|(part, wanted)| wanted == "*" || part == wanted.as_bytes())
 }
 
-fn path_of(target: &[u8]) -> Vec<u8> {
+/// The path of a target, after one percent-decoding.
+pub(crate) fn path_of(target: &[u8]) -> Vec<u8> {
     percent_decoded(target.split(|&octet| octet == b'?').next().unwrap_or_default())
 }
 
-fn query_of(target: &[u8]) -> &[u8] {
+/// The query of a target.
+pub(crate) fn query_of(target: &[u8]) -> &[u8] {
     let mark = target.iter().position(|&octet| octet == b'?');
     mark.and_then(|mark| target.get(mark + 1..)).unwrap_or_default()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Changed, Exchanged, Written, written};
-    use crate::{Form, Policy};
+    use super::{Exchanged, Written, written};
+    use crate::{Changed, ChangedPages, Form, Policy};
     use message::{Fields, Method, RequestHead, ResponseHead, Status, Version};
     use profiles::Profile;
 
@@ -372,8 +340,12 @@ mod tests {
     fn told(changed: Changed) -> String {
         match changed {
             Changed::Everything => "everything".to_owned(),
-            Changed::Pages(pages) => {
-                pages.iter().map(|page| page.escape_ascii().to_string()).collect::<Vec<_>>().join(" ")
+            Changed::Pages(ChangedPages { targets, identities, lists }) => {
+                let text = |bytes: &bytes::Bytes| bytes.escape_ascii().to_string();
+                let posts = identities.iter().map(|identity| format!("post={}", text(identity)));
+                let lists = lists.then(|| "lists".to_owned());
+                let named: Vec<_> = targets.iter().map(text).chain(posts).chain(lists).collect();
+                if named.is_empty() { "others later".to_owned() } else { named.join(" ") }
             }
         }
     }
@@ -385,19 +357,28 @@ mod tests {
     #[test]
     fn wordpress_screens_prove_a_write_by_their_redirect() {
         let back = "http://a.test/wp-admin/post.php?post=1&action=edit&message=1";
-        for (request, location) in [
-            ("POST /wp-admin/post.php", back),
-            ("POST /wp-admin/post.php", "edit.php?deleted=1"),
-            ("GET /blog/wp-admin/post.php?post=1&action=trash&_wpnonce=0a", "edit.php?trashed=1&ids=1"),
-            ("POST /wp-admin/options.php", "options-general.php?settings-updated=true"),
-            ("POST /wp-admin/user-edit.php", "user-edit.php?updated=1&user_id=2"),
-            ("POST /wp-admin/edit-tags.php", "edit-tags.php?taxonomy=category&message=3"),
-            ("GET /wp-admin/themes.php?action=activate&stylesheet=x", "themes.php?activated=true"),
-            ("GET /wp-admin/plugins.php?action=deactivate", "plugins.php?deactivate=true&paged=1"),
-            ("GET /wp-admin/comment.php?action=approvecomment&c=5", "edit-comments.php?approved=1&p=1"),
-            ("POST /wp-admin/comment.php", "edit-comments.php?p=1#comment-5"),
+        let trash = "GET /blog/wp-admin/post.php?post=1&action=trash&_wpnonce=0a";
+        let all = "everything";
+        let blog = "/blog/ /blog/feed/ /blog/comments/feed/ post=1 lists";
+        for (request, location, expected) in [
+            ("POST /wp-admin/post.php", back, "/ /feed/ /comments/feed/ post=1 lists"),
+            ("POST /wp-admin/post.php", "edit.php?deleted=1", all),
+            (trash, "edit.php?trashed=1&ids=1", blog),
+            (
+                "GET /wp-admin/edit.php",
+                "edit.php?trashed=2&ids=7,5",
+                "/ /feed/ /comments/feed/ post=5 post=7 lists",
+            ),
+            ("GET /wp-admin/edit.php", "edit.php?trashed=2&ids=x", all),
+            ("POST /wp-admin/options.php", "options-general.php?settings-updated=true", all),
+            ("POST /wp-admin/user-edit.php", "user-edit.php?updated=1&user_id=2", all),
+            ("POST /wp-admin/edit-tags.php", "edit-tags.php?taxonomy=category&message=3", all),
+            ("GET /wp-admin/themes.php?action=activate&stylesheet=x", "themes.php?activated=true", all),
+            ("GET /wp-admin/plugins.php?action=deactivate", "plugins.php?deactivate=true&paged=1", all),
+            ("GET /wp-admin/comment.php?action=approvecomment&c=5", "edit-comments.php?approved=1&p=1", all),
+            ("POST /wp-admin/comment.php", "edit-comments.php?p=1#comment-5", all),
         ] {
-            assert_eq!(redirected(request, location), "everything", "{request} {location}");
+            assert_eq!(redirected(request, location), expected, "{request} {location}");
             let cookie = "theme";
             let fields: &[_] = &[("Location", location)];
             let case = Case { request, cookie, status: 302, fields, ..CASE };
@@ -486,6 +467,131 @@ mod tests {
     }
 
     #[test]
+    fn rest_write_names_its_post() {
+        let case = |request, fields, content| Case { request, fields, content, ..CASE }.changes();
+        let fronts = "/ /feed/ /comments/feed/";
+        for fields in [EDITOR, BY_PASSWORD] {
+            for (request, content, expected) in [
+                (
+                    "POST /wp-json/wp/v2/posts/5",
+                    r#"{"id":5,"slug":"a","status":"publish","type":"post","link":"http:\/\/a.test\/a\/"}"#,
+                    format!("{fronts} /a/ post=5 lists by its content"),
+                ),
+                (
+                    "DELETE /wp-json/wp/v2/pages/5",
+                    r#"{"id":5,"slug":"a__trashed","status":"trash","type":"page","link":"http:\/\/a.test\/?page_id=5"}"#,
+                    format!("{fronts} /?page_id=5 post=5 lists by its content"),
+                ),
+                (
+                    "DELETE /wp-json/wp/v2/posts/5?force=true",
+                    r#"{"deleted":true,"previous":{"id":5,"type":"post"}}"#,
+                    format!("{fronts} post=5 lists by its content"),
+                ),
+                (
+                    "POST /wp-json/wp/v2/comments/9",
+                    r#"{"id":9,"post":5,"status":"approved","type":"comment"}"#,
+                    format!("{fronts} post=5 lists by its content"),
+                ),
+                (
+                    "POST /wp-json/wp/v2/categories/2",
+                    r#"{"id":2,"link":"http:\/\/a.test\/category\/b\/","taxonomy":"category"}"#,
+                    format!("{fronts} /category/b/ lists by its content"),
+                ),
+                (
+                    "POST /wp-json/wp/v2/navigation/5",
+                    r#"{"id":5,"status":"publish","type":"wp_navigation"}"#,
+                    "everything by its content".to_owned(),
+                ),
+                (
+                    "POST /wp-json/wp/v2/posts/5",
+                    r#"{"id":5,"slug":"","status":"draft","type":"post"}"#,
+                    "nothing by its content".to_owned(),
+                ),
+            ] {
+                assert_eq!(case(request, fields, content), expected, "{request}");
+            }
+        }
+    }
+
+    #[test]
+    fn shop_writes_name_their_product_or_change_everything() {
+        let product =
+            r#"{"id":5,"permalink":"http:\/\/a.test\/product\/b\/","status":"publish","type":"simple"}"#;
+        for (request, content, expected) in [
+            (
+                "PUT /wp-json/wc/v3/products/5",
+                product,
+                "/ /feed/ /comments/feed/ /product/b/ post=5 lists by its content",
+            ),
+            ("PUT /wp-json/wc/v3/products/5/variations/7", product, "everything"),
+            ("POST /wp-json/wc/v3/products/batch", r#"{"update":[]}"#, "everything by its content"),
+            ("PUT /wp-json/wc/v3/settings/tax/woocommerce_prices", "{}", "everything"),
+            ("POST /wp-json/wc/store/v1/cart/add-item", "{}", "nothing"),
+            ("POST /wp-json/wc/v3/orders", product, "nothing"),
+            ("DELETE /wp-json/wp/v2/users/5?force=true", r#"{"deleted":true}"#, "everything by its content"),
+        ] {
+            let case = |fields| Case { request, fields, content, ..CASE }.changes();
+            assert_eq!(
+                (case(EDITOR), case(BY_PASSWORD)),
+                (expected.to_owned(), expected.to_owned()),
+                "{request}"
+            );
+            assert_eq!(case(NONCE_OF_VISITORS), "nothing", "{request}");
+        }
+    }
+
+    #[test]
+    fn xml_rpc_writes_return_true_or_a_number() {
+        let case = |value: &str| {
+            let content = format!(
+                "<methodResponse>\n  <params>\n    <param>\n      <value>\n      {value}\n      </value>\n    </param>\n  \
+                 </params>\n</methodResponse>\n"
+            );
+            let fields: &[_] = &[("Content-Type", "text/xml; charset=UTF-8")];
+            Case { request: "POST /xmlrpc.php", fields, content: &content, ..CASE }.changes()
+        };
+        assert_eq!(case("<boolean>1</boolean>"), "everything by its content");
+        assert_eq!(case("<string>12</string>"), "/ /feed/ /comments/feed/ post=12 lists by its content");
+        let struct_of_true =
+            "<struct>\n  <member><name>a</name><value><boolean>1</boolean></value></member>\n</struct>";
+        for value in [
+            "<boolean>0</boolean>",
+            "<string>Hello!</string>",
+            "<int>5</int>",
+            "<array><data>\n  <value><boolean>1</boolean></value>\n</data></array>",
+            struct_of_true,
+        ] {
+            assert_eq!(case(value), "nothing by its content", "{value}");
+        }
+    }
+
+    #[test]
+    fn drupal_theme_links_lead_to_the_list_of_themes() {
+        for (request, location, expected) in [
+            ("GET /admin/appearance/default?theme=b&token=x", "http://a.test/admin/appearance", "everything"),
+            ("GET /de/admin/appearance/install?theme=b&token=x", "/de/admin/appearance", "everything"),
+            (
+                "GET /admin/appearance/default?theme=b&destination=admin/appearance",
+                "/admin/appearance",
+                "nothing",
+            ),
+            ("GET /admin/appearance/default?theme=b", "/user/login?destination=/admin/appearance", "nothing"),
+            (
+                "GET /admin/appearance/default?theme=b",
+                "https://a.test/admin/appearance/default?theme=b",
+                "nothing",
+            ),
+            ("GET /admin/appearance/settings?theme=b", "/admin/appearance", "nothing"),
+        ] {
+            let fields: &[_] = &[("Location", location)];
+            let case = Case { profile: "drupal", request, cookie: "SESS0a", status: 302, fields, ..CASE };
+            assert_eq!(case.changes(), expected, "{request} {location}");
+            let anonymous = Case { cookie: "has_js", ..case };
+            assert_eq!(anonymous.changes(), "nothing", "without a session: {request}");
+        }
+    }
+
+    #[test]
     fn a_batch_counts_by_the_statuses_inside() {
         let case = |content| {
             let request = "POST /wp-json/batch/v1";
@@ -506,10 +612,14 @@ mod tests {
         };
         assert_eq!(
             case("post_ID=1&action=inline%2Dsave", "\t<tr id=\"post-1\">"),
-            "everything by its content"
+            "/ /feed/ /comments/feed/ post=1 lists by its content"
         );
         assert_eq!(case("action=inline-save", "Sorry, you are not allowed."), "nothing by its content");
         assert_eq!(case("action=trash-post", "1"), "everything by its content");
+        assert_eq!(
+            case("action=trash-post&id=5", "1"),
+            "/ /feed/ /comments/feed/ post=5 lists by its content"
+        );
         assert_eq!(case("action=trash-post", "0"), "nothing by its content");
         assert_eq!(case("action=heartbeat", "1"), "nothing");
         assert_eq!(
@@ -524,7 +634,8 @@ mod tests {
     fn a_comment_that_is_shown_changes_fronts_and_its_page() {
         let fronts = "/blog/ /blog/feed/ /blog/comments/feed/";
         let sent = "POST /blog/wp-comments-post.php";
-        assert_eq!(redirected(sent, "http://a.test/blog/post/#comment-5"), fronts);
+        let expected = format!("{fronts} /blog/post/ /blog/post/feed/");
+        assert_eq!(redirected(sent, "http://a.test/blog/post/#comment-5"), expected);
         assert_eq!(redirected(sent, "/blog/post/?unapproved=5&moderation-hash=0a#comment-5"), "nothing");
         assert_eq!(redirected(sent, "https://a.test/blog/wp-comments-post.php"), "nothing");
         let fields: &[_] = &[
@@ -535,8 +646,8 @@ mod tests {
             Case { request: "POST /blog/wp-json/wp/v2/comments", status: 201, fields, content, ..CASE }
                 .changes()
         };
-        let shown = r#"{"link":"http:\/\/a.test\/blog\/post\/#comment-5","status":"approved"}"#;
-        assert_eq!(case(shown), format!("{fronts} /blog/post/ by its content"));
+        let shown = r#"{"post":7,"link":"http:\/\/a.test\/blog\/post\/#comment-5","status":"approved"}"#;
+        assert_eq!(case(shown), format!("{fronts} /blog/post/ /blog/post/feed/ post=7 by its content"));
         assert_eq!(case(r#"{"status":"hold"}"#), "nothing by its content");
     }
 
@@ -551,7 +662,7 @@ mod tests {
         };
         assert_eq!(
             edit(&[("Location", "/wiki/A"), ("Set-Cookie", "wPostEditRevision7=saved; path=/")]).changes(),
-            "everything"
+            "others later"
         );
         assert_eq!(
             edit(&[("Location", "/wiki/A"), ("Set-Cookie", "wPostEditRevision7=deleted")]).changes(),

@@ -15,7 +15,6 @@ use h1::BodyFraming;
 use message::{Fields, ResponseHead, names};
 use origin::{Event, FetchError};
 use page::HEAD_BYTES_MAX;
-use purge::tags_of;
 use semantics::{ContentRange, Reason, Storable, VariantKey, VaryRule, trailer_fields};
 use std::future::poll_fn;
 use std::sync::{Arc, OnceLock};
@@ -218,7 +217,7 @@ impl Departure {
     /// The tags of a response that was judged, by which a purge can mean it.
     pub(super) fn tags(&self, fields: &Fields) -> Vec<Bytes> {
         // Those of a response whose tags cannot be known were refused by the judgement.
-        tags_of(fields, self.key.is_https(), self.key.host()).unwrap_or_default()
+        self.site.tags_of(&self.key, fields).unwrap_or_default()
     }
 
     pub(super) fn publish_object(

@@ -47,7 +47,15 @@ impl Turns {
             ..bounds
         };
         let ceiling = bounds.fetches_max;
-        Self { bounds, active: 0, ceiling, stalled: 0, queue: VecDeque::new(), shares: HashMap::new(), next: 0 }
+        Self {
+            bounds,
+            active: 0,
+            ceiling,
+            stalled: 0,
+            queue: VecDeque::new(),
+            shares: HashMap::new(),
+            next: 0,
+        }
     }
 
     pub(super) const fn active(&self) -> usize {

@@ -1,0 +1,35 @@
+//! Tags that say which one post a stored page shows, so that a write to one post leaves the others alone.
+//!
+//! Invariant: each stored response that the profile can judge has exactly one of these tags. A response without a number
+//! has the tag of lists, so a write that names a post never misses a page.
+
+use crate::reach::name_of;
+use crate::sites::Site;
+use bytes::Bytes;
+use message::Fields;
+use purge::{TagsError, tags_of};
+use semantics::{Identity, identity_of};
+use store::Key;
+
+impl Site {
+    /// The tags of a response: those that it states, and the one that says which post it shows.
+    pub(crate) fn tags_of(&self, key: &Key, response: &Fields) -> Result<Vec<Bytes>, TagsError> {
+        let mut tags = tags_of(response, key.is_https(), key.host())?;
+        if let Some(identity) = identity_of(key.target(), response, self.policy()) {
+            tags.push(self.identity_tag(key.host(), &identity));
+            tags.sort_unstable();
+        }
+        Ok(tags)
+    }
+
+    /// The tag of pages of a host that show this. It begins with a byte that no header can carry, like that of a group.
+    pub(crate) fn identity_tag(&self, host: &[u8], identity: &Identity) -> Bytes {
+        // Aliases of a site show the same posts. Where any name is served, each is a site of its own.
+        let host = if self.plan.names.is_empty() { name_of(host) } else { Bytes::new() };
+        let number = match identity {
+            Identity::Post(number) => &number[..],
+            Identity::Unknown => b"",
+        };
+        Bytes::from([b"\0post:", &host[..], b"/", number].concat())
+    }
+}

@@ -1,6 +1,8 @@
 //! docs/profiles.md, rendered from the shipped files. A test compares the page with this text.
 
-use crate::file::{ChangesWord, CookieWord, DownstreamWord, ParameterWord, RouteRow, UnknownWord, WriteRow};
+use crate::file::{
+    ChangesWord, CookieWord, DownstreamWord, ParameterWord, RouteRow, StaticRow, UnknownWord, WriteRow,
+};
 use crate::{ClientAddress, Policy, Profile};
 use std::fmt::Write;
 
@@ -73,7 +75,8 @@ response of a static type that says `public` or `s-maxage` with a lifetime is a 
 sets are not stored. HTML, JSON and everything else at a path like `/account/x.css` is never shared with a visitor who has
 cookies that mean something. On *paths of static files* the type alone decides, because the profile or the operator
 (`static_paths`) vouches for them. The leak guard compares static files with what the origin sends for the visitor's own
-cookies, as it does with pages.
+cookies, as it does with pages. A site whose styles or scripts follow a cookie, such as one for a dark theme, should send
+`Vary: Cookie` with them, or set `static_files = false`.
 
 *Sent downstream* is what visitors' browsers, and caches between them and the edge, get as `Cache-Control`. No purge
 reaches them, so where a system states a lifetime that is meant for the cache in front of it, or none, its pages leave
@@ -109,6 +112,13 @@ This page is rendered from the profiles by `cargo xtask docs`.
 
 fn tried(profile: &Profile) -> String {
     profile.file.lab.as_ref().map_or_else(|| "untested".to_owned(), |lab| format!("`{lab}`"))
+}
+
+/// What a row about static files names: extensions, paths, or both.
+fn static_rows(row: &StaticRow) -> impl Iterator<Item = (&'static str, &[String], &str)> {
+    let extensions = ("extensions of static files", &row.extensions[..], &row.source[..]);
+    let paths = ("paths of static files, whatever they say of cookies", &row.paths[..], &row.source[..]);
+    [extensions, paths].into_iter().filter(|(_, names, _)| !names.is_empty())
 }
 
 fn put_profile(page: &mut String, profile: &Profile) {
@@ -151,13 +161,8 @@ fn put_profile(page: &mut String, profile: &Profile) {
     for path in &file.path {
         row("paths that pass", &code(&path.patterns), &path.source);
     }
-    for files in &file.static_file {
-        if !files.extensions.is_empty() {
-            row("extensions of static files", &code(&files.extensions), &files.source);
-        }
-        if !files.paths.is_empty() {
-            row("paths of static files, whatever they say of cookies", &code(&files.paths), &files.source);
-        }
+    for (what, names, source) in file.static_file.iter().flat_map(static_rows) {
+        row(what, &code(names), source);
     }
     for parameter in &file.parameter {
         let what = match parameter.means {

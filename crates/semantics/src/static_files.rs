@@ -67,7 +67,7 @@ fn is_confusing(path: &[u8], decoded: &[u8]) -> bool {
     let is_odd = |octet: &u8| matches!(octet, b';' | b'\\' | b'%' | b'?' | b'#' | 0..=0x1f | 0x7f);
     let is_dots = |segment: &[u8]| segment == b"." || segment == b"..";
     slashes(path) != slashes(decoded)
-        || decoded.iter().any(|octet| is_odd(octet))
+        || decoded.iter().any(is_odd)
         || decoded.split(|&octet| octet == b'/').any(is_dots)
 }
 

@@ -11,7 +11,8 @@ use crate::stated_directives;
 use message::{Fields, Status, names};
 use profiles::{Forwarding, Policy};
 
-/// Types of files as they begin. HTML, JSON, XML, PDF and plain text are not among them: they may be made for a visitor.
+/// Types of files as they begin. HTML, JSON, XML, PDF and plain text are not among them, because applications make them
+/// for one visitor.
 const TYPES: &[&str] = &[
     "image/",
     "font/",

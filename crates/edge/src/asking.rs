@@ -11,6 +11,10 @@ use semantics::{Forwarding, LeftOut, Reason, RequestClass, is_static_path, looke
 use store::Lookup;
 
 /// What becomes of a request whose site is known.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "it is taken apart at once; a box would cost each look-up an allocation"
+)]
 pub(crate) enum Asking<'a> {
     /// It is looked up; by another head than it was sent with where there is one.
     LookUp(Wanted<'a>, Option<Box<RequestHead>>),

@@ -317,8 +317,8 @@ impl<'a> Visit<'a> {
         (written == Written::Unread).then_some(witness)
     }
 
-    /// Remembers that a request which passed because of its cookies was answered by a static file. The next one is fetched
-    /// without cookies, and that response decides.
+    /// Remembers that a request which passed because of its cookies was answered by a static file. The next one is
+    /// fetched without cookies, and that response decides.
     fn learn_file(&self, passing: &Passing<'_>, head: &ResponseHead) {
         let Passing { subject, reason, .. } = passing;
         let policy = subject.site.policy();

@@ -6,7 +6,7 @@
 
 mod support;
 
-use support::{Stage, behind, reason};
+use support::{Stage, bare, behind, reason};
 use testkit::{Action, Gate, Seen, eventually, response};
 
 const PUBLIC: &str = "Cache-Control: public, max-age=60";
@@ -76,6 +76,34 @@ fn file_without_extension_is_learnt_from_a_response_to_a_session() {
     let reasons: Vec<_> = (0..3).map(|_| reason(&stage.get("/media/7", SESSION)).to_owned()).collect();
     assert_eq!(reasons, ["pass-cookie", "miss-absent", "hit-fresh"]);
     assert_eq!(with_cookies(&stage), [true, false]);
+}
+
+#[test]
+fn file_without_lifetime_is_confirmed_without_cookies() {
+    let stage = stage(|seen| {
+        let dated = ["Last-Modified: Mon, 03 Nov 2025 10:00:00 GMT", "ETag: \"1\"", CSS];
+        match seen.field("If-None-Match") {
+            Some(_) => bare("304 Not Modified", &["ETag: \"1\""]),
+            None => response("200 OK", &dated, b"a{}"),
+        }
+    });
+    let reasons: Vec<_> = (0..3).map(|_| reason(&stage.get("/a.css", SESSION)).to_owned()).collect();
+    assert_eq!(reasons, ["miss-absent", "hit-revalidated", "hit-revalidated"]);
+    assert_eq!(with_cookies(&stage), [false, false, false]);
+}
+
+#[test]
+fn hop_by_hop_origin_stores_nothing_for_others() {
+    let stage = stage(|seen| {
+        let from = seen.field("Origin").unwrap_or("none").to_owned();
+        response("200 OK", &[PUBLIC, HTML], from.as_bytes())
+    });
+    let forged = &["Origin: https://evil.example", "Connection: close, Origin"];
+    for _ in 0..2 {
+        stage.get("/", forged);
+        assert_eq!(stage.get("/", &[]).text(), "none");
+        assert_eq!(stage.get("/", &["Origin: https://evil.example"]).text(), "https://evil.example");
+    }
 }
 
 #[test]

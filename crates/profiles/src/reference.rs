@@ -2,7 +2,7 @@
 
 use crate::file::{
     BeyondWord, ChangesWord, CookieWord, DownstreamWord, File, IdentityRow, ParameterWord, PathWord,
-    RouteRow, UnknownWord, WriteRow,
+    RouteRow, StaticRow, UnknownWord, WriteRow,
 };
 use crate::{ClientAddress, Policy, Profile};
 use std::fmt::Write;
@@ -76,7 +76,8 @@ response of a static type that says `public` or `s-maxage` with a lifetime is a 
 sets are not stored. HTML, JSON and everything else at a path like `/account/x.css` is never shared with a visitor who has
 cookies that mean something. On *paths of static files* the type alone decides, because the profile or the operator
 (`static_paths`) vouches for them. The leak guard compares static files with what the origin sends for the visitor's own
-cookies, as it does with pages.
+cookies, as it does with pages. A site whose styles or scripts follow a cookie, such as one for a dark theme, should send
+`Vary: Cookie` with them, or set `static_files = false`.
 
 *Sent downstream* is what visitors' browsers, and caches between them and the edge, get as `Cache-Control`. No purge
 reaches them, so where a system states a lifetime that is meant for the cache in front of it, or none, its pages leave
@@ -155,6 +156,13 @@ fn tried(profile: &Profile) -> String {
     profile.file.lab.as_ref().map_or_else(|| "untested".to_owned(), |lab| format!("`{lab}`"))
 }
 
+/// What a row about static files names: extensions, paths, or both.
+fn static_rows(row: &StaticRow) -> impl Iterator<Item = (&'static str, &[String], &str)> {
+    let extensions = ("extensions of static files", &row.extensions[..], &row.source[..]);
+    let paths = ("paths of static files, whatever they say of cookies", &row.paths[..], &row.source[..]);
+    [extensions, paths].into_iter().filter(|(_, names, _)| !names.is_empty())
+}
+
 fn put_profile(page: &mut String, profile: &Profile) {
     let Profile { name, policy, file } = profile;
     // Writing into a String cannot fail.
@@ -192,13 +200,8 @@ fn put_profile(page: &mut String, profile: &Profile) {
         };
         row(what, &code(&cookie.names), &cookie.source);
     }
-    for files in &file.static_file {
-        if !files.extensions.is_empty() {
-            row("extensions of static files", &code(&files.extensions), &files.source);
-        }
-        if !files.paths.is_empty() {
-            row("paths of static files, whatever they say of cookies", &code(&files.paths), &files.source);
-        }
+    for (what, names, source) in file.static_file.iter().flat_map(static_rows) {
+        row(what, &code(names), source);
     }
     put_targets(&mut row, file);
     put_answers(&mut row, file);

@@ -45,7 +45,7 @@ impl LeftOut {
     /// Why the request passes if the response is none for it; `None` if nothing is left out.
     pub fn reason(&self) -> Option<Reason> {
         let origin = self.origin.then_some(Reason::PassForeignOrigin);
-        self.cookies.or(origin).or(self.accept.then_some(Reason::PassAccept))
+        self.cookies.or(origin).or_else(|| self.accept.then_some(Reason::PassAccept))
     }
 
     /// Whether the response for this target answers a request with these fields with the parts that are left out, too.

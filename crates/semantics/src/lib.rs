@@ -10,7 +10,9 @@
 //!                                   Fresh | Stale: evaluate_conditions, answer_range -> send
 //!                                     breaks off: completion_fields -> fetch -> completes -> send on
 //!                                   Revalidate(reason): fetch with confirming_fields()
-//!                       absent -> fetch shared_fields(rule known for the key)
+//!                       absent -> fetch shared_fields(rule known for the key, with selecting_rule)
+//!                  -> LookupStatic: the same without cookies
+//! LeftOut::permits: does what is found or fetched answer the request with what its look-up left out? If not: pass
 //! fetched head     -> 304: not_modified_speaks_of -> updated_head, which is judged
 //!                  -> is_server_error and not is_maintenance, or none came: reuse_on_error -> send what is stored
 //!                  -> judge_response + VaryRule::from_response -> Store(storable) as rule.stored_key()

@@ -38,10 +38,10 @@ const REQUESTED_WITH: &str = "X-Requested-With";
 
 /// One bit for each length that a name in the list has: a look-up asks for every field of every request.
 const LENGTHS: u64 = {
-    let (mut lengths, mut index) = (0, 0);
-    while index < SELECTING.len() {
-        lengths |= 1 << SELECTING[index].len();
-        index += 1;
+    let (mut lengths, mut rest) = (0, SELECTING);
+    while let [name, after @ ..] = rest {
+        lengths |= 1 << name.len();
+        rest = after;
     }
     lengths
 };
@@ -155,6 +155,16 @@ mod tests {
         assert!(rule.matches(&asked.fields, &key));
         assert!(!rule.matches(&request(&[("Origin", "https://b.example")]).fields, &key));
         assert!(!rule.matches(&request(&[]).fields, &key));
+    }
+
+    #[test]
+    fn commas_in_a_selecting_field_are_sent_as_they_came() {
+        let policy = Policy::default_profile();
+        let asked = request(&[("HX-Current-URL", "http://a/?x=1,,2"), ("HX-Prompt", "a,b")]);
+        let sent = shared_fields(&asked.fields, &selecting_rule(&asked.fields, &policy), &policy);
+        let value = |name| sent.first(name).map(|value| value.escape_ascii().to_string());
+        assert_eq!(value("HX-Current-URL").as_deref(), Some("http://a/?x=1,,2"));
+        assert_eq!(value("HX-Prompt").as_deref(), Some("a,b"));
     }
 
     #[test]

@@ -11,7 +11,8 @@ use crate::stated_directives;
 use message::{Fields, Status, names};
 use profiles::{Forwarding, Policy};
 
-/// Types of files as they begin. HTML, JSON, XML, PDF and plain text are not among them: they may be made for a visitor.
+/// Types of files as they begin. HTML, JSON, XML, PDF and plain text are not among them, because applications make them
+/// for one visitor.
 const TYPES: &[&str] = &[
     "image/",
     "font/",
@@ -67,7 +68,7 @@ fn is_confusing(path: &[u8], decoded: &[u8]) -> bool {
     let is_odd = |octet: &u8| matches!(octet, b';' | b'\\' | b'%' | b'?' | b'#' | 0..=0x1f | 0x7f);
     let is_dots = |segment: &[u8]| segment == b"." || segment == b"..";
     slashes(path) != slashes(decoded)
-        || decoded.iter().any(|octet| is_odd(octet))
+        || decoded.iter().any(is_odd)
         || decoded.split(|&octet| octet == b'/').any(is_dots)
 }
 

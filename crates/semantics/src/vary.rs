@@ -12,7 +12,7 @@ use crate::directives::is_token;
 use crate::forward::is_sent_on;
 use crate::preferences::{accepts, canonical, favourite};
 use crate::request_fields::{Role, role};
-use crate::selecting::is_beyond;
+use crate::selecting::{is_beyond, is_selecting};
 use crate::{Forwarding, Policy, Reason};
 use bytes::Bytes;
 use message::{Fields, names};
@@ -286,6 +286,11 @@ pub(crate) fn normalised_value(fields: &Fields, name: &[u8]) -> Option<Bytes> {
     if name.eq_ignore_ascii_case(names::COOKIE) {
         // No list; of a request that is looked up it is one line, made of what is in the key.
         return fields.first(name).cloned();
+    }
+    if is_selecting(name.as_bytes()) {
+        // URLs and what visitors type in may have commas.
+        let lines: Vec<_> = fields.all(name).map(|line| &line[..]).collect();
+        return Some(Bytes::from(lines.join(&b", "[..])));
     }
     let members: Vec<_> = fields.list(name).collect();
     Some(Bytes::from(members.join(&b", "[..])))

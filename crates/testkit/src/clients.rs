@@ -53,6 +53,7 @@ impl ClientRow {
 }
 
 const CHROME: &str = "User-Agent: Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/141.0.0.0 Safari/537.36";
+const ANDROID: &str = "User-Agent: Mozilla/5.0 (Linux; Android 15; Pixel 8 Build/AP4A; wv) AppleWebKit/537.36 (KHTML, like Gecko) Version/4.0 Chrome/141.0.0.0 Mobile Safari/537.36";
 const FIREFOX: &str = "User-Agent: Mozilla/5.0 (X11; Linux x86_64; rv:144.0) Gecko/20100101 Firefox/144.0";
 const SAFARI: &str = "User-Agent: Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/26.0 Safari/605.1.15";
 const CHROME_PAGE: &str = "Accept: text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,image/apng,*/*;q=0.8,application/signed-exchange;v=b3;q=0.7";
@@ -99,7 +100,7 @@ pub const CLIENTS: &[ClientRow] = &[
     row(
         "An app's embedded browser on Android, saving data",
         target::PAGE,
-        &[CHROME, CHROME_PAGE, "X-Requested-With: org.example.reader", "Save-Data: on", "Accept-Encoding: gzip, deflate"],
+        &[ANDROID, CHROME_PAGE, "X-Requested-With: org.example.reader", "Save-Data: on", "Accept-Encoding: gzip, deflate"],
     ),
     row(
         "Chrome, prefetching a page",
@@ -313,8 +314,8 @@ answers the first requests with cookies from the origin. `e2e_clients` sends the
 
 The targets: `/page` and `/list` are HTML, the second with a part of itself for scripts that ask for one. `/style.css`,
 `/script.js` and `/media/7` are a style sheet that says `public` with a lifetime, a script that states a lifetime only, and
-a picture that says `public` with one. `/open.woff2` permits every site to use it. `/reflected.woff2` and `/api/reflected` permit the site that `Origin`
-names. `/feed` is RSS, `/api/items` JSON.
+a picture that says `public` with one. `/open.woff2` permits every site to use it. `/reflected.woff2` and `/api/reflected`
+permit the site that `Origin` names. `/feed` is RSS, `/api/items` JSON.
 
 This page is rendered from `crates/testkit/src/clients.rs` by `cargo xtask docs`.
 

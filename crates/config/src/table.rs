@@ -300,7 +300,7 @@ pub const SETTINGS: &[Setting] = &[
         None,
         "Different addresses with unknown query parameters that are fetched of one path in a minute; of all paths of the \
          site ten times as many. It keeps a flood of made-up parameters from the origin. Stored pages are served without \
-         limit. Left out: the profile's, which is 600 for `default`, 120 for `wordpress`, and no limit for `rfc`.",
+         limit. Left out: the profile's, which is 1200 for `default`, 120 for `wordpress`, and no limit for `rfc`.",
     ),
     site(
         "beyond_unknown_parameters",

@@ -272,8 +272,8 @@ impl Departure {
         }
     }
 
-    /// The application says that the site is closed: whoever waits is shown that. What is stored stays for the case that
-    /// the application is gone, and does not stand in for this answer.
+    /// The application says that the site is closed: whoever waits is shown that. What is stored stays for the case
+    /// that the application is gone, and does not stand in for this answer.
     fn close(&self, answer: Answer<Exchange>) {
         let reason = Reason::StoreRefusedMaintenance;
         if self.speaks_for_clients() {

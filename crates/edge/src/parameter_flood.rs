@@ -2,7 +2,7 @@
 //!
 //! Invariant: within any minute at most the limit of different addresses is admitted of one path, and
 //! [`PATHS_AT_LIMIT`] times as many of the site; an address that was admitted is free until its minute is over. The
-//! memory is bounded by that number. Which parameters are unknown is `semantics`' part; what is stored is never counted.
+//! memory is bounded by that number. Which parameters are unknown is `semantics`' part; hits are never counted.
 
 use crate::counters::Metric;
 use crate::lookup::Wanted;

@@ -126,7 +126,7 @@ mod tests {
     #[test]
     fn only_the_systems_own_page_says_that_a_site_is_closed() {
         let wordpress = Policy::wordpress();
-        let drupal = crate::tests::policy_of("drupal");
+        let (drupal, joomla) = (crate::tests::policy_of("drupal"), crate::tests::policy_of("joomla"));
         let (retry, link) =
             (("Retry-After", "600"), ("Link", "<http://a/wp-json/>; rel=\"https://api.w.org/\""));
         for (status, fields, policy, expected) in [
@@ -140,6 +140,8 @@ mod tests {
             (503, &[("Expires", "Sun, 19 Nov 1978 05:00:00 GMT")], &drupal, true),
             (503, &[("Expires", "Fri, 16 Jan 2015 07:50:00 GMT")], &drupal, true),
             (503, &[retry], &drupal, false),
+            (503, &[("Expires", "Wed, 17 Aug 2005 00:00:00 GMT")], &joomla, true),
+            (503, &[retry], &joomla, false),
         ] {
             assert_eq!(is_maintenance(&response(status, fields), policy), expected, "{status} {fields:?}");
         }

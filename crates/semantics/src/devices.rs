@@ -1,7 +1,7 @@
 //! Classes of devices that get pages of their own.
 //!
 //! Invariant: the class is all of `User-Agent` that is in the key, and the class's constant is all of it that is
-//! forwarded on a fetch whose answer may be shared. So one visitor's browser cannot choose what others of its class see.
+//! forwarded on a fetch whose answer may be shared. So no browser chooses what others of its class see.
 
 use crate::forward::SHARED_USER_AGENT;
 use crate::{DeviceClass, Forwarding, Policy};

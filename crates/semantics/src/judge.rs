@@ -3,8 +3,8 @@
 //! Invariant: nothing is stored that the response does not clearly permit to share. The default profile is stricter
 //! than the letter: a response that sets a cookie which is not noise, or that answers credentials without `public`, is
 //! not stored, and errors are stored for moments only. What would have to be validated before every use is stored only
-//! if it has a validator. A `[[brief]]` rule of the policy shares an answer for a moment that forbids that. For how long a
-//! response is fresh is `lifetime`'s part; whether its Vary can be kept apart is `vary`'s.
+//! if it has a validator. A `[[brief]]` rule of the policy shares an answer for a moment that forbids that. For how
+//! long a response is fresh is `lifetime`'s part; whether its Vary can be kept apart is `vary`'s.
 
 use crate::answers::brief_lifetime;
 use crate::invalidation::resolve;
@@ -118,8 +118,8 @@ fn judged(
     Ok(Storable { freshness, withheld })
 }
 
-/// An answer that the policy shares for a moment: what it says of caches does not count, and everything else does. It is
-/// of no use after its lifetime, because something may stand in its place by then.
+/// An answer that the policy shares for a moment: what it says of caches does not count, and everything else does. It
+/// is of no use after its lifetime, because something may stand in its place by then.
 fn judged_briefly(
     request: &RequestHead,
     response: &ResponseHead,

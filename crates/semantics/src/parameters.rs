@@ -70,6 +70,15 @@ mod tests {
                 assert_eq!(without_unknown_parameters(&target, &policy), expected);
             }
         }
+        for (profile, target) in [
+            ("mediawiki", "/index.php?title=A&action=history"),
+            ("drupal", "/?q=node/1&page=2"),
+            ("joomla", "/index.php?option=com_content&view=article&id=5&Itemid=1"),
+            ("typo3", "/index.php?id=5&tx_news%5Bnews%5D=7&cHash=a"),
+        ] {
+            let policy = crate::tests::policy_of(profile);
+            assert!(!has_unknown_parameters(target.as_bytes(), &policy), "{target}");
+        }
         assert!(has_unknown_parameters(b"/?s=a", &Policy::default_profile()), "default knows none");
     }
 }

@@ -1,6 +1,6 @@
 //! Decoding gzip in small steps.
 //!
-//! Invariant: one step gives at most [`STEP_BYTES`] however well its input was compressed, all steps together give no
+//! Invariant: one step gives at most 64 KiB however well its input was compressed, all steps together give no
 //! more than the limit, and only content that ended as its checksum says has an end.
 
 use bytes::{Buf, Bytes};

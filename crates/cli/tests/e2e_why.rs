@@ -19,7 +19,7 @@ fn a_page_is_judged_in_words_and_in_json() {
     let text = petasos(["why", "--direct", &origin.url(), "--pause", "0"]);
     assert_eq!((text.code, text.stderr.as_str()), (Some(0), ""));
     assert!(text.stdout.contains("CACHEABLE as it is, for 60 seconds."), "{}", text.stdout);
-    assert_eq!(origin.seen().len(), 6, "no validator, so no conditional question");
+    assert_eq!(origin.seen().len(), 7, "no validator, so no conditional question");
     let json = petasos(["why", "--direct", &origin.url(), "--pause", "0", "--json"]);
     assert!(json.stdout.starts_with("{\n  \"format\": 1,"), "{}", json.stdout);
     assert!(json.stdout.contains("\"cacheable\": \"yes\""), "{}", json.stdout);

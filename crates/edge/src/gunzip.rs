@@ -1,6 +1,6 @@
 //! Decoding gzip in small steps.
 //!
-//! Invariant: one step gives at most [`STEP_BYTES`] however well its input was compressed, all steps together give no
+//! Invariant: one step gives at most 64 KiB however well its input was compressed, all steps together give no
 //! more than the limit, and only content that ended as its checksum says has an end.
 
 use bytes::{Buf, Bytes};
@@ -90,7 +90,7 @@ mod tests {
     #[test]
     fn content_is_the_same_however_it_is_cut() {
         let content: Vec<u8> =
-            (0..300_000_u32).flat_map(|number| number.wrapping_mul(number).to_be_bytes()).collect();
+            (0..60_000_u32).flat_map(|number| number.wrapping_mul(number).to_be_bytes()).collect();
         let coded = gzip(&content);
         for piece in [1, 7, 4096, coded.len()] {
             assert!(decoded(&coded, piece, u64::MAX).unwrap() == content, "{piece}");
@@ -102,10 +102,10 @@ mod tests {
 
     #[test]
     fn bomb_ends_at_the_limit() {
-        let bomb = gzip(&vec![0; 50_000_000]);
-        assert!(bomb.len() < 100_000);
+        let bomb = gzip(&vec![0; 20_000_000]);
+        assert!(bomb.len() < 50_000);
         assert_eq!(decoded(&bomb, bomb.len(), 1_000_000), Err(Undecodable));
-        assert_eq!(decoded(&bomb, bomb.len(), 50_000_000).unwrap().len(), 50_000_000);
+        assert_eq!(decoded(&bomb, bomb.len(), 20_000_000).unwrap().len(), 20_000_000);
     }
 
     #[test]

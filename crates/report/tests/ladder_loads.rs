@@ -260,7 +260,7 @@ fn a_load_without_verdicts_twin_and_meters_has_no_tables_of_them() {
                  | CPU a page";
     assert_eq!(
         tables(section),
-        [[heads, "6 | 25 | Petasos | 21,800 | 2.04 ms | 562 KiB | 0.1 | 0.8 | 0 | 31.0 µs"]]
+        [[heads, "6 | 25 | Petasos | 21,800 | 2.04 ms | 12.9 KiB | 0.1 | 0.8 | 0 | 31.0 µs"]]
     );
     assert_eq!(texts(section, "p"), ["Step 6: anonymous 132,108 good, 0 failed or not theirs."]);
     assert!(!page.contains("id=\"verdicts\"") && !text.contains("what the nearest cache said"));

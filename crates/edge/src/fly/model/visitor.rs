@@ -70,6 +70,7 @@ impl World {
             let found = || match wanted.find(shared, head, Touch::No, self.now()) {
                 Found::Deliver(delivery) | Found::Refresh(delivery, _) => Some(delivery),
                 Found::Load(_) | Found::Unfit => panic!("there is no disk here, and nothing is left out"),
+                Found::Unusable => panic!("nothing is compressed here"),
                 Found::Fetch(_, object) => {
                     base = object;
                     None

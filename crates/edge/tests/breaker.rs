@@ -156,6 +156,26 @@ fn fetches_that_no_client_waits_for_are_given_up() {
 }
 
 #[test]
+fn clients_that_wait_get_stale_copies_when_the_breaker_opens() {
+    let stage = Stage::new(page);
+    for target in ["/a", "/b", "/c"] {
+        stage.get(target, &[]);
+    }
+    stage.pass(100);
+    let gate = hang(&stage);
+    let mut clients = ["/a", "/b", "/c"].map(|target| stage.begin("GET", target, &[]));
+    let mut absent = stage.begin("GET", "/unseen", &[]);
+    stage.await_seen(7);
+    stage.pass(11);
+    assert_eq!(stage.metric(STATE, ""), SILENT);
+    for client in &mut clients {
+        assert_eq!(reason(&client.read()), "stale-breaker-open");
+    }
+    gate.open();
+    assert_eq!(absent.read().text(), "/unseen");
+}
+
+#[test]
 fn misses_get_half_of_the_permits_of_a_silent_origin() {
     let (stage, gate) = silent(|plan| plan.limits.fetches_max = 8, &["/a", "/b", "/c"]);
     eventually("the permits are free", || stage.metric("petasos_origin_fetches_active", "") == 0);

@@ -32,7 +32,10 @@ impl<'a> Visit<'a> {
         let limits = &self.shared.limits;
         let own_end = *wanted.patience_ends.get_or_insert_with(|| Instant::now() + limits.flight_wait);
         // A flight that is late already is not waited for again by everybody who could have something stale.
-        let mut end = own_end.min(receiver.borrow().departed + limits.stale_wait);
+        // Who asked for a newer answer than the stored one is given the time to get it.
+        let reloads = reason == Reason::MissReload;
+        let patience = if reloads { limits.flight_wait } else { limits.stale_wait };
+        let mut end = own_end.min(receiver.borrow().departed + patience);
         let (mut informed, mut is_silent) = (0, false);
         loop {
             let Progress { hints, state, .. } = receiver.borrow_and_update().clone();

@@ -275,7 +275,7 @@ fn background_refreshes_stop_while_the_breaker_is_open() {
 
 #[test]
 fn late_page_is_served_stale_after_its_wait_unless_it_was_purged() {
-    let stage = expired(|_| {}, &["/late", "/later", "/purged"]);
+    let stage = expired(|_| {}, &["/late", "/later", "/last", "/purged"]);
     assert_eq!(stage.ask("PURGE", "/purged", &[SOFT]).status, 200);
     let gate = hang(&stage);
     assert_eq!(reason(&stage.get("/late", &[])), "stale-origin-slow");
@@ -289,6 +289,14 @@ fn late_page_is_served_stale_after_its_wait_unless_it_was_purged() {
     assert_eq!(reason(&stage.get("/later", &[])), "stale-origin-slow");
     gate.open();
     assert_eq!(reason(&purged.read()), "miss-invalidated");
+    stage.await_quiet();
+    stage.pass(6);
+    let gate = hang(&stage);
+    let mut reloaded = stage.begin("GET", "/purged", &["Cache-Control: no-cache"]);
+    eventually("the reload is asked for", || stage.origin.count("/purged") == 3);
+    assert_eq!(reason(&stage.get("/last", &[])), "stale-origin-slow");
+    gate.open();
+    assert_eq!(reason(&reloaded.read()), "miss-reload", "who reloads waits for the newer response");
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! The breaker of one origin at work: shared by all workers, fed by fetches, asked before them.
 //!
 //! Invariant: the fetch limit and the announcement of the state agree with the breaker's state, because they
-//! change under its lock. Each fetch that was told to the breaker ends there once, however it ends. Lock order: breaker,
-//! then the turns of the fetch limit.
+//! change under its lock. Each fetch that was told to the breaker ends there once, however it ends. Lock order:
+//! breaker, then the turns of the fetch limit.
 
 use crate::breaker::{Begun, Breaker, BreakerChange, BreakerLimits, BreakerState, Failure};
 use crate::error::FetchError;

@@ -274,7 +274,7 @@ fn background_refreshes_stop_while_the_breaker_is_open() {
 }
 
 #[test]
-fn late_page_is_served_stale_after_its_wait_unless_it_was_purged() {
+fn late_page_is_served_stale_unless_purged_or_reloaded() {
     let stage = expired(|_| {}, &["/late", "/later", "/last", "/purged"]);
     assert_eq!(stage.ask("PURGE", "/purged", &[SOFT]).status, 200);
     let gate = hang(&stage);

@@ -78,8 +78,14 @@ fn ask(address: SocketAddr, clients: usize, each: usize) -> (Vec<Response>, usiz
         };
         (0..each).map(timed).collect::<Vec<_>>()
     };
-    let visitors: Vec<_> = (0..clients).map(|client| std::thread::spawn(move || visit(client))).collect();
-    let answers: Vec<_> = visitors.into_iter().flat_map(|visitor| visitor.join().unwrap()).collect();
+    let mut visitors = Vec::new();
+    for client in 0..clients {
+        visitors.push(std::thread::spawn(move || visit(client)));
+    }
+    let mut answers = Vec::new();
+    for visitor in visitors {
+        answers.extend(visitor.join().unwrap());
+    }
     let late = answers.iter().filter(|(_, is_late)| *is_late).count();
     (answers.into_iter().map(|(answer, _)| answer).collect(), late)
 }
@@ -101,13 +107,13 @@ fn hung_origin_leaves_stale_pages_fast_and_passes_alive() {
     assert_eq!(stale, visits, "each response is a stale copy");
     assert!(late <= LATE_MAX);
     let asked = stage.origin.seen().len() - before;
-    // Each page is asked for once before the breaker opens; then there are probes.
-    let asked_max = PAGES + 10;
+    // Before the breaker opens, as many are asked for as may be under way; then there are probes.
+    let asked_max = 64 + 16;
     println!("attack: requests at a hung origin: {asked} for {visits} visits, at most {asked_max}");
     assert!(asked <= asked_max);
-    let held = stage.edge.metric("petasos_origin_fetches_active", "");
-    println!("attack: fetches held by a hung origin: {held}, at most 10");
-    assert!(held <= 10.0, "fetches that no client waits for are given up");
+    let held = || stage.edge.metric("petasos_origin_fetches_active", "") as u64;
+    eventually("fetches that no client waits for are given up", || held() <= 10);
+    println!("attack: fetches held by a hung origin: {} of at most 10", held());
     let address = stage.edge.address;
     let passed = std::thread::spawn(move || get(address, "/own", &["Cookie: session=1"]).status);
     eventually("a pass reaches the origin", || stage.origin.count("/own") == 1);
@@ -148,7 +154,7 @@ fn slow_pages_leave_the_breaker_closed_while_others_answer() {
     let address = stage.edge.address;
     let slow = |number: usize| format!("/slow/{number}");
     let ask = |number: usize| std::thread::spawn(move || get(address, &slow(number), &[]).status);
-    let reports: Vec<_> = (0..3).map(ask).collect();
+    let reports = [0, 1, 2].map(ask);
     eventually("the reports are under way", || (0..3).all(|number| stage.origin.count(&slow(number)) == 1));
     for number in 0..6 {
         assert_eq!(stage.get(&format!("/quick/{number}")).status, 200);

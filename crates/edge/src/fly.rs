@@ -162,8 +162,8 @@ impl Departure {
         self.shared.flights.remove(&self.key, &self.flight);
     }
 
-    /// Ready when the breaker of the origin is open and no client waits for the flight, which then gives its permit back.
-    /// A probe goes on.
+    /// Ready when the breaker of the origin is open and no client waits for the flight, which then gives its permit
+    /// back. A probe goes on.
     async fn forsaken(&self) {
         if self.request.is_probe {
             return std::future::pending().await;

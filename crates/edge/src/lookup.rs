@@ -245,8 +245,8 @@ impl<'a> Wanted<'a> {
         shared.in_vain.reason(&self.key, now.monotonic) == Some(Reason::StoreRefusedMaintenance)
     }
 
-    /// The stale answer that is sent at once because the breaker of the origin is open. What was invalidated is sent only
-    /// if the origin was asked and has failed.
+    /// The stale answer that is sent at once because the breaker of the origin is open. What was invalidated is sent
+    /// only if the origin was asked and has failed.
     fn stand_in(&self, shared: &Shared, head: &RequestHead, base: &Base, now: Moment) -> Option<Delivery> {
         if base.doubt == Doubt::Invalidated || !self.subject.site.origin.is_open() {
             return None;
@@ -304,9 +304,10 @@ impl<'a> Wanted<'a> {
         self.refuses_gzip && without_gzip(fields) == WithoutGzip::Unusable
     }
 
-    /// Whether what is stored for the request was invalidated.
+    /// Whether what is stored for the request was invalidated, also by the request itself.
     pub(crate) fn is_invalidated(&self, shared: &Shared, head: &RequestHead) -> bool {
-        matches!(shared.store.peek(&self.key, &head.fields), Lookup::Found { softened: true, .. })
+        self.fetches
+            || matches!(shared.store.peek(&self.key, &head.fields), Lookup::Found { softened: true, .. })
     }
 
     /// Whether the object holds what the request wants of the content.

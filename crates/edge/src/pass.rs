@@ -68,8 +68,8 @@ impl<'a> Wanted<'a> {
 }
 
 impl<'a> Visit<'a> {
-    /// *pass*: this visitor's own request. Where a stored answer may stand in, such as for a HEAD or for what is only to
-    /// be compared, the application is not waited for longer than in *wait*.
+    /// *pass*: this visitor's own request. Where a stored answer may stand in, such as for a HEAD or for what is only
+    /// to be compared, the application is not waited for longer than in *wait*.
     pub(crate) async fn pass(&mut self, passing: Passing<'a>) -> Step<'a> {
         let compared = passing.check.as_ref().and_then(|check| check.instead());
         let instead = match compared {

@@ -311,8 +311,8 @@ impl<'a> Visit<'a> {
         }
     }
 
-    /// Starts a flight that nobody waits for, to replace a stale answer, unless one is under way. While the breaker of the
-    /// origin is open, only the next probe goes.
+    /// Starts a flight that nobody waits for, to replace a stale answer, unless one is under way. While the breaker of
+    /// the origin is open, only the next probe goes.
     pub(crate) fn refresh(&self, wanted: &Wanted<'_>, stale: Base) {
         let origin = &wanted.subject.site.origin;
         let is_probe = origin.is_open();

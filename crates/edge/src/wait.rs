@@ -32,8 +32,11 @@ impl<'a> Visit<'a> {
         let limits = &self.shared.limits;
         let own_end = *wanted.patience_ends.get_or_insert_with(|| Instant::now() + limits.flight_wait);
         // A flight that is late already is not waited for again by everybody who could have something stale.
-        let mut end = own_end.min(receiver.borrow().departed + limits.stale_wait);
-        let mut informed = 0;
+        // Who asked for a newer answer than the stored one is given the time to get it.
+        let reloads = reason == Reason::MissReload;
+        let patience = if reloads { limits.flight_wait } else { limits.stale_wait };
+        let mut end = own_end.min(receiver.borrow().departed + patience);
+        let (mut informed, mut is_silent) = (0, false);
         loop {
             let Progress { hints, state, .. } = receiver.borrow_and_update().clone();
             for hint in hints.into_iter().skip(informed) {
@@ -52,7 +55,18 @@ impl<'a> Visit<'a> {
                 State::Void => return self.ask_again(wanted, reason),
                 State::Failed(error) => return self.fail(&wanted, &error),
             }
-            match tokio::time::timeout_at(end, receiver.changed()).await {
+            let changed = tokio::select! {
+                changed = tokio::time::timeout_at(end, receiver.changed()) => changed,
+                // Where no connection can be made, the flight fails by itself in a moment.
+                () = wanted.subject.site.origin.fallen_silent(), if !is_silent => {
+                    is_silent = true;
+                    match self.when_silent(&wanted) {
+                        Some(delivery) => return Step::Deliver(delivery),
+                        None => continue,
+                    }
+                }
+            };
+            match changed {
                 Ok(Ok(())) => {}
                 // The flight never began.
                 Ok(Err(_)) => return wanted.pass(reason),
@@ -67,6 +81,14 @@ impl<'a> Visit<'a> {
                 },
             }
         }
+    }
+
+    /// The stale answer for a visitor that waits when the origin falls silent.
+    fn when_silent(&self, wanted: &Wanted<'_>) -> Option<Delivery> {
+        let mut delivery = self.when_late(wanted, false)?;
+        delivery.account.reason = Reason::StaleBreakerOpen;
+        self.cells().count(Metric::BreakerStale);
+        Some(delivery)
     }
 
     /// The stale answer for a visitor that has waited long enough; after all of its patience also one that was

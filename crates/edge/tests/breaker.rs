@@ -156,6 +156,26 @@ fn fetches_that_no_client_waits_for_are_given_up() {
 }
 
 #[test]
+fn clients_that_wait_get_stale_copies_when_the_breaker_opens() {
+    let stage = Stage::new(page);
+    for target in ["/a", "/b", "/c"] {
+        stage.get(target, &[]);
+    }
+    stage.pass(100);
+    let gate = hang(&stage);
+    let mut clients = ["/a", "/b", "/c"].map(|target| stage.begin("GET", target, &[]));
+    let mut absent = stage.begin("GET", "/unseen", &[]);
+    stage.await_seen(7);
+    stage.pass(11);
+    assert_eq!(stage.metric(STATE, ""), SILENT);
+    for client in &mut clients {
+        assert_eq!(reason(&client.read()), "stale-breaker-open");
+    }
+    gate.open();
+    assert_eq!(absent.read().text(), "/unseen");
+}
+
+#[test]
 fn misses_get_half_of_the_permits_of_a_silent_origin() {
     let (stage, gate) = silent(|plan| plan.limits.fetches_max = 8, &["/a", "/b", "/c"]);
     eventually("the permits are free", || stage.metric("petasos_origin_fetches_active", "") == 0);
@@ -254,8 +274,8 @@ fn background_refreshes_stop_while_the_breaker_is_open() {
 }
 
 #[test]
-fn late_page_is_served_stale_after_its_wait_unless_it_was_purged() {
-    let stage = expired(|_| {}, &["/late", "/later", "/purged"]);
+fn late_page_is_served_stale_unless_purged_or_reloaded() {
+    let stage = expired(|_| {}, &["/late", "/later", "/last", "/purged"]);
     assert_eq!(stage.ask("PURGE", "/purged", &[SOFT]).status, 200);
     let gate = hang(&stage);
     assert_eq!(reason(&stage.get("/late", &[])), "stale-origin-slow");
@@ -269,6 +289,14 @@ fn late_page_is_served_stale_after_its_wait_unless_it_was_purged() {
     assert_eq!(reason(&stage.get("/later", &[])), "stale-origin-slow");
     gate.open();
     assert_eq!(reason(&purged.read()), "miss-invalidated");
+    stage.await_quiet();
+    stage.pass(6);
+    let gate = hang(&stage);
+    let mut reloaded = stage.begin("GET", "/purged", &["Cache-Control: no-cache"]);
+    eventually("the reload is asked for", || stage.origin.count("/purged") == 3);
+    assert_eq!(reason(&stage.get("/last", &[])), "stale-origin-slow");
+    gate.open();
+    assert_eq!(reason(&reloaded.read()), "miss-reload", "who reloads waits for the newer response");
 }
 
 #[test]

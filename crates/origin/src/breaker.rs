@@ -470,7 +470,7 @@ mod tests {
     }
 
     #[test]
-    fn three_resets_open_and_a_first_byte_between_them_prevents_that() {
+    fn three_resets_open_unless_a_first_byte_comes_between() {
         for is_answered in [false, true] {
             let mut breaker = breaker();
             for number in 0..3 {
@@ -509,7 +509,7 @@ mod tests {
     }
 
     #[test]
-    fn probes_of_a_refusing_origin_come_at_growing_pauses_up_to_a_second() {
+    fn probes_of_a_refusing_origin_come_at_growing_pauses() {
         let mut breaker = breaker();
         let begun = breaker.begin(Some(1), false, at(0));
         breaker.failed(&begun, Failure::Unreachable, at(0));

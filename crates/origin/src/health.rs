@@ -1,8 +1,8 @@
 //! The breaker of one origin at work: shared by all workers, fed by fetches, asked before them.
 //!
-//! Invariant: the fetch limit and the announcement of an open breaker agree with the breaker's state, because they
-//! change under its lock. Each fetch that was told to the breaker ends there once, however it ends. Lock order: breaker,
-//! then the turns of the fetch limit.
+//! Invariant: the fetch limit and the announcement of the state agree with the breaker's state, because they
+//! change under its lock. Each fetch that was told to the breaker ends there once, however it ends. Lock order:
+//! breaker, then the turns of the fetch limit.
 
 use crate::breaker::{Begun, Breaker, BreakerChange, BreakerLimits, BreakerState, Failure};
 use crate::error::FetchError;
@@ -15,14 +15,14 @@ use tokio::sync::watch;
 /// The breaker with its lock, its clock and those who follow its state.
 pub(crate) struct Health {
     breaker: Mutex<Breaker>,
-    is_open: watch::Sender<bool>,
+    state: watch::Sender<BreakerState>,
     clock: Arc<dyn Clock>,
 }
 
 impl Health {
     pub(crate) fn new(limits: BreakerLimits, clock: Arc<dyn Clock>) -> Self {
         let breaker = Mutex::new(Breaker::new(limits, clock.monotonic()));
-        Self { breaker, is_open: watch::Sender::new(false), clock }
+        Self { breaker, state: watch::Sender::new(BreakerState::Closed), clock }
     }
 
     /// Tells the breaker something or asks it, and lets the limit follow: while the breaker is open, half of the
@@ -32,9 +32,9 @@ impl Health {
         let mut breaker = self.breaker.lock().unwrap_or_else(PoisonError::into_inner);
         let now = self.clock.monotonic();
         let result = act(&mut breaker, now);
-        let is_open = breaker.state(now) != BreakerState::Closed;
-        if self.is_open.send_if_modified(|was_open| std::mem::replace(was_open, is_open) != is_open) {
-            limit.halve(is_open);
+        let state = breaker.state(now);
+        if self.state.send_if_modified(|before| std::mem::replace(before, state) != state) {
+            limit.halve(state != BreakerState::Closed);
         }
         result
     }
@@ -78,11 +78,20 @@ impl Origin {
         self.health(|breaker, _| breaker.changes())
     }
 
-    /// Ready while the breaker is open.
+    /// Ready when the breaker is open.
     pub async fn opened(&self) {
-        let mut is_open = self.health.is_open.subscribe();
+        self.comes_to(|state| *state != BreakerState::Closed).await;
+    }
+
+    /// Ready when the breaker is open because the application is silent.
+    pub async fn fallen_silent(&self) {
+        self.comes_to(|state| *state == BreakerState::Silent).await;
+    }
+
+    async fn comes_to(&self, is_awaited: impl FnMut(&BreakerState) -> bool) {
+        let mut state = self.health.state.subscribe();
         // An error means that the origin is gone, and with it whatever waits here.
-        let _ = is_open.wait_for(|is_open| *is_open).await;
+        let _ = state.wait_for(is_awaited).await;
     }
 
     /// Whether a fetch may go to the application, and whether it goes as a probe. Where no connection can be made, only

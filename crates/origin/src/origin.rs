@@ -58,8 +58,8 @@ pub struct FetchRequest {
     pub is_conditional: bool,
     /// Who waits for it.
     pub urgency: Urgency,
-    /// A digest of the page's key if the answer may be shared. Only then it tells the breaker something that there is no
-    /// first byte: a pass may be a long poll, or wait for its client.
+    /// A digest of the page's key if the answer may be shared. Only then a missing first byte tells the breaker
+    /// something: a pass may be a long poll, or wait for its client.
     pub page: Option<u64>,
     /// Whether the breaker has given it the turn of a probe.
     pub is_probe: bool,
@@ -141,8 +141,8 @@ impl Origin {
         }
     }
 
-    /// Whether it works on less than half of what it may get, nothing waits for it, and its breaker is closed or wants a
-    /// probe.
+    /// Whether it works on less than half of what it may get, nothing waits for it, and its breaker is closed or wants
+    /// a probe.
     pub fn has_time(&self) -> bool {
         let answers = !self.is_open() || self.is_probe_due();
         let half = self.settings.bounds.fetches_max.div_ceil(2);

@@ -61,6 +61,22 @@ impl Spool {
         }
     }
 
+    /// Says on standard error if the directory cannot be used; blocks for the timeout at most.
+    pub(crate) fn probe(&self) {
+        let Some(directory) = self.directory.clone() else { return };
+        let (disk, path) = (Arc::clone(&self.disk), directory.clone());
+        let problem = match disk_threads::run_here(self.timeout, move || disk.open_unnamed(&path).map(drop)) {
+            Some(Ok(())) => return,
+            Some(Err(error)) => error.to_string(),
+            None => "it does not answer".to_owned(),
+        };
+        let directory = directory.display();
+        eprintln!(
+            "petasos: large bodies wait in memory only: cannot write to {directory}: {problem}; \
+             set spool_directory to a directory that can be written"
+        );
+    }
+
     /// Bytes that its files take.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)

@@ -35,8 +35,8 @@ impl Pace {
         }
     }
 
-    /// Ready when the edge has waited for `window` and the client has not reached `bytes_per_second` in it. Call it only
-    /// after whatever is waited for was pending.
+    /// Ready when the edge has waited for `window` and the client has not reached `bytes_per_second` in it. Call it
+    /// only after whatever is waited for was pending.
     pub(crate) fn poll_too_slow(
         &mut self,
         context: &mut Context<'_>,

@@ -156,8 +156,8 @@ impl Buffer {
         self.is_lost
     }
 
-    /// Moves what can be moved between memory and file; back into memory only what `is_wanted` now. Ready when there was
-    /// a change; pending while the disk works and when there is nothing to move.
+    /// Moves what can be moved between memory and file; back into memory only what `is_wanted` now. Ready after a
+    /// change; pending while the disk works and when there is nothing to move.
     pub(crate) fn poll_move(&mut self, context: &mut Context<'_>, is_wanted: bool) -> Poll<()> {
         if self.is_lost {
             return Poll::Pending;

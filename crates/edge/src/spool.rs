@@ -1,8 +1,8 @@
 //! Files without names for bodies that wait between a client and an origin and find no room in memory.
 //!
 //! Invariant: the files never take more than `spool_size`, have no names, and are gone when the process ends, however
-//! it ends. A disk that is full, fails or hangs costs the spooling and nothing else: no worker waits for it, and while an
-//! operation is later than `limits.disk_timeout` no further one begins.
+//! it ends. A disk that is full, fails or hangs costs the spooling and nothing else: no worker waits for it, and while
+//! an operation is later than `limits.disk_timeout` no further one begins.
 
 use crate::disk_threads;
 use bytes::Bytes;

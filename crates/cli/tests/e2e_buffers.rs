@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
+use std::io::{Read, Write};
 use testkit::{Action, Client, Edge, Gate, Origin, Seen, eventually, response};
 
 /// Memory of which buffers get 3 MiB, so that larger bodies go through the spool.
@@ -139,4 +140,52 @@ fn events_reach_the_client_before_the_next_one() {
     }
     assert!(edge.metric("petasos_origin_fetches_active", "") <= 0.0, "an open stream keeps no fetch");
     gate.open();
+}
+
+#[test]
+fn a_spool_that_cannot_be_used_is_said_at_the_start() {
+    let origin = counting();
+    let configuration = "spool_directory = \"/dev/null/spool\"\n";
+    let edge = Edge::configured(&origin.url(), configuration, &["--memory", "8MiB"]);
+    let content = content(2 << 20);
+    let framing = format!("Content-Length: {}", content.len());
+    assert_eq!(post(&mut Client::connect(edge.address), "/", &framing, &content), 200);
+    assert!(seen(&origin, "/").body == content, "the content is another");
+    eventually("the directory is named", || edge.stderr().contains("/dev/null/spool"));
+    assert!(edge.metric("petasos_spool_errors_total", "") > 0.0);
+}
+
+#[test]
+fn content_that_the_origin_refuses_is_not_the_next_requests() {
+    // It answers when it has the head, and closes without reading the content.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let (mut stream, mut head, mut octet) = (stream.unwrap(), Vec::new(), [0]);
+            while !head.ends_with(b"\r\n\r\n") && stream.read(&mut octet).is_ok_and(|read| read == 1) {
+                head.push(octet[0]);
+            }
+            let length = String::from_utf8_lossy(&head).contains("Content-Length: 7\r\n");
+            let rest = if length { [0; 7].len() } else { 0 };
+            let mut content = vec![0; rest];
+            stream.read_exact(&mut content).unwrap();
+            let status = if rest > 0 { "200 OK" } else { "413 Too Large" };
+            let answer = format!("HTTP/1.1 {status}\r\nContent-Length: {rest}\r\n\r\n");
+            stream.write_all(answer.as_bytes()).unwrap();
+            stream.write_all(&content).unwrap();
+        }
+    });
+    let edge = Edge::start(&url, &SMALL);
+    let mut client = Client::connect(edge.address);
+    let large = content(3 << 20);
+    for _ in 0..3 {
+        assert_eq!(post(&mut client, "/", &format!("Content-Length: {}", large.len()), &large), 413);
+        client.send("POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 7\r\n\r\nmessage");
+        let answer = client.read();
+        assert_eq!((answer.status, answer.text()), (200, "message"));
+    }
+    eventually("nothing is kept", || {
+        edge.metric("petasos_buffered_bytes", "") + edge.metric("petasos_spool_bytes", "") <= 0.0
+    });
 }

@@ -4,8 +4,8 @@
 //!   pop <--- front <--- file (written earlier, read back in order) <--- back <--- push
 //! ```
 //!
-//! Invariant: pieces come out in the order in which they were pushed, each byte once. What was written to the file stays
-//! in memory until the file has it, so a disk that fails costs nothing but room; what cannot be read back is lost, and
+//! Invariant: pieces come out in the order in which they were pushed, each byte once. What is written to the file stays
+//! in memory until the file has it, so a disk that fails costs nothing but room. What cannot be read back is lost, and
 //! then nothing more comes out.
 
 use crate::buffers::Buffers;
@@ -156,8 +156,8 @@ impl Buffer {
         self.is_lost
     }
 
-    /// Moves what can be moved between memory and file; back into memory only what `is_wanted` now. Ready when something
-    /// has changed; pending while the disk works and when there is nothing to move.
+    /// Moves what can be moved between memory and file; back into memory only what `is_wanted` now. Ready after a
+    /// change; pending while the disk works and when there is nothing to move.
     pub(crate) fn poll_move(&mut self, context: &mut Context<'_>, is_wanted: bool) -> Poll<()> {
         if self.is_lost {
             return Poll::Pending;

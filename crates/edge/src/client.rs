@@ -1,7 +1,8 @@
 //! A visitor's connection: request heads and content in, octets out, each with its time limit.
 //!
 //! Invariant: octets go out in the order they were queued; a request's content is read only as fast as it is
-//! passed on, but for what a buffer takes of it before; once the connection failed nothing more is sent. What requests mean is not known here.
+//! passed on, but for what a buffer takes of it before; once the connection failed nothing more is sent. What requests
+//! mean is not known here.
 
 use crate::buffer::Buffer;
 use crate::pace::Pace;

@@ -35,15 +35,15 @@ impl Pace {
         }
     }
 
-    /// Ready when the edge has waited for `window` and the client has not reached `bytes_per_second` in it. Call it only
-    /// after whatever is waited for was pending.
+    /// Ready when the edge has waited for `window` and the client has not reached `bytes_per_second` in it. Call it
+    /// only after whatever is waited for was pending.
     pub(crate) fn poll_too_slow(
         &mut self,
         context: &mut Context<'_>,
         bytes_per_second: u64,
         window: Duration,
     ) -> Poll<()> {
-        if bytes_per_second == 0 {
+        if bytes_per_second == 0 || window.is_zero() {
             return Poll::Pending;
         }
         loop {
@@ -87,6 +87,15 @@ mod tests {
     async fn a_client_below_the_rate_is_too_slow_after_the_window() {
         assert_eq!(seconds_until_too_slow(&mut Pace::default(), 90, 100).await, Some(10));
         assert_eq!(seconds_until_too_slow(&mut Pace::default(), 110, 100).await, None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn no_rate_or_no_window_is_no_minimum() {
+        let mut pace = Pace::default();
+        for (rate, window) in [(0, WINDOW), (100, Duration::ZERO)] {
+            let too_slow = poll_fn(|context| pace.poll_too_slow(context, rate, window));
+            assert!(tokio::time::timeout(10 * WINDOW, too_slow).await.is_err());
+        }
     }
 
     #[tokio::test(start_paused = true)]

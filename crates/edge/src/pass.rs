@@ -124,8 +124,8 @@ impl<'a> Visit<'a> {
         }
     }
 
-    /// Reads the content of the request before it takes a turn at the origin, unless it must stream or finds no room. Gives
-    /// its framing for the application.
+    /// Reads the content of the request before it takes a turn at the origin, unless it must stream or finds no room.
+    /// Gives its framing for the application.
     async fn read_ahead(&mut self) -> Result<BodyFraming, UploadError> {
         let framing = self.request.framing;
         if matches!(framing, BodyFraming::Empty | BodyFraming::Length(0)) {

@@ -151,6 +151,7 @@ impl Edge {
         let (shared, recovery) =
             Shared::new(plan, log, clock).with_token(token).with_static_tree().above_disk()?;
         let shared = Arc::new(shared);
+        shared.buffers.spool.probe();
         if let Some(recovery) = recovery {
             persistence::take_over(&shared, recovery)?;
         }

@@ -1,8 +1,8 @@
 //! Files without names for bodies that wait between a client and an origin and find no room in memory.
 //!
-//! Invariant: the files never take more than `spool_size`, have no names, and are gone when the process ends, however it
-//! ends. A disk that is full, fails or hangs costs the spooling and nothing else: no worker waits for it, and while an
-//! operation is later than `limits.disk_timeout` no further one begins.
+//! Invariant: the files never take more than `spool_size`, have no names, and are gone when the process ends, however
+//! it ends. A disk that is full, fails or hangs costs the spooling and nothing else: no worker waits for it, and while
+//! an operation is later than `limits.disk_timeout` no further one begins.
 
 use crate::disk_threads;
 use bytes::Bytes;
@@ -59,6 +59,22 @@ impl Spool {
             late: AtomicI64::new(0),
             errors: AtomicU64::new(0),
         }
+    }
+
+    /// Says on standard error if the directory cannot be used; blocks for the timeout at most.
+    pub(crate) fn probe(&self) {
+        let Some(directory) = self.directory.clone() else { return };
+        let (disk, path) = (Arc::clone(&self.disk), directory.clone());
+        let problem = match disk_threads::run_here(self.timeout, move || disk.open_unnamed(&path).map(drop)) {
+            Some(Ok(())) => return,
+            Some(Err(error)) => error.to_string(),
+            None => "it does not answer".to_owned(),
+        };
+        let directory = directory.display();
+        eprintln!(
+            "petasos: large bodies wait in memory only: cannot write to {directory}: {problem}; \
+             set spool_directory to a directory that can be written"
+        );
     }
 
     /// Bytes that its files take.

@@ -1,10 +1,10 @@
 //! How many requests one application works on at a time, and how long the others wait for their turn.
 //!
-//! Invariant: never more than `fetches_max` requests are worked on, at most `client_fetches_max` of them for one client,
-//! and never more than `queue_max` requests wait; a waiting request gets its permit or an error in time. Whom a person
-//! waits for comes before what only robots want, else the order is that of arrival. A fetch that waits for a slow client
-//! is not worked on; at most `stalled_max` are in that state, and as many more than `fetches_max` are worked on when all
-//! of them go on at once. Shared by all workers.
+//! Invariant: at most `fetches_max` requests are worked on, at most `client_fetches_max` of them for one client, and at
+//! most `queue_max` requests wait; a waiting request gets its permit or an error in time. Whom a person waits for comes
+//! before what only robots want, else the order is that of arrival. A fetch that waits for a slow client is not worked
+//! on; at most `stalled_max` are in that state. When all of them go on at once, as many more than `fetches_max` are
+//! worked on. Shared by all workers.
 
 mod turns;
 
@@ -152,8 +152,8 @@ impl FetchPermit {
         true
     }
 
-    /// Takes a turn again after [`FetchPermit::stall`]. It does not wait for a free one, because the application has the
-    /// request already; further fetches wait until there are few enough.
+    /// Takes a turn again after [`FetchPermit::stall`]. It does not wait for a free one, because the application has
+    /// the request already; further fetches wait until there are few enough.
     pub fn resume(&mut self) {
         if std::mem::take(&mut self.is_stalled) {
             lock(&self.turns).resume(self.client);

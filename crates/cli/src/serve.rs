@@ -43,6 +43,10 @@ fn with_settings(command: Command) -> Command {
     )
 }
 
+/// With a smaller setting `memory` the process does without huge pages: each thread's first allocation would make two
+/// mebibytes resident.
+const HUGE_PAGES_FROM_BYTES: u64 = 1 << 30;
+
 pub(crate) fn run(matches: &ArgMatches) -> anyhow::Result<ExitCode> {
     let file = matches.get_one::<PathBuf>("file");
     let overrides: Overrides = SETTINGS
@@ -52,6 +56,10 @@ pub(crate) fn run(matches: &ArgMatches) -> anyhow::Result<ExitCode> {
         .collect();
     let plan = read(file.map(PathBuf::as_path), &overrides)?;
     tell_warnings(&plan);
+    if plan.memory_bytes < HUGE_PAGES_FROM_BYTES {
+        // Where the system has no such pages, or does not let them be switched off, there is more in memory.
+        let _ = rustix::thread::disable_transparent_huge_pages(true);
+    }
     edge::serve(plan, Arc::new(SystemClock::new()), &mut std::io::stdout())?;
     Ok(ExitCode::SUCCESS)
 }

@@ -2,6 +2,8 @@
 //! leave behind.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+#![allow(clippy::disallowed_methods, reason = "the subject is how long a client waits")]
+#![allow(clippy::needless_collect, reason = "every thread is started before the first is waited for")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -27,8 +27,8 @@ fn body_bytes() -> usize {
 /// An origin of large bodies, which sends the most of each when `gate` is open.
 fn origin(gate: &Gate) -> Origin {
     let gate = gate.clone();
-    Origin::start(move |_| {
-        let bytes = body_bytes();
+    Origin::start(move |seen| {
+        let bytes = if seen.target().starts_with("/small/") { SMALL_BYTES } else { body_bytes() };
         let head =
             format!("HTTP/1.1 200 OK\r\nCache-Control: max-age=600\r\nContent-Length: {bytes}\r\n\r\n");
         let first = vec![b'x'; 64 << 10];
@@ -87,6 +87,12 @@ fn aborted_downloads_stay_within_memory() {
 const STORED: usize = 6;
 const SLOW_VISITORS: usize = 160;
 
+/// Bodies that memory takes one by one and not all together; visitors who read them back, and how many each reads.
+const SMALL: usize = 120;
+const SMALL_BYTES: usize = 900_000;
+const READERS: usize = 40;
+const READS: usize = 20;
+
 /// How long the edge goes on after the last head has come. A slow machine gets less far, which only ends the test early,
 /// in its favour.
 const MEANWHILE: Duration = Duration::from_millis(300);
@@ -112,4 +118,38 @@ fn slow_readers_of_bodies_on_the_disk_stay_within_memory() {
     // The bodies are whole all the same.
     let last = visitors.iter_mut().take(STORED).map(|visitor| visitor.read_octets(body_bytes()));
     assert!(last.into_iter().all(|body| body.iter().all(|octet| *octet == b'x')));
+}
+
+#[test]
+fn reading_back_leaves_the_store_its_memory() {
+    let gate = Gate::default();
+    gate.open();
+    let (origin, directory) = (origin(&gate), tempfile::tempdir().unwrap());
+    let edge = edge(&origin, directory.path());
+    for number in 0..SMALL {
+        assert!(ask(&edge, &format!("/small/{number}")).read().complete);
+    }
+    let read = |edge: &Edge, reader: usize| {
+        for number in 0..READS {
+            let target = format!("/small/{}", (reader * 7 + number * 31) % SMALL);
+            let answer = ask(edge, &target).read();
+            assert_eq!((answer.complete, answer.body.len()), (true, SMALL_BYTES));
+        }
+    };
+    let least = std::thread::scope(|scope| {
+        let edge = &edge;
+        let readers: Vec<_> = (0..READERS).map(|reader| scope.spawn(move || read(edge, reader))).collect();
+        let mut least = f64::INFINITY;
+        while readers.iter().any(|reader| !reader.is_finished()) {
+            least = least.min(edge.metric("petasos_store_bytes_max", ""));
+        }
+        least
+    });
+    // Half of the seven eighths that it has.
+    let least_of_store = (MEMORY_BYTES / 16 * 7) as f64;
+    println!(
+        "attack: memory left to the store while bodies are read back: {least} of at least {least_of_store}"
+    );
+    assert!(least >= least_of_store, "{least}");
+    check_resident(&edge, "reading back");
 }

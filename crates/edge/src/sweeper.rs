@@ -26,9 +26,9 @@ const FIT_EVERY: Duration = Duration::from_millis(50);
 /// How long after a failed attempt to make purges outlive a restart the next one follows.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// What the process may occupy beside the memory that it was given: the program itself, connections and their
-/// buffers.
-const BESIDE_BYTES: u64 = 24 << 20;
+/// What the process may occupy beside the memory that it was given before the store gives way: the program itself,
+/// connections and their buffers. The margin that is promised has 8 MiB more, for what comes before the next look.
+const BESIDE_BYTES: u64 = 16 << 20;
 
 /// What the allocator may lose of the memory that it was given: one part in this many.
 const LOSS_PART: u64 = 20;

@@ -70,6 +70,7 @@ fn render(page: &mut String) -> fmt::Result {
     ] {
         writeln!(page, "| {name} | {value} |")?;
     }
+    page.push_str(AFTER_LIMITS);
     Ok(())
 }
 
@@ -99,6 +100,13 @@ fn code(text: &str) -> String {
         .collect();
     parts.join(", ")
 }
+
+const AFTER_LIMITS: &str = "
+The edge keeps 512 prefixes, bans and groups of tags, with which it compares stored responses; equal ones are one. A purge
+never waits until all responses were compared. If more purges of this kind come than the edge can follow, the oldest becomes
+a purge of its site for the responses that nothing has compared with it yet, and `petasos_purges_widened_total` counts it.
+Pages and single tags are not in this list.
+";
 
 const INTRODUCTION: &str = "\
 # Purging

@@ -20,8 +20,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 /// A larger body is not read into memory again, but sent from the disk: the system keeps in memory what of it is in
-/// demand.
-const BODY_READ_BYTES_MAX: u64 = 1 << 20;
+/// demand. Each thread that reads has memory from the allocator, which keeps some of what larger bodies have left.
+const BODY_READ_BYTES_MAX: u64 = 64 << 10;
 
 /// Most invalidations that wait to be journaled. Beyond it they become one of everything.
 const PENDING_MAX: usize = 4096;

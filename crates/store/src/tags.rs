@@ -123,10 +123,12 @@ impl Tags {
         met
     }
 
-    /// Forgets when the tag was invalidated. Every object that has it must have been proven valid since.
+    /// Forgets when the tag was invalidated. What was not proven valid since is to be invalidated in another way, and
+    /// counts as valid here until it leaves.
     pub(crate) fn clear_mark(&mut self, id: u32) {
         if let Some(tag) = entry_mut(&mut self.entries, id) {
             tag.mark = Mark::default();
+            tag.live = tag.members;
         }
     }
 

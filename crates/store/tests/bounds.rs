@@ -162,6 +162,26 @@ fn repeated_invalidations_are_one() {
     }
 }
 
+/// Two purges of so many tags that the first is forgotten before the sweep has come to what it means.
+#[test]
+fn tags_that_are_forgotten_before_the_sweep_stay_purged() {
+    let store = Store::new(StoreLimits::default(), 1);
+    let pages = 3_000;
+    for number in 0..pages {
+        assert_eq!(publish(&store, &number.to_string(), 0, b"x"), Published::Stored);
+    }
+    let tags = |first: u32, count: u32| (first..first + count).map(|number| format!("other:{number}").into());
+    let any_of = std::iter::once("kept".into()).chain(tags(0, 65_000)).collect();
+    purge(&store, Selector::Tags { site: SITE, any_of, all_of: Vec::new() });
+    purge(&store, Selector::Tags { site: SITE, any_of: tags(65_000, 65_000).collect(), all_of: Vec::new() });
+    assert!(store.stats().widened > 0 && store.stats().objects > 0, "{:?}", store.stats());
+    assert!((0..pages).all(|number| !is_found(&store, &number.to_string())));
+    while store.sweep(4_096).more {}
+    assert_eq!(store.stats().objects, 0);
+    assert_eq!(publish(&store, "/", store.sequence(), b"x"), Published::Stored);
+    assert!(is_found(&store, "/"));
+}
+
 /// What a later invalidation means too is not kept.
 #[test]
 fn superseded_invalidations_are_forgotten() {
@@ -209,7 +229,8 @@ fn the_store_makes_room_for_what_the_process_occupies_beside_it() {
     // Twice as much as it weighs, where a quarter more is allowed.
     store.fit(2 * full.bytes, full.bytes * 5 / 4);
     let fitted = store.stats();
-    assert!(fitted.budget_bytes <= full.bytes / 4 && fitted.bytes <= fitted.budget_bytes, "{fitted:?}");
+    // Half of the limit is left to it.
+    assert!(fitted.budget_bytes == 4 << 20 && fitted.bytes <= fitted.budget_bytes, "{fitted:?}");
     fill();
     assert!(store.stats().bytes <= fitted.budget_bytes);
     // The allocator has given back what was freed.

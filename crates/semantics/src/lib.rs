@@ -3,7 +3,7 @@
 //! The order in which the edge asks them:
 //!
 //! ```text
-//! keyed_target                                            what the page is known by
+//! keyed_target                                            what the page is known by; canonical_target: what purges compare
 //! classify_request -> Pass(reason)                        forward passed_fields(), store nothing
 //!                  -> Lookup(directives) -> store lookup, by looked_up_head()
 //!                       found  -> reuse(freshness, directives)
@@ -57,6 +57,7 @@ mod request;
 mod request_fields;
 mod robots;
 mod set_cookie;
+mod spelling;
 mod strong;
 pub mod structured;
 mod targeted;
@@ -97,6 +98,7 @@ pub use reference::reasons_reference;
 pub use request::{RequestClass, classify_request, is_personal};
 pub use robots::is_robot;
 pub use set_cookie::strip_noise_cookies;
+pub use spelling::canonical_target;
 pub use targeted::stated_directives;
 pub use tracking::keyed_target;
 pub use validation::{

@@ -3,7 +3,8 @@
 //! The order in which the edge asks them:
 //!
 //! ```text
-//! keyed_target                                            what the page is known by; canonical_target: what purges compare
+//! keyed_target                                            what the page is known by
+//! canonical_target                                        what the store hashes, and purges compare
 //! classify_request -> Pass(reason)                        forward passed_fields(), store nothing
 //!                  -> Lookup(directives) -> store lookup, by looked_up_head()
 //!                       found  -> reuse(freshness, directives)

@@ -172,8 +172,8 @@ impl Shared {
         pages.into_iter().filter(is_admitted).collect()
     }
 
-    /// The keys of stored pages that an invalidation of `key` reaches: under all names of the site, both schemes and every
-    /// percent-encoding, and with equivalent targets.
+    /// The keys of stored pages that an invalidation of `key` reaches: under all names of the site, both schemes and
+    /// every percent-encoding, and with equivalent targets.
     fn stored_as(&self, key: &Key) -> Vec<Key> {
         let hosts = self.own_scope(key).map(|scope| scope.hosts(self)).unwrap_or_default();
         let both = hosts.iter().flat_map(|host| [(false, host), (true, host)]);

@@ -8,9 +8,9 @@ use crate::{Policy, canonical_target};
 use bytes::Bytes;
 use std::borrow::Cow;
 
-/// The target by which a page is known: `target` without the tracking parameters of the policy, in one spelling where the
-/// policy says that the application treats all alike. Without anything to change it is the same octets, and nothing was
-/// copied.
+/// The target by which a page is known: `target` without the tracking parameters of the policy, in one spelling where
+/// the policy says that the application treats all alike. Without anything to change it is the same octets, and
+/// nothing was copied.
 ///
 /// Parameters are told apart by `&` alone. An application may also split them at `;`, so one with a `;` in it stays.
 pub fn keyed_target(target: &Bytes, policy: &Policy) -> Bytes {

@@ -102,10 +102,13 @@ impl Flights {
         }
     }
 
-    /// Revokes every flight of `key` and takes it from the table: nobody joins it any more, and what it brings is
-    /// for those alone who joined before. To be called before the store forgets the key.
+    /// Revokes every flight of `key`, under each percent-encoding, and takes it from the table: nobody joins it any
+    /// more, and what it brings is for those alone who joined before. To be called before the store forgets the key.
     pub(crate) fn invalidate(&self, key: &Key) {
-        let revoked = self.table().remove(key).unwrap_or_default();
+        let mut table = self.table();
+        let revoked = table.extract_if(|other, _| other.is_spelling_of(key));
+        let revoked: Vec<_> = revoked.flat_map(|(_, flights)| flights).collect();
+        drop(table);
         revoked.iter().for_each(|flight| flight.revoke());
     }
 

@@ -1,7 +1,7 @@
 //! Tags that say which one post a stored page shows, so that a write to one post leaves the others alone.
 //!
-//! Invariant: each stored response that the profile can judge has exactly one of these tags. A response without a number
-//! has the tag of lists, so a write that names a post never misses a page.
+//! Invariant: each stored response that the profile can judge has exactly one of these tags. A response without a
+//! number has the tag of lists, so a write that names a post never misses a page.
 
 use crate::reach::name_of;
 use crate::sites::Site;

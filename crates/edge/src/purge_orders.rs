@@ -39,7 +39,7 @@ impl Shared {
     pub(crate) async fn carry_out(self: &Arc<Self>, order: &Order) -> Outcome {
         self.note_purge(order);
         let invalidations = order.invalidations.clone();
-        let outcome = self.perform(Task { pages: Vec::new(), invalidations, own: None }).await;
+        let outcome = self.perform(Task { invalidations, own: None }).await;
         if order.style == Style::Refreshing && order.refill != Some(false) {
             self.refresh(order);
         } else if order.refill.unwrap_or(self.plan.refill.enabled) {
@@ -122,7 +122,7 @@ impl Shared {
         self.make_unusable(key, pages, [signals.invalidations, changed].concat()).await;
     }
 
-    /// Carries out invalidations of the site of `key`.
+    /// Carries out invalidations of the site of `key`, and removes pages of it under all of the site's names.
     pub(crate) async fn make_unusable(
         self: &Arc<Self>,
         key: &Key,
@@ -133,7 +133,12 @@ impl Shared {
             return;
         }
         let own = Some(key.detached());
-        self.perform(Task { pages, invalidations, own }).await;
+        let remove = |page: Key| {
+            let (host, target) = (Bytes::copy_from_slice(page.host()), Bytes::copy_from_slice(page.target()));
+            Invalidation { want: Want::Target { host, target }, mode: Mode::Hard }
+        };
+        let invalidations = pages.into_iter().map(remove).chain(invalidations).collect();
+        self.perform(Task { invalidations, own }).await;
         if self.plan.refill.enabled {
             self.refiller.wake();
         }
@@ -163,7 +168,6 @@ impl Shared {
 
 /// Something to invalidate.
 struct Task {
-    pages: Vec<Key>,
     invalidations: Vec<Invalidation>,
     /// A key of the one site that may be meant; `None`: of any.
     own: Option<Key>,
@@ -172,9 +176,6 @@ struct Task {
 impl Task {
     fn perform(&self, shared: &Shared) -> Outcome {
         let mut outcome = Outcome::default();
-        for key in &self.pages {
-            add(&mut outcome, Mode::Hard, shared.invalidate(key, Mode::Hard));
-        }
         for Invalidation { want, mode } in &self.invalidations {
             self.invalidate(shared, want, *mode, &mut outcome);
         }

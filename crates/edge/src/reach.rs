@@ -98,9 +98,14 @@ impl Scope<'_> {
         }
     }
 
+    /// The hosts under which pages are to be invalidated, as far as they can be named one by one.
+    pub(crate) fn hosts(&self, shared: &Shared) -> Vec<Bytes> {
+        self.listed(shared, HOSTS_MAX).unwrap_or_else(|| vec![self.asked.clone()])
+    }
+
     /// The keys under which a page is stored, on one scheme or both; or would be, if it is not.
     pub(crate) fn keys(&self, shared: &Shared, target: &Bytes) -> Vec<Key> {
-        let hosts = self.listed(shared, HOSTS_MAX).unwrap_or_else(|| vec![self.asked.clone()]);
+        let hosts = self.hosts(shared);
         let key = |https, host: &Bytes| Key::new(self.site.id, https, host, target.clone());
         let both = hosts.iter().flat_map(|host| [key(false, host), key(true, host)]);
         let mut keys: Vec<_> = both.filter(|key| shared.store.has(key)).collect();

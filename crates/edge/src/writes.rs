@@ -172,15 +172,17 @@ impl Shared {
         pages.into_iter().filter(is_admitted).collect()
     }
 
-    /// The keys of stored pages that an invalidation of `key` reaches: under both schemes, and with equivalent targets.
+    /// The keys of stored pages that an invalidation of `key` reaches: under all names of the site, both schemes and
+    /// every percent-encoding, and with equivalent targets.
     fn stored_as(&self, key: &Key) -> Vec<Key> {
+        let hosts = self.own_scope(key).map(|scope| scope.hosts(self)).unwrap_or_default();
+        let both = hosts.iter().flat_map(|host| [(false, host), (true, host)]);
         let mut keys = Vec::new();
-        for https in [false, true] {
-            let own = Key::new(key.site(), https, key.host(), Bytes::copy_from_slice(key.target()));
-            keys.extend(self.equivalents.find(&own).filter(|found| *found != own));
-            keys.push(own);
+        for (https, host) in both {
+            let own = Key::new(key.site(), https, host, Bytes::copy_from_slice(key.target()));
+            keys.extend(self.equivalents.find(&own).filter(|found| *found != own && self.store.has(found)));
+            keys.extend(self.store.spellings(&own));
         }
-        keys.retain(|key| self.store.has(key));
         keys
     }
 }

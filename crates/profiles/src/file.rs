@@ -80,6 +80,7 @@ pub(crate) enum DownstreamWord {
 pub(crate) struct Rules {
     pub(crate) forwarding: Option<ForwardingWord>,
     pub(crate) client_address: Option<ClientAddressWord>,
+    pub(crate) equal_spellings: Option<bool>,
     pub(crate) exact_etags: Option<bool>,
     pub(crate) stores_cookies: Option<bool>,
     pub(crate) credentials: Option<CredentialsWord>,

@@ -1,6 +1,7 @@
 //! A page's identity: the number of the post that it shows, as a response field states it.
 //!
-//! Invariant: an identity is a run of ASCII digits between two texts, so nothing else in the field can be taken for one.
+//! Invariant: an identity is a run of ASCII digits between two texts, so nothing else in the field can be taken for
+//! one.
 
 use crate::Pattern;
 

@@ -297,6 +297,9 @@ pub struct Policy {
     pub forwarding: Forwarding,
     /// The client address that the origin is told on a fetch whose answer may be shared.
     pub client_address: ClientAddress,
+    /// Whether the application treats all percent-encodings of a URL alike that RFC 3986 section 6.2.2 calls
+    /// equivalent. Then they have one key.
+    pub equal_spellings: bool,
     /// Whether every change of a page changes its entity tag, also the second change within a second.
     pub exact_etags: bool,
     /// Whether an answer that sets a cookie is stored when it states a lifetime.
@@ -371,6 +374,7 @@ impl Policy {
             reload_age_min: Duration::ZERO,
             forwarding: Forwarding::Keyed,
             client_address: ClientAddress::Constant(NOBODYS_ADDRESS),
+            equal_spellings: false,
             exact_etags: false,
             stores_cookies: false,
             credentials: Credentials::WithPublic,

@@ -200,6 +200,7 @@ fn fill_rules(policy: &mut Policy, rules: &Rules) -> Result<(), String> {
         Some(CredentialsWord::AsStated) => policy.credentials = Credentials::AsStated,
         None => {}
     }
+    policy.equal_spellings = rules.equal_spellings.unwrap_or(policy.equal_spellings);
     policy.exact_etags = rules.exact_etags.unwrap_or(policy.exact_etags);
     policy.stores_cookies = rules.stores_cookies.unwrap_or(policy.stores_cookies);
     policy.heuristics = rules.heuristics.unwrap_or(policy.heuristics);

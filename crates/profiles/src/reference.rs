@@ -328,6 +328,7 @@ fn rules(policy: &Policy) -> Vec<(&'static str, String)> {
     vec![
         ("forwarded on a fetch that may be shared", format!("{:?}", policy.forwarding).to_lowercase()),
         ("the client address on such a fetch", client_address(policy)),
+        ("percent-encodings of one URL have one key", policy.equal_spellings.to_string()),
         ("an entity tag proves a page after a purge", policy.exact_etags.to_string()),
         ("answers that set a cookie are shared", policy.stores_cookies.to_string()),
         ("lifetimes are guessed", policy.heuristics.to_string()),

@@ -7,6 +7,7 @@ use crate::equivalents::Equivalents;
 use crate::pattern::{self, Pattern};
 use bytes::Bytes;
 use message::{Status, names};
+use semantics::canonical_target;
 use std::fmt;
 use store::{Haystack, Need};
 
@@ -186,7 +187,7 @@ impl Condition {
     fn holds(&self, stored: &impl Facts) -> bool {
         match &self.subject {
             Subject::Target => {
-                self.test.holds(&[stored.target()]) || self.test.may_hold_of_equivalents(stored)
+                self.test.holds_of_target(stored.target()) || self.test.may_hold_of_equivalents(stored)
             }
             Subject::Host => self.test.holds(&[stored.host(), h1::split_port(stored.host()).0]),
             Subject::Status => self.test.holds(&[stored.status().to_string().as_bytes()]),
@@ -214,6 +215,18 @@ impl Test {
                 !values.is_empty() && values.iter().all(|value| !pattern.is_match(value))
             }
         }
+    }
+
+    /// Whether it holds of a target in any of its percent-encodings. What names the pages to be spared looks at the
+    /// stored one alone.
+    fn holds_of_target(&self, target: &[u8]) -> bool {
+        let canonical = || canonical_target(target);
+        self.holds(&[target])
+            || match self {
+                Self::Equals(text) => canonical() == canonical_target(text),
+                Self::Matches(pattern) => pattern.is_match(&canonical()),
+                Self::Differs(_) | Self::Avoids(_) => false,
+            }
     }
 
     /// Whether it may hold of another target by which visitors get the stored page, as its `No-Vary-Search` says. What

@@ -121,6 +121,11 @@ content. Prefixes, bans and tags that are needed together are in force at once, 
 little; the JSON content says how many are `uncounted`. What cannot be read is answered 400 with the reason. A purge is
 never forwarded to the application.
 
+A URL means its page under every equivalent percent-encoding (RFC 3986 section 6.2.2): `/caf%C3%A9` also means `/caf%c3%a9`,
+and `/%7Euser` also means `/~user`. An encoded delimiter such as `%2F` stays another character. Prefixes and `req.url` in bans
+compare both the URL as it is stored and its canonical spelling. A POST that succeeds invalidates its page in the same way,
+under all names of its site.
+
 200 means that the purge is in force and that a restart does not bring the pages back. If the disk cache cannot be written, the
 next start is made to begin with an empty one, and the purge is still answered 200. This is recorded at the first of these
 places that can be written: the directory `disk`, `state_directory`, `runtime_directory`. If none can, the answer is 503 and

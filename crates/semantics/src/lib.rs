@@ -4,6 +4,7 @@
 //!
 //! ```text
 //! keyed_target                                            what the page is known by
+//! canonical_target                                        what the store hashes, and purges compare
 //! classify_request -> Pass(reason)                        forward passed_fields(), store nothing
 //!                  -> Lookup(directives) -> store lookup, by looked_up_head()
 //!                       found  -> reuse(freshness, directives)
@@ -65,6 +66,7 @@ mod request_fields;
 mod robots;
 mod selecting;
 mod set_cookie;
+mod spelling;
 mod static_files;
 mod strong;
 pub mod structured;
@@ -114,6 +116,7 @@ pub use request_fields::is_void_declaration;
 pub use robots::is_robot;
 pub use selecting::{is_selecting, selecting_rule, without_origin};
 pub use set_cookie::strip_noise_cookies;
+pub use spelling::canonical_target;
 pub use static_files::{is_for_any_cookie, is_static_path};
 pub use targeted::stated_directives;
 pub use tracking::keyed_target;

@@ -4,14 +4,27 @@
 //! as both are made of the result. Only whole parameters that the policy names go; where a parameter may be read in
 //! two ways, it stays.
 
-use crate::Policy;
+use crate::{Policy, canonical_target};
 use bytes::Bytes;
+use std::borrow::Cow;
 
-/// The target by which a page is known: `target` without the tracking parameters of the policy. Without one in it, it
-/// is the same octets, and nothing was copied.
+/// The target by which a page is known: `target` without the tracking parameters of the policy, in one spelling where
+/// the policy says that the application treats all alike. Without anything to change it is the same octets, and
+/// nothing was copied.
 ///
 /// Parameters are told apart by `&` alone. An application may also split them at `;`, so one with a `;` in it stays.
 pub fn keyed_target(target: &Bytes, policy: &Policy) -> Bytes {
+    let kept = untracked(target, policy);
+    if !policy.equal_spellings {
+        return kept;
+    }
+    match canonical_target(&kept) {
+        Cow::Owned(canonical) => Bytes::from(canonical),
+        Cow::Borrowed(_) => kept,
+    }
+}
+
+fn untracked(target: &Bytes, policy: &Policy) -> Bytes {
     let Some(mark) = target.iter().position(|&octet| octet == b'?') else { return target.clone() };
     let (path, query) = (target.slice(..mark), target.slice(mark + 1..));
     let is_tracking = |parameter: &&[u8]| {

@@ -10,6 +10,7 @@ use crate::layout::Place;
 use bytes::Bytes;
 use message::ResponseHead;
 use platform::Monotonic;
+use semantics::canonical_target;
 use std::collections::hash_map::RandomState;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::BuildHasher;
@@ -158,6 +159,8 @@ impl Written {
     fn concerned<'a>(&'a self, selector: &'a Selector) -> Box<dyn Iterator<Item = &'a Place> + 'a> {
         match selector {
             Selector::Target { site, host, target } => {
+                // A page of the tree has no other percent-encodings in its name than those that it needs.
+                let target = Bytes::copy_from_slice(&canonical_target(target));
                 let keys = [false, true].map(|https| Key::new(*site, https, host, target.clone()));
                 let places = keys.into_iter().flat_map(|key| Layout::ALL.map(|layout| layout.place(&key)));
                 let found = |place: Place| self.entries.get_key_value(&place).map(|(place, _)| place);

@@ -4,6 +4,7 @@
 use crate::{Key, SiteId};
 use foldhash::SharedSeed;
 use foldhash::quality::FoldHasher;
+use semantics::canonical_target;
 use std::hash::{BuildHasher, Hash, Hasher};
 
 /// Hashes keys.
@@ -18,9 +19,11 @@ impl KeyHasher {
         Self { seed, shared: SharedSeed::from_u64(seed) }
     }
 
+    /// The hash of a key. All percent-encodings of one target have one hash, so a purge of the target reaches the pages
+    /// that are stored under each of them.
     pub(crate) fn hash(&self, key: &Key) -> u64 {
         let mut hasher = FoldHasher::with_seed(self.seed, &self.shared);
-        key.hash(&mut hasher);
+        (key.site(), key.is_https(), key.host(), canonical_target(key.target())).hash(&mut hasher);
         hasher.finish()
     }
 }

@@ -4,6 +4,7 @@
 //! only finds candidates. Nothing has a default here, so no part can be forgotten.
 
 use bytes::Bytes;
+use semantics::canonical_target;
 
 /// A configured site, by its number in the resolved plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -46,6 +47,12 @@ impl Key {
     /// The request target.
     pub fn target(&self) -> &[u8] {
         &self.target
+    }
+
+    /// Whether both name one page, perhaps in different percent-encodings of the target.
+    pub fn is_spelling_of(&self, other: &Self) -> bool {
+        (self.site, self.https, &self.host) == (other.site, other.https, &other.host)
+            && canonical_target(&self.target) == canonical_target(&other.target)
     }
 
     /// The host, to be shared.

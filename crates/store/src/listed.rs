@@ -9,6 +9,7 @@ use crate::tags::Tags;
 use crate::weight::allocated;
 use crate::{Ban, Mode, SiteId};
 use bytes::Bytes;
+use semantics::canonical_target;
 use std::sync::Arc;
 
 /// An entry of the list.
@@ -59,7 +60,10 @@ impl Listing {
             Self::Prefix { hosts, prefix } => {
                 let [http, https] = hosts;
                 let host = if subject.https { https } else { http };
-                *host == subject.host && subject.target.starts_with(prefix)
+                let begins = |target: &[u8], prefix: &[u8]| target.starts_with(prefix);
+                *host == subject.host
+                    && (begins(subject.target, prefix)
+                        || begins(&canonical_target(subject.target), &canonical_target(prefix)))
             }
             Self::Tags { any_of, all_of } => has_tags(subject.tags, any_of, all_of),
             // What cannot be decided yet is noted by the response, and judged again when it has been read.

@@ -19,10 +19,11 @@ use crate::scopes::Scopes;
 use crate::slot::{NONE, SLOT_BYTES, Slot, TAGS_MAX};
 use crate::slowly::push_slowly;
 use crate::{Key, Lookup, Mode, Object, Publication, Published, Shelved, StoreLimits};
+use bytes::Bytes;
 use disk::Location;
 use hashbrown::HashTable;
 use message::Fields;
-use semantics::VaryRule;
+use semantics::{VaryRule, canonical_target};
 pub(crate) use shelved::Adoption;
 use shelved::Below;
 use std::collections::HashMap;
@@ -243,12 +244,34 @@ impl Shard {
         mode.map_or(Verdict::Valid, Verdict::Invalidated)
     }
 
-    /// Checks all variants under `key`.
+    /// Checks all variants under `key` and its other spellings.
     pub(crate) fn check_key(&mut self, hash: u64, key: &Key) -> Checked {
-        let ids = self.variants(hash, key);
+        let ids = self.spelled(hash, key);
         let mut checked = Checked::default();
         ids.into_iter().for_each(|id| checked.count(self.check(id, None)));
         checked
+    }
+
+    /// The targets of what is stored under `key` and its other spellings; one that has variants more than once.
+    pub(crate) fn spellings(&self, hash: u64, key: &Key) -> Vec<Bytes> {
+        let slots = self.spelled(hash, key).into_iter().filter_map(|id| self.slot(id));
+        slots.map(|slot| Bytes::copy_from_slice(slot.target())).collect()
+    }
+
+    /// The variants under `key` and its other spellings.
+    fn spelled(&self, hash: u64, key: &Key) -> Vec<u32> {
+        let own = canonical_target(key.target());
+        let mut ids = Vec::new();
+        let mut at = self.first(hash);
+        while let Some(slot) = self.slot(at) {
+            if self.scopes.get(slot.scope).is_some_and(|scope| scope.is_of(key))
+                && canonical_target(slot.target()) == own
+            {
+                ids.push(at);
+            }
+            at = slot.next;
+        }
+        ids
     }
 
     /// Checks at most `count` places from the one numbered `from` on, and fewer where that takes many comparisons. Gives

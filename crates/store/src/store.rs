@@ -322,6 +322,15 @@ impl Store {
         !matches!(self.peek(key, &Fields::new()), Lookup::Absent)
     }
 
+    /// The keys of the stored pages that an invalidation of `key` reaches: itself and its other percent-encodings.
+    pub fn spellings(&self, key: &Key) -> Vec<Key> {
+        let hash = self.hasher.hash(key);
+        let mut targets = self.shard(hash).map(|shard| shard.spellings(hash, key)).unwrap_or_default();
+        targets.sort_unstable();
+        targets.dedup();
+        targets.into_iter().map(|target| Key::new(key.site(), key.is_https(), key.host(), target)).collect()
+    }
+
     /// What the responses stored under `key` are known to vary on; for [`semantics::shared_fields`].
     pub fn known_rule(&self, key: &Key) -> VaryRule {
         let hash = self.hasher.hash(key);

@@ -1,9 +1,10 @@
 //! A stored response that ran into damage on the disk while it was sent, and goes on from the origin.
 //!
-//! Invariant: the origin has `limits.completion_timeout` for all of it, however little it sends at a time; the client's
-//! own pace has the limits of every response. What is damaged is forgotten before anything is fetched. The visitor gets octets of one representation
-//! only, which the origin proves by a strong validator; where it does not, the response stays visibly incomplete. What
-//! the origin sends here is not stored: the next request fetches the whole.
+//! Invariant: the origin has `limits.completion_timeout` for all of it, however little it sends at a time; the
+//! client's own pace has the limits of every response. What is damaged is forgotten before anything is fetched. The
+//! visitor gets octets of one representation only, which the origin proves by a strong validator; where it does not,
+//! the response stays visibly incomplete. What the origin sends here is not stored: the next request fetches the
+//! whole.
 
 use crate::client::Client;
 use crate::client_address::client_of;

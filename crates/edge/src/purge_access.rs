@@ -69,8 +69,8 @@ impl Shared {
         })
     }
 
-    /// Whether a client may read the state of the edge at the admin address. From this machine it may without the token,
-    /// also where the address is open to other machines; from others it needs the token.
+    /// Whether a client may read the state of the edge at the admin address. From this machine it may without the
+    /// token, also where the address is open to other machines; from others it needs the token.
     pub(crate) fn may_read(&self, peer: Peer, fields: &Fields) -> bool {
         let is_local = self.is_known(Entrance::Admin, peer) && !is_forwarded(fields);
         is_local || self.may_purge(Entrance::Admin, peer, fields).is_ok()

@@ -324,8 +324,8 @@ impl Shared {
         if is_free { Ok(place) } else { Err(NoPlace::Address) }
     }
 
-    /// The address whose connections are counted. A proxy has those of all its visitors: one that is trusted, or on this
-    /// machine.
+    /// The address whose connections are counted. A proxy has those of all its visitors: one that is trusted, or on
+    /// this machine.
     fn limited_address(&self, peer: Peer) -> Option<IpAddr> {
         let address = peer.ip().filter(|_| self.limits.connections_per_address_max > 0)?;
         let is_proxy = address.to_canonical().is_loopback() || self.plan.trusted_proxies.contains(address);

@@ -153,8 +153,8 @@ fn too_large(window: &[u8]) -> RequestError {
     RequestError::TargetTooLong
 }
 
-/// Names what stands where the version should be, once its line has ended. `None` means that more octets are needed: the
-/// tokenizer stops at the first octet that fits neither version, and what it is depends on the rest.
+/// Names what stands where the version should be, once its line has ended. `None` means that more octets are needed:
+/// the tokenizer stops at the first octet that fits neither version, and what it is depends on the rest.
 #[cold]
 fn version_fault(window: &[u8], window_full: bool) -> Result<Option<Request>, RequestError> {
     let request_line_on = window.get(head::empty_lines_bytes(window)..).unwrap_or_default();

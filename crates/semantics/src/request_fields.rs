@@ -87,7 +87,8 @@ pub(crate) fn is_known(name: &[u8]) -> bool {
 }
 
 /// Whether the name has underscores where a field that overrides the key, claims an address, or frames the message has
-/// hyphens. CGI and what descends from it (PHP, WSGI, Rack) give both the same name, so for the application it is that field.
+/// hyphens. CGI and what descends from it (PHP, WSGI, Rack) give both the same name, so for the application it is that
+/// field.
 fn is_forged(name: &[u8]) -> bool {
     let Cow::Owned(hyphened) = hyphened(name) else { return false };
     let claims =

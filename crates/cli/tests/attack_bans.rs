@@ -1,5 +1,5 @@
-//! Floods of bans against the real binary, while visitors ask: neither a purge nor a hit may wait for the work that bans
-//! leave behind.
+//! Floods of bans against the real binary, while visitors ask: neither a purge nor a hit may wait for the work that
+//! bans leave behind.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 #![allow(clippy::disallowed_methods, reason = "the subject is how long a client waits")]
@@ -17,8 +17,8 @@ const BANS: usize = 640;
 const SENDERS: usize = 4;
 /// Visitors who ask meanwhile.
 const VISITORS: usize = 2;
-/// The longest that one purge may take. The test is about work that grows with objects times bans, which took many times
-/// as long; a loaded machine takes a small part of it.
+/// The longest that one purge may take. The test is about work that grows with objects times bans, which took many
+/// times as long; a loaded machine takes a small part of it.
 const PURGE_MAX: Duration = Duration::from_secs(3);
 /// The longest that one hit may take.
 const HIT_MAX: Duration = Duration::from_secs(1);

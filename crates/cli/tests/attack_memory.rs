@@ -93,8 +93,8 @@ const SMALL_BYTES: usize = 900_000;
 const READERS: usize = 40;
 const READS: usize = 20;
 
-/// How long the edge goes on after the last head has come. A slow machine gets less far, which only ends the test early,
-/// in its favour.
+/// How long the edge goes on after the last head has come. A slow machine gets less far, which only ends the test
+/// early, in its favour.
 const MEANWHILE: Duration = Duration::from_millis(300);
 
 #[test]

@@ -83,8 +83,8 @@ fn a_directory_of_a_newer_version_is_left_as_it_is() {
 fn a_directory_that_takes_no_files_is_named() {
     let origin = pages();
     // Not even root may write there.
-    let edge = Edge::start(&origin.url(), &["--disk", "/sys/kernel"]);
-    serves_without_disk(&edge, &["/sys/kernel", "cannot"]);
+    let edge = Edge::start(&origin.url(), &["--disk", "/proc/petasos"]);
+    serves_without_disk(&edge, &["/proc/petasos", "cannot"]);
 }
 
 #[test]
@@ -139,7 +139,7 @@ fn small_file_system(directory: &Path, script: &str) -> String {
 #[test]
 fn a_full_file_system_costs_the_disk_only() {
     let (origin, directory) = (pages(), tempfile::tempdir().unwrap());
-    let fill = "cat /dev/zero > other 2> /dev/null || true;";
+    let fill = "mkdir other; cat /dev/zero > other/file 2> /dev/null || true;";
     let script = small_file_system(directory.path(), fill);
     let edge = Edge::scripted(&script, &origin.url(), &["--disk", text(directory.path())]);
     serves_without_disk(&edge, &[text(directory.path()), "cannot write"]);

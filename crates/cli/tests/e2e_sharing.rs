@@ -191,8 +191,8 @@ fn ambiguous_requests_are_refused_and_the_connection_is_closed() {
         (400, "GET / HTTP/1.1\r\n\r\n"),
         (400, "GET / HTTP/1.1\nHost: a.test\n\n"),
         (400, "GET / HTTP/1.1\r\nHost: a.test\r\nX : y\r\n\r\n"),
-        // What follows the second space is the version.
-        (505, "GET /a b HTTP/1.1\r\nHost: a.test\r\n\r\n"),
+        // What follows the second space is no version.
+        (400, "GET /a b HTTP/1.1\r\nHost: a.test\r\n\r\n"),
     ];
     for (status, request) in ambiguous {
         let mut client = Client::connect(edge.address);

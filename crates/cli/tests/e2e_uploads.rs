@@ -21,6 +21,10 @@ fn hasty(answer: &'static str) -> (String, Arc<AtomicUsize>) {
             while !head.ends_with(b"\r\n\r\n") && stream.read(&mut octet).is_ok_and(|read| read == 1) {
                 head.push(octet[0]);
             }
+            if head.is_empty() {
+                // The edge has tried at its start whether somebody listens.
+                continue;
+            }
             counted.fetch_add(1, Ordering::SeqCst);
             let _ = stream.write_all(answer.as_bytes());
         }

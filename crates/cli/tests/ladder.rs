@@ -82,7 +82,10 @@ fn a_walk_prints_its_table_and_says_where_the_report_is() {
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success(), "{text}");
     assert_eq!(String::from_utf8(output.stderr).unwrap(), "", "silent in a pipe");
-    assert!(text.contains("ab -t 60 -n 50 -c 2 http://127.0.0.1:"), "{text}");
+    assert!(
+        text.contains("ab -t 60 -n 50 -c 2 -H 'Accept-Encoding: gzip, deflate, br, zstd' http://127.0.0.1:"),
+        "{text}"
+    );
     assert!(
         text.contains("report.html") && out.join("report.html").exists() && out.join("results.json").exists()
     );

@@ -11,8 +11,10 @@ mod peers;
 mod plan;
 pub mod quantity;
 mod reference;
+mod rules;
 mod sense;
 mod setting;
+mod site_table;
 mod table;
 mod void;
 

@@ -83,8 +83,8 @@ impl Extent<'_> {
 }
 
 impl Extent<'_> {
-    /// Checks at most `bytes_max` octets from `offset` against the checksums of all pieces, one piece after the other in
-    /// the same buffer. Gives how many they are.
+    /// Checks at most `bytes_max` octets from `offset` against the checksums of all pieces, one piece after the other
+    /// in the same buffer. Gives how many they are.
     pub(crate) fn check(&self, offset: u64, bytes_max: usize, sums: &[u8]) -> Result<u64, ReadError> {
         let (pieces, piece_bytes) = (pieces_of(offset, bytes_max, self.bytes), PIECE_BYTES as u64);
         let end = (pieces.end * piece_bytes).min(self.bytes).min(offset.saturating_add(bytes_max as u64));

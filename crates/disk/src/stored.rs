@@ -195,8 +195,8 @@ impl DiskBody {
         extent.read_at(offset, bytes_max, &self.sums, 0).inspect_err(|error| self.count(error))
     }
 
-    /// Checks at most `bytes_max` octets from `offset`, at most 1 MiB at once, without keeping them; gives how many they
-    /// are, none only at the end. Blocks.
+    /// Checks at most `bytes_max` octets from `offset`, at most 1 MiB at once, without keeping them; gives how many
+    /// they are, none only at the end. Blocks.
     ///
     /// # Errors
     /// As [`ReadError`] says.

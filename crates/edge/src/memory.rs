@@ -1,7 +1,7 @@
 //! The memory that responses take outside of the store, as a ledger.
 //!
-//! Invariant: all reservations together are at most the share, and each gives back what it holds when it is dropped. The
-//! ledger allocates and frees nothing: its users ask before they take memory, and do with less where there is none.
+//! Invariant: all reservations together are at most the share, and each gives back what it holds when it is dropped.
+//! The ledger allocates and frees nothing: its users ask before they take memory, and do with less where there is none.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -104,3 +104,22 @@ fn page_below_a_prefix_of_a_trusted_proxy_is_not_shared() {
         assert_eq!(reason(&stage.get("/", &["X-Forwarded-Prefix: /"])), "hit-fresh");
     }
 }
+
+/// WordPress finds out by such a GET whether browsers receive compressed scripts.
+#[test]
+fn only_a_request_that_may_write_loses_its_accept_encoding() {
+    let wordpress = |plan: &mut config::Plan| {
+        plan.sites.iter_mut().for_each(|site| site.policy = semantics::Policy::wordpress());
+    };
+    let stage = Stage::with(wordpress, |seen| {
+        response("200 OK", &[], seen.field("Accept-Encoding").unwrap_or("none").as_bytes())
+    });
+    let editor = "Cookie: wordpress_logged_in_0a=1";
+    for (method, cookie, seen) in
+        [("GET", editor, "br"), ("POST", "Cookie: theme=1", "br"), ("POST", editor, "identity")]
+    {
+        let fields = ["Content-Length: 0", "Accept-Encoding: br", cookie];
+        let answer = stage.ask(method, "/wp-admin/admin-ajax.php", &fields);
+        assert_eq!(answer.text(), seen, "{method} {cookie}");
+    }
+}

@@ -10,8 +10,8 @@ use bytes::Bytes;
 use message::{Field, Fields, RequestHead, names};
 
 /// The request as it is looked up and shared, if that is not as it was sent: without fields that say nothing; where the
-/// policy has cookies in its keys or the request is looked up `without_cookies`, with the cookies of its key only; where
-/// pages differ by class of device, with the constant of its class.
+/// policy has cookies in its keys or the request is looked up `without_cookies`, with the cookies of its key only;
+/// where pages differ by class of device, with the constant of its class.
 pub fn looked_up_head(request: &RequestHead, policy: &Policy, without_cookies: bool) -> Option<RequestHead> {
     let is_reduced =
         (without_cookies || !policy.keyed_cookies.is_empty()) && request.fields.has(names::COOKIE);

@@ -138,8 +138,8 @@ pub fn head_says(stored: &ResponseHead, stored_bytes: u64, answer: &ResponseHead
 /// Whether an answer to a HEAD that agrees with `stored` proves that its content is still the same: by a validator that
 /// the answer names, and that would prove it in a 304 to a GET ([`confirming_fields`]).
 ///
-/// An answer that names no validator confirms a response of which nothing is doubted but its age: RFC 9111 section 4.3.5
-/// compares what an answer has.
+/// An answer that names no validator confirms a response of which nothing is doubted but its age: RFC 9111 section
+/// 4.3.5 compares what an answer has.
 pub fn head_confirms(stored: &ResponseHead, answer: &ResponseHead, doubt: Doubt, policy: &Policy) -> bool {
     let proving = confirming_fields(stored, doubt, policy);
     let (tag, date) = (same_tag(stored, answer), same_date(stored, answer));

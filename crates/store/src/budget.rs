@@ -6,8 +6,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The budget is never less than the limit divided by this, whatever the rest of the process occupies. What the allocator
-/// keeps for itself is resident too, and evicting more does not make it give that back.
+/// The budget is never less than the limit divided by this, whatever the rest of the process occupies. What the
+/// allocator keeps for itself is resident too, and evicting more does not make it give that back.
 const LEAST_PART: u64 = 2;
 
 /// The budget of all shards together.

@@ -5,10 +5,10 @@
 //!   stored, checked up to n  --> looked up or swept --> meant by what came after n?   no: checked up to now
 //! ```
 //!
-//! Invariant: whatever is asked about with its number gets the right answer, or a wider one. What the ledger forgets, the
-//! oldest first, it notes as an invalidation of the whole site, or of everything, under the same number. That means what
-//! nothing has checked since: fetches that began before, and objects that neither a look-up nor the sweep has come to.
-//! So nothing piles up, nothing is revived, and an invalidation never waits for the sweep.
+//! Invariant: whatever is asked about with its number gets the right answer, or a wider one. What the ledger forgets,
+//! the oldest first, it notes as an invalidation of the whole site, or of everything, under the same number. That means
+//! what nothing has checked since: fetches that began before, and objects that neither a look-up nor the sweep has come
+//! to. So nothing piles up, nothing is revived, and an invalidation never waits for the sweep.
 
 use crate::hash::{KeyHasher, PrehashedState, TextHasher};
 use crate::invalidation::Response;

@@ -274,8 +274,8 @@ impl Shard {
         ids
     }
 
-    /// Checks at most `count` places from the one numbered `from` on, and fewer where that takes many comparisons. Gives
-    /// also the number to go on at; `None` at the end.
+    /// Checks at most `count` places from the one numbered `from` on, and fewer where that takes many comparisons.
+    /// Gives also the number to go on at; `None` at the end.
     pub(crate) fn sweep(
         &mut self,
         from: usize,

@@ -1,7 +1,7 @@
 //! The needs of several bans as one automaton for each part of a response that they search.
 //!
-//! Invariant: a ban that a sieve holds back does not mean the response. The reverse is not so: what passes must be asked
-//! itself.
+//! Invariant: a ban that a sieve holds back does not mean the response. The reverse is not so: what passes must be
+//! asked itself.
 
 use crate::invalidation::{Haystack, Need, Stored};
 use crate::ledger::Subject;

@@ -7,8 +7,8 @@
 use crate::shard::{Checked, Shard};
 use crate::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Slots that are checked while a shard is locked, and comparisons with listed invalidations after which no further slot
-/// is: a look-up waits for some tens of microseconds.
+/// Slots that are checked while a shard is locked, and comparisons with listed invalidations after which no further
+/// slot is: a look-up waits for some tens of microseconds.
 const SLICE_SLOTS: usize = 64;
 const SLICE_COMPARISONS: u64 = 128;
 

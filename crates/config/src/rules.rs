@@ -1,0 +1,76 @@
+//! A site's rules: those of its profile, with what the site's settings say in their place, or beside them.
+
+use crate::ReadFile;
+use crate::diagnostic::{Diagnostic, Place};
+use crate::plan::Lookup;
+use crate::setting::{LEADER, Value, is_path};
+use profiles::{AUTO, DEFAULT, LETTER, Profile};
+use semantics::{
+    BeyondLimit, ClientAddress, DeviceClass, Policy, StaleOnError, TargetedField, UnknownParameters,
+};
+
+/// The rules of the profile that a site names.
+pub(crate) fn chosen(lookup: &Lookup<'_>, read: &ReadFile<'_>) -> Result<Policy, Diagnostic> {
+    let name = lookup.text("profile").unwrap_or(DEFAULT);
+    let name = if name == AUTO { DEFAULT } else { name };
+    if let Some(profile) = Profile::shipped(name) {
+        return Ok(profile.policy.clone());
+    }
+    let place = || lookup.place("profile").unwrap_or(Place::Default);
+    debug_assert!(is_path(name), "the table accepts nothing else");
+    let text = read(name)
+        .map_err(|error| Diagnostic::new(format!("cannot read the profile {name}: {error}"), place()))?;
+    let profile = Profile::parse(name, &text, Profile::all());
+    profile.map(|profile| profile.policy).map_err(|error| Diagnostic::new(error.to_string(), place()))
+}
+
+/// The profile's rules with what the site's settings say in their place, or beside them.
+pub(crate) fn widened(mut policy: Policy, lookup: &Lookup<'_>) -> Policy {
+    policy.default_ttl = lookup.duration("ttl").or(policy.default_ttl);
+    policy.not_found_ttl = lookup.duration("not_found_ttl").or(policy.not_found_ttl);
+    policy.error_ttl = lookup.duration("error_ttl").or(policy.error_ttl);
+    policy.stale_on_error_max = lookup.duration("stale_on_error_max").unwrap_or(policy.stale_on_error_max);
+    if lookup.text("stale_on_error") == Some("override") && policy.name != LETTER {
+        policy.stale_on_error = StaleOnError::Override;
+    }
+    if let Some(Value::Texts(names)) = lookup.value("targeted_fields") {
+        policy.targeted_fields = names.iter().filter_map(|name| TargetedField::by_name(name)).collect();
+    }
+    policy.session_cookies.extend(lookup.patterns("session_cookies"));
+    policy.noise_cookies.extend(lookup.patterns("noise_cookies"));
+    policy.tracking_parameters.extend(lookup.patterns("tracking_parameters"));
+    if lookup.text("device_class") == Some("mobile") {
+        policy.device_class = DeviceClass::Mobile;
+    }
+    policy.known_parameters.extend(lookup.patterns("known_parameters"));
+    policy.unknown_parameters = flood_limit(policy.unknown_parameters, lookup);
+    if let Some(Value::Switch(exact)) = lookup.value("exact_etags") {
+        policy.exact_etags = exact;
+    }
+    policy.client_address = match lookup.text("client_address") {
+        Some(LEADER) => ClientAddress::Leader,
+        Some(text) => text.parse().map_or(policy.client_address, ClientAddress::Constant),
+        None => policy.client_address,
+    };
+    if let Some(Value::Switch(on)) = lookup.value("static_files") {
+        policy.static_files = on;
+    }
+    policy.static_paths.extend(lookup.patterns("static_paths"));
+    policy.stripped_cookies.extend(lookup.patterns("stripped_cookies"));
+    policy.noise_fields.extend(lookup.patterns("noise_fields"));
+    policy.forwarded_fields.extend(lookup.patterns("forwarded_fields"));
+    policy
+}
+
+/// What a flood of unknown parameters may cost, with what the site's settings say in place of the profile's.
+fn flood_limit(given: Option<UnknownParameters>, lookup: &Lookup<'_>) -> Option<UnknownParameters> {
+    let stated = lookup.count("unknown_parameters_per_minute");
+    let stated = stated.map(|count| usize::try_from(count).unwrap_or(usize::MAX));
+    let per_minute = stated.or_else(|| given.map(|given| given.per_minute))?;
+    let beyond = match lookup.text("beyond_unknown_parameters") {
+        Some("page") => BeyondLimit::Page,
+        Some(_) => BeyondLimit::Refuse,
+        None => given.map_or(BeyondLimit::Refuse, |given| given.beyond),
+    };
+    Some(UnknownParameters { per_minute, beyond })
+}

@@ -43,6 +43,24 @@ fn pages() -> Stage {
     Stage::new(|seen| response("200 OK", &[FRESH], seen.target().as_bytes()))
 }
 
+/// Anybody can ask for all of them, and each look-up of the page walks over those that are stored.
+#[test]
+fn made_up_spellings_of_a_page_are_bounded() {
+    let stage = pages();
+    fill(&stage, &["/letters"]);
+    for bits in 1..200_u32 {
+        let spelled = |(place, letter): (usize, char)| match bits >> place & 1 {
+            1 => format!("%{:02x}", letter as u32),
+            _ => letter.to_string(),
+        };
+        let target: String = "letters".chars().enumerate().map(spelled).collect();
+        stage.get(&format!("/{target}"), &[]);
+    }
+    assert!(is_stored(&stage, "/letters"), "the page gave way to its spellings");
+    let stored = stage.metric("petasos_store_objects", "");
+    assert!(stored <= 1 + 32, "{stored} objects of one page");
+}
+
 #[test]
 fn purge_by_one_spelling_reaches_all() {
     let orders: [&Order; 4] = [

@@ -362,9 +362,22 @@ impl Shard {
         let replaced = self.same_variant(&variants, rule, variant);
         let is_full = variants.len() >= self.limits.variants_max.max(1);
         let surplus = if is_full { variants.last().copied() } else { None };
-        if let Some(id) = replaced.or(surplus) {
+        if let Some(id) = replaced.or(surplus).or_else(|| self.surplus_spelling(hash)) {
             self.drop_slot(id);
         }
+    }
+
+    /// What gives way where a chain has as many other percent-encodings as variants may be: anybody can ask for more of
+    /// them, and each look-up of the page walks over all.
+    fn surplus_spelling(&self, hash: u64) -> Option<u32> {
+        let (mut others, mut oldest, mut at) = (0, None, self.first(hash));
+        while let Some(slot) = self.slot(at) {
+            if canonical_target(slot.target()) != slot.target() {
+                (others, oldest) = (others + 1, Some(at));
+            }
+            at = slot.next;
+        }
+        oldest.filter(|_| others >= self.limits.variants_max.max(1))
     }
 
     /// Which of these slots is this variant.

@@ -291,6 +291,8 @@ impl Shard {
         if let Some(id) = self.same_variant(&variants, rule, variant.octets()) {
             // It came before this one.
             self.drop_slot(id);
+        } else if let Some(id) = self.surplus_spelling(hash) {
+            self.drop_slot(id);
         }
         let scope = self.scopes.enter(key, rule.clone());
         let mut slot = Slot::new((hash, scope), key.target(), variant.octets(), None, &admitted);

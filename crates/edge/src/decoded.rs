@@ -138,6 +138,21 @@ impl Visit<'_> {
     }
 }
 
+/// Sends what is queued. An application that waits for a slow client meanwhile keeps no turn from others.
+async fn flush(client: &mut Client, source: &mut Source<'_>) -> Result<(), Interrupted> {
+    client.begin_flush();
+    let flushed = poll_fn(|context| {
+        let flushed = client.poll_flush(context);
+        if flushed.is_pending()
+            && let Source::Exchange(exchange, _) = source
+        {
+            exchange.stall();
+        }
+        flushed
+    });
+    flushed.await.map_err(Interrupted::from)
+}
+
 /// Sends what is queued and the decoded content, of at most `bytes_max` bytes. Adds up the bytes of content.
 async fn send(
     client: &mut Client,
@@ -159,12 +174,12 @@ async fn send(
     };
     loop {
         // Waiting is for what is not there yet; the client has the rest meanwhile.
-        client.flush().await?;
+        flush(client, &mut source).await?;
         let Some(mut coded) = source.next(client).await? else { break };
         while !coded.is_empty() {
             push(client, gunzip.step(&mut coded)?);
             if client.queued_bytes() >= BATCH_BYTES {
-                client.flush().await?;
+                flush(client, &mut source).await?;
                 // A client on the same machine takes everything at once, and others have their turn too.
                 tokio::task::yield_now().await;
             }

@@ -14,6 +14,7 @@ mod spilling;
 use crate::breaker;
 use crate::counters::{Cells, Metric};
 use crate::flight::{Confirmed, Flight, Parcel, PrivateAnswer, State};
+use crate::pass::is_event_stream;
 use crate::recognition::Sent;
 use crate::respond;
 use crate::room::Room;
@@ -200,6 +201,10 @@ impl Departure {
                 }
                 Event::Head { mut head, framing } => {
                     let answered = Moment::read(&*self.shared.clock);
+                    if is_event_stream(&head) {
+                        // It may go on for hours, and is no work for the application meanwhile.
+                        exchange.release_turn();
+                    }
                     respond::tidy(&mut head, answered.wall);
                     self.shared.look(&self.site, self.sent(), &head);
                     return Ok(Answer { head, framing, exchange, asked, answered });

@@ -311,6 +311,8 @@ impl Queue {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
+        // Before the file: a transfer that has not begun must not be the last to hold it.
+        self.transfer = None;
         self.buffers.give_back(self.taken_bytes);
     }
 }

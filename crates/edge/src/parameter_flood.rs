@@ -110,7 +110,9 @@ impl<'a> Visit<'a> {
         let mut subject = wanted.subject.clone();
         subject.target = without_unknown_parameters(&subject.target, policy);
         // It has no unknown parameter left, so it is not counted again.
-        Some(Step::Lookup(Wanted::new(self.shared, subject, self.head(), wanted.directives.clone())))
+        let mut page = Wanted::new(self.shared, subject, self.head(), wanted.directives.clone());
+        page.left_out = wanted.left_out;
+        Some(Step::Lookup(page))
     }
 }
 

@@ -36,11 +36,20 @@ impl Shared {
         if self.persistence.is_stuck() || self.is_persisting.swap(true, Ordering::SeqCst) {
             return;
         }
-        let shared = Arc::clone(self);
+        let persisting = Persisting(Arc::clone(self));
         // Nothing waits for it.
         drop(disk_threads::begin(move || {
-            shared.persist();
-            shared.is_persisting.store(false, Ordering::SeqCst);
+            let Persisting(shared) = &persisting;
+            shared.persist()
         }));
+    }
+}
+
+/// A thread that writes down, or is to be one. It ends also where there is no thread to be had.
+struct Persisting(Arc<Shared>);
+
+impl Drop for Persisting {
+    fn drop(&mut self) {
+        self.0.is_persisting.store(false, Ordering::SeqCst);
     }
 }

@@ -18,7 +18,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Operations at a time. They share the threads that may wait for a disk with purges and stored responses, of which
 /// some must stay free while the spool's disk hangs.
-const OPERATIONS_MAX: usize = 8;
+const OPERATIONS_MAX: usize = 4;
 
 /// The directory of the spool and what is in it.
 pub(crate) struct Spool {

@@ -176,10 +176,12 @@ impl Condition {
             Subject::Field(name) => Haystack::Field(name.clone()),
             Subject::Host | Subject::Status => return None,
         };
-        let pattern = match &self.test {
-            Test::Matches(pattern) => pattern.as_str().to_owned(),
-            Test::Equals(text) => pattern::of_whole(text)?,
-            Test::Differs(_) | Test::Avoids(_) => return None,
+        let pattern = match (&self.subject, &self.test) {
+            (_, Test::Matches(pattern)) => pattern.as_str().to_owned(),
+            // The canonical spelling of the target is searched too.
+            (Subject::Target, Test::Equals(text)) => pattern::of_whole(&canonical_target(text))?,
+            (_, Test::Equals(text)) => pattern::of_whole(text)?,
+            (_, Test::Differs(_) | Test::Avoids(_)) => return None,
         };
         Some(Need { haystack, pattern })
     }

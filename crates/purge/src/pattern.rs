@@ -8,6 +8,7 @@ use regex_automata::Input;
 use regex_automata::hybrid::dfa::DFA;
 use regex_automata::nfa::thompson;
 use regex_automata::util::syntax;
+use semantics::canonical_target;
 use std::fmt::Write;
 use std::sync::{Arc, OnceLock};
 
@@ -85,9 +86,17 @@ impl Pattern {
             })
     }
 
-    /// What finds the texts that begin so. Of a prefix that is too long for an expression only the first octets count.
+    /// What finds the targets that begin so, or whose canonical spelling begins as that of the prefix. Of a prefix that
+    /// is too long for an expression only the first octets count.
     pub(crate) fn of_prefix(prefix: &[u8]) -> Self {
-        let text = beginning(prefix.get(..PREFIX_BYTES_MAX).unwrap_or(prefix));
+        let canonical = canonical_target(prefix);
+        let cut = |text: &[u8], bytes_max: usize| beginning(text.get(..bytes_max).unwrap_or(text));
+        let text = if *canonical == *prefix {
+            cut(prefix, PREFIX_BYTES_MAX)
+        } else {
+            let half = PREFIX_BYTES_MAX / 2;
+            format!("(?:{}|{})", cut(prefix, half), cut(&canonical, half))
+        };
         #[expect(
             clippy::expect_used,
             reason = "an anchor and escaped octets, which a test compiles at their most"

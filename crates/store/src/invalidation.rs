@@ -224,9 +224,9 @@ impl<'a> Stored<'a> {
         self.response.values(name)
     }
 
-    /// The response's tags.
+    /// The response's tags, without those that begin with a byte that no field has: they are the edge's own.
     pub fn tags(&self) -> Vec<&'a [u8]> {
-        self.tags.iter().map(|id| self.known.text(id)).collect()
+        self.tags.iter().map(|id| self.known.text(id)).filter(|text| !text.starts_with(b"\0")).collect()
     }
 }
 

@@ -86,7 +86,11 @@ impl Listed {
                 (
                     Listing::Prefix { hosts, prefix },
                     Listing::Prefix { hosts: old_hosts, prefix: old_prefix },
-                ) => hosts == old_hosts && old_prefix.starts_with(prefix),
+                ) => {
+                    hosts == old_hosts
+                        && old_prefix.starts_with(prefix)
+                        && canonical_target(old_prefix).starts_with(&canonical_target(prefix))
+                }
                 (
                     Listing::Tags { any_of, all_of },
                     Listing::Tags { any_of: old_any_of, all_of: old_all_of },

@@ -7,6 +7,7 @@ use crate::invalidation::{Haystack, Need, Stored};
 use crate::ledger::Subject;
 use crate::tags::Tags;
 use regex::bytes::{RegexSet, RegexSetBuilder};
+use semantics::canonical_target;
 use std::cell::OnceCell;
 
 /// The bans of a sieve: one bit each.
@@ -93,7 +94,12 @@ impl Mesh {
             return self.all;
         }
         match &self.haystack {
-            Haystack::Target => self.found(searched.stored.target),
+            Haystack::Target => {
+                // A ban means a target in any of its percent-encodings.
+                let target = searched.stored.target;
+                let canonical = canonical_target(target);
+                self.found(target) | if *canonical == *target { 0 } else { self.found(&canonical) }
+            }
             Haystack::Field(name) => {
                 let values = searched.stored.response.values(name);
                 values.into_iter().fold(0, |bits, value| bits | self.found(value))

@@ -386,6 +386,14 @@ impl<'a> Visit<'a> {
         if object.part().is_some() || head.status != object.status() {
             return None;
         }
+        let policy = subject.site.policy();
+        // Servers code the answer to a HEAD in another way, or not at all: it tells nothing of the stored form then.
+        let coding = |head: &ResponseHead| head.fields.first(names::CONTENT_ENCODING).cloned();
+        if policy.forwarding == Forwarding::Keyed && coding(&object.head()) != coding(head) {
+            self.shared.flights.remove(&enlisted.key, &enlisted.flight);
+            self.refresh(wanted, Base::new(object, softened));
+            return None;
+        }
         if head_says(&object.head(), object.content_bytes(), head) == HeadSays::Differs {
             enlisted.flight.publish(|| {
                 store.remove(&enlisted.key);
@@ -393,7 +401,6 @@ impl<'a> Visit<'a> {
             });
             return None;
         }
-        let policy = subject.site.policy();
         let doubt = if softened { Doubt::Invalidated } else { Doubt::Expired };
         if !head_confirms(&object.head(), head, doubt, policy) {
             if policy.forwarding == Forwarding::Keyed {

@@ -104,7 +104,14 @@ impl<'a> Visit<'a> {
 
     /// There is no answer from the origin: a stale one, or the explanation.
     pub(crate) fn fail(&self, wanted: &Wanted<'_>, error: &FetchError) -> Step<'a> {
-        match wanted.stale_instead(self.shared, self.head(), self.now()) {
+        // What was invalidated is sent only if the origin was asked and has failed.
+        let is_unasked = matches!(error, FetchError::BreakerOpen);
+        let stale = if is_unasked && wanted.is_invalidated(self.shared, self.head()) {
+            None
+        } else {
+            wanted.stale_instead(self.shared, self.head(), self.now())
+        };
+        match stale {
             Some(delivery) => Step::Deliver(delivery),
             None => Step::Refuse(wanted.subject.site.refusal(|origin| Refusal::failed_fetch(error, origin))),
         }

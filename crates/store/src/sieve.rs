@@ -201,5 +201,8 @@ mod tests {
         assert_eq!(of(&sieve, elsewhere), 0b0_1010);
         let equivalent = Subject { has_equivalents: true, ..elsewhere };
         assert_eq!(of(&sieve, equivalent), 0b0_1111, "the target may be another");
+        let sieve = Sieve::of(&[need(Haystack::Target, "^/caf%C3%A9$")]);
+        let spelled = Subject { target: b"/caf%c3%a9", ..elsewhere };
+        assert_eq!(of(&sieve, spelled), 1, "another spelling of the same target");
     }
 }

@@ -16,7 +16,9 @@ pub(crate) enum ExtensionPart {
     Quoted,
     /// After a backslash in a quoted string.
     Escaped,
-    /// After a quoted string, or in blanks after a value.
+    /// After the closing quote of a quoted string.
+    QuotedEnd,
+    /// In blanks after a value.
     AfterValue,
 }
 
@@ -25,14 +27,16 @@ impl ExtensionPart {
     pub(crate) fn after(self, octet: u8) -> Option<Self> {
         let is_blank = matches!(octet, b' ' | b'\t');
         match (self, octet) {
-            (Self::Quoted, b'"') => Some(Self::AfterValue),
+            (Self::Quoted, b'"') => Some(Self::QuotedEnd),
             (Self::Quoted, b'\\') => Some(Self::Escaped),
             (Self::Quoted | Self::Escaped, octet) => octets::is_text_octet(octet).then_some(Self::Quoted),
-            (Self::Name | Self::AfterName | Self::Token | Self::AfterValue, b';') => Some(Self::BeforeName),
+            (Self::Name | Self::AfterName | Self::Token | Self::QuotedEnd | Self::AfterValue, b';') => {
+                Some(Self::BeforeName)
+            }
             (Self::Name | Self::AfterName, b'=') => Some(Self::BeforeValue),
             (Self::BeforeValue, b'"') => Some(Self::Quoted),
             (Self::Name | Self::AfterName, _) if is_blank => Some(Self::AfterName),
-            (Self::Token | Self::AfterValue, _) if is_blank => Some(Self::AfterValue),
+            (Self::Token | Self::QuotedEnd | Self::AfterValue, _) if is_blank => Some(Self::AfterValue),
             (Self::BeforeName | Self::BeforeValue, _) if is_blank => Some(self),
             (Self::BeforeName | Self::Name, octet) if TOKEN.has(octet) => Some(Self::Name),
             (Self::BeforeValue | Self::Token, octet) if TOKEN.has(octet) => Some(Self::Token),
@@ -40,8 +44,8 @@ impl ExtensionPart {
         }
     }
 
-    /// Whether the line may end here.
+    /// Whether the line may end here. Blanks may only stand before a semicolon or around an equals sign.
     pub(crate) const fn may_end(self) -> bool {
-        matches!(self, Self::Name | Self::Token | Self::AfterValue)
+        matches!(self, Self::Name | Self::Token | Self::QuotedEnd)
     }
 }

@@ -139,6 +139,8 @@ const BEHIND_THE_HOST: &[(&str, &str, Verdict)] = &[
     ("chunk extension behind a quoted value", "Transfer-Encoding: chunked\r\n\r\n1;a=\"b\"c\r\nG\r\n0\r\n\r\n", Body(B::ChunkExtension)),
     ("chunk extension with two equals signs", "Transfer-Encoding: chunked\r\n\r\n1;a=b=c\r\nG\r\n0\r\n\r\n", Body(B::ChunkExtension)),
     ("chunk extension with a blank at the end", "Transfer-Encoding: chunked\r\n\r\n1;a \r\nG\r\n0\r\n\r\n", Body(B::ChunkExtension)),
+    ("chunk extension with a blank behind its value", "Transfer-Encoding: chunked\r\n\r\n1;a=b \r\nG\r\n0\r\n\r\n", Body(B::ChunkExtension)),
+    ("chunk extension with a blank behind its quotes", "Transfer-Encoding: chunked\r\n\r\n1;a=\"b\"\t\r\nG\r\n0\r\n\r\n", Body(B::ChunkExtension)),
     ("chunk extension with an open escape", "Transfer-Encoding: chunked\r\n\r\n1;a=\"b\\\r\nG\r\n0\r\n\r\n", Body(B::ChunkExtension)),
     ("chunk extension with a separator", "Transfer-Encoding: chunked\r\n\r\n1;a(b\r\nG\r\n0\r\n\r\n", Body(B::ChunkExtension)),
     ("chunk extension that is no ASCII", "Transfer-Encoding: chunked\r\n\r\n1;\u{fc}\r\nG\r\n0\r\n\r\n", Body(B::ChunkExtension)),

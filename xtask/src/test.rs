@@ -36,6 +36,28 @@ pub(crate) struct Args {
     /// Format, lints, documents, unit, property and core end-to-end tests only: at most six minutes
     #[arg(long)]
     quick: bool,
+    /// Only the group of this name; several times for several groups
+    #[arg(long, value_name = "NAME", conflicts_with = "quick", value_parser = group_name)]
+    group: Vec<String>,
+}
+
+impl Args {
+    fn chooses(&self, group: &Group) -> bool {
+        if self.group.is_empty() {
+            group.quick || !self.quick
+        } else {
+            self.group.iter().any(|name| name == group.name)
+        }
+    }
+}
+
+/// The name of a group, as `--group` takes it.
+fn group_name(text: &str) -> Result<String, String> {
+    if GROUPS.iter().any(|group| group.name == text) {
+        return Ok(text.to_owned());
+    }
+    let names: Vec<_> = GROUPS.iter().map(|group| format!("\"{}\"", group.name)).collect();
+    Err(format!("the groups are {}", names.join(", ")))
 }
 
 /// How many tests passed and failed.
@@ -121,7 +143,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let mut total = Tally::default();
     let clock = SystemClock::new();
     let begin = clock.monotonic();
-    for group in GROUPS.iter().filter(|group| group.quick || !args.quick) {
+    for group in GROUPS.iter().filter(|group| args.chooses(group)) {
         let tally = group.attempt(&clock, clock.monotonic().since(begin));
         total = [total, tally].into_iter().sum();
     }
@@ -451,11 +473,20 @@ fn dependencies() -> Result<Tally> {
 
 #[cfg(test)]
 mod tests {
-    use super::{BUILD, GROUPS, Group, number_before};
+    use super::{Args, BUILD, GROUPS, Group, number_before};
 
     /// The budgets of these groups together, in seconds.
     fn sum(chosen: impl Fn(&&Group) -> bool) -> u64 {
         GROUPS.iter().filter(chosen).map(|group| group.budget_s).sum()
+    }
+
+    #[test]
+    fn a_chosen_group_runs_alone() {
+        let args = Args { quick: false, group: vec!["conformance".to_owned()] };
+        let chosen: Vec<_> =
+            GROUPS.iter().filter(|group| args.chooses(group)).map(|group| group.name).collect();
+        assert_eq!(chosen, ["conformance"]);
+        assert!(super::group_name("conformanse").is_err_and(|text| text.contains("\"conformance\"")));
     }
 
     #[test]

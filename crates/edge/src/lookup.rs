@@ -323,12 +323,7 @@ impl<'a> Wanted<'a> {
 
 /// What a client that refuses gzip gets of a stored response. Most have no coding, and then no head is read.
 pub(crate) fn stored_without_gzip(object: &Object) -> WithoutGzip {
-    let mut fields = object.fields();
-    if fields.any(|(name, _)| name.eq_ignore_ascii_case(names::CONTENT_ENCODING.as_bytes())) {
-        without_gzip(&object.head().fields)
-    } else {
-        WithoutGzip::AsIs
-    }
+    if object.is_coded() { without_gzip(&object.head().fields) } else { WithoutGzip::AsIs }
 }
 
 /// The freshness of a stored response. One that was softly invalidated has been stale all its life.

@@ -93,7 +93,11 @@ pub(crate) fn accepts_anything(fields: &Fields) -> bool {
         let mut parts = member.split(|&byte| byte == b';').map(<[u8]>::trim_ascii);
         parts.next() == Some(b"*/*") && !parts.any(is_zero_weight)
     };
-    !fields.has("Accept") || fields.list("Accept").any(takes_all)
+    match fields.only("Accept") {
+        // Every hit asks, and scripts and tools send just this.
+        Some(value) if &value[..] == b"*/*" => true,
+        _ => !fields.has("Accept") || fields.list("Accept").any(takes_all),
+    }
 }
 
 /// Whether the client asks for a stream of events, which lasts as long as its client and is shared with nobody.
@@ -102,7 +106,8 @@ pub(crate) fn wants_events(fields: &Fields) -> bool {
         let name = member.split(|&byte| byte == b';').next().unwrap_or_default().trim_ascii();
         name.eq_ignore_ascii_case(b"text/event-stream")
     };
-    fields.list("Accept").any(is_stream)
+    // Every look-up asks: a list without the hyphen of the type needs no reading.
+    fields.all("Accept").any(|value| value.contains(&b'-')) && fields.list("Accept").any(is_stream)
 }
 
 /// Whether no other type of response would be nearer to what the client asks for: the response's type is among those

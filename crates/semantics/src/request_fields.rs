@@ -113,7 +113,8 @@ fn starts(name: &[u8], prefix: &str) -> bool {
 /// Whether the field called `name` names another method than the request line. A twin with underscores is not
 /// forwarded, so it names none.
 pub(crate) fn is_method_override(name: &[u8]) -> bool {
-    known_role(name) == Some(Role::MethodOverride)
+    // Every request asks for each of its fields, and few names begin so.
+    starts(name, "X-") && known_role(name) == Some(Role::MethodOverride)
 }
 
 /// Whether this field, on its own, makes it doubtful that the answer can be shared.
@@ -264,7 +265,7 @@ const ROLES: &[(&str, Role)] = &[
 
 #[cfg(test)]
 mod tests {
-    use super::{ROLES, Role, is_void_declaration, role};
+    use super::{ROLES, Role, is_method_override, is_void_declaration, role};
     use crate::{Pattern, Policy};
 
     #[test]
@@ -282,6 +283,8 @@ mod tests {
         let policy = Policy::default_profile();
         for (name, expected) in ROLES {
             assert_eq!(role(name.to_ascii_uppercase().as_bytes(), &policy), *expected, "{name}");
+            let overrides = *expected == Role::MethodOverride;
+            assert_eq!(is_method_override(name.to_ascii_lowercase().as_bytes()), overrides, "{name}");
         }
     }
 

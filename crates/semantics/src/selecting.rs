@@ -46,10 +46,29 @@ const LENGTHS: u64 = {
     lengths
 };
 
+/// One bit for each letter that a name in the list begins with, likewise.
+const INITIALS: u32 = {
+    let (mut initials, mut rest) = (0, SELECTING);
+    while let [name, after @ ..] = rest {
+        initials |= initial(name.as_bytes());
+        rest = after;
+    }
+    initials
+};
+
+/// The bit of the letter that `name` begins with, in either case.
+const fn initial(name: &[u8]) -> u32 {
+    match name {
+        [first, ..] if first.is_ascii_alphabetic() => 1 << (first.to_ascii_lowercase() - b'a'),
+        _ => 0,
+    }
+}
+
 /// Whether the field called `name` selects a variant whatever `Vary` says.
 pub fn is_selecting(name: &[u8]) -> bool {
     name.len() < 64
         && LENGTHS >> name.len() & 1 == 1
+        && INITIALS & initial(name) != 0
         && SELECTING.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes()))
 }
 

@@ -35,6 +35,8 @@ pub struct Object {
     octets: Pieces,
     layout: Layout,
     status: Status,
+    /// Whether the head has `Content-Encoding`: clients without gzip ask on each hit.
+    is_coded: bool,
     judged: Judged,
     /// What only few objects have.
     rare: Option<Box<Rare>>,
@@ -59,6 +61,7 @@ impl Object {
             octets: with_head(&written, inline),
             layout,
             status: head.status,
+            is_coded: head.fields.has(names::CONTENT_ENCODING),
             judged: freshness.into(),
             rare: (!is_inline).then(|| Box::new(Rare { body, ..Rare::default() })),
         }
@@ -81,7 +84,9 @@ impl Object {
             let body = if is_inline { Body::default() } else { body.clone() };
             Box::new(Rare { body, part })
         });
-        Self { octets: with_head(head, inline), layout, status, judged, rare }
+        let coding = names::CONTENT_ENCODING.as_bytes();
+        let is_coded = layout.fields(head).any(|(name, _)| name.eq_ignore_ascii_case(coding));
+        Self { octets: with_head(head, inline), layout, status, is_coded, judged, rare }
     }
 
     /// What is to be kept of it beside its body.
@@ -105,6 +110,7 @@ impl Object {
             octets: self.octets.clone(),
             layout: self.layout,
             status: self.status,
+            is_coded: self.is_coded,
             judged: stale(self.freshness()).into(),
             rare,
         }
@@ -128,6 +134,11 @@ impl Object {
         self.status
     }
 
+    /// Whether the content has a coding.
+    pub const fn is_coded(&self) -> bool {
+        self.is_coded
+    }
+
     /// The head as it was judged and stored, read from its octets; of fields of different names those that are sent
     /// on a hit come first.
     pub fn head(&self) -> ResponseHead {
@@ -140,7 +151,7 @@ impl Object {
     }
 
     /// The fields of the head, name and value, without reading them into a head.
-    pub fn fields(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+    pub(crate) fn fields(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         self.layout.fields(self.octets.first())
     }
 

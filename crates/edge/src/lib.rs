@@ -69,6 +69,7 @@ mod shared;
 mod signals;
 mod sites;
 mod spool;
+mod spool_closer;
 mod stored;
 mod sweeper;
 mod sync;

@@ -13,8 +13,8 @@ mod spilling;
 
 use crate::breaker;
 use crate::counters::{Cells, Metric};
+use crate::event_stream::is_event_stream;
 use crate::flight::{Confirmed, Flight, Parcel, PrivateAnswer, State};
-use crate::pass::is_event_stream;
 use crate::recognition::Sent;
 use crate::respond;
 use crate::room::Room;

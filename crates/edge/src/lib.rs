@@ -27,6 +27,7 @@ mod detections_file;
 mod disk_threads;
 mod distrust;
 mod equivalents;
+mod event_stream;
 mod excerpt;
 mod first_look;
 mod flight;

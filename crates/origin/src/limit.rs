@@ -456,4 +456,16 @@ mod tests {
         drop(probe.await.unwrap());
         assert_eq!((limit.active(), limit.waiting()), (0, 0));
     }
+
+    #[tokio::test(start_paused = true)]
+    async fn person_does_not_take_the_place_of_a_probe() {
+        let limit = Arc::new(limit(1, 1));
+        let held = limit.acquire(&person(), false).await.unwrap();
+        let prober = Arc::clone(&limit);
+        let probe = tokio::spawn(async move { prober.acquire(&Urgency::default(), true).await });
+        tokio::task::yield_now().await;
+        assert_eq!(limit.acquire(&person(), false).await.map(drop), Err(Busy::QueueFull));
+        drop(held);
+        assert!(probe.await.unwrap().is_ok());
+    }
 }

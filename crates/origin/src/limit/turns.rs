@@ -164,9 +164,10 @@ impl Turns {
         Some((waiter, client))
     }
 
-    /// Takes the place of the robot that came last; false if there is none.
+    /// Takes the place of the robot that came last; false if there is none. A probe keeps its place, because people too
+    /// wait for what it finds out.
     fn displace(&mut self) -> bool {
-        let last = self.queue.iter().rposition(|waiter| !waiter.urgency.is_person());
+        let last = self.queue.iter().rposition(|waiter| !waiter.urgency.is_person() && !waiter.is_probe);
         last.and_then(|position| self.remove(position)).is_some()
     }
 

@@ -368,6 +368,7 @@ impl Shared {
             Metric::FillingBytes => self.transit.taken(),
             Metric::BufferedBytes => self.buffers.bytes(),
             Metric::SpoolBytes => self.buffers.spool.bytes(),
+            Metric::SpoolClosing => self.buffers.spool.closing(),
             Metric::SpoolErrors => self.buffers.spool.errors(),
             Metric::LingeringBytes => self.store.lingering_bytes(),
             Metric::StoreBytes => store().bytes,
@@ -413,12 +414,16 @@ impl Shared {
             Metric::StaticTreeFull => self.static_tree.figures().refused(Refusal::Full),
             Metric::StaticTreeBusy => self.static_tree.figures().refused(Refusal::Busy),
             Metric::MessagesLost => operator::lost(),
-            Metric::AccessLogDropped => {
-                self.counters.value(metric) + self.log.as_ref().map_or(0, AccessLog::lost)
-            }
+            Metric::AccessLogDropped => self.lines_lost(),
             counted => self.counters.value(counted),
         };
         vec![Reading { site: None, value }]
+    }
+
+    /// Lines of the access log that were not written.
+    fn lines_lost(&self) -> u64 {
+        let dropped = self.counters.value(Metric::AccessLogDropped);
+        dropped + self.log.as_ref().map_or(0, AccessLog::lost)
     }
 
     fn read_gauges(&self, value: impl Fn(Gauges) -> usize) -> Vec<Reading> {

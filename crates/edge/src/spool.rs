@@ -89,6 +89,11 @@ impl Spool {
         self.bytes.load(Ordering::Relaxed)
     }
 
+    /// Files that wait to be closed.
+    pub(crate) fn closing(&self) -> u64 {
+        self.closer.waiting() as u64
+    }
+
     /// Operations that failed or were too late.
     pub(crate) fn errors(&self) -> u64 {
         self.errors.load(Ordering::Relaxed)
@@ -154,7 +159,7 @@ impl SpoolFile {
     }
 
     /// Takes room for a file of `bytes`; false if there is none, or no spool.
-    pub(crate) fn reserve(&mut self, bytes: u64) -> bool {
+    pub(crate) fn reserve(&self, bytes: u64) -> bool {
         let Spool { directory, late, bytes: taken, bytes_max, closer, .. } = &*self.0.spool;
         let more = bytes.saturating_sub(self.0.bytes.load(Ordering::Relaxed));
         let fits = directory.is_some()
@@ -275,7 +280,7 @@ mod tests {
         disk.freeze_closing();
         let mut files = 0;
         for _ in 0..200 {
-            let mut file = SpoolFile::new(Arc::clone(&spool));
+            let file = SpoolFile::new(Arc::clone(&spool));
             if !file.reserve(10) {
                 break;
             }
@@ -284,6 +289,7 @@ mod tests {
         }
         assert!((32..200).contains(&files), "{files} files have begun");
         assert_eq!(spool.bytes(), files * 10, "their room is free when they are closed");
+        assert_eq!(spool.closing(), files);
         assert_eq!(disk_threads::run_here(testkit::PATIENCE, || 1), Some(1), "a thread is free");
         disk.thaw();
         while spool.bytes() > 0 {

@@ -26,7 +26,12 @@ pub(crate) struct Closer {
 impl Closer {
     /// Whether a file that begins now can be closed.
     pub(crate) fn keeps_up(&self) -> bool {
-        self.queue().is_some() && self.waiting.load(Ordering::Relaxed) < CLOSING_MAX
+        self.queue().is_some() && self.waiting() < CLOSING_MAX
+    }
+
+    /// Files that wait.
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting.load(Ordering::Relaxed)
     }
 
     /// Has a file closed.

@@ -142,3 +142,32 @@ fn streams_end_before_requests_after_sigterm() {
     assert_eq!(edge.wait(), Some(0));
     never.open();
 }
+
+#[test]
+fn event_streams_end_on_every_path_of_their_content() {
+    let never = Gate::default();
+    let at_stream = never.clone();
+    let origin = Origin::start(move |seen| {
+        let shared = if seen.target() == "/shared" { "Cache-Control: public, max-age=60\r\n" } else { "" };
+        let head = format!("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n{shared}\r\ndata: 1\n\n");
+        vec![Action::Send(head.into_bytes()), Action::Await(at_stream.clone())]
+    });
+    let limits = "[limits]\ndrain_streams = \"300ms\"\ndrain_timeout = \"60s\"\n";
+    let mut edge = Edge::configured(&origin.url(), limits, &["--profile", "wordpress"]);
+    // The edge reads along what follows the menu's form, because that tells whether it was saved.
+    let requests = [
+        "GET /shared HTTP/1.1\r\nHost: example.test\r\n\r\n",
+        "POST /wp-admin/nav-menus.php HTTP/1.1\r\nHost: example.test\r\nContent-Length: 0\r\n\
+         Cookie: wordpress_logged_in_1=editor\r\n\r\n",
+    ];
+    let mut clients = requests.map(|request| {
+        let mut client = Client::connect(edge.address);
+        client.send(request);
+        assert_eq!(client.read_head().status, 200);
+        client
+    });
+    edge.signal("TERM");
+    assert_eq!(clients.each_mut().map(Client::read_to_end), [true; 2], "they end long before other requests");
+    assert_eq!(edge.wait(), Some(0));
+    never.open();
+}

@@ -418,8 +418,10 @@ const LIMITS: &[Setting] = &[
         "limits.failure_pause",
         Kind::Duration,
         "1s",
-        "How long the origin is left alone with a page on which it failed: so long those wait who waited for that \
-         fetch, before one asks again for all of them, and so long nothing stale is refreshed in the background.",
+        "How long the origin is left alone with a page after a fetch of it ended without a response or with 500, 502, 503 \
+         or 504. In that time a stale copy that may stand in for the error is sent at once, and nothing stale is refreshed \
+         in the background. Requests that waited for the fetch and have no such copy wait as long, and then share one new \
+         fetch. Purged pages, and pages whose response forbids staleness, are asked for at once.",
     ),
     global(
         "limits.hit_for_miss",

@@ -11,7 +11,6 @@
 use crate::buffers::Buffers;
 use crate::spool::SpoolFile;
 use bytes::{Bytes, BytesMut};
-use platform::DiskFile;
 use std::collections::VecDeque;
 use std::fmt;
 use std::pin::Pin;
@@ -66,7 +65,7 @@ const SMALL_BYTES: usize = 32 * 1024;
 /// What is under way between memory and file.
 enum Transfer {
     /// The pieces are kept until the file has them.
-    Write(Operation<Arc<dyn DiskFile>>, Queue),
+    Write(Operation<()>, Queue),
     Read(Operation<Bytes>, u64),
 }
 
@@ -175,8 +174,8 @@ impl Buffer {
         match &mut self.transfer {
             None => return Poll::Pending,
             Some(Transfer::Write(operation, _)) => {
-                let file = ready!(operation.as_mut().poll(context));
-                self.end_write(file);
+                let written = ready!(operation.as_mut().poll(context));
+                self.end_write(written);
             }
             Some(Transfer::Read(operation, bytes)) => {
                 let (content, bytes) = (ready!(operation.as_mut().poll(context)), *bytes);
@@ -219,13 +218,10 @@ impl Buffer {
         Some(Transfer::Write(operation, moved))
     }
 
-    fn end_write(&mut self, file: Option<Arc<dyn DiskFile>>) {
+    fn end_write(&mut self, written: Option<()>) {
         let Some(Transfer::Write(_, mut moved)) = self.transfer.take() else { return };
-        match file {
-            Some(file) => {
-                self.file.keep(file);
-                self.written += moved.bytes;
-            }
+        match written {
+            Some(()) => self.written += moved.bytes,
             None => {
                 self.is_file_closed = true;
                 moved.append(&mut self.back);

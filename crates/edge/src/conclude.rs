@@ -9,13 +9,13 @@ use crate::counters::Metric;
 use crate::decoded::Source;
 use crate::deliver::{self, Beginning, Interrupted};
 use crate::delivery::{Content, Delivery};
+use crate::event_stream::while_open;
 use crate::excerpt::Excerpt;
 use crate::flight::Parcel;
 use crate::fly;
 use crate::leak_check::LeakCheck;
 use crate::leak_guard::COMPARED_BYTES_MAX;
 use crate::mender::Mender;
-use crate::pass::is_event_stream;
 use crate::pipeline::{After, Visit};
 use crate::purge_orders::Unserved;
 use crate::recognition::Sent;
@@ -222,8 +222,9 @@ impl Visit<'_> {
         }
         let written = self.write_head(head, framing, account);
         self.begin(&written);
-        let mut content_bytes = 0;
-        let sent = deliver::send_filling(self.client, reader, written.framing, &mut content_bytes).await;
+        let (cells, mut content_bytes) = (self.cells(), 0);
+        let sending = deliver::send_filling(self.client, reader, written.framing, &mut content_bytes);
+        let sent = while_open(self.shared, cells, head, sending).await.unwrap_or(Err(Interrupted::Drain));
         self.outcome(head.status, account.reason, content_bytes, sent, &written)
     }
 
@@ -291,11 +292,7 @@ impl Visit<'_> {
             wanted,
             buffer,
         );
-        let sent = if is_event_stream(head) {
-            self.shared.until_streams_end(cells, sending).await.unwrap_or(Err(Interrupted::Drain))
-        } else {
-            sending.await
-        };
+        let sent = while_open(self.shared, cells, head, sending).await.unwrap_or(Err(Interrupted::Drain));
         let whole = sent.is_ok();
         (self.outcome(head.status, account.reason, content_bytes, sent, &written), whole)
     }

@@ -213,6 +213,9 @@ metrics! {
     SpoolBytes: Gauge "spool_bytes",
         "Bytes that the unnamed files in spool_directory take. At spool_size further requests stream to their origin, and \
          origins wait for slow readers.";
+    SpoolClosing: Gauge "spool_closing",
+        "Files in spool_directory that wait to be closed. While it is 64 or more no further body is written there. Look at \
+         the directory's disk, or choose another directory.";
     SpoolErrors: Counter "spool_errors",
         "Operations of spool_directory that failed or took longer than limits.disk_timeout. Bodies then wait in memory only. \
          Look at the directory's disk, or choose another one.";

@@ -9,6 +9,7 @@ use crate::counters::Metric;
 use crate::deliver::{BATCH_BYTES, Beginning, Interrupted, push_content, push_end};
 use crate::delivery::Content;
 use crate::disk_threads;
+use crate::event_stream::while_open;
 use crate::gunzip::Gunzip;
 use crate::lookup::stored_without_gzip;
 use crate::mender::Mender;
@@ -132,7 +133,9 @@ impl Visit<'_> {
         self.begin(&written);
         let mut content_bytes = 0;
         let bytes_max = self.shared.limits.decoded_bytes_max;
-        let sent = send(self.client, source, written.framing, bytes_max, &mut content_bytes).await;
+        let cells = self.cells();
+        let sending = send(self.client, source, written.framing, bytes_max, &mut content_bytes);
+        let sent = while_open(self.shared, cells, head, sending).await.unwrap_or(Err(Interrupted::Drain));
         let whole = sent.is_ok();
         (self.outcome(head.status, account.reason, content_bytes, sent, &written), whole)
     }

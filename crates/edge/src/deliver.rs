@@ -126,7 +126,7 @@ async fn send_from_disk(
     mender: &Mender<'_>,
 ) -> Result<(), Interrupted> {
     let end = first + bytes;
-    let begin = first + send_unread(client, body, (first, bytes)).await?;
+    let begin = first + send_unread(client, body, (first, bytes), mender).await?;
     let mut at = begin;
     while at < end {
         let reader = Arc::clone(body);
@@ -144,7 +144,7 @@ async fn send_from_disk(
         let missing = |at| ByteRange { first: at, last: end - 1 };
         match (checked, body.unchecked_range()) {
             (Some(Ok(checked)), Some(range)) if checked > 0 => {
-                let sent = send_range(client, &range, at, checked).await?;
+                let sent = send_range(client, &range, at, checked, mender).await?;
                 at += sent.unwrap_or(0);
                 if sent.is_none_or(|sent| sent < checked) {
                     let damaged = sent.is_some().then_some(body);
@@ -168,6 +168,7 @@ async fn send_unread(
     client: &mut Client,
     body: &OnDisk,
     (first, bytes): (u64, u64),
+    mender: &Mender<'_>,
 ) -> Result<u64, SendError> {
     let mut done = 0;
     while done < bytes
@@ -175,7 +176,7 @@ async fn send_unread(
     {
         client.flush().await?;
         let step = (bytes - done).min(FILE_STEP_BYTES);
-        let sent = send_range(client, &range, first + done, step).await?.unwrap_or(0);
+        let sent = send_range(client, &range, first + done, step, mender).await?.unwrap_or(0);
         done += sent;
         if sent < step {
             break;
@@ -191,14 +192,13 @@ async fn send_range(
     range: &FileRange,
     first: u64,
     bytes: u64,
+    mender: &Mender<'_>,
 ) -> Result<Option<u64>, SendError> {
     let at = range.offset + first;
     if !is_in_memory(&range.file, at, bytes) {
         // The worker would wait for the disk in sendfile, and with it all of its connections.
         let file = Arc::clone(&range.file);
-        let within = client.limits().disk_timeout;
-        let read = disk_threads::run(within, move || bring_into_memory(&file, at, bytes)).await;
-        if !matches!(read, Some(Ok(()))) {
+        if !mender.read_ahead(move || bring_into_memory(&file, at, bytes)).await {
             return Ok(None);
         }
     }

@@ -13,8 +13,8 @@ mod spilling;
 
 use crate::breaker;
 use crate::counters::{Cells, Metric};
+use crate::event_stream::is_event_stream;
 use crate::flight::{Confirmed, Flight, Parcel, PrivateAnswer, State};
-use crate::pass::is_event_stream;
 use crate::recognition::Sent;
 use crate::respond;
 use crate::room::Room;
@@ -113,7 +113,7 @@ pub(crate) async fn fly(departure: Departure) {
             count_failure(departure.cells(), &error);
             // The page is not the cause if the breaker is open.
             if error != FetchError::BreakerOpen {
-                departure.ail();
+                departure.ail(Reason::OriginFailing);
             }
             departure.flight.announce(State::Failed(error));
         }
@@ -236,14 +236,16 @@ impl Departure {
 
     async fn land(&self, answer: Answer<Exchange>) {
         let status = answer.head.status;
-        if is_server_error(status) {
-            self.ail();
-        }
         if self.impersonal && is_refusal(status) {
             return self.deny(status);
         }
         if is_maintenance(&answer.head, self.site.policy()) {
             return self.close(answer);
+        }
+        if is_server_error(status) {
+            self.ail(Reason::OriginFailing);
+        } else if !is_refusal(status) {
+            self.shared.ailing.forget(&self.key);
         }
         if let Some(base) = &self.base {
             match status {
@@ -281,15 +283,17 @@ impl Departure {
     /// that the application is gone, and does not stand in for this answer.
     fn close(&self, answer: Answer<Exchange>) {
         let reason = Reason::StoreRefusedMaintenance;
+        self.ail(reason);
         if self.speaks_for_clients() {
             self.remember(reason, &answer);
         }
         self.give_away(answer, reason);
     }
 
-    /// Remembers that the origin has failed, so that it is left alone with the page for a moment.
-    fn ail(&self) {
-        self.shared.ailing.remember(&self.key, Reason::OriginFailing, None, self.shared.clock.monotonic());
+    /// Remembers why the origin is left alone with the page for a moment. Only after [`Reason::OriginFailing`] a stale
+    /// response stands in for the next one.
+    fn ail(&self, reason: Reason) {
+        self.shared.ailing.remember(&self.key, reason, None, self.shared.clock.monotonic());
     }
 
     /// Remembers why the answer is not for all.
@@ -322,7 +326,7 @@ impl Departure {
             }
         }
         if is_rate_limit {
-            self.ail();
+            self.ail(Reason::StoreRefusedDenied);
         }
         self.part(State::Denied);
     }

@@ -9,6 +9,7 @@ use crate::room::Room;
 use crate::shared::Shared;
 use semantics::Moment;
 use std::collections::HashMap;
+use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use store::{Key, Shelved};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
@@ -40,6 +41,18 @@ impl Loads {
 pub(crate) async fn turn(shared: &Shared) -> Option<OwnedSemaphorePermit> {
     let turn = Arc::clone(&shared.loads.turns).acquire_owned();
     tokio::time::timeout(shared.limits.disk_timeout, turn).await.ok()?.ok()
+}
+
+/// Has a part of a file read into memory, in a turn, so that however many clients download what is not there, threads
+/// are left for purges; `false` if the disk failed, or if turn or disk were late.
+pub(crate) async fn read_ahead(
+    shared: &Shared,
+    read: impl FnOnce() -> io::Result<()> + Send + 'static,
+) -> bool {
+    let Some(turn) = turn(shared).await else { return false };
+    // The turn ends when the read has ended, also where its request has given up.
+    let read = move || (read(), turn).0;
+    matches!(disk_threads::run(shared.limits.disk_timeout, read).await, Some(Ok(())))
 }
 
 /// Returns when what was found under `key` has been read, or could not be: to be looked up again. `false`: the disk
@@ -89,4 +102,44 @@ async fn read(shared: Arc<Shared>, key: Key, shelved: Shelved, _done: watch::Sen
     let _ = reading.await;
     drop(turn);
     shared.loads.under_way().remove(&shelved);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{READS_MAX, read_ahead, turn};
+    use crate::shared::Shared;
+    use config::Plan;
+    use platform::SystemClock;
+    use std::sync::Arc;
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+
+    fn shared(disk_timeout: Duration) -> Arc<Shared> {
+        let mut plan = Plan::for_origin("http://127.0.0.1:9".parse().unwrap());
+        plan.limits.disk_timeout = disk_timeout;
+        Arc::new(Shared::new(plan, None, Arc::new(SystemClock::new())))
+    }
+
+    #[tokio::test]
+    async fn reads_ahead_of_a_hung_disk_take_no_more_threads_than_turns() {
+        let shared = shared(Duration::from_millis(20));
+        let (release, gate) = channel::<()>();
+        let gate = Arc::new(std::sync::Mutex::new(gate));
+        let (begun, begins) = channel();
+        for _ in 0..2 * READS_MAX {
+            let (gate, begun) = (Arc::clone(&gate), begun.clone());
+            let stuck = move || {
+                let _ = begun.send(());
+                // It ends when the gate is gone.
+                drop(gate.lock().map(|gate| gate.recv()));
+                Ok(())
+            };
+            assert!(!read_ahead(&shared, stuck).await, "the disk hangs");
+        }
+        assert_eq!(shared.loads.turns.available_permits(), 0, "a read that is late keeps its turn");
+        drop((release, begun));
+        assert!(begins.iter().count() <= READS_MAX);
+        let patient = self::shared(testkit::PATIENCE);
+        assert!(read_ahead(&patient, || Ok(())).await && turn(&patient).await.is_some());
+    }
 }

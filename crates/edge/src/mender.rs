@@ -24,6 +24,7 @@ use message::{Method, ResponseHead};
 use net::Peer;
 use origin::{Event, Exchange, FetchError, FetchRequest, NoUpload, Urgency};
 use semantics::{ByteRange, Directives, completes, completion_fields, is_robot, looked_up_head};
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 use store::{Object, OnDisk};
@@ -47,6 +48,11 @@ impl<'a> Mender<'a> {
     /// A turn to read a body on the disk.
     pub(crate) async fn turn(&self) -> Option<OwnedSemaphorePermit> {
         loads::turn(self.shared).await
+    }
+
+    /// Has a part of a file read into memory, in a turn; `false` if the disk failed or was late.
+    pub(crate) async fn read_ahead(&self, read: impl FnOnce() -> io::Result<()> + Send + 'static) -> bool {
+        loads::read_ahead(self.shared, read).await
     }
 
     fn cells(&self) -> &Cells {

@@ -6,6 +6,7 @@
 use crate::client_address::client_of;
 use crate::counters::Metric;
 use crate::delivery::{Content, Delivery};
+use crate::event_stream::is_event_stream;
 use crate::flight::{Asked, Flight, Parcel};
 use crate::fly;
 use crate::forward;
@@ -457,11 +458,3 @@ fn must_stream(request: &Request) -> bool {
 
 /// How the media types of gRPC begin.
 const GRPC: &[u8] = b"application/grpc";
-
-/// Whether a response stays open for as long as its visitor does (server-sent events).
-pub(crate) fn is_event_stream(head: &ResponseHead) -> bool {
-    head.fields
-        .first(names::CONTENT_TYPE)
-        .and_then(|value| value.split(|&octet| octet == b';').next())
-        .is_some_and(|media_type| media_type.trim_ascii().eq_ignore_ascii_case(b"text/event-stream"))
-}

@@ -201,6 +201,12 @@ pub(crate) fn take_over(shared: &Arc<Shared>, recovery: Recovery) -> io::Result<
 }
 
 impl Persistence {
+    /// With a directory on this disk that could not be opened.
+    #[cfg(test)]
+    pub(crate) fn of_unopened(disk: Arc<dyn Disk>, settings: Settings) -> Self {
+        Self { unopened: Some(Unopened::of(disk, settings)), ..Self::default() }
+    }
+
     /// The figures now; zeros where there is no disk.
     pub(crate) fn figures(&self) -> Figures {
         self.tier.as_ref().map(Tier::figures).unwrap_or_default()

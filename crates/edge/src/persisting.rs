@@ -7,13 +7,31 @@ use crate::disk_threads;
 use crate::shared::Shared;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use tokio::sync::Semaphore;
+
+/// Purges at a time that wait for the disk of the journal, and as many for that of the static tree. Each holds a thread.
+/// What one of them writes down covers all that are in force by then, so further turns would bring nothing.
+const WAITING_MAX: usize = 2;
+
+/// Turns for purges that are in force and wait for a disk.
+#[derive(Debug)]
+pub(crate) struct DiskTurns {
+    journal: Arc<Semaphore>,
+    tree: Arc<Semaphore>,
+}
+
+impl Default for DiskTurns {
+    fn default() -> Self {
+        let turns = || Arc::new(Semaphore::new(WAITING_MAX));
+        Self { journal: turns(), tree: turns() }
+    }
+}
 
 impl Shared {
     /// Removes purged pages from the static tree; `true` if no file of them is left within `limits.disk_timeout`.
     pub(crate) async fn lose_in_time(self: &Arc<Self>) -> bool {
         let shared = Arc::clone(self);
-        let lost =
-            disk_threads::run(self.limits.disk_timeout, move || shared.static_tree.lose(&shared.store));
+        let lost = self.in_turn(&self.disk_turns.tree, move || shared.static_tree.lose(&shared.store));
         lost.await == Some(true)
     }
 
@@ -24,11 +42,25 @@ impl Shared {
             return false;
         }
         let shared = Arc::clone(self);
-        let outcome = disk_threads::run(self.limits.disk_timeout, move || shared.persist()).await;
+        let outcome = self.in_turn(&self.disk_turns.journal, move || shared.persist()).await;
         if outcome.is_none() {
             self.count_undurable();
         }
         outcome == Some(true)
+    }
+
+    /// Has `work` done on a thread that may wait for a disk; `None` if it is not done within `limits.disk_timeout`, the
+    /// wait for a turn included. Work that is late keeps its turn until it has ended.
+    async fn in_turn<T: Send + 'static>(
+        &self,
+        turns: &Arc<Semaphore>,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Option<T> {
+        let done = async {
+            let turn = Arc::clone(turns).acquire_owned().await.ok()?;
+            disk_threads::begin(move || (work(), turn).0).await.ok()
+        };
+        tokio::time::timeout(self.limits.disk_timeout, done).await.ok().flatten()
     }
 
     /// Has written down what is not, on a thread that may wait for the disk. One such thread is enough.

@@ -200,7 +200,9 @@ impl<'a> Visit<'a> {
             }
             Decision::StandIn(delivery, base) => {
                 self.note(&wanted);
-                self.cells().count(Metric::BreakerStale);
+                if delivery.account.reason == Reason::StaleBreakerOpen {
+                    self.cells().count(Metric::BreakerStale);
+                }
                 self.refresh(&wanted, base);
                 Step::Deliver(delivery)
             }

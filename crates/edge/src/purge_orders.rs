@@ -17,7 +17,7 @@ use purge::{Ban, Invalidation, Malformed, Order, Outcome, Pages, Reach, Reply, S
 use std::sync::Arc;
 use store::{Invalidated, Key, Mode, Selector, SiteId};
 
-/// Orders that are carried out at a time; the others wait.
+/// Orders that are carried out in memory at a time; the others wait.
 pub(crate) const ORDERS_MAX: usize = 4;
 
 /// Why an order is not carried out.
@@ -146,12 +146,14 @@ impl Shared {
 
     async fn perform(self: &Arc<Self>, task: Task) -> Outcome {
         // The semaphore is never closed.
-        let _turn = self.orders.acquire().await;
+        let turn = self.orders.acquire().await;
         let (shared, task) = (Arc::clone(self), Arc::new(task));
         let performing = Arc::clone(&task);
         let performed = tokio::task::spawn_blocking(move || performing.perform(&shared)).await;
         // Without a thread, as when the edge ends, it is done here.
         let mut outcome = performed.unwrap_or_else(|_| task.perform(self));
+        // The purge is in force now. A disk that hangs must not keep the next ones from being so.
+        drop(turn);
         outcome.in_tree = !self.lose_in_time().await;
         outcome.undurable = !self.persist_in_time().await;
         outcome
@@ -266,5 +268,59 @@ fn add(outcome: &mut Outcome, mode: Mode, done: Invalidated) {
     match mode {
         Mode::Hard => outcome.purged += objects,
         Mode::Soft => outcome.softened += objects,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ORDERS_MAX, Task};
+    use crate::persistence::Persistence;
+    use crate::shared::Shared;
+    use config::Plan;
+    use disk::Settings;
+    use platform::{HangingDisk, SystemClock, SystemDisk};
+    use purge::{Invalidation, Reach, Want};
+    use std::sync::Arc;
+    use std::time::Duration;
+    use store::Mode;
+
+    /// Longer than the test waits for anything.
+    const FOREVER: Duration = Duration::from_secs(3600);
+
+    #[tokio::test]
+    async fn purges_are_in_force_while_others_wait_for_a_hung_disk() {
+        let directory = tempfile::tempdir().unwrap();
+        let disk = HangingDisk::new(SystemDisk);
+        let settings = Settings {
+            directory: directory.path().join("disk"),
+            state_directory: Some(directory.path().join("state")),
+            timeout: FOREVER,
+            ..Settings::default()
+        };
+        let mut plan = Plan::for_origin("http://127.0.0.1:9".parse().unwrap());
+        plan.limits.disk_timeout = FOREVER;
+        let persistence = Persistence::of_unopened(Arc::new(disk.clone()), settings);
+        let shared = Shared::new(plan, None, Arc::new(SystemClock::new())).with_persistence(persistence);
+        let shared = Arc::new(shared);
+        disk.freeze();
+        let purge = |_| {
+            let shared = Arc::clone(&shared);
+            let want = Want::Everything { reach: Reach::Everywhere };
+            let invalidations = vec![Invalidation { want, mode: Mode::Hard }];
+            tokio::spawn(async move { shared.perform(Task { invalidations, own: None }).await })
+        };
+        let purges: Vec<_> = (0..2 * ORDERS_MAX).map(purge).collect();
+        let in_force = async {
+            while shared.store.sequence() < 2 * ORDERS_MAX as u64 {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        let in_force = tokio::time::timeout(testkit::PATIENCE, in_force).await;
+        let sequence = shared.store.sequence();
+        disk.thaw();
+        assert!(in_force.is_ok(), "{sequence} of {} purges are in force", purges.len());
+        for purge in purges {
+            assert!(!purge.await.unwrap().undurable);
+        }
     }
 }

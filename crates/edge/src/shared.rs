@@ -18,6 +18,7 @@ use crate::memory::MemoryShare;
 use crate::metrics::Reading;
 use crate::operator;
 use crate::persistence::{self, Persistence};
+use crate::persisting::DiskTurns;
 use crate::popular::Popular;
 use crate::purge_orders::ORDERS_MAX;
 use crate::refill::Refiller;
@@ -86,6 +87,8 @@ pub(crate) struct Shared {
     pub(crate) detections_file: Mutex<()>,
     /// Turns for those who carry out orders to purge.
     pub(crate) orders: Semaphore,
+    /// Turns for purges that are in force and wait for a disk.
+    pub(crate) disk_turns: DiskTurns,
     /// What this edge adds to `CDN-Loop`, and knows itself by (RFC 8586).
     pub(crate) loop_mark: Bytes,
     /// What separates several parts of one response; nobody outside can know it before it is used.
@@ -160,6 +163,7 @@ impl Shared {
             verifier: Arc::default(),
             detections_file: Mutex::default(),
             orders: Semaphore::new(ORDERS_MAX),
+            disk_turns: DiskTurns::default(),
             loop_mark: Bytes::from(format!("petasos; id={:016x}", random.hash_one("loop"))),
             boundary: format!("petasos-{:016x}", random.hash_one("boundary")),
             connections: AtomicUsize::new(0),
@@ -184,6 +188,12 @@ impl Shared {
         let (store, persistence, recovery) =
             persistence::open(self.store, &self.plan, &self.sites, &self.clock, life)?;
         Ok((Self { store, persistence, ..self }, recovery))
+    }
+
+    /// The same above what is left of a disk.
+    #[cfg(test)]
+    pub(crate) fn with_persistence(self, persistence: Persistence) -> Self {
+        Self { persistence, ..self }
     }
 
     /// The same with the static tree that its plan names.
@@ -358,6 +368,7 @@ impl Shared {
             Metric::FillingBytes => self.transit.taken(),
             Metric::BufferedBytes => self.buffers.bytes(),
             Metric::SpoolBytes => self.buffers.spool.bytes(),
+            Metric::SpoolClosing => self.buffers.spool.closing(),
             Metric::SpoolErrors => self.buffers.spool.errors(),
             Metric::LingeringBytes => self.store.lingering_bytes(),
             Metric::StoreBytes => store().bytes,
@@ -403,12 +414,16 @@ impl Shared {
             Metric::StaticTreeFull => self.static_tree.figures().refused(Refusal::Full),
             Metric::StaticTreeBusy => self.static_tree.figures().refused(Refusal::Busy),
             Metric::MessagesLost => operator::lost(),
-            Metric::AccessLogDropped => {
-                self.counters.value(metric) + self.log.as_ref().map_or(0, AccessLog::lost)
-            }
+            Metric::AccessLogDropped => self.lines_lost(),
             counted => self.counters.value(counted),
         };
         vec![Reading { site: None, value }]
+    }
+
+    /// Lines of the access log that were not written.
+    fn lines_lost(&self) -> u64 {
+        let dropped = self.counters.value(Metric::AccessLogDropped);
+        dropped + self.log.as_ref().map_or(0, AccessLog::lost)
     }
 
     fn read_gauges(&self, value: impl Fn(Gauges) -> usize) -> Vec<Reading> {

@@ -2,17 +2,19 @@
 //!
 //! Invariant: the files never take more than `spool_size`, have no names, and are gone when the process ends, however
 //! it ends. A disk that is full, fails or hangs costs the spooling and nothing else: no worker waits for it, and while
-//! an operation is later than `limits.disk_timeout` no further one begins.
+//! an operation is later than `limits.disk_timeout`, or many files wait to be closed, no further file begins. The room
+//! of a file is free again when the file is closed.
 
 use crate::disk_threads;
+use crate::spool_closer::Closer;
 use bytes::Bytes;
 use config::Plan;
 use platform::{Disk, DiskFile};
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -31,14 +33,18 @@ pub(crate) struct Spool {
     /// Operations that are later than the timeout.
     late: AtomicI64,
     errors: AtomicU64,
+    closer: Closer,
 }
 
-/// A place in the spool for one body; given back when dropped.
-pub(crate) struct SpoolFile {
+/// A place in the spool for one body. It is given back when this is dropped and no operation is under way in it.
+pub(crate) struct SpoolFile(Arc<Place>);
+
+/// A file and the room in the spool that was taken for it.
+struct Place {
     spool: Arc<Spool>,
-    file: Option<Arc<dyn DiskFile>>,
-    /// The room in the spool that was taken for it.
-    bytes: u64,
+    /// Opened by the first write.
+    file: OnceLock<Arc<dyn DiskFile>>,
+    bytes: AtomicU64,
 }
 
 /// The operation has ended.
@@ -58,6 +64,7 @@ impl Spool {
             turns: Arc::new(Semaphore::new(OPERATIONS_MAX)),
             late: AtomicI64::new(0),
             errors: AtomicU64::new(0),
+            closer: Closer::default(),
         }
     }
 
@@ -80,6 +87,11 @@ impl Spool {
     /// Bytes that its files take.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Files that wait to be closed.
+    pub(crate) fn closing(&self) -> u64 {
+        self.closer.waiting() as u64
     }
 
     /// Operations that failed or were too late.
@@ -142,35 +154,35 @@ impl Drop for Waiter {
 }
 
 impl SpoolFile {
-    pub(crate) const fn new(spool: Arc<Spool>) -> Self {
-        Self { spool, file: None, bytes: 0 }
+    pub(crate) fn new(spool: Arc<Spool>) -> Self {
+        Self(Arc::new(Place { spool, file: OnceLock::new(), bytes: AtomicU64::new(0) }))
     }
 
     /// Takes room for a file of `bytes`; false if there is none, or no spool.
-    pub(crate) fn reserve(&mut self, bytes: u64) -> bool {
-        let Spool { directory, late, bytes: taken, bytes_max, .. } = &*self.spool;
-        let more = bytes.saturating_sub(self.bytes);
+    pub(crate) fn reserve(&self, bytes: u64) -> bool {
+        let Spool { directory, late, bytes: taken, bytes_max, closer, .. } = &*self.0.spool;
+        let more = bytes.saturating_sub(self.0.bytes.load(Ordering::Relaxed));
         let fits = directory.is_some()
             && late.load(Ordering::Acquire) <= 0
+            && closer.keeps_up()
             && taken
                 .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |taken| {
                     taken.checked_add(more).filter(|taken| taken <= bytes_max)
                 })
                 .is_ok();
-        self.bytes += if fits { more } else { 0 };
+        self.0.bytes.fetch_add(if fits { more } else { 0 }, Ordering::Relaxed);
         fits
     }
 
-    /// Writes `pieces` from `offset` on. Gives the file, which is opened for the first of them; `None` if that failed.
+    /// Writes `pieces` from `offset` on, into a file that is opened for the first of them; `None` if that failed.
     pub(crate) fn write(
         &self,
         pieces: Vec<Bytes>,
         offset: u64,
-    ) -> impl Future<Output = Option<Arc<dyn DiskFile>>> + Send + Sync + use<> {
-        let (spool, file) = (Arc::clone(&self.spool), self.file.clone());
-        let (disk, directory) = (Arc::clone(&spool.disk), spool.directory.clone().unwrap_or_default());
-        spool.run(move || {
-            let file = file.map_or_else(|| disk.open_unnamed(&directory), Ok)?;
+    ) -> impl Future<Output = Option<()>> + Send + Sync + use<> {
+        let place = Arc::clone(&self.0);
+        Arc::clone(&place.spool).run(move || {
+            let file = place.open()?;
             let mut at = offset;
             for piece in pieces {
                 let mut rest = &piece[..];
@@ -180,13 +192,8 @@ impl SpoolFile {
                     at += written as u64;
                 }
             }
-            Ok(file)
+            Ok(())
         })
-    }
-
-    /// Keeps the file that [`SpoolFile::write`] gave.
-    pub(crate) fn keep(&mut self, file: Arc<dyn DiskFile>) {
-        self.file = Some(file);
     }
 
     /// Reads exactly `bytes` from `offset` on; `None` if that failed.
@@ -195,9 +202,9 @@ impl SpoolFile {
         offset: u64,
         bytes: usize,
     ) -> impl Future<Output = Option<Bytes>> + Send + Sync + use<> {
-        let file = self.file.clone();
-        Arc::clone(&self.spool).run(move || {
-            let file = file.ok_or(io::ErrorKind::NotFound)?;
+        let place = Arc::clone(&self.0);
+        Arc::clone(&place.spool).run(move || {
+            let file = place.file.get().ok_or(io::ErrorKind::NotFound)?;
             let (mut content, mut filled) = (vec![0; bytes], 0);
             while let Some(rest) = content.get_mut(filled..).filter(|rest| !rest.is_empty()) {
                 match file.read_at(rest, offset + filled as u64)? {
@@ -210,12 +217,27 @@ impl SpoolFile {
     }
 }
 
-impl Drop for SpoolFile {
+impl Place {
+    /// The file, opened if it is not yet. A body has one operation at a time.
+    fn open(&self) -> io::Result<&Arc<dyn DiskFile>> {
+        if let Some(file) = self.file.get() {
+            return Ok(file);
+        }
+        let directory = self.spool.directory.as_deref().ok_or(io::ErrorKind::NotFound)?;
+        let file = self.spool.disk.open_unnamed(directory)?;
+        Ok(self.file.get_or_init(|| file))
+    }
+}
+
+impl Drop for Place {
     fn drop(&mut self) {
-        let room = Room { spool: Arc::clone(&self.spool), bytes: self.bytes, file: self.file.take() };
-        if room.file.is_some() {
+        let room = Room { spool: Arc::clone(&self.spool), bytes: *self.bytes.get_mut() };
+        if let Some(file) = self.file.take() {
             // Closing frees the file's blocks, which may wait for the disk.
-            drop(disk_threads::begin(move || drop(room)));
+            self.spool.closer.close(move || {
+                drop(file);
+                drop(room);
+            });
         }
     }
 }
@@ -224,18 +246,55 @@ impl Drop for SpoolFile {
 struct Room {
     spool: Arc<Spool>,
     bytes: u64,
-    file: Option<Arc<dyn DiskFile>>,
 }
 
 impl Drop for Room {
     fn drop(&mut self) {
-        drop(self.file.take());
         self.spool.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 
 impl fmt::Debug for SpoolFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SpoolFile").field("bytes", &self.bytes).finish_non_exhaustive()
+        f.debug_struct("SpoolFile").field("bytes", &self.0.bytes).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Spool, SpoolFile};
+    use crate::disk_threads;
+    use bytes::Bytes;
+    use config::Plan;
+    use platform::{HangingDisk, SystemDisk};
+    use std::sync::Arc;
+
+    #[tokio::test]
+    async fn files_that_cannot_be_closed_hold_neither_workers_nor_threads() {
+        let directory = tempfile::tempdir().unwrap();
+        let disk = HangingDisk::new(SystemDisk);
+        let mut plan = Plan::for_origin("http://127.0.0.1:9".parse().unwrap());
+        plan.spool.directory = Some(directory.path().to_owned());
+        plan.limits.disk_timeout = testkit::PATIENCE;
+        let spool = Arc::new(Spool::new(&plan, Arc::new(disk.clone())));
+        disk.freeze_closing();
+        let mut files = 0;
+        for _ in 0..200 {
+            let file = SpoolFile::new(Arc::clone(&spool));
+            if !file.reserve(10) {
+                break;
+            }
+            file.write(vec![Bytes::from_static(b"0123456789")], 0).await.unwrap();
+            files += 1;
+        }
+        assert!((32..200).contains(&files), "{files} files have begun");
+        assert_eq!(spool.bytes(), files * 10, "their room is free when they are closed");
+        assert_eq!(spool.closing(), files);
+        assert_eq!(disk_threads::run_here(testkit::PATIENCE, || 1), Some(1), "a thread is free");
+        disk.thaw();
+        while spool.bytes() > 0 {
+            tokio::task::yield_now().await;
+        }
+        assert!(SpoolFile::new(spool).reserve(10));
     }
 }

@@ -3,7 +3,8 @@
 //! Invariant: the end of the answer is held back until what it proves is in force, and nothing but its last piece is.
 
 use crate::conclude::Outcome;
-use crate::deliver::{self, Beginning};
+use crate::deliver::{self, Beginning, Interrupted, Tail};
+use crate::event_stream::while_open;
 use crate::flight::Parcel;
 use crate::pipeline::Visit;
 use crate::respond::Account;
@@ -59,16 +60,18 @@ impl Visit<'_> {
         let written = self.write_head(&head, framing, account);
         self.begin(&written);
         let (mut content_bytes, mut content) = (0, Beginning::new(CONTENT_BYTES_MAX));
-        let buffer = self.shared.buffers.for_response();
-        let (sent, tail) = deliver::send_but_tail(
+        let (cells, buffer) = (self.cells(), self.shared.buffers.for_response());
+        let sending = deliver::send_but_tail(
             self.client,
             *exchange,
             written.framing,
             &mut content_bytes,
             &mut content,
             buffer,
-        )
-        .await;
+        );
+        let (sent, tail) = while_open(self.shared, cells, &head, sending)
+            .await
+            .unwrap_or_else(|| (Err(Interrupted::Drain), Tail::default()));
         if let Written::Changed(changed) = self.written(&witness, &head, Some(&content.octets())) {
             let Witness { site, key, .. } = &witness;
             let stale = self.shared.settle(self.cells(), site, key, changed, &head, self.begun.monotonic);

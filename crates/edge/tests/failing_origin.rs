@@ -113,3 +113,64 @@ fn what_is_stale_is_not_refreshed_at_once_after_a_failure() {
     }
     assert_eq!(refreshes(), 3, "no answer is a failure too");
 }
+
+/// A stage with a page at `/` that expired, and whose origin fails from now on.
+fn expired(lifetime: &'static str) -> Stage {
+    expired_with(lifetime, Duration::from_secs(1))
+}
+
+fn expired_with(lifetime: &'static str, pause: Duration) -> Stage {
+    let stage = Stage::with(
+        |plan| plan.limits.failure_pause = pause,
+        move |_| response("200 OK", &[lifetime], b"page"),
+    );
+    stage.get("/", &[]);
+    stage.pass(100);
+    stage.becomes(|_| failing());
+    stage
+}
+
+#[test]
+fn expired_page_is_fetched_once_a_pause_while_the_origin_fails() {
+    let stage = expired("Cache-Control: max-age=10");
+    for pauses in 1..=3 {
+        for method in ["GET", "GET", "HEAD", "GET"] {
+            let answer = stage.ask(method, "/", &[]);
+            assert_eq!((answer.status, reason(&answer)), (200, "stale-on-error"));
+        }
+        assert_eq!(stage.origin.seen().len(), 1 + pauses, "one fetch in each pause");
+        stage.pass(1);
+    }
+    assert_eq!(stage.metric("petasos_refreshes_paused_total", ""), 9);
+    assert_eq!(stage.metric("petasos_breaker_stale_total", ""), 0);
+    stage.becomes(|_| response("200 OK", &[FRESH], b"new"));
+    assert_eq!(stage.get("/", &[]).text(), "new", "a page that works again is shown after the pause");
+}
+
+#[test]
+fn pages_that_may_not_be_stale_are_fetched_by_each_visit() {
+    let strict = expired("Cache-Control: max-age=10, must-revalidate");
+    let purged = expired("Cache-Control: max-age=10");
+    assert_eq!(purged.get("/", &[]).text(), "page");
+    assert_eq!(purged.ask("PURGE", "/", &["Fastly-Soft-Purge: 1"]).status, 200);
+    let fetches = |stage: &Stage| stage.origin.seen().len();
+    let before = (fetches(&strict), fetches(&purged));
+    for visits in 1..=3 {
+        assert_eq!(strict.get("/", &[]).text(), "dying");
+        purged.get("/", &[]);
+        assert_eq!((fetches(&strict), fetches(&purged)), (before.0 + visits, before.1 + visits));
+    }
+}
+
+#[test]
+fn good_response_ends_the_pause_of_its_page() {
+    let lifetime = "Cache-Control: max-age=10";
+    let stage = expired_with(lifetime, Duration::from_secs(60));
+    assert_eq!(reason(&stage.get("/", &[])), "stale-on-error");
+    assert_eq!(stage.ask("PURGE", "/", &[]).status, 200);
+    for body in ["well", "newer"] {
+        stage.becomes(move |_| response("200 OK", &[lifetime], body.as_bytes()));
+        assert_eq!(stage.get("/", &[]).text(), body);
+        stage.pass(20);
+    }
+}

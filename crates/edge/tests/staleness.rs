@@ -75,12 +75,14 @@ fn an_error_of_the_origin_does_not_take_the_place_of_the_page() {
             let stage = seen(|_| {}, FRESH, 100);
             stage.becomes(move |_| response(status, &[cached], b"error"));
             for _ in 0..2 {
+                stage.pass(1);
                 let answer = stage.get("/", &[]);
                 is_stale_page(&answer, "stale-on-error");
                 let told = format!("; fwd-status={}", &status[..3]);
                 assert!(answer.field("Cache-Status").unwrap().contains(&told), "{}", answer.head);
             }
             stage.becomes(good(FRESH));
+            stage.pass(1);
             assert_eq!(reason(&stage.get("/", &[])), "hit-revalidated");
             assert_eq!(reason(&stage.get("/", &[])), "hit-fresh");
         }

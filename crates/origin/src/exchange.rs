@@ -206,7 +206,7 @@ impl Exchange {
     }
 
     /// Lets another fetch begin while the application waits for a slow client; false if it did so before, or as many
-    /// have as may.
+    /// have as may. The response counts again as soon as it is read on.
     pub fn stall(&mut self) -> bool {
         self.permit.as_mut().is_some_and(FetchPermit::stall)
     }
@@ -226,6 +226,10 @@ impl Exchange {
         context: &mut Context<'_>,
         upload: &mut impl Upload,
     ) -> Poll<Result<Event, FetchError>> {
+        // A response that is read on is worked on again. One whose request waits for its client is not.
+        if !self.is_starved {
+            self.permit.as_mut().into_iter().for_each(FetchPermit::resume);
+        }
         let sending = self.poll_send(context, upload)?;
         if let Poll::Ready(event) = self.poll_receive(context)? {
             return Poll::Ready(Ok(event));

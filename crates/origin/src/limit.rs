@@ -117,7 +117,7 @@ impl FetchLimit {
             return Ok(Asked::Now(FetchPermit::new(&self.turns, client)));
         }
         let (turn, receiver) = oneshot::channel();
-        let number = turns.queue_up(urgency.clone(), turn).ok_or(Busy::QueueFull)?;
+        let number = turns.queue_up(urgency.clone(), is_probe, turn).ok_or(Busy::QueueFull)?;
         Ok(Asked::Queued(receiver, Place { limit: self, number }))
     }
 }
@@ -433,5 +433,39 @@ mod tests {
         for waiting in waiting {
             waiting.await.unwrap().unwrap();
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn probe_that_queued_gets_a_permit_reserved_for_probes() {
+        let limit = Arc::new(limit(4, 9));
+        let mut held = Vec::new();
+        for _ in 0..4 {
+            held.push(limit.acquire(&person(), false).await.unwrap());
+        }
+        limit.halve(true);
+        let person_waits = waiter(&limit, &person()).await;
+        let prober = Arc::clone(&limit);
+        let probe = tokio::spawn(async move { prober.acquire(&Urgency::default(), true).await });
+        tokio::task::yield_now().await;
+        assert_eq!((limit.active(), limit.waiting()), (4, 2));
+        held.pop();
+        tokio::task::yield_now().await;
+        assert!(probe.is_finished() && !person_waits.is_finished(), "three others are under way");
+        held.clear();
+        assert!(person_waits.await.unwrap().is_ok());
+        drop(probe.await.unwrap());
+        assert_eq!((limit.active(), limit.waiting()), (0, 0));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn person_does_not_take_the_place_of_a_probe() {
+        let limit = Arc::new(limit(1, 1));
+        let held = limit.acquire(&person(), false).await.unwrap();
+        let prober = Arc::clone(&limit);
+        let probe = tokio::spawn(async move { prober.acquire(&Urgency::default(), true).await });
+        tokio::task::yield_now().await;
+        assert_eq!(limit.acquire(&person(), false).await.map(drop), Err(Busy::QueueFull));
+        drop(held);
+        assert!(probe.await.unwrap().is_ok());
     }
 }

@@ -349,3 +349,20 @@ async fn a_tunnel_hands_over_the_connection_and_what_came_early() {
     let (_stream, early) = exchange.into_tunnel().unwrap();
     assert_eq!(&early[..], b"early");
 }
+
+#[tokio::test]
+async fn stalled_response_counts_again_when_it_is_read_on() {
+    let server = testkit::Origin::start(|_| response("200 OK", &[], b"content"));
+    let origin = origin_with(&server.url(), settings());
+    let mut exchange = get(&origin, "/").await;
+    let counts = || (origin.gauges().active, origin.gauges().stalled);
+    assert!(matches!(exchange.next(&mut NoUpload).await, Ok(Event::Head { .. })));
+    for _ in 0..2 {
+        assert!(exchange.stall());
+        assert_eq!(counts(), (0, 1));
+        if let Ok(Event::Data(_)) = exchange.next(&mut NoUpload).await {
+            assert_eq!(counts(), (1, 0), "it is worked on again");
+        }
+    }
+    assert_eq!(counts(), (0, 0), "the end gives the turn back");
+}

@@ -12,6 +12,7 @@ use crate::disk::{Access, Disk, DiskFile, DiskLock};
 pub struct HangingDisk {
     disk: Arc<dyn Disk>,
     gate: Arc<Gate>,
+    closing: Arc<Gate>,
 }
 
 #[derive(Default)]
@@ -27,6 +28,11 @@ struct GateState {
 }
 
 impl Gate {
+    fn set(&self, is_frozen: bool) {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).is_frozen = is_frozen;
+        self.changed.notify_all();
+    }
+
     fn pass(&self) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.waiting += 1;
@@ -39,18 +45,23 @@ impl Gate {
 impl HangingDisk {
     /// A disk that answers as `disk` does.
     pub fn new(disk: impl Disk + 'static) -> Self {
-        Self { disk: Arc::new(disk), gate: Arc::default() }
+        Self { disk: Arc::new(disk), gate: Arc::default(), closing: Arc::default() }
     }
 
     /// Lets every operation wait from now on.
     pub fn freeze(&self) {
-        self.gate.state.lock().unwrap_or_else(PoisonError::into_inner).is_frozen = true;
+        self.gate.set(true);
+    }
+
+    /// Lets every closing of a file wait from now on, which other operations do not.
+    pub fn freeze_closing(&self) {
+        self.closing.set(true);
     }
 
     /// Lets operations go on.
     pub fn thaw(&self) {
-        self.gate.state.lock().unwrap_or_else(PoisonError::into_inner).is_frozen = false;
-        self.gate.changed.notify_all();
+        self.gate.set(false);
+        self.closing.set(false);
     }
 
     /// Returns when so many operations wait; blocks.
@@ -58,6 +69,11 @@ impl HangingDisk {
         let state = self.gate.state.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = self.gate.changed.wait_while(state, |state| state.waiting < count);
         drop(waited.unwrap_or_else(PoisonError::into_inner));
+    }
+
+    fn file(&self, file: Arc<dyn DiskFile>) -> Arc<dyn DiskFile> {
+        let (gate, closing) = (Arc::clone(&self.gate), Arc::clone(&self.closing));
+        Arc::new(HangingFile { file, gate, closing })
     }
 }
 
@@ -84,12 +100,12 @@ impl Disk for HangingDisk {
 
     fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn DiskFile>> {
         self.gate.pass();
-        Ok(Arc::new(HangingFile { file: self.disk.open(path, access)?, gate: Arc::clone(&self.gate) }))
+        Ok(self.file(self.disk.open(path, access)?))
     }
 
     fn open_unnamed(&self, directory: &Path) -> io::Result<Arc<dyn DiskFile>> {
         self.gate.pass();
-        Ok(Arc::new(HangingFile { file: self.disk.open_unnamed(directory)?, gate: Arc::clone(&self.gate) }))
+        Ok(self.file(self.disk.open_unnamed(directory)?))
     }
 
     fn list(&self, directory: &Path) -> io::Result<Vec<(String, u64)>> {
@@ -121,6 +137,13 @@ impl Disk for HangingDisk {
 struct HangingFile {
     file: Arc<dyn DiskFile>,
     gate: Arc<Gate>,
+    closing: Arc<Gate>,
+}
+
+impl Drop for HangingFile {
+    fn drop(&mut self) {
+        self.closing.pass();
+    }
 }
 
 impl DiskFile for HangingFile {

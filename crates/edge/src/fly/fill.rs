@@ -60,7 +60,7 @@ impl Departure {
         self.flight.announce(State::Shared(Arc::clone(&shared_answer)));
         if let Err(error) = self.fill(*exchange, writer, &shared_answer, spilling).await {
             count_failure(self.cells(), &error);
-            self.ail();
+            self.ail(Reason::OriginFailing);
         }
     }
 

@@ -36,6 +36,8 @@ pub(super) struct Waiter {
     urgency: Urgency,
     /// In whose share it was counted when it queued up.
     client: Option<IpAddr>,
+    /// Whether it may also have a turn that an open breaker leaves to probes.
+    is_probe: bool,
     pub(super) turn: oneshot::Sender<FetchPermit>,
 }
 
@@ -78,8 +80,7 @@ impl Turns {
 
     /// Takes a turn for a request of `client`, if one is free that it may have.
     pub(super) fn begin(&mut self, client: Option<IpAddr>, is_probe: bool) -> bool {
-        let most = if is_probe { self.bounds.fetches_max } else { self.ceiling };
-        let begins = self.active < most && (is_probe || self.may_begin(client));
+        let begins = self.may_begin(client, is_probe);
         if begins {
             self.active += 1;
             self.change(client, |share| share.active += 1);
@@ -119,7 +120,12 @@ impl Turns {
     }
 
     /// A place in the queue, by its number; `None` where the request may not wait.
-    pub(super) fn queue_up(&mut self, urgency: Urgency, turn: oneshot::Sender<FetchPermit>) -> Option<u64> {
+    pub(super) fn queue_up(
+        &mut self,
+        urgency: Urgency,
+        is_probe: bool,
+        turn: oneshot::Sender<FetchPermit>,
+    ) -> Option<u64> {
         let client = urgency.client();
         let waiting = client.and_then(|client| self.shares.get(&client)).map_or(0, |share| share.waiting);
         if client.is_some() && waiting >= self.bounds.client_queue_max {
@@ -131,7 +137,7 @@ impl Turns {
         let number = self.next;
         self.next += 1;
         self.change(client, |share| share.waiting += 1);
-        self.queue.push_back(Waiter { number, urgency, client, turn });
+        self.queue.push_back(Waiter { number, urgency, client, is_probe, turn });
         Some(number)
     }
 
@@ -145,10 +151,10 @@ impl Turns {
     /// Takes a free turn for the next: the first that a person waits for, else the first; of those whose client has
     /// not got its share.
     pub(super) fn call(&mut self) -> Option<(Waiter, Option<IpAddr>)> {
-        if self.active >= self.ceiling {
+        if self.active >= self.bounds.fetches_max {
             return None;
         }
-        let may = |waiter: &Waiter| self.may_begin(waiter.urgency.client());
+        let may = |waiter: &Waiter| self.may_begin(waiter.urgency.client(), waiter.is_probe);
         let person = self.queue.iter().position(|waiter| waiter.urgency.is_person() && may(waiter));
         let position = person.or_else(|| self.queue.iter().position(may))?;
         let waiter = self.remove(position)?;
@@ -158,9 +164,10 @@ impl Turns {
         Some((waiter, client))
     }
 
-    /// Takes the place of the robot that came last; false if there is none.
+    /// Takes the place of the robot that came last; false if there is none. A probe keeps its place, because people too
+    /// wait for what it finds out.
     fn displace(&mut self) -> bool {
-        let last = self.queue.iter().rposition(|waiter| !waiter.urgency.is_person());
+        let last = self.queue.iter().rposition(|waiter| !waiter.urgency.is_person() && !waiter.is_probe);
         last.and_then(|position| self.remove(position)).is_some()
     }
 
@@ -170,9 +177,14 @@ impl Turns {
         Some(waiter)
     }
 
-    fn may_begin(&self, client: Option<IpAddr>) -> bool {
+    /// Whether a turn is free that a request of `client` may have.
+    fn may_begin(&self, client: Option<IpAddr>, is_probe: bool) -> bool {
+        if is_probe {
+            return self.active < self.bounds.fetches_max;
+        }
         let share = client.and_then(|client| self.shares.get(&client));
-        share.is_none_or(|share| share.active < self.bounds.client_fetches_max)
+        let has_share = share.is_none_or(|share| share.active < self.bounds.client_fetches_max);
+        self.active < self.ceiling && has_share
     }
 
     fn change(&mut self, client: Option<IpAddr>, change: impl FnOnce(&mut Share)) {

@@ -220,6 +220,7 @@ limits! {
     writes_per_minute: usize = Count;
     page_writes_per_minute: usize = Count;
     self_purge_memory: Duration = Duration;
+    foreign_ports_max: usize = Count;
     object_bytes_max: u64 = Size;
     decoded_bytes_max: u64 = Size;
     disk_object_bytes_max: u64 = Size;

@@ -32,6 +32,7 @@ mod first_look;
 mod flight;
 mod flights;
 mod fly;
+mod foreign_ports;
 mod forward;
 mod guard;
 mod gunzip;

@@ -189,6 +189,9 @@ impl<'a> Visit<'a> {
         {
             return step;
         }
+        if matches!(decision, Decision::Fly { .. }) && self.is_beyond_foreign_ports(&wanted) {
+            return wanted.pass(Reason::PassForeignPort);
+        }
         match decision {
             Decision::Deliver(delivery) => {
                 self.note(&wanted);

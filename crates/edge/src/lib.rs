@@ -24,6 +24,7 @@ mod deliver;
 mod delivery;
 mod detection_call;
 mod detections_file;
+mod directories;
 mod disk_threads;
 mod distrust;
 mod equivalents;
@@ -85,5 +86,6 @@ mod worker;
 mod writes;
 
 pub use counters::{Kind, METRICS, Metric, Row};
+pub use directories::check_directories;
 pub use reference::observing_reference;
 pub use serve::{Bound, Edge, Running, ServeError, serve};

@@ -1,7 +1,7 @@
 //! What `petasos check` finds out about the directories that a plan names.
 //!
-//! Invariant: nothing is left behind. Whether a directory can be written is tried by a file without a name, which is gone
-//! when it is closed; a directory that is missing is not made.
+//! Invariant: nothing is left behind. Whether a directory can be written is tried by a file without a name, which is
+//! gone when it is closed; a directory that is missing is not made.
 
 use crate::detections_file;
 use config::quantity::format_size;

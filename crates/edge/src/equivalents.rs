@@ -67,8 +67,8 @@ impl Equivalents {
         found.find(|found| path_of(found) == path_of(key)).cloned()
     }
 
-    /// The keys under which pages are stored that an invalidation of `key` reaches, because they are equivalent to it in
-    /// one of its percent-encodings; `key` itself may be among them.
+    /// The keys under which pages are stored that an invalidation of `key` reaches, because they are equivalent to it
+    /// in one of its percent-encodings; `key` itself may be among them.
     pub(crate) fn find_spelled(&self, key: &Key) -> Vec<Key> {
         if !self.any.load(Ordering::Acquire) {
             return Vec::new();

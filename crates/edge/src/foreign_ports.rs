@@ -1,8 +1,8 @@
 //! Ports in `Host` that are no port of the site, and for how many of them pages are fetched into the store.
 //!
-//! The key of a page is its whole URL (RFC 9111 section 2), and the application makes its links from `Host`, so the port
-//! cannot be left out of the key. But a client can name any port, and each would have a copy of every page. A port is
-//! the site's own if it is the default of the scheme, that of `listen`, that of the site's `host`, or the one that a
+//! The key of a page is its whole URL (RFC 9111 section 2), and the application makes its links from `Host`, so the
+//! port cannot be left out of the key. But a client can name any port, and each would have a copy of every page. A port
+//! is the site's own if it is the default of the scheme, that of `listen`, that of the site's `host`, or the one that a
 //! trusted proxy names. Where a port is mapped, as in front of a container, visitors use another one, so the first few
 //! foreign ports are admitted too.
 //!

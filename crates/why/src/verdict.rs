@@ -32,7 +32,7 @@ pub(crate) struct Judged {
     pub(crate) cookies: Vec<CookieSet>,
 }
 
-/// Judges the plain answer of a site that runs on `software`. `has_token` says that the page has a token for one visitor.
+/// Judges the plain answer of a site that runs on `software`. `has_token`: the page has a token for one visitor.
 pub(crate) fn judge(plain: &Answer, head: &DocumentHead, software: &[Software], has_token: bool) -> Judged {
     let auto = chosen(plain, head);
     let profile = profile_for(software, &auto);

@@ -1,9 +1,10 @@
-//! `petasos check`: reads, resolves and explains a configuration; binds nothing.
+//! `petasos check`: reads, resolves and explains a configuration, and looks at the directories that it names; binds
+//! nothing, and leaves nothing in them.
 
 use crate::bench::measure;
 use crate::serve;
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use config::Overrides;
+use config::{Overrides, Severity};
 use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -23,8 +24,15 @@ pub(crate) fn command() -> Command {
 }
 
 pub(crate) fn run(matches: &ArgMatches) -> anyhow::Result<ExitCode> {
-    let plan = serve::read(matches.get_one::<PathBuf>("file").map(PathBuf::as_path), &Overrides::new())?;
+    let mut plan = serve::read(matches.get_one::<PathBuf>("file").map(PathBuf::as_path), &Overrides::new())?;
+    let found = edge::check_directories(&plan);
+    let (errors, warnings): (Vec<_>, Vec<_>) =
+        found.into_iter().partition(|problem| problem.severity == Severity::Error);
+    plan.warnings.extend(warnings);
     serve::tell_warnings(&plan);
+    if !errors.is_empty() {
+        return Err(serve::unusable(&errors));
+    }
     let text = if matches.get_flag("print") {
         plan.explain()
     } else {

@@ -3,7 +3,7 @@
 use crate::output::note;
 use anyhow::{Context, anyhow};
 use clap::{Arg, ArgMatches, Command};
-use config::{Overrides, Plan, SETTINGS};
+use config::{Diagnostic, Overrides, Plan, SETTINGS};
 use platform::{Machine, SystemClock};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -83,12 +83,15 @@ pub(crate) fn read(file: Option<&Path>, overrides: &Overrides) -> anyhow::Result
         None => ("(no file)".to_owned(), String::new()),
     };
     let read = |path: &str| std::fs::read_to_string(path);
-    config::load(&name, &text, overrides, Machine::detect(), &read).map_err(|problems| {
-        let mut message = String::from("the configuration cannot be used\n");
-        for problem in &problems {
-            // Writing into a String cannot fail.
-            let _ = write!(message, "\n{problem}\n");
-        }
-        anyhow!(message)
-    })
+    config::load(&name, &text, overrides, Machine::detect(), &read).map_err(|problems| unusable(&problems))
+}
+
+/// The error that tells what is wrong with a configuration.
+pub(crate) fn unusable(problems: &[Diagnostic]) -> anyhow::Error {
+    let mut message = String::from("the configuration cannot be used\n");
+    for problem in problems {
+        // Writing into a String cannot fail.
+        let _ = write!(message, "\n{problem}\n");
+    }
+    anyhow!(message)
 }

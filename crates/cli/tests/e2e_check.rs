@@ -39,6 +39,79 @@ fn check_warns_of_an_open_admin_address() {
     }
 }
 
+/// What `check` says of this configuration, whose first line names an origin, and its code.
+fn check(directory: &Path, text: &str) -> (Option<i32>, String) {
+    let file = write(directory, &format!("origin = 'http://127.0.0.1:9'\n{text}\n"));
+    let output = petasos(["check", &file]);
+    (output.code, output.stderr)
+}
+
+#[test]
+fn check_refuses_directories_that_cannot_be_used() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    fs::create_dir(path("foreign")).unwrap();
+    fs::write(path("foreign/letter.txt"), "precious").unwrap();
+    fs::write(path("file"), "content").unwrap();
+    for (text, words, help) in [
+        (
+            format!("disk = '{}'", path("foreign")),
+            "letter.txt in it, which is not of the disk cache",
+            "empty directory",
+        ),
+        (format!("disk = '{}'", path("file")), "is not a directory", "directory of its own"),
+        (format!("disk = '{}'", path("file/below")), "is not a directory", "directory of its own"),
+        // Not even root can write there.
+        ("disk = '/proc'".to_owned(), "cannot write to /proc", "directory of its own"),
+        ("disk = '/proc/none/below'".to_owned(), "cannot write to /proc", "directory of its own"),
+        (format!("spool_directory = '{}'", path("missing")), "there is no directory", "write \"none\""),
+        (format!("spool_directory = '{}'", path("file")), "is not a directory", "write \"none\""),
+        (
+            format!("access_log = '{}'", path("missing/log")),
+            "there is no directory",
+            "name a file in a directory",
+        ),
+        (format!("access_log = '{}'", path("foreign")), "is a directory", "name a file in it"),
+        ("access_log = '/proc/log'".to_owned(), "cannot write to /proc", "name a file in a directory"),
+    ] {
+        let (code, said) = check(directory.path(), &text);
+        assert_eq!(code, Some(2), "{text}: {said}");
+        for words in [words, help, "error: ", "petasos.toml:2"] {
+            assert!(said.contains(words), "{text}: no {words} in\n{said}");
+        }
+    }
+    assert_eq!(fs::read_dir(path("foreign")).unwrap().count(), 1);
+    assert_eq!(fs::read_to_string(path("foreign/letter.txt")).unwrap(), "precious");
+}
+
+#[test]
+fn check_warns_of_file_systems_smaller_than_limits() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().to_str().unwrap();
+    for text in [
+        format!("disk_size = '1000000TiB'\ndisk = '{path}/new'"),
+        format!("spool_size = '1000000TiB'\nspool_directory = '{path}'"),
+    ] {
+        let (code, said) = check(directory.path(), &text);
+        assert_eq!(code, Some(0), "{text}: {said}");
+        for words in ["warning: ", "and the file system of", "petasos.toml:2", "with room for what else"] {
+            assert!(said.contains(words), "{text}: no {words} in\n{said}");
+        }
+    }
+}
+
+#[test]
+fn check_accepts_usable_directories_and_leaves_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().to_str().unwrap();
+    let text = format!(
+        "disk = '{path}/new/disk'\ndisk_size = '1MiB'\nlimits.disk_object_bytes_max = '1MiB'\n\
+         spool_directory = '{path}'\nspool_size = '1MiB'\naccess_log = '{path}/log'"
+    );
+    assert_eq!(check(directory.path(), &text), (Some(0), String::new()));
+    assert_eq!(fs::read_dir(path).unwrap().count(), 1, "petasos.toml alone");
+}
+
 #[test]
 fn commands_survive_closed_outputs() {
     let directory = tempfile::tempdir().unwrap();

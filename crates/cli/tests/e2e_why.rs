@@ -27,7 +27,8 @@ fn a_page_is_judged_in_words_and_in_json() {
 
 #[test]
 fn a_page_that_is_not_cacheable_is_no_failure() {
-    let origin = Origin::start(|_| response("200 OK", &["Set-Cookie: PHPSESSID=1"], b"x"));
+    let fields = ["Set-Cookie: PHPSESSID=1", "Cache-Control: private"];
+    let origin = Origin::start(move |_| response("200 OK", &fields, b"x"));
     let output = petasos(["why", "--direct", &origin.url(), "--pause", "0"]);
     assert_eq!(output.code, Some(0));
     assert!(output.stdout.contains("NOT CACHEABLE: store-refused-set-cookie"), "{}", output.stdout);

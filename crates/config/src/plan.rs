@@ -60,7 +60,20 @@ pub struct Plan {
     pub sites: Vec<Site>,
     /// What the operator should know before the plan is served.
     pub warnings: Vec<Diagnostic>,
+    /// Where the settings about files and directories were stated.
+    places: HashMap<&'static str, Place>,
 }
+
+/// Settings about files whose place is wanted after the plan was resolved, when the files are looked at.
+const FILE_SETTINGS: [&str; 7] = [
+    "disk",
+    "disk_size",
+    "spool_directory",
+    "spool_size",
+    "access_log",
+    "static_tree.directory",
+    "static_tree.size",
+];
 
 /// The directory that a setting names; `none` is none, and where it is left out the system decides.
 fn directory_or_default(
@@ -220,6 +233,7 @@ limits! {
     writes_per_minute: usize = Count;
     page_writes_per_minute: usize = Count;
     self_purge_memory: Duration = Duration;
+    foreign_ports_max: usize = Count;
     object_bytes_max: u64 = Size;
     decoded_bytes_max: u64 = Size;
     disk_object_bytes_max: u64 = Size;
@@ -305,7 +319,18 @@ impl Plan {
             static_tree: StaticTree::resolve(top),
             sites,
             warnings: Vec::new(),
+            places: FILE_SETTINGS.into_iter().filter_map(|key| Some((key, top.place(key)?))).collect(),
         }
+    }
+
+    /// Where a setting about files was stated.
+    pub fn place(&self, key: &str) -> Place {
+        self.places.get(key).cloned().unwrap_or(Place::Default)
+    }
+
+    /// Whether a setting about files was stated.
+    pub fn is_stated(&self, key: &str) -> bool {
+        self.places.contains_key(key)
     }
 
     /// The plan in words: what `petasos check --print` shows.

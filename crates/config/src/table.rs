@@ -463,6 +463,15 @@ const LIMITS: &[Setting] = &[
          pages of the site during a write or within ten seconds after it.",
     ),
     global(
+        "limits.foreign_ports_max",
+        Kind::Count(0, 65_535),
+        "4",
+        "Ports in `Host`, of one site, for which pages are fetched into the store although they are not the site's: not \
+         the default port, that of `listen` or `host`, or the one in X-Forwarded-Port from one of `trusted_proxies`. \
+         Each port has copies of its own, and any client can name one. Requests for further ports pass until a port was \
+         unused for an hour.",
+    ),
+    global(
         "limits.object_bytes_max",
         Kind::Size,
         "64MiB",

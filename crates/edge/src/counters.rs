@@ -187,6 +187,8 @@ metrics! {
     ParameterFloods: Counter "parameter_floods",
         "Requests that would have been fetched beyond unknown_parameters_per_minute. Each was answered by 429, or by the \
          page without its unknown parameters.";
+    ForeignPorts: Counter "foreign_ports",
+        "Requests that passed because of a port in Host that is not the site's, beyond limits.foreign_ports_max.";
     Refills: Counter "refills",
         "Fetches of purged pages before a visitor asked for them.";
     RefillFailures: Counter "refill_failures",

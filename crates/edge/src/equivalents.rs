@@ -4,11 +4,14 @@
 //! under which the two are equivalent. Which targets are, is known only when a response comes: so a response that
 //! states a rule is not stored if any target of its path was invalidated since its fetch began. What is forgotten
 //! costs a fetch, nothing else; the memory is bounded.
+//!
+//! A visitor's target stands for others only in its own percent-encoding of the path, as in the store. An invalidation
+//! means all percent-encodings, so one entry has the keys of all of them.
 
 use crate::sync::{AtomicBool, PoisonError, RwLock};
 use bytes::Bytes;
 use message::Fields;
-use semantics::NoVarySearch;
+use semantics::{NoVarySearch, canonical_target};
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
@@ -17,6 +20,9 @@ use store::Key;
 
 /// Targets that are remembered; when there are more, all are forgotten.
 const TARGETS_MAX: usize = 65_536;
+
+/// Percent-encodings of the path of one target that are remembered; a further one takes the place of the oldest.
+const SPELLINGS_MAX: usize = 32;
 
 /// Paths of which it is remembered when a target was invalidated; when there are more, all count as having been.
 const PATHS_MAX: usize = 65_536;
@@ -32,7 +38,8 @@ pub(crate) struct Equivalents {
 
 #[derive(Debug, Default)]
 struct Known {
-    /// By origin and path, as a hash. Two with one hash are told apart by what the keys in it say.
+    /// By origin and path in its canonical spelling, as a hash. Two with one hash are told apart by what the keys in it
+    /// say.
     paths: HashMap<u64, Path>,
     targets: usize,
     /// The number of the last invalidation of a target, by origin and path.
@@ -44,8 +51,9 @@ struct Known {
 #[derive(Debug)]
 struct Path {
     rule: NoVarySearch,
-    /// Canonical targets with a key that stands for all equivalent ones.
-    keys: HashMap<Bytes, Key>,
+    /// By the form that all spellings of equivalent targets share: for each spelling of the path a key that stands for
+    /// all equivalent ones.
+    keys: HashMap<Bytes, Vec<Key>>,
 }
 
 impl Equivalents {
@@ -55,17 +63,23 @@ impl Equivalents {
             return None;
         }
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
-        let path = known.paths.get(&self.hash(key))?;
-        let found = path.keys.get(&path.rule.canonical(key.target()))?;
-        let same_origin = (found.site(), found.is_https(), found.host())
-            == (key.site(), key.is_https(), key.host())
-            && path_of(found) == path_of(key);
-        same_origin.then(|| found.clone())
+        let mut found = known.equivalent(self.hash(key), key);
+        found.find(|found| path_of(found) == path_of(key)).cloned()
     }
 
-    /// Takes down that the target of `key` was invalidated, as number `sequence` of the store's order; gives the key
-    /// under which an equivalent page is stored, which may be `key` itself.
-    pub(crate) fn invalidate(&self, key: &Key, sequence: u64) -> Option<Key> {
+    /// The keys under which pages are stored that an invalidation of `key` reaches, because they are equivalent to it
+    /// in one of its percent-encodings; `key` itself may be among them.
+    pub(crate) fn find_spelled(&self, key: &Key) -> Vec<Key> {
+        if !self.any.load(Ordering::Acquire) {
+            return Vec::new();
+        }
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        known.equivalent(self.hash(key), key).cloned().collect()
+    }
+
+    /// Takes down that the target of `key` was invalidated, as number `sequence` of the store's order; gives the keys
+    /// that [`Equivalents::find_spelled`] finds.
+    pub(crate) fn invalidate(&self, key: &Key, sequence: u64) -> Vec<Key> {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         if known.invalidated.len() >= PATHS_MAX {
             known.invalidated.clear();
@@ -73,7 +87,7 @@ impl Equivalents {
         }
         known.invalidated.insert(self.hash(key), sequence);
         drop(known);
-        self.find(key)
+        self.find_spelled(key)
     }
 
     /// Whether a response under `key` states a rule, and a target of its path was invalidated since its fetch began: it
@@ -102,21 +116,27 @@ impl Equivalents {
         publish();
         if known.paths.get(&hash).is_some_and(|path| path.rule != rule) {
             let removed = known.paths.remove(&hash);
-            known.targets -= removed.map_or(0, |path| path.keys.len());
+            known.targets -= removed.map_or(0, |path| path.keys.values().map(Vec::len).sum());
         }
         if known.targets >= TARGETS_MAX {
             known.paths.clear();
             known.targets = 0;
         }
         let path = known.paths.entry(hash).or_insert_with(|| Path { rule, keys: HashMap::new() });
-        let canonical = path.rule.canonical(key.target());
-        let added = path.keys.insert(canonical, key.detached()).is_none();
-        known.targets += usize::from(added);
+        let spellings = path.keys.entry(path.rule.canonical_spelling(key.target())).or_default();
+        let before = spellings.len();
+        spellings.retain(|other| !is_alike(other, key));
+        if spellings.len() >= SPELLINGS_MAX {
+            spellings.remove(0);
+        }
+        spellings.push(key.detached());
+        let after = spellings.len();
+        known.targets = known.targets + after - before;
         self.any.store(true, Ordering::Release);
     }
 
     fn hash(&self, key: &Key) -> u64 {
-        self.hasher.hash_one((key.site(), key.is_https(), key.host(), path_of(key)))
+        self.hasher.hash_one((key.site(), key.is_https(), key.host(), canonical_target(path_of(key))))
     }
 }
 
@@ -126,14 +146,33 @@ impl Known {
         self.invalidated_before.max(self.invalidated.get(&hash).copied().unwrap_or(0)) > begun
     }
 
+    /// The keys of the path with this hash that are equivalent to `key` in one of its percent-encodings.
+    fn equivalent<'a>(&'a self, hash: u64, key: &'a Key) -> impl Iterator<Item = &'a Key> {
+        let found = self.paths.get(&hash);
+        let found = found.and_then(|path| path.keys.get(&path.rule.canonical_spelling(key.target())));
+        found.into_iter().flatten().filter(|found| is_same_origin(found, key))
+    }
+
     fn forget(&mut self, hash: u64, key: &Key) {
         let Some(path) = self.paths.get_mut(&hash) else { return };
-        let canonical = path.rule.canonical(key.target());
-        if path.keys.get(&canonical) == Some(key) {
+        let canonical = path.rule.canonical_spelling(key.target());
+        let Some(spellings) = path.keys.get_mut(&canonical) else { return };
+        let before = spellings.len();
+        spellings.retain(|other| other != key);
+        self.targets -= before - spellings.len();
+        if spellings.is_empty() {
             path.keys.remove(&canonical);
-            self.targets -= 1;
         }
     }
+}
+
+/// Whether two keys of one form stand for the same targets: they have one spelling of the path.
+fn is_alike(one: &Key, other: &Key) -> bool {
+    is_same_origin(one, other) && path_of(one) == path_of(other)
+}
+
+fn is_same_origin(one: &Key, other: &Key) -> bool {
+    (one.site(), one.is_https(), one.host()) == (other.site(), other.is_https(), other.host())
 }
 
 /// The target without its query.
@@ -143,7 +182,7 @@ fn path_of(key: &Key) -> &[u8] {
 
 #[cfg(test)]
 mod tests {
-    use super::{Equivalents, TARGETS_MAX};
+    use super::{Equivalents, SPELLINGS_MAX, TARGETS_MAX};
     use bytes::Bytes;
     use message::Fields;
     use store::{Key, SiteId};
@@ -204,7 +243,7 @@ mod tests {
     #[test]
     fn what_an_equivalent_targets_invalidation_meant_does_not_come_back() {
         let (equivalents, rule) = (Equivalents::default(), stating("params=(\"utm\")"));
-        assert_eq!(equivalents.invalidate(&page("/a?utm=2"), 7), None);
+        assert_eq!(equivalents.invalidate(&page("/a?utm=2"), 7), []);
         assert!(equivalents.is_outdated(&page("/a?utm=1"), &rule, 6));
         assert!(!equivalents.is_outdated(&page("/a?utm=1"), &Fields::new(), 6), "no rule, no equivalents");
         assert!(!equivalents.is_outdated(&page("/b?utm=1"), &rule, 6));
@@ -212,6 +251,27 @@ mod tests {
         let mut stored = false;
         equivalents.learn(&page("/a?utm=1"), &rule, 7, || stored = true);
         assert!(stored);
-        assert_eq!(equivalents.invalidate(&page("/a?utm=2"), 8), Some(page("/a?utm=1")));
+        assert_eq!(equivalents.invalidate(&page("/a?utm=2"), 8), [page("/a?utm=1")]);
+    }
+
+    #[test]
+    fn spellings_are_found_by_invalidations_and_bounded() {
+        let (equivalents, rule) = (Equivalents::default(), stating("params=(\"utm\")"));
+        let spelled = |bits: u32| -> String {
+            let letter = |(place, letter): (usize, char)| match bits >> place & 1 {
+                1 => format!("%{:02x}", letter as u32),
+                _ => letter.to_string(),
+            };
+            format!("/{}?utm={bits}", "letters".chars().enumerate().map(letter).collect::<String>())
+        };
+        let count = 2 * SPELLINGS_MAX as u32;
+        (0..count).for_each(|bits| learn(&equivalents, &page(&spelled(bits)), &rule));
+        let of_last = spelled(count - 1).replace("utm=", "utm=x");
+        assert_eq!(equivalents.find(&page(&of_last)), Some(page(&spelled(count - 1))));
+        assert_eq!(equivalents.find(&page("/letters?utm=2")), None, "the oldest gave way");
+        assert_eq!(equivalents.invalidate(&page("/letters?utm=2"), 1).len(), SPELLINGS_MAX);
+        assert_eq!(equivalents.known.read().unwrap().targets, SPELLINGS_MAX);
+        (0..count).for_each(|bits| learn(&equivalents, &page(&spelled(bits)), &Fields::new()));
+        assert_eq!(equivalents.known.read().unwrap().targets, 0);
     }
 }

@@ -17,7 +17,7 @@ use crate::sync::{Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use message::{Fields, ResponseHead, Status, names};
 use origin::{Exchange, FetchError, Urgency};
-use semantics::{Freshness, Reason, VariantKey, VaryRule, is_robot};
+use semantics::{Freshness, Reason, VariantKey, VaryRule};
 use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 use store::{Filling, Object, Part};
@@ -128,6 +128,8 @@ pub(crate) struct Asked<'a> {
     pub(crate) range: Option<&'a [u8]>,
     /// Whether the request shares no fetch with others.
     pub(crate) solo: bool,
+    /// Whether a robot asks, by the fields that it sent: `fields` may have a constant in place of its name.
+    pub(crate) is_robot: bool,
     /// Whose request it is, if that is known.
     pub(crate) client: Option<IpAddr>,
 }
@@ -170,7 +172,7 @@ impl Flight {
     /// Who asks waits for it from now on.
     pub(crate) fn is_awaited_by(&self, asked: Asked<'_>) {
         self.urgency.is_wanted_by(asked.client);
-        if !is_robot(asked.fields) {
+        if !asked.is_robot {
             self.urgency.rise();
         }
     }

@@ -164,7 +164,7 @@ mod tests {
         let fields = Fields::new();
         flights.join(
             key,
-            Asked { fields: &fields, range, solo, client: None },
+            Asked { fields: &fields, range, solo, is_robot: true, client: None },
             VaryRule::default,
             || 0,
             || None,
@@ -206,7 +206,7 @@ mod tests {
         let flights = Flights::default();
         let fields = Fields::new();
         let renew = |range, solo, is_renewed| {
-            let asked = Asked { fields: &fields, range, solo, client: None };
+            let asked = Asked { fields: &fields, range, solo, is_robot: true, client: None };
             flights.renew(&key("/a"), asked, VaryRule::default, || 0, || is_renewed)
         };
         assert!(renew(None, false, true).is_none() && flights.len() == 0);
@@ -229,7 +229,7 @@ mod tests {
     #[test]
     fn what_is_found_under_the_lock_wins() {
         let (flights, fields) = (Flights::default(), Fields::new());
-        let asked = Asked { fields: &fields, range: None, solo: false, client: None };
+        let asked = Asked { fields: &fields, range: None, solo: false, is_robot: true, client: None };
         let joined = flights.join(&key("/a"), asked, VaryRule::default, || 0, || Some(1), |_| true);
         assert!(matches!(joined, Joined::Found(1)));
         assert_eq!(flights.len(), 0);

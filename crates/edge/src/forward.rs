@@ -11,8 +11,8 @@ use h1::{BodyFraming, Request, WriteError};
 use message::{Fields, Method, RequestHead, Version, names};
 use origin::{FetchRequest, Urgency};
 use semantics::{
-    ClientAddress, Doubt, NOBODYS_ADDRESS, Policy, VaryRule, confirming_fields, is_robot,
-    missing_part_fields, passed_fields, shared_fields,
+    ClientAddress, Doubt, NOBODYS_ADDRESS, Policy, VaryRule, confirming_fields, missing_part_fields,
+    passed_fields, shared_fields,
 };
 use store::Key;
 
@@ -179,7 +179,7 @@ pub(crate) fn passed(
         method: head.method,
         framing,
         expect_continue: request.expect_continue,
-        urgency: Urgency::of(!is_robot(visitor)),
+        urgency: Urgency::default(),
         page: None,
         is_probe: false,
     })

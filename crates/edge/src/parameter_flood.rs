@@ -36,8 +36,8 @@ struct Window {
     /// Oldest first.
     admitted: VecDeque<Admitted>,
     addresses: HashSet<u64>,
-    /// How many of the admitted addresses are of this path.
-    paths: HashMap<u64, usize>,
+    /// When the admitted addresses of a path were admitted, oldest first.
+    paths: HashMap<u64, VecDeque<Monotonic>>,
 }
 
 #[derive(Debug)]
@@ -51,7 +51,7 @@ impl ParameterFlood {
     /// Admits an address.
     ///
     /// # Errors
-    /// How long until the oldest address leaves the window, if the limit is reached.
+    /// How long until this address can be admitted, if a limit is reached.
     fn admit(&self, key: &Key, per_minute: usize, now: Monotonic) -> Result<(), Duration> {
         let target = key.target();
         let path = target.split(|&byte| byte == b'?').next().unwrap_or_default();
@@ -67,13 +67,19 @@ impl Window {
         if self.addresses.contains(&new.address) {
             return Ok(());
         }
-        let of_path = self.paths.get(&new.path).copied().unwrap_or_default();
-        if of_path >= per_minute || self.admitted.len() >= per_minute.saturating_mul(PATHS_AT_LIMIT) {
-            let age = self.admitted.front().map_or(Duration::ZERO, |oldest| new.at.since(oldest.at));
+        let of_path = self.paths.get(&new.path).filter(|times| times.len() >= per_minute);
+        let of_site = &self.admitted;
+        let of_site = (of_site.len() >= per_minute.saturating_mul(PATHS_AT_LIMIT)).then_some(of_site);
+        if of_path.is_some() || of_site.is_some() {
+            // The path's oldest address is never older than the site's, so where both limits are reached it is the one
+            // to wait for. With a limit of zero there is none.
+            let oldest = of_path.and_then(|times| times.front().copied());
+            let oldest = oldest.or_else(|| of_site?.front().map(|oldest| oldest.at));
+            let age = oldest.map_or(Duration::ZERO, |oldest| new.at.since(oldest));
             return Err(MINUTE.saturating_sub(age));
         }
         self.addresses.insert(new.address);
-        *self.paths.entry(new.path).or_default() += 1;
+        self.paths.entry(new.path).or_default().push_back(new.at);
         self.admitted.push_back(new);
         Ok(())
     }
@@ -82,9 +88,9 @@ impl Window {
     fn forget(&mut self, now: Monotonic) {
         while let Some(oldest) = self.admitted.front().filter(|oldest| now.since(oldest.at) >= MINUTE) {
             self.addresses.remove(&oldest.address);
-            if let Some(count) = self.paths.get_mut(&oldest.path) {
-                *count -= 1;
-                if *count == 0 {
+            if let Some(times) = self.paths.get_mut(&oldest.path) {
+                times.pop_front();
+                if times.is_empty() {
                     self.paths.remove(&oldest.path);
                 }
             }
@@ -136,6 +142,17 @@ mod tests {
         assert!(admits(&mut window, 30, 2, 100), "another path");
         assert!(!admits(&mut window, 59, 1, 4));
         assert!(admits(&mut window, 60, 1, 4), "after a minute");
+    }
+
+    #[test]
+    fn refused_address_waits_for_the_oldest_of_its_path() {
+        let mut window = Window::default();
+        assert!(admits(&mut window, 0, 1, 1), "an older address of another path");
+        (30..33).for_each(|secs| assert!(admits(&mut window, secs, 2, secs)));
+        let at = Monotonic::from_nanos(40_000_000_000);
+        let refused = window.admit(Admitted { at, path: 2, address: 99 }, 3);
+        assert_eq!(refused, Err(Duration::from_secs(50)));
+        assert!(!admits(&mut window, 89, 2, 99) && admits(&mut window, 90, 2, 99));
     }
 
     #[test]

@@ -25,8 +25,8 @@ use origin::{Event, FetchError, FetchRequest, UploadError};
 use semantics::{
     CacheStatusFacts, Doubt, Form, Forwarding, HeadSays, Judgement, Moment, Reason, VaryRule, WithoutGzip,
     Written, explain_refusal, head_confirms, head_says, invalidated_targets, is_for_any_cookie,
-    is_maintenance, is_refusal, is_server_error, judge_response, may_need_content, may_write, selecting_rule,
-    updated_head, without_gzip,
+    is_maintenance, is_refusal, is_robot, is_server_error, judge_response, may_need_content, may_write,
+    selecting_rule, updated_head, without_gzip,
 };
 use std::sync::Arc;
 use store::{Key, Lookup, Publication};
@@ -100,6 +100,10 @@ impl<'a> Visit<'a> {
         };
         let client = client_of(self.shared, &passing.subject, &self.request.head.fields);
         request.urgency.is_wanted_by(client);
+        // Checks of the leak guard and what a HEAD asks are made from the look-up, which says nothing of the client.
+        if !is_robot(&self.request.head.fields) {
+            request.urgency.rise();
+        }
         let mut exchange = match passing.subject.site.origin.fetch(request).await {
             Ok(exchange) => Box::new(exchange),
             Err(error) => return self.fail_passing(&passing, &error),
@@ -157,7 +161,7 @@ impl<'a> Visit<'a> {
         let known = shared.store.known_rule(&key).union(&selecting);
         let head =
             forward::shared_head(&wanted.subject, &shared.loop_mark, &key, Method::Head, fields, &known);
-        let asked = Asked { fields, range: None, solo: true, client: None };
+        let asked = Asked { fields, range: None, solo: true, is_robot: true, client: None };
         let flight = shared.flights.enlist(&key, asked, known, || shared.store.sequence());
         Some(Enlisted { visit: shared, key, head, flight })
     }

@@ -35,10 +35,10 @@ use crate::shared::Shared;
 use crate::sites::Site;
 use bytes::BytesMut;
 use h1::{BodyFraming, Request};
-use message::{Method, RequestHead, ResponseHead, Version};
+use message::{Fields, Method, RequestHead, ResponseHead, Version};
 use net::Stream;
 use origin::FetchRequest;
-use semantics::{Moment, Reason, Reuse, VaryRule, reuse, selecting_rule};
+use semantics::{Moment, Reason, Reuse, VaryRule, is_robot, reuse, selecting_rule};
 use std::sync::Arc;
 use store::{Object, Part, Shelved};
 use tokio::sync::watch;
@@ -189,6 +189,9 @@ impl<'a> Visit<'a> {
         {
             return step;
         }
+        if matches!(decision, Decision::Fly { .. }) && self.is_beyond_foreign_ports(&wanted) {
+            return wanted.pass(Reason::PassForeignPort);
+        }
         match decision {
             Decision::Deliver(delivery) => {
                 self.note(&wanted);
@@ -279,7 +282,8 @@ impl<'a> Visit<'a> {
                 None
             }
         };
-        let joined = wanted.ask_flights(self.shared, self.head(), self.now(), find);
+        let joined =
+            wanted.ask_flights(self.shared, self.head(), &self.request.head.fields, self.now(), find);
         match joined {
             Joined::Found(delivery) => Step::Deliver(delivery),
             Joined::Filling(answer, _) if !wanted.is_answered_by_head(&answer.head, self.head()) => {
@@ -403,11 +407,12 @@ impl Wanted<'_> {
     }
 
     /// What the flights have for the request, unless `find` finds an answer after all; else a new flight, which is
-    /// the caller's to start.
+    /// the caller's to start. `head` is what was looked up, `sent` are the client's fields.
     pub(crate) fn ask_flights<T>(
         &self,
         shared: &Shared,
         head: &RequestHead,
+        sent: &Fields,
         now: Moment,
         find: impl FnOnce() -> Option<T>,
     ) -> Joined<T> {
@@ -417,7 +422,8 @@ impl Wanted<'_> {
             current && !matches!(reused, Reuse::Revalidate(_))
         };
         let client = client_of(shared, &self.subject, &head.fields);
-        let asked = Asked { fields: &head.fields, range: self.range.as_deref(), solo: self.solo, client };
+        let (range, solo, is_robot) = (self.range.as_deref(), self.solo, is_robot(sent));
+        let asked = Asked { fields: &head.fields, range, solo, is_robot, client };
         let (known, begun) = (|| self.known_rule(shared, head), || shared.store.sequence());
         shared.flights.join(&self.key, asked, known, begun, find, usable)
     }
@@ -432,7 +438,7 @@ impl Wanted<'_> {
         now: Moment,
     ) -> Option<Arc<Flight>> {
         let range = self.range.as_deref().filter(|_| stale.part().is_some());
-        let asked = Asked { fields: &head.fields, range, solo: self.solo, client: None };
+        let asked = Asked { fields: &head.fields, range, solo: self.solo, is_robot: true, client: None };
         let (known, begun) = (|| self.known_rule(shared, head), || shared.store.sequence());
         let is_renewed = || matches!(self.find(shared, head, Touch::No, now), Found::Deliver(_));
         shared.flights.renew(&self.key, asked, known, begun, is_renewed)

@@ -27,7 +27,7 @@ pub(crate) fn departure(
     let Page { key, fields, rule } = page;
     let flight = shared.flights.renew(
         key,
-        Asked { fields, range: None, solo: false, client: None },
+        Asked { fields, range: None, solo: false, is_robot: true, client: None },
         || shared.store.known_rule(key).union(rule),
         || shared.store.sequence(),
         is_renewed,

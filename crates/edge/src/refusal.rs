@@ -131,7 +131,9 @@ impl Refusal {
     /// One of more different addresses with unknown parameters than the origin is asked for.
     pub(crate) fn parameter_flood(wait: Duration) -> Self {
         let text = "Too many addresses with parameters that this site does not know were asked for. Try again later.";
-        let secs = u32::try_from(wait.as_secs()).unwrap_or(u32::MAX).max(1);
+        // Rounded up: a client that comes back in the last second of its wait is refused again.
+        let secs = wait.as_secs().saturating_add(u64::from(wait.subsec_nanos() > 0));
+        let secs = u32::try_from(secs).unwrap_or(u32::MAX).max(1);
         Self { retry_after_secs: Some(secs), ..Self::new(429, Reason::ParameterFlood, text) }
     }
 
@@ -276,6 +278,7 @@ mod tests {
     use origin::{Busy, FetchError, UploadError};
     use semantics::{Reason, Verdict};
     use std::io::ErrorKind;
+    use std::time::Duration;
 
     #[test]
     fn causes_have_the_status_codes_of_the_table() {
@@ -320,6 +323,14 @@ mod tests {
         assert!(page.starts_with("<h1>Sorry (503, Service Unavailable)</h1>The site cannot"), "{page}");
         let (kind, page) = Refusal::unknown_site().of_site(Some(&template)).page();
         assert!(kind.starts_with("text/plain") && page.starts_with("421 Misdirected Request\n"), "{page}");
+    }
+
+    #[test]
+    fn wait_of_a_parameter_flood_is_rounded_up() {
+        for (millis, secs) in [(0, 1), (1, 1), (49_001, 50), (50_000, 50)] {
+            let refusal = Refusal::parameter_flood(Duration::from_millis(millis));
+            assert_eq!(refusal.retry_after_secs, Some(secs), "{millis} ms");
+        }
     }
 
     #[test]

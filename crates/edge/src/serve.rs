@@ -132,7 +132,7 @@ impl Edge {
     ///
     /// # Errors
     /// [`ServeError`]; nothing is left bound.
-    pub fn bind(plan: Plan, clock: Arc<dyn Clock>) -> Result<Self, ServeError> {
+    pub fn bind(mut plan: Plan, clock: Arc<dyn Clock>) -> Result<Self, ServeError> {
         let listeners = net::bind(&plan.listen, plan.workers.max(1))?;
         let admin = one(net::bind(&plan.admin, 1)?, &plan.admin)?;
         let listen =
@@ -148,6 +148,8 @@ impl Edge {
             }
             None => (None, None),
         };
+        // Where the system chose the port, it is known from here on.
+        plan.listen = bound.listen.clone();
         let (shared, recovery) =
             Shared::new(plan, log, clock).with_token(token).with_static_tree().above_disk()?;
         let shared = Arc::new(shared);

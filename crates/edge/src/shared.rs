@@ -225,10 +225,9 @@ impl Shared {
             let target = Bytes::copy_from_slice(key.target());
             let own = Key::new(key.site(), https, key.host(), target);
             // Asked after the target itself was invalidated, so that a fetch which began before is known to have.
-            if let Some(equivalent) =
-                self.equivalents.invalidate(&own, done.sequence).filter(|found| *found != own)
-            {
-                let more = self.invalidate_target(&equivalent, mode);
+            let equivalent = self.equivalents.invalidate(&own, done.sequence);
+            for equivalent in equivalent.iter().filter(|found| !found.is_spelling_of(&own)) {
+                let more = self.invalidate_target(equivalent, mode);
                 done.objects = done.objects.zip(more.objects).map(|(one, other)| one + other);
             }
         }

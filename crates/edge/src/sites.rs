@@ -2,6 +2,7 @@
 //!
 //! Invariant: a name belongs to one site or to none; with named sites only, an unknown name finds nothing.
 
+use crate::foreign_ports::ForeignPorts;
 use crate::parameter_flood::ParameterFlood;
 use crate::recognition::Recognition;
 use crate::refusal::Refusal;
@@ -27,6 +28,7 @@ pub(crate) struct Site {
     pub(crate) recognition: Recognition,
     pub(crate) writes: Writes,
     pub(crate) parameter_flood: ParameterFlood,
+    pub(crate) foreign_ports: ForeignPorts,
     /// Whether its application was seen to send text without compression.
     pub(crate) uncompressed: uncompressed::Watch,
 }
@@ -66,6 +68,7 @@ impl Sites {
                     recognition: Recognition::default(),
                     writes: Writes::default(),
                     parameter_flood: ParameterFlood::default(),
+                    foreign_ports: ForeignPorts::default(),
                     uncompressed: uncompressed::Watch::default(),
                 })
             })

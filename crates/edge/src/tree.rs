@@ -88,14 +88,6 @@ impl StaticTree {
 }
 
 impl Shared {
-    /// Whether the host of a page has no port, that of `listen`, or that of the site's public name.
-    fn is_own_port(&self, site: &Site, key: &Key) -> bool {
-        let (_, Some(port)) = h1::split_port(key.host()) else { return true };
-        let public = site.plan.public_host.as_deref().and_then(|host| h1::split_port(host.as_bytes()).1);
-        let listen = self.plan.listen.port().map(|port| port.to_string());
-        public == Some(port) || listen.is_some_and(|own| own.as_bytes() == port)
-    }
-
     /// Stores a response, and offers it to the tree. Waits for no file.
     pub(crate) fn publish(&self, site: &Site, publication: Publication<'_>) {
         let Some((tree, layout)) = self.static_tree.of(site) else {

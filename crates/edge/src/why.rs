@@ -368,6 +368,9 @@ fn looked_up(
             Some(reason) => Answer { asks: Asks::OwnAnswer, ..Answer::new(reason) },
             None => alone(reason, head, remembered),
         },
+        Decision::Fly { .. } if shared.is_beyond_foreign_ports(wanted, &head.fields, now.monotonic) => {
+            Answer { asks: Asks::OwnAnswer, ..Answer::new(Reason::PassForeignPort) }
+        }
         Decision::Fly { reason, .. } => {
             let confirms = match wanted.find(shared, head, Touch::No, now) {
                 Found::Fetch(_, Some(base)) => is_confirmation(wanted, &base, head),

@@ -180,7 +180,8 @@ impl Shared {
         let mut keys = Vec::new();
         for (https, host) in both {
             let own = Key::new(key.site(), https, host, Bytes::copy_from_slice(key.target()));
-            keys.extend(self.equivalents.find(&own).filter(|found| *found != own && self.store.has(found)));
+            let equivalent = self.equivalents.find_spelled(&own).into_iter();
+            keys.extend(equivalent.filter(|found| !found.is_spelling_of(&own) && self.store.has(found)));
             keys.extend(self.store.spellings(&own));
         }
         keys

@@ -6,8 +6,8 @@
 mod support;
 
 use semantics::{DeviceClass, Policy};
-use support::{Stage, reason};
-use testkit::response;
+use support::{Stage, connect, reason};
+use testkit::{Gate, eventually, response};
 
 const PHONE: &str = "User-Agent: Mozilla/5.0 (iPhone; CPU iPhone OS 17_0 like Mac OS X) Mobile/15E148";
 const OTHER_PHONE: &str = "User-Agent: Mozilla/5.0 (Linux; Android 14; Pixel 8) Mobile Safari/537.36";
@@ -44,4 +44,66 @@ fn phones_and_desktops_get_their_own_page() {
             assert!(reason(&stage.get("/", &[agent])).starts_with("miss"), "a purge means both");
         }
     }
+}
+
+/// The constant that stands for a browser of its class names no robot.
+#[test]
+fn robots_wait_behind_people_under_a_device_class() {
+    let gate = Gate::default();
+    let classes = |plan: &mut config::Plan| {
+        let policy = Policy { device_class: DeviceClass::Mobile, ..Policy::wordpress() };
+        plan.sites.iter_mut().for_each(|site| site.policy = policy.clone());
+        plan.limits.fetches_max = 1;
+    };
+    let stage = Stage::with(classes, {
+        let gate = gate.clone();
+        move |_| support::behind(&gate, response("200 OK", &[], b"done"))
+    });
+    let robot = "User-Agent: Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)";
+    let visits = [("/first", robot), ("/robot", robot), ("/person", DESKTOP), ("/phone", PHONE)];
+    let mut clients = visits.map(|_| connect(&stage.edge));
+    for ((client, (target, agent)), waiting) in clients.iter_mut().zip(visits).zip(0..) {
+        client.send(format!("GET {target} HTTP/1.1\r\nHost: example.test\r\n{agent}\r\n\r\n"));
+        eventually("it is at the origin or in the queue", || {
+            stage.metric("petasos_origin_fetches_active", "") == 1
+                && stage.metric("petasos_origin_fetches_waiting", "") == waiting
+        });
+    }
+    gate.open();
+    assert!(clients.iter_mut().all(|client| client.read().text() == "done"));
+    let asked: Vec<_> = stage.origin.seen().iter().map(|seen| seen.target().to_owned()).collect();
+    assert_eq!(asked, ["/first", "/person", "/phone", "/robot"]);
+}
+
+/// A HEAD of a page that may not be shared is asked with what was looked up, as a leak check is.
+#[test]
+fn people_who_send_head_come_before_robots() {
+    let gate = Gate::default();
+    let stage = Stage::with(
+        |plan| plan.limits.fetches_max = 1,
+        |_| response("200 OK", &["Cache-Control: private"], b"x"),
+    );
+    stage.ask("HEAD", "/page", &[DESKTOP]);
+    stage.await_quiet();
+    let before = stage.origin.seen().len();
+    stage.becomes({
+        let gate = gate.clone();
+        move |_| support::behind(&gate, response("200 OK", &["Cache-Control: private"], b"x"))
+    });
+    let robot = "User-Agent: Googlebot/2.1";
+    let visits = [("GET", "/first", robot), ("GET", "/robot", robot), ("HEAD", "/page", DESKTOP)];
+    let mut clients = visits.map(|_| connect(&stage.edge));
+    for ((client, (method, target, agent)), waiting) in clients.iter_mut().zip(visits).zip(0..) {
+        client.send(format!("{method} {target} HTTP/1.1\r\nHost: example.test\r\n{agent}\r\n\r\n"));
+        eventually("it is at the origin or in the queue", || {
+            stage.metric("petasos_origin_fetches_active", "") == 1
+                && stage.metric("petasos_origin_fetches_waiting", "") == waiting
+        });
+    }
+    gate.open();
+    let [first, robot, head] = &mut clients;
+    assert_eq!((first.read().status, robot.read().status, head.read_head().status), (200, 200, 200));
+    let asked: Vec<_> =
+        stage.origin.seen().iter().skip(before).map(|seen| seen.target().to_owned()).collect();
+    assert_eq!(asked, ["/first", "/page", "/robot"]);
 }

@@ -16,8 +16,14 @@ fn page(seen: &Seen) -> Vec<testkit::Action> {
 
 /// An edge whose first site has these names, and whose second has `other.test`.
 fn named(names: &[&str]) -> Stage {
+    named_and(names, |_| {})
+}
+
+/// As [`named`], with more changes of its plan.
+fn named_and(names: &[&str], change: impl FnOnce(&mut config::Plan)) -> Stage {
     Stage::with(
         |plan| {
+            change(plan);
             let site = plan.sites.remove(0);
             let of = |id, names: &[&str]| {
                 let names = names.iter().map(|name| (*name).to_owned()).collect();
@@ -107,7 +113,7 @@ fn on_a_site_of_any_name_a_name_in_use_means_itself_with_any_port() {
 
 #[test]
 fn a_site_with_very_many_hosts_is_purged_whole() {
-    let stage = named(&["a.test"]);
+    let stage = named_and(&["a.test"], |plan| plan.limits.foreign_ports_max = 100);
     let hosts: Vec<_> = (1..=70).map(|port| format!("a.test:{port}")).collect();
     let hosts: Vec<_> = hosts.iter().map(String::as_str).collect();
     fill(&stage, &hosts, "/a");

@@ -28,6 +28,20 @@ const OTHERS: [&str; 4] = ["/a%2Fbc", "/a/bc", "/ab%20c", "/a+bc"];
 /// A request that purges a target.
 type Order = dyn Fn(&Stage, &str) -> Response;
 
+/// The ways to purge one target.
+const ORDERS: [&Order; 4] = [
+    &|stage, target| stage.ask("PURGE", target, &[]),
+    &|stage, target| stage.ask("POST", target, &["Content-Length: 0"]),
+    &|stage, target| {
+        let content = format!(r#"{{"type":"uri-prefix","selectors":["http://example.test{target}"]}}"#);
+        stage.call_admin("POST", "/purge", &content)
+    },
+    &|stage, target| {
+        let content = format!(r#"{{"type":"ban","selectors":["req.url == {target}"]}}"#);
+        stage.call_admin("POST", "/purge", &content)
+    },
+];
+
 fn fill(stage: &Stage, targets: &[&str]) {
     for target in targets {
         stage.get(target, &[]);
@@ -63,19 +77,7 @@ fn made_up_spellings_of_a_page_are_bounded() {
 
 #[test]
 fn purge_by_one_spelling_reaches_all() {
-    let orders: [&Order; 4] = [
-        &|stage, target| stage.ask("PURGE", target, &[]),
-        &|stage, target| stage.ask("POST", target, &["Content-Length: 0"]),
-        &|stage, target| {
-            let content = format!(r#"{{"type":"uri-prefix","selectors":["http://example.test{target}"]}}"#);
-            stage.call_admin("POST", "/purge", &content)
-        },
-        &|stage, target| {
-            let content = format!(r#"{{"type":"ban","selectors":["req.url == {target}"]}}"#);
-            stage.call_admin("POST", "/purge", &content)
-        },
-    ];
-    for (number, order) in orders.iter().enumerate() {
+    for (number, order) in ORDERS.iter().enumerate() {
         for spellings in SPELLINGS {
             for purged in spellings {
                 let stage = pages();
@@ -94,6 +96,68 @@ fn purge_by_one_spelling_reaches_all() {
                 assert!(OTHERS.iter().all(|target| is_stored(&stage, target)), "order {number} for {purged}");
             }
         }
+    }
+}
+
+/// Pages whose `utm` does not matter: stored by one target, asked for by an equivalent one, and purged by a third.
+const EQUIVALENT: [[&str; 3]; 3] = [
+    ["/caf%C3%A9?id=1&utm=1", "/caf%C3%A9?id=1&utm=2", "/caf%c3%a9?id=1&utm=3"],
+    ["/%7euser?utm=1", "/%7euser?utm=2", "/~user?utm=3"],
+    ["/abc?utm=1", "/abc?utm=2", "/%61bc?utm=3"],
+];
+
+fn pages_whose_utm_is_ignored() -> Stage {
+    const RULE: &str = "No-Vary-Search: params=(\"utm\")";
+    Stage::new(|seen| response("200 OK", &[FRESH, RULE], seen.target().as_bytes()))
+}
+
+#[test]
+fn purge_by_another_spelling_reaches_equivalent_targets() {
+    for (number, order) in ORDERS.iter().enumerate() {
+        for [stored, equivalent, purged] in EQUIVALENT {
+            let stage = pages_whose_utm_is_ignored();
+            fill(&stage, &[stored, "/abd?utm=1"]);
+            assert!(is_stored(&stage, equivalent), "{equivalent}");
+            assert!(!is_stored(&stage, purged), "{purged} is another page to the origin");
+            let answer = order(&stage, purged);
+            assert_eq!(answer.status, 200, "{number} {purged} {}", answer.text());
+            for target in [stored, equivalent] {
+                assert!(!is_stored(&stage, target), "order {number} for {purged} left {target}");
+            }
+            assert!(is_stored(&stage, "/abd?utm=2"), "order {number} for {purged}");
+        }
+    }
+}
+
+#[test]
+fn fetch_of_an_equivalent_spelling_is_not_stored_after_purge() {
+    for [fetched, equivalent, purged] in EQUIVALENT {
+        let gate = Gate::default();
+        let stage = pages_whose_utm_is_ignored();
+        stage.becomes({
+            let gate = gate.clone();
+            move |_| behind(&gate, response("200 OK", &[FRESH, "No-Vary-Search: params=(\"utm\")"], b"old"))
+        });
+        let mut before = stage.begin("GET", fetched, &[]);
+        stage.await_seen(1);
+        assert_eq!(stage.ask("PURGE", purged, &[]).status, 200);
+        gate.open();
+        assert_eq!(before.read().text(), "old", "it was asked for before the purge");
+        stage.await_quiet();
+        assert!(!is_stored(&stage, fetched) && !is_stored(&stage, equivalent), "{purged}");
+    }
+}
+
+#[test]
+fn rate_of_writes_counts_equivalent_pages_of_other_spellings() {
+    for [stored, equivalent, written] in EQUIVALENT {
+        const RULE: &str = "No-Vary-Search: params=(\"utm\")";
+        let limits = |plan: &mut Plan| plan.limits.page_writes_per_minute = 0;
+        let stage = Stage::with(limits, |_| response("200 OK", &[FRESH, RULE], b"page"));
+        fill(&stage, &[stored]);
+        stage.ask("POST", written, &["Content-Length: 0"]);
+        assert_eq!(stage.metric("petasos_page_writes_postponed_total", ""), 1, "{written}");
+        assert!(is_stored(&stage, equivalent), "{written}");
     }
 }
 

@@ -222,5 +222,6 @@ fn made_up_ports_leave_no_files() {
     (1..=20).for_each(|port| ask(&format!("example.test:{port}")));
     fill(&stage, &directory, &["/b"]);
     assert_eq!(stage.metric("petasos_static_tree_pages", ""), 1);
-    eventually("they are counted", || stage.metric("petasos_static_tree_paths_total", "") == 20);
+    // The other requests pass, so nothing of them is offered.
+    eventually("they are counted", || stage.metric("petasos_static_tree_paths_total", "") == 4);
 }

@@ -7,7 +7,7 @@
 use crate::pattern::Pattern;
 use bytes::Bytes;
 use message::{Fields, names};
-use semantics::NoVarySearch;
+use semantics::{NoVarySearch, canonical_target};
 
 /// The targets that are equivalent to a stored one.
 pub(crate) struct Equivalents<'a> {
@@ -28,14 +28,17 @@ impl<'a> Equivalents<'a> {
         NoVarySearch::of(&fields).map(|rule| Self { rule, target })
     }
 
-    /// Whether `target` is one of them.
+    /// Whether `target`, in any percent-encoding, is one of them.
     pub(crate) fn contain(&self, target: &[u8]) -> bool {
-        self.rule.canonical(target) == self.rule.canonical(self.target)
+        self.rule.canonical_spelling(target) == self.rule.canonical_spelling(self.target)
     }
 
-    /// Whether the pattern may find something in one of them: in the path alone, or in the path with some query.
+    /// Whether the pattern may find something in one of them: in the path alone, or in the path with some query, by
+    /// the stored spelling of the path or the canonical one.
     pub(crate) fn may_meet(&self, pattern: &Pattern) -> bool {
         let path = self.target.split(|&octet| octet == b'?').next().unwrap_or_default();
-        pattern.is_match(path) || pattern.may_match_after(&[path, b"?"].concat())
+        let meets = |path: &[u8]| pattern.is_match(path) || pattern.may_match_after(&[path, b"?"].concat());
+        let canonical = canonical_target(path);
+        meets(path) || *canonical != *path && meets(&canonical)
     }
 }

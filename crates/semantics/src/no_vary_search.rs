@@ -7,6 +7,7 @@
 //! browsers implement, and `except=("a")` of the later ones. Where one of them knows a value the other refuses it, so
 //! none has two meanings.
 
+use crate::spelling::canonical_target;
 use crate::structured::{Value, combined_lines, parse_dictionary};
 use bytes::{BufMut, Bytes, BytesMut};
 use message::{Fields, names};
@@ -54,18 +55,24 @@ impl NoVarySearch {
     /// The target all equivalent ones share: the path, then the parameters that count, written in one way. The path
     /// is compared as it is. `target` is in origin-form or absolute-form.
     pub fn canonical(&self, target: &[u8]) -> Bytes {
-        let (path, query) = match target.iter().position(|&byte| byte == b'?') {
-            Some(mark) => {
-                (target.get(..mark).unwrap_or_default(), target.get(mark + 1..).unwrap_or_default())
-            }
-            None => (target, &b""[..]),
-        };
+        let (path, query) = split(target);
+        self.join(path, query)
+    }
+
+    /// The target that all percent-encodings of all equivalent ones share. An invalidation compares by it, because it
+    /// means a page under each of its spellings.
+    pub fn canonical_spelling(&self, target: &[u8]) -> Bytes {
+        let (path, query) = split(target);
+        self.join(&canonical_target(path), query)
+    }
+
+    fn join(&self, path: &[u8], query: &[u8]) -> Bytes {
         let mut parameters: Vec<_> = parameters(query).filter(|(name, _)| self.counts(name)).collect();
         if !self.ordered {
             // Stable: values of one name keep their order. Any order of the names will do.
             parameters.sort_by(|(one, _), (other, _)| one.cmp(other));
         }
-        let mut canonical = BytesMut::with_capacity(target.len());
+        let mut canonical = BytesMut::with_capacity(path.len() + query.len() + 1);
         canonical.put_slice(path);
         for (index, (name, value)) in parameters.iter().enumerate() {
             canonical.put_u8(if index == 0 { b'?' } else { b'&' });
@@ -81,6 +88,14 @@ impl NoVarySearch {
             Params::AllBut(ignored) => ignored.binary_search(name).is_err(),
             Params::NoneBut(counted) => counted.binary_search(name).is_ok(),
         }
+    }
+}
+
+/// The path and the query of a target.
+fn split(target: &[u8]) -> (&[u8], &[u8]) {
+    match target.iter().position(|&byte| byte == b'?') {
+        Some(mark) => (target.get(..mark).unwrap_or_default(), target.get(mark + 1..).unwrap_or_default()),
+        None => (target, &[]),
     }
 }
 
@@ -203,6 +218,21 @@ mod tests {
         assert!(!equivalent("key-order", "/?a=1%26b=2", "/?a=1&b=2"));
         assert!(!equivalent("key-order", "/?a%3D=1", "/?a==1"));
         assert!(!equivalent("key-order", "/?a=%2B", "/?a=+"));
+    }
+
+    #[test]
+    fn spellings_of_equivalent_targets_share_one_form() {
+        let rule = of("params=(\"utm\")").unwrap();
+        let form = rule.canonical_spelling(b"/caf%C3%A9?id=~&utm=1");
+        for target in ["/caf%c3%a9?id=%7E&utm=2", "/c%61f%C3%A9?utm=%zz&id=%7e", "/caf\u{e9}?id=~"] {
+            assert_eq!(rule.canonical_spelling(target.as_bytes()), form, "{target}");
+            assert_ne!(
+                rule.canonical(target.as_bytes()),
+                rule.canonical(b"/caf%C3%A9?id=~&utm=1"),
+                "{target}"
+            );
+        }
+        assert_ne!(rule.canonical_spelling(b"/a%2Fb"), rule.canonical_spelling(b"/a/b"));
     }
 
     #[test]

@@ -6,7 +6,7 @@
 use crate::SiteUrl;
 use crate::lines::{Lines, bytes_text, seconds_text};
 use edge::why::{Answer, Asks, Cause, KeyAnswer, SiteAnswer, StoredAnswer};
-use profiles::{AUTO, Policy, known_cookie};
+use profiles::{AUTO, Policy, Use, known_cookie};
 use semantics::is_static_path;
 
 /// Where facts begin beside their labels.
@@ -66,7 +66,13 @@ fn culprit(lines: &mut Lines, answer: &Answer, cause: &Cause) {
     };
     fact(lines, "culprit", &format!("{what} {}{whose}", cause.name));
     match row {
-        Some(row) if is_set => fact(lines, "to do", row.remedy),
+        Some(row) if is_set => {
+            fact(lines, "to do", row.remedy);
+            // A token in the page belongs to its cookie, so both go to each visitor or to nobody.
+            if let Some(setting) = setting(answer, cause).filter(|_| row.purpose != Use::FormToken) {
+                fact(lines, "or", &setting);
+            }
+        }
         _ => {
             for setting in [static_path(answer), setting(answer, cause)].into_iter().flatten() {
                 fact(lines, "to do", &setting);
@@ -352,6 +358,21 @@ mod tests {
         let text = answer_text(&SiteUrl::parse("http://a.test/").unwrap(), &answer);
         assert!(text.contains("Set-Cookie: pll_language (Polylang, preference)"), "{text}");
         assert!(text.contains("PLL_COOKIE") && text.contains("stored     nothing"), "{text}");
+    }
+
+    #[test]
+    fn session_cookie_for_everybody_is_proposed_to_be_stripped() {
+        let text = |name: &str| {
+            let reason = "store-refused-set-cookie".to_owned();
+            let answer = Answer { reason, culprit: cause("cookie", name), ..answer() };
+            let text = answer_text(&SiteUrl::parse("http://a.test/").unwrap(), &answer);
+            text.split_whitespace().collect::<Vec<_>>().join(" ")
+        };
+        for name in ["PHPSESSID", "unknown"] {
+            let words = format!("stripped_cookies = [\"{name}\"]");
+            assert!(text(name).contains(&words), "{}", text(name));
+        }
+        assert!(!text("csrftoken").contains("stripped_cookies"));
     }
 
     #[test]

@@ -5,7 +5,8 @@
 
 use crate::change::changes;
 use crate::findings::{
-    Asked, Cacheable, Change, Compression, FORMAT, Findings, FrontSaid, LooksLike, Page, Sameness, Validation,
+    Asked, Cacheable, Change, Compression, FORMAT, Findings, FrontSaid, LooksLike, Page, Sameness, SpotText,
+    Validation,
 };
 use crate::front::fronts;
 use crate::remedy::has_password_field;
@@ -39,7 +40,11 @@ pub fn inspect(visit: &Visit) -> Findings {
     let plain = &visit.plain;
     let head = plain.document_head();
     let software = recognise(&plain.head.fields, &head, &plain.content);
-    let judged = judge(plain, &head, &software);
+    let changes = changes(visit);
+    let is_token = |spot: &SpotText| spot.looks_like == LooksLike::FormToken;
+    let has_token =
+        changes.iter().any(|change| change.request == "plain_again" && change.spots.iter().any(is_token));
+    let judged = judge(plain, &head, &software, has_token);
     let mut findings = Findings {
         format: FORMAT,
         url: visit.url.to_string(),
@@ -51,7 +56,7 @@ pub fn inspect(visit: &Visit) -> Findings {
         software,
         fronts: fronts_said(visit),
         cookies: judged.cookies,
-        changes: changes(visit),
+        changes,
         compression: compression(visit),
         validation: validation(visit),
         hints: Vec::new(),

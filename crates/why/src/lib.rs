@@ -22,6 +22,7 @@ mod lines;
 mod probe;
 mod reference;
 mod remedy;
+mod settings;
 mod site_url;
 mod text;
 mod verdict;

@@ -54,7 +54,7 @@ pub const DIRECT_MEMBERS: &[(&str, &str)] = &[
         "settings[].key",
         "A setting of Petasos, see [settings.md](settings.md), that makes the page shareable.",
     ),
-    ("settings[].value", "Its value."),
+    ("settings[].value", "Its value; a list as the configuration file has it."),
     ("software[].name", "What the site runs on."),
     ("software[].evidence", "What gave it away."),
     ("fronts[].request", "A question at which a cache in front spoke."),

@@ -2,7 +2,9 @@
 //!
 //! Invariant: nothing is said here that is not in the findings; the verdict comes first.
 
-use crate::findings::{Cacheable, Change, Compression, Findings, LooksLike, Obstacle, Sameness, SpotText};
+use crate::findings::{
+    Cacheable, Change, Compression, Findings, LooksLike, Obstacle, Sameness, Setting, SpotText,
+};
 use crate::front::Says;
 use crate::lines::{Lines, bytes_text, seconds_text};
 
@@ -88,7 +90,6 @@ const fn meaning(says: Says) -> Option<&'static str> {
 fn verdict(lines: &mut Lines, findings: &Findings) {
     let verdict = &findings.verdict;
     let lifetime = seconds_text(verdict.lifetime_secs.unwrap_or(0));
-    let setting = findings.settings.first();
     let reason = verdict.reason.unwrap_or_default();
     let headline = match verdict.cacheable {
         Cacheable::Yes => {
@@ -108,9 +109,8 @@ fn verdict(lines: &mut Lines, findings: &Findings) {
             )
         }
         Cacheable::WithSettings => {
-            let flag =
-                setting.map_or_else(String::new, |setting| format!("--{} {}", setting.key, setting.value));
-            format!("CACHEABLE with petasos serve {flag}, for {lifetime}. As it is: {reason}.")
+            let settings = settings_text(&findings.settings);
+            format!("CACHEABLE with {settings}, for {lifetime}. As it is: {reason}.")
         }
         Cacheable::No => format!("NOT CACHEABLE: {reason}"),
     };
@@ -150,11 +150,38 @@ fn obstacles(lines: &mut Lines, findings: &Findings) {
         if !obstacle.remedy.is_empty() {
             labelled("to do", &obstacle.remedy);
         }
-        if let Some(setting) = findings.settings.first().filter(|_| obstacle.solved_by_setting) {
-            labelled(
-                "or",
-                &format!("petasos serve --{} {} gives it a lifetime.", setting.key, setting.value),
-            );
+        let setting = findings.settings.iter().find(|setting| is_against(setting, obstacle));
+        if let Some(setting) = setting.filter(|_| obstacle.solved_by_setting) {
+            let effect = match setting.key {
+                "stripped_cookies" => {
+                    "shares the page without the cookie; visitors get the cookie with the first answer that is not shared"
+                }
+                "static_paths" => "has cookies ignored for all static files there, in requests and responses",
+                _ => "gives it a lifetime",
+            };
+            labelled("or", &format!("{} {effect}.", settings_text(std::slice::from_ref(setting))));
+        }
+    }
+}
+
+/// Whether a setting is the one that takes the obstacle out of the way.
+fn is_against(setting: &Setting, obstacle: &Obstacle) -> bool {
+    let is_of_cookies = matches!(setting.key, "stripped_cookies" | "static_paths");
+    is_of_cookies == obstacle.reason.contains("cookie")
+}
+
+/// Settings as they are written: as a flag where one is enough, else as lines of the configuration file.
+fn settings_text(settings: &[Setting]) -> String {
+    match settings {
+        [Setting { key: key @ ("ttl" | "profile"), value }] => format!("petasos serve --{key} {value}"),
+        _ => {
+            let quoted =
+                |value: &str| if value.starts_with('[') { value.to_owned() } else { format!("\"{value}\"") };
+            let lines: Vec<_> = settings
+                .iter()
+                .map(|setting| format!("{} = {}", setting.key, quoted(&setting.value)))
+                .collect();
+            format!("{} in the configuration file", lines.join(" and "))
         }
     }
 }

@@ -6,6 +6,7 @@
 use crate::fetch::Answer;
 use crate::findings::{Cacheable, CookieSet, Culprit, Obstacle, Setting, Verdict};
 use crate::remedy::{PASSWORD_REMEDY, general_remedy, has_password_field, known_value, lifetime_advice};
+use crate::settings::Advisor;
 use bytes::Bytes;
 use difference::text_of;
 use message::{Fields, RequestHead, ResponseHead, names};
@@ -17,7 +18,7 @@ use semantics::{
 use std::time::Duration;
 
 /// Lifetime that is suggested where an application states none.
-const TTL_SUGGESTED: Duration = Duration::from_secs(300);
+pub(crate) const TTL_SUGGESTED: Duration = Duration::from_secs(300);
 
 /// Obstacles that are looked for behind one another; there are fewer kinds.
 const OBSTACLES_MAX: usize = 8;
@@ -31,29 +32,45 @@ pub(crate) struct Judged {
     pub(crate) cookies: Vec<CookieSet>,
 }
 
-/// Judges the plain answer of a site that runs on `software`.
-pub(crate) fn judge(plain: &Answer, head: &DocumentHead, software: &[Software]) -> Judged {
+/// Judges the plain answer of a site that runs on `software`. `has_token`: the page has a token for one visitor.
+pub(crate) fn judge(plain: &Answer, head: &DocumentHead, software: &[Software], has_token: bool) -> Judged {
     let auto = chosen(plain, head);
     let profile = profile_for(software, &auto);
-    let mut obstacles: Vec<Obstacle> = request_obstacle(&plain.request, &profile).into_iter().collect();
-    let passes = !obstacles.is_empty();
-    let refusals = refusals(plain, &auto);
-    let solved = refusals
-        .iter()
-        .enumerate()
-        .find_map(|(place, (reason, head))| Some((place, lifetime_setting(plain, *reason, head, &profile)?)));
-    for (place, (reason, head)) in refusals.iter().enumerate() {
-        let by_setting = solved.as_ref().is_some_and(|(solved, _)| *solved == place);
-        obstacles.push(obstacle(*reason, head, &auto, software, by_setting));
+    let asks_for_password = has_password_field(&plain.content);
+    let advisor =
+        Advisor { plain, auto: &auto, profile: &profile, is_for_one: has_token || asks_for_password };
+    let mut settings = Vec::new();
+    let mut obstacles: Vec<Obstacle> = Vec::new();
+    if let Some(mut obstacle) = request_obstacle(&plain.request, &profile) {
+        match advisor.against_cookies() {
+            // A static file answers it all the same.
+            Some(None) => {}
+            against => {
+                obstacle.solved_by_setting = against.is_some();
+                settings.extend(against.flatten());
+                obstacles.push(obstacle);
+            }
+        }
     }
-    if has_password_field(&plain.content) {
+    for (reason, head) in refusals(plain, &auto) {
+        let setting = advisor.against(reason, &head);
+        obstacles.push(obstacle(reason, &head, &auto, software, setting.is_some()));
+        settings.extend(setting);
+    }
+    settings.dedup();
+    if asks_for_password {
         for obstacle in &mut obstacles {
             (obstacle.remedy, obstacle.source) = (PASSWORD_REMEDY.to_owned(), None);
         }
     }
-    let needs_settings_only = solved.is_some() && refusals.len() == 1;
-    let policy = if needs_settings_only { with_lifetime(&profile) } else { auto.clone() };
-    let freshness = decide(plain, &plain.head, &policy).ok();
+    let passes =
+        obstacles.iter().any(|obstacle| obstacle.reason.starts_with("pass-") && !obstacle.solved_by_setting);
+    let settings_suffice =
+        !settings.is_empty() && obstacles.iter().all(|obstacle| obstacle.solved_by_setting);
+    let under_settings = decide(plain, &plain.head, &advisor.under(&settings));
+    let under_settings = under_settings.ok().filter(|freshness| !freshness.must_be_validated(plain.arrived));
+    let needs_settings_only = settings_suffice && under_settings.is_some();
+    let freshness = if needs_settings_only { under_settings } else { decide(plain, &plain.head, &auto).ok() };
     let waits = freshness.is_some_and(|freshness| freshness.must_be_validated(plain.arrived));
     let cacheable = match freshness {
         _ if passes => Cacheable::No,
@@ -74,7 +91,6 @@ pub(crate) fn judge(plain: &Answer, head: &DocumentHead, software: &[Software]) 
         stale_if_error_secs: freshness.map(|freshness| freshness.if_error.as_secs()),
     };
     let cookies = cookies_set(&plain.head.fields).into_iter().map(|name| cookie(name, plain, &profile));
-    let settings = solved.map(|(_, setting)| setting).into_iter().collect();
     Judged { verdict, settings, cookies: cookies.collect(), obstacles }
 }
 
@@ -97,13 +113,8 @@ fn profile_for(software: &[Software], auto: &Policy) -> Policy {
     Profile::all().iter().find(fits).map_or_else(|| auto.clone(), |profile| profile.policy.clone())
 }
 
-/// The policy with a lifetime for answers that state none.
-fn with_lifetime(profile: &Policy) -> Policy {
-    Policy { default_ttl: Some(profile.default_ttl.unwrap_or(TTL_SUGGESTED)), ..profile.clone() }
-}
-
 /// The freshness with which this head would be stored, or why it would not be.
-fn decide(plain: &Answer, head: &ResponseHead, policy: &Policy) -> Result<Freshness, Reason> {
+pub(crate) fn decide(plain: &Answer, head: &ResponseHead, policy: &Policy) -> Result<Freshness, Reason> {
     match judge_response(&plain.request, head, plain.sent, plain.arrived, policy) {
         Judgement::Store(storable) => {
             VaryRule::from_response(&head.fields, policy).map(|_| storable.freshness)
@@ -157,29 +168,6 @@ fn clear(head: &mut ResponseHead, reason: Reason) -> bool {
         }
         _ => false,
     }
-}
-
-/// The setting that gives this head a lifetime, if the lack of one is the reason and a setting helps.
-fn lifetime_setting(
-    plain: &Answer,
-    reason: Reason,
-    head: &ResponseHead,
-    profile: &Policy,
-) -> Option<Setting> {
-    let lacks_lifetime =
-        matches!(reason, Reason::StoreRefusedNoFreshness | Reason::MissNoLifetime | Reason::MissExpired);
-    if !lacks_lifetime {
-        return None;
-    }
-    let freshness = decide(plain, head, &with_lifetime(profile)).ok()?;
-    if freshness.must_be_validated(plain.arrived) {
-        return None;
-    }
-    Some(if profile.default_ttl.is_some() {
-        Setting { key: "profile", value: profile.name.clone() }
-    } else {
-        Setting { key: "ttl", value: format!("{}m", TTL_SUGGESTED.as_secs() / 60) }
-    })
 }
 
 /// Why a request like the plain one is not even looked up.

@@ -47,7 +47,11 @@ fn the_verdict_is_that_of_the_accelerator() {
         (&["Cache-Control: no-store, max-age=9"], Cacheable::No, "store-refused-no-store"),
         (&["Cache-Control: max-age=0"], Cacheable::No, "store-refused-expired"),
         (&["Cache-Control: max-age=60", "Vary: *"], Cacheable::No, "store-refused-vary-star"),
-        (&["Cache-Control: max-age=60", "Set-Cookie: a=b"], Cacheable::No, "store-refused-set-cookie"),
+        (
+            &["Cache-Control: max-age=60", "Set-Cookie: csrftoken=b"],
+            Cacheable::No,
+            "store-refused-set-cookie",
+        ),
         (&[], Cacheable::WithSettings, "store-refused-no-freshness"),
         (&["ETag: \"1\"", "Cache-Control: no-cache"], Cacheable::Revalidated, "miss-no-cache"),
         (&["ETag: \"1\""], Cacheable::WithSettings, "miss-no-lifetime"),
@@ -91,7 +95,80 @@ fn obstacles_stand_behind_one_another() {
     let culprit = found.obstacles[0].culprit.as_ref().unwrap();
     assert_eq!((culprit.kind, culprit.name.as_str(), culprit.software), ("cookie", "PHPSESSID", Some("PHP")));
     assert!(found.obstacles[0].remedy.contains("session_start"));
-    assert_eq!(found.settings, []);
+    let solved: Vec<_> = found.obstacles.iter().map(|obstacle| obstacle.solved_by_setting).collect();
+    assert_eq!((found.settings.len(), solved), (1, vec![true, false, false]), "the setting is not enough");
+}
+
+fn settings(found: &Findings) -> Vec<(&str, &str)> {
+    found.settings.iter().map(|setting| (setting.key, &setting.value[..])).collect()
+}
+
+#[test]
+fn session_cookie_for_everybody_is_to_be_stripped() {
+    let stripped = ("stripped_cookies", r#"["PHPSESSID"]"#);
+    let found = constant(&["Cache-Control: max-age=60", "Set-Cookie: PHPSESSID=1; path=/"]);
+    assert_eq!((found.verdict.cacheable, found.verdict.lifetime_secs), (Cacheable::WithSettings, Some(60)));
+    assert_eq!(settings(&found), [stripped]);
+    let text = report(&found);
+    let words = "CACHEABLE with stripped_cookies = [\"PHPSESSID\"] in the configuration file";
+    assert!(text.contains(words), "{text}");
+    let found = constant(&["Set-Cookie: PHPSESSID=1", "Set-Cookie: lang=en"]);
+    let both = ("stripped_cookies", r#"["PHPSESSID", "lang"]"#);
+    assert_eq!(
+        (found.verdict.cacheable, settings(&found)),
+        (Cacheable::WithSettings, vec![both, ("ttl", "5m")])
+    );
+}
+
+#[test]
+fn cookie_of_a_form_or_of_one_visitor_is_not_to_be_stripped() {
+    const FRESH: &str = "Cache-Control: max-age=60";
+    for fields in
+        [&[FRESH, "Set-Cookie: csrftoken=1"][..], &[FRESH, "Set-Cookie: id=1", "Set-Cookie: XSRF-TOKEN=2"]]
+    {
+        assert_eq!((settings(&constant(fields)), verdict(fields).0), (vec![], Cacheable::No), "{fields:?}");
+    }
+    let count = std::sync::atomic::AtomicUsize::new(0x3fa9);
+    let origin = Origin::start(move |_| {
+        let number = count.fetch_add(0x1f3d, std::sync::atomic::Ordering::SeqCst);
+        let form = format!(
+            "<form><input type=hidden name=csrf_token value=\"9f{number:08x}c4d1e2{number:08x}\"></form>"
+        );
+        response("200 OK", &[FRESH, "Set-Cookie: PHPSESSID=1"], form.as_bytes())
+    });
+    assert_eq!(ask(&origin, "/", &[]).settings, [], "the token belongs to the session");
+    let origin = Origin::start(|_| response("200 OK", &[FRESH, "Set-Cookie: PHPSESSID=1"], b"x"));
+    assert_eq!(
+        ask(&origin, "/", &["Cookie: theme=dark"]).settings,
+        [],
+        "perhaps because of the other cookie"
+    );
+}
+
+#[test]
+fn static_file_with_cookies_is_judged_as_a_file() {
+    const CSS: &str = "Content-Type: text/css";
+    let file = |path: &str, lines: &[&str], fields: &'static [&'static str]| {
+        let origin = Origin::start(move |_| response("200 OK", fields, b"a {}"));
+        let found = ask(&origin, path, lines);
+        let settings: Vec<_> =
+            found.settings.iter().map(|setting| format!("{} = {}", setting.key, setting.value)).collect();
+        (found.verdict.cacheable, found.verdict.reason, settings.join(" and "))
+    };
+    let session = &["Cookie: PHPSESSID=1"][..];
+    let fresh = &[CSS, "Cache-Control: max-age=60"][..];
+    assert_eq!(file("/a/x.css", session, fresh), (Cacheable::Yes, None, String::new()));
+    let declared = "static_paths = [\"/a/*\"]".to_owned();
+    let reason = Some("pass-cookie");
+    assert_eq!(file("/a/x", session, fresh), (Cacheable::WithSettings, reason, declared.clone()));
+    let vary = &[CSS, "Cache-Control: max-age=60", "Vary: Cookie"][..];
+    assert_eq!(file("/a/x.css", session, vary), (Cacheable::WithSettings, reason, declared.clone()));
+    let sets = &[CSS, "Cache-Control: max-age=60", "Set-Cookie: PHPSESSID=1"][..];
+    let reason = Some("store-refused-set-cookie");
+    assert_eq!(file("/a/x.css", &[], sets), (Cacheable::WithSettings, reason, declared));
+    assert_eq!(file("/x.css", &[], sets).2, "static_paths = [\"/x.css\"]");
+    let page = &["Content-Type: text/html", "Cache-Control: max-age=60"][..];
+    assert_eq!(file("/a/x", session, page), (Cacheable::No, Some("pass-cookie"), String::new()), "a page");
 }
 
 #[test]
@@ -107,7 +184,8 @@ fn a_wordpress_page_needs_nothing_and_one_that_only_looks_like_it_its_profile() 
     assert_eq!(guessed.verdict.cacheable, Cacheable::WithSettings);
     assert_eq!((guessed.settings[0].key, guessed.settings[0].value.as_str()), ("profile", "wordpress"));
     let cookie = findings(move |_| response("200 OK", &["Set-Cookie: tinv_wishlistkey=1"], b"/wp-content/"));
-    assert_eq!((cookie.verdict.cacheable, cookie.obstacles.len()), (Cacheable::No, 2));
+    assert_eq!((cookie.verdict.cacheable, cookie.obstacles.len()), (Cacheable::WithSettings, 2));
+    assert_eq!(settings(&cookie)[1], ("profile", "wordpress"));
     assert!(cookie.obstacles[0].remedy.contains("wish list") && cookie.obstacles[1].solved_by_setting);
     assert_eq!(cookie.cookies[0].request, "pass-cookie");
 }

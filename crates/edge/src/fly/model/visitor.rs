@@ -76,16 +76,19 @@ impl World {
                     None
                 }
             };
-            let (mut receiver, leads) = match wanted.ask_flights(shared, head, self.now(), found) {
-                Joined::Found(delivery) => return stored(&delivery.content),
-                Joined::Filling(answer, reader) => return self.read(&wanted, request, &answer, reader).await,
-                Joined::Waiter(receiver) => (receiver, false),
-                Joined::Leader(flight) => {
-                    let receiver = flight.subscribe();
-                    self.depart(&wanted, request, flight, base);
-                    (receiver, true)
-                }
-            };
+            let (mut receiver, leads) =
+                match wanted.ask_flights(shared, head, &head.fields, self.now(), found) {
+                    Joined::Found(delivery) => return stored(&delivery.content),
+                    Joined::Filling(answer, reader) => {
+                        return self.read(&wanted, request, &answer, reader).await;
+                    }
+                    Joined::Waiter(receiver) => (receiver, false),
+                    Joined::Leader(flight) => {
+                        let receiver = flight.subscribe();
+                        self.depart(&wanted, request, flight, base);
+                        (receiver, true)
+                    }
+                };
             let current = |begun: u64, tags: &[Bytes], head: &ResponseHead| {
                 leads || shared.store.may_join(begun, &wanted.key, tags, head)
             };

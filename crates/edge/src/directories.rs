@@ -1,0 +1,130 @@
+//! What `petasos check` finds out about the directories that a plan names.
+//!
+//! Invariant: nothing is left behind. Whether a directory can be written is tried by a file without a name, which is
+//! gone when it is closed; a directory that is missing is not made.
+
+use crate::detections_file;
+use config::quantity::format_size;
+use config::{AccessLog, Diagnostic, Plan};
+use platform::{Disk, SystemDisk};
+use rustix::fs::statvfs;
+use std::fs;
+use std::path::Path;
+
+/// A directory that settings name.
+struct Named<'a> {
+    key: &'static str,
+    path: &'a Path,
+    /// Whether it is made at the start where it is missing.
+    is_made: bool,
+    /// The setting that says how much may be put into it, and how much that is.
+    limit: Option<(&'static str, u64)>,
+    /// What is lost without it, and what to do.
+    help: &'static str,
+}
+
+/// What is wrong with the directories of a plan, each with the place of its setting.
+pub fn check_directories(plan: &Plan) -> Vec<Diagnostic> {
+    let disk = plan.disk.as_ref().map(|disk| Named {
+        key: "disk",
+        path: &disk.directory,
+        is_made: true,
+        limit: Some(("disk_size", disk.bytes_max)),
+        help: "name a directory of its own that can be written; without one, stored responses are kept in memory only",
+    });
+    let spool = plan.spool.directory.as_ref().map(|directory| Named {
+        key: "spool_directory",
+        path: directory,
+        is_made: false,
+        limit: Some(("spool_size", plan.spool.bytes_max)),
+        help: "name a directory that exists and can be written, or write \"none\"; without one, large bodies wait in memory only",
+    });
+    let tree = plan.static_tree.as_ref().map(|tree| Named {
+        key: "static_tree.directory",
+        path: &tree.directory,
+        is_made: true,
+        limit: Some(("static_tree.size", tree.bytes_max)),
+        help: "name a directory that can be written; without one, no files are written for web servers",
+    });
+    let log = plan.access_log.as_ref().and_then(|log| match log {
+        AccessLog::Stdout => None,
+        AccessLog::File(path) => Some(Named {
+            key: "access_log",
+            path: path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new(".")),
+            is_made: false,
+            limit: None,
+            help: "name a file in a directory that exists and can be written; `serve` does not start without its log",
+        }),
+    });
+    let mut problems: Vec<_> =
+        [disk, spool, tree, log].into_iter().flatten().flat_map(|named| named.check(plan)).collect();
+    problems.extend(foreign_file(plan));
+    problems.extend(log_is_directory(plan));
+    problems
+}
+
+impl Named<'_> {
+    fn check(&self, plan: &Plan) -> Option<Diagnostic> {
+        // What is missing is made in the nearest directory above it that exists.
+        let found = self.path.ancestors().find(|path| path.symlink_metadata().is_ok());
+        let found = found.unwrap_or(Path::new("."));
+        if let Err(problem) = self.is_usable(found) {
+            let place = plan.place(self.key);
+            // What nobody asked for by name is no mistake in the configuration.
+            let made = if plan.is_stated(self.key) { Diagnostic::new } else { Diagnostic::warning };
+            return Some(
+                made(format!("`{}` cannot be used: {problem}", self.key), place).with_help(self.help),
+            );
+        }
+        self.is_too_small(found, plan)
+    }
+
+    fn is_usable(&self, found: &Path) -> Result<(), String> {
+        let metadata = fs::metadata(found).map_err(|error| format!("{}: {error}", found.display()))?;
+        if !metadata.is_dir() {
+            return Err(format!("{} is not a directory", found.display()));
+        }
+        if !self.is_made && found != self.path {
+            return Err(format!("there is no directory {}", self.path.display()));
+        }
+        let tried = SystemDisk.open_unnamed(found).map(drop);
+        tried.map_err(|error| format!("cannot write to {}: {error}", found.display()))
+    }
+
+    fn is_too_small(&self, found: &Path, plan: &Plan) -> Option<Diagnostic> {
+        let (key, wanted) = self.limit?;
+        let system = statvfs(found).ok()?;
+        let there = system.f_blocks.saturating_mul(system.f_frsize);
+        if there == 0 || wanted <= there {
+            return None;
+        }
+        let (wanted, there) = (format_size(wanted), format_size(there));
+        let message =
+            format!("`{key}` is {wanted}, and the file system of {} has {there}", self.path.display());
+        // Without a line of its own, the directory is what is too small.
+        let place = plan.place(if plan.is_stated(key) { key } else { self.key });
+        let problem = Diagnostic::warning(message, place);
+        Some(problem.with_help(format!("write `{key}` below {there}, with room for what else is there")))
+    }
+}
+
+/// A file of another program in the directory `disk`, which the disk tier refuses for it.
+fn foreign_file(plan: &Plan) -> Option<Diagnostic> {
+    let directory = &plan.disk.as_ref()?.directory;
+    // A directory that cannot be listed was found to be missing or unusable before.
+    let found = disk::foreign(&SystemDisk, directory, detections_file::FILES).ok()??;
+    let message = format!("`disk` has {} in it, which is not of the disk cache", found.display());
+    let problem = Diagnostic::new(message, plan.place("disk"));
+    Some(
+        problem.with_help(
+            "name an empty directory, or one that only Petasos uses; nothing is deleted in this one",
+        ),
+    )
+}
+
+fn log_is_directory(plan: &Plan) -> Option<Diagnostic> {
+    let Some(AccessLog::File(path)) = &plan.access_log else { return None };
+    let problem =
+        Diagnostic::new(format!("`access_log` is a directory: {}", path.display()), plan.place("access_log"));
+    path.is_dir().then(|| problem.with_help("name a file in it"))
+}

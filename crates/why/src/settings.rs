@@ -1,0 +1,138 @@
+//! Settings of Petasos that take an obstacle out of the way, while the application stays as it is.
+//!
+//! Invariant: a setting is named only if `semantics` gives the obstacle up under it, and never one that would share a
+//! token against forged forms, or a cookie that was set because of the visitor's own.
+
+use crate::fetch::Answer;
+use crate::findings::Setting;
+use crate::verdict::{TTL_SUGGESTED, decide};
+use message::{ResponseHead, names};
+use profiles::{Pattern, Policy, Use, cookies_set, known_cookie};
+use semantics::{Reason, RequestClass, classify_request, is_for_any_cookie};
+
+/// Names the settings under which an answer is shared.
+#[derive(Debug)]
+pub(crate) struct Advisor<'a> {
+    pub(crate) plain: &'a Answer,
+    /// The rules that an accelerator goes by which was told nothing.
+    pub(crate) auto: &'a Policy,
+    /// The rules that fit the site.
+    pub(crate) profile: &'a Policy,
+    /// Whether the page asks for a password, or has a token for one visitor.
+    pub(crate) is_for_one: bool,
+}
+
+impl Advisor<'_> {
+    /// The setting against a reason for which this head is not stored.
+    pub(crate) fn against(&self, reason: Reason, head: &ResponseHead) -> Option<Setting> {
+        match reason {
+            Reason::StoreRefusedSetCookie => self.static_path(head).or_else(|| self.stripped_cookies(head)),
+            Reason::StoreRefusedNoFreshness | Reason::MissNoLifetime | Reason::MissExpired => {
+                self.lifetime(head)
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether cookies of the request do not matter, because the answer is a static file; as it is, or under the
+    /// setting.
+    pub(crate) fn against_cookies(&self) -> Option<Option<Setting>> {
+        let Answer { request, head, .. } = self.plain;
+        if !matches!(classify_request(request, false, self.auto), RequestClass::LookupStatic { .. }) {
+            return None;
+        }
+        let is_file = |policy: &Policy| is_for_any_cookie(&request.target, head.status, &head.fields, policy);
+        if is_file(self.auto) {
+            return Some(None);
+        }
+        let setting = self.declared_path()?;
+        is_file(&with(self.auto, &setting)).then_some(Some(setting))
+    }
+
+    /// The policy under all of these settings.
+    pub(crate) fn under(&self, settings: &[Setting]) -> Policy {
+        let lifetime = settings.iter().find(|setting| matches!(setting.key, "ttl" | "profile"));
+        let base = lifetime.map_or_else(|| self.auto.clone(), |_| with_lifetime(self.profile));
+        settings.iter().fold(base, |policy, setting| with(&policy, setting))
+    }
+
+    /// The lifetime that this head lacks.
+    fn lifetime(&self, head: &ResponseHead) -> Option<Setting> {
+        let freshness = decide(self.plain, head, &with_lifetime(self.profile)).ok()?;
+        if freshness.must_be_validated(self.plain.arrived) {
+            return None;
+        }
+        Some(if self.profile.default_ttl.is_some() {
+            Setting { key: "profile", value: self.profile.name.clone() }
+        } else {
+            Setting { key: "ttl", value: format!("{}m", TTL_SUGGESTED.as_secs() / 60) }
+        })
+    }
+
+    /// A static file whose directory is declared: its cookies are for nobody.
+    fn static_path(&self, head: &ResponseHead) -> Option<Setting> {
+        self.declared_path().filter(|setting| self.allows_cookies(head, setting))
+    }
+
+    /// A cookie that every visitor gets is taken out of what is shared.
+    fn stripped_cookies(&self, head: &ResponseHead) -> Option<Setting> {
+        if self.is_for_one || self.plain.request.fields.has(names::COOKIE) {
+            return None;
+        }
+        let is_noise =
+            |name: &String| self.auto.noise_cookies.iter().any(|noise| noise.matches(name.as_bytes()));
+        let names: Vec<String> =
+            cookies_set(&head.fields).into_iter().filter(|name| !is_noise(name)).collect();
+        let is_plain = |name: &String| {
+            name.bytes().all(|octet| octet.is_ascii_alphanumeric() || b"_-.".contains(&octet))
+        };
+        let is_token =
+            |name: &String| known_cookie(name.as_bytes()).is_some_and(|row| row.purpose == Use::FormToken);
+        if names.is_empty() || !names.iter().all(is_plain) || names.iter().any(is_token) {
+            return None;
+        }
+        let setting = Setting { key: "stripped_cookies", value: list(&names) };
+        self.allows_cookies(head, &setting).then_some(setting)
+    }
+
+    /// Whether the cookies of this head are no obstacle under a setting.
+    fn allows_cookies(&self, head: &ResponseHead, setting: &Setting) -> bool {
+        decide(self.plain, head, &with(self.auto, setting)) != Err(Reason::StoreRefusedSetCookie)
+    }
+
+    /// The directory of the page as a static path; at the top, the page alone.
+    fn declared_path(&self) -> Option<Setting> {
+        let target = std::str::from_utf8(&self.plain.request.target).ok()?;
+        let path = target.split('?').next().unwrap_or_default();
+        let is_plain = |octet: u8| octet.is_ascii_alphanumeric() || b"/_-.".contains(&octet);
+        if !path.bytes().all(is_plain) {
+            return None;
+        }
+        let directory =
+            path.rfind('/').and_then(|end| path.get(..=end)).filter(|directory| *directory != "/");
+        let pattern = directory.map_or_else(|| path.to_owned(), |directory| format!("{directory}*"));
+        Some(Setting { key: "static_paths", value: list(&[pattern]) })
+    }
+}
+
+/// The policy with a lifetime for answers that state none.
+fn with_lifetime(profile: &Policy) -> Policy {
+    Policy { default_ttl: Some(profile.default_ttl.unwrap_or(TTL_SUGGESTED)), ..profile.clone() }
+}
+
+/// The policy with the list of a setting added to its own.
+fn with(policy: &Policy, setting: &Setting) -> Policy {
+    let mut policy = policy.clone();
+    let patterns = setting.value.split('"').skip(1).step_by(2).map(Pattern::new);
+    match setting.key {
+        "stripped_cookies" => policy.stripped_cookies.extend(patterns),
+        "static_paths" => policy.static_paths.extend(patterns),
+        _ => {}
+    }
+    policy
+}
+
+/// A list as the configuration file has it. The texts have no characters that would have to be escaped.
+fn list(texts: &[String]) -> String {
+    format!("[\"{}\"]", texts.join("\", \""))
+}

@@ -1,11 +1,13 @@
 //! Real stacks on loopback: how each is installed, started, looked at and stopped. One file per stack.
 
+pub(crate) mod applications;
 mod database;
 mod drupal;
 mod files;
 mod front;
 mod mediawiki;
 mod php;
+mod python;
 mod stack;
 mod traffic;
 mod wagtail;
@@ -34,6 +36,8 @@ pub(crate) enum Lab {
         #[arg(long, value_name = "DIR", value_parser = |text: &str| std::path::absolute(text))]
         source: Option<PathBuf>,
     },
+    /// MoinMoin, a Django admin, and a shop window in Flask and in PHP: sites with a session for everybody
+    Applications(Order),
     /// The web servers of labs/webservers: installed here, started by their ladder
     Webservers {
         /// What to do with it
@@ -108,6 +112,7 @@ pub(crate) fn run(lab: &Lab) -> Result<()> {
             };
             order.carry_out(&drupal::STACK, &given)
         }
+        Lab::Applications(order) => order.carry_out(&applications::STACK, &[]),
         Lab::Webservers { action: Installation::Up } => webservers::up(),
     }
 }
@@ -135,6 +140,18 @@ pub(crate) fn traffic(args: &TrafficArgs) -> Result<()> {
     traffic::run(stack.name, dir, args.paced)
 }
 
+/// Starts the applications' lab, visits it in Chromium through Petasos, and stops it.
+///
+/// # Errors
+/// If the lab cannot be started, something of one visitor reaches another, or too few requests are hits.
+pub(crate) fn applications(args: &applications::Args) -> Result<()> {
+    let dir = &directory(&applications::STACK, None);
+    stack::up(&applications::STACK, dir, &[])?;
+    let visited = applications::run(dir, args);
+    stack::down(&applications::STACK, dir)?;
+    visited
+}
+
 /// Where a stack's files are kept: where the caller says, or below `target/labs`.
 fn directory(stack: &Stack, given: Option<&Path>) -> PathBuf {
     given.map_or_else(|| crate::repository().join("target/labs").join(stack.name), Path::to_owned)
@@ -154,7 +171,7 @@ impl Order {
 #[cfg(test)]
 mod tests {
     use super::stack::{Stack, tests::rendered};
-    use super::{drupal, mediawiki, wagtail, wordpress};
+    use super::{applications, drupal, mediawiki, wagtail, wordpress};
 
     /// The rendered lines are compared with `NAME.txt` beside the stack's file; after a wanted change write it anew
     /// from the failure output.
@@ -176,6 +193,11 @@ mod tests {
     #[test]
     fn the_files_of_wagtail_are_as_approved() {
         assert_as_approved(&wagtail::STACK, include_str!("lab/wagtail.txt"));
+    }
+
+    #[test]
+    fn the_files_of_applications_are_as_approved() {
+        assert_as_approved(&applications::STACK, include_str!("lab/applications.txt"));
     }
 
     #[test]

@@ -21,6 +21,9 @@ pub(crate) enum Long {
     /// The same session of an editor and visitors in Chromium with and without Petasos before WordPress, in four forms:
     /// with and without the plugin, pretty and plain permalinks. The databases must be equal afterwards
     Sessions,
+    /// 50 page views in Chromium of each of four applications with a session for everybody, through Petasos: the hit
+    /// ratio of files and of pages, and that nothing of one visitor reaches another
+    Applications(lab::applications::Args),
     /// Send 20,000 requests of an ordinary site's visitors through Petasos: 95% must be hits, and nothing may leak
     Traffic(lab::TrafficArgs),
 }
@@ -35,6 +38,7 @@ pub(crate) fn run(long: &Long) -> Result<()> {
         Long::Fuzz { seconds } => fuzz::run(Duration::from_secs(*seconds)).map(|_| ()),
         Long::Advisories => tools::advisories(),
         Long::Sessions => test::sessions(),
+        Long::Applications(args) => lab::applications(args),
         Long::Traffic(args) => lab::traffic(args),
     }
 }

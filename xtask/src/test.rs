@@ -397,7 +397,7 @@ fn order(name: &str, word: &str) -> Result<Tally> {
 }
 
 /// The features with which the tests against labs are compiled.
-const LAB_FEATURES: &str = "petasos/lab,petasos-browse/lab";
+pub(crate) const LAB_FEATURES: &str = "petasos/lab,petasos-browse/lab";
 
 /// One of the tests against a lab that is up, with further words.
 fn lab_test(test: &str, more: &[&str]) -> Result<Tally> {

@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -86,6 +86,12 @@ impl Edge {
     /// As [`Edge::configured`], where purges need what they need without the tests' leave to purge from here.
     pub fn as_shipped(origin: &str, configuration: &str) -> Self {
         with_file(configuration, |file| Self::launch(Command::new(binary()), ANYWHERE, origin, &[file]))
+    }
+
+    /// An edge of this build, or of another one at `binary`, with these arguments alone: as users start it.
+    pub fn of_build(binary: Option<&Path>, origin: &str, arguments: &[&str]) -> Self {
+        let command = binary.map_or_else(|| Command::new(self::binary()), Command::new);
+        Self::launch(command, ANYWHERE, origin, arguments)
     }
 
     /// As [`Edge::start`], by a shell that first runs `script` and must end it with `exec "$@"`.

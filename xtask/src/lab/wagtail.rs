@@ -5,11 +5,10 @@
 //! Invariant: environment and data are marked when they are complete; a killed attempt is thrown away by the next.
 
 use super::stack::{Ready, Server, Site, Stack, Step, remove};
-use super::{files, front};
+use super::{files, front, python};
 use crate::place::make_own;
 use anyhow::{Context, Result};
 use std::fs;
-use std::process::{Command, Stdio};
 
 /// The pinned packages.
 const REQUIREMENTS: &str = files::text!("wagtail/requirements.txt");
@@ -86,7 +85,7 @@ pub(crate) const STACK: Stack = Stack {
     ]],
     is_current: |_| true,
     steps: &[
-        Step::Make(environment),
+        Step::Make(|site| python::environment(site, REQUIREMENTS)),
         Step::Write,
         Step::Make(fill),
         gunicorn!("plain", "none"),
@@ -96,25 +95,6 @@ pub(crate) const STACK: Stack = Stack {
         front::START_VARNISH,
     ],
 };
-
-/// Makes the environment with the pinned packages, unless it is there. The caller does it, since it is the caller who
-/// has set up how packages are fetched; the servers only read it.
-fn environment(site: &Site<'_>) -> Result<()> {
-    let (venv, mark) = (site.at("venv"), site.at("venv/requirements.txt"));
-    if files::holds(&mark, REQUIREMENTS) {
-        return Ok(());
-    }
-    remove(&venv)?;
-    let mut make = Command::new("/usr/bin/python3");
-    site.run("venv", make.args(["-m", "venv"]).arg(&venv).stdin(Stdio::null()))?;
-    let new = site.at("conf/requirements.txt");
-    files::write(&new, REQUIREMENTS)?;
-    eprintln!("installing Python packages from labs/wagtail/requirements.txt");
-    let mut install = Command::new(site.at("venv/bin/python"));
-    install.args(["-m", "pip", "install", "--no-input", "--only-binary=:all:", "--requirement"]).arg(&new);
-    site.run("pip", install.stdin(Stdio::null()))?;
-    fs::rename(&new, &mark).with_context(|| format!("cannot write {}", mark.display()))
-}
 
 /// Makes the database and its content, unless this has been done by these very files.
 fn fill(site: &Site<'_>) -> Result<()> {

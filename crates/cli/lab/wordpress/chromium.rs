@@ -25,6 +25,8 @@ pub(crate) struct Chromium {
     commands: ChildStdin,
     messages: Receiver<Value>,
     last: u64,
+    /// What was told of the network since it was last taken; only of windows that were asked to tell.
+    events: Vec<Value>,
     _profile: TempDir,
 }
 
@@ -66,7 +68,7 @@ impl Chromium {
             let mut objects = texts.filter_map(|text| serde_json::from_slice(&text).ok());
             objects.all(|object: Value| sender.send(object).is_ok())
         });
-        Self { child, commands, messages, last: 0, _profile: profile }
+        Self { child, commands, messages, last: 0, events: Vec::new(), _profile: profile }
     }
 
     /// Opens a window that shares nothing with the others.
@@ -171,12 +173,34 @@ impl Chromium {
         is_fine.then(|| answer["result"].get("value").cloned().unwrap_or(Value::Null))
     }
 
+    /// Sends a window's command, which must succeed, and gives its result.
+    pub(crate) fn command(&mut self, window: &Window, method: &str, parameters: &Value) -> Value {
+        self.call(&window.0, method, parameters)
+    }
+
+    /// As [`Chromium::command`]; the error is Chromium's.
+    pub(crate) fn try_command(
+        &mut self,
+        window: &Window,
+        method: &str,
+        parameters: &Value,
+    ) -> Result<Value, Value> {
+        self.try_call(&window.0, method, parameters)
+    }
+
+    /// Takes what was told of the network so far, after `Network.enable`, in its order.
+    pub(crate) fn network_events(&mut self, window: &Window) -> Vec<Value> {
+        // The answer to a command comes after all that was told before it.
+        self.evaluate(window, "0");
+        std::mem::take(&mut self.events)
+    }
+
     fn call(&mut self, session: &str, method: &str, parameters: &Value) -> Value {
         let answer = self.try_call(session, method, parameters);
         answer.unwrap_or_else(|error| panic!("{method} {parameters}: {error}"))
     }
 
-    /// Sends a command and waits for its answer. What happens meanwhile is not looked at.
+    /// Sends a command and waits for its answer. Of what happens meanwhile only the network is kept.
     fn try_call(&mut self, session: &str, method: &str, parameters: &Value) -> Result<Value, Value> {
         self.last += 1;
         let mut command = json!({"id": self.last, "method": method, "params": parameters});
@@ -195,6 +219,9 @@ impl Chromium {
                 return message
                     .get("error")
                     .map_or_else(|| Ok(message["result"].clone()), |error| Err(error.clone()));
+            }
+            if message["method"].as_str().is_some_and(|method| method.starts_with("Network.")) {
+                self.events.push(message);
             }
         }
     }

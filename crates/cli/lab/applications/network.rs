@@ -1,0 +1,112 @@
+//! What a browser's window received from the network: each response with its fields and its text.
+//!
+//! Invariant: a page view is complete when each request of it has ended. What the browser answered from a cache of its
+//! own is left out, since it never reached Petasos.
+
+use crate::chromium::{Chromium, Window};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use testkit::eventually;
+
+/// A response to a GET.
+#[derive(Default)]
+pub(crate) struct Received {
+    /// Empty until the request was told of, and for other methods.
+    pub(crate) url: String,
+    /// Whether it is a page, and not a file of one.
+    pub(crate) is_page: bool,
+    /// The lines of all fields, with those of redirects that led to it.
+    pub(crate) head: String,
+    /// Text that was received; empty for pictures and fonts.
+    pub(crate) body: String,
+    is_from_browser: bool,
+    /// Heads that Chromium has announced less those that it has shown.
+    heads_missing: i64,
+    has_ended: bool,
+}
+
+impl Received {
+    /// The value of a field.
+    pub(crate) fn field(&self, name: &str) -> Option<&str> {
+        let lines = self.head.lines().filter_map(|line| line.split_once(": "));
+        lines.filter(|(found, _)| found.eq_ignore_ascii_case(name)).map(|(_, value)| value).last()
+    }
+}
+
+/// Has the window tell what it receives.
+pub(crate) fn watch(browser: &mut Chromium, window: &Window) {
+    browser.command(window, "Network.enable", &json!({}));
+}
+
+/// Does what leads to a page with an empty cache, and gives what was received of the host until each request had ended.
+pub(crate) fn view(
+    browser: &mut Chromium,
+    window: &Window,
+    host: &str,
+    act: impl FnOnce(&mut Chromium, &Window),
+) -> Vec<Received> {
+    browser.command(window, "Network.clearBrowserCache", &json!({}));
+    act(browser, window);
+    let mut exchanges: BTreeMap<String, Received> = BTreeMap::new();
+    eventually("every request of the page has ended", || {
+        for event in browser.network_events(window) {
+            note(&mut exchanges, &format!("http://{host}/"), &event);
+        }
+        let mut gets = exchanges.values().filter(|exchange| !exchange.url.is_empty());
+        // Chromium never tells the end of some requests for a page's icon, but does show what the answer's head was.
+        gets.all(|exchange| (exchange.has_ended || !exchange.head.is_empty()) && exchange.heads_missing <= 0)
+    });
+    exchanges.retain(|_, exchange| !exchange.is_from_browser && !exchange.url.is_empty());
+    for (id, exchange) in &mut exchanges {
+        // A redirect and a failed request have none.
+        let content = browser.try_command(window, "Network.getResponseBody", &json!({"requestId": id}));
+        if let Ok(content) = content.as_ref()
+            && content["base64Encoded"] == false
+        {
+            exchange.body = content["body"].as_str().unwrap().to_owned();
+        }
+    }
+    exchanges.into_values().collect()
+}
+
+fn note(exchanges: &mut BTreeMap<String, Received>, site: &str, event: &Value) {
+    let (method, told) = (event["method"].as_str().unwrap(), &event["params"]);
+    let Some(id) = told["requestId"].as_str() else { return };
+    if method == "Network.requestWillBeSent" {
+        let url = told["request"]["url"].as_str().unwrap();
+        if told["request"]["method"] != "GET" || !url.starts_with(site) {
+            return;
+        }
+        let exchange = exchanges.entry(id.to_owned()).or_default();
+        url.clone_into(&mut exchange.url);
+        exchange.is_page = told["type"] == "Document";
+        exchange.heads_missing += i64::from(told["redirectHasExtraInfo"] == true);
+        return;
+    }
+    // The fields of a response may be told of before its request is.
+    let exchange = match method {
+        "Network.responseReceivedExtraInfo" => exchanges.entry(id.to_owned()).or_default(),
+        _ => match exchanges.get_mut(id) {
+            Some(exchange) => exchange,
+            None => return,
+        },
+    };
+    match method {
+        "Network.responseReceived" => {
+            exchange.is_from_browser |= told["response"]["fromDiskCache"] == true;
+            exchange.heads_missing += i64::from(told["hasExtraInfo"] == true);
+        }
+        "Network.responseReceivedExtraInfo" => {
+            exchange.heads_missing -= 1;
+            for (name, value) in told["headers"].as_object().unwrap() {
+                for line in value.as_str().unwrap().lines() {
+                    writeln!(exchange.head, "{name}: {line}").unwrap();
+                }
+            }
+        }
+        "Network.requestServedFromCache" => exchange.is_from_browser = true,
+        "Network.loadingFinished" | "Network.loadingFailed" => exchange.has_ended = true,
+        _ => {}
+    }
+}

@@ -1,0 +1,10 @@
+"""The admin, as in Django's tutorial, and a file for robots, by which the lab sees that Django answers."""
+
+from django.contrib import admin
+from django.http import HttpResponse
+from django.urls import path
+
+urlpatterns = [
+    path("admin/", admin.site.urls),
+    path("robots.txt", lambda request: HttpResponse("User-agent: *\nDisallow: /admin/\n", content_type="text/plain")),
+]

@@ -1,0 +1,147 @@
+//! The applications' lab: four sites with a session for everybody. MoinMoin and Flask behind gunicorn, a Django admin
+//! behind gunicorn and nginx, PHP behind PHP-FPM and nginx. What it is for stands in `labs/applications/README.md`.
+//!
+//! Invariant: environment and data are marked when they are complete; a killed attempt is thrown away by the next.
+//! What is measured, and what must hold, stands in `crates/cli/lab/applications`; this only starts it.
+
+use super::stack::{Ready, Server, Site, Stack, Step};
+use super::{files, front, php, python};
+use crate::place::make_own;
+use anyhow::{Context, Result, ensure};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// What `cargo xtask long applications` may be told.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Visit the applications through this build of Petasos first, to compare
+    // Made absolute where the command was given, because xtask works at the top of the repository.
+    #[arg(long, value_name = "PATH", value_parser = |text: &str| std::path::absolute(text))]
+    binary: Option<PathBuf>,
+}
+
+/// The pinned packages.
+const REQUIREMENTS: &str = files::text!("applications/requirements.txt");
+/// What makes the wiki.
+const FILL_MOIN: &str = files::text!("applications/moin/fill.py");
+/// What makes the Django admin's database.
+const FILL_DJANGO: &str = files::text!("applications/django/fill.py");
+
+/// A gunicorn with two workers of four threads.
+macro_rules! gunicorn {
+    ($name:literal, $settings:literal, $application:literal, $directory:literal, $address:literal, $ready:expr) => {
+        Step::Start(Server {
+            name: concat!("gunicorn-", $name),
+            command: concat!(
+                $settings,
+                "{{site}}/venv/bin/python -m gunicorn ",
+                $application,
+                " --workers 2 --threads 4 --no-control-socket --chdir {{site}}/",
+                $directory,
+                " --worker-tmp-dir {{site}}/tmp --bind ",
+                $address
+            ),
+            ready: $ready,
+        })
+    };
+}
+
+/// The stack.
+pub(crate) const STACK: Stack = Stack {
+    title: "applications'",
+    name: "applications",
+    host: "applications.test",
+    // Each of the four has one.
+    page: "/robots.txt",
+    log_in: "/+login",
+    packages: &[&["chromium", "nginx-core", "php8.2-fpm", "php8.2-opcache", "python3-venv"]],
+    addresses: &[
+        ("moin", "MoinMoin"),
+        ("flask", "a shop window in Flask"),
+        ("django", "nginx, Django's admin"),
+        ("php", "nginx, a shop window in PHP"),
+    ],
+    secrets: &["user_password", "secret_key"],
+    templates: &[
+        files::FOR_PHP,
+        &[
+            files::rendered!("conf/nginx.conf", "applications/conf/nginx.conf"),
+            files::rendered!("django/settings.py", "applications/django/settings.py"),
+            files::verbatim!("django/urls.py", "applications/django/urls.py"),
+            files::verbatim!("django/fill.py", "applications/django/fill.py"),
+            files::verbatim!("conf/fill-moin.py", "applications/moin/fill.py"),
+            files::rendered!("flask/app.py", "applications/flask/app.py"),
+            files::verbatim!("flask/templates/page.html", "applications/flask/templates/page.html"),
+            files::verbatim!("flask/static/style.css", "applications/flask/static/style.css"),
+            files::verbatim!("flask/static/script.js", "applications/flask/static/script.js"),
+            files::verbatim!("flask/static/logo.svg", "applications/flask/static/logo.svg"),
+            files::verbatim!("flask/static/front.svg", "applications/flask/static/front.svg"),
+            files::verbatim!("flask/static/door.svg", "applications/flask/static/door.svg"),
+            files::verbatim!("php/index.php", "applications/php/index.php"),
+            files::verbatim!("php/robots.txt", "applications/php/robots.txt"),
+            files::verbatim!("php/style.css", "applications/flask/static/style.css"),
+            files::verbatim!("php/script.js", "applications/flask/static/script.js"),
+            files::verbatim!("php/logo.svg", "applications/flask/static/logo.svg"),
+            files::verbatim!("php/front.svg", "applications/flask/static/front.svg"),
+            files::verbatim!("php/door.svg", "applications/flask/static/door.svg"),
+        ],
+    ],
+    is_current: |_| true,
+    steps: &[
+        Step::Make(|site| python::environment(site, REQUIREMENTS)),
+        Step::Write,
+        Step::Make(fill),
+        gunicorn!("moin", "", "moin.app:create_app()", "data/moin", "{{moin}}", Ready::Pages(&["moin"])),
+        gunicorn!("flask", "", "app:app", "flask", "{{flask}}", Ready::Pages(&["flask"])),
+        gunicorn!(
+            "django",
+            "env DJANGO_SETTINGS_MODULE=settings ",
+            "django.core.wsgi:get_wsgi_application()",
+            "django",
+            "unix:{{site}}/run/django.sock",
+            Ready::Socket("django.sock")
+        ),
+        php::START_OPCODE,
+        front::start_nginx(&["django", "php"]),
+    ],
+};
+
+/// Makes the wiki, and the admin's database and files, unless this has been done by these very files.
+fn fill(site: &Site<'_>) -> Result<()> {
+    let mark = site.at("data/filled-by");
+    let wanted = format!("{REQUIREMENTS}\n{FILL_MOIN}\n{FILL_DJANGO}");
+    if files::holds(&mark, &wanted) {
+        return Ok(());
+    }
+    eprintln!("filling MoinMoin and Django, which takes half a minute");
+    site.make_empty("data")?;
+    let (python, password, moin) =
+        (site.at("venv/bin/python"), site.at("conf/user-password"), site.at("data/moin"));
+    make_own(site.place.account, &moin)?;
+    let mut django = site.place.account.step("env");
+    django.arg("DJANGO_SETTINGS_MODULE=settings").arg(format!("PYTHONPATH={}", site.at("django").display()));
+    site.run("fill-django", django.arg(&python).arg(site.at("django/fill.py")).arg(&password))?;
+    let mut wiki = site.place.account.step("env");
+    wiki.args(["--chdir"]).arg(&moin).arg(format!("HOME={}", site.at("tmp").display()));
+    site.run("fill-moin", wiki.arg(&python).arg(site.at("conf/fill-moin.py")).arg(&password))?;
+    fs::write(mark, wanted).context("cannot mark the content")
+}
+
+/// Visits the lab below `dir` in Chromium, through another build first if the caller named one.
+///
+/// # Errors
+/// If something of one visitor reached another, too few requests were hits, or it could not be run.
+pub(super) fn run(dir: &Path, args: &Args) -> Result<()> {
+    crate::test::build_binary()?;
+    let mut command = Command::new(env!("CARGO"));
+    command.args(["test", "--quiet", "--locked", "--workspace", "--features", crate::test::LAB_FEATURES]);
+    command.args(["--test", "lab_applications", "--", "--nocapture"]).stdin(Stdio::null());
+    command.env("PETASOS_LAB", dir);
+    if let Some(binary) = &args.binary {
+        command.env("PETASOS_BEFORE", binary);
+    }
+    let status = command.status().context("cannot run cargo")?;
+    ensure!(status.success(), "the visits of the applications ended with {status}");
+    Ok(())
+}

@@ -35,8 +35,13 @@ pub struct Round {
     pub has_plugin: bool,
     /// Seconds from one save to the next; 0 for no saves.
     pub save_every_secs: u64,
-    /// How long visitors came, in seconds.
+    /// How long visitors were to come, in seconds.
     pub secs: u64,
+    /// Seconds until the last answer had come.
+    pub took_secs: u64,
+    /// What must be known of this round and is not of others, as a sentence; written by hand.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub remark: String,
     /// URLs of the site.
     pub urls: u64,
     /// What each edge answered, in the order of the rates.
@@ -88,6 +93,13 @@ impl Rounds {
         std::fs::write(path, text + "\n").map_err(|error| format!("{}: {error}", path.display()))
     }
 
+    /// Whether there is a round of this kind.
+    pub fn has(&self, has_plugin: bool, save_every_secs: u64) -> bool {
+        self.rounds
+            .iter()
+            .any(|round| (round.has_plugin, round.save_every_secs) == (has_plugin, save_every_secs))
+    }
+
     /// Puts a round in the place of the last one of its kind.
     pub fn keep(&mut self, round: Round) {
         self.rounds.retain(|other| other.key() != round.key());
@@ -112,6 +124,11 @@ impl EdgeFigures {
     /// Requests that were answered from the store at once, with fresh and stale responses.
     pub fn hits(&self) -> u64 {
         self.fresh() + self.stale()
+    }
+
+    /// Hits, and would-be hits that the leak guard compared with the origin's response.
+    pub fn would_be_hits(&self) -> u64 {
+        self.hits() + self.counted(|reason| reason == "pass-leak-guard")
     }
 
     /// Requests that were answered at once with a fresh response.
@@ -157,6 +174,8 @@ mod tests {
             has_plugin,
             save_every_secs,
             secs,
+            took_secs: secs,
+            remark: String::new(),
             urls: 1,
             edges: Vec::new(),
         };
@@ -164,6 +183,7 @@ mod tests {
         for round in [round(true, 0, 1), round(false, 10, 2), round(false, 60, 3), round(true, 0, 4)] {
             rounds.keep(round);
         }
+        assert!(rounds.has(false, 60) && !rounds.has(true, 60));
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("rates.json");
         rounds.write(&path).unwrap();

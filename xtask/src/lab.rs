@@ -64,7 +64,7 @@ pub(crate) struct TrafficArgs {
     /// Send the requests in real time, which takes five minutes, instead of as fast as they are answered
     #[arg(long, conflicts_with = "rates")]
     paced: bool,
-    /// Instead: hit ratios at 0.5 to 12 requests a second, with and without edits and plugin, in real time; WordPress only
+    /// Measure hit ratios at 0.5 to 12 requests a second instead, with and without edits and plugin (WordPress only)
     #[arg(long)]
     rates: bool,
     /// Length of each of the six rounds of --rates
@@ -73,6 +73,9 @@ pub(crate) struct TrafficArgs {
     /// Only the rounds of --rates with or without the plugin; the others may run on another lab (--dir) meanwhile
     #[arg(long, value_name = "WHETHER", requires = "rates")]
     plugin: Option<Plugin>,
+    /// Leave out the rounds of --rates that the last run on this lab has finished
+    #[arg(long, requires = "rates")]
+    resume: bool,
     /// Keep the rounds of --rates for docs/hit-ratio.md
     #[arg(long, requires = "rates")]
     write: bool,
@@ -152,15 +155,7 @@ pub(crate) fn traffic(args: &TrafficArgs) -> Result<()> {
     ensure!(!args.rates || matches!(args.site, Site::Wordpress), "--rates is written for WordPress only");
     let dir = &directory(stack, args.dir.as_deref());
     stack::up(stack, dir, &[])?;
-    if args.rates {
-        let plugin = args.plugin.map(|plugin| match plugin {
-            Plugin::On => "on",
-            Plugin::Off => "off",
-        });
-        traffic::rates(dir, args.minutes, plugin, args.write)
-    } else {
-        traffic::run(stack.name, dir, args.paced)
-    }
+    if args.rates { traffic::rates(dir, args) } else { traffic::run(stack.name, dir, args.paced) }
 }
 
 /// Where a stack's files are kept: where the caller says, or below `target/labs`.

@@ -21,7 +21,8 @@ pub(crate) enum Long {
     /// The same session of an editor and visitors in Chromium with and without Petasos before WordPress, in four forms:
     /// with and without the plugin, pretty and plain permalinks. The databases must be equal afterwards
     Sessions,
-    /// Send 20,000 requests of an ordinary site's visitors through Petasos: 95% must be hits, and nothing may leak
+    /// Send 20,000 requests of an ordinary site's visitors through Petasos, 67 a second: 95% must be hits, and nothing
+    /// may leak. `--rates` measures what lower rates come to (docs/hit-ratio.md)
     Traffic(lab::TrafficArgs),
 }
 

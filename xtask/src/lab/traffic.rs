@@ -3,6 +3,7 @@
 //! Invariant: what is measured, and what must hold, stands in `crates/cli/lab/systems/traffic.rs` and `rates.rs` there,
 //! which the test command runs in their short form; this only starts them.
 
+use super::{Plugin, TrafficArgs};
 use anyhow::{Context, Error, Result, ensure};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -17,22 +18,24 @@ pub(super) fn run(name: &str, dir: &Path, paced: bool) -> Result<()> {
     start(&format!("traffic::{name}"), dir, &[("PETASOS_TRAFFIC", form)])
 }
 
-/// Measures the hit ratios at low rates on the WordPress lab below `dir`, in rounds of so many minutes, all or those with the
-/// plugin `on` or `off`. `write` keeps them.
+/// Measures the hit ratios at low rates on the WordPress lab below `dir`, in the rounds that `args` chooses.
 ///
 /// # Errors
 /// If a page was older than is promised, or it could not be run.
-pub(super) fn rates(dir: &Path, minutes: u64, plugin: Option<&str>, write: bool) -> Result<()> {
+pub(super) fn rates(dir: &Path, args: &TrafficArgs) -> Result<()> {
     let file = dir.join("rates.json");
     let name = file.to_str().context("the directory has a name that is no text")?;
-    if file.exists() {
+    if file.exists() && !args.resume {
         std::fs::remove_file(&file).with_context(|| format!("cannot remove {name}"))?;
     }
-    let minutes = minutes.to_string();
+    let minutes = args.minutes.to_string();
     let variables = [("PETASOS_RATES", minutes.as_str()), ("PETASOS_RATES_FILE", name)];
-    let plugin = plugin.map(|plugin| ("PETASOS_RATES_PLUGIN", plugin));
+    let plugin = args.plugin.map(|plugin| match plugin {
+        Plugin::On => ("PETASOS_RATES_PLUGIN", "on"),
+        Plugin::Off => ("PETASOS_RATES_PLUGIN", "off"),
+    });
     start("rates::wordpress", dir, &variables.into_iter().chain(plugin).collect::<Vec<_>>())?;
-    if write {
+    if args.write {
         let path = Path::new(ROUNDS_PATH);
         let mut kept = Rounds::read(path).map_err(Error::msg)?;
         Rounds::read(&file).map_err(Error::msg)?.rounds.into_iter().for_each(|round| kept.keep(round));

@@ -155,6 +155,7 @@ WordPress lab in real time:
 
     cargo xtask long traffic wordpress --rates                 an hour: six rounds of ten minutes
     cargo xtask long traffic wordpress --rates --minutes 5     shorter rounds
+    cargo xtask long traffic wordpress --rates --resume        only the rounds that an interrupted run has not finished
     cargo xtask long traffic wordpress --rates --write         keeps the rounds; `cargo xtask docs` renders this page
 
 In each round four edges stand before one WordPress. Each edge is told nothing but its address, has an empty store at the
@@ -180,8 +181,8 @@ const HITS: &str = "\
 ";
 
 const KNOWN_SITE: &str = "
-The last row is the share of requests whose URL had been requested before in the round. No cache that starts empty can
-answer more. The ratio at low rates is bounded by the number of URLs, not by the edge.
+The last row is the share of requests whose URL had been requested before in a round of ten minutes. No cache that starts
+empty can answer more. The ratio at low rates is bounded by the number of URLs, not by the edge.
 
 The rest of the gap at low rates is the leak guard. It sends up to 64 would-be hits of visitors with cookies to the origin
 while a site is new to the edge, and as many of static files, once in the life of a process. With these as hits, as they

@@ -12,6 +12,7 @@ type Page = (&'static str, fn() -> Result<String>);
 const PAGES: &[Page] = &[
     ("docs/clients.md", || Ok(testkit::clients::clients_reference())),
     ("docs/conformance.md", crate::conformance::page),
+    ("docs/hit-ratio.md", || testkit::rates::hit_ratio_reference().map_err(anyhow::Error::msg)),
     ("docs/observing.md", || Ok(edge::observing_reference())),
     ("docs/profiles.md", || Ok(profiles::profiles_reference())),
     ("docs/purging.md", || Ok(purge::purging_reference())),

@@ -15,7 +15,7 @@ pub(crate) mod webservers;
 mod wordpress;
 
 use crate::packages;
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use stack::Stack;
 use std::path::{Path, PathBuf};
 
@@ -66,8 +66,30 @@ pub(crate) struct TrafficArgs {
     #[arg(long, value_name = "DIR", value_parser = |text: &str| std::path::absolute(text))]
     dir: Option<PathBuf>,
     /// Send the requests in real time, which takes five minutes, instead of as fast as they are answered
-    #[arg(long)]
+    #[arg(long, conflicts_with = "rates")]
     paced: bool,
+    /// Measure hit ratios at 0.5 to 12 requests a second instead, with and without edits and plugin (WordPress only)
+    #[arg(long)]
+    rates: bool,
+    /// Length of each of the six rounds of --rates
+    #[arg(long, value_name = "MINUTES", default_value_t = 10, requires = "rates")]
+    minutes: u64,
+    /// Only the rounds of --rates with or without the plugin; the others may run on another lab (--dir) meanwhile
+    #[arg(long, value_name = "WHETHER", requires = "rates")]
+    plugin: Option<Plugin>,
+    /// Leave out the rounds of --rates that the last run on this lab has finished
+    #[arg(long, requires = "rates")]
+    resume: bool,
+    /// Keep the rounds of --rates for docs/hit-ratio.md
+    #[arg(long, requires = "rates")]
+    write: bool,
+}
+
+/// Whether WordPress has the plugin.
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Plugin {
+    On,
+    Off,
 }
 
 /// The labs that visitors' traffic is written for.
@@ -135,9 +157,10 @@ pub(crate) fn traffic(args: &TrafficArgs) -> Result<()> {
         Site::Mediawiki => &mediawiki::STACK,
         Site::Wagtail => &wagtail::STACK,
     };
+    ensure!(!args.rates || matches!(args.site, Site::Wordpress), "--rates is written for WordPress only");
     let dir = &directory(stack, args.dir.as_deref());
     stack::up(stack, dir, &[])?;
-    traffic::run(stack.name, dir, args.paced)
+    if args.rates { traffic::rates(dir, args) } else { traffic::run(stack.name, dir, args.paced) }
 }
 
 /// Starts the applications' lab, visits it in Chromium through Petasos, and stops it.

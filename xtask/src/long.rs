@@ -24,7 +24,8 @@ pub(crate) enum Long {
     /// 50 page views in Chromium of each of four applications with a session for everybody, through Petasos: the hit
     /// ratio of files and of pages, and that nothing of one visitor reaches another
     Applications(lab::applications::Args),
-    /// Send 20,000 requests of an ordinary site's visitors through Petasos: 95% must be hits, and nothing may leak
+    /// Send 20,000 requests of an ordinary site's visitors through Petasos, 67 a second: 95% must be hits, and nothing
+    /// may leak. `--rates` measures what lower rates come to (docs/hit-ratio.md)
     Traffic(lab::TrafficArgs),
 }
 

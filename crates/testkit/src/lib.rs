@@ -16,6 +16,7 @@ mod origin;
 mod paced;
 mod port;
 mod process;
+pub mod rates;
 mod seeds;
 mod tls;
 pub mod traffic;

@@ -13,7 +13,7 @@
  * | pages   | off, database, files, aggressive     | the page cache's mode                                  |
  * | objects | off, apcu, redis, memcached,         | where objects are kept; `gone`: in a Redis that is not |
  * |         | database, gone                       | there                                                  |
- * | edge    | an address                           | the edge that is purged by requests                    |
+ * | edge    | addresses, with commas between       | the edges that are purged by requests                  |
  * | admin   | an address                           | the edge's admin address: its state, purges in JSON    |
  */
 
@@ -38,7 +38,7 @@ function lab_layers( array $query ): array {
 		if ( ! isset( $layers[ $name ] ) || ! is_string( $value ) ) {
 			lab_refuse( "no such layer: $name" );
 		}
-		$known = isset( LAB_VALUES[ $name ] ) ? in_array( $value, LAB_VALUES[ $name ], true ) : preg_match( '/^[\d.:]*$/D', $value );
+		$known = isset( LAB_VALUES[ $name ] ) ? in_array( $value, LAB_VALUES[ $name ], true ) : preg_match( '/^[\d.:,]*$/D', $value );
 		if ( ! $known ) {
 			lab_refuse( "no such value of $name" );
 		}

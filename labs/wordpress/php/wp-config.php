@@ -34,7 +34,7 @@ if ( PHP_SAPI !== 'cli' && ! headers_sent() ) {
 
 // What a site's owner would write for the plugin and the drop-ins.
 if ( LAB_LAYERS['edge'] !== '' ) {
-	define( 'PETASOS_EDGE', 'http://' . LAB_LAYERS['edge'] );
+	define( 'PETASOS_EDGE', array_map( fn ( $lab_edge ) => "http://$lab_edge", explode( ',', LAB_LAYERS['edge'] ) ) );
 }
 if ( LAB_LAYERS['admin'] !== '' ) {
 	define( 'PETASOS_ADMIN', 'http://' . LAB_LAYERS['admin'] );

@@ -1,24 +1,58 @@
 //! `cargo xtask long traffic NAME`: the traffic of an ordinary site on a lab, through an edge that was told nothing.
 //!
-//! Invariant: what is measured, and what must hold, stands in `crates/cli/lab/systems/traffic.rs`, which the test
-//! command runs in its short form; this only starts it.
+//! Invariant: what is measured, and what must hold, stands in `crates/cli/lab/systems/traffic.rs` and `rates.rs` there,
+//! which the test command runs in their short form; this only starts them.
 
-use anyhow::{Context, Result, ensure};
+use super::{Plugin, TrafficArgs};
+use anyhow::{Context, Error, Result, ensure};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use testkit::rates::{ROUNDS_PATH, Rounds};
 
 /// Runs the traffic on the lab of this name below `dir`, in real minutes if `paced`.
 ///
 /// # Errors
 /// If less was answered from the store than is promised, something leaked, or it could not be run.
 pub(super) fn run(name: &str, dir: &Path, paced: bool) -> Result<()> {
+    let form = if paced { "paced" } else { "full" };
+    start(&format!("traffic::{name}"), dir, &[("PETASOS_TRAFFIC", form)])
+}
+
+/// Measures the hit ratios at low rates on the WordPress lab below `dir`, in the rounds that `args` chooses.
+///
+/// # Errors
+/// If a page was older than is promised, or it could not be run.
+pub(super) fn rates(dir: &Path, args: &TrafficArgs) -> Result<()> {
+    let file = dir.join("rates.json");
+    let name = file.to_str().context("the directory has a name that is no text")?;
+    if file.exists() && !args.resume {
+        std::fs::remove_file(&file).with_context(|| format!("cannot remove {name}"))?;
+    }
+    let minutes = args.minutes.to_string();
+    let variables = [("PETASOS_RATES", minutes.as_str()), ("PETASOS_RATES_FILE", name)];
+    let plugin = args.plugin.map(|plugin| match plugin {
+        Plugin::On => ("PETASOS_RATES_PLUGIN", "on"),
+        Plugin::Off => ("PETASOS_RATES_PLUGIN", "off"),
+    });
+    start("rates::wordpress", dir, &variables.into_iter().chain(plugin).collect::<Vec<_>>())?;
+    if args.write {
+        let path = Path::new(ROUNDS_PATH);
+        let mut kept = Rounds::read(path).map_err(Error::msg)?;
+        Rounds::read(&file).map_err(Error::msg)?.rounds.into_iter().for_each(|round| kept.keep(round));
+        kept.write(path).map_err(Error::msg)?;
+        println!("{ROUNDS_PATH} is written; `cargo xtask docs` renders docs/hit-ratio.md");
+    }
+    Ok(())
+}
+
+/// Runs one of the tests in the form that these environment variables choose.
+fn start(test: &str, dir: &Path, variables: &[(&str, &str)]) -> Result<()> {
     crate::test::build_binary()?;
-    let test = format!("traffic::{name}");
     let mut command = Command::new(env!("CARGO"));
     command.args(["test", "--quiet", "--locked", "--package", "petasos", "--features", "lab"]);
-    command.args(["--test", "lab_systems", "--", "--exact", &test, "--nocapture"]).stdin(Stdio::null());
-    command.env("PETASOS_LAB", dir).env("PETASOS_TRAFFIC", if paced { "paced" } else { "full" });
+    command.args(["--test", "lab_systems", "--", "--exact", test, "--nocapture"]).stdin(Stdio::null());
+    command.env("PETASOS_LAB", dir).envs(variables.iter().copied());
     let status = command.status().context("cannot run cargo")?;
-    ensure!(status.success(), "the traffic on the {name} lab ended with {status}");
+    ensure!(status.success(), "{test} ended with {status}");
     Ok(())
 }

@@ -10,6 +10,10 @@
 mod crawl;
 mod drupal;
 mod mediawiki;
+mod rates;
+#[path = "../wordpress/site.rs"]
+#[allow(dead_code, reason = "each set of tests uses its part")]
+mod site;
 mod stand;
 mod traffic;
 mod visitor;

@@ -70,7 +70,7 @@ pub use traffic::{
     Arrival, IN_FLIGHT_MAX_DEFAULT, RATE_MAX, Rate, STAGES_MAX, Stage, StageLoad, StageLoadError, Think,
 };
 pub use verdict::CacheVerdict;
-pub use wire::{Protocol, SourceNet, SourceNetError, TlsOptions};
+pub use wire::{Close, Protocol, SourceNet, SourceNetError, TlsOptions};
 
 use conclude::{Run, conclude};
 use net::TlsError;

@@ -6,7 +6,7 @@
 use crate::expect::Expect;
 use crate::target::Target;
 use crate::traffic::{Arrival, RATE_MAX, Rate, STAGES_MAX, Stage, StageLoad, Think};
-use crate::wire::{Protocol, SourceNet, TlsOptions};
+use crate::wire::{Close, Protocol, SourceNet, TlsOptions};
 use bytes::Bytes;
 use message::Method;
 use std::time::Duration;
@@ -76,6 +76,8 @@ pub struct Plan {
     pub warmup: Duration,
     /// Whether connections are kept open between a user's requests.
     pub keep_alive: bool,
+    /// How a connection ends that the server has closed.
+    pub close: Close,
     /// How many requests a connection may have under way at once; 1 is no pipelining.
     pub pipeline: usize,
     /// The protocol of the requests.
@@ -246,6 +248,7 @@ impl Plan {
             stop: Stop::default(),
             warmup: Duration::ZERO,
             keep_alive: true,
+            close: Close::default(),
             pipeline: 1,
             http: Protocol::Http11,
             tls: TlsOptions::default(),

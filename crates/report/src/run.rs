@@ -142,6 +142,8 @@ pub struct Asked {
     pub timeout_s: Option<f64>,
     /// Whether connections were to be kept.
     pub keep_alive: Option<bool>,
+    /// How connections ended that the server had closed: `fin` or `rst`.
+    pub close: Option<String>,
     /// `HTTP/1.0`, `HTTP/1.1` or `HTTP/2`.
     pub protocol: Option<String>,
     /// The method.

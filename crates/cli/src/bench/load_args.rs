@@ -6,7 +6,7 @@ use super::elsewhere::{ask, hosts_elsewhere};
 use super::request_args::RequestArgs;
 use super::traffic_args::TrafficArgs;
 use crate::values::time;
-use load::{BodyPattern, Expect, Length, Plan, Protocol, StatusSet, Stop, Target};
+use load::{BodyPattern, Close, Expect, Length, Plan, Protocol, StatusSet, Stop, Target};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -34,6 +34,9 @@ pub(crate) struct LoadArgs {
     /// Make a new connection for every request
     #[arg(long)]
     no_keepalive: bool,
+    /// How connections end that the server has closed: fin, as clients end them, or rst, a faster way that no client takes and that flatters both sides (on loopback, without keep-alive)
+    #[arg(long, value_name = "HOW", default_value = "fin")]
+    close: Close,
     #[command(flatten)]
     request: RequestArgs,
     #[command(flatten)]
@@ -81,6 +84,7 @@ impl LoadArgs {
         plan.threads = self.threads;
         plan.warmup = self.warmup;
         plan.keep_alive = !self.no_keepalive;
+        plan.close = self.close;
         plan.timeout = self.timeout;
         plan.http = self.http;
         plan.pipeline = self.pipeline;

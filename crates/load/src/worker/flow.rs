@@ -14,6 +14,7 @@ use crate::reader::Answer;
 use crate::recorder::{Exchange, Received};
 use crate::shared::connect_failure_kind;
 use crate::slots::{Role, Route, SlotId};
+use crate::wire::Close;
 use mio::{Events, Token};
 use platform::Monotonic;
 use std::cmp::Reverse;
@@ -397,7 +398,10 @@ impl Worker<'_> {
     fn leave(&mut self, slot: usize) {
         let Some(place) = self.slots.get_mut(slot) else { return };
         let (served, role, route) = (place.served, place.role, place.route);
-        if !is_redialled(self.shared.routes.address(route.address)) {
+        let is_redialled =
+            self.shared.plan.close == Close::Rst && is_redialled(self.shared.routes.address(route.address));
+        if !is_redialled {
+            // Dropping it closes it: a FIN is the answer to the server's.
             self.remove(slot);
             return;
         }

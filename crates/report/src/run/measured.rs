@@ -73,6 +73,7 @@ impl From<&load::Plan> for Asked {
             warmup_s: Some(plan.warmup.as_secs_f64()),
             timeout_s: Some(plan.timeout.as_secs_f64()),
             keep_alive: Some(plan.keep_alive),
+            close: Some(plan.close.name().to_owned()),
             protocol: Some(plan.http.name().to_owned()),
             method: Some(plan.method.to_string()),
             body_bytes: Some(plan.body.as_ref().map_or(0, |body| body.content.len() as u64)),

@@ -14,6 +14,7 @@ mod flow;
 mod waking;
 
 use crate::LoadError;
+use crate::ab_account::Counting;
 use crate::arrival::{Demand, Part};
 use crate::connection::{Connection, Tools};
 use crate::reader::{HeadMemo, Persistence};
@@ -157,7 +158,9 @@ impl<'a> Worker<'a> {
             stamp_clock: StampClock::compare(shared.clock),
             images: shared.images,
             tls: shared.tls.as_ref().map(Tls::for_thread),
-            resendable: plan.method.is_idempotent(),
+            resendable: plan.method.is_idempotent() && plan.counting != Counting::AsAb,
+            takes_ends: plan.counting == Counting::AsAb,
+            goes_on: !plan.stop.at_first_receive_error,
             recorder: Recorder::new(&scope(shared, bounds)),
             memo: HeadMemo::new(plan.method == Method::Head, persistence),
             several: Several::of(plan, shared.routes)?,

@@ -17,13 +17,13 @@ const TIME_DEFAULT: Duration = Duration::from_secs(10);
 #[derive(Debug, clap::Args)]
 pub(crate) struct LoadArgs {
     /// Number of requests; with -t too, whichever comes first ends the run
-    #[arg(short = 'n', value_name = "N")]
+    #[arg(short = 'n', long, value_name = "N")]
     requests: Option<u64>,
     /// Number of users, each with one request in flight
-    #[arg(short = 'c', value_name = "N", default_value_t = 1)]
+    #[arg(short = 'c', long, value_name = "N", default_value_t = 1)]
     users: usize,
     /// Time to measure [default: 10s, unless -n is given]
-    #[arg(short = 't', value_name = "TIME", value_parser = time)]
+    #[arg(short = 't', long, value_name = "TIME", value_parser = time)]
     time: Option<Duration>,
     /// Load before the measured part, left out of all figures
     #[arg(long, value_name = "TIME", value_parser = time, default_value = "0")]
@@ -163,6 +163,12 @@ mod tests {
         assert_eq!((plan.stop.requests, plan.stop.time, plan.keep_alive), (Some(5), None, false));
         let both = parse("http://h/ -n 5 -t 1m").unwrap();
         assert_eq!((both.stop.requests, both.stop.time), (Some(5), Some(Duration::from_secs(60))));
+    }
+
+    #[test]
+    fn short_names_have_long_ones() {
+        let long = parse("http://h/ --requests 5 --users 2 --time 1m --header X:1").unwrap();
+        assert_eq!(long, parse("http://h/ -n 5 -c 2 -t 1m -H X:1").unwrap());
     }
 
     #[test]

@@ -507,8 +507,9 @@ impl<'a> Worker<'a> {
     }
 
     fn end_second(&mut self) {
-        let (control, thread, users) =
-            (self.shared.control, self.place.0, self.users.present.div_ceil(self.per_user) as u64);
+        let (control, thread) = (self.shared.control, self.place.0);
+        let to_begin = self.shared.course.users_to_begin(self.tools.recorder.second_end(), self.place);
+        let users = self.users.present.div_ceil(self.per_user).saturating_sub(to_begin) as u64;
         self.tools
             .recorder
             .end_second(users, |second, latencies| control.series.hand_in(thread, second, latencies));

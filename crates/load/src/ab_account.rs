@@ -3,8 +3,8 @@
 //! `ab` takes whatever came before a connection ended for a whole answer, looks at no status, and compares lengths with
 //! that of the answer that ended first. One failure can be in several of its counters.
 //!
-//! Invariant: the counters are those of `close_connection` and `read_connection` in its source, for servers whose answers
-//! are not in chunks on kept connections.
+//! Invariant: the counters are those of `close_connection` and `read_connection` in its source, for servers whose
+//! answers are not in chunks on kept connections.
 
 /// Whether a run counts as we do alone, or as `ab` does as well.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -4,9 +4,10 @@
 //! at once is an error. Which answers a connection has brought, and when it may be used again, is the worker's matter.
 //!
 //! A new connection for each request is work for the kernel: 50 µs on loopback, where the peer's half of the handshake
-//! runs in the caller's time, against 2 µs of our own. The acknowledgement that ends the handshake waits for the request
-//! and rides on it, which spares a part of that. Another part is spared if a socket is used again instead of being closed
-//! and made anew, but then the connection ends with a reset: a plan has to ask for that ([`crate::Close::Rst`]).
+//! runs in the caller's time, against 2 µs of our own. The acknowledgement that ends the handshake waits for the
+//! request and rides on it, which spares a part of that. Another part is spared if a socket is used again instead of
+//! being closed and made anew, but then the connection ends with a reset: a plan has to ask for that
+//! ([`crate::Close::Rst`]).
 
 use mio::net::TcpStream;
 use net::ask_for_stamps;

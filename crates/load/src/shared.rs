@@ -2,8 +2,8 @@
 //! and the reasons to end before time.
 //!
 //! Invariant: everything here is written rarely, so that threads do not slow each other down; the one exception is
-//! the count of requests left, which is one atomic step a request. Runs in `ab`'s name keep `ab`'s account as well, under
-//! a lock, because `ab` compares each answer with the one that ended first.
+//! the count of requests left, which is one atomic step a request. Runs in `ab`'s name keep `ab`'s account as well,
+//! under a lock, because `ab` compares each answer with the one that ended first.
 
 use crate::ab_account::{AbAccount, AbEnd, Counting};
 use crate::arrival::Course;

@@ -1,4 +1,4 @@
-//! How connections end that carry one request: with a FIN, as those of clients do, or with a reset if that was asked for.
+//! How connections end that carry one request: with a FIN, as those of clients do, or with a reset if asked for.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on panics")]
 

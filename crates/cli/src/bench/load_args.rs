@@ -34,7 +34,8 @@ pub(crate) struct LoadArgs {
     /// Make a new connection for every request
     #[arg(long)]
     no_keepalive: bool,
-    /// How connections end that the server has closed: fin, as clients end them, or rst, a faster way that no client takes and that flatters both sides (on loopback, without keep-alive)
+    /// How connections end that the server has closed: fin, as clients end them, or rst, a faster way that no client
+    /// takes and that flatters both sides (on loopback, without keep-alive)
     #[arg(long, value_name = "HOW", default_value = "fin")]
     close: Close,
     #[command(flatten)]

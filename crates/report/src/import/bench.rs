@@ -47,7 +47,8 @@ fn take_value(run: &mut Run, label: &str, value: &str) -> Option<()> {
         "Load" => {
             let mut words = value.split(", ");
             let (load, how) = (words.next()?, words.next()?);
-            run.plan.users = load.strip_suffix(" users").or(load.strip_suffix(" user")).and_then(number);
+            run.plan.users =
+                load.strip_suffix(" users").or_else(|| load.strip_suffix(" user")).and_then(number);
             run.rate_asked_per_s = load.strip_suffix(" req/s").and_then(|rate| rate.parse().ok());
             let (protocol, method) = how.split_once(' ')?;
             (run.plan.protocol, run.plan.method) = (Some(protocol.to_owned()), Some(method.to_owned()));

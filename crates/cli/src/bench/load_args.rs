@@ -60,7 +60,7 @@ pub(crate) struct LoadArgs {
     /// Believe an https server whose certificate is not valid
     #[arg(long)]
     insecure: bool,
-    /// File of authorities (PEM) to verify https servers by [default: the system's]
+    /// File of authorities, or of servers' own certificates, to verify https servers by, as PEM [default: the system's]
     #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
     ca: Option<PathBuf>,
     /// Begin each https connection anew instead of resuming an earlier session

@@ -22,6 +22,15 @@ const START_POLLS_MAX: u32 = 1200;
 /// Looks before a server that was asked to end is killed: twenty seconds.
 const STOP_POLLS_MAX: u32 = 400;
 
+/// Closes every descriptor that a server would inherit but the three standard ones, and becomes the server: locks and
+/// pipes of whoever called the lab must not live as long as the server. dash knows no descriptor above 9.
+const CLOSE_AND_BECOME: [&str; 4] = [
+    "bash",
+    "-c",
+    "for fd in /proc/$$/fd/*; do fd=${fd##*/}; ((fd > 2)) && eval \"exec $fd>&-\"; done; exec \"$@\"",
+    "bash",
+];
+
 /// One server of a lab.
 pub(crate) struct Service {
     /// Its name in records, logs and messages.
@@ -116,6 +125,7 @@ impl Place {
         let child = self
             .account
             .command("setsid")
+            .args(CLOSE_AND_BECOME)
             .args(command)
             .current_dir(&self.directory)
             .stdout(log.try_clone()?)
@@ -306,6 +316,21 @@ mod tests {
         assert!(place.members(&record).is_empty());
         assert!(!record.is_alive());
         assert!(!place.stop("tested").unwrap(), "stopping twice is fine");
+    }
+
+    #[test]
+    fn servers_inherit_the_three_standard_descriptors_alone() {
+        let place = place("descriptors");
+        let held = fs::File::open("/dev/zero").unwrap();
+        rustix::io::fcntl_setfd(&held, rustix::io::FdFlags::empty()).unwrap();
+        let (file, script) = (place.directory.join("ready"), ": >ready; while :; do sleep 0.05; done");
+        place.start(&service(script), || file.exists()).unwrap();
+        let pid = place.running("tested").unwrap();
+        let open = fs::read_dir(format!("/proc/{pid}/fd")).unwrap();
+        let links = open.filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
+        let is_held = links.into_iter().any(|link| link.as_os_str() == "/dev/zero");
+        place.stop("tested").unwrap();
+        assert!(!is_held, "the server has a descriptor of the program that started it");
     }
 
     #[test]

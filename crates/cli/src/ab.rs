@@ -10,13 +10,16 @@ mod usage;
 use crate::bench::{elsewhere, measure};
 use crate::output::note;
 use anyhow::{Context as _, anyhow};
-use load::{Body, Ended, Outcome, Progress, SourceNet};
+use load::{Body, Counting, Ended, LoadError, Outcome, Progress, SourceNet};
 use options::{Options, Request};
 use report::ab::{self, Parts, html};
 use std::io;
 use std::net::ToSocketAddrs as _;
 use std::process::ExitCode;
 use usage::USAGE;
+
+/// Exit code when nothing could be measured.
+const EXIT_NOT_RUN: u8 = 2;
 
 /// Requests up to which there is no progress.
 const REQUESTS_WITHOUT_PROGRESS: u64 = 150;
@@ -38,21 +41,42 @@ pub(crate) struct Args {
 /// # Errors
 /// When it could not run, or a result could not be written.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    // The one word that ab does not have, as it does not ask.
-    let (is_agreed, arguments) = match &args.arguments[..] {
-        [first, rest @ ..] if first == "--yes" => (true, rest),
-        all => (false, all),
-    };
+    let (own, arguments) = OwnWords::split(&args.arguments);
     let request = options::parse(arguments).map_err(|reason| anyhow!("ab: {reason} (petasos ab -h)"))?;
     match request {
         Request::Help => measure::write_text(io::stdout(), USAGE)?,
         Request::Version => measure::write_text(io::stdout(), &ab::banner())?,
-        Request::Run(options) => return load(*options, is_agreed),
+        Request::Run(options) => return load(*options, own),
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn load(mut options: Options, is_agreed: bool) -> anyhow::Result<ExitCode> {
+/// The words that `ab` does not have; they come before its options.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct OwnWords {
+    /// `--yes`: the target may be another machine's.
+    is_agreed: bool,
+    /// `--plain`: print what `ab` prints, with its counts, and nothing else.
+    is_plain: bool,
+}
+
+impl OwnWords {
+    /// Takes them off the beginning of the arguments.
+    fn split(arguments: &[String]) -> (Self, &[String]) {
+        let (mut own, mut rest) = (Self::default(), arguments);
+        while let [first, others @ ..] = rest {
+            match first.as_str() {
+                "--yes" => own.is_agreed = true,
+                "--plain" => own.is_plain = true,
+                _ => break,
+            }
+            rest = others;
+        }
+        (own, rest)
+    }
+}
+
+fn load(mut options: Options, own: OwnWords) -> anyhow::Result<ExitCode> {
     options.without_effect().iter().for_each(|text| note(format_args!("petasos: ab: {text}")));
     if let Some(path) = &options.body_file {
         let content = std::fs::read(path).with_context(|| format!("ab: cannot read {}", path.display()))?;
@@ -63,18 +87,34 @@ fn load(mut options: Options, is_agreed: bool) -> anyhow::Result<ExitCode> {
         options.plan.source = Some(source(name)?);
     }
     let hosts = elsewhere::hosts_elsewhere(&options.plan);
-    if !hosts.is_empty() && !is_agreed {
+    if !hosts.is_empty() && !own.is_agreed {
         elsewhere::ask(&hosts)?;
     }
+    options.plan.counting = if own.is_plain { Counting::AsAb } else { Counting::BesideAb };
     let requests = options.plan.stop.requests.unwrap_or_default();
     let shows_progress = requests > REQUESTS_WITHOUT_PROGRESS && !options.quiet;
-    measure::write_text(io::stdout(), &before(&options, shows_progress)?)?;
+    measure::write_text(io::stdout(), &before(&options, own, shows_progress)?)?;
     let step = (requests / 10).max(PROGRESS_STEP_MIN);
-    let outcome = measure::measure(&options.plan, progress_lines(shows_progress.then_some(step)))?;
+    let measured = measure::measure(&options.plan, progress_lines(shows_progress.then_some(step)));
+    let outcome = match measured {
+        Err(error) if own.is_plain => {
+            note(format_args!("{}", in_words_of_ab(&error)));
+            return Ok(ExitCode::from(EXIT_NOT_RUN));
+        }
+        measured => measured?,
+    };
+    if let Some(reason) = ab::why_ab_ends(&outcome).filter(|_| own.is_plain) {
+        let done = outcome.ab.as_ref().map_or(0, |account| account.complete - account.receive);
+        if done > 0 {
+            measure::write_text(io::stdout(), &format!("Total of {done} requests completed\n"))?;
+        }
+        note(format_args!("{reason}"));
+        return Ok(measure::exit_code(&outcome));
+    }
     if shows_progress {
         note(format_args!("Finished {} requests", outcome.requests()));
     }
-    measure::write_text(io::stdout(), &after(&options, &outcome, shows_progress))?;
+    measure::write_text(io::stdout(), &after(&options, own, &outcome, shows_progress))?;
     if outcome.ended == Ended::ReceiveError {
         note(format_args!("petasos: ab: stopped at the first connection that broke; -r goes on"));
     }
@@ -84,7 +124,25 @@ fn load(mut options: Options, is_agreed: bool) -> anyhow::Result<ExitCode> {
     if let Some(path) = &options.gnuplot_file {
         measure::write_file(path, &ab::gnuplot_tsv(&outcome))?;
     }
-    Ok(measure::exit_code(&outcome))
+    let reasons = measure::why_failed(&outcome, false).filter(|_| !own.is_plain);
+    match reasons {
+        Some(reason) => Ok(measure::explained(&[reason])),
+        None => Ok(measure::exit_code(&outcome)),
+    }
+}
+
+/// Why nothing could be measured, as `ab` says it.
+fn in_words_of_ab(error: &anyhow::Error) -> String {
+    // As the system says it: "Connection refused (os error 111)".
+    let of_system = |reason: &str| reason.replace("(os error ", "(");
+    match error.downcast_ref() {
+        Some(LoadError::Unreachable { reason, .. }) => format!("apr_socket_recv: {}", of_system(reason)),
+        Some(LoadError::Resolve { host, reason }) => {
+            let reason = reason.rsplit(": ").next().unwrap_or(reason);
+            format!("apr_sockaddr_info_get() for {host}: {reason}")
+        }
+        _ => format!("petasos: ab: {error:#}"),
+    }
 }
 
 /// The local address that a name stands for; of several the first.
@@ -95,7 +153,7 @@ fn source(name: &str) -> anyhow::Result<SourceNet> {
 }
 
 /// What stands above the report.
-fn before(options: &Options, shows_progress: bool) -> anyhow::Result<String> {
+fn before(options: &Options, own: OwnWords, shows_progress: bool) -> anyhow::Result<String> {
     let plan = &options.plan;
     let mut log = String::new();
     if options.verbosity >= 2 {
@@ -112,25 +170,27 @@ fn before(options: &Options, shows_progress: bool) -> anyhow::Result<String> {
     let end = if shows_progress { "\n" } else { "..." };
     Ok(format!(
         "{}Benchmarking {} {}(be patient){end}{log}",
-        ab::banner(),
+        if own.is_plain { ab::plain_banner() } else { ab::banner() },
         plan.target.host(),
         through.unwrap_or_default()
     ))
 }
 
 /// The report and what precedes it.
-fn after(options: &Options, outcome: &Outcome, shows_progress: bool) -> String {
+fn after(options: &Options, own: OwnWords, outcome: &Outcome, shows_progress: bool) -> String {
     let mut log = String::new();
     if options.verbosity >= 2 && !outcome.first_head.is_empty() {
         log = first_answer(&outcome.first_head, options.verbosity);
     }
     if options.is_html {
         let block = if log.is_empty() { String::new() } else { html::block(&log) };
-        return format!("{block}{}", html::report(outcome, &options.attributes));
+        let table = if own.is_plain { html::plain_report } else { html::report };
+        return format!("{block}{}", table(outcome, &options.attributes));
     }
     let done = if shows_progress { "" } else { "..done\n" };
     let parts = Parts { percentiles: !options.no_percentiles, spread: !options.no_spread };
-    format!("{log}{done}\n\n{}", ab::report(outcome, parts))
+    let report = if own.is_plain { ab::plain_report } else { ab::report };
+    format!("{log}{done}\n\n{}", report(outcome, parts))
 }
 
 /// What `ab` says of an answer's head; here it is that of the first answer only.

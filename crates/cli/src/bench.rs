@@ -1,5 +1,4 @@
-//! `petasos bench`: loads one URL with a fixed number of users and prints what was measured, in `ab`'s layout
-//! with what that layout hides below it; as JSON on demand.
+//! `petasos bench`: loads one URL or several and prints what was measured; as JSON on demand.
 //!
 //! Exit codes: 0 every request was answered as expected; 1 requests failed, a threshold was missed, nothing was
 //! measured, the run was interrupted or called invalid by its self-check (the report is printed all the same); 2 it
@@ -21,7 +20,7 @@ use load_args::LoadArgs;
 use outputs::OutputArgs;
 use page::PageArgs;
 use repeated::Made;
-use report::ab::{self, Parts};
+use report::bench_text;
 use report::compare::{middle, over_runs};
 use report::run::{Condition, Run};
 use report::thresholds;
@@ -74,7 +73,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::from(measure::EXIT_FAILED));
     };
     let judged = args.outputs.judge(record);
-    let mut report = format!("{}{}", ab::report(outcome, Parts::default()), thresholds::text(&judged));
+    let mut report = format!("{}{}", bench_text::report(outcome), thresholds::text(&judged));
     if records.len() > 1 {
         report.push('\n');
         report.push_str(&over_runs(&records, WIDTH));
@@ -84,8 +83,16 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let is_missed = judged.iter().any(|judged| judged.is_missed);
     let allows_errors = args.outputs.allows_errors();
     // What is shown answers for the thresholds; requests that failed count in whichever run.
-    let all_good = made.iter().all(|one| measure::is_good(&one.outcome, allows_errors));
-    Ok(ExitCode::from(if all_good && !is_invalid && !is_missed { 0 } else { measure::EXIT_FAILED }))
+    let mut reasons: Vec<String> =
+        made.iter().find_map(|one| measure::why_failed(&one.outcome, allows_errors)).into_iter().collect();
+    if is_missed {
+        reasons.push("a condition of --fail-if holds".to_owned());
+    }
+    if is_invalid {
+        reasons
+            .push("the self-check calls the run invalid (--accept-invalid takes it all the same)".to_owned());
+    }
+    Ok(measure::explained(&reasons))
 }
 
 #[cfg(test)]

@@ -109,7 +109,7 @@ fn what_cannot_be_compared_says_two_and_the_reason() {
         (&[runs][..], "a comparison needs two sides"),
         (&[runs, "/nonexistent.json"], "cannot read /nonexistent.json"),
         (&[runs, url], "compare URLs with URLs"),
-        (&[runs, runs, "-c", "10"], "-c says how to load URLs"),
+        (&[runs, runs, "-c", "10"], "--users says how to load URLs"),
         (&[runs, runs, "--rounds", "10"], "--rounds says how to load URLs"),
         (&[runs, runs, "--on", "p98"], "p98"),
         (&[url, url, "-n", "1", "--rounds", "1"], "no good answer in round 1: status 1"),

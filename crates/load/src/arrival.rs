@@ -143,6 +143,18 @@ impl Course {
         begin.plus(self.ramp.mul_f64(index as f64 / users.max(1) as f64))
     }
 
+    /// Users of a thread, one of so many, that have not begun by `now`: those whose turn in the ramp is still to come.
+    pub(crate) fn users_to_begin(&self, now: Monotonic, (thread, threads): (usize, usize)) -> usize {
+        let Some(Part { demand: Demand::Users(users), begin, .. }) = self.parts.first().copied() else {
+            return 0;
+        };
+        if begin.plus(self.ramp) <= now {
+            return 0;
+        }
+        let begins = (thread..users).step_by(threads).map(|index| self.user_begin(begin, index, users));
+        begins.filter(|&begin| begin > now).count()
+    }
+
     /// The end of each stage, in order; `None` if only the number of requests ends it.
     pub(crate) fn stage_ends(&self) -> impl Iterator<Item = Option<Monotonic>> {
         let mut parts = self.parts.iter().filter(|part| part.stage.is_some()).peekable();
@@ -303,5 +315,14 @@ mod tests {
     fn users_begin_evenly_spread_over_the_ramp() {
         let course = Course::new(at(0), &Plan { ramp: seconds(8), ..plan() });
         assert_eq!([0, 1, 3].map(|index| course.user_begin(at(1), index, 4)), [at(1), at(3), at(7)]);
+    }
+
+    #[test]
+    fn users_count_from_their_turn_in_the_ramp() {
+        let course = Course::new(at(0), &Plan { ramp: seconds(8), ..plan() });
+        let to_begin = |now, place| course.users_to_begin(at(now), place);
+        assert_eq!([0, 1, 2, 5, 6].map(|now| to_begin(now, (0, 1))), [3, 3, 2, 1, 0]);
+        assert_eq!((to_begin(1, (0, 2)), to_begin(1, (1, 2))), (1, 2));
+        assert_eq!(Course::new(at(0), &plan()).users_to_begin(at(0), (0, 1)), 0);
     }
 }

@@ -47,6 +47,7 @@ pub(crate) fn conclude(shared: &Shared<'_>, reports: Vec<Report>, run: Run) -> O
     outcome.ended = ended;
     outcome.elapsed = shared.course.elapsed(end);
     outcome.first_head = first_head;
+    outcome.ab = shared.ab_account();
     outcome.rate_asked = shared.course.rate_asked(end);
     outcome.seconds = shared.control.series.finish();
     outcome.urls = urls(shared, &recorder);

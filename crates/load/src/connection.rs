@@ -5,6 +5,7 @@
 //! and one read for a request on a kept connection. A connection stands when requests can be sent on it: with TLS,
 //! after the handshake. Octets are those of HTTP, also where TLS carries them.
 
+use crate::ab_account::AbEnd;
 use crate::content::Inspection;
 use crate::dial::redial;
 use crate::outcome::FailureKind;
@@ -31,6 +32,10 @@ pub(crate) struct Tools<'a> {
     pub(crate) tls: Option<Tls>,
     /// Whether the request may be sent again when its connection turns out to be closed.
     pub(crate) resendable: bool,
+    /// Whether the end of a connection ends its answer, as for `ab`.
+    pub(crate) takes_ends: bool,
+    /// Whether the run goes on after connections that break.
+    pub(crate) goes_on: bool,
     pub(crate) recorder: Recorder,
     pub(crate) memo: HeadMemo,
     /// What connections with several requests need.
@@ -95,6 +100,10 @@ pub(crate) struct Connection {
     registered: bool,
     /// Octets of the request that are written.
     sent_bytes: usize,
+    /// Octets of the answer that were read.
+    received_bytes: u64,
+    /// The connection broke, and what had come was taken for the answer.
+    is_broken: bool,
     /// TCP stands.
     established: bool,
     /// Requests can be sent.
@@ -118,6 +127,8 @@ impl Connection {
             inspection: Inspection::default(),
             registered: false,
             sent_bytes: 0,
+            received_bytes: 0,
+            is_broken: false,
             established: false,
             connected: false,
             answers: 0,
@@ -141,6 +152,8 @@ impl Connection {
         self.reader.reset();
         self.exchange = exchange;
         self.sent_bytes = 0;
+        self.received_bytes = 0;
+        self.is_broken = false;
         self.established = false;
         self.connected = false;
         self.answers = 0;
@@ -157,6 +170,15 @@ impl Connection {
     /// What was seen of the content of the last answer.
     pub(crate) fn take_inspection(&mut self) -> Inspection {
         std::mem::take(&mut self.inspection)
+    }
+
+    /// How the answer ended, or its connection, in `ab`'s terms; `status` is that of a complete answer.
+    pub(crate) fn ab_end(&self, status: Option<u16>, is_broken: bool) -> AbEnd {
+        let status = status.or_else(|| self.reader.status()).filter(|&status| status != 0);
+        let heads_bytes = self.reader.heads_bytes();
+        let content_bytes =
+            if heads_bytes == 0 { 0 } else { self.received_bytes.saturating_sub(heads_bytes) };
+        AbEnd { status, content_bytes, is_broken: is_broken || self.is_broken }
     }
 
     /// The request in flight.
@@ -208,6 +230,8 @@ impl Connection {
     pub(crate) fn begin(&mut self, exchange: Exchange, tools: &mut Tools<'_>) -> Turn {
         self.exchange = exchange;
         self.sent_bytes = 0;
+        self.received_bytes = 0;
+        self.is_broken = false;
         self.drains_until = None;
         self.write(exchange.started, tools)
     }
@@ -360,6 +384,7 @@ impl Connection {
                 Ok(fed) => fed,
                 Err(turn) => return turn,
             };
+            self.received_bytes += received_bytes as u64;
             if self.exchange.measured {
                 let content_after = match fed {
                     Ok(Some(answer)) => answer.content_bytes,
@@ -370,6 +395,7 @@ impl Connection {
             }
             match fed {
                 Ok(Some(answer)) => return self.answered(answer, now, tools),
+                Err(_) if tools.takes_ends => return self.cut_short(now, tools),
                 Err(_) => return Turn::Failed(FailureKind::Malformed, None),
                 // A short read has emptied the socket; more comes with a new event. Only a close that is
                 // already known has no event of its own left.
@@ -439,7 +465,7 @@ impl Connection {
         // An end that TLS has not announced may be anybody's (RFC 9112 section 9.8).
         let is_cut = self.tls.as_ref().is_some_and(|tls| !tls.is_closed());
         match self.reader.end() {
-            Ok(_) if is_cut => Turn::Failed(FailureKind::Receive, None),
+            Ok(_) if is_cut && !tools.takes_ends => Turn::Failed(FailureKind::Receive, None),
             Ok(answer) => {
                 // The end of the content is the close, which has no stamp.
                 let end = tools.clock.monotonic();
@@ -447,8 +473,21 @@ impl Connection {
                 self.answered(answer, end, tools)
             }
             Err(ReadError::Nothing) if self.answers > 0 && tools.resendable => Turn::Stale,
+            Err(_) if tools.takes_ends => self.cut_short(tools.clock.monotonic(), tools),
             Err(_) => Turn::Failed(FailureKind::Receive, None),
         }
+    }
+
+    /// Takes what has come for the answer, and the connection for over.
+    fn cut_short(&mut self, end: Monotonic, tools: &Tools<'_>) -> Turn {
+        self.closed = true;
+        let had_begun = self.reader.has_begun();
+        let answer = self.reader.cut_short();
+        if !had_begun {
+            self.exchange.first_octet = end;
+        }
+        self.exchange.last_octet = end;
+        self.answered(answer, end, tools)
     }
 
     /// Reading failed.
@@ -460,6 +499,10 @@ impl Connection {
         let unseen = matches!(self.reader.end(), Err(ReadError::Nothing));
         if unseen && self.answers > 0 && tools.resendable && error.kind() == ErrorKind::ConnectionReset {
             return Turn::Stale;
+        }
+        if tools.takes_ends && tools.goes_on {
+            self.is_broken = true;
+            return self.cut_short(tools.clock.monotonic(), tools);
         }
         Turn::Failed(FailureKind::Receive, Some(error))
     }

@@ -4,9 +4,10 @@
 //! at once is an error. Which answers a connection has brought, and when it may be used again, is the worker's matter.
 //!
 //! A new connection for each request is work for the kernel: 50 µs on loopback, where the peer's half of the handshake
-//! runs in the caller's time, against 2 µs of our own. Two things spare it a third to a half: the acknowledgement
-//! that ends the handshake waits for the request and rides on it, and a socket is used again instead of being closed
-//! and made anew.
+//! runs in the caller's time, against 2 µs of our own. The acknowledgement that ends the handshake waits for the
+//! request and rides on it, which spares a part of that. Another part is spared if a socket is used again instead of
+//! being closed and made anew, but then the connection ends with a reset: a plan has to ask for that
+//! ([`crate::Close::Rst`]).
 
 use mio::net::TcpStream;
 use net::ask_for_stamps;
@@ -59,7 +60,7 @@ pub(crate) fn redial(stream: &TcpStream, address: SocketAddr) -> io::Result<()> 
     begin(stream, address)
 }
 
-/// Whether sockets of connections to this address should be used again. Only where both ends are this machine's: there
+/// Whether sockets of connections to this address may be used again. Only where both ends are this machine's: there
 /// the peer's kernel is ours, its work would be charged to us and its memory of closed connections kept by us.
 /// Elsewhere a middle box may count resets, and the gain is small.
 pub(crate) fn is_redialled(address: SocketAddr) -> bool {

@@ -19,6 +19,7 @@
 //! Not here: how results are shown (`report`), what runs are compared with each other (`lab`), signals and
 //! arguments (`cli`).
 
+mod ab_account;
 mod arrival;
 mod check;
 mod conclude;
@@ -47,6 +48,7 @@ mod verdict;
 mod wire;
 mod worker;
 
+pub use ab_account::{AbAccount, Counting};
 pub use check::{
     CPU_SHARE_INVALID, CPU_SHARE_TIGHT, LAG_SHARE_TIGHT, LAG_TIGHT_US_MIN, LITTLE_ANSWERS_PER_USER_MIN,
     LITTLE_ELAPSED_MIN, LITTLE_RESIDUAL_INVALID, NOT_STARTED_SHARE_INVALID, RATE_REQUESTS_MIN,
@@ -70,7 +72,7 @@ pub use traffic::{
     Arrival, IN_FLIGHT_MAX_DEFAULT, RATE_MAX, Rate, STAGES_MAX, Stage, StageLoad, StageLoadError, Think,
 };
 pub use verdict::CacheVerdict;
-pub use wire::{Protocol, SourceNet, SourceNetError, TlsOptions};
+pub use wire::{Close, Protocol, SourceNet, SourceNetError, TlsOptions};
 
 use conclude::{Run, conclude};
 use net::TlsError;

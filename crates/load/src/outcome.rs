@@ -22,6 +22,7 @@
 //!
 //! Invariant: `requests() == good + failures.total()` and `complete == good + status + length + body failures`.
 
+use crate::ab_account::AbAccount;
 use crate::check::SelfCheck;
 use crate::plan::{Plan, WeightedTarget};
 use crate::traffic::Stage;
@@ -58,6 +59,8 @@ pub struct Outcome {
     pub good: u64,
     /// Requests that failed, by kind.
     pub failures: Failures,
+    /// What ApacheBench would have counted, if the plan asked for that.
+    pub ab: Option<AbAccount>,
     /// Complete answers with a good status whose length differs from [`Outcome::document_bytes`], also where
     /// that is not a failure.
     pub length_differs: u64,
@@ -511,6 +514,7 @@ impl Outcome {
             complete: 0,
             good: 0,
             failures: Failures::default(),
+            ab: None,
             length_differs: 0,
             statuses: StatusCounts::default(),
             received_bytes: 0,

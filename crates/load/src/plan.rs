@@ -3,10 +3,11 @@
 //! Invariant: a plan that passes [`Plan::check`] can be run; what is wrong is said with the field's name.
 //! A plan is data. It opens nothing and resolves no names.
 
+use crate::ab_account::Counting;
 use crate::expect::Expect;
 use crate::target::Target;
 use crate::traffic::{Arrival, RATE_MAX, Rate, STAGES_MAX, Stage, StageLoad, Think};
-use crate::wire::{Protocol, SourceNet, TlsOptions};
+use crate::wire::{Close, Protocol, SourceNet, TlsOptions};
 use bytes::Bytes;
 use message::Method;
 use std::time::Duration;
@@ -76,6 +77,8 @@ pub struct Plan {
     pub warmup: Duration,
     /// Whether connections are kept open between a user's requests.
     pub keep_alive: bool,
+    /// How a connection ends that the server has closed.
+    pub close: Close,
     /// How many requests a connection may have under way at once; 1 is no pipelining.
     pub pipeline: usize,
     /// The protocol of the requests.
@@ -108,6 +111,8 @@ pub struct Plan {
     pub timeout: Duration,
     /// Which answers count as good.
     pub expect: Expect,
+    /// Whether what ApacheBench would have counted is counted as well.
+    pub counting: Counting,
     /// How many single answers to keep for export, at most [`SAMPLES_MAX`]; 0 keeps none. It is the first that
     /// are kept; later ones are still counted everywhere else. Each thread may take 40 bytes for each.
     pub samples_max: u64,
@@ -152,7 +157,8 @@ pub struct Stop {
     pub requests: Option<u64>,
     /// After so much time, not counting the warm-up. Requests in flight at that moment are not counted.
     pub time: Option<Duration>,
-    /// At the first answer that breaks off ([`crate::FailureKind::Receive`]), as `ab` does without `-r`.
+    /// At the first connection that breaks before its answer has ended, as `ab` does without `-r`. One that the server
+    /// closes in good order does not end the run, although it is a [`crate::FailureKind::Receive`] as well.
     pub at_first_receive_error: bool,
     /// When more than half of the requests of the last seconds failed: [`crate::Ended::Failing`].
     pub when_failing: bool,
@@ -246,6 +252,7 @@ impl Plan {
             stop: Stop::default(),
             warmup: Duration::ZERO,
             keep_alive: true,
+            close: Close::default(),
             pipeline: 1,
             http: Protocol::Http11,
             tls: TlsOptions::default(),
@@ -260,6 +267,7 @@ impl Plan {
             body: None,
             timeout: TIMEOUT_DEFAULT,
             expect: Expect::default(),
+            counting: Counting::Ours,
             samples_max: 0,
         }
     }

@@ -74,6 +74,8 @@ pub(crate) struct AnswerReader {
     /// Content octets of the current answer so far.
     content_bytes: u64,
     begun: bool,
+    /// Octets of the heads of the current answer, or of the one before while none has begun.
+    heads_bytes: u64,
 }
 
 const LIMITS: Limits = Limits::DEFAULT;
@@ -87,6 +89,25 @@ impl AnswerReader {
     /// Content octets of the current answer so far.
     pub(crate) fn content_bytes(&self) -> u64 {
         self.content_bytes
+    }
+
+    /// Octets of the heads of the current answer, or of the one before while none has begun. 0 if no head is complete.
+    pub(crate) fn heads_bytes(&self) -> u64 {
+        self.heads_bytes
+    }
+
+    /// The status of the current answer, if its head is complete.
+    pub(crate) fn status(&self) -> Option<u16> {
+        self.body.as_ref().map(|(head, _)| head.skim.status.code())
+    }
+
+    /// Takes what has come for the whole answer; without a head its status is 0.
+    pub(crate) fn cut_short(&mut self) -> Answer {
+        let nothing =
+            Answer { status: 0, content_bytes: 0, persistent: false, verdict: None, length_known: false };
+        let whole = self.body.as_ref().map(|(head, _)| answer(head, self.content_bytes));
+        self.reset();
+        Answer { persistent: false, ..whole.unwrap_or(nothing) }
     }
 
     /// Takes the next octets of the connection, which must not be empty, and hands what of them is content to
@@ -109,7 +130,9 @@ impl AnswerReader {
         memo: &mut HeadMemo,
         content: impl FnMut(&[u8]),
     ) -> Result<(usize, Option<Answer>), ReadError> {
-        self.begun = true;
+        if !std::mem::replace(&mut self.begun, true) {
+            self.heads_bytes = 0;
+        }
         let mut rest = input;
         if self.body.is_none() {
             match self.read_head(rest, memo)? {
@@ -159,6 +182,7 @@ impl AnswerReader {
                 return Ok(None);
             };
             self.partial_head.clear();
+            self.heads_bytes += head.skim.head_bytes as u64;
             // What was kept was no whole head, so the head ends within the octets that came now.
             rest = rest.get(head.skim.head_bytes.saturating_sub(kept_bytes)..).unwrap_or_default();
             // 101 ends the conversation in HTTP/1; other 1xx heads announce that another head follows.

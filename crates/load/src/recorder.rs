@@ -350,6 +350,11 @@ impl Recorder {
         now >= self.second.end
     }
 
+    /// When the second that is going on ends.
+    pub(crate) fn second_end(&self) -> Monotonic {
+        self.second.end
+    }
+
     /// Ends the second that is going on, at whose end there are so many users: gives its counts and latencies to
     /// `take`, and begins the next.
     pub(crate) fn end_second(&mut self, users: u64, take: impl FnOnce(&Second, &Histogram)) {

@@ -2,12 +2,14 @@
 //! and the reasons to end before time.
 //!
 //! Invariant: everything here is written rarely, so that threads do not slow each other down; the one exception is
-//! the count of requests left, which is one atomic step a request.
+//! the count of requests left, which is one atomic step a request. Runs in `ab`'s name keep `ab`'s account as well,
+//! under a lock, because `ab` compares each answer with the one that ended first.
 
+use crate::ab_account::{AbAccount, AbEnd, Counting};
 use crate::arrival::Course;
 use crate::content::Contents;
 use crate::control::Control;
-use crate::expect::Expect;
+use crate::expect::{Expect, Length};
 use crate::outcome::{Ended, FailureKind};
 use crate::plan::Plan;
 use crate::routes::Routes;
@@ -17,8 +19,8 @@ use bytes::Bytes;
 use platform::{Clock, Monotonic};
 use std::io;
 use std::net::SocketAddr;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// So many connections must fail before any stood for the target to count as unreachable.
 const FIRST_CONNECTS_MAX: u64 = 10;
@@ -37,6 +39,8 @@ pub(crate) struct Shared<'a> {
     pub(crate) tls: Option<Tls>,
     pub(crate) course: Course,
     pub(crate) contents: Contents,
+    /// What ApacheBench would have counted, if that is wanted.
+    ab: Option<Mutex<AbAccount>>,
     /// The last moment, in nanoseconds, at which the target gave a sign of life; 0 before the first.
     alive_at: AtomicU64,
     first_connect_failures: AtomicU64,
@@ -72,6 +76,7 @@ impl<'a> Shared<'a> {
             tls,
             course: Course::new(clock.monotonic(), plan),
             contents: Contents::new(images.len()),
+            ab: (plan.counting != Counting::Ours).then(Mutex::default),
             alive_at: AtomicU64::new(0),
             first_connect_failures: AtomicU64::new(0),
             ended_requests: AtomicU64::new(0),
@@ -79,6 +84,26 @@ impl<'a> Shared<'a> {
             ended: OnceLock::new(),
             fatal: OnceLock::new(),
         }
+    }
+
+    /// Takes note of the end of a measured answer for `ab`'s account.
+    pub(crate) fn ab_end(&self, end: impl FnOnce() -> AbEnd) {
+        let counts_lengths = self.plan.expect.length == Length::Constant;
+        self.with_ab(|account| account.end(end(), counts_lengths));
+    }
+
+    /// Changes `ab`'s account, if it is kept.
+    pub(crate) fn with_ab(&self, change: impl FnOnce(&mut AbAccount)) {
+        if let Some(account) = &self.ab {
+            // A thread that panicked leaves counters, which are as good as before.
+            change(&mut account.lock().unwrap_or_else(PoisonError::into_inner));
+        }
+    }
+
+    /// `ab`'s account so far, if it is kept.
+    pub(crate) fn ab_account(&self) -> Option<AbAccount> {
+        let account = self.ab.as_ref()?;
+        Some(account.lock().unwrap_or_else(PoisonError::into_inner).clone())
     }
 
     /// Whether the run is over at `now`; if the reason is a new one, it is noted.

@@ -55,6 +55,40 @@ impl FromStr for Protocol {
     }
 }
 
+/// How a connection ends after its last answer, where the server has closed its side before us.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Close {
+    /// With a FIN, as clients end theirs.
+    #[default]
+    Fin,
+    /// On loopback with a reset, so that the socket can be used for the next connection. No client does this: it spares
+    /// both ends a part of their work, so figures made with it are better than those that visitors can have.
+    Rst,
+}
+
+impl Close {
+    /// The word used on the command line and in JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Fin => "fin",
+            Self::Rst => "rst",
+        }
+    }
+}
+
+impl FromStr for Close {
+    type Err = String;
+
+    /// Reads `fin` or `rst`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "fin" => Ok(Self::Fin),
+            "rst" => Ok(Self::Rst),
+            _ => Err(format!("{text:?} is neither fin nor rst")),
+        }
+    }
+}
+
 /// What TLS connections do; plain ones do not look at it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsOptions {

@@ -14,6 +14,7 @@ mod flow;
 mod waking;
 
 use crate::LoadError;
+use crate::ab_account::Counting;
 use crate::arrival::{Demand, Part};
 use crate::connection::{Connection, Tools};
 use crate::reader::{HeadMemo, Persistence};
@@ -157,7 +158,9 @@ impl<'a> Worker<'a> {
             stamp_clock: StampClock::compare(shared.clock),
             images: shared.images,
             tls: shared.tls.as_ref().map(Tls::for_thread),
-            resendable: plan.method.is_idempotent(),
+            resendable: plan.method.is_idempotent() && plan.counting != Counting::AsAb,
+            takes_ends: plan.counting == Counting::AsAb,
+            goes_on: !plan.stop.at_first_receive_error,
             recorder: Recorder::new(&scope(shared, bounds)),
             memo: HeadMemo::new(plan.method == Method::Head, persistence),
             several: Several::of(plan, shared.routes)?,
@@ -504,8 +507,9 @@ impl<'a> Worker<'a> {
     }
 
     fn end_second(&mut self) {
-        let (control, thread, users) =
-            (self.shared.control, self.place.0, self.users.present.div_ceil(self.per_user) as u64);
+        let (control, thread) = (self.shared.control, self.place.0);
+        let to_begin = self.shared.course.users_to_begin(self.tools.recorder.second_end(), self.place);
+        let users = self.users.present.div_ceil(self.per_user).saturating_sub(to_begin) as u64;
         self.tools
             .recorder
             .end_second(users, |second, latencies| control.series.hand_in(thread, second, latencies));

@@ -230,6 +230,16 @@ fn a_run_that_mostly_fails_stops_by_itself() {
 }
 
 #[test]
+fn seconds_count_the_users_that_the_ramp_has_let_begin() {
+    let origin = origin();
+    let stop = Stop { time: Some(ms(1_100)), ..Stop::default() };
+    let think = Think::Constant(ms(20));
+    let outcome = run(&Plan { users: 10, ramp: ms(2_000), think, stop, ..plan(&origin) });
+    // At 1 s, the users from the first to the sixth have begun, 200 ms apart.
+    assert_eq!(outcome.seconds.first().unwrap().users, 6);
+}
+
+#[test]
 fn a_ramp_lets_users_begin_one_after_the_other() {
     let origin = origin();
     let plan = Plan {

@@ -121,15 +121,27 @@ fn a_reset_in_the_middle_is_a_receive_failure() {
 }
 
 #[test]
-fn the_first_receive_failure_can_end_the_run() {
+fn the_first_broken_connection_can_end_the_run() {
     let origin = numbered(|number| {
-        if number == 3 { vec![Action::Close] } else { response("200 OK", &["Connection: close"], b"") }
+        if number == 3 { vec![Action::Reset] } else { response("200 OK", &["Connection: close"], b"") }
     });
     let mut plan = plan(&origin, 50);
     plan.stop.at_first_receive_error = true;
     let outcome = run(&plan);
     assert_eq!((outcome.good, failures(&outcome)), (3, vec![(FailureKind::Receive, 1)]));
     assert_eq!(outcome.ended, Ended::ReceiveError);
+}
+
+#[test]
+fn a_close_before_the_answer_does_not_end_the_run() {
+    let origin = numbered(|number| {
+        if number % 4 == 3 { vec![Action::Close] } else { response("200 OK", &["Connection: close"], b"") }
+    });
+    let mut plan = plan(&origin, 12);
+    plan.stop.at_first_receive_error = true;
+    let outcome = run(&plan);
+    assert_eq!((outcome.good, failures(&outcome)), (9, vec![(FailureKind::Receive, 3)]));
+    assert_eq!(outcome.ended, Ended::Requests);
 }
 
 #[test]

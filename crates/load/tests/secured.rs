@@ -53,6 +53,20 @@ fn kept_connections_carry_pages_of_many_records() {
 }
 
 #[test]
+fn a_self_signed_certificate_is_believed_by_its_own_file_for_its_names() {
+    let origin = origin(5);
+    let front = TlsFront::start(origin.address(), Certificate::SelfSigned);
+    assert_eq!(run(&plan(&front, 3)).unwrap().good, 3);
+    let mut by_another_name = plan(&front, 3);
+    by_another_name.tls.name = Some("other.test".to_owned());
+    assert!(run(&by_another_name).is_err());
+    let other = TlsFront::start(origin.address(), Certificate::SelfSigned);
+    let by_another_file = plan(&front, 3);
+    std::fs::write(by_another_file.tls.ca_file.as_ref().unwrap(), &other.authority_pem).unwrap();
+    assert!(run(&by_another_file).is_err());
+}
+
+#[test]
 fn every_connection_after_the_first_resumes_unless_told_not_to() {
     let origin = origin(5);
     let front = TlsFront::start(origin.address(), Certificate::Good);

@@ -13,6 +13,7 @@ mod stamps;
 mod stream;
 mod tls;
 mod tls_agreement;
+mod tls_named;
 mod tls_suites;
 
 pub use address::{Address, AddressError};

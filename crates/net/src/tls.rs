@@ -7,6 +7,7 @@
 //! business.
 
 use crate::Stream;
+use crate::tls_named::NamedCertificates;
 use crate::tls_suites::{TlsSuites, TlsVersion};
 use rustls_native_certs::CertificateResult;
 use std::fmt;
@@ -17,6 +18,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::client::WebPkiServerVerifier;
 use tokio_rustls::rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use tokio_rustls::rustls::crypto::{
     CryptoProvider, WebPkiSupportedAlgorithms, aws_lc_rs, verify_tls12_signature, verify_tls13_signature,
@@ -132,12 +134,12 @@ impl TlsClient {
         Self::verifying(rustls_native_certs::load_native_certs(), &TlsTerms::default())
     }
 
-    /// Verifies servers by the certificates of authorities in this PEM file, and by no others.
+    /// Verifies servers by the certificates in this PEM file, and by no others: those of authorities, and servers' own.
     ///
     /// # Errors
     /// [`TlsError::NoAuthorities`].
     pub fn with_authorities_in(file: &Path) -> Result<Self, TlsError> {
-        Self::verifying(rustls_native_certs::load_certs_from_paths(Some(file), None), &TlsTerms::default())
+        Self::verifying_by(file, &TlsTerms::default())
     }
 
     /// Believes every server to be who it says it is. Whoever is in the way can read and change everything: only
@@ -161,9 +163,7 @@ impl TlsClient {
     ) -> Result<Self, TlsError> {
         match authorities {
             _ if !is_verified => Self::insecure_on(terms),
-            Some(file) => {
-                Self::verifying(rustls_native_certs::load_certs_from_paths(Some(file), None), terms)
-            }
+            Some(file) => Self::verifying_by(file, terms),
             None => Self::verifying(rustls_native_certs::load_native_certs(), terms),
         }
     }
@@ -207,14 +207,22 @@ impl TlsClient {
     }
 
     fn verifying(loaded: CertificateResult, terms: &TlsTerms) -> Result<Self, TlsError> {
-        let mut authorities = RootCertStore::empty();
-        // A store may hold certificates that are too old to be understood; the others count.
-        let (added, _) = authorities.add_parsable_certificates(loaded.certs);
-        if added == 0 {
-            let errors = loaded.errors.iter().map(ToString::to_string).collect();
-            return Err(TlsError::NoAuthorities(errors));
-        }
+        let authorities = authorities(loaded)?;
         let config = builder(terms)?.with_root_certificates(authorities).with_no_client_auth();
+        Self::new(config, true, terms)
+    }
+
+    /// Verifies servers by the certificates in a file.
+    fn verifying_by(file: &Path, terms: &TlsTerms) -> Result<Self, TlsError> {
+        let loaded = rustls_native_certs::load_certs_from_paths(Some(file), None);
+        let named = loaded.certs.clone();
+        let authorities = Arc::new(authorities(loaded)?);
+        let verifier = WebPkiServerVerifier::builder_with_provider(authorities, Arc::new(provider())).build();
+        let authorities = verifier.map_err(|error| TlsError::Other(error.to_string()))?;
+        let config = builder(terms)?
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(NamedCertificates { authorities, named }))
+            .with_no_client_auth();
         Self::new(config, true, terms)
     }
 
@@ -338,6 +346,18 @@ impl ServerCertVerifier for Unverified {
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.algorithms.supported_schemes()
     }
+}
+
+/// The authorities among certificates.
+fn authorities(loaded: CertificateResult) -> Result<RootCertStore, TlsError> {
+    let mut authorities = RootCertStore::empty();
+    // A store may hold certificates that are too old to be understood; the others count.
+    let (added, _) = authorities.add_parsable_certificates(loaded.certs);
+    if added == 0 {
+        let errors = loaded.errors.iter().map(ToString::to_string).collect();
+        return Err(TlsError::NoAuthorities(errors));
+    }
+    Ok(authorities)
 }
 
 /// The cryptography, named here and nowhere else, so that no crate's default can choose another.

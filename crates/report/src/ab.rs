@@ -14,7 +14,7 @@
 
 pub mod html;
 
-use load::{Expect, FailureKind, Length, Outcome, Times};
+use load::{AbAccount, Expect, FailureKind, Length, Outcome, Times};
 use stats::Histogram;
 use std::fmt::Write as _;
 use std::net::IpAddr;
@@ -46,11 +46,33 @@ pub fn banner() -> String {
     )
 }
 
-/// The whole report, beginning with the line `Server Software`.
+/// As many lines as `ab` begins with, so that what counts lines finds what it looks for.
+pub fn plain_banner() -> String {
+    format!(
+        "This is Petasos, Version {}\n\
+         The report is that of ApacheBench, Version 2.3, and nothing else (petasos ab --plain).\n\
+         As in ApacheBench, an answer of any status is a good one.\n\n",
+        env!("CARGO_PKG_VERSION")
+    )
+}
+
+/// The whole report, beginning with the line `Server Software`, and below it what `ab` does not say.
 pub fn report(outcome: &Outcome, parts: Parts) -> String {
-    let mut text = String::new();
+    let mut text = layout(outcome, &Counts::ours(outcome), parts);
     // Writing to a string cannot fail, here and below.
-    let _ = write_summary(&mut text, outcome);
+    let _ = write_beyond(&mut text, outcome);
+    text
+}
+
+/// The report that `ab` would have printed, with its own account of failures and nothing below it.
+pub fn plain_report(outcome: &Outcome, parts: Parts) -> String {
+    layout(outcome, &Counts::of_ab(outcome), parts)
+}
+
+/// The lines of `ab`.
+fn layout(outcome: &Outcome, counts: &Counts, parts: Parts) -> String {
+    let mut text = String::new();
+    let _ = write_summary(&mut text, outcome, counts);
     if outcome.complete > 0 {
         let times = outcome.complete_times();
         let _ = write_rates(&mut text, outcome);
@@ -60,7 +82,6 @@ pub fn report(outcome: &Outcome, parts: Parts) -> String {
             let _ = write_percentiles(&mut text, &times.total);
         }
     }
-    let _ = write_beyond(&mut text, outcome);
     text
 }
 
@@ -94,9 +115,8 @@ pub fn gnuplot_tsv(outcome: &Outcome) -> String {
     text
 }
 
-fn write_summary(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
+fn write_summary(text: &mut String, outcome: &Outcome, counts: &Counts) -> std::fmt::Result {
     let plan = &outcome.plan;
-    let failures = &outcome.failures;
     writeln!(text, "Server Software:        {}", outcome.server_software())?;
     writeln!(text, "Server Hostname:        {}", plan.target.host())?;
     writeln!(text, "Server Port:            {}", plan.target.port())?;
@@ -106,23 +126,23 @@ fn write_summary(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
     match plan.expect.length {
         Length::Variable => writeln!(text, "Document Length:        Variable")?,
         Length::Constant => {
-            writeln!(text, "Document Length:        {} bytes", outcome.document_bytes.unwrap_or(0))?;
+            writeln!(text, "Document Length:        {} bytes", counts.document_bytes)?;
         }
     }
     writeln!(text)?;
-    writeln!(text, "Concurrency Level:      {:.0}", concurrency(outcome).max(1.0))?;
+    writeln!(text, "Concurrency Level:      {}", outcome.plan.users)?;
     writeln!(text, "Time taken for tests:   {:.3} seconds", outcome.elapsed.as_secs_f64())?;
     writeln!(text, "Complete requests:      {}", outcome.complete)?;
-    writeln!(text, "Failed requests:        {}", failures.total())?;
-    if failures.total() > 0 {
-        writeln!(text, "   {}", bracket(&AbCounts::ours(outcome)))?;
+    writeln!(text, "Failed requests:        {}", counts.failed)?;
+    if counts.failed > 0 {
+        writeln!(text, "   {}", bracket(&counts.kinds))?;
     }
     let count_if = |text: &mut String, label: &str, count: u64| match count {
         0 => Ok(()),
         count => writeln!(text, "{label:24}{count}"),
     };
-    count_if(text, "Write errors:", failures.of(FailureKind::Send))?;
-    count_if(text, "Non-2xx responses:", outcome.complete - outcome.statuses.class(2))?;
+    count_if(text, "Write errors:", outcome.failures.of(FailureKind::Send))?;
+    count_if(text, "Non-2xx responses:", counts.non_2xx)?;
     if plan.keep_alive {
         writeln!(text, "Keep-Alive requests:    {}", outcome.kept)?;
     }
@@ -130,7 +150,7 @@ fn write_summary(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
     if plan.body.is_some() {
         writeln!(text, "Total body sent:        {}", outcome.sent_bytes)?;
     }
-    writeln!(text, "HTML transferred:       {} bytes", outcome.content_bytes)
+    writeln!(text, "HTML transferred:       {} bytes", counts.content_bytes)
 }
 
 /// What TLS has agreed on, and the name that the server was asked for by.
@@ -158,7 +178,7 @@ fn write_rates(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
     let kilobytes = |bytes: u64| bytes as f64 / 1024.0 / seconds;
     let (received, sent) = (kilobytes(outcome.received_bytes), kilobytes(outcome.sent_bytes));
     writeln!(text, "Requests per second:    {:.2} [#/sec] (mean)", outcome.complete_per_second())?;
-    writeln!(text, "Time per request:       {:.3} [ms] (mean)", each_ms * concurrency(outcome))?;
+    writeln!(text, "Time per request:       {:.3} [ms] (mean)", each_ms * outcome.plan.users as f64)?;
     writeln!(text, "Time per request:       {each_ms:.3} [ms] (mean, across all concurrent requests)")?;
     writeln!(text, "Transfer rate:          {received:.2} [Kbytes/sec] received")?;
     if outcome.plan.body.is_some() {
@@ -166,15 +186,6 @@ fn write_rates(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
         writeln!(text, "                        {:.2} kb/s total", received + sent)?;
     }
     Ok(())
-}
-
-/// The users of a closed loop. Where there is no one number of them, the mean of requests in flight.
-fn concurrency(outcome: &Outcome) -> f64 {
-    let seconds = outcome.elapsed.as_secs_f64();
-    if outcome.rate_asked.is_none() && outcome.stages.is_empty() || seconds <= 0.0 {
-        return outcome.plan.users as f64;
-    }
-    outcome.complete_times().total.sum_us() as f64 / 1e6 / seconds
 }
 
 fn write_times(text: &mut String, times: &Times) -> std::fmt::Result {
@@ -269,60 +280,16 @@ fn write_beyond(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
         let label = format!("  cache {}:", of.verdict.name());
         writeln!(text, "{label:24}{} answers, {}", of.total.count(), milliseconds_line(&of.total))?;
     }
-    write_schedule(text, outcome)?;
-    write_stages(text, outcome)?;
     write_connections(text, outcome)?;
     write_drift(text, outcome)?;
     write_generator(text, outcome)?;
-    let ab = AbCounts::of_ab(outcome);
-    if ab != AbCounts::ours(outcome) || ab.total() != outcome.failures.total() {
-        writeln!(text, "ab would have reported {} failed requests {}.", ab.total(), bracket(&ab))?;
-    }
+    write_ab_account(text, outcome)?;
     let kinds = FailureKind::ALL.into_iter().filter(|&kind| outcome.failures.of(kind) > 0);
     kinds.filter_map(FailureKind::advice).try_for_each(|advice| writeln!(text, "Note: {advice}."))
 }
 
-/// What an open loop asked for and got, and what its visitors felt.
-fn write_schedule(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
-    let check = &outcome.check;
-    let (Some(asked), Some(lag_us)) = (outcome.rate_asked, check.schedule_lag_p99_us) else { return Ok(()) };
-    let started = check.rate_started.unwrap_or_default();
-    writeln!(
-        text,
-        "Open loop:              {asked:.2} req/s asked for, {started:.2} started, schedule lag p99 {:.3} ms",
-        milliseconds(lag_us)
-    )?;
-    writeln!(text, "From intended start:    {}", milliseconds_line(outcome.good_times.latency()))?;
-    if outcome.not_started > 0 {
-        let bound = "because too many were in flight";
-        writeln!(text, "Not started:            {} requests that were due, {bound}", outcome.not_started)?;
-    }
-    if outcome.late.complete > 0 {
-        writeln!(
-            text,
-            "Late:                   {} answers came after the time, in no rate",
-            outcome.late.complete
-        )?;
-    }
-    Ok(())
-}
-
-fn write_stages(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
-    for (number, stage) in (1..).zip(&outcome.stages) {
-        let label = format!("Stage {number}, {}:", stage.stage.load);
-        writeln!(
-            text,
-            "{label:23} {:.2} good req/s, {} failed, {}",
-            stage.good_per_second(),
-            stage.failures.total(),
-            milliseconds_line(stage.good_times.latency())
-        )?;
-    }
-    Ok(())
-}
-
 /// What changed between the first good answer and the first that differs from it, and where.
-fn write_drift(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
+pub(crate) fn write_drift(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
     let Some(drift) = crate::run::Drift::of(outcome) else { return Ok(()) };
     let throughout = if drift.spots_count.is_none() { " throughout, from here on" } else { "" };
     writeln!(
@@ -339,7 +306,7 @@ fn write_drift(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
     }
 }
 
-fn write_connections(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
+pub(crate) fn write_connections(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
     write!(text, "Connections:            {} opened", outcome.connections)?;
     for (count, what) in [
         (outcome.resent, "requests sent again after an unannounced close"),
@@ -369,7 +336,7 @@ fn write_connections(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
     Ok(())
 }
 
-fn write_generator(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
+pub(crate) fn write_generator(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
     let check = &outcome.check;
     write!(
         text,
@@ -387,7 +354,7 @@ fn write_generator(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
 }
 
 /// A line of counts, leaving out zeros; no line if all are zero.
-fn write_list<N: std::fmt::Display>(
+pub(crate) fn write_list<N: std::fmt::Display>(
     text: &mut String,
     label: &str,
     counts: impl IntoIterator<Item = (N, u64)>,
@@ -428,15 +395,72 @@ impl AbCounts {
         }
     }
 
-    /// As `ab` would have counted: any status is a success, and an answer that ends early is one of another
-    /// length. `-l`, which makes it ignore lengths, is not assumed.
-    fn of_ab(outcome: &Outcome) -> Self {
-        let ours = Self::ours(outcome);
-        Self { receive: 0, length: outcome.length_differs + ours.receive, ..ours }
+    /// As `ab` would have counted.
+    fn of_ab(account: &AbAccount) -> Self {
+        let AbAccount { receive, length, exceptions, .. } = *account;
+        Self { connect: 0, receive, length, exceptions }
+    }
+}
+
+/// The counts of the upper half of the report, which `ab` takes in other ways than we do.
+struct Counts {
+    document_bytes: u64,
+    failed: u64,
+    kinds: AbCounts,
+    non_2xx: u64,
+    content_bytes: u64,
+}
+
+impl Counts {
+    fn ours(outcome: &Outcome) -> Self {
+        Self {
+            document_bytes: outcome.document_bytes.unwrap_or(0),
+            failed: outcome.failures.total(),
+            kinds: AbCounts::ours(outcome),
+            non_2xx: outcome.complete - outcome.statuses.class(2),
+            content_bytes: outcome.content_bytes,
+        }
     }
 
-    fn total(&self) -> u64 {
-        self.connect + self.receive + self.length + self.exceptions
+    /// As `ab` takes them; a run that kept no account of it has our own.
+    fn of_ab(outcome: &Outcome) -> Self {
+        let Some(account) = &outcome.ab else { return Self::ours(outcome) };
+        Self {
+            document_bytes: account.document_bytes,
+            failed: account.failed(),
+            kinds: AbCounts::of_ab(account),
+            non_2xx: account.non_2xx,
+            content_bytes: account.content_bytes,
+        }
+    }
+}
+
+/// What `ab` would have said of the same answers, where it is something else.
+fn write_ab_account(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
+    let Some(account) = &outcome.ab else { return Ok(()) };
+    if let Some(reason) = why_ab_ends(outcome) {
+        return writeln!(text, "ab would have ended without a report: {reason}.");
+    }
+    let counts = AbCounts::of_ab(account);
+    if counts == AbCounts::ours(outcome) && account.failed() == outcome.failures.total() {
+        return Ok(());
+    }
+    let bound = if account.refused > 0 { "at least " } else { "" };
+    writeln!(text, "ab would have reported {bound}{} failed requests {}.", account.failed(), bracket(&counts))
+}
+
+/// Why `ab` would have ended this run without a report, in its own words; `None` if it would have reported.
+pub fn why_ab_ends(outcome: &Outcome) -> Option<&'static str> {
+    let account = outcome.ab.as_ref()?;
+    let ends_at_breaks = outcome.plan.stop.at_first_receive_error;
+    if account.receive > 0 && ends_at_breaks {
+        Some("apr_socket_recv: Connection reset by peer (104)")
+    } else if account.refused > 0 && ends_at_breaks {
+        Some("apr_socket_recv: Connection refused (111)")
+    } else if account.silent > 0 && outcome.plan.stop.time.is_none() {
+        Some("apr_pollset_poll: The timeout specified has expired (70007)")
+    } else {
+        None
     }
 }
 
@@ -445,7 +469,7 @@ fn bracket(counts: &AbCounts) -> String {
     format!("(Connect: {connect}, Receive: {receive}, Length: {length}, Exceptions: {exceptions})")
 }
 
-fn milliseconds(value_us: u64) -> f64 {
+pub(crate) fn milliseconds(value_us: u64) -> f64 {
     value_us as f64 / 1_000.0
 }
 

@@ -1,9 +1,10 @@
-//! What other load testers wrote, as runs: ab's report, wrk's, and JMeter's JTL.
+//! What load testers wrote, as runs: the report of `petasos bench`, ab's, wrk's, and JMeter's JTL.
 //!
 //! Invariant: nothing is invented. What a tool does not tell stays null, and what it counts differently is either
 //! turned into our meaning or stays null; `docs/import.md` says which is which.
 
 mod ab;
+mod bench;
 mod jtl;
 mod quoted;
 mod wrk;
@@ -35,7 +36,7 @@ pub enum ImportError {
     Read(#[from] io::Error),
     /// Nothing in its beginning is known.
     #[error(
-        "neither a report of ab (no line \"Requests per second:\"), nor one of wrk (no line \"Running ... test @ URL\"), nor \
+        "neither a report of petasos bench, nor one of ab (no line \"Requests per second:\"), nor one of wrk (no line \"Running ... test @ URL\"), nor \
          a JTL (no header \"timeStamp,elapsed,...\" and no <testResults>)"
     )]
     Unknown,
@@ -78,10 +79,14 @@ pub fn import(mut file: impl BufRead) -> Result<Imported, ImportError> {
     let mut text = Vec::new();
     io::Read::read_to_end(&mut io::Read::take(file, TEXT_BYTES_MAX), &mut text)?;
     let text = String::from_utf8_lossy(&text);
-    let runs = match (wrk::runs(&text)?, ab::runs(&text)?) {
-        (runs, _) if !runs.is_empty() => runs,
-        (_, runs) => runs,
-    };
+    let kinds = [bench::runs, wrk::runs, ab::runs];
+    let mut runs = Vec::new();
+    for read in kinds {
+        runs = read(&text)?;
+        if !runs.is_empty() {
+            break;
+        }
+    }
     if runs.is_empty() { Err(ImportError::Unknown) } else { Ok(Imported { runs, notes: Vec::new() }) }
 }
 
@@ -98,10 +103,12 @@ impl Run {
 }
 
 /// The lines of a text in parts, each beginning with a line that `begins` says yes to; lines before the first such
-/// line are in no part. Lines carry their number, counting from 1.
+/// line are in no part. Lines carry their number, counting from 1, and are without what mail and Markdown put before
+/// text that they quote: blanks, `>` and `|`.
 fn parts(text: &str, begins: impl Fn(&str) -> bool) -> Vec<Vec<(u64, &str)>> {
     let mut parts: Vec<Vec<(u64, &str)>> = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
+        let line = line.trim_start_matches([' ', '\t', '>', '|']);
         if begins(line) {
             parts.push(Vec::new());
         }

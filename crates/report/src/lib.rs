@@ -4,6 +4,7 @@
 //! results.
 
 pub mod ab;
+pub mod bench_text;
 pub mod compare;
 pub mod csv;
 mod grid;

@@ -56,6 +56,8 @@ pub struct Run {
     pub unfinished: Option<u64>,
     /// Requests of an open loop that fell due while too many were in flight, and were not started.
     pub not_started: Option<u64>,
+    /// Answers of an open loop that came after the time was up; they are in no rate.
+    pub late: Option<u64>,
     /// Requests per second that an open loop was asked for, as a mean over the run; null in a closed loop.
     pub rate_asked_per_s: Option<f64>,
     /// Good answers per second.
@@ -132,6 +134,16 @@ pub struct Condition {
 pub struct Asked {
     /// Users of the closed loop; null in an open one.
     pub users: Option<u64>,
+    /// When requests were meant to start: `closed`, `constant`, `poisson`, `ramp` or `stages`.
+    pub arrival: Option<String>,
+    /// Requests in flight beyond which an open loop starts none; null in a closed loop.
+    pub in_flight_max: Option<u64>,
+    /// Time over which the load grew to its full size.
+    pub ramp_up_s: Option<f64>,
+    /// Requests that a connection may have had under way at once.
+    pub pipeline: Option<u64>,
+    /// Where everything that is left to chance came from.
+    pub seed: Option<u64>,
     /// Requests to make; null without such a limit.
     pub requests: Option<u64>,
     /// Time to measure; null without such a limit.
@@ -142,6 +154,8 @@ pub struct Asked {
     pub timeout_s: Option<f64>,
     /// Whether connections were to be kept.
     pub keep_alive: Option<bool>,
+    /// How connections ended that the server had closed: `fin` or `rst`.
+    pub close: Option<String>,
     /// `HTTP/1.0`, `HTTP/1.1` or `HTTP/2`.
     pub protocol: Option<String>,
     /// The method.

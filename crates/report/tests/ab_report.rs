@@ -3,10 +3,11 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
 use load::{
-    Ended, FailureKind, Failures, Outcome, Plan, Sample, SelfCheck, StatusCounts, Stop, Target, Times,
+    AbAccount, Ended, FailureKind, Failures, Outcome, Plan, Sample, SelfCheck, StatusCounts, Stop, Target,
+    Times,
 };
 use petasos_report::ab::html::{self, Attributes};
-use petasos_report::ab::{Parts, gnuplot_tsv, percentile_csv, report};
+use petasos_report::ab::{Parts, gnuplot_tsv, percentile_csv, plain_report, report};
 use petasos_report::run::{Run, SCHEMA};
 use platform::Timestamp;
 use std::time::Duration;
@@ -64,6 +65,7 @@ fn with_failures() -> Outcome {
         statuses: StatusCounts::of(&[(200, 7), (404, 3)]),
         good_times: times(&[10, 11, 12, 13, 14, 15, 16]),
         wrong_times: times(&[17, 18, 40]),
+        ab: Some(AbAccount { complete: 10, length: 3, ..AbAccount::default() }),
         ..ten_good()
     }
 }
@@ -129,23 +131,33 @@ fn error_pages_are_failed_requests_and_ab_is_quoted() {
         "Failed by kind:         timeout 1, status 3\n",
         "Status codes:           200 7, 404 3\n",
         "p50 14.007, p95 17.000, p99 17.000, max 17.000\n",
-        "ab would have reported 1 failed requests (Connect: 0, Receive: 0, Length: 0, Exceptions: 1).\n",
+        "ab would have reported 3 failed requests (Connect: 0, Receive: 0, Length: 3, Exceptions: 0).\n",
     ] {
         assert!(text.contains(line), "{line:?} is missing in\n{text}");
     }
 }
 
 #[test]
-fn lengths_that_may_vary_are_said_to_fail_with_ab() {
-    let mut outcome = Outcome { length_differs: 4, ..ten_good() };
-    outcome.plan.expect.length = load::Length::Variable;
-    let text = report(&outcome, Parts::default());
-    assert!(text.contains("Document Length:        Variable\n"), "{text}");
-    assert!(text.contains("Failed requests:        0\n"), "{text}");
-    assert!(
-        text.contains("ab would have reported 4 failed requests (Connect: 0, Receive: 0, Length: 4,"),
-        "{text}"
-    );
+fn runs_that_ab_would_not_have_reported_say_so() {
+    let account = AbAccount { complete: 9, silent: 1, ..AbAccount::default() };
+    let text = report(&Outcome { ab: Some(account), ..with_failures() }, Parts::default());
+    let says = "ab would have ended without a report: apr_pollset_poll: The timeout specified has expired (70007).\n";
+    assert!(text.contains(says), "{text}");
+    let without_account = report(&Outcome { ab: None, ..with_failures() }, Parts::default());
+    assert!(!without_account.contains("ab would have"), "{without_account}");
+}
+
+#[test]
+fn plain_reports_have_the_counts_of_ab_and_end_there() {
+    let account =
+        AbAccount { complete: 10, non_2xx: 3, length: 3, document_bytes: 7, ..AbAccount::default() };
+    let text = plain_report(&Outcome { ab: Some(account), ..with_failures() }, Parts::default());
+    for line in
+        ["Document Length:        7 bytes\n", "Failed requests:        3\n", "Non-2xx responses:      3\n"]
+    {
+        assert!(text.contains(line), "{line:?} is missing in\n{text}");
+    }
+    assert!(text.ends_with("(longest request)\n"), "{text}");
 }
 
 #[test]

@@ -43,6 +43,52 @@ fn a_report_of_ab() {
 }
 
 #[test]
+fn quoted_and_indented_reports_are_read() {
+    for (before, text) in [
+        ("> ", include_str!("data/ab.txt")),
+        ("    ", include_str!("data/ab.txt")),
+        ("> > ", include_str!("data/wrk-latency.txt")),
+        ("\t", include_str!("data/wrk-latency.txt")),
+    ] {
+        let quoted: String = text.lines().map(|line| format!("{before}{line}\n")).collect();
+        assert_eq!(one(&quoted), one(text), "{before:?}");
+    }
+}
+
+#[test]
+fn a_report_of_petasos_bench() {
+    let text = "\
+Petasos bench report 1
+Target:                 http://h:81/page?a=b
+Server:                 nginx at 127.0.0.1:81
+Load:                   25 users, HTTP/1.1 GET, connections kept
+Measured:               2.000 s
+Good answers:           1,997 of 2,000, 998.50 req/s
+Failed:                 3 of 2,000: status 2, timeout 1
+Status codes:           200 1997, 500 2
+Received:               20,480 bytes, 10.00 KiB/s, 1,000 bytes of content each
+Connections:            26 opened
+Generator:              tight; threads 2, busiest 85% of a core
+
+Times in ms     answers    mean     p50     p90     p95     p99   p99.9     max
+Connect            1997   0.001   0.000   0.000   0.000   0.000   0.100   0.100
+Total              1997   1.250   1.000   2.000   3.000   4.000  50.000  123.46
+Wrong answers         2   0.500   0.500       -       -       -       -   0.600
+";
+    let run = one(text);
+    assert_eq!((run.source.as_str(), run.url.as_deref()), ("petasos", Some("http://h:81/page?a=b")));
+    assert_eq!((run.good, run.failed, run.requests), (Some(1997), Some(3), Some(2000)));
+    assert_eq!((run.complete, run.good_per_s, run.elapsed_s), (Some(1999), Some(998.5), Some(2.0)));
+    assert_eq!((run.failed_by_kind["timeout"], run.statuses["500"]), (1, 2));
+    assert_eq!((run.plan.users, run.plan.keep_alive), (Some(25), Some(true)));
+    assert_eq!(run.generator.trust.as_deref(), Some("tight"));
+    let total = run.good_times.total;
+    assert_eq!((total.p95_us, total.p999_us, total.max_us), (Some(3_000), Some(50_000), Some(123_460)));
+    assert_eq!((run.good_times.latency, run.wrong_times.total.p95_us), (total, None));
+    assert!(error(&text.replace("1,997 of", "many of")).contains("line 6: "));
+}
+
+#[test]
 fn error_pages_that_ab_takes_for_successes_are_failures() {
     let run = one(include_str!("data/ab-missing.txt"));
     assert_eq!((run.complete, run.good, run.failed), (Some(200), Some(0), Some(200)));
@@ -169,9 +215,9 @@ fn a_jtl_in_xml_counts_outer_samples() {
 
 #[test]
 fn what_cannot_be_read_is_named() {
-    assert!(error("hello\n").starts_with("neither a report of ab (no line"));
-    assert!(error("").starts_with("neither a report of ab"));
-    assert!(error("<html></html>").starts_with("neither a report of ab"));
+    assert!(error("hello\n").starts_with("neither a report of petasos bench, nor one of ab (no line"));
+    assert!(error("").starts_with("neither a report of petasos bench"));
+    assert!(error("<html></html>").starts_with("neither a report of petasos bench"));
     assert_eq!(
         error("timeStamp,elapsed,success\n1,x,true\n"),
         "line 2: elapsed: \"x\" is not a whole number"

@@ -26,6 +26,8 @@ pub enum Certificate {
     NotYet,
     /// For `other.test` only.
     OtherName,
+    /// For `localhost` and `127.0.0.1`, signed by itself and said to be an authority, as `openssl req -x509` makes it.
+    SelfSigned,
 }
 
 /// A running server; it stops when dropped.
@@ -153,16 +155,22 @@ fn issue(certificate: Certificate, authority_name: &str) -> Issued {
 
     let names: &[&str] = match certificate {
         Certificate::OtherName => &["other.test"],
-        Certificate::Good | Certificate::Expired | Certificate::NotYet => &["localhost", "127.0.0.1"],
+        _ => &["localhost", "127.0.0.1"],
     };
     let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
     let mut server = CertificateParams::new(names).unwrap();
     (server.not_before, server.not_after) = match certificate {
         Certificate::Expired => (date_time_ymd(1990, 1, 1), date_time_ymd(1999, 1, 1)),
         Certificate::NotYet => (date_time_ymd(2101, 1, 1), date_time_ymd(2102, 1, 1)),
-        Certificate::Good | Certificate::OtherName => (date_time_ymd(2000, 1, 1), date_time_ymd(2100, 1, 1)),
+        _ => (date_time_ymd(2000, 1, 1), date_time_ymd(2100, 1, 1)),
     };
     let server_key = KeyPair::generate().unwrap();
+    if certificate == Certificate::SelfSigned {
+        server.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let own = server.self_signed(&server_key).unwrap();
+        let identity = own.pem() + &server_key.serialize_pem();
+        return Issued { authority: own.clone(), certificate: own, key: server_key, identity };
+    }
     let server = server.signed_by(&server_key, &issuer).unwrap();
     let client_key = KeyPair::generate().unwrap();
     let client = CertificateParams::new(Vec::new()).unwrap().signed_by(&client_key, &issuer).unwrap();

@@ -6,11 +6,13 @@
 use super::files::Template;
 use super::stack::{Site, Stack, Step, remove};
 use super::{database, files, front, php};
+use crate::account::Account;
 use crate::place::{make_own, output};
 use anyhow::{Context, Result, ensure};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::process::Stdio;
 
 /// What walks through Drupal's install pages.
 const INSTALL: &str = files::text!("drupal/php/install.php");
@@ -129,8 +131,7 @@ fn copy(site: &Site<'_>) -> Result<()> {
         [&copy, &new].into_iter().try_for_each(|old| loosen(old).and_then(|()| remove(old)))?;
         let account = site.place.account;
         let source = site.value("source")?;
-        output(account.step("cp").args(["-rL", "--no-preserve=mode,ownership", source]).arg(&new))
-            .with_context(|| format!("cannot copy {source}"))?;
+        copy_tree(account, Path::new(source), &new).with_context(|| format!("cannot copy {source}"))?;
         for name in ["sites", "sites/default", "sites/default/files"] {
             make_own(account, &new.join(name))?;
         }
@@ -138,6 +139,24 @@ fn copy(site: &Site<'_>) -> Result<()> {
         files::write(&mark, &wanted)?;
     }
     loosen(&copy)
+}
+
+/// Copies a tree without its history, links resolved: the caller reads it and the account writes it, because a clone
+/// that root has made is often readable by root alone.
+fn copy_tree(account: Account, source: &Path, new: &Path) -> Result<()> {
+    fs::create_dir(new)?;
+    account.give(new)?;
+    let mut reader = Account::Caller.step("tar");
+    let reader = reader.arg("-C").arg(source).args(["-chf", "-", "--exclude=./.git", "."]);
+    let mut reading = reader.stdout(Stdio::piped()).spawn().context("cannot start tar")?;
+    let archive = reading.stdout.take().context("tar has no output")?;
+    let mut writer = account.step("tar");
+    let writer = writer.args(["-xf", "-", "--no-same-owner", "--no-same-permissions", "-C"]).arg(new);
+    let written = output(writer.stdin(Stdio::from(archive)));
+    let read = reading.wait()?;
+    written?;
+    ensure!(read.success(), "{} cannot be read as a whole", source.display());
+    Ok(())
 }
 
 /// Which tree this is.
@@ -194,8 +213,10 @@ fn install(site: &Site<'_>) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::{BOOTSTRAP, FILES, given};
+    use super::{BOOTSTRAP, FILES, copy_tree, given};
+    use crate::account::Account;
     use std::fs;
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
     use std::path::{Path, PathBuf};
 
     /// A directory with these files, which define this version.
@@ -208,6 +229,23 @@ mod tests {
             fs::write(path, format!("<?php\ndefine('VERSION', '{version}');\n")).unwrap();
         }
         top
+    }
+
+    #[test]
+    fn a_clone_that_only_its_maker_reads_is_copied_without_history() {
+        let top = tree("clone", &["index.php", ".git/objects/pack", "includes/a.inc"], "7.103");
+        for file in ["index.php", ".git/objects/pack"] {
+            fs::set_permissions(top.join(file), fs::Permissions::from_mode(0o400)).unwrap();
+        }
+        fs::set_permissions(top.join(".git"), fs::Permissions::from_mode(0o700)).unwrap();
+        let new = top.with_extension("new");
+        let _ = fs::remove_dir_all(&new);
+        copy_tree(Account::for_servers().unwrap(), &top, &new).unwrap();
+        assert!(new.join("index.php").is_file() && new.join("includes/a.inc").is_file());
+        assert!(!new.join(".git").exists());
+        if let Account::Other { user, .. } = Account::for_servers().unwrap() {
+            assert_eq!(fs::metadata(new.join("index.php")).unwrap().uid(), user);
+        }
     }
 
     #[test]

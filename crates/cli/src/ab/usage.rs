@@ -4,7 +4,10 @@
 
 /// The text of `-h`.
 pub(crate) const USAGE: &str = "\
-Usage: petasos ab [options] [http[s]://]hostname[:port]/path
+Usage: petasos ab [--yes] [--plain] [options] [http[s]://]hostname[:port]/path
+Before the options:
+  --yes             Load a target that is not on this machine without asking
+  --plain           Print what ab prints, with ab's counts of failures, and nothing else
 Options are:
     -n requests     Number of requests to perform (1)
     -c concurrency  Number of requests in flight at a time (1)

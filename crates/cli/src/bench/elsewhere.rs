@@ -26,17 +26,18 @@ pub(crate) fn hosts_elsewhere(plan: &Plan) -> Vec<String> {
     hosts.into_iter().map(|(host, port)| format!("{host}:{port}")).collect()
 }
 
-/// Asks on a terminal whether these hosts are meant. Where nobody can answer, whoever wrote the command meant it.
+/// Asks on a terminal whether these hosts are meant.
 ///
 /// # Errors
-/// If the answer is not yes.
+/// If the answer is not yes, or there is no terminal to ask on: a script says `--yes`.
 pub(crate) fn ask(hosts: &[String]) -> anyhow::Result<()> {
+    let (are, them) = if hosts.len() == 1 { ("is", "it") } else { ("are", "them") };
+    let are_elsewhere = format!("{} {are} not on this machine", hosts.join(", "));
     if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
-        return Ok(());
+        bail!("not loaded: {are_elsewhere}, and there is no terminal to ask on; --yes loads {them}");
     }
     let mut stderr = io::stderr();
-    let (are, them) = if hosts.len() == 1 { ("is", "it") } else { ("are", "them") };
-    write!(stderr, "{} {are} not on this machine. Load {them}? [y/N] ", hosts.join(", "))?;
+    write!(stderr, "{are_elsewhere}. Load {them}? [y/N] ")?;
     stderr.flush()?;
     let mut answer = String::new();
     io::stdin().lock().read_line(&mut answer)?;

@@ -6,7 +6,7 @@ use super::elsewhere::{ask, hosts_elsewhere};
 use super::request_args::RequestArgs;
 use super::traffic_args::TrafficArgs;
 use crate::values::time;
-use load::{BodyPattern, Expect, Length, Plan, Protocol, StatusSet, Stop, Target};
+use load::{BodyPattern, Close, Expect, Length, Plan, Protocol, StatusSet, Stop, Target};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -17,13 +17,13 @@ const TIME_DEFAULT: Duration = Duration::from_secs(10);
 #[derive(Debug, clap::Args)]
 pub(crate) struct LoadArgs {
     /// Number of requests; with -t too, whichever comes first ends the run
-    #[arg(short = 'n', value_name = "N")]
+    #[arg(short = 'n', long, value_name = "N")]
     requests: Option<u64>,
     /// Number of users, each with one request in flight
-    #[arg(short = 'c', value_name = "N", default_value_t = 1)]
+    #[arg(short = 'c', long, value_name = "N", default_value_t = 1)]
     users: usize,
     /// Time to measure [default: 10s, unless -n is given]
-    #[arg(short = 't', value_name = "TIME", value_parser = time)]
+    #[arg(short = 't', long, value_name = "TIME", value_parser = time)]
     time: Option<Duration>,
     /// Load before the measured part, left out of all figures
     #[arg(long, value_name = "TIME", value_parser = time, default_value = "0")]
@@ -34,6 +34,10 @@ pub(crate) struct LoadArgs {
     /// Make a new connection for every request
     #[arg(long)]
     no_keepalive: bool,
+    /// How connections end that the server has closed: fin, as clients end them, or rst, a faster way that no client
+    /// takes and that flatters both sides (on loopback, without keep-alive)
+    #[arg(long, value_name = "HOW", default_value = "fin")]
+    close: Close,
     #[command(flatten)]
     request: RequestArgs,
     #[command(flatten)]
@@ -56,7 +60,7 @@ pub(crate) struct LoadArgs {
     /// Believe an https server whose certificate is not valid
     #[arg(long)]
     insecure: bool,
-    /// File of authorities (PEM) to verify https servers by [default: the system's]
+    /// File of authorities, or of servers' own certificates, to verify https servers by, as PEM [default: the system's]
     #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
     ca: Option<PathBuf>,
     /// Begin each https connection anew instead of resuming an earlier session
@@ -81,6 +85,7 @@ impl LoadArgs {
         plan.threads = self.threads;
         plan.warmup = self.warmup;
         plan.keep_alive = !self.no_keepalive;
+        plan.close = self.close;
         plan.timeout = self.timeout;
         plan.http = self.http;
         plan.pipeline = self.pipeline;
@@ -159,6 +164,12 @@ mod tests {
         assert_eq!((plan.stop.requests, plan.stop.time, plan.keep_alive), (Some(5), None, false));
         let both = parse("http://h/ -n 5 -t 1m").unwrap();
         assert_eq!((both.stop.requests, both.stop.time), (Some(5), Some(Duration::from_secs(60))));
+    }
+
+    #[test]
+    fn short_names_have_long_ones() {
+        let long = parse("http://h/ --requests 5 --users 2 --time 1m --header X:1").unwrap();
+        assert_eq!(long, parse("http://h/ -n 5 -c 2 -t 1m -H X:1").unwrap());
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! Invariant: the first SIGINT or SIGTERM ends the load and keeps what was measured; a second one ends the
 //! process. A reader that has gone away is no failure.
 
+use crate::output::note;
 use anyhow::Context as _;
 use load::{Control, Ended, Outcome, Plan, Progress};
 use platform::{Clock, SystemClock};
@@ -58,14 +59,33 @@ pub(crate) fn measure_watched(
 
 /// The exit code for an outcome: 0 when every request was answered as expected, else 1.
 pub(crate) fn exit_code(outcome: &Outcome) -> ExitCode {
-    ExitCode::from(if is_good(outcome, false) { 0 } else { EXIT_FAILED })
+    ExitCode::from(if why_failed(outcome, false).is_none() { 0 } else { EXIT_FAILED })
 }
 
-/// Whether a run went to its end, had good answers and nothing failed; `allows_errors` if something else bounds how
-/// many requests may fail.
-pub(crate) fn is_good(outcome: &Outcome, allows_errors: bool) -> bool {
-    let to_the_end = matches!(outcome.ended, Ended::Requests | Ended::Time);
-    to_the_end && outcome.good > 0 && (allows_errors || outcome.failures.total() == 0)
+/// The exit code for a run that has failed for these reasons, which are told; 0 without any.
+pub(crate) fn explained(reasons: &[String]) -> ExitCode {
+    if reasons.is_empty() {
+        return ExitCode::SUCCESS;
+    }
+    note(format_args!("petasos: exit code {EXIT_FAILED}: {}", reasons.join("; ")));
+    ExitCode::from(EXIT_FAILED)
+}
+
+/// Why a run did not go to its end with good answers and no failure; `allows_errors` if something else bounds how many
+/// requests may fail.
+pub(crate) fn why_failed(outcome: &Outcome, allows_errors: bool) -> Option<String> {
+    let failed = outcome.failures.total();
+    match outcome.ended {
+        Ended::Requests | Ended::Time => {}
+        Ended::Stopped => return Some("the run was interrupted".to_owned()),
+        Ended::TargetGone => return Some("the target could not be reached any more".to_owned()),
+        Ended::ReceiveError => return Some("the run ended at the first connection that broke".to_owned()),
+        Ended::Failing => return Some("the run ended because most requests failed".to_owned()),
+    }
+    if outcome.good == 0 {
+        return Some("no request was answered as expected".to_owned());
+    }
+    (failed > 0 && !allows_errors).then(|| format!("{failed} of {} requests failed", outcome.requests()))
 }
 
 /// Writes text; a pipe whose reader has gone away takes it silently.

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 #[derive(Debug, clap::Args)]
 pub(crate) struct RequestArgs {
     /// Add a header field, such as 'Accept-Language: en'; repeatable
-    #[arg(short = 'H', value_name = "LINE", value_parser = header)]
+    #[arg(short = 'H', long, value_name = "LINE", value_parser = header)]
     header: Vec<(String, String)>,
     /// Add a cookie; repeatable
     #[arg(long, value_name = "NAME=VALUE")]

@@ -46,7 +46,7 @@ pub(crate) struct TrafficArgs {
     /// Go on although most answers fail [default: only if the target is on this machine]
     #[arg(long)]
     keep_going: bool,
-    /// Load a target that is not on this machine without asking
+    /// Load a target that is not on this machine without asking; needed where there is no terminal
     #[arg(long)]
     pub(super) yes: bool,
     /// File of URLs, one a line, each with a weight after it if wanted; paths are those of the URL given

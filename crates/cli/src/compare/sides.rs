@@ -2,10 +2,12 @@
 //!
 //! Invariant: the order of the sides is that of the command line; within a directory, that of the file names.
 
+use crate::output::note;
 use anyhow::{Context as _, ensure};
 use report::compare::Side;
+use report::import::{Imported, import};
 use report::run::{Run, read_runs};
-use std::io::Read as _;
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 
 /// The largest file of runs that is read, in bytes: far above what runs with a day of seconds take.
@@ -60,9 +62,16 @@ fn runs(path: &Path) -> anyhow::Result<Vec<Run>> {
     Ok(files.iter().map(|file| read_file(file)).collect::<anyhow::Result<Vec<_>>>()?.concat())
 }
 
+/// The runs of a file: those of JSON, or whatever else `petasos import` reads.
 fn read_file(path: &Path) -> anyhow::Result<Vec<Run>> {
     let cannot = || format!("cannot read {}", path.display());
-    let file = std::fs::File::open(path).with_context(cannot)?;
+    let mut file = BufReader::new(std::fs::File::open(path).with_context(cannot)?);
+    let beginning = file.fill_buf().with_context(cannot)?.trim_ascii_start();
+    if !beginning.is_empty() && !beginning.starts_with(b"{") {
+        let Imported { runs, notes } = import(file).with_context(|| path.display().to_string())?;
+        notes.iter().for_each(|text| note(format_args!("petasos: compare: {}: {text}", path.display())));
+        return Ok(runs);
+    }
     let mut text = String::new();
     let read = file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text).with_context(cannot)?;
     ensure!(read as u64 <= FILE_BYTES_MAX, "{}: larger than {FILE_BYTES_MAX} bytes", path.display());

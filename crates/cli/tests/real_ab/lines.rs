@@ -15,11 +15,15 @@ const ROWS: [&str; 4] = ["Connect:", "Processing:", "Waiting:", "Total:"];
 /// warnings about the spread, which the times of a run may or may not call for.
 pub(crate) fn report(stdout: &str) -> Vec<String> {
     let start = stdout.find("Server Software:").unwrap_or_else(|| panic!("no report in {stdout}"));
-    let report = stdout[start..].split("\nBeyond ab\n").next().unwrap();
+    without_warnings(stdout[start..].split("\nBeyond ab\n").next().unwrap())
+}
+
+/// The lines of a text without those about the spread.
+pub(crate) fn without_warnings(text: &str) -> Vec<String> {
     let warnings =
         ["WARNING: The median", "ERROR: The median", "        These results", "       deviation apart"];
     let is_warning = |line: &&str| warnings.iter().any(|warning| line.starts_with(warning));
-    report.trim_end().lines().filter(|line| !is_warning(line)).map(str::to_owned).collect()
+    text.trim_end().lines().filter(|line| !is_warning(line)).map(str::to_owned).collect()
 }
 
 /// A line with the form of its numbers only: every number becomes `9`, or `9.99` with as many places as it has.
@@ -71,7 +75,7 @@ pub(crate) fn compare_at(url: &str, arguments: &[&str]) {
 }
 
 /// Holds one report against the other, line by line.
-fn same(ours: &[String], theirs: &[String], arguments: &[&str]) {
+pub(crate) fn same(ours: &[String], theirs: &[String], arguments: &[&str]) {
     assert_eq!(ours.len(), theirs.len(), "{arguments:?}\nours: {ours:#?}\ntheirs: {theirs:#?}");
     let is_same_name = arguments.iter().any(|argument| argument.starts_with("User-Agent:"));
     for (our, their) in ours.iter().zip(theirs) {

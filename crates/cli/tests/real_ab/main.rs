@@ -13,6 +13,7 @@ mod html;
 mod lines;
 mod log;
 mod options;
+mod plain;
 mod reports;
 mod requests;
 mod tls;

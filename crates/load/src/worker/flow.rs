@@ -6,6 +6,7 @@
 
 use super::{TIMER, Worker};
 use crate::LoadError;
+use crate::ab_account::AbEnd;
 use crate::connection::{Connection, Readiness, Turn};
 use crate::content::Inspection;
 use crate::dial::{dial, is_redialled};
@@ -14,6 +15,7 @@ use crate::reader::Answer;
 use crate::recorder::{Exchange, Received};
 use crate::shared::connect_failure_kind;
 use crate::slots::{Role, Route, SlotId};
+use crate::wire::Close;
 use mio::{Events, Token};
 use platform::Monotonic;
 use std::cmp::Reverse;
@@ -247,6 +249,9 @@ impl Worker<'_> {
                     let exchange = *removed.exchange();
                     self.shared.contents.give_up(exchange.url, &removed.take_inspection());
                     self.tools.recorder.resent += u64::from(exchange.measured);
+                    if exchange.measured {
+                        self.shared.ab_end(AbEnd::default);
+                    }
                     return self.open(exchange);
                 }
                 Turn::Failed(kind, reason) => return self.failed(slot, kind, reason),
@@ -264,6 +269,9 @@ impl Worker<'_> {
         let place = self.slots.get_mut(slot)?;
         let exchange = *place.connection.exchange();
         place.served += u64::from(exchange.measured);
+        if exchange.measured {
+            self.shared.ab_end(|| place.connection.ab_end(Some(answer.status), false));
+        }
         let route = place.route;
         let inspection = place.connection.take_inspection();
         self.note_answer(&exchange, Answer { persistent: reusable, ..answer }, end, inspection);
@@ -397,7 +405,10 @@ impl Worker<'_> {
     fn leave(&mut self, slot: usize) {
         let Some(place) = self.slots.get_mut(slot) else { return };
         let (served, role, route) = (place.served, place.role, place.route);
-        if !is_redialled(self.shared.routes.address(route.address)) {
+        let is_redialled =
+            self.shared.plan.close == Close::Rst && is_redialled(self.shared.routes.address(route.address));
+        if !is_redialled {
+            // Dropping it closes it: a FIN is the answer to the server's.
             self.remove(slot);
             return;
         }
@@ -429,19 +440,29 @@ impl Worker<'_> {
         let exchange = *removed.exchange();
         self.shared.contents.give_up(exchange.url, &removed.take_inspection());
         self.note_end(&exchange, self.tools.clock.monotonic());
+        let is_broken = kind == FailureKind::Receive && reason.is_some();
+        if exchange.measured {
+            match kind {
+                FailureKind::Receive | FailureKind::Malformed => {
+                    self.shared.ab_end(|| removed.ab_end(None, is_broken));
+                }
+                FailureKind::Timeout => self.shared.with_ab(|account| account.silent += 1),
+                _ => {}
+            }
+        }
         if matches!(kind, FailureKind::Connect | FailureKind::Tls) {
             let reason = reason.unwrap_or_else(|| io::ErrorKind::TimedOut.into());
             return self.connect_failed(&exchange, kind, &reason);
         }
         self.note_failure(&exchange, kind);
+        if is_broken && self.shared.plan.stop.at_first_receive_error && exchange.measured {
+            self.shared.end(Ended::ReceiveError);
+        }
     }
 
     /// Takes note of a request that had a connection and failed; its user starts anew.
     pub(super) fn note_failure(&mut self, exchange: &Exchange, kind: FailureKind) {
         self.tools.recorder.failure(exchange, self.tools.clock.monotonic(), kind);
-        if kind == FailureKind::Receive && self.shared.plan.stop.at_first_receive_error && exchange.measured {
-            self.shared.end(Ended::ReceiveError);
-        }
         self.users.ready += usize::from(exchange.of_user);
     }
 
@@ -460,6 +481,9 @@ impl Worker<'_> {
     /// Takes note of a request whose connection could not be made.
     pub(super) fn not_connected(&mut self, exchange: &Exchange, now: Monotonic, kind: FailureKind) {
         self.tools.recorder.failure(exchange, now, kind);
+        if exchange.measured {
+            self.shared.with_ab(|account| account.refused += 1);
+        }
         if exchange.of_user {
             self.wakes.push(Reverse((now.plus(RETRY_AFTER), None)));
         }

@@ -5,7 +5,7 @@
 //! bracket of failures has all four numbers, and that the row *Processing* has measured times, where `ab` subtracts
 //! one row from another.
 
-use super::{AbCounts, Histogram, Length, Outcome, concurrency, rounded_ms, write_beyond};
+use super::{Counts, Histogram, Length, Outcome, rounded_ms, write_beyond};
 use std::fmt::Write as _;
 
 /// What stands in the tags of the table: `ab -x`, `-y` and `-z`.
@@ -40,18 +40,28 @@ pub fn block(text: &str) -> String {
 
 /// The table, and what it hides.
 pub fn report(outcome: &Outcome, attributes: &Attributes) -> String {
+    let mut beyond = String::new();
+    // Writing to a string cannot fail.
+    let _ = write_beyond(&mut beyond, outcome);
+    format!("{}{}", table(outcome, attributes, &Counts::ours(outcome)), block(beyond.trim_start()))
+}
+
+/// The table of `ab` with its own account of failures, and nothing below it.
+pub fn plain_report(outcome: &Outcome, attributes: &Attributes) -> String {
+    table(outcome, attributes, &Counts::of_ab(outcome))
+}
+
+fn table(outcome: &Outcome, attributes: &Attributes, counts: &Counts) -> String {
     let within = |text: &str| text.replace('<', "&lt;").replace('>', "&gt;");
     let table = Table { row: within(&attributes.row), cell: within(&attributes.cell) };
     let mut text = format!("\n\n<table {}>\n", within(&attributes.table));
-    table.summary(&mut text, outcome);
+    table.summary(&mut text, outcome, counts);
     table.rates(&mut text, outcome);
     if outcome.complete > 0 {
         table.times(&mut text, outcome);
     }
-    let mut beyond = String::new();
-    // Writing to a string cannot fail.
-    let _ = write_beyond(&mut beyond, outcome);
-    format!("{text}</table>\n{}", block(beyond.trim_start()))
+    text.push_str("</table>\n");
+    text
 }
 
 /// The attributes of rows and cells.
@@ -61,31 +71,29 @@ struct Table {
 }
 
 impl Table {
-    fn summary(&self, text: &mut String, outcome: &Outcome) {
+    fn summary(&self, text: &mut String, outcome: &Outcome, counts: &Counts) {
         let plan = &outcome.plan;
         let target = &plan.target;
-        let failed = outcome.failures.total();
         self.pair(text, "Server Software", &outcome.server_software());
         self.pair(text, "Server Hostname", &target.host());
         self.pair(text, "Server Port", &target.port().to_string());
         self.pair(text, "Document Path", target.path());
         let length = match plan.expect.length {
             Length::Variable => "Variable".to_owned(),
-            Length::Constant => format!("{} bytes", outcome.document_bytes.unwrap_or(0)),
+            Length::Constant => format!("{} bytes", counts.document_bytes),
         };
         self.pair(text, "Document Length", &length);
-        self.pair(text, "Concurrency Level", &format!("{:.0}", concurrency(outcome).max(1.0)));
+        self.pair(text, "Concurrency Level", &plan.users.to_string());
         self.pair(text, "Time taken for tests", &format!("{:.3} seconds", outcome.elapsed.as_secs_f64()));
         self.pair(text, "Complete requests", &outcome.complete.to_string());
-        self.pair(text, "Failed requests", &failed.to_string());
-        if failed > 0 {
+        self.pair(text, "Failed requests", &counts.failed.to_string());
+        if counts.failed > 0 {
             let Self { row, cell } = self;
-            let bracket = super::bracket(&AbCounts::ours(outcome));
+            let bracket = super::bracket(&counts.kinds);
             let _ = writeln!(text, "<tr {row}><td colspan=4 {cell} >   {bracket}</td></tr>");
         }
-        let strange = outcome.complete - outcome.statuses.class(2);
-        if strange > 0 {
-            self.pair(text, "Non-2xx responses", &strange.to_string());
+        if counts.non_2xx > 0 {
+            self.pair(text, "Non-2xx responses", &counts.non_2xx.to_string());
         }
         if plan.keep_alive {
             self.pair(text, "Keep-Alive requests", &outcome.kept.to_string());
@@ -94,7 +102,7 @@ impl Table {
         if plan.body.is_some() {
             self.pair(text, "Total body sent", &outcome.sent_bytes.to_string());
         }
-        self.pair(text, "HTML transferred", &format!("{} bytes", outcome.content_bytes));
+        self.pair(text, "HTML transferred", &format!("{} bytes", counts.content_bytes));
     }
 
     fn rates(&self, text: &mut String, outcome: &Outcome) {

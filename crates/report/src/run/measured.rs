@@ -4,7 +4,7 @@ use super::{
     Asked, Connections, Distribution, Drift, Generator, Phases, Run, SCHEMA, SOURCE_PETASOS, Second, Stage,
     Url,
 };
-use load::{Arrival, CacheVerdict, FailureKind, Failures, Length, Outcome, StageLoad, Times};
+use load::{Arrival, CacheVerdict, FailureKind, Failures, Length, Outcome, Rate, StageLoad, Times};
 use stats::Histogram;
 use std::collections::BTreeMap;
 
@@ -28,6 +28,7 @@ impl From<&Outcome> for Run {
             failed_by_kind: by_kind(&outcome.failures),
             unfinished: Some(outcome.unfinished),
             not_started: Some(outcome.not_started),
+            late: Some(outcome.late.complete),
             rate_asked_per_s: outcome.rate_asked,
             good_per_s: Some(outcome.good_per_second()),
             complete_per_s: Some(outcome.complete_per_second()),
@@ -59,6 +60,17 @@ impl From<&Outcome> for Run {
     }
 }
 
+/// The word for when requests are meant to start.
+fn arrival(plan: &load::Plan) -> &'static str {
+    match plan.arrival {
+        _ if !plan.stages.is_empty() => "stages",
+        Arrival::Closed => "closed",
+        Arrival::Open { rate: Rate::Constant(_), .. } => "constant",
+        Arrival::Open { rate: Rate::Poisson(_), .. } => "poisson",
+        Arrival::Open { rate: Rate::Ramp { .. }, .. } => "ramp",
+    }
+}
+
 fn by_kind(failures: &Failures) -> BTreeMap<String, u64> {
     FailureKind::ALL.into_iter().map(|kind| (kind.name().to_owned(), failures.of(kind))).collect()
 }
@@ -68,11 +80,20 @@ impl From<&load::Plan> for Asked {
         let is_closed = matches!(plan.arrival, Arrival::Closed) && plan.stages.is_empty();
         Self {
             users: is_closed.then_some(plan.users as u64),
+            arrival: Some(arrival(plan).to_owned()),
+            in_flight_max: match plan.arrival {
+                Arrival::Open { in_flight_max, .. } => Some(in_flight_max as u64),
+                Arrival::Closed => None,
+            },
+            ramp_up_s: Some(plan.ramp.as_secs_f64()),
+            pipeline: Some(plan.pipeline as u64),
+            seed: Some(plan.seed),
             requests: plan.stop.requests,
             time_s: plan.stop.time.map(|time| time.as_secs_f64()),
             warmup_s: Some(plan.warmup.as_secs_f64()),
             timeout_s: Some(plan.timeout.as_secs_f64()),
             keep_alive: Some(plan.keep_alive),
+            close: Some(plan.close.name().to_owned()),
             protocol: Some(plan.http.name().to_owned()),
             method: Some(plan.method.to_string()),
             body_bytes: Some(plan.body.as_ref().map_or(0, |body| body.content.len() as u64)),

@@ -1,0 +1,284 @@
+//! The report of `petasos bench` as text: what was loaded and how, what came of it, times in fractions of milliseconds,
+//! and how far to trust them.
+//!
+//! Invariant: where most requests failed, failures come before every other figure. A percentile that too few answers
+//! stand for is left out: there is none without an answer beyond it.
+
+use crate::ab::{milliseconds, write_connections, write_drift, write_generator, write_list};
+use crate::number::grouped;
+use load::{Arrival, FailureKind, Length, Outcome, Plan};
+use stats::Histogram;
+use std::fmt::Write as _;
+
+/// What the report begins with; [`crate::import`] knows it by that.
+pub const BEGINNING: &str = "Petasos bench report 1";
+
+/// The percentiles of the table of times.
+pub const PERCENTILES: [f64; 5] = [50.0, 90.0, 95.0, 99.0, 99.9];
+
+/// What stands for a percentile that too few answers stand for.
+const LEFT_OUT: &str = "-";
+
+/// The narrowest column of names; with it the table fits 80 columns.
+const NAME_WIDTH: usize = 15;
+
+/// The report.
+pub fn report(outcome: &Outcome) -> String {
+    let mut text = String::new();
+    // Writing to a string cannot fail, here and below.
+    let _ = write_report(&mut text, outcome);
+    text
+}
+
+/// Whether more requests failed than were answered as expected.
+fn is_dominated_by_failures(outcome: &Outcome) -> bool {
+    outcome.failures.total() > outcome.good
+}
+
+fn write_report(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
+    writeln!(text, "{BEGINNING}")?;
+    if is_dominated_by_failures(outcome) {
+        write_failures(text, outcome)?;
+    }
+    write_load(text, outcome)?;
+    let (good, requests) = (grouped(outcome.good), grouped(outcome.requests()));
+    writeln!(text, "Good answers:           {good} of {requests}, {:.2} req/s", outcome.good_per_second())?;
+    if !is_dominated_by_failures(outcome) {
+        write_failures(text, outcome)?;
+    }
+    write_list(text, "Status codes:", outcome.statuses.iter())?;
+    write_transfer(text, outcome)?;
+    write_schedule(text, outcome)?;
+    write_connections(text, outcome)?;
+    write_drift(text, outcome)?;
+    write_generator(text, outcome)?;
+    let kinds = FailureKind::ALL.into_iter().filter(|&kind| outcome.failures.of(kind) > 0);
+    kinds.filter_map(FailureKind::advice).try_for_each(|advice| writeln!(text, "Note: {advice}."))?;
+    write_stages(text, outcome)?;
+    write_times(text, outcome)
+}
+
+fn write_failures(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
+    let failed = outcome.failures.total();
+    if failed == 0 {
+        return Ok(());
+    }
+    let kinds = FailureKind::ALL.map(|kind| (kind.name(), outcome.failures.of(kind)));
+    let kinds = kinds.iter().filter(|(_, count)| *count > 0);
+    let kinds: Vec<String> = kinds.map(|(name, count)| format!("{name} {count}")).collect();
+    let (failed, requests) = (grouped(failed), grouped(outcome.requests()));
+    writeln!(text, "Failed:                 {failed} of {requests}: {}", kinds.join(", "))
+}
+
+fn write_load(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
+    let plan = &outcome.plan;
+    writeln!(text, "Target:                 {}", plan.target)?;
+    if outcome.urls.len() > 1 {
+        writeln!(text, "URLs:                   {}, of which the target is the first", outcome.urls.len())?;
+    }
+    let software = outcome.server_software();
+    let software = if software.is_empty() { String::new() } else { format!("{software} at ") };
+    writeln!(text, "Server:                 {software}{}", outcome.address)?;
+    writeln!(text, "Load:                   {}", said(plan))?;
+    writeln!(text, "Measured:               {:.3} s", outcome.elapsed.as_secs_f64())
+}
+
+/// What a plan asked for, in words.
+fn said(plan: &Plan) -> String {
+    let load = match (&plan.stages[..], plan.arrival) {
+        ([_, ..], _) => format!("{} stages", plan.stages.len()),
+        ([], Arrival::Closed) if plan.users == 1 => "1 user".to_owned(),
+        ([], Arrival::Closed) => format!("{} users", plan.users),
+        ([], Arrival::Open { rate, .. }) => format!("{:.2} req/s", rate.mean()),
+    };
+    let connections = if plan.keep_alive { "connections kept" } else { "a connection for each request" };
+    format!("{load}, {} {}, {connections}", plan.http.name(), plan.method)
+}
+
+fn write_transfer(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
+    let seconds = outcome.elapsed.as_secs_f64();
+    let rate = if seconds > 0.0 { outcome.received_bytes as f64 / 1024.0 / seconds } else { 0.0 };
+    let document = match (outcome.document_bytes, outcome.plan.expect.length) {
+        (Some(bytes), Length::Constant) => format!(", {} bytes of content each", grouped(bytes)),
+        (Some(bytes), Length::Variable) => format!(", {} bytes of content in the first", grouped(bytes)),
+        (None, _) => String::new(),
+    };
+    writeln!(
+        text,
+        "Received:               {} bytes, {rate:.2} KiB/s{document}",
+        grouped(outcome.received_bytes)
+    )
+}
+
+/// A table of times: a row for each phase of good answers, then what was told apart.
+fn write_times(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
+    let rows = rows(outcome);
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let width = rows.iter().map(|(name, _)| name.len()).max().unwrap_or_default().max(NAME_WIDTH);
+    write!(text, "\n{:width$}{:>8}{:>8}", "Times in ms", "answers", "mean")?;
+    for percentile in PERCENTILES {
+        write!(text, "{:>8}", format!("p{percentile}"))?;
+    }
+    writeln!(text, "{:>8}", "max")?;
+    let mut is_any_left_out = false;
+    for (name, histogram) in &rows {
+        let count = histogram.count();
+        write!(text, "{name:width$}{count:8}{:>8}", fraction(histogram.mean_us()))?;
+        for percentile in PERCENTILES {
+            let is_known = is_meaningful(count, percentile);
+            is_any_left_out |= !is_known;
+            let value = fraction(histogram.percentile_us(percentile) as f64);
+            write!(text, "{:>8}", if is_known { value.as_str() } else { LEFT_OUT })?;
+        }
+        writeln!(text, "{:>8}", fraction(histogram.max_us() as f64))?;
+    }
+    if is_any_left_out {
+        writeln!(text, "{LEFT_OUT} stands where no answer lies beyond the percentile: there were too few")?;
+    }
+    Ok(())
+}
+
+/// The rows of the table of times that have any.
+fn rows(outcome: &Outcome) -> Vec<(String, &Histogram)> {
+    let good = &outcome.good_times;
+    let mut rows: Vec<(String, &Histogram)> = vec![
+        ("Connect".to_owned(), &good.connect),
+        ("TLS".to_owned(), &good.tls),
+        ("Waiting".to_owned(), &good.waiting),
+        ("Transfer".to_owned(), &good.transfer),
+        ("Total".to_owned(), &good.total),
+    ];
+    rows.extend(good.from_intended.as_deref().map(|latency| ("Since due".to_owned(), latency)));
+    rows.extend(outcome.verdicts.iter().map(|of| (format!("Cache {}", of.verdict.name()), &of.total)));
+    let stages = (1..).zip(&outcome.stages);
+    rows.extend(stages.map(|(number, stage)| (format!("Stage {number}"), stage.good_times.latency())));
+    rows.push(("Wrong answers".to_owned(), &outcome.wrong_times.total));
+    rows.retain(|(_, histogram)| !histogram.is_empty());
+    rows
+}
+
+/// Microseconds as milliseconds, with as many places as a column has room for.
+fn fraction(us: f64) -> String {
+    let ms = us / 1e3;
+    match ms {
+        ms if ms < 99.9995 => format!("{ms:.3}"),
+        ms if ms < 999.995 => format!("{ms:.2}"),
+        ms => format!("{ms:.1}"),
+    }
+}
+
+/// Whether at least one of so many answers lies beyond the percentile.
+pub fn is_meaningful(count: u64, percentile: f64) -> bool {
+    // 100 - 99.9 is a little less than a tenth.
+    count as f64 * (100.0 - percentile) / 100.0 > 0.999
+}
+
+/// What an open loop asked for and got.
+fn write_schedule(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
+    let check = &outcome.check;
+    let (Some(asked), Some(lag_us)) = (outcome.rate_asked, check.schedule_lag_p99_us) else { return Ok(()) };
+    let started = check.rate_started.unwrap_or_default();
+    writeln!(
+        text,
+        "Open loop:              {asked:.2} req/s asked for, {started:.2} started, schedule lag p99 {:.3} ms",
+        milliseconds(lag_us)
+    )?;
+    if outcome.not_started > 0 {
+        let bound = "because too many were in flight";
+        writeln!(text, "Not started:            {} requests that were due, {bound}", outcome.not_started)?;
+    }
+    if outcome.late.complete > 0 {
+        writeln!(
+            text,
+            "Late:                   {} answers came after the time, in no rate",
+            outcome.late.complete
+        )?;
+    }
+    Ok(())
+}
+
+/// What stages had beside times.
+fn write_stages(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
+    for (number, stage) in (1..).zip(&outcome.stages) {
+        let (rate, failed) = (stage.good_per_second(), stage.failures.total());
+        let label = format!("Stage {number}:");
+        writeln!(text, "{label:24}{}: {rate:.2} good req/s, {failed} failed", stage.stage.load)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{fraction, is_meaningful, report};
+    use load::{FailureKind, Failures, Outcome, Plan, StatusCounts, Stop, Target, Times};
+    use std::time::Duration;
+
+    /// Answers that took 100 µs to connect and then as long as given.
+    fn times(waiting_us: impl IntoIterator<Item = u64>) -> Times {
+        let mut times = Times::default();
+        for us in waiting_us {
+            times.connect.record(100);
+            times.waiting.record(us);
+            times.total.record(us + 100);
+        }
+        times
+    }
+
+    fn outcome(good: u64, failed: u64) -> Outcome {
+        let mut plan = Plan::new(Target::parse("http://example.test:8080/page").unwrap());
+        plan.stop = Stop { requests: Some(good + failed), ..Stop::default() };
+        Outcome {
+            elapsed: Duration::from_secs(2),
+            complete: good + failed,
+            good,
+            failures: Failures::of_kinds(&[(FailureKind::Status, failed)]),
+            statuses: StatusCounts::of(
+                &[(200, good as u16), (500, failed as u16)].map(|(code, n)| (code, n.into())),
+            ),
+            received_bytes: 20_480,
+            document_bytes: Some(1_000),
+            first_head: b"HTTP/1.1 200 OK\r\nServer: Apache/2.4.58 (Ubuntu)\r\n\r\n".to_vec(),
+            good_times: times((0..good).map(|number| 150 + number)),
+            wrong_times: times((0..failed).map(|_| 50)),
+            ..Outcome::of(plan, "127.0.0.1:8080".parse().unwrap())
+        }
+    }
+
+    #[test]
+    fn times_have_fractions_and_lines_fit_eighty_columns() {
+        let text = report(&outcome(200, 0));
+        assert!(text.contains("Good answers:           200 of 200, 100.00 req/s\n"), "{text}");
+        assert!(text.contains("Server:                 Apache/2.4.58 at 127.0.0.1:8080\n"), "{text}");
+        assert!(text.contains("\nTotal               200   0.3"), "{text}");
+        let table = text.split("\n\n").nth(1).unwrap();
+        assert!(table.lines().all(|line| line.len() <= 80), "{table}");
+    }
+
+    #[test]
+    fn percentiles_of_few_answers_are_left_out() {
+        let text = report(&outcome(30, 0));
+        let total = text.lines().find(|line| line.starts_with("Total ")).unwrap();
+        let cells: Vec<&str> = total.split_whitespace().skip(3).collect();
+        assert_eq!((cells[3], cells[4]), ("-", "-"), "{total}");
+        assert!(cells[2].parse::<f64>().is_ok() && text.contains("there were too few"), "{text}");
+        assert!(is_meaningful(100, 99.0) && !is_meaningful(99, 99.0));
+        assert!(is_meaningful(1000, 99.9) && !is_meaningful(0, 50.0));
+    }
+
+    #[test]
+    fn failures_lead_where_they_dominate() {
+        let place = |text: &str, label: &str| text.lines().position(|line| line.starts_with(label));
+        let bad = report(&outcome(3, 7));
+        assert_eq!(place(&bad, "Failed:"), Some(1), "{bad}");
+        let good = report(&outcome(7, 3));
+        assert!(place(&good, "Failed:") > place(&good, "Good answers:"), "{good}");
+    }
+
+    #[test]
+    fn long_times_have_fewer_places() {
+        assert_eq!((fraction(1_234.0), fraction(123_456.0)), ("1.234".to_owned(), "123.46".to_owned()));
+        assert_eq!(fraction(12_345_678.0), "12345.7");
+    }
+}

@@ -1,6 +1,7 @@
 //! The nginx of the labs at its best: its configuration must not delay answers on connections that are kept.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+#![allow(clippy::disallowed_methods, reason = "the subject is how long a client waits")]
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};

@@ -49,7 +49,8 @@ fn cached_chunked_answer_waits_for_no_acknowledgement() {
     }
     // An answer that ends with its connection has no length, as those of FastCGI: nginx sends it chunked.
     let origin = Origin::start(|_| {
-        let head = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nCache-Control: max-age=600\r\n\r\n".to_vec();
+        let head =
+            b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nCache-Control: max-age=600\r\n\r\n".to_vec();
         vec![Action::Send(head), Action::Send(vec![b'x'; PAGE_BYTES]), Action::Close]
     });
     let port = HeldPort::take();
@@ -66,9 +67,9 @@ fn cached_chunked_answer_waits_for_no_acknowledgement() {
     std::fs::write(&file, configuration).unwrap();
     let mut nginx = Command::new("/usr/sbin/nginx");
     nginx.args(["-e", "stderr", "-c"]).arg(&file).stdin(Stdio::null()).stdout(Stdio::null());
-    let nginx = nginx.spawn().unwrap_or_else(|error| {
-        panic!("nginx does not run ({error}): install it from Debian's nginx-core")
-    });
+    let nginx = nginx
+        .spawn()
+        .unwrap_or_else(|error| panic!("nginx does not run ({error}): install it from Debian's nginx-core"));
     let _nginx = Killed(nginx);
     eventually("nginx accepts connections", || TcpStream::connect(address).is_ok());
     let mut client = TcpStream::connect(address).unwrap();

@@ -144,7 +144,7 @@ mod tests {
         let difference = difference(&page(&BODY.replace("one", "two")), &page(BODY), Same::Content).unwrap();
         assert_eq!(
             difference,
-            "the page differs from step {step}'s at line 3, column 4: “<p>two” instead of “<p>one” (93 bytes instead of 93); \
+            "the page differs from step 1's at line 3, column 4: “<p>two” instead of “<p>one” (93 bytes instead of 93); \
              what changed: content"
                 .replace("93", &BODY.len().to_string())
         );

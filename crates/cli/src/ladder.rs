@@ -14,6 +14,7 @@ use std::fmt::Write as _;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::mpsc;
 
 /// The demo's ladder, as it stands in `labs/demo/`.
 const DEMO: &str = include_str!("../../../labs/demo/ladder.toml");
@@ -32,6 +33,12 @@ struct Common {
     /// Move what an earlier walk left in the output directory aside and start anew
     #[arg(long)]
     fresh: bool,
+    /// Print every figure, above headline and table
+    #[arg(long, short)]
+    verbose: bool,
+    /// Keep the site running afterwards, until Ctrl-C, and switch on the steps whose numbers are entered
+    #[arg(long)]
+    stay: bool,
 }
 
 /// Walk a ladder of caching layers, prove and measure each step, and print the table
@@ -61,9 +68,6 @@ pub(crate) struct DemoArgs {
     /// Directory for results.json, report.html, the journal and the site's data
     #[arg(long, value_name = "DIR", default_value = "petasos-demo")]
     out: PathBuf,
-    /// Keep site and accelerator running afterwards, until Ctrl-C
-    #[arg(long)]
-    stay: bool,
     #[command(flatten)]
     common: Common,
 }
@@ -75,7 +79,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             check_loads(&args.load, &ladder)?;
             let (effort, loads) = (args.common.effort(), args.load.clone());
             let choice = Choice { effort, rounds: args.rounds, seed: args.seed, loads };
-            measure(&ladder, choice, args.out.clone(), args.common.fresh, false)
+            measure(&ladder, choice, args.out.clone(), &args.common)
         }
         Err(problems) => Ok(told(&problems)),
     }
@@ -86,7 +90,7 @@ pub(crate) fn run_demo(args: &DemoArgs) -> anyhow::Result<ExitCode> {
     match lab::read_ladder(DEMO_NAME, DEMO, None) {
         Ok(ladder) => {
             let choice = Choice { effort: args.common.effort(), ..Choice::default() };
-            measure(&ladder, choice, args.out.clone(), args.common.fresh, args.stay)
+            measure(&ladder, choice, args.out.clone(), &args.common)
         }
         Err(problems) => Ok(told(&problems)),
     }
@@ -120,16 +124,11 @@ fn told(problems: &[Diagnostic]) -> ExitCode {
     ExitCode::from(crate::EXIT_COULD_NOT_RUN)
 }
 
-fn measure(
-    ladder: &Ladder,
-    choice: Choice,
-    out: PathBuf,
-    fresh: bool,
-    stay: bool,
-) -> anyhow::Result<ExitCode> {
+fn measure(ladder: &Ladder, choice: Choice, out: PathBuf, common: &Common) -> anyhow::Result<ExitCode> {
     let stop = Stop::on_signals().context("cannot listen for signals")?;
     let (clock, disk) = (SystemClock::new(), SystemDisk);
     let petasos = std::env::current_exe().context("cannot find the running executable")?;
+    let (fresh, stay) = (common.fresh, common.stay);
     let options = Options { choice, out, fresh, stay, petasos, version: version() };
     let mut line = ProgressLine::new();
     let walked = lab::walk(ladder, &options, World { clock: &clock, disk: &disk, stop: &stop }, &mut line);
@@ -142,7 +141,7 @@ fn measure(
         }
         Err(error) => return Err(error.into()),
     };
-    print(&walk, stop.is_requested())?;
+    print(&walk, stop.is_requested(), common.verbose)?;
     if stay && !stop.is_requested() {
         hold(&mut walk, &stop)?;
         return Ok(ExitCode::SUCCESS);
@@ -160,14 +159,19 @@ fn version() -> String {
 }
 
 /// The table on standard output, and where the rest is.
-fn print(walk: &Walk<'_>, interrupted: bool) -> io::Result<()> {
-    let mut text = report::table::text(&walk.results, columns());
+fn print(walk: &Walk<'_>, interrupted: bool, is_verbose: bool) -> io::Result<()> {
+    let mut text = report::table::text(&walk.results, columns(), is_verbose);
     if interrupted {
         text.push_str("\nInterrupted. The same command goes on where this one was left.\n");
     }
     // Writing into a text does not fail.
     let _ =
         write!(text, "\nReport:  {}\nResults: {}\n", walk.report_file.display(), walk.results_file.display());
+    print_text(&text)
+}
+
+/// Writes a text to standard output, whose reader may have left.
+pub(crate) fn print_text(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
@@ -181,11 +185,37 @@ fn hold(walk: &mut Walk<'_>, stop: &Stop) -> anyhow::Result<()> {
     for (name, address) in &walk.addresses {
         note(format_args!("  {name:<8} http://{address}/"));
     }
-    Ok(walk.hold(stop)?)
+    let steps = walk.results.steps.iter();
+    let numbers: Vec<&str> = steps.map(|step| step.number.as_str()).collect();
+    note(format_args!(
+        "The last step is switched on. Enter the number of another to switch it on: {}",
+        numbers.join(", ")
+    ));
+    if let Some(last) = numbers.last() {
+        print_text(&url_line(&walk.url_of(last).unwrap_or_default()))?;
+    }
+    // One line waits at most: the reader blocks until the line before it has been obeyed.
+    let (sender, asked) = mpsc::sync_channel(1);
+    // The thread ends with the process: nothing interrupts a read from a terminal.
+    std::thread::spawn(move || {
+        io::stdin().lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
+    });
+    let mut told = |answer: Result<String, String>| match answer {
+        Ok(url) => {
+            let _ = print_text(&url_line(&url));
+        }
+        Err(reason) => note(format_args!("petasos: {reason}")),
+    };
+    Ok(walk.hold(stop, &asked, &mut told)?)
+}
+
+/// What makes a printed ab command work in a shell.
+fn url_line(url: &str) -> String {
+    format!("URL='{}'\n", url.replace('\'', "%27"))
 }
 
 /// The columns of the terminal on standard output; those of a pipe are the fewest.
-fn columns() -> usize {
+pub(crate) fn columns() -> usize {
     let size = rustix::termios::tcgetwinsize(io::stdout());
     size.map_or(report::table::WIDTH_MIN, |size| usize::from(size.ws_col))
 }

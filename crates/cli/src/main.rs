@@ -13,6 +13,7 @@ mod demo;
 mod demo_site;
 mod import;
 mod ladder;
+mod ladder_report;
 mod output;
 mod profile;
 mod purge;
@@ -61,6 +62,7 @@ fn command() -> Command {
         .subcommand(compare::Args::augment_args(Command::new("compare")))
         .subcommand(import::Args::augment_args(Command::new("import")))
         .subcommand(ladder::Args::augment_args(Command::new("ladder")))
+        .subcommand(ladder_report::Args::augment_args(Command::new("report")))
         .subcommand(demo::command())
         .subcommand(why::Args::augment_args(Command::new("why")))
         .subcommand(purge::Args::augment_args(Command::new("purge")))
@@ -77,6 +79,7 @@ fn run(matches: &ArgMatches) -> anyhow::Result<ExitCode> {
         Some(("compare", matches)) => compare::run(matches),
         Some(("import", matches)) => import::run(&import::Args::from_arg_matches(matches)?),
         Some(("ladder", matches)) => ladder::run(&ladder::Args::from_arg_matches(matches)?),
+        Some(("report", matches)) => ladder_report::run(&ladder_report::Args::from_arg_matches(matches)?),
         Some(("demo", matches)) => demo::run(matches),
         Some(("why", matches)) => why::run(&why::Args::from_arg_matches(matches)?),
         Some(("purge", matches)) => purge::run(&purge::Args::from_arg_matches(matches)?),

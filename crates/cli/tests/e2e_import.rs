@@ -17,7 +17,7 @@ fn other_tools_reports_become_runs_that_can_be_compared() {
     assert!(output.stdout.contains("\"source\": \"wrk\"") && output.stdout.contains("\"address\": null"));
     std::fs::write(&wrk, output.stdout).unwrap();
     let output = petasos(["compare", &ab, &wrk]);
-    assert!(output.stdout.contains("throughput  551 req/s  2269 req/s"), "{}", output.stdout);
+    assert!(output.stdout.contains("throughput  551 req/s  2,269 req/s"), "{}", output.stdout);
     assert!(output.stdout.contains("No verdict on B: it takes 5 runs a side;"), "{}", output.stdout);
     assert!(output.stdout.contains("A and B were not loaded alike: "), "{}", output.stdout);
 }

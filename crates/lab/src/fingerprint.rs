@@ -5,8 +5,9 @@
 //! difference is always named with its line and column in the normalised content.
 
 use crate::ladder::{Pattern, Same};
+use crate::reference::Reference;
 use report::results::PageRecord;
-use report::run::what_changed;
+use report::run::{is_white_space_alone, visible_space, what_changed};
 
 /// Characters shown on each side of a difference.
 const CONTEXT_CHARS: usize = 40;
@@ -36,24 +37,26 @@ impl Page {
     }
 
     /// Where this page differs from the reference, in a sentence; `None` if it is the same page.
-    pub(crate) fn difference(&self, reference: &Self, same: Same) -> Option<String> {
+    pub(crate) fn difference(&self, reference: &Reference, same: Same) -> Option<String> {
+        let (step, reference) = (&reference.number, &reference.page);
         if self.record.hash == reference.record.hash {
             return None;
         }
         if same == Same::Length {
             let (here, there) = (self.content.len(), reference.content.len());
             return (here != there).then(|| {
-                format!("the page has {here} bytes without what is normalised, and step 1's has {there}")
+                format!("the page has {here} bytes without what is normalised, and step {step}'s has {there}")
             });
         }
         let same = self.content.iter().zip(&reference.content).take_while(|(a, b)| a == b).count();
         let before = self.content.get(..same).unwrap_or_default();
         let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
         let column = same - before.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1) + 1;
+        let is_space = is_white_space_alone(&self.content, &reference.content);
         Some(format!(
-            "the page differs from step 1's at line {line}, column {column}: {} instead of {} ({} bytes instead of {}); what changed: {}",
-            context(&self.content, same),
-            context(&reference.content, same),
+            "the page differs from step {step}'s at line {line}, column {column}: {} instead of {} ({} bytes instead of {}); what changed: {}",
+            context(&self.content, same, is_space),
+            context(&reference.content, same, is_space),
             self.record.length_bytes,
             reference.record.length_bytes,
             what_changed(&reference.content, &self.content),
@@ -78,8 +81,8 @@ fn title(content: &[u8]) -> Option<String> {
     Some(text.get(start..end)?.trim().to_owned())
 }
 
-/// The text around an octet, on one line and in quotes.
-fn context(content: &[u8], at: usize) -> String {
+/// The text around an octet, on one line and in quotes; with signs for white space where that is the difference.
+fn context(content: &[u8], at: usize, is_space: bool) -> String {
     if at >= content.len() {
         return "the end of the page".to_owned();
     }
@@ -87,6 +90,9 @@ fn context(content: &[u8], at: usize) -> String {
     let line_start = content.get(..at).and_then(|before| before.iter().rposition(|byte| *byte == b'\n'));
     let start = line_start.map_or(0, |end| end + 1).max(at.saturating_sub(CONTEXT_CHARS));
     let rest = content.get(start..).unwrap_or_default();
+    if is_space {
+        return format!("\u{201c}{}\u{201d}", visible_space(rest, 2 * CONTEXT_CHARS));
+    }
     let text = String::from_utf8_lossy(rest.get(..2 * CONTEXT_CHARS).unwrap_or(rest)).into_owned();
     let text: Vec<&str> = text.split_whitespace().collect();
     format!("\u{201c}{}\u{201d}", text.join(" "))
@@ -96,6 +102,7 @@ fn context(content: &[u8], at: usize) -> String {
 mod tests {
     use super::{Page, fnv1a};
     use crate::ladder::{Pattern, Same};
+    use crate::reference::Reference;
     use proptest::prelude::{prop_assert, prop_assert_eq, proptest};
 
     const BODY: &str =
@@ -103,6 +110,19 @@ mod tests {
 
     fn page(body: &str) -> Page {
         Page::new(body.as_bytes(), &[Pattern::parse("<!-- parsed .*? -->").unwrap()])
+    }
+
+    fn difference(one: &Page, other: &Page, same: Same) -> Option<String> {
+        one.difference(&Reference { number: "1".to_owned(), page: other.clone() }, same)
+    }
+
+    #[test]
+    fn white_space_is_shown_where_it_is_the_difference() {
+        let one = page("<p>one\n\t two</p>");
+        let other = page("<p>one  two</p>");
+        let said = difference(&one, &other, Same::Content).unwrap();
+        assert!(said.contains("“<p>one⏎⇥␠two</p>” instead of “<p>one␠␠two</p>”"), "{said}");
+        assert!(said.ends_with("what changed: white space alone"), "{said}");
     }
 
     #[test]
@@ -114,14 +134,14 @@ mod tests {
     #[test]
     fn what_is_normalised_does_not_count() {
         let other = BODY.replace("3 ms", "12 ms\nor so");
-        assert_eq!(page(BODY).difference(&page(&other), Same::Content), None);
+        assert_eq!(difference(&page(BODY), &page(&other), Same::Content), None);
         assert_eq!(page(BODY).record.title.as_deref(), Some("Bikes &amp; more"));
         assert_eq!(page(BODY).record.length_bytes, BODY.len() as u64);
     }
 
     #[test]
     fn a_difference_is_named_with_its_place() {
-        let difference = page(&BODY.replace("one", "two")).difference(&page(BODY), Same::Content).unwrap();
+        let difference = difference(&page(&BODY.replace("one", "two")), &page(BODY), Same::Content).unwrap();
         assert_eq!(
             difference,
             "the page differs from step 1's at line 3, column 4: “<p>two” instead of “<p>one” (93 bytes instead of 93); \
@@ -132,7 +152,7 @@ mod tests {
 
     #[test]
     fn a_page_that_ends_early_differs_at_its_end() {
-        let difference = page("<html>").difference(&page(BODY), Same::Content).unwrap();
+        let difference = difference(&page("<html>"), &page(BODY), Same::Content).unwrap();
         assert!(difference.contains("line 1, column 7: the end of the page instead of"), "{difference}");
         assert_eq!(page("").record.title, None);
     }
@@ -141,9 +161,9 @@ mod tests {
         #[test]
         fn only_equal_content_is_the_same_page(a in "[ab\n<>/title]{0,30}", b in "[ab\n<>/title]{0,30}") {
             let (one, other) = (page(&a), page(&b));
-            prop_assert_eq!(one.difference(&other, Same::Content).is_none(), a == b);
-            prop_assert_eq!(one.difference(&other, Same::Length).is_none(), a.len() == b.len());
-            prop_assert!(one.difference(&one, Same::Content).is_none());
+            prop_assert_eq!(difference(&one, &other, Same::Content).is_none(), a == b);
+            prop_assert_eq!(difference(&one, &other, Same::Length).is_none(), a.len() == b.len());
+            prop_assert!(difference(&one, &one, Same::Content).is_none());
         }
     }
 }

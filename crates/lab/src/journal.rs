@@ -19,6 +19,7 @@ pub const JOURNAL_FILE: &str = "journal.jsonl";
 enum Entry {
     Plan(Header),
     Reference(PageRecord),
+    NewReference { step: String, page: PageRecord },
     Run(Box<Run>),
 }
 
@@ -44,11 +45,18 @@ pub(crate) struct Past {
     pub(crate) header: Header,
     /// The reference page.
     pub(crate) reference: Option<PageRecord>,
+    /// The pages that steps declare as new references, by the step's id.
+    pub(crate) new_references: BTreeMap<String, PageRecord>,
     /// Visits that were made.
     pub(crate) runs: Vec<Run>,
 }
 
 impl Past {
+    /// A plan of which nothing is done.
+    pub(crate) fn new(header: Header) -> Self {
+        Self { header, reference: None, new_references: BTreeMap::new(), runs: Vec::new() }
+    }
+
     /// Whether nothing is left to do.
     pub(crate) fn is_complete(&self) -> bool {
         self.runs.len() as u64 >= self.header.visits
@@ -96,6 +104,12 @@ impl<'a> Journal<'a> {
         self.disk.append(&self.path, &line(&Entry::Reference(page.clone()))?)
     }
 
+    /// Notes the page that a step declares as a new reference.
+    pub(crate) fn new_reference(&self, step: &str, page: &PageRecord) -> io::Result<()> {
+        let entry = Entry::NewReference { step: step.to_owned(), page: page.clone() };
+        self.disk.append(&self.path, &line(&entry)?)
+    }
+
     /// Notes a visit.
     pub(crate) fn run(&self, run: &Run) -> io::Result<()> {
         self.disk.append(&self.path, &line(&Entry::Run(Box::new(run.clone())))?)
@@ -117,8 +131,11 @@ fn parse(bytes: &[u8]) -> io::Result<(Option<Past>, usize)> {
     {
         let entry: Entry = serde_json::from_slice(line)?;
         match (entry, &mut past) {
-            (Entry::Plan(header), None) => past = Some(Past { header, reference: None, runs: Vec::new() }),
+            (Entry::Plan(header), None) => past = Some(Past::new(header)),
             (Entry::Reference(page), Some(past)) => past.reference = Some(page),
+            (Entry::NewReference { step, page }, Some(past)) => {
+                past.new_references.insert(step, page);
+            }
             (Entry::Run(run), Some(past)) => past.runs.push(*run),
             _ => {
                 return Err(io::Error::new(
@@ -160,8 +177,10 @@ mod tests {
         let journal = Journal::begin(&SystemDisk, directory.path(), header()).unwrap();
         let page = PageRecord { title: None, length_bytes: 7, hash: "f".to_owned() };
         journal.reference(&page).unwrap();
+        journal.new_reference("b", &page).unwrap();
         journal.run(&run(1)).unwrap();
         let past = Journal::read(&SystemDisk, directory.path()).unwrap().unwrap();
+        assert_eq!(past.new_references, BTreeMap::from([("b".to_owned(), page.clone())]));
         assert_eq!(
             (past.header.clone(), past.reference.clone(), past.runs.clone()),
             (header(), Some(page), vec![run(1)])

@@ -181,6 +181,8 @@ pub struct Step {
     pub version: Option<String>,
     /// The id of the earlier step that it is compared with, if not the one before.
     pub against: Option<String>,
+    /// Whether this step's page is the reference for it and for the steps after it.
+    pub reference: bool,
     /// The first column of the table.
     pub number: String,
     /// The `caching` column.

@@ -27,6 +27,7 @@ mod read_step;
 mod read_traffic;
 mod reader;
 mod record;
+mod reference;
 mod service;
 mod template;
 mod traffic;

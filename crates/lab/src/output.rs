@@ -15,6 +15,13 @@ pub const RESULTS_FILE: &str = "results.json";
 pub const REPORT_FILE: &str = "report.html";
 /// The reference page's file name; its content is normalised.
 pub(crate) const REFERENCE_FILE: &str = "reference.page";
+/// The file name of a step's page that is a new reference.
+pub(crate) fn new_reference_file(step: &str) -> String {
+    format!("{NEW_REFERENCE_PREFIX}{step}{PAGE_SUFFIX}")
+}
+
+const NEW_REFERENCE_PREFIX: &str = "reference-";
+const PAGE_SUFFIX: &str = ".page";
 /// The file that is locked while a ladder writes here.
 const LOCK_FILE: &str = "lock";
 /// Where earlier ladders are moved.
@@ -73,6 +80,13 @@ impl Output {
         }
     }
 
+    /// The names of the pages that an earlier ladder's steps declared as new references.
+    fn new_references(&self) -> Vec<String> {
+        let entries = std::fs::read_dir(&self.directory).into_iter().flatten().filter_map(Result::ok);
+        let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+        names.filter(|name| name.starts_with(NEW_REFERENCE_PREFIX) && name.ends_with(PAGE_SUFFIX)).collect()
+    }
+
     /// Moves an earlier ladder's files to a directory of their own.
     fn set_aside(&self, name: &str) -> Result<(), LabError> {
         let earlier = self.directory.join(EARLIER);
@@ -82,11 +96,12 @@ impl Output {
             number => earlier.join(format!("{name}-{number}")),
         });
         let aside = free.into_iter().find(|path| !path.exists()).unwrap_or_else(|| earlier.join(name));
-        for file in [JOURNAL_FILE, RESULTS_FILE, REPORT_FILE, REFERENCE_FILE] {
-            let from = self.directory.join(file);
+        let fixed = [JOURNAL_FILE, RESULTS_FILE, REPORT_FILE, REFERENCE_FILE].map(str::to_owned);
+        for file in fixed.into_iter().chain(self.new_references()) {
+            let from = self.directory.join(&file);
             if from.exists() {
                 let moved =
-                    std::fs::create_dir_all(&aside).and_then(|()| std::fs::rename(&from, aside.join(file)));
+                    std::fs::create_dir_all(&aside).and_then(|()| std::fs::rename(&from, aside.join(&file)));
                 moved.map_err(|source| LabError::Disk {
                     what: format!("moving {} aside", from.display()),
                     source,

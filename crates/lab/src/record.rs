@@ -2,7 +2,7 @@
 
 use crate::ladder::{Ladder, Role, Step};
 use crate::plan::{Cell, Plan};
-use crate::template::Variables;
+use crate::reference::References;
 use crate::traffic::{ANONYMOUS, Audience};
 use crate::visit::Readings;
 use load::{FailureKind, Outcome, VerdictTimes};
@@ -153,8 +153,9 @@ pub(crate) fn plan(plan: &Plan) -> PlanRecord {
 }
 
 /// The rungs.
-pub(crate) fn steps(ladder: &Ladder) -> Vec<StepRecord> {
-    let record = ladder.steps.iter().map(|step| StepRecord {
+pub(crate) fn steps(ladder: &Ladder, references: &References) -> Vec<StepRecord> {
+    let record = ladder.steps.iter().enumerate().map(|(place, step)| StepRecord {
+        reference: references.declared_at(place).filter(|_| step.reference),
         id: step.id.clone(),
         number: step.number.clone(),
         title: step.title.clone(),
@@ -167,24 +168,18 @@ pub(crate) fn steps(ladder: &Ladder) -> Vec<StepRecord> {
 }
 
 /// The loads beside the anonymous one that were to be measured, with their cells.
-pub(crate) fn loads(ladder: &Ladder, plan: &Plan, variables: &Variables, runs: &[Run]) -> Vec<LoadRecord> {
+pub(crate) fn loads(ladder: &Ladder, plan: &Plan, runs: &[Run]) -> Vec<LoadRecord> {
     let record = (0..).zip(&ladder.loads).map(|(position, traffic)| LoadRecord {
         id: traffic.id.clone(),
         title: traffic.title.clone(),
         about: traffic.about.clone(),
-        cells: cells(ladder, plan, Some(position), variables, runs),
+        cells: cells(ladder, plan, Some(position), runs),
     });
     record.filter(|load| !load.cells.is_empty()).collect()
 }
 
 /// The cells of a load with their runs; `None` is the anonymous one.
-pub(crate) fn cells(
-    ladder: &Ladder,
-    plan: &Plan,
-    traffic: Option<usize>,
-    variables: &Variables,
-    runs: &[Run],
-) -> Vec<CellRecord> {
+pub(crate) fn cells(ladder: &Ladder, plan: &Plan, traffic: Option<usize>, runs: &[Run]) -> Vec<CellRecord> {
     let record = plan.cells.iter().filter(|cell| cell.traffic == traffic).filter_map(|cell| {
         let step = ladder.steps.get(cell.step)?;
         let mut mine: Vec<Run> = runs.iter().filter(|run| run.cell == cell.id).cloned().collect();
@@ -194,7 +189,7 @@ pub(crate) fn cells(
             step: step.id.clone(),
             concurrency: cell.load.concurrency,
             keepalive: cell.load.keepalive,
-            ab: if traffic.is_none() { ab(cell, step, variables) } else { String::new() },
+            ab: if traffic.is_none() { ab(cell, step) } else { String::new() },
             runs: mine,
         })
     });
@@ -202,19 +197,18 @@ pub(crate) fn cells(
 }
 
 /// The ApacheBench command for the load of a cell. Its -t takes whole seconds and brings a limit of 50,000
-/// requests with it, which a -n after it lifts.
-fn ab(cell: &Cell, step: &Step, variables: &Variables) -> String {
+/// requests with it, which a -n after it lifts. With -l answers may differ in length, as they may in the ladder. Ports
+/// change from walk to walk, so the address is the shell's variable URL.
+fn ab(cell: &Cell, step: &Step) -> String {
     const REQUESTS_MANY: u64 = 10_000_000;
     let load = &cell.load;
     let keepalive = if load.keepalive { "-k " } else { "" };
     let seconds = load.duration.as_millis().div_ceil(1000).max(1);
-    let requests = load.requests_max.unwrap_or(REQUESTS_MANY);
+    // ab refuses fewer requests than users.
+    let requests = load.requests_max.unwrap_or(REQUESTS_MANY).max(load.concurrency);
     let host = step.host.as_ref().map(|host| format!("-H 'Host: {host}' ")).unwrap_or_default();
-    let url = format!("http://{}{}", step.address.expand(variables), step.page);
-    let plain = url.chars().all(|c| c.is_ascii_alphanumeric() || ":/._-%".contains(c));
-    let url = if plain { url } else { format!("'{}'", url.replace('\'', "%27")) };
     let codings = format!("-H 'Accept-Encoding: {ACCEPTED_CODINGS}' ");
-    format!("ab {keepalive}-t {seconds} -n {requests} -c {} {host}{codings}{url}", load.concurrency)
+    format!("ab -l {keepalive}-t {seconds} -n {requests} -c {} {host}{codings}\"$URL\"", load.concurrency)
 }
 
 /// What changed from one answer of a load to another, in a few words. It looks through gzip; through other codings it
@@ -234,7 +228,6 @@ pub(crate) fn what_changed(outcome: &Outcome) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::{ab, cells, observed_load, plan};
-    use crate::template::Variables;
     use crate::{Choice, Plan, read_ladder};
     use probe::{GroupWatch, HostWatch, Watch};
     use report::results::{Outcome, Run};
@@ -264,16 +257,14 @@ mod tests {
     fn the_commands_repeat_the_load() {
         let ladder = read_ladder("t", TEXT, None).unwrap();
         let plan = Plan::new(&ladder, Choice::default(), "1");
-        let mut variables = Variables::default();
-        variables.set("site", "127.0.0.1:80");
-        let command = |cell: usize| ab(&plan.cells[cell], &ladder.steps[0], &variables);
+        let command = |cell: usize| ab(&plan.cells[cell], &ladder.steps[0]);
         assert_eq!(
             command(0),
-            "ab -t 2 -n 10000000 -c 2 -H 'Host: shop.example' -H 'Accept-Encoding: gzip, deflate, br, zstd' 'http://127.0.0.1:80/a?b=c'"
+            "ab -l -t 2 -n 10000000 -c 2 -H 'Host: shop.example' -H 'Accept-Encoding: gzip, deflate, br, zstd' \"$URL\""
         );
         assert_eq!(
             command(1),
-            "ab -k -t 2 -n 500 -c 2 -H 'Host: shop.example' -H 'Accept-Encoding: gzip, deflate, br, zstd' 'http://127.0.0.1:80/a?b=c'"
+            "ab -l -k -t 2 -n 500 -c 2 -H 'Host: shop.example' -H 'Accept-Encoding: gzip, deflate, br, zstd' \"$URL\""
         );
     }
 
@@ -304,10 +295,8 @@ mod tests {
             visit_s: 1.0,
             outcome: Outcome::Void { reason: String::new(), is_silent: false },
         };
-        let mut variables = Variables::default();
-        variables.set("site", "127.0.0.1:80");
         let runs = [run("a", 2), run("a-c2-keepalive", 1), run("a", 1)];
-        let cells = cells(&ladder, &plan_made, None, &variables, &runs);
+        let cells = cells(&ladder, &plan_made, None, &runs);
         assert_eq!(cells[0].runs, [run("a", 1), run("a", 2)]);
         assert_eq!(cells[1].runs, [run("a-c2-keepalive", 1)]);
         assert_eq!(plan(&plan_made).order.len(), 3);

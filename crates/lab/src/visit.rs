@@ -12,6 +12,7 @@ use crate::interrupt::{SLICE, Stop};
 use crate::ladder::{Action, Ladder, Meter, MeterSource, Proof, Role, Root, Step};
 use crate::observer::{Observer, Phase, Status};
 use crate::plan::Cell;
+use crate::reference::Reference;
 use crate::template::Variables;
 use crate::traffic::{Session, Traffic, shown_to_nobody};
 use crate::visitor::{Place, Visitor};
@@ -86,7 +87,7 @@ impl Bench<'_> {
     pub(crate) fn visit(
         &self,
         cell: &Cell,
-        reference: &Page,
+        reference: &Reference,
         status: &Status,
         observer: &mut dyn Observer,
     ) -> Result<Measured, Unfit> {
@@ -225,7 +226,7 @@ impl Bench<'_> {
         &self,
         step: &Step,
         traffic: Option<&Traffic>,
-        reference: &Page,
+        reference: &Reference,
     ) -> Result<(Page, Vec<String>), String> {
         let answer = self.ask_page(step)?;
         let mut seen = Vec::new();

@@ -7,13 +7,14 @@ use crate::command::Commands;
 use crate::fingerprint::Page;
 use crate::interrupt::Stop;
 use crate::journal::{Header, Journal, Past};
-use crate::ladder::Ladder;
+use crate::ladder::{Ladder, Step};
 use crate::observer::{Observer, Status};
-use crate::output::{Output, REFERENCE_FILE, REPORT_FILE, RESULTS_FILE};
+use crate::output::{Output, REFERENCE_FILE, REPORT_FILE, RESULTS_FILE, new_reference_file};
 use crate::plan::{Cell, Choice, Plan};
 use crate::ports;
 use crate::read_step::OWN_VERSION;
 use crate::record;
+use crate::reference::{Reference, References};
 use crate::service::Services;
 use crate::template::Variables;
 use crate::visit::{Bench, Unfit};
@@ -25,8 +26,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::AtomicU64;
+use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
+/// Where commands write, in the output directory.
+const COMMAND_FILE: &str = "command.out";
 /// How often a held ladder looks whether its services still run.
 const HOLD_POLL: Duration = Duration::from_millis(200);
 
@@ -121,7 +125,10 @@ pub struct Walk<'a> {
     /// The file with the report.
     pub report_file: PathBuf,
     services: Services<'a>,
-    _output: Output,
+    ladder: Ladder,
+    variables: Variables,
+    world: World<'a>,
+    output: Output,
 }
 
 /// Walks a ladder.
@@ -149,28 +156,15 @@ pub fn walk<'a>(
             },
         )?;
     let commands =
-        Commands { clock: world.clock, stop: world.stop, output: output.directory.join("command.out") };
+        Commands { clock: world.clock, stop: world.stop, output: output.directory.join(COMMAND_FILE) };
     let environment = environment(ladder, options, &variables, &commands);
-    let bench = Bench {
-        ladder,
-        variables: &variables,
-        clock: world.clock,
-        stop: world.stop,
-        commands,
-        proc: ProcFs::system(),
-        services: ladder
-            .services
-            .iter()
-            .filter_map(|s| Some((s.name.clone(), services.pid(&s.name)?)))
-            .collect(),
-        cores: environment.machine.cores,
-        unique: AtomicU64::new(world.clock.now().as_micros()),
-        visitors: Mutex::default(),
-    };
-    let past = past.unwrap_or(Past { header, reference: None, runs: Vec::new() });
-    let mut walker = Walker { bench, plan: &plan, journal, services, world, runs: past.runs };
-    let reference = walker.reference(past.reference, &output.directory)?;
-    walker.visits(&reference, observer)?;
+    let cores = environment.machine.cores;
+    let bench = bench(ladder, &variables, (world, &services, cores), &output.directory);
+    let mut past = past.unwrap_or_else(|| Past::new(header));
+    let mut walker =
+        Walker { bench, plan: &plan, journal, services, world, runs: std::mem::take(&mut past.runs) };
+    let references = walker.references(&past, &output.directory)?;
+    walker.visits(&references, observer)?;
     if options.stay && !world.stop.is_requested() {
         walker.switch_to_last(observer);
     }
@@ -185,28 +179,83 @@ pub fn walk<'a>(
         started_at_s: past.header.started_at_s,
         written_at_s: world.clock.now().as_secs(),
         environment,
-        reference: Some(reference.record),
-        steps: record::steps(ladder),
-        cells: record::cells(ladder, &plan, None, &variables, &walker.runs),
-        loads: record::loads(ladder, &plan, &variables, &walker.runs),
+        reference: references.of(0).ok().map(|reference| reference.page.record.clone()),
+        steps: record::steps(ladder, &references),
+        cells: record::cells(ladder, &plan, None, &walker.runs),
+        loads: record::loads(ladder, &plan, &walker.runs),
     };
     let (results_file, report_file) = write(&results, &output.directory, world.disk)?;
     let port = |name: &String| Some((name.clone(), variables.value(name)?.to_owned()));
     let addresses = ladder.ports.iter().filter_map(port).collect();
-    Ok(Walk { results, addresses, results_file, report_file, services: walker.services, _output: output })
+    let services = walker.services;
+    let ladder = ladder.clone();
+    Ok(Walk { results, addresses, results_file, report_file, services, ladder, variables, world, output })
+}
+
+/// What visits need.
+fn bench<'b>(
+    ladder: &'b Ladder,
+    variables: &'b Variables,
+    (world, services, cores): (World<'b>, &Services<'_>, u32),
+    directory: &Path,
+) -> Bench<'b> {
+    let pid = |name: &String| Some((name.clone(), services.pid(name)?));
+    Bench {
+        ladder,
+        variables,
+        clock: world.clock,
+        stop: world.stop,
+        commands: Commands { clock: world.clock, stop: world.stop, output: directory.join(COMMAND_FILE) },
+        proc: ProcFs::system(),
+        services: ladder.services.iter().filter_map(|service| pid(&service.name)).collect(),
+        cores,
+        unique: AtomicU64::new(world.clock.now().as_micros()),
+        visitors: Mutex::default(),
+    }
 }
 
 impl Walk<'_> {
-    /// Keeps the services running until the wish to stop comes.
+    /// Keeps the services running until the wish to stop comes. Each step that is `asked` for by its number is switched
+    /// on, and `told` gets the address of its page, or why it is not on.
     ///
     /// # Errors
     /// When one of them ends by itself.
-    pub fn hold(&mut self, stop: &Stop) -> Result<(), LabError> {
+    pub fn hold(
+        &mut self,
+        stop: &Stop,
+        asked: &Receiver<String>,
+        told: &mut dyn FnMut(Result<String, String>),
+    ) -> Result<(), LabError> {
         while !stop.is_requested() {
             self.services.check().map_err(LabError::Service)?;
-            stop.wait(HOLD_POLL);
+            match asked.try_recv() {
+                Ok(number) => told(self.switch_to(number.trim())),
+                Err(_) => stop.wait(HOLD_POLL),
+            }
         }
         Ok(())
+    }
+
+    /// The address of the page of the step with this number.
+    ///
+    /// # Errors
+    /// When there is no such step.
+    pub fn url_of(&self, number: &str) -> Result<String, String> {
+        let step = self.step(number)?;
+        Ok(format!("http://{}{}", step.address.expand(&self.variables), step.page))
+    }
+
+    fn step(&self, number: &str) -> Result<&Step, String> {
+        let step = self.ladder.steps.iter().find(|step| step.number == number || step.id == number);
+        step.ok_or_else(|| format!("there is no step `{number}`"))
+    }
+
+    fn switch_to(&self, number: &str) -> Result<String, String> {
+        let step = self.step(number)?;
+        let cores = self.results.environment.machine.cores;
+        let about = (self.world, &self.services, cores);
+        bench(&self.ladder, &self.variables, about, &self.output.directory).prepare(step)?;
+        self.url_of(number)
     }
 }
 
@@ -221,28 +270,65 @@ struct Walker<'a, 'b> {
 }
 
 impl Walker<'_, '_> {
-    /// The page all others are compared with: the noted one, or that of the first step as it is served now.
-    fn reference(&mut self, noted: Option<PageRecord>, directory: &Path) -> Result<Page, LabError> {
-        let path = directory.join(REFERENCE_FILE);
+    /// The pages that the others are compared with: the noted ones, or those that their steps serve now.
+    fn references(&mut self, past: &Past, directory: &Path) -> Result<References, LabError> {
+        let mut references = References::default();
+        let ladder = self.bench.ladder;
+        for (place, step) in ladder.steps.iter().enumerate() {
+            let (noted, file) = match place {
+                0 => (past.reference.clone(), REFERENCE_FILE.to_owned()),
+                _ if step.reference => {
+                    (past.new_references.get(&step.id).cloned(), new_reference_file(&step.id))
+                }
+                _ => continue,
+            };
+            let found = match self.reference(step, noted, &directory.join(file), place == 0)? {
+                // A later step without a page is void; without the first there is nothing to compare with.
+                Err(reason) if place == 0 => {
+                    return Err(LabError::Reference { step: step.number.clone(), reason });
+                }
+                found => found,
+            };
+            let reference = found.map(|page| Reference { number: step.number.clone(), page });
+            references.0.insert(place, reference);
+        }
+        Ok(references)
+    }
+
+    /// A step's reference page, or why it has none.
+    fn reference(
+        &mut self,
+        step: &Step,
+        noted: Option<PageRecord>,
+        path: &Path,
+        is_first: bool,
+    ) -> Result<Result<Page, String>, LabError> {
         let fault = |source| LabError::Disk { what: format!("reference page {}", path.display()), source };
         if let Some(record) = noted
-            && let Ok(content) = self.world.disk.read(&path)
+            && let Ok(content) = self.world.disk.read(path)
         {
-            return Ok(Page { record, content });
+            return Ok(Ok(Page { record, content }));
         }
-        let Some(step) = self.bench.ladder.steps.first() else { return Err(LabError::Interrupted) };
-        let page = self.bench.page_of(step).map_err(|reason| match self.services.check() {
-            _ if self.world.stop.is_requested() => LabError::Interrupted,
-            Err(ended) => LabError::Service(ended),
-            Ok(()) => LabError::Reference { step: step.number.clone(), reason },
-        })?;
-        self.world.disk.replace(&path, &page.content).map_err(fault)?;
-        self.journal.reference(&page.record).map_err(fault)?;
-        Ok(page)
+        let page = match self.bench.page_of(step) {
+            Ok(page) => page,
+            Err(_) if self.world.stop.is_requested() => return Err(LabError::Interrupted),
+            Err(reason) => {
+                self.services.check().map_err(LabError::Service)?;
+                return Ok(Err(reason));
+            }
+        };
+        self.world.disk.replace(path, &page.content).map_err(fault)?;
+        let noted = if is_first {
+            self.journal.reference(&page.record)
+        } else {
+            self.journal.new_reference(&step.id, &page.record)
+        };
+        noted.map_err(fault)?;
+        Ok(Ok(page))
     }
 
     /// Makes the visits that are still missing; ends early at a wish to stop.
-    fn visits(&mut self, reference: &Page, observer: &mut dyn Observer) -> Result<(), LabError> {
+    fn visits(&mut self, references: &References, observer: &mut dyn Observer) -> Result<(), LabError> {
         let done: BTreeSet<(u64, String)> =
             self.runs.iter().map(|run| (run.round, run.cell.clone())).collect();
         let is_missing = |(round, cell): &(u64, &Cell)| !done.contains(&(*round, cell.id.clone()));
@@ -254,7 +340,10 @@ impl Walker<'_, '_> {
             let status = self.status(cell, *round, pace.scale(self.plan.expected(rest)));
             let begun = self.world.clock.monotonic();
             let started_at_s = self.world.clock.now().as_secs();
-            let visited = self.bench.visit(cell, reference, &status, observer);
+            let visited = match references.of(cell.step) {
+                Ok(reference) => self.bench.visit(cell, reference, &status, observer),
+                Err(reason) => Err(Unfit::from(reason)),
+            };
             if self.world.stop.is_requested() {
                 return Ok(());
             }

@@ -148,3 +148,49 @@ fn files_that_cannot_be_read() {
     std::fs::write(&path, b"title = \"ok\"\npage = \"\xff\"\n").unwrap();
     insta::assert_snapshot!("not_utf8", named(told(&path)));
 }
+
+/// The labs of this repository as their files stand, without their variables.
+fn labs() -> Vec<(String, toml::Table)> {
+    let labs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../labs");
+    let files = std::fs::read_dir(labs).unwrap().map(|entry| entry.unwrap().path().join("ladder.toml"));
+    let read = |file: std::path::PathBuf| {
+        let text = std::fs::read_to_string(&file).unwrap();
+        (file.display().to_string(), text.parse().unwrap())
+    };
+    files.filter(|file| file.exists()).map(read).collect()
+}
+
+#[test]
+fn step_beside_the_ladder_says_what_it_is_compared_with() {
+    // A number such as 3b is that of a step beside the ladder: step 4 does not stand upon it.
+    let is_beside = |number: &str| {
+        number.starts_with(|first: char| first.is_ascii_digit())
+            && number.ends_with(|last: char| last.is_ascii_alphabetic())
+    };
+    let labs = labs();
+    assert!(labs.len() >= 8, "{}", labs.len());
+    for (file, lab) in &labs {
+        let mut before = "";
+        for step in lab["step"].as_array().unwrap() {
+            let number = step.get("number").and_then(toml::Value::as_str).unwrap_or_default();
+            let is_first = before.is_empty();
+            let says = step.get("against").is_some();
+            assert!(is_first || says || !(is_beside(number) || is_beside(before)), "{file}: step {number}");
+            before = number;
+        }
+    }
+}
+
+#[test]
+fn web_servers_have_each_stair_with_and_without_keep_alive() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../labs/webservers/ladder.toml");
+    let ladder = read_ladder_file(&file).unwrap();
+    for step in &ladder.steps {
+        let loads = || std::iter::once(&step.own).chain(step.also.iter().map(|(_, load)| load));
+        for keepalive in [false, true] {
+            let users: Vec<u64> =
+                loads().filter(|load| load.keepalive == keepalive).map(|load| load.concurrency).collect();
+            assert_eq!(users, [100, 500, 1_000, 2_000], "{}, keep-alive {keepalive}", step.id);
+        }
+    }
+}

@@ -356,3 +356,26 @@ fn a_load_that_nobody_answers_is_told_from_a_layer_that_was_off() {
         .collect();
     assert_eq!(voids, [(true, true), (false, false)]);
 }
+
+#[test]
+fn step_that_changes_the_page_may_declare_a_new_reference() {
+    let site = site(|on| if on { "<p>one script".to_owned() } else { "<p>many scripts".to_owned() });
+    let text = ladder_text(&site);
+    let out = tempfile::tempdir().unwrap();
+    let of = |results: &Results, id: &str| standing(results.cells.iter().find(|cell| cell.id == id).unwrap());
+    let same = walked(&text, &out.path().join("same"), false, &mut Watcher::default()).unwrap();
+    let Standing::Void(reason) = of(&same, "on") else { panic!("another page is void") };
+    assert!(reason.contains("differs from step 1's"), "{reason}");
+    let text = text.replace("title = \"cache\"", "title = \"cache\"\n        reference = true");
+    let stop = Stop::default();
+    let mut watcher = Watcher { stop_in: Some((2, stop)), ..Watcher::default() };
+    let directory = out.path().join("new");
+    assert!(!walked(&text, &directory, false, &mut watcher).unwrap().complete);
+    let resumed = walked(&text, &directory, false, &mut Watcher::default()).unwrap();
+    assert!(resumed.complete && of(&resumed, "on").summary().is_some());
+    assert!(of(&resumed, "off").summary().is_some(), "steps before it keep the first reference");
+    assert_eq!(resumed.steps[0].reference, None);
+    let declared = resumed.steps[1].reference.as_ref().unwrap();
+    assert_ne!(declared.hash, resumed.reference.as_ref().unwrap().hash);
+    assert!(directory.join("reference-on.page").exists());
+}

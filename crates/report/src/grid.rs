@@ -1,7 +1,7 @@
 //! Columns of text that keep to a width; pure.
 //!
-//! Invariant: every line is at most as wide as asked for, if the columns that cannot shrink fit; only lines put
-//! in verbatim may be wider. Width is counted in characters.
+//! Invariant: every line is at most as wide as asked for, if the columns that cannot shrink fit. Width is counted in
+//! characters.
 
 /// The space between two columns.
 const GAP: &str = "  ";
@@ -39,7 +39,6 @@ impl Column {
 enum Line {
     Cells(Vec<String>),
     CellsAndRest(Vec<String>, String),
-    Verbatim(String),
 }
 
 /// A table under construction.
@@ -63,11 +62,6 @@ impl Grid {
         self.lines.push(Line::CellsAndRest(cells, rest.to_owned()));
     }
 
-    /// A line as it is.
-    pub(crate) fn verbatim(&mut self, line: &str) {
-        self.lines.push(Line::Verbatim(line.to_owned()));
-    }
-
     /// The table.
     pub(crate) fn text(&self, width: usize) -> String {
         let widths = self.widths(width);
@@ -88,10 +82,6 @@ impl Grid {
             match line {
                 Line::Cells(cells) => self.logical(cells, &widths, &mut out),
                 Line::CellsAndRest(cells, rest) => self.with_rest(cells, rest, &widths, width, &mut out),
-                Line::Verbatim(text) => {
-                    out.push_str(text);
-                    out.push('\n');
-                }
             }
         }
         out
@@ -102,7 +92,6 @@ impl Grid {
         let natural = |index: usize, column: &Column| {
             let cells = self.lines.iter().filter_map(|line| match line {
                 Line::Cells(cells) | Line::CellsAndRest(cells, _) => cells.get(index),
-                Line::Verbatim(_) => None,
             });
             cells.chain(&column.heading).map(|text| chars(text)).max().unwrap_or(0)
         };
@@ -198,14 +187,12 @@ mod tests {
             Column::new(&["through-", "put"], Align::Right),
         ]);
         grid.row(["1", "no cache", "7 req/s"].map(str::to_owned).to_vec());
-        grid.verbatim("     ab http://h/");
         grid.row(["2", "opcode cache + page cache", "700 req/s"].map(str::to_owned).to_vec());
         grid.row_with_rest(["3", "void"].map(str::to_owned).to_vec(), "VOID: no");
         let lines = [
             "                 through-",
             "step  caching         put",
             "1     no cache    7 req/s",
-            "     ab http://h/",
             "2     opcode    700 req/s",
             "      cache +",
             "      page",

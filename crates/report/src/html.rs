@@ -16,9 +16,10 @@ mod visits;
 pub use run::run_page;
 pub use visits::visits_page;
 
+use crate::headline::{Part, parts};
 use crate::number;
-use crate::results::{LoadRecord, Results, StepRecord};
-use crate::summary::{Row, Standing, rows, standing};
+use crate::results::{LoadRecord, Results};
+use crate::summary::{Row, Standing, one_concurrency, rows, standing};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 const STYLE: &str = include_str!("html/style.css");
@@ -46,13 +47,22 @@ pub fn page(results: &Results) -> String {
         (head(results, &rows))
         @if !rows.is_empty() {
             (tables::classic(&rows))
+            (first_charts(results, &rows))
+        }
+        section id="details" {
+            h2.details { "Details" }
+            @if let Some(about) = &results.about { p.about { (about) } }
+        }
+        @if !rows.is_empty() {
+            (tables::further_figures(&rows))
             (charts(results, &rows))
         }
         (loads::beside(&rows))
         (loads::sections(results))
-        (staircase::section(results))
+        (staircase::sections(results))
         (tables::further(results))
         @if !rows.is_empty() { (tables::steps(results, &rows)) }
+        (tables::commands(results))
         (tables::environment(results))
     };
     document(&format!("{}: what each layer brings", results.title), &content)
@@ -113,29 +123,19 @@ fn head(results: &Results, rows: &[Row<'_>]) -> Markup {
                 span { "seed " (results.plan.seed) }
                 span { (number::moment(results.started_at_s)) }
             }
-            @if let Some(about) = &results.about { p.about { (about) } }
         }
     }
 }
 
 /// The first sentence: from where to where.
 fn verdict(results: &Results, rows: &[Row<'_>]) -> Markup {
-    let measured: Vec<_> = rows.iter().filter_map(|row| Some((row, row.standing.summary()?))).collect();
-    let best =
-        measured.iter().copied().max_by(|(_, a), (_, b)| a.throughput.median.total_cmp(&b.throughput.median));
-    let (Some((first, from)), Some((row, to))) = (measured.first(), best) else {
-        return without_anonymous(results);
-    };
-    let name = |step: &StepRecord| html! { "step " (step.number) " (" (step.title) ")" };
+    let Some(parts) = parts(rows) else { return without_anonymous(results) };
     html! {
-        "From " strong { (number::rate(from.throughput.median)) } " pages a second in " (name(first.step))
-        " to " strong { (number::rate(to.throughput.median)) } " in " (name(row.step))
-        @if let Some(factor) = row.factor_first {
-            ": " strong { (number::times(factor.times)) } (crate::sentence::interval(factor))
-        }
-        "."
-        @if let Some((before, after)) = from.observed_load.zip(to.observed_load) {
-            " The site's load went from " strong { (number::load(before)) } " to " strong { (number::load(after)) } "."
+        @for part in &parts {
+            @match part {
+                Part::Plain(text) => (text),
+                Part::Strong(text) => strong { (text) },
+            }
         }
     }
 }
@@ -150,14 +150,24 @@ fn without_anonymous(results: &Results) -> Markup {
     }
 }
 
+/// The charts that stand before the details.
+fn first_charts(results: &Results, rows: &[Row<'_>]) -> Markup {
+    let alike = one_concurrency(results);
+    html! {
+        (figure("throughput", "Throughput to scale", "Good answers a second; a bar twice as long is twice as many. Rings: the rounds. In grey: times step 1.", WIDE,
+            |id, size| by_step::throughput(id, rows, size)))
+        @if let Some((users, alike)) = &alike {
+            @let caption = format!("Steps that were measured with {} users, on a logarithmic axis. Ring: half of the answers; dot and number: 95%; end of the line: 99%.", number::grouped(*users));
+            (figure("response", &format!("Response time at {} users", number::grouped(*users)), &caption, WIDE,
+                |id, size| by_step::response(id, alike, size)))
+        }
+    }
+}
+
 fn charts(results: &Results, rows: &[Row<'_>]) -> Markup {
     let has_bystander =
         rows.iter().any(|row| row.standing.summary().is_some_and(|summary| summary.bystander.is_some()));
     html! {
-        (figure("throughput", "Throughput by step", "Good answers a second, on a logarithmic axis. Dot: median of the rounds; rings: the rounds; in grey: times step 1.", WIDE,
-            |id, size| by_step::throughput(id, rows, size)))
-        (figure("response", "Response time by step", "On a logarithmic axis. Ring: half of the answers; dot and number: 95%; end of the line: 99%.", WIDE,
-            |id, size| by_step::response(id, rows, size)))
         (figure("load", "Throughput and load on one axis", "Throughput (line, req/s) and observed load (dashed, runnable and blocked tasks of the site); the axis is logarithmic.", WIDE,
             |id, size| by_step::load_and_throughput(id, rows, size)))
         @if has_bystander {
@@ -170,8 +180,11 @@ fn charts(results: &Results, rows: &[Row<'_>]) -> Markup {
             (figure("response-users", "Response time against concurrency", "95% of the answers came within this time.", HALF,
                 |id, size| by_number::response(id, results, rows, size)))
         }
-        (figure("percentiles", "Response time by percentile", "Each step at its own concurrency; the axis stretches towards the slowest answers. Percentiles with fewer than one answer beyond them are left out.", WIDE,
-            |id, size| by_number::percentiles(id, rows, size)))
+        @if let Some((users, alike)) = &one_concurrency(results) {
+            @let heading = format!("Response time by percentile, at {} users", number::grouped(*users));
+            (figure("percentiles", &heading, "The axis stretches towards the slowest answers. Percentiles with fewer than one answer beyond them are left out.", WIDE,
+                |id, size| by_number::percentiles(id, alike, size)))
+        }
     }
 }
 

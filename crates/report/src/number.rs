@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-/// A number with three significant digits below 100, whole from there on, and in groups from 10,000 on: `0.831`,
-/// `7.31`, `73.1`, `731`, `7310`, `73,100`.
+/// A number with three significant digits below 100, whole from there on, and in groups from 1,000 on: `0.831`, `7.31`,
+/// `73.1`, `731`, `7,310`, `73,100`.
 pub fn three_digits(value: f64) -> String {
     let magnitude = value.abs();
-    if magnitude >= 9999.5 {
+    if magnitude >= 999.5 {
         let sign = if value < 0.0 { "-" } else { "" };
         return format!("{sign}{}", grouped(magnitude.round() as u64));
     }
@@ -47,7 +47,7 @@ fn one_decimal_below_ten(value: f64) -> String {
     text.trim_end_matches(".0").to_owned()
 }
 
-/// A time given in milliseconds: `6880 ms`, `37.2 ms`, `0.42 ms`, `45 µs`.
+/// A time given in milliseconds: `6,880 ms`, `37.2 ms`, `0.42 ms`, `45 µs`.
 pub fn milliseconds(ms: f64) -> String {
     if ms.abs() < 0.0995 && ms != 0.0 {
         format!("{} µs", three_digits((ms * 1000.0).round()))
@@ -155,7 +155,7 @@ mod tests {
             (9.996, "10.0"),
             (99.94, "99.9"),
             (99.96, "100"),
-            (1869.4, "1869"),
+            (1869.4, "1,869"),
             (-12.34, "-12.3"),
             (22_874.4, "22,874"),
         ];
@@ -175,7 +175,7 @@ mod tests {
     fn units() {
         assert_eq!(
             [milliseconds(6880.3), milliseconds(37.25), milliseconds(0.0453)],
-            ["6880 ms", "37.2 ms", "45.0 µs"]
+            ["6,880 ms", "37.2 ms", "45.0 µs"]
         );
         assert_eq!(mean_and_deviation(3.0, 0.25), "3.00 ± 0.250 ms");
         assert_eq!([load(3.49), load(0.04), load(0.0)], ["3.5", "0.04", "0"]);

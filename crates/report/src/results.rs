@@ -127,6 +127,9 @@ pub struct StepRecord {
     /// The id of the earlier step that it is compared with, if not the one before.
     #[serde(default)]
     pub against: Option<String>,
+    /// The step's page before the rounds, if it is the reference for this step and those after it.
+    #[serde(default)]
+    pub reference: Option<PageRecord>,
 }
 
 /// A step at one concurrency.

@@ -7,12 +7,14 @@
 mod drift;
 mod measured;
 mod read;
+mod white_space;
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 pub use drift::{Drift, DriftSpot, SPOTS_SHOWN_MAX, what_changed};
 pub use read::{ReadError, read_runs};
+pub use white_space::{is_white_space_alone, visible_space};
 
 /// Name and version of the format, the value of the member `schema`.
 pub const SCHEMA: &str = "petasos-run/1";

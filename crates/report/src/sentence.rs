@@ -1,9 +1,9 @@
 //! One sentence for each step: what its layer does and what it brought, in numbers; pure.
 
+use crate::difference::Gain;
 use crate::number;
 use crate::results::{Bound, Results};
 use crate::summary::{Row, Standing, Summary, twins};
-use stats::Factor;
 
 /// The sentence of a row; `before` is the row that it is compared with.
 pub(crate) fn sentence(row: &Row<'_>, before: Option<&Row<'_>>) -> String {
@@ -39,7 +39,15 @@ fn alone(now: &Summary, concurrency: u64) -> String {
 }
 
 /// What a step brought over the one before it.
-fn gained(number_before: &str, before: &Summary, now: &Summary, factor: Factor) -> String {
+fn gained(number_before: &str, before: &Summary, now: &Summary, factor: Gain) -> String {
+    if !factor.is_step {
+        return format!(
+            "no difference from step {number_before} beyond the noise of the rounds ({} after {} req/s), 95% of the answers within {}",
+            number::rate(now.throughput.median),
+            number::rate(before.throughput.median),
+            number::milliseconds(now.response.p95_ms),
+        );
+    }
     let cpu = before.cpu_per_page_ms.zip(now.cpu_per_page_ms).map(|(before, now)| {
         format!(", {} of CPU a page instead of {}", number::milliseconds(now), number::milliseconds(before))
     });
@@ -57,7 +65,7 @@ fn gained(number_before: &str, before: &Summary, now: &Summary, factor: Factor) 
 }
 
 /// The interval of a factor, if it has one. To two decimals: whether it has 1 in it matters.
-pub(crate) fn interval(factor: Factor) -> String {
+pub(crate) fn interval(factor: Gain) -> String {
     let text = |interval: stats::Interval| {
         format!(" (95% interval {}× to {}×)", number::factor(interval.low), number::factor(interval.high))
     };

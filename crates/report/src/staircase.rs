@@ -72,23 +72,29 @@ pub enum Sign {
     Silent,
 }
 
-/// The staircases of a ladder's steps; none if it has too few stairs for one.
-pub fn staircases(results: &Results) -> Vec<Staircase<'_>> {
-    let shared = shared_concurrencies(results);
+/// The staircases of a ladder's steps with or without keep-alive; none if there are too few stairs for one.
+pub fn staircases(results: &Results, keepalive: bool) -> Vec<Staircase<'_>> {
+    let shared = shared_concurrencies(results, keepalive);
     if shared.len() < STAIRS_MIN {
         return Vec::new();
     }
     results
         .steps
         .iter()
-        .map(|step| staircase(results, step, &shared))
+        .map(|step| staircase(results, step, keepalive, &shared))
         .filter(|of| of.stairs.len() > 1)
         .collect()
 }
 
-fn staircase<'a>(results: &'a Results, step: &'a StepRecord, shared: &[u64]) -> Staircase<'a> {
-    let is_stair =
-        |cell: &&CellRecord| cell.step == step.id && !cell.keepalive && shared.contains(&cell.concurrency);
+fn staircase<'a>(
+    results: &'a Results,
+    step: &'a StepRecord,
+    keepalive: bool,
+    shared: &[u64],
+) -> Staircase<'a> {
+    let is_stair = |cell: &&CellRecord| {
+        cell.step == step.id && cell.keepalive == keepalive && shared.contains(&cell.concurrency)
+    };
     let mut cells: Vec<&CellRecord> = results.cells.iter().filter(is_stair).collect();
     cells.sort_by_key(|cell| cell.concurrency);
     let stairs: Vec<(u64, Standing)> = cells.iter().map(|cell| (cell.concurrency, standing(cell))).collect();
@@ -235,7 +241,7 @@ mod tests {
         ];
         let tip = tipping_point(&stairs).unwrap();
         assert_eq!((tip.users, &tip.signs[..]), (2_000, &[Sign::Throughput(10_000.0, 8_900.0)][..]));
-        assert_eq!(tip.to_string(), "tips over at 2,000 users: throughput falls from 10,000 to 8900 req/s");
+        assert_eq!(tip.to_string(), "tips over at 2,000 users: throughput falls from 10,000 to 8,900 req/s");
     }
 
     #[test]

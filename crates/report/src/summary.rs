@@ -6,6 +6,7 @@
 //! bystander is the exception that has to be: it asks too seldom for a percentile of one run, so its few times
 //! are put together, and their number is told.
 
+use crate::difference::{Gain, gain};
 use crate::results::{
     Bound, BystanderRecord, CellRecord, LoadRecord, Measured, Outcome, ResponseTimes, Results, StepRecord,
 };
@@ -336,24 +337,24 @@ pub struct Row<'a> {
     /// What it came to.
     pub standing: Standing,
     /// Against the row that [`row_before`] names.
-    pub factor_before: Option<Factor>,
+    pub factor_before: Option<Gain>,
     /// Against the first row.
-    pub factor_first: Option<Factor>,
+    pub factor_first: Option<Gain>,
 }
 
 /// The classic table's rows, in order.
 pub fn rows(results: &Results) -> Vec<Row<'_>> {
     let own = |step: &StepRecord| results.cells.iter().find(|cell| cell.id == step.cell);
-    rows_of(results.steps.iter().filter_map(|step| Some((step, own(step)?))).collect())
+    rows_of(results.steps.iter().filter_map(|step| Some((step, own(step)?))).collect(), noise_of(results))
 }
 
 /// The rows of a load beside the anonymous one, in the order of the steps.
 pub fn load_rows<'a>(results: &'a Results, load: &'a LoadRecord) -> Vec<Row<'a>> {
     let own = |step: &StepRecord| load.cells.iter().find(|cell| cell.step == step.id);
-    rows_of(results.steps.iter().filter_map(|step| Some((step, own(step)?))).collect())
+    rows_of(results.steps.iter().filter_map(|step| Some((step, own(step)?))).collect(), noise_of(results))
 }
 
-fn rows_of<'a>(cells: Vec<(&'a StepRecord, &'a CellRecord)>) -> Vec<Row<'a>> {
+fn rows_of<'a>(cells: Vec<(&'a StepRecord, &'a CellRecord)>, noise: f64) -> Vec<Row<'a>> {
     let first = cells.first().map(|(_, cell)| *cell);
     let steps: Vec<&StepRecord> = cells.iter().map(|(step, _)| *step).collect();
     let row = |(place, (step, cell)): (usize, &(&'a StepRecord, &'a CellRecord))| {
@@ -362,8 +363,8 @@ fn rows_of<'a>(cells: Vec<(&'a StepRecord, &'a CellRecord)>) -> Vec<Row<'a>> {
             step,
             cell,
             standing: standing(cell),
-            factor_before: before.and_then(|(_, before)| factor(before, cell)),
-            factor_first: first.filter(|_| place > 0).and_then(|first| factor(first, cell)),
+            factor_before: before.and_then(|(_, before)| gain(before, cell, noise)),
+            factor_first: first.filter(|_| place > 0).and_then(|first| gain(first, cell, noise)),
         }
     };
     cells.iter().enumerate().map(row).collect()
@@ -387,17 +388,39 @@ pub fn step_of<'a>(results: &'a Results, cell: &CellRecord) -> Option<&'a StepRe
     results.steps.iter().find(|step| step.id == cell.step)
 }
 
-/// The concurrencies, ascending, at which more than half of the steps were measured without keep-alive.
-pub fn shared_concurrencies(results: &Results) -> Vec<u64> {
-    let plain = || results.cells.iter().filter(|cell| !cell.keepalive);
-    let mut shared: Vec<u64> = plain().map(|cell| cell.concurrency).collect();
+/// The concurrencies, ascending, at which more than half of the steps were measured with or without keep-alive.
+pub fn shared_concurrencies(results: &Results, keepalive: bool) -> Vec<u64> {
+    let alike = || results.cells.iter().filter(|cell| cell.keepalive == keepalive);
+    let mut shared: Vec<u64> = alike().map(|cell| cell.concurrency).collect();
     shared.sort_unstable();
     shared.dedup();
     shared.retain(|concurrency| {
-        let count = plain().filter(|cell| cell.concurrency == *concurrency).count();
+        let count = alike().filter(|cell| cell.concurrency == *concurrency).count();
         count > 1 && 2 * count > results.steps.len()
     });
     shared
+}
+
+/// The steps at the one concurrency, without keep-alive, at which most of them were measured; of several such the
+/// highest. `None` if no two steps share one.
+pub fn one_concurrency(results: &Results) -> Option<(u64, Vec<Row<'_>>)> {
+    let at = |users: u64| -> Vec<Row<'_>> {
+        let cell = |step: &StepRecord| {
+            let is_it =
+                |cell: &&CellRecord| cell.step == step.id && cell.concurrency == users && !cell.keepalive;
+            results.cells.iter().find(is_it)
+        };
+        rows_of(
+            results.steps.iter().filter_map(|step| Some((step, cell(step)?))).collect(),
+            noise_of(results),
+        )
+    };
+    let measured = |rows: &[Row<'_>]| rows.iter().filter(|row| row.standing.summary().is_some()).count();
+    let mut all: Vec<u64> = results.cells.iter().map(|cell| cell.concurrency).collect();
+    all.sort_unstable();
+    all.dedup();
+    let alike = all.into_iter().map(|users| (users, at(users)));
+    alike.max_by_key(|(_, rows)| measured(rows)).filter(|(_, rows)| measured(rows) > 1)
 }
 
 /// Two cells that measured the same thing: what they differ by is noise.
@@ -411,6 +434,11 @@ pub struct Twins<'a> {
     pub concurrency: u64,
     /// The larger throughput over the smaller.
     pub ratio: f64,
+}
+
+/// The largest factor between cells that measured the same thing; 1 if nothing was measured twice.
+fn noise_of(results: &Results) -> f64 {
+    twins(results).iter().map(|twins| twins.ratio).fold(1.0, f64::max)
 }
 
 /// Cells of different steps with the same caching, concurrency and keep-alive.

@@ -1,98 +1,113 @@
-//! The classic table as plain text: step, concurrency, caching, throughput, 95% response, observed load; beside
-//! or below it the rest of each step's figures, under each row the command that repeats it, then a sentence for
-//! each step and the tables of the further cells.
+//! The classic table as plain text: step, concurrency, caching, throughput, 95% response, observed load. It stands last,
+//! under the sentence that sums the ladder up; everything else stands above both, and only if it is asked for.
 //!
-//! Invariant: no line but a command, which is there to be copied, is longer than the given width, as long as
-//! that is at least [`WIDTH_MIN`]. No colours, no terminal codes.
+//! Invariant: no line is longer than the given width, as long as that is at least [`WIDTH_MIN`]. No colours, no
+//! terminal codes.
 
+use crate::difference::Gain;
 use crate::grid::{Align, Column, Grid, wrapped};
+use crate::headline::headline;
 use crate::number;
-use crate::results::{CellRecord, Results};
-use crate::sentence::{interval, noise, sentence};
-use crate::staircase::{Staircase, share_text, staircases};
-use crate::summary::{
-    ANSWERS_FEW, Bystander, Row, Standing, Summary, row_before, rows, shared_concurrencies, standing, step_of,
-};
-use crate::{loads, processes};
+use crate::results::{LoadRecord, Results};
+use crate::summary::{ANSWERS_FEW, Bystander, Row, Standing, Summary, load_rows, rows, standing};
+use crate::{details, loads};
 
 /// The narrowest width that is kept.
 pub const WIDTH_MIN: usize = 80;
+/// The width from which the classic table has room for factors.
+const WIDTH_FACTORS: usize = 118;
 /// The width from which all figures of a step stand in one row.
-const WIDTH_ONE_BLOCK: usize = 175;
+pub(crate) const WIDTH_ONE_BLOCK: usize = 175;
 
-/// The width from which a staircase has room for versions, whose words are long.
-const WIDTH_VERSIONS: usize = 110;
-
-/// How many columns the second block has on a narrow terminal: all but the last.
-const NARROW_COLUMNS: usize = 8;
-
-/// The whole text for a terminal or pipe of `width` columns.
-pub fn text(results: &Results, width: usize) -> String {
+/// The whole text for a terminal or pipe of `width` columns; `is_verbose` adds every figure there is.
+pub fn text(results: &Results, width: usize, is_verbose: bool) -> String {
     let width = width.max(WIDTH_MIN);
     let rows = rows(results);
     let mut out = String::new();
     let synthetic = if results.synthetic { " (a synthetic site)" } else { "" };
     out.push_str(&format!("{}{synthetic}, page {}\n\n", results.title, results.page));
-    if !rows.is_empty() {
-        anonymous(results, &rows, width, &mut out);
+    if is_verbose {
+        details::all(results, &rows, width, &mut out);
+        out.push('\n');
     }
-    loads::sections(results, width, &mut out);
-    notes(results, &rows, width, &mut out);
+    if rows.is_empty() {
+        for load in &results.loads {
+            load_alone(results, load, width, &mut out);
+        }
+    } else {
+        summary(&rows, width, &mut out);
+    }
+    marks(results, &rows, is_verbose, width, &mut out);
     out
 }
 
-/// Everything that the anonymous load has.
-fn anonymous(results: &Results, rows: &[Row<'_>], width: usize, out: &mut String) {
-    classic(rows, width, out);
-    processes::table(rows, width, out);
-    loads::beside(rows, width, out);
-    sentences(rows, width, out);
-    keepalive(results, out, width);
-    let staircases = staircases(results);
-    if staircases.is_empty() {
-        equal_concurrency(results, out, width);
-    } else {
-        staircase_table(&staircases, out, width);
+/// The sentence and the table of a load.
+fn summary(rows: &[Row<'_>], width: usize, out: &mut String) {
+    if let Some(headline) = headline(rows) {
+        wrapped(&headline, width, "", out);
+        out.push('\n');
     }
+    classic(rows, width, out);
 }
 
-/// The classic columns, and the rest beside them or below.
+/// A load whose ladder has no anonymous visitors.
+fn load_alone(results: &Results, load: &LoadRecord, width: usize, out: &mut String) {
+    wrapped(&format!("Load: {}", load.title), width, "", out);
+    summary(&load_rows(results, load), width, out);
+    out.push('\n');
+}
+
+/// The classic columns, and as many more as there is room for.
 fn classic(rows: &[Row<'_>], width: usize, out: &mut String) {
-    let together = width >= WIDTH_ONE_BLOCK;
-    let mut grid = Grid::new(
-        first_columns().into_iter().chain(if together { more_columns() } else { Vec::new() }).collect(),
-    );
+    let columns = match width {
+        WIDTH_ONE_BLOCK.. => more_columns(),
+        WIDTH_FACTORS.. => factor_columns(),
+        _ => Vec::new(),
+    };
+    let mut grid = Grid::new(first_columns().into_iter().chain(columns).collect());
     for row in rows {
         match &row.standing {
             Standing::Measured(summary) => {
-                let mut cells = first_cells(row, summary);
-                if together {
-                    cells.extend(more_cells(row, summary));
-                }
-                grid.row(cells);
+                let more = match width {
+                    WIDTH_ONE_BLOCK.. => more_cells(row, summary),
+                    WIDTH_FACTORS.. => factor_cells(row),
+                    _ => Vec::new(),
+                };
+                grid.row(first_cells(row, summary).into_iter().chain(more).collect());
             }
             other => grid.row_with_rest(names(row), &no_figures(other)),
         }
-        grid.verbatim(&format!("     {}", row.cell.ab));
     }
     out.push_str(&grid.text(width));
-    if !together {
-        // What bound each step is in its sentence.
-        let columns = std::iter::once(Column::new(&["step"], Align::Left)).chain(more_columns());
-        let mut grid = Grid::new(columns.take(NARROW_COLUMNS).collect());
-        for row in rows {
-            match &row.standing {
-                Standing::Measured(summary) => {
-                    let cells = std::iter::once(row.step.number.clone()).chain(more_cells(row, summary));
-                    grid.row(cells.take(NARROW_COLUMNS).collect());
-                }
-                // The reason stands in the first block.
-                Standing::Void(_) => grid.row(vec![row.step.number.clone(), "VOID".to_owned()]),
-                Standing::Missing => grid.row(vec![row.step.number.clone()]),
-            }
-        }
-        out.push('\n');
-        out.push_str(&grid.text(width));
+}
+
+/// What the signs of the table mean, and what else there is.
+fn marks(results: &Results, rows: &[Row<'_>], is_verbose: bool, width: usize, out: &mut String) {
+    let mut note = |text: &str| wrapped(text, width, "  ", out);
+    let summaries = || rows.iter().filter_map(|row| Some((row, row.standing.summary()?)));
+    let few = |cell| standing(cell).summary().is_some_and(|summary| summary.few);
+    let has_few = if is_verbose || rows.is_empty() {
+        results.all_cells().any(few)
+    } else {
+        rows.iter().any(|row| few(row.cell))
+    };
+    if has_few {
+        note(&format!("* fewer than {ANSWERS_FEW} answers in a round: percentiles are coarse."));
+    }
+    let has_noise =
+        |row: &Row<'_>| [row.factor_before, row.factor_first].into_iter().flatten().any(|gain| !gain.is_step);
+    if width >= WIDTH_FACTORS && rows.iter().any(has_noise) {
+        note("≈1×: no difference beyond the noise of the rounds.");
+    }
+    if !results.complete {
+        note("Not complete: the same command goes on with the visits that are missing.");
+    }
+    summaries()
+        .filter_map(|(row, summary)| loads::generator_doubt(row, summary))
+        .for_each(|doubt| note(&doubt));
+    if !is_verbose && !rows.is_empty() && !results.loads.is_empty() {
+        let titles: Vec<&str> = results.loads.iter().map(|load| load.title.as_str()).collect();
+        note(&format!("Also measured, and shown by --verbose: {}.", titles.join("; ")));
     }
 }
 
@@ -120,7 +135,7 @@ pub(crate) fn first_columns() -> Vec<Column> {
 
 /// The first cells of a row, which say what it is.
 pub(crate) fn names(row: &Row<'_>) -> Vec<String> {
-    vec![row.step.number.clone(), row.cell.concurrency.to_string(), row.step.title.clone()]
+    vec![row.step.number.clone(), number::grouped(row.cell.concurrency), row.step.title.clone()]
 }
 
 /// The cells of a row for the classic columns.
@@ -137,7 +152,20 @@ pub(crate) fn first_cells(row: &Row<'_>, summary: &Summary) -> Vec<String> {
     cells
 }
 
-fn more_columns() -> Vec<Column> {
+/// How many times more a row serves than another; `≈1×` if the difference is noise.
+pub(crate) fn times(gain: Gain) -> String {
+    if gain.is_step { number::times(gain.times) } else { "≈1×".to_owned() }
+}
+
+fn factor_columns() -> Vec<Column> {
+    vec![Column::new(&["× step", "before"], Align::Right), Column::new(&["× step", "1"], Align::Right)]
+}
+
+fn factor_cells(row: &Row<'_>) -> Vec<String> {
+    [row.factor_before, row.factor_first].map(|gain| or_dash(gain.map(times))).to_vec()
+}
+
+pub(crate) fn more_columns() -> Vec<Column> {
     vec![
         Column::new(&["failed"], Align::Right),
         Column::new(&["mean ± sd"], Align::Right),
@@ -150,15 +178,14 @@ fn more_columns() -> Vec<Column> {
     ]
 }
 
-fn more_cells(row: &Row<'_>, summary: &Summary) -> Vec<String> {
-    let times = |factor: Option<stats::Factor>| or_dash(factor.map(|factor| number::times(factor.times)));
+pub(crate) fn more_cells(row: &Row<'_>, summary: &Summary) -> Vec<String> {
     vec![
         summary.failed.to_string(),
         number::mean_and_deviation(summary.response.mean_ms, summary.response.sd_ms),
         or_dash(summary.cpu_per_page_ms.map(number::milliseconds)),
         or_dash(summary.site_pss_bytes.map(|bytes| number::bytes(bytes as u64))),
-        times(row.factor_before),
-        times(row.factor_first),
+        or_dash(row.factor_before.map(times)),
+        or_dash(row.factor_first.map(times)),
         or_dash(summary.bystander.map(bystander)),
         summary.bound_by.words().to_owned(),
     ]
@@ -175,222 +202,4 @@ pub(crate) fn bystander(figure: Bystander) -> String {
 
 fn or_dash(text: Option<String>) -> String {
     text.unwrap_or_else(|| "-".to_owned())
-}
-
-fn sentences(rows: &[Row<'_>], width: usize, out: &mut String) {
-    out.push('\n');
-    for (place, row) in rows.iter().enumerate() {
-        let said = sentence(row, row_before(rows, place));
-        let text = format!("{}. {}: {said}", row.step.number, row.step.title);
-        wrapped(&text, width, "   ", out);
-    }
-}
-
-/// Cells that used their connections again, beside the step's own.
-fn keepalive(results: &Results, out: &mut String, width: usize) {
-    let cells: Vec<&CellRecord> = results.cells.iter().filter(|cell| cell.keepalive).collect();
-    if cells.is_empty() {
-        return;
-    }
-    out.push_str("\nWith keep-alive\n");
-    let mut grid = Grid::new(first_columns());
-    for cell in cells {
-        further_row(results, cell, &mut grid);
-        grid.verbatim(&format!("     {}", cell.ab));
-    }
-    out.push_str(&grid.text(width));
-}
-
-fn further_row(results: &Results, cell: &CellRecord, grid: &mut Grid) {
-    let Some(step) = step_of(results, cell) else { return };
-    let row = Row { step, cell, standing: standing(cell), factor_before: None, factor_first: None };
-    match &row.standing {
-        Standing::Measured(summary) => grid.row(first_cells(&row, summary)),
-        other => grid.row_with_rest(names(&row), &no_figures(other)),
-    }
-}
-
-/// Every step at the same concurrency, one table for each.
-fn equal_concurrency(results: &Results, out: &mut String, width: usize) {
-    for concurrency in shared_concurrencies(results) {
-        out.push_str(&format!("\nEvery step at concurrency {concurrency}, without keep-alive\n"));
-        let mut grid = Grid::new(first_columns());
-        for cell in results.cells.iter().filter(|cell| !cell.keepalive && cell.concurrency == concurrency) {
-            further_row(results, cell, &mut grid);
-        }
-        out.push_str(&grid.text(width));
-    }
-}
-
-/// Every step with more and more users, and where it tips over.
-fn staircase_table(staircases: &[Staircase<'_>], out: &mut String, width: usize) {
-    out.push_str("\nEvery step with more and more users, without keep-alive\n");
-    let summaries =
-        || staircases.iter().flat_map(|of| &of.stairs).filter_map(|(_, standing)| standing.summary());
-    let units: Vec<&str> = summaries()
-        .next()
-        .map(|summary| summary.meters_per_page.iter().map(|meter| meter.name.as_str()).collect())
-        .unwrap_or_default();
-    let has_room = width >= WIDTH_VERSIONS;
-    let columns = [
-        Column::new(&["step"], Align::Left),
-        Column::new(&["what"], Align::Left).flexible(),
-        Column::new(&["users"], Align::Right),
-        Column::new(&["through-", "put", "req/s"], Align::Right),
-        Column::new(&["mean ± sd"], Align::Right),
-        Column::new(&["99%", "response"], Align::Right),
-        Column::new(&["failed"], Align::Right),
-    ];
-    let units = units.iter().map(|unit| {
-        let heading: Vec<&str> = unit.split(' ').chain(["a request"]).collect();
-        Column::new(&heading, Align::Right)
-    });
-    let mut grid = Grid::new(columns.into_iter().chain(units).collect());
-    for staircase in staircases {
-        for (place, (users, standing)) in staircase.stairs.iter().enumerate() {
-            let (number, what) = match place {
-                0 => (staircase.step.number.as_str(), staircase.step.title.as_str()),
-                // The second line has room for the version of what the first names.
-                1 if has_room => ("", staircase.version.unwrap_or_default()),
-                _ => ("", ""),
-            };
-            let tips = staircase.tip.as_ref().is_some_and(|tip| tip.users == *users);
-            let users = format!("{}{users}", if tips { "> " } else { "" });
-            let names = vec![number.to_owned(), what.to_owned(), users];
-            match standing {
-                Standing::Measured(summary) => grid.row([names, stair_cells(summary)].concat()),
-                other => grid.row_with_rest(names, &no_figures(other)),
-            }
-        }
-    }
-    out.push_str(&grid.text(width));
-    for staircase in staircases {
-        let version = staircase.version.filter(|_| !has_room);
-        let version = version.map(|version| format!(" ({version})")).unwrap_or_default();
-        let said = staircase.said();
-        let text = format!("{}. {}{version}: {said}.", staircase.step.number, staircase.step.title);
-        wrapped(&text, width, "   ", out);
-    }
-}
-
-fn stair_cells(summary: &Summary) -> Vec<String> {
-    let mut cells = vec![
-        number::rate(summary.throughput.median),
-        number::mean_and_deviation(summary.response.mean_ms, summary.response.sd_ms),
-        number::milliseconds(summary.response.p99_ms),
-        share_text(summary.failed_share()),
-    ];
-    cells.extend(summary.meters_per_page.iter().map(|meter| number::three_digits(meter.value)));
-    cells
-}
-
-fn notes(results: &Results, rows: &[Row<'_>], width: usize, out: &mut String) {
-    out.push('\n');
-    let mut note = |text: &str| wrapped(text, width, "  ", out);
-    let standings: Vec<Standing> = results.all_cells().map(standing).collect();
-    if standings.iter().filter_map(Standing::summary).any(|summary| summary.few) {
-        note(&format!("* fewer than {ANSWERS_FEW} answers in a round: percentiles are coarse."));
-    }
-    if !results.complete {
-        note("Not complete: the same command goes on with the visits that are missing.");
-    }
-    note(&rounds_note(results, rows));
-    note(
-        "Bytes a page: on the wire for each good answer, head included; clients accept gzip, br and zstd. Mean ± sd: of the response times. Observed load: mean number of runnable and blocked tasks of the site, at 10 Hz. Bystander: an uncached page asked once a second during the load.",
-    );
-    rows.iter().filter_map(|row| uncompressed(rows, row)).for_each(|text| note(&text));
-    idle_note(rows, &mut note);
-    if let Some(noise) = noise(results) {
-        note(&format!("{noise}."));
-    }
-    for (row, summary) in rows.iter().filter_map(|row| Some((row, row.standing.summary()?))) {
-        if summary.other_length > 0 {
-            note(&format!(
-                "Step {}: {} good answers differ in length from the first one.",
-                row.step.number, summary.other_length
-            ));
-        }
-        if let Some(changed) = &summary.what_changed {
-            note(&format!("Step {}: what changed from one answer to another: {changed}.", row.step.number));
-        }
-        if let Some(doubt) = loads::generator_doubt(row, summary) {
-            note(&doubt);
-        }
-    }
-    machine_note(results, &mut note);
-}
-
-/// A step whose pages are at least twice as long on the wire as those of another is one in which they lost compression.
-pub(crate) fn uncompressed(rows: &[Row<'_>], row: &Row<'_>) -> Option<String> {
-    const LOST: f64 = 2.0;
-    const BYTES_MIN: f64 = 4096.0;
-    let bytes = |row: &Row<'_>| row.standing.summary()?.bytes_per_page;
-    let own = bytes(row).filter(|own| *own >= BYTES_MIN)?;
-    let (other, least) = rows
-        .iter()
-        .filter_map(|other| Some((other, bytes(other)?)))
-        .min_by(|(_, one), (_, other)| one.total_cmp(other))?;
-    (own >= LOST * least).then(|| {
-        let text = |bytes: f64| number::bytes(bytes as u64);
-        format!(
-            "Step {}: {} a page, and {} in step {}. Something on the way keeps pages from being compressed: nginx does not compress for requests with Via unless gzip_proxied says so; Petasos leaves Via off with via_to_origin = false.",
-            row.step.number, text(own), text(least), other.step.number
-        )
-    })
-}
-
-/// What a figure is taken from, and how sure the factors are where there are any.
-fn rounds_note(results: &Results, rows: &[Row<'_>]) -> String {
-    let rounds = results.plan.rounds;
-    let factors = rows.iter().filter_map(|row| Some((row, row.factor_first?)));
-    let texts = factors.map(|(row, factor)| {
-        format!("step {} {}×{}", row.step.number, number::factor(factor.times), interval(factor))
-    });
-    let texts: Vec<String> = texts.collect();
-    let sure = if rounds < stats::RUNS_FOR_INTERVAL as u64 {
-        "; with fewer than five there are figures and no intervals".to_owned()
-    } else if texts.is_empty() {
-        String::new()
-    } else {
-        format!("; × step 1 with 95% intervals: {}", texts.join(", "))
-    };
-    let plural = if rounds == 1 { "" } else { "s" };
-    format!(
-        "Each figure is the median of the rounds' own ({rounds} round{plural}, seed {}){sure}.",
-        results.plan.seed
-    )
-}
-
-/// The machine, the programs, the limits.
-fn machine_note(results: &Results, note: &mut impl FnMut(&str)) {
-    let environment = &results.environment;
-    let machine = &environment.machine;
-    let versions: Vec<&str> = environment.versions.iter().map(|version| version.version.as_str()).collect();
-    let limits: Vec<String> =
-        machine.limits.iter().map(|limit| format!("{} {}", limit.name, limit.value)).collect();
-    note(&format!(
-        "{}, {} cores, {}, {}; {}. {}.{}",
-        machine.cpu_model.as_deref().unwrap_or("unknown processor"),
-        machine.cores,
-        machine.memory_bytes.map_or_else(|| "unknown memory".to_owned(), number::bytes),
-        machine.kernel.as_deref().unwrap_or("unknown kernel"),
-        limits.join(", "),
-        versions.join("; "),
-        if environment.generator_shares_host { " The generator shares the host." } else { "" }
-    ));
-}
-
-/// What the bystander took on the idle site, per step, and how often it asked.
-fn idle_note(rows: &[Row<'_>], note: &mut impl FnMut(&str)) {
-    let measured = || rows.iter().filter_map(|row| Some((row, row.standing.summary()?)));
-    let asked = || measured().filter_map(|(_, summary)| Some(summary.bystander?.requests));
-    let idle = measured().filter_map(|(row, summary)| {
-        Some(format!("step {} {}", row.step.number, number::milliseconds(summary.idle?.p95_ms)))
-    });
-    let idle: Vec<String> = idle.collect();
-    if let (false, Some(least), Some(most)) = (idle.is_empty(), asked().min(), asked().max()) {
-        let idle = idle.join(", ");
-        let requests = if least == most { least.to_string() } else { format!("{least} to {most}") };
-        note(&format!("Bystander p95 on the idle site: {idle}; under load from {requests} requests a step."));
-    }
 }

@@ -150,9 +150,9 @@ fn the_text_has_a_table_and_ends_with_the_sentence() {
 A  before  (10 runs)
 B  after  (10 runs)
 
-                     A          B  B against A     95% interval        p  alone it shows
-throughput  1000 req/s  905 req/s        -9.5%  -10.1% to -8.9%  <0.0001  slower
-mean           10.0 ms    11.0 ms       +10.5%  +9.8% to +11.2%  <0.0001  slower
+                      A          B  B against A     95% interval        p  alone it shows
+throughput  1,000 req/s  905 req/s        -9.5%  -10.1% to -8.9%  <0.0001  slower
+mean            10.0 ms    11.0 ms       +10.5%  +9.8% to +11.2%  <0.0001  slower
 ";
     assert!(text.starts_with(expected), "{text}");
     assert!(
@@ -178,7 +178,7 @@ fn the_best_runs_stand_beside_the_medians_where_that_is_wanted() {
         row[row.len() - 2..].join("|")
     };
     assert!(text.contains("A best") && text.contains("of 10"), "{text}");
-    assert_eq!(last_two("throughput"), "1010 req/s|914 req/s", "the most answers");
+    assert_eq!(last_two("throughput"), "1,010 req/s|914 req/s", "the most answers");
     assert_eq!(last_two("mean"), "9.90 ms|10.9 ms", "the shortest time");
     let without = |text: &str| text.lines().last().unwrap().to_owned();
     assert_eq!(without(&text), without(&comparison.text(120, false)), "the verdict does not look at them");

@@ -17,7 +17,11 @@ use petasos_report::results::{
     BystanderRecord, CellRecord, LoadRecord, Measured, MeterRecord, Outcome, ResponseTimes, Results,
     VerdictRecord, VisitorRecord, WriteRecord,
 };
-use petasos_report::table::text;
+
+/// Every figure there is.
+fn text(results: &Results, width: usize) -> String {
+    petasos_report::table::text(results, width, true)
+}
 
 /// Rounds of these results, enough for a median that is no mean.
 const ROUNDS: u64 = 3;
@@ -130,8 +134,7 @@ fn load_of(text: &str) -> &str {
 }
 
 fn widest(text: &str) -> usize {
-    let commands = |line: &&str| !line.trim_start().starts_with("ab ");
-    text.lines().filter(commands).map(|line| line.chars().count()).max().unwrap()
+    text.lines().map(|line| line.chars().count()).max().unwrap()
 }
 
 /// A section of the page.

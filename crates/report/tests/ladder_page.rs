@@ -67,7 +67,7 @@ fn a_void_step_is_told_with_its_reason() {
         Outcome::Void { reason: "the door was locked".to_owned(), is_silent: false };
     let page = page(&results);
     assert!(page.contains("Step 1 is void."));
-    assert_eq!(page.matches("the door was locked").count(), 2, "at the top and in the table");
+    assert_eq!(page.matches("the door was locked").count(), 2, "at the top and in the classic table");
 }
 
 #[test]

@@ -13,11 +13,15 @@ mod common;
 use common::made_up;
 use petasos_report::results::{Outcome, Results};
 use petasos_report::summary::{Standing, factor, rows, shared_concurrencies, standing, twins};
-use petasos_report::table::text;
+use petasos_report::table::text as table_text;
+
+/// Every figure there is.
+fn text(results: &Results, width: usize) -> String {
+    table_text(results, width, true)
+}
 
 fn widest(text: &str) -> usize {
-    let commands = |line: &&str| !line.trim_start().starts_with("ab ");
-    text.lines().filter(commands).map(|line| line.chars().count()).max().unwrap()
+    text.lines().map(|line| line.chars().count()).max().unwrap()
 }
 
 #[test]
@@ -25,6 +29,15 @@ fn a_narrow_terminal() {
     let text = text(&made_up(3), 80);
     assert!(widest(&text) <= 80, "{text}");
     insta::assert_snapshot!(text);
+}
+
+#[test]
+fn terminal_shows_headline_and_classic_table_alone() {
+    for width in [80, 120, 200] {
+        let text = table_text(&made_up(3), width, false);
+        assert!(widest(&text) <= width, "{text}");
+        insta::assert_snapshot!(format!("short_{width}"), text);
+    }
 }
 
 #[test]
@@ -91,7 +104,7 @@ fn stairs_have_figures_a_request_and_a_tipping_point() {
         stairs.contains("7. Petasos (petasos 0.1.0 (0123456789)): tips over at 2,000 users: throughput"),
         "{stairs}"
     );
-    assert_eq!(stairs.matches("> 2000").count(), 1, "{stairs}");
+    assert_eq!(stairs.matches("> 2,000").count(), 1, "{stairs}");
     assert!(stairs.contains("a request"), "{stairs}");
     assert!(!text.contains("Every step at concurrency"), "the stairs stand for these tables");
     assert!(!self::text(&made_up(3), 80).contains("more and more users"), "two stairs are none");
@@ -151,9 +164,7 @@ fn a_void_step_has_a_reason_and_no_number() {
     let mut results = with_void("opcode");
     results.cells.iter_mut().find(|cell| cell.id == "objects").unwrap().runs.clear();
     results.complete = false;
-    let text = text(&results, 80);
-    assert!(widest(&text) <= 80, "{text}");
-    insta::assert_snapshot!(text.split("\n\n").take(5).collect::<Vec<_>>().join("\n\n"));
+    insta::assert_snapshot!(table_text(&results, 80, false));
 }
 
 #[test]
@@ -207,7 +218,7 @@ fn figures_are_medians_of_the_rounds_own() {
 
 #[test]
 fn concurrencies_that_several_steps_share() {
-    assert_eq!(shared_concurrencies(&made_up(1)), [1, 25]);
+    assert_eq!(shared_concurrencies(&made_up(1), false), [1, 25]);
 }
 
 #[test]

@@ -16,6 +16,7 @@ mod common;
 
 use common::made_up;
 use petasos_report::html::page;
+use petasos_report::results::{CellRecord, Results, StepRecord};
 use serde_json::Value;
 use std::process::Command;
 use testkit::{Origin, response};
@@ -46,13 +47,23 @@ frame.onload = () => {
   const inner = frame.contentDocument, view = frame.contentWindow;
   const shown = [...inner.querySelectorAll('svg')].filter(svg => svg.getClientRects().length > 0);
   const box = element => { const r = element.getBoundingClientRect(); return [r.left, r.right, r.width, r.height]; };
+  const collisions = svg => {
+    const texts = [...svg.querySelectorAll('text')].map(t => [t.textContent, t.getBoundingClientRect()]);
+    const touch = (a, b) => a.left < b.right && b.left < a.right && a.top + 3 < b.bottom && b.top + 3 < a.bottom;
+    const pairs = [];
+    texts.forEach(([one, a], i) => texts.slice(i + 1).forEach(([other, b]) => { if (touch(a, b)) pairs.push(one + ' | ' + other); }));
+    return pairs;
+  };
+  const details = inner.getElementById('details');
+  const before_details = details ? details.getBoundingClientRect().top : 0;
   const charts = shown.map(svg => ({
     id: svg.getAttribute('aria-labelledby'), box: box(svg),
-    marks: [...svg.querySelectorAll('circle, polyline, .stem, .range')].filter(m => { const b = m.getBBox(); return b.width + b.height > 0; }).length,
+    marks: [...svg.querySelectorAll('circle, polyline, .bar, .stem, .range')].filter(m => { const b = m.getBBox(); return b.width + b.height > 0; }).length,
+    collisions: collisions(svg),
     smallest: Math.min(...[...svg.querySelectorAll('text')].map(t => t.getBoundingClientRect().height)),
   }));
   const wide = [...inner.querySelectorAll('body *')].filter(e => !e.closest('.scroll') && !e.closest('svg') && e.getBoundingClientRect().right > view.innerWidth + 1).length;
-  document.getElementById('out').textContent = JSON.stringify({charts, wide, scrolls: inner.documentElement.scrollWidth > view.innerWidth});
+  document.getElementById('out').textContent = JSON.stringify({charts, wide, before_details, scrolls: inner.documentElement.scrollWidth > view.innerWidth});
 };
 </script>"#;
 
@@ -133,6 +144,39 @@ fn every_chart_is_drawn_and_nobody_else_is_asked() {
             (Some(0), Some(false)),
             "{width}"
         );
+    }
+}
+
+/// The ladder of the WordPress lab in shape: fourteen steps with long names, some numbered beside the ladder.
+fn long_ladder() -> Results {
+    let mut results = made_up(3);
+    let steps = results.steps.clone();
+    for (step, number) in steps.iter().zip(["1b", "2b", "3b", "5b", "5c", "5d", "6b"]) {
+        let cell = results.cells.iter().find(|cell| cell.id == step.cell).unwrap().clone();
+        let id = format!("{}-beside", step.id);
+        results.cells.push(CellRecord { id: id.clone(), step: id.clone(), ..cell });
+        let title = "opcode cache + objects in Redis".to_owned();
+        results.steps.push(StepRecord {
+            id: id.clone(),
+            number: number.to_owned(),
+            title,
+            cell: id,
+            ..step.clone()
+        });
+    }
+    results
+}
+
+#[test]
+fn three_screens_tell_the_story_and_no_labels_collide() {
+    for (width, screen) in [(1280, 800.0), (390, 844.0)] {
+        let seen = browse(page(&long_ladder()), width);
+        let top = seen.layout["before_details"].as_f64().unwrap();
+        println!("{width}: {top} pixels before the details");
+        assert!(top > screen && top <= 3.0 * screen, "{width}: {top} pixels before the details");
+        for chart in seen.layout["charts"].as_array().unwrap() {
+            assert_eq!(chart["collisions"], serde_json::json!([]), "{width}: {}", chart["id"]);
+        }
     }
 }
 

@@ -1,17 +1,26 @@
 //! Charts with one row or column for each step: throughput, response time, the bystander, load beside
 //! throughput.
 
-use super::svg::{LogScale, drawing, horizontal_tick, label, points, px, shortened, tick, vertical_tick};
+use super::svg::{
+    LinearScale, LogScale, drawing, horizontal_tick, label, linear_tick, points, px, shortened, tick,
+    vertical_tick,
+};
 use super::{Size, colour};
+use crate::headline::is_limited;
 use crate::number;
 use crate::results::Outcome;
 use crate::summary::{Row, Summary};
 use maud::{Markup, html};
 
 /// The height of a row.
-const ROW: f64 = 40.0;
+const ROW: f64 = 34.0;
+/// The height of a row whose step is named above it.
+const NARROW_ROW: f64 = 46.0;
 /// The space for labels to the right of the largest value.
-const RIGHT: f64 = 128.0;
+const RIGHT: f64 = 158.0;
+/// From where the titles of the steps begin, and the space for the numbers of users.
+const TITLES: f64 = 44.0;
+const USERS: f64 = 78.0;
 /// The space below for the axis.
 const BOTTOM: f64 = 30.0;
 
@@ -35,7 +44,7 @@ struct Frame<'a> {
 impl<'a> Frame<'a> {
     fn new(rows: &'a [Row<'a>], size: Size) -> Self {
         // On a narrow page the step's name stands above its row, on a wide one beside it.
-        let (left, row) = if size.narrow { (8.0, ROW + 12.0) } else { (250.0, ROW) };
+        let (left, row) = if size.narrow { (8.0, NARROW_ROW) } else { (352.0, ROW) };
         let below = if size.narrow { 14.0 } else { 0.0 };
         let line = |(position, line): (usize, &'a Row<'a>)| Line {
             row: line,
@@ -48,30 +57,37 @@ impl<'a> Frame<'a> {
         Self { lines, left, right: size.width - RIGHT, height }
     }
 
-    /// Decades of the axis and names of the steps.
+    /// Decades of a logarithmic axis and names of the steps.
     fn background(&self, scale: &LogScale, size: Size, unit: &str) -> Markup {
+        let ticks: Vec<_> = scale.ticks().map(|(value, x)| (tick(value, size.narrow), x)).collect();
+        self.with_ticks(&ticks, size, unit)
+    }
+
+    /// An axis with these labels, and names of the steps.
+    fn with_ticks(&self, ticks: &[(String, f64)], size: Size, unit: &str) -> Markup {
         let bottom = self.height - BOTTOM;
         html! {
-            @for (value, x) in scale.ticks() { (vertical_tick(x, 4.0, bottom, &tick(value, size.narrow))) }
+            @for (text, x) in ticks { (vertical_tick(*x, 4.0, bottom, text)) }
             (label(size.width - 2.0, bottom + 18.0, "end", "tick", unit))
             @for line in &self.lines { (self.name(line, size)) }
         }
     }
 
     fn name(&self, line: &Line<'_>, size: Size) -> Markup {
-        let (step, users) = (&line.row.step, line.row.cell.concurrency);
-        let users = format!("{users} users");
+        let step = &line.row.step;
+        let users = format!("{} users", number::grouped(line.row.cell.concurrency));
         if size.narrow {
+            let title = shortened(&step.title, size.width - TITLES - USERS);
             html! {
-                text x=(px(self.left)) y=(px(line.y - 18.0)) class="name" {
-                    (step.number) " " (step.title) tspan class="tick" dx="8" { (users) }
+                text x=(px(self.left)) y=(px(line.y - 15.0)) class="name" {
+                    (step.number) " " (title) tspan class="tick" dx="8" { (users) }
                 }
             }
         } else {
             html! {
-                (label(0.0, line.y + 4.5, "start", "name strong", &step.number))
-                (label(22.0, line.y + 4.5, "start", "name", &step.title))
-                (label(self.left - 16.0, line.y + 4.5, "end", "tick", &line.row.cell.concurrency.to_string()))
+                (label(0.0, line.y + 4.5, "start", "name strong", &shortened(&step.number, TITLES - 6.0)))
+                (label(TITLES, line.y + 4.5, "start", "name", &shortened(&step.title, self.left - TITLES - USERS)))
+                (label(self.left - 12.0, line.y + 4.5, "end", "tick", &users))
             }
         }
     }
@@ -86,7 +102,7 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// Throughput of each step, every round as a small ring.
+/// Throughput of each step to scale, every round as a small ring.
 pub(super) fn throughput(id: &str, rows: &[Row<'_>], size: Size) -> Markup {
     let frame = Frame::new(rows, size);
     let runs = |line: &Line<'_>| -> Vec<f64> {
@@ -96,21 +112,26 @@ pub(super) fn throughput(id: &str, rows: &[Row<'_>], size: Size) -> Markup {
         });
         measured.collect()
     };
-    let scale = LogScale::over(frame.lines.iter().flat_map(&runs), frame.left, frame.right);
+    let scale = LinearScale::over(frame.lines.iter().flat_map(&runs), frame.left, frame.right);
+    let ticks = scale.ticks().map(|(value, x)| (linear_tick(value, size.narrow), x)).to_vec();
     let content = html! {
-        (frame.background(&scale, size, "req/s"))
+        (frame.with_ticks(&ticks, size, "req/s"))
         @for line in &frame.lines {
             @if let Some(summary) = line.summary {
-                @let x = scale.at(summary.throughput.median);
+                // A bar that is too short to see is still there.
+                @let x = scale.at(summary.throughput.median).max(frame.left + 1.0);
+                @let least = if is_limited(summary) { "≥ " } else { "" };
                 g class=(line.colour) {
-                    line x1=(px(frame.left)) x2=(px(x)) y1=(px(line.y)) y2=(px(line.y)) class="stem" {}
-                    @for run in runs(line) { circle cx=(px(scale.at(run))) cy=(px(line.y)) r="4" class="ring" {} }
-                    circle cx=(px(x)) cy=(px(line.y)) r="5.5" class="dot" {}
+                    line x1=(px(frame.left)) x2=(px(x)) y1=(px(line.y)) y2=(px(line.y)) class="bar" {}
+                    @for run in runs(line) { circle cx=(px(scale.at(run))) cy=(px(line.y)) r="3" class="ring" {} }
                 }
-                text x=(px(scale.at(summary.throughput.high) + 12.0)) y=(px(line.y + 4.5)) class="value" {
-                    (number::rate(summary.throughput.median))
-                    @if let Some(factor) = line.row.factor_first {
-                        tspan class="tick" dx="8" { (number::times(factor.times)) }
+                text x=(px(scale.at(summary.throughput.high) + 10.0)) y=(px(line.y + 4.5)) class="value" {
+                    (least) (number::rate(summary.throughput.median))
+                    @if let Some(gain) = line.row.factor_first {
+                        tspan class="tick" dx="8" {
+                            @if gain.is_step { (least) }
+                            (crate::table::times(gain))
+                        }
                     }
                 }
             } @else { (frame.absent(line)) }

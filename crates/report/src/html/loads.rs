@@ -45,7 +45,7 @@ fn section(results: &Results, load: &LoadRecord) -> Markup {
                 tbody {
                     tr {
                         th scope="row" { (row.step.number) }
-                        td.n { (row.cell.concurrency) }
+                        td.n { (number::grouped(row.cell.concurrency)) }
                         td.title { (row.step.title) }
                         @match &row.standing {
                             Standing::Measured(summary) => { (first_figures(summary)) (costs(summary)) }

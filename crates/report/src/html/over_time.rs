@@ -9,6 +9,8 @@ use crate::number;
 use maud::{Markup, html};
 
 const HEIGHT: f64 = 250.0;
+/// The share of a second from which it is drawn.
+const WHOLE_SHARE: f64 = 0.95;
 /// The distance between the names of two lines.
 const LABEL_GAP: f64 = 15.0;
 /// Labels on the time axis are at least so far apart.
@@ -75,6 +77,13 @@ impl Area {
             (label(0.0, 12.0, "start", "tick", unit))
         }
     }
+}
+
+/// The seconds that a run had whole: a last one of which less than [`WHOLE_SHARE`] was measured looks like a fall.
+pub(super) fn whole<T>(seconds: &[T], elapsed_s: Option<f64>) -> &[T] {
+    let Some(elapsed_s) = elapsed_s else { return seconds };
+    let count = (elapsed_s + 1.0 - WHOLE_SHARE).max(0.0) as usize;
+    seconds.get(..count).unwrap_or(seconds)
 }
 
 /// Lines over time.
@@ -202,7 +211,7 @@ fn round_up(value: f64) -> f64 {
 }
 
 /// Where an axis ends that is to show a positive value: at something whose quarters are written shortly.
-fn axis_end(value: f64) -> f64 {
+pub(super) fn axis_end(value: f64) -> f64 {
     next_of(&[1.0, 1.2, 1.6, 2.0, 2.4, 3.2, 4.0, 6.0, 8.0, 10.0], value)
 }
 
@@ -238,7 +247,7 @@ fn in_words(lines: &[Line], unit: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Area, Line, Size, axis_end, pieces, round_up, thinned};
+    use super::{Area, Line, Size, axis_end, pieces, round_up, thinned, whole};
 
     #[test]
     fn axes_end_at_round_values() {
@@ -256,6 +265,14 @@ mod tests {
         let placed = pieces(&line, &area);
         assert_eq!(placed.iter().map(Vec::len).collect::<Vec<_>>(), [2, 1]);
         assert!((placed[1][0].1 - area.y(4.0)).abs() < 1e-9 && placed[0][0].0 < placed[1][0].0);
+    }
+
+    #[test]
+    fn partial_last_second_is_left_out() {
+        let seconds = [0, 1, 2, 3];
+        let drawn = |elapsed_s| whole(&seconds, elapsed_s).len();
+        assert_eq!([3.4, 3.94, 3.96, 4.0, 9.0].map(|elapsed| drawn(Some(elapsed))), [3, 3, 4, 4, 4]);
+        assert_eq!((drawn(None), drawn(Some(0.2))), (4, 0));
     }
 
     #[test]

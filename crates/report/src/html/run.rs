@@ -3,7 +3,7 @@
 //! Invariant: as for the ladder's page: everything comes from the run's own record, the page loads nothing, and needs
 //! no scripts. What the record does not know is left out, not guessed.
 
-use super::over_time::{Line, Words, bars, lines, stacked};
+use super::over_time::{Line, Words, bars, lines, stacked, whole};
 use super::tables::scrolling;
 use super::{HALF, WIDE, document, figure};
 use crate::number;
@@ -14,9 +14,10 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The page of a run.
 pub fn run_page(run: &Run) -> String {
     let name = run.url.as_deref().unwrap_or("imported run");
+    let seconds = whole(&run.seconds, run.elapsed_s);
     let content = html! {
         (head(run, name))
-        @if run.seconds.len() > 1 { (over_time(&run.seconds)) }
+        @if seconds.len() > 1 { (over_time(seconds)) }
         (distribution(run))
         (tables(run))
     };

@@ -9,24 +9,39 @@ use crate::staircase::{FAILED_SHARE, P99_FACTOR, Staircase, THROUGHPUT_SHARE, sh
 use crate::summary::{Standing, Summary};
 use maud::{Markup, html};
 
-/// The section; nothing for a ladder without stairs.
-pub(super) fn section(results: &Results) -> Markup {
-    let staircases = staircases(results);
+/// The sections without and with keep-alive; nothing for a ladder without stairs.
+pub(super) fn sections(results: &Results) -> Markup {
+    html! {
+        (section(&staircases(results, false), false))
+        (section(&staircases(results, true), true))
+    }
+}
+
+fn section(staircases: &[Staircase<'_>], keepalive: bool) -> Markup {
     if staircases.is_empty() {
         return html! {};
     }
+    let (id, heading, connections) = if keepalive {
+        (
+            "staircase-keepalive",
+            "With more and more users, with keep-alive",
+            "on connections that are used again",
+        )
+    } else {
+        ("staircase", "With more and more users", "with a new connection for each request")
+    };
     html! {
-        section id="staircase" {
-            h2 { "With more and more users" }
+        section id=(id) {
+            h2 { (heading) }
             p.note {
-                "Each step at every number of users, with a new connection for each request. A step tips over at the first number of users at which \
+                "Each step at every number of users, " (connections) ". A step tips over at the first number of users at which \
                  throughput is below " (number::percent(THROUGHPUT_SHARE)) " of its best with fewer users and their rounds do not overlap, or the 99% \
                  response is more than " (P99_FACTOR) " times what it was before in proportion to the users, or more than " (share_text(FAILED_SHARE)) " of the requests fail, or nobody gets a good answer."
             }
-            (scrolling("With more and more users", &table(&staircases)))
+            (scrolling(heading, &table(staircases)))
             (star(staircases.iter().flat_map(|of| &of.stairs).map(|(_, standing)| standing)))
             ul.tips {
-                @for staircase in &staircases {
+                @for staircase in staircases {
                     li {
                         strong { (staircase.step.number) ". " (staircase.step.title) } " "
                         (staircase.said()) "."

@@ -1,6 +1,7 @@
 //! The little drawing that the charts need: logarithmic scales, labels that do not overlap, and an SVG element
 //! that says in words what it shows; pure.
 
+use super::over_time::axis_end;
 use crate::number;
 use maud::{Markup, html};
 
@@ -36,6 +37,40 @@ impl LogScale {
         let (scale, low, high) = (*self, self.low as i32, self.high as i32);
         (low..=high).map(move |exponent| 10_f64.powi(exponent)).map(move |value| (value, scale.at(value)))
     }
+}
+
+/// An axis from zero: a value twice as large is twice as far from its start.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct LinearScale {
+    most: f64,
+    start: f64,
+    end: f64,
+}
+
+impl LinearScale {
+    /// An axis from zero to a round number that no value exceeds, from pixel `start` to pixel `end`.
+    pub(super) fn over(values: impl Iterator<Item = f64>, start: f64, end: f64) -> Self {
+        let most = values.filter(|value| value.is_finite()).fold(0.0, f64::max);
+        Self { most: if most > 0.0 { axis_end(most) } else { 1.0 }, start, end }
+    }
+
+    /// The pixel of a value.
+    pub(super) fn at(&self, value: f64) -> f64 {
+        self.start + (value / self.most).clamp(0.0, 1.0) * (self.end - self.start)
+    }
+
+    /// Zero, the end and the quarters between them, with their pixels.
+    pub(super) fn ticks(&self) -> [(f64, f64); 5] {
+        [0.0, 0.25, 0.5, 0.75, 1.0].map(|part| (part * self.most, self.at(part * self.most)))
+    }
+}
+
+/// A value of a linear axis; short where there is little room.
+pub(super) fn linear_tick(value: f64, narrow: bool) -> String {
+    if value == 0.0 {
+        return "0".to_owned();
+    }
+    if narrow { number::compact(value) } else { number::three_digits(value) }
 }
 
 /// A power of ten as an axis writes it: `0.01`, `1`, `1,000`; `1k` where there is little room.
@@ -129,7 +164,7 @@ pub(super) fn drawing(
 
 #[cfg(test)]
 mod tests {
-    use super::{LogScale, shortened, spread, tick};
+    use super::{LinearScale, LogScale, shortened, spread, tick};
     use proptest::prelude::{prop_assert, proptest};
 
     #[test]
@@ -145,6 +180,15 @@ mod tests {
         assert_eq!(small.ticks().map(|(value, _)| tick(value, false)).collect::<Vec<_>>(), ["0.01", "0.1"]);
         assert!(LogScale::over(std::iter::empty(), 0.0, 1.0).ticks().count() >= 2);
         assert!(LogScale::over([10.0].into_iter(), 0.0, 1.0).ticks().count() >= 2);
+    }
+
+    #[test]
+    fn linear_scale_begins_at_zero_and_ends_at_a_round_value() {
+        let scale = LinearScale::over([8.1, 22_900.0].into_iter(), 100.0, 500.0);
+        let ticks = scale.ticks().map(|(value, at)| (value as u64, at as u64));
+        assert_eq!(ticks, [(0, 100), (6_000, 200), (12_000, 300), (18_000, 400), (24_000, 500)]);
+        assert!((scale.at(12_000.0) - scale.at(6_000.0) - 100.0).abs() < 1e-9);
+        assert_eq!(LinearScale::over(std::iter::empty(), 0.0, 1.0).at(0.0), 0.0);
     }
 
     #[test]

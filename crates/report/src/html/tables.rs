@@ -1,85 +1,147 @@
 //! The tables of the page: the classic one, the further cells, each step in detail, the environment.
 
+use crate::details::uncompressed;
+use crate::difference::Gain;
 use crate::loads::generator_doubt;
 use crate::number;
+use crate::repeat::{HOW, repeats};
 use crate::results::{CellRecord, Measured, Outcome, Results};
 use crate::sentence::{noise, sentence};
+use crate::staircase::staircases;
 use crate::summary::{
     ANSWERS_FEW, Row, Standing, Summary, row_before, shared_concurrencies, standing, step_of,
 };
-use crate::table::{bystander, uncompressed};
+use crate::table::bystander;
 use maud::{Markup, html};
-use stats::Factor;
 
 /// A table that scrolls by itself where it is wider than the page.
 pub(super) fn scrolling(label: &str, table: &Markup) -> Markup {
     html! { div.scroll role="region" aria-label=(label) tabindex="0" { (table) } }
 }
 
-/// The classic table with everything beside it.
+/// The classic table.
 pub(super) fn classic(rows: &[Row<'_>]) -> Markup {
     let table = html! {
         table.classic {
             thead { tr {
                 th { "step" } th.n { "concur\u{ad}rency" } th { "caching" } th.n { "through\u{ad}put, req/s" } th.n { "95% response" }
-                th.n { "bytes a page" } th.n { "observed load" } th.n { "system load" } th.n { "failed" } th.n { "mean ± sd, ms" } th.n { "CPU a page" }
-                th.n { "memory" } th.n { "× before" } th.n { "× step 1" } th.n { "bystander 95%" } th { "bound by" }
+                th.n { "bytes a page" } th.n { "observed load" } th.n { "system load" } th.n { "× before" } th.n { "× step 1" }
             } }
             @for row in rows {
                 tbody {
                     tr {
                         th scope="row" { (row.step.number) }
-                        td.n { (row.cell.concurrency) }
+                        td.n { (number::grouped(row.cell.concurrency)) }
                         td.title { (row.step.title) }
                         @match &row.standing {
-                            Standing::Measured(summary) => { (figures(row, summary)) }
-                            Standing::Void(reason) => { td.void colspan="13" { strong { "VOID" } " " (reason) } }
-                            Standing::Missing => { td.void colspan="13" { "not measured yet" } }
+                            Standing::Measured(summary) => {
+                                (first_figures(summary))
+                                td.n { (times(row.factor_before)) }
+                                td.n { (times(row.factor_first)) }
+                            }
+                            Standing::Void(reason) => { td.void colspan="7" { strong { "VOID" } " " (reason) } }
+                            Standing::Missing => { td.void colspan="7" { "not measured yet" } }
                         }
                     }
-                    tr.command { td {} td colspan="15" { code { (row.cell.ab) } } }
                 }
             }
         }
     };
+    let gains = || rows.iter().flat_map(|row| [row.factor_before, row.factor_first]).flatten();
     html! {
         section id="table" {
-            h2 { "The ladder" }
             (scrolling("The ladder", &table))
             (star(rows.iter().map(|row| &row.standing)))
             @for doubt in rows.iter().filter_map(|row| generator_doubt(row, row.standing.summary()?)) {
                 p.note { (doubt) }
             }
-            @if rows.iter().any(|row| row.factor_first.is_some_and(|factor| factor.interval.is_some())) {
+            @if gains().any(|gain| gain.interval.is_some()) {
                 p.note { "Below a factor stands its 95% interval over the rounds." }
             }
-            @for text in rows.iter().filter_map(|row| uncompressed(rows, row)) { p.note { (text) } }
-            p.note { "Each figure is the median of the rounds' own. Bytes a page are those on the wire, head included. Mean ± sd is of the response times. Memory is the site's (PSS). CPU a page is that of site, database and accelerator together. Below each row stands the command that repeats its load." }
+            @if gains().any(|gain| !gain.is_step) {
+                p.note { "≈1×: no difference beyond the noise of the rounds." }
+            }
         }
     }
 }
 
-fn figures(row: &Row<'_>, summary: &Summary) -> Markup {
-    let times = |factor: Option<Factor>| {
-        html! {
-            @if let Some(factor) = factor {
-                (number::times(factor.times))
-                @if let Some(interval) = factor.interval {
-                    small { (number::factor(interval.low)) "× – " (number::factor(interval.high)) "×" }
+/// A factor with its interval.
+fn times(gain: Option<Gain>) -> Markup {
+    html! {
+        @if let Some(gain) = gain {
+            (crate::table::times(gain))
+            @if let Some(interval) = gain.interval {
+                small { (number::factor(interval.low)) "× – " (number::factor(interval.high)) "×" }
+            }
+        } @else { "–" }
+    }
+}
+
+/// What the classic table has no room for.
+pub(super) fn further_figures(rows: &[Row<'_>]) -> Markup {
+    let table = html! {
+        table {
+            thead { tr {
+                th { "step" } th { "caching" } th.n { "failed" } th.n { "mean ± sd, ms" } th.n { "CPU a page" }
+                th.n { "memory" } th.n { "bystander 95%" } th { "bound by" }
+            } }
+            tbody {
+                @for row in rows {
+                    tr {
+                        th scope="row" { (row.step.number) }
+                        td.title { (row.step.title) }
+                        @match &row.standing {
+                            Standing::Measured(summary) => (costs(summary)),
+                            Standing::Void(_) => { td.void colspan="6" { strong { "VOID" } } }
+                            Standing::Missing => { td.void colspan="6" { "not measured yet" } }
+                        }
+                    }
                 }
-            } @else { "–" }
+            }
         }
     };
     html! {
-        (first_figures(summary))
+        section id="further" {
+            h2 { "Further figures" }
+            (scrolling("Further figures", &table))
+            @for text in rows.iter().filter_map(|row| uncompressed(rows, row)) { p.note { (text) } }
+            p.note { "Each figure is the median of the rounds' own. Bytes a page are those on the wire, head included. Mean ± sd is of the response times. Memory is the site's (PSS). CPU a page is that of site, database and accelerator together." }
+        }
+    }
+}
+
+fn costs(summary: &Summary) -> Markup {
+    html! {
         td.n { (summary.failed) }
         td.n { (number::three_digits(summary.response.mean_ms)) " ± " (number::three_digits(summary.response.sd_ms)) }
         td.n { (or_dash(summary.cpu_per_page_ms.map(number::milliseconds))) }
         td.n { (or_dash(summary.site_pss_bytes.map(|bytes| number::bytes(bytes as u64)))) }
-        td.n { (times(row.factor_before)) }
-        td.n { (times(row.factor_first)) }
         td.n { (or_dash(summary.bystander.map(bystander))) }
         td { (summary.bound_by.words()) }
+    }
+}
+
+/// The commands that repeat the rows.
+pub(super) fn commands(results: &Results) -> Markup {
+    let repeats = repeats(results);
+    html! {
+        @if !repeats.is_empty() {
+            section id="again" {
+                h2 { "Again with ab" }
+                p.note { (HOW) }
+                ol.steps {
+                    @for repeat in &repeats {
+                        li {
+                            p.note {
+                                span.number { (repeat.step.number) } " " (repeat.step.title) ", "
+                                (number::grouped(repeat.cell.concurrency)) " users, " (repeat.why) ":"
+                            }
+                            div.scroll role="region" aria-label="Command" tabindex="0" { code { (repeat.cell.ab) } }
+                        }
+                    }
+                }
+            }
+        }
     }
 }
 
@@ -108,27 +170,30 @@ pub(super) fn or_dash(text: Option<String>) -> String {
 /// Cells beside the classic ones: with keep-alive, and at equal concurrency.
 pub(super) fn further(results: &Results) -> Markup {
     let keepalive: Vec<&CellRecord> = results.cells.iter().filter(|cell| cell.keepalive).collect();
+    // A staircase has the same cells.
+    let has_stairs = !staircases(results, false).is_empty();
+    let alike = if has_stairs { Vec::new() } else { shared_concurrencies(results, false) };
     html! {
-        @if !keepalive.is_empty() {
+        @if !keepalive.is_empty() && staircases(results, true).is_empty() {
             section id="keepalive" {
                 h2 { "With keep-alive" }
                 p.note { "The classic ladder makes a new connection for every request. Here connections are used again." }
-                (cells(results, "With keep-alive", &keepalive, true))
+                (cells(results, "With keep-alive", &keepalive))
             }
         }
-        @for concurrency in shared_concurrencies(results) {
+        @for concurrency in alike {
             @let same: Vec<&CellRecord> = results.cells.iter().filter(|cell| !cell.keepalive && cell.concurrency == concurrency).collect();
             @let heading = format!("Every step at concurrency {concurrency}");
             section {
                 h2 { (heading) }
-                (cells(results, &heading, &same, false))
+                (cells(results, &heading, &same))
             }
         }
     }
 }
 
 /// A table of further cells, with what its stars mean.
-fn cells(results: &Results, label: &str, cells: &[&CellRecord], commands: bool) -> Markup {
+fn cells(results: &Results, label: &str, cells: &[&CellRecord]) -> Markup {
     let standings: Vec<Standing> = cells.iter().map(|cell| standing(cell)).collect();
     let table = html! {
         table {
@@ -141,7 +206,7 @@ fn cells(results: &Results, label: &str, cells: &[&CellRecord], commands: bool) 
                 tbody {
                     tr {
                         th scope="row" { (step.map_or("", |step| &step.number)) }
-                        td.n { (cell.concurrency) }
+                        td.n { (number::grouped(cell.concurrency)) }
                         td.title { (step.map_or("", |step| &step.title)) }
                         @match standing {
                             Standing::Measured(summary) => { (first_figures(summary)) }
@@ -149,7 +214,6 @@ fn cells(results: &Results, label: &str, cells: &[&CellRecord], commands: bool) 
                             Standing::Missing => { td.void colspan="5" { "not measured yet" } }
                         }
                     }
-                    @if commands { tr.command { td {} td colspan="7" { code { (cell.ab) } } } }
                 }
             }
         }

@@ -4,7 +4,7 @@
 //! Invariant: as for the page of a run: everything comes from the run's own record, the page loads nothing, and needs
 //! no scripts.
 
-use super::over_time::{Line, Words, bars, lines};
+use super::over_time::{Line, Words, bars, lines, whole};
 use super::run::{failures, milliseconds, percentiles};
 use super::tables::scrolling;
 use super::{WIDE, document, figure};
@@ -15,9 +15,10 @@ use maud::{Markup, html};
 
 /// The page of a run of page loads.
 pub fn visits_page(run: &PageRun) -> String {
+    let seconds = whole(&run.seconds, Some(run.elapsed_s));
     let content = html! {
         (head(run))
-        @if run.seconds.len() > 1 { (over_time(&run.seconds)) }
+        @if seconds.len() > 1 { (over_time(seconds)) }
         (beside(run))
         (times(run))
         (classes(run))

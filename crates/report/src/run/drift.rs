@@ -3,12 +3,18 @@
 //! Invariant: of a run in which many answers differ, two contents are looked at: the first good one and the first that
 //! differs from it. At most [`SPOTS_SHOWN_MAX`] places are kept, each with bounded text.
 
+use super::white_space::{is_white_space_alone, visible_space};
 use difference::{Difference, Nature, Snippet, Spot, compare, snippet};
 use load::Outcome;
 use serde::{Deserialize, Serialize};
+use std::ops::Range;
 
 /// Places that are kept; the others are counted.
 pub const SPOTS_SHOWN_MAX: usize = 5;
+/// The kind of a place that differs in white space alone.
+const WHITE_SPACE: &str = "white space";
+/// So much of it is shown.
+const SPACE_CHARS_MAX: usize = 40;
 
 /// How answers to one URL differed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,7 +30,8 @@ pub struct Drift {
     pub first_bytes: u64,
     /// Content octets of the first answer that differs, as far as they were kept.
     pub other_bytes: u64,
-    /// What the differing parts look like, most frequent first: `nonce`, `time`, `name`, `number`, `content`.
+    /// What the differing parts look like, most frequent first: `nonce`, `time`, `name`, `number`, `white space`,
+    /// `content`.
     pub kinds: Vec<String>,
     /// How many places differ; null if the contents differ throughout.
     pub spots_count: Option<u64>,
@@ -93,6 +100,19 @@ impl DriftSpot {
         }
     }
 
+    /// With signs for white space, if these parts differ in nothing else.
+    fn in_white_space(self, first: &[u8], other: &[u8]) -> Self {
+        if !is_white_space_alone(first, other) {
+            return self;
+        }
+        Self {
+            kind: WHITE_SPACE.to_owned(),
+            first: visible_space(first, SPACE_CHARS_MAX),
+            other: visible_space(other, SPACE_CHARS_MAX),
+            ..self
+        }
+    }
+
     /// The place and what changed there, on one line.
     pub fn said(&self) -> String {
         let kind = with_article(&self.kind);
@@ -100,8 +120,11 @@ impl DriftSpot {
     }
 }
 
-/// What changed between two contents, in a few words: `a nonce, a number`.
+/// What changed between two contents, in a few words: `a nonce, a number`, `white space alone`.
 pub fn what_changed(first: &[u8], other: &[u8]) -> String {
+    if is_white_space_alone(first, other) {
+        return format!("{WHITE_SPACE} alone");
+    }
     let (_, spots) = spots(first, other);
     Drift { kinds: kinds(&spots), ..Drift::default() }.said()
 }
@@ -114,7 +137,11 @@ fn spots(first: &[u8], other: &[u8]) -> (Option<u64>, Vec<DriftSpot>) {
             let named = spots.iter().map(|spot| {
                 let found = snippet(spot, first, other);
                 let nature = found.nature;
-                DriftSpot::of(found, nature)
+                let part = |content: &'_ [u8], range: &Range<usize>| -> Vec<u8> {
+                    content.get(range.clone()).unwrap_or_default().to_vec()
+                };
+                let (one, two) = (part(first, &spot.first), part(other, &spot.second));
+                DriftSpot::of(found, nature).in_white_space(&one, &two)
             });
             (Some(spots.len() as u64), named.collect())
         }
@@ -151,7 +178,7 @@ const fn kind(nature: Nature) -> &'static str {
 }
 
 fn with_article(kind: &str) -> String {
-    if kind == "content" { kind.to_owned() } else { format!("a {kind}") }
+    if kind == "content" || kind == WHITE_SPACE { kind.to_owned() } else { format!("a {kind}") }
 }
 
 #[cfg(test)]
@@ -174,6 +201,15 @@ mod tests {
         assert_eq!(places, [(2, "nonce"), (3, "number"), (4, "number"), (5, "time")]);
         assert_eq!(kinds(&found), ["number", "nonce", "time"]);
         assert_eq!(found[0].said(), "line 2, a nonce: <input name=\"_wpnonce\" value=\"[a1b2c3 | d4e5f6]");
+    }
+
+    #[test]
+    fn white_space_that_changes_is_shown_as_such() {
+        let text =
+            |space: &str| format!("<p>A long and quite ordinary beginning</p>{space}<p>and its end</p>");
+        let (_, found) = spots(text("\n").as_bytes(), text("\n\t ").as_bytes());
+        assert_eq!((found.len(), found[0].kind.as_str()), (1, "white space"));
+        assert!(found[0].other.contains("⇥␠") && !found[0].first.contains('⇥'), "{:?}", found[0]);
     }
 
     #[test]

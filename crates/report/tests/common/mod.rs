@@ -175,6 +175,7 @@ fn step_record(step: &Like) -> StepRecord {
         cell: step.0.to_owned(),
         version: step.0.starts_with("petasos").then(|| "petasos".to_owned()),
         against: None,
+        reference: None,
     }
 }
 

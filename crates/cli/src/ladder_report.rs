@@ -1,0 +1,50 @@
+//! `petasos report`: shows a ladder that was measured earlier, and makes its page again.
+//!
+//! Exit codes: 0 the page was written; 2 the results cannot be read or the page cannot be written.
+
+use crate::ladder::{columns, print_text};
+use anyhow::{Context as _, ensure};
+use platform::{Disk as _, SystemDisk};
+use report::results::{Results, SCHEMA};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Show the results of a ladder again and make its page anew
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The results.json of a ladder
+    file: PathBuf,
+    /// Where the page is written [default: report.html beside the results]
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Print Markdown, with the ab command of each row, instead of the terminal's text
+    #[arg(long, conflicts_with = "verbose")]
+    markdown: bool,
+    /// Print every figure, above headline and table
+    #[arg(long, short)]
+    verbose: bool,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let shown = args.file.display();
+    let bytes = SystemDisk.read(&args.file).with_context(|| format!("cannot read {shown}"))?;
+    let results: Results = serde_json::from_slice(&bytes)
+        .with_context(|| format!("{shown} is not the results.json of a ladder"))?;
+    ensure!(
+        results.schema == SCHEMA,
+        "{shown} has the schema {}, and this version reads {SCHEMA}",
+        results.schema
+    );
+    let out = args.out.clone().unwrap_or_else(|| args.file.with_file_name(lab::REPORT_FILE));
+    ensure!(out != args.file, "--out names the results themselves: choose another file for the page");
+    SystemDisk
+        .replace(&out, report::html::page(&results).as_bytes())
+        .with_context(|| format!("cannot write {}", out.display()))?;
+    if args.markdown {
+        print_text(&report::markdown::markdown(&results))?;
+    } else {
+        let text = report::table::text(&results, columns(), args.verbose);
+        print_text(&format!("{text}\nReport:  {}\n", out.display()))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,274 @@
+//! Everything that a ladder measured beside its classic table, as plain text: further figures of each step, a sentence
+//! for each, the tables of the further cells and loads, and what the figures are taken from.
+//!
+//! Invariant: no line is longer than the given width.
+
+use crate::grid::{Align, Column, Grid, wrapped};
+use crate::number;
+use crate::results::{CellRecord, Results};
+use crate::sentence::{interval, noise, sentence};
+use crate::staircase::{Staircase, share_text, staircases};
+use crate::summary::{Row, Standing, Summary, row_before, shared_concurrencies, standing, step_of};
+use crate::table::{
+    WIDTH_ONE_BLOCK, first_cells, first_columns, more_cells, more_columns, names, no_figures,
+};
+use crate::{loads, processes};
+
+/// The width from which a staircase has room for versions, whose words are long.
+const WIDTH_VERSIONS: usize = 110;
+/// How many columns the further figures have on a narrow terminal: all but the last.
+const NARROW_COLUMNS: usize = 8;
+
+/// All of it.
+pub(crate) fn all(results: &Results, rows: &[Row<'_>], width: usize, out: &mut String) {
+    if !rows.is_empty() {
+        anonymous(results, rows, width, out);
+    }
+    loads::sections(results, width, out);
+    notes(results, rows, width, out);
+}
+
+/// Everything that the anonymous load has.
+fn anonymous(results: &Results, rows: &[Row<'_>], width: usize, out: &mut String) {
+    if width < WIDTH_ONE_BLOCK {
+        further_figures(rows, width, out);
+    }
+    processes::table(rows, width, out);
+    loads::beside(rows, width, out);
+    sentences(rows, width, out);
+    for keepalive in [false, true] {
+        let staircases = staircases(results, keepalive);
+        match (staircases.is_empty(), keepalive) {
+            (false, _) => staircase_table(&staircases, keepalive, out, width),
+            (true, true) => self::keepalive(results, out, width),
+            (true, false) => equal_concurrency(results, out, width),
+        }
+    }
+}
+
+/// The figures of each step that the classic table has no room for.
+fn further_figures(rows: &[Row<'_>], width: usize, out: &mut String) {
+    // What bound each step is in its sentence.
+    let columns = std::iter::once(Column::new(&["step"], Align::Left)).chain(more_columns());
+    let mut grid = Grid::new(columns.take(NARROW_COLUMNS).collect());
+    for row in rows {
+        match &row.standing {
+            Standing::Measured(summary) => {
+                let cells = std::iter::once(row.step.number.clone()).chain(more_cells(row, summary));
+                grid.row(cells.take(NARROW_COLUMNS).collect());
+            }
+            // The reason stands in the classic table.
+            Standing::Void(_) => grid.row(vec![row.step.number.clone(), "VOID".to_owned()]),
+            Standing::Missing => grid.row(vec![row.step.number.clone()]),
+        }
+    }
+    out.push_str(&grid.text(width));
+}
+
+fn sentences(rows: &[Row<'_>], width: usize, out: &mut String) {
+    out.push('\n');
+    for (place, row) in rows.iter().enumerate() {
+        let said = sentence(row, row_before(rows, place));
+        let text = format!("{}. {}: {said}", row.step.number, row.step.title);
+        wrapped(&text, width, "   ", out);
+    }
+}
+
+/// Cells that used their connections again, beside the step's own.
+fn keepalive(results: &Results, out: &mut String, width: usize) {
+    let cells: Vec<&CellRecord> = results.cells.iter().filter(|cell| cell.keepalive).collect();
+    if cells.is_empty() {
+        return;
+    }
+    out.push_str("\nWith keep-alive\n");
+    let mut grid = Grid::new(first_columns());
+    for cell in cells {
+        further_row(results, cell, &mut grid);
+    }
+    out.push_str(&grid.text(width));
+}
+
+fn further_row(results: &Results, cell: &CellRecord, grid: &mut Grid) {
+    let Some(step) = step_of(results, cell) else { return };
+    let row = Row { step, cell, standing: standing(cell), factor_before: None, factor_first: None };
+    match &row.standing {
+        Standing::Measured(summary) => grid.row(first_cells(&row, summary)),
+        other => grid.row_with_rest(names(&row), &no_figures(other)),
+    }
+}
+
+/// Every step at the same concurrency, one table for each.
+fn equal_concurrency(results: &Results, out: &mut String, width: usize) {
+    for concurrency in shared_concurrencies(results, false) {
+        out.push_str(&format!("\nEvery step at concurrency {concurrency}, without keep-alive\n"));
+        let mut grid = Grid::new(first_columns());
+        for cell in results.cells.iter().filter(|cell| !cell.keepalive && cell.concurrency == concurrency) {
+            further_row(results, cell, &mut grid);
+        }
+        out.push_str(&grid.text(width));
+    }
+}
+
+/// Every step with more and more users, and where it tips over.
+fn staircase_table(staircases: &[Staircase<'_>], keepalive: bool, out: &mut String, width: usize) {
+    let with = if keepalive { "with" } else { "without" };
+    out.push_str(&format!("\nEvery step with more and more users, {with} keep-alive\n"));
+    let summaries =
+        || staircases.iter().flat_map(|of| &of.stairs).filter_map(|(_, standing)| standing.summary());
+    let units: Vec<&str> = summaries()
+        .next()
+        .map(|summary| summary.meters_per_page.iter().map(|meter| meter.name.as_str()).collect())
+        .unwrap_or_default();
+    let has_room = width >= WIDTH_VERSIONS;
+    let columns = [
+        Column::new(&["step"], Align::Left),
+        Column::new(&["what"], Align::Left).flexible(),
+        Column::new(&["users"], Align::Right),
+        Column::new(&["through-", "put", "req/s"], Align::Right),
+        Column::new(&["mean ± sd"], Align::Right),
+        Column::new(&["99%", "response"], Align::Right),
+        Column::new(&["failed"], Align::Right),
+    ];
+    let units = units.iter().map(|unit| {
+        let heading: Vec<&str> = unit.split(' ').chain(["a request"]).collect();
+        Column::new(&heading, Align::Right)
+    });
+    let mut grid = Grid::new(columns.into_iter().chain(units).collect());
+    for staircase in staircases {
+        for (place, (users, standing)) in staircase.stairs.iter().enumerate() {
+            let (number, what) = match place {
+                0 => (staircase.step.number.as_str(), staircase.step.title.as_str()),
+                // The second line has room for the version of what the first names.
+                1 if has_room => ("", staircase.version.unwrap_or_default()),
+                _ => ("", ""),
+            };
+            let tips = staircase.tip.as_ref().is_some_and(|tip| tip.users == *users);
+            let users = format!("{}{}", if tips { "> " } else { "" }, number::grouped(*users));
+            let names = vec![number.to_owned(), what.to_owned(), users];
+            match standing {
+                Standing::Measured(summary) => grid.row([names, stair_cells(summary)].concat()),
+                other => grid.row_with_rest(names, &no_figures(other)),
+            }
+        }
+    }
+    out.push_str(&grid.text(width));
+    for staircase in staircases {
+        let version = staircase.version.filter(|_| !has_room);
+        let version = version.map(|version| format!(" ({version})")).unwrap_or_default();
+        let said = staircase.said();
+        let text = format!("{}. {}{version}: {said}.", staircase.step.number, staircase.step.title);
+        wrapped(&text, width, "   ", out);
+    }
+}
+
+fn stair_cells(summary: &Summary) -> Vec<String> {
+    let mut cells = vec![
+        number::rate(summary.throughput.median),
+        number::mean_and_deviation(summary.response.mean_ms, summary.response.sd_ms),
+        number::milliseconds(summary.response.p99_ms),
+        share_text(summary.failed_share()),
+    ];
+    cells.extend(summary.meters_per_page.iter().map(|meter| number::three_digits(meter.value)));
+    cells
+}
+
+fn notes(results: &Results, rows: &[Row<'_>], width: usize, out: &mut String) {
+    out.push('\n');
+    let mut note = |text: &str| wrapped(text, width, "  ", out);
+    note(&rounds_note(results, rows));
+    note(
+        "Bytes a page: on the wire for each good answer, head included; clients accept gzip, br and zstd. Mean ± sd: of the response times. Observed load: mean number of runnable and blocked tasks of the site, at 10 Hz. Bystander: an uncached page asked once a second during the load.",
+    );
+    rows.iter().filter_map(|row| uncompressed(rows, row)).for_each(|text| note(&text));
+    idle_note(rows, &mut note);
+    if let Some(noise) = noise(results) {
+        note(&format!("{noise}."));
+    }
+    for (row, summary) in rows.iter().filter_map(|row| Some((row, row.standing.summary()?))) {
+        if summary.other_length > 0 {
+            note(&format!(
+                "Step {}: {} good answers differ in length from the first one.",
+                row.step.number, summary.other_length
+            ));
+        }
+        if let Some(changed) = &summary.what_changed {
+            note(&format!("Step {}: what changed from one answer to another: {changed}.", row.step.number));
+        }
+    }
+    machine_note(results, &mut note);
+}
+
+/// A step whose pages are at least twice as long on the wire as those of another is one in which they lost compression.
+pub(crate) fn uncompressed(rows: &[Row<'_>], row: &Row<'_>) -> Option<String> {
+    const LOST: f64 = 2.0;
+    const BYTES_MIN: f64 = 4096.0;
+    let bytes = |row: &Row<'_>| row.standing.summary()?.bytes_per_page;
+    let own = bytes(row).filter(|own| *own >= BYTES_MIN)?;
+    let (other, least) = rows
+        .iter()
+        .filter_map(|other| Some((other, bytes(other)?)))
+        .min_by(|(_, one), (_, other)| one.total_cmp(other))?;
+    (own >= LOST * least).then(|| {
+        let text = |bytes: f64| number::bytes(bytes as u64);
+        format!(
+            "Step {}: {} a page, and {} in step {}. Something on the way keeps pages from being compressed: nginx does not compress for requests with Via unless gzip_proxied says so; Petasos leaves Via off with via_to_origin = false.",
+            row.step.number, text(own), text(least), other.step.number
+        )
+    })
+}
+
+/// What a figure is taken from, and how sure the factors are where there are any.
+fn rounds_note(results: &Results, rows: &[Row<'_>]) -> String {
+    let rounds = results.plan.rounds;
+    let factors = rows.iter().filter_map(|row| Some((row, row.factor_first?)));
+    let texts = factors.map(|(row, factor)| {
+        format!("step {} {}×{}", row.step.number, number::factor(factor.times), interval(factor))
+    });
+    let texts: Vec<String> = texts.collect();
+    let sure = if rounds < stats::RUNS_FOR_INTERVAL as u64 {
+        "; with fewer than five there are figures and no intervals".to_owned()
+    } else if texts.is_empty() {
+        String::new()
+    } else {
+        format!("; × step 1 with 95% intervals: {}", texts.join(", "))
+    };
+    let plural = if rounds == 1 { "" } else { "s" };
+    format!(
+        "Each figure is the median of the rounds' own ({rounds} round{plural}, seed {}){sure}.",
+        results.plan.seed
+    )
+}
+
+/// The machine, the programs, the limits.
+fn machine_note(results: &Results, note: &mut impl FnMut(&str)) {
+    let environment = &results.environment;
+    let machine = &environment.machine;
+    let versions: Vec<&str> = environment.versions.iter().map(|version| version.version.as_str()).collect();
+    let limits: Vec<String> =
+        machine.limits.iter().map(|limit| format!("{} {}", limit.name, limit.value)).collect();
+    note(&format!(
+        "{}, {} cores, {}, {}; {}. {}.{}",
+        machine.cpu_model.as_deref().unwrap_or("unknown processor"),
+        machine.cores,
+        machine.memory_bytes.map_or_else(|| "unknown memory".to_owned(), number::bytes),
+        machine.kernel.as_deref().unwrap_or("unknown kernel"),
+        limits.join(", "),
+        versions.join("; "),
+        if environment.generator_shares_host { " The generator shares the host." } else { "" }
+    ));
+}
+
+/// What the bystander took on the idle site, per step, and how often it asked.
+fn idle_note(rows: &[Row<'_>], note: &mut impl FnMut(&str)) {
+    let measured = || rows.iter().filter_map(|row| Some((row, row.standing.summary()?)));
+    let asked = || measured().filter_map(|(_, summary)| Some(summary.bystander?.requests));
+    let idle = measured().filter_map(|(row, summary)| {
+        Some(format!("step {} {}", row.step.number, number::milliseconds(summary.idle?.p95_ms)))
+    });
+    let idle: Vec<String> = idle.collect();
+    if let (false, Some(least), Some(most)) = (idle.is_empty(), asked().min(), asked().max()) {
+        let idle = idle.join(", ");
+        let requests = if least == most { least.to_string() } else { format!("{least} to {most}") };
+        note(&format!("Bystander p95 on the idle site: {idle}; under load from {requests} requests a step."));
+    }
+}

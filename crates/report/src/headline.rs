@@ -1,0 +1,86 @@
+//! A ladder's first sentence: from its first step to its fastest; pure.
+//!
+//! Invariant: where the load generator was the limit, the figure and its factor are lower bounds and say so. A factor
+//! that does not exceed the noise is not given.
+
+use crate::number;
+use crate::results::Bound;
+use crate::sentence::interval;
+use crate::summary::{Row, Summary};
+
+/// A piece of the sentence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// Words.
+    Plain(String),
+    /// A figure that stands out.
+    Strong(String),
+}
+
+impl Part {
+    /// Its text.
+    pub(crate) fn text(&self) -> &str {
+        match self {
+            Self::Plain(text) | Self::Strong(text) => text,
+        }
+    }
+}
+
+/// The sentence as plain text.
+pub(crate) fn headline(rows: &[Row<'_>]) -> Option<String> {
+    Some(parts(rows)?.iter().map(Part::text).collect())
+}
+
+/// The sentence in its parts; `None` if no row has figures.
+pub(crate) fn parts(rows: &[Row<'_>]) -> Option<Vec<Part>> {
+    let measured: Vec<_> = rows.iter().filter_map(|row| Some((row, row.standing.summary()?))).collect();
+    let &(first, from) = measured.first()?;
+    let &(row, to) = measured
+        .iter()
+        .max_by(|(_, one), (_, other)| one.throughput.median.total_cmp(&other.throughput.median))?;
+    let (plain, strong) = (|text: &str| Part::Plain(text.to_owned()), Part::Strong);
+    let name = |row: &Row<'_>| {
+        let users = number::grouped(row.cell.concurrency);
+        plain(&format!(" in step {} ({}, {users} users)", row.step.number, row.step.title))
+    };
+    let rate = |of: &Summary| format!("{}{}", at_least(is_limited(of)), number::rate(of.throughput.median));
+    if std::ptr::eq(first, row) {
+        let parts = [plain("No step serves more than "), strong(rate(from)), plain(" pages a second, those")];
+        return Some(parts.into_iter().chain([name(first), plain(".")]).collect());
+    }
+    let mut parts = vec![plain("From "), strong(rate(from)), plain(" pages a second"), name(first)];
+    parts.extend([plain(" to "), strong(rate(to)), name(row)]);
+    parts.extend(factor(row, is_limited(from), is_limited(to)));
+    parts.push(plain("."));
+    if let Some((before, after)) = from.observed_load.zip(to.observed_load) {
+        parts.extend([plain(" The site's load went from "), strong(number::load(before))]);
+        parts.extend([plain(" to "), strong(number::load(after)), plain(".")]);
+    }
+    if is_limited(to) {
+        let said = format!(" The load generator was the limit in step {}.", row.step.number);
+        parts.push(plain(&said));
+    }
+    Some(parts)
+}
+
+/// How many times the first step's throughput a row has. The first step's must be no lower bound itself.
+fn factor(row: &Row<'_>, from_is_limited: bool, to_is_limited: bool) -> Vec<Part> {
+    match row.factor_first.filter(|_| !from_is_limited) {
+        Some(gain) if gain.is_step => {
+            let times = format!("{}{}", at_least(to_is_limited), number::times(gain.times));
+            let bounds = if to_is_limited { String::new() } else { interval(gain) };
+            vec![Part::Plain(": ".to_owned()), Part::Strong(times), Part::Plain(bounds)]
+        }
+        Some(_) => vec![Part::Plain(", no difference beyond the noise".to_owned())],
+        None => Vec::new(),
+    }
+}
+
+/// Whether the load generator, not the site, may have been the limit of a cell.
+pub(crate) fn is_limited(summary: &Summary) -> bool {
+    summary.bound_by == Bound::Generator || summary.trust == "invalid"
+}
+
+fn at_least(is_limited: bool) -> &'static str {
+    if is_limited { "at least " } else { "" }
+}

@@ -1,0 +1,128 @@
+//! A ladder as Markdown: the sentence, the classic table, the rows with keep-alive, and the commands that repeat them.
+
+use crate::headline::headline;
+use crate::number;
+use crate::repeat::{HOW, repeats};
+use crate::results::{CellRecord, LoadRecord, Results};
+use crate::sentence::noise;
+use crate::summary::{ANSWERS_FEW, Row, Standing, Summary, load_rows, rows, standing, step_of};
+use crate::table::{no_figures, times};
+use std::fmt::{self, Write as _};
+
+/// The whole document.
+pub fn markdown(results: &Results) -> String {
+    let mut text = String::new();
+    // Writing into a text cannot fail.
+    let _ = write(results, &mut text);
+    text
+}
+
+fn write(results: &Results, out: &mut String) -> fmt::Result {
+    let rows = rows(results);
+    writeln!(out, "# {}\n", escaped(&results.title))?;
+    section(&rows, out)?;
+    let kept: Vec<Row<'_>> =
+        results.cells.iter().filter(|cell| cell.keepalive).filter_map(|cell| alone(results, cell)).collect();
+    if !kept.is_empty() {
+        writeln!(out, "## With keep-alive\n")?;
+        table(&kept, out)?;
+    }
+    for load in &results.loads {
+        further(results, load, out)?;
+    }
+    commands(results, out)?;
+    let rounds = results.plan.rounds;
+    let plural = if rounds == 1 { "" } else { "s" };
+    writeln!(out, "Each figure is the median of {rounds} round{plural} (seed {}).", results.plan.seed)?;
+    if let Some(noise) = noise(results) {
+        writeln!(out, "{noise}.")?;
+    }
+    Ok(())
+}
+
+/// A cell beside the classic ones, without factors.
+fn alone<'a>(results: &'a Results, cell: &'a CellRecord) -> Option<Row<'a>> {
+    let step = step_of(results, cell)?;
+    Some(Row { step, cell, standing: standing(cell), factor_before: None, factor_first: None })
+}
+
+fn further(results: &Results, load: &LoadRecord, out: &mut String) -> fmt::Result {
+    writeln!(out, "## Load: {}\n", escaped(&load.title))?;
+    section(&load_rows(results, load), out)
+}
+
+/// The sentence and the table of some rows.
+fn section(rows: &[Row<'_>], out: &mut String) -> fmt::Result {
+    if let Some(headline) = headline(rows) {
+        writeln!(out, "{}\n", escaped(&headline))?;
+    }
+    if rows.is_empty() { Ok(()) } else { table(rows, out) }
+}
+
+fn table(rows: &[Row<'_>], out: &mut String) -> fmt::Result {
+    writeln!(
+        out,
+        "| step | users | caching | req/s | 95% response | bytes a page | observed load | × step 1 |"
+    )?;
+    writeln!(out, "|---|---:|---|---:|---:|---:|---:|---:|")?;
+    for row in rows {
+        let users = number::grouped(row.cell.concurrency);
+        write!(out, "| {} | {users} | {} |", escaped(&row.step.number), escaped(&row.step.title))?;
+        match &row.standing {
+            Standing::Measured(summary) => writeln!(out, " {} |", figures(row, summary).join(" | "))?,
+            other => writeln!(out, " {} | | | | |", escaped(&no_figures(other)))?,
+        }
+    }
+    writeln!(out)?;
+    if rows.iter().any(|row| row.standing.summary().is_some_and(|summary| summary.few)) {
+        writeln!(out, "\\* fewer than {ANSWERS_FEW} answers in a round: percentiles are coarse.\n")?;
+    }
+    Ok(())
+}
+
+fn figures(row: &Row<'_>, summary: &Summary) -> [String; 5] {
+    let mark = if summary.few { "\\*" } else { "" };
+    let or_dash = |text: Option<String>| text.unwrap_or_else(|| "–".to_owned());
+    [
+        format!("{}{mark}", number::rate(summary.throughput.median)),
+        number::milliseconds(summary.response.p95_ms),
+        or_dash(summary.bytes_per_page.map(|bytes| number::bytes(bytes as u64))),
+        or_dash(summary.observed_load.map(number::load)),
+        or_dash(row.factor_first.map(times)),
+    ]
+}
+
+fn commands(results: &Results, out: &mut String) -> fmt::Result {
+    let repeats = repeats(results);
+    if repeats.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "## Again with ab\n\n{HOW}\n")?;
+    for repeat in repeats {
+        let (step, users) = (repeat.step, number::grouped(repeat.cell.concurrency));
+        writeln!(
+            out,
+            "Step {}, {}, {users} users, {}:\n",
+            escaped(&step.number),
+            escaped(&step.title),
+            repeat.why
+        )?;
+        writeln!(out, "    {}\n", repeat.cell.ab)?;
+    }
+    Ok(())
+}
+
+/// A text in which no sign means anything to Markdown or HTML.
+fn escaped(text: &str) -> String {
+    let mut out = String::new();
+    for sign in text.chars() {
+        match sign {
+            '\n' => out.push(' '),
+            '<' => out.push_str("&lt;"),
+            '&' => out.push_str("&amp;"),
+            '|' | '*' | '_' | '`' | '[' | ']' | '\\' | '#' => out.extend(['\\', sign]),
+            other => out.push(other),
+        }
+    }
+    out
+}

@@ -1,0 +1,164 @@
+//! What a ladder's text, page and Markdown say first, and what they do not claim.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test that cannot go on panics"
+)]
+
+mod common;
+
+use common::made_up;
+use petasos_report::html::page;
+use petasos_report::markdown::markdown;
+use petasos_report::results::{Bound, Measured, Outcome, Results};
+use petasos_report::summary::{one_concurrency, rows};
+use petasos_report::table::text;
+
+/// The text with single spaces.
+fn said(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Changes each measured run of a cell, given its round from 0 on.
+fn each_run(results: &mut Results, cell: &str, mut change: impl FnMut(usize, &mut Measured)) {
+    let cell = results.cells.iter_mut().find(|one| one.id == cell).unwrap();
+    for (round, run) in cell.runs.iter_mut().enumerate() {
+        let Outcome::Measured(measured) = &mut run.outcome else { continue };
+        change(round, measured);
+    }
+}
+
+/// Throughputs of the cells of steps 4 and 5, round by round, and nothing measured twice.
+fn with_rounds(before: &[f64], after: &[f64]) -> Results {
+    let mut results = made_up(before.len() as u64);
+    results.cells.retain(|cell| results.steps.iter().any(|step| step.cell == cell.id));
+    each_run(&mut results, "aggressive", |round, run| run.throughput_per_s = before[round]);
+    each_run(&mut results, "objects", |round, run| run.throughput_per_s = after[round]);
+    results
+}
+
+#[test]
+fn headline_and_classic_table_stand_last() {
+    let results = made_up(3);
+    for is_verbose in [false, true] {
+        let text = text(&results, 80, is_verbose);
+        let place = |part: &str| text.rfind(part).unwrap_or_else(|| panic!("no {part:?} in {text}"));
+        let (headline, table) = (place("\nFrom 8.10 pages a second"), place("\n7         100  Petasos"));
+        assert!(headline < table, "{text}");
+        let after: Vec<&str> = text[table + 1..].lines().skip(1).collect();
+        assert!(after.iter().all(|line| line.starts_with("* ") || line.starts_with("  ")), "{after:?}");
+        assert_eq!(text.contains("Cores used"), is_verbose, "{text}");
+    }
+    assert!(text(&results, 80, true).find("Cores used") < text(&results, 80, true).find("\nFrom 8.10"));
+}
+
+#[test]
+fn terminal_shows_no_command_that_leads_nowhere() {
+    for is_verbose in [false, true] {
+        let text = text(&made_up(3), 120, is_verbose);
+        assert!(!text.contains("ab -") && !text.contains("http://"), "{text}");
+    }
+}
+
+#[test]
+fn headline_says_at_least_where_the_generator_was_the_limit() {
+    let mut results = made_up(3);
+    let limited = said(&text(&results, 120, false));
+    assert!(
+        limited.contains("to at least 22,900 in step 7 (Petasos, 100 users): at least 2,827×"),
+        "{limited}"
+    );
+    assert!(page(&results).contains("<strong>at least 22,900</strong>"));
+    assert!(markdown(&results).contains("at least 22,900"));
+    each_run(&mut results, "petasos-100", |_, run| run.bound_by = Bound::AcceleratorCpu);
+    let free = said(&text(&results, 120, false));
+    assert!(free.contains("to 22,900 in step 7 (Petasos, 100 users): 2,827×"), "{free}");
+    each_run(&mut results, "petasos-100", |_, run| run.generator.trust = "invalid".to_owned());
+    assert!(said(&text(&results, 120, false)).contains("to at least 22,900"));
+}
+
+#[test]
+fn difference_within_the_noise_is_no_step() {
+    let cases: [(&[f64], &[f64], bool); 6] = [
+        (&[1_000.0], &[880.0], false),
+        (&[1_000.0], &[1_600.0], true),
+        (&[1_000.0, 1_040.0, 980.0], &[1_040.0, 1_010.0, 1_080.0], false),
+        (&[1_000.0, 1_010.0, 990.0], &[1_040.0, 1_050.0, 1_045.0], true),
+        (&[1_000.0, 1_010.0, 990.0, 1_005.0, 995.0], &[1_200.0, 1_210.0, 1_190.0, 1_205.0, 1_195.0], true),
+        (&[1_000.0, 1_100.0, 900.0, 1_050.0, 950.0], &[1_040.0, 1_010.0, 1_080.0, 990.0, 1_000.0], false),
+    ];
+    for (before, after, is_step) in cases {
+        let results = with_rounds(before, after);
+        assert_eq!(rows(&results)[4].factor_before.unwrap().is_step, is_step, "{before:?} {after:?}");
+        let text = said(&text(&results, 80, true));
+        assert_eq!(
+            text.contains("no difference from step 4 beyond the noise of the rounds"),
+            !is_step,
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn one_round_with_wild_times_shows_less() {
+    let mut results = with_rounds(&[1_000.0], &[1_600.0]);
+    each_run(&mut results, "objects", |_, run| {
+        (run.answers, run.response.sd_ms) = (30, 2.0 * run.response.mean_ms);
+    });
+    assert!(!rows(&results)[4].factor_before.unwrap().is_step);
+}
+
+#[test]
+fn what_differs_less_than_twins_is_no_step() {
+    // Steps 6 and 7 are the same, and differ by 7% at 25 users.
+    let results = made_up(3);
+    let gain = rows(&results)[6].factor_before.unwrap();
+    assert!(gain.times > 1.04 && !gain.is_step, "{gain:?}");
+}
+
+#[test]
+fn response_times_are_compared_at_one_concurrency() {
+    let results = made_up(3);
+    let (users, alike) = one_concurrency(&results).unwrap();
+    assert_eq!((users, alike.len()), (25, 7));
+    assert!(alike.iter().all(|row| row.cell.concurrency == 25 && !row.cell.keepalive));
+    let page = page(&results);
+    for heading in ["Response time at 25 users", "Response time by percentile, at 25 users"] {
+        assert!(page.contains(heading), "{heading}");
+    }
+    assert!(!page.contains("Response time by step"));
+}
+
+#[test]
+fn page_and_markdown_have_a_command_for_each_row() {
+    let mut results = made_up(3);
+    for cell in &mut results.cells {
+        let k = if cell.keepalive { "-k " } else { "" };
+        cell.ab = format!("ab -l {k}-t 2 -n 10000000 -c {} \"$URL\"", cell.concurrency);
+    }
+    let (page, markdown) = (page(&results), markdown(&results));
+    assert_eq!(page.matches("<code>ab -l ").count(), 9, "seven rows and two with keep-alive");
+    assert_eq!(markdown.matches("\n    ab -l ").count(), 9);
+    for text in [&page, &markdown] {
+        assert_eq!(text.matches("without -k, because").count(), 7);
+        assert_eq!(text.matches("with -k, because").count(), 2);
+        assert!(text.contains("petasos ladder FILE --stay"));
+    }
+}
+
+#[test]
+fn markdown_has_headline_and_tables() {
+    insta::assert_snapshot!(markdown(&made_up(3)));
+}
+
+#[test]
+fn chart_to_scale_shows_the_factor() {
+    let page = page(&made_up(3));
+    let (_, chart) = page.split_once("<figure id=\"throughput\">").unwrap();
+    let (chart, _) = chart.split_once("</figure>").unwrap();
+    assert!(chart.contains("Throughput to scale") && !chart.contains("logarithmic"));
+    assert!(chart.contains("≥ 22,900") && chart.contains("≥ 2,827×"), "{chart}");
+}

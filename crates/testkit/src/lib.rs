@@ -17,6 +17,7 @@ mod paced;
 mod port;
 mod process;
 mod seeds;
+pub mod soak;
 mod tls;
 pub mod traffic;
 pub mod web_server;
@@ -26,7 +27,7 @@ pub use file_system::{FileSystem, Frozen, ServedFileSystem};
 pub use origin::{Action, Gate, Origin, Seen, response};
 pub use paced::Paced;
 pub use port::HeldPort;
-pub use process::{Edge, Output, petasos, petasos_with};
+pub use process::{Edge, Output, binary, petasos, petasos_with};
 pub use seeds::Seeds;
 pub use tls::{Certificate, PemFiles, TlsFront};
 

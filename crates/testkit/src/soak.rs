@@ -29,7 +29,7 @@ use std::time::Duration;
 use watch::Sample;
 
 /// The setting `memory` of the edge, in bytes.
-const MEMORY_BYTES: u64 = 32 << 20;
+const MEMORY_BYTES: u64 = 64 << 20;
 /// The setting `disk_size`, in bytes: less than the origin has, so that responses are evicted from the disk too.
 const DISK_BYTES: u64 = 96 << 20;
 /// Problems after which the soak ends early.
@@ -106,10 +106,11 @@ fn start_edge(plan: &Plan, application: &Application, directory: &Path) -> Edge 
         path.to_str().unwrap().to_owned()
     });
     std::fs::create_dir(&spool).unwrap();
-    // All visitors have one address here, and one of them writes more than an editor does.
+    // All visitors have one address here, and some write more than an editor does. A disk that others use may be slow.
     let configuration = format!(
         "workers = 2\nprofile = 'default'\nspool_directory = '{spool}'\n[limits]\nobject_bytes_max = '64KiB'\n\
-         client_fetches_max = 64\npage_writes_per_minute = 1000000\nbuffer_memory_percent = 2\n"
+         client_fetches_max = 64\npage_writes_per_minute = 1000000\nbuffer_memory_percent = 2\n\
+         disk_timeout = '1m'\n"
     );
     std::fs::write(&file, configuration).unwrap();
     let (memory, size) = (format!("{MEMORY_BYTES}B"), format!("{DISK_BYTES}B"));

@@ -45,15 +45,16 @@ impl Application {
         let random = Mutex::new(Random::from_seed(seed));
         let (model, known, theirs) = (Arc::clone(model), Arc::clone(health), Arc::clone(&failing));
         let origin = Origin::start(move |seen| {
-            let first = match &*lock(&theirs) {
-                Failing::Not | Failing::Refuses => None,
-                Failing::Errs => {
-                    return response("500 Internal Server Error", &["Cache-Control: no-store"], b"ill");
-                }
-                Failing::Hangs(gate) => Some(Action::Await(gate.clone())),
-            };
             let chance = lock(&random).next_u64();
-            let actions = answer(&model, seen, chance);
+            let is_head = seen.head.starts_with("HEAD");
+            let (first, actions) = match &*lock(&theirs) {
+                Failing::Not | Failing::Refuses => (None, answer(&model, seen, chance)),
+                Failing::Errs => {
+                    (None, response("500 Internal Server Error", &["Cache-Control: no-store"], b"ill"))
+                }
+                Failing::Hangs(gate) => (Some(Action::Await(gate.clone())), answer(&model, seen, chance)),
+            };
+            let actions = if is_head { head_alone(actions) } else { actions };
             if actions.iter().any(|action| matches!(action, Action::Close)) {
                 known.break_off();
             }
@@ -142,6 +143,18 @@ fn answer(model: &Model, seen: &Seen, chance: u64) -> Vec<Action> {
     }
 }
 
+/// The response to a HEAD: what is sent first, up to the end of the head.
+fn head_alone(actions: Vec<Action>) -> Vec<Action> {
+    let sent = actions.into_iter().find_map(|action| match action {
+        Action::Send(octets) => Some(octets),
+        _ => None,
+    });
+    let mut head = sent.unwrap_or_default();
+    let end = head.windows(4).position(|octets| octets == b"\r\n\r\n").map_or(head.len(), |at| at + 4);
+    head.truncate(end);
+    vec![Action::Send(head)]
+}
+
 /// The entity tag of all large responses, which never change.
 const LARGE_ETAG: &str = "\"large\"";
 
@@ -189,7 +202,7 @@ pub(super) fn octets(target: &str) -> Vec<u8> {
     let bytes = if target.starts_with("/large/") {
         1_500_000 + random.below(2_500_000)
     } else {
-        1_000 + random.below(40_000)
+        1_000 + random.below(60_000)
     };
     let mut octets = format!("{target}\n").into_bytes();
     // Random octets once, then repeated: their length is odd, so that pieces in a wrong place differ.

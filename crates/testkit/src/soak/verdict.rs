@@ -222,6 +222,7 @@ impl Stage<'_> {
             ("petasos: origin ", 6 * spells),
             ("petasos: the breaker of the origin", 6 * spells),
             ("refuses connections; start it", 6 * spells),
+            ("closed the connection without a response", 6 * spells),
             ("SIGHUP: the log is reopened", count(HUP)),
             ("the access log", count(HUP) + count(USR1)),
         ];

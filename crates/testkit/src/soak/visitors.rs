@@ -145,7 +145,7 @@ fn expect(
     what: &'static str,
 ) {
     let sent = stage.health.now();
-    let request = format!("GET {target} HTTP/1.1\r\nHost: a.test\r\n{fields}\r\n");
+    let request = format!("GET {target} HTTP/1.1\r\nHost: c.test\r\n{fields}\r\n");
     let answer = converse(stage, connection, |client| client.try_answer(&request, false));
     match answer {
         Some(answer) if answer.status == status && answer.complete => {
@@ -185,7 +185,7 @@ fn begin(stage: &Stage<'_>, target: &str) -> Option<Client> {
     let sent = stage.health.now();
     let mut client = Client::try_connect_from([127, 0, 0, 1], stage.address, RECEIVE_BYTES)?;
     let head = client
-        .try_send(format!("GET {target} HTTP/1.1\r\nHost: a.test\r\n\r\n"))
+        .try_send(format!("GET {target} HTTP/1.1\r\nHost: c.test\r\n\r\n"))
         .and_then(|()| client.try_read_head());
     match head {
         Some(head) if head.status == 200 => return Some(client),
@@ -234,7 +234,7 @@ fn upload(random: &mut Random) -> (String, Vec<u8>) {
     let content: Vec<u8> = octets("/large/upload").into_iter().skip(number).collect();
     let bytes = 1 + random.below(UPLOAD_BYTES);
     let content = content[..bytes].to_vec();
-    let head = format!("POST /upload/{number} HTTP/1.1\r\nHost: a.test\r\nContent-Length: {bytes}\r\n\r\n");
+    let head = format!("POST /upload/{number} HTTP/1.1\r\nHost: c.test\r\nContent-Length: {bytes}\r\n\r\n");
     (head, content)
 }
 

@@ -110,7 +110,7 @@ fn start_edge(plan: &Plan, application: &Application, directory: &Path) -> Edge 
     let configuration = format!(
         "workers = 2\nprofile = 'default'\nspool_directory = '{spool}'\n[limits]\nobject_bytes_max = '64KiB'\n\
          client_fetches_max = 64\npage_writes_per_minute = 1000000\nbuffer_memory_percent = 2\n\
-         disk_timeout = '1m'\n"
+         disk_timeout = '1m'\nidle_connection_timeout = '1s'\n"
     );
     std::fs::write(&file, configuration).unwrap();
     let (memory, size) = (format!("{MEMORY_BYTES}B"), format!("{DISK_BYTES}B"));

@@ -71,7 +71,7 @@ impl Page {
 
     /// Whether it is so large that the application may break its responses off.
     pub(crate) fn is_large(self) -> bool {
-        self.0 % 12 == 0
+        self.0.is_multiple_of(12)
     }
 
     /// Most are small, some are too large for memory, some are too large to be read into it.

@@ -83,6 +83,9 @@ const TOLD: [&str; 9] = [
 
 type Metrics = BTreeMap<String, f64>;
 
+/// A figure of a sample.
+type Column = fn(&Sample) -> u64;
+
 impl Stage<'_> {
     /// Judges what was seen while and after the edge was loaded, and ends the edge. Gives figures beside their limits.
     pub(super) fn judge(
@@ -118,7 +121,7 @@ impl Stage<'_> {
 
     fn judge_samples(&self, samples: &[Sample], figures: &mut Vec<String>) {
         let second = &samples[samples.len() / 2..];
-        let columns: [(&str, fn(&Sample) -> u64); 2] =
+        let columns: [(&str, Column); 2] =
             [("descriptors", Sample::descriptors), ("threads", |sample| sample.threads)];
         for (what, column) in columns {
             let values: Vec<f64> = second.iter().map(|sample| column(sample) as f64).collect();

@@ -6,6 +6,7 @@
 //! `bench/peers`.
 
 mod accuracy;
+mod attacks;
 mod crowd;
 mod load;
 mod servers;
@@ -20,6 +21,8 @@ use std::process::Command;
 /// `cargo xtask bench ...`.
 #[derive(clap::Subcommand)]
 pub(crate) enum Bench {
+    /// Slow clients, failing applications, bans, made-up parameters: Petasos, nginx, Varnish and HAProxy
+    Attacks(attacks::Args),
     /// Whether the load tester's times are right, against a server that knows them
     Accuracy(accuracy::Args),
     /// Many visitors ask for one page at once that nobody has stored: Petasos, Varnish and nginx
@@ -35,10 +38,14 @@ pub(crate) enum Bench {
 /// # Errors
 /// The text names what could not be done. That something is slow is no error.
 pub(crate) fn run(bench: &Bench) -> Result<()> {
+    if let Bench::Attacks(args) = bench {
+        return attacks::run(args);
+    }
     if cfg!(debug_assertions) {
         return go_on_optimised();
     }
     match bench {
+        Bench::Attacks(args) => attacks::run(args),
         Bench::Accuracy(args) => accuracy::run(args),
         Bench::Stampede(args) => stampede::run(args),
         Bench::Load(args) => load::run(args),

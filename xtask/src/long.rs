@@ -1,7 +1,7 @@
 //! `cargo xtask long NAME`: tests that take too long for every landing, or whose subject is time. A change that
 //! touches their subject runs them, and says what they showed.
 
-use crate::{crash, fuzz, lab, test, tools};
+use crate::{crash, fuzz, lab, soak, test, tools};
 use anyhow::Result;
 use std::time::Duration;
 
@@ -10,6 +10,9 @@ use std::time::Duration;
 pub(crate) enum Long {
     /// Kill the binary under load and purges, start it again, and compare its responses with a model
     Crash(crash::Args),
+    /// Ten minutes with a disk, little memory, visitors of all kinds, purges and a failing origin: no unexplained error,
+    /// no growth, and no more memory than documented
+    Soak(soak::Args),
     /// Run every fuzz target for a minute, or for a given time
     Fuzz {
         /// Seconds for each target
@@ -36,6 +39,7 @@ pub(crate) enum Long {
 pub(crate) fn run(long: &Long) -> Result<()> {
     match long {
         Long::Crash(args) => crash::run(args),
+        Long::Soak(args) => soak::run(args),
         Long::Fuzz { seconds } => fuzz::run(Duration::from_secs(*seconds)).map(|_| ()),
         Long::Advisories => tools::advisories(),
         Long::Sessions => test::sessions(),

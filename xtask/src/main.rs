@@ -12,6 +12,7 @@ mod long;
 mod packages;
 mod place;
 mod service;
+mod soak;
 mod test;
 mod tidy;
 mod tools;

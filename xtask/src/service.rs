@@ -76,6 +76,17 @@ impl Place {
         record.is_alive().then_some(record.pid)
     }
 
+    /// Resident memory of a server's processes together; a page that several of them share counts once.
+    pub(crate) fn resident_bytes(&self, name: &str) -> u64 {
+        let Some(record) = Record::read(&self.record(name)) else { return 0 };
+        let of = |pid: u32| {
+            let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
+            let line = text.lines().find_map(|line| line.strip_prefix("Pss:"))?;
+            Some(line.split_ascii_whitespace().next()?.parse::<u64>().ok()? * 1024)
+        };
+        self.members(&record).into_iter().filter_map(of).sum()
+    }
+
     /// Whether a server runs, and was started by the very command it would be started by now.
     pub(crate) fn is_running(&self, service: &Service) -> bool {
         let record = Record::read(&self.record(service.name));

@@ -219,6 +219,14 @@ fn build_release() -> Result<Tally> {
     check(cargo(["build", "--release", "--locked", "--quiet"]))
 }
 
+/// As [`build_binary`], with optimisation.
+///
+/// # Errors
+/// If it cannot be built.
+pub(crate) fn build_optimised() -> Result<()> {
+    build_release().map(|_| ())
+}
+
 fn unit() -> Result<Tally> {
     let tests = count(cargo(["test", "--workspace", "--locked", "--lib", "--bins", "--no-fail-fast"]))?;
     let doc = count(cargo(["test", "--workspace", "--locked", "--doc", "--no-fail-fast"]))?;

@@ -10,7 +10,7 @@ use crate::limit::FetchPermit;
 use crate::origin::{FetchRequest, Origin};
 use bytes::{Buf, Bytes, BytesMut};
 use h1::{BodyDecoder, BodyError, BodyFraming, Decoded, Strictness};
-use message::{Fields, Frame, ResponseHead, Status};
+use message::{Fields, Frame, Method, ResponseHead, Status};
 use net::{Patience, Stream};
 use std::future::poll_fn;
 use std::io;
@@ -377,7 +377,9 @@ impl Exchange {
     fn finish(&mut self) {
         let download = std::mem::replace(&mut self.download, Downloading::Done);
         self.permit = None;
+        // Content that a broken application sends to a HEAD may come late: it would be the next response.
         let reusable = matches!(download, Downloading::Body { persistent: true, .. })
+            && !matches!(self.request.method, Method::Head)
             && self.is_uploaded()
             && self.link.input.is_empty();
         match self.link.stream.take() {

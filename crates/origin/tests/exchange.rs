@@ -143,6 +143,28 @@ async fn a_second_response_behind_the_first_spoils_the_connection() {
     assert_eq!(origin.gauges().idle, 0);
 }
 
+#[tokio::test]
+async fn late_content_of_a_head_is_not_the_next_response() {
+    let gate = Gate::default();
+    let late = gate.clone();
+    let server = testkit::Origin::start(move |seen| {
+        if !seen.head.starts_with("HEAD") {
+            return response("200 OK", &[], b"own");
+        }
+        let foreign = b"HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\nforeign";
+        let head = format!("HTTP/1.1 500 Error\r\nContent-Length: {}\r\n\r\n", foreign.len());
+        vec![Action::Send(head.into_bytes()), Action::Await(late.clone()), Action::Send(foreign.to_vec())]
+    });
+    let origin = origin_with(&server.url(), settings());
+    let head = request(&Method::Head, "/", BodyFraming::Empty);
+    let (_, error) = events(&mut origin.fetch(head).await.unwrap(), NoUpload).await;
+    assert_eq!((error, origin.gauges().idle), (None, 0));
+    let mut next = get(&origin, "/").await;
+    gate.open();
+    let (events, error) = events(&mut next, NoUpload).await;
+    assert_eq!((content(&events).as_slice(), error), (&b"own"[..], None));
+}
+
 /// An origin that answers `/` and closes the connection without an answer the first time it is asked for
 /// something else.
 fn dies_once() -> testkit::Origin {

@@ -49,12 +49,17 @@ impl Client {
         TcpStream::connect(address).ok().map(Self::over)
     }
 
-    /// Connects from a loopback address, with a receive buffer of about this many bytes, as a slow reader has it.
-    pub fn connect_from(from: [u8; 4], address: SocketAddr, receive_bytes: usize) -> Self {
+    /// As [`Client::connect_from`], to a server that may be dead.
+    pub fn try_connect_from(from: [u8; 4], address: SocketAddr, receive_bytes: usize) -> Option<Self> {
         let socket = bound(SocketAddr::from((from, 0)));
         socket.set_recv_buffer_size(receive_bytes).unwrap();
-        socket.connect(&address.into()).unwrap();
-        Self::over(socket.into())
+        socket.connect(&address.into()).ok()?;
+        Some(Self::over(socket.into()))
+    }
+
+    /// Connects from a loopback address, with a receive buffer of about this many bytes, as a slow reader has it.
+    pub fn connect_from(from: [u8; 4], address: SocketAddr, receive_bytes: usize) -> Self {
+        Self::try_connect_from(from, address, receive_bytes).unwrap()
     }
 
     fn over(stream: TcpStream) -> Self {
@@ -71,8 +76,19 @@ impl Client {
 
     /// Sends these octets to a server that may die, and reads its response; `None` if it died before its head came.
     pub fn try_ask(&mut self, octets: impl AsRef<[u8]>) -> Option<Response> {
-        self.reader.get_mut().write_all(octets.as_ref()).ok()?;
+        self.try_send(octets)?;
         self.try_read()
+    }
+
+    /// Sends these octets to a server that may die.
+    pub fn try_send(&mut self, octets: impl AsRef<[u8]>) -> Option<()> {
+        self.reader.get_mut().write_all(octets.as_ref()).ok()
+    }
+
+    /// As [`Client::try_ask`]; the response to a HEAD has no content.
+    pub fn try_answer(&mut self, octets: impl AsRef<[u8]>, is_head: bool) -> Option<Response> {
+        self.try_send(octets)?;
+        if is_head { self.try_read_head() } else { self.try_read() }
     }
 
     /// Sends a GET with `Host: example.test` and these field lines, and reads the answer.
@@ -90,7 +106,8 @@ impl Client {
         self.try_read_head().expect("the connection ended before a response")
     }
 
-    fn try_read_head(&mut self) -> Option<Response> {
+    /// As [`Client::read_head`]; `None` if the connection ends or times out first.
+    pub fn try_read_head(&mut self) -> Option<Response> {
         let head = read_head(&mut self.reader)?;
         let status = head.split(' ').nth(1).unwrap().parse().unwrap();
         Some(Response { status, head, body: Vec::new(), trailers: String::new(), complete: true })
@@ -123,9 +140,22 @@ impl Client {
 
     /// Reads exactly this many octets.
     pub fn read_octets(&mut self, count: usize) -> Vec<u8> {
+        self.try_read_octets(count).unwrap()
+    }
+
+    /// As [`Client::read_octets`]; `None` if the connection ends or times out first.
+    pub fn try_read_octets(&mut self, count: usize) -> Option<Vec<u8>> {
         let mut octets = vec![0; count];
-        self.reader.read_exact(&mut octets).unwrap();
-        octets
+        self.reader.read_exact(&mut octets).ok()?;
+        Some(octets)
+    }
+
+    /// Reads the next chunk of chunked content; `None` if there is none.
+    pub fn try_read_chunk(&mut self) -> Option<Vec<u8>> {
+        let size = usize::from_str_radix(self.read_line()?.split(';').next()?, 16).ok()?;
+        let octets = self.try_read_octets(size)?;
+        self.read_line()?;
+        Some(octets)
     }
 
     /// Reads the content that belongs to a head; says whether it ended as its framing said.

@@ -12,12 +12,17 @@ mod model;
 mod pages;
 
 use crate::{Action, Origin, Seen, response};
-use model::{Model, Verdict};
-use pages::{LANGUAGES, NO_LANGUAGE, Page};
 use stats::Random;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+pub(crate) use load::Purge;
+pub(crate) use model::{Begun, Model, Verdict};
+pub(crate) use pages::{LANGUAGES, NO_LANGUAGE, Page};
+
+/// The lifetime of pages, in seconds: more than lives last.
+const MAX_AGE_S: u32 = 86_400;
 
 /// Lives that follow one another on one directory; then comes a new one.
 const LIVES_PER_DIRECTORY: u32 = 4;
@@ -90,15 +95,16 @@ fn application(model: Arc<Model>, seed: u64) -> Origin {
         if seen.head.starts_with("POST") {
             return response("200 OK", &["Cache-Control: no-store"], b"changed");
         }
-        answer(&model, page, seen, lock(&random).next_u64())
+        answer(&model, page, seen, MAX_AGE_S, lock(&random).next_u64())
     })
 }
 
-fn answer(model: &Model, page: Page, seen: &Seen, chance: u64) -> Vec<Action> {
+/// The application's response to a request for a page.
+pub(crate) fn answer(model: &Model, page: Page, seen: &Seen, max_age_s: u32, chance: u64) -> Vec<Action> {
     let asked = seen.field("Accept-Language").unwrap_or("");
     let language = LANGUAGES.iter().position(|language| page.has_languages() && *language == asked);
     let content = model.fetch(page, language.unwrap_or(NO_LANGUAGE));
-    let fields = content.fields().join("\r\n");
+    let fields = content.fields(max_age_s).join("\r\n");
     if seen.field("If-None-Match") == Some(&content.etag()) {
         return vec![Action::Send(format!("HTTP/1.1 304 Not Modified\r\n{fields}\r\n\r\n").into_bytes())];
     }

@@ -18,6 +18,7 @@ mod port;
 mod process;
 pub mod rates;
 mod seeds;
+pub mod soak;
 mod tls;
 pub mod traffic;
 pub mod web_server;
@@ -27,7 +28,7 @@ pub use file_system::{FileSystem, Frozen, ServedFileSystem};
 pub use origin::{Action, Gate, Origin, Seen, response};
 pub use paced::Paced;
 pub use port::HeldPort;
-pub use process::{Edge, Output, petasos, petasos_with};
+pub use process::{Edge, Output, binary, petasos, petasos_with};
 pub use seeds::Seeds;
 pub use tls::{Certificate, PemFiles, TlsFront};
 

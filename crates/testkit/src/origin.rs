@@ -133,6 +133,11 @@ impl Origin {
         self.seen.lock().unwrap().clone()
     }
 
+    /// Forgets the requests so far.
+    pub fn forget(&self) {
+        self.seen.lock().unwrap().clear();
+    }
+
     /// How many requests for this target arrived so far.
     pub fn count(&self, target: &str) -> usize {
         self.seen.lock().unwrap().iter().filter(|seen| seen.target() == target).count()

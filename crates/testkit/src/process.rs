@@ -27,7 +27,10 @@ pub struct Output {
 }
 
 /// The path of the binary under test, which is built beside the test programs.
-fn binary() -> PathBuf {
+///
+/// # Panics
+/// If it is not there.
+pub fn binary() -> PathBuf {
     let mut path = std::env::current_exe().unwrap();
     path.pop();
     if path.ends_with("deps") {
@@ -76,6 +79,11 @@ impl Edge {
     /// accepts connections.
     pub fn start(origin: &str, arguments: &[&str]) -> Self {
         Self::start_at(ANYWHERE, origin, arguments)
+    }
+
+    /// As [`Edge::start`], of another program than the one under test.
+    pub fn of_program(program: &Path, origin: &str, arguments: &[&str]) -> Self {
+        Self::launch(Command::new(program), ANYWHERE, origin, &[&PURGES_FROM_HERE, arguments].concat())
     }
 
     /// As [`Edge::start`], where somebody expects it.

@@ -69,9 +69,13 @@ impl<'a> Load<'a> {
         let mut visitor = Visitor { load: self, client: None };
         while !self.is_over() {
             let purge = Purge::any(&mut random, self.admin);
-            let page = purge.pages.first().copied();
-            purge.carry_out(self);
-            if let Some(page) = page {
+            let answer = purge.carry_out(self.model, self.address);
+            match answer {
+                Some(Response { status: 200, .. }) => lock(&self.tally).purges += 1,
+                Some(answer) => self.complain(format!("{} was answered: {}", purge.what, answer.head)),
+                None => {}
+            }
+            if let Some(page) = purge.first_page() {
                 visitor.visit(page, page.languages()[0], "");
             }
             (0..READS_PER_PURGE).for_each(|_| visitor.read(&mut random));
@@ -150,7 +154,7 @@ pub(super) fn visit(
     let Some(mut client) = client else { return (begun, None) };
     let asked = format!("GET {target} HTTP/1.1\r\nHost: {host}\r\n{language_field}{fields}\r\n");
     let Some(answer) = client.try_ask(asked) else { return (begun, None) };
-    let verdict = load.model.judge(&begun, &answer).unwrap_or_else(|problem| {
+    let verdict = load.model.judge(&begun, &answer, false).unwrap_or_else(|problem| {
         load.complain(problem);
         Verdict::Other
     });
@@ -161,7 +165,7 @@ pub(super) fn visit(
 }
 
 /// A request that makes pages unusable.
-struct Purge {
+pub(crate) struct Purge {
     pages: Vec<Page>,
     /// It may mean all, since it asks for what only those know that are in memory.
     may_mean_all: bool,
@@ -172,7 +176,7 @@ struct Purge {
 }
 
 impl Purge {
-    fn any(random: &mut Random, admin: SocketAddr) -> Self {
+    pub(crate) fn any(random: &mut Random, admin: SocketAddr) -> Self {
         let page = Page::any(random);
         let (host, target, section) = (page.host(), page.target(), page.section());
         let own = vec![page];
@@ -234,16 +238,28 @@ impl Purge {
         Self { pages: vec![page], may_mean_all: false, what, to: None, is_soft: false, request }
     }
 
-    fn carry_out(self, load: &Load<'_>) {
-        let change = load.model.change(&self.pages, self.may_mean_all, &self.what);
-        let client = Client::try_connect(self.to.unwrap_or(load.address));
-        let answer = client.and_then(|mut client| client.try_ask(self.request));
+    /// Sends it; gives the answer, if one came.
+    pub(crate) fn carry_out(&self, model: &Model, address: SocketAddr) -> Option<Response> {
+        let change = model.change(&self.pages, self.may_mean_all, &self.what);
+        let client = Client::try_connect(self.to.unwrap_or(address));
+        let answer = client.and_then(|mut client| client.try_ask(&self.request));
         let is_answered = answer.as_ref().is_some_and(|answer| answer.status == 200);
-        load.model.changed(&change, &self.what, is_answered, self.is_soft);
-        match answer {
-            Some(Response { status: 200, .. }) => lock(&load.tally).purges += 1,
-            Some(answer) => load.complain(format!("{} was answered: {}", self.what, answer.head)),
-            None => {}
-        }
+        model.changed(&change, &self.what, is_answered, self.is_soft);
+        answer
+    }
+
+    /// What it asks for, for messages.
+    pub(crate) fn what(&self) -> &str {
+        &self.what
+    }
+
+    /// A page that it means.
+    pub(crate) fn first_page(&self) -> Option<Page> {
+        self.pages.first().copied()
+    }
+
+    /// Whether the application has to answer it.
+    pub(crate) fn is_write(&self) -> bool {
+        self.what.starts_with("POST")
     }
 }

@@ -15,7 +15,7 @@ const HISTORY_MAX: usize = 40;
 /// Larger bodies stream to the disk; as the configuration of a life says.
 const MEMORY_BODY_BYTES_MAX: usize = 64 << 10;
 
-pub(super) struct Model(Mutex<State>);
+pub(crate) struct Model(Mutex<State>);
 
 struct State {
     now: u64,
@@ -49,7 +49,7 @@ struct Claim {
 }
 
 /// How things stood when a request was sent.
-pub(super) struct Begun {
+pub(crate) struct Begun {
     at: u64,
     page: Page,
     language: usize,
@@ -59,11 +59,11 @@ pub(super) struct Begun {
 }
 
 /// Pages that were changed, with their new versions; 0 for those that were not meant.
-pub(super) struct Change(Vec<(Page, u64)>);
+pub(crate) struct Change(Vec<(Page, u64)>);
 
 /// What an answer was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(crate) enum Verdict {
     /// From the store, without a question to the application.
     Hit,
     Other,
@@ -74,7 +74,7 @@ pub(super) enum Verdict {
 }
 
 impl Model {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let state = State { now: 0, pages: vec![PageState { version: 1, ..PageState::default() }; PAGES] };
         Self(Mutex::new(state))
     }
@@ -104,7 +104,7 @@ impl Model {
     }
 
     /// A visitor's request is about to be sent.
-    pub(super) fn begin(&self, page: Page, language: usize) -> Begun {
+    pub(crate) fn begin(&self, page: Page, language: usize) -> Begun {
         let mut state = self.state();
         let (at, known) = (state.tick(), &state.pages[page.0]);
         let (floor, soft_floor, fetches) = (known.floor, known.soft_floor, known.fetches[language]);
@@ -113,7 +113,7 @@ impl Model {
 
     /// Pages change, and their purge, as described by `what`, is about to be sent. If it `may_mean_all`, nothing is
     /// promised to be kept any more.
-    pub(super) fn change(&self, pages: &[Page], may_mean_all: bool, what: &str) -> Change {
+    pub(crate) fn change(&self, pages: &[Page], may_mean_all: bool, what: &str) -> Change {
         let mut state = self.state();
         let at = state.tick();
         let mut changed = Vec::new();
@@ -130,7 +130,7 @@ impl Model {
     }
 
     /// A purge was answered, or never will be.
-    pub(super) fn changed(&self, change: &Change, what: &str, is_answered: bool, is_soft: bool) {
+    pub(crate) fn changed(&self, change: &Change, what: &str, is_answered: bool, is_soft: bool) {
         let mut state = self.state();
         let at = state.tick();
         for (page, version) in &change.0 {
@@ -146,12 +146,17 @@ impl Model {
         }
     }
 
-    /// Judges an answer.
+    /// The entity tag that the application gives a page now.
+    pub(crate) fn etag(&self, page: Page, language: usize) -> String {
+        Content { page, language, version: self.state().pages[page.0].version }.etag()
+    }
+
+    /// Judges an answer, to a HEAD or another request.
     ///
     /// # Errors
     /// What is wrong with it, with what happened to its page.
-    pub(super) fn judge(&self, begun: &Begun, answer: &Response) -> Result<Verdict, String> {
-        let judged = begun.judge(answer);
+    pub(crate) fn judge(&self, begun: &Begun, answer: &Response, is_head: bool) -> Result<Verdict, String> {
+        let judged = begun.judge(answer, is_head);
         let mut state = self.state();
         let (at, known) = (state.tick(), &mut state.pages[begun.page.0]);
         let status = answer.field("Cache-Status").unwrap_or("without Cache-Status").to_owned();
@@ -238,11 +243,16 @@ impl PageState {
 }
 
 impl Begun {
-    fn judge(&self, answer: &Response) -> Result<Verdict, String> {
+    /// The page that was asked for.
+    pub(crate) fn page(&self) -> Page {
+        self.page
+    }
+
+    fn judge(&self, answer: &Response, is_head: bool) -> Result<Verdict, String> {
         if answer.status >= 500 {
             return Ok(Verdict::Refused);
         }
-        if !matches!(answer.status, 200 | 206) {
+        if !matches!(answer.status, 200 | 206 | 304) {
             return Err(format!("status {}", answer.status));
         }
         let content =
@@ -256,7 +266,9 @@ impl Begun {
         if is_old || content.version < self.soft_floor && !reason.starts_with("stale") {
             return Err(format!("purged: {content:?}"));
         }
-        self.compare(&content, answer)?;
+        if !is_head && answer.status != 304 {
+            self.compare(&content, answer)?;
+        }
         Ok(match reason {
             _ if !answer.complete => Verdict::Cut,
             "hit-fresh" => Verdict::Hit,

@@ -9,10 +9,10 @@ use stats::Random;
 pub(super) const PAGES: usize = 96;
 
 /// What a page that has no languages is in, and one that nobody named a language for.
-pub(super) const NO_LANGUAGE: usize = 2;
+pub(crate) const NO_LANGUAGE: usize = 2;
 
 /// Languages, the last of which is none.
-pub(super) const LANGUAGES: [&str; 3] = ["de", "en", "none"];
+pub(crate) const LANGUAGES: [&str; 3] = ["de", "en", "none"];
 
 pub(super) const HOSTS: [&str; 2] = ["a.test", "b.test"];
 
@@ -20,22 +20,31 @@ pub(super) const SECTIONS: usize = 4;
 
 /// One page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Page(pub(super) usize);
+pub(crate) struct Page(pub(super) usize);
 
 impl Page {
     pub(super) fn all() -> impl Iterator<Item = Self> {
         (0..PAGES).map(Self)
     }
 
-    pub(super) fn any(random: &mut Random) -> Self {
+    pub(crate) fn any(random: &mut Random) -> Self {
         Self(random.below(PAGES))
     }
 
-    pub(super) fn find(host: &str, target: &str) -> Option<Self> {
+    /// The page of this number, which is below [`PAGES`].
+    pub(crate) fn of_number(number: usize) -> Self {
+        Self(number)
+    }
+
+    pub(crate) fn number(self) -> usize {
+        self.0
+    }
+
+    pub(crate) fn find(host: &str, target: &str) -> Option<Self> {
         Self::all().find(|page| page.host() == host && page.target() == target)
     }
 
-    pub(super) fn host(self) -> &'static str {
+    pub(crate) fn host(self) -> &'static str {
         HOSTS[self.0 % HOSTS.len()]
     }
 
@@ -44,7 +53,7 @@ impl Page {
     }
 
     /// Ends so that no target is the beginning of another.
-    pub(super) fn target(self) -> String {
+    pub(crate) fn target(self) -> String {
         format!("/s{}/p{}/", self.section(), self.0)
     }
 
@@ -52,12 +61,17 @@ impl Page {
         self.0 % 5 == 1
     }
 
-    pub(super) fn languages(self) -> &'static [usize] {
+    pub(crate) fn languages(self) -> &'static [usize] {
         if self.has_languages() { &[0, 1] } else { &[NO_LANGUAGE] }
     }
 
     pub(super) fn tags(self) -> String {
         format!("all section-{} page-{}", self.section(), self.0)
+    }
+
+    /// Whether it is so large that the application may break its responses off.
+    pub(crate) fn is_large(self) -> bool {
+        self.0.is_multiple_of(12)
     }
 
     /// Most are small, some are too large for memory, some are too large to be read into it.
@@ -94,9 +108,9 @@ impl Content {
     }
 
     /// What a whole answer's head says of it, without framing.
-    pub(super) fn fields(&self) -> Vec<String> {
+    pub(super) fn fields(&self, max_age_s: u32) -> Vec<String> {
         let mut fields = vec![
-            "Cache-Control: max-age=86400".to_owned(),
+            format!("Cache-Control: max-age={max_age_s}"),
             format!("ETag: {}", self.etag()),
             format!("Surrogate-Key: {}", self.page.tags()),
         ];

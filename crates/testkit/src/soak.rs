@@ -1,0 +1,189 @@
+//! A long time in the life of the real binary: a disk, little memory, visitors of all kinds, purges, rotated logs and
+//! an origin that fails now and then.
+//!
+//! What must hold: each response is right for its key and not older than a purge that was answered before it was asked
+//! for; each error has a cause that the script made; descriptors do not grow; and resident memory stays within
+//! `--memory` plus the margin that docs/performance.md states.
+//!
+//! The seed decides what is asked, what is purged and how the origin fails. It does not decide how threads take turns.
+
+mod application;
+mod health;
+mod rotation;
+mod verdict;
+mod visitors;
+mod watch;
+
+use crate::Edge;
+use crate::crash::Model;
+use application::Application;
+use health::Health;
+use stats::Random;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use watch::Sample;
+
+/// The setting `memory` of the edge, in bytes.
+const MEMORY_BYTES: u64 = 64 << 20;
+/// The setting `disk_size`, in bytes: less than the origin has, so that responses are evicted from the disk too.
+const DISK_BYTES: u64 = 96 << 20;
+/// Problems after which the soak ends early.
+const PROBLEMS_MAX: usize = 20;
+
+/// What a soak is told.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Where the random numbers begin.
+    pub seed: u64,
+    /// How long the load lasts.
+    pub length: Duration,
+    /// The program.
+    pub program: PathBuf,
+}
+
+/// What visitors did and got, by kind.
+type Tally = BTreeMap<&'static str, u64>;
+
+/// What a soak found.
+#[derive(Debug, Default)]
+pub struct Report {
+    /// What did not hold; empty if all did.
+    pub problems: Vec<String>,
+    /// What visitors did and got, by kind.
+    pub tally: BTreeMap<&'static str, u64>,
+    /// Figures of the process beside their limits, one line each.
+    pub figures: Vec<String>,
+}
+
+/// What all threads of the load share.
+struct Stage<'a> {
+    plan: &'a Plan,
+    model: &'a Model,
+    health: &'a Health,
+    address: SocketAddr,
+    admin: SocketAddr,
+    is_over: AtomicBool,
+    tally: Mutex<Tally>,
+    problems: Mutex<Vec<String>>,
+}
+
+/// Runs a soak. `progress` is told of the process from time to time.
+///
+/// # Panics
+/// If the edge does not start.
+pub fn run(plan: &Plan, progress: &(dyn Fn(&str) + Sync)) -> Report {
+    let model = Arc::new(Model::new());
+    let health = Arc::new(Health::default());
+    let application = Application::start(&model, &health, plan.seed);
+    let directory = tempfile::tempdir().unwrap();
+    let mut edge = start_edge(plan, &application, directory.path());
+    let stage = Stage {
+        plan,
+        model: &model,
+        health: &health,
+        address: edge.address,
+        admin: edge.admin,
+        is_over: AtomicBool::new(false),
+        tally: Mutex::default(),
+        problems: Mutex::default(),
+    };
+    let start = Sample::take(edge.pid());
+    let samples = stage.play(&application, &edge, directory.path(), progress);
+    let figures = stage.judge(&mut edge, start, &samples, directory.path());
+    let tally = lock(&stage.tally).clone();
+    let problems = std::mem::take(&mut *lock(&stage.problems));
+    Report { problems, tally, figures }
+}
+
+fn start_edge(plan: &Plan, application: &Application, directory: &Path) -> Edge {
+    let [file, disk, spool, log] = ["petasos.toml", "disk", "spool", "access.log"].map(|name| {
+        let path = directory.join(name);
+        path.to_str().unwrap().to_owned()
+    });
+    std::fs::create_dir(&spool).unwrap();
+    // All visitors have one address here, and some write more than an editor does. A disk that others use may be slow.
+    let configuration = format!(
+        "workers = 2\nprofile = 'default'\nspool_directory = '{spool}'\n[limits]\nobject_bytes_max = '64KiB'\n\
+         client_fetches_max = 64\npage_writes_per_minute = 1000000\nbuffer_memory_percent = 2\n\
+         disk_timeout = '1m'\nidle_connection_timeout = '1s'\n"
+    );
+    std::fs::write(&file, configuration).unwrap();
+    let (memory, size) = (format!("{MEMORY_BYTES}B"), format!("{DISK_BYTES}B"));
+    let arguments = [&file, "--disk", &disk, "--disk-size", &size, "--memory", &memory, "--access-log", &log];
+    Edge::of_program(&plan.program, &application.url(), &arguments)
+}
+
+impl Stage<'_> {
+    /// Loads the edge for as long as planned; gives what was seen of the process.
+    fn play(
+        &self,
+        application: &Application,
+        edge: &Edge,
+        directory: &Path,
+        progress: &(dyn Fn(&str) + Sync),
+    ) -> Vec<Sample> {
+        let mut random = Random::from_seed(self.plan.seed);
+        std::thread::scope(|threads| {
+            for (kind, count, pause) in visitors::KINDS {
+                for _ in 0..count {
+                    let random = Random::from_seed(random.next_u64());
+                    threads.spawn(move || self.visit(kind, pause, random));
+                }
+            }
+            let moods = Random::from_seed(random.next_u64());
+            threads.spawn(|| application.trouble(self, moods));
+            threads.spawn(|| rotation::rotate(self, edge, directory));
+            let samples = watch::samples(self, application, edge.pid(), progress);
+            self.is_over.store(true, Ordering::SeqCst);
+            samples
+        })
+    }
+
+    /// A visitor of one kind, until the end.
+    fn visit(&self, kind: visitors::Kind, pause: Duration, mut random: Random) {
+        let mut connection = None;
+        while !self.is_over() {
+            kind(self, &mut connection, &mut random);
+            std::thread::sleep(pause);
+        }
+    }
+
+    /// Whether there is nothing more to do.
+    fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::SeqCst) || lock(&self.problems).len() >= PROBLEMS_MAX
+    }
+
+    fn count(&self, what: &'static str) {
+        *lock(&self.tally).entry(what).or_default() += 1;
+    }
+
+    fn complain(&self, problem: &str) {
+        let after = self.health.now().as_secs();
+        lock(&self.problems).push(format!("after {after} s: {problem}"));
+    }
+
+    /// Something failed whose request was sent at `begun`: that is right only while the origin fails.
+    fn excuse(&self, begun: Duration, what: &str) {
+        if self.health.is_excused(begun) { self.count("failed with the origin") } else { self.complain(what) }
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (what, count) in &self.tally {
+            writeln!(f, "{what}: {count}")?;
+        }
+        self.figures.iter().try_for_each(|figure| writeln!(f, "{figure}"))?;
+        self.problems.iter().try_for_each(|problem| writeln!(f, "PROBLEM {problem}"))
+    }
+}
+
+/// A thread that panicked has said so; the others go on to their end.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

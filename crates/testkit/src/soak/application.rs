@@ -1,0 +1,216 @@
+//! The origin of a soak: the pages of the crash test, and beside them what that test does not ask for. Now and then it
+//! fails.
+//!
+//! Invariant: what it sends for a target beside the pages depends on the target alone ([`octets`]).
+
+use super::health::{Failure, Health};
+use super::{Stage, lock};
+use crate::crash::{self, Model, Page};
+use crate::{Action, Gate, Origin, Seen, response};
+use stats::Random;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// Events of one stream.
+pub(super) const EVENTS: usize = 20;
+/// Time between two of them.
+const EVENT_PAUSE: Duration = Duration::from_millis(100);
+/// Shortest time in which the origin works, and what may come on top of it.
+const WELL: [Duration; 2] = [Duration::from_secs(14), Duration::from_secs(20)];
+/// The same in which it fails.
+const ILL: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(4)];
+/// How often a thread looks whether the soak is over.
+const SLICE: Duration = Duration::from_millis(50);
+
+/// The running origin.
+pub(super) struct Application {
+    origin: Origin,
+    failing: Arc<Mutex<Failing>>,
+    health: Arc<Health>,
+}
+
+/// How it fails now.
+#[derive(Default)]
+enum Failing {
+    #[default]
+    Not,
+    Refuses,
+    Errs,
+    Hangs(Gate),
+}
+
+impl Application {
+    pub(super) fn start(model: &Arc<Model>, health: &Arc<Health>, seed: u64) -> Self {
+        let failing = Arc::new(Mutex::new(Failing::Not));
+        let random = Mutex::new(Random::from_seed(seed));
+        let (model, known, theirs) = (Arc::clone(model), Arc::clone(health), Arc::clone(&failing));
+        let origin = Origin::start(move |seen| {
+            let chance = lock(&random).next_u64();
+            let is_head = seen.head.starts_with("HEAD");
+            let (first, actions) = match &*lock(&theirs) {
+                Failing::Not | Failing::Refuses => (None, answer(&model, seen, chance)),
+                Failing::Errs => {
+                    (None, response("500 Internal Server Error", &["Cache-Control: no-store"], b"ill"))
+                }
+                Failing::Hangs(gate) => (Some(Action::Await(gate.clone())), answer(&model, seen, chance)),
+            };
+            let actions = if is_head { head_alone(actions) } else { actions };
+            if actions.iter().any(|action| matches!(action, Action::Close)) {
+                known.break_off();
+            }
+            first.into_iter().chain(actions).collect()
+        });
+        Self { origin, failing, health: Arc::clone(health) }
+    }
+
+    pub(super) fn url(&self) -> String {
+        self.origin.url()
+    }
+
+    /// Forgets the requests so far, whose contents would fill memory.
+    pub(super) fn forget(&self) {
+        self.origin.forget();
+    }
+
+    /// Fails now and then, until the end.
+    pub(super) fn trouble(&self, stage: &Stage<'_>, mut random: Random) {
+        let failures = [Failure::Refuses, Failure::Hangs, Failure::Errs];
+        for failure in failures.into_iter().cycle() {
+            self.wait(stage, WELL, &mut random);
+            if stage.is_over() {
+                return;
+            }
+            self.fail(failure);
+            self.wait(stage, ILL, &mut random);
+            self.recover();
+        }
+    }
+
+    fn wait(&self, stage: &Stage<'_>, [least, more]: [Duration; 2], random: &mut Random) {
+        let until = self.health.now() + least + more.mul_f64(random.below(1000) as f64 / 1000.0);
+        while self.health.now() < until && !stage.is_over() {
+            std::thread::sleep(SLICE);
+        }
+    }
+
+    fn fail(&self, failure: Failure) {
+        self.health.fail(failure);
+        *lock(&self.failing) = match failure {
+            Failure::Refuses => Failing::Refuses,
+            Failure::Hangs => Failing::Hangs(Gate::default()),
+            Failure::Errs => Failing::Errs,
+        };
+        if failure == Failure::Refuses {
+            self.origin.kill();
+        }
+    }
+
+    fn recover(&self) {
+        match std::mem::take(&mut *lock(&self.failing)) {
+            Failing::Refuses => self.origin.revive(),
+            Failing::Hangs(gate) => gate.open(),
+            Failing::Errs | Failing::Not => {}
+        }
+        self.health.recover();
+    }
+}
+
+fn answer(model: &Model, seen: &Seen, chance: u64) -> Vec<Action> {
+    let target = seen.target();
+    let kind = target.split('/').nth(1).unwrap_or("");
+    match kind {
+        "upload" => response("200 OK", &["Cache-Control: no-store"], receipt(&seen.body).as_bytes()),
+        "missing" => response("404 Not Found", &["Cache-Control: max-age=5"], &octets(target)),
+        "moved" => {
+            response("301 Moved Permanently", &[&format!("Location: /plain{target}")], &octets(target))
+        }
+        "private" => response("200 OK", &["Cache-Control: private"], &octets(target)),
+        "plain" => {
+            response("200 OK", &["Cache-Control: max-age=30", "Surrogate-Key: plain"], &octets(target))
+        }
+        "large" if seen.field("If-None-Match") == Some(LARGE_ETAG) => {
+            let head = format!(
+                "HTTP/1.1 304 Not Modified\r\nETag: {LARGE_ETAG}\r\nCache-Control: max-age=3\r\n\r\n"
+            );
+            vec![Action::Send(head.into_bytes())]
+        }
+        "large" => {
+            let etag = format!("ETag: {LARGE_ETAG}");
+            response("200 OK", &["Cache-Control: max-age=3", &etag, "Surrogate-Key: large"], &octets(target))
+        }
+        "events" => events(),
+        _ => page(model, seen, chance),
+    }
+}
+
+/// The response to a HEAD: what is sent first, up to the end of the head.
+fn head_alone(actions: Vec<Action>) -> Vec<Action> {
+    let sent = actions.into_iter().find_map(|action| match action {
+        Action::Send(octets) => Some(octets),
+        _ => None,
+    });
+    let mut head = sent.unwrap_or_default();
+    let end = head.windows(4).position(|octets| octets == b"\r\n\r\n").map_or(head.len(), |at| at + 4);
+    head.truncate(end);
+    vec![Action::Send(head)]
+}
+
+/// The entity tag of all large responses, which never change.
+const LARGE_ETAG: &str = "\"large\"";
+
+fn page(model: &Model, seen: &Seen, chance: u64) -> Vec<Action> {
+    let Some(page) = Page::find(seen.field("Host").unwrap_or(""), seen.target()) else {
+        return response("404 Not Found", &[], b"no such page");
+    };
+    if seen.head.starts_with("POST") {
+        return response("200 OK", &["Cache-Control: no-store"], b"changed");
+    }
+    // Some expire while the soak lasts, so that they are confirmed.
+    let max_age = if page.number() % 4 == 3 { 2 } else { 86_400 };
+    crash::answer(model, page, seen, max_age, chance)
+}
+
+/// An event stream, with a pause before each event.
+fn events() -> Vec<Action> {
+    let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nCache-Control: no-cache\r\n\
+                Transfer-Encoding: chunked\r\n\r\n";
+    let mut actions = vec![Action::Send(head.as_bytes().to_vec())];
+    for number in 0..EVENTS {
+        let event = event(number);
+        let chunk = format!("{:x}\r\n{event}\r\n", event.len());
+        actions.extend([Action::Pause(EVENT_PAUSE), Action::Send(chunk.into_bytes())]);
+    }
+    actions.push(Action::Send(b"0\r\n\r\n".to_vec()));
+    actions
+}
+
+/// One event of a stream.
+pub(super) fn event(number: usize) -> String {
+    format!("data: {number}\n\n")
+}
+
+/// What the origin says of content that it has received.
+pub(super) fn receipt(content: &[u8]) -> String {
+    let sum = content.iter().fold(0_u64, |sum, octet| sum.wrapping_mul(31).wrapping_add(u64::from(*octet)));
+    format!("{} bytes, sum {sum}\n", content.len())
+}
+
+/// The content of a target beside the pages: `/KIND/NUMBER`, longer for `large`.
+pub(super) fn octets(target: &str) -> Vec<u8> {
+    let seed = target.bytes().fold(7_u64, |seed, octet| seed.wrapping_mul(31).wrapping_add(u64::from(octet)));
+    let mut random = Random::from_seed(seed);
+    let bytes = if target.starts_with("/large/") {
+        1_500_000 + random.below(2_500_000)
+    } else {
+        1_000 + random.below(60_000)
+    };
+    let mut octets = format!("{target}\n").into_bytes();
+    // Random octets once, then repeated: their length is odd, so that pieces in a wrong place differ.
+    while octets.len() < bytes.min(65_521) {
+        octets.extend_from_slice(&random.next_u64().to_le_bytes());
+    }
+    octets.truncate(65_521);
+    let mut octets = octets.repeat(bytes.div_ceil(octets.len()));
+    octets.truncate(bytes);
+    octets
+}

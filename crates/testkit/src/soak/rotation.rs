@@ -1,0 +1,48 @@
+//! Rotation of the access log while the edge serves: the file is renamed, and a signal has the edge open it anew.
+
+use super::Stage;
+use crate::Edge;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Time between two rotations; of a short soak a quarter.
+const PAUSE: Duration = Duration::from_secs(60);
+/// How often a thread looks whether the soak is over, or the log is there.
+const SLICE: Duration = Duration::from_millis(50);
+/// How long the edge may take to open the log, on a loaded machine.
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// Rotates the access log until the end.
+pub(super) fn rotate(stage: &Stage<'_>, edge: &Edge, directory: &Path) {
+    let pause = PAUSE.min(stage.plan.length / 4);
+    for (number, signal) in (1..).zip(["HUP", "USR1"].into_iter().cycle()) {
+        let due = pause * number;
+        while stage.health.now() < due {
+            if stage.is_over() {
+                return;
+            }
+            std::thread::sleep(SLICE);
+        }
+        let log = directory.join("access.log");
+        std::fs::rename(&log, directory.join(format!("access.{number}.log"))).unwrap();
+        edge.signal(signal);
+        stage.count(if signal == "HUP" { HUP } else { USR1 });
+        let begun = stage.health.now();
+        while !log.exists() {
+            if stage.health.now() > begun + LIMIT {
+                return stage.complain(&format!("no access log {LIMIT:?} after the signal {signal}"));
+            }
+            std::thread::sleep(SLICE);
+        }
+    }
+}
+
+/// What rotations are counted as.
+pub(super) const HUP: &str = "rotations by SIGHUP";
+pub(super) const USR1: &str = "rotations by SIGUSR1";
+
+/// The files of the access log.
+pub(super) fn logs(directory: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
+    entries.filter(|path| path.extension().is_some_and(|extension| extension == "log")).collect()
+}

@@ -1,0 +1,266 @@
+//! The verdict on a soak: whether the process stayed within its limits, and whether each counter and each message has a
+//! cause that the script made.
+//!
+//! Invariant: a counter of errors that no rule names here must be zero.
+
+use super::health::Failure;
+use super::rotation::{HUP, USR1, logs};
+use super::watch::{Sample, resident_bytes_max};
+use super::{MEMORY_BYTES, Stage, lock};
+use crate::{Client, Edge};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+/// What may be resident: docs/performance.md states the margin.
+const RESIDENT_BYTES_MAX: u64 = MEMORY_BYTES + MEMORY_BYTES / 20 + (24 << 20);
+/// What descriptors and threads may grow by in the second half of the soak: least, and the part of their mean.
+const GROWTH_MAX: [f64; 2] = [8.0, 0.1];
+/// Descriptors of files, beside the disk's segments, that the idle process may have more than at the start.
+const IDLE_FILES_MAX: u64 = 8;
+/// How long the edge may take to become idle once its visitors have gone.
+const SETTLE: Duration = Duration::from_secs(30);
+const SLICE: Duration = Duration::from_millis(200);
+
+/// Gauges that are zero when nobody visits.
+const IDLE: [&str; 9] = [
+    "petasos_connections_open",
+    "petasos_origin_connections_idle",
+    "petasos_origin_fetches_active",
+    "petasos_origin_fetches_waiting",
+    "petasos_origin_fetches_stalled",
+    "petasos_flights_open",
+    "petasos_filling_bytes",
+    "petasos_buffered_bytes",
+    "petasos_spool_bytes",
+];
+
+/// Counters and gauges that nothing in the script explains.
+const ZERO: [&str; 29] = [
+    "petasos_connections_refused_total",
+    "petasos_connections_refused_address_total",
+    "petasos_requests_malformed_total",
+    "petasos_visitor_timeouts_total",
+    "petasos_visitors_too_slow_total",
+    "petasos_origin_timeouts_total",
+    "petasos_origin_busy_total",
+    "petasos_origin_breaker_state",
+    "petasos_fetches_denied_total",
+    "petasos_decodings_failed_total",
+    "petasos_leak_suspicions_total",
+    "petasos_leaks_prevented_total",
+    "petasos_purges_forbidden_total",
+    "petasos_purges_malformed_total",
+    "petasos_purges_undurable_total",
+    "petasos_purges_at_risk",
+    "petasos_spool_errors_total",
+    "petasos_disk_off",
+    "petasos_disk_distrusted",
+    "petasos_disk_torn_total",
+    "petasos_disk_full_total",
+    "petasos_disk_errors_total",
+    "petasos_disk_hangs_total",
+    "petasos_disk_stuck",
+    "petasos_disk_damaged_total",
+    "petasos_damaged_responses_cut_total",
+    "petasos_disk_verify_damaged_total",
+    "petasos_access_log_dropped_total",
+    "petasos_messages_lost_total",
+];
+
+/// Counters that tell what the soak has made happen.
+const TOLD: [&str; 9] = [
+    "petasos_origin_fetches_total",
+    "petasos_disk_written_total",
+    "petasos_disk_reads_total",
+    "petasos_disk_evicted_total",
+    "petasos_disk_refused_total",
+    "petasos_store_evicted_total",
+    "petasos_fillings_unkept_total",
+    "petasos_purges_total",
+    "petasos_purges_widened_total",
+];
+
+type Metrics = BTreeMap<String, f64>;
+
+/// A figure of a sample.
+type Column = fn(&Sample) -> u64;
+
+impl Stage<'_> {
+    /// Judges what was seen while and after the edge was loaded, and ends the edge. Gives figures beside their limits.
+    pub(super) fn judge(
+        &self,
+        edge: &mut Edge,
+        start: Sample,
+        samples: &[Sample],
+        directory: &Path,
+    ) -> Vec<String> {
+        let mut figures = Vec::new();
+        self.judge_samples(samples, &mut figures);
+        let resident = resident_bytes_max(edge.pid());
+        self.compare(&mut figures, "bytes resident at most", resident as f64, RESIDENT_BYTES_MAX as f64);
+        let metrics = self.settle(edge.pid());
+        self.judge_idle(start, Sample::take(edge.pid()), directory, &mut figures);
+        self.judge_counters(&metrics, &mut figures);
+        edge.signal("TERM");
+        if edge.wait() != Some(0) {
+            self.complain("the edge did not end in good order");
+        }
+        self.judge_access_log(&metrics, directory, &mut figures);
+        self.judge_messages(&edge.stderr());
+        figures
+    }
+
+    fn compare(&self, figures: &mut Vec<String>, what: &str, figure: f64, limit: f64) {
+        let line = format!("{what}: {figure} of at most {limit}");
+        if figure > limit {
+            self.complain(&line);
+        }
+        figures.push(line);
+    }
+
+    fn judge_samples(&self, samples: &[Sample], figures: &mut Vec<String>) {
+        let second = &samples[samples.len() / 2..];
+        let columns: [(&str, Column); 2] =
+            [("descriptors", Sample::descriptors), ("threads", |sample| sample.threads)];
+        for (what, column) in columns {
+            let values: Vec<f64> = second.iter().map(|sample| column(sample) as f64).collect();
+            let most = samples.iter().map(column).max().unwrap_or(0);
+            let mean = values.iter().sum::<f64>() / values.len().max(1) as f64;
+            figures.push(format!("{what}: {mean:.0} in the second half on average, {most} at most"));
+            let limit = GROWTH_MAX[0].max(GROWTH_MAX[1] * mean).round();
+            let what = format!("growth of {what} in the second half");
+            self.compare(figures, &what, growth(&values).round(), limit);
+        }
+    }
+
+    /// Waits until the edge is idle; gives its metrics then.
+    fn settle(&self, pid: u32) -> Metrics {
+        let begun = self.health.now();
+        loop {
+            let Some(metrics) = self.metrics() else {
+                self.complain(&format!("the edge (process {pid}) gives no metrics"));
+                return Metrics::new();
+            };
+            let busy = |name: &&&str| metrics.get(**name).is_none_or(|value| *value > 0.0);
+            let Some(name) = IDLE.iter().find(busy) else { return metrics };
+            if self.health.now() > begun + SETTLE {
+                self.complain(&format!("{name} is {:?} without visitors", metrics.get(*name)));
+                return metrics;
+            }
+            std::thread::sleep(SLICE);
+        }
+    }
+
+    /// What `/metrics` says, each summed over its labels.
+    fn metrics(&self) -> Option<Metrics> {
+        let request = format!("GET /metrics HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", self.admin);
+        let answer = Client::try_connect(self.admin)?.try_answer(request, false)?;
+        let mut metrics = Metrics::new();
+        for line in answer.text().lines().filter(|line| !line.starts_with('#')) {
+            let (name, value) = line.rsplit_once(' ')?;
+            let name = name.split('{').next()?.to_owned();
+            *metrics.entry(name).or_default() += value.parse().unwrap_or(0.0);
+        }
+        Some(metrics)
+    }
+
+    fn judge_idle(&self, start: Sample, idle: Sample, directory: &Path, figures: &mut Vec<String>) {
+        let segments = std::fs::read_dir(directory.join("disk")).into_iter().flatten().count() as u64;
+        let (sockets, files) = (start.sockets as f64, (start.files + segments + IDLE_FILES_MAX) as f64);
+        self.compare(figures, "sockets without visitors", idle.sockets as f64, sockets);
+        self.compare(figures, "files without visitors", idle.files as f64, files);
+    }
+
+    fn judge_counters(&self, metrics: &Metrics, figures: &mut Vec<String>) {
+        let value = |name: &str| metrics.get(name).copied().unwrap_or(f64::NAN);
+        for name in ZERO {
+            if value(name) != 0.0 {
+                self.complain(&format!("{name} is {}, and nothing in the script explains that", value(name)));
+            }
+        }
+        let [refusals, hangs, errors] = [Failure::Refuses, Failure::Hangs, Failure::Errs]
+            .map(|failure| self.health.failures(failure) as f64);
+        figures.push(format!(
+            "failures of the origin: {refusals} times refusing, {hangs} hung, {errors} with 500"
+        ));
+        let breaks = self.health.breaks() as f64;
+        let gone = ["aborted downloads", "aborted uploads", "event streams left", "visits left at the end"];
+        let gone: u64 = gone.iter().filter_map(|what| lock(&self.tally).get(what).copied()).sum();
+        // All connections of an origin that stops end: as many as it has fetches at most.
+        let ended = refusals * 64.0;
+        let explained = [
+            // A probe each 0.1 s at most, and fetches that were under way.
+            ("petasos_origin_refusals_total", refusals * 160.0),
+            ("petasos_origin_faults_total", breaks + ended),
+            ("petasos_responses_cut_total", breaks + ended),
+            ("petasos_visitors_gone_total", gone as f64 + breaks),
+            ("petasos_origin_breaker_changes_total", 6.0 * (refusals + hangs)),
+        ];
+        for (name, limit) in explained {
+            self.compare(figures, name, value(name), limit);
+        }
+        figures.extend(TOLD.iter().map(|name| format!("{name}: {}", value(name))));
+    }
+
+    fn judge_access_log(&self, metrics: &Metrics, directory: &Path, figures: &mut Vec<String>) {
+        let lines =
+            |path| std::fs::read(path).unwrap_or_default().iter().filter(|octet| **octet == b'\n').count();
+        let logs = logs(directory);
+        let (files, lines): (usize, usize) = (logs.len(), logs.into_iter().map(lines).sum());
+        let requests = metrics.get("petasos_requests_total").copied().unwrap_or(f64::NAN);
+        let line = format!("lines of the access log in {files} files: {lines}, of {requests} requests");
+        if lines as f64 != requests {
+            self.complain(&line);
+        }
+        figures.push(line);
+    }
+
+    /// Each line of standard error is one that the script has caused.
+    fn judge_messages(&self, stderr: &str) {
+        let count = |what: &str| lock(&self.tally).get(what).copied().unwrap_or(0);
+        let spells = [Failure::Refuses, Failure::Hangs].map(|failure| self.health.failures(failure));
+        let spells: u64 = spells.iter().sum();
+        let mut expected = [
+            ("petasos: origin ", 6 * spells),
+            ("petasos: the breaker of the origin", 6 * spells),
+            ("refuses connections; start it", 6 * spells),
+            ("closed the connection without a response", 6 * spells),
+            ("SIGHUP: the log is reopened", count(HUP)),
+            ("the access log", count(HUP) + count(USR1)),
+        ];
+        for line in stderr.lines() {
+            let rule = expected.iter_mut().find(|(part, left)| line.contains(part) && *left > 0);
+            match rule {
+                Some((_, left)) => *left -= 1,
+                None => self.complain(&format!("nothing in the script explains the message {line:?}")),
+            }
+        }
+    }
+}
+
+/// What the values of the last quarter are above those of the quarter before it, in the median: a failure of the origin is
+/// short and moves no median.
+fn growth(second_half: &[f64]) -> f64 {
+    let (third, fourth) = second_half.split_at(second_half.len() / 2);
+    median(fourth) - median(third)
+}
+
+/// The middle value, the upper of two; 0 of none.
+fn median(values: &[f64]) -> f64 {
+    let mut values = values.to_vec();
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::growth;
+
+    #[test]
+    fn growth_is_seen_past_a_short_failure() {
+        assert_eq!(growth(&[]), 0.0);
+        assert_eq!(growth(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]), 3.0);
+        assert_eq!(growth(&[4.0, 4.0, 4.0, 4.0, 900.0, 4.0]), 0.0);
+    }
+}

@@ -1,0 +1,371 @@
+//! The attacks of `cargo xtask attack` that other servers can be put under as well: Petasos, nginx, Varnish and HAProxy, one
+//! after the other, before an application with a fixed number of workers, with honest visitors beside the attack.
+//!
+//! Invariant: every server gets the same attack, the same visitors and an application of its own; a visitor is refused
+//! who has no whole response with 200 within [`testkit::PATIENCE`]. It judges nothing: `cargo xtask attack` has the
+//! limits of Petasos.
+
+mod origin;
+mod peers;
+
+use super::{build, markdown, optimised};
+use anyhow::{Context, Result};
+use origin::{Origin, WORKERS};
+use peers::{PEERS, Peer, Running, Yard};
+use platform::{Clock, SystemClock};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+use testkit::{Client, allow_descriptors};
+
+/// Slow clients: as many as the application has workers.
+const SLOW: usize = WORKERS;
+/// Clients that break their downloads off.
+const ABORTED: usize = 60;
+/// Honest visitors at a time.
+const HONEST: usize = 40;
+/// Requests of each while the application fails.
+const EACH: usize = 10;
+/// Pages that are stored and have expired when the application fails.
+const STALE: usize = 100;
+/// Until they have expired, also by a clock of whole seconds.
+const EXPIRY: Duration = Duration::from_millis(2_100);
+/// Between the first visits at a failing application and the second.
+const OUTAGE: Duration = Duration::from_secs(3);
+/// Pages that are stored while bans come, and the bans.
+const STORED: usize = 3_000;
+const BANS: usize = 512;
+/// Requests with made-up parameters, and clients that send them or bans.
+const BUSTING: usize = 2_000;
+const SENDERS: usize = 4;
+/// How long uploads that never end have to reach the application.
+const SETTLE: Duration = Duration::from_secs(1);
+/// How often memory is looked at.
+const SLICE: Duration = Duration::from_millis(50);
+/// The receive buffer of a slow reader, in bytes.
+const RECEIVE_BYTES: usize = 4 << 10;
+const SESSION: &str = "Cookie: session=1\r\n";
+
+/// What `cargo xtask bench attacks` may be told.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Only attacks whose name contains this
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    only: String,
+    /// A binary of Petasos that is built already
+    #[arg(long, value_name = "PATH")]
+    program: Option<PathBuf>,
+}
+
+/// One attack.
+struct Attack {
+    name: &'static str,
+    /// What the last column counts.
+    counted: &'static str,
+    run: fn(&Stage<'_>) -> Option<Outcome>,
+}
+
+const ATTACKS: [Attack; 7] = [
+    Attack { name: "64 slow downloads", counted: "workers held", run: slow_downloads },
+    Attack { name: "64 slow uploads", counted: "workers held", run: slow_uploads },
+    Attack { name: "hung application", counted: "requests to it", run: hung },
+    Attack { name: "refusing application", counted: "requests to it", run: refusing },
+    Attack { name: "512 bans", counted: "slowest ban, ms", run: bans },
+    Attack { name: "2,000 made-up parameters", counted: "requests to it", run: busting },
+    Attack { name: "60 aborted downloads", counted: "workers held after 1 s", run: aborted_downloads },
+];
+
+/// A server under attack.
+struct Stage<'a> {
+    peer: Peer,
+    address: SocketAddr,
+    origin: &'a Origin,
+    clock: SystemClock,
+}
+
+/// What came of an attack.
+struct Outcome {
+    visits: Visits,
+    counted: String,
+}
+
+/// What honest visitors got.
+#[derive(Default)]
+struct Visits {
+    /// How long each whole response with 200 took.
+    times: Vec<Duration>,
+    refused: usize,
+}
+
+/// Runs the attacks and prints one table for each.
+///
+/// # Errors
+/// If a server does not start.
+pub(super) fn run(args: &Args) -> Result<()> {
+    let program = match &args.program {
+        Some(program) => program.clone(),
+        None => {
+            // The load is light; only what is measured is built with optimisation.
+            build("petasos")?;
+            optimised("petasos")?
+        }
+    };
+    allow_descriptors(4_096);
+    let yard = Yard::settle(&program)?;
+    println!("{}. The application has {WORKERS} workers.", yard.versions()?);
+    for attack in ATTACKS.iter().filter(|attack| attack.name.contains(&args.only)) {
+        let mut rows = Vec::new();
+        for peer in PEERS {
+            let row =
+                turn(attack, peer, &yard).with_context(|| format!("{} and {}", peer.name(), attack.name))?;
+            eprintln!("{}: {}", attack.name, row.join(", "));
+            rows.push(row);
+        }
+        let head = ["server", "refused", "p50 ms", "p99 ms", "resident MB", attack.counted];
+        println!("\n### {}\n\n{}", attack.name, markdown(&head, &rows));
+    }
+    Ok(())
+}
+
+/// One server's turn: a row of the table.
+fn turn(attack: &Attack, peer: Peer, yard: &Yard) -> Result<Vec<String>> {
+    let origin = Origin::start()?;
+    let running = yard.start(peer, origin.address())?;
+    let stage = Stage { peer, address: running.address, origin: &origin, clock: SystemClock::new() };
+    let (outcome, resident) = watched(&running, || (attack.run)(&stage));
+    let name = peer.name().to_owned();
+    let Some(Outcome { visits, counted }) = outcome else {
+        return Ok([&*name, "-", "-", "-", "-", "-"].map(str::to_owned).to_vec());
+    };
+    let Visits { mut times, refused } = visits;
+    times.sort_unstable();
+    let at = |percent: usize| {
+        let index = (times.len() * percent).div_ceil(100).saturating_sub(1);
+        times.get(index).map_or_else(|| "-".to_owned(), |time| format!("{:.1}", time.as_secs_f64() * 1e3))
+    };
+    let refused = format!("{refused} of {}", refused + times.len());
+    Ok(vec![name, refused, at(50), at(99), format!("{:.0}", resident as f64 / 1e6), counted])
+}
+
+/// Runs an attack; gives the most memory that was resident meanwhile.
+fn watched<T>(running: &Running<'_>, attack: impl FnOnce() -> T) -> (T, u64) {
+    let (is_over, most) = (AtomicBool::new(false), AtomicU64::new(0));
+    let outcome = std::thread::scope(|threads| {
+        threads.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                most.fetch_max(running.resident_bytes(), Ordering::Relaxed);
+                std::thread::sleep(SLICE);
+            }
+        });
+        let outcome = attack();
+        is_over.store(true, Ordering::Relaxed);
+        outcome
+    });
+    (outcome, most.into_inner())
+}
+
+fn slow_downloads(stage: &Stage<'_>) -> Option<Outcome> {
+    let attackers = stage.begin_downloads("download", SLOW, SESSION);
+    std::thread::sleep(SETTLE);
+    let held = stage.origin.busy();
+    let visits = stage.visit(1, own, SESSION);
+    drop(attackers);
+    Some(Outcome { visits, counted: held.to_string() })
+}
+
+fn slow_uploads(stage: &Stage<'_>) -> Option<Outcome> {
+    let attackers: Vec<_> = (0..SLOW)
+        .filter_map(|number| {
+            let mut client = stage.slow_client(number)?;
+            client.try_send(
+                "POST /form HTTP/1.1\r\nHost: bench.test\r\nContent-Length: 100000\r\n\r\n0123456789",
+            )?;
+            Some(client)
+        })
+        .collect();
+    std::thread::sleep(SETTLE);
+    let held = stage.origin.busy();
+    let visits = stage.visit(1, own, SESSION);
+    drop(attackers);
+    Some(Outcome { visits, counted: held.to_string() })
+}
+
+fn hung(stage: &Stage<'_>) -> Option<Outcome> {
+    Some(stage.fail(Origin::hang))
+}
+
+fn refusing(stage: &Stage<'_>) -> Option<Outcome> {
+    // Nobody counts connections that are refused.
+    Some(Outcome { counted: "-".to_owned(), ..stage.fail(Origin::refuse) })
+}
+
+fn bans(stage: &Stage<'_>) -> Option<Outcome> {
+    if !matches!(stage.peer, Peer::Petasos | Peer::Varnish) {
+        return None;
+    }
+    let page = |number: usize| format!("/page/{number}");
+    stage.fill(STORED, page);
+    let (is_over, visits, slowest) =
+        (AtomicBool::new(false), Mutex::new(Visits::default()), AtomicU64::new(0));
+    std::thread::scope(|threads| {
+        for _ in 0..2 {
+            threads.spawn(|| {
+                let mut own = Visits::default();
+                for number in (0..STORED).cycle() {
+                    if is_over.load(Ordering::Relaxed) {
+                        break;
+                    }
+                    own.add(stage.ask(&page(number * 7 % STORED), ""));
+                }
+                merge(&visits, own);
+            });
+        }
+        let senders: [_; SENDERS] = std::array::from_fn(|first| {
+            let slowest = &slowest;
+            threads.spawn(move || {
+                for number in (first..BANS).step_by(SENDERS) {
+                    let begun = stage.clock.monotonic();
+                    let ban = format!(
+                        "BAN / HTTP/1.1\r\nHost: bench.test\r\nX-Url: ^/gone/{number}/[a-z]+[0-9]?$\r\n\r\n"
+                    );
+                    let answer =
+                        Client::try_connect(stage.address).and_then(|mut client| client.try_ask(ban));
+                    let took = stage.clock.monotonic().since(begun).as_micros() as u64;
+                    let is_done = answer.is_some_and(|answer| answer.status == 200);
+                    slowest.fetch_max(if is_done { took } else { u64::MAX }, Ordering::Relaxed);
+                }
+            })
+        });
+        for sender in senders {
+            // A sender that panicked has said so.
+            let _ = sender.join();
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+    let slowest = slowest.into_inner();
+    let counted =
+        if slowest == u64::MAX { "refused".to_owned() } else { format!("{:.1}", slowest as f64 / 1e3) };
+    Some(Outcome { visits: visits.into_inner().unwrap_or_default(), counted })
+}
+
+fn busting(stage: &Stage<'_>) -> Option<Outcome> {
+    stage.fill(HONEST, |number| format!("/page/{number}"));
+    let before = stage.origin.requests();
+    let visits = std::thread::scope(|threads| {
+        for first in 0..SENDERS {
+            threads.spawn(move || {
+                for number in (first..BUSTING).step_by(SENDERS) {
+                    // What the attacker gets is of no interest.
+                    let _ = stage.ask(&format!("/page/1?x={number}"), "");
+                }
+            });
+        }
+        stage.visit(EACH, |visitor, _| format!("/page/{visitor}"), "")
+    });
+    let fetched = stage.origin.requests() - before;
+    Some(Outcome { visits, counted: fetched.to_string() })
+}
+
+fn aborted_downloads(stage: &Stage<'_>) -> Option<Outcome> {
+    drop(stage.begin_downloads("film", ABORTED, ""));
+    std::thread::sleep(SETTLE);
+    let held = stage.origin.busy();
+    let visits = stage.visit(1, own, SESSION);
+    Some(Outcome { visits, counted: held.to_string() })
+}
+
+/// A page of a visitor with a session, which is never stored.
+fn own(visitor: usize, number: usize) -> String {
+    format!("/own/{visitor}/{number}")
+}
+
+impl Stage<'_> {
+    /// A client with an address that it shares with seven others.
+    fn slow_client(&self, number: usize) -> Option<Client> {
+        Client::try_connect_from([127, 0, 1, 1 + (number / 8) as u8], self.address, RECEIVE_BYTES)
+    }
+
+    /// Begins downloads and reads their heads alone; a client that gets none is gone.
+    fn begin_downloads(&self, kind: &str, count: usize, fields: &str) -> Vec<Client> {
+        let begin = |number: usize| {
+            let mut client = self.slow_client(number)?;
+            client.try_send(format!("GET /{kind}/{number} HTTP/1.1\r\nHost: bench.test\r\n{fields}\r\n"))?;
+            Some(client)
+        };
+        let mut clients: Vec<Client> = (0..count).filter_map(begin).collect();
+        clients.retain_mut(|client| client.try_read_head().is_some());
+        clients
+    }
+
+    /// Asks on a connection of its own; gives how long a whole response with 200 took.
+    fn ask(&self, target: &str, fields: &str) -> Option<Duration> {
+        let begun = self.clock.monotonic();
+        let request =
+            format!("GET {target} HTTP/1.1\r\nHost: bench.test\r\nConnection: close\r\n{fields}\r\n");
+        let answer = Client::try_connect(self.address)?.try_ask(request)?;
+        (answer.status == 200 && answer.complete).then(|| self.clock.monotonic().since(begun))
+    }
+
+    /// Honest visitors, all at once, each with so many requests; a visitor who is refused leaves.
+    fn visit(&self, each: usize, target: impl Fn(usize, usize) -> String + Sync, fields: &str) -> Visits {
+        let visits = Mutex::new(Visits::default());
+        std::thread::scope(|threads| {
+            for visitor in 0..HONEST {
+                let (visits, target) = (&visits, &target);
+                threads.spawn(move || {
+                    let mut own = Visits::default();
+                    for number in 0..each {
+                        own.add(self.ask(&target(visitor, number), fields));
+                        if own.refused > 0 {
+                            break;
+                        }
+                    }
+                    merge(visits, own);
+                });
+            }
+        });
+        visits.into_inner().unwrap_or_default()
+    }
+
+    /// Has pages stored, one after the other.
+    fn fill(&self, pages: usize, target: impl Fn(usize) -> String) {
+        let missing = (0..pages).filter(|page| self.ask(&target(*page), "").is_none()).count();
+        if missing > 0 {
+            eprintln!("{}: {missing} of {pages} pages could not be stored", self.peer.name());
+        }
+    }
+
+    /// Visits to stored pages that have expired, at once when the application fails and somewhat later.
+    fn fail(&self, failure: fn(&Origin)) -> Outcome {
+        let page = |visitor: usize, number: usize| format!("/stale/{}", (visitor * 7 + number * 31) % STALE);
+        self.fill(STALE, |number| format!("/stale/{number}"));
+        std::thread::sleep(EXPIRY);
+        let before = self.origin.requests();
+        failure(self.origin);
+        let mut visits = self.visit(EACH, page, "");
+        std::thread::sleep(OUTAGE);
+        let later = self.visit(EACH, page, "");
+        visits.times.extend(later.times);
+        visits.refused += later.refused;
+        Outcome { visits, counted: (self.origin.requests() - before).to_string() }
+    }
+}
+
+impl Visits {
+    fn add(&mut self, visit: Option<Duration>) {
+        match visit {
+            Some(time) => self.times.push(time),
+            None => self.refused += 1,
+        }
+    }
+}
+
+fn merge(visits: &Mutex<Visits>, own: Visits) {
+    // A visitor that panicked has said so.
+    if let Ok(mut visits) = visits.lock() {
+        visits.times.extend(own.times);
+        visits.refused += own.refused;
+    }
+}

@@ -1,0 +1,196 @@
+//! The attacked application: an HTTP server with a fixed number of workers, as an application server has them. A worker
+//! is taken from the first byte of a request to the last byte of its response; further requests wait for one.
+//!
+//! Invariant: it counts what it was asked; requests for `/probe`, which only peers send by themselves, are answered by
+//! no worker and are not counted.
+
+use anyhow::Result;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+use testkit::HeldPort;
+
+/// Requests that the application works on at a time.
+pub(super) const WORKERS: usize = 64;
+/// The time that the application takes for each page.
+const PAGE_TIME: Duration = Duration::from_millis(10);
+/// The length of a download, in bytes: more than the system's buffers hold.
+pub(super) const DOWNLOAD_BYTES: usize = 8 << 20;
+/// The most that a request's content may be, in bytes.
+const CONTENT_BYTES_MAX: u64 = 1 << 20;
+
+/// The running application.
+pub(super) struct Origin {
+    held: HeldPort,
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    is_refusing: bool,
+    is_hung: bool,
+    busy: usize,
+    requests: usize,
+    connections: Vec<Weak<TcpStream>>,
+}
+
+impl Origin {
+    pub(super) fn start() -> Result<Self> {
+        let origin = Self { held: HeldPort::take(), shared: Arc::default() };
+        origin.listen()?;
+        Ok(origin)
+    }
+
+    pub(super) fn address(&self) -> SocketAddr {
+        self.held.address()
+    }
+
+    /// Requests so far.
+    pub(super) fn requests(&self) -> usize {
+        self.shared.state().requests
+    }
+
+    /// Workers that are taken now.
+    pub(super) fn busy(&self) -> usize {
+        self.shared.state().busy
+    }
+
+    /// From now on no request is answered.
+    pub(super) fn hang(&self) {
+        self.shared.state().is_hung = true;
+    }
+
+    /// Ends every connection and refuses new ones from now on.
+    pub(super) fn refuse(&self) {
+        self.shared.state().is_refusing = true;
+        // Wakes the thread that accepts, so that it closes its socket.
+        let _ = TcpStream::connect(self.address());
+        for connection in self.shared.state().connections.drain(..).filter_map(|open| open.upgrade()) {
+            let _ = connection.shutdown(Shutdown::Both);
+        }
+    }
+
+    fn listen(&self) -> Result<()> {
+        let listener = TcpListener::bind(self.address())?;
+        let shared = Arc::clone(&self.shared);
+        std::thread::spawn(move || {
+            for connection in listener.incoming() {
+                let mut state = shared.state();
+                if state.is_refusing {
+                    return;
+                }
+                let Ok(connection) = connection.map(Arc::new) else { continue };
+                state.connections.retain(|open| open.strong_count() > 0);
+                state.connections.push(Arc::downgrade(&connection));
+                let shared = Arc::clone(&shared);
+                std::thread::spawn(move || shared.converse(&connection));
+            }
+        });
+        Ok(())
+    }
+}
+
+impl Drop for Origin {
+    fn drop(&mut self) {
+        self.refuse();
+        self.shared.state().is_hung = false;
+        self.shared.changed.notify_all();
+    }
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        // A thread that panicked has said so.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Answers the requests of one connection until it ends.
+    fn converse(&self, connection: &TcpStream) {
+        let mut reader = BufReader::new(connection);
+        while let Ok([_, ..]) = reader.fill_buf() {
+            let is_probe = reader.buffer().starts_with(b"GET /probe");
+            if !is_probe {
+                self.take_worker();
+            }
+            let went_on = self.answer(&mut reader, connection, is_probe);
+            if !is_probe {
+                self.state().busy -= 1;
+                self.changed.notify_all();
+            }
+            if went_on.is_none() {
+                return;
+            }
+        }
+    }
+
+    fn take_worker(&self) {
+        let mut state = self.state();
+        state.requests += 1;
+        while state.busy >= WORKERS && !state.is_refusing {
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        state.busy += 1;
+    }
+
+    /// Reads a request and answers it; `None` if the connection ends.
+    fn answer(
+        &self,
+        reader: &mut BufReader<&TcpStream>,
+        mut connection: &TcpStream,
+        is_probe: bool,
+    ) -> Option<()> {
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            if reader.read_line(&mut head).ok()? == 0 {
+                return None;
+            }
+        }
+        let length = head.lines().find_map(|line| {
+            let (name, value) = line.split_once(':')?;
+            name.eq_ignore_ascii_case("Content-Length").then(|| value.trim().parse::<u64>().ok())?
+        });
+        let length = length.unwrap_or(0).min(CONTENT_BYTES_MAX);
+        if std::io::copy(&mut reader.take(length), &mut std::io::sink()).ok()? < length {
+            return None;
+        }
+        let mut state = self.state();
+        while state.is_hung && !state.is_refusing {
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        drop(state);
+        let target = head.split(' ').nth(1)?;
+        if !is_probe {
+            std::thread::sleep(PAGE_TIME);
+        }
+        connection.write_all(&response(target)).ok()?;
+        let is_last = head.to_ascii_lowercase().contains("\r\nconnection: close\r\n");
+        // The probes of Varnish end with the connection only.
+        if is_last { connection.shutdown(Shutdown::Write).ok().and(None) } else { Some(()) }
+    }
+}
+
+/// The response for a target: `/own/` and `/download/` are a visitor's own, `/stale/` expires after a second.
+fn response(target: &str) -> Vec<u8> {
+    let kind = target.split(['/', '?']).nth(1).unwrap_or("");
+    let policy = match kind {
+        "own" | "download" | "form" => "private",
+        "stale" => "max-age=1, stale-if-error=86400",
+        _ => "max-age=600",
+    };
+    let is_download = matches!(kind, "download" | "film");
+    let content = if is_download { vec![b'x'; DOWNLOAD_BYTES] } else { target.as_bytes().to_vec() };
+    let mut response = format!(
+        "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nCache-Control: {policy}\r\nContent-Length: {}\r\n\r\n",
+        content.len()
+    )
+    .into_bytes();
+    response.extend(content);
+    response
+}

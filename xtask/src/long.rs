@@ -10,8 +10,8 @@ use std::time::Duration;
 pub(crate) enum Long {
     /// Kill the binary under load and purges, start it again, and compare its responses with a model
     Crash(crash::Args),
-    /// Ten minutes with a disk, little memory, visitors of all kinds, purges and a failing origin: no unexplained error,
-    /// no growth, and no more memory than documented
+    /// Ten minutes with a disk, little memory, visitors of all kinds, purges and a failing origin: no unexplained
+    /// error, no growth, and no more memory than documented
     Soak(soak::Args),
     /// Run every fuzz target for a minute, or for a given time
     Fuzz {

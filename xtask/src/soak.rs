@@ -1,5 +1,5 @@
-//! `cargo xtask long soak`: ten minutes in the life of the edge with a disk, little memory, visitors of all kinds, bans,
-//! purges, rotated logs, and an origin that fails now and then.
+//! `cargo xtask long soak`: ten minutes in the life of the edge with a disk, little memory, visitors of all kinds,
+//! bans, purges, rotated logs, and an origin that fails now and then.
 //!
 //! It runs the optimised binary if one was ever built, brought up to date, and otherwise the one for tests. It prints
 //! the figures beside their limits, and fails when one is above, or when an error has no cause that it made.

@@ -83,8 +83,8 @@ pub(crate) enum Decision {
     Deliver(Delivery),
     /// It is answered from the store, and a newer answer is fetched meanwhile.
     Refresh(Delivery, Base),
-    /// It is answered at once from the store by what is stale, because the origin's breaker is open or the origin failed
-    /// on the page a moment ago; a newer answer is fetched meanwhile if it is time for a probe.
+    /// It is answered at once from the store by what is stale, because the origin's breaker is open or the origin
+    /// failed on the page a moment ago; a newer answer is fetched meanwhile if it is time for a probe.
     StandIn(Delivery, Base),
     /// What is stored is read from the disk; then it is looked up again.
     Load(Shelved),
@@ -246,8 +246,8 @@ impl<'a> Wanted<'a> {
     }
 
     /// The stale answer that is sent at once because the breaker of the origin is open, or because the origin failed on
-    /// the page less than `limits.failure_pause` ago. What was invalidated is sent only if the origin was asked for this
-    /// request and has failed.
+    /// the page less than `limits.failure_pause` ago. What was invalidated is sent only if the origin was asked for
+    /// this request and has failed.
     fn stand_in(&self, shared: &Shared, head: &RequestHead, base: &Base, now: Moment) -> Option<Delivery> {
         if base.doubt == Doubt::Invalidated {
             return None;

@@ -1,8 +1,8 @@
 //! The thread that closes files of the spool, which frees their blocks and so may wait for the disk.
 //!
-//! Invariant: handing over a file never waits, and all files of one spool take one thread. The queue is bounded, because
-//! no file begins while [`CLOSING_MAX`] wait, so it is no longer than that and the files that were open by then. The
-//! thread is never joined: where the kernel holds it, the end of the process leaves it behind.
+//! Invariant: handing over a file never waits, and all files of one spool take one thread. The queue is bounded,
+//! because no file begins while [`CLOSING_MAX`] wait, so it is no longer than that and the files that were open by
+//! then. The thread is never joined: where the kernel holds it, the end of the process leaves it behind.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};

@@ -1,7 +1,7 @@
 //! How many times more a cell served than another, and whether that is more than chance: pure.
 //!
-//! Invariant: a factor is called a step only if it exceeds every noise that the ladder itself shows: that of cells which
-//! measured the same thing, and that of the rounds. docs/results.md states the same rule.
+//! Invariant: a factor is called a step only if it exceeds every noise that the ladder itself shows: that of cells
+//! which measured the same thing, and that of the rounds. docs/results.md states the same rule.
 
 use crate::results::CellRecord;
 use crate::summary::{Figure, Summary, factor, standing};

@@ -1,5 +1,6 @@
-//! The attacks of `cargo xtask attack` that other servers can be put under as well: Petasos, nginx, Varnish and HAProxy, one
-//! after the other, before an application with a fixed number of workers, with honest visitors beside the attack.
+//! The attacks of `cargo xtask attack` that other servers can be put under as well: Petasos, nginx, Varnish and
+//! HAProxy, one after the other, before an application with a fixed number of workers, with honest visitors beside
+//! the attack.
 //!
 //! Invariant: every server gets the same attack, the same visitors and an application of its own; a visitor is refused
 //! who has no whole response with 200 within [`testkit::PATIENCE`]. It judges nothing: `cargo xtask attack` has the

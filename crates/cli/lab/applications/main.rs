@@ -1,9 +1,10 @@
 //! Applications with a session for everybody, visited in Chromium through Petasos: how many of the requests that its
 //! pages cause are answered from the store, and that nothing of one visitor reaches another.
 //!
-//! Needs the applications' lab (`cargo xtask lab applications up`) and Debian's package chromium. `PETASOS_BEFORE` names
-//! another build of Petasos, which is visited first. The first visitor of an application views 50 pages. The browser's
-//! cache is emptied before each, because it would answer for most files otherwise. Each later visitor views ten.
+//! Needs the applications' lab (`cargo xtask lab applications up`) and Debian's package chromium. `PETASOS_BEFORE`
+//! names another build of Petasos, which is visited first. The first visitor of an application views 50 pages. The
+//! browser's cache is emptied before each, because it would answer for most files otherwise. Each later visitor views
+//! ten.
 //!
 //! Invariant: the table counts every GET that reached Petasos during the first visitor's views, whatever became of it.
 

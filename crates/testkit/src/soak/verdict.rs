@@ -239,8 +239,8 @@ impl Stage<'_> {
     }
 }
 
-/// What the values of the last quarter are above those of the quarter before it, in the median: a failure of the origin is
-/// short and moves no median.
+/// What the values of the last quarter are above those of the quarter before it, in the median: a failure of the
+/// origin is short and moves no median.
 fn growth(second_half: &[f64]) -> f64 {
     let (third, fourth) = second_half.split_at(second_half.len() / 2);
     median(fourth) - median(third)

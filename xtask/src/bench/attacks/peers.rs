@@ -1,5 +1,5 @@
-//! The servers under attack, each started anew for each attack: Petasos with its defaults, and nginx, Varnish and HAProxy
-//! as Debian packages them, with the configurations in `bench/peers/attacks-*`.
+//! The servers under attack, each started anew for each attack: Petasos with its defaults, and nginx, Varnish and
+//! HAProxy as Debian packages them, with the configurations in `bench/peers/attacks-*`.
 //!
 //! Invariant: one server runs at a time, as one ordinary user, on a free loopback port, with nothing stored; dropping
 //! [`Running`] stops it.

@@ -1,0 +1,95 @@
+//! Settings that are good each by itself and contradict others: what a plan refuses, and of what it warns.
+
+use super::{Lookup, Site};
+use crate::diagnostic::{Diagnostic, Place};
+use crate::document::{Document, Located};
+use crate::setting::Value;
+use profiles::LETTER;
+use semantics::ClientAddress;
+use std::collections::HashMap;
+
+/// Shared fetches that carry the address of a client.
+pub(super) fn leading_address(site: &Site, lookup: &Lookup<'_>, header: &Place) -> Option<Diagnostic> {
+    if site.policy.client_address != ClientAddress::Leader {
+        return None;
+    }
+    let place = lookup.place("client_address").or_else(|| lookup.place("profile"));
+    let message = format!(
+        "site {}: shared fetches carry the address of the client that leads them (client_address = \"leader\", \
+         profile {}); a page that the origin shows to some addresses only is then shown to every client \
+         unless its response says private",
+        site.title(),
+        site.profile
+    );
+    let problem = Diagnostic::warning(message, place.unwrap_or_else(|| header.clone()));
+    Some(problem.with_help(
+        "leave client_address out, or set it to 192.0.2.1, unless the origin marks these pages private",
+    ))
+}
+
+/// The `rfc` profile together with leave to do what answers forbid.
+pub(super) fn disobedience(lookup: &Lookup<'_>) -> Option<Diagnostic> {
+    let overrides = lookup.text("stale_on_error") == Some("override");
+    if !overrides || lookup.text("profile") != Some(LETTER) {
+        return None;
+    }
+    let place = lookup.place("stale_on_error")?;
+    let problem =
+        Diagnostic::new("`stale_on_error = \"override\"` is against the letter of the profile `rfc`", place);
+    Some(problem.with_help("leave it out, or choose another profile"))
+}
+
+/// A token that shall be created nowhere.
+pub(super) fn nameless_token(top: &Lookup<'_>) -> Option<Diagnostic> {
+    if top.value("create_token") != Some(Value::Switch(true)) || top.stated("token_file").is_some() {
+        return None;
+    }
+    let place = top.place("create_token")?;
+    let problem = Diagnostic::new("`create_token` has no file to create", place);
+    Some(problem.with_help("write token_file = \"/etc/petasos/token\", or use --token-file FILE"))
+}
+
+/// A static tree for whatever host a visitor makes up.
+pub(super) fn nameless_tree(lookup: &Lookup<'_>, site: &Place) -> Option<Diagnostic> {
+    let is_in_tree = lookup.stated("static_tree.directory").is_some()
+        && lookup.text("static_tree.layout").is_some_and(|layout| layout != "none");
+    if !is_in_tree || lookup.stated("names").is_some() {
+        return None;
+    }
+    let problem =
+        Diagnostic::new("the site has no `names`, by which the static tree knows its pages", site.clone());
+    Some(problem.with_help("write names = [\"example.org\"], or static_tree.layout = \"none\""))
+}
+
+/// Names that two sites claim, and a second site that answers to any name.
+pub(super) fn clashes(document: &Document) -> Vec<Diagnostic> {
+    let mut owners: HashMap<&str, usize> = HashMap::new();
+    let mut problems = Vec::new();
+    let lone = [(document.top.clone(), Place::Default)];
+    let sites = if document.sites.is_empty() { &lone[..] } else { &document.sites };
+    for (index, (level, place)) in sites.iter().enumerate() {
+        let (names, place) = match level.get("names") {
+            Some(Located { value: Value::Hosts(names), place }) => {
+                (names.iter().map(String::as_str).collect(), place)
+            }
+            _ => (vec![""], place),
+        };
+        for name in names {
+            let owner = owners.insert(name, index);
+            if owner.is_none() {
+                continue;
+            }
+            let problem = if owner == Some(index) {
+                Diagnostic::new(format!("`{name}` stands twice in `names`"), place.clone())
+                    .with_help("leave one of them out; upper and lower case are the same")
+            } else if name.is_empty() {
+                Diagnostic::new("a second site answers to any name", place.clone())
+                    .with_help("give it `names`")
+            } else {
+                Diagnostic::new(format!("`{name}` already belongs to another site"), place.clone())
+            };
+            problems.push(problem);
+        }
+    }
+    problems
+}

@@ -50,7 +50,7 @@ pub fn check_directories(plan: &Plan) -> Vec<Diagnostic> {
         AccessLog::Stdout => None,
         AccessLog::File(path) => Some(Named {
             key: "access_log",
-            path: path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new(".")),
+            path: path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or_else(|| Path::new(".")),
             is_made: false,
             limit: None,
             help: "name a file in a directory that exists and can be written; `serve` does not start without its log",
@@ -67,7 +67,7 @@ impl Named<'_> {
     fn check(&self, plan: &Plan) -> Option<Diagnostic> {
         // What is missing is made in the nearest directory above it that exists.
         let found = self.path.ancestors().find(|path| path.symlink_metadata().is_ok());
-        let found = found.unwrap_or(Path::new("."));
+        let found = found.unwrap_or_else(|| Path::new("."));
         if let Err(problem) = self.is_usable(found) {
             let place = plan.place(self.key);
             // What nobody asked for by name is no mistake in the configuration.

@@ -29,8 +29,8 @@ pub(crate) struct Received {
 impl Received {
     /// The value of a field.
     pub(crate) fn field(&self, name: &str) -> Option<&str> {
-        let lines = self.head.lines().filter_map(|line| line.split_once(": "));
-        lines.filter(|(found, _)| found.eq_ignore_ascii_case(name)).map(|(_, value)| value).last()
+        let mut lines = self.head.lines().rev().filter_map(|line| line.split_once(": "));
+        lines.find(|(found, _)| found.eq_ignore_ascii_case(name)).map(|(_, value)| value)
     }
 }
 

@@ -51,19 +51,26 @@ impl World {
         got
     }
 
+    /// What the first look-up gives; `None` if it does not suffice.
+    fn found_at_once(self: &Arc<Self>, wanted: &Wanted<'_>, request: &Request) -> Option<Got> {
+        match wanted.decide(&self.shared, &request.head, Touch::Yes, self.now()) {
+            Decision::Deliver(delivery) | Decision::StandIn(delivery, _) => Some(stored(&delivery.content)),
+            Decision::Refresh(delivery, base) => {
+                self.refresh(wanted, request, base);
+                Some(stored(&delivery.content))
+            }
+            Decision::Alone(_) | Decision::Fly { solo: true, .. } => Some(Got::Alone),
+            Decision::Fly { .. } | Decision::OnlyIfCached => None,
+            Decision::Load(_) => panic!("there is no disk here"),
+        }
+    }
+
     async fn ask(self: &Arc<Self>, request: &Request) -> Got {
         let (shared, head) = (&*self.shared, &request.head);
         let subject = guard(shared, peer(), request).ok().unwrap();
         let wanted = Wanted::new(shared, subject, head, Directives::default());
-        match wanted.decide(shared, head, Touch::Yes, self.now()) {
-            Decision::Deliver(delivery) | Decision::StandIn(delivery, _) => return stored(&delivery.content),
-            Decision::Refresh(delivery, base) => {
-                self.refresh(&wanted, request, base);
-                return stored(&delivery.content);
-            }
-            Decision::Alone(_) | Decision::Fly { solo: true, .. } => return Got::Alone,
-            Decision::Fly { .. } | Decision::OnlyIfCached => {}
-            Decision::Load(_) => panic!("there is no disk here"),
+        if let Some(got) = self.found_at_once(&wanted, request) {
+            return got;
         }
         for _ in 0..FLIGHTS_MAX {
             let mut base = None;

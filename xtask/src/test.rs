@@ -98,10 +98,10 @@ const GROUPS: &[Group] = &[
     Group { name: BUILD[0], budget_s: 420, quick: true, run: build_tests },
     Group { name: "lints", budget_s: 90, quick: true, run: lints },
     Group { name: "documents", budget_s: 10, quick: true, run: || docs::check().map(|()| ONE) },
-    Group { name: "unit and property tests", budget_s: 50, quick: true, run: unit },
+    Group { name: "unit and property tests", budget_s: 40, quick: true, run: unit },
     Group {
         name: "end-to-end tests",
-        budget_s: 190,
+        budget_s: 200,
         quick: true,
         run: || integration(|name| !is_real(name) && !is_attack(name) && !is_of_demo_site(name), &[]),
     },

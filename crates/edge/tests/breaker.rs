@@ -224,10 +224,13 @@ fn answers_with_errors_leave_the_breaker_closed() {
 fn resets_without_an_answer_open_the_breaker() {
     let stage = expired(|_| {}, &["/a"]);
     stage.becomes(|_| vec![Action::Reset]);
-    for _ in 0..3 {
+    for visit in 1..=3 {
         // After a failure the page is left alone for a second.
         stage.pass(1);
-        assert_eq!(reason(&stage.get("/a", &[])), "stale-on-error");
+        let reason = reason(&stage.get("/a", &[]));
+        // The third reset opens the breaker, and its visitor hears of that or of the reset.
+        let is_silent = visit == 3 && reason == "stale-breaker-open";
+        assert!(is_silent || reason == "stale-on-error", "visit {visit}: {reason}");
     }
     let asked = stage.origin.seen().len();
     assert_eq!(reason(&stage.get("/a", &[])), "stale-breaker-open");

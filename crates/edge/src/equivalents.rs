@@ -2,8 +2,8 @@
 //!
 //! Invariant: a target stands for another only while the newest stored response for that other states the rule
 //! under which the two are equivalent. Which targets are, is known only when a response comes: so a response that
-//! states a rule is not stored if any target of its path was invalidated since its fetch began. What is forgotten
-//! costs a fetch, nothing else; the memory is bounded.
+//! states a rule is not stored if any target of its path was invalidated since its fetch began. The memory is bounded,
+//! and what it forgets is no longer stored either: no invalidation of an equivalent target would find it.
 //!
 //! A visitor's target stands for others only in its own percent-encoding of the path, as in the store. An invalidation
 //! means all percent-encodings, so one entry has the keys of all of them.
@@ -98,28 +98,33 @@ impl Equivalents {
     }
 
     /// Learns from the fields of a response that `publish` stores under `key`, whose fetch began at `begun`; does
-    /// neither if that would bring back what an equivalent target's invalidation meant.
-    pub(crate) fn learn(&self, key: &Key, response: &Fields, begun: u64, publish: impl FnOnce()) {
+    /// neither if that would bring back what an equivalent target's invalidation meant. Gives the keys that are forgotten
+    /// for it: the caller removes from the store what stands under them.
+    #[must_use]
+    pub(crate) fn learn(&self, key: &Key, response: &Fields, begun: u64, publish: impl FnOnce()) -> Vec<Key> {
         let rule = NoVarySearch::of(response);
         if rule.is_none() && !self.any.load(Ordering::Acquire) {
-            return publish();
+            publish();
+            return Vec::new();
         }
         let hash = self.hash(key);
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         let Some(rule) = rule else {
             known.forget(hash, key);
-            return publish();
+            publish();
+            return Vec::new();
         };
         if known.is_newer(hash, begun) {
-            return;
+            return Vec::new();
         }
         publish();
+        let mut forgotten = Vec::new();
         if known.paths.get(&hash).is_some_and(|path| path.rule != rule) {
-            let removed = known.paths.remove(&hash);
-            known.targets -= removed.map_or(0, |path| path.keys.values().map(Vec::len).sum());
+            forgotten.extend(known.paths.remove(&hash).into_iter().flat_map(Path::into_keys));
+            known.targets -= forgotten.len();
         }
         if known.targets >= TARGETS_MAX {
-            known.paths.clear();
+            forgotten.extend(known.paths.drain().flat_map(|(_, path)| path.into_keys()));
             known.targets = 0;
         }
         let path = known.paths.entry(hash).or_insert_with(|| Path { rule, keys: HashMap::new() });
@@ -127,16 +132,24 @@ impl Equivalents {
         let before = spellings.len();
         spellings.retain(|other| !is_alike(other, key));
         if spellings.len() >= SPELLINGS_MAX {
-            spellings.remove(0);
+            forgotten.push(spellings.remove(0));
         }
         spellings.push(key.detached());
         let after = spellings.len();
         known.targets = known.targets + after - before;
         self.any.store(true, Ordering::Release);
+        forgotten.retain(|other| other != key);
+        forgotten
     }
 
     fn hash(&self, key: &Key) -> u64 {
         self.hasher.hash_one((key.site(), key.is_https(), key.host(), canonical_target(path_of(key))))
+    }
+}
+
+impl Path {
+    fn into_keys(self) -> impl Iterator<Item = Key> {
+        self.keys.into_values().flatten()
     }
 }
 
@@ -204,7 +217,7 @@ mod tests {
     /// Learns from a response whose fetch begins now and is stored.
     fn learn(equivalents: &Equivalents, key: &Key, response: &Fields) {
         let mut stored = false;
-        equivalents.learn(key, response, u64::MAX, || stored = true);
+        drop(equivalents.learn(key, response, u64::MAX, || stored = true));
         assert!(stored);
     }
 
@@ -247,9 +260,9 @@ mod tests {
         assert!(equivalents.is_outdated(&page("/a?utm=1"), &rule, 6));
         assert!(!equivalents.is_outdated(&page("/a?utm=1"), &Fields::new(), 6), "no rule, no equivalents");
         assert!(!equivalents.is_outdated(&page("/b?utm=1"), &rule, 6));
-        equivalents.learn(&page("/a?utm=1"), &rule, 6, || panic!("stored what was invalidated"));
+        drop(equivalents.learn(&page("/a?utm=1"), &rule, 6, || panic!("stored what was invalidated")));
         let mut stored = false;
-        equivalents.learn(&page("/a?utm=1"), &rule, 7, || stored = true);
+        drop(equivalents.learn(&page("/a?utm=1"), &rule, 7, || stored = true));
         assert!(stored);
         assert_eq!(equivalents.invalidate(&page("/a?utm=2"), 8), [page("/a?utm=1")]);
     }

@@ -25,9 +25,10 @@ use h1::BodyFraming;
 use message::{Fields, RequestHead, ResponseHead, Status};
 use origin::{Event, Exchange, FetchError, FetchRequest, NoUpload};
 use semantics::{
-    ClientAddress, ContentRange, Directives, Freshness, Judgement, Moment, Reason, Reuse, Storable, VaryRule,
-    combined_head, explain_refusal, is_maintenance, is_personal, is_refusal, is_server_error, joined_extent,
-    judge_response, not_modified_speaks_of, reuse, reuse_on_error, selecting_rule, updated_head,
+    ClientAddress, ContentRange, Directives, Forwarding, Freshness, Judgement, Moment, Reason, Reuse,
+    Storable, VaryRule, combined_head, explain_refusal, is_maintenance, is_personal, is_refusal,
+    is_server_error, joined_extent, judge_response, not_modified_speaks_of, reuse, reuse_on_error,
+    selecting_rule, updated_head,
 };
 use std::sync::Arc;
 use std::task::{Context, Waker};
@@ -111,9 +112,12 @@ pub(crate) async fn fly(departure: Departure) {
         Ok(answer) => departure.land(answer).await,
         Err(error) => {
             count_failure(departure.cells(), &error);
-            // The page is not the cause if the breaker is open.
-            if error != FetchError::BreakerOpen {
-                departure.ail(Reason::OriginFailing);
+            match error {
+                // The page is not the cause if the breaker is open.
+                FetchError::BreakerOpen => {}
+                // Nor is the origin if the client has too many fetches under way: the next one is asked.
+                FetchError::Busy(_) => departure.ail(Reason::StoreRefusedStatus),
+                _ => departure.ail(departure.failing()),
             }
             departure.flight.announce(State::Failed(error));
         }
@@ -243,8 +247,8 @@ impl Departure {
             return self.close(answer);
         }
         if is_server_error(status) {
-            self.ail(Reason::OriginFailing);
-        } else if !is_refusal(status) {
+            self.ail(self.failing());
+        } else if !is_refusal(status) && self.flight.range().is_none() {
             self.shared.ailing.forget(&self.key);
         }
         if let Some(base) = &self.base {
@@ -294,6 +298,16 @@ impl Departure {
     /// response stands in for the next one.
     fn ail(&self, reason: Reason) {
         self.shared.ailing.remember(&self.key, reason, None, self.shared.clock.monotonic());
+    }
+
+    /// Why the page is left alone after an error. A part says nothing about the page, and where a fetch carries what its
+    /// client sent, that may have been the cause: then nothing stale stands in for the responses of others.
+    fn failing(&self) -> Reason {
+        let policy = self.site.policy();
+        let is_of_client = policy.forwarding == Forwarding::Everything
+            || is_personal(&self.head.fields, policy)
+            || self.flight.range().is_some();
+        if is_of_client { Reason::StoreRefusedStatus } else { Reason::OriginFailing }
     }
 
     /// Remembers why the answer is not for all.

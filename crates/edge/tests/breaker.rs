@@ -227,7 +227,8 @@ fn resets_without_an_answer_open_the_breaker() {
     for visit in 1..=3 {
         // After a failure the page is left alone for a second.
         stage.pass(1);
-        let reason = reason(&stage.get("/a", &[]));
+        let answer = stage.get("/a", &[]);
+        let reason = reason(&answer);
         // The third reset opens the breaker, and its visitor hears of that or of the reset.
         let is_silent = visit == 3 && reason == "stale-breaker-open";
         assert!(is_silent || reason == "stale-on-error", "visit {visit}: {reason}");

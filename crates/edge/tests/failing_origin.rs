@@ -174,3 +174,22 @@ fn good_response_ends_the_pause_of_its_page() {
         stage.pass(20);
     }
 }
+
+#[test]
+fn error_that_a_client_may_have_caused_leaves_the_page_fresh_for_others() {
+    let stage = Stage::with(
+        |plan| {
+            let policy = &profiles::Profile::shipped("rfc").unwrap().policy;
+            plan.sites.iter_mut().for_each(|site| site.policy = policy.clone());
+        },
+        |seen| match seen.field("Accept-Language") {
+            Some("broken") => failing(),
+            _ => response("200 OK", &["Cache-Control: max-age=10"], b"page"),
+        },
+    );
+    stage.get("/", &[]);
+    stage.pass(100);
+    assert_eq!(reason(&stage.get("/", &["Accept-Language: broken"])), "stale-on-error");
+    let next = stage.get("/", &["Accept-Language: en"]);
+    assert_ne!(reason(&next), "stale-on-error", "{}", next.head);
+}

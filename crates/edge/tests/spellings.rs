@@ -130,6 +130,22 @@ fn purge_by_another_spelling_reaches_equivalent_targets() {
 }
 
 #[test]
+fn purge_reaches_equivalent_pages_behind_many_spellings() {
+    let stage = pages_whose_utm_is_ignored();
+    fill(&stage, &["/letters?utm=1"]);
+    for bits in 1..=40_u32 {
+        let letter = |(place, letter): (usize, char)| match bits >> place & 1 {
+            1 => format!("%{:02x}", letter as u32),
+            _ => letter.to_string(),
+        };
+        let path: String = "letters".chars().enumerate().map(letter).collect();
+        assert_eq!(stage.get(&format!("/{path}?utm=9"), &[]).status, 200);
+    }
+    assert_eq!(stage.ask("PURGE", "/letters?utm=2", &[]).status, 200);
+    assert!(!is_stored(&stage, "/letters?utm=1"));
+}
+
+#[test]
 fn fetch_of_an_equivalent_spelling_is_not_stored_after_purge() {
     for [fetched, equivalent, purged] in EQUIVALENT {
         let gate = Gate::default();

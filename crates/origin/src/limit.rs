@@ -153,10 +153,10 @@ impl FetchPermit {
     }
 
     /// Takes a turn again after [`FetchPermit::stall`]. It does not wait for a free one, because the application has
-    /// the request already; further fetches wait until there are few enough.
+    /// the request already; further fetches wait until there are few enough. It takes none beyond its client's share.
     pub fn resume(&mut self) {
-        if std::mem::take(&mut self.is_stalled) {
-            lock(&self.turns).resume(self.client);
+        if self.is_stalled {
+            self.is_stalled = !lock(&self.turns).resume(self.client);
         }
     }
 }
@@ -388,6 +388,29 @@ mod tests {
         assert!(!waiting.is_finished(), "one is still under way");
         drop(slow);
         assert_eq!(waiting.await.unwrap().map(drop), Ok(()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn client_that_reads_on_takes_no_more_than_its_share() {
+        let bounds = Bounds {
+            fetches_max: 4,
+            client_fetches_max: 2,
+            stalled_max: 8,
+            queue_max: 0,
+            client_queue_max: 0,
+        };
+        let (limit, one) = (FetchLimit::new(bounds, QUEUE_TIMEOUT), wanted_by(ONE));
+        let mut slow = Vec::new();
+        for _ in 0..4 {
+            let mut permit = limit.acquire(&one, false).await.unwrap();
+            assert!(permit.stall());
+            slow.push(permit);
+        }
+        slow.iter_mut().for_each(FetchPermit::resume);
+        assert_eq!((limit.active(), limit.stalled()), (2, 2));
+        slow.remove(0);
+        slow.iter_mut().for_each(FetchPermit::resume);
+        assert_eq!((limit.active(), limit.stalled()), (2, 1));
     }
 
     #[tokio::test(start_paused = true)]

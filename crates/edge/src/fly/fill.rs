@@ -60,7 +60,7 @@ impl Departure {
         self.flight.announce(State::Shared(Arc::clone(&shared_answer)));
         if let Err(error) = self.fill(*exchange, writer, &shared_answer, spilling).await {
             count_failure(self.cells(), &error);
-            self.ail(Reason::OriginFailing);
+            self.ail(self.failing());
         }
     }
 
@@ -230,9 +230,12 @@ impl Departure {
         self.flight.publish(|| {
             let (key, begun) = (&self.key, self.flight.begun());
             let fields = object.head().fields;
-            self.shared.equivalents.learn(key, &fields, begun, || {
+            let forgotten = self.shared.equivalents.learn(key, &fields, begun, || {
                 self.shared.publish(&self.site, Publication { key, rule, variant, object, tags, begun });
             });
+            for key in &forgotten {
+                self.shared.store.remove(key);
+            }
         });
     }
 }

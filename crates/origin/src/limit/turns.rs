@@ -112,11 +112,17 @@ impl Turns {
         stalls
     }
 
-    /// Counts a fetch among those under way again, also where no turn is free.
-    pub(super) fn resume(&mut self, client: Option<IpAddr>) {
-        self.end(client, true);
-        self.active += 1;
-        self.change(client, |share| share.active += 1);
+    /// Counts a fetch among those under way again, also where no turn is free, but not beyond the share of its client:
+    /// one client that reads on in many responses at once would take the turns of all others. Says whether it counts.
+    pub(super) fn resume(&mut self, client: Option<IpAddr>) -> bool {
+        let of_client = client.and_then(|client| self.shares.get(&client)).map_or(0, |share| share.active);
+        let resumes = client.is_none() || of_client < self.bounds.client_fetches_max;
+        if resumes {
+            self.end(client, true);
+            self.active += 1;
+            self.change(client, |share| share.active += 1);
+        }
+        resumes
     }
 
     /// A place in the queue, by its number; `None` where the request may not wait.

@@ -9,9 +9,9 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// The most threads. More than may read stored responses (8), work on the spool (4) and write purges down (4) at a
-/// time, so that each of these finds one while the others hang.
-const THREADS_MAX: usize = 18;
+/// The most threads. More than may read stored responses (8), read ahead for downloads (4), work on the spool (4) and
+/// write purges down (4) at a time, so that each of these finds one while the others hang.
+const THREADS_MAX: usize = 22;
 
 /// The most pieces of work that wait for a thread; further ones are refused.
 const WAITING_MAX: usize = 1024;

@@ -43,11 +43,13 @@ struct Admitted {
 type Foreign = Option<u16>;
 
 impl ForeignPorts {
-    /// Whether pages of the port may be stored; nothing is taken down.
+    /// Whether pages of the port may be stored. A port that has a place keeps it, also if all its pages are hits.
     fn is_admitted(&self, port: Foreign, ports_max: usize, now: Monotonic) -> bool {
-        let admitted = self.admitted.lock().unwrap_or_else(PoisonError::into_inner);
-        let in_use = || admitted.iter().filter(|other| now.since(other.used) < IDLE);
-        port.is_some_and(|port| in_use().any(|other| other.port == port) || in_use().count() < ports_max)
+        let Some(port) = port else { return false };
+        let mut admitted = self.admitted.lock().unwrap_or_else(PoisonError::into_inner);
+        admitted.retain(|other| now.since(other.used) < IDLE);
+        let known = admitted.iter_mut().find(|other| other.port == port).map(|other| other.used = now);
+        known.is_some() || admitted.len() < ports_max
     }
 
     /// Whether a page of the port may be fetched to be stored, which is taken down.
@@ -125,7 +127,7 @@ mod tests {
         assert!(ports.is_admitted(Some(1), 2, at(0)), "there is room");
         assert!(ports.admit(Some(1), 2, at(0)) && ports.admit(Some(2), 2, at(1)));
         assert!(!ports.admit(Some(3), 2, at(2)) && !ports.is_admitted(Some(3), 2, at(2)));
-        assert!(ports.admit(Some(1), 2, at(3000)) && ports.is_admitted(Some(1), 2, at(3000)));
+        assert!(ports.is_admitted(Some(1), 2, at(3000)), "all its pages are hits");
         assert!(ports.admit(Some(3), 2, at(3601)), "2 is idle");
         assert!(!ports.admit(Some(2), 2, at(3601)) && ports.admit(Some(1), 2, at(3601)));
     }

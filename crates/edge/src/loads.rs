@@ -18,16 +18,25 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 /// the allocator.
 const READS_MAX: usize = 8;
 
+/// Parts of files that are brought into memory at the same time for downloads. Turns of their own, because a queue of
+/// objects to be read would make a healthy disk look late to a download.
+const READS_AHEAD_MAX: usize = 4;
+
 /// What is being read.
 #[derive(Debug)]
 pub(crate) struct Loads {
     under_way: Mutex<HashMap<Shelved, watch::Receiver<()>>>,
     turns: Arc<Semaphore>,
+    ahead: Arc<Semaphore>,
 }
 
 impl Default for Loads {
     fn default() -> Self {
-        Self { under_way: Mutex::default(), turns: Arc::new(Semaphore::new(READS_MAX)) }
+        Self {
+            under_way: Mutex::default(),
+            turns: Arc::new(Semaphore::new(READS_MAX)),
+            ahead: Arc::new(Semaphore::new(READS_AHEAD_MAX)),
+        }
     }
 }
 
@@ -39,7 +48,11 @@ impl Loads {
 
 /// A turn to read a body, to be dropped when the read has ended; `None` if none is free within `limits.disk_timeout`.
 pub(crate) async fn turn(shared: &Shared) -> Option<OwnedSemaphorePermit> {
-    let turn = Arc::clone(&shared.loads.turns).acquire_owned();
+    turn_of(&shared.loads.turns, shared).await
+}
+
+async fn turn_of(turns: &Arc<Semaphore>, shared: &Shared) -> Option<OwnedSemaphorePermit> {
+    let turn = Arc::clone(turns).acquire_owned();
     tokio::time::timeout(shared.limits.disk_timeout, turn).await.ok()?.ok()
 }
 
@@ -49,7 +62,7 @@ pub(crate) async fn read_ahead(
     shared: &Shared,
     read: impl FnOnce() -> io::Result<()> + Send + 'static,
 ) -> bool {
-    let Some(turn) = turn(shared).await else { return false };
+    let Some(turn) = turn_of(&shared.loads.ahead, shared).await else { return false };
     // The turn ends when the read has ended, also where its request has given up.
     let read = move || (read(), turn).0;
     matches!(disk_threads::run(shared.limits.disk_timeout, read).await, Some(Ok(())))
@@ -106,7 +119,7 @@ async fn read(shared: Arc<Shared>, key: Key, shelved: Shelved, _done: watch::Sen
 
 #[cfg(test)]
 mod tests {
-    use super::{READS_MAX, read_ahead, turn};
+    use super::{READS_AHEAD_MAX, read_ahead, turn};
     use crate::shared::Shared;
     use config::Plan;
     use platform::SystemClock;
@@ -126,7 +139,7 @@ mod tests {
         let (release, gate) = channel::<()>();
         let gate = Arc::new(std::sync::Mutex::new(gate));
         let (begun, begins) = channel();
-        for _ in 0..2 * READS_MAX {
+        for _ in 0..2 * READS_AHEAD_MAX {
             let (gate, begun) = (Arc::clone(&gate), begun.clone());
             let stuck = move || {
                 let _ = begun.send(());
@@ -136,9 +149,10 @@ mod tests {
             };
             assert!(!read_ahead(&shared, stuck).await, "the disk hangs");
         }
-        assert_eq!(shared.loads.turns.available_permits(), 0, "a read that is late keeps its turn");
+        assert_eq!(shared.loads.ahead.available_permits(), 0, "a read that is late keeps its turn");
+        assert!(turn(&shared).await.is_some(), "objects are read all the same");
         drop((release, begun));
-        assert!(begins.iter().count() <= READS_MAX);
+        assert!(begins.iter().count() <= READS_AHEAD_MAX);
         let patient = self::shared(testkit::PATIENCE);
         assert!(read_ahead(&patient, || Ok(())).await && turn(&patient).await.is_some());
     }

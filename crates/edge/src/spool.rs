@@ -164,7 +164,7 @@ impl SpoolFile {
         let more = bytes.saturating_sub(self.0.bytes.load(Ordering::Relaxed));
         let fits = directory.is_some()
             && late.load(Ordering::Acquire) <= 0
-            && closer.keeps_up()
+            && (self.0.file.get().is_some() || closer.keeps_up())
             && taken
                 .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |taken| {
                     taken.checked_add(more).filter(|taken| taken <= bytes_max)

@@ -15,12 +15,14 @@ use maud::{Markup, html};
 /// The height of a row.
 const ROW: f64 = 34.0;
 /// The height of a row whose step is named above it.
-const NARROW_ROW: f64 = 46.0;
+const NARROW_ROW: f64 = 40.0;
 /// The space for labels to the right of the largest value.
 const RIGHT: f64 = 158.0;
 /// From where the titles of the steps begin, and the space for the numbers of users.
 const TITLES: f64 = 44.0;
 const USERS: f64 = 78.0;
+/// The width of a figure in a column.
+const FIGURE: f64 = 34.0;
 /// The space below for the axis.
 const BOTTOM: f64 = 30.0;
 
@@ -240,6 +242,8 @@ pub(super) fn load_and_throughput(id: &str, rows: &[Row<'_>], size: Size) -> Mar
     let column = (right - left) / rows.len().max(1) as f64;
     let rate = if size.narrow { number::compact } else { number::rate };
     let x = |at: usize| left + (at as f64 + 0.5) * column;
+    // Where columns are narrower than their figures, every second or third has one.
+    let stride = (FIGURE / column).ceil().max(1.0) as usize;
     let place = |series: &[(usize, f64)]| -> Vec<(f64, f64)> {
         series.iter().map(|(at, value)| (x(*at), scale.at(*value))).collect()
     };
@@ -251,18 +255,18 @@ pub(super) fn load_and_throughput(id: &str, rows: &[Row<'_>], size: Size) -> Mar
         }
         g class="ca" {
             polyline points=(points(&place(&throughput))) class="line" {}
-            @for ((px_x, y), (_, value)) in place(&throughput).into_iter().zip(&throughput) {
+            @for ((px_x, y), (at, value)) in place(&throughput).into_iter().zip(&throughput) {
                 circle cx=(px(px_x)) cy=(px(y)) r="4.5" class="dot" {}
-                (label(px_x, y - 11.0, "middle", "value", &rate(*value)))
+                @if at % stride == 0 { (label(px_x, y - 11.0, "middle", "value", &rate(*value))) }
             }
         }
         g class="c3" {
             polyline points=(points(&place(&load))) class="line dashed" {}
-            @for ((px_x, y), (_, value)) in place(&load).into_iter().zip(&load) {
+            @for ((px_x, y), (at, value)) in place(&load).into_iter().zip(&load) {
                 circle cx=(px(px_x)) cy=(px(y)) r="4.5" class="dot" {}
                 // Below the line, except where that would be in the axis: no load stands at its very start.
                 @let beside = if y + 19.0 > bottom { y - 11.0 } else { y + 19.0 };
-                (label(px_x, beside, "middle", "value", &number::load(*value)))
+                @if at % stride == 0 { (label(px_x, beside, "middle", "value", &number::load(*value))) }
             }
         }
     };

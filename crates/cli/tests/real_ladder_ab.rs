@@ -4,11 +4,22 @@
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
-use testkit::{Origin, response};
+use testkit::{Action, Origin, Seen, response};
+
+/// A page, after which the connection stays open only for a client that asks for that.
+fn page(seen: &Seen) -> Vec<Action> {
+    let kept = seen.field("Connection").is_some_and(|value| value.eq_ignore_ascii_case("keep-alive"));
+    let connection = if kept { "Connection: keep-alive" } else { "Connection: close" };
+    let mut actions = response("200 OK", &["X-Cache: off", connection], b"<title>Shop</title>");
+    if !kept {
+        actions.push(Action::Close);
+    }
+    actions
+}
 
 #[test]
 fn command_of_the_page_works_while_the_ladder_stays() {
-    let site = Origin::start(|_| response("200 OK", &["X-Cache: off"], b"<title>Shop</title>"));
+    let site = Origin::start(page);
     let directory = tempfile::tempdir().unwrap();
     let (file, out) = (directory.path().join("ladder.toml"), directory.path().join("out"));
     let text = format!(

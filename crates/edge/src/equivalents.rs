@@ -98,8 +98,8 @@ impl Equivalents {
     }
 
     /// Learns from the fields of a response that `publish` stores under `key`, whose fetch began at `begun`; does
-    /// neither if that would bring back what an equivalent target's invalidation meant. Gives the keys that are forgotten
-    /// for it: the caller removes from the store what stands under them.
+    /// neither if that would bring back what an equivalent target's invalidation meant. Gives the keys that are
+    /// forgotten for it: the caller removes from the store what stands under them.
     #[must_use]
     pub(crate) fn learn(&self, key: &Key, response: &Fields, begun: u64, publish: impl FnOnce()) -> Vec<Key> {
         let rule = NoVarySearch::of(response);

@@ -300,8 +300,8 @@ impl Departure {
         self.shared.ailing.remember(&self.key, reason, None, self.shared.clock.monotonic());
     }
 
-    /// Why the page is left alone after an error. A part says nothing about the page, and where a fetch carries what its
-    /// client sent, that may have been the cause: then nothing stale stands in for the responses of others.
+    /// Why the page is left alone after an error. A part says nothing about the page, and where a fetch carries what
+    /// its client sent, that may have been the cause: then nothing stale stands in for the responses of others.
     fn failing(&self) -> Reason {
         let policy = self.site.policy();
         let is_of_client = policy.forwarding == Forwarding::Everything

@@ -162,15 +162,15 @@ fn before(options: &Options, own: OwnWords, shows_progress: bool) -> anyhow::Res
         let head = image.get(..image.len() - content_bytes).unwrap_or_default();
         log = format!("INFO: {} header == \n---\n{}\n---\n", plan.method, String::from_utf8_lossy(head));
     }
+    let banner = if own.is_plain { ab::plain_banner() } else { ab::banner() };
     if options.is_html {
         let block = if log.is_empty() { String::new() } else { html::block(&log) };
-        return Ok(format!("{}{block}", html::banner()));
+        return Ok(format!("{}{block}", html::banner(&banner)));
     }
     let through = plan.proxy.as_ref().map(|proxy| format!("[through {}:{}] ", proxy.host(), proxy.port()));
     let end = if shows_progress { "\n" } else { "..." };
     Ok(format!(
-        "{}Benchmarking {} {}(be patient){end}{log}",
-        if own.is_plain { ab::plain_banner() } else { ab::banner() },
+        "{banner}Benchmarking {} {}(be patient){end}{log}",
         plan.target.host(),
         through.unwrap_or_default()
     ))

@@ -6,7 +6,7 @@ use crate::ladder::{columns, print_text};
 use anyhow::{Context as _, ensure};
 use platform::{Disk as _, SystemDisk};
 use report::results::{Results, SCHEMA};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Show the results of a ladder again and make its page anew
@@ -36,7 +36,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         results.schema
     );
     let out = args.out.clone().unwrap_or_else(|| args.file.with_file_name(lab::REPORT_FILE));
-    ensure!(out != args.file, "--out names the results themselves: choose another file for the page");
+    ensure!(
+        !is_one_file(&out, &args.file),
+        "--out names the results themselves: choose another file for the page"
+    );
     SystemDisk
         .replace(&out, report::html::page(&results).as_bytes())
         .with_context(|| format!("cannot write {}", out.display()))?;
@@ -47,4 +50,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         print_text(&format!("{text}\nReport:  {}\n", out.display()))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Whether two paths lead to one file, under whatever names; not if one of them leads nowhere yet.
+fn is_one_file(one: &Path, other: &Path) -> bool {
+    matches!((one.canonicalize(), other.canonicalize()), (Ok(one), Ok(other)) if one == other)
 }

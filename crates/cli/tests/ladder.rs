@@ -196,8 +196,13 @@ fn report_makes_the_page_again_from_the_results_alone() {
     assert!(markdown.starts_with("# Test site\n") && markdown.contains("\n    ab -l -t 60 "), "{markdown}");
     assert!(text(&report(&["--verbose"])).len() > text(&again).len());
     let measured = std::fs::read(&results).unwrap();
-    let own = report(&["--out", results.to_str().unwrap()]);
-    assert_eq!((own.status.code(), std::fs::read(&results).unwrap()), (Some(2), measured));
+    let link = directory.path().join("link");
+    std::os::unix::fs::symlink(&out, &link).unwrap();
+    for own in [results.clone(), out.join("../out/results.json"), link.join("results.json")] {
+        let refused = report(&["--out", own.to_str().unwrap()]);
+        assert_eq!(refused.status.code(), Some(2), "{}", own.display());
+        assert_eq!(std::fs::read(&results).unwrap(), measured, "{}", own.display());
+    }
     std::fs::write(&results, "{}").unwrap();
     assert_eq!(report(&[]).status.code(), Some(2));
 }

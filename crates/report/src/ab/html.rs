@@ -26,9 +26,8 @@ impl Default for Attributes {
     }
 }
 
-/// What the page begins with, with our own name.
-pub fn banner() -> String {
-    let lines = super::banner();
+/// The lines of a banner as the page begins with them.
+pub fn banner(lines: &str) -> String {
     let lines: Vec<String> = lines.lines().filter(|line| !line.is_empty()).map(escaped).collect();
     format!("<p>\n {}<br>\n</p>\n", lines.join("<br>\n "))
 }

@@ -113,7 +113,8 @@ impl Stage<'_> {
 
     fn compare(&self, figures: &mut Vec<String>, what: &str, figure: f64, limit: f64) {
         let line = format!("{what}: {figure} of at most {limit}");
-        if figure > limit {
+        // A counter that is missing is no number.
+        if figure.is_nan() || figure > limit {
             self.complain(&line);
         }
         figures.push(line);

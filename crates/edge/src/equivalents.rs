@@ -18,7 +18,7 @@ use std::hash::BuildHasher;
 use std::sync::atomic::Ordering;
 use store::Key;
 
-/// Targets that are remembered; when there are more, all are forgotten.
+/// Targets that are remembered; a further one takes the place of another.
 const TARGETS_MAX: usize = 65_536;
 
 /// Percent-encodings of the path of one target that are remembered; a further one takes the place of the oldest.
@@ -124,8 +124,7 @@ impl Equivalents {
             known.targets -= forgotten.len();
         }
         if known.targets >= TARGETS_MAX {
-            forgotten.extend(known.paths.drain().flat_map(|(_, path)| path.into_keys()));
-            known.targets = 0;
+            forgotten.extend(known.forget_any());
         }
         let path = known.paths.entry(hash).or_insert_with(|| Path { rule, keys: HashMap::new() });
         let spellings = path.keys.entry(path.rule.canonical_spelling(key.target())).or_default();
@@ -166,6 +165,20 @@ impl Known {
         found.into_iter().flatten().filter(|found| is_same_origin(found, key))
     }
 
+    /// Forgets one form, whichever comes first; gives its keys.
+    fn forget_any(&mut self) -> Vec<Key> {
+        let found =
+            self.paths.iter().find_map(|(&hash, path)| Some((hash, path.keys.keys().next()?.clone())));
+        let Some((hash, form)) = found else { return Vec::new() };
+        let Some(path) = self.paths.get_mut(&hash) else { return Vec::new() };
+        let keys = path.keys.remove(&form).unwrap_or_default();
+        if path.keys.is_empty() {
+            self.paths.remove(&hash);
+        }
+        self.targets -= keys.len();
+        keys
+    }
+
     fn forget(&mut self, hash: u64, key: &Key) {
         let Some(path) = self.paths.get_mut(&hash) else { return };
         let canonical = path.rule.canonical_spelling(key.target());
@@ -175,6 +188,9 @@ impl Known {
         self.targets -= before - spellings.len();
         if spellings.is_empty() {
             path.keys.remove(&canonical);
+            if path.keys.is_empty() {
+                self.paths.remove(&hash);
+            }
         }
     }
 }
@@ -246,11 +262,16 @@ mod tests {
     #[test]
     fn the_memory_is_bounded() {
         let equivalents = Equivalents::default();
-        for number in 0..=TARGETS_MAX {
-            learn(&equivalents, &page(&format!("/a?id={number}")), &stating("params=(\"utm\")"));
+        let (rule, mut forgotten) = (stating("params=(\"utm\")"), Vec::new());
+        for number in 0..TARGETS_MAX + 9 {
+            let target = format!("/{}?id={number}", number % 7);
+            forgotten.extend(equivalents.learn(&page(&target), &rule, u64::MAX, || {}));
         }
-        assert!(equivalents.known.read().unwrap().targets <= TARGETS_MAX);
-        assert_eq!(equivalents.find(&page("/a?id=0&utm=1")), None);
+        assert_eq!(equivalents.known.read().unwrap().targets, TARGETS_MAX);
+        assert_eq!(forgotten.len(), 9, "each takes one place");
+        for key in &forgotten {
+            assert_eq!(equivalents.find(key), None, "{key:?}");
+        }
     }
 
     #[test]

@@ -227,15 +227,16 @@ impl Departure {
         object: Arc<Object>,
         tags: &[Bytes],
     ) {
+        let mut forgotten = Vec::new();
         self.flight.publish(|| {
             let (key, begun) = (&self.key, self.flight.begun());
             let fields = object.head().fields;
-            let forgotten = self.shared.equivalents.learn(key, &fields, begun, || {
+            forgotten = self.shared.equivalents.learn(key, &fields, begun, || {
                 self.shared.publish(&self.site, Publication { key, rule, variant, object, tags, begun });
             });
-            for key in &forgotten {
-                self.shared.store.remove(key);
-            }
         });
+        for key in &forgotten {
+            self.shared.store.remove(key);
+        }
     }
 }

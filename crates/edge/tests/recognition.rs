@@ -132,7 +132,9 @@ fn start_page_is_also_where_the_root_redirects() {
     stage.get("/wiki/Other", &[]);
     assert_eq!(stage.metric("petasos_sites_recognised_total", ""), 0, "another page may be one");
     stage.get("/wiki/Welcome", &[]);
-    stage.await_quiet();
+    // The worker reads the document after it has sent the response.
+    let recognised = || stage.metric("petasos_sites_recognised_total", "") == 1;
+    testkit::eventually("the wiki is recognised", recognised);
     let (why, _) = told(&stage);
     assert!(why.contains("generator: MediaWiki 1.39.17 and asset: /load.php"), "{why}");
 }

@@ -11,6 +11,9 @@ use testkit::{Client, Edge, FileSystem, Origin, eventually, get, response};
 /// Pages that are asked for while the disk is frozen.
 const PAGES: usize = 40;
 
+/// Who may purge, and how long the disk may take.
+const SETTINGS: &str = "purge_peers = [\"127.0.0.1\"]\n[limits]\ndisk_timeout = \"500ms\"\n";
+
 /// An origin whose pages say how often they were made.
 fn origin() -> Origin {
     let made = AtomicUsize::new(0);
@@ -48,8 +51,8 @@ fn frozen_file_system_holds_up_neither_visitors_nor_purges_nor_the_end() {
     let (files, origin) = (FileSystem::on_loop_device(), origin());
     let directory = tempfile::tempdir().unwrap();
     let configuration = directory.path().join("petasos.toml");
-    let text = "purge_peers = [\"127.0.0.1\"]\n[limits]\ndisk_timeout = \"500ms\"\n";
-    std::fs::write(&configuration, text).unwrap();
+    let nowhere = "state_directory = \"none\"\nruntime_directory = \"none\"\n";
+    std::fs::write(&configuration, format!("{nowhere}{SETTINGS}")).unwrap();
     let mut edge = start(&files, &origin, &configuration);
     let kept = get(edge.address, "/kept", &[]).text().to_owned();
     let purged = get(edge.address, "/purged", &[]).text().to_owned();
@@ -63,7 +66,11 @@ fn frozen_file_system_holds_up_neither_visitors_nor_purges_nor_the_end() {
     }
     println!("attack: pages while the disk is frozen: {refused} of {} refused, at most 0", 2 * PAGES);
     assert_eq!(refused, 0);
-    assert_eq!(purge(&edge, "/purged"), 503, "in force, and a restart would not know it yet");
+    assert_eq!(
+        purge(&edge, "/purged"),
+        503,
+        "in force, no other place is set, and a restart would not know it yet"
+    );
     assert!(edge.metric("petasos_purges_at_risk", "") > 0.5, "the metric tells that a restart would undo it");
     assert_ne!(get(edge.address, "/purged", &[]).text(), purged, "it is in force");
     assert!(edge.metric("petasos_disk_hangs", "") >= 1.0 && edge.metric("petasos_disk_stuck", "") >= 1.0);
@@ -91,4 +98,45 @@ fn frozen_file_system_holds_up_neither_visitors_nor_purges_nor_the_end() {
     println!("attack: ports held by an edge whose disk is frozen: 0 of at most 0");
     drop(frozen);
     assert_eq!(edge.wait(), Some(0), "{}", edge.stderr());
+}
+
+#[test]
+fn purges_during_a_freeze_are_durable_by_the_state_directory() {
+    let (files, origin) = (FileSystem::on_loop_device(), origin());
+    let directory = tempfile::tempdir().unwrap();
+    let configuration = directory.path().join("petasos.toml");
+    let state = directory.path().join("state");
+    let places = format!("state_directory = \"{}\"\nruntime_directory = \"none\"\n", state.display());
+    std::fs::write(&configuration, format!("{places}{SETTINGS}")).unwrap();
+    let mut lost = 0;
+    for (name, is_caught_up) in [("thawed", true), ("killed", false)] {
+        let mut edge = start(&files, &origin, &configuration);
+        let [kept, purged] = ["kept", "purged"].map(|page| format!("/{name}/{page}"));
+        let before = [&kept, &purged].map(|page| get(edge.address, page, &[]).text().to_owned());
+        eventually("both are on the disk", || edge.metric("petasos_disk_written", "") >= 2.0);
+        let frozen = files.freeze();
+        // The first of them finds out that the disk hangs; all that follow know it.
+        let statuses = [purge(&edge, &purged), purge(&edge, "/other"), purge(&edge, "/another")];
+        lost += statuses.iter().filter(|status| **status != 200).count();
+        assert!(edge.metric("petasos_purges_at_risk", "") < 0.5);
+        if is_caught_up {
+            drop(frozen);
+            eventually("the record is taken back", || edge.metric("petasos_disk_distrusted", "") < 0.5);
+            eventually("the disk is used again", || edge.metric("petasos_disk_off", "") < 0.5);
+            edge.kill();
+        } else {
+            assert!(edge.metric("petasos_disk_distrusted", "") > 0.5);
+            // The kernel ends the process when the disk answers.
+            edge.signal("KILL");
+            drop(frozen);
+            edge.wait();
+        }
+        let mut edge = start(&files, &origin, &configuration);
+        let after = [&kept, &purged].map(|page| get(edge.address, page, &[]).text().to_owned());
+        assert_eq!(after[0] == before[0], is_caught_up, "{name}: the cache is warm if the journal caught up");
+        lost += usize::from(after[1] == before[1]);
+        edge.kill();
+    }
+    println!("attack: purges during a freeze: {lost} of 8 refused or undone, at most 0");
+    assert_eq!(lost, 0);
 }

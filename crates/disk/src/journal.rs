@@ -17,7 +17,7 @@ use crate::piece::write_all;
 use crate::segment::Segments;
 use crate::status::{Status, Trouble};
 use crate::witness::Seal;
-use crate::{Durability, OffReason};
+use crate::{DistrustPlace, Durability, OffReason};
 
 /// How many numbers for objects are reserved at once, so that the reservation is rarely synced.
 pub(crate) const RESERVED_AT_ONCE: u64 = 1 << 16;
@@ -228,6 +228,29 @@ impl Journal {
             self.status.distrust(place);
         }
         place.is_some()
+    }
+
+    /// Records at the first witness that works that the next start begins empty, and gives its place. Asks neither the
+    /// directory's disk nor a thread that waits for that disk.
+    pub(crate) fn set_aside(&self) -> Option<DistrustPlace> {
+        let mut witnesses = self.seals.iter().filter(|seal| seal.place != DistrustPlace::Tier);
+        witnesses.find(|seal| seal.spoil().is_ok()).map(|seal| seal.place)
+    }
+
+    /// Takes back what was recorded at `place`. False if it stands, or may stand: then the next start begins empty.
+    pub(crate) fn take_back(&self, place: DistrustPlace) -> bool {
+        let mut state = self.wait_idle();
+        // A record that is due for another reason stays.
+        if state.is_closed || state.is_forgotten || state.failed.is_some() {
+            return false;
+        }
+        state.is_busy = true;
+        drop(state);
+        let restored =
+            self.seals.iter().find(|seal| seal.place == place).is_some_and(|seal| seal.restore().is_ok());
+        self.state().is_busy = false;
+        self.settled.notify_all();
+        restored
     }
 
     /// Syncs what callers did not wait for.

@@ -1,6 +1,7 @@
 //! The face of the tier for callers.
 //!
-//! Invariant: nothing here waits for the disk but `read`, `journal_invalidation`, `confirm` and `close`.
+//! Invariant: nothing here waits for the disk but `read`, `journal_invalidation`, `confirm`, `set_aside`, `take_back` and
+//! `close`.
 
 use std::io;
 use std::sync::Arc;
@@ -159,7 +160,20 @@ impl Tier {
         self.shared.journal.confirm()
     }
 
-    /// Where it is recorded that the next start begins empty; `None`: it is not.
+    /// Records outside of the tier's directory that the next start begins empty, and gives the place; `None` if no place
+    /// works. For invalidations while the directory's disk hangs: this does not wait for that disk, only for those of
+    /// the state and runtime directories. Blocks.
+    pub fn set_aside(&self) -> Option<DistrustPlace> {
+        self.shared.journal.set_aside()
+    }
+
+    /// Takes back what [`Tier::set_aside`] has recorded at `place`, once all invalidations are journaled. `false`: the
+    /// next start begins empty all the same, or may. Blocks.
+    pub fn take_back(&self, place: DistrustPlace) -> bool {
+        self.shared.journal.take_back(place)
+    }
+
+    /// Where it is recorded that the next start begins empty for good; `None`: it is not.
     pub fn distrusted(&self) -> Option<DistrustPlace> {
         self.shared.status.distrusted()
     }

@@ -68,17 +68,26 @@ impl DistrustPlace {
 pub(crate) struct Seal {
     pub(crate) place: DistrustPlace,
     file: Arc<dyn DiskFile>,
+    /// The number of the life that it vouches for; [`NONE`] for the mark.
+    number: u64,
 }
 
 impl Seal {
+    /// The mark's file, or that of a witness which is only to be spoiled.
     pub(crate) fn open(disk: &dyn Disk, place: DistrustPlace, path: &Path) -> io::Result<Self> {
-        Ok(Self { place, file: disk.open(path, Access::Write)? })
+        Ok(Self { place, file: disk.open(path, Access::Write)?, number: NONE })
     }
 
     /// Makes the file unreadable for the next start, durably.
     pub(crate) fn spoil(&self) -> io::Result<()> {
         // Overwriting needs no new room. Truncation works where a limit on the size of files forbids even that.
         write_all(&*self.file, &[0; MAGIC.len()], 0).or_else(|_| self.file.truncate(0))?;
+        self.file.sync()
+    }
+
+    /// Makes a spoiled witness vouch for its life again, durably. After an error it may do so or not.
+    pub(crate) fn restore(&self) -> io::Result<()> {
+        write_all(&*self.file, &content(self.number, NONE), 0)?;
         self.file.sync()
     }
 
@@ -162,15 +171,20 @@ impl Witnesses {
                 let _ = disk.remove(&path);
                 continue;
             }
-            let content = [&MAGIC[..], &number.to_le_bytes(), &before.unwrap_or(NONE).to_le_bytes()].concat();
+            let content = content(number, before.unwrap_or(NONE));
             let written = disk.create_directory(directory).and_then(|()| disk.replace(&path, &content));
             if let Ok(seal) = written.and_then(|()| Seal::open(disk, *place, &path)) {
                 bits |= place.bit();
-                seals.push(seal);
+                seals.push(Seal { number, ..seal });
             }
         }
         (bits, seals)
     }
+}
+
+/// What a witness of the life `number` contains, which vouches for the life `before` as well.
+fn content(number: u64, before: u64) -> Vec<u8> {
+    [&MAGIC[..], &number.to_le_bytes(), &before.to_le_bytes()].concat()
 }
 
 /// Records that the contents of a directory which could not be opened are not to be used by any later start. Only the

@@ -255,3 +255,56 @@ fn copy_from_the_life_before_begins_empty() {
     copy.iter().for_each(|(content, path)| devices.tier.replace(path, content).unwrap());
     assert_eq!(proven(&devices, Durability::Process), 0);
 }
+
+#[test]
+fn set_aside_contents_are_not_used_until_that_is_taken_back() {
+    for (state_fails, durability) in
+        [(false, Durability::Process), (true, Durability::Process), (false, Durability::Power)]
+    {
+        for (taken_back, expected) in [(false, 0), (true, 3)] {
+            let devices = Devices::new();
+            let cache = warm(&devices, durability);
+            devices.state.set_broken(Some(ErrorKind::Other).filter(|_| state_fails));
+            let place = cache.tier.set_aside().unwrap();
+            assert_eq!(place, if state_fails { DistrustPlace::Runtime } else { DistrustPlace::State });
+            assert_eq!((cache.tier.off(), cache.tier.distrusted()), (None, None), "it goes on in this life");
+            if taken_back {
+                cache.tier.journal_invalidation(9, b"purge").unwrap();
+                assert!(cache.tier.take_back(place));
+            }
+            drop(cache);
+            devices.kill();
+            devices.state.set_broken(None);
+            let cache = Cache::open(devices.clone(), Devices::settings(durability));
+            assert_eq!(cache.recovery.invalidations().len(), usize::from(taken_back));
+            let used = cache.recovery.filter(|found| found.proven).count();
+            assert_eq!(
+                used, expected,
+                "taken back: {taken_back}, {durability:?}, state fails: {state_fails}"
+            );
+        }
+    }
+}
+
+#[test]
+fn contents_are_set_aside_nowhere_if_no_place_works() {
+    let devices = Devices::new();
+    let cache = warm(&devices, Durability::Power);
+    devices.state.set_broken(Some(ErrorKind::Other));
+    assert_eq!(cache.tier.set_aside(), None, "the runtime directory does not count under this durability");
+}
+
+#[test]
+fn distrust_for_another_reason_is_not_taken_back() {
+    let devices = Devices::new();
+    let cache = warm(&devices, Durability::Process);
+    let place = cache.tier.set_aside().unwrap();
+    devices.tier.set_broken(Some(ErrorKind::Other));
+    cache.tier.journal_invalidation(9, b"purge").unwrap();
+    assert_eq!(cache.tier.distrusted(), Some(DistrustPlace::State));
+    assert!(!cache.tier.take_back(place));
+    drop(cache);
+    devices.kill();
+    devices.tier.set_broken(None);
+    assert_eq!(proven(&devices, Durability::Process), 0);
+}

@@ -68,6 +68,7 @@ mod refusal;
 mod respond;
 mod room;
 mod serve;
+mod set_aside;
 mod shared;
 mod signals;
 mod sites;

@@ -7,6 +7,7 @@
 use crate::detections_file;
 use crate::disk_threads;
 use crate::operator;
+use crate::set_aside::SetAside;
 use crate::shared::Shared;
 use crate::sites::{Site, Sites};
 use config::Plan;
@@ -49,6 +50,8 @@ pub(crate) struct Persistence {
     unopened: Option<Unopened>,
     /// Why it was off when that was last looked at.
     noted: Mutex<Option<OffReason>>,
+    /// What is recorded for purges that find the disk hanging.
+    set_aside: SetAside,
 }
 
 /// A directory that could not be opened. What an earlier process left in it may be opened by a later one.
@@ -227,9 +230,42 @@ impl Persistence {
         outcome
     }
 
-    /// Whether something is left to do for [`Persistence::persist`].
+    /// As [`Persistence::persist`], and then takes back what [`Persistence::set_aside`] has recorded; blocks. `persisted`
+    /// says whether all that was invalidated is known to the next start.
+    pub(crate) fn catch_up(&self, persisted: impl FnOnce() -> bool) {
+        match &self.tier {
+            Some(tier) => self.set_aside.catch_up(tier, persisted),
+            None => {
+                persisted();
+            }
+        }
+    }
+
+    /// Makes the next start begin empty while the disk hangs; blocks, but not for that disk. False if no place outside
+    /// of the directory works.
+    pub(crate) fn set_aside(&self) -> bool {
+        self.tier.as_ref().is_some_and(|tier| self.set_aside.record(tier))
+    }
+
+    /// Whether [`Persistence::set_aside`] has recorded what covers every purge that is in force now.
+    pub(crate) fn is_set_aside(&self) -> bool {
+        self.set_aside.is_recorded()
+    }
+
+    /// Whether [`Persistence::set_aside`] is known to wait for a disk that hangs as well.
+    pub(crate) fn is_set_aside_hung(&self) -> bool {
+        self.set_aside.is_hung()
+    }
+
+    /// A caller does not wait any longer for [`Persistence::set_aside`].
+    pub(crate) fn give_up_set_aside(&self) {
+        self.set_aside.give_up();
+    }
+
+    /// Whether something is left to do for [`Persistence::catch_up`].
     pub(crate) fn is_behind(&self, store: &Store) -> bool {
-        store.is_behind() || self.unopened.as_ref().is_some_and(Unopened::is_due)
+        let is_recorded = self.set_aside.is_recorded();
+        store.is_behind() || is_recorded || self.unopened.as_ref().is_some_and(Unopened::is_due)
     }
 
     /// A purge was answered although a restart could undo it.
@@ -241,18 +277,24 @@ impl Persistence {
     pub(crate) fn is_at_risk(&self, store: &Store) -> bool {
         // A write that was late may have succeeded since the risk was noted.
         let is_owed = !store.is_written_down() || self.unopened.as_ref().is_some_and(Unopened::is_due);
-        is_owed && self.at_risk.load(Ordering::Relaxed)
+        is_owed && !self.is_set_aside() && self.at_risk.load(Ordering::Relaxed)
     }
 
     /// Whether the next start begins empty.
     pub(crate) fn is_distrusted(&self) -> bool {
-        self.tier.as_ref().is_some_and(|tier| tier.distrusted().is_some())
+        !self.set_aside.is_clear()
+            || self.tier.as_ref().is_some_and(|tier| tier.distrusted().is_some())
             || self.unopened.as_ref().is_some_and(|unopened| unopened.state() == Distrust::Recorded)
     }
 
     /// Whether the disk hangs, or has hung and is not used again yet.
     pub(crate) fn is_hung(&self) -> bool {
         self.tier.as_ref().is_some_and(|tier| tier.off() == Some(OffReason::Hung))
+    }
+
+    /// Whether a purge that waits for the journal waits in vain, as far as is known.
+    pub(crate) fn is_journal_hung(&self) -> bool {
+        self.is_hung() && !self.set_aside.is_taking_back()
     }
 
     /// Whether a thread waits for an answer of the disk that is late.
@@ -271,7 +313,7 @@ impl Persistence {
     /// answers and all purges are written down. Does not wait for the disk.
     pub(crate) fn look_after(&self, is_written_down: bool) {
         let Some(tier) = &self.tier else { return };
-        tier.look_after(is_written_down);
+        tier.look_after(is_written_down && self.set_aside.is_clear());
         let off = tier.off();
         let mut noted = lock(&self.noted);
         if *noted == off {

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tokio::sync::Semaphore;
 
-/// Purges at a time that wait for the disk of the journal, and as many for that of the static tree. Each holds a
-/// thread. What one of them writes down covers all that are in force by then, so further turns would bring nothing.
+/// Purges at a time that wait for the disk of the journal, as many for that of the static tree, and as many for those
+/// of the state and runtime directories. Each holds a thread. What one of them writes down covers all that are in force by then, so further turns would bring nothing.
 const WAITING_MAX: usize = 2;
 
 /// Turns for purges that are in force and wait for a disk.
@@ -18,12 +18,13 @@ const WAITING_MAX: usize = 2;
 pub(crate) struct DiskTurns {
     journal: Arc<Semaphore>,
     tree: Arc<Semaphore>,
+    witness: Arc<Semaphore>,
 }
 
 impl Default for DiskTurns {
     fn default() -> Self {
         let turns = || Arc::new(Semaphore::new(WAITING_MAX));
-        Self { journal: turns(), tree: turns() }
+        Self { journal: turns(), tree: turns(), witness: turns() }
     }
 }
 
@@ -35,16 +36,34 @@ impl Shared {
         lost.await == Some(true)
     }
 
-    /// Makes purges known to the next start; `true` if that is done within `limits.disk_timeout`.
+    /// Makes purges known to the next start, or makes that begin empty; `true` if that is done in time. The disk of the
+    /// journal has `limits.disk_timeout` to answer, unless it is known to hang, and then the places outside of its
+    /// directory have as long.
     pub(crate) async fn persist_in_time(self: &Arc<Self>) -> bool {
-        if self.persistence.is_hung() {
+        if !self.persistence.is_journal_hung() {
+            let shared = Arc::clone(self);
+            let outcome = self.in_turn(&self.disk_turns.journal, move || shared.persist()).await;
+            if let Some(is_durable) = outcome {
+                return is_durable;
+            }
+        }
+        let is_durable = self.persistence.is_set_aside() || self.set_aside_in_time().await;
+        if !is_durable {
             self.count_undurable();
+        }
+        is_durable
+    }
+
+    /// Makes the next start begin empty without the disk of the journal; `true` if that is done within
+    /// `limits.disk_timeout`.
+    async fn set_aside_in_time(self: &Arc<Self>) -> bool {
+        if self.persistence.is_set_aside_hung() {
             return false;
         }
         let shared = Arc::clone(self);
-        let outcome = self.in_turn(&self.disk_turns.journal, move || shared.persist()).await;
+        let outcome = self.in_turn(&self.disk_turns.witness, move || shared.persistence.set_aside()).await;
         if outcome.is_none() {
-            self.count_undurable();
+            self.persistence.give_up_set_aside();
         }
         outcome == Some(true)
     }
@@ -72,7 +91,7 @@ impl Shared {
         // Nothing waits for it.
         drop(disk_threads::begin(move || {
             let Persisting(shared) = &persisting;
-            shared.persist()
+            shared.persistence.catch_up(|| shared.persist());
         }));
     }
 }

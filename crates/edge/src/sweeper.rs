@@ -117,7 +117,9 @@ pub(crate) fn start(shared: Arc<Shared>, owns_process: bool) -> std::io::Result<
                 shared.store.fit(resident_bytes, resident_bytes_max);
             }
             let now = shared.clock.monotonic();
-            let may_retry = now >= retry_at || !shared.persistence.is_at_risk(&shared.store);
+            let persistence = &shared.persistence;
+            let may_retry =
+                now >= retry_at || !(persistence.is_at_risk(&shared.store) || persistence.is_set_aside());
             if shared.persistence.is_behind(&shared.store) && may_retry {
                 // No response waits for it, and this thread does not wait for the disk, which it watches.
                 shared.persist_aside();

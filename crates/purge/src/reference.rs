@@ -131,7 +131,8 @@ next start is made to begin with an empty one, and the purge is still answered 2
 places that can be written: the directory `disk`, `state_directory`, `runtime_directory`. If none can, the answer is 503 and
 its JSON content has `in_force` true and `durable` false. The setting `purge_partial_status` changes 503 to 202. The edge then
 tries again each second, and the metric `petasos_purges_at_risk` is 1 until a place works. Purges that come in an application's answers have no
-client to be told; they count in that metric. If a file of the static tree cannot be removed, the answer is 503 with `in_force`
+client to be told; they count in that metric. While the disk of `disk` hangs, the record is made in one of the other two places,
+and it is taken back when the disk answers and has all purges: the disk cache is then as warm as before. If a file of the static tree cannot be removed, the answer is 503 with `in_force`
 false.
 
 | place | after the end of the process | after a restart of the machine |

@@ -7,6 +7,7 @@ mod eviction;
 mod filling;
 
 use std::collections::{BTreeSet, HashMap};
+use std::io::ErrorKind;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -366,6 +367,10 @@ impl Writer {
 
 impl Drop for Writer {
     fn drop(&mut self) {
+        // Only an end that was asked for is one in good order.
+        if std::thread::panicking() {
+            self.shared.status.fail("go on, because its writing thread panicked", ErrorKind::Other);
+        }
         self.shared.status.close();
         self.shared.queue.finish();
     }

@@ -111,6 +111,17 @@ fn a_broken_disk_turns_the_tier_off() {
 }
 
 #[test]
+fn panic_of_the_writer_is_a_failure_and_not_an_orderly_end() {
+    let (_disk, cache) = three(settings());
+    let Cache { tier, writer, keeper, .. } = cache;
+    assert!(tier.write(record(4, 10), |_| panic!("as the test wants it")));
+    assert!(std::thread::spawn(move || writer.run(&keeper)).join().is_err());
+    let off = tier.off();
+    assert!(matches!(off, Some(OffReason::Io { .. })), "{off:?}");
+    assert!(tier.close(), "nothing waits for a writer that is gone");
+}
+
+#[test]
 fn an_invalidation_that_cannot_be_written_forgets_everything() {
     let (disk, cache) = three(settings());
     disk.fail_at(disk.operations() + 1, Fault::Io);

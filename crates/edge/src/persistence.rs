@@ -52,6 +52,15 @@ pub(crate) struct Persistence {
     noted: Mutex<Option<OffReason>>,
     /// What is recorded for purges that find the disk hanging.
     set_aside: SetAside,
+    /// The edge ends and closes the directory, which is no failure of the disk.
+    is_closing: AtomicBool,
+}
+
+/// What the operator is told when the disk changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Change {
+    WentOff(OffReason),
+    WorksAgain,
 }
 
 /// A directory that could not be opened. What an earlier process left in it may be opened by a later one.
@@ -314,25 +323,37 @@ impl Persistence {
     pub(crate) fn look_after(&self, is_written_down: bool) {
         let Some(tier) = &self.tier else { return };
         tier.look_after(is_written_down && self.set_aside.is_clear());
-        let off = tier.off();
-        let mut noted = lock(&self.noted);
-        if *noted == off {
-            return;
-        }
-        match off {
-            Some(reason) => {
+        match self.change(tier.off()) {
+            Some(Change::WentOff(reason)) => {
                 operator::say(format_args!("nothing is kept on the disk from now on: {reason}"));
                 self.say_stuck();
             }
-            None => operator::say(format_args!("what is stored is kept on the disk again")),
+            Some(Change::WorksAgain) => {
+                operator::say(format_args!("what is stored is kept on the disk again"));
+            }
+            None => {}
+        }
+    }
+
+    /// What has changed since the last look, if that is to be told.
+    fn change(&self, off: Option<OffReason>) -> Option<Change> {
+        // Looked at after `off` was read: the flag is set before the disk is closed, so no closed disk is told of.
+        if self.is_closing.load(Ordering::SeqCst) {
+            return None;
+        }
+        let mut noted = lock(&self.noted);
+        if *noted == off {
+            return None;
         }
         *noted = off;
+        Some(off.map_or(Change::WorksAgain, Change::WentOff))
     }
 
     /// Writes what is left to be written, and returns when the directory is closed, or the disk hangs: then threads
     /// are left behind, which standard error is told.
     pub(crate) fn close(&self) {
         let Some(tier) = &self.tier else { return };
+        self.is_closing.store(true, Ordering::SeqCst);
         if !tier.close() {
             operator::say(format_args!("the disk does not answer; its directory is left as after a crash"));
             return self.say_stuck();
@@ -341,6 +362,17 @@ impl Persistence {
             // A writer that panicked has left what a crash leaves; the next process finds its way.
             let _ = writer.join();
         }
+        if let Some(reason) = self.failure_at_end() {
+            operator::say(format_args!(
+                "the disk failed while it was closed: {reason}; its directory is left as after a crash"
+            ));
+        }
+    }
+
+    /// Why the disk has failed since it was last looked at: [`Persistence::change`] tells of nothing during the end.
+    fn failure_at_end(&self) -> Option<OffReason> {
+        let off = self.tier.as_ref()?.off().filter(|off| *off != OffReason::Closed);
+        off.filter(|_| *lock(&self.noted) != off)
     }
 }
 
@@ -439,11 +471,50 @@ impl Bans for TextBans {
 
 #[cfg(test)]
 mod tests {
-    use super::{Distrust, Unopened};
-    use disk::{OffReason, Settings};
-    use platform::{HangingDisk, SystemDisk};
-    use std::sync::Arc;
+    use super::{Distrust, Persistence, Unopened};
+    use disk::{Keeper, OffReason, Opened, Settings};
+    use platform::{Disk, HangingDisk, SimulatedDisk, SystemClock, SystemDisk};
+    use std::sync::{Arc, Mutex};
     use std::time::Duration;
+
+    struct Nothing;
+
+    impl Keeper for Nothing {
+        fn evicts(&self, _: disk::Location) -> bool {
+            false
+        }
+
+        fn moved(&self, _: disk::Location, _: disk::Location) {}
+    }
+
+    /// A disk with a thread that writes.
+    fn running(disk: impl Disk + 'static, directory: &str) -> Persistence {
+        let settings = Settings { directory: directory.into(), ..Settings::default() };
+        let opened = disk::open(Arc::new(disk), Arc::new(SystemClock::new()), settings).unwrap();
+        let Opened { tier, writer, recovery: _ } = opened;
+        let writer = std::thread::spawn(move || writer.run(&Nothing));
+        Persistence { tier: Some(tier), writer: Mutex::new(Some(writer)), ..Persistence::default() }
+    }
+
+    #[test]
+    fn disk_that_is_closed_at_the_end_is_not_reported_as_off() {
+        let persistence = running(SimulatedDisk::new(1), "/cache");
+        let off = || persistence.tier.as_ref().unwrap().off();
+        assert_eq!(persistence.change(off()), None);
+        persistence.close();
+        assert_eq!(off(), Some(OffReason::Closed));
+        assert_eq!(persistence.change(off()), None, "a thread that is left behind may look");
+        assert_eq!(persistence.failure_at_end(), None);
+    }
+
+    #[test]
+    fn disk_that_fails_while_it_is_closed_is_reported() {
+        let disk = SimulatedDisk::new(1);
+        let persistence = running(disk.clone(), "/cache");
+        disk.set_broken(Some(std::io::ErrorKind::Other));
+        persistence.close();
+        assert!(matches!(persistence.failure_at_end(), Some(OffReason::Io { .. })));
+    }
 
     #[test]
     fn state_is_read_while_the_state_directory_hangs() {

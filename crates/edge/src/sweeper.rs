@@ -89,6 +89,10 @@ impl Sweeper {
 /// Walks over objects until all were, or for a while.
 fn sweep(shared: &Shared) -> Next {
     for _ in 0..WALKS_MAX {
+        // The end of the edge waits for this thread, and no client is left that could look something up.
+        if shared.is_quitting() {
+            return Next::WhenDue;
+        }
         let swept = shared.store.sweep(WALK_SLOTS);
         match (swept.more, swept.ended) {
             (false, _) => return Next::WhenDue,
@@ -129,4 +133,40 @@ pub(crate) fn start(shared: Arc<Shared>, owns_process: bool) -> std::io::Result<
             next = sweep(&shared);
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{WALK_SLOTS, sweep};
+    use crate::shared::Shared;
+    use bytes::Bytes;
+    use config::Plan;
+    use message::{Fields, ResponseHead, Status};
+    use platform::SystemClock;
+    use semantics::{Freshness, Moment, VaryRule};
+    use std::sync::Arc;
+    use std::time::Duration;
+    use store::{Body, Invalidation, Key, Mode, Object, Publication, Selector, SiteId};
+
+    #[test]
+    fn sweep_stops_within_a_walk_when_the_edge_quits() {
+        let plan = Plan::for_origin("http://127.0.0.1:1".parse().unwrap());
+        let shared = Shared::new(plan, None, Arc::new(SystemClock::new()));
+        for number in 0..8 * WALK_SLOTS {
+            let freshness = Freshness::lasting(Duration::from_secs(60), Moment::default());
+            let head = ResponseHead::new(Status::OK);
+            let object = Arc::new(Object::new(&head, &Bytes::new(), Body::copy_of(b"x"), freshness));
+            let key = &Key::new(SiteId(0), false, b"a.test", Bytes::from(format!("/{number}")));
+            let (rule, variant) = (VaryRule::default(), VaryRule::default().key(&Fields::new()));
+            shared.store.publish(Publication { key, rule, variant, object, tags: &[], begun: 0 });
+        }
+        shared.store.invalidate(&Invalidation {
+            selector: Selector::Host { site: SiteId(0), host: Bytes::from_static(b"a.test") },
+            mode: Mode::Hard,
+        });
+        shared.quit();
+        sweep(&shared);
+        let left = shared.store.stats().objects;
+        assert!(left >= 6 * WALK_SLOTS as u64, "{left} objects are left to the end of the process");
+    }
 }

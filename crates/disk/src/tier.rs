@@ -1,7 +1,7 @@
 //! The face of the tier for callers.
 //!
-//! Invariant: nothing here waits for the disk but `read`, `journal_invalidation`, `confirm`, `set_aside`, `take_back` and
-//! `close`.
+//! Invariant: nothing here waits for the disk but `read`, `journal_invalidation`, `confirm`, `set_aside`, `take_back`
+//! and `close`.
 
 use std::io;
 use std::sync::Arc;
@@ -160,9 +160,9 @@ impl Tier {
         self.shared.journal.confirm()
     }
 
-    /// Records outside of the tier's directory that the next start begins empty, and gives the place; `None` if no place
-    /// works. For invalidations while the directory's disk hangs: this does not wait for that disk, only for those of
-    /// the state and runtime directories. Blocks.
+    /// Records outside of the tier's directory that the next start begins empty, and gives the place; `None` if no
+    /// place works. For invalidations while the directory's disk hangs: this does not wait for that disk, only for
+    /// those of the state and runtime directories. Blocks.
     pub fn set_aside(&self) -> Option<DistrustPlace> {
         self.shared.journal.set_aside()
     }

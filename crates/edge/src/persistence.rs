@@ -239,8 +239,8 @@ impl Persistence {
         outcome
     }
 
-    /// As [`Persistence::persist`], and then takes back what [`Persistence::set_aside`] has recorded; blocks. `persisted`
-    /// says whether all that was invalidated is known to the next start.
+    /// As [`Persistence::persist`], and then takes back what [`Persistence::set_aside`] has recorded; blocks.
+    /// `persisted` says whether all that was invalidated is known to the next start.
     pub(crate) fn catch_up(&self, persisted: impl FnOnce() -> bool) {
         match &self.tier {
             Some(tier) => self.set_aside.catch_up(tier, persisted),

@@ -10,7 +10,8 @@ use std::sync::atomic::Ordering;
 use tokio::sync::Semaphore;
 
 /// Purges at a time that wait for the disk of the journal, as many for that of the static tree, and as many for those
-/// of the state and runtime directories. Each holds a thread. What one of them writes down covers all that are in force by then, so further turns would bring nothing.
+/// of the state and runtime directories. Each holds a thread. What one of them writes down covers all that are in
+/// force by then, so further turns would bring nothing.
 const WAITING_MAX: usize = 2;
 
 /// Turns for purges that are in force and wait for a disk.

@@ -1,5 +1,5 @@
-//! Purges while the disk of the tier hangs: a witness on another device is spoiled, so that the next start begins empty,
-//! until the journal has all of them.
+//! Purges while the disk of the tier hangs: a witness on another device is spoiled, so that the next start begins
+//! empty, until the journal has all of them.
 //!
 //! Invariant: while the state is [`State::Recorded`], the next start begins empty. It leaves that state before the
 //! journal is asked to catch up, so that a purge is covered by the record or waits for the journal itself.

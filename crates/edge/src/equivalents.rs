@@ -5,18 +5,22 @@
 //! states a rule is not stored if any target of its path was invalidated since its fetch began. The memory is bounded,
 //! and what it forgets is no longer stored either: no invalidation of an equivalent target would find it.
 //!
+//! What an earlier process stored obeys both: it is learned before it is taken over from the disk, and not taken over
+//! if the journal has a later invalidation of any target of its path. It never takes the place of another response.
+//!
 //! A visitor's target stands for others only in its own percent-encoding of the path, as in the store. An invalidation
 //! means all percent-encodings, so one entry has the keys of all of them.
 
+use crate::shared::Shared;
 use crate::sync::{AtomicBool, PoisonError, RwLock};
 use bytes::Bytes;
-use message::Fields;
+use message::{Fields, names};
 use semantics::{NoVarySearch, canonical_target};
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::sync::atomic::Ordering;
-use store::Key;
+use store::{Key, Returning, Selector};
 
 /// Targets that are remembered; a further one takes the place of another.
 const TARGETS_MAX: usize = 65_536;
@@ -80,14 +84,19 @@ impl Equivalents {
     /// Takes down that the target of `key` was invalidated, as number `sequence` of the store's order; gives the keys
     /// that [`Equivalents::find_spelled`] finds.
     pub(crate) fn invalidate(&self, key: &Key, sequence: u64) -> Vec<Key> {
-        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
-        if known.invalidated.len() >= PATHS_MAX {
-            known.invalidated.clear();
-            known.invalidated_before = sequence;
-        }
-        known.invalidated.insert(self.hash(key), sequence);
-        drop(known);
+        let hash = self.hash(key);
+        self.known.write().unwrap_or_else(PoisonError::into_inner).note(hash, sequence);
         self.find_spelled(key)
+    }
+
+    /// Takes down an invalidation of the process before.
+    pub(crate) fn hear(&self, sequence: u64, selector: &Selector) {
+        // The store compares responses that return with every other selector by itself.
+        let Selector::Target { site, host, target } = selector else { return };
+        for https in [false, true] {
+            let hash = self.hash(&Key::new(*site, https, host, target.clone()));
+            self.known.write().unwrap_or_else(PoisonError::into_inner).note(hash, sequence);
+        }
     }
 
     /// Whether a response under `key` states a rule, and a target of its path was invalidated since its fetch began: it
@@ -98,51 +107,70 @@ impl Equivalents {
     }
 
     /// Learns from the fields of a response that `publish` stores under `key`, whose fetch began at `begun`; does
-    /// neither if that would bring back what an equivalent target's invalidation meant. Gives the keys that are
-    /// forgotten for it: the caller removes from the store what stands under them.
-    #[must_use]
-    pub(crate) fn learn(&self, key: &Key, response: &Fields, begun: u64, publish: impl FnOnce()) -> Vec<Key> {
+    /// neither if that would bring back what an equivalent target's invalidation meant. `remove` is called with each
+    /// key that is forgotten for it, and removes what is stored under that key.
+    pub(crate) fn learn(
+        &self,
+        key: &Key,
+        response: &Fields,
+        begun: u64,
+        remove: impl Fn(&Key),
+        publish: impl FnOnce(),
+    ) {
         let rule = NoVarySearch::of(response);
         if rule.is_none() && !self.any.load(Ordering::Acquire) {
-            publish();
-            return Vec::new();
+            return publish();
         }
         let hash = self.hash(key);
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         let Some(rule) = rule else {
             known.forget(hash, key);
-            publish();
-            return Vec::new();
+            return publish();
         };
         if known.is_newer(hash, begun) {
-            return Vec::new();
+            return;
         }
+        // Under the lock: an invalidation that finds a target forgotten must not leave its response in the store.
+        known.make_place(hash, &rule, key).iter().filter(|other| *other != key).for_each(remove);
         publish();
-        let mut forgotten = Vec::new();
-        if known.paths.get(&hash).is_some_and(|path| path.rule != rule) {
-            forgotten.extend(known.paths.remove(&hash).into_iter().flat_map(Path::into_keys));
-            known.targets -= forgotten.len();
-        }
-        if known.targets >= TARGETS_MAX {
-            forgotten.extend(known.forget_any());
-        }
-        let path = known.paths.entry(hash).or_insert_with(|| Path { rule, keys: HashMap::new() });
-        let spellings = path.keys.entry(path.rule.canonical_spelling(key.target())).or_default();
-        let before = spellings.len();
-        spellings.retain(|other| !is_alike(other, key));
-        if spellings.len() >= SPELLINGS_MAX {
-            forgotten.push(spellings.remove(0));
-        }
-        spellings.push(key.detached());
-        let after = spellings.len();
-        known.targets = known.targets + after - before;
+        known.put(hash, rule, key);
         self.any.store(true, Ordering::Release);
-        forgotten.retain(|other| other != key);
-        forgotten
+    }
+
+    /// Learns from a response of the process before, which `adopt` stores if it says true; does neither if that would
+    /// bring back what an equivalent target's invalidation meant, or take the place of another response.
+    pub(crate) fn learn_returning(&self, returning: &Returning<'_>, adopt: impl FnOnce() -> bool) {
+        let Returning { key, no_vary_search, checked } = *returning;
+        let mut fields = Fields::new();
+        fields.push(names::NO_VARY_SEARCH, no_vary_search.clone());
+        let Some(rule) = NoVarySearch::of(&fields) else {
+            adopt();
+            return;
+        };
+        let hash = self.hash(key);
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        if !known.is_newer(hash, checked) && known.has_place(hash, &rule, key) && adopt() {
+            known.put(hash, rule, key);
+            self.any.store(true, Ordering::Release);
+        }
     }
 
     fn hash(&self, key: &Key) -> u64 {
         self.hasher.hash_one((key.site(), key.is_https(), key.host(), canonical_target(path_of(key))))
+    }
+}
+
+impl Shared {
+    /// Learns from a response that `publish` stores, as [`Equivalents::learn`] says.
+    pub(crate) fn learn_equivalents(&self, key: &Key, response: &Fields, begun: u64, publish: impl FnOnce()) {
+        let remove = |forgotten: &Key| {
+            self.store.remove(forgotten);
+            // Its file in the static tree is found by no invalidation of an equivalent target either.
+            if let Some(site) = self.sites.iter().find(|site| site.id == forgotten.site()) {
+                self.static_tree.withdraw(site, forgotten);
+            }
+        };
+        self.equivalents.learn(key, response, begun, remove, publish);
     }
 }
 
@@ -156,6 +184,61 @@ impl Known {
     /// Whether a target of the path was, or may have been, invalidated after `begun`.
     fn is_newer(&self, hash: u64, begun: u64) -> bool {
         self.invalidated_before.max(self.invalidated.get(&hash).copied().unwrap_or(0)) > begun
+    }
+
+    /// Notes an invalidation of a target of the path.
+    fn note(&mut self, hash: u64, sequence: u64) {
+        if self.invalidated.len() >= PATHS_MAX {
+            let latest = self.invalidated.drain().map(|(_, sequence)| sequence).max();
+            self.invalidated_before = self.invalidated_before.max(latest.unwrap_or(0));
+        }
+        // Of two that are noted at the same time, the later may come first.
+        let noted = self.invalidated.entry(hash).or_default();
+        *noted = sequence.max(*noted);
+    }
+
+    /// Forgets what stands in the way of a key; gives what was forgotten, which may be the key itself.
+    fn make_place(&mut self, hash: u64, rule: &NoVarySearch, key: &Key) -> Vec<Key> {
+        let mut forgotten = Vec::new();
+        if self.paths.get(&hash).is_some_and(|path| path.rule != *rule) {
+            forgotten.extend(self.paths.remove(&hash).into_iter().flat_map(Path::into_keys));
+            self.targets -= forgotten.len();
+        }
+        if self.targets >= TARGETS_MAX {
+            forgotten.extend(self.forget_any());
+        }
+        let path = self.paths.get_mut(&hash);
+        let spellings = path.and_then(|path| path.keys.get_mut(&rule.canonical_spelling(key.target())));
+        if let Some(spellings) = spellings {
+            let before = spellings.len();
+            // Another target stands for the same ones, after two fetches at the same time: nothing would find it.
+            forgotten.extend(spellings.extract_if(.., |other| is_alike(other, key)));
+            if spellings.len() >= SPELLINGS_MAX {
+                forgotten.push(spellings.remove(0));
+            }
+            self.targets -= before - spellings.len();
+        }
+        forgotten
+    }
+
+    /// Whether a key can be put without anything being forgotten for it.
+    fn has_place(&self, hash: u64, rule: &NoVarySearch, key: &Key) -> bool {
+        let Some(path) = self.paths.get(&hash) else { return self.targets < TARGETS_MAX };
+        let spellings = path.keys.get(&rule.canonical_spelling(key.target()));
+        let alike = spellings.and_then(|spellings| spellings.iter().find(|other| is_alike(other, key)));
+        let is_room =
+            || self.targets < TARGETS_MAX && spellings.is_none_or(|some| some.len() < SPELLINGS_MAX);
+        path.rule == *rule && alike.map_or_else(is_room, |other| other == key)
+    }
+
+    /// Remembers a key that has a place.
+    fn put(&mut self, hash: u64, rule: NoVarySearch, key: &Key) {
+        let path = self.paths.entry(hash).or_insert_with(|| Path { rule, keys: HashMap::new() });
+        let spellings = path.keys.entry(path.rule.canonical_spelling(key.target())).or_default();
+        if !spellings.contains(key) {
+            spellings.push(key.detached());
+            self.targets += 1;
+        }
     }
 
     /// The keys of the path with this hash that are equivalent to `key` in one of its percent-encodings.
@@ -214,7 +297,8 @@ mod tests {
     use super::{Equivalents, SPELLINGS_MAX, TARGETS_MAX};
     use bytes::Bytes;
     use message::Fields;
-    use store::{Key, SiteId};
+    use std::cell::{Cell, RefCell};
+    use store::{Key, Returning, Selector, SiteId};
 
     fn key(host: &str, target: &str) -> Key {
         Key::new(SiteId(0), false, host.as_bytes(), Bytes::copy_from_slice(target.as_bytes()))
@@ -233,7 +317,7 @@ mod tests {
     /// Learns from a response whose fetch begins now and is stored.
     fn learn(equivalents: &Equivalents, key: &Key, response: &Fields) {
         let mut stored = false;
-        drop(equivalents.learn(key, response, u64::MAX, || stored = true));
+        equivalents.learn(key, response, u64::MAX, |_| {}, || stored = true);
         assert!(stored);
     }
 
@@ -262,16 +346,19 @@ mod tests {
     #[test]
     fn the_memory_is_bounded() {
         let equivalents = Equivalents::default();
-        let (rule, mut forgotten) = (stating("params=(\"utm\")"), Vec::new());
+        let (rule, forgotten) = (stating("params=(\"utm\")"), RefCell::new(Vec::new()));
         for number in 0..TARGETS_MAX + 9 {
             let target = format!("/{}?id={number}", number % 7);
-            forgotten.extend(equivalents.learn(&page(&target), &rule, u64::MAX, || {}));
+            let remove = |key: &Key| forgotten.borrow_mut().push(key.clone());
+            equivalents.learn(&page(&target), &rule, u64::MAX, remove, || {});
         }
         assert_eq!(equivalents.known.read().unwrap().targets, TARGETS_MAX);
-        assert_eq!(forgotten.len(), 9, "each takes one place");
-        for key in &forgotten {
+        assert_eq!(forgotten.borrow().len(), 9, "each takes one place");
+        for key in forgotten.borrow().iter() {
             assert_eq!(equivalents.find(key), None, "{key:?}");
         }
+        assert!(!returns(&equivalents, "/new?utm=1", u64::MAX), "no place is free");
+        assert_eq!(equivalents.known.read().unwrap().targets, TARGETS_MAX);
     }
 
     #[test]
@@ -281,11 +368,88 @@ mod tests {
         assert!(equivalents.is_outdated(&page("/a?utm=1"), &rule, 6));
         assert!(!equivalents.is_outdated(&page("/a?utm=1"), &Fields::new(), 6), "no rule, no equivalents");
         assert!(!equivalents.is_outdated(&page("/b?utm=1"), &rule, 6));
-        drop(equivalents.learn(&page("/a?utm=1"), &rule, 6, || panic!("stored what was invalidated")));
-        let mut stored = false;
-        drop(equivalents.learn(&page("/a?utm=1"), &rule, 7, || stored = true));
-        assert!(stored);
+        let stores = |begun| {
+            let mut stored = false;
+            equivalents.learn(&page("/a?utm=1"), &rule, begun, |_| {}, || stored = true);
+            stored
+        };
+        assert!(!stores(6) && stores(7));
         assert_eq!(equivalents.invalidate(&page("/a?utm=2"), 8), [page("/a?utm=1")]);
+    }
+
+    #[test]
+    fn of_two_equivalent_pages_the_older_is_removed() {
+        let (equivalents, rule) = (Equivalents::default(), stating("params=(\"utm\")"));
+        learn(&equivalents, &page("/a?utm=1"), &rule);
+        let removed = RefCell::new(Vec::new());
+        let is_stored = Cell::new(false);
+        let remove = |key: &Key| {
+            assert!(!is_stored.get(), "removed first");
+            removed.borrow_mut().push(key.clone());
+        };
+        equivalents.learn(&page("/a?utm=2"), &rule, u64::MAX, remove, || is_stored.set(true));
+        assert_eq!(*removed.borrow(), [page("/a?utm=1")]);
+        assert_eq!(equivalents.invalidate(&page("/a?utm=3"), 1), [page("/a?utm=2")]);
+        assert_eq!(equivalents.known.read().unwrap().targets, 1);
+    }
+
+    #[test]
+    fn late_note_of_an_earlier_invalidation_changes_nothing() {
+        let (equivalents, rule) = (Equivalents::default(), stating("params=(\"utm\")"));
+        for sequence in [8, 7] {
+            equivalents.invalidate(&page("/a?utm=2"), sequence);
+        }
+        assert!(equivalents.is_outdated(&page("/a?utm=1"), &rule, 7));
+    }
+
+    /// Whether a page of the process before is taken over, that was checked up to this number.
+    fn returns(equivalents: &Equivalents, target: &str, checked: u64) -> bool {
+        let (key, no_vary_search) = (page(target), Bytes::from_static(b"params=(\"utm\")"));
+        let mut adopted = false;
+        let returning = Returning { key: &key, no_vary_search: &no_vary_search, checked };
+        equivalents.learn_returning(&returning, || {
+            adopted = true;
+            true
+        });
+        assert!(!adopted || equivalents.find(&key) == Some(key));
+        adopted
+    }
+
+    #[test]
+    fn returning_page_is_found_by_equivalent_targets() {
+        let equivalents = Equivalents::default();
+        assert!(returns(&equivalents, "/a?utm=1", 0));
+        assert_eq!(equivalents.find(&page("/a?utm=2")), Some(page("/a?utm=1")));
+        assert_eq!(equivalents.invalidate(&page("/%61?utm=2"), 1), [page("/a?utm=1")]);
+        assert!(!returns(&equivalents, "/a?utm=1", 0), "invalidated by another target");
+        assert!(returns(&equivalents, "/a?utm=1", 1), "another variant");
+        assert_eq!(equivalents.known.read().unwrap().targets, 1);
+    }
+
+    #[test]
+    fn returning_page_obeys_purges_of_the_process_before() {
+        let equivalents = Equivalents::default();
+        let target = |target: &'static str| Selector::Target {
+            site: SiteId(0),
+            host: Bytes::from_static(b"a.test"),
+            target: Bytes::from_static(target.as_bytes()),
+        };
+        equivalents.hear(7, &target("/%61?utm=2"));
+        equivalents.hear(9, &Selector::Everything { site: None });
+        assert!(!returns(&equivalents, "/a?utm=1", 6) && returns(&equivalents, "/a?utm=1", 7));
+        assert!(returns(&equivalents, "/b?utm=1", 6));
+    }
+
+    #[test]
+    fn returning_page_takes_no_place_of_another() {
+        let equivalents = Equivalents::default();
+        learn(&equivalents, &page("/a?utm=1"), &stating("params=(\"utm\")"));
+        learn(&equivalents, &page("/b"), &stating("params"));
+        for target in ["/a?utm=2", "/b"] {
+            assert!(!returns(&equivalents, target, u64::MAX), "{target}");
+        }
+        assert_eq!(equivalents.find(&page("/a?utm=2")), Some(page("/a?utm=1")));
+        assert_eq!(equivalents.find(&page("/b?id=1")), Some(page("/b")));
     }
 
     #[test]

@@ -445,8 +445,10 @@ impl<'a> Visit<'a> {
                 return;
             }
             let object = Arc::new(renewed);
-            let publication = Publication { key, rule, variant, object, tags: &tags, begun };
-            self.shared.publish(subject.site, publication);
+            self.shared.learn_equivalents(key, &updated.fields, begun, || {
+                let publication = Publication { key, rule, variant, object, tags: &tags, begun };
+                self.shared.publish(subject.site, publication);
+            });
         });
         None
     }

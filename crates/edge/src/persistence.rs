@@ -22,7 +22,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
-use store::{Ban, Bans, SiteId, SiteNames, Store};
+use store::{Ban, Bans, Selector, SiteId, SiteNames, Store};
 
 /// How long the edge waits for what the process before has left, before it takes its first connection. What is not
 /// taken over by then follows while it serves.
@@ -121,7 +121,8 @@ impl Unopened {
 }
 
 /// The store above the disk that the plan names, and what is to be taken over; the store alone where the plan names
-/// none, or none that can be used, which standard error is told.
+/// none, or none that can be used, which standard error is told. `hear` is told of each invalidation by the process
+/// before and its number.
 ///
 /// # Errors
 /// When there is no thread to be had.
@@ -131,6 +132,7 @@ pub(crate) fn open(
     sites: &Sites,
     clock: &Arc<dyn Clock>,
     life: u64,
+    hear: impl FnMut(u64, &Selector),
 ) -> io::Result<(Store, Persistence, Option<Recovery>)> {
     let Some(disk) = &plan.disk else { return Ok((store, Persistence::default(), None)) };
     let settings = Settings {
@@ -174,7 +176,8 @@ pub(crate) fn open(
         ));
     }
     detections_file::recall(&disk.directory, plan.limits.disk_timeout, sites.iter(), Moment::read(&**clock));
-    let (store, keeper) = store.above(&tier, &recovery, Arc::new(Names::of(sites)), &TextBans, life);
+    let names = Arc::new(Names::of(sites));
+    let (store, keeper) = store.above(&tier, &recovery, names, &TextBans, life, hear);
     let writer = Builder::new().name("petasos-disk".to_owned()).spawn(move || writer.run(&*keeper))?;
     Ok((store, Persistence { tier: Some(tier), writer: Mutex::new(Some(writer)), ..absent }, Some(recovery)))
 }
@@ -203,7 +206,9 @@ pub(crate) fn take_over(shared: &Arc<Shared>, recovery: Recovery) -> io::Result<
             if shared.is_quitting() {
                 return;
             }
-            shared.store.adopt(&recovered);
+            shared.store.adopt(&recovered, |returning, adopt| {
+                shared.equivalents.learn_returning(returning, adopt);
+            });
         }
         shared.store.end_adoption();
     })?;

@@ -185,8 +185,10 @@ impl Shared {
     /// The same above the disk that its plan names, with what is to be taken over from the process before.
     pub(crate) fn above_disk(self) -> io::Result<(Self, Option<Recovery>)> {
         let life = RandomState::new().hash_one("life");
+        let equivalents = &self.equivalents;
+        let hear = |sequence, selector: &Selector| equivalents.hear(sequence, selector);
         let (store, persistence, recovery) =
-            persistence::open(self.store, &self.plan, &self.sites, &self.clock, life)?;
+            persistence::open(self.store, &self.plan, &self.sites, &self.clock, life, hear)?;
         Ok((Self { store, persistence, ..self }, recovery))
     }
 

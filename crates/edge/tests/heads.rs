@@ -130,3 +130,16 @@ fn head_renews_by_a_date_that_is_settled() {
     assert_eq!(reason(&stage.get("/", &[])), "hit-fresh");
     assert_eq!(methods(&stage), ["GET", "HEAD"]);
 }
+
+#[test]
+fn head_that_states_a_rule_makes_its_page_purgeable_by_it() {
+    const SETTLED: &str = "Last-Modified: Tue, 14 Nov 2023 22:00:00 GMT";
+    let stage = Stage::new(|seen| answer(seen, &[FRESH, SETTLED], b"page"));
+    stage.get("/?utm=1", &[]);
+    stage.becomes(|seen| answer(seen, &[FRESH, SETTLED, "No-Vary-Search: params=(\"utm\")"], b"page"));
+    stage.pass(60);
+    stage.ask("HEAD", "/?utm=1", &[]);
+    assert_eq!(reason(&stage.get("/?utm=1", &[])), "hit-fresh");
+    assert_eq!(stage.ask("PURGE", "/?utm=2", &[]).status, 200);
+    assert_eq!(reason(&stage.get("/?utm=1", &[])), "miss-absent");
+}

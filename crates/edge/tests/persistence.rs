@@ -307,3 +307,34 @@ fn a_large_body_of_unknown_length_may_come_slowly() {
     let answer = get(&edge, "/film");
     assert_eq!((reason(&answer), answer.body.len()), ("hit-fresh", 135_000));
 }
+
+const RULE: &str = "No-Vary-Search: params=(\"utm\")";
+
+#[test]
+fn equivalent_targets_from_the_disk_hit_and_are_purged() {
+    let directory = tempfile::tempdir().unwrap();
+    let origin = Origin::start(|seen| response("200 OK", &[FRESH, RULE], seen.target().as_bytes()));
+    let edge = life(&origin, directory.path(), 0, |_| {});
+    fill(&edge, &["/hit?utm=1", "/%7Epurged?utm=1", "/written?utm=1", "/kept?id=1&utm=1"]);
+    drop(edge);
+    let edge = life(&origin, directory.path(), 1, |_| {});
+    assert_eq!(reasons(&edge, &["/hit?utm=2"]), ["hit-fresh"]);
+    assert_eq!(send(&edge, "PURGE", "/~purged?utm=2", "").status, 200);
+    assert_eq!(send(&edge, "POST", "/written?utm=2", "Content-Length: 0\r\n").status, 200);
+    assert_eq!(send(&edge, "PURGE", "/kept?id=2", "").status, 200);
+    let missed = reasons(&edge, &["/%7Epurged?utm=1", "/written?utm=1", "/kept?id=1&utm=1"]);
+    assert_eq!(missed, ["miss-absent", "miss-absent", "hit-fresh"]);
+}
+
+#[test]
+fn equivalent_targets_of_a_film_hit_and_are_purged() {
+    let directory = tempfile::tempdir().unwrap();
+    let origin = Origin::start(|_| response("200 OK", &[FRESH, RULE], &[b'f'; 300_000]));
+    let small = |plan: &mut Plan| plan.limits.object_bytes_max = 100_000;
+    let edge = life(&origin, directory.path(), 0, small);
+    get(&edge, "/film?utm=1");
+    eventually("the film is on the disk", || metric(&edge, "petasos_store_shelved", "") == 1);
+    assert_eq!(reasons(&edge, &["/film?utm=2"]), ["hit-fresh"]);
+    assert_eq!(send(&edge, "PURGE", "/film?utm=3", "").status, 200);
+    assert_eq!(reasons(&edge, &["/film?utm=1"]), ["miss-absent"]);
+}

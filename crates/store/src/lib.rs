@@ -48,5 +48,5 @@ pub use key::{Key, SiteId};
 pub use object::{Object, Part};
 pub use record::SiteNames;
 pub use shelf::{Shelved, Spill};
-pub use store::{Lookup, Publication, Published, Store, StoreLimits, StoreStats};
+pub use store::{Lookup, Publication, Published, Returning, Store, StoreLimits, StoreStats};
 pub use sweep::Swept;

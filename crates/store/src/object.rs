@@ -157,7 +157,18 @@ impl Object {
 
     /// Whether the response says which other targets have the same content.
     pub(crate) fn has_equivalents(&self) -> bool {
-        self.fields().any(|(name, _)| name.eq_ignore_ascii_case(names::NO_VARY_SEARCH.as_bytes()))
+        self.no_vary_search_lines().next().is_some()
+    }
+
+    /// The value of `No-Vary-Search`, of several lines as one; `None` without the field.
+    pub(crate) fn no_vary_search(&self) -> Option<Bytes> {
+        let lines: Vec<&[u8]> = self.no_vary_search_lines().collect();
+        (!lines.is_empty()).then(|| lines.join(&b", "[..]).into())
+    }
+
+    fn no_vary_search_lines(&self) -> impl Iterator<Item = &[u8]> {
+        let is_meant = |name: &[u8]| name.eq_ignore_ascii_case(names::NO_VARY_SEARCH.as_bytes());
+        self.fields().filter(move |(name, _)| is_meant(name)).map(|(_, value)| value)
     }
 
     /// The head's octets for a hit.

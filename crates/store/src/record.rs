@@ -57,8 +57,8 @@ pub(crate) struct Entry {
     /// Up to which invalidation it was checked.
     pub(crate) checked: u64,
     pub(crate) softened: bool,
-    /// Whether it has `No-Vary-Search`.
-    pub(crate) has_equivalents: bool,
+    /// The value of its `No-Vary-Search`: which other targets are equivalent has to be known before it is used.
+    pub(crate) no_vary_search: Option<Bytes>,
     /// What is kept of the response in place of what was written with its body, where that is out of date.
     pub(crate) head: Option<Bytes>,
 }
@@ -74,9 +74,14 @@ pub(crate) struct Kept<'a> {
 }
 
 impl Entry {
+    /// Whether the response says which other targets have the same content.
+    pub(crate) const fn has_equivalents(&self) -> bool {
+        self.no_vary_search.is_some()
+    }
+
     /// The entry as octets.
     pub(crate) fn to_octets(&self, names: &dyn SiteNames) -> Bytes {
-        let Self { key, rule, variant, tags, checked, softened, has_equivalents, head } = self;
+        let Self { key, rule, variant, tags, checked, softened, no_vary_search, head } = self;
         let head_bytes = head.as_ref().map_or(0, Bytes::len);
         let texts_bytes = key.host().len() + key.target().len() + variant.len() + head_bytes;
         let mut octets = Vec::with_capacity(96 + texts_bytes);
@@ -84,7 +89,7 @@ impl Entry {
         let flags = flag(*softened, SOFTENED)
             | flag(key.is_https(), HTTPS)
             | flag(rule.is_as_sent(), AS_SENT)
-            | flag(*has_equivalents, HAS_EQUIVALENTS)
+            | flag(no_vary_search.is_some(), HAS_EQUIVALENTS)
             | flag(head.is_some(), HAS_HEAD);
         octets.extend_from_slice(&[FORMAT, flags]);
         put_u64(&mut octets, *checked);
@@ -93,6 +98,7 @@ impl Entry {
         }
         put_list(&mut octets, rule.names());
         put_list(&mut octets, tags);
+        no_vary_search.iter().for_each(|value| put_counted(&mut octets, value));
         head.iter().for_each(|head| put_counted(&mut octets, head));
         Bytes::from(octets)
     }
@@ -110,10 +116,12 @@ impl Entry {
         let variant = VariantKey::of_octets(take_bytes(octets)?);
         let rule = VaryRule::of_names(take_list(octets)?, flags & AS_SENT != 0);
         let tags = take_list(octets)?;
+        // Records of earlier versions have the flag alone, and are no entries without the value.
+        let no_vary_search = if flags & HAS_EQUIVALENTS == 0 { None } else { Some(take_bytes(octets)?) };
         let head = if flags & HAS_HEAD == 0 { None } else { Some(take_bytes(octets)?) };
         let key = Key::new(site, flags & HTTPS != 0, host, target);
-        let (softened, has_equivalents) = (flags & SOFTENED != 0, flags & HAS_EQUIVALENTS != 0);
-        let entry = Self { key, rule, variant, tags, checked, softened, has_equivalents, head };
+        let softened = flags & SOFTENED != 0;
+        let entry = Self { key, rule, variant, tags, checked, softened, no_vary_search, head };
         octets.is_empty().then_some(entry)
     }
 }
@@ -188,5 +196,59 @@ pub(crate) fn stale(freshness: Freshness) -> Freshness {
         validate_always: true,
         immutable: false,
         ..freshness
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Entry, HAS_EQUIVALENTS, SiteNames};
+    use crate::{Key, SiteId};
+    use bytes::Bytes;
+    use message::Fields;
+    use semantics::{Policy, VaryRule};
+
+    struct Names;
+
+    impl SiteNames for Names {
+        fn name(&self, _: SiteId) -> &[u8] {
+            b"site"
+        }
+
+        fn find(&self, _: &[u8]) -> Option<SiteId> {
+            Some(SiteId(0))
+        }
+    }
+
+    fn entry(no_vary_search: Option<&'static str>, head: Option<&'static str>) -> Entry {
+        let rule = VaryRule::from_response(&Fields::new(), &Policy::default_profile()).unwrap();
+        Entry {
+            key: Key::new(SiteId(0), false, b"a.test", Bytes::from_static(b"/a?utm=1")),
+            variant: rule.key(&Fields::new()),
+            rule,
+            tags: vec![Bytes::from_static(b"tag")],
+            checked: 7,
+            softened: false,
+            no_vary_search: no_vary_search.map(Bytes::from),
+            head: head.map(Bytes::from),
+        }
+    }
+
+    #[test]
+    fn no_vary_search_comes_back() {
+        for head in [None, Some("head")] {
+            for value in [None, Some(""), Some("params")] {
+                let entry = entry(value, head);
+                assert_eq!(Entry::of_octets(&entry.to_octets(&Names), &Names), Some(entry));
+            }
+        }
+    }
+
+    #[test]
+    fn record_that_lacks_its_no_vary_search_is_none() {
+        for head in [None, Some("head")] {
+            let mut octets = entry(None, head).to_octets(&Names).to_vec();
+            octets[1] |= HAS_EQUIVALENTS;
+            assert_eq!(Entry::of_octets(&octets, &Names), None);
+        }
     }
 }

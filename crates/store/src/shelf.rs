@@ -51,8 +51,14 @@ impl Shelf {
         Self { tier, names, life, pending: Mutex::default(), journaling: Mutex::default() }
     }
 
-    /// Takes down what an earlier process knew to be invalidated.
-    pub(crate) fn replay(&self, log: &Log, invalidations: &[(u64, Bytes)], bans: &dyn Bans) {
+    /// Takes down what an earlier process knew to be invalidated, and tells `hear`.
+    pub(crate) fn replay(
+        &self,
+        log: &Log,
+        invalidations: &[(u64, Bytes)],
+        bans: &dyn Bans,
+        mut hear: impl FnMut(u64, &Selector),
+    ) {
         for (sequence, octets) in invalidations {
             let everything =
                 || Invalidation { selector: Selector::Everything { site: None }, mode: Mode::Hard };
@@ -63,6 +69,7 @@ impl Shelf {
                     Restored::Unreadable => everything(),
                 };
             log.replay(*sequence, &selector, mode);
+            hear(*sequence, &selector);
         }
     }
 

@@ -161,7 +161,8 @@ impl Store {
 
     /// The same store above a disk, of which an earlier process's invalidations are known from here on. Its objects are
     /// to be taken over with [`Store::adopt`]. `names` and `bans` read back what was written; `life` should be random
-    /// and of this process alone. Also gives what the disk's writer asks about objects.
+    /// and of this process alone. `hear` is told of each of these invalidations and its number. Also gives what the
+    /// disk's writer asks about objects.
     #[must_use]
     pub fn above(
         mut self,
@@ -170,9 +171,10 @@ impl Store {
         names: Arc<dyn SiteNames>,
         bans: &dyn Bans,
         life: u64,
+        hear: impl FnMut(u64, &Selector),
     ) -> (Self, Box<dyn disk::Keeper>) {
         let shelf = Shelf::new(tier.clone(), names, life);
-        shelf.replay(&self.log, recovery.invalidations(), bans);
+        shelf.replay(&self.log, recovery.invalidations(), bans, hear);
         self.log.resume(recovery.sequence());
         self.shards.iter().for_each(|shard| lock(shard).set_tier(tier.clone()));
         let keeper = Keeper(Arc::clone(&self.shards), tier.clone());
@@ -180,14 +182,26 @@ impl Store {
         (self, Box::new(keeper))
     }
 
-    /// Takes over what an earlier process wrote; what is of no use any more is removed from the disk.
-    pub fn adopt(&self, recovered: &Recovered) {
+    /// Takes over what an earlier process wrote; what is of no use any more is removed from the disk. A response with
+    /// `No-Vary-Search` is taken over only if `admits` calls the closure that it is given, which says whether it was;
+    /// `admits` may be asked twice.
+    pub fn adopt(&self, recovered: &Recovered, admits: impl Fn(&Returning<'_>, &mut dyn FnMut() -> bool)) {
         let Some(shelf) = &self.shelf else { return };
         let adoption = shelf.entry(recovered).map_or(Adoption::Useless, |entry| {
             let hash = self.hasher.hash(&entry.key);
             let adopt = |read: Option<&Object>| {
-                self.shard(hash)
-                    .map_or(Adoption::Useless, |mut shard| shard.adopt(hash, &entry, recovered, read))
+                let mut adoption = Adoption::Useless;
+                let mut put = || {
+                    let shard = self.shard(hash);
+                    adoption = shard
+                        .map_or(Adoption::Useless, |mut shard| shard.adopt(hash, &entry, recovered, read));
+                    adoption == Adoption::Done
+                };
+                match Returning::of(&entry) {
+                    Some(returning) => admits(&returning, &mut put),
+                    None => drop(put()),
+                }
+                adoption
             };
             match adopt(None) {
                 Adoption::Undecided => {
@@ -370,15 +384,26 @@ impl Store {
     }
 
     /// Stores what was spilled, when the disk has it: in place of the same variant, unless it is invalidated until
-    /// then. The publication's object is the response without its body.
-    pub fn publish_spilled(&self, publication: &Publication<'_>, spill: Spill) {
+    /// then. The publication's object is the response without its body. `admits` is called on the disk's thread, and
+    /// the response is stored when it calls the closure that it is given.
+    pub fn publish_spilled(
+        &self,
+        publication: &Publication<'_>,
+        spill: Spill,
+        admits: impl FnOnce(&mut dyn FnMut()) + Send + 'static,
+    ) {
         let Some(shelf) = self.shelf.as_ref().filter(|_| publication.tags.len() <= TAGS_MAX) else { return };
         let Written { entry, object } = Written::of(publication);
         let hash = self.hasher.hash(&entry.key);
         let (shards, place) = (Arc::clone(&self.shards), self.place(hash));
         let (known, head) = (entry.clone(), Arc::clone(&object));
         shelf.finish(spill, &entry, &object, move |location| {
-            shards.get(place).is_some_and(|shard| lock(shard).shelve_new(hash, &known, &head, location))
+            let mut is_stored = false;
+            admits(&mut || {
+                let shard = shards.get(place).map(lock);
+                is_stored = shard.is_some_and(|mut shard| shard.shelve_new(hash, &known, &head, location));
+            });
+            is_stored
         });
     }
 
@@ -559,6 +584,24 @@ impl Store {
     }
 }
 
+/// A response of an earlier process that says which other targets have the same content.
+#[derive(Clone, Copy, Debug)]
+pub struct Returning<'a> {
+    /// What it was stored under.
+    pub key: &'a Key,
+    /// The value of its `No-Vary-Search`.
+    pub no_vary_search: &'a Bytes,
+    /// Up to which invalidation it was checked.
+    pub checked: u64,
+}
+
+impl<'a> Returning<'a> {
+    fn of(entry: &'a Entry) -> Option<Self> {
+        let no_vary_search = entry.no_vary_search.as_ref()?;
+        Some(Self { key: &entry.key, no_vary_search, checked: entry.checked })
+    }
+}
+
 /// What is written of a publication once it is stored.
 struct Written {
     entry: Entry,
@@ -576,7 +619,7 @@ impl Written {
             tags: tags.to_vec(),
             checked: *begun,
             softened: false,
-            has_equivalents: object.has_equivalents(),
+            no_vary_search: object.no_vary_search(),
             head: None,
         };
         Self { entry, object: Arc::clone(object) }

@@ -61,6 +61,8 @@ struct World {
     tier: Tier,
     writer: Writer,
     keeper: Box<dyn disk::Keeper>,
+    /// Invalidations of the process before.
+    heard: Vec<(u64, Selector)>,
 }
 
 fn now() -> Moment {
@@ -76,6 +78,8 @@ impl World {
         let settings = Settings { directory: directory.to_owned(), bytes_max, ..Settings::default() };
         let clock = Arc::new(platform::SystemClock::new());
         let Opened { tier, writer, recovery } = disk::open(Arc::new(SystemDisk), clock, settings).unwrap();
+        let mut heard = Vec::new();
+        let hear = |sequence, selector: &Selector| heard.push((sequence, selector.clone()));
         // One shard, with room for about four of the larger pages.
         let limits = StoreLimits {
             memory_bytes_max: 100 << 10,
@@ -84,14 +88,18 @@ impl World {
             ..StoreLimits::default()
         };
         let (store, keeper) =
-            Store::new(limits, life).above(&tier, &recovery, Arc::new(Names), &ColorBans, life);
-        let world = Self { store, tier, writer, keeper };
+            Store::new(limits, life).above(&tier, &recovery, Arc::new(Names), &ColorBans, life, hear);
+        let world = Self { store, tier, writer, keeper, heard };
         world.adopt(recovery);
         world
     }
 
     fn adopt(&self, recovery: Recovery) {
-        recovery.for_each(|recovered| self.store.adopt(&recovered));
+        recovery.for_each(|recovered| {
+            self.store.adopt(&recovered, |_, put| {
+                put();
+            });
+        });
         self.store.end_adoption();
     }
 
@@ -570,4 +578,17 @@ fn body_in_demand_never_stands_in_a_file_without_a_name() {
         found += 1;
     }
     assert!(found > 100 && world.tier.figures().kept > 0, "{found}, {:?}", world.tier.figures());
+}
+
+#[test]
+fn invalidations_of_the_process_before_are_heard() {
+    let directory = tempfile::tempdir().unwrap();
+    let world = World::open(directory.path(), 1);
+    let target = || Selector::Target { site: SITE, host: "shop.test".into(), target: "/a".into() };
+    world.invalidate(target(), Mode::Hard);
+    let sequence = world.store.sequence();
+    world.end();
+    let world = World::open(directory.path(), 2);
+    assert!(matches!(&world.heard[..], [(heard, Selector::Target { target, .. })]
+        if *heard == sequence && target == "/a"));
 }

@@ -35,7 +35,7 @@ fn open(disk: &SimulatedDisk) -> (Store, Writer, Recovery) {
     let Opened { tier, writer, recovery } =
         disk::open(Arc::new(disk.clone()), Arc::new(ManualClock::default()), settings).unwrap();
     let store = Store::new(StoreLimits::default(), 1);
-    let (store, _) = store.above(&tier, &recovery, Arc::new(Names), &NoBans, 1);
+    let (store, _) = store.above(&tier, &recovery, Arc::new(Names), &NoBans, 1, |_, _| {});
     (store, writer, recovery)
 }
 

@@ -207,9 +207,10 @@ impl Departure {
         self.flight.publish(|| {
             let (rule, variant) = (answer.rule.clone(), answer.variant.clone());
             let (key, begun, tags) = (&self.key, self.flight.begun(), &answer.tags[..]);
-            self.shared
-                .store
-                .publish_spilled(&Publication { key, rule, variant, object, tags, begun }, spill);
+            let (shared, own, fields) = (Arc::clone(&self.shared), key.detached(), object.head().fields);
+            let admits = move |store: &mut dyn FnMut()| shared.learn_equivalents(&own, &fields, begun, store);
+            let publication = Publication { key, rule, variant, object, tags, begun };
+            self.shared.store.publish_spilled(&publication, spill, admits);
             self.shared.static_tree.withdraw(&self.site, key);
         });
     }
@@ -227,16 +228,12 @@ impl Departure {
         object: Arc<Object>,
         tags: &[Bytes],
     ) {
-        let mut forgotten = Vec::new();
         self.flight.publish(|| {
             let (key, begun) = (&self.key, self.flight.begun());
             let fields = object.head().fields;
-            forgotten = self.shared.equivalents.learn(key, &fields, begun, || {
+            self.shared.learn_equivalents(key, &fields, begun, || {
                 self.shared.publish(&self.site, Publication { key, rule, variant, object, tags, begun });
             });
         });
-        for key in &forgotten {
-            self.shared.store.remove(key);
-        }
     }
 }

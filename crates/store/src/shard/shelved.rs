@@ -230,7 +230,7 @@ impl Shard {
         {
             return Adoption::Useless;
         }
-        let unknown = Unknown::new(entry.has_equivalents);
+        let unknown = Unknown::new(entry.has_equivalents());
         let response: &dyn Response = match read {
             Some(object) => object,
             None => &unknown,
@@ -296,7 +296,7 @@ impl Shard {
         }
         let scope = self.scopes.enter(key, rule.clone());
         let mut slot = Slot::new((hash, scope), key.target(), variant.octets(), None, &admitted);
-        slot.has_equivalents = entry.has_equivalents;
+        slot.has_equivalents = entry.has_equivalents();
         let bytes = slot.text_bytes();
         if self.has_many_shelved(bytes) || !self.make_room(bytes) {
             self.dismiss(&slot);
@@ -359,7 +359,7 @@ fn subject<'a>(hash: u64, entry: &'a Entry, response: &'a dyn Response) -> Subje
         target: entry.key.target(),
         hash,
         tags: TagIds::default(),
-        has_equivalents: entry.has_equivalents,
+        has_equivalents: entry.has_equivalents(),
         response,
     }
 }

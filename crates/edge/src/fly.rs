@@ -170,7 +170,7 @@ impl Departure {
     /// Ready when the breaker of the origin is open and no client waits for the flight, which then gives its permit
     /// back. A probe goes on.
     async fn forsaken(&self) {
-        if self.request.is_probe {
+        if self.request.probe.is_some() {
             return std::future::pending().await;
         }
         loop {

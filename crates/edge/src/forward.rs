@@ -129,7 +129,7 @@ pub(crate) fn without_content(head: &RequestHead) -> Result<FetchRequest, WriteE
         is_conditional: is_conditional(head),
         urgency: Urgency::default(),
         page: None,
-        is_probe: false,
+        probe: None,
     })
 }
 
@@ -181,7 +181,7 @@ pub(crate) fn passed(
         expect_continue: request.expect_continue,
         urgency: Urgency::default(),
         page: None,
-        is_probe: false,
+        probe: None,
     })
 }
 

@@ -37,7 +37,7 @@ use bytes::BytesMut;
 use h1::{BodyFraming, Request};
 use message::{Fields, Method, RequestHead, ResponseHead, Version};
 use net::Stream;
-use origin::FetchRequest;
+use origin::{FetchRequest, ProbeTurn};
 use semantics::{Moment, Reason, Reuse, VaryRule, is_robot, reuse, selecting_rule};
 use std::sync::Arc;
 use store::{Object, Part, Shelved};
@@ -309,7 +309,7 @@ impl<'a> Visit<'a> {
                 }
                 wanted.flights += 1;
                 let receiver = flight.subscribe();
-                match self.depart(&wanted, flight, base, false) {
+                match self.depart(&wanted, flight, base, None) {
                     Ok(()) => Step::Wait(Waiting { wanted, reason, receiver, leads: true }),
                     Err(refusal) => Step::Refuse(refusal),
                 }
@@ -333,13 +333,14 @@ impl<'a> Visit<'a> {
         }
         let Some(flight) = wanted.renew(self.shared, self.head(), &stale.object, self.now()) else { return };
         // Claimed only now, because a page that is being fetched already would waste the turn.
-        if is_probe && !origin.claim_probe() {
+        let probe = if is_probe { origin.claim_probe() } else { None };
+        if is_probe && probe.is_none() {
             self.shared.flights.remove(&wanted.key, &flight);
             return;
         }
         self.cells().count(Metric::BackgroundRefreshes);
         // What cannot be sent was refused to visitors before it was ever stored.
-        let _ = self.depart(wanted, flight, Some(stale), is_probe);
+        let _ = self.depart(wanted, flight, Some(stale), probe);
     }
 
     /// Starts a flight as a task of its own. `base` is what is stored of the answer, for the origin to confirm.
@@ -348,7 +349,7 @@ impl<'a> Visit<'a> {
         wanted: &Wanted<'_>,
         flight: Arc<Flight>,
         base: Option<Base>,
-        is_probe: bool,
+        probe: Option<Arc<ProbeTurn>>,
     ) -> Result<(), Refusal> {
         let (subject, key) = (&wanted.subject, &wanted.key);
         let completable = |part: &Part| {
@@ -376,7 +377,7 @@ impl<'a> Visit<'a> {
             site: Arc::clone(subject.site),
             key: key.clone(),
             head,
-            request: FetchRequest { is_probe, ..request },
+            request: FetchRequest { probe, ..request },
             flight,
             base: base.map(|base| base.object),
             impersonal: forward::is_impersonal(subject),

@@ -250,7 +250,7 @@ impl Refill {
         else {
             return true;
         };
-        departure.request.is_probe = site.origin.claim_probe();
+        departure.request.probe = site.origin.claim_probe();
         self.cells().count(Metric::Refills);
         fly::fly(departure).await;
         match &flight.subscribe().borrow().state {

@@ -147,8 +147,19 @@ pub(crate) struct Breaker {
     /// The current pause between probes.
     pause: Duration,
     next_probe: Monotonic,
-    /// When the probe that is under way was claimed.
-    probe_since: Option<Monotonic>,
+    /// The number of the last probe whose turn was taken.
+    last_probe: u64,
+    /// The probe that is under way.
+    probe: Option<Probe>,
+}
+
+/// A probe from the moment in which its turn is taken.
+#[derive(Clone, Copy, Debug)]
+struct Probe {
+    number: u64,
+    since: Monotonic,
+    /// Whether its fetch has begun. The end of the fetch then ends the turn.
+    is_sent: bool,
 }
 
 impl Breaker {
@@ -165,7 +176,8 @@ impl Breaker {
             unanswered: Vec::new(),
             pause: Duration::ZERO,
             next_probe: now,
-            probe_since: None,
+            last_probe: 0,
+            probe: None,
         }
     }
 
@@ -195,22 +207,33 @@ impl Breaker {
     /// Whether the next request may be a probe: the breaker is open, its pause is over, and no probe is under way that
     /// may still be answered.
     pub(crate) fn is_probe_due(&self, now: Monotonic) -> bool {
-        let waits = self.probe_since.is_some_and(|since| now.since(since) < self.limits.probe_pause_max);
+        let waits = self.probe.is_some_and(|probe| now.since(probe.since) < self.limits.probe_pause_max);
         self.state != BreakerState::Closed && now >= self.next_probe && !waits
     }
 
-    /// Takes the turn of the next probe, if one is due. The caller then begins a fetch with `is_probe`.
-    pub(crate) fn claim_probe(&mut self, now: Monotonic) -> bool {
-        let is_due = self.is_probe_due(now);
-        if is_due {
-            self.probe_since = Some(now);
+    /// Takes the turn of the next probe, if one is due, and gives its number. The caller then begins a fetch with it,
+    /// or releases it.
+    pub(crate) fn claim_probe(&mut self, now: Monotonic) -> Option<u64> {
+        if !self.is_probe_due(now) {
+            return None;
         }
-        is_due
+        self.last_probe += 1;
+        self.probe = Some(Probe { number: self.last_probe, since: now, is_sent: false });
+        Some(self.last_probe)
     }
 
-    /// A fetch goes to the origin. `page` is a digest of its key if its answer may be shared.
-    pub(crate) fn begin(&mut self, page: Option<u64>, is_probe: bool, now: Monotonic) -> Begun {
-        let begun = Begun { number: self.next_number, page, at: now, is_probe };
+    /// Gives a turn back whose fetch has not begun; that of a fetch stays with the fetch.
+    pub(crate) fn release_probe(&mut self, number: u64) {
+        self.probe = self.probe.filter(|probe| probe.number != number || probe.is_sent);
+    }
+
+    /// A fetch goes to the origin. `page` is a digest of its key if its answer may be shared, `probe` the number of its
+    /// turn if it is a probe.
+    pub(crate) fn begin(&mut self, page: Option<u64>, probe: Option<u64>, now: Monotonic) -> Begun {
+        if let Some(own) = self.probe.as_mut().filter(|own| probe == Some(own.number)) {
+            own.is_sent = true;
+        }
+        let begun = Begun { number: self.next_number, page, at: now, is_probe: probe.is_some() };
         self.next_number += 1;
         if page.is_some() && self.state == BreakerState::Closed {
             self.pending.push_back(begun);
@@ -277,7 +300,7 @@ impl Breaker {
     }
 
     fn probe_ended(&mut self, now: Monotonic) {
-        self.probe_since = None;
+        self.probe = None;
         self.next_probe = now.plus(self.pause);
         self.pause = self.pause.saturating_mul(2).min(self.pause_max());
     }
@@ -344,7 +367,7 @@ impl Breaker {
         };
         self.pause = pause.min(self.limits.probe_pause_max);
         self.next_probe = now.plus(self.pause);
-        self.probe_since = None;
+        self.probe = None;
     }
 }
 
@@ -373,7 +396,7 @@ mod tests {
     /// A breaker with a fetch under way for each of these pages since the start.
     fn asking(pages: &[u64]) -> (Breaker, Vec<Begun>) {
         let mut breaker = breaker();
-        let begun = pages.iter().map(|page| breaker.begin(Some(*page), false, at(0))).collect();
+        let begun = pages.iter().map(|page| breaker.begin(Some(*page), None, at(0))).collect();
         (breaker, begun)
     }
 
@@ -395,7 +418,7 @@ mod tests {
     #[test]
     fn passes_are_no_evidence_of_silence() {
         let mut breaker = breaker();
-        let passes: Vec<_> = (0..9).map(|_| breaker.begin(None, false, at(0))).collect();
+        let passes: Vec<_> = (0..9).map(|_| breaker.begin(None, None, at(0))).collect();
         for pass in &passes {
             breaker.failed(pass, Failure::Timeout, at(60_000));
             breaker.failed(pass, Failure::Reset, at(60_000));
@@ -406,7 +429,7 @@ mod tests {
     #[test]
     fn slow_pages_do_not_open_while_another_fetch_is_answered() {
         let (mut breaker, slow) = asking(&[1, 2, 3]);
-        let pass = breaker.begin(None, false, at(100));
+        let pass = breaker.begin(None, None, at(100));
         breaker.answered(&pass, at(200));
         assert_eq!(breaker.state(at(60_000)), BreakerState::Closed);
         slow.iter().for_each(|begun| breaker.failed(begun, Failure::Timeout, at(60_000)));
@@ -417,7 +440,7 @@ mod tests {
     fn an_origin_that_is_usually_slow_gets_three_times_as_long() {
         let mut breaker = breaker();
         for second in 0..10 {
-            let begun = breaker.begin(Some(0), false, at(second * 1000));
+            let begun = breaker.begin(Some(0), None, at(second * 1000));
             breaker.answered(&begun, at(second * 1000 + 700));
         }
         let silence = breaker.silence();
@@ -426,7 +449,7 @@ mod tests {
             "{silence:?}"
         );
         for page in 1..=3 {
-            breaker.begin(Some(page), false, at(20_000));
+            breaker.begin(Some(page), None, at(20_000));
         }
         assert_eq!(breaker.state(at(22_000)), BreakerState::Closed);
         assert_eq!(breaker.state(at(22_700)), BreakerState::Silent);
@@ -436,7 +459,7 @@ mod tests {
     fn slow_pages_raise_the_time_no_further_than_its_limit() {
         let mut breaker = breaker();
         for minute in 0..99 {
-            let begun = breaker.begin(Some(minute), false, at(minute * 60_000));
+            let begun = breaker.begin(Some(minute), None, at(minute * 60_000));
             breaker.answered(&begun, at(minute * 60_000 + 59_000));
         }
         assert_eq!(breaker.silence(), LIMITS.silence_max);
@@ -446,13 +469,13 @@ mod tests {
     fn answers_that_a_hang_has_held_do_not_count_as_usual() {
         let mut breaker = breaker();
         let pages: Vec<u64> = (0..64).collect();
-        let held: Vec<_> = pages.iter().map(|page| breaker.begin(Some(*page), false, at(0))).collect();
+        let held: Vec<_> = pages.iter().map(|page| breaker.begin(Some(*page), None, at(0))).collect();
         for number in 0..200 {
-            let begun = breaker.begin(Some(number), false, at(0));
+            let begun = breaker.begin(Some(number), None, at(0));
             breaker.answered(&begun, at(10));
         }
         for page in pages {
-            breaker.begin(Some(page), false, at(10));
+            breaker.begin(Some(page), None, at(10));
         }
         assert_eq!(breaker.state(at(1010)), BreakerState::Silent);
         held.iter().for_each(|begun| breaker.answered(begun, at(30_000)));
@@ -462,7 +485,7 @@ mod tests {
     #[test]
     fn one_refused_connection_opens_and_a_connection_closes() {
         let mut breaker = breaker();
-        let begun = breaker.begin(None, false, at(0));
+        let begun = breaker.begin(None, None, at(0));
         breaker.failed(&begun, Failure::Unreachable, at(0));
         assert_eq!(breaker.state(at(0)), BreakerState::Unreachable);
         breaker.connected(at(1));
@@ -474,10 +497,10 @@ mod tests {
         for is_answered in [false, true] {
             let mut breaker = breaker();
             for number in 0..3 {
-                let begun = breaker.begin(Some(7), false, at(number));
+                let begun = breaker.begin(Some(7), None, at(number));
                 breaker.failed(&begun, Failure::Reset, at(number));
                 if is_answered && number == 1 {
-                    let begun = breaker.begin(Some(8), false, at(number));
+                    let begun = breaker.begin(Some(8), None, at(number));
                     breaker.answered(&begun, at(number));
                 }
             }
@@ -491,7 +514,7 @@ mod tests {
     fn resets_far_apart_do_not_open() {
         let mut breaker = breaker();
         for minute in 0..9 {
-            let begun = breaker.begin(Some(minute), false, at(minute * 60_000));
+            let begun = breaker.begin(Some(minute), None, at(minute * 60_000));
             breaker.failed(&begun, Failure::Reset, at(minute * 60_000));
         }
         assert_eq!(breaker.state(at(600_000)), BreakerState::Closed);
@@ -511,12 +534,12 @@ mod tests {
     #[test]
     fn probes_of_a_refusing_origin_come_at_growing_pauses() {
         let mut breaker = breaker();
-        let begun = breaker.begin(Some(1), false, at(0));
+        let begun = breaker.begin(Some(1), None, at(0));
         breaker.failed(&begun, Failure::Unreachable, at(0));
         let mut probes = Vec::new();
         for millis in 0..6000 {
-            if breaker.claim_probe(at(millis)) {
-                let probe = breaker.begin(Some(1), true, at(millis));
+            if let Some(turn) = breaker.claim_probe(at(millis)) {
+                let probe = breaker.begin(Some(1), Some(turn), at(millis));
                 breaker.failed(&probe, Failure::Unreachable, at(millis));
                 probes.push(millis);
             }
@@ -528,12 +551,29 @@ mod tests {
     fn one_probe_at_a_time_and_the_next_after_the_longest_pause() {
         let (mut breaker, _) = asking(&[1, 2, 3]);
         assert_eq!(breaker.state(at(1000)), BreakerState::Silent);
-        assert!(!breaker.claim_probe(at(1999)) && breaker.claim_probe(at(2000)));
-        let probe = breaker.begin(Some(1), true, at(2000));
-        assert!(!breaker.claim_probe(at(6999)), "the first is under way");
-        assert!(breaker.claim_probe(at(7000)), "the first may never be answered");
+        assert_eq!(breaker.claim_probe(at(1999)), None);
+        let turn = breaker.claim_probe(at(2000));
+        assert!(turn.is_some());
+        let probe = breaker.begin(Some(1), turn, at(2000));
+        assert_eq!(breaker.claim_probe(at(6999)), None, "the first is under way");
+        assert!(breaker.claim_probe(at(7000)).is_some(), "the first may never be answered");
         breaker.dropped(&probe, at(7100));
-        assert!(!breaker.claim_probe(at(8099)) && breaker.claim_probe(at(8100)), "it was given up");
+        assert_eq!(breaker.claim_probe(at(8099)), None);
+        assert!(breaker.claim_probe(at(8100)).is_some(), "it was given up");
+    }
+
+    #[test]
+    fn turn_of_an_unsent_probe_goes_to_the_next_request() {
+        let (mut breaker, _) = asking(&[1, 2, 3]);
+        assert_eq!(breaker.state(at(1000)), BreakerState::Silent);
+        let first = breaker.claim_probe(at(2000)).unwrap();
+        breaker.release_probe(first);
+        let second = breaker.claim_probe(at(2000)).unwrap();
+        breaker.release_probe(first);
+        assert_eq!(breaker.claim_probe(at(2001)), None, "the first gives back its own turn only");
+        breaker.begin(Some(1), Some(second), at(2001));
+        breaker.release_probe(second);
+        assert_eq!(breaker.claim_probe(at(2002)), None, "it is sent");
     }
 
     /// What happens in the property test.
@@ -603,19 +643,19 @@ mod tests {
             for happening in story {
                 match happening {
                     Happens::Begin(page) => {
-                        let begun = breaker.begin(page, false, at(now));
+                        let begun = breaker.begin(page, None, at(now));
                         model.open.push(begun);
                         if page.is_some() && state == BreakerState::Closed {
                             model.waiting.push(begun);
                         }
                     }
                     Happens::Probe => {
-                        let is_claimed = breaker.claim_probe(at(now));
-                        prop_assert!(!is_claimed || state != BreakerState::Closed);
-                        if is_claimed {
+                        let turn = breaker.claim_probe(at(now));
+                        prop_assert!(turn.is_none() || state != BreakerState::Closed);
+                        if turn.is_some() {
                             prop_assert!(last_probe.is_none_or(|last| now > last), "one probe at a time");
                             last_probe = Some(now);
-                            model.open.push(breaker.begin(Some(1), true, at(now)));
+                            model.open.push(breaker.begin(Some(1), turn, at(now)));
                         }
                     }
                     Happens::Pass(millis) => now += millis,

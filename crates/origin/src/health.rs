@@ -60,9 +60,13 @@ impl Origin {
         self.health(|breaker, now| breaker.is_probe_due(now))
     }
 
-    /// Takes the turn of the next probe, if one is due. The caller then fetches with `is_probe`.
-    pub fn claim_probe(&self) -> bool {
-        self.health(Breaker::claim_probe)
+    /// Takes the turn of the next probe, if one is due, for a fetch with it.
+    pub fn claim_probe(self: &Arc<Self>) -> Option<Arc<ProbeTurn>> {
+        self.health(Breaker::claim_probe).map(|number| self.probe_turn(number))
+    }
+
+    fn probe_turn(self: &Arc<Self>, number: u64) -> Arc<ProbeTurn> {
+        Arc::new(ProbeTurn { origin: Arc::clone(self), number })
     }
 
     /// Changes of the breaker since the last call, oldest first; of too many, the latest.
@@ -94,19 +98,39 @@ impl Origin {
         let _ = state.wait_for(is_awaited).await;
     }
 
-    /// Whether a fetch may go to the application, and whether it goes as a probe. Where no connection can be made, only
-    /// probes go.
-    pub(crate) fn admit(&self, is_probe: bool) -> Result<bool, FetchError> {
-        self.health(|breaker, now| match breaker.state(now) {
-            BreakerState::Closed | BreakerState::Silent => Ok(is_probe),
-            BreakerState::Unreachable if is_probe || breaker.claim_probe(now) => Ok(true),
-            BreakerState::Unreachable => Err(FetchError::BreakerOpen),
-        })
+    /// Lets a fetch go to the application, with the turn that it has or takes if it is a probe. Where no connection can
+    /// be made, only probes go.
+    pub(crate) fn admit(
+        self: &Arc<Self>,
+        turn: Option<Arc<ProbeTurn>>,
+    ) -> Result<Option<Arc<ProbeTurn>>, FetchError> {
+        if turn.is_some() {
+            return Ok(turn);
+        }
+        let claimed = self.health(|breaker, now| match breaker.state(now) {
+            BreakerState::Closed | BreakerState::Silent => Ok(None),
+            BreakerState::Unreachable => breaker.claim_probe(now).map(Some).ok_or(FetchError::BreakerOpen),
+        })?;
+        // Made without the lock, which a turn takes when it is dropped.
+        Ok(claimed.map(|number| self.probe_turn(number)))
     }
 
     /// The application has accepted a connection.
     pub(crate) fn was_connected(&self) {
         self.health(Breaker::connected);
+    }
+}
+
+/// The turn of one probe. If it is dropped before its fetch has begun, the next request gets it.
+#[derive(Debug)]
+pub struct ProbeTurn {
+    origin: Arc<Origin>,
+    number: u64,
+}
+
+impl Drop for ProbeTurn {
+    fn drop(&mut self) {
+        self.origin.health(|breaker, _| breaker.release_probe(self.number));
     }
 }
 
@@ -120,8 +144,9 @@ pub(crate) struct Watched {
 
 impl Watched {
     /// A fetch goes to the application. `page` is a digest of its key if its answer may be shared.
-    pub(crate) fn begin(origin: &Arc<Origin>, page: Option<u64>, is_probe: bool) -> Self {
-        let begun = origin.health(|breaker, now| breaker.begin(page, is_probe, now));
+    pub(crate) fn begin(origin: &Arc<Origin>, page: Option<u64>, turn: Option<&ProbeTurn>) -> Self {
+        let number = turn.map(|turn| turn.number);
+        let begun = origin.health(|breaker, now| breaker.begin(page, number, now));
         Self { origin: Arc::clone(origin), begun, is_over: false }
     }
 

@@ -18,6 +18,7 @@ mod usual;
 pub use breaker::{BreakerChange, BreakerLimits, BreakerState};
 pub use error::{FetchError, UploadError};
 pub use exchange::{Event, Exchange, NoUpload, Upload};
+pub use health::ProbeTurn;
 pub use limit::{Bounds, Busy, FetchLimit, FetchPermit};
 pub use origin::{FetchRequest, Gauges, Origin, Settings};
 pub use urgency::Urgency;

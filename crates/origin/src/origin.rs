@@ -6,7 +6,7 @@
 use crate::breaker::BreakerLimits;
 use crate::error::FetchError;
 use crate::exchange::Exchange;
-use crate::health::{Health, Watched};
+use crate::health::{Health, ProbeTurn, Watched};
 use crate::limit::{Bounds, FetchLimit};
 use crate::pool::Pool;
 use crate::urgency::Urgency;
@@ -61,8 +61,8 @@ pub struct FetchRequest {
     /// A digest of the page's key if the answer may be shared. Only then a missing first byte tells the breaker
     /// something: a pass may be a long poll, or wait for its client.
     pub page: Option<u64>,
-    /// Whether the breaker has given it the turn of a probe.
-    pub is_probe: bool,
+    /// Its turn, if the breaker wants it as a probe.
+    pub probe: Option<Arc<ProbeTurn>>,
 }
 
 /// What goes on at an origin right now.
@@ -113,11 +113,11 @@ impl Origin {
     /// # Errors
     /// [`FetchError`] when there is no turn or no connection in time, or when the breaker lets it not go.
     pub async fn fetch(self: &Arc<Self>, request: FetchRequest) -> Result<Exchange, FetchError> {
-        let is_probe = self.admit(request.is_probe)?;
-        let permit = self.limit.acquire(&request.urgency, is_probe).await?;
+        let probe = self.admit(request.probe.clone())?;
+        let permit = self.limit.acquire(&request.urgency, probe.is_some()).await?;
         // The application may have gone while the request waited.
-        let is_probe = self.admit(is_probe)?;
-        let mut watched = Watched::begin(self, request.page, is_probe);
+        let probe = self.admit(probe)?;
+        let mut watched = Watched::begin(self, request.page, probe.as_deref());
         let idle = if request.is_replayable() { self.pool.take(self.clock.monotonic()) } else { None };
         let (stream, reused) = match idle.map(net::IdleStream::into_stream) {
             Some(Ok(stream)) => (stream, true),

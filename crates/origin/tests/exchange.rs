@@ -59,7 +59,7 @@ fn request(method: &Method, target: &str, framing: BodyFraming) -> FetchRequest 
         is_conditional: false,
         urgency: Urgency::default(),
         page: None,
-        is_probe: false,
+        probe: None,
     }
 }
 

@@ -92,7 +92,7 @@ pub fn run(plan: &Plan, progress: &(dyn Fn(&str) + Sync)) -> Report {
         tally: Mutex::default(),
         problems: Mutex::default(),
     };
-    let start = Sample::take(edge.pid());
+    let start = Sample::of_started(edge.pid());
     let samples = stage.play(&application, &edge, directory.path(), progress);
     let figures = stage.judge(&mut edge, start, &samples, directory.path());
     let tally = lock(&stage.tally).clone();

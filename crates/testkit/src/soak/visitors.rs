@@ -15,8 +15,8 @@ pub(super) type Kind = fn(&Stage<'_>, &mut Option<Client>, &mut Random);
 
 /// Each kind with the number of its visitors, and the pause between the visits of one.
 pub(super) const KINDS: [(Kind, usize, Duration); 9] = [
-    (page, 4, Duration::from_millis(6)),
-    (purge, 2, Duration::from_millis(60)),
+    (page, PAGES, Duration::from_millis(6)),
+    (purge, PURGES, Duration::from_millis(60)),
     (plain, 3, Duration::from_millis(6)),
     (own, 1, Duration::from_millis(20)),
     (slow_download, 4, Duration::from_millis(50)),
@@ -25,6 +25,11 @@ pub(super) const KINDS: [(Kind, usize, Duration); 9] = [
     (aborted_upload, 1, Duration::from_millis(100)),
     (events, 2, Duration::from_millis(100)),
 ];
+
+const PAGES: usize = 4;
+const PURGES: usize = 2;
+/// Visitors who ask for pages: those who purge look at one afterwards.
+pub(super) const PAGE_VISITORS: usize = PAGES + PURGES;
 
 /// Targets of each kind beside the pages.
 const LARGE: usize = 60;
@@ -183,7 +188,10 @@ fn large(random: &mut Random) -> String {
 /// Begins a download; gives the client, whose next octets are of the content, if the response has its status.
 fn begin(stage: &Stage<'_>, target: &str) -> Option<Client> {
     let sent = stage.health.now();
-    let mut client = Client::try_connect_from([127, 0, 0, 1], stage.address, RECEIVE_BYTES)?;
+    let Some(mut client) = Client::try_connect_from([127, 0, 0, 1], stage.address, RECEIVE_BYTES) else {
+        stage.complain("a connection was refused");
+        return None;
+    };
     let head = client
         .try_send(format!("GET {target} HTTP/1.1\r\nHost: c.test\r\n\r\n"))
         .and_then(|()| client.try_read_head());
@@ -208,7 +216,7 @@ fn slow_download(stage: &Stage<'_>, _: &mut Option<Client>, random: &mut Random)
             None => return stage.excuse(sent, &format!("{target} was cut off")),
         }
         if stage.is_over() {
-            return;
+            return stage.count("visits left at the end");
         }
         std::thread::sleep(PIECE_PAUSE);
     }
@@ -290,7 +298,7 @@ fn events(stage: &Stage<'_>, _: &mut Option<Client>, random: &mut Random) {
             None => return stage.excuse(sent, &format!("{target} was cut off")),
         }
         if stage.is_over() {
-            return;
+            return stage.count("visits left at the end");
         }
     }
     stage.count(if wanted == EVENTS { "whole event streams" } else { "event streams left" });

@@ -1,22 +1,33 @@
 //! What is seen of the process from outside: descriptors, threads and resident memory, once a second.
+//!
+//! Invariant: sockets are counted by what they are, not by their descriptors. Each worker has a descriptor of its own for
+//! a listening socket and makes that when it starts, so their number says nothing of what was left open.
 
 use super::application::Application;
 use super::{Stage, lock};
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
 /// Time between two samples.
 const PAUSE: Duration = Duration::from_secs(1);
+/// Time between two samples of a process that starts, and how many are taken at most.
+const STARTED_PAUSE: Duration = Duration::from_millis(200);
+const STARTED_TRIES: usize = 25;
 /// Samples between two lines of progress.
 const SAMPLES_PER_LINE: usize = 30;
 
 /// The process at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Sample {
-    /// Descriptors of sockets.
+    /// Connections by TCP, whatever their state.
+    pub(super) connections: u64,
+    /// Other sockets: those that listen, and pairs of the process with itself.
     pub(super) sockets: u64,
-    /// Descriptors of everything else.
+    /// Descriptors of everything that is no socket.
     pub(super) files: u64,
+    /// Descriptors of all kinds.
+    pub(super) descriptors: u64,
     pub(super) threads: u64,
     pub(super) resident_bytes: u64,
 }
@@ -26,24 +37,60 @@ impl Sample {
     pub(super) fn take(pid: u32) -> Self {
         let process = Path::new("/proc").join(pid.to_string());
         let status = std::fs::read_to_string(process.join("status")).unwrap_or_default();
-        let (mut sockets, mut files) = (0, 0);
+        let (mut sockets, mut descriptors, mut files) = (BTreeSet::new(), 0, 0);
         for descriptor in std::fs::read_dir(process.join("fd")).into_iter().flatten().flatten() {
             // A descriptor may be closed before its link is read.
             let Ok(link) = std::fs::read_link(descriptor.path()) else { continue };
-            let count = if link.to_string_lossy().starts_with("socket:") { &mut sockets } else { &mut files };
-            *count += 1;
+            descriptors += 1;
+            match socket(&link.to_string_lossy()) {
+                Some(number) => drop(sockets.insert(number)),
+                None => files += 1,
+            }
         }
+        let connected = connected(&process);
+        let connections = sockets.intersection(&connected).count() as u64;
         Self {
-            sockets,
+            connections,
+            sockets: sockets.len() as u64 - connections,
             files,
+            descriptors,
             threads: number(&status, "Threads:"),
             resident_bytes: number(&status, "VmRSS:") * 1024,
         }
     }
 
-    pub(super) fn descriptors(&self) -> u64 {
-        self.sockets + self.files
+    /// The process once two samples in a row are the same: workers may still open what each of them has.
+    pub(super) fn of_started(pid: u32) -> Self {
+        let mut last = Self::take(pid);
+        for _ in 0..STARTED_TRIES {
+            std::thread::sleep(STARTED_PAUSE);
+            let next = Self::take(pid);
+            if next.descriptors == last.descriptors && next.threads == last.threads {
+                return next;
+            }
+            last = next;
+        }
+        last
     }
+}
+
+/// The number of the socket that the link of a descriptor names: `socket:[NUMBER]`.
+fn socket(link: &str) -> Option<u64> {
+    link.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
+}
+
+/// The sockets of all TCP connections that the process can see, without those that listen (proc(5), `/proc/net/tcp`).
+fn connected(process: &Path) -> BTreeSet<u64> {
+    const LISTENS: &str = "0A";
+    let table = |name: &str| std::fs::read_to_string(process.join("net").join(name)).unwrap_or_default();
+    let tables = [table("tcp"), table("tcp6")];
+    let lines = tables.iter().flat_map(|table| table.lines().skip(1));
+    let connection = |line: &str| {
+        let mut columns = line.split_ascii_whitespace().skip(3);
+        let state = columns.next()?;
+        columns.nth(5)?.parse().ok().filter(|_| state != LISTENS)
+    };
+    lines.filter_map(connection).collect()
 }
 
 /// The most that the process was ever resident, in bytes.
@@ -72,14 +119,36 @@ pub(super) fn samples(
         samples.push(sample);
         application.forget();
         if samples.len().is_multiple_of(SAMPLES_PER_LINE) {
-            let Sample { sockets, files, threads, resident_bytes } = sample;
+            let Sample { connections, files, threads, resident_bytes, .. } = sample;
             let after = stage.health.now().as_secs();
             let visits: u64 = lock(&stage.tally).values().sum();
             progress(&format!(
-                "{after} s: {visits} visits, {sockets} sockets, {files} files, {threads} threads, \
+                "{after} s: {visits} visits, {connections} connections, {files} files, {threads} threads, \
                  {resident_bytes} bytes resident"
             ));
         }
     }
     samples
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Sample, socket};
+    use std::net::{TcpListener, TcpStream};
+
+    #[test]
+    fn connections_are_told_from_listening_sockets_and_their_copies() {
+        assert_eq!((socket("socket:[12]"), socket("pipe:[12]"), socket("/a")), (Some(12), None, None));
+        let before = Sample::take(std::process::id());
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let copies: Vec<_> = (0..50).map(|_| listener.try_clone().unwrap()).collect();
+        let connections: Vec<_> =
+            (0..50).map(|_| TcpStream::connect(listener.local_addr().unwrap()).unwrap()).collect();
+        let now = Sample::take(std::process::id());
+        // Other tests of this process open and close some too.
+        let near = |figure: u64, before: u64, more: u64| figure.abs_diff(before + more) < 20;
+        assert!(near(now.connections, before.connections, 50), "{before:?} {now:?}");
+        assert!(near(now.sockets, before.sockets, 1), "{before:?} {now:?}");
+        drop((copies, connections));
+    }
 }

@@ -32,6 +32,10 @@ const TIMES: [&str; 7] = [
     "limits.disk_timeout",
 ];
 
+/// Least `memory`, in bytes, with which the process stays within the margin of docs/performance.md under load.
+/// `cargo xtask long soak` holds with this and does not hold with half of it.
+const MARGIN_HOLDS_BYTES: u64 = 64 << 20;
+
 /// What nothing works with.
 pub(crate) fn errors(top: &Lookup<'_>, read: &ReadFile<'_>) -> Vec<Diagnostic> {
     let sizes = SIZES.iter().filter_map(|&(key, least, most)| {
@@ -75,6 +79,7 @@ pub(crate) fn warnings(top: &Lookup<'_>, plan: &Plan, machine: Machine) -> Vec<D
     [
         open_admin(top, plan),
         large_memory(top, plan, machine),
+        small_memory(top, plan),
         large_object(top, plan),
         large_disk_object(top, plan),
     ]
@@ -110,6 +115,19 @@ fn large_memory(top: &Lookup<'_>, plan: &Plan, machine: Machine) -> Option<Diagn
         Diagnostic::warning(message, top.place("memory")?)
             .with_help("leave it out for a quarter of what there is"),
     )
+}
+
+fn small_memory(top: &Lookup<'_>, plan: &Plan) -> Option<Diagnostic> {
+    if plan.memory_bytes >= MARGIN_HOLDS_BYTES {
+        return None;
+    }
+    let message = format!(
+        "`memory` is {}: with less than {} the process may occupy more under load than docs/performance.md states",
+        format_size(plan.memory_bytes),
+        format_size(MARGIN_HOLDS_BYTES)
+    );
+    let help = format!("write at least {}", format_size(MARGIN_HOLDS_BYTES));
+    Some(Diagnostic::warning(message, top.place("memory")?).with_help(help))
 }
 
 fn large_object(top: &Lookup<'_>, plan: &Plan) -> Option<Diagnostic> {
@@ -182,6 +200,7 @@ mod tests {
             ("admin = '192.0.2.1:8081'\ntoken_file = './token'", "unless only machines that you trust"),
             ("memory = '64GiB'", "has 4GiB"),
             ("memory = '32MiB'", "more than `memory`"),
+            ("memory = '32MiB'", "write at least 64MiB"),
             ("limits.object_bytes_max = '2GiB'", "write at most 1GiB"),
             (
                 "disk = '/d'\ndisk_size = '1GiB'\nlimits.disk_object_bytes_max = '2GiB'",
@@ -193,9 +212,13 @@ mod tests {
             assert!(text.contains(words) && text.contains("petasos.toml:"), "{text}");
             assert!(text.starts_with("warning: "), "{text}");
         }
-        for quiet in
-            ["", "admin = 'localhost:8081'", "admin = 'unix:/run/a'", "disk = '/d'\ndisk_size = '100MiB'"]
-        {
+        for quiet in [
+            "",
+            "memory = '64MiB'",
+            "admin = 'localhost:8081'",
+            "admin = 'unix:/run/a'",
+            "disk = '/d'\ndisk_size = '100MiB'",
+        ] {
             assert_eq!(load(quiet).unwrap().warnings, [], "{quiet}");
         }
     }

@@ -10,6 +10,7 @@
 mod application;
 mod health;
 mod rotation;
+mod rules;
 mod verdict;
 mod visitors;
 mod watch;

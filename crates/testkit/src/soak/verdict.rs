@@ -1,10 +1,12 @@
 //! The verdict on a soak: whether the process stayed within its limits, and whether each counter and each message has a
 //! cause that the script made.
 //!
-//! Invariant: a counter of errors that no rule names here must be zero.
+//! Invariant: each metric of the edge has a rule here. One without a rule is a problem, so that a new counter of errors
+//! cannot grow unseen.
 
 use super::health::Failure;
 use super::rotation::{HUP, USR1, logs};
+use super::rules::{FAILING, HAPPENS, IDLE, ORDINARY, TOLD, ZERO};
 use super::visitors::PAGE_VISITORS;
 use super::watch::{Sample, resident_bytes_max};
 use super::{MEMORY_BYTES, Stage, lock};
@@ -24,69 +26,6 @@ const SETTLE: Duration = Duration::from_secs(30);
 /// The length from which a soak is long enough for everything of [`HAPPENS`].
 const WHOLE: Duration = Duration::from_secs(300);
 const SLICE: Duration = Duration::from_millis(200);
-
-/// Gauges that are zero when nobody visits.
-const IDLE: [&str; 9] = [
-    "petasos_connections_open",
-    "petasos_origin_connections_idle",
-    "petasos_origin_fetches_active",
-    "petasos_origin_fetches_waiting",
-    "petasos_origin_fetches_stalled",
-    "petasos_flights_open",
-    "petasos_filling_bytes",
-    "petasos_buffered_bytes",
-    "petasos_spool_bytes",
-];
-
-/// Counters and gauges that nothing in the script explains.
-const ZERO: [&str; 29] = [
-    "petasos_connections_refused_total",
-    "petasos_connections_refused_address_total",
-    "petasos_requests_malformed_total",
-    "petasos_visitor_timeouts_total",
-    "petasos_visitors_too_slow_total",
-    "petasos_origin_timeouts_total",
-    "petasos_origin_busy_total",
-    "petasos_origin_breaker_state",
-    "petasos_fetches_denied_total",
-    "petasos_decodings_failed_total",
-    "petasos_leak_suspicions_total",
-    "petasos_leaks_prevented_total",
-    "petasos_purges_forbidden_total",
-    "petasos_purges_malformed_total",
-    "petasos_purges_undurable_total",
-    "petasos_purges_at_risk",
-    "petasos_spool_errors_total",
-    "petasos_disk_off",
-    "petasos_disk_distrusted",
-    "petasos_disk_torn_total",
-    "petasos_disk_full_total",
-    "petasos_disk_errors_total",
-    "petasos_disk_hangs_total",
-    "petasos_disk_stuck",
-    "petasos_disk_damaged_total",
-    "petasos_damaged_responses_cut_total",
-    "petasos_disk_verify_damaged_total",
-    "petasos_access_log_dropped_total",
-    "petasos_messages_lost_total",
-];
-
-/// Counters of what a whole soak makes happen.
-const HAPPENS: [&str; 5] = [
-    "petasos_origin_fetches_total",
-    "petasos_disk_written_total",
-    "petasos_disk_reads_total",
-    "petasos_disk_evicted_total",
-    "petasos_purges_total",
-];
-
-/// Counters of what it may make happen.
-const TOLD: [&str; 4] = [
-    "petasos_disk_refused_total",
-    "petasos_store_evicted_total",
-    "petasos_fillings_unkept_total",
-    "petasos_purges_widened_total",
-];
 
 type Metrics = BTreeMap<String, f64>;
 
@@ -199,16 +138,15 @@ impl Stage<'_> {
 
     fn judge_counters(&self, metrics: &Metrics, figures: &mut Vec<String>) {
         let value = |name: &str| metrics.get(name).copied().unwrap_or(f64::NAN);
-        for name in ZERO {
-            if value(name) != 0.0 {
-                self.complain(&format!("{name} is {}, and nothing in the script explains that", value(name)));
-            }
-        }
+        self.demand_zero(&ZERO, metrics, "nothing in the script explains that");
         let [refusals, hangs, errors] = [Failure::Refuses, Failure::Hangs, Failure::Errs]
             .map(|failure| self.health.failures(failure) as f64);
         figures.push(format!(
             "failures of the origin: {refusals} times refusing, {hangs} hung, {errors} with 500"
         ));
+        if refusals + hangs + errors == 0.0 {
+            self.demand_zero(&FAILING, metrics, "the origin never failed");
+        }
         let breaks = self.health.breaks() as f64;
         let gone = ["aborted downloads", "aborted uploads", "event streams left", "visits left at the end"];
         let gone: u64 = gone.iter().filter_map(|what| lock(&self.tally).get(what).copied()).sum();
@@ -225,6 +163,12 @@ impl Stage<'_> {
         for (name, limit) in explained {
             self.compare(figures, name, value(name), limit);
         }
+        let lists = [&ZERO[..], &IDLE, &FAILING, &HAPPENS, &TOLD, &ORDINARY].concat();
+        let has_rule =
+            |name: &str| lists.contains(&name) || explained.iter().any(|(ruled, _)| *ruled == name);
+        for name in metrics.keys().filter(|name| !has_rule(name)) {
+            self.complain(&format!("{name} has no rule in soak/rules.rs: may it grow without an error?"));
+        }
         let cut = lock(&self.tally).get("pages cut off by the origin").copied().unwrap_or(0);
         // Each may have been awaited by all visitors who ask for pages.
         self.compare(figures, "pages cut off by the origin", cut as f64, breaks * PAGE_VISITORS as f64);
@@ -232,6 +176,16 @@ impl Stage<'_> {
         if self.plan.length >= WHOLE {
             let untested = HAPPENS.iter().filter(|name| value(name) <= 0.0);
             untested.for_each(|name| self.complain(&format!("{name} is {}: it was not tested", value(name))));
+        }
+    }
+
+    /// Complains of each of these counters that is missing or not zero, with the reason why it must be zero.
+    fn demand_zero(&self, names: &[&str], metrics: &Metrics, why: &str) {
+        for name in names {
+            let value = metrics.get(*name).copied().unwrap_or(f64::NAN);
+            if value != 0.0 {
+                self.complain(&format!("{name} is {value}: {why}"));
+            }
         }
     }
 

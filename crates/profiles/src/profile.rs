@@ -127,7 +127,7 @@ fn fill(policy: &mut Policy, file: &File) -> Result<(), String> {
 
 fn fill_static(
     policy: &mut Policy,
-    StaticRow { extensions, paths, source }: &StaticRow,
+    StaticRow { extensions, paths, guess_secs_max, source }: &StaticRow,
 ) -> Result<(), String> {
     require_source("static", source)?;
     if extensions.is_empty() && paths.is_empty() {
@@ -143,6 +143,7 @@ fn fill_static(
     if !paths.is_empty() {
         policy.static_paths.extend(patterns("static", paths)?);
     }
+    policy.static_guess_max = guess_secs_max.map(Duration::from_secs).or(policy.static_guess_max);
     Ok(())
 }
 

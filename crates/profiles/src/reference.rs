@@ -79,6 +79,13 @@ cookies that mean something. On *paths of static files* the type alone decides, 
 cookies, as it does with pages. A site whose styles or scripts follow a cookie, such as one for a dark theme, should send
 `Vary: Cookie` with them, or set `static_files = false`.
 
+A file server whose configuration states no lifetime sends `Last-Modified` alone. Such a static file is fresh for a tenth of
+the time since its last change, as RFC 9111 section 4.2.2 suggests, and for five minutes at most. So visitors get a changed
+file after five minutes at the latest, and earlier if the file changed recently. A purge shows it at once, and a file under a
+new URL is not affected. Browsers assume the same lifetime without the five minutes. A file that says `no-cache`, `private`,
+`max-age=0` or `must-revalidate` gets no such lifetime. `static_ttl_max` of the site is a shorter or longer limit. Where the
+site or its profile has a lifetime for every response that states none, static files have that one.
+
 *Sent downstream* is what visitors' browsers, and caches between them and the edge, get as `Cache-Control`. No purge
 reaches them, so where a system states a lifetime that is meant for the cache in front of it, or none, its pages leave
 with `no-cache`: a browser may keep such a page, and asks before it shows it again. `Age` and the validators stay, so the
@@ -200,9 +207,7 @@ fn put_profile(page: &mut String, profile: &Profile) {
         };
         row(what, &code(&cookie.names), &cookie.source);
     }
-    for (what, names, source) in file.static_file.iter().flat_map(static_rows) {
-        row(what, &code(names), source);
-    }
+    put_static(&mut row, file);
     put_targets(&mut row, file);
     put_answers(&mut row, file);
     for front in &file.front {
@@ -226,6 +231,22 @@ fn put_profile(page: &mut String, profile: &Profile) {
     }
     if file.rules.is_some() {
         rules(policy).iter().for_each(|(what, value)| row(what, value, ""));
+    }
+}
+
+/// What is said of static files.
+fn put_static(row: &mut impl FnMut(&str, &str, &str), file: &File) {
+    for files in &file.static_file {
+        for (what, names, source) in static_rows(files) {
+            row(what, &code(names), source);
+        }
+        if let Some(secs) = files.guess_secs_max {
+            row(
+                "lifetime of static files that state none",
+                &format!("a tenth of their age, at most {}", seconds(secs)),
+                &files.source,
+            );
+        }
     }
 }
 

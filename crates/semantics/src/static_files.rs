@@ -133,7 +133,9 @@ fn ends_with(segment: &[u8], end: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::{is_for_any_cookie, is_static_path, loses_cookies};
-    use message::{Fields, Status};
+    use crate::{Judgement, Moment, judge_response};
+    use message::{Fields, Method, RequestHead, ResponseHead, Status, Version};
+    use platform::Timestamp;
     use profiles::{Pattern, Policy};
 
     fn is_for_any(target: &str, lines: &[(&'static str, &'static str)]) -> bool {
@@ -221,5 +223,64 @@ mod tests {
         assert!(is("/static/app", "text/css"));
         assert!(!is("/static/app", "text/html"));
         assert!(!is("/static/../account", "text/css") && !is("/static/..%2faccount", "text/css"));
+    }
+
+    /// For how many seconds a response to `target` is used, and whether it may be used stale; `None`: not at all.
+    fn used(
+        target: &'static str,
+        lines: &[(&'static str, &'static str)],
+        policy: &Policy,
+    ) -> Option<(u64, Vec<String>)> {
+        let request = RequestHead {
+            method: Method::Get,
+            target: target.into(),
+            version: Version::Http11,
+            fields: Fields::new(),
+        };
+        let response =
+            ResponseHead { fields: lines.iter().copied().collect(), ..ResponseHead::new(Status::OK) };
+        let now = Moment { wall: Timestamp::from_secs(1_762_164_000), ..Moment::default() };
+        let Judgement::Store(storable) = judge_response(&request, &response, now, now, policy) else {
+            return None;
+        };
+        let freshness = storable.freshness;
+        if freshness.must_be_validated(now) {
+            return None;
+        }
+        assert!(freshness.while_revalidate.is_zero());
+        let withheld = storable.withheld.iter().map(|name| String::from_utf8_lossy(name).into_owned());
+        Some((freshness.lifetime.as_secs(), withheld.collect()))
+    }
+
+    /// Ten minutes before the moment of [`used`].
+    const CHANGED: (&str, &str) = ("Last-Modified", "Mon, 03 Nov 2025 09:50:00 GMT");
+    const LONG_AGO: (&str, &str) = ("Last-Modified", "Sun, 02 Nov 2025 10:00:00 GMT");
+    const TAG: (&str, &str) = ("ETag", "\"1-2-3\"");
+
+    #[test]
+    fn file_without_lifetime_is_used_for_a_tenth_of_its_age() {
+        let policy = Policy::default_profile();
+        assert_eq!(used("/x.css", &[CSS, CHANGED], &policy), Some((60, vec![])));
+        assert_eq!(used("/x.css", &[CSS, LONG_AGO], &policy), Some((300, vec![])), "no longer than that");
+        let private = ("Cache-Control", "private");
+        for (target, fields) in [
+            ("/x", &[CSS, LONG_AGO][..]),
+            ("/x.css", &[("Content-Type", "text/html"), LONG_AGO]),
+            ("/x.css", &[CSS, LONG_AGO, ("Vary", "Cookie")]),
+            ("/x.css", &[CSS, LONG_AGO, ("Set-Cookie", "a=b")]),
+            ("/x.css", &[CSS, LONG_AGO, ("Cache-Control", "no-cache")]),
+            ("/x.css", &[CSS, LONG_AGO, ("Pragma", "no-cache")]),
+            ("/x.css", &[CSS, LONG_AGO, ("Expires", "0")]),
+            ("/x.css", &[CSS, LONG_AGO, ("Surrogate-Control", "no-store")]),
+            ("/x.css", &[CSS, LONG_AGO, ("Vary", "*")]),
+            ("/x.css", &[CSS, LONG_AGO, ("Cache-Control", "max-age=0")]),
+            ("/x.css", &[CSS, LONG_AGO, ("Cache-Control", "public, must-revalidate")]),
+            ("/x.css", &[CSS, LONG_AGO, ("Cache-Control", "proxy-revalidate")]),
+            ("/x.css", &[CSS, TAG]),
+            ("/x.css", &[CSS, ("Last-Modified", "Mon, 03 Nov 2025 10:00:00 GMT")]),
+            ("/x.css", &[CSS, LONG_AGO, private]),
+        ] {
+            assert_eq!(used(target, fields, &policy), None, "{target} {fields:?}");
+        }
     }
 }

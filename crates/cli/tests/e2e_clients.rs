@@ -111,8 +111,8 @@ fn site_with_a_session_for_all_gets_hits_for_its_files() {
     assert!(hits >= 425, "{hits} of {views}");
 }
 
-/// Files of applications whose configuration gives them no lifetime, as of version `version`: nginx sends the date alone,
-/// and Flask says `no-cache` and sets the session's cookie.
+/// Files of applications whose configuration gives them no lifetime, as of version `version`: nginx sends the date
+/// alone, and Flask says `no-cache` and sets the session's cookie.
 fn files_without_lifetime(version: &AtomicUsize, seen: &Seen) -> Vec<Action> {
     let version = version.load(Ordering::SeqCst);
     let kind = "Content-Type: text/css";
@@ -142,7 +142,7 @@ fn visited(edge: &Edge, target: &str) -> (String, bool) {
 #[test]
 fn file_without_lifetime_is_a_hit_until_it_is_purged() {
     for (target, arguments) in
-        [("/static/nginx.css", &[][..]), ("/static/nginx.css", &["--profile", "django"])]
+        [("/static/nginx.css", &[][..]), ("/static/flask.css", &["--profile", "flask"])]
     {
         let version = Arc::new(AtomicUsize::new(1));
         let served = Arc::clone(&version);
@@ -159,7 +159,7 @@ fn file_without_lifetime_is_a_hit_until_it_is_purged() {
 
 #[test]
 fn changed_file_is_seen_after_static_ttl_max_without_a_purge() {
-    for (target, profile) in [("/static/nginx.css", "default"), ("/static/nginx.css", "django")] {
+    for (target, profile) in [("/static/nginx.css", "default"), ("/static/flask.css", "flask")] {
         let version = Arc::new(AtomicUsize::new(1));
         let served = Arc::clone(&version);
         let origin = Origin::start(move |seen| files_without_lifetime(&served, seen));

@@ -377,14 +377,19 @@ impl Plan {
 /// What a site's answers get that state no lifetime, in words.
 fn assumed_lifetimes(policy: &Policy) -> String {
     let time = crate::quantity::format_duration;
-    match (policy.default_ttl, policy.static_guess_max) {
+    let mut text = match (policy.default_ttl, policy.static_guess_max) {
         (Some(ttl), _) => format!("{} for answers without a stated lifetime", time(ttl)),
         (None, Some(longest)) if policy.static_files && !longest.is_zero() => format!(
             "answers without a stated lifetime are not stored, but static files are, for up to {}",
             time(longest)
         ),
         (None, _) => "answers without a stated lifetime are not stored".to_owned(),
+    };
+    if let Some(secs) = policy.static_recheck.filter(|secs| policy.static_files && !secs.is_zero()) {
+        // Writing into a String cannot fail.
+        let _ = write!(text, ", static files that say no-cache are used for {}", time(secs));
     }
+    text
 }
 
 /// The first of these prefixes, and how many more there are.
@@ -834,7 +839,7 @@ mod tests {
     #[test]
     fn the_plan_is_explained() {
         let text = "origin = 'http://127.0.0.1:9000'\n[[site]]\nnames = ['a.test']\nprofile = 'wordpress'\n[[site]]\n\
-                    [[site]]\nnames = ['c.test']\n\
+                    [[site]]\nnames = ['b.test']\nprofile = 'flask'\n[[site]]\nnames = ['c.test']\nprofile = 'flask'\n\
                     static_ttl_max = '0s'\n";
         insta::assert_snapshot!(load(text, &Overrides::new()).unwrap().explain());
     }

@@ -164,6 +164,7 @@ pub(crate) struct StaticRow {
     #[serde(default)]
     pub(crate) paths: Vec<String>,
     pub(crate) guess_secs_max: Option<u64>,
+    pub(crate) recheck_secs: Option<u64>,
     pub(crate) source: String,
 }
 

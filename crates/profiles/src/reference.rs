@@ -86,6 +86,13 @@ new URL is not affected. Browsers assume the same lifetime without the five minu
 `max-age=0` or `must-revalidate` gets no such lifetime. `static_ttl_max` of the site is a shorter or longer limit. Where the
 site or its profile has a lifetime for every response that states none, static files have that one.
 
+Flask sends its own files with `no-cache` unless `SEND_FILE_MAX_AGE_DEFAULT` gives them a lifetime. `no-cache` is the
+origin's word, so `default` obeys it. The profiles `flask` and `moinmoin` know that the framework sends it with every file:
+they use such a file for ten seconds before the origin is asked again. The file must be at one of the profile's paths of
+static files, or at one of `static_paths`. It must have a static type, `ETag` and `Last-Modified`, and `no-cache` must be
+all that it says of caches. Browsers still get `no-cache`, so a browser that got an old file asks again at its next use.
+`static_ttl_max = \"0s\"` switches both off. `petasos why` says when a profile uses a file that says `no-cache`.
+
 *Sent downstream* is what visitors' browsers, and caches between them and the edge, get as `Cache-Control`. No purge
 reaches them, so where a system states a lifetime that is meant for the cache in front of it, or none, its pages leave
 with `no-cache`: a browser may keep such a page, and asks before it shows it again. `Age` and the validators stay, so the
@@ -244,6 +251,13 @@ fn put_static(row: &mut impl FnMut(&str, &str, &str), file: &File) {
             row(
                 "lifetime of static files that state none",
                 &format!("a tenth of their age, at most {}", seconds(secs)),
+                &files.source,
+            );
+        }
+        if let Some(secs) = files.recheck_secs {
+            row(
+                "static files at the paths above that say `no-cache` are used for",
+                &seconds(secs),
                 &files.source,
             );
         }

@@ -7,9 +7,10 @@
 use crate::lifetime::states_lifetime;
 use crate::request::percent_decoded;
 use crate::set_cookie::meaningful_cookies;
-use crate::stated_directives;
-use message::{Fields, Status, names};
+use crate::{Directives, Scope, stated_directives};
+use message::{Fields, ResponseHead, Status, names};
 use profiles::{Forwarding, Policy};
+use std::time::Duration;
 
 /// Types of files as they begin. HTML, JSON, XML, PDF and plain text are not among them, because applications make them
 /// for one visitor.
@@ -101,6 +102,27 @@ pub(crate) fn loses_cookies(target: &[u8], status: Status, response: &Fields, po
         && (says_shared(response, policy) || is_declared(target, policy))
 }
 
+/// For how long a file that says `no-cache` is used without asking the origin; `None`: it is not.
+///
+/// Only a profile permits it, because `no-cache` is the origin's word (RFC 9111 section 5.2.2.4): its system sends
+/// `no-cache` with every file whose lifetime was not configured. The file must be at a declared path, have a static
+/// type and both validators of a file, and must say nothing else of caches.
+pub fn recheck(target: &[u8], response: &ResponseHead, policy: &Policy) -> Option<Duration> {
+    let time = policy.static_recheck.filter(|time| !time.is_zero())?;
+    let fields = &response.fields;
+    let is_file = response.status == Status::OK
+        && ignores_cookies(policy)
+        && is_declared(target, policy)
+        && has_static_type(fields)
+        && fields.has(names::ETAG)
+        && fields.has(names::LAST_MODIFIED)
+        && !fields.has(names::EXPIRES)
+        && !fields.has(names::PRAGMA);
+    let (directives, targeted) = stated_directives(fields, policy);
+    let no_cache_alone = Directives { no_cache: Scope::Everything, ..Directives::default() };
+    (is_file && !targeted && directives == no_cache_alone).then_some(time)
+}
+
 /// Whether the response says that caches may share it, and for how long.
 fn says_shared(response: &Fields, policy: &Policy) -> bool {
     let (directives, _) = stated_directives(response, policy);
@@ -133,10 +155,12 @@ fn ends_with(segment: &[u8], end: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::{is_for_any_cookie, is_static_path, loses_cookies};
+    use crate::tests::policy_of;
     use crate::{Judgement, Moment, judge_response};
     use message::{Fields, Method, RequestHead, ResponseHead, Status, Version};
     use platform::Timestamp;
     use profiles::{Pattern, Policy};
+    use std::time::Duration;
 
     fn is_for_any(target: &str, lines: &[(&'static str, &'static str)]) -> bool {
         let fields: Fields = lines.iter().copied().collect();
@@ -282,5 +306,37 @@ mod tests {
         ] {
             assert_eq!(used(target, fields, &policy), None, "{target} {fields:?}");
         }
+    }
+
+    #[test]
+    fn flask_file_that_says_no_cache_is_used_for_ten_seconds() {
+        let flask = policy_of("flask");
+        let no_cache = ("Cache-Control", "no-cache");
+        let file = [CSS, CHANGED, TAG, no_cache];
+        assert_eq!(used("/static/x.css", &file, &flask), Some((10, vec![])));
+        let session = [CSS, CHANGED, TAG, no_cache, ("Vary", "Cookie"), ("Set-Cookie", "session=abc")];
+        assert_eq!(used("/static/x.css", &session, &flask), Some((10, vec!["Set-Cookie".to_owned()])));
+        for (target, fields) in [
+            ("/uploads/x.css", &file[..]),
+            ("/static/x.css", &[CSS, CHANGED, no_cache]),
+            ("/static/x.css", &[CSS, TAG, no_cache]),
+            ("/static/x.css", &[("Content-Type", "text/html"), CHANGED, TAG, no_cache]),
+            ("/static/x.css", &[CSS, CHANGED, TAG, ("Cache-Control", "no-cache, must-revalidate")]),
+            ("/static/x.css", &[CSS, CHANGED, TAG, ("Cache-Control", "no-cache, max-age=0")]),
+            ("/static/x.css", &[CSS, CHANGED, TAG, ("Cache-Control", "no-cache, private")]),
+            ("/static/x.css", &[CSS, CHANGED, TAG, ("Cache-Control", "no-cache, no-store")]),
+            ("/static/x.css", &[CSS, CHANGED, TAG, ("Cache-Control", "no-cache=\"Set-Cookie\"")]),
+            ("/static/x.css", &[CSS, CHANGED, TAG, no_cache, ("CDN-Cache-Control", "no-cache")]),
+            ("/static/x.css", &[CSS, CHANGED, TAG, no_cache, ("Pragma", "no-cache")]),
+            ("/static/x.css", &[CSS, CHANGED, TAG, no_cache, ("Expires", "0")]),
+            ("/static/x.css", &[("Content-Type", "application/json"), CHANGED, TAG, no_cache]),
+            ("/static/../x.css", &file),
+            ("/static/%2e%2e/x.css", &file),
+        ] {
+            assert_eq!(used(target, fields, &flask), None, "{target} {fields:?}");
+        }
+        assert_eq!(used("/static/x.css", &file, &Policy::default_profile()), None);
+        let off = Policy { static_recheck: Some(Duration::ZERO), ..flask };
+        assert_eq!(used("/static/x.css", &file, &off), None);
     }
 }

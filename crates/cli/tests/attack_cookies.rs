@@ -250,3 +250,71 @@ fn random_origins_cost_one_fetch_each_and_leave_the_page() {
     println!("attack: fetches of a page beside {floods} made-up origins: {plain}, at most {}", floods / 4);
     assert!(plain <= floods / 4, "{plain}");
 }
+
+/// What an application may say of a file, beside `no-cache` alone, that a profile must obey.
+const WORDS: &[&str] = &[
+    "private",
+    "no-store",
+    "private, max-age=600",
+    "no-cache, private",
+    "no-cache, no-store",
+    "no-cache, max-age=0",
+    "no-cache, must-revalidate",
+];
+
+/// Which responses that forbid reuse were used again, and how many sessions or contents reached another visitor.
+fn used_again(edge: &Edge) -> (Vec<String>, usize) {
+    let (mut used, mut foreign, mut given) = (Vec::new(), 0, Vec::new());
+    for word in WORDS.iter().chain(&["no-cache"]) {
+        for path in ["/static/a.css", "/static/page", "/uploads/a.css"] {
+            let target = format!("{path}?{}", word.replace(", ", "&"));
+            for fields in [&[ANN][..], &[BOB], &[], &[ANN], &[BOB]] {
+                let answer = get(edge.address, &target, fields);
+                let own = fields.first().copied().unwrap_or_default();
+                foreign += usize::from(is_foreign(own, answer.text()));
+                given.extend(answer.field("Set-Cookie").map(str::to_owned));
+                if answer.field("Cache-Status").unwrap().starts_with("Petasos; hit") {
+                    used.push(target.clone());
+                }
+            }
+        }
+    }
+    let all = given.len();
+    given.sort();
+    given.dedup();
+    used.dedup();
+    (used, foreign + all - given.len())
+}
+
+#[test]
+fn profile_uses_no_file_that_says_more_than_no_cache() {
+    let number = AtomicUsize::new(0);
+    let origin = Origin::start(move |seen| {
+        let own = format!("for {}", seen.field("Cookie").unwrap_or("nobody"));
+        let (path, word) = seen.target().split_once('?').unwrap_or_else(|| (seen.target(), "no-store"));
+        let kind = if path.ends_with(".css") { "text/css" } else { "text/html" };
+        let fields = [
+            format!("Content-Type: {kind}"),
+            format!("Cache-Control: {}", word.replace('&', ", ")),
+            format!("Set-Cookie: session=s{}; Path=/", number.fetch_add(1, Ordering::SeqCst)),
+            "Last-Modified: Sat, 01 Nov 2025 10:00:00 GMT".to_owned(),
+            "ETag: \"1\"".to_owned(),
+            "Vary: Cookie".to_owned(),
+        ];
+        response("200 OK", &fields.each_ref().map(String::as_str), own.as_bytes())
+    });
+    for (profile, may_be_used) in [
+        ("default", None),
+        ("flask", Some("/static/a.css?no-cache")),
+        ("moinmoin", Some("/static/a.css?no-cache")),
+    ] {
+        let configuration = format!("profile = \"{profile}\"\n[limits]\nleak_guard_every = 0\n");
+        let edge = Edge::configured(&origin.url(), &configuration, &[]);
+        let (used, foreign) = used_again(&edge);
+        println!("attack: sessions and files of other visitors by {profile}: {foreign} of 120, at most 0");
+        println!("attack: files used by {profile} that say no-cache: {}, at most 1", used.len());
+        assert_eq!(foreign, 0, "{profile}");
+        assert_eq!(used.first().map(String::as_str), may_be_used, "{profile}");
+        assert!(used.len() <= 1, "{profile}: {used:?}");
+    }
+}

@@ -634,7 +634,7 @@ fn warm(edge: &Edge) {
 }
 
 fn profiles() -> Vec<&'static str> {
-    "default rfc wordpress mediawiki drupal typo3 django wagtail plone magento ghost joomla"
+    "default rfc wordpress mediawiki drupal typo3 django flask moinmoin wagtail plone magento ghost joomla"
         .split(' ')
         .collect()
 }

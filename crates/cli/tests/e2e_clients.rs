@@ -2,8 +2,10 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on panics")]
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use testkit::clients::{CLIENTS, ClientRow, target};
-use testkit::{Action, Edge, Origin, Seen, get, response};
+use testkit::{Action, Edge, Origin, Seen, eventually, get, petasos, response};
 
 const PUBLIC: &str = "Cache-Control: public, max-age=600";
 
@@ -107,4 +109,65 @@ fn site_with_a_session_for_all_gets_hits_for_its_files() {
     println!("clients: {hits} of {views} files of a site with a session for all hit, at least 425");
     // The leak guard compares some of them first.
     assert!(hits >= 425, "{hits} of {views}");
+}
+
+/// Files of applications whose configuration gives them no lifetime, as of version `version`: nginx sends the date
+/// alone, and Flask says `no-cache` and sets the session's cookie.
+fn files_without_lifetime(version: &AtomicUsize, seen: &Seen) -> Vec<Action> {
+    let version = version.load(Ordering::SeqCst);
+    let kind = "Content-Type: text/css";
+    let date = "Last-Modified: Sat, 01 Nov 2025 10:00:00 GMT";
+    let tag = format!("ETag: \"{version}\"");
+    let session =
+        ["Cache-Control: no-cache", "Vary: Cookie", "Set-Cookie: session=eyJ2IjoxfQ.aA.bB; HttpOnly; Path=/"];
+    let fields = match seen.target() {
+        "/static/nginx.css" => vec![kind, date, &tag],
+        "/static/flask.css" => [kind, date, &tag].into_iter().chain(session).collect(),
+        _ => [&["Content-Type: text/html"][..], &session].concat(),
+    };
+    if seen.field("If-None-Match") == tag.split_once(' ').map(|(_, value)| value) {
+        return response("304 Not Modified", &fields[1..], b"");
+    }
+    response("200 OK", &fields, format!("version {version}").as_bytes())
+}
+
+/// What a visitor with a session gets, and whether it was a hit that cost the origin no request.
+fn visited(edge: &Edge, target: &str) -> (String, bool) {
+    let file = get(edge.address, target, &["Cookie: session=visitor"]);
+    let is_hit = file.field("Cache-Status").unwrap().starts_with("Petasos; hit");
+    assert!(!is_hit || file.field("Set-Cookie").is_none(), "a hit must not replace a session");
+    (String::from_utf8(file.body).unwrap(), is_hit)
+}
+
+#[test]
+fn file_without_lifetime_is_a_hit_until_it_is_purged() {
+    for (target, arguments) in
+        [("/static/nginx.css", &[][..]), ("/static/flask.css", &["--profile", "flask"])]
+    {
+        let version = Arc::new(AtomicUsize::new(1));
+        let served = Arc::clone(&version);
+        let origin = Origin::start(move |seen| files_without_lifetime(&served, seen));
+        let edge = Edge::start(&origin.url(), arguments);
+        // The leak guard compares some hits first, and a slow machine needs longer than a lifetime for some.
+        eventually(&format!("a hit of {target}"), || visited(&edge, target).1);
+        version.store(2, Ordering::SeqCst);
+        let (admin, url) = (edge.admin.to_string(), format!("http://example.test{target}"));
+        assert_eq!(petasos(["purge", "--admin", &admin, &url]).code, Some(0));
+        assert_eq!(visited(&edge, target).0, "version 2", "{target}");
+    }
+}
+
+#[test]
+fn changed_file_is_seen_after_static_ttl_max_without_a_purge() {
+    for (target, profile) in [("/static/nginx.css", "default"), ("/static/flask.css", "flask")] {
+        let version = Arc::new(AtomicUsize::new(1));
+        let served = Arc::clone(&version);
+        let origin = Origin::start(move |seen| files_without_lifetime(&served, seen));
+        let configuration =
+            format!("profile = \"{profile}\"\nstatic_ttl_max = \"1s\"\n[limits]\nleak_guard_every = 0\n");
+        let edge = Edge::configured(&origin.url(), &configuration, &[]);
+        eventually(&format!("a hit of {target}"), || visited(&edge, target).1);
+        version.store(2, Ordering::SeqCst);
+        eventually(&format!("the change of {target}"), || visited(&edge, target).0 == "version 2");
+    }
 }

@@ -365,17 +365,31 @@ impl Plan {
         }
         for site in &self.sites {
             let names = site.title();
-            let ttl = site.policy.default_ttl.map_or_else(
-                || "answers without a stated lifetime are not stored".to_owned(),
-                |ttl| {
-                    format!("{} for answers without a stated lifetime", crate::quantity::format_duration(ttl))
-                },
-            );
+            let lifetimes = assumed_lifetimes(&site.policy);
             // Writing into a String cannot fail.
-            let _ = writeln!(text, "site {names}: origin {}, profile {}, {ttl}", site.origin, site.profile);
+            let _ =
+                writeln!(text, "site {names}: origin {}, profile {}, {lifetimes}", site.origin, site.profile);
         }
         text
     }
+}
+
+/// What a site's answers get that state no lifetime, in words.
+fn assumed_lifetimes(policy: &Policy) -> String {
+    let time = crate::quantity::format_duration;
+    let mut text = match (policy.default_ttl, policy.static_guess_max) {
+        (Some(ttl), _) => format!("{} for answers without a stated lifetime", time(ttl)),
+        (None, Some(longest)) if policy.static_files && !longest.is_zero() => format!(
+            "answers without a stated lifetime are not stored, but static files are, for up to {}",
+            time(longest)
+        ),
+        (None, _) => "answers without a stated lifetime are not stored".to_owned(),
+    };
+    if let Some(secs) = policy.static_recheck.filter(|secs| policy.static_files && !secs.is_zero()) {
+        // Writing into a String cannot fail.
+        let _ = write!(text, ", static files that say no-cache are used for {}", time(secs));
+    }
+    text
 }
 
 /// The first of these prefixes, and how many more there are.
@@ -796,6 +810,7 @@ mod tests {
             "profile = 'rfc'\nstatic_paths = ['/static/*']",
             "profile = 'rfc'\nstripped_cookies = ['id']",
             "profile = 'rfc'\nstatic_files = true",
+            "profile = 'rfc'\nstatic_ttl_max = '1m'",
         ] {
             let problem = told(text).unwrap();
             assert!(problem.contains("has no effect"), "{text}: {problem}");
@@ -823,7 +838,9 @@ mod tests {
 
     #[test]
     fn the_plan_is_explained() {
-        let text = "origin = 'http://127.0.0.1:9000'\n[[site]]\nnames = ['a.test']\nprofile = 'wordpress'\n[[site]]\n";
+        let text = "origin = 'http://127.0.0.1:9000'\n[[site]]\nnames = ['a.test']\nprofile = 'wordpress'\n[[site]]\n\
+                    [[site]]\nnames = ['b.test']\nprofile = 'flask'\n[[site]]\nnames = ['c.test']\nprofile = 'flask'\n\
+                    static_ttl_max = '0s'\n";
         insta::assert_snapshot!(load(text, &Overrides::new()).unwrap().explain());
     }
 

@@ -55,6 +55,10 @@ pub(crate) fn widened(mut policy: Policy, lookup: &Lookup<'_>) -> Policy {
     if let Some(Value::Switch(on)) = lookup.value("static_files") {
         policy.static_files = on;
     }
+    if let Some(longest) = lookup.duration("static_ttl_max") {
+        policy.static_guess_max = policy.static_guess_max.map(|_| longest);
+        policy.static_recheck = policy.static_recheck.map(|time| time.min(longest));
+    }
     policy.static_paths.extend(lookup.patterns("static_paths"));
     policy.stripped_cookies.extend(lookup.patterns("stripped_cookies"));
     policy.noise_fields.extend(lookup.patterns("noise_fields"));

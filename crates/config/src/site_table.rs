@@ -105,6 +105,15 @@ pub(crate) const SITE: &[Setting] = &[
          HTML, JSON and other types at such a path are still sent to visitors with sessions by the origin.",
     ),
     site(
+        "static_ttl_max",
+        Kind::Duration,
+        None,
+        "Longest lifetime that is assumed for a static file with `Last-Modified` that states none; it is a tenth of the \
+         time since its last change. So a changed file is seen after this time at the latest, and at once after a purge. \
+         `0s`: the origin is asked before each use. It also limits how long the profiles `flask` and `moinmoin` use files \
+         that say `no-cache`. `ttl`, of the site or its profile, takes precedence. Left out: the profile's, 5m for `default`.",
+    ),
+    site(
         "tracking_parameters",
         Kind::Patterns,
         None,

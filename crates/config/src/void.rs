@@ -6,8 +6,18 @@ use crate::setting::Value;
 use profiles::LETTER;
 use semantics::is_void_declaration;
 
-/// Settings about cookies that the profile `rfc` does not ask.
-const OF_COOKIES: [&str; 3] = ["static_files", "static_paths", "stripped_cookies"];
+/// Settings about cookies and static files that the profile `rfc` does not ask, and why it does not.
+const UNUSED_BY_LETTER: [(&str, &str); 4] = [
+    ("static_files", OF_COOKIES),
+    ("static_paths", OF_COOKIES),
+    ("stripped_cookies", OF_COOKIES),
+    (
+        "static_ttl_max",
+        "leave it out, or choose another profile: `rfc` assumes a tenth of the time since the last change for every \
+         response that states no lifetime, and at most a day",
+    ),
+];
+const OF_COOKIES: &str = "leave it out, or choose another profile: `rfc` forwards every cookie and believes what the origin says of it";
 
 /// What a site states in vain. `value` gives a setting of the site, `place` where it stands.
 pub(crate) fn void_settings(
@@ -27,15 +37,14 @@ pub(crate) fn void_settings(
     let in_vain = |key: &'static str| match value(key) {
         Some(Value::Switch(on)) => on,
         Some(Value::Texts(names)) => !names.is_empty(),
+        Some(Value::Duration(_)) => true,
         _ => false,
     };
-    let of_cookies = if profile == LETTER { &OF_COOKIES[..] } else { &[] };
-    for key in of_cookies.iter().copied().filter(|key| in_vain(key)) {
+    let unused = if profile == LETTER { &UNUSED_BY_LETTER[..] } else { &[] };
+    for (key, help) in unused.iter().copied().filter(|(key, _)| in_vain(key)) {
         let place = place(key).unwrap_or(Place::Default);
         let problem = Diagnostic::new(format!("`{key}` has no effect with the profile `rfc`"), place);
-        problems.push(problem.with_help(
-            "leave it out, or choose another profile: `rfc` forwards every cookie and believes what the origin says of it",
-        ));
+        problems.push(problem.with_help(help));
     }
     problems
 }

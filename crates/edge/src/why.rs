@@ -20,7 +20,7 @@ use bytes::BytesMut;
 use h1::{BodyFraming, Request, Strictness};
 use message::{Fields, Method, RequestHead, ResponseHead, Version, names};
 use net::Peer;
-use semantics::{Culprit, Moment, Policy, Reason, Verdict, downstream_head, explain_request};
+use semantics::{Culprit, Moment, Policy, Reason, Verdict, downstream_head, explain_request, recheck};
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -164,6 +164,9 @@ pub struct StoredAnswer {
     pub stale_if_error_overrides: bool,
     /// Whether it says that it must be confirmed before each use.
     pub is_validated_always: bool,
+    /// Whether it says so and the site's profile uses it all the same, for `lifetime_secs`.
+    #[serde(default)]
+    pub no_cache_overridden: bool,
     /// Whether a soft purge has made it stale.
     pub is_purged_softly: bool,
     /// Where it redirects to.
@@ -323,7 +326,9 @@ fn of_subject(shared: &Arc<Shared>, subject: &Subject<'_>, request: &Request) ->
     let stale = wanted.ok().filter(|_| decided.asks != Asks::Nothing && !is_pass);
     let stale = stale.and_then(|wanted| wanted.stale_instead(shared, head, now));
     let (stored, other_variants_only) = match shared.store.peek(&key, &head.fields) {
-        Lookup::Found { object, softened } => (Some(stored_answer(&object, softened, policy, now)), false),
+        Lookup::Found { object, softened } => {
+            (Some(stored_answer(&object, key.target(), softened, policy, now)), false)
+        }
         Lookup::NoVariant => (None, true),
         Lookup::Shelved(_) | Lookup::Absent => (None, false),
     };
@@ -413,7 +418,13 @@ fn key_answer(shared: &Shared, key: &Key, is_equivalent: bool) -> KeyAnswer {
     }
 }
 
-fn stored_answer(object: &Arc<Object>, softened: bool, policy: &Policy, now: Moment) -> StoredAnswer {
+fn stored_answer(
+    object: &Arc<Object>,
+    target: &[u8],
+    softened: bool,
+    policy: &Policy,
+    now: Moment,
+) -> StoredAnswer {
     let freshness = freshness(object, softened, policy);
     let head = object.head();
     let cache_control = |head: &ResponseHead| {
@@ -435,6 +446,7 @@ fn stored_answer(object: &Arc<Object>, softened: bool, policy: &Policy, now: Mom
         stale_if_error_secs: freshness.if_error.as_secs(),
         stale_if_error_overrides: freshness.overridden,
         is_validated_always: freshness.validate_always,
+        no_cache_overridden: recheck(target, &head, policy).is_some(),
         is_purged_softly: softened,
     }
 }

@@ -163,6 +163,8 @@ pub(crate) struct StaticRow {
     pub(crate) extensions: Vec<String>,
     #[serde(default)]
     pub(crate) paths: Vec<String>,
+    pub(crate) guess_secs_max: Option<u64>,
+    pub(crate) recheck_secs: Option<u64>,
     pub(crate) source: String,
 }
 

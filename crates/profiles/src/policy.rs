@@ -251,6 +251,11 @@ pub struct Policy {
     pub static_extensions: Vec<String>,
     /// Paths where cookies change no response of a static type, whatever it says, compared after one percent-decoding.
     pub static_paths: Vec<Pattern>,
+    /// The longest lifetime that is guessed for a static file that states none, from the date of its last change;
+    /// `None`: none is guessed.
+    pub static_guess_max: Option<Duration>,
+    /// How long a file at `static_paths` is used before the origin is asked again, although it says `no-cache`.
+    pub static_recheck: Option<Duration>,
     /// What every other cookie means.
     pub unknown_cookie: UnknownCookie,
     /// Request fields that never change a page, beside those every profile knows.
@@ -353,6 +358,8 @@ impl Policy {
             static_files: false,
             static_extensions: Vec::new(),
             static_paths: Vec::new(),
+            static_guess_max: None,
+            static_recheck: None,
             unknown_cookie: UnknownCookie::Pass,
             noise_fields: Vec::new(),
             forwarded_fields: Vec::new(),

@@ -127,7 +127,7 @@ fn fill(policy: &mut Policy, file: &File) -> Result<(), String> {
 
 fn fill_static(
     policy: &mut Policy,
-    StaticRow { extensions, paths, source }: &StaticRow,
+    StaticRow { extensions, paths, guess_secs_max, recheck_secs, source }: &StaticRow,
 ) -> Result<(), String> {
     require_source("static", source)?;
     if extensions.is_empty() && paths.is_empty() {
@@ -143,6 +143,14 @@ fn fill_static(
     if !paths.is_empty() {
         policy.static_paths.extend(patterns("static", paths)?);
     }
+    if recheck_secs.is_some() && paths.is_empty() {
+        return Err(
+            "a [[static]] with `recheck_secs` needs paths that the system's own files have".to_owned()
+        );
+    }
+    let given = |secs: &Option<u64>| secs.map(Duration::from_secs);
+    policy.static_guess_max = given(guess_secs_max).or(policy.static_guess_max);
+    policy.static_recheck = given(recheck_secs).or(policy.static_recheck);
     Ok(())
 }
 
@@ -339,6 +347,7 @@ mod tests {
             ("title = 'a'\n[[static]]\nextensions = ['.css']\nsource = 'c'", "without a dot"),
             ("title = 'a'\n[[static]]\npaths = ['/*']\nsource = 'c'", "everything"),
             ("title = 'a'\n[[static]]\nsource = 'c'", "names nothing"),
+            ("title = 'a'\n[[static]]\nextensions = ['css']\nrecheck_secs = 1\nsource = 'c'", "needs paths"),
             (
                 "title = 'a'\n[[write]]\nmethods = ['POST']\nstatuses = [200]\nchanges = 'everything'\nsource = 'b'",
                 "any request",

@@ -194,6 +194,13 @@ mod tests {
             (("X-TYPO3-Parsetime", "0ms"), "typo3"),
             (("X-Magento-Tags", "cat_p_1"), "magento"),
             (("X-Cache-Rule", "plone.content.itemView"), "plone"),
+            (
+                (
+                    "Content-Security-Policy-Report-Only",
+                    "default-src 'self'; script-src 'self'; report-uri /+cspreport/log;",
+                ),
+                "moinmoin",
+            ),
         ] {
             let (fields, head) = (fields(&[line]), DocumentHead::default());
             let shown = Shown { target: b"/a", is_start: false, ..start(&fields, &head) };

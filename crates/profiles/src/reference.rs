@@ -79,6 +79,20 @@ cookies that mean something. On *paths of static files* the type alone decides, 
 cookies, as it does with pages. A site whose styles or scripts follow a cookie, such as one for a dark theme, should send
 `Vary: Cookie` with them, or set `static_files = false`.
 
+A file server whose configuration states no lifetime sends `Last-Modified` alone. Such a static file is fresh for a tenth of
+the time since its last change, as RFC 9111 section 4.2.2 suggests, and for five minutes at most. So visitors get a changed
+file after five minutes at the latest, and earlier if the file changed recently. A purge shows it at once, and a file under a
+new URL is not affected. Browsers assume the same lifetime without the five minutes. A file that says `no-cache`, `private`,
+`max-age=0` or `must-revalidate` gets no such lifetime. `static_ttl_max` of the site is a shorter or longer limit. Where the
+site or its profile has a lifetime for every response that states none, static files have that one.
+
+Flask sends its own files with `no-cache` unless `SEND_FILE_MAX_AGE_DEFAULT` gives them a lifetime. `no-cache` is the
+origin's word, so `default` obeys it. The profiles `flask` and `moinmoin` know that the framework sends it with every file:
+they use such a file for ten seconds before the origin is asked again. The file must be at one of the profile's paths of
+static files, or at one of `static_paths`. It must have a static type, `ETag` and `Last-Modified`, and `no-cache` must be
+all that it says of caches. Browsers still get `no-cache`, so a browser that got an old file asks again at its next use.
+`static_ttl_max = \"0s\"` switches both off. `petasos why` says when a profile uses a file that says `no-cache`.
+
 *Sent downstream* is what visitors' browsers, and caches between them and the edge, get as `Cache-Control`. No purge
 reaches them, so where a system states a lifetime that is meant for the cache in front of it, or none, its pages leave
 with `no-cache`: a browser may keep such a page, and asks before it shows it again. `Age` and the validators stay, so the
@@ -200,9 +214,7 @@ fn put_profile(page: &mut String, profile: &Profile) {
         };
         row(what, &code(&cookie.names), &cookie.source);
     }
-    for (what, names, source) in file.static_file.iter().flat_map(static_rows) {
-        row(what, &code(names), source);
-    }
+    put_static(&mut row, file);
     put_targets(&mut row, file);
     put_answers(&mut row, file);
     for front in &file.front {
@@ -226,6 +238,29 @@ fn put_profile(page: &mut String, profile: &Profile) {
     }
     if file.rules.is_some() {
         rules(policy).iter().for_each(|(what, value)| row(what, value, ""));
+    }
+}
+
+/// What is said of static files.
+fn put_static(row: &mut impl FnMut(&str, &str, &str), file: &File) {
+    for files in &file.static_file {
+        for (what, names, source) in static_rows(files) {
+            row(what, &code(names), source);
+        }
+        if let Some(secs) = files.guess_secs_max {
+            row(
+                "lifetime of static files that state none",
+                &format!("a tenth of their age, at most {}", seconds(secs)),
+                &files.source,
+            );
+        }
+        if let Some(secs) = files.recheck_secs {
+            row(
+                "static files at the paths above that say `no-cache` are used for",
+                &seconds(secs),
+                &files.source,
+            );
+        }
     }
 }
 

@@ -23,6 +23,8 @@ const FILES: &[(&str, &str)] = &[
     ("drupal", include_str!("../data/drupal.toml")),
     ("typo3", include_str!("../data/typo3.toml")),
     ("django", include_str!("../data/django.toml")),
+    ("flask", include_str!("../data/flask.toml")),
+    ("moinmoin", include_str!("../data/moinmoin.toml")),
     ("wagtail", include_str!("../data/wagtail.toml")),
     ("plone", include_str!("../data/plone.toml")),
     ("magento", include_str!("../data/magento.toml")),

@@ -102,6 +102,7 @@ pub(crate) const SIGNS: &[(&str, Sign)] = &[
     ("Magento 2", Sign::Cookie),
     ("OpenCart", Sign::Cookie),
     ("Shopware 6", Sign::Cookie),
+    ("MoinMoin", Sign::Field("Content-Security-Policy-Report-Only", "report-uri /+cspreport/log")),
     ("Ghost", Sign::Generator("Ghost")),
     ("Ghost", Sign::Asset(&["/public/cards.min."])),
     ("Plone", Sign::Generator("Plone")),

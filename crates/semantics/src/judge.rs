@@ -3,15 +3,16 @@
 //! Invariant: nothing is stored that the response does not clearly permit to share. The default profile is stricter
 //! than the letter: a response that sets a cookie which is not noise, or that answers credentials without `public`, is
 //! not stored, and errors are stored for moments only. What would have to be validated before every use is stored only
-//! if it has a validator. A `[[brief]]` rule of the policy shares an answer for a moment that forbids that. For how
-//! long a response is fresh is `lifetime`'s part; whether its Vary can be kept apart is `vary`'s.
+//! if it has a validator. A `[[brief]]` rule of the policy shares an answer for a moment that forbids that, and its
+//! `recheck_secs` uses a static file that says `no-cache`. For how long a response is fresh is `lifetime`'s part;
+//! whether its Vary can be kept apart is `vary`'s.
 
 use crate::answers::brief_lifetime;
 use crate::invalidation::resolve;
 use crate::lifetime::{Lifetime, initial_age, lifetime, longest_lifetime, stale_windows};
 use crate::request::needs_mark;
 use crate::set_cookie::meaningful_cookies;
-use crate::static_files::loses_cookies;
+use crate::static_files::{loses_cookies, recheck};
 use crate::validation::validation_fields;
 use crate::{
     ContentRange, Credentials, Directives, Forwarding, Freshness, Moment, Policy, Reason, Scope,
@@ -73,12 +74,16 @@ fn judged(
     if let Some(lifetime) = brief {
         return judged_briefly(request, response, lifetime, (request_time, response_time), policy);
     }
-    let lifetime = lifetime(request, response, &directives, targeted, response_time.wall, policy);
+    let recheck = recheck(&request.target, response, policy);
+    let lifetime = recheck
+        .map(Lifetime::Assumed)
+        .or_else(|| lifetime(request, response, &directives, targeted, response_time.wall, policy));
     if let Some(reason) = refusal(request, response, &directives, lifetime, policy) {
         return Err(reason);
     }
-    let validate_always = reaches_everything(&directives.no_cache, policy);
-    let windows = stale_windows(response.status, &directives, validate_always, policy);
+    let says_no_cache = reaches_everything(&directives.no_cache, policy);
+    let validate_always = says_no_cache && recheck.is_none();
+    let windows = stale_windows(response.status, &directives, says_no_cache, policy);
     let freshness = Freshness {
         initial_age: initial_age(&response.fields, request_time, response_time),
         while_revalidate: windows.while_revalidate.max(grace(

@@ -117,7 +117,7 @@ pub use robots::is_robot;
 pub use selecting::{is_selecting, selecting_rule, without_origin};
 pub use set_cookie::strip_noise_cookies;
 pub use spelling::canonical_target;
-pub use static_files::{is_for_any_cookie, is_static_path};
+pub use static_files::{is_for_any_cookie, is_static_path, recheck};
 pub use targeted::stated_directives;
 pub use tracking::keyed_target;
 pub use validation::{

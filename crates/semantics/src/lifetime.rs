@@ -7,6 +7,7 @@
 use crate::dates::parse_date;
 use crate::directives::decimal_secs;
 use crate::judge::{LASTING_STATUSES, is_heuristically_cacheable};
+use crate::static_files::is_for_any_cookie;
 use crate::{Directives, Moment, Policy, StaleOnError, stated_directives};
 use message::{Fields, RequestHead, ResponseHead, Status, names};
 use platform::Timestamp;
@@ -44,7 +45,7 @@ pub(crate) fn lifetime(
         return Some(Lifetime::Stated(stated.min(longest_lifetime(response.status, policy))));
     }
     let assumed = default_lifetime(request, response, policy)
-        .or_else(|| heuristic_lifetime(response, directives, response_time, policy));
+        .or_else(|| heuristic_lifetime(request, response, directives, response_time, policy));
     assumed.map(Lifetime::Assumed)
 }
 
@@ -100,20 +101,40 @@ fn default_lifetime(request: &RequestHead, response: &ResponseHead, policy: &Pol
 
 /// A tenth of the time since the last change (RFC 9111 section 4.2.2), where the policy guesses.
 fn heuristic_lifetime(
+    request: &RequestHead,
     response: &ResponseHead,
     directives: &Directives,
     response_time: Timestamp,
     policy: &Policy,
 ) -> Option<Duration> {
-    if !policy.heuristics || !is_heuristically_cacheable(response.status, directives) {
+    let longest = longest_guess(request, response, directives, policy)?;
+    if !is_heuristically_cacheable(response.status, directives) {
         return None;
     }
     let changed = response.fields.only(names::LAST_MODIFIED).and_then(|value| parse_date(value))?;
     let made = response_date(&response.fields).map_or(response_time, |date| date.min(response_time));
-    Some(Duration::from_secs(made.since(changed).as_secs() / 10).min(HEURISTIC_LIFETIME_MAX))
+    Some(Duration::from_secs(made.since(changed).as_secs() / 10).min(longest))
 }
 
-/// The longest lifetime that is guessed.
+/// The longest lifetime that is guessed for the response; `None`: nothing is guessed. A policy guesses for every
+/// response, or for static files that do not forbid staleness. `Pragma` is a word of old applications against reuse.
+fn longest_guess(
+    request: &RequestHead,
+    response: &ResponseHead,
+    directives: &Directives,
+    policy: &Policy,
+) -> Option<Duration> {
+    if policy.heuristics {
+        return Some(HEURISTIC_LIFETIME_MAX);
+    }
+    let longest = policy.static_guess_max?;
+    let forbids_staleness =
+        directives.must_revalidate || directives.proxy_revalidate || response.fields.has(names::PRAGMA);
+    let is_file = is_for_any_cookie(&request.target, response.status, &response.fields, policy);
+    (is_file && !forbids_staleness).then_some(longest)
+}
+
+/// The longest lifetime that is guessed for a response of any kind.
 const HEURISTIC_LIFETIME_MAX: Duration = Duration::from_secs(24 * 3600);
 
 /// How a response may be used after its lifetime.

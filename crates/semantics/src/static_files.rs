@@ -7,9 +7,10 @@
 use crate::lifetime::states_lifetime;
 use crate::request::percent_decoded;
 use crate::set_cookie::meaningful_cookies;
-use crate::stated_directives;
-use message::{Fields, Status, names};
+use crate::{Directives, Scope, stated_directives};
+use message::{Fields, ResponseHead, Status, names};
 use profiles::{Forwarding, Policy};
+use std::time::Duration;
 
 /// Types of files as they begin. HTML, JSON, XML, PDF and plain text are not among them, because applications make them
 /// for one visitor.
@@ -101,6 +102,27 @@ pub(crate) fn loses_cookies(target: &[u8], status: Status, response: &Fields, po
         && (says_shared(response, policy) || is_declared(target, policy))
 }
 
+/// For how long a file that says `no-cache` is used without asking the origin; `None`: it is not.
+///
+/// Only a profile permits it, because `no-cache` is the origin's word (RFC 9111 section 5.2.2.4): its system sends
+/// `no-cache` with every file whose lifetime was not configured. The file must be at a declared path, have a static
+/// type and both validators of a file, and must say nothing else of caches.
+pub fn recheck(target: &[u8], response: &ResponseHead, policy: &Policy) -> Option<Duration> {
+    let time = policy.static_recheck.filter(|time| !time.is_zero())?;
+    let fields = &response.fields;
+    let is_file = response.status == Status::OK
+        && ignores_cookies(policy)
+        && is_declared(target, policy)
+        && has_static_type(fields)
+        && fields.has(names::ETAG)
+        && fields.has(names::LAST_MODIFIED)
+        && !fields.has(names::EXPIRES)
+        && !fields.has(names::PRAGMA);
+    let (directives, targeted) = stated_directives(fields, policy);
+    let no_cache_alone = Directives { no_cache: Scope::Everything, ..Directives::default() };
+    (is_file && !targeted && directives == no_cache_alone).then_some(time)
+}
+
 /// Whether the response says that caches may share it, and for how long.
 fn says_shared(response: &Fields, policy: &Policy) -> bool {
     let (directives, _) = stated_directives(response, policy);
@@ -133,8 +155,12 @@ fn ends_with(segment: &[u8], end: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::{is_for_any_cookie, is_static_path, loses_cookies};
-    use message::{Fields, Status};
+    use crate::tests::policy_of;
+    use crate::{Judgement, Moment, judge_response};
+    use message::{Fields, Method, RequestHead, ResponseHead, Status, Version};
+    use platform::Timestamp;
     use profiles::{Pattern, Policy};
+    use std::time::Duration;
 
     fn is_for_any(target: &str, lines: &[(&'static str, &'static str)]) -> bool {
         let fields: Fields = lines.iter().copied().collect();
@@ -221,5 +247,96 @@ mod tests {
         assert!(is("/static/app", "text/css"));
         assert!(!is("/static/app", "text/html"));
         assert!(!is("/static/../account", "text/css") && !is("/static/..%2faccount", "text/css"));
+    }
+
+    /// For how many seconds a response to `target` is used, and whether it may be used stale; `None`: not at all.
+    fn used(
+        target: &'static str,
+        lines: &[(&'static str, &'static str)],
+        policy: &Policy,
+    ) -> Option<(u64, Vec<String>)> {
+        let request = RequestHead {
+            method: Method::Get,
+            target: target.into(),
+            version: Version::Http11,
+            fields: Fields::new(),
+        };
+        let response =
+            ResponseHead { fields: lines.iter().copied().collect(), ..ResponseHead::new(Status::OK) };
+        let now = Moment { wall: Timestamp::from_secs(1_762_164_000), ..Moment::default() };
+        let Judgement::Store(storable) = judge_response(&request, &response, now, now, policy) else {
+            return None;
+        };
+        let freshness = storable.freshness;
+        if freshness.must_be_validated(now) {
+            return None;
+        }
+        assert!(freshness.while_revalidate.is_zero());
+        let withheld = storable.withheld.iter().map(|name| String::from_utf8_lossy(name).into_owned());
+        Some((freshness.lifetime.as_secs(), withheld.collect()))
+    }
+
+    /// Ten minutes before the moment of [`used`].
+    const CHANGED: (&str, &str) = ("Last-Modified", "Mon, 03 Nov 2025 09:50:00 GMT");
+    const LONG_AGO: (&str, &str) = ("Last-Modified", "Sun, 02 Nov 2025 10:00:00 GMT");
+    const TAG: (&str, &str) = ("ETag", "\"1-2-3\"");
+
+    #[test]
+    fn file_without_lifetime_is_used_for_a_tenth_of_its_age() {
+        let policy = Policy::default_profile();
+        assert_eq!(used("/x.css", &[CSS, CHANGED], &policy), Some((60, vec![])));
+        assert_eq!(used("/x.css", &[CSS, LONG_AGO], &policy), Some((300, vec![])), "no longer than that");
+        let private = ("Cache-Control", "private");
+        for (target, fields) in [
+            ("/x", &[CSS, LONG_AGO][..]),
+            ("/x.css", &[("Content-Type", "text/html"), LONG_AGO]),
+            ("/x.css", &[CSS, LONG_AGO, ("Vary", "Cookie")]),
+            ("/x.css", &[CSS, LONG_AGO, ("Set-Cookie", "a=b")]),
+            ("/x.css", &[CSS, LONG_AGO, ("Cache-Control", "no-cache")]),
+            ("/x.css", &[CSS, LONG_AGO, ("Pragma", "no-cache")]),
+            ("/x.css", &[CSS, LONG_AGO, ("Expires", "0")]),
+            ("/x.css", &[CSS, LONG_AGO, ("Surrogate-Control", "no-store")]),
+            ("/x.css", &[CSS, LONG_AGO, ("Vary", "*")]),
+            ("/x.css", &[CSS, LONG_AGO, ("Cache-Control", "max-age=0")]),
+            ("/x.css", &[CSS, LONG_AGO, ("Cache-Control", "public, must-revalidate")]),
+            ("/x.css", &[CSS, LONG_AGO, ("Cache-Control", "proxy-revalidate")]),
+            ("/x.css", &[CSS, TAG]),
+            ("/x.css", &[CSS, ("Last-Modified", "Mon, 03 Nov 2025 10:00:00 GMT")]),
+            ("/x.css", &[CSS, LONG_AGO, private]),
+        ] {
+            assert_eq!(used(target, fields, &policy), None, "{target} {fields:?}");
+        }
+    }
+
+    #[test]
+    fn flask_file_that_says_no_cache_is_used_for_ten_seconds() {
+        let flask = policy_of("flask");
+        let no_cache = ("Cache-Control", "no-cache");
+        let file = [CSS, CHANGED, TAG, no_cache];
+        assert_eq!(used("/static/x.css", &file, &flask), Some((10, vec![])));
+        let session = [CSS, CHANGED, TAG, no_cache, ("Vary", "Cookie"), ("Set-Cookie", "session=abc")];
+        assert_eq!(used("/static/x.css", &session, &flask), Some((10, vec!["Set-Cookie".to_owned()])));
+        for (target, fields) in [
+            ("/uploads/x.css", &file[..]),
+            ("/static/x.css", &[CSS, CHANGED, no_cache]),
+            ("/static/x.css", &[CSS, TAG, no_cache]),
+            ("/static/x.css", &[("Content-Type", "text/html"), CHANGED, TAG, no_cache]),
+            ("/static/x.css", &[CSS, CHANGED, TAG, ("Cache-Control", "no-cache, must-revalidate")]),
+            ("/static/x.css", &[CSS, CHANGED, TAG, ("Cache-Control", "no-cache, max-age=0")]),
+            ("/static/x.css", &[CSS, CHANGED, TAG, ("Cache-Control", "no-cache, private")]),
+            ("/static/x.css", &[CSS, CHANGED, TAG, ("Cache-Control", "no-cache, no-store")]),
+            ("/static/x.css", &[CSS, CHANGED, TAG, ("Cache-Control", "no-cache=\"Set-Cookie\"")]),
+            ("/static/x.css", &[CSS, CHANGED, TAG, no_cache, ("CDN-Cache-Control", "no-cache")]),
+            ("/static/x.css", &[CSS, CHANGED, TAG, no_cache, ("Pragma", "no-cache")]),
+            ("/static/x.css", &[CSS, CHANGED, TAG, no_cache, ("Expires", "0")]),
+            ("/static/x.css", &[("Content-Type", "application/json"), CHANGED, TAG, no_cache]),
+            ("/static/../x.css", &file),
+            ("/static/%2e%2e/x.css", &file),
+        ] {
+            assert_eq!(used(target, fields, &flask), None, "{target} {fields:?}");
+        }
+        assert_eq!(used("/static/x.css", &file, &Policy::default_profile()), None);
+        let off = Policy { static_recheck: Some(Duration::ZERO), ..flask };
+        assert_eq!(used("/static/x.css", &file, &off), None);
     }
 }

@@ -47,6 +47,8 @@ const SESSIONS: &[(&str, &[&str])] = &[
     ("typo3", &["fe_typo_user", "be_typo_user", "staticfilecache", "ADMCMD_prev"]),
     ("django", &["sessionid", "csrftoken", "messages", "django_language"]),
     ("wagtail", &["sessionid", "csrftoken", "wagtail_sidebar"]),
+    ("flask", &["session", "remember_token"]),
+    ("moinmoin", &["session"]),
     ("plone", &["__ac", "__ac_name", "_ZopeId", "statusmessages", "I18N_LANGUAGE"]),
     ("magento", &["PHPSESSID", "persistent_shopping_cart"]),
     (
@@ -92,6 +94,7 @@ const PATHS: &[(&str, &[&str], &[&str])] = &[
         &["/admin/pages/1/", "/cms/", "/_util/x", "/accounts/login/"],
         &["/", "/blog/", "/administration/"],
     ),
+    ("moinmoin", &["/+login", "/+modify/Home", "/users/+usersettings"], &["/Home", "/help-en/Home"]),
     (
         "plone",
         &["/login", "/site/require_login?x=1", "/a/acl_users/x", "/manage_main"],

@@ -193,6 +193,9 @@ fn stored_facts(lines: &mut Lines, url: &SiteUrl, stored: &StoredAnswer) {
     if stored.is_validated_always {
         fact(lines, "", "it says no-cache: the application must confirm it before each use");
     }
+    if stored.no_cache_overridden {
+        fact(lines, "", "by the profile, although it says no-cache; static_ttl_max limits that time");
+    }
     if stored.is_purged_softly {
         fact(lines, "", "a soft purge has made it stale");
     }
@@ -285,6 +288,7 @@ mod tests {
                 stale_if_error_secs: 86_400,
                 stale_if_error_overrides: true,
                 is_validated_always: false,
+                no_cache_overridden: false,
                 is_purged_softly: false,
                 location: None,
                 cache_control: Some("s-maxage=60, max-age=0".to_owned()),
@@ -344,6 +348,17 @@ mod tests {
         };
         assert!(told("https://a.test/page").contains("redirects for ever"));
         assert!(!told("https://a.test/other").contains("redirects for ever"));
+    }
+
+    #[test]
+    fn profile_that_overrides_no_cache_is_named() {
+        let told = |no_cache_overridden| {
+            let stored = answer().stored.map(|stored| StoredAnswer { no_cache_overridden, ..stored });
+            let answer = Answer { verdict: "hit".to_owned(), stored, ..answer() };
+            answer_text(&SiteUrl::parse("https://a.test/static/a.css").unwrap(), &answer)
+        };
+        assert!(told(true).contains("by the profile, although it says no-cache"));
+        assert!(!told(false).contains("although it says no-cache"));
     }
 
     #[test]

@@ -171,6 +171,10 @@ pub const ANSWER_MEMBERS: &[(&str, &str)] = &[
         "Whether that is so only because the site's `stale_on_error` says `override`.",
     ),
     ("stored.is_validated_always", "Whether it says that it must be confirmed before each use."),
+    (
+        "stored.no_cache_overridden",
+        "Whether it says so and the site's profile uses it all the same, for `stored.lifetime_secs`.",
+    ),
     ("stored.is_purged_softly", "Whether a soft purge has made it stale."),
     ("stored.location", "Where it redirects to, or null."),
     ("stored.cache_control", "What the application says in `Cache-Control`."),

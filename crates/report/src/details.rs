@@ -8,6 +8,7 @@ use crate::number;
 use crate::results::{CellRecord, Results};
 use crate::sentence::{interval, noise, sentence};
 use crate::staircase::{Staircase, share_text, staircases};
+use crate::star::mark;
 use crate::summary::{Row, Standing, Summary, row_before, shared_concurrencies, standing, step_of};
 use crate::table::{
     WIDTH_ONE_BLOCK, first_cells, first_columns, more_cells, more_columns, names, no_figures,
@@ -163,7 +164,7 @@ fn staircase_table(staircases: &[Staircase<'_>], keepalive: bool, out: &mut Stri
 
 fn stair_cells(summary: &Summary) -> Vec<String> {
     let mut cells = vec![
-        number::rate(summary.throughput.median),
+        format!("{}{}", number::rate(summary.throughput.median), mark(summary)),
         number::mean_and_deviation(summary.response.mean_ms, summary.response.sd_ms),
         number::milliseconds(summary.response.p99_ms),
         share_text(summary.failed_share()),

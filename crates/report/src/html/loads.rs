@@ -1,6 +1,6 @@
 //! Answers by verdict, the bystander beside its twin, and a section for each load beside the anonymous one.
 
-use super::tables::{first_figures, or_dash, scrolling, star};
+use super::tables::{few, first_figures, or_dash, scrolling};
 use crate::loads::{has_twin, has_verdicts, sentences};
 use crate::number;
 use crate::results::{LoadRecord, ResponseTimes, Results};
@@ -62,7 +62,7 @@ fn section(results: &Results, load: &LoadRecord) -> Markup {
             h2 { "Load: " (load.title) }
             @if let Some(about) = &load.about { p.note { (about) } }
             (scrolling(&load.title, &table))
-            (star(rows.iter().map(|row| &row.standing)))
+            (few(rows.iter().map(|row| &row.standing)))
             (by_verdict(&rows))
             (bystanders(&rows))
             @for sentence in sentences(&rows) { p.note { (sentence) } }

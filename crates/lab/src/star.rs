@@ -3,7 +3,7 @@
 //! A starred run keeps its figures, with the reason beside them. It carries no factor, because what it measured may have
 //! been the generator or another process.
 
-use load::{SelfCheck, Trust};
+use load::{LOST_SHARE_INVALID, SelfCheck, Trust};
 use probe::HostWatch;
 
 /// The share of the machine that processes outside of the measurement may use.
@@ -16,7 +16,9 @@ pub const STEAL_SHARE_MAX: f64 = 0.05;
 /// that others can be told from them.
 pub(crate) fn reasons(check: &SelfCheck, host: &HostWatch, is_watched: bool) -> Vec<String> {
     let mut reasons = Vec::new();
-    if check.trust == Trust::Invalid {
+    // Time that the generator took counts here even where it is microseconds a request: steps are compared by throughput.
+    let lost = check.account.lost_share().is_some_and(|share| share > LOST_SHARE_INVALID);
+    if check.trust == Trust::Invalid || check.trust == Trust::Tight && lost {
         reasons.extend(check.reasons.iter().cloned());
     }
     if let Some(share) = host.foreign.filter(|share| is_watched && *share > FOREIGN_SHARE_MAX) {
@@ -32,8 +34,9 @@ pub(crate) fn reasons(check: &SelfCheck, host: &HostWatch, is_watched: bool) -> 
 #[cfg(test)]
 mod tests {
     use super::reasons;
-    use load::{SelfCheck, Trust};
+    use load::{Account, SelfCheck, Trust};
     use probe::HostWatch;
+    use std::time::Duration;
 
     fn host(foreign: f64, steal: f64) -> HostWatch {
         HostWatch { foreign: Some(foreign), steal: Some(steal), ..HostWatch::default() }
@@ -60,5 +63,9 @@ mod tests {
         assert_eq!(reasons(&check, &host(0.51, 0.06), true), expected);
         let tight = SelfCheck { trust: Trust::Tight, ..check };
         assert!(reasons(&tight, &host(0.0, 0.0), true).is_empty());
+        let [unread, server] = [60, 940].map(Duration::from_millis);
+        let account = Account { unread, server, ..Account::default() };
+        let lost = SelfCheck { account, ..tight };
+        assert_eq!(reasons(&lost, &host(0.0, 0.0), true), expected[..1]);
     }
 }

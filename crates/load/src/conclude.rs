@@ -144,7 +144,10 @@ fn check(shared: &Shared<'_>, outcome: &Outcome, recorder: &Recorder, end: Monot
     let user_time = shared.course.user_time(end).map(|time| time.saturating_mul(streams));
     let open = outcome.rate_asked.map(|rate_asked| OpenFigures {
         rate_asked,
-        started: recorder.counters.started,
+        time: shared.course.open_time(end),
+        has_users: shared.course.has_users(),
+        // Each request that fell due has a lag. What users sent in other stages has none.
+        started: recorder.schedule_lag.count() - outcome.not_started,
         not_started: outcome.not_started,
         schedule_lag_p99_us: recorder.schedule_lag.percentile_us(99.0),
     });

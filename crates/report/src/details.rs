@@ -18,7 +18,7 @@ use crate::{loads, processes};
 /// The width from which a staircase has room for versions, whose words are long.
 const WIDTH_VERSIONS: usize = 110;
 /// How many columns the further figures have on a narrow terminal: all but the last.
-const NARROW_COLUMNS: usize = 8;
+const NARROW_COLUMNS: usize = 9;
 
 /// All of it.
 pub(crate) fn all(results: &Results, rows: &[Row<'_>], width: usize, out: &mut String) {
@@ -178,7 +178,7 @@ fn notes(results: &Results, rows: &[Row<'_>], width: usize, out: &mut String) {
     let mut note = |text: &str| wrapped(text, width, "  ", out);
     note(&rounds_note(results, rows));
     note(
-        "Bytes a page: on the wire for each good answer, head included; clients accept gzip, br and zstd. Mean ± sd: of the response times. Observed load: mean number of runnable and blocked tasks of the site, at 10 Hz. Bystander: an uncached page asked once a second during the load.",
+        "Bytes a page: on the wire for each good answer, head included; clients accept gzip, br and zstd. Mean and sd: of the response times. Observed load: mean number of runnable and blocked tasks of the site, at 10 Hz. Bystander: an uncached page asked once a second during the load.",
     );
     rows.iter().filter_map(|row| uncompressed(rows, row)).for_each(|text| note(&text));
     idle_note(rows, &mut note);

@@ -65,6 +65,7 @@ pub(crate) fn parts(rows: &[Row<'_>]) -> Option<Vec<Part>> {
             ]
         };
         parts.extend(limits(&[(first, from)]));
+        parts.extend(disturbed(&measured));
         return Some(parts);
     }
     let mut parts = vec![plain("From "), strong(rate(from)), plain(" pages a second"), name(first)];
@@ -77,7 +78,21 @@ pub(crate) fn parts(rows: &[Row<'_>]) -> Option<Vec<Part>> {
         parts.extend([plain(" to "), strong(number::load(after)), plain(".")]);
     }
     parts.extend(limits(&[(first, from), (row, to)]));
+    parts.extend(disturbed(&measured));
     Some(parts)
+}
+
+/// That no row is compared with another, where fewer than two count.
+fn disturbed(measured: &[(&Row<'_>, &Summary)]) -> Option<Part> {
+    let counting = measured.iter().filter(|(_, of)| of.star.is_none()).count();
+    let steps = match counting {
+        0 => "every step",
+        1 => "all steps but one",
+        _ => return None,
+    };
+    let text =
+        format!(" The generator or other processes disturbed {steps} ({MARK}), so none is compared with another.");
+    (measured.len() > 1).then_some(Part::Plain(text))
 }
 
 /// The throughput of a row: a lower bound where the generator was the limit, with a star where it is not to be compared.

@@ -63,15 +63,15 @@ fn section(rows: &[Row<'_>], out: &mut String) -> fmt::Result {
 fn table(rows: &[Row<'_>], out: &mut String) -> fmt::Result {
     writeln!(
         out,
-        "| step | users | caching | req/s | 95% response | bytes a page | observed load | × step 1 |"
+        "| step | users | caching | req/s | mean | 95% response | bytes a page | observed load | × step 1 |"
     )?;
-    writeln!(out, "|---|---:|---|---:|---:|---:|---:|---:|")?;
+    writeln!(out, "|---|---:|---|---:|---:|---:|---:|---:|---:|")?;
     for row in rows {
         let users = number::grouped(row.cell.concurrency);
         write!(out, "| {} | {users} | {} |", escaped(&row.step.number), escaped(&row.step.title))?;
         match &row.standing {
             Standing::Measured(summary) => writeln!(out, " {} |", figures(row, summary).join(" | "))?,
-            other => writeln!(out, " {} | | | | |", escaped(&no_figures(other)))?,
+            other => writeln!(out, " {} | | | | | |", escaped(&no_figures(other)))?,
         }
     }
     writeln!(out)?;
@@ -84,10 +84,11 @@ fn table(rows: &[Row<'_>], out: &mut String) -> fmt::Result {
     Ok(())
 }
 
-fn figures(row: &Row<'_>, summary: &Summary) -> [String; 5] {
+fn figures(row: &Row<'_>, summary: &Summary) -> [String; 6] {
     let or_dash = |text: Option<String>| text.unwrap_or_else(|| "–".to_owned());
     [
         format!("{}{}", number::rate(summary.throughput.median), escaped(mark(summary))),
+        number::milliseconds(summary.response.mean_ms),
         number::milliseconds(summary.response.p95_ms),
         or_dash(summary.bytes_per_page.map(|bytes| number::bytes(bytes as u64))),
         or_dash(summary.observed_load.map(number::load)),

@@ -1,4 +1,4 @@
-//! The classic table as plain text: step, concurrency, caching, throughput, 95% response, observed load. It stands
+//! The classic table as plain text: step, concurrency, caching, throughput, mean and 95% response, observed load. It stands
 //! last, under the sentence that sums the ladder up; everything else stands above both, and only if it is asked for.
 //!
 //! Invariant: no line is longer than the given width, as long as that is at least [`WIDTH_MIN`]. No colours, no
@@ -128,10 +128,10 @@ pub(crate) fn first_columns() -> Vec<Column> {
         Column::new(&["concur-", "rency"], Align::Right),
         Column::new(&["caching"], Align::Left).flexible(),
         Column::new(&["throughput"], Align::Right),
+        Column::new(&["mean"], Align::Right),
         Column::new(&["95%", "response"], Align::Right),
         Column::new(&["bytes", "a page"], Align::Right),
         Column::new(&["observed", "load"], Align::Right),
-        Column::new(&["system", "load"], Align::Right),
     ]
 }
 
@@ -145,10 +145,10 @@ pub(crate) fn first_cells(row: &Row<'_>, summary: &Summary) -> Vec<String> {
     let mut cells = names(row);
     cells.extend([
         format!("{}{} req/s", number::rate(summary.throughput.median), mark(summary)),
+        number::milliseconds(summary.response.mean_ms),
         number::milliseconds(summary.response.p95_ms),
         or_dash(summary.bytes_per_page.map(|bytes| number::bytes(bytes as u64))),
         or_dash(summary.observed_load.map(number::load)),
-        or_dash(summary.load_average.map(number::load)),
     ]);
     cells
 }
@@ -169,7 +169,8 @@ fn factor_cells(row: &Row<'_>) -> Vec<String> {
 pub(crate) fn more_columns() -> Vec<Column> {
     vec![
         Column::new(&["failed"], Align::Right),
-        Column::new(&["mean ± sd"], Align::Right),
+        Column::new(&["sd"], Align::Right),
+        Column::new(&["system", "load"], Align::Right),
         Column::new(&["CPU per", "page"], Align::Right),
         Column::new(&["memory", "(PSS)"], Align::Right),
         Column::new(&["× step", "before"], Align::Right),
@@ -182,7 +183,8 @@ pub(crate) fn more_columns() -> Vec<Column> {
 pub(crate) fn more_cells(row: &Row<'_>, summary: &Summary) -> Vec<String> {
     vec![
         summary.failed.to_string(),
-        number::mean_and_deviation(summary.response.mean_ms, summary.response.sd_ms),
+        number::milliseconds(summary.response.sd_ms),
+        or_dash(summary.load_average.map(number::load)),
         or_dash(summary.cpu_per_page_ms.map(number::milliseconds)),
         or_dash(summary.site_pss_bytes.map(|bytes| number::bytes(bytes as u64))),
         or_dash(row.factor_before.map(times)),

@@ -92,6 +92,35 @@ fn starred_first_step_takes_comparisons_from_the_headline() {
 }
 
 #[test]
+fn headline_says_that_no_step_is_compared() {
+    let mut results = made_up(3);
+    let steps: Vec<String> = results.steps.iter().map(|step| step.cell.clone()).collect();
+    let (last, others) = steps.split_last().unwrap();
+    others.iter().for_each(|id| star(cell(&mut results, id), 0));
+    let says = |steps: &str| {
+        format!("The generator or other processes disturbed {steps} (★), so none is compared with another.")
+    };
+    assert!(said(&text(&results, 120, false)).contains(&says("all steps but one")));
+    star(cell(&mut results, last), 0);
+    for text in [text(&results, 120, false), markdown(&results), page(&results)] {
+        assert!(said(&text).contains(&says("every step")), "{text}");
+    }
+    results.cells.iter_mut().for_each(|cell| {
+        each_run(cell, |run| run.starred.clear());
+    });
+    assert!(!text(&results, 120, false).contains("disturbed"));
+}
+
+#[test]
+fn mean_stands_beside_the_95_percent_response() {
+    let results = made_up(3);
+    let narrow = said(&text(&results, 80, false));
+    assert!(narrow.contains("7 100 Petasos 22,900 req/s 4.97 ms 6.90 ms"), "{narrow}");
+    assert!(markdown(&results).contains("| 7 | 100 | Petasos | 22,900 | 4.97 ms | 6.90 ms |"));
+    assert!(page(&results).contains("<td class=\"n\">4.97 ms</td><td class=\"n\">6.90 ms</td>"));
+}
+
+#[test]
 fn starred_stair_is_no_tipping_point() {
     let mut results = made_up(3);
     // Each step needs three numbers of users.

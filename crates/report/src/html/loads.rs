@@ -33,11 +33,11 @@ fn section(results: &Results, load: &LoadRecord) -> Markup {
         .find_map(|row| row.standing.summary())
         .map(|summary| summary.meters.iter().map(|meter| meter.name.clone()).collect())
         .unwrap_or_default();
-    let columns = 7 + 2 * units.len();
+    let columns = 8 + 2 * units.len();
     let table = html! {
         table {
             thead { tr {
-                th { "step" } th.n { "concur\u{ad}rency" } th { "caching" } th.n { "through\u{ad}put, req/s" } th.n { "95% response" }
+                th { "step" } th.n { "concur\u{ad}rency" } th { "caching" } th.n { "through\u{ad}put, req/s" } th.n { "mean" } th.n { "95% response" }
                 th.n { "bytes a page" } th.n { "observed load" } th.n { "system load" } th.n { "failed" } th.n { "CPU a page" }
                 @for unit in &units { th.n { (unit) " a second" } th.n { "a page" } }
             } }

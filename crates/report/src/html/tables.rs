@@ -24,7 +24,7 @@ pub(super) fn classic(rows: &[Row<'_>]) -> Markup {
     let table = html! {
         table.classic {
             thead { tr {
-                th { "step" } th.n { "concur\u{ad}rency" } th { "caching" } th.n { "through\u{ad}put, req/s" } th.n { "95% response" }
+                th { "step" } th.n { "concur\u{ad}rency" } th { "caching" } th.n { "through\u{ad}put, req/s" } th.n { "mean" } th.n { "95% response" }
                 th.n { "bytes a page" } th.n { "observed load" } th.n { "system load" } th.n { "× before" } th.n { "× step 1" }
             } }
             @for row in rows {
@@ -39,8 +39,8 @@ pub(super) fn classic(rows: &[Row<'_>]) -> Markup {
                                 td.n { (times(row.factor_before)) }
                                 td.n { (times(row.factor_first)) }
                             }
-                            Standing::Void(reason) => { td.void colspan="7" { strong { "VOID" } " " (reason) } }
-                            Standing::Missing => { td.void colspan="7" { "not measured yet" } }
+                            Standing::Void(reason) => { td.void colspan="8" { strong { "VOID" } " " (reason) } }
+                            Standing::Missing => { td.void colspan="8" { "not measured yet" } }
                         }
                     }
                 }
@@ -149,6 +149,7 @@ pub(super) fn commands(results: &Results) -> Markup {
 pub(super) fn first_figures(summary: &Summary) -> Markup {
     html! {
         td.n { strong { (number::rate(summary.throughput.median)) } (mark(summary)) }
+        td.n { (number::milliseconds(summary.response.mean_ms)) }
         td.n { (number::milliseconds(summary.response.p95_ms)) }
         td.n { (or_dash(summary.bytes_per_page.map(|bytes| number::bytes(bytes as u64)))) }
         td.n { (or_dash(summary.observed_load.map(number::load))) }
@@ -204,7 +205,7 @@ fn cells(results: &Results, label: &str, cells: &[&CellRecord]) -> Markup {
     let table = html! {
         table {
             thead { tr {
-                th { "step" } th.n { "concur\u{ad}rency" } th { "caching" } th.n { "through\u{ad}put, req/s" } th.n { "95% response" }
+                th { "step" } th.n { "concur\u{ad}rency" } th { "caching" } th.n { "through\u{ad}put, req/s" } th.n { "mean" } th.n { "95% response" }
                 th.n { "bytes a page" } th.n { "observed load" } th.n { "system load" }
             } }
             @for (cell, standing) in cells.iter().zip(&standings) {
@@ -216,8 +217,8 @@ fn cells(results: &Results, label: &str, cells: &[&CellRecord]) -> Markup {
                         td.title { (step.map_or("", |step| &step.title)) }
                         @match standing {
                             Standing::Measured(summary) => { (first_figures(summary)) }
-                            Standing::Void(reason) => { td.void colspan="5" { strong { "VOID" } " " (reason) } }
-                            Standing::Missing => { td.void colspan="5" { "not measured yet" } }
+                            Standing::Void(reason) => { td.void colspan="6" { strong { "VOID" } " " (reason) } }
+                            Standing::Missing => { td.void colspan="6" { "not measured yet" } }
                         }
                     }
                 }

@@ -40,6 +40,9 @@ pub(super) fn choose(preferred: Metric, first: &Side, other: &Side) -> Metric {
     quietest.filter(|(_, noise)| own > NOISE_TIMES_MAX * noise).map_or(preferred, |(metric, _)| metric)
 }
 
+/// The steps in which other tools tell times, in milliseconds: within one a figure may move and not show it.
+const STEP_MS: f64 = 1.0;
+
 /// How far a figure moves from run to run, as a share of itself; `None` if it is not known or there are too few runs.
 pub(super) fn noise(metric: Metric, first: &Side, other: &Side) -> Option<f64> {
     noise_of(metric, &[in_order(first), in_order(other)])
@@ -73,10 +76,19 @@ fn noise_of(metric: Metric, sides: &[Vec<&Run>; 2]) -> Option<f64> {
             [one, next] => Some((next - one).powi(2)),
             _ => None,
         });
-        stats::mean(&steps.collect::<Vec<_>>()).map(|mean| mean / 2.0)
+        let rounding = stats::mean(&runs.iter().filter_map(|run| rounding(metric, run)).collect::<Vec<_>>());
+        stats::mean(&steps.collect::<Vec<_>>()).map(|mean| (mean / 2.0).max(rounding.unwrap_or(0.0)))
     };
     let variances = sides.iter().map(variance).collect::<Option<Vec<_>>>()?;
     stats::mean(&variances).map(f64::sqrt)
+}
+
+/// The variance of a figure's rounding, as a share of its square; `None` where it is finer than any noise. Were it left
+/// out, times that are all `5 ms` would seem free of noise.
+fn rounding(metric: Metric, run: &Run) -> Option<f64> {
+    let is_coarse = matches!(run.source.as_str(), "ab" | "jtl") && metric != Metric::Throughput;
+    let value = metric.of(run).filter(|value| is_coarse && *value > 0.0)?;
+    Some((STEP_MS / value).powi(2) / 12.0)
 }
 
 /// The runs in the order in which they were made, as far as they tell.
@@ -117,6 +129,21 @@ mod tests {
         assert_eq!((chosen(0.1, 0.02, 5), chosen(0.1, 0.02, 4)), (Metric::P50, Metric::Throughput));
         // A little quieter is no reason.
         assert_eq!((chosen(0.04, 0.03, 9), chosen(0.02, 0.1, 9)), (Metric::Throughput, Metric::Throughput));
+    }
+
+    #[test]
+    fn times_in_whole_milliseconds_are_not_free_of_noise() {
+        let of_ab = |p50_us: u64| {
+            let mut side = side(0.01, 0.0, 5);
+            for run in &mut side.runs {
+                run.source = "ab".to_owned();
+                run.good_times.latency.p50_us = Some(p50_us);
+            }
+            side
+        };
+        let chosen = |p50_us| choose(Metric::Throughput, &of_ab(p50_us), &of_ab(p50_us));
+        // A millisecond is a fifth of the one and a two-hundredth of the other.
+        assert_eq!((chosen(5_000), chosen(200_000)), (Metric::Throughput, Metric::P50));
     }
 
     #[test]

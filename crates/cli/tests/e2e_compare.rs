@@ -52,6 +52,25 @@ fn files_are_sides_of_their_own_unless_a_separator_stands_between_them() {
 }
 
 #[test]
+fn directories_of_other_tools_reports_are_sides() {
+    let directory = tempfile::tempdir().unwrap();
+    for (side, rate) in [("before", 500), ("after", 250)] {
+        let path = directory.path().join(side);
+        std::fs::create_dir_all(&path).unwrap();
+        for place in 0..5 {
+            let report = include_str!("../../report/tests/data/ab.txt")
+                .replace("second:    550.81", &format!("second:    {}", rate + place));
+            std::fs::write(path.join(format!("{place}.txt")), report).unwrap();
+        }
+    }
+    let side = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let output = petasos(["compare", &side("before"), &side("after")]);
+    assert_eq!(output.code, Some(0), "{}", output.stderr);
+    let last = output.stdout.lines().last().unwrap_or_default();
+    assert!(last.starts_with("B is slower than A by ") && last.contains("throughput"), "{}", output.stdout);
+}
+
+#[test]
 fn urls_are_loaded_in_rounds_and_the_runs_kept() {
     let (fast, slow) = (
         Origin::start(|_| response("200 OK", &[], b"hello")),

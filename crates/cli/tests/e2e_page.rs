@@ -89,8 +89,10 @@ fn pages_that_are_not_whole_set_the_exit_code() {
     let output = petasos(["bench", &format!("{}/broken", origin.url()), "--page", "-n", "2"]);
     assert_eq!(output.code, Some(1));
     assert!(output.stdout.contains("Incomplete pages:    2") && output.stdout.contains("/gone.png (status)"));
+    assert_eq!(output.stderr, "petasos: exit code 1: no page was loaded as expected\n");
     let output = petasos(["bench", &format!("{}/missing", origin.url()), "--page", "-n", "2"]);
     assert_eq!((output.code, output.stdout.contains("Failed pages:        2")), (Some(1), true));
+    assert_eq!(output.stderr, "petasos: exit code 1: no page was loaded as expected\n");
 }
 
 #[test]
@@ -102,6 +104,7 @@ fn what_cannot_run_is_one_line_and_exit_2() {
         vec!["bench", &url, "--page", "-n", "1"],
         vec!["bench", "http://", "--page"],
         vec!["bench", &url, "--page", "--no-keepalive"],
+        vec!["bench", &url, "--page", "--think", "1s"],
         vec!["bench", &url, "--page", "--allow-host", "http://x/"],
     ] {
         let output = petasos(&arguments);
@@ -109,4 +112,6 @@ fn what_cannot_run_is_one_line_and_exit_2() {
         assert_eq!(output.stderr.trim_end().lines().count(), 1, "{arguments:?}: {}", output.stderr);
     }
     assert_eq!(petasos(["bench", &url, "--returning", "30%"]).code, Some(2));
+    let accepting = petasos(["bench", &url, "--page", "-n", "1", "--accept-invalid"]);
+    assert!(accepting.stderr.contains("cannot be used with '--accept-invalid'"), "{}", accepting.stderr);
 }

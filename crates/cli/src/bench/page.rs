@@ -19,9 +19,6 @@ use std::time::Duration;
 /// How often a terminal is told how far the run is.
 const WATCH_EVERY: Duration = Duration::from_millis(200);
 
-/// Exit code when pages failed, or the run was stopped.
-const EXIT_FAILED: u8 = 1;
-
 /// What page mode adds to the arguments of a load.
 #[derive(Debug, clap::Args)]
 pub(crate) struct PageArgs {
@@ -45,11 +42,23 @@ pub(crate) fn run(url: &str, args: &PageArgs, load: &Plan, outputs: &OutputArgs)
     let plan = page_plan(url, args, load)?;
     let outcome = load_pages(&plan)?;
     outputs.write_pages(&text(&outcome), &PageRun::from(&outcome))?;
+    let reasons: Vec<String> = why_failed(&outcome).into_iter().collect();
+    Ok(measure::explained(&reasons))
+}
+
+/// Why a run did not go to its end with whole pages alone.
+fn why_failed(outcome: &PageOutcome) -> Option<String> {
+    match outcome.ended {
+        PageEnd::Stopped => return Some("the run was interrupted".to_owned()),
+        PageEnd::Failing => return Some("the run ended because most pages failed".to_owned()),
+        PageEnd::Pages | PageEnd::Time => {}
+    }
     let pages = &outcome.figures.pages;
-    let is_good = pages.good > 0
-        && pages.failed + pages.incomplete == 0
-        && !matches!(outcome.ended, PageEnd::Stopped | PageEnd::Failing);
-    Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::from(EXIT_FAILED) })
+    if pages.good == 0 {
+        return Some("no page was loaded as expected".to_owned());
+    }
+    let bad = pages.failed + pages.incomplete;
+    (bad > 0).then(|| format!("{} pages failed and {} were incomplete", pages.failed, pages.incomplete))
 }
 
 /// The plan for pages that a plan for requests stands for.

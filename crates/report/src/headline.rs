@@ -90,8 +90,9 @@ fn disturbed(measured: &[(&Row<'_>, &Summary)]) -> Option<Part> {
         1 => "all steps but one",
         _ => return None,
     };
-    let text =
-        format!(" The generator or other processes disturbed {steps} ({MARK}), so none is compared with another.");
+    let text = format!(
+        " The generator or other processes disturbed {steps} ({MARK}), so none is compared with another."
+    );
     (measured.len() > 1).then_some(Part::Plain(text))
 }
 

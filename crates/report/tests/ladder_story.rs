@@ -175,10 +175,7 @@ fn headline_claims_no_bound_that_it_contradicts() {
     let mut near = limited(&["petasos-100"]);
     each_run(&mut near, "none", |_, run| run.throughput_per_s = 22_890.0);
     let text = text_of(&near);
-    assert!(
-        text.contains("to at least 22,900") && !text.contains(", no difference"),
-        "{text}"
-    );
+    assert!(text.contains("to at least 22,900") && !text.contains(", no difference"), "{text}");
 }
 
 #[test]

@@ -40,7 +40,8 @@ pub(crate) struct Args {
     /// The files of the other sides, with -- between them
     #[arg(value_name = "FILE", last = true)]
     others: Vec<String>,
-    /// What the sentence is about [default: throughput; mean where a rate was given; p50 or p95 where these are quieter]
+    /// What the sentence is about [default: throughput; mean where a rate was given; p50 or p95 where these are
+    /// quieter]
     #[arg(long, value_name = "FIGURE", value_parser = PossibleValuesParser::new(Metric::ALL.map(Metric::name)))]
     on: Option<String>,
     /// Judge runs, too, in which the generator was the limit

@@ -1,7 +1,7 @@
 //! Why a measured run may not be compared with others; pure.
 //!
-//! A starred run keeps its figures, with the reason beside them. It carries no factor, because what it measured may have
-//! been the generator or another process.
+//! A starred run keeps its figures, with the reason beside them. It carries no factor, because what it measured may
+//! have been the generator or another process.
 
 use load::{LOST_SHARE_INVALID, SelfCheck, Trust};
 use probe::HostWatch;
@@ -16,7 +16,8 @@ pub const STEAL_SHARE_MAX: f64 = 0.05;
 /// that others can be told from them.
 pub(crate) fn reasons(check: &SelfCheck, host: &HostWatch, is_watched: bool) -> Vec<String> {
     let mut reasons = Vec::new();
-    // Time that the generator took counts here even where it is microseconds a request: steps are compared by throughput.
+    // Time that the generator took counts here even where it is microseconds a request: steps are compared by
+    // throughput.
     let lost = check.account.lost_share().is_some_and(|share| share > LOST_SHARE_INVALID);
     if check.trust == Trust::Invalid || check.trust == Trust::Tight && lost {
         reasons.extend(check.reasons.iter().cloned());

@@ -16,9 +16,9 @@ pub const CPU_SHARE_TIGHT: f64 = 0.80;
 /// The share of the users' time that the generator may take: late to send, unread and being processed.
 pub const LOST_SHARE_INVALID: f64 = 0.05;
 
-/// Time lost below this many microseconds a request does not make a run invalid. A client that sleeps until its response
-/// comes cannot read it earlier: waking takes 10 to 100 us. No percentile is off by more, because times end with the
-/// kernel's stamp. In an open loop throughput is not affected either, and the loss is not worth a word.
+/// Time lost below this many microseconds a request does not make a run invalid. A client that sleeps until its
+/// response comes cannot read it earlier: waking takes 10 to 100 us. Percentiles leave it out, because times end with
+/// the kernel's stamp. In an open loop throughput is not affected either, and the loss is not worth a word.
 pub const LOST_US_PER_REQUEST_MIN: f64 = 100.0;
 
 /// How far good responses times their published mean may be from the time at the server, as a share of it.

@@ -507,7 +507,8 @@ impl Connection {
         Turn::Failed(FailureKind::Receive, Some(error))
     }
 
-    /// Since when octets of the answer in flight lie unread at `now`, if any do. The connection is of no use afterwards.
+    /// Since when octets of the answer in flight lie unread at `now`, if any do. The connection is of no use
+    /// afterwards.
     pub(crate) fn unread_since(&self, now: Monotonic, tools: &mut Tools<'_>) -> Option<Monotonic> {
         match receive(&self.stream, &mut tools.buffer) {
             Ok((1.., stamp)) if self.connected => Some(tools.came(stamp, &self.exchange, now)),

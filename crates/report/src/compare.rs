@@ -1,9 +1,10 @@
 //! Sides of runs compared: how far throughput and times of one lie from those of the other, with intervals, and one
 //! sentence.
 //!
-//! Invariant: the unit is the run, never the request. The sentence is about one figure that is chosen before the sides
-//! are held against each other, so that five figures do not get five chances to differ; the others have their intervals
-//! in the table. A verdict never claims less noise than the machine has (`pilot`). Fewer than five runs a side, or an invalid run among them, give figures and no verdict.
+//! Invariant: the unit is the run, never the request. The sentence is about one figure that is chosen before the
+//! sides are held against each other, so that five figures do not get five chances to differ; the others have their
+//! intervals in the table. A verdict never claims less noise than the machine has (`pilot`). Fewer than five runs a
+//! side, or an invalid run among them, give figures and no verdict.
 
 mod notes;
 mod over_runs;

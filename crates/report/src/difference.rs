@@ -8,8 +8,8 @@ use crate::summary::{Figure, Summary, factor, standing};
 use stats::Interval;
 use std::collections::BTreeMap;
 
-/// With one round, whose spread is unknown, smaller factors are noise. With two to four, larger ones are a step where no
-/// round of one cell reaches one of the other.
+/// With one round, whose spread is unknown, smaller factors are noise. With two to four, larger ones are a step where
+/// no round of one cell reaches one of the other.
 pub const ONE_ROUND_TIMES: f64 = 1.5;
 /// With one round, a factor is noise within so many standard errors of the two mean response times.
 const ONE_ROUND_ERRORS: f64 = 4.0;
@@ -45,8 +45,8 @@ impl Noise {
         Self(largest)
     }
 
-    /// The factor up to which two cells differ by chance: the larger of their kinds', or 1 if nothing of these kinds was
-    /// measured twice.
+    /// The factor up to which two cells differ by chance: the larger of their kinds', or 1 if nothing of these kinds
+    /// was measured twice.
     fn between(&self, cells: [&CellRecord; 2]) -> f64 {
         let of = |cell: &CellRecord| self.0.get(&(cell.concurrency, cell.keepalive)).copied();
         cells.into_iter().filter_map(of).fold(1.0, f64::max)
@@ -82,7 +82,8 @@ fn one_round_limit(before: &Summary, after: &Summary) -> f64 {
     ONE_ROUND_TIMES.max(1.0 + ONE_ROUND_ERRORS * error)
 }
 
-/// Whether no value of one figure reaches the other's, if both spans are widened at either end by a share of themselves.
+/// Whether no value of one figure reaches the other's, if both spans are widened at either end by a share of
+/// themselves.
 fn spans_are_apart(one: Figure, other: Figure, widened: f64) -> bool {
     let span = |of: Figure| {
         let more = widened * (of.high - of.low);

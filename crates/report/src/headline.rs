@@ -96,7 +96,8 @@ fn disturbed(measured: &[(&Row<'_>, &Summary)]) -> Option<Part> {
     (measured.len() > 1).then_some(Part::Plain(text))
 }
 
-/// The throughput of a row: a lower bound where the generator was the limit, with a star where it is not to be compared.
+/// The throughput of a row: a lower bound where the generator was the limit, with a star where it is not to be
+/// compared.
 fn rate(of: &Summary) -> String {
     let mark = of.star.as_ref().map(|_| MARK.to_string()).unwrap_or_default();
     format!("{}{}{mark}", at_least(is_limited(of)), number::rate(of.throughput.median))

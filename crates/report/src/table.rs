@@ -1,5 +1,6 @@
-//! The classic table as plain text: step, concurrency, caching, throughput, mean and 95% response, observed load. It stands
-//! last, under the sentence that sums the ladder up; everything else stands above both, and only if it is asked for.
+//! The classic table as plain text: step, concurrency, caching, throughput, mean and 95% response, observed load. It
+//! stands last, under the sentence that sums the ladder up; everything else stands above both, and only if it is
+//! asked for.
 //!
 //! Invariant: no line is longer than the given width, as long as that is at least [`WIDTH_MIN`]. No colours, no
 //! terminal codes.

@@ -5,8 +5,8 @@
 //! run that lost more than the bound must be invalid and name the term that took the time. On a quiet machine, without
 //! loops and wherever the system puts the threads, at least 19 of 20 runs must be clean.
 //!
-//! Invariant: the truth does not come from the load tester. Of an open loop the server knows how late requests came, not
-//! how long responses lay unread, so there it is a lower bound.
+//! Invariant: the truth does not come from the load tester. Of an open loop the server knows how late requests came,
+//! not how long responses lay unread, so there it is a lower bound.
 
 use super::markdown;
 use anyhow::{Context, Result, ensure};

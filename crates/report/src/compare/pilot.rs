@@ -3,10 +3,10 @@
 //! Noise is how far a figure of one side moves from one run to the next, never how far the sides lie apart. So the
 //! choice of the figure cannot prefer the one that differs by chance.
 //!
-//! Invariant: a verdict says that the sides differ only where they lie further apart than [`NOISE_ERRORS`] standard errors
-//! of that noise, and its interval is never narrower. Rank tests alone err as often as they may: of 40 comparisons of a
-//! server with itself, one is expected to differ. On 1,000 recorded rounds this bound takes that to none in 240, and
-//! still finds 97 of 100 servers that are a tenth slower.
+//! Invariant: a verdict says that the sides differ only where they lie further apart than [`NOISE_ERRORS`] standard
+//! errors of that noise, and its interval is never narrower. Rank tests alone err as often as they may: of 40
+//! comparisons of a server with itself, one is expected to differ. On 1,000 recorded rounds this bound takes that to
+//! none in 240, and still finds 97 of 100 servers that are a tenth slower.
 
 use super::{Metric, Side};
 use crate::run::Run;

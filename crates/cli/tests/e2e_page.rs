@@ -96,6 +96,29 @@ fn pages_that_are_not_whole_set_the_exit_code() {
 }
 
 #[test]
+fn conditions_hold_pages_to_account() {
+    let origin = Origin::start(site);
+    let bench = |path: &str, condition: &str| {
+        let url = format!("{}{path}", origin.url());
+        petasos(["bench", &url, "--page", "-n", "2", "--fail-if", condition])
+    };
+    let slow = bench("/", "p95 > 0ms");
+    assert!(slow.stdout.contains("\nThresholds\n  FAILED  p95 > 0ms: it is "), "{}", slow.stdout);
+    assert_eq!(slow.stderr, "petasos: exit code 1: a condition of --fail-if holds\n");
+    let good = bench("/", "errors > 0%");
+    assert_eq!((good.code, good.stderr.as_str()), (Some(0), ""));
+    let broken = bench("/broken", "errors > 50%");
+    assert!(broken.stdout.contains("  FAILED  errors > 50%: it is 100%\n"), "{}", broken.stdout);
+    let of_requests = bench("/", "cache.miss > 5%");
+    assert_eq!(of_requests.code, Some(2));
+    assert!(
+        of_requests.stderr.contains("'cache.miss > 5%' does not go with --page"),
+        "{}",
+        of_requests.stderr
+    );
+}
+
+#[test]
 fn what_cannot_run_is_one_line_and_exit_2() {
     let gone = Origin::start(site);
     let url = gone.url();

@@ -10,6 +10,7 @@ use browse::{PageEnd, PageOutcome, PagePlan, Watch};
 use load::{Arrival, Control, Expect, Plan, Protocol, Rate, TlsOptions};
 use platform::{Clock, SystemClock};
 use report::page::{PageRun, text};
+use report::thresholds;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -39,15 +40,21 @@ pub(crate) struct PageArgs {
 /// When it could not run, or a result could not be written.
 pub(crate) fn run(url: &str, args: &PageArgs, load: &Plan, outputs: &OutputArgs) -> anyhow::Result<ExitCode> {
     outputs.check()?;
+    outputs.check_pages()?;
     let plan = page_plan(url, args, load)?;
     let outcome = load_pages(&plan)?;
-    outputs.write_pages(&text(&outcome), &PageRun::from(&outcome))?;
-    let reasons: Vec<String> = why_failed(&outcome).into_iter().collect();
+    let run = PageRun::from(&outcome);
+    let judged = outputs.judge_pages(&run);
+    outputs.write_pages(&format!("{}{}", text(&outcome), thresholds::text(&judged)), &run)?;
+    let mut reasons: Vec<String> = why_failed(&outcome, outputs.allows_errors()).into_iter().collect();
+    if judged.iter().any(|judged| judged.is_missed) {
+        reasons.push("a condition of --fail-if holds".to_owned());
+    }
     Ok(measure::explained(&reasons))
 }
 
-/// Why a run did not go to its end with whole pages alone.
-fn why_failed(outcome: &PageOutcome) -> Option<String> {
+/// Why a run did not go to its end with whole pages alone; `allows_errors` if something else bounds how many may fail.
+fn why_failed(outcome: &PageOutcome, allows_errors: bool) -> Option<String> {
     match outcome.ended {
         PageEnd::Stopped => return Some("the run was interrupted".to_owned()),
         PageEnd::Failing => return Some("the run ended because most pages failed".to_owned()),
@@ -58,7 +65,8 @@ fn why_failed(outcome: &PageOutcome) -> Option<String> {
         return Some("no page was loaded as expected".to_owned());
     }
     let bad = pages.failed + pages.incomplete;
-    (bad > 0).then(|| format!("{} pages failed and {} were incomplete", pages.failed, pages.incomplete))
+    (bad > 0 && !allows_errors)
+        .then(|| format!("{} pages failed and {} were incomplete", pages.failed, pages.incomplete))
 }
 
 /// The plan for pages that a plan for requests stands for.
@@ -93,7 +101,7 @@ fn page_plan(url: &str, args: &PageArgs, load: &Plan) -> anyhow::Result<PagePlan
     ensure!(
         *load == taken,
         "--page takes -n, -c, -t, --warmup, --threads, -H, --timeout, --expect-status, --insecure, --ca, --http, \
-         --rate, --ramp-up, --keep-going, --json and --html; leave the other flags of a load out"
+         --rate, --ramp-up, --keep-going, --fail-if, --json and --html; leave the other flags of a load out"
     );
     let mut plan = PagePlan::new(url)?;
     plan.users = load.users;

@@ -27,7 +27,9 @@ fn stored_runs_end_in_a_sentence() {
     let sentence =
         "B is slower than A by 20.0% (19.7% to 20.2%): throughput, 95% interval, p = 0.0079, 5 and 5 runs.\n";
     assert!(output.stdout.ends_with(sentence), "{}", output.stdout);
-    assert_eq!(petasos(["compare", before, after, "--fail-if-slower"]).code, Some(1));
+    let slower = petasos(["compare", before, after, "--fail-if-slower"]);
+    let reason = "petasos: exit code 1: a side is slower than the first (--fail-if-slower)\n";
+    assert_eq!((slower.code, slower.stderr.as_str()), (Some(1), reason));
     assert_eq!(petasos(["compare", after, before, "--fail-if-slower"]).code, Some(0));
     let same = petasos(["compare", before, before]);
     assert!(same.stdout.contains("No difference between A and B is shown"), "{}", same.stdout);

@@ -11,6 +11,7 @@ mod crowd;
 mod load;
 mod servers;
 mod stampede;
+mod starved;
 mod store;
 
 use anyhow::{Context, Result, ensure};

@@ -77,7 +77,9 @@ impl OwnWords {
 }
 
 fn load(mut options: Options, own: OwnWords) -> anyhow::Result<ExitCode> {
-    options.without_effect().iter().for_each(|text| note(format_args!("petasos: ab: {text}")));
+    if !own.is_plain {
+        options.without_effect().iter().for_each(|text| note(format_args!("petasos: ab: {text}")));
+    }
     if let Some(path) = &options.body_file {
         let content = std::fs::read(path).with_context(|| format!("ab: cannot read {}", path.display()))?;
         options.plan.body =
@@ -115,7 +117,7 @@ fn load(mut options: Options, own: OwnWords) -> anyhow::Result<ExitCode> {
         note(format_args!("Finished {} requests", outcome.requests()));
     }
     measure::write_text(io::stdout(), &after(&options, own, &outcome, shows_progress))?;
-    if outcome.ended == Ended::ReceiveError {
+    if outcome.ended == Ended::ReceiveError && !own.is_plain {
         note(format_args!("petasos: ab: stopped at the first connection that broke; -r goes on"));
     }
     if let Some(path) = &options.csv_file {

@@ -47,7 +47,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 1, hide_default_value = true, conflicts_with_all = ["page", "jtl"], value_parser = clap::value_parser!(u16).range(1..=i64::from(RUNS_MAX)))]
     runs: u16,
     /// Exit with 0 although the self-check calls the run invalid
-    #[arg(long)]
+    #[arg(long, conflicts_with = "page")]
     accept_invalid: bool,
     #[command(flatten)]
     outputs: OutputArgs,
@@ -70,7 +70,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     let records: Vec<Run> = made.iter().map(|one| one.record.clone()).collect();
     let Some(Made { outcome, record }) = middle(&records).and_then(|place| made.get(place)) else {
-        return Ok(ExitCode::from(measure::EXIT_FAILED));
+        return Ok(measure::explained(&["no run was made".to_owned()]));
     };
     let judged = args.outputs.judge(record);
     let mut report = format!("{}{}", bench_text::report(outcome), thresholds::text(&judged));
@@ -83,8 +83,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let is_missed = judged.iter().any(|judged| judged.is_missed);
     let allows_errors = args.outputs.allows_errors();
     // What is shown answers for the thresholds; requests that failed count in whichever run.
-    let mut reasons: Vec<String> =
-        made.iter().find_map(|one| measure::why_failed(&one.outcome, allows_errors)).into_iter().collect();
+    let failed = made.iter().zip(1..).find_map(|(one, number)| {
+        let reason = measure::why_failed(&one.outcome, allows_errors)?;
+        let is_alone = args.runs == 1;
+        Some(if is_alone { reason } else { format!("run {number} of {}: {reason}", args.runs) })
+    });
+    let mut reasons: Vec<String> = failed.into_iter().collect();
     if is_missed {
         reasons.push("a condition of --fail-if holds".to_owned());
     }

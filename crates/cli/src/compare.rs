@@ -18,9 +18,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Exit code when a side is slower and that was not to be.
-const EXIT_SLOWER: u8 = 1;
-
 /// The width of the output where there is no terminal to ask.
 const WIDTH_DEFAULT: usize = 100;
 
@@ -40,7 +37,8 @@ pub(crate) struct Args {
     /// The files of the other sides, with -- between them
     #[arg(value_name = "FILE", last = true)]
     others: Vec<String>,
-    /// What the sentence is about [default: throughput; mean where a rate was given]
+    /// What the sentence is about [default: throughput; mean where a rate was given; p50 or p95 where these are
+    /// quieter]
     #[arg(long, value_name = "FIGURE", value_parser = PossibleValuesParser::new(Metric::ALL.map(Metric::name)))]
     on: Option<String>,
     /// Judge runs, too, in which the generator was the limit
@@ -97,7 +95,8 @@ pub(crate) fn run(matches: &ArgMatches) -> anyhow::Result<ExitCode> {
     let comparison = compare(&sides, options)?;
     show(&comparison, args)?;
     let is_slower = comparison.against.iter().any(|against| against.verdict == Verdict::Slower);
-    Ok(if args.fail_if_slower && is_slower { ExitCode::from(EXIT_SLOWER) } else { ExitCode::SUCCESS })
+    let reason = "a side is slower than the first (--fail-if-slower)".to_owned();
+    Ok(if args.fail_if_slower && is_slower { measure::explained(&[reason]) } else { ExitCode::SUCCESS })
 }
 
 /// A flag that was given and means something only where a load is made.

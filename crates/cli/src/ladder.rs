@@ -3,6 +3,7 @@
 //! Exit codes: 0 every step was measured; 1 a step is void, or the walk was interrupted (what was measured is
 //! kept and printed); 2 the ladder could not be walked.
 
+use crate::keyboard;
 use crate::output::{draw, note};
 use anyhow::Context as _;
 use config::Diagnostic;
@@ -196,10 +197,7 @@ fn hold(walk: &mut Walk<'_>, stop: &Stop) -> anyhow::Result<()> {
     }
     // One line waits at most: the reader blocks until the line before it has been obeyed.
     let (sender, asked) = mpsc::sync_channel(1);
-    // The thread ends with the process: nothing interrupts a read from a terminal.
-    std::thread::spawn(move || {
-        io::stdin().lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
-    });
+    keyboard::lines(move |line| sender.send(line).is_ok()).context("cannot read standard input")?;
     let mut told = |answer: Result<String, String>| match answer {
         Ok(url) => {
             let _ = print_text(&url_line(&url));

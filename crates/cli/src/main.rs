@@ -12,6 +12,7 @@ mod compare;
 mod demo;
 mod demo_site;
 mod import;
+mod keyboard;
 mod ladder;
 mod ladder_report;
 mod output;

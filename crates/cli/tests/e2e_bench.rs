@@ -137,6 +137,20 @@ fn several_runs_have_a_median_and_a_best() {
     });
     let output = petasos(["bench", &origin.url(), "-n", "20", "--runs", "3", "--accept-invalid"]);
     assert_eq!(output.code, Some(1), "{}", output.stdout);
+    let reason = "petasos: exit code 1: run 2 of 3: 1 of 20 requests failed";
+    assert_eq!(output.stderr.lines().last(), Some(reason), "{}", output.stderr);
+}
+
+#[test]
+fn ab_plain_prints_no_words_that_ab_does_not() {
+    let origin = good_origin();
+    let url = format!("{}/", origin.url());
+    // ab says nothing of a media type without content either.
+    let arguments = ["-n", "1", "-T", "text/html", &url];
+    let ours = petasos(["ab"].into_iter().chain(arguments));
+    assert!(ours.stderr.contains("-T has no effect: it needs -p or -u"), "{}", ours.stderr);
+    let plain = petasos(["ab", "--plain"].into_iter().chain(arguments));
+    assert_eq!(plain.stderr, "");
 }
 
 #[test]

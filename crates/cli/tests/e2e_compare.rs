@@ -27,7 +27,9 @@ fn stored_runs_end_in_a_sentence() {
     let sentence =
         "B is slower than A by 20.0% (19.7% to 20.2%): throughput, 95% interval, p = 0.0079, 5 and 5 runs.\n";
     assert!(output.stdout.ends_with(sentence), "{}", output.stdout);
-    assert_eq!(petasos(["compare", before, after, "--fail-if-slower"]).code, Some(1));
+    let slower = petasos(["compare", before, after, "--fail-if-slower"]);
+    let reason = "petasos: exit code 1: a side is slower than the first (--fail-if-slower)\n";
+    assert_eq!((slower.code, slower.stderr.as_str()), (Some(1), reason));
     assert_eq!(petasos(["compare", after, before, "--fail-if-slower"]).code, Some(0));
     let same = petasos(["compare", before, before]);
     assert!(same.stdout.contains("No difference between A and B is shown"), "{}", same.stdout);
@@ -49,6 +51,25 @@ fn files_are_sides_of_their_own_unless_a_separator_stands_between_them() {
     assert!(output.stdout.contains("No verdict on B: it takes 5 runs a side;"), "{}", output.stdout);
     let output = petasos(["compare", a, b]);
     assert!(output.stdout.contains("(1 and 1 runs)"), "{}", output.stdout);
+}
+
+#[test]
+fn directories_of_other_tools_reports_are_sides() {
+    let directory = tempfile::tempdir().unwrap();
+    for (side, rate) in [("before", 500), ("after", 250)] {
+        let path = directory.path().join(side);
+        std::fs::create_dir_all(&path).unwrap();
+        for place in 0..5 {
+            let report = include_str!("../../report/tests/data/ab.txt")
+                .replace("second:    550.81", &format!("second:    {}", rate + place));
+            std::fs::write(path.join(format!("{place}.txt")), report).unwrap();
+        }
+    }
+    let side = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let output = petasos(["compare", &side("before"), &side("after")]);
+    assert_eq!(output.code, Some(0), "{}", output.stderr);
+    let last = output.stdout.lines().last().unwrap_or_default();
+    assert!(last.starts_with("B is slower than A by ") && last.contains("throughput"), "{}", output.stdout);
 }
 
 #[test]

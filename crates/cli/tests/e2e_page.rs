@@ -89,8 +89,33 @@ fn pages_that_are_not_whole_set_the_exit_code() {
     let output = petasos(["bench", &format!("{}/broken", origin.url()), "--page", "-n", "2"]);
     assert_eq!(output.code, Some(1));
     assert!(output.stdout.contains("Incomplete pages:    2") && output.stdout.contains("/gone.png (status)"));
+    assert_eq!(output.stderr, "petasos: exit code 1: no page was loaded as expected\n");
     let output = petasos(["bench", &format!("{}/missing", origin.url()), "--page", "-n", "2"]);
     assert_eq!((output.code, output.stdout.contains("Failed pages:        2")), (Some(1), true));
+    assert_eq!(output.stderr, "petasos: exit code 1: no page was loaded as expected\n");
+}
+
+#[test]
+fn conditions_hold_pages_to_account() {
+    let origin = Origin::start(site);
+    let bench = |path: &str, condition: &str| {
+        let url = format!("{}{path}", origin.url());
+        petasos(["bench", &url, "--page", "-n", "2", "--fail-if", condition])
+    };
+    let slow = bench("/", "p95 > 0ms");
+    assert!(slow.stdout.contains("\nThresholds\n  FAILED  p95 > 0ms: it is "), "{}", slow.stdout);
+    assert_eq!(slow.stderr, "petasos: exit code 1: a condition of --fail-if holds\n");
+    let good = bench("/", "errors > 0%");
+    assert_eq!((good.code, good.stderr.as_str()), (Some(0), ""));
+    let broken = bench("/broken", "errors > 50%");
+    assert!(broken.stdout.contains("  FAILED  errors > 50%: it is 100%\n"), "{}", broken.stdout);
+    let of_requests = bench("/", "cache.miss > 5%");
+    assert_eq!(of_requests.code, Some(2));
+    assert!(
+        of_requests.stderr.contains("'cache.miss > 5%' does not go with --page"),
+        "{}",
+        of_requests.stderr
+    );
 }
 
 #[test]
@@ -102,6 +127,7 @@ fn what_cannot_run_is_one_line_and_exit_2() {
         vec!["bench", &url, "--page", "-n", "1"],
         vec!["bench", "http://", "--page"],
         vec!["bench", &url, "--page", "--no-keepalive"],
+        vec!["bench", &url, "--page", "--think", "1s"],
         vec!["bench", &url, "--page", "--allow-host", "http://x/"],
     ] {
         let output = petasos(&arguments);
@@ -109,4 +135,6 @@ fn what_cannot_run_is_one_line_and_exit_2() {
         assert_eq!(output.stderr.trim_end().lines().count(), 1, "{arguments:?}: {}", output.stderr);
     }
     assert_eq!(petasos(["bench", &url, "--returning", "30%"]).code, Some(2));
+    let accepting = petasos(["bench", &url, "--page", "-n", "1", "--accept-invalid"]);
+    assert!(accepting.stderr.contains("cannot be used with '--accept-invalid'"), "{}", accepting.stderr);
 }

@@ -8,6 +8,7 @@
     reason = "a test that cannot go on panics"
 )]
 
+use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -226,4 +227,42 @@ fn ladder_that_stays_switches_on_the_steps_that_are_asked_for() {
     signal(&child, "INT");
     assert!(child.wait().unwrap().success());
     assert_eq!(sleepers("7007.1"), 0);
+}
+
+#[test]
+fn ladder_that_stays_in_the_background_is_not_stopped() {
+    let (directory, site) = (tempfile::tempdir().unwrap(), site());
+    let (out, file) = (directory.path().join("out"), ladder(directory.path(), &site, "7008.1", 1));
+    let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+    let controller = openpt(flags).unwrap();
+    grantpt(&controller).unwrap();
+    unlockpt(&controller).unwrap();
+    let keyboard = ioctl_tiocgptpeer(&controller, flags).unwrap();
+    // A shell with job control on this terminal, and the ladder in its background.
+    let script = r#"set -m; "$@" & echo "$!"; wait "$!""#;
+    let mut command = Command::new("setsid");
+    command.args(["--ctty", "--wait", "sh", "-c", script, "sh", env!("CARGO_BIN_EXE_petasos"), "ladder"]);
+    command.arg(&file).arg("--out").arg(&out).arg("--stay");
+    let mut shell = command.stdin(keyboard).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut lines = BufReader::new(shell.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let ladder = lines.next().unwrap();
+    let url = format!("URL='http://{}/'", site.address());
+    assert!(lines.any(|line| line == url), "it stays");
+    // A stopped process would not obey before it is continued.
+    eventually("it looks at its terminal, or is stopped by that", || has_looked(&ladder));
+    assert!(Command::new("kill").args(["-INT", &ladder]).status().unwrap().success());
+    eventually("it has ended", || sleepers("7008.1") == 0);
+    assert!(shell.wait().unwrap().success());
+}
+
+/// Whether the thread that reads the terminal sleeps or is stopped.
+fn has_looked(pid: &str) -> bool {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).expect("the ladder still runs");
+    let threads = tasks.filter_map(|task| {
+        let path = task.unwrap().path();
+        let name = std::fs::read_to_string(path.join("comm")).ok()?;
+        let status = std::fs::read_to_string(path.join("status")).ok()?;
+        (name.trim() == "keyboard").then_some(status)
+    });
+    threads.into_iter().any(|status| status.contains("State:\tS") || status.contains("State:\tT"))
 }

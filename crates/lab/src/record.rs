@@ -124,6 +124,7 @@ pub(crate) fn generator(outcome: &Outcome) -> GeneratorRecord {
         busiest_thread: outcome.check.cpu_share_max,
         trust: outcome.check.trust.to_string(),
         reasons: outcome.check.reasons.clone(),
+        account: Some(report::run::Account::from(outcome)),
     }
 }
 

@@ -17,7 +17,7 @@ use crate::template::Variables;
 use crate::traffic::{Session, Traffic, shown_to_nobody};
 use crate::visitor::{Place, Visitor};
 use crate::writer::Writer;
-use crate::{proof, record};
+use crate::{proof, record, star};
 use load::{Control, Expect, Outcome, Target, WeightedTarget};
 use platform::Clock;
 use probe::{ProcFs, Watch};
@@ -521,6 +521,7 @@ impl Bench<'_> {
             site_cpu_s: cpu(&[Role::Site, Role::Database]),
             accelerator_cpu_s: cpu(&[Role::Accelerator]),
         });
+        let starred = star::reasons(&outcome.check, &host, !groups.is_empty());
         let (observed_load, load_samples) = record::observed_load(self.ladder, &readings.watch);
         Measured {
             seconds: outcome.elapsed.as_secs_f64(),
@@ -545,6 +546,7 @@ impl Bench<'_> {
             page: page.record,
             proofs,
             bound_by,
+            starred,
         }
     }
 }

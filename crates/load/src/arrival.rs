@@ -194,6 +194,17 @@ impl Course {
         Some(time)
     }
 
+    /// Whether a measured part has users.
+    pub(crate) fn has_users(&self) -> bool {
+        self.parts.iter().any(|part| part.stage.is_some() && !part.is_open())
+    }
+
+    /// How long the open parts were measured until `now`.
+    pub(crate) fn open_time(&self, now: Monotonic) -> Duration {
+        let open = self.parts.iter().filter(|part| part.stage.is_some() && part.is_open());
+        open.map(|part| part.end.map_or(now, |end| end.min(now)).since(part.begin)).sum()
+    }
+
     /// Requests per second that the open parts ask for until `now`, as a mean; `None` if there is no open part.
     pub(crate) fn rate_asked(&self, now: Monotonic) -> Option<f64> {
         let (mut expected, mut seconds) = (0.0, 0.0);
@@ -309,6 +320,7 @@ mod tests {
         assert_eq!((course.stage_ends().count(), course.user_time(at(10))), (1, None));
         assert!((course.rate_asked(at(10)).unwrap() - 80.0).abs() < 1e-9);
         assert!((course.rate_asked(at(2)).unwrap() - 25.0).abs() < 1e-9);
+        assert_eq!((course.open_time(at(2)), course.open_time(at(99))), (seconds(2), seconds(10)));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! Invariant: a pure judgement over figures of the run, with every bound named here. It says what it saw; it
 //! corrects nothing.
 
+use crate::account::Account;
 use std::fmt;
 use std::time::Duration;
 
@@ -11,6 +12,20 @@ pub const CPU_SHARE_INVALID: f64 = 0.95;
 
 /// A generator thread busier than this has little in reserve; its answers queue at the generator.
 pub const CPU_SHARE_TIGHT: f64 = 0.80;
+
+/// The share of the users' time that the generator may take: late to send, unread and being processed.
+pub const LOST_SHARE_INVALID: f64 = 0.05;
+
+/// Time lost below this many microseconds a request does not make a run invalid. A client that sleeps until its
+/// response comes cannot read it earlier: waking takes 10 to 100 us. Percentiles leave it out, because times end with
+/// the kernel's stamp. In an open loop throughput is not affected either, and the loss is not worth a word.
+pub const LOST_US_PER_REQUEST_MIN: f64 = 100.0;
+
+/// How far good responses times their published mean may be from the time at the server, as a share of it.
+pub const ACCOUNT_GAP_INVALID: f64 = 0.01;
+
+/// What each response may add to that gap, in microseconds: published times are cut to whole ones.
+pub const ACCOUNT_GAP_US_PER_ANSWER: f64 = 1.0;
 
 /// How far the time that requests (and in a closed loop also thinking) took together may be from what Little's law
 /// says: the users' time in a closed loop, the number in flight summed up over time in an open one.
@@ -90,6 +105,14 @@ pub struct SelfCheck {
     /// account for 3 percent fewer (or, below zero, more) users than there are; in an open loop the times of requests
     /// are compared with how many were in flight. `None` where the run is too short to tell.
     pub little_residual: Option<f64>,
+    /// The users' time by state.
+    pub account: Account,
+    /// How far good responses times their published mean (connecting left out) are from the time at the server, as a
+    /// share of it; `None` without good responses.
+    pub account_gap: Option<f64>,
+    /// How long the generator's threads could have run and waited for a core; `None` where the system does not tell.
+    /// It explains time that is late or unread, and is no part of the account.
+    pub core_wait: Option<Duration>,
 }
 
 /// What the self-check looks at.
@@ -108,12 +131,22 @@ pub(crate) struct Figures<'a> {
     /// Connections that found no free local port.
     pub(crate) addresses_missing: u64,
     pub(crate) open: Option<OpenFigures>,
+    pub(crate) account: Account,
+    pub(crate) good: u64,
+    /// Good responses times the published mean of their times, connecting left out.
+    pub(crate) published: Duration,
+    pub(crate) core_wait: Option<Duration>,
 }
 
 /// What it looks at in an open loop.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OpenFigures {
     pub(crate) rate_asked: f64,
+    /// How long the parts with a rate were measured.
+    pub(crate) time: Duration,
+    /// Whether other stages have users.
+    pub(crate) has_users: bool,
+    /// Those that fell due and were started.
     pub(crate) started: u64,
     pub(crate) not_started: u64,
     pub(crate) schedule_lag_p99_us: u64,
@@ -130,11 +163,16 @@ impl SelfCheck {
             rate_started: figures.rate_started(),
             schedule_lag_p99_us: figures.open.map(|open| open.schedule_lag_p99_us),
             little_residual: figures.little_residual(),
+            account: figures.account,
+            account_gap: figures.account_gap(),
+            core_wait: figures.core_wait,
         };
+        check.judge_account(figures);
+        check.judge_published(figures);
         check.judge_cpu();
         check.judge_little(figures);
         if let Some(open) = figures.open {
-            check.judge_rate(figures, open);
+            check.judge_rate(open);
             check.judge_schedule(figures, open);
         }
         if figures.addresses_missing > 0 {
@@ -152,6 +190,57 @@ impl SelfCheck {
             );
         }
         check
+    }
+
+    fn judge_account(&mut self, figures: &Figures<'_>) {
+        let Some(share) = self.account.lost_share().filter(|share| *share > LOST_SHARE_INVALID) else {
+            return;
+        };
+        let whose = match figures.open {
+            None => "users'",
+            Some(open) if open.has_users => "users' and requests'",
+            Some(_) => "requests'",
+        };
+        let (lost, total) = (self.account.lost().as_secs_f64(), self.account.total().as_secs_f64());
+        let is_small = lost * 1e6 < LOST_US_PER_REQUEST_MIN * figures.requests as f64;
+        if is_small && figures.open.is_some_and(|open| !open.has_users) {
+            return;
+        }
+        let terms = self
+            .account
+            .lost_terms()
+            .map(|(name, time)| format!("{name} {:.1}%", time.as_secs_f64() / total * 100.0));
+        let waited = self.core_wait.filter(|wait| !wait.is_zero());
+        let why = waited.map(|wait| format!("; its threads waited {:.2} s for a core", wait.as_secs_f64()));
+        // Making threads and connections takes milliseconds, which weigh too much in a shorter run.
+        let is_tight = is_small || figures.elapsed < LITTLE_ELAPSED_MIN;
+        let each = is_small.then(|| format!(" ({:.0} us a request)", lost * 1e6 / figures.requests as f64));
+        self.add(
+            if is_tight { Trust::Tight } else { Trust::Invalid },
+            format!(
+                "the generator took {:.1}% of the {whose} time{}: {}{}",
+                share * 100.0,
+                each.unwrap_or_default(),
+                terms.join(", "),
+                why.unwrap_or_default()
+            ),
+        );
+    }
+
+    fn judge_published(&mut self, figures: &Figures<'_>) {
+        let server = self.account.server.as_secs_f64();
+        let gap = (figures.published.as_secs_f64() - server).abs();
+        let rounding = figures.good as f64 * ACCOUNT_GAP_US_PER_ANSWER / 1e6;
+        if gap > server * ACCOUNT_GAP_INVALID + rounding {
+            self.add(
+                Trust::Invalid,
+                format!(
+                    "{} good responses times their mean are {:.3} s, and users were at the server for {server:.3} s",
+                    figures.good,
+                    figures.published.as_secs_f64()
+                ),
+            );
+        }
     }
 
     fn judge_cpu(&mut self) {
@@ -179,7 +268,7 @@ impl SelfCheck {
         });
     }
 
-    fn judge_rate(&mut self, figures: &Figures<'_>, open: OpenFigures) {
+    fn judge_rate(&mut self, open: OpenFigures) {
         let due = (open.started + open.not_started).max(1);
         if open.not_started > 0 {
             let share = open.not_started as f64 / due as f64;
@@ -191,7 +280,7 @@ impl SelfCheck {
             self.add(trust, reason);
         } else if let Some(started) = self.rate_started
             && started < open.rate_asked * RATE_SHARE_INVALID
-            && open.rate_asked * figures.elapsed.as_secs_f64() >= RATE_REQUESTS_MIN
+            && open.rate_asked * open.time.as_secs_f64() >= RATE_REQUESTS_MIN
         {
             let reason =
                 format!("{:.1} requests a second were asked for, {started:.1} started", open.rate_asked);
@@ -223,9 +312,14 @@ impl Figures<'_> {
         if self.elapsed.is_zero() { 0.0 } else { busiest.as_secs_f64() / self.elapsed.as_secs_f64() }
     }
 
+    fn account_gap(&self) -> Option<f64> {
+        let server = self.account.server.as_secs_f64();
+        (server > 0.0).then(|| (self.published.as_secs_f64() - server).abs() / server)
+    }
+
     fn rate_started(&self) -> Option<f64> {
-        let open = self.open.filter(|_| !self.elapsed.is_zero())?;
-        Some(open.started as f64 / self.elapsed.as_secs_f64())
+        let open = self.open.filter(|open| !open.time.is_zero())?;
+        Some(open.started as f64 / open.time.as_secs_f64())
     }
 
     fn little_residual(&self) -> Option<f64> {
@@ -239,7 +333,7 @@ impl Figures<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Figures, OpenFigures, SelfCheck, Trust};
+    use super::{Account, Figures, OpenFigures, SelfCheck, Trust};
     use std::time::Duration;
 
     const CPU: [Duration; 2] = [Duration::from_millis(2_000), Duration::from_millis(4_000)];
@@ -257,7 +351,84 @@ mod tests {
             lag_p99_us: 500,
             addresses_missing: 0,
             open: None,
+            account: Account {
+                server: Duration::from_secs(97),
+                unread: Duration::from_secs(2),
+                processing: Duration::from_secs(1),
+                ..Account::default()
+            },
+            good: 10_000,
+            published: Duration::from_millis(96_995),
+            core_wait: None,
         }
+    }
+
+    #[test]
+    fn time_lost_to_the_generator_makes_a_run_invalid() {
+        let lost = |late, unread| {
+            let account = Account {
+                late: Duration::from_millis(late),
+                unread: Duration::from_millis(unread),
+                server: Duration::from_millis(100_000 - late - unread),
+                ..Account::default()
+            };
+            let figures = Figures { account, published: account.server, ..quiet() };
+            SelfCheck::judge(&figures)
+        };
+        assert_eq!((lost(2_000, 2_900).trust, lost(2_000, 3_100).trust), (Trust::Clean, Trust::Invalid));
+        assert_eq!(
+            lost(2_000, 26_000).reasons,
+            [
+                "the generator took 28.0% of the users' time: unread 26.0%, late to send 2.0%, being processed 0.0%"
+            ]
+        );
+        // However few responses each user had.
+        let account = lost(9_000, 0).account;
+        let few = Figures { requests: 10, good: 10, account, published: account.server, ..quiet() };
+        let waited = Some(Duration::from_millis(1_500));
+        let check = SelfCheck::judge(&Figures { core_wait: waited, ..few });
+        assert_eq!((check.trust, check.little_residual), (Trust::Invalid, None));
+        assert!(check.reasons[0].ends_with("; its threads waited 1.50 s for a core"), "{:?}", check.reasons);
+    }
+
+    #[test]
+    fn microseconds_lost_to_waking_leave_a_closed_loop_tight() {
+        // One user of a fast server: a cycle of 50 us, or of 350 us where responses lie unread.
+        let check = |unread_us: u64| {
+            let requests = 10_000_000 / (36 + unread_us);
+            let [unread, server] = [unread_us, 36].map(|us| Duration::from_micros(us * requests));
+            let account = Account { unread, server, ..Account::default() };
+            SelfCheck::judge(&Figures { users: Some(1), requests, account, published: server, ..quiet() })
+        };
+        let [waking, just, late] = [14, 99, 101].map(check);
+        assert_eq!((waking.trust, just.trust, late.trust), (Trust::Tight, Trust::Tight, Trust::Invalid));
+        assert_eq!(
+            waking.reasons[0],
+            "the generator took 28.0% of the users' time (14 us a request): unread 28.0%, late to send 0.0%, being processed 0.0%"
+        );
+    }
+
+    #[test]
+    fn an_open_loop_may_lose_microseconds_a_request() {
+        let trust = |late_ms, has_users| {
+            let late = Duration::from_millis(late_ms);
+            let account = Account { late, server: Duration::from_secs(2), ..Account::default() };
+            let open = Some(OpenFigures { has_users, ..punctual() });
+            let figures = Figures { open, users: None, account, ..quiet() };
+            SelfCheck::judge(&Figures { published: account.server, ..figures }).trust
+        };
+        assert_eq!((trust(990, false), trust(1_010, false)), (Trust::Clean, Trust::Invalid));
+        // Users of other stages lose throughput by it.
+        assert_eq!((trust(990, true), trust(1_010, true)), (Trust::Tight, Trust::Invalid));
+    }
+
+    #[test]
+    fn published_times_must_agree_with_the_time_at_the_server() {
+        let trust =
+            |millis| SelfCheck::judge(&Figures { published: Duration::from_millis(millis), ..quiet() }).trust;
+        // One in a hundred, and a microsecond for each of 10,000 responses.
+        assert_eq!((trust(96_021), trust(96_019)), (Trust::Clean, Trust::Invalid));
+        assert_eq!((trust(97_979), trust(97_981)), (Trust::Clean, Trust::Invalid));
     }
 
     #[test]
@@ -301,8 +472,19 @@ mod tests {
     }
 
     /// An open loop of 1,000 requests a second over ten seconds.
+    fn punctual() -> OpenFigures {
+        OpenFigures {
+            rate_asked: 1_000.0,
+            time: Duration::from_secs(10),
+            has_users: false,
+            started: 10_000,
+            not_started: 0,
+            schedule_lag_p99_us: 90,
+        }
+    }
+
     fn open(started: u64, not_started: u64, schedule_lag_p99_us: u64) -> SelfCheck {
-        let open = OpenFigures { rate_asked: 1_000.0, started, not_started, schedule_lag_p99_us };
+        let open = OpenFigures { started, not_started, schedule_lag_p99_us, ..punctual() };
         SelfCheck::judge(&Figures { users: None, open: Some(open), ..quiet() })
     }
 

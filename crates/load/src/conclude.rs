@@ -144,26 +144,37 @@ fn check(shared: &Shared<'_>, outcome: &Outcome, recorder: &Recorder, end: Monot
     let user_time = shared.course.user_time(end).map(|time| time.saturating_mul(streams));
     let open = outcome.rate_asked.map(|rate_asked| OpenFigures {
         rate_asked,
-        started: recorder.counters.started,
+        time: shared.course.open_time(end),
+        has_users: shared.course.has_users(),
+        // Each request that fell due has a lag. What users sent in other stages has none.
+        started: recorder.schedule_lag.count() - outcome.not_started,
         not_started: outcome.not_started,
         schedule_lag_p99_us: recorder.schedule_lag.percentile_us(99.0),
     });
+    let account = recorder.ledger.account();
     // In a closed loop the users' time is what there should be; in an open one, how many requests were in flight was
     // counted apart from how long each took.
     let (accounted, expected) = match user_time {
-        Some(user_time) => (recorder.in_flight_ns + recorder.waiting_ns, user_time),
-        None => (recorder.in_flight_ns + recorder.unfinished_ns, duration(recorder.in_flight_area_ns)),
+        Some(user_time) => (account.total().saturating_sub(account.unfinished + account.late), user_time),
+        None => {
+            (duration(recorder.in_flight_ns + recorder.unfinished_ns), duration(recorder.in_flight_area_ns))
+        }
     };
+    let (total_us, connect_us) = (outcome.good_times.total.sum_us(), outcome.good_times.connect.sum_us());
     SelfCheck::judge(&Figures {
         users: user_time.map(|_| crate::connections_max(shared.plan).saturating_mul(shared.plan.pipeline)),
         elapsed: outcome.elapsed,
         cpu: &outcome.cpu,
         requests: outcome.requests(),
-        accounted: duration(accounted),
+        accounted,
         expected,
         latency_p50_us: outcome.complete_times().total.median_us(),
         lag_p99_us: recorder.lag.percentile_us(99.0),
         addresses_missing: outcome.failures.of(FailureKind::Address),
         open,
+        account,
+        good: outcome.good,
+        published: duration(total_us.saturating_sub(connect_us).saturating_mul(1_000)),
+        core_wait: recorder.core_wait,
     })
 }

@@ -507,6 +507,15 @@ impl Connection {
         Turn::Failed(FailureKind::Receive, Some(error))
     }
 
+    /// Since when octets of the answer in flight lie unread at `now`, if any do. The connection is of no use
+    /// afterwards.
+    pub(crate) fn unread_since(&self, now: Monotonic, tools: &mut Tools<'_>) -> Option<Monotonic> {
+        match receive(&self.stream, &mut tools.buffer) {
+            Ok((1.., stamp)) if self.connected => Some(tools.came(stamp, &self.exchange, now)),
+            _ => None,
+        }
+    }
+
     /// Waits for the server's close; what comes before it belongs to no request.
     fn drain(&mut self, tools: &mut Tools<'_>) -> Turn {
         loop {

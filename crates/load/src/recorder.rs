@@ -4,6 +4,7 @@
 //! Invariant: recording an answer allocates nothing, except when a stage, a cache verdict or a wrong answer is seen
 //! for the first time.
 
+use crate::account::{Ledger, State};
 use crate::outcome::{FailureKind, Failures, Late, RequestsPerConnection, Sample, Second, StatusCounts};
 use crate::stage_record::StageRecord;
 use crate::verdict::CacheVerdict;
@@ -151,14 +152,16 @@ pub(crate) struct Recorder {
     /// Requests of the warm-up that ended, and how many of them failed.
     pub(crate) warmup: (u64, u64),
     pub(crate) cpu: Vec<Duration>,
+    /// How long the threads were ready to run and waited for a core; `None` where the system does not tell.
+    pub(crate) core_wait: Option<Duration>,
+    /// What users spent their time with.
+    pub(crate) ledger: Ledger,
     /// How long an answer may have lain unread because the thread was busy with others.
     pub(crate) lag: Histogram,
     /// How much later than it fell due a request of an open loop was looked at.
     pub(crate) schedule_lag: Histogram,
     /// The time all requests were in flight, in nanoseconds.
     pub(crate) in_flight_ns: u128,
-    /// The time requests of users waited for a connection, and users thought, in nanoseconds.
-    pub(crate) waiting_ns: u128,
     /// The number of requests in flight, summed up over time by counting them, in nanoseconds.
     pub(crate) in_flight_area_ns: u128,
     /// The time that those in flight at the end had been, in nanoseconds.
@@ -188,6 +191,8 @@ struct SecondRecord {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Scope {
     pub(crate) measuring_since: Monotonic,
+    /// When a closed loop cuts off what is in flight.
+    pub(crate) measuring_until: Option<Monotonic>,
     /// The end of each stage, where it has one.
     pub(crate) stage_ends: Vec<Option<Monotonic>>,
     pub(crate) urls: usize,
@@ -204,6 +209,7 @@ impl Recorder {
         let stages = scope.stage_ends.iter();
         let second = SecondRecord { end: scope.measuring_since.plus(SECOND), ..SecondRecord::default() };
         Self {
+            ledger: Ledger::new(scope.measuring_since, scope.measuring_until),
             samples_max: scope.samples_max,
             measuring_since: scope.measuring_since,
             last_end: scope.measuring_since,
@@ -218,6 +224,7 @@ impl Recorder {
     /// its last octets had come. For the users, who could not go on before, it was under way until it was read.
     pub(crate) fn answer(&mut self, exchange: &Exchange, end: Monotonic, received: Received) {
         let wrong = received.judgement.wrong;
+        self.account_answer(exchange, end, wrong.is_some());
         if !exchange.measured {
             self.warmup.0 += 1;
             self.warmup.1 += u64::from(wrong.is_some());
@@ -255,6 +262,40 @@ impl Recorder {
         }
     }
 
+    /// Adds the times of a request whose answer was read at `end`; its user has the answer in hand then.
+    fn account_answer(&mut self, exchange: &Exchange, end: Monotonic, is_wrong: bool) {
+        let at_server = match (exchange.measured, is_wrong) {
+            (false, _) => State::Unfinished,
+            (true, true) => State::Failed,
+            (true, false) => State::Server,
+        };
+        let ledger = &mut self.ledger;
+        ledger.pass(State::Connecting, at_server, exchange.connected);
+        ledger.pass(at_server, State::Unread, exchange.last_octet.max(exchange.connected));
+        if exchange.of_user {
+            ledger.pass(State::Unread, State::Processing, end);
+        } else {
+            ledger.leave(State::Unread, end);
+        }
+    }
+
+    /// Adds the times of a request that failed at `end`. Its user may send the next at once, unless no connection could
+    /// be made.
+    fn account_failure(&mut self, exchange: &Exchange, end: Monotonic, kind: FailureKind) {
+        let was_connecting = matches!(kind, FailureKind::Connect | FailureKind::Tls | FailureKind::Address);
+        let failed = match (was_connecting, exchange.measured) {
+            (true, _) => State::Connecting,
+            (false, true) => State::Failed,
+            (false, false) => State::Unfinished,
+        };
+        self.ledger.pass(State::Connecting, failed, exchange.connected);
+        match (exchange.of_user, was_connecting) {
+            (true, true) => {}
+            (true, false) => self.ledger.pass(failed, State::Late, end),
+            (false, _) => self.ledger.leave(failed, end),
+        }
+    }
+
     fn count(&mut self, received: &Received) {
         let counters = &mut self.counters;
         counters.complete += 1;
@@ -284,6 +325,7 @@ impl Recorder {
 
     /// Takes note of a request that brought no complete answer.
     pub(crate) fn failure(&mut self, exchange: &Exchange, end: Monotonic, kind: FailureKind) {
+        self.account_failure(exchange, end, kind);
         if !exchange.measured {
             self.warmup.0 += 1;
             self.warmup.1 += 1;
@@ -406,10 +448,11 @@ impl Recorder {
         self.late.good += other.late.good;
         self.late.complete += other.late.complete;
         self.cpu.extend(other.cpu);
+        self.core_wait = self.core_wait.zip(other.core_wait).map(|(ours, theirs)| ours + theirs);
+        self.ledger.merge(&other.ledger);
         self.lag.merge(&other.lag);
         self.schedule_lag.merge(&other.schedule_lag);
         self.in_flight_ns += other.in_flight_ns;
-        self.waiting_ns += other.waiting_ns;
         self.unfinished_ns += other.unfinished_ns;
         self.in_flight_area_ns += other.in_flight_area_ns;
         self.last_end = self.last_end.max(other.last_end);
@@ -421,9 +464,6 @@ impl Recorder {
 
     fn ended(&mut self, exchange: &Exchange, end: Monotonic) {
         self.in_flight_ns += end.since(exchange.started).as_nanos();
-        if exchange.of_user {
-            self.waiting_ns += exchange.started.since(exchange.intended).as_nanos();
-        }
         self.last_end = self.last_end.max(end);
     }
 }
@@ -545,7 +585,7 @@ mod tests {
         recorder.answer(&Exchange { of_user: true, ..second }, at(250), received(GOOD, None));
         let (good, _, _) = recorder.stages[0].times();
         assert_eq!((good.total.min_us(), good.latency().min_us(), good.latency().max_us()), (60, 110, 150));
-        assert_eq!((recorder.in_flight_ns, recorder.waiting_ns), (160_000, 50_000));
+        assert_eq!(recorder.in_flight_ns, 160_000);
         assert_eq!((recorder.late, recorder.stages[0].late), (Late { good: 1, complete: 1 }, recorder.late));
     }
 

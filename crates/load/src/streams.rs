@@ -161,6 +161,14 @@ impl Carrier {
         self.came.pop_front()
     }
 
+    /// Requests whose answers have come and that the worker has not taken.
+    pub(crate) fn with_answers(&self) -> impl Iterator<Item = &Exchange> {
+        self.came.iter().filter_map(|came| match came {
+            Came::Answered(asked, ..) => Some(&asked.exchange),
+            Came::Failed(..) | Came::Unseen(_) => None,
+        })
+    }
+
     /// Whether it stands.
     pub(crate) fn is_connected(&self) -> bool {
         !matches!(self.state, State::Dialling(_))

@@ -9,12 +9,14 @@
 //! returns, at least every [`TICK_MAX`]; only moments at which something is to start have a timer.
 
 mod carriers;
+mod closing;
 pub(crate) mod cpu;
 mod flow;
 mod waking;
 
 use crate::LoadError;
 use crate::ab_account::Counting;
+use crate::account::State;
 use crate::arrival::{Demand, Part};
 use crate::connection::{Connection, Tools};
 use crate::reader::{HeadMemo, Persistence};
@@ -62,6 +64,9 @@ const FAILING_EVERY: Duration = Duration::from_secs(1);
 /// The timer's events; connections have their slots.
 const TIMER: Token = Token(usize::MAX);
 
+/// When a user goes on that pauses, from which state, and on which connection. Users of a ramp have no state yet.
+type Wake = (Monotonic, Option<State>, Option<SlotId>);
+
 pub(crate) struct Worker<'a> {
     shared: &'a Shared<'a>,
     tools: Tools<'a>,
@@ -77,7 +82,7 @@ pub(crate) struct Worker<'a> {
     stirred: Vec<usize>,
     /// Room for such a list.
     spare: Vec<usize>,
-    /// Requests whose answers came after the end.
+    /// Requests whose answers came, or were read, after the end.
     too_late: Vec<Exchange>,
     has_carriers: bool,
     /// Requests that each user has under way at once.
@@ -90,8 +95,8 @@ pub(crate) struct Worker<'a> {
     /// No measured request is left to start.
     is_exhausted: bool,
     users: Users,
-    /// When users go on that wait or think, and on which connection.
-    wakes: BinaryHeap<Reverse<(Monotonic, Option<SlotId>)>>,
+    /// When users go on that pause.
+    wakes: BinaryHeap<Reverse<Wake>>,
     schedule: Option<Schedule>,
     due: Option<Due>,
     /// Measured requests that fell due in open parts that are over, over all threads.
@@ -103,6 +108,8 @@ pub(crate) struct Worker<'a> {
     /// Requests in flight, and those among them that are measured.
     in_flight: usize,
     in_flight_measured: usize,
+    /// Whether these are summed up over time: in a closed loop the users' account has that.
+    counts_in_flight: bool,
     /// Until when these are counted in the recorder's sum over time.
     counted_until: Monotonic,
     in_flight_max: usize,
@@ -196,6 +203,7 @@ impl<'a> Worker<'a> {
             is_freed: false,
             in_flight: 0,
             in_flight_measured: 0,
+            counts_in_flight: shared.course.user_time(Monotonic::default()).is_none(),
             counted_until: Monotonic::default(),
             in_flight_max: match plan.arrival {
                 Arrival::Open { in_flight_max, .. } => share(in_flight_max, place).max(1),
@@ -251,7 +259,7 @@ impl<'a> Worker<'a> {
             }
             self.advance(now);
         }
-        self.finish(now, cpu.used())
+        self.finish(now, &cpu)
     }
 
     /// Whether nothing is left to do.
@@ -265,9 +273,10 @@ impl<'a> Worker<'a> {
             && self.users.present == 0
     }
 
-    fn finish(mut self, now: Monotonic, cpu: Duration) -> Report {
+    fn finish(mut self, now: Monotonic, cpu: &CpuMeter) -> Report {
         self.publish(now);
         self.count_in_flight(now);
+        self.close_account(now);
         self.end_seconds(now);
         if !self.tools.recorder.second_is_empty() && now > self.shared.course.measuring_since() {
             self.end_second();
@@ -283,7 +292,8 @@ impl<'a> Worker<'a> {
         recorder.unfinished += self.waiting.iter().filter(|exchange| exchange.measured).count() as u64;
         self.slots.iter().for_each(|slot| recorder.connection_over(slot.served));
         self.carriers.iter().for_each(|slot| recorder.connection_over(slot.served));
-        recorder.cpu.push(cpu);
+        recorder.cpu.push(cpu.used());
+        recorder.core_wait = cpu.waited();
         let first_head = match self.tools.several.first_head {
             head if head.is_empty() => self.tools.memo.first,
             head => head,
@@ -304,7 +314,7 @@ impl<'a> Worker<'a> {
                 _ => break,
             }
         }
-        self.want_users(0);
+        self.want_users(0, now);
     }
 
     fn enter(&mut self, part: Part) {
@@ -316,14 +326,16 @@ impl<'a> Worker<'a> {
                 let (thread, threads) = self.place;
                 for index in (thread..users).step_by(threads) {
                     let begin = self.shared.course.user_begin(part.begin, index, users);
-                    self.wakes.extend((0..self.per_user).map(|_| Reverse((begin, None))));
+                    self.wakes.extend((0..self.per_user).map(|_| Reverse((begin, None, None))));
                     self.users.present += self.per_user;
                 }
                 self.users.wanted = self.users.present;
             }
-            Demand::Users(users) => self.want_users(share(users, self.place) * self.per_user),
+            Demand::Users(users) => {
+                self.want_users(share(users, self.place) * self.per_user, part.begin);
+            }
             Demand::Open(open) => {
-                self.want_users(0);
+                self.want_users(0, part.begin);
                 let seed = self.shared.plan.seed.wrapping_add(self.next_part as u64);
                 self.schedule = Some(Schedule::new(open, part.begin, part.length(), seed, self.place));
                 self.next_due();
@@ -332,14 +344,16 @@ impl<'a> Worker<'a> {
     }
 
     /// Brings the number of users to `wanted`: new ones can start at once, superfluous ones leave when they have time.
-    fn want_users(&mut self, wanted: usize) {
+    fn want_users(&mut self, wanted: usize, at: Monotonic) {
         let users = &mut self.users;
         users.wanted = wanted;
         if wanted > users.present {
+            (users.present..wanted).for_each(|_| self.tools.recorder.ledger.enter(State::Late, at));
             users.ready += wanted - users.present;
             users.present = wanted;
         } else {
             let leaving = users.ready.min(users.present - wanted);
+            (0..leaving).for_each(|_| self.tools.recorder.ledger.leave(State::Late, at));
             users.ready -= leaving;
             users.present -= leaving;
         }
@@ -368,8 +382,9 @@ impl<'a> Worker<'a> {
 
     /// Starts what is to start, a limited number at once.
     fn start(&mut self, now: Monotonic) {
-        while self.wakes.peek().is_some_and(|Reverse((moment, _))| *moment <= now) {
-            let Some(Reverse((_, kept))) = self.wakes.pop() else { break };
+        while self.wakes.peek().is_some_and(|Reverse((moment, ..))| *moment <= now) {
+            let Some(Reverse((moment, paused, kept))) = self.wakes.pop() else { break };
+            self.tools.recorder.ledger.wake(paused, moment);
             match kept {
                 None => self.users.ready += 1,
                 Some(id) => self.go_on(id),
@@ -380,7 +395,7 @@ impl<'a> Worker<'a> {
             let Some(ready) = self.users.ready.checked_sub(1) else { break };
             self.users.ready = ready;
             let now = self.tools.clock.monotonic();
-            if let Some(exchange) = self.next(now) {
+            if let Some(exchange) = self.next(State::Late, now) {
                 self.send(exchange);
             }
         }
@@ -399,6 +414,8 @@ impl<'a> Worker<'a> {
                 self.tools.recorder.schedule_lag.record(micros(due.at, now));
             }
             if self.in_flight + self.waiting.len() < self.in_flight_max {
+                self.tools.recorder.ledger.enter(State::Late, due.at);
+                self.tools.recorder.ledger.pass(State::Late, State::Connecting, now);
                 self.send(exchange);
             } else {
                 self.tools.recorder.not_started(&exchange);
@@ -419,20 +436,22 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// The next request of a user that has time; without one the user leaves.
-    fn next(&mut self, now: Monotonic) -> Option<Exchange> {
+    /// The next request of a user that has time, and was in this state; without one the user leaves.
+    fn next(&mut self, from: State, now: Monotonic) -> Option<Exchange> {
         if self.part.is_none_or(|part| part.end.is_some_and(|end| now >= end)) {
             self.advance(now);
         }
         if self.users.present > self.users.wanted {
+            self.tools.recorder.ledger.leave(from, now);
             self.users.present -= 1;
             return None;
         }
         let stage = self.part.and_then(|part| part.stage);
         if stage.is_some() && !self.shared.course.take() {
             self.is_exhausted = true;
+            self.tools.recorder.ledger.leave(from, now);
             self.users.present -= 1;
-            self.want_users(0);
+            self.want_users(0, now);
             return None;
         }
         let url = if self.shared.routes.urls.len() > 1 {
@@ -440,6 +459,7 @@ impl<'a> Worker<'a> {
         } else {
             0
         };
+        self.tools.recorder.ledger.pass(from, State::Connecting, now);
         Some(Exchange { stage: stage.unwrap_or_default(), url, ..Exchange::starting(now, stage.is_some()) })
     }
 
@@ -457,7 +477,7 @@ impl<'a> Worker<'a> {
 
     /// When something is to start next: a user who thinks, a part of the course, a request that falls due.
     fn next_start(&self) -> Option<Monotonic> {
-        let wake = self.wakes.peek().map(|Reverse((moment, _))| *moment);
+        let wake = self.wakes.peek().map(|Reverse((moment, ..))| *moment);
         let begin = self.shared.course.part(self.next_part).map(|part| part.begin);
         let due = self.due.map(|due| due.at);
         [wake, begin, due].into_iter().flatten().min()
@@ -537,6 +557,7 @@ fn scope(shared: &Shared<'_>, bounds: Bounds) -> Scope {
     let is_open = plan.arrival != Arrival::Closed || course.user_time(Monotonic::default()).is_none();
     Scope {
         measuring_since: course.measuring_since(),
+        measuring_until: course.cut_off(),
         stage_ends: course.stage_ends().collect(),
         urls: shared.routes.urls.len(),
         // Any thread may turn out to have answered all requests.

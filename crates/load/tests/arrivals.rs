@@ -133,6 +133,17 @@ fn stages_have_their_own_users_and_nothing_starts_between_them() {
 }
 
 #[test]
+fn a_stages_rate_is_held_against_its_own_requests() {
+    let origin = origin();
+    let stage = |load, millis| Stage { load, time: ms(millis) };
+    let stages = vec![stage(StageLoad::Users(2), 600), stage(StageLoad::Rate(1_000.0), 500)];
+    let outcome = run(&Plan { stages, threads: 2, ..plan(&origin) });
+    let check = &outcome.check;
+    assert_eq!((check.rate_asked, check.rate_started), (Some(1_000.0), Some(1_000.0)), "{check:?}");
+    assert!(!check.reasons.iter().any(|reason| reason.contains("asked for")), "{check:?}");
+}
+
+#[test]
 fn users_that_think_send_less_and_keep_their_connections() {
     let origin = origin();
     let think = Think::Range { from: ms(20), to: ms(40) };

@@ -5,6 +5,8 @@
 pub struct CpuTimes {
     /// Time in which a core did something for this machine.
     pub busy: u64,
+    /// The part of it that processes had, interrupts left aside.
+    pub processes: u64,
     /// Time in which a core had nothing to do, or its task waited for a disk.
     pub idle: u64,
     /// Time in which the hypervisor gave the core to somebody else.
@@ -21,7 +23,8 @@ impl CpuTimes {
         let (iowait, irq, softirq) = (field().unwrap_or(0), field().unwrap_or(0), field().unwrap_or(0));
         let steal = field().unwrap_or(0);
         // Guest time is contained in user time.
-        Some(Self { busy: user + nice + system + irq + softirq, idle: idle + iowait, steal })
+        let processes = user + nice + system;
+        Some(Self { busy: processes + irq + softirq, processes, idle: idle + iowait, steal })
     }
 
     /// The shares of busy and of stolen time (each 0 to 1) between an earlier reading and this one.
@@ -31,6 +34,15 @@ impl CpuTimes {
         let steal = self.steal.saturating_sub(earlier.steal);
         let total = busy + idle + steal;
         (total > 0).then(|| (busy as f64 / total as f64, steal as f64 / total as f64))
+    }
+
+    /// The share of all cores' time (0 to 1) that other processes had since an earlier reading, if known ones had this
+    /// many ticks.
+    pub fn foreign_since(self, earlier: Self, known_ticks: u64) -> Option<f64> {
+        let total =
+            (self.busy + self.idle + self.steal).saturating_sub(earlier.busy + earlier.idle + earlier.steal);
+        let foreign = self.processes.saturating_sub(earlier.processes).saturating_sub(known_ticks);
+        (total > 0).then(|| foreign as f64 / total as f64)
     }
 }
 
@@ -82,10 +94,12 @@ mod tests {
     fn processor_times() {
         let text = "cpu  100 5 50 800 20 1 4 30 7 0\ncpu0 1 2 3 4\n";
         let times = CpuTimes::parse(text).unwrap();
-        assert_eq!(times, CpuTimes { busy: 160, idle: 820, steal: 30 });
-        let later = CpuTimes { busy: 160 + 60, idle: 820 + 30, steal: 30 + 10 };
+        assert_eq!(times, CpuTimes { busy: 160, processes: 155, idle: 820, steal: 30 });
+        let later = CpuTimes { busy: 160 + 60, processes: 155 + 55, idle: 820 + 30, steal: 30 + 10 };
         assert_eq!(later.shares_since(times), Some((0.6, 0.1)));
         assert_eq!(times.shares_since(times), None);
+        assert_eq!((later.foreign_since(times, 15), later.foreign_since(times, 60)), (Some(0.4), Some(0.0)));
+        assert_eq!(times.foreign_since(times, 0), None);
         assert_eq!(CpuTimes::parse("cpu0 1 2 3 4"), None);
         assert_eq!(CpuTimes::parse("cpu  1 2 3 4").unwrap().busy, 6);
     }

@@ -58,6 +58,9 @@ pub struct HostWatch {
     pub busy: Option<f64>,
     /// The share of all cores' time that the hypervisor took, 0 to 1.
     pub steal: Option<f64>,
+    /// The share of all cores' time that processes had which are in no group and were not started by this one, 0 to 1.
+    #[serde(default)]
+    pub foreign: Option<f64>,
     /// The system's load average over one minute, at the end.
     pub load_average: Option<f64>,
     /// The fullest network link's used share in its fuller direction, 0 to 1; loopback has none.
@@ -117,6 +120,10 @@ impl Drop for StopOnDrop<'_> {
 struct Sampler<'a> {
     proc: &'a ProcFs,
     groups: Vec<Watched<'a>>,
+    /// This process and the roots of all groups.
+    known_roots: Vec<u32>,
+    known: BTreeSet<u32>,
+    known_before: u64,
     begun: Monotonic,
     cpu_before: Option<CpuTimes>,
     links_before: Vec<Link>,
@@ -137,9 +144,16 @@ impl<'a> Sampler<'a> {
             let ticks_before = ticks(proc, &members);
             Watched { group, members, load_samples: Vec::new(), ticks_before }
         };
+        let own = std::iter::once(std::process::id());
+        let known_roots: Vec<u32> =
+            own.chain(groups.iter().flat_map(|of| of.roots.iter().copied())).collect();
+        let known = proc.with_descendants(&known_roots);
         Self {
             proc,
             groups: groups.iter().map(watched).collect(),
+            known_before: ticks(proc, &known),
+            known_roots,
+            known,
             begun: now,
             cpu_before: proc.cpu_times(),
             links_before: proc.links(),
@@ -163,16 +177,19 @@ impl<'a> Sampler<'a> {
         for watched in &mut self.groups {
             watched.members = self.proc.with_descendants(&watched.group.roots);
         }
+        self.known = self.proc.with_descendants(&self.known_roots);
     }
 
     fn end(mut self, now: Monotonic) -> Watch {
-        let shares = self.proc.cpu_times().zip(self.cpu_before);
+        let times = self.proc.cpu_times().zip(self.cpu_before);
         self.scan();
+        let known_ticks = ticks(self.proc, &self.known).saturating_sub(self.known_before);
         let seconds = now.since(self.begun).as_secs_f64();
-        let shares = shares.and_then(|(after, before)| after.shares_since(before));
+        let shares = times.and_then(|(after, before)| after.shares_since(before));
         let host = HostWatch {
             busy: shares.map(|(busy, _)| busy),
             steal: shares.map(|(_, steal)| steal),
+            foreign: times.and_then(|(after, before)| after.foreign_since(before, known_ticks)),
             load_average: self.proc.load_average(),
             link: self.fullest_link(seconds),
         };
@@ -244,6 +261,26 @@ mod tests {
         let tick = 1.0 / rustix::param::clock_ticks_per_second() as f64;
         assert!((seen.groups[0].cpu_seconds - 50.0 * tick).abs() < 1e-9);
         assert_eq!((seen.groups[0].processes, seen.groups[0].pss_bytes), (1, Some(10 * 1024)));
+    }
+
+    #[test]
+    fn time_of_other_processes_is_foreign() {
+        let root = tempfile::tempdir().unwrap();
+        let stat = |user: u64, idle: u64| {
+            let text = format!("cpu  {user} 0 0 {idle} 0 0 0 0 0 0\n");
+            std::fs::write(root.path().join("proc/stat"), text).unwrap();
+        };
+        write_process(root.path(), 5, 1, "R", 100, 0);
+        write_process(root.path(), 9, 1, "R", 100, 0);
+        stat(1_000, 1_000);
+        let (proc, groups) = (ProcFs::at(root.path()), group(&[5]));
+        let sampler = Sampler::begin(&proc, &groups, Monotonic::from_nanos(0));
+        // Of 200 ticks the group had 40 and the other process 60.
+        write_process(root.path(), 5, 1, "R", 140, 0);
+        write_process(root.path(), 9, 1, "R", 160, 0);
+        stat(1_100, 1_100);
+        let seen = sampler.end(Monotonic::from_nanos(1_000_000_000));
+        assert_eq!((seen.host.busy, seen.host.foreign), (Some(0.5), Some(0.3)));
     }
 
     #[test]

@@ -350,7 +350,32 @@ pub(crate) fn write_generator(text: &mut String, outcome: &Outcome) -> std::fmt:
         Some(residual) => writeln!(text, ", {:+.1}% off Little's law", residual * 100.0)?,
         None => writeln!(text, ", too few answers for Little's law")?,
     }
+    write_account(text, outcome)?;
     check.reasons.iter().try_for_each(|reason| writeln!(text, "{:24}{reason}", ""))
+}
+
+/// What the users spent their time with: one line, the generator's terms always, others only if there are any.
+fn write_account(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
+    let account = &outcome.check.account;
+    let total = account.total().as_secs_f64();
+    if total <= 0.0 {
+        return Ok(());
+    }
+    let terms = [
+        ("at the server", account.server, true),
+        ("failed", account.failed, false),
+        ("connecting", account.connecting, false),
+        ("thinking", account.thinking, false),
+        ("late", account.late, true),
+        ("unread", account.unread, true),
+        ("processing", account.processing, true),
+        ("unfinished", account.unfinished, false),
+    ];
+    let shown = terms.into_iter().filter(|(_, time, is_always)| *is_always || !time.is_zero());
+    let list: Vec<String> =
+        shown.map(|(name, time, _)| format!("{name} {:.1}%", time.as_secs_f64() * 100.0 / total)).collect();
+    let label = if outcome.rate_asked.is_some() { "Time of requests:" } else { "Time of users:" };
+    writeln!(text, "{label:24}{}", list.join(", "))
 }
 
 /// A line of counts, leaving out zeros; no line if all are zero.

@@ -1,16 +1,19 @@
 //! Sides of runs compared: how far throughput and times of one lie from those of the other, with intervals, and one
 //! sentence.
 //!
-//! Invariant: the unit is the run, never the request. The sentence is about one figure that is chosen before
-//! anything is looked at, so that five figures do not get five chances to differ; the others have their intervals
-//! in the table. Fewer than five runs a side, or an invalid run among them, give figures and no verdict.
+//! Invariant: the unit is the run, never the request. The sentence is about one figure that is chosen before the
+//! sides are held against each other, so that five figures do not get five chances to differ; the others have their
+//! intervals in the table. A verdict never claims less noise than the machine has (`pilot`). Fewer than five runs a
+//! side, or an invalid run among them, give figures and no verdict.
 
 mod notes;
 mod over_runs;
+mod pilot;
 mod rounds;
 mod text;
 
 pub use over_runs::{middle, over_runs};
+pub use pilot::{DIFFERENCE, NOISE_ERRORS, NOISE_TIMES_MAX, PILOT_RUNS};
 
 use crate::run::{Distribution, Run};
 use serde::Serialize;
@@ -91,7 +94,8 @@ pub struct Side {
 /// How to compare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// What the sentence is about; `None` means throughput, or mean latency if the rate was given.
+    /// What the sentence is about; `None` means throughput, or mean latency if the rate was given, or a percentile if
+    /// the first runs show that these are noisier.
     pub on: Option<Metric>,
     /// What chooses the resamples of the intervals.
     pub seed: u64,
@@ -189,6 +193,10 @@ pub struct Against {
     pub on: Metric,
     /// What can be said.
     pub verdict: Verdict,
+    /// How far this figure moves from one run of a side to the next, as a share of it; null if that is not known.
+    pub noise: Option<f64>,
+    /// How many rounds it takes to find a difference of 5% in four of five comparisons; null if that is not known.
+    pub rounds_for_5_percent: Option<u32>,
     /// Whether the runs were compared round by round, as pairs; else all of one side with all of the other.
     pub is_paired: bool,
     /// The verdict as a sentence.
@@ -297,7 +305,7 @@ fn summary(letter: char, side: &Side) -> Summary {
 
 fn against(letter: char, first: &Side, other: &Side, options: Options) -> Against {
     let rounds = rounds::rounds(first, other);
-    let rows: Vec<Row> = Metric::ALL
+    let mut rows: Vec<Row> = Metric::ALL
         .iter()
         .map(|&metric| {
             let contrast = match &rounds {
@@ -309,7 +317,12 @@ fn against(letter: char, first: &Side, other: &Side, options: Options) -> Agains
         .collect();
     let was_rate_given =
         [first, other].iter().any(|side| side.runs.iter().any(|run| run.rate_asked_per_s.is_some()));
-    let on = options.on.unwrap_or(if was_rate_given { Metric::Mean } else { Metric::Throughput });
+    let preferred = if was_rate_given { Metric::Mean } else { Metric::Throughput };
+    let on = options.on.unwrap_or_else(|| pilot::choose(preferred, first, other));
+    let noise = pilot::noise(on, first, other);
+    if let Some((row, noise)) = rows.iter_mut().find(|row| row.metric == on).zip(noise) {
+        bound_by_noise(row, pilot::bound(noise, first.runs.len(), other.runs.len()));
+    }
     let shown = rows.iter().find(|row| row.metric == on).and_then(|row| row.shown);
     let is_invalid = [first, other].iter().any(|side| notes::invalid(side) > 0) && !options.accept_invalid;
     let verdict = match shown {
@@ -319,10 +332,28 @@ fn against(letter: char, first: &Side, other: &Side, options: Options) -> Agains
         }
         Some(shown) => shown,
     };
-    let mut against =
-        Against { letter, on, verdict, is_paired: rounds.is_some(), sentence: String::new(), rows };
+    let mut against = Against {
+        letter,
+        on,
+        verdict,
+        noise,
+        rounds_for_5_percent: noise.map(pilot::rounds_needed),
+        is_paired: rounds.is_some(),
+        sentence: String::new(),
+        rows,
+    };
     against.sentence = text::sentence(&against, first.runs.len(), other.runs.len());
     against
+}
+
+/// Lets a figure show a difference only beyond the noise, and its interval be as wide as that.
+fn bound_by_noise(row: &mut Row, bound: f64) {
+    let (Some(ratio), Some(interval)) = (row.ratio, row.interval) else { return };
+    row.interval = Some(pilot::widened(interval, ratio, bound));
+    let is_within = ratio.ln().abs() <= bound;
+    if is_within && matches!(row.shown, Some(Verdict::Faster | Verdict::Slower)) {
+        row.shown = Some(Verdict::NoDifferenceShown);
+    }
 }
 
 fn unpaired(metric: Metric, first: &Side, other: &Side, seed: u64) -> Option<Contrast> {

@@ -8,6 +8,7 @@ use crate::number;
 use crate::results::{CellRecord, Results};
 use crate::sentence::{interval, noise, sentence};
 use crate::staircase::{Staircase, share_text, staircases};
+use crate::star::mark;
 use crate::summary::{Row, Standing, Summary, row_before, shared_concurrencies, standing, step_of};
 use crate::table::{
     WIDTH_ONE_BLOCK, first_cells, first_columns, more_cells, more_columns, names, no_figures,
@@ -17,7 +18,7 @@ use crate::{loads, processes};
 /// The width from which a staircase has room for versions, whose words are long.
 const WIDTH_VERSIONS: usize = 110;
 /// How many columns the further figures have on a narrow terminal: all but the last.
-const NARROW_COLUMNS: usize = 8;
+const NARROW_COLUMNS: usize = 9;
 
 /// All of it.
 pub(crate) fn all(results: &Results, rows: &[Row<'_>], width: usize, out: &mut String) {
@@ -163,7 +164,7 @@ fn staircase_table(staircases: &[Staircase<'_>], keepalive: bool, out: &mut Stri
 
 fn stair_cells(summary: &Summary) -> Vec<String> {
     let mut cells = vec![
-        number::rate(summary.throughput.median),
+        format!("{}{}", number::rate(summary.throughput.median), mark(summary)),
         number::mean_and_deviation(summary.response.mean_ms, summary.response.sd_ms),
         number::milliseconds(summary.response.p99_ms),
         share_text(summary.failed_share()),
@@ -177,7 +178,7 @@ fn notes(results: &Results, rows: &[Row<'_>], width: usize, out: &mut String) {
     let mut note = |text: &str| wrapped(text, width, "  ", out);
     note(&rounds_note(results, rows));
     note(
-        "Bytes a page: on the wire for each good answer, head included; clients accept gzip, br and zstd. Mean ± sd: of the response times. Observed load: mean number of runnable and blocked tasks of the site, at 10 Hz. Bystander: an uncached page asked once a second during the load.",
+        "Bytes a page: on the wire for each good answer, head included; clients accept gzip, br and zstd. Mean and sd: of the response times. Observed load: mean number of runnable and blocked tasks of the site, at 10 Hz. Bystander: an uncached page asked once a second during the load.",
     );
     rows.iter().filter_map(|row| uncompressed(rows, row)).for_each(|text| note(&text));
     idle_note(rows, &mut note);

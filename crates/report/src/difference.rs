@@ -6,12 +6,14 @@
 use crate::results::CellRecord;
 use crate::summary::{Figure, Summary, factor, standing};
 use stats::Interval;
+use std::collections::BTreeMap;
 
-/// With one round, whose spread is unknown, smaller factors are noise.
+/// With one round, whose spread is unknown, smaller factors are noise. With two to four, larger ones are a step where
+/// no round of one cell reaches one of the other.
 pub const ONE_ROUND_TIMES: f64 = 1.5;
 /// With one round, a factor is noise within so many standard errors of the two mean response times.
 const ONE_ROUND_ERRORS: f64 = 4.0;
-/// With two to four rounds, their span is widened at either end by this share of itself.
+/// With two to four rounds, the span of a smaller factor is widened at either end by this share of itself.
 const SPAN_WIDENED: f64 = 0.5;
 
 /// How many times more a cell served than another.
@@ -25,17 +27,46 @@ pub struct Gain {
     pub is_step: bool,
 }
 
-/// What `after` brought over `before`; `None` if either is void or missing. `noise` is the largest factor between cells
-/// that measured the same thing, or 1.
-pub(crate) fn gain(before: &CellRecord, after: &CellRecord, noise: f64) -> Option<Gain> {
+/// How far cells lie apart that measured the same thing, by their users and whether connections were used again.
+///
+/// Invariant: what one number of users shows says nothing of another. One user's rounds may differ by half on a machine
+/// on which those of 25 users lie within a hundredth.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Noise(BTreeMap<(u64, bool), f64>);
+
+impl Noise {
+    /// The largest of these factors for each kind of cell.
+    pub(crate) fn new(factors: impl Iterator<Item = ((u64, bool), f64)>) -> Self {
+        let mut largest = BTreeMap::new();
+        for (kind, factor) in factors {
+            let of = largest.entry(kind).or_insert(1.0_f64);
+            *of = of.max(factor);
+        }
+        Self(largest)
+    }
+
+    /// The factor up to which two cells differ by chance: the larger of their kinds', or 1 if nothing of these kinds
+    /// was measured twice.
+    fn between(&self, cells: [&CellRecord; 2]) -> f64 {
+        let of = |cell: &CellRecord| self.0.get(&(cell.concurrency, cell.keepalive)).copied();
+        cells.into_iter().filter_map(of).fold(1.0, f64::max)
+    }
+}
+
+/// What `after` brought over `before`; `None` if either is void, missing or starred.
+pub(crate) fn gain(before: &CellRecord, after: &CellRecord, noise: &Noise) -> Option<Gain> {
     let factor = factor(before, after)?;
+    let noise = noise.between([before, after]);
     let (before, after) = (standing(before), standing(after));
     let (before, after) = (before.summary()?, after.summary()?);
     let apart = factor.times.max(1.0 / factor.times);
     let is_beyond_rounds = match factor.interval {
         Some(interval) => interval.low > 1.0 || interval.high < 1.0,
         None if before.rounds.min(after.rounds) < 2 => apart > one_round_limit(before, after),
-        None => spans_are_apart(before.throughput, after.throughput),
+        None => {
+            let widened = if apart > ONE_ROUND_TIMES { 0.0 } else { SPAN_WIDENED };
+            spans_are_apart(before.throughput, after.throughput, widened)
+        }
     };
     let is_step = apart > noise && is_beyond_rounds;
     Some(Gain { times: factor.times, interval: factor.interval, is_step })
@@ -51,9 +82,11 @@ fn one_round_limit(before: &Summary, after: &Summary) -> f64 {
     ONE_ROUND_TIMES.max(1.0 + ONE_ROUND_ERRORS * error)
 }
 
-fn spans_are_apart(one: Figure, other: Figure) -> bool {
+/// Whether no value of one figure reaches the other's, if both spans are widened at either end by a share of
+/// themselves.
+fn spans_are_apart(one: Figure, other: Figure, widened: f64) -> bool {
     let span = |of: Figure| {
-        let more = SPAN_WIDENED * (of.high - of.low);
+        let more = widened * (of.high - of.low);
         (of.low - more, of.high + more)
     };
     let (one, other) = (span(one), span(other));
@@ -62,15 +95,19 @@ fn spans_are_apart(one: Figure, other: Figure) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::spans_are_apart;
+    use super::{SPAN_WIDENED, spans_are_apart};
     use crate::summary::Figure;
 
     #[test]
     fn spans_that_nearly_touch_are_not_apart() {
         let figure = |low: f64, high: f64| Figure { median: low, low, high, interval: None };
-        assert!(!spans_are_apart(figure(10.0, 12.0), figure(13.0, 15.0)));
-        assert!(spans_are_apart(figure(10.0, 12.0), figure(14.1, 16.0)));
-        assert!(spans_are_apart(figure(14.1, 16.0), figure(10.0, 12.0)));
-        assert!(!spans_are_apart(figure(10.0, 20.0), figure(21.0, 31.0)));
+        let apart = |one: (f64, f64), other: (f64, f64), widened| {
+            spans_are_apart(figure(one.0, one.1), figure(other.0, other.1), widened)
+        };
+        assert!(!apart((10.0, 12.0), (13.0, 15.0), SPAN_WIDENED));
+        assert!(apart((10.0, 12.0), (14.1, 16.0), SPAN_WIDENED));
+        assert!(apart((14.1, 16.0), (10.0, 12.0), SPAN_WIDENED));
+        assert!(!apart((10.0, 20.0), (21.0, 31.0), SPAN_WIDENED));
+        assert!(apart((10.0, 20.0), (21.0, 31.0), 0.0) && !apart((10.0, 20.0), (20.0, 31.0), 0.0));
     }
 }

@@ -1,11 +1,13 @@
 //! A ladder's first sentence: from its first step to its fastest; pure.
 //!
-//! Invariant: where the load generator was the limit, the figure and its factor are lower bounds and say so. A factor
-//! that does not exceed the noise is not given.
+//! Invariant: where the load generator was the limit, the figure and its factor are lower bounds and say so, and no
+//! claim rests on such a figure being the whole. A factor that does not exceed the noise is not given, and a starred
+//! figure is compared with none.
 
 use crate::number;
 use crate::results::Bound;
 use crate::sentence::interval;
+use crate::star::MARK;
 use crate::summary::{Row, Summary};
 
 /// A piece of the sentence.
@@ -43,27 +45,78 @@ pub(crate) fn parts(rows: &[Row<'_>]) -> Option<Vec<Part>> {
         let users = number::grouped(row.cell.concurrency);
         plain(&format!(" in step {} ({}, {users} users)", row.step.number, row.step.title))
     };
-    let rate = |of: &Summary| format!("{}{}", at_least(is_limited(of)), number::rate(of.throughput.median));
     if std::ptr::eq(first, row) {
-        let parts = [plain("No step serves more than "), strong(rate(from)), plain(" pages a second, those")];
-        return Some(parts.into_iter().chain([name(first), plain(".")]).collect());
+        let is_known = measured.iter().all(|(_, of)| of.star.is_none() && !is_limited(of));
+        let mut parts = if is_known {
+            vec![
+                plain("No step serves more than "),
+                strong(rate(from)),
+                plain(" pages a second, those"),
+                name(first),
+                plain("."),
+            ]
+        } else {
+            vec![
+                plain("The most was measured"),
+                name(first),
+                plain(": "),
+                strong(rate(from)),
+                plain(" pages a second."),
+            ]
+        };
+        parts.extend(limits(&[(first, from)]));
+        parts.extend(disturbed(&measured));
+        return Some(parts);
     }
     let mut parts = vec![plain("From "), strong(rate(from)), plain(" pages a second"), name(first)];
     parts.extend([plain(" to "), strong(rate(to)), name(row)]);
     parts.extend(factor(row, is_limited(from), is_limited(to)));
     parts.push(plain("."));
-    if let Some((before, after)) = from.observed_load.zip(to.observed_load) {
+    let is_compared = from.star.is_none() && to.star.is_none();
+    if let Some((before, after)) = from.observed_load.zip(to.observed_load).filter(|_| is_compared) {
         parts.extend([plain(" The site's load went from "), strong(number::load(before))]);
         parts.extend([plain(" to "), strong(number::load(after)), plain(".")]);
     }
-    if is_limited(to) {
-        let said = format!(" The load generator was the limit in step {}.", row.step.number);
-        parts.push(plain(&said));
-    }
+    parts.extend(limits(&[(first, from), (row, to)]));
+    parts.extend(disturbed(&measured));
     Some(parts)
 }
 
-/// How many times the first step's throughput a row has. The first step's must be no lower bound itself.
+/// That no row is compared with another, where fewer than two count.
+fn disturbed(measured: &[(&Row<'_>, &Summary)]) -> Option<Part> {
+    let counting = measured.iter().filter(|(_, of)| of.star.is_none()).count();
+    let steps = match counting {
+        0 => "every step",
+        1 => "all steps but one",
+        _ => return None,
+    };
+    let text = format!(
+        " The generator or other processes disturbed {steps} ({MARK}), so none is compared with another."
+    );
+    (measured.len() > 1).then_some(Part::Plain(text))
+}
+
+/// The throughput of a row: a lower bound where the generator was the limit, with a star where it is not to be
+/// compared.
+fn rate(of: &Summary) -> String {
+    let mark = of.star.as_ref().map(|_| MARK.to_string()).unwrap_or_default();
+    format!("{}{}{mark}", at_least(is_limited(of)), number::rate(of.throughput.median))
+}
+
+/// In which of these rows the load generator was the limit.
+fn limits(rows: &[(&Row<'_>, &Summary)]) -> Option<Part> {
+    let limited: Vec<&str> =
+        rows.iter().filter(|(_, of)| is_limited(of)).map(|(row, _)| row.step.number.as_str()).collect();
+    let steps = match &limited[..] {
+        [] => return None,
+        [step] => format!("step {step}"),
+        several => format!("steps {}", several.join(" and ")),
+    };
+    Some(Part::Plain(format!(" The load generator was the limit in {steps}.")))
+}
+
+/// How many times the first step's throughput a row has. The first step's must be no lower bound itself. A lower bound
+/// that is near shows neither a difference nor that there is none.
 fn factor(row: &Row<'_>, from_is_limited: bool, to_is_limited: bool) -> Vec<Part> {
     match row.factor_first.filter(|_| !from_is_limited) {
         Some(gain) if gain.is_step => {
@@ -71,8 +124,8 @@ fn factor(row: &Row<'_>, from_is_limited: bool, to_is_limited: bool) -> Vec<Part
             let bounds = if to_is_limited { String::new() } else { interval(gain) };
             vec![Part::Plain(": ".to_owned()), Part::Strong(times), Part::Plain(bounds)]
         }
-        Some(_) => vec![Part::Plain(", no difference beyond the noise".to_owned())],
-        None => Vec::new(),
+        Some(_) if !to_is_limited => vec![Part::Plain(", no difference beyond the noise".to_owned())],
+        _ => Vec::new(),
     }
 }
 

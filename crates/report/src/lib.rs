@@ -26,6 +26,7 @@ pub mod results;
 pub mod run;
 mod sentence;
 pub mod staircase;
+pub mod star;
 pub mod summary;
 pub mod table;
 pub mod thresholds;

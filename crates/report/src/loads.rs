@@ -7,6 +7,7 @@
 use crate::grid::{Align, Column, Grid, wrapped};
 use crate::number;
 use crate::results::{LoadRecord, Measured, ResponseTimes, Results, VerdictRecord};
+use crate::star::note;
 use crate::summary::{
     Bystander, Row, Standing, Summary, Verdict, Visitors, Writes, load_rows, times as median_times,
 };
@@ -225,23 +226,13 @@ fn who(rows: &[Row<'_>], width: usize, out: &mut String) {
     }
 }
 
-/// Who was served, and what was written, in a sentence for each step that tells it; then which figures may be the
-/// generator's own.
+/// Who was served, and what was written, in a sentence for each step that tells it; then which figures are not the
+/// server's alone.
 pub(crate) fn sentences(rows: &[Row<'_>]) -> Vec<String> {
     let who = measured(rows).map(|(row, summary)| (&row.step.number, said(summary)));
     let told = who.filter(|(_, said)| !said.is_empty());
     let told = told.map(|(number, said)| format!("Step {number}: {said}."));
-    told.chain(measured(rows).filter_map(|(row, summary)| generator_doubt(row, summary))).collect()
-}
-
-/// What to think of a row's figures if the generator may have bound them.
-pub(crate) fn generator_doubt(row: &Row<'_>, summary: &Summary) -> Option<String> {
-    (summary.trust == "invalid").then(|| {
-        format!(
-            "Step {}: the generator, not the server, may have been the limit; see results.json.",
-            row.step.number
-        )
-    })
+    told.chain(measured(rows).filter_map(|(row, summary)| note(row, summary))).collect()
 }
 
 /// Who was served, and what was written, in words.

@@ -5,6 +5,7 @@ use crate::number;
 use crate::repeat::{HOW, repeats};
 use crate::results::{CellRecord, LoadRecord, Results};
 use crate::sentence::noise;
+use crate::star::{mark, note};
 use crate::summary::{ANSWERS_FEW, Row, Standing, Summary, load_rows, rows, standing, step_of};
 use crate::table::{no_figures, times};
 use std::fmt::{self, Write as _};
@@ -62,29 +63,32 @@ fn section(rows: &[Row<'_>], out: &mut String) -> fmt::Result {
 fn table(rows: &[Row<'_>], out: &mut String) -> fmt::Result {
     writeln!(
         out,
-        "| step | users | caching | req/s | 95% response | bytes a page | observed load | × step 1 |"
+        "| step | users | caching | req/s | mean | 95% response | bytes a page | observed load | × step 1 |"
     )?;
-    writeln!(out, "|---|---:|---|---:|---:|---:|---:|---:|")?;
+    writeln!(out, "|---|---:|---|---:|---:|---:|---:|---:|---:|")?;
     for row in rows {
         let users = number::grouped(row.cell.concurrency);
         write!(out, "| {} | {users} | {} |", escaped(&row.step.number), escaped(&row.step.title))?;
         match &row.standing {
             Standing::Measured(summary) => writeln!(out, " {} |", figures(row, summary).join(" | "))?,
-            other => writeln!(out, " {} | | | | |", escaped(&no_figures(other)))?,
+            other => writeln!(out, " {} | | | | | |", escaped(&no_figures(other)))?,
         }
     }
     writeln!(out)?;
     if rows.iter().any(|row| row.standing.summary().is_some_and(|summary| summary.few)) {
         writeln!(out, "\\* fewer than {ANSWERS_FEW} answers in a round: percentiles are coarse.\n")?;
     }
+    for note in rows.iter().filter_map(|row| note(row, row.standing.summary()?)) {
+        writeln!(out, "{}\n", escaped(&note))?;
+    }
     Ok(())
 }
 
-fn figures(row: &Row<'_>, summary: &Summary) -> [String; 5] {
-    let mark = if summary.few { "\\*" } else { "" };
+fn figures(row: &Row<'_>, summary: &Summary) -> [String; 6] {
     let or_dash = |text: Option<String>| text.unwrap_or_else(|| "–".to_owned());
     [
-        format!("{}{mark}", number::rate(summary.throughput.median)),
+        format!("{}{}", number::rate(summary.throughput.median), escaped(mark(summary))),
+        number::milliseconds(summary.response.mean_ms),
         number::milliseconds(summary.response.p95_ms),
         or_dash(summary.bytes_per_page.map(|bytes| number::bytes(bytes as u64))),
         or_dash(summary.observed_load.map(number::load)),

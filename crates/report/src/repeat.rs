@@ -4,8 +4,9 @@ use crate::results::{CellRecord, Results, StepRecord};
 use crate::summary::step_of;
 
 /// What a reader needs to know before running one of the commands.
-pub(crate) const HOW: &str = "After `petasos ladder FILE --stay` the site keeps running. Enter a step's number there to \
-switch that step on: the answer is a line URL=… for your shell. ab speaks HTTP/1.0, for which nginx does not compress, \
+pub(crate) const HOW: &str = "Give the command that made this report once more, with --stay and the same --out \
+(`petasos ladder FILE --stay`, `petasos demo --stay`). A finished ladder keeps its figures: the command measures nothing \
+again, starts the site and keeps it running. Enter a step's number there to switch that step on: the answer is a line URL=… for your shell. ab speaks HTTP/1.0, for which nginx does not compress, \
 so bytes a page and figures may differ from those of the ladder, which speaks HTTP/1.1 as browsers do.";
 
 /// One row's command.

@@ -233,6 +233,9 @@ pub struct Measured {
     pub proofs: Vec<String>,
     /// What held the throughput where it was.
     pub bound_by: Bound,
+    /// Why the run is starred, so that nothing may be concluded from it; empty for a run that counts.
+    #[serde(default)]
+    pub starred: Vec<String>,
 }
 
 impl Measured {
@@ -326,6 +329,9 @@ pub struct GeneratorRecord {
     pub trust: String,
     /// Why it is not clean.
     pub reasons: Vec<String>,
+    /// What the users spent their time with; null in results of earlier versions.
+    #[serde(default)]
+    pub account: Option<crate::run::Account>,
 }
 
 /// A watched group of processes.

@@ -4,6 +4,7 @@
 //! What is not known is null: runs of Petasos know everything, runs imported from other tools much less.
 //! Units are in the names: `_s` seconds, `_us` microseconds, `_bytes` octets.
 
+mod account;
 mod drift;
 mod measured;
 mod read;
@@ -12,6 +13,7 @@ mod white_space;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+pub use account::Account;
 pub use drift::{Drift, DriftSpot, SPOTS_SHOWN_MAX, what_changed};
 pub use read::{ReadError, read_runs};
 pub use white_space::{is_white_space_alone, visible_space};
@@ -343,6 +345,8 @@ pub struct Generator {
     /// How far the mean number of requests in flight was below the number of users, as a share of it; null if
     /// the run was too short to tell.
     pub little_residual: Option<f64>,
+    /// What the users spent their time with; null if the tool does not tell.
+    pub account: Option<Account>,
 }
 
 impl Run {

@@ -17,12 +17,16 @@ pub(crate) fn sentence(row: &Row<'_>, before: Option<&Row<'_>>) -> String {
                 Some(((before, earlier), factor)) => gained(&before.step.number, earlier, now, factor),
                 None => alone(now, row.cell.concurrency),
             };
+            let star = match now.star {
+                Some(_) => "; starred, and so compared with no step",
+                None => "",
+            };
             let bound = match now.bound_by {
                 Bound::Unclear => "what bound it is unclear".to_owned(),
                 Bound::Users => "bound by its few users".to_owned(),
                 bound => format!("bound by the {}", bound.words()),
             };
-            format!("{about}: {brought}; {bound}.")
+            format!("{about}: {brought}; {bound}{star}.")
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Invariant: a tipping point is named only where figures of measured cells show it, or a load that nobody answered, by
 //! the rule of [`tipping_point`]; a cell that is void for another reason, or missing, shows nothing, and is told as not
-//! measured. docs/ladder.md states the same rule.
+//! measured. So does a starred one, and is told as such. docs/ladder.md states the same rule.
 
 use crate::number;
 use crate::results::{CellRecord, Outcome, Results, StepRecord};
@@ -110,7 +110,7 @@ fn seen(cell: &CellRecord, users: u64, standing: &Standing) -> Option<Stair> {
     if cell.runs.iter().any(|run| matches!(run.outcome, Outcome::Void { is_silent: true, .. })) {
         return Some(Stair { users, is_silent: true, ..Stair::default() });
     }
-    let summary = standing.summary()?;
+    let summary = standing.summary().filter(|summary| summary.star.is_none())?;
     Some(Stair {
         users,
         throughput: summary.throughput,
@@ -126,15 +126,20 @@ impl Staircase<'_> {
         if let Some(tip) = &self.tip {
             return tip.to_string();
         }
-        let list = |is_measured: bool| {
-            let stairs = self.stairs.iter().filter(|(_, of)| of.summary().is_some() == is_measured);
+        let is_starred = |of: &Standing| of.summary().map(|summary| summary.star.is_some());
+        let list = |kind: Option<bool>| {
+            let stairs = self.stairs.iter().filter(|(_, of)| is_starred(of) == kind);
             stairs.map(|(users, _)| number::grouped(*users)).collect::<Vec<_>>()
         };
-        let (measured, others) = (list(true), list(false).join(", "));
-        let others = if others.is_empty() { others } else { format!("; not measured at {others}") };
-        match measured.last() {
+        let told = |words: &str, users: &[String]| match users {
+            [] => String::new(),
+            users => format!("; {words} at {}", users.join(", ")),
+        };
+        let others = told("not measured", &list(None)) + &told("starred", &list(Some(true)));
+        match list(Some(false)).last() {
             Some(most) => format!("no tipping point up to {most} users{others}"),
-            None => "not measured".to_owned(),
+            None if list(Some(true)).is_empty() => "not measured".to_owned(),
+            None => format!("nothing to conclude{others}"),
         }
     }
 }

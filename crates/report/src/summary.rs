@@ -6,10 +6,12 @@
 //! bystander is the exception that has to be: it asks too seldom for a percentile of one run, so its few times
 //! are put together, and their number is told.
 
-use crate::difference::{Gain, gain};
+use crate::difference::{Gain, Noise, gain};
 use crate::results::{
     Bound, BystanderRecord, CellRecord, LoadRecord, Measured, Outcome, ResponseTimes, Results, StepRecord,
 };
+use crate::run::Account;
+use crate::star::{Star, star};
 use crate::{loads, processes};
 use stats::{Factor, Interval};
 
@@ -160,8 +162,12 @@ pub struct Summary {
     pub writes: Vec<Writes>,
     /// What bound most rounds.
     pub bound_by: Bound,
+    /// The users' time: sums of the terms, medians of what is made of them; `None` where results do not tell.
+    pub account: Option<Account>,
     /// The worst word of the generator's self-checks.
     pub trust: String,
+    /// Why the cell is starred; `None` if it counts.
+    pub star: Option<Star>,
     /// Cores used by each watched group, and last by the generator.
     pub cores: Vec<Named>,
     /// What each meter counted a second.
@@ -195,7 +201,37 @@ pub fn standing(cell: &CellRecord) -> Standing {
         return Standing::Void(reason);
     }
     let runs: Vec<&Measured> = measured(cell).map(|(_, measured)| measured).collect();
-    if runs.is_empty() { Standing::Missing } else { Standing::Measured(Box::new(summary(&runs))) }
+    if runs.is_empty() {
+        Standing::Missing
+    } else {
+        Standing::Measured(Box::new(Summary { star: star(cell), ..summary(&runs) }))
+    }
+}
+
+/// The users' time over the rounds of a cell; `None` if a round does not tell.
+fn account(runs: &[&Measured]) -> Option<Account> {
+    let accounts = runs.iter().map(|run| run.generator.account).collect::<Option<Vec<Account>>>()?;
+    let median = |field: fn(&Account) -> Option<f64>| {
+        stats::median(&accounts.iter().filter_map(field).collect::<Vec<_>>())
+    };
+    let sum = |field: fn(&Account) -> f64| accounts.iter().map(field).sum();
+    Some(Account {
+        connecting_s: sum(|of| of.connecting_s),
+        thinking_s: sum(|of| of.thinking_s),
+        late_s: sum(|of| of.late_s),
+        server_s: sum(|of| of.server_s),
+        failed_s: sum(|of| of.failed_s),
+        unread_s: sum(|of| of.unread_s),
+        processing_s: sum(|of| of.processing_s),
+        unfinished_s: sum(|of| of.unfinished_s),
+        total_s: sum(|of| of.total_s),
+        lost_share: median(|of| of.lost_share),
+        gap: median(|of| of.gap),
+        core_wait_s: median(|of| of.core_wait_s),
+        effective_users: median(|of| of.effective_users),
+        mean_until_received_us: median(|of| of.mean_until_received_us),
+        mean_until_processed_us: median(|of| of.mean_until_processed_us),
+    })
 }
 
 fn summary(runs: &[&Measured]) -> Summary {
@@ -231,7 +267,9 @@ fn summary(runs: &[&Measured]) -> Summary {
         visitors: loads::visitors(runs),
         writes: loads::writes(runs),
         bound_by: most_frequent(runs),
+        account: account(runs),
         trust: worst_trust(runs),
+        star: None,
         cores: processes::cores(runs),
         meters: processes::meters(runs),
         meters_per_page: processes::meters_per_page(runs),
@@ -313,11 +351,14 @@ fn worst_trust(runs: &[&Measured]) -> String {
     order.get(worst).copied().unwrap_or_default().to_owned()
 }
 
-/// How many times more a cell served than another, over the rounds that measured both; `None` if either is void
-/// or missing.
+/// How many times more a cell served than another, over the rounds that measured both; `None` if either is void,
+/// missing or starred.
 pub fn factor(before: &CellRecord, after: &CellRecord) -> Option<Factor> {
     standing(before).summary()?;
     standing(after).summary()?;
+    if [before, after].into_iter().any(|cell| star(cell).is_some()) {
+        return None;
+    }
     let pairs: Vec<(f64, f64)> = measured(before)
         .filter_map(|(round, before)| {
             let (_, after) = measured(after).find(|(other, _)| *other == round)?;
@@ -345,16 +386,16 @@ pub struct Row<'a> {
 /// The classic table's rows, in order.
 pub fn rows(results: &Results) -> Vec<Row<'_>> {
     let own = |step: &StepRecord| results.cells.iter().find(|cell| cell.id == step.cell);
-    rows_of(results.steps.iter().filter_map(|step| Some((step, own(step)?))).collect(), noise_of(results))
+    rows_of(results.steps.iter().filter_map(|step| Some((step, own(step)?))).collect(), &noise_of(results))
 }
 
 /// The rows of a load beside the anonymous one, in the order of the steps.
 pub fn load_rows<'a>(results: &'a Results, load: &'a LoadRecord) -> Vec<Row<'a>> {
     let own = |step: &StepRecord| load.cells.iter().find(|cell| cell.step == step.id);
-    rows_of(results.steps.iter().filter_map(|step| Some((step, own(step)?))).collect(), noise_of(results))
+    rows_of(results.steps.iter().filter_map(|step| Some((step, own(step)?))).collect(), &noise_of(results))
 }
 
-fn rows_of<'a>(cells: Vec<(&'a StepRecord, &'a CellRecord)>, noise: f64) -> Vec<Row<'a>> {
+fn rows_of<'a>(cells: Vec<(&'a StepRecord, &'a CellRecord)>, noise: &Noise) -> Vec<Row<'a>> {
     let first = cells.first().map(|(_, cell)| *cell);
     let steps: Vec<&StepRecord> = cells.iter().map(|(step, _)| *step).collect();
     let row = |(place, (step, cell)): (usize, &(&'a StepRecord, &'a CellRecord))| {
@@ -412,7 +453,7 @@ pub fn one_concurrency(results: &Results) -> Option<(u64, Vec<Row<'_>>)> {
         };
         rows_of(
             results.steps.iter().filter_map(|step| Some((step, cell(step)?))).collect(),
-            noise_of(results),
+            &noise_of(results),
         )
     };
     let measured = |rows: &[Row<'_>]| rows.iter().filter(|row| row.standing.summary().is_some()).count();
@@ -432,22 +473,24 @@ pub struct Twins<'a> {
     pub second: &'a StepRecord,
     /// Their concurrency.
     pub concurrency: u64,
+    /// Whether their connections were used again.
+    pub keepalive: bool,
     /// The larger throughput over the smaller.
     pub ratio: f64,
 }
 
-/// The largest factor between cells that measured the same thing; 1 if nothing was measured twice.
-fn noise_of(results: &Results) -> f64 {
-    twins(results).iter().map(|twins| twins.ratio).fold(1.0, f64::max)
+/// The noise that cells show which measured the same thing.
+fn noise_of(results: &Results) -> Noise {
+    Noise::new(twins(results).iter().map(|twins| ((twins.concurrency, twins.keepalive), twins.ratio)))
 }
 
-/// Cells of different steps with the same caching, concurrency and keep-alive.
+/// Cells of different steps with the same caching, concurrency and keep-alive, unless one is starred.
 pub fn twins(results: &Results) -> Vec<Twins<'_>> {
     let measured: Vec<(&StepRecord, &CellRecord, f64)> = results
         .cells
         .iter()
         .filter_map(|cell| Some((step_of(results, cell)?, cell, standing(cell).summary()?.throughput.median)))
-        .filter(|(_, _, throughput)| *throughput > 0.0)
+        .filter(|(_, cell, throughput)| *throughput > 0.0 && star(cell).is_none())
         .collect();
     let same = |(step, a, _): &(&StepRecord, &CellRecord, f64),
                 (other, b, _): &(&StepRecord, &CellRecord, f64)| {
@@ -459,7 +502,13 @@ pub fn twins(results: &Results) -> Vec<Twins<'_>> {
     for (position, first) in measured.iter().enumerate() {
         for second in measured.iter().skip(position + 1).filter(|second| same(first, second)) {
             let ratio = (second.2 / first.2).max(first.2 / second.2);
-            twins.push(Twins { first: first.0, second: second.0, concurrency: first.1.concurrency, ratio });
+            twins.push(Twins {
+                first: first.0,
+                second: second.0,
+                concurrency: first.1.concurrency,
+                keepalive: first.1.keepalive,
+                ratio,
+            });
         }
     }
     twins

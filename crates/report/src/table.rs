@@ -1,16 +1,18 @@
-//! The classic table as plain text: step, concurrency, caching, throughput, 95% response, observed load. It stands
-//! last, under the sentence that sums the ladder up; everything else stands above both, and only if it is asked for.
+//! The classic table as plain text: step, concurrency, caching, throughput, mean and 95% response, observed load. It
+//! stands last, under the sentence that sums the ladder up; everything else stands above both, and only if it is
+//! asked for.
 //!
 //! Invariant: no line is longer than the given width, as long as that is at least [`WIDTH_MIN`]. No colours, no
 //! terminal codes.
 
+use crate::details;
 use crate::difference::Gain;
 use crate::grid::{Align, Column, Grid, wrapped};
 use crate::headline::headline;
 use crate::number;
 use crate::results::{LoadRecord, Results};
+use crate::star::{MEANING, mark, note, star};
 use crate::summary::{ANSWERS_FEW, Bystander, Row, Standing, Summary, load_rows, rows, standing};
-use crate::{details, loads};
 
 /// The narrowest width that is kept.
 pub const WIDTH_MIN: usize = 80;
@@ -83,8 +85,7 @@ fn classic(rows: &[Row<'_>], width: usize, out: &mut String) {
 
 /// What the signs of the table mean, and what else there is.
 fn marks(results: &Results, rows: &[Row<'_>], is_verbose: bool, width: usize, out: &mut String) {
-    let mut note = |text: &str| wrapped(text, width, "  ", out);
-    let summaries = || rows.iter().filter_map(|row| Some((row, row.standing.summary()?)));
+    let mut say = |text: &str| wrapped(text, width, "  ", out);
     let few = |cell| standing(cell).summary().is_some_and(|summary| summary.few);
     let has_few = if is_verbose || rows.is_empty() {
         results.all_cells().any(few)
@@ -92,22 +93,24 @@ fn marks(results: &Results, rows: &[Row<'_>], is_verbose: bool, width: usize, ou
         rows.iter().any(|row| few(row.cell))
     };
     if has_few {
-        note(&format!("* fewer than {ANSWERS_FEW} answers in a round: percentiles are coarse."));
+        say(&format!("* fewer than {ANSWERS_FEW} answers in a round: percentiles are coarse."));
     }
     let has_noise =
         |row: &Row<'_>| [row.factor_before, row.factor_first].into_iter().flatten().any(|gain| !gain.is_step);
     if width >= WIDTH_FACTORS && rows.iter().any(has_noise) {
-        note("≈1×: no difference beyond the noise of the rounds.");
+        say("≈1×: no difference beyond the noise of the rounds.");
+    }
+    if is_verbose && results.all_cells().any(|cell| star(cell).is_some()) {
+        say(MEANING);
     }
     if !results.complete {
-        note("Not complete: the same command goes on with the visits that are missing.");
+        say("Not complete: the same command goes on with the visits that are missing.");
     }
-    summaries()
-        .filter_map(|(row, summary)| loads::generator_doubt(row, summary))
-        .for_each(|doubt| note(&doubt));
+    let notes = rows.iter().filter_map(|row| note(row, row.standing.summary()?));
+    notes.for_each(|note| say(&note));
     if !is_verbose && !rows.is_empty() && !results.loads.is_empty() {
         let titles: Vec<&str> = results.loads.iter().map(|load| load.title.as_str()).collect();
-        note(&format!("Also measured, and shown by --verbose: {}.", titles.join("; ")));
+        say(&format!("Also measured, and shown by --verbose: {}.", titles.join("; ")));
     }
 }
 
@@ -126,10 +129,10 @@ pub(crate) fn first_columns() -> Vec<Column> {
         Column::new(&["concur-", "rency"], Align::Right),
         Column::new(&["caching"], Align::Left).flexible(),
         Column::new(&["throughput"], Align::Right),
+        Column::new(&["mean"], Align::Right),
         Column::new(&["95%", "response"], Align::Right),
         Column::new(&["bytes", "a page"], Align::Right),
         Column::new(&["observed", "load"], Align::Right),
-        Column::new(&["system", "load"], Align::Right),
     ]
 }
 
@@ -140,14 +143,13 @@ pub(crate) fn names(row: &Row<'_>) -> Vec<String> {
 
 /// The cells of a row for the classic columns.
 pub(crate) fn first_cells(row: &Row<'_>, summary: &Summary) -> Vec<String> {
-    let mark = if summary.few { "*" } else { "" };
     let mut cells = names(row);
     cells.extend([
-        format!("{}{mark} req/s", number::rate(summary.throughput.median)),
+        format!("{}{} req/s", number::rate(summary.throughput.median), mark(summary)),
+        number::milliseconds(summary.response.mean_ms),
         number::milliseconds(summary.response.p95_ms),
         or_dash(summary.bytes_per_page.map(|bytes| number::bytes(bytes as u64))),
         or_dash(summary.observed_load.map(number::load)),
-        or_dash(summary.load_average.map(number::load)),
     ]);
     cells
 }
@@ -168,7 +170,8 @@ fn factor_cells(row: &Row<'_>) -> Vec<String> {
 pub(crate) fn more_columns() -> Vec<Column> {
     vec![
         Column::new(&["failed"], Align::Right),
-        Column::new(&["mean ± sd"], Align::Right),
+        Column::new(&["sd"], Align::Right),
+        Column::new(&["system", "load"], Align::Right),
         Column::new(&["CPU per", "page"], Align::Right),
         Column::new(&["memory", "(PSS)"], Align::Right),
         Column::new(&["× step", "before"], Align::Right),
@@ -181,7 +184,8 @@ pub(crate) fn more_columns() -> Vec<Column> {
 pub(crate) fn more_cells(row: &Row<'_>, summary: &Summary) -> Vec<String> {
     vec![
         summary.failed.to_string(),
-        number::mean_and_deviation(summary.response.mean_ms, summary.response.sd_ms),
+        number::milliseconds(summary.response.sd_ms),
+        or_dash(summary.load_average.map(number::load)),
         or_dash(summary.cpu_per_page_ms.map(number::milliseconds)),
         or_dash(summary.site_pss_bytes.map(|bytes| number::bytes(bytes as u64))),
         or_dash(row.factor_before.map(times)),

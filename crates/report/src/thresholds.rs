@@ -4,6 +4,7 @@
 //! docs/thresholds.md come from them. A condition about something that is not known counts as met: a run that shows
 //! nothing has not shown that it is good.
 
+mod pages;
 mod reference;
 
 use crate::number;
@@ -162,7 +163,7 @@ enum Operator {
 #[derive(Clone, Copy)]
 enum Subject {
     /// A figure of a phase.
-    Time { phase: Phase, figure: Pick },
+    Time { name: &'static str, phase: Phase, figure: Pick },
     /// Anything else.
     Other(&'static Metric),
 }
@@ -178,6 +179,12 @@ pub struct Threshold {
     /// Microseconds, a share, a number or a rate.
     value: f64,
     is_share: bool,
+}
+
+impl fmt::Display for Threshold {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
 }
 
 impl fmt::Debug for Threshold {
@@ -278,8 +285,8 @@ fn subject(name: &str) -> Result<(Subject, String), String> {
     let figure = FIGURES.iter().find(|(name, ..)| *name == figure_name);
     let mut phases = PHASES.iter();
     let phase = phases.find(|(name, ..)| phase_name.is_none_or(|wanted| *name == wanted));
-    if let (Some((_, _, figure)), Some((_, _, phase))) = (figure, phase) {
-        return Ok((Subject::Time { phase: *phase, figure: *figure }, String::new()));
+    if let (Some((_, _, figure)), Some((name, _, phase))) = (figure, phase) {
+        return Ok((Subject::Time { name, phase: *phase, figure: *figure }, String::new()));
     }
     if let Some(phase) = phase_name {
         return Err(format!(
@@ -358,7 +365,7 @@ impl Threshold {
     /// Holds a run against it.
     pub fn judge(&self, run: &Run) -> Judged {
         let found = match self.subject {
-            Subject::Time { phase, figure } => {
+            Subject::Time { phase, figure, .. } => {
                 // A run without good answers has zeros for times, not knowledge.
                 let times = phase(run);
                 figure(times).filter(|_| times.count != Some(0))

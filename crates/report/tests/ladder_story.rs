@@ -82,11 +82,14 @@ fn headline_says_at_least_where_the_generator_was_the_limit() {
 
 #[test]
 fn difference_within_the_noise_is_no_step() {
-    let cases: [(&[f64], &[f64], bool); 6] = [
+    let cases: [(&[f64], &[f64], bool); 8] = [
         (&[1_000.0], &[880.0], false),
         (&[1_000.0], &[1_600.0], true),
         (&[1_000.0, 1_040.0, 980.0], &[1_040.0, 1_010.0, 1_080.0], false),
         (&[1_000.0, 1_010.0, 990.0], &[1_040.0, 1_050.0, 1_045.0], true),
+        // One round that went wrong does not hide a factor of two and more, but one of a tenth.
+        (&[1_000.0, 1_100.0, 2_000.0], &[2_500.0, 2_600.0, 2_700.0], true),
+        (&[1_000.0, 1_050.0, 990.0], &[1_060.0, 1_150.0, 1_160.0], false),
         (&[1_000.0, 1_010.0, 990.0, 1_005.0, 995.0], &[1_200.0, 1_210.0, 1_190.0, 1_205.0, 1_195.0], true),
         (&[1_000.0, 1_100.0, 900.0, 1_050.0, 950.0], &[1_040.0, 1_010.0, 1_080.0, 990.0, 1_000.0], false),
     ];
@@ -117,6 +120,62 @@ fn what_differs_less_than_twins_is_no_step() {
     let results = made_up(3);
     let gain = rows(&results)[6].factor_before.unwrap();
     assert!(gain.times > 1.04 && !gain.is_step, "{gain:?}");
+}
+
+#[test]
+fn noise_at_one_concurrency_hides_nothing_at_another() {
+    let mut results = made_up(3);
+    // Steps 6 and 7 are the same, and lie far apart with one user alone.
+    each_run(&mut results, "petasos-100-c1", |_, run| run.throughput_per_s *= 4.0);
+    let factors = |results: &Results| {
+        let of = |gain: Option<petasos_report::difference::Gain>| gain.map(|gain| gain.is_step);
+        rows(results).iter().map(|row| of(row.factor_before)).collect::<Vec<_>>()
+    };
+    let is_step = Some(true);
+    assert_eq!(factors(&results)[1..6], [is_step; 5]);
+    // At 25 users it hides what a step has at 25 users.
+    each_run(&mut results, "petasos-100-c25", |_, run| run.throughput_per_s *= 40.0);
+    assert_eq!(factors(&results)[4..6], [Some(false); 2]);
+    assert_eq!(factors(&results)[1..4], [is_step; 3]);
+}
+
+#[test]
+fn headline_claims_no_bound_that_it_contradicts() {
+    let limited = |cells: &[&str]| {
+        let mut results = made_up(3);
+        for cell in ["none", "petasos", "petasos-100"] {
+            let is_limited = cells.contains(&cell);
+            let bound = if is_limited { Bound::Generator } else { Bound::OriginCpu };
+            each_run(&mut results, cell, |_, run| run.bound_by = bound);
+        }
+        results
+    };
+    let first_is_fastest = |cells: &[&str]| {
+        let mut results = limited(cells);
+        each_run(&mut results, "none", |_, run| run.throughput_per_s = 90_000.0);
+        said(&text(&results, 120, false))
+    };
+    let text_of = |results: &Results| said(&text(results, 120, false));
+    // A bound from below is the most that was measured, not the most there is.
+    let text = first_is_fastest(&["none"]);
+    assert!(text.contains("The most was measured in step 1 (no cache, 2 users): at least 90,000 pages a second. The load generator was the limit in step 1."), "{text}");
+    // Nor is it known that no step serves more when another's is a bound from below.
+    let text = first_is_fastest(&["petasos"]);
+    assert!(
+        text.contains("The most was measured in step 1 (no cache, 2 users): 90,000 pages a second."),
+        "{text}"
+    );
+    assert!(
+        first_is_fastest(&[]).contains("No step serves more than 90,000 pages a second, those in step 1")
+    );
+    // Both ends may be bounds.
+    let text = text_of(&limited(&["none", "petasos-100"]));
+    assert!(text.contains("The load generator was the limit in steps 1 and 7."), "{text}");
+    // A bound from below that is near is no proof that nothing differs.
+    let mut near = limited(&["petasos-100"]);
+    each_run(&mut near, "none", |_, run| run.throughput_per_s = 22_890.0);
+    let text = text_of(&near);
+    assert!(text.contains("to at least 22,900") && !text.contains(", no difference"), "{text}");
 }
 
 #[test]

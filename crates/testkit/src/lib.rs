@@ -11,6 +11,7 @@
 mod client;
 pub mod clients;
 pub mod crash;
+mod delayed;
 mod file_system;
 mod origin;
 mod paced;
@@ -24,6 +25,7 @@ pub mod traffic;
 pub mod web_server;
 
 pub use client::{Client, Response, get};
+pub use delayed::{Delayed, Served};
 pub use file_system::{FileSystem, Frozen, ServedFileSystem};
 pub use origin::{Action, Gate, Origin, Seen, response};
 pub use paced::Paced;

@@ -6,7 +6,7 @@
 //! since the request was sent stands beside what was reported since it fell due: the difference is how late the load
 //! tester began, which an open loop counts as waiting.
 
-use super::markdown;
+use super::{markdown, starved};
 use anyhow::{Context, Result};
 use load::{Arrival, Control, Outcome, Plan, Rate, Stop, Target};
 use platform::SystemClock;
@@ -28,6 +28,9 @@ pub(crate) struct Args {
     /// Seconds for each row
     #[arg(long, value_name = "N", default_value_t = 5)]
     seconds: u64,
+    /// Instead: whether a generator that does not get its core says so, and a quiet one is called clean
+    #[arg(long)]
+    starved: bool,
 }
 
 /// A server's delay by the number of the request, in microseconds.
@@ -53,6 +56,9 @@ const LOADS: [(&str, Arrival); 2] = [
 /// # Errors
 /// If a load cannot be run.
 pub(crate) fn run(args: &Args) -> Result<()> {
+    if args.starved {
+        return starved::run(Duration::from_secs(args.seconds));
+    }
     let mut rows = Vec::new();
     for (server_name, delay) in SERVERS {
         for (load_name, arrival) in LOADS {

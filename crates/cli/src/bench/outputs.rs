@@ -5,7 +5,7 @@
 
 use super::measure::{write_text, write_with};
 use crate::output::note;
-use anyhow::ensure;
+use anyhow::{bail, ensure};
 use load::{Outcome, Plan, SAMPLES_MAX};
 use report::csv::seconds_csv;
 use report::html::{run_page, visits_page};
@@ -38,7 +38,7 @@ pub(crate) struct OutputArgs {
     #[arg(long, value_name = "FILE", conflicts_with = "page")]
     hdr: Option<PathBuf>,
     /// Exit with 1 if this holds, such as 'p95 > 300ms' or 'errors > 0.1%'; repeatable
-    #[arg(long, value_name = "EXPR", conflicts_with = "page")]
+    #[arg(long, value_name = "EXPR")]
     fail_if: Vec<Threshold>,
 }
 
@@ -82,6 +82,25 @@ impl OutputArgs {
     /// Holds the run against the conditions.
     pub(crate) fn judge(&self, run: &Run) -> Vec<Judged> {
         self.fail_if.iter().map(|threshold| threshold.judge(run)).collect()
+    }
+
+    /// Looks for conditions about what page mode does not know.
+    ///
+    /// # Errors
+    /// With the first of them.
+    pub(crate) fn check_pages(&self) -> anyhow::Result<()> {
+        match self.fail_if.iter().find(|threshold| !threshold.is_about_pages()) {
+            Some(other) => bail!(
+                "--fail-if '{other}' does not go with --page: pages have rate, requests, good, errors, not_started \
+                 and times, such as p95"
+            ),
+            None => Ok(()),
+        }
+    }
+
+    /// Holds a run of page loads against the conditions.
+    pub(crate) fn judge_pages(&self, run: &PageRun) -> Vec<Judged> {
+        self.fail_if.iter().map(|threshold| threshold.judge_pages(run)).collect()
     }
 
     /// Whether a condition says how many requests may fail.

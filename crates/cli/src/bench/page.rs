@@ -10,6 +10,7 @@ use browse::{PageEnd, PageOutcome, PagePlan, Watch};
 use load::{Arrival, Control, Expect, Plan, Protocol, Rate, TlsOptions};
 use platform::{Clock, SystemClock};
 use report::page::{PageRun, text};
+use report::thresholds;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -18,9 +19,6 @@ use std::time::Duration;
 
 /// How often a terminal is told how far the run is.
 const WATCH_EVERY: Duration = Duration::from_millis(200);
-
-/// Exit code when pages failed, or the run was stopped.
-const EXIT_FAILED: u8 = 1;
 
 /// What page mode adds to the arguments of a load.
 #[derive(Debug, clap::Args)]
@@ -42,14 +40,33 @@ pub(crate) struct PageArgs {
 /// When it could not run, or a result could not be written.
 pub(crate) fn run(url: &str, args: &PageArgs, load: &Plan, outputs: &OutputArgs) -> anyhow::Result<ExitCode> {
     outputs.check()?;
+    outputs.check_pages()?;
     let plan = page_plan(url, args, load)?;
     let outcome = load_pages(&plan)?;
-    outputs.write_pages(&text(&outcome), &PageRun::from(&outcome))?;
+    let run = PageRun::from(&outcome);
+    let judged = outputs.judge_pages(&run);
+    outputs.write_pages(&format!("{}{}", text(&outcome), thresholds::text(&judged)), &run)?;
+    let mut reasons: Vec<String> = why_failed(&outcome, outputs.allows_errors()).into_iter().collect();
+    if judged.iter().any(|judged| judged.is_missed) {
+        reasons.push("a condition of --fail-if holds".to_owned());
+    }
+    Ok(measure::explained(&reasons))
+}
+
+/// Why a run did not go to its end with whole pages alone; `allows_errors` if something else bounds how many may fail.
+fn why_failed(outcome: &PageOutcome, allows_errors: bool) -> Option<String> {
+    match outcome.ended {
+        PageEnd::Stopped => return Some("the run was interrupted".to_owned()),
+        PageEnd::Failing => return Some("the run ended because most pages failed".to_owned()),
+        PageEnd::Pages | PageEnd::Time => {}
+    }
     let pages = &outcome.figures.pages;
-    let is_good = pages.good > 0
-        && pages.failed + pages.incomplete == 0
-        && !matches!(outcome.ended, PageEnd::Stopped | PageEnd::Failing);
-    Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::from(EXIT_FAILED) })
+    if pages.good == 0 {
+        return Some("no page was loaded as expected".to_owned());
+    }
+    let bad = pages.failed + pages.incomplete;
+    (bad > 0 && !allows_errors)
+        .then(|| format!("{} pages failed and {} were incomplete", pages.failed, pages.incomplete))
 }
 
 /// The plan for pages that a plan for requests stands for.
@@ -84,7 +101,7 @@ fn page_plan(url: &str, args: &PageArgs, load: &Plan) -> anyhow::Result<PagePlan
     ensure!(
         *load == taken,
         "--page takes -n, -c, -t, --warmup, --threads, -H, --timeout, --expect-status, --insecure, --ca, --http, \
-         --rate, --ramp-up, --keep-going, --json and --html; leave the other flags of a load out"
+         --rate, --ramp-up, --keep-going, --fail-if, --json and --html; leave the other flags of a load out"
     );
     let mut plan = PagePlan::new(url)?;
     plan.users = load.users;

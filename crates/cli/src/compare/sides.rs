@@ -13,6 +13,12 @@ use std::path::{Path, PathBuf};
 /// The largest file of runs that is read, in bytes: far above what runs with a day of seconds take.
 const FILE_BYTES_MAX: u64 = 512 * 1024 * 1024;
 
+/// How the names of files with our JSON end.
+const JSON: [&str; 2] = ["json", "jsonl"];
+
+/// How the names of other tools' reports end.
+const FOREIGN: [&str; 5] = ["txt", "log", "jtl", "csv", "xml"];
+
 /// What stands between the files of two sides.
 const SEPARATOR: &str = "--";
 
@@ -44,22 +50,32 @@ pub(super) fn read(named: &[Vec<String>]) -> anyhow::Result<Vec<Side>> {
         .collect()
 }
 
-/// The runs of a file, or of all JSON files of a directory.
+/// The runs of a file, or of all files of a directory: its JSON, and without any what other tools wrote.
 fn runs(path: &Path) -> anyhow::Result<Vec<Run>> {
     if !path.is_dir() {
         return read_file(path);
     }
-    let cannot = || format!("cannot read {}", path.display());
+    let mut files = files(path, &JSON)?;
+    if files.is_empty() {
+        files = self::files(path, &FOREIGN)?;
+    }
+    let ends = || JSON.iter().chain(&FOREIGN).map(|end| format!("*.{end}")).collect::<Vec<_>>().join(", ");
+    ensure!(!files.is_empty(), "{}: there is no file {} in it", path.display(), ends());
+    Ok(files.iter().map(|file| read_file(file)).collect::<anyhow::Result<Vec<_>>>()?.concat())
+}
+
+/// The files of a directory whose names end like that, in the order of their names.
+fn files(directory: &Path, ends: &[&str]) -> anyhow::Result<Vec<PathBuf>> {
+    let cannot = || format!("cannot read {}", directory.display());
     let mut files: Vec<PathBuf> = Vec::new();
-    for entry in std::fs::read_dir(path).with_context(cannot)? {
+    for entry in std::fs::read_dir(directory).with_context(cannot)? {
         let file = entry.with_context(cannot)?.path();
-        if file.extension().is_some_and(|extension| extension == "json" || extension == "jsonl") {
+        if file.extension().is_some_and(|extension| ends.iter().any(|end| extension == *end)) {
             files.push(file);
         }
     }
     files.sort();
-    ensure!(!files.is_empty(), "{}: there is no file *.json or *.jsonl in it", path.display());
-    Ok(files.iter().map(|file| read_file(file)).collect::<anyhow::Result<Vec<_>>>()?.concat())
+    Ok(files)
 }
 
 /// The runs of a file: those of JSON, or whatever else `petasos import` reads.
@@ -118,7 +134,7 @@ mod tests {
             format!("{:#}", read(&[vec![path.to_str().unwrap().to_owned()]]).unwrap_err())
         };
         assert!(message(&path).contains("cannot read ") && message(&path).contains("x.json"));
-        assert!(message(directory.path()).contains("there is no file *.json or *.jsonl in it"));
+        assert!(message(directory.path()).contains("there is no file *.json, *.jsonl, *.txt, "));
         std::fs::write(&path, "{}").unwrap();
         assert!(message(&path).contains("x.json: run 1: not a run"), "{}", message(&path));
     }

@@ -7,6 +7,7 @@
 use super::Worker;
 use super::flow::FIRST_CONNECT_MAX;
 use crate::LoadError;
+use crate::account::State;
 use crate::content::Inspection;
 use crate::dial::dial;
 use crate::outcome::FailureKind;
@@ -175,7 +176,8 @@ impl Worker<'_> {
         if !self.shared.plan.think.is_none() {
             return self.thinks_on_carrier(slot, end);
         }
-        match self.next(end) {
+        let now = self.tools.clock.monotonic();
+        match self.next(State::Processing, now) {
             Some(next) => self.go_on_with(slot, next),
             None => self.user_left(slot),
         }
@@ -234,8 +236,8 @@ impl Worker<'_> {
             place.connection.held += 1;
             id
         });
-        self.tools.recorder.waiting_ns += time.as_nanos();
-        self.wakes.push(Reverse((now.plus(time), kept)));
+        self.tools.recorder.ledger.pass(State::Processing, State::Thinking, now);
+        self.wakes.push(Reverse((now.plus(time), Some(State::Thinking), kept)));
     }
 
     /// Lets a user go on that has thought and had a connection.
@@ -245,7 +247,7 @@ impl Worker<'_> {
             place.connection.held -= 1;
         }
         let is_there = self.carriers.remembered(id).is_some();
-        match self.next(now) {
+        match self.next(State::Late, now) {
             Some(next) if is_there => self.go_on_with(id.slot, next),
             Some(next) => self.send(next),
             None if is_there => self.user_left(id.slot),

@@ -7,6 +7,7 @@
 use super::{TIMER, Worker};
 use crate::LoadError;
 use crate::ab_account::AbEnd;
+use crate::account::State;
 use crate::connection::{Connection, Readiness, Turn};
 use crate::content::Inspection;
 use crate::dial::{dial, is_redialled};
@@ -133,6 +134,9 @@ impl Worker<'_> {
 
     /// Adds the requests in flight to their sum over time, which is held against how long each took.
     pub(super) fn count_in_flight(&mut self, now: Monotonic) {
+        if !self.counts_in_flight {
+            return;
+        }
         let time = now.since(self.counted_until);
         self.counted_until = self.counted_until.max(now);
         self.tools.recorder.in_flight_area_ns += self.in_flight_measured as u128 * time.as_nanos();
@@ -263,7 +267,9 @@ impl Worker<'_> {
     /// connection.
     fn answered(&mut self, slot: usize, answer: Answer, end: Monotonic, reusable: bool) -> Option<Turn> {
         if self.shared.course.is_over(end) {
-            // It came after the end of the run: it stays among those in flight.
+            // It was read after the end of the run: it stays among those in flight.
+            let removed = self.remove(slot)?;
+            self.too_late.push(*removed.exchange());
             return None;
         }
         let place = self.slots.get_mut(slot)?;
@@ -279,7 +285,9 @@ impl Worker<'_> {
             self.thinks(slot, end, reusable);
             return None;
         }
-        let next = if exchange.of_user { self.next(end) } else { None };
+        // Judging took time that is the generator's and no part of the next request.
+        let now = self.tools.clock.monotonic();
+        let next = if exchange.of_user { self.next(State::Processing, now) } else { None };
         match next {
             Some(exchange)
                 if reusable
@@ -339,8 +347,8 @@ impl Worker<'_> {
         } else {
             self.part(slot, now);
         }
-        self.tools.recorder.waiting_ns += time.as_nanos();
-        self.wakes.push(Reverse((now.plus(time), kept)));
+        self.tools.recorder.ledger.pass(State::Processing, State::Thinking, now);
+        self.wakes.push(Reverse((now.plus(time), Some(State::Thinking), kept)));
     }
 
     /// Lets a user go on that has thought and had a connection.
@@ -349,7 +357,7 @@ impl Worker<'_> {
             return self.go_on_carrier(id);
         }
         let now = self.tools.clock.monotonic();
-        let next = self.next(now);
+        let next = self.next(State::Late, now);
         let kept = self.slots.find(id, Role::Kept);
         match (next, kept) {
             (Some(exchange), Some(slot)) => {
@@ -485,7 +493,7 @@ impl Worker<'_> {
             self.shared.with_ab(|account| account.refused += 1);
         }
         if exchange.of_user {
-            self.wakes.push(Reverse((now.plus(RETRY_AFTER), None)));
+            self.wakes.push(Reverse((now.plus(RETRY_AFTER), Some(State::Connecting), None)));
         }
     }
 

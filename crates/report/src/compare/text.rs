@@ -103,8 +103,21 @@ const fn word(verdict: Verdict) -> &'static str {
     }
 }
 
-/// The verdict in words.
+/// The verdict in words, and what it would take to find a difference where none is shown.
 pub(super) fn sentence(against: &Against, runs_first: usize, runs_other: usize) -> String {
+    let verdict = verdict_in_words(against, runs_first, runs_other);
+    let needed = against.rounds_for_5_percent.zip(against.noise);
+    match needed.filter(|_| against.verdict == Verdict::NoDifferenceShown) {
+        Some((rounds, noise)) => format!(
+            "{verdict} The {} of one side moves by {:.1}% from run to run: a difference of 5% takes {rounds} rounds.",
+            super::notes::words(against.on),
+            noise * 100.0
+        ),
+        None => verdict,
+    }
+}
+
+fn verdict_in_words(against: &Against, runs_first: usize, runs_other: usize) -> String {
     let letter = against.letter;
     let what = super::notes::words(against.on);
     let row = against.rows.iter().find(|row| row.metric == against.on);

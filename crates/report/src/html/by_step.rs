@@ -9,6 +9,7 @@ use super::{Size, colour};
 use crate::headline::is_limited;
 use crate::number;
 use crate::results::Outcome;
+use crate::star::mark;
 use crate::summary::{Row, Summary};
 use maud::{Markup, html};
 
@@ -128,7 +129,7 @@ pub(super) fn throughput(id: &str, rows: &[Row<'_>], size: Size) -> Markup {
                     @for run in runs(line) { circle cx=(px(scale.at(run))) cy=(px(line.y)) r="3" class="ring" {} }
                 }
                 text x=(px(scale.at(summary.throughput.high) + 10.0)) y=(px(line.y + 4.5)) class="value" {
-                    (least) (number::rate(summary.throughput.median))
+                    (least) (number::rate(summary.throughput.median)) (mark(summary))
                     @if let Some(gain) = line.row.factor_first {
                         tspan class="tick" dx="8" {
                             @if gain.is_step { (least) }

@@ -1,6 +1,6 @@
 //! Answers by verdict, the bystander beside its twin, and a section for each load beside the anonymous one.
 
-use super::tables::{first_figures, or_dash, scrolling, star};
+use super::tables::{few, first_figures, or_dash, scrolling};
 use crate::loads::{has_twin, has_verdicts, sentences};
 use crate::number;
 use crate::results::{LoadRecord, ResponseTimes, Results};
@@ -33,11 +33,11 @@ fn section(results: &Results, load: &LoadRecord) -> Markup {
         .find_map(|row| row.standing.summary())
         .map(|summary| summary.meters.iter().map(|meter| meter.name.clone()).collect())
         .unwrap_or_default();
-    let columns = 7 + 2 * units.len();
+    let columns = 8 + 2 * units.len();
     let table = html! {
         table {
             thead { tr {
-                th { "step" } th.n { "concur\u{ad}rency" } th { "caching" } th.n { "through\u{ad}put, req/s" } th.n { "95% response" }
+                th { "step" } th.n { "concur\u{ad}rency" } th { "caching" } th.n { "through\u{ad}put, req/s" } th.n { "mean" } th.n { "95% response" }
                 th.n { "bytes a page" } th.n { "observed load" } th.n { "system load" } th.n { "failed" } th.n { "CPU a page" }
                 @for unit in &units { th.n { (unit) " a second" } th.n { "a page" } }
             } }
@@ -62,7 +62,7 @@ fn section(results: &Results, load: &LoadRecord) -> Markup {
             h2 { "Load: " (load.title) }
             @if let Some(about) = &load.about { p.note { (about) } }
             (scrolling(&load.title, &table))
-            (star(rows.iter().map(|row| &row.standing)))
+            (few(rows.iter().map(|row| &row.standing)))
             (by_verdict(&rows))
             (bystanders(&rows))
             @for sentence in sentences(&rows) { p.note { (sentence) } }

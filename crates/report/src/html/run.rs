@@ -385,6 +385,10 @@ fn facts(run: &Run) -> Markup {
         ("requests sent again", count(run.connections.resent)),
         ("busiest generator thread", run.generator.cpu_share_max.map(number::percent)),
         ("answers lay unread, 99%", run.generator.lag_p99_us.map(|us| number::milliseconds(us as f64 / 1e3))),
+        (
+            "generator's share of the users' time",
+            run.generator.account.as_ref().and_then(|account| account.lost_share).map(number::percent),
+        ),
         ("Little's-law residual", run.generator.little_residual.map(number::percent)),
         ("address", run.address.clone()),
         ("ended by", run.ended.clone()),

@@ -2,10 +2,11 @@
 //!
 //! Invariant: figures and rule are those of `crate::staircase`; nothing is decided here.
 
-use super::tables::{scrolling, star};
+use super::tables::{marks, scrolling};
 use crate::number;
 use crate::results::Results;
 use crate::staircase::{FAILED_SHARE, P99_FACTOR, Staircase, THROUGHPUT_SHARE, share_text, staircases};
+use crate::star::mark;
 use crate::summary::{Standing, Summary};
 use maud::{Markup, html};
 
@@ -39,7 +40,7 @@ fn section(staircases: &[Staircase<'_>], keepalive: bool) -> Markup {
                  response is more than " (P99_FACTOR) " times what it was before in proportion to the users, or more than " (share_text(FAILED_SHARE)) " of the requests fail, or nobody gets a good answer."
             }
             (scrolling(heading, &table(staircases)))
-            (star(staircases.iter().flat_map(|of| &of.stairs).map(|(_, standing)| standing)))
+            (marks(staircases.iter().flat_map(|of| &of.stairs).map(|(_, standing)| standing)))
             ul.tips {
                 @for staircase in staircases {
                     li {
@@ -94,7 +95,7 @@ fn table(staircases: &[Staircase<'_>]) -> Markup {
 
 fn figures(summary: &Summary) -> Markup {
     html! {
-        td.n { strong { (number::rate(summary.throughput.median)) } @if summary.few { "*" } }
+        td.n { strong { (number::rate(summary.throughput.median)) } (mark(summary)) }
         td.n { (number::three_digits(summary.response.mean_ms)) }
         td.n { (number::three_digits(summary.response.sd_ms)) }
         td.n { (number::milliseconds(summary.response.p99_ms)) }

@@ -2,12 +2,12 @@
 
 use crate::details::uncompressed;
 use crate::difference::Gain;
-use crate::loads::generator_doubt;
 use crate::number;
 use crate::repeat::{HOW, repeats};
 use crate::results::{CellRecord, Measured, Outcome, Results};
 use crate::sentence::{noise, sentence};
 use crate::staircase::staircases;
+use crate::star::{MEANING, mark, note};
 use crate::summary::{
     ANSWERS_FEW, Row, Standing, Summary, row_before, shared_concurrencies, standing, step_of,
 };
@@ -24,7 +24,7 @@ pub(super) fn classic(rows: &[Row<'_>]) -> Markup {
     let table = html! {
         table.classic {
             thead { tr {
-                th { "step" } th.n { "concur\u{ad}rency" } th { "caching" } th.n { "through\u{ad}put, req/s" } th.n { "95% response" }
+                th { "step" } th.n { "concur\u{ad}rency" } th { "caching" } th.n { "through\u{ad}put, req/s" } th.n { "mean" } th.n { "95% response" }
                 th.n { "bytes a page" } th.n { "observed load" } th.n { "system load" } th.n { "× before" } th.n { "× step 1" }
             } }
             @for row in rows {
@@ -39,8 +39,8 @@ pub(super) fn classic(rows: &[Row<'_>]) -> Markup {
                                 td.n { (times(row.factor_before)) }
                                 td.n { (times(row.factor_first)) }
                             }
-                            Standing::Void(reason) => { td.void colspan="7" { strong { "VOID" } " " (reason) } }
-                            Standing::Missing => { td.void colspan="7" { "not measured yet" } }
+                            Standing::Void(reason) => { td.void colspan="8" { strong { "VOID" } " " (reason) } }
+                            Standing::Missing => { td.void colspan="8" { "not measured yet" } }
                         }
                     }
                 }
@@ -51,9 +51,9 @@ pub(super) fn classic(rows: &[Row<'_>]) -> Markup {
     html! {
         section id="table" {
             (scrolling("The ladder", &table))
-            (star(rows.iter().map(|row| &row.standing)))
-            @for doubt in rows.iter().filter_map(|row| generator_doubt(row, row.standing.summary()?)) {
-                p.note { (doubt) }
+            (few(rows.iter().map(|row| &row.standing)))
+            @for note in rows.iter().filter_map(|row| note(row, row.standing.summary()?)) {
+                p.note { (note) }
             }
             @if gains().any(|gain| gain.interval.is_some()) {
                 p.note { "Below a factor stands its 95% interval over the rounds." }
@@ -148,7 +148,8 @@ pub(super) fn commands(results: &Results) -> Markup {
 /// The figures of the classic columns.
 pub(super) fn first_figures(summary: &Summary) -> Markup {
     html! {
-        td.n { strong { (number::rate(summary.throughput.median)) } @if summary.few { "*" } }
+        td.n { strong { (number::rate(summary.throughput.median)) } (mark(summary)) }
+        td.n { (number::milliseconds(summary.response.mean_ms)) }
         td.n { (number::milliseconds(summary.response.p95_ms)) }
         td.n { (or_dash(summary.bytes_per_page.map(|bytes| number::bytes(bytes as u64)))) }
         td.n { (or_dash(summary.observed_load.map(number::load))) }
@@ -156,10 +157,16 @@ pub(super) fn first_figures(summary: &Summary) -> Markup {
     }
 }
 
-/// What the star beside a throughput means, where there is one.
-pub(super) fn star<'a>(mut standings: impl Iterator<Item = &'a Standing>) -> Markup {
+/// What the mark of few answers means, where there is one.
+pub(super) fn few<'a>(mut standings: impl Iterator<Item = &'a Standing>) -> Markup {
     let few = standings.any(|standing| standing.summary().is_some_and(|summary| summary.few));
     html! { @if few { p.note { "* fewer than " (ANSWERS_FEW) " answers in a round: percentiles are coarse." } } }
+}
+
+/// What the marks of cells without notes of their own mean.
+pub(super) fn marks<'a>(standings: impl Iterator<Item = &'a Standing> + Clone) -> Markup {
+    let starred = standings.clone().any(|of| of.summary().is_some_and(|summary| summary.star.is_some()));
+    html! { (few(standings)) @if starred { p.note { (MEANING) } } }
 }
 
 /// A text, or a dash for none.
@@ -198,7 +205,7 @@ fn cells(results: &Results, label: &str, cells: &[&CellRecord]) -> Markup {
     let table = html! {
         table {
             thead { tr {
-                th { "step" } th.n { "concur\u{ad}rency" } th { "caching" } th.n { "through\u{ad}put, req/s" } th.n { "95% response" }
+                th { "step" } th.n { "concur\u{ad}rency" } th { "caching" } th.n { "through\u{ad}put, req/s" } th.n { "mean" } th.n { "95% response" }
                 th.n { "bytes a page" } th.n { "observed load" } th.n { "system load" }
             } }
             @for (cell, standing) in cells.iter().zip(&standings) {
@@ -210,15 +217,15 @@ fn cells(results: &Results, label: &str, cells: &[&CellRecord]) -> Markup {
                         td.title { (step.map_or("", |step| &step.title)) }
                         @match standing {
                             Standing::Measured(summary) => { (first_figures(summary)) }
-                            Standing::Void(reason) => { td.void colspan="5" { strong { "VOID" } " " (reason) } }
-                            Standing::Missing => { td.void colspan="5" { "not measured yet" } }
+                            Standing::Void(reason) => { td.void colspan="6" { strong { "VOID" } " " (reason) } }
+                            Standing::Missing => { td.void colspan="6" { "not measured yet" } }
                         }
                     }
                 }
             }
         }
     };
-    html! { (scrolling(label, &table)) (star(standings.iter())) }
+    html! { (scrolling(label, &table)) (marks(standings.iter())) }
 }
 
 /// A sentence for each step, what proved it, and who used what.

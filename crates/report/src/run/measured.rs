@@ -1,8 +1,8 @@
 //! What the load tester measured, as the members of a run.
 
 use super::{
-    Asked, Connections, Distribution, Drift, Generator, Phases, Run, SCHEMA, SOURCE_PETASOS, Second, Stage,
-    Url,
+    Account, Asked, Connections, Distribution, Drift, Generator, Phases, Run, SCHEMA, SOURCE_PETASOS, Second,
+    Stage, Url,
 };
 use load::{Arrival, CacheVerdict, FailureKind, Failures, Length, Outcome, Rate, StageLoad, Times};
 use stats::Histogram;
@@ -233,6 +233,7 @@ impl From<&Outcome> for Generator {
             cpu_share_max: Some(outcome.check.cpu_share_max),
             lag_p99_us: Some(outcome.check.lag_p99_us),
             little_residual: outcome.check.little_residual,
+            account: Some(Account::from(outcome)),
         }
     }
 }

@@ -237,6 +237,7 @@ fn measured(step: &Like, concurrency: u64, gain: f64) -> Measured {
             busiest_thread: 0.3,
             trust: "clean".to_owned(),
             reasons: Vec::new(),
+            account: None,
         },
         observed_load: Some(step.7 * gain),
         load_samples: vec![step.7 as u32; 20],
@@ -247,6 +248,7 @@ fn measured(step: &Like, concurrency: u64, gain: f64) -> Measured {
         host: probe::HostWatch {
             busy: Some(0.94),
             steal: Some(0.0),
+            foreign: Some(0.01),
             load_average: Some(step.7 + 0.7),
             link: None,
         },
@@ -269,6 +271,7 @@ fn measured(step: &Like, concurrency: u64, gain: f64) -> Measured {
         page: page(),
         proofs: vec!["X-Demo-Layers: page_cache=off".to_owned()],
         bound_by: step.9,
+        starred: Vec::new(),
     }
 }
 

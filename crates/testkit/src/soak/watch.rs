@@ -1,7 +1,7 @@
 //! What is seen of the process from outside: descriptors, threads and resident memory, once a second.
 //!
-//! Invariant: sockets are counted by what they are, not by their descriptors. Each worker has a descriptor of its own for
-//! a listening socket and makes that when it starts, so their number says nothing of what was left open.
+//! Invariant: sockets are counted by what they are, not by their descriptors. Each worker has a descriptor of its own
+//! for a listening socket and makes that when it starts, so their number says nothing of what was left open.
 
 use super::application::Application;
 use super::{Stage, lock};

@@ -1,0 +1,257 @@
+//! The account of the users' time: how long they were in each state.
+//!
+//! A user of a closed loop is at every moment in exactly one state; so is a request of an open loop from the moment it
+//! falls due until its answer is read. [`Ledger`] adds a state's time at each transition. The time that the generator
+//! is answerable for, [`Account::lost`], is what the server was not given to work with.
+//!
+//! Invariant: each transition leaves one state and enters one, so that the terms add up to the time for which the users
+//! were there, whatever else is wrong. Time outside the measured part is in no term.
+
+use platform::Monotonic;
+use std::time::Duration;
+
+/// What a user is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(usize)]
+pub(crate) enum State {
+    /// The request waits for a connection or makes one, or the user pauses after one that could not be made.
+    Connecting,
+    /// The user thinks.
+    Thinking,
+    /// The request should have been sent already.
+    Late,
+    /// The server has the request, whose answer turned out to be good.
+    Server,
+    /// The server has the request, which failed or was answered wrongly.
+    Failed,
+    /// The answer has come and was not read.
+    Unread,
+    /// The answer was read, and the user has not gone on.
+    Processing,
+    /// The request was in flight when the measured part began or ended.
+    Unfinished,
+}
+
+const STATES: usize = 8;
+
+/// The users' time by state. The terms add up to the time for which there were users.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Account {
+    /// Waiting for a connection, or making it.
+    pub connecting: Duration,
+    /// Thinking.
+    pub thinking: Duration,
+    /// Late to send: a request was due and not started.
+    pub late: Duration,
+    /// At the server, until the kernel's stamp of the last byte of a good response.
+    pub server: Duration,
+    /// The same for requests that failed or were answered wrongly.
+    pub failed: Duration,
+    /// Responses that had come and were not read.
+    pub unread: Duration,
+    /// Responses that were read and whose users had not gone on.
+    pub processing: Duration,
+    /// Requests in flight when the measured part began or ended.
+    pub unfinished: Duration,
+}
+
+impl Account {
+    /// All terms together: the time for which there were users.
+    pub fn total(&self) -> Duration {
+        self.connecting
+            + self.thinking
+            + self.late
+            + self.server
+            + self.failed
+            + self.unread
+            + self.processing
+            + self.unfinished
+    }
+
+    /// The time that the generator took: late, unread and being processed.
+    pub fn lost(&self) -> Duration {
+        self.late + self.unread + self.processing
+    }
+
+    /// The generator's share of the users' time; `None` if there were no users.
+    pub fn lost_share(&self) -> Option<f64> {
+        let total = self.total().as_secs_f64();
+        (total > 0.0).then(|| self.lost().as_secs_f64() / total)
+    }
+
+    /// The terms that the generator took with their names, the largest first.
+    pub fn lost_terms(&self) -> [(&'static str, Duration); 3] {
+        let mut terms =
+            [("late to send", self.late), ("unread", self.unread), ("being processed", self.processing)];
+        terms.sort_by(|(_, a), (_, b)| b.cmp(a));
+        terms
+    }
+}
+
+/// The account while it is kept, by one thread.
+///
+/// Entering a state subtracts the moment from its term and leaving adds it. Sums wrap and come out right at the end,
+/// because a term is far below 2^64 ns.
+#[derive(Debug, Default)]
+pub(crate) struct Ledger {
+    since: Monotonic,
+    until: Option<Monotonic>,
+    nanos: [u64; STATES],
+    users: [u64; STATES],
+}
+
+impl Ledger {
+    /// The ledger of a measured part that begins at `since` and, if that is known, ends at `until`.
+    pub(crate) fn new(since: Monotonic, until: Option<Monotonic>) -> Self {
+        Self { since, until, ..Self::default() }
+    }
+
+    /// A user comes, in this state.
+    pub(crate) fn enter(&mut self, state: State, at: Monotonic) {
+        let nanos = self.within(at);
+        self.enter_nanos(state, nanos);
+    }
+
+    /// A user goes, who was in this state.
+    pub(crate) fn leave(&mut self, state: State, at: Monotonic) {
+        let nanos = self.within(at);
+        self.leave_nanos(state, nanos);
+    }
+
+    /// A user goes from one state on to another.
+    #[inline]
+    pub(crate) fn pass(&mut self, from: State, to: State, at: Monotonic) {
+        let nanos = self.within(at);
+        self.leave_nanos(from, nanos);
+        self.enter_nanos(to, nanos);
+    }
+
+    /// Adds another thread's.
+    pub(crate) fn merge(&mut self, other: &Self) {
+        for (ours, theirs) in self.nanos.iter_mut().zip(other.nanos) {
+            *ours = ours.wrapping_add(theirs);
+        }
+        self.users.iter_mut().zip(other.users).for_each(|(ours, theirs)| *ours += theirs);
+    }
+
+    /// A user goes on that paused in this state until that moment; or one of a ramp, whose turn it is then.
+    pub(crate) fn wake(&mut self, paused: Option<State>, moment: Monotonic) {
+        match paused {
+            Some(state) => self.pass(state, State::Late, moment),
+            None => self.enter(State::Late, moment),
+        }
+    }
+
+    /// All who are still there go.
+    pub(crate) fn close(&mut self, at: Monotonic) {
+        let nanos = self.within(at);
+        for (term, users) in self.nanos.iter_mut().zip(&mut self.users) {
+            *term = term.wrapping_add(nanos.wrapping_mul(std::mem::take(users)));
+        }
+    }
+
+    /// The account, once the ledger is closed.
+    pub(crate) fn account(&self) -> Account {
+        let [connecting, thinking, late, server, failed, unread, processing, unfinished] =
+            self.nanos.map(Duration::from_nanos);
+        Account { connecting, thinking, late, server, failed, unread, processing, unfinished }
+    }
+
+    /// The moment, or the nearer end of the measured part.
+    #[inline]
+    fn within(&self, at: Monotonic) -> u64 {
+        let at = at.max(self.since);
+        self.until.map_or(at, |until| at.min(until.max(self.since))).as_nanos()
+    }
+
+    #[inline]
+    fn enter_nanos(&mut self, state: State, nanos: u64) {
+        if let Some((term, users)) = self.place(state) {
+            *term = term.wrapping_sub(nanos);
+            *users += 1;
+        }
+    }
+
+    #[inline]
+    fn leave_nanos(&mut self, state: State, nanos: u64) {
+        if let Some((term, users)) = self.place(state) {
+            *term = term.wrapping_add(nanos);
+            *users = users.saturating_sub(1);
+        }
+    }
+
+    #[inline]
+    fn place(&mut self, state: State) -> Option<(&mut u64, &mut u64)> {
+        self.nanos.get_mut(state as usize).zip(self.users.get_mut(state as usize))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Account, Ledger, State};
+    use platform::Monotonic;
+    use std::time::Duration;
+
+    fn at(micros: u64) -> Monotonic {
+        Monotonic::from_nanos(micros * 1_000)
+    }
+
+    const fn us(micros: u64) -> Duration {
+        Duration::from_micros(micros)
+    }
+
+    #[test]
+    fn terms_are_the_times_between_transitions() {
+        let mut ledger = Ledger::new(at(100), Some(at(1_000)));
+        ledger.enter(State::Late, at(100));
+        ledger.pass(State::Late, State::Connecting, at(110));
+        ledger.pass(State::Connecting, State::Server, at(130));
+        // The kernel's stamp is known only when the response is read.
+        ledger.pass(State::Server, State::Unread, at(530));
+        ledger.pass(State::Unread, State::Processing, at(600));
+        ledger.pass(State::Processing, State::Thinking, at(605));
+        ledger.close(at(1_000));
+        let expected = Account {
+            connecting: us(20),
+            thinking: us(395),
+            late: us(10),
+            server: us(400),
+            unread: us(70),
+            processing: us(5),
+            ..Account::default()
+        };
+        assert_eq!(ledger.account(), expected);
+        assert_eq!((expected.total(), expected.lost()), (us(900), us(85)));
+        assert_eq!(
+            expected.lost_terms().map(|(name, _)| name),
+            ["unread", "late to send", "being processed"]
+        );
+    }
+
+    #[test]
+    fn time_outside_the_measured_part_is_in_no_term() {
+        let mut ledger = Ledger::new(at(100), Some(at(200)));
+        ledger.enter(State::Server, at(20));
+        ledger.pass(State::Server, State::Unread, at(90));
+        ledger.pass(State::Unread, State::Server, at(150));
+        // A user whose turn comes after the end.
+        ledger.enter(State::Thinking, at(500));
+        ledger.close(at(700));
+        let account = ledger.account();
+        assert_eq!((account.unread, account.server, account.total()), (us(50), us(50), us(100)));
+    }
+
+    #[test]
+    fn threads_add_up_and_shares_are_of_all_users() {
+        let mut one = Ledger::new(at(0), None);
+        one.enter(State::Server, at(0));
+        one.close(at(90));
+        let mut other = Ledger::new(at(0), None);
+        other.enter(State::Late, at(0));
+        other.leave(State::Late, at(10));
+        one.merge(&other);
+        let account = one.account();
+        assert_eq!((account.total(), account.lost_share()), (us(100), Some(0.1)));
+        assert_eq!(Account::default().lost_share(), None);
+    }
+}

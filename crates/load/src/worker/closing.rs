@@ -1,0 +1,59 @@
+//! Closes the users' account when a run is over.
+//!
+//! Invariant: a response that had come when the measured part ended was unread from then on, whether or not it was ever
+//! read. Else a generator without a core would look as if the server were slow, the more the fewer responses it reads.
+
+use super::Worker;
+use crate::account::State;
+use crate::slots::Role;
+use platform::Monotonic;
+use std::cmp::Reverse;
+
+impl Worker<'_> {
+    /// Lets the account of all users end.
+    pub(super) fn close_account(&mut self, now: Monotonic) {
+        while let Some(Reverse((moment, paused, _))) = self.wakes.pop().filter(|Reverse((at, ..))| *at <= now)
+        {
+            self.tools.recorder.ledger.wake(paused, moment);
+        }
+        for exchange in &self.too_late {
+            let ledger = &mut self.tools.recorder.ledger;
+            ledger.pass(State::Connecting, State::Unfinished, exchange.connected);
+            ledger.pass(State::Unfinished, State::Unread, exchange.last_octet.max(exchange.connected));
+        }
+        self.account_for_connections(now);
+        self.account_for_carriers();
+        self.tools.recorder.ledger.close(now);
+    }
+
+    fn account_for_connections(&mut self, now: Monotonic) {
+        for slot in 0..self.slots.len() {
+            let Some(place) = self.slots.get_mut(slot).filter(|place| place.role == Role::Busy) else {
+                continue;
+            };
+            let exchange = *place.connection.exchange();
+            let unread_since = place.connection.unread_since(now, &mut self.tools);
+            let ledger = &mut self.tools.recorder.ledger;
+            ledger.pass(State::Connecting, State::Unfinished, exchange.connected);
+            if let Some(came) = unread_since {
+                ledger.pass(State::Unfinished, State::Unread, came.max(exchange.connected));
+            }
+        }
+    }
+
+    fn account_for_carriers(&mut self) {
+        for slot in 0..self.carriers.len() {
+            let Some(place) = self.carriers.get_mut(slot) else { continue };
+            // What cannot be read any more is unfinished.
+            let _ = place.connection.turn(&mut self.tools);
+            let ledger = &mut self.tools.recorder.ledger;
+            for exchange in place.connection.under_way() {
+                ledger.pass(State::Connecting, State::Unfinished, exchange.connected);
+            }
+            for exchange in place.connection.with_answers() {
+                let came = exchange.last_octet.max(exchange.connected);
+                ledger.pass(State::Unfinished, State::Unread, came);
+            }
+        }
+    }
+}

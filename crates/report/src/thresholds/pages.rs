@@ -1,0 +1,47 @@
+//! Conditions of page mode: a page takes the place of a request.
+//!
+//! Invariant: a metric that page mode does not know is refused before the run; none is judged by a figure that nothing
+//! has counted.
+
+use super::{Judged, Subject, Threshold};
+use crate::page::PageRun;
+use crate::run::Run;
+
+/// Metrics that pages have, beside times.
+const METRICS: [&str; 5] = ["rate", "requests", "good", "errors", "not_started"];
+
+/// Phases that pages have: both are the time until everything of a page has arrived.
+const PHASES: [&str; 2] = ["latency", "total"];
+
+impl Threshold {
+    /// Whether page mode knows the figure.
+    pub fn is_about_pages(&self) -> bool {
+        match self.subject {
+            Subject::Time { name, .. } => PHASES.contains(&name),
+            Subject::Other(metric) => METRICS.contains(&metric.name),
+        }
+    }
+
+    /// Holds a run of page mode against it.
+    pub fn judge_pages(&self, run: &PageRun) -> Judged {
+        let judged = self.judge(&as_requests(run));
+        Judged { found: judged.found.replace(" req/s", " pages/s"), ..judged }
+    }
+}
+
+/// The run as if each of its pages were a request.
+fn as_requests(run: &PageRun) -> Run {
+    let pages = &run.pages;
+    let failed = pages.incomplete + pages.failed;
+    let mut of_pages = Run {
+        requests: Some(pages.good + failed),
+        good: Some(pages.good),
+        failed: Some(failed),
+        not_started: Some(pages.not_started),
+        good_per_s: Some(run.pages_per_s),
+        ..Run::default()
+    };
+    of_pages.good_times.latency = run.page_times;
+    of_pages.good_times.total = run.page_times;
+    of_pages
+}

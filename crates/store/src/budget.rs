@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The budget is never less than the limit divided by this, whatever the rest of the process occupies. What the
 /// allocator keeps for itself is resident too, and evicting more does not make it give that back.
-const LEAST_PART: u64 = 2;
+const LEAST_PART: u64 = 4;
 
 /// The budget of all shards together.
 #[derive(Debug)]
@@ -51,7 +51,7 @@ mod tests {
             (700, 1_000, 700),
             (700, 900, 800),
             (700, 1_299, 401),
-            (100, 5_000, 400),
+            (100, 5_000, 200),
         ] {
             budget.fit(weighed, resident, 1_000);
             assert_eq!(budget.bytes(), expected, "{weighed} {resident}");

@@ -98,7 +98,7 @@ mod tests {
         assert!(!closer.keeps_up() && !closer.keeps_up(), "no file begins that could not be closed");
         assert!(closer.keeps_up(), "the system has a thread again");
         let (sender, closed) = channel();
-        closer.close(move || drop(sender.send(())));
+        closer.close(move || sender.send(()).unwrap());
         assert_eq!(closed.recv_timeout(testkit::PATIENCE), Ok(()));
         assert!(closer.keeps_up() && STARTS.load(Ordering::Relaxed) == 3, "one thread closes all files");
     }

@@ -76,7 +76,11 @@ fn a_log_in_page_is_not_advised_to_be_public() {
     for obstacle in &found.obstacles {
         assert!(obstacle.remedy.contains("log-in page is better not shared"), "{obstacle:?}");
     }
-    assert!(found.hints.iter().any(|hint| hint.contains("Leave a log-in page unshared")), "{:?}", found.hints);
+    assert!(
+        found.hints.iter().any(|hint| hint.contains("Leave a log-in page unshared")),
+        "{:?}",
+        found.hints
+    );
 }
 
 #[test]

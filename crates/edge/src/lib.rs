@@ -9,6 +9,7 @@
 mod access_log;
 mod address_limit;
 mod admin;
+mod asked_target;
 mod asking;
 mod breaker;
 mod buffer;

@@ -388,7 +388,8 @@ impl<'a> Visit<'a> {
         let subject = &wanted.subject;
         let (store, fields) = (&self.shared.store, &enlisted.head.fields);
         let Lookup::Found { object, softened } = store.peek(&enlisted.key, fields) else { return None };
-        if object.part().is_some() || head.status != object.status() {
+        let is_about_key = wanted.asked_target.is_answered(&enlisted.key, &head.fields);
+        if object.part().is_some() || head.status != object.status() || !is_about_key {
             return None;
         }
         let policy = subject.site.policy();

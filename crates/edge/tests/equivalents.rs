@@ -100,5 +100,6 @@ fn head_of_another_target_without_the_rule_renews_nothing() {
     stage.pass(61);
     stage.becomes(page(&[MINUTE]));
     assert_eq!(stage.ask("HEAD", "/a?utm=2", &[]).status, 200);
+    assert_eq!(stage.last_seen().target(), "/a?utm=2", "the HEAD is about its own target");
     assert_eq!(stage.get("/a?utm=2", &[]).text(), "/a?utm=2");
 }

@@ -11,6 +11,7 @@ mod address_limit;
 mod admin;
 mod asked_target;
 mod asking;
+mod backlog;
 mod breaker;
 mod buffer;
 mod buffers;

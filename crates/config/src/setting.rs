@@ -323,8 +323,8 @@ fn parse_pattern(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-/// A host name without a port, in lower case (RFC 9110 section 4.2.3). Requests are compared without the final dot, which
-/// names the same host.
+/// A host name without a port, in lower case (RFC 9110 section 4.2.3) and without the final dot: requests are compared
+/// in this form.
 fn parse_host(text: &str) -> Result<String, String> {
     let legal =
         |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'[' | b']' | b':');

@@ -2,9 +2,9 @@
 //!
 //! The key of a page is its whole URL (RFC 9111 section 2), and the application makes its links from `Host`, so the
 //! port cannot be left out of the key. But a client can name any port, and each would have a copy of every page. A port
-//! is the site's own if it is the default of the scheme, that of `listen`, that of the site's `host`, one of its `ports`,
-//! or the one that a trusted proxy names. Where a port is mapped, as in front of a container, visitors use another one, so
-//! the first few foreign ports are admitted too.
+//! is the site's own if it is the default of the scheme, that of `listen`, that of the site's `host`, one of its
+//! `ports`, or the one that a trusted proxy names. Where a port is mapped, as in front of a container, visitors use
+//! another one, so the first few foreign ports are admitted too.
 //!
 //! Invariant: within any [`IDLE`] time, pages of at most `limits.foreign_ports_max` foreign ports of a site are fetched
 //! to be stored; a request for any other port passes. An own port needs no place, so no foreign port takes it away.

@@ -1,8 +1,9 @@
 //! Reading what look-ups found on the disk.
 //!
 //! Invariant: no worker waits for the disk, and no request longer than `limits.disk_timeout`. However many requests
-//! ask for one object, it is read once at a time; and the queue is bounded, whatever is asked of a slow disk. A body is read into memory if it finds room among the bodies outside
-//! the store; else it is sent from the disk. Reading goes on when the visitor who asked first has left.
+//! ask for one object, it is read once at a time, and the queue of objects is bounded. A body is read into memory if it
+//! finds room among the bodies outside the store; else it is sent from the disk. Reading goes on when the visitor who
+//! asked first has left.
 
 use crate::backlog::Backlog;
 use crate::disk_threads;

@@ -1,7 +1,7 @@
 //! The one spelling of a target among those that RFC 3986 section 6.2.2 calls equivalent, and of a host.
 //!
-//! Invariant: in a target only the spelling of a byte is changed, never which byte it is or whether it is a delimiter: an encoded
-//! slash stays encoded. The spelling of a spelling is itself.
+//! Invariant: in a target only the spelling of a byte is changed, never which byte it is or whether it is a delimiter:
+//! an encoded slash stays encoded. The spelling of a spelling is itself.
 
 use std::borrow::Cow;
 

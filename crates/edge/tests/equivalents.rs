@@ -103,3 +103,20 @@ fn head_of_another_target_without_the_rule_renews_nothing() {
     assert_eq!(stage.last_seen().target(), "/a?utm=2", "the HEAD is about its own target");
     assert_eq!(stage.get("/a?utm=2", &[]).text(), "/a?utm=2");
 }
+
+#[test]
+fn page_that_lost_its_rule_is_not_back_after_a_purge() {
+    let stage = bilingual();
+    stage.get("/a?utm=1", ENGLISH);
+    stage.get("/a?utm=1", GERMAN);
+    assert_eq!(stage.ask("PURGE", "/a?utm=9", &[]).status, 200);
+    stage.becomes(|seen| {
+        let is_german = seen.field("Accept-Language") == Some("de");
+        let fields = [MINUTE, "Vary: Accept-Language", RULE];
+        response("200 OK", if is_german { &fields[..2] } else { &fields }, b"new")
+    });
+    // The rule is learned for another target, and ends there.
+    stage.get("/a?utm=3", ENGLISH);
+    stage.get("/a?utm=3", GERMAN);
+    assert_eq!(stage.get("/a?utm=1", ENGLISH).text(), "new");
+}

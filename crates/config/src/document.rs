@@ -168,9 +168,10 @@ impl Reader {
     fn list(&mut self, setting: &Setting, items: &toml::de::DeArray<'_>, place: Place) -> Option<Located> {
         let mut joined: Option<Value> = None;
         for item in items {
-            let parsed = match item.get_ref().as_str() {
-                Some(text) => setting.kind.parse(text),
-                None => Err(format!("expected {}, found {}", setting.kind.name(), item.get_ref().type_str())),
+            let parsed = match item.get_ref() {
+                DeValue::Integer(number) if setting.kind.has_numbers() => setting.kind.parse(number.as_str()),
+                DeValue::String(text) if !setting.kind.has_numbers() => setting.kind.parse(text),
+                _ => Err(format!("expected {}, found {}", setting.kind.name(), item.get_ref().type_str())),
             };
             match parsed {
                 Ok(value) => {

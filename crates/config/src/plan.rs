@@ -153,6 +153,8 @@ pub struct Site {
     pub id: u32,
     /// Host names in lower case, without port; empty: any.
     pub names: Vec<String>,
+    /// Ports in `Host` by which visitors reach the site, beside those that are known otherwise.
+    pub ports: Vec<u16>,
     /// The application.
     pub origin: OriginUrl,
     /// The Host that the origin is told instead of the visitor's.
@@ -431,6 +433,10 @@ impl Site {
             id,
             names: match lookup.value("names") {
                 Some(Value::Hosts(names)) => names,
+                _ => Vec::new(),
+            },
+            ports: match lookup.value("ports") {
+                Some(Value::Ports(ports)) => ports,
                 _ => Vec::new(),
             },
             origin,
@@ -801,6 +807,20 @@ mod tests {
     }
 
     #[test]
+    fn ports_of_a_site_are_numbers() {
+        let text = "[[site]]\nnames = ['a.test']\nports = [8080, 8443]\n[[site]]\nports = []\n";
+        let plan = load(text, &origin()).unwrap();
+        assert_eq!(
+            plan.sites.iter().map(|site| &site.ports[..]).collect::<Vec<_>>(),
+            [&[8080, 8443][..], &[]]
+        );
+        for ports in ["8080", "['8080']", "[0]", "[65536]", "[-1]", "[80.5]"] {
+            let problem = load(&format!("ports = {ports}"), &origin()).unwrap_err();
+            assert!(problem.contains("`ports`") && problem.contains("port"), "{problem}");
+        }
+    }
+
+    #[test]
     fn settings_without_effect_are_errors() {
         let told = |text: &str| load(text, &origin()).err();
         for text in [
@@ -811,6 +831,7 @@ mod tests {
             "profile = 'rfc'\nstripped_cookies = ['id']",
             "profile = 'rfc'\nstatic_files = true",
             "profile = 'rfc'\nstatic_ttl_max = '1m'",
+            "host = 'a.test'\nports = [8080]",
         ] {
             let problem = told(text).unwrap();
             assert!(problem.contains("has no effect"), "{text}: {problem}");

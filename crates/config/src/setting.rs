@@ -48,6 +48,8 @@ pub enum Kind {
     Profile,
     /// A list of host names.
     Hosts,
+    /// A list of port numbers, given as TOML integers.
+    Ports,
     /// A list of IP addresses, prefixes, and files with lists of them.
     Peers,
     /// A list of names in which `*` stands for any run of characters.
@@ -92,6 +94,8 @@ pub enum Value {
     Text(String),
     /// Of [`Kind::Hosts`], lower case.
     Hosts(Vec<String>),
+    /// Of [`Kind::Ports`].
+    Ports(Vec<u16>),
     /// Of [`Kind::Peers`].
     Peers(Vec<PeerEntry>),
     /// Of [`Kind::Patterns`] and [`Kind::Choices`].
@@ -114,6 +118,7 @@ impl Kind {
             Self::ClientAddress => "leader or IP address".to_owned(),
             Self::Profile => format!("{}, or a path", profile_names().join(", ")),
             Self::Hosts => "list of host names".to_owned(),
+            Self::Ports => "list of ports".to_owned(),
             Self::Peers => "list of IP addresses, prefixes and @FILE".to_owned(),
             Self::Patterns => "list of names, `*` for any characters".to_owned(),
             Self::Choices(words) => format!("list of {}", words.join(", ")),
@@ -132,6 +137,7 @@ impl Kind {
             Self::Choice(_) | Self::Text | Self::Profile => "NAME",
             Self::ClientAddress => "ADDRESS",
             Self::Hosts => "HOSTS",
+            Self::Ports => "PORTS",
             Self::Peers => "ADDRESSES",
             Self::Patterns | Self::Choices(_) => "NAMES",
         }
@@ -166,6 +172,7 @@ impl Kind {
             Self::ClientAddress => parse_client_address(text),
             Self::Profile => parse_profile(text),
             Self::Hosts => parse_host(text).map(|host| Value::Hosts(vec![host])),
+            Self::Ports => parse_port(text).map(|port| Value::Ports(vec![port])),
             Self::Peers => PeerEntry::parse(text).map(|peer| Value::Peers(vec![peer])),
             Self::Patterns => parse_pattern(text).map(|pattern| Value::Texts(vec![pattern])),
             Self::Choices(words) => {
@@ -186,7 +193,12 @@ impl Kind {
 
     /// Whether values of this kind are lists.
     pub fn is_list(self) -> bool {
-        matches!(self, Self::Hosts | Self::Peers | Self::Patterns | Self::Choices(_))
+        matches!(self, Self::Hosts | Self::Ports | Self::Peers | Self::Patterns | Self::Choices(_))
+    }
+
+    /// Whether the entries of such a list are TOML integers.
+    pub(crate) fn has_numbers(self) -> bool {
+        matches!(self, Self::Ports)
     }
 }
 
@@ -218,6 +230,7 @@ impl Value {
             Self::Switch(on) => on.to_string(),
             Self::Text(text) => quoted(text),
             Self::Hosts(hosts) => list(hosts.iter().map(|host| quoted(host)).collect()),
+            Self::Ports(ports) => list(ports.iter().map(u16::to_string).collect()),
             Self::Peers(peers) => list(peers.iter().map(|peer| quoted(&peer.to_string())).collect()),
             Self::Texts(texts) => list(texts.iter().map(|text| quoted(text)).collect()),
         }
@@ -230,6 +243,10 @@ impl Value {
             (Self::Hosts(mut hosts), Self::Hosts(more)) => {
                 hosts.extend(more);
                 Self::Hosts(hosts)
+            }
+            (Self::Ports(mut ports), Self::Ports(more)) => {
+                ports.extend(more);
+                Self::Ports(ports)
             }
             (Self::Peers(mut peers), Self::Peers(more)) => {
                 peers.extend(more);
@@ -254,6 +271,11 @@ fn parse_count(text: &str, least: u64, most: u64) -> Result<u64, String> {
         .ok()
         .filter(|count| (least..=most).contains(count))
         .ok_or_else(|| format!("`{text}` is not a whole number from {least} to {most}"))
+}
+
+fn parse_port(text: &str) -> Result<u16, String> {
+    let port = text.parse().ok().filter(|port| *port > 0);
+    port.ok_or_else(|| format!("`{text}` is not a port, which is a number from 1 to 65535"))
 }
 
 /// Whether a profile that is named so is a file's.
@@ -301,14 +323,15 @@ fn parse_pattern(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-/// A host name without a port, in lower case (RFC 9110 section 4.2.3).
+/// A host name without a port, in lower case (RFC 9110 section 4.2.3) and without the final dot: requests are compared
+/// in this form.
 fn parse_host(text: &str) -> Result<String, String> {
     let legal =
         |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'[' | b']' | b':');
     if text.is_empty() || !text.bytes().all(legal) || (text.contains(':') && !text.starts_with('[')) {
         return Err(format!("`{text}` is not a host name without a port"));
     }
-    Ok(text.to_ascii_lowercase())
+    Ok(text.strip_suffix('.').unwrap_or(text).to_ascii_lowercase())
 }
 
 #[cfg(test)]
@@ -348,7 +371,9 @@ mod tests {
 
     #[test]
     fn hosts_lose_their_case_and_may_not_carry_a_port() {
-        assert_eq!(Kind::Hosts.parse("Example.ORG"), Ok(Value::Hosts(vec!["example.org".to_owned()])));
+        for text in ["Example.ORG", "example.org."] {
+            assert_eq!(Kind::Hosts.parse(text), Ok(Value::Hosts(vec!["example.org".to_owned()])), "{text}");
+        }
         assert!(Kind::Hosts.parse("example.org:80").is_err());
         assert!(Kind::Hosts.parse("exam ple").is_err());
     }

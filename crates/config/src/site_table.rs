@@ -11,6 +11,14 @@ pub(crate) const SITE: &[Setting] = &[
         None,
         "Host names of the site, without port. Left out: the site answers to any name; only one site can.",
     ),
+    site(
+        "ports",
+        Kind::Ports,
+        None,
+        "Ports in `Host` by which visitors reach the site, as where a port of a container is mapped: `[8080]`. The default \
+         port, that of `listen` and the one in X-Forwarded-Port from one of `trusted_proxies` need not be listed. Pages of \
+         other ports are stored within `limits.foreign_ports_max`. Left out: no further ports.",
+    ),
     site("origin", Kind::Origin, None, "The application behind the site. Every site needs one.")
         .flag("--origin"),
     site(

@@ -467,7 +467,7 @@ const LIMITS: &[Setting] = &[
         Kind::Count(0, 65_535),
         "4",
         "Ports in `Host`, of one site, for which pages are fetched into the store although they are not the site's: not \
-         the default port, that of `listen` or `host`, or the one in X-Forwarded-Port from one of `trusted_proxies`. \
+         the default port, that of `listen` or `host`, one of `ports`, or the one in X-Forwarded-Port from one of `trusted_proxies`. \
          Each port has copies of its own, and any client can name one. Requests for further ports pass until a port was \
          unused for an hour.",
     ),

@@ -34,6 +34,11 @@ pub(crate) fn void_settings(
             problems.push(problem.with_help(help(name, forwarded)));
         }
     }
+    if let (Some(Value::Ports(_)), Some(_)) = (value("ports"), value("host")) {
+        let place = place("ports").unwrap_or(Place::Default);
+        let problem = Diagnostic::new("`ports` has no effect with `host`", place);
+        problems.push(problem.with_help("leave it out: all pages are stored by the name and port in `host`"));
+    }
     let in_vain = |key: &'static str| match value(key) {
         Some(Value::Switch(on)) => on,
         Some(Value::Texts(names)) => !names.is_empty(),

@@ -297,6 +297,9 @@ metrics! {
     DiskReads: Counter "disk_reads",
         "Stored responses that were read from the disk because they were not in memory. Many in comparison to hits \
          mean that memory is small for what is asked for again.";
+    DiskReadsRefused: Counter "disk_reads_refused",
+        "Requests for stored responses on the disk that went to the origin because 4096 others were waiting to be read. \
+         More than a few mean that the disk is slow.";
     StaticTreeOff: Gauge "static_tree_off",
         "1 while pages should be written to the static tree and are not; standard error has the reason. Serving goes on.";
     StaticTreePages: Gauge "static_tree_pages",

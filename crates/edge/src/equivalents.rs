@@ -1,9 +1,10 @@
 //! Targets that name the same page although their query strings differ, as `No-Vary-Search` of its responses says.
 //!
-//! Invariant: a target stands for another only while the newest stored response for that other states the rule
+//! Invariant: a target stands for another only while the newest stored response for either of them states the rule
 //! under which the two are equivalent. Which targets are, is known only when a response comes: so a response that
 //! states a rule is not stored if any target of its path was invalidated since its fetch began. The memory is bounded,
-//! and what it forgets is no longer stored either: no invalidation of an equivalent target would find it.
+//! and what it forgets is no longer stored either: no invalidation of an equivalent target would find it. Each variant
+//! of a page may state another rule; `asked_target` asks the one that is to be delivered.
 //!
 //! What an earlier process stored obeys both: it is learned before it is taken over from the disk, and not taken over
 //! if the journal has a later invalidation of any target of its path. It never takes the place of another response.
@@ -124,14 +125,14 @@ impl Equivalents {
         let hash = self.hash(key);
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         let Some(rule) = rule else {
-            known.forget(hash, key);
+            known.forget(hash, key).iter().for_each(remove);
             return publish();
         };
         if known.is_newer(hash, begun) {
             return;
         }
         // Under the lock: an invalidation that finds a target forgotten must not leave its response in the store.
-        known.make_place(hash, &rule, key).iter().filter(|other| *other != key).for_each(remove);
+        known.make_place(hash, &rule, key).iter().for_each(remove);
         publish();
         known.put(hash, rule, key);
         self.any.store(true, Ordering::Release);
@@ -197,7 +198,8 @@ impl Known {
         *noted = sequence.max(*noted);
     }
 
-    /// Forgets what stands in the way of a key; gives what was forgotten, which may be the key itself.
+    /// Forgets what stands in the way of a key; gives what was forgotten. That is the key itself, too, if the rule has
+    /// changed, because its other variants were stored under the rule before.
     fn make_place(&mut self, hash: u64, rule: &NoVarySearch, key: &Key) -> Vec<Key> {
         let mut forgotten = Vec::new();
         if self.paths.get(&hash).is_some_and(|path| path.rule != *rule) {
@@ -212,8 +214,8 @@ impl Known {
         if let Some(spellings) = spellings {
             let before = spellings.len();
             // Another target stands for the same ones, after two fetches at the same time: nothing would find it.
-            forgotten.extend(spellings.extract_if(.., |other| is_alike(other, key)));
-            if spellings.len() >= SPELLINGS_MAX {
+            forgotten.extend(spellings.extract_if(.., |other| other != key && is_alike(other, key)));
+            if spellings.len() >= SPELLINGS_MAX && !spellings.contains(key) {
                 forgotten.push(spellings.remove(0));
             }
             self.targets -= before - spellings.len();
@@ -262,19 +264,21 @@ impl Known {
         keys
     }
 
-    fn forget(&mut self, hash: u64, key: &Key) {
-        let Some(path) = self.paths.get_mut(&hash) else { return };
+    /// Forgets the key that stands for a key, in its percent-encoding; gives it, as all variants under it were stored
+    /// under the rule.
+    fn forget(&mut self, hash: u64, key: &Key) -> Vec<Key> {
+        let Some(path) = self.paths.get_mut(&hash) else { return Vec::new() };
         let canonical = path.rule.canonical_spelling(key.target());
-        let Some(spellings) = path.keys.get_mut(&canonical) else { return };
-        let before = spellings.len();
-        spellings.retain(|other| other != key);
-        self.targets -= before - spellings.len();
+        let Some(spellings) = path.keys.get_mut(&canonical) else { return Vec::new() };
+        let forgotten: Vec<Key> = spellings.extract_if(.., |other| is_alike(other, key)).collect();
+        self.targets -= forgotten.len();
         if spellings.is_empty() {
             path.keys.remove(&canonical);
             if path.keys.is_empty() {
                 self.paths.remove(&hash);
             }
         }
+        forgotten
     }
 }
 
@@ -334,13 +338,35 @@ mod tests {
     }
 
     #[test]
-    fn a_response_that_states_no_rule_ends_it_for_its_target() {
+    fn response_that_states_no_rule_ends_it_for_equivalents() {
         let equivalents = Equivalents::default();
-        learn(&equivalents, &page("/a?utm=1"), &stating("params"));
-        learn(&equivalents, &page("/a?utm=2"), &Fields::new());
-        assert_eq!(equivalents.find(&page("/a?utm=3")), Some(page("/a?utm=1")));
-        learn(&equivalents, &page("/a?utm=1"), &Fields::new());
-        assert_eq!(equivalents.find(&page("/a?utm=3")), None);
+        for target in ["/a?utm=1", "/a?utm=2"] {
+            learn(&equivalents, &page("/a?utm=1"), &stating("params=(\"utm\")"));
+            learn(&equivalents, &page("/a?id=7"), &Fields::new());
+            assert_eq!(
+                equivalents.find(&page("/a?utm=3")),
+                Some(page("/a?utm=1")),
+                "no word about this page"
+            );
+            let removed = RefCell::new(Vec::new());
+            let remove = |key: &Key| removed.borrow_mut().push(key.clone());
+            equivalents.learn(&page(target), &Fields::new(), u64::MAX, remove, || {});
+            assert_eq!(equivalents.find(&page("/a?utm=3")), None);
+            assert_eq!(*removed.borrow(), [page("/a?utm=1")], "its other variants have stated the rule");
+        }
+    }
+
+    #[test]
+    fn rule_that_changes_removes_what_it_was_stated_for() {
+        let equivalents = Equivalents::default();
+        learn(&equivalents, &page("/a?utm=1"), &stating("params=(\"utm\")"));
+        let removed = RefCell::new(Vec::new());
+        let remove = |key: &Key| removed.borrow_mut().push(key.clone());
+        for _ in 0..2 {
+            equivalents.learn(&page("/a?utm=1"), &stating("params"), u64::MAX, remove, || {});
+            assert_eq!(*removed.borrow(), [page("/a?utm=1")], "its other variants have stated another rule");
+        }
+        assert_eq!(equivalents.known.read().unwrap().targets, 1);
     }
 
     #[test]

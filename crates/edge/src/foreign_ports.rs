@@ -2,12 +2,12 @@
 //!
 //! The key of a page is its whole URL (RFC 9111 section 2), and the application makes its links from `Host`, so the
 //! port cannot be left out of the key. But a client can name any port, and each would have a copy of every page. A port
-//! is the site's own if it is the default of the scheme, that of `listen`, that of the site's `host`, or the one that a
-//! trusted proxy names. Where a port is mapped, as in front of a container, visitors use another one, so the first few
-//! foreign ports are admitted too.
+//! is the site's own if it is the default of the scheme, that of `listen`, that of the site's `host`, one of its
+//! `ports`, or the one that a trusted proxy names. Where a port is mapped, as in front of a container, visitors use
+//! another one, so the first few foreign ports are admitted too.
 //!
 //! Invariant: within any [`IDLE`] time, pages of at most `limits.foreign_ports_max` foreign ports of a site are fetched
-//! to be stored; a request for any other port passes.
+//! to be stored; a request for any other port passes. An own port needs no place, so no foreign port takes it away.
 
 use crate::counters::Metric;
 use crate::lookup::Wanted;
@@ -70,12 +70,12 @@ impl ForeignPorts {
 }
 
 impl Shared {
-    /// Whether the host of a page has no port, that of `listen`, or that of the site's public name.
+    /// Whether the host of a page has no port, that of `listen`, one that the site lists, or that of its public name.
     pub(crate) fn is_own_port(&self, site: &Site, key: &Key) -> bool {
         let (_, Some(port)) = h1::split_port(key.host()) else { return true };
         let public = site.plan.public_host.as_deref().and_then(|host| h1::split_port(host.as_bytes()).1);
-        let listen = self.plan.listen.port().map(|port| port.to_string());
-        public == Some(port) || listen.is_some_and(|own| own.as_bytes() == port)
+        let mut own = site.plan.ports.iter().copied().chain(self.plan.listen.port());
+        public == Some(port) || own.any(|own| own.to_string().as_bytes() == port)
     }
 
     /// Whether a request passes because of the port in its `Host`, if it would be fetched; nothing is taken down.

@@ -9,7 +9,9 @@
 mod access_log;
 mod address_limit;
 mod admin;
+mod asked_target;
 mod asking;
+mod backlog;
 mod breaker;
 mod buffer;
 mod buffers;

@@ -1,18 +1,19 @@
 //! Reading what look-ups found on the disk.
 //!
 //! Invariant: no worker waits for the disk, and no request longer than `limits.disk_timeout`. However many requests
-//! ask for one object, it is read once at a time. A body is read into memory if it finds room among the bodies outside
-//! the store; else it is sent from the disk. Reading goes on when the visitor who asked first has left.
+//! ask for one object, it is read once at a time, and the queue of objects is bounded. A body is read into memory if it
+//! finds room among the bodies outside the store; else it is sent from the disk. Reading goes on when the visitor who
+//! asked first has left.
 
+use crate::backlog::Backlog;
 use crate::disk_threads;
 use crate::room::Room;
 use crate::shared::Shared;
 use semantics::Moment;
-use std::collections::HashMap;
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use store::{Key, Shelved};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Objects and bodies that are read at the same time. Each takes a thread, which may take two mebibytes of its own from
 /// the allocator.
@@ -22,33 +23,40 @@ const READS_MAX: usize = 8;
 /// objects to be read would make a healthy disk look late to a download.
 const READS_AHEAD_MAX: usize = 4;
 
+/// Objects that are read or wait for it. One that waits takes about a kilobyte; a disk that answers reads far more than
+/// this within `limits.disk_timeout`.
+const WAITING_MAX: usize = 4096;
+
 /// What is being read.
 #[derive(Debug)]
 pub(crate) struct Loads {
-    under_way: Mutex<HashMap<Shelved, watch::Receiver<()>>>,
-    turns: Arc<Semaphore>,
+    objects: Arc<Backlog<Shelved>>,
     ahead: Arc<Semaphore>,
+}
+
+/// What became of an object that was to be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Loaded {
+    /// It was read, or could not be: to be looked up again.
+    Ended,
+    /// The disk hangs, or has not answered within `limits.disk_timeout`; to be fetched.
+    Late,
+    /// Too many others are waiting to be read; to be fetched.
+    Refused,
 }
 
 impl Default for Loads {
     fn default() -> Self {
         Self {
-            under_way: Mutex::default(),
-            turns: Arc::new(Semaphore::new(READS_MAX)),
+            objects: Arc::new(Backlog::new(READS_MAX, WAITING_MAX)),
             ahead: Arc::new(Semaphore::new(READS_AHEAD_MAX)),
         }
     }
 }
 
-impl Loads {
-    fn under_way(&self) -> MutexGuard<'_, HashMap<Shelved, watch::Receiver<()>>> {
-        self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 /// A turn to read a body, to be dropped when the read has ended; `None` if none is free within `limits.disk_timeout`.
 pub(crate) async fn turn(shared: &Shared) -> Option<OwnedSemaphorePermit> {
-    turn_of(&shared.loads.turns, shared).await
+    turn_of(shared.loads.objects.turns(), shared).await
 }
 
 async fn turn_of(turns: &Arc<Semaphore>, shared: &Shared) -> Option<OwnedSemaphorePermit> {
@@ -68,25 +76,18 @@ pub(crate) async fn read_ahead(
     matches!(disk_threads::run(shared.limits.disk_timeout, read).await, Some(Ok(())))
 }
 
-/// Returns when what was found under `key` has been read, or could not be: to be looked up again. `false`: the disk
-/// hangs, or has not answered within `limits.disk_timeout`; to be fetched.
-pub(crate) async fn load(shared: &Arc<Shared>, key: &Key, shelved: Shelved) -> bool {
+/// Has what was found under `key` read, and waits for that.
+pub(crate) async fn load(shared: &Arc<Shared>, key: &Key, shelved: Shelved) -> Loaded {
     if shared.persistence.is_hung() {
-        return false;
+        return Loaded::Late;
     }
-    let mut done = {
-        let mut under_way = shared.loads.under_way();
-        if let Some(others) = under_way.get(&shelved) {
-            others.clone()
-        } else {
-            let (sender, receiver) = watch::channel(());
-            under_way.insert(shelved, receiver.clone());
-            tokio::spawn(read(Arc::clone(shared), key.detached(), shelved, sender));
-            receiver
-        }
-    };
-    // Nothing is ever sent: the end is that the sender is gone.
-    tokio::time::timeout(shared.limits.disk_timeout, done.changed()).await.is_ok()
+    let (reader, own, within) = (Arc::clone(shared), key.detached(), shared.limits.disk_timeout);
+    let read = move || read_here(&reader, &own, shelved);
+    let Some(mut done) = shared.loads.objects.join(shelved, within, read) else { return Loaded::Refused };
+    match tokio::time::timeout(within, done.changed()).await {
+        Ok(_) => Loaded::Ended,
+        Err(_) => Loaded::Late,
+    }
 }
 
 /// As [`load`], for a thread that may wait so long.
@@ -104,17 +105,6 @@ fn read_here(shared: &Shared, key: &Key, shelved: Shelved) {
     let mut room = Room::new(shared);
     // It is read piece by piece and then gathered, so for a moment it is there twice.
     shared.store.load(key, shelved, |bytes| room.take(2 * bytes), Moment::read(&*shared.clock));
-}
-
-async fn read(shared: Arc<Shared>, key: Key, shelved: Shelved, _done: watch::Sender<()>) {
-    // An error means that the semaphore was closed, which nobody does.
-    let turn = shared.loads.turns.acquire().await;
-    let reader = Arc::clone(&shared);
-    let reading = disk_threads::begin(move || read_here(&reader, &key, shelved));
-    // If it has panicked, it is looked up again, and at last fetched.
-    let _ = reading.await;
-    drop(turn);
-    shared.loads.under_way().remove(&shelved);
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 //! Invariant: nothing here has an effect beyond counting a use in the store, and [`Touch::No`] leaves out even that; so
 //! the same decision can be asked for without being carried out.
 
+use crate::asked_target::AskedTarget;
 use crate::delivery::Delivery;
 use crate::distrust::Kept;
 use crate::guard::Subject;
@@ -24,6 +25,8 @@ use tokio::time::Instant;
 pub(crate) struct Wanted<'a> {
     pub(crate) subject: Subject<'a>,
     pub(crate) key: Key,
+    /// What the client asked for, if the key is that of an equivalent target.
+    pub(crate) asked_target: AskedTarget,
     pub(crate) directives: Directives,
     /// What of the request is not looked up by.
     pub(crate) left_out: LeftOut,
@@ -69,7 +72,7 @@ pub(crate) enum Found {
     Refresh(Delivery, Base),
     /// Something that is on the disk and must be read before it can be judged.
     Load(Shelved),
-    /// Something that does not answer the request with the parts that its look-up leaves out.
+    /// Something that does not answer the request with the parts that its look-up leaves out, or with its own target.
     Unfit,
     /// Something that cannot be decoded for this client.
     Unusable,
@@ -119,11 +122,11 @@ impl<'a> Wanted<'a> {
         let range = head.fields.first(names::RANGE).filter(|_| head.method == Method::Get).cloned();
         let solo = is_personal(&head.fields, subject.site.policy());
         let refuses_gzip = refuses_gzip(&head.fields, subject.site.policy());
-        let own_key = subject.key();
-        let key = shared.equivalents.find(&own_key).unwrap_or(own_key);
+        let (key, asked_target) = AskedTarget::looked_up(shared, subject.key(), &head.fields);
         Self {
             subject,
             key,
+            asked_target,
             directives,
             left_out: LeftOut::default(),
             range,
@@ -289,15 +292,18 @@ impl<'a> Wanted<'a> {
         }
     }
 
-    /// Whether the object answers the request with the parts that its look-up leaves out.
+    /// Whether the object answers the request with its own target and the parts that its look-up leaves out.
     pub(crate) fn is_answered_by(&self, object: &Object, head: &RequestHead) -> bool {
-        self.left_out.reason().is_none() || self.is_answered_by_head(&object.head_of(LeftOut::concerns), head)
+        let concerns = |name: &[u8]| LeftOut::concerns(name) || AskedTarget::concerns(name);
+        let is_looked_up_whole = self.left_out.reason().is_none() && !self.asked_target.is_another();
+        is_looked_up_whole || self.is_answered_by_head(&object.head_of(concerns), head)
     }
 
     /// The same of a response of which the content is still to come.
     pub(crate) fn is_answered_by_head(&self, response: &ResponseHead, head: &RequestHead) -> bool {
         let (target, policy) = (&self.subject.target, self.subject.site.policy());
-        self.left_out.permits(target, &head.fields, response, policy)
+        self.asked_target.is_answered(&self.key, &response.fields)
+            && self.left_out.permits(target, &head.fields, response, policy)
     }
 
     /// Whether a stored response cannot be decoded for this client.

@@ -7,7 +7,7 @@ use std::fmt;
 use std::io::{self, Write as _};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::Builder;
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ const WAITING_MAX: usize = 1024;
 /// How long the end of an edge waits for the messages before it.
 const FINISH_MAX: Duration = Duration::from_secs(1);
 
-static OPERATOR: OnceLock<Operator> = OnceLock::new();
+static OPERATOR: Operator = Operator { queue: OnceLock::new(), lost: AtomicU64::new(0), start };
 
 enum Message {
     Line(String),
@@ -26,49 +26,53 @@ enum Message {
 }
 
 struct Operator {
-    /// `None` where there is no thread to be had.
-    queue: Option<SyncSender<Message>>,
+    /// Empty until the thread that writes has started. If the system refuses it, the next message tries again.
+    queue: OnceLock<SyncSender<Message>>,
     lost: AtomicU64,
+    start: fn(Receiver<Message>) -> io::Result<()>,
 }
 
 /// Writes `petasos: TEXT` to standard error, soon.
 pub(crate) fn say(text: fmt::Arguments<'_>) {
-    operator().say(format!("petasos: {text}\n"));
+    OPERATOR.say(format!("petasos: {text}\n"));
 }
 
 /// Messages that could not be written, or found no room in the queue.
 pub(crate) fn lost() -> u64 {
-    operator().lost.load(Ordering::Relaxed)
+    OPERATOR.lost.load(Ordering::Relaxed)
 }
 
 /// Waits until the messages so far are written, but not for a reader that has stopped.
 pub(crate) fn finish() {
     let (done, waits) = sync_channel(1);
-    let is_sent = operator().queue.as_ref().is_some_and(|queue| queue.try_send(Message::Mark(done)).is_ok());
+    let is_sent = OPERATOR.queue.get().is_some_and(|queue| queue.try_send(Message::Mark(done)).is_ok());
     if is_sent {
         // The channel's end says that it is done.
         let _ = waits.recv_timeout(FINISH_MAX);
     }
 }
 
-fn operator() -> &'static Operator {
-    OPERATOR.get_or_init(|| {
-        let (queue, messages) = sync_channel(WAITING_MAX);
-        let writer = Builder::new().name("petasos-messages".to_owned()).spawn(move || write(&messages));
-        Operator { queue: writer.is_ok().then_some(queue), lost: AtomicU64::new(0) }
-    })
-}
-
 impl Operator {
     fn say(&self, line: String) {
-        let refused = match &self.queue {
-            Some(queue) => queue.try_send(Message::Line(line)),
-            None => Err(TrySendError::Disconnected(Message::Line(line))),
-        };
-        if refused.is_err() {
+        let is_queued = self.queue().is_some_and(|queue| queue.try_send(Message::Line(line)).is_ok());
+        if !is_queued {
             self.lost.fetch_add(1, Ordering::Relaxed);
         }
     }
+
+    fn queue(&self) -> Option<&SyncSender<Message>> {
+        if let Some(queue) = self.queue.get() {
+            return Some(queue);
+        }
+        let (queue, messages) = sync_channel(WAITING_MAX);
+        (self.start)(messages).ok()?;
+        // Of two threads that start at the same time, the one whose queue is dropped here ends at once.
+        Some(self.queue.get_or_init(|| queue))
+    }
+}
+
+fn start(messages: Receiver<Message>) -> io::Result<()> {
+    Builder::new().name("petasos-messages".to_owned()).spawn(move || write(&messages)).map(drop)
 }
 
 fn write(messages: &Receiver<Message>) {
@@ -77,10 +81,35 @@ fn write(messages: &Receiver<Message>) {
             Message::Line(line) => {
                 // One call, so that lines of several threads and processes do not mix.
                 if io::stderr().write_all(line.as_bytes()).is_err() {
-                    operator().lost.fetch_add(1, Ordering::Relaxed);
+                    OPERATOR.lost.fetch_add(1, Ordering::Relaxed);
                 }
             }
             Message::Mark(done) => drop(done),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Message, Operator};
+    use std::io;
+    use std::sync::OnceLock;
+    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::sync::mpsc::Receiver;
+
+    #[test]
+    fn thread_that_was_refused_is_started_by_the_next_message() {
+        static STARTS: AtomicU64 = AtomicU64::new(0);
+        fn refused_once(messages: Receiver<Message>) -> io::Result<()> {
+            if STARTS.fetch_add(1, Ordering::Relaxed) == 0 {
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
+            // It takes messages and writes none.
+            std::thread::Builder::new().spawn(move || messages.into_iter().for_each(drop)).map(drop)
+        }
+        let operator = Operator { queue: OnceLock::new(), lost: AtomicU64::new(0), start: refused_once };
+        (0..3).for_each(|_| operator.say("a line\n".to_owned()));
+        assert_eq!(operator.lost.load(Ordering::Relaxed), 1, "one message found no thread");
+        assert_eq!(STARTS.load(Ordering::Relaxed), 2, "one thread writes all messages");
     }
 }

@@ -149,9 +149,13 @@ impl<'a> Visit<'a> {
         Ok(whole.unwrap_or(framing))
     }
 
-    /// A HEAD is asked as a fetch whose answer may be shared, because what it tells may change what is.
+    /// A HEAD is asked as a fetch whose answer may be shared, because what it tells may change what is. It is not if it
+    /// would ask for an equivalent target, because the answer may state no rule any more.
     fn enlist(&self, passing: &Passing<'_>) -> Option<Enlisted<'a>> {
         let wanted = passing.wanted.as_ref().filter(|_| self.request.head.method == Method::Head)?;
+        if wanted.asked_target.is_another() {
+            return None;
+        }
         let shared: &'a crate::shared::Shared = self.shared;
         if self.is_denied(&wanted.key) {
             return None;
@@ -335,8 +339,11 @@ impl<'a> Visit<'a> {
 
     /// Learns from the answer to one visitor whether answers for the page could be shared; gives the reason if not.
     fn learn(&self, wanted: &Wanted<'_>, asked: Moment, head: &ResponseHead) -> Option<Reason> {
-        if head.status == Status::NOT_MODIFIED || wanted.range.is_some() || is_server_error(head.status) {
-            // It says what the visitor has or wants, or that the origin fails; not what others would get.
+        let is_of_another = wanted.asked_target.is_another();
+        let is_partial = head.status == Status::NOT_MODIFIED || wanted.range.is_some();
+        if is_of_another || is_partial || is_server_error(head.status) {
+            // It says what the visitor has or wants, that the origin fails, or what the page of another target is; not
+            // what others would get.
             return None;
         }
         if self.is_denied(&wanted.key) {

@@ -422,6 +422,7 @@ fn name(site: &Site, policy: &Policy) -> Box<[u8]> {
     let config::Site {
         id: _,
         names,
+        ports: _,
         origin,
         public_host,
         public_https,

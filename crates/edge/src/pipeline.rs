@@ -25,7 +25,7 @@ use crate::fly::{self, Departure};
 use crate::forward;
 use crate::guard::{Subject, guard};
 use crate::leak_check::{LeakCheck, WouldBeHit};
-use crate::loads;
+use crate::loads::{self, Loaded};
 use crate::lookup::{Base, Decision, Found, LOADS_MAX, Touch, Wanted};
 use crate::pass::Passing;
 use crate::popular::Page;
@@ -249,8 +249,13 @@ impl<'a> Visit<'a> {
     async fn load(&self, mut wanted: Wanted<'a>, shelved: Shelved) -> Step<'a> {
         self.cells().count(Metric::DiskReads);
         wanted.loads += 1;
-        if !loads::load(self.shared, &wanted.key, shelved).await {
-            wanted.loads = LOADS_MAX;
+        match loads::load(self.shared, &wanted.key, shelved).await {
+            Loaded::Ended => {}
+            Loaded::Late => wanted.loads = LOADS_MAX,
+            Loaded::Refused => {
+                self.cells().count(Metric::DiskReadsRefused);
+                wanted.loads = LOADS_MAX;
+            }
         }
         Step::Lookup(wanted)
     }

@@ -2,8 +2,10 @@
 //!
 //! Invariant: handing over a file never waits, and all files of one spool take one thread. The queue is bounded,
 //! because no file begins while [`CLOSING_MAX`] wait, so it is no longer than that and the files that were open by
-//! then. The thread is never joined: where the kernel holds it, the end of the process leaves it behind.
+//! then. The thread is never joined: where the kernel holds it, the end of the process leaves it behind. If the system
+//! refuses the thread, no file begins, and the next use tries again.
 
+use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, OnceLock};
@@ -15,12 +17,22 @@ const CLOSING_MAX: usize = 64;
 
 type Close = Box<dyn FnOnce() + Send>;
 
+/// The work of the thread.
+type Work = Box<dyn FnOnce() + Send>;
+
 /// Hands files over to the thread, which starts with the first file and ends with the spool.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Closer {
-    /// `None`: there is no thread to be had.
-    queue: OnceLock<Option<Sender<Close>>>,
+    /// Empty until a thread has started.
+    queue: OnceLock<Sender<Close>>,
     waiting: Arc<AtomicUsize>,
+    start: fn(Work) -> io::Result<()>,
+}
+
+impl Default for Closer {
+    fn default() -> Self {
+        Self { queue: OnceLock::new(), waiting: Arc::default(), start }
+    }
 }
 
 impl Closer {
@@ -44,19 +56,50 @@ impl Closer {
     }
 
     fn queue(&self) -> Option<&Sender<Close>> {
-        let start = || {
-            let (queue, closing) = channel();
-            let waiting = Arc::clone(&self.waiting);
-            let thread = Builder::new().name("petasos-close".to_owned());
-            thread.spawn(move || work(&closing, &waiting)).is_ok().then_some(queue)
-        };
-        self.queue.get_or_init(start).as_ref()
+        if let Some(queue) = self.queue.get() {
+            return Some(queue);
+        }
+        let (queue, closing) = channel();
+        let waiting = Arc::clone(&self.waiting);
+        (self.start)(Box::new(move || work(&closing, &waiting))).ok()?;
+        // Of two threads that start at the same time, the one whose queue is dropped here ends at once.
+        Some(self.queue.get_or_init(|| queue))
     }
+}
+
+fn start(work: Work) -> io::Result<()> {
+    Builder::new().name("petasos-close".to_owned()).spawn(work).map(drop)
 }
 
 fn work(closing: &Receiver<Close>, waiting: &AtomicUsize) {
     for close in closing {
         close();
         waiting.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Closer, Work, start};
+    use std::io;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::mpsc::channel;
+
+    #[test]
+    fn thread_that_was_refused_is_started_by_the_next_use() {
+        static STARTS: AtomicUsize = AtomicUsize::new(0);
+        fn refused_twice(work: Work) -> io::Result<()> {
+            if STARTS.fetch_add(1, Ordering::Relaxed) < 2 {
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
+            start(work)
+        }
+        let closer = Closer { start: refused_twice, ..Closer::default() };
+        assert!(!closer.keeps_up() && !closer.keeps_up(), "no file begins that could not be closed");
+        assert!(closer.keeps_up(), "the system has a thread again");
+        let (sender, closed) = channel();
+        closer.close(move || sender.send(()).unwrap());
+        assert_eq!(closed.recv_timeout(testkit::PATIENCE), Ok(()));
+        assert!(closer.keeps_up() && STARTS.load(Ordering::Relaxed) == 3, "one thread closes all files");
     }
 }

@@ -69,6 +69,20 @@ fn ports_of_the_site_are_stored_however_many_others_are() {
 }
 
 #[test]
+fn made_up_ports_take_no_place_from_the_own_ones() {
+    let stage = Stage::with(|plan| plan.sites[0].ports = vec![8081, 8443], page);
+    for made_up in 1..=4 {
+        assert_eq!(again(&stage, &format!("example.test:{made_up}"), ""), "hit-fresh", "{made_up}");
+    }
+    assert_eq!(again(&stage, "example.test:5", ""), "pass-foreign-port");
+    let listener = listener_port(&stage);
+    for own in [8081, 8443, 80, listener] {
+        assert_eq!(again(&stage, &format!("example.test:{own}"), ""), "hit-fresh", "{own}");
+    }
+    assert_eq!(again(&stage, "example.test:08081", ""), "pass-foreign-port", "no usual digits");
+}
+
+#[test]
 fn port_that_an_untrusted_client_vouches_for_is_foreign() {
     let stage = Stage::with(|plan| plan.limits.foreign_ports_max = 0, page);
     assert_eq!(again(&stage, "example.test:81", "X-Forwarded-Port: 81\r\n"), "pass-foreign-port");

@@ -2,7 +2,8 @@
 //!
 //! Invariant: a connection goes back to the pool only after a response that ended as its framing said, to a
 //! request that was sent whole, with nothing unread behind it; in every other case dropping the exchange
-//! closes it. Nothing here decides what a response means.
+//! closes it. What comes while the connection is in the pool closes it too; what comes after the next request was sent
+//! cannot be told from its response. Nothing here decides what a response means.
 
 use crate::error::{FetchError, UploadError};
 use crate::health::Watched;
@@ -10,7 +11,7 @@ use crate::limit::FetchPermit;
 use crate::origin::{FetchRequest, Origin};
 use bytes::{Buf, Bytes, BytesMut};
 use h1::{BodyDecoder, BodyError, BodyFraming, Decoded, Strictness};
-use message::{Fields, Frame, Method, ResponseHead, Status};
+use message::{Fields, Frame, Method, ResponseHead, Status, names};
 use net::{Patience, Stream};
 use std::future::poll_fn;
 use std::io;
@@ -369,7 +370,8 @@ impl Exchange {
             return Err(FetchError::UnaskedNotModified);
         }
         let decoder = BodyDecoder::with_limits(response.framing, limits, Strictness::Strict);
-        self.download = Downloading::Body { decoder, persistent: response.persistent };
+        let persistent = response.persistent && !announces_absent_content(&response.head);
+        self.download = Downloading::Body { decoder, persistent };
         Ok(Some(Event::Head { head: response.head, framing: response.framing }))
     }
 
@@ -407,6 +409,14 @@ impl Exchange {
             Downloading::Head | Downloading::Done => FetchError::Closed,
         }
     }
+}
+
+/// Whether a 304 announces the content that it leaves out (RFC 9110 section 8.6). A broken application may send that
+/// content later, when the connection carries another request. `h1` looks at other empty responses in the same way.
+fn announces_absent_content(head: &ResponseHead) -> bool {
+    head.status == Status::NOT_MODIFIED
+        && (head.fields.has(names::TRANSFER_ENCODING)
+            || head.fields.all(names::CONTENT_LENGTH).any(|length| length.iter().any(|digit| *digit != b'0')))
 }
 
 impl Link {

@@ -16,6 +16,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use testkit::{Action, Gate, response};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{UnixListener, UnixStream};
 
 /// Long enough never to matter.
 const FOREVER: Duration = Duration::from_secs(3600);
@@ -163,6 +164,68 @@ async fn late_content_of_a_head_is_not_the_next_response() {
     gate.open();
     let (events, error) = events(&mut next, NoUpload).await;
     assert_eq!((content(&events).as_slice(), error), (&b"own"[..], None));
+}
+
+/// Reads a request's head.
+async fn read_head(stream: &mut UnixStream) -> Vec<u8> {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        head.push(stream.read_u8().await.unwrap());
+    }
+    head
+}
+
+/// Sends a response on a connection, late content on the same, and a request after it; gives what answers that, and
+/// whether the connection was kept for it. What is sent to a Unix socket is readable at once.
+async fn after_late_content(first: &FetchRequest, response: &str) -> (Vec<u8>, bool) {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("origin");
+    let listener = UnixListener::bind(&path).unwrap();
+    let origin = origin_with(&format!("unix:{}", path.display()), settings());
+    let mut first = origin.fetch(first.clone()).await.unwrap();
+    let (mut connection, _) = listener.accept().await.unwrap();
+    connection.write_all(response.as_bytes()).await.unwrap();
+    let ((_, error), _) = tokio::join!(events(&mut first, NoUpload), read_head(&mut connection));
+    assert_eq!(error, None, "{response}");
+    let was_kept = origin.gauges().idle == 1;
+    let late = b"HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\nforeign";
+    // The connection may be closed already.
+    let _ = connection.write_all(late).await;
+    let mut next = get(&origin, "/next").await;
+    let honest = async {
+        let (mut connection, _) = listener.accept().await.unwrap();
+        read_head(&mut connection).await;
+        connection.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nown").await.unwrap();
+        connection
+    };
+    // Where the late content is taken for the answer, the application gets no second connection.
+    tokio::pin!(honest);
+    let (found, error) = tokio::select! {
+        found = events(&mut next, NoUpload) => found,
+        _connection = &mut honest => events(&mut next, NoUpload).await,
+    };
+    assert_eq!(error, None, "{response}");
+    (content(&found), was_kept)
+}
+
+#[tokio::test]
+async fn late_content_of_empty_responses_is_no_next_response() {
+    for head in ["304 Not Modified", "204 No Content", "200 OK\r\nContent-Length: 0"] {
+        let mut conditional = request(&Method::Get, "/", BodyFraming::Empty);
+        conditional.is_conditional = true;
+        let answer = after_late_content(&conditional, &format!("HTTP/1.1 {head}\r\n\r\n")).await;
+        assert_eq!(answer, (b"own".to_vec(), true), "{head}");
+    }
+}
+
+#[tokio::test]
+async fn empty_response_that_announces_content_ends_its_connection() {
+    for head in ["304 Not Modified\r\nContent-Length: 46", "304 Not Modified\r\nTransfer-Encoding: chunked"] {
+        let mut conditional = request(&Method::Get, "/", BodyFraming::Empty);
+        conditional.is_conditional = true;
+        let answer = after_late_content(&conditional, &format!("HTTP/1.1 {head}\r\n\r\n")).await;
+        assert_eq!(answer, (b"own".to_vec(), false), "{head}");
+    }
 }
 
 /// An origin that answers `/` and closes the connection without an answer the first time it is asked for

@@ -2,6 +2,7 @@
 //!
 //! Invariant: only targets of the request's own origin are named, so that no site can empty another's store.
 
+use crate::spelling::canonical_host;
 use bytes::Bytes;
 use message::{Method, ResponseHead, names};
 
@@ -49,7 +50,7 @@ pub(crate) fn resolve(https: bool, host: &[u8], target: &[u8], reference: &[u8])
     if let Some(rest) = reference.strip_prefix(b"//") {
         let end = rest.iter().position(|byte| matches!(byte, b'/' | b'?')).unwrap_or(rest.len());
         let (authority, path) = rest.split_at(end);
-        let same = without_port(https, authority).eq_ignore_ascii_case(without_port(https, host));
+        let same = named(https, authority) == named(https, host);
         return same.then(|| rooted(path));
     }
     let (base, _) = split_query(target);
@@ -70,10 +71,10 @@ fn scheme_of(reference: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((scheme, rest.strip_prefix(b":")?))
 }
 
-/// The authority without the port that its scheme has anyway.
-fn without_port(https: bool, authority: &[u8]) -> &[u8] {
-    let port: &[u8] = if https { b":443" } else { b":80" };
-    authority.strip_suffix(port).or_else(|| authority.strip_suffix(b":")).unwrap_or(authority)
+/// The host that an authority names, in one spelling.
+fn named(https: bool, authority: &[u8]) -> Vec<u8> {
+    // An empty port is the scheme's own.
+    canonical_host(https, authority.strip_suffix(b":").unwrap_or(authority))
 }
 
 /// A path and its query as they stand in a target: with a slash at the front, and without dot segments (RFC 3986

@@ -116,7 +116,7 @@ pub use request_fields::is_void_declaration;
 pub use robots::is_robot;
 pub use selecting::{is_selecting, selecting_rule, without_origin};
 pub use set_cookie::strip_noise_cookies;
-pub use spelling::canonical_target;
+pub use spelling::{canonical_host, canonical_target};
 pub use static_files::{is_for_any_cookie, is_static_path, recheck};
 pub use targeted::stated_directives;
 pub use tracking::keyed_target;

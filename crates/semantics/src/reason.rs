@@ -190,7 +190,7 @@ reasons! {
     PassForwardedPrefix "pass-forwarded-prefix" Pass
         "A trusted proxy took the request from below another path (X-Forwarded-Prefix), for which the application makes its links; let the proxy forward the whole path if such pages should be shared.";
     PassForeignPort "pass-foreign-port" Pass
-        "The Host field names a port that is not the site's, and limits.foreign_ports_max other such ports were used within the last hour; if visitors use that port, name it in the site's setting host or raise the limit.";
+        "The Host field names a port that is not the site's, and limits.foreign_ports_max other such ports were used within the last hour; if visitors use that port, list it in the site's setting ports.";
     PassLeakGuard "pass-leak-guard" Pass
         "The request has cookies and its page is looked at, or was found to depend on them; add those that change pages to session_cookies (`petasos why` names them).";
     PassRequestNoStore "pass-request-no-store" Pass

@@ -1,7 +1,7 @@
-//! The one spelling of a target among those that RFC 3986 section 6.2.2 calls equivalent.
+//! The one spelling of a target among those that RFC 3986 section 6.2.2 calls equivalent, and of a host.
 //!
-//! Invariant: only the spelling of a byte is changed, never which byte it is or whether it is a delimiter: an encoded
-//! slash stays encoded. The spelling of a spelling is itself.
+//! Invariant: in a target only the spelling of a byte is changed, never which byte it is or whether it is a delimiter:
+//! an encoded slash stays encoded. The spelling of a spelling is itself.
 
 use std::borrow::Cow;
 
@@ -32,6 +32,21 @@ pub fn canonical_target(target: &[u8]) -> Cow<'_, [u8]> {
     if canonical == target { Cow::Borrowed(target) } else { Cow::Owned(canonical) }
 }
 
+/// The host of `Host` in lower case, without the scheme's default port (RFC 9110 section 4.2.3) and without the final
+/// dot of its name, which names the same host (RFC 3986 section 3.2.2). Two final dots are no name, and stay.
+pub fn canonical_host(https: bool, host: &[u8]) -> Vec<u8> {
+    let default_port: &[u8] = if https { b":443" } else { b":80" };
+    let host = host.strip_suffix(default_port).unwrap_or(host);
+    let name_bytes = host.iter().rposition(|byte| *byte == b':').unwrap_or(host.len());
+    let (name, port) = host.split_at(name_bytes);
+    // An address in brackets has colons of its own.
+    let is_plain = |name: &&[u8]| !name.is_empty() && !name.ends_with(b".") && !name.starts_with(b"[");
+    let plain = name.strip_suffix(b".").filter(is_plain);
+    let mut canonical = [plain.unwrap_or(name), port].concat();
+    canonical.make_ascii_lowercase();
+    canonical
+}
+
 fn hex(digit: u8) -> Option<u8> {
     char::from(digit).to_digit(16).map(|value| value as u8)
 }
@@ -47,9 +62,29 @@ fn is_unreserved(byte: u8) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::canonical_target;
+    use super::{canonical_host, canonical_target};
     use proptest::prelude::*;
     use std::borrow::Cow;
+
+    #[test]
+    fn one_host_has_one_spelling() {
+        for (https, host, expected) in [
+            (false, "A.Test.", "a.test"),
+            (false, "a.test.:80", "a.test"),
+            (true, "a.test.:443", "a.test"),
+            (true, "a.test.:80", "a.test:80"),
+            (false, "127.0.0.1.:8080", "127.0.0.1:8080"),
+            (false, "a.test..", "a.test.."),
+            (false, "a.test..:8080", "a.test..:8080"),
+            (false, ".", "."),
+            (false, "[::1]:80", "[::1]"),
+            (false, "[v1.a.:b]", "[v1.a.:b]"),
+        ] {
+            let canonical = canonical_host(https, host.as_bytes());
+            assert_eq!(canonical, expected.as_bytes(), "{host}");
+            assert_eq!(canonical_host(https, &canonical), canonical, "{host}");
+        }
+    }
 
     #[test]
     fn spelling_changes_and_meaning_stays() {

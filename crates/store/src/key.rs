@@ -4,7 +4,7 @@
 //! only finds candidates. Nothing has a default here, so no part can be forgotten.
 
 use bytes::Bytes;
-use semantics::canonical_target;
+use semantics::{canonical_host, canonical_target};
 
 /// A configured site, by its number in the resolved plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -20,13 +20,10 @@ pub struct Key {
 }
 
 impl Key {
-    /// The key of a request to `site`. `host` is the value of `Host`: its case is evened out and the scheme's
-    /// default port removed, as it names the same authority (RFC 9110 section 4.2.3). `target` is the request
-    /// target exactly as it is forwarded.
+    /// The key of a request to `site`. `host` is the value of `Host`, of which [`canonical_host`] is kept. `target` is
+    /// the request target exactly as it is forwarded.
     pub fn new(site: SiteId, https: bool, host: &[u8], target: Bytes) -> Self {
-        let default_port: &[u8] = if https { b":443" } else { b":80" };
-        let host = host.strip_suffix(default_port).unwrap_or(host);
-        Self { site, https, host: Bytes::from(host.to_ascii_lowercase()), target }
+        Self { site, https, host: Bytes::from(canonical_host(https, host)), target }
     }
 
     /// The site.
@@ -39,7 +36,7 @@ impl Key {
         self.https
     }
 
-    /// The host, lower-case, without a default port.
+    /// The host, lower-case, without a default port and a final dot.
     pub fn host(&self) -> &[u8] {
         &self.host
     }
@@ -86,6 +83,7 @@ mod tests {
     fn one_authority_has_one_key() {
         assert_eq!(key(false, "Example.org:80", "/"), key(false, "example.ORG", "/"));
         assert_eq!(key(true, "example.org:443", "/"), key(true, "example.org", "/"));
+        assert_eq!(key(false, "example.org.:8080", "/"), key(false, "example.org:8080", "/"));
     }
 
     #[test]

@@ -119,7 +119,9 @@ impl Entry {
         // Records of earlier versions have the flag alone, and are no entries without the value.
         let no_vary_search = if flags & HAS_EQUIVALENTS == 0 { None } else { Some(take_bytes(octets)?) };
         let head = if flags & HAS_HEAD == 0 { None } else { Some(take_bytes(octets)?) };
-        let key = Key::new(site, flags & HTTPS != 0, host, target);
+        // The origin was asked with the host of the record, so its page may be no page of another spelling. Earlier
+        // versions kept a final dot.
+        let key = Some(Key::new(site, flags & HTTPS != 0, host, target)).filter(|key| key.host() == host)?;
         let softened = flags & SOFTENED != 0;
         let entry = Self { key, rule, variant, tags, checked, softened, no_vary_search, head };
         octets.is_empty().then_some(entry)
@@ -241,6 +243,15 @@ mod tests {
                 assert_eq!(Entry::of_octets(&entry.to_octets(&Names), &Names), Some(entry));
             }
         }
+    }
+
+    #[test]
+    fn record_with_another_spelling_of_its_host_is_none() {
+        let mut octets = entry(None, None).to_octets(&Names).to_vec();
+        let host = octets.windows(6).position(|octets| octets == b"a.test").unwrap();
+        assert!(Entry::of_octets(&octets, &Names).is_some());
+        octets[host + 5] = b'.';
+        assert_eq!(Entry::of_octets(&octets, &Names), None);
     }
 
     #[test]

@@ -93,11 +93,11 @@ impl Rounds {
         std::fs::write(path, text + "\n").map_err(|error| format!("{}: {error}", path.display()))
     }
 
-    /// Whether there is a round of this kind.
-    pub fn has(&self, has_plugin: bool, save_every_secs: u64) -> bool {
-        self.rounds
-            .iter()
-            .any(|round| (round.has_plugin, round.save_every_secs) == (has_plugin, save_every_secs))
+    /// Whether there is a round of this kind that is at least this long.
+    pub fn has(&self, has_plugin: bool, save_every_secs: u64, secs: u64) -> bool {
+        self.rounds.iter().any(|round| {
+            (round.has_plugin, round.save_every_secs) == (has_plugin, save_every_secs) && round.secs >= secs
+        })
     }
 
     /// Puts a round in the place of the last one of its kind.
@@ -183,7 +183,8 @@ mod tests {
         for round in [round(true, 0, 1), round(false, 10, 2), round(false, 60, 3), round(true, 0, 4)] {
             rounds.keep(round);
         }
-        assert!(rounds.has(false, 60) && !rounds.has(true, 60));
+        assert!(rounds.has(false, 60, 3) && !rounds.has(true, 60, 3));
+        assert!(rounds.has(false, 60, 1) && !rounds.has(false, 60, 4), "a shorter round does not answer");
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("rates.json");
         rounds.write(&path).unwrap();

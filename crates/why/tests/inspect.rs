@@ -76,6 +76,22 @@ fn a_log_in_page_is_not_advised_to_be_public() {
     for obstacle in &found.obstacles {
         assert!(obstacle.remedy.contains("log-in page is better not shared"), "{obstacle:?}");
     }
+    assert!(
+        found.hints.iter().any(|hint| hint.contains("Leave a log-in page unshared")),
+        "{:?}",
+        found.hints
+    );
+}
+
+#[test]
+fn no_setting_is_proposed_for_a_log_in_page() {
+    let fields: &[_] = &["Cache-Control: max-age=60", "Set-Cookie: PHPSESSID=1; path=/"];
+    let settings_for = |content: &'static [u8]| {
+        let found = findings(move |_| response("200 OK", fields, content));
+        (found.verdict.cacheable, found.settings.len())
+    };
+    assert_eq!(settings_for(b"<form><input type=\"text\"></form>"), (Cacheable::WithSettings, 1));
+    assert_eq!(settings_for(b"<form><input type=\"password\"></form>"), (Cacheable::No, 0));
 }
 
 #[test]

@@ -8,8 +8,8 @@
 //!
 //! `PETASOS_RATES` is the length of each of the six rounds in minutes, and the visitors come in real time. Without it
 //! the test takes a part of the site and a few seconds of its time, as fast as the answers come. `PETASOS_RATES_FILE`
-//! names the file that keeps the rounds; rounds that it has already are left out. `PETASOS_RATES_PLUGIN`, `on` or
-//! `off`, leaves out the others.
+//! names the file that keeps the rounds; a round is left out if the file has one that is at least as long.
+//! `PETASOS_RATES_PLUGIN`, `on` or `off`, leaves out the others.
 //!
 //! Invariant: after a save, no page that shows the saved post is older than docs/hit-ratio.md promises.
 
@@ -74,7 +74,8 @@ fn wordpress() {
     let mut broken = Vec::new();
     for has_plugin in &stand.extent.plugin {
         for save_every_secs in &stand.extent.saves_every_secs {
-            let is_kept = |path| Rounds::read(path).unwrap().has(*has_plugin, *save_every_secs);
+            let secs = stand.extent.secs;
+            let is_kept = |path| Rounds::read(path).unwrap().has(*has_plugin, *save_every_secs, secs);
             if file.as_deref().is_some_and(is_kept) {
                 continue;
             }

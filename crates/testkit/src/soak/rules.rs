@@ -18,7 +18,7 @@ pub(super) const IDLE: [&str; 11] = [
 ];
 
 /// Counters and gauges that nothing in the script explains.
-pub(super) const ZERO: [&str; 49] = [
+pub(super) const ZERO: [&str; 50] = [
     "petasos_connections_refused_total",
     "petasos_connections_refused_address_total",
     "petasos_requests_malformed_total",
@@ -37,6 +37,7 @@ pub(super) const ZERO: [&str; 49] = [
     "petasos_purges_at_risk",
     "petasos_spool_errors_total",
     "petasos_disk_off",
+    "petasos_disk_reads_refused_total",
     "petasos_disk_distrusted",
     "petasos_disk_torn_total",
     "petasos_disk_full_total",

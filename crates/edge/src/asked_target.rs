@@ -1,0 +1,47 @@
+//! The target that a client asked for, where the page of an equivalent target is looked up in its place.
+//!
+//! Invariant: a client gets the response for another target only if that very response states a rule of
+//! `No-Vary-Search` under which both are equivalent. What earlier responses or other variants of the page have stated
+//! decides only where to look.
+
+use crate::shared::Shared;
+use bytes::Bytes;
+use message::{Fields, names};
+use semantics::NoVarySearch;
+use store::{Key, Lookup};
+
+/// The target of the client's request; `None` if the key has the same.
+#[derive(Debug)]
+pub(crate) struct AskedTarget(Option<Bytes>);
+
+impl AskedTarget {
+    /// The key to look up for a request with these fields, and what of the request is not in it.
+    pub(crate) fn looked_up(shared: &Shared, own: Key, fields: &Fields) -> (Key, Self) {
+        let Some(key) = shared.equivalents.find(&own).filter(|key| *key != own) else {
+            return (own, Self(None));
+        };
+        let asked = Self(Some(Bytes::copy_from_slice(own.target())));
+        // A variant that states no such rule is no answer, so the request has a place of its own.
+        let is_answer = match shared.store.peek(&key, fields) {
+            Lookup::Found { object, .. } => asked.is_answered(&key, &object.head_of(Self::concerns).fields),
+            Lookup::Shelved(_) | Lookup::NoVariant | Lookup::Absent => true,
+        };
+        if is_answer { (key, asked) } else { (own, Self(None)) }
+    }
+
+    /// Whether another target is looked up.
+    pub(crate) const fn is_another(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Whether the response for the key is the one for the asked target, too.
+    pub(crate) fn is_answered(&self, key: &Key, response: &Fields) -> bool {
+        let Some(asked) = &self.0 else { return true };
+        NoVarySearch::of(response).is_some_and(|rule| rule.canonical(asked) == rule.canonical(key.target()))
+    }
+
+    /// Whether [`AskedTarget::is_answered`] asks for the response field called `name`.
+    pub(crate) fn concerns(name: &[u8]) -> bool {
+        name.eq_ignore_ascii_case(names::NO_VARY_SEARCH.as_bytes())
+    }
+}

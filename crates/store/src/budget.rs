@@ -26,6 +26,11 @@ impl Budget {
         self.bytes.load(Ordering::Relaxed)
     }
 
+    /// The limit that the store was made with.
+    pub(crate) const fn bytes_max(&self) -> u64 {
+        self.bytes_max
+    }
+
     /// Fits the budget to a process that occupies `resident` octets where it may occupy `resident_max`, and whose
     /// store weighs `weighed`.
     pub(crate) fn fit(&self, weighed: u64, resident: u64, resident_max: u64) {

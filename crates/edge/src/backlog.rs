@@ -29,8 +29,9 @@ impl<K: Copy + Eq + Hash + Send + 'static> Backlog<K> {
         &self.turns
     }
 
-    /// Has `work` done unless the piece is under way already. What is given changes when the piece has ended, done or
-    /// not; `None` if too many are under way. `within`: how long it waits for its turn.
+    /// Has `work` done unless the piece is under way already. What is given changes when the work has ended; it is closed
+    /// without a change if the piece got no turn. `None` if too many are under way. `within`: how long it waits for its
+    /// turn.
     pub(crate) fn join(
         self: &Arc<Self>,
         piece: K,
@@ -50,20 +51,23 @@ impl<K: Copy + Eq + Hash + Send + 'static> Backlog<K> {
         Some(receiver)
     }
 
-    /// Nothing is ever sent: the end is that the sender is gone.
     async fn run(
         self: Arc<Self>,
         piece: K,
         within: Duration,
         work: impl FnOnce() + Send + 'static,
-        _done: watch::Sender<()>,
+        done: watch::Sender<()>,
     ) {
         if let Ok(turn) = tokio::time::timeout(within, self.turns.acquire()).await {
             // Whether it has panicked is of no interest here: who waits finds out what came of it.
             let _ = disk_threads::begin(work).await;
             drop(turn);
+            self.under_way().remove(&piece);
+            // A request that joins from now on has a piece of its own.
+            done.send_replace(());
+        } else {
+            self.under_way().remove(&piece);
         }
-        self.under_way().remove(&piece);
     }
 
     fn under_way(&self) -> MutexGuard<'_, HashMap<K, watch::Receiver<()>>> {
@@ -101,7 +105,7 @@ mod tests {
         assert_eq!(joined.flatten().count(), 1000, "a piece that is under way is joined");
         drop(release);
         for mut end in slow.into_iter().chain(waiting.into_iter().flatten()) {
-            assert!(end.changed().await.is_err());
+            assert!(end.changed().await.is_ok());
         }
         assert_eq!(work_done.load(Ordering::SeqCst), 2, "each piece is done once");
         assert!(backlog.join(4, testkit::PATIENCE, || {}).is_some(), "there is room again");
@@ -116,10 +120,10 @@ mod tests {
         let late = backlog.join(1, Duration::ZERO, move || {
             done.fetch_add(1, Ordering::SeqCst);
         });
-        assert!(late.unwrap().changed().await.is_err());
+        assert!(late.unwrap().changed().await.is_err(), "it got no turn");
         drop(turn);
         let mut next = backlog.join(2, testkit::PATIENCE, || {}).unwrap();
-        assert!(next.changed().await.is_err());
+        assert!(next.changed().await.is_ok(), "its work has ended");
         assert_eq!(work_done.load(Ordering::SeqCst), 0, "nobody waits for it");
     }
 }

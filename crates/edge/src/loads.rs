@@ -85,8 +85,9 @@ pub(crate) async fn load(shared: &Arc<Shared>, key: &Key, shelved: Shelved) -> L
     let read = move || read_here(&reader, &own, shelved);
     let Some(mut done) = shared.loads.objects.join(shelved, within, read) else { return Loaded::Refused };
     match tokio::time::timeout(within, done.changed()).await {
-        Ok(_) => Loaded::Ended,
-        Err(_) => Loaded::Late,
+        Ok(Ok(())) => Loaded::Ended,
+        // Whoever looks it up again would wait as long once more.
+        Ok(Err(_)) | Err(_) => Loaded::Late,
     }
 }
 

@@ -440,7 +440,8 @@ impl Site {
                 _ => Vec::new(),
             },
             origin,
-            public_host: lookup.text("host").map(str::to_owned),
+            // Pages are stored, and fetched, by names without a final dot.
+            public_host: lookup.text("host").map(|host| host.strip_suffix('.').unwrap_or(host).to_owned()),
             public_https: lookup.text("proto") == Some("https"),
             via_to_origin: lookup.value("via_to_origin") != Some(Value::Switch(false)),
             profile,

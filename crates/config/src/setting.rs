@@ -328,7 +328,10 @@ fn parse_pattern(text: &str) -> Result<String, String> {
 fn parse_host(text: &str) -> Result<String, String> {
     let legal =
         |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'[' | b']' | b':');
-    if text.is_empty() || !text.bytes().all(legal) || (text.contains(':') && !text.starts_with('[')) {
+    if text.trim_end_matches('.').is_empty()
+        || !text.bytes().all(legal)
+        || (text.contains(':') && !text.starts_with('['))
+    {
         return Err(format!("`{text}` is not a host name without a port"));
     }
     Ok(text.strip_suffix('.').unwrap_or(text).to_ascii_lowercase())
@@ -375,6 +378,7 @@ mod tests {
             assert_eq!(Kind::Hosts.parse(text), Ok(Value::Hosts(vec!["example.org".to_owned()])), "{text}");
         }
         assert!(Kind::Hosts.parse("example.org:80").is_err());
+        assert!(Kind::Hosts.parse(".").is_err());
         assert!(Kind::Hosts.parse("exam ple").is_err());
     }
 }

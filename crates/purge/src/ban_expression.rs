@@ -129,6 +129,8 @@ impl<'a> Reader<'a> {
         let exact = |mut text: Vec<u8>| {
             if case == Case::Ignored {
                 text.make_ascii_lowercase();
+                // Stored hosts have no final dot.
+                text.truncate(text.strip_suffix(b".").map_or(text.len(), <[u8]>::len));
             }
             Bytes::from(text)
         };

@@ -53,6 +53,7 @@ fn what_a_ban_means_goes_and_the_rest_stays() {
     for (ban, left) in [
         ("req.url ~ ^/news/1", &[1][..]),
         ("req.http.host == a.test", &[3]),
+        ("req.http.host == A.test.", &[3]),
         ("req.http.host == a.test:8080", &[0, 1, 3]),
         ("obj.status == 404", &[0, 1, 2]),
         ("obj.http.content-type ~ html && req.http.host ~ ^A", &[1, 3]),

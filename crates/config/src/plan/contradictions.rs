@@ -81,7 +81,7 @@ pub(super) fn clashes(document: &Document) -> Vec<Diagnostic> {
             }
             let problem = if owner == Some(index) {
                 Diagnostic::new(format!("`{name}` stands twice in `names`"), place.clone())
-                    .with_help("leave one of them out; upper and lower case are the same")
+                    .with_help("leave one of them out; case and a final dot make no difference")
             } else if name.is_empty() {
                 Diagnostic::new("a second site answers to any name", place.clone())
                     .with_help("give it `names`")

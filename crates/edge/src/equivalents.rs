@@ -15,7 +15,7 @@
 use crate::shared::Shared;
 use crate::sync::{AtomicBool, PoisonError, RwLock};
 use bytes::Bytes;
-use message::{Fields, names};
+use message::{Fields, ResponseHead, names};
 use semantics::{NoVarySearch, canonical_target};
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
@@ -162,8 +162,18 @@ impl Equivalents {
 }
 
 impl Shared {
-    /// Learns from a response that `publish` stores, as [`Equivalents::learn`] says.
-    pub(crate) fn learn_equivalents(&self, key: &Key, response: &Fields, begun: u64, publish: impl FnOnce()) {
+    /// Learns from a response that `publish` stores, as [`Equivalents::learn`] says. An error of the origin that states no
+    /// rule says nothing of the rule of its page: the page's variants remain stored, and invalidations find the error too.
+    pub(crate) fn learn_equivalents(
+        &self,
+        key: &Key,
+        response: &ResponseHead,
+        begun: u64,
+        publish: impl FnOnce(),
+    ) {
+        if response.status.is_server_error() && NoVarySearch::of(&response.fields).is_none() {
+            return publish();
+        }
         let remove = |forgotten: &Key| {
             self.store.remove(forgotten);
             // Its file in the static tree is found by no invalidation of an equivalent target either.
@@ -171,7 +181,7 @@ impl Shared {
                 self.static_tree.withdraw(site, forgotten);
             }
         };
-        self.equivalents.learn(key, response, begun, remove, publish);
+        self.equivalents.learn(key, &response.fields, begun, remove, publish);
     }
 }
 

@@ -452,7 +452,7 @@ impl<'a> Visit<'a> {
                 return;
             }
             let object = Arc::new(renewed);
-            self.shared.learn_equivalents(key, &updated.fields, begun, || {
+            self.shared.learn_equivalents(key, &updated, begun, || {
                 let publication = Publication { key, rule, variant, object, tags: &tags, begun };
                 self.shared.publish(subject.site, publication);
             });

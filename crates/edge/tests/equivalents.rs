@@ -48,6 +48,23 @@ fn variant_without_a_rule_answers_its_own_target_only() {
 }
 
 #[test]
+fn error_of_one_variant_leaves_the_others_stored() {
+    let stage = Stage::new(|seen| {
+        if seen.field("Accept-Language") == Some("de") {
+            let fields = ["Cache-Control: max-age=5", "Vary: Accept-Language"];
+            return response("503 Service Unavailable", &fields, b"closed");
+        }
+        named(seen, &[MINUTE, "Vary: Accept-Language", RULE])
+    });
+    assert_eq!(stage.get("/a?utm=1", ENGLISH).text(), "/a?utm=1 en");
+    assert_eq!(stage.get("/a?utm=1", GERMAN).text(), "closed");
+    for target in ["/a?utm=1", "/a?utm=2"] {
+        let english = stage.get(target, ENGLISH);
+        assert_eq!((english.text(), reason(&english)), ("/a?utm=1 en", "hit-fresh"), "{target}");
+    }
+}
+
+#[test]
 fn response_that_ends_the_rule_answers_no_other_target() {
     for fields in [&[MINUTE][..], &["Cache-Control: private"], &[MINUTE, "No-Vary-Search: params=(\"x\")"]] {
         let stage = Stage::new(|seen| named(seen, &[MINUTE, RULE]));

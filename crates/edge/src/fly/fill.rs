@@ -207,8 +207,8 @@ impl Departure {
         self.flight.publish(|| {
             let (rule, variant) = (answer.rule.clone(), answer.variant.clone());
             let (key, begun, tags) = (&self.key, self.flight.begun(), &answer.tags[..]);
-            let (shared, own, fields) = (Arc::clone(&self.shared), key.detached(), object.head().fields);
-            let admits = move |store: &mut dyn FnMut()| shared.learn_equivalents(&own, &fields, begun, store);
+            let (shared, own, head) = (Arc::clone(&self.shared), key.detached(), object.head());
+            let admits = move |store: &mut dyn FnMut()| shared.learn_equivalents(&own, &head, begun, store);
             let publication = Publication { key, rule, variant, object, tags, begun };
             self.shared.store.publish_spilled(&publication, spill, admits);
             self.shared.static_tree.withdraw(&self.site, key);
@@ -230,8 +230,8 @@ impl Departure {
     ) {
         self.flight.publish(|| {
             let (key, begun) = (&self.key, self.flight.begun());
-            let fields = object.head().fields;
-            self.shared.learn_equivalents(key, &fields, begun, || {
+            let head = object.head();
+            self.shared.learn_equivalents(key, &head, begun, || {
                 self.shared.publish(&self.site, Publication { key, rule, variant, object, tags, begun });
             });
         });

@@ -13,6 +13,7 @@
 //! revoked before. A flight is owned by no visitor: it is a task (see `fly`). Which flights there are is `flights`.
 
 use crate::flights::Joined;
+use crate::selection::Selection;
 use crate::sync::{Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use message::{Fields, ResponseHead, Status, names};
@@ -108,6 +109,8 @@ pub(crate) struct Confirmed {
 pub(crate) struct PrivateAnswer {
     pub(crate) reason: Reason,
     pub(crate) status: Status,
+    /// The clients that it is for.
+    pub(crate) selection: Selection,
     parcel: Mutex<Option<Parcel>>,
 }
 
@@ -277,8 +280,8 @@ impl<'a> Asked<'a> {
 }
 
 impl PrivateAnswer {
-    pub(crate) fn new(reason: Reason, parcel: Parcel) -> Self {
-        Self { reason, status: parcel.head.status, parcel: Mutex::new(Some(parcel)) }
+    pub(crate) fn new(reason: Reason, selection: Selection, parcel: Parcel) -> Self {
+        Self { reason, status: parcel.head.status, selection, parcel: Mutex::new(Some(parcel)) }
     }
 
     /// The response, once.

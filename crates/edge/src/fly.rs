@@ -18,6 +18,7 @@ use crate::flight::{Confirmed, Flight, Parcel, PrivateAnswer, State};
 use crate::recognition::Sent;
 use crate::respond;
 use crate::room::Room;
+use crate::selection::Selection;
 use crate::shared::Shared;
 use crate::sites::Site;
 use crate::stored::{joined_body, shareable, stored_object};
@@ -395,8 +396,9 @@ impl Departure {
     /// *stream only*: the answer is for the one who asked.
     fn give_away(&self, answer: Answer<Exchange>, reason: Reason) {
         let Answer { head, framing, exchange, .. } = answer;
+        let selection = Selection::of(self.flight.known(), &self.head.fields, &head, self.site.policy());
         let parcel = Parcel { head, framing, exchange };
-        self.part(State::Private(Arc::new(PrivateAnswer::new(reason, parcel))));
+        self.part(State::Private(Arc::new(PrivateAnswer::new(reason, selection, parcel))));
     }
 
     /// Ends the sharing: from here on requests for the page fetch by themselves; only those that wait are told.

@@ -69,6 +69,7 @@ mod refill;
 mod refusal;
 mod respond;
 mod room;
+mod selection;
 mod serve;
 mod set_aside;
 mod shared;

@@ -17,6 +17,7 @@ use crate::pipeline::{Step, Visit};
 use crate::recognition::Sent;
 use crate::refusal::Refusal;
 use crate::respond::{self, Account};
+use crate::selection::Selection;
 use crate::stored::{shareable, stored_object};
 use crate::witness::Witness;
 use h1::{BodyFraming, Request, WriteError};
@@ -259,7 +260,14 @@ impl<'a> Visit<'a> {
             return step;
         }
         let was_shared = enlisted.is_some() || passing.check.is_some();
-        if was_shared && self.refuses_gzip() && without_gzip(&head.fields) == WithoutGzip::Unusable {
+        let is_selected = |enlisted: &Enlisted<'_>| {
+            let policy = passing.subject.site.policy();
+            Selection::of(enlisted.flight.known(), &enlisted.head.fields, &head, policy)
+                .includes(&self.head().fields)
+        };
+        let cannot_be_used =
+            was_shared && self.refuses_gzip() && without_gzip(&head.fields) == WithoutGzip::Unusable;
+        if cannot_be_used || !enlisted.is_none_or(is_selected) {
             let (subject, reason) = (passing.subject.clone(), passing.reason);
             return Step::Pass(Passing { subject, reason, wanted: None, check: None });
         }

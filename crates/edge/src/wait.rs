@@ -268,7 +268,8 @@ impl<'a> Visit<'a> {
         }
         // Else the fetch has left out what the request's own may depend on, or was for another target.
         let is_whole = wanted.left_out.reason().is_none() && !wanted.asked_target.is_another();
-        let claimed = if leads && is_whole { answer.claim() } else { None };
+        let is_selected = answer.selection.includes(&self.head().fields);
+        let claimed = if leads && is_whole && is_selected { answer.claim() } else { None };
         match claimed {
             Some(parcel) if !wanted.cannot_use(&parcel.head.fields) => {
                 let facts = CacheStatusFacts {

@@ -143,3 +143,20 @@ fn head_that_states_a_rule_makes_its_page_purgeable_by_it() {
     assert_eq!(stage.ask("PURGE", "/?utm=2", &[]).status, 200);
     assert_eq!(reason(&stage.get("/?utm=1", &[])), "miss-absent");
 }
+
+#[test]
+fn unshared_page_is_sent_in_the_language_of_its_client() {
+    for caching in ["Cache-Control: private", "Cache-Control: no-store", "Cache-Control: max-age=60"] {
+        for methods in [["GET", "HEAD"], ["HEAD", "GET"], ["HEAD", "HEAD"]] {
+            let stage = Stage::new(move |seen| {
+                let language = seen.field("Accept-Language").unwrap_or("none");
+                let field = format!("X-Language: {language}");
+                answer(seen, &[caching, "Vary: Accept-Language", &field], b"page")
+            });
+            for (count, method) in methods.into_iter().enumerate() {
+                let page = stage.ask(method, "/", &["Accept-Language: de"]);
+                assert_eq!(page.field("X-Language"), Some("de"), "{caching}, {methods:?} {count}");
+            }
+        }
+    }
+}

@@ -29,9 +29,9 @@ impl<K: Copy + Eq + Hash + Send + 'static> Backlog<K> {
         &self.turns
     }
 
-    /// Has `work` done unless the piece is under way already. What is given changes when the work has ended; it is closed
-    /// without a change if the piece got no turn. `None` if too many are under way. `within`: how long it waits for its
-    /// turn.
+    /// Has `work` done unless the piece is under way already. What is given changes when the work has ended; it is
+    /// closed without a change if the piece got no turn. `None` if too many are under way. `within`: how long it waits
+    /// for its turn.
     pub(crate) fn join(
         self: &Arc<Self>,
         piece: K,

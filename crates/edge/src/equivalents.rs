@@ -162,8 +162,9 @@ impl Equivalents {
 }
 
 impl Shared {
-    /// Learns from a response that `publish` stores, as [`Equivalents::learn`] says. An error of the origin that states no
-    /// rule says nothing of the rule of its page: the page's variants remain stored, and invalidations find the error too.
+    /// Learns from a response that `publish` stores, as [`Equivalents::learn`] says. An error of the origin that states
+    /// no rule says nothing of the rule of its page: the page's variants remain stored, and invalidations find the
+    /// error too.
     pub(crate) fn learn_equivalents(
         &self,
         key: &Key,

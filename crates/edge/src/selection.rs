@@ -5,16 +5,16 @@
 
 use message::{Fields, ResponseHead};
 use profiles::{Forwarding, Policy};
-use semantics::{VariantKey, VaryRule};
+use semantics::{Reason, VariantKey, VaryRule};
 
 /// The clients for which a response is.
 #[derive(Debug)]
 pub(crate) enum Selection {
-    /// All: the fetch carried what its client sent, or the response is an error of the origin.
+    /// All: the fetch carried what its client sent, or the response is an error of the origin, or it says `Vary: *`.
     All,
     /// Those whose request selects this variant.
     Variant(VaryRule, VariantKey),
-    /// None: the response depends on what no rule says.
+    /// None: the response depends on the address of its client.
     None,
 }
 
@@ -31,6 +31,8 @@ impl Selection {
                 let variant = rule.stored_key(sent, &response.fields);
                 Self::Variant(rule, variant)
             }
+            // Nothing says on what it depends, so a second request would prove nothing.
+            Err(Reason::StoreRefusedVaryStar) => Self::All,
             Err(_) => Self::None,
         }
     }

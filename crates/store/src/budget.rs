@@ -2,13 +2,17 @@
 //! give back: where objects of one size have made room for objects of another, most pages still hold some of the old
 //! ones. The budget follows that, so that resident memory keeps within what was allowed.
 //!
-//! Invariant: the budget is never above the limit the store was made with, and never below a part of it.
+//! Invariant: the budget is never above the limit the store was made with, and never below a part of it: half, or a
+//! quarter where the process would else occupy more than was promised.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The budget is never less than the limit divided by this, whatever the rest of the process occupies. What the
 /// allocator keeps for itself is resident too, and evicting more does not make it give that back.
-const LEAST_PART: u64 = 4;
+const LEAST_PART: u64 = 2;
+
+/// The same while the process occupies almost all that was promised.
+const PRESSED_PART: u64 = 4;
 
 /// The budget of all shards together.
 #[derive(Debug)]
@@ -32,11 +36,12 @@ impl Budget {
     }
 
     /// Fits the budget to a process that occupies `resident` octets where it may occupy `resident_max`, and whose
-    /// store weighs `weighed`.
-    pub(crate) fn fit(&self, weighed: u64, resident: u64, resident_max: u64) {
+    /// store weighs `weighed`. From `pressing` resident octets on the store gives way further.
+    pub(crate) fn fit(&self, weighed: u64, resident: u64, resident_max: u64, pressing: u64) {
         let beyond = resident.saturating_sub(weighed);
         let fitting = resident_max.saturating_sub(beyond);
-        self.bytes.store(fitting.clamp(self.bytes_max / LEAST_PART, self.bytes_max), Ordering::Relaxed);
+        let part = if resident < pressing { LEAST_PART } else { PRESSED_PART };
+        self.bytes.store(fitting.clamp(self.bytes_max / part, self.bytes_max), Ordering::Relaxed);
     }
 }
 
@@ -56,9 +61,10 @@ mod tests {
             (700, 1_000, 700),
             (700, 900, 800),
             (700, 1_299, 401),
-            (100, 5_000, 200),
+            (100, 5_000, 400),
+            (100, 6_000, 200),
         ] {
-            budget.fit(weighed, resident, 1_000);
+            budget.fit(weighed, resident, 1_000, 6_000);
             assert_eq!(budget.bytes(), expected, "{weighed} {resident}");
         }
     }

@@ -32,8 +32,8 @@ const TIMES: [&str; 7] = [
     "limits.disk_timeout",
 ];
 
-/// Least `memory`, in bytes, with which the process stays within the margin of docs/performance.md under load.
-/// `cargo xtask long soak` holds with this and does not hold with half of it.
+/// Least `memory`, in bytes, for which docs/performance.md states a margin that was measured. With half of it the
+/// process was a fifth beyond the margin.
 const MARGIN_HOLDS_BYTES: u64 = 64 << 20;
 
 /// What nothing works with.

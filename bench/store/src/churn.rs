@@ -72,7 +72,7 @@ fn flow(store: &Store, from: f64, to: f64) -> u64 {
             while !over.load(Ordering::Relaxed) {
                 let resident = resident_bytes();
                 highest.fetch_max(resident, Ordering::Relaxed);
-                store.fit(resident, RESIDENT_BYTES_MAX, u64::MAX);
+                store.fit(resident, RESIDENT_BYTES_MAX);
                 thread::sleep(FIT_EVERY);
             }
         });

@@ -30,9 +30,6 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// connections and their buffers. The margin that is promised has 8 MiB more, for what comes before the next look.
 const BESIDE_BYTES: u64 = 16 << 20;
 
-/// Beyond that, in bytes: the store gives way further, because the margin is almost used up.
-const PRESSING_BYTES: u64 = 6 << 20;
-
 /// What the allocator may lose of the memory that it was given: one part in this many.
 const LOSS_PART: u64 = 20;
 
@@ -121,7 +118,7 @@ pub(crate) fn start(shared: Arc<Shared>, owns_process: bool) -> std::io::Result<
             if owns_process && let Some(resident_bytes) = platform::resident_bytes() {
                 let memory_bytes = shared.plan.memory_bytes;
                 let resident_bytes_max = memory_bytes + memory_bytes / LOSS_PART + BESIDE_BYTES;
-                shared.store.fit(resident_bytes, resident_bytes_max, resident_bytes_max + PRESSING_BYTES);
+                shared.store.fit(resident_bytes, resident_bytes_max);
             }
             let now = shared.clock.monotonic();
             let persistence = &shared.persistence;

@@ -2,17 +2,13 @@
 //! give back: where objects of one size have made room for objects of another, most pages still hold some of the old
 //! ones. The budget follows that, so that resident memory keeps within what was allowed.
 //!
-//! Invariant: the budget is never above the limit the store was made with, and never below a part of it: half, or a
-//! quarter where the process would else occupy more than was promised.
+//! Invariant: the budget is never above the limit the store was made with, and never below a part of it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The budget is never less than the limit divided by this, whatever the rest of the process occupies. What the
 /// allocator keeps for itself is resident too, and evicting more does not make it give that back.
 const LEAST_PART: u64 = 2;
-
-/// The same while the process occupies almost all that was promised.
-const PRESSED_PART: u64 = 4;
 
 /// The budget of all shards together.
 #[derive(Debug)]
@@ -30,18 +26,12 @@ impl Budget {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// The limit that the store was made with.
-    pub(crate) const fn bytes_max(&self) -> u64 {
-        self.bytes_max
-    }
-
     /// Fits the budget to a process that occupies `resident` octets where it may occupy `resident_max`, and whose
-    /// store weighs `weighed`. From `pressing` resident octets on the store gives way further.
-    pub(crate) fn fit(&self, weighed: u64, resident: u64, resident_max: u64, pressing: u64) {
+    /// store weighs `weighed`.
+    pub(crate) fn fit(&self, weighed: u64, resident: u64, resident_max: u64) {
         let beyond = resident.saturating_sub(weighed);
         let fitting = resident_max.saturating_sub(beyond);
-        let part = if resident < pressing { LEAST_PART } else { PRESSED_PART };
-        self.bytes.store(fitting.clamp(self.bytes_max / part, self.bytes_max), Ordering::Relaxed);
+        self.bytes.store(fitting.clamp(self.bytes_max / LEAST_PART, self.bytes_max), Ordering::Relaxed);
     }
 }
 
@@ -62,9 +52,8 @@ mod tests {
             (700, 900, 800),
             (700, 1_299, 401),
             (100, 5_000, 400),
-            (100, 6_000, 200),
         ] {
-            budget.fit(weighed, resident, 1_000, 6_000);
+            budget.fit(weighed, resident, 1_000);
             assert_eq!(budget.bytes(), expected, "{weighed} {resident}");
         }
     }

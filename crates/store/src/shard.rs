@@ -431,16 +431,10 @@ impl Shard {
         true
     }
 
-    /// What this shard may weigh. The log takes its memory from all shards alike, and leaves them half.
+    /// What this shard may weigh. The log takes its memory from all shards alike.
     fn bytes_max(&self) -> usize {
         let all = usize::try_from(self.budget.bytes()).unwrap_or(usize::MAX);
-        all.saturating_sub(self.log.bytes()).max(all / 2) / self.shards
-    }
-
-    /// Half of what this shard may weigh while memory is not short.
-    fn lasting_bytes(&self) -> usize {
-        let all = usize::try_from(self.budget.bytes_max()).unwrap_or(usize::MAX);
-        all / 2 / self.shards
+        all.saturating_sub(self.log.bytes()) / self.shards
     }
 
     fn evict(&mut self) -> bool {

@@ -525,12 +525,11 @@ impl Store {
         )
     }
 
-    /// Fits the store to what the process really occupies: `resident_bytes`, where it may be `resident_bytes_max`. From
-    /// `pressing_bytes` on the store gives way further, because more than was promised is near.
+    /// Fits the store to what the process really occupies: `resident_bytes`, where it may be `resident_bytes_max`.
     /// What is beyond the store's own weight is taken from its budget, and objects are evicted until they are within
     /// it. To be called several times a second, from a thread that has time.
-    pub fn fit(&self, resident_bytes: u64, resident_bytes_max: u64, pressing_bytes: u64) {
-        self.budget.fit(self.stats().bytes, resident_bytes, resident_bytes_max, pressing_bytes);
+    pub fn fit(&self, resident_bytes: u64, resident_bytes_max: u64) {
+        self.budget.fit(self.stats().bytes, resident_bytes, resident_bytes_max);
         for shard in self.shards.iter() {
             while lock(shard).trim(TRIM_OBJECTS) {}
         }

@@ -470,7 +470,7 @@ fn what_can_never_fit_pushes_nothing_out() {
     }
     // The memory becomes smaller than this one: it is sent from the disk, and nothing gives way for it.
     assert_eq!(world.publish(30, 1, 64_000, &[]), Published::Stored);
-    world.store.fit(200 << 10, 100 << 10, u64::MAX);
+    world.store.fit(200 << 10, 100 << 10);
     world.write();
     assert_eq!(world.get(30), Some((1, false)));
     assert!((0..10).all(|page| world.get(page) == Some((page as u32, false))));

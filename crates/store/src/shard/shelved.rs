@@ -314,11 +314,10 @@ impl Shard {
         self.adopted = HashMap::new();
     }
 
-    /// Whether what is on the disk only takes more of the memory than it may, with so many octets more. A budget that
-    /// is low for a while does not count below half of the limit, because what is forgotten does not come back.
+    /// Whether what is on the disk only takes more of the memory than it may, with so many octets more.
     pub(super) fn has_many_shelved(&self, bytes: usize) -> bool {
         let slots = self.counters.shelved as usize * SLOT_BYTES;
-        self.shelved_bytes + slots + bytes > self.bytes_max().max(self.lasting_bytes()) / super::SHELVED_PART
+        self.shelved_bytes + slots + bytes > self.bytes_max() / super::SHELVED_PART
     }
 
     /// Forgets a shelved object, on the disk too; false if there is none. They go in the order of their places, one

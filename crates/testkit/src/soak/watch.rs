@@ -37,21 +37,10 @@ impl Sample {
     pub(super) fn take(pid: u32) -> Self {
         let process = Path::new("/proc").join(pid.to_string());
         let status = std::fs::read_to_string(process.join("status")).unwrap_or_default();
-        let (mut sockets, mut descriptors, mut files) = (BTreeSet::new(), 0, 0);
-        for descriptor in std::fs::read_dir(process.join("fd")).into_iter().flatten().flatten() {
-            // A descriptor may be closed before its link is read.
-            let Ok(link) = std::fs::read_link(descriptor.path()) else { continue };
-            descriptors += 1;
-            match socket(&link.to_string_lossy()) {
-                Some(number) => drop(sockets.insert(number)),
-                None => files += 1,
-            }
-        }
-        let connected = connected(&process);
-        let connections = sockets.intersection(&connected).count() as u64;
+        let Descriptors { connections, sockets, files, descriptors } = Descriptors::of(&process);
         Self {
-            connections,
-            sockets: sockets.len() as u64 - connections,
+            connections: connections.len() as u64,
+            sockets: sockets.len() as u64,
             files,
             descriptors,
             threads: number(&status, "Threads:"),
@@ -71,6 +60,37 @@ impl Sample {
             last = next;
         }
         last
+    }
+}
+
+/// The descriptors of a process, by what they are.
+struct Descriptors {
+    /// The numbers of the sockets that are connections by TCP.
+    connections: BTreeSet<u64>,
+    /// The numbers of the other sockets.
+    sockets: BTreeSet<u64>,
+    /// Descriptors of everything that is no socket.
+    files: u64,
+    /// Descriptors of all kinds.
+    descriptors: u64,
+}
+
+impl Descriptors {
+    /// The descriptors of the process with the directory `process` below `/proc`.
+    fn of(process: &Path) -> Self {
+        let (mut all, mut descriptors, mut files) = (BTreeSet::new(), 0, 0);
+        for descriptor in std::fs::read_dir(process.join("fd")).into_iter().flatten().flatten() {
+            // A descriptor may be closed before its link is read.
+            let Ok(link) = std::fs::read_link(descriptor.path()) else { continue };
+            descriptors += 1;
+            match socket(&link.to_string_lossy()) {
+                Some(number) => drop(all.insert(number)),
+                None => files += 1,
+            }
+        }
+        let connected = connected(process);
+        let (connections, sockets) = all.into_iter().partition(|number| connected.contains(number));
+        Self { connections, sockets, files, descriptors }
     }
 }
 
@@ -133,22 +153,33 @@ pub(super) fn samples(
 
 #[cfg(test)]
 mod tests {
-    use super::{Sample, socket};
+    use super::{Descriptors, socket};
+    use std::collections::BTreeSet;
     use std::net::{TcpListener, TcpStream};
+    use std::os::fd::{AsRawFd, RawFd};
+    use std::path::Path;
+
+    /// The number of the socket behind a descriptor of this process.
+    fn number(descriptor: RawFd) -> u64 {
+        let link = std::fs::read_link(format!("/proc/self/fd/{descriptor}")).unwrap();
+        socket(&link.to_string_lossy()).unwrap()
+    }
 
     #[test]
     fn connections_are_told_from_listening_sockets_and_their_copies() {
         assert_eq!((socket("socket:[12]"), socket("pipe:[12]"), socket("/a")), (Some(12), None, None));
-        let before = Sample::take(std::process::id());
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let copies: Vec<_> = (0..50).map(|_| listener.try_clone().unwrap()).collect();
         let connections: Vec<_> =
             (0..50).map(|_| TcpStream::connect(listener.local_addr().unwrap()).unwrap()).collect();
-        let now = Sample::take(std::process::id());
-        // Other tests of this process open and close some too.
-        let near = |figure: u64, before: u64, more: u64| figure.abs_diff(before + more) < 20;
-        assert!(near(now.connections, before.connections, 50), "{before:?} {now:?}");
-        assert!(near(now.sockets, before.sockets, 1), "{before:?} {now:?}");
-        drop((copies, connections));
+        // Other tests of this process have sockets too, so each is looked for by its number.
+        let found = Descriptors::of(Path::new("/proc/self"));
+        let connected: BTreeSet<_> =
+            connections.iter().map(|connection| number(connection.as_raw_fd())).collect();
+        let listening: BTreeSet<_> = copies.iter().map(|copy| number(copy.as_raw_fd())).collect();
+        assert_eq!((connected.len(), listening.len()), (50, 1));
+        assert!(connected.is_subset(&found.connections), "{connected:?} {:?}", found.connections);
+        assert!(listening.is_subset(&found.sockets), "{listening:?} {:?}", found.sockets);
+        assert!(found.descriptors >= 50 + 50 + found.files, "{} {}", found.descriptors, found.files);
     }
 }

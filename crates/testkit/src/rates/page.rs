@@ -212,6 +212,8 @@ stored response was removed. `pass-leak-guard` is a would-be hit that was compar
 `stale-origin-slow` is a stale response that was sent after the origin had been silent for a second: builds ran on the same
 two cores. `pass-unknown-cookie` are requests before the first page of WordPress was seen, when the site still had the profile
 `default`.
+`miss-invalidated` are the post and, without the plugin, the lists: without tags a list does not say which posts it shows, so
+each is fetched again after a save.
 
 | plugin | saves | rate | requests | fresh hits | stale hits | no hits |
 |---|---|---:|---:|---:|---:|---|

@@ -3,7 +3,7 @@
 //! A starred run keeps its figures, with the reason beside them. It carries no factor, because what it measured may
 //! have been the generator or another process.
 
-use load::{LOST_SHARE_INVALID, SelfCheck, Trust};
+use load::{SelfCheck, Trust};
 use probe::HostWatch;
 
 /// The share of the machine that processes outside of the measurement may use.
@@ -18,8 +18,7 @@ pub(crate) fn reasons(check: &SelfCheck, host: &HostWatch, is_watched: bool) -> 
     let mut reasons = Vec::new();
     // Time that the generator took counts here even where it is microseconds a request: steps are compared by
     // throughput.
-    let lost = check.account.lost_share().is_some_and(|share| share > LOST_SHARE_INVALID);
-    if check.trust == Trust::Invalid || check.trust == Trust::Tight && lost {
+    if check.trust == Trust::Invalid || check.trust == Trust::Tight && check.may_have_lost {
         reasons.extend(check.reasons.iter().cloned());
     }
     if let Some(share) = host.foreign.filter(|share| is_watched && *share > FOREIGN_SHARE_MAX) {
@@ -35,9 +34,8 @@ pub(crate) fn reasons(check: &SelfCheck, host: &HostWatch, is_watched: bool) -> 
 #[cfg(test)]
 mod tests {
     use super::reasons;
-    use load::{Account, SelfCheck, Trust};
+    use load::{SelfCheck, Trust};
     use probe::HostWatch;
-    use std::time::Duration;
 
     fn host(foreign: f64, steal: f64) -> HostWatch {
         HostWatch { foreign: Some(foreign), steal: Some(steal), ..HostWatch::default() }
@@ -64,9 +62,7 @@ mod tests {
         assert_eq!(reasons(&check, &host(0.51, 0.06), true), expected);
         let tight = SelfCheck { trust: Trust::Tight, ..check };
         assert!(reasons(&tight, &host(0.0, 0.0), true).is_empty());
-        let [unread, server] = [60, 940].map(Duration::from_millis);
-        let account = Account { unread, server, ..Account::default() };
-        let lost = SelfCheck { account, ..tight };
+        let lost = SelfCheck { may_have_lost: true, ..tight };
         assert_eq!(reasons(&lost, &host(0.0, 0.0), true), expected[..1]);
     }
 }

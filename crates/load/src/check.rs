@@ -21,6 +21,10 @@ pub const LOST_SHARE_INVALID: f64 = 0.05;
 /// the kernel's stamp. In an open loop throughput is not affected either, and the loss is not worth a word.
 pub const LOST_US_PER_REQUEST_MIN: f64 = 100.0;
 
+/// The share of responses that end with the close of their connection above which a generator that waits for cores
+/// cannot tell its own time from the server's.
+const CLOSED_SHARE_MAX: f64 = 0.05;
+
 /// How far good responses times their published mean may be from the time at the server, as a share of it.
 pub const ACCOUNT_GAP_INVALID: f64 = 0.01;
 
@@ -113,6 +117,11 @@ pub struct SelfCheck {
     /// How long the generator's threads could have run and waited for a core; `None` where the system does not tell.
     /// It explains time that is late or unread, and is no part of the account.
     pub core_wait: Option<Duration>,
+    /// For how long octets before the last ones of a response, or those of a handshake, had come and were not read. The
+    /// server may have waited for that, so it is in no term of the account.
+    pub held_back: Duration,
+    /// Whether more than a twentieth of the users' time may be the generator's, be the run valid or not.
+    pub may_have_lost: bool,
 }
 
 /// What the self-check looks at.
@@ -136,6 +145,9 @@ pub(crate) struct Figures<'a> {
     /// Good responses times the published mean of their times, connecting left out.
     pub(crate) published: Duration,
     pub(crate) core_wait: Option<Duration>,
+    pub(crate) held_back: Duration,
+    /// Responses that ended with the close of their connection.
+    pub(crate) ends_with_close: u64,
 }
 
 /// What it looks at in an open loop.
@@ -166,8 +178,12 @@ impl SelfCheck {
             account: figures.account,
             account_gap: figures.account_gap(),
             core_wait: figures.core_wait,
+            held_back: figures.held_back,
+            may_have_lost: figures.account.lost_share().is_some_and(|share| share > LOST_SHARE_INVALID),
         };
         check.judge_account(figures);
+        check.judge_held_back(figures);
+        check.judge_closes(figures);
         check.judge_published(figures);
         check.judge_cpu();
         check.judge_little(figures);
@@ -223,6 +239,41 @@ impl SelfCheck {
                 each.unwrap_or_default(),
                 terms.join(", "),
                 why.unwrap_or_default()
+            ),
+        );
+    }
+
+    /// Octets that were read late may have kept the server from sending more; but it may have been busy meanwhile.
+    fn judge_held_back(&mut self, figures: &Figures<'_>) {
+        let (held_back, total) = (self.held_back.as_secs_f64(), self.account.total().as_secs_f64());
+        let is_small = held_back * 1e6 < LOST_US_PER_REQUEST_MIN * figures.requests as f64;
+        if held_back <= total * LOST_SHARE_INVALID || is_small {
+            return;
+        }
+        self.may_have_lost = true;
+        self.add(
+            Trust::Tight,
+            format!(
+                "beginnings of responses, or handshakes, waited {:.1}% of the time to be read: the server may have waited too",
+                held_back / total * 100.0
+            ),
+        );
+    }
+
+    /// The moment of a close is the one at which it was read, so time without a core looks like the server's.
+    fn judge_closes(&mut self, figures: &Figures<'_>) {
+        let share = figures.ends_with_close as f64 / figures.requests.max(1) as f64;
+        let running = figures.elapsed.as_secs_f64() * figures.cpu.len() as f64;
+        let waited = figures.core_wait.map_or(0.0, |wait| wait.as_secs_f64());
+        if share <= CLOSED_SHARE_MAX || waited <= running * LOST_SHARE_INVALID {
+            return;
+        }
+        self.may_have_lost = true;
+        self.add(
+            Trust::Tight,
+            format!(
+                "{:.0}% of the responses ended with a close, whose moment is not known, and the generator's threads waited {waited:.2} s for a core",
+                share * 100.0
             ),
         );
     }
@@ -360,7 +411,34 @@ mod tests {
             good: 10_000,
             published: Duration::from_millis(96_995),
             core_wait: None,
+            held_back: Duration::ZERO,
+            ends_with_close: 0,
         }
+    }
+
+    #[test]
+    fn beginnings_that_were_read_late_make_a_run_tight() {
+        let held_back = |millis| {
+            let check = SelfCheck::judge(&Figures { held_back: Duration::from_millis(millis), ..quiet() });
+            (check.trust, check.may_have_lost)
+        };
+        assert_eq!(held_back(5_000), (Trust::Clean, false));
+        assert_eq!(held_back(5_001), (Trust::Tight, true));
+        let fast = Figures { requests: 60_000, held_back: Duration::from_millis(5_900), ..quiet() };
+        assert_eq!(SelfCheck::judge(&fast).trust, Trust::Clean, "less than 100 us a request");
+    }
+
+    #[test]
+    fn closes_hide_the_time_of_a_generator_without_a_core() {
+        let check = |ends_with_close, wait_millis| {
+            let core_wait = Some(Duration::from_millis(wait_millis));
+            let check = SelfCheck::judge(&Figures { ends_with_close, core_wait, ..quiet() });
+            (check.trust, check.may_have_lost)
+        };
+        // Two threads for ten seconds.
+        assert_eq!(check(10_000, 1_000), (Trust::Clean, false));
+        assert_eq!(check(500, 20_000), (Trust::Clean, false));
+        assert_eq!(check(501, 1_001), (Trust::Tight, true));
     }
 
     #[test]

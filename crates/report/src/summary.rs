@@ -228,6 +228,7 @@ fn account(runs: &[&Measured]) -> Option<Account> {
         lost_share: median(|of| of.lost_share),
         gap: median(|of| of.gap),
         core_wait_s: median(|of| of.core_wait_s),
+        held_back_s: sum(|of| of.held_back_s),
         effective_users: median(|of| of.effective_users),
         mean_until_received_us: median(|of| of.mean_until_received_us),
         mean_until_processed_us: median(|of| of.mean_until_processed_us),

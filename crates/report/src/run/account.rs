@@ -32,6 +32,9 @@ pub struct Account {
     /// How long generator threads waited for a core; null where the system does not tell. It explains `late_s` and
     /// `unread_s` and is in no sum.
     pub core_wait_s: Option<f64>,
+    /// For how long octets before the last ones of a response, or those of a handshake, had come and were not read. The
+    /// server may have waited for that; it is in no sum.
+    pub held_back_s: f64,
     /// Users at the server on average: `server_s` and `failed_s` over the measured time; null without any time.
     pub effective_users: Option<f64>,
     /// Mean time from the start of a request until its good response had come; null without good responses.
@@ -61,6 +64,7 @@ impl From<&Outcome> for Account {
             lost_share: account.lost_share(),
             gap: check.account_gap,
             core_wait_s: check.core_wait.map(|wait| wait.as_secs_f64()),
+            held_back_s: check.held_back.as_secs_f64(),
             effective_users: (elapsed_s > 0.0).then(|| at_server / elapsed_s),
             mean_until_received_us: mean_us,
             mean_until_processed_us: mean_us

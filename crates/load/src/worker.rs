@@ -353,7 +353,9 @@ impl<'a> Worker<'a> {
             users.present = wanted;
         } else {
             let leaving = users.ready.min(users.present - wanted);
-            (0..leaving).for_each(|_| self.tools.recorder.ledger.leave(State::Late, at));
+            // Some became ready after `at`, and nobody leaves a state before entering it.
+            let now = self.tools.clock.monotonic();
+            (0..leaving).for_each(|_| self.tools.recorder.ledger.leave(State::Late, now));
             users.ready -= leaving;
             users.present -= leaving;
         }

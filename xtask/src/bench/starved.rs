@@ -95,7 +95,7 @@ pub(super) fn run(time: Duration) -> Result<()> {
 /// Whether a run that lost more than the bound is invalid, and says by which term.
 fn is_right(outcome: &Outcome, lost: f64) -> bool {
     let (largest, _) = outcome.check.account.lost_terms()[0];
-    let says_why = outcome.check.reasons.iter().any(|reason| reason.contains(largest));
+    let says_why = outcome.check.reasons.iter().any(|reason| reason.contains(&format!(": {largest}")));
     lost <= LOST_SHARE_INVALID + NEAR || outcome.check.trust == Trust::Invalid && says_why
 }
 

@@ -4,6 +4,7 @@
 //! corrects nothing.
 
 use crate::account::Account;
+use crate::little::Little;
 use std::fmt;
 use std::time::Duration;
 
@@ -31,8 +32,8 @@ pub const ACCOUNT_GAP_INVALID: f64 = 0.01;
 /// What each response may add to that gap, in microseconds: published times are cut to whole ones.
 pub const ACCOUNT_GAP_US_PER_ANSWER: f64 = 1.0;
 
-/// How far the time that requests (and in a closed loop also thinking) took together may be from what Little's law
-/// says: the users' time in a closed loop, the number in flight summed up over time in an open one.
+/// How far the time of all requests (and in a closed loop that between them) may be from what Little's law says: the
+/// users' time in a closed loop, the number in flight summed up over time in an open one.
 pub const LITTLE_RESIDUAL_INVALID: f64 = 0.05;
 
 /// Answers per user (in an open loop: answers) below which Little's law is not checked: start and end of the run weigh
@@ -105,9 +106,9 @@ pub struct SelfCheck {
     pub rate_started: Option<f64>,
     /// 99th percentile of how much later than intended requests of an open loop were started, in microseconds.
     pub schedule_lag_p99_us: Option<u64>,
-    /// How much of what Little's law expects is missing: in a closed loop 0.03 means that requests and thinking
-    /// account for 3 percent fewer (or, below zero, more) users than there are; in an open loop the times of requests
-    /// are compared with how many were in flight. `None` where the run is too short to tell.
+    /// How much of what Little's law expects is missing: in a closed loop 0.03 means that the times of requests, and
+    /// what users did between them, account for 3 percent fewer (or, below zero, more) users than there are; in an open
+    /// loop the times of requests are compared with how many were in flight. `None` where the run is too short to tell.
     pub little_residual: Option<f64>,
     /// The users' time by state.
     pub account: Account,
@@ -131,10 +132,7 @@ pub(crate) struct Figures<'a> {
     pub(crate) elapsed: Duration,
     pub(crate) cpu: &'a [Duration],
     pub(crate) requests: u64,
-    /// The time that requests and thinking took together, failed requests included.
-    pub(crate) accounted: Duration,
-    /// What it should be by Little's law.
-    pub(crate) expected: Duration,
+    pub(crate) little: Little,
     pub(crate) latency_p50_us: u64,
     pub(crate) lag_p99_us: u64,
     /// Connections that found no free local port.
@@ -308,8 +306,12 @@ impl SelfCheck {
         let residual = self.little_residual.filter(|residual| residual.abs() > LITTLE_RESIDUAL_INVALID);
         let Some(residual) = residual else { return };
         self.add(Trust::Invalid, match figures.users {
-            Some(users) => format!(
+            Some(users) if residual > 0.0 => format!(
                 "the answers account for {:.1} of {users} users (Little's law): the others were idle or stuck",
+                users as f64 * (1.0 - residual),
+            ),
+            Some(users) => format!(
+                "the answers account for {:.1} users, and there were {users} (Little's law)",
                 users as f64 * (1.0 - residual),
             ),
             None => format!(
@@ -377,17 +379,23 @@ impl Figures<'_> {
         let users = self.users.unwrap_or(1) as u64;
         let enough = self.requests >= LITTLE_ANSWERS_PER_USER_MIN.saturating_mul(users)
             && self.elapsed >= LITTLE_ELAPSED_MIN;
-        (enough && !self.expected.is_zero())
-            .then(|| 1.0 - self.accounted.as_secs_f64() / self.expected.as_secs_f64())
+        self.little.residual().filter(|_| enough)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Account, Figures, OpenFigures, SelfCheck, Trust};
+    use super::{Account, Figures, Little, OpenFigures, SelfCheck, Trust};
     use std::time::Duration;
 
     const CPU: [Duration; 2] = [Duration::from_millis(2_000), Duration::from_millis(4_000)];
+
+    /// Requests that took so long, of ten users over ten seconds who needed another second to process responses.
+    fn requests_of(millis: u64) -> Little {
+        let account = Account { processing: Duration::from_secs(1), ..Account::default() };
+        let users = Duration::from_secs(100);
+        Little::closed(Duration::from_millis(millis), Duration::ZERO, &account, users)
+    }
 
     /// Ten users over ten seconds, always busy, half a core.
     fn quiet() -> Figures<'static> {
@@ -396,8 +404,7 @@ mod tests {
             elapsed: Duration::from_secs(10),
             cpu: &CPU,
             requests: 10_000,
-            accounted: Duration::from_secs(99),
-            expected: Duration::from_secs(100),
+            little: requests_of(98_000),
             latency_p50_us: 10_000,
             lag_p99_us: 500,
             addresses_missing: 0,
@@ -526,7 +533,7 @@ mod tests {
 
     #[test]
     fn idle_users_make_a_run_invalid_once_there_are_enough_answers() {
-        let idle = Figures { accounted: Duration::from_secs(80), ..quiet() };
+        let idle = Figures { little: requests_of(79_000), ..quiet() };
         let check = SelfCheck::judge(&idle);
         assert_eq!(check.trust, Trust::Invalid);
         assert_eq!(
@@ -534,6 +541,11 @@ mod tests {
             ["the answers account for 8.0 of 10 users (Little's law): the others were idle or stuck"]
         );
         assert_eq!(SelfCheck::judge(&Figures { requests: 499, ..idle }).little_residual, None);
+        let too_many = SelfCheck::judge(&Figures { little: requests_of(109_000), ..quiet() });
+        assert_eq!(
+            (too_many.trust, &*too_many.reasons[0]),
+            (Trust::Invalid, "the answers account for 11.0 users, and there were 10 (Little's law)")
+        );
     }
 
     #[test]

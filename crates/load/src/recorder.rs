@@ -189,6 +189,10 @@ pub(crate) struct Recorder {
     pub(crate) schedule_lag: Histogram,
     /// The time all requests were in flight, in nanoseconds.
     pub(crate) in_flight_ns: u128,
+    /// The time for which users had waited for a connection before their requests began, in nanoseconds.
+    pub(crate) waited_ns: u128,
+    /// The pauses of users after connections that could not be made.
+    pub(crate) paused: Duration,
     /// The number of requests in flight, summed up over time by counting them, in nanoseconds.
     pub(crate) in_flight_area_ns: u128,
     /// The time that those in flight at the end had been, in nanoseconds.
@@ -488,6 +492,8 @@ impl Recorder {
         self.lag.merge(&other.lag);
         self.schedule_lag.merge(&other.schedule_lag);
         self.in_flight_ns += other.in_flight_ns;
+        self.waited_ns += other.waited_ns;
+        self.paused += other.paused;
         self.unfinished_ns += other.unfinished_ns;
         self.in_flight_area_ns += other.in_flight_area_ns;
         self.last_end = self.last_end.max(other.last_end);
@@ -497,8 +503,16 @@ impl Recorder {
         self.served.merge(other.served);
     }
 
+    /// Takes note that a user pauses after a measured request, until then or the end of the measured part.
+    pub(crate) fn pauses(&mut self, now: Monotonic, until: Monotonic) {
+        self.paused += self.ledger.until().map_or(until, |end| until.min(end)).since(now);
+    }
+
     fn ended(&mut self, exchange: &Exchange, end: Monotonic) {
         self.in_flight_ns += end.since(exchange.started).as_nanos();
+        if exchange.of_user {
+            self.waited_ns += exchange.started.since(exchange.intended).as_nanos();
+        }
         self.last_end = self.last_end.max(end);
     }
 }
@@ -632,6 +646,20 @@ mod tests {
         assert_eq!(recorder.samples[0].total_us, 110);
         assert_eq!((recorder.stages[0].times().0.total.max_us(), recorder.urls[0].total_us_max), (110, 110));
         assert_eq!((recorder.in_flight_ns, recorder.last_end), (4_900_000, at(5_000)));
+    }
+
+    #[test]
+    fn waits_for_a_connection_and_pauses_are_the_users_time() {
+        let scope = Scope { stage_ends: vec![None], measuring_until: Some(at(1_000)), ..Scope::default() };
+        let mut recorder = Recorder::new(&scope);
+        let exchange = Exchange::starting(at(100), true).started_at(at(150));
+        recorder.failure(&exchange, at(200), FailureKind::Connect);
+        recorder.pauses(at(200), at(700));
+        recorder.pauses(at(800), at(1_300));
+        assert_eq!((recorder.in_flight_ns, recorder.waited_ns), (50_000, 50_000));
+        assert_eq!(recorder.paused, Duration::from_micros(500 + 200));
+        recorder.failure(&Exchange { of_user: false, ..exchange }, at(200), FailureKind::Connect);
+        assert_eq!(recorder.waited_ns, 50_000, "no user waits in an open loop");
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! `petasos ladder` and the measuring part of `petasos demo`: walk a ladder, show how far it is, print the table.
 //!
 //! Exit codes: 0 every step was measured; 1 a step is void, or the walk was interrupted (what was measured is
-//! kept and printed); 2 the ladder could not be walked.
+//! kept and printed); 2 the ladder could not be walked. The last line on standard error says why it is not 0.
 
+use crate::bench::measure::explained;
 use crate::keyboard;
 use crate::output::{draw, note};
 use anyhow::Context as _;
@@ -10,6 +11,7 @@ use config::Diagnostic;
 use lab::{Choice, Effort, LabError, Ladder, Observer, Options, Phase, Status, Stop, Walk, World};
 use platform::{SystemClock, SystemDisk};
 use report::number;
+use report::results::Results;
 use report::summary::{Standing, standing};
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal as _, Write as _};
@@ -137,20 +139,36 @@ fn measure(ladder: &Ladder, choice: Choice, out: PathBuf, common: &Common) -> an
     let mut walk = match walked {
         Ok(walk) => walk,
         Err(LabError::Interrupted) => {
-            note(format_args!("petasos: interrupted before anything was measured"));
-            return Ok(ExitCode::FAILURE);
+            return Ok(explained(&["the walk was interrupted before anything was measured".to_owned()]));
         }
         Err(error) => return Err(error.into()),
     };
-    print(&walk, stop.is_requested(), common.verbose)?;
-    if stay && !stop.is_requested() {
+    let is_interrupted = stop.is_requested();
+    print(&walk, is_interrupted, common.verbose)?;
+    if stay && !is_interrupted {
         hold(&mut walk, &stop)?;
-        return Ok(ExitCode::SUCCESS);
     }
-    let is_void = |cell| matches!(standing(cell), Standing::Void(_));
-    let mut cells = walk.results.all_cells();
-    let good = walk.results.complete && !cells.any(is_void);
-    Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(explained(&why_failed(&walk.results, is_interrupted)))
+}
+
+/// Why a walk did not measure every cell.
+fn why_failed(results: &Results, is_interrupted: bool) -> Vec<String> {
+    let unfinished = match (is_interrupted, results.complete) {
+        (true, _) => Some("the walk was interrupted".to_owned()),
+        (false, false) => Some("not every step was measured in every round".to_owned()),
+        (false, true) => None,
+    };
+    let void = results.all_cells().filter_map(|cell| match standing(cell) {
+        Standing::Void(reason) => {
+            Some(format!("step `{}` with {} users is void: {reason}", cell.step, cell.concurrency))
+        }
+        _ => None,
+    });
+    let mut void: Vec<String> = void.collect();
+    let others = void.len().saturating_sub(1);
+    void.truncate(1);
+    let others = (others > 0).then(|| format!("{others} other cells are void, too"));
+    unfinished.into_iter().chain(void).chain(others).collect()
 }
 
 /// Program, version, and the commit it was built from where that is known.

@@ -101,11 +101,14 @@ fn interrupted_at_any_moment_nothing_is_left_behind_and_what_was_measured_is_kep
     // Enough rounds that none of the interruptions comes after the last, however slowly the test gets on.
     let file = ladder(directory.path(), &site, "7002.1", 20);
     for (name, at_least) in [("INT", 0), ("TERM", 1), ("INT", 2)] {
-        let mut child = petasos(&file, &out).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let child = petasos(&file, &out).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         eventually("the service runs", || sleepers("7002.1") == 2);
         eventually("some runs are in the journal", || runs(&out) >= at_least);
         signal(&child, name);
-        assert_eq!(child.wait().unwrap().code(), Some(1));
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(1));
+        let last = last_line(&output.stderr);
+        assert!(last.starts_with("petasos: exit code 1: the walk was interrupted"), "{last}");
         assert_eq!(sleepers("7002.1"), 0, "after SIG{name}");
     }
     let kept = std::fs::read_to_string(out.join("journal.jsonl")).unwrap();
@@ -164,15 +167,39 @@ fn what_cannot_be_walked_ends_with_2_and_a_reason() {
 }
 
 #[test]
-fn a_void_step_ends_with_1() {
+fn void_step_ends_with_1_and_the_reason_in_the_last_line() {
     let (directory, site) = (tempfile::tempdir().unwrap(), site());
     let file = ladder(directory.path(), &site, "7005.1", 1);
     let text = std::fs::read_to_string(&file).unwrap().replace("is = \"off\"", "is = \"on\"");
     std::fs::write(&file, text).unwrap();
     let output = petasos(&file, &directory.path().join("out")).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
-    let text = String::from_utf8(output.stdout).unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
     assert!(text.contains("VOID: round 1: the layer is not proven: found X-Cache: off"), "{text}");
+    let reason = "petasos: exit code 1: step `off` with 2 users is void: round 1: the layer is not proven: ";
+    assert!(last_line(&output.stderr).starts_with(reason), "{output:?}");
+}
+
+/// The last line of what went to standard error.
+fn last_line(stderr: &[u8]) -> String {
+    String::from_utf8_lossy(stderr).lines().last().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn ladder_that_stays_with_a_void_step_ends_with_1() {
+    let (directory, site) = (tempfile::tempdir().unwrap(), site());
+    let file = ladder(directory.path(), &site, "7009.1", 1);
+    let text = std::fs::read_to_string(&file).unwrap().replace("is = \"off\"", "is = \"on\"");
+    std::fs::write(&file, text).unwrap();
+    let mut command = petasos(&file, &directory.path().join("out"));
+    command.arg("--stay").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert!(lines.any(|line| line.starts_with("URL='")), "it stays");
+    signal(&child, "INT");
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(last_line(&output.stderr).contains("exit code 1: step `off` with 2 users is void"), "{output:?}");
 }
 
 #[test]

@@ -3,8 +3,8 @@
 //! A starred run keeps its figures, with the reason beside them. It carries no factor, because what it measured may
 //! have been the generator or another process.
 
-use load::{LOST_SHARE_INVALID, SelfCheck, Trust};
-use probe::HostWatch;
+use load::{SelfCheck, Trust};
+use probe::{GroupWatch, HostWatch};
 
 /// The share of the machine that processes outside of the measurement may use.
 pub const FOREIGN_SHARE_MAX: f64 = 0.10;
@@ -12,16 +12,16 @@ pub const FOREIGN_SHARE_MAX: f64 = 0.10;
 /// The share of the machine that the hypervisor may give to others.
 pub const STEAL_SHARE_MAX: f64 = 0.05;
 
-/// The reasons to star a run; none for one that counts. `is_watched` says whether the site's processes are known, so
-/// that others can be told from them.
-pub(crate) fn reasons(check: &SelfCheck, host: &HostWatch, is_watched: bool) -> Vec<String> {
+/// The reasons to star a run; none for one that counts.
+pub(crate) fn reasons(check: &SelfCheck, host: &HostWatch, groups: &[GroupWatch]) -> Vec<String> {
     let mut reasons = Vec::new();
     // Time that the generator took counts here even where it is microseconds a request: steps are compared by
     // throughput.
-    let lost = check.account.lost_share().is_some_and(|share| share > LOST_SHARE_INVALID);
-    if check.trust == Trust::Invalid || check.trust == Trust::Tight && lost {
+    if check.trust == Trust::Invalid || check.trust == Trust::Tight && check.may_have_lost {
         reasons.extend(check.reasons.iter().cloned());
     }
+    // A group without a process, such as one whose server was started again, makes its own processes foreign.
+    let is_watched = !groups.is_empty() && groups.iter().all(|group| group.processes > 0);
     if let Some(share) = host.foreign.filter(|share| is_watched && *share > FOREIGN_SHARE_MAX) {
         reasons
             .push(format!("processes outside of the measurement used {:.0}% of the machine", share * 100.0));
@@ -35,9 +35,21 @@ pub(crate) fn reasons(check: &SelfCheck, host: &HostWatch, is_watched: bool) -> 
 #[cfg(test)]
 mod tests {
     use super::reasons;
-    use load::{Account, SelfCheck, Trust};
-    use probe::HostWatch;
-    use std::time::Duration;
+    use load::{SelfCheck, Trust};
+    use probe::{GroupWatch, HostWatch};
+
+    /// Groups with so many processes each.
+    fn groups(processes: &[u32]) -> Vec<GroupWatch> {
+        let group = |&processes: &u32| GroupWatch {
+            name: "site".to_owned(),
+            load_samples: Vec::new(),
+            cpu_seconds: 1.0,
+            pss_bytes: None,
+            processes,
+            tasks: processes,
+        };
+        processes.iter().map(group).collect()
+    }
 
     fn host(foreign: f64, steal: f64) -> HostWatch {
         HostWatch { foreign: Some(foreign), steal: Some(steal), ..HostWatch::default() }
@@ -45,10 +57,14 @@ mod tests {
 
     #[test]
     fn a_quiet_machine_stars_nothing() {
-        assert!(reasons(&SelfCheck::default(), &host(0.1, 0.05), true).is_empty());
-        assert!(reasons(&SelfCheck::default(), &HostWatch::default(), true).is_empty());
-        // Without groups the site itself would be foreign.
-        assert!(reasons(&SelfCheck::default(), &host(0.9, 0.0), false).is_empty());
+        assert!(reasons(&SelfCheck::default(), &host(0.1, 0.05), &groups(&[3])).is_empty());
+        assert!(reasons(&SelfCheck::default(), &HostWatch::default(), &groups(&[3])).is_empty());
+    }
+
+    #[test]
+    fn processes_are_foreign_only_beside_groups_that_all_have_some() {
+        let count = |of: &[u32]| reasons(&SelfCheck::default(), &host(0.9, 0.0), &groups(of)).len();
+        assert_eq!((count(&[]), count(&[3, 0]), count(&[3, 1])), (0, 0, 1));
     }
 
     #[test]
@@ -61,12 +77,10 @@ mod tests {
             "processes outside of the measurement used 51% of the machine".to_owned(),
             "the hypervisor gave 6% of the machine to others".to_owned(),
         ];
-        assert_eq!(reasons(&check, &host(0.51, 0.06), true), expected);
+        assert_eq!(reasons(&check, &host(0.51, 0.06), &groups(&[3])), expected);
         let tight = SelfCheck { trust: Trust::Tight, ..check };
-        assert!(reasons(&tight, &host(0.0, 0.0), true).is_empty());
-        let [unread, server] = [60, 940].map(Duration::from_millis);
-        let account = Account { unread, server, ..Account::default() };
-        let lost = SelfCheck { account, ..tight };
-        assert_eq!(reasons(&lost, &host(0.0, 0.0), true), expected[..1]);
+        assert!(reasons(&tight, &host(0.0, 0.0), &groups(&[3])).is_empty());
+        let lost = SelfCheck { may_have_lost: true, ..tight };
+        assert_eq!(reasons(&lost, &host(0.0, 0.0), &groups(&[3])), expected[..1]);
     }
 }

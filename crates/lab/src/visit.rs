@@ -521,7 +521,7 @@ impl Bench<'_> {
             site_cpu_s: cpu(&[Role::Site, Role::Database]),
             accelerator_cpu_s: cpu(&[Role::Accelerator]),
         });
-        let starred = star::reasons(&outcome.check, &host, !groups.is_empty());
+        let starred = star::reasons(&outcome.check, &host, &readings.watch.groups);
         let (observed_load, load_samples) = record::observed_load(self.ladder, &readings.watch);
         Measured {
             seconds: outcome.elapsed.as_secs_f64(),

@@ -4,6 +4,7 @@
 //! corrects nothing.
 
 use crate::account::Account;
+use crate::little::Little;
 use std::fmt;
 use std::time::Duration;
 
@@ -21,14 +22,18 @@ pub const LOST_SHARE_INVALID: f64 = 0.05;
 /// the kernel's stamp. In an open loop throughput is not affected either, and the loss is not worth a word.
 pub const LOST_US_PER_REQUEST_MIN: f64 = 100.0;
 
+/// The share of responses that end with the close of their connection above which a generator that waits for cores
+/// cannot tell its own time from the server's.
+const CLOSED_SHARE_MAX: f64 = 0.05;
+
 /// How far good responses times their published mean may be from the time at the server, as a share of it.
 pub const ACCOUNT_GAP_INVALID: f64 = 0.01;
 
 /// What each response may add to that gap, in microseconds: published times are cut to whole ones.
 pub const ACCOUNT_GAP_US_PER_ANSWER: f64 = 1.0;
 
-/// How far the time that requests (and in a closed loop also thinking) took together may be from what Little's law
-/// says: the users' time in a closed loop, the number in flight summed up over time in an open one.
+/// How far the time of all requests (and in a closed loop that between them) may be from what Little's law says: the
+/// users' time in a closed loop, the number in flight summed up over time in an open one.
 pub const LITTLE_RESIDUAL_INVALID: f64 = 0.05;
 
 /// Answers per user (in an open loop: answers) below which Little's law is not checked: start and end of the run weigh
@@ -101,9 +106,9 @@ pub struct SelfCheck {
     pub rate_started: Option<f64>,
     /// 99th percentile of how much later than intended requests of an open loop were started, in microseconds.
     pub schedule_lag_p99_us: Option<u64>,
-    /// How much of what Little's law expects is missing: in a closed loop 0.03 means that requests and thinking
-    /// account for 3 percent fewer (or, below zero, more) users than there are; in an open loop the times of requests
-    /// are compared with how many were in flight. `None` where the run is too short to tell.
+    /// How much of what Little's law expects is missing: in a closed loop 0.03 means that the times of requests, and
+    /// what users did between them, account for 3 percent fewer (or, below zero, more) users than there are; in an open
+    /// loop the times of requests are compared with how many were in flight. `None` where the run is too short to tell.
     pub little_residual: Option<f64>,
     /// The users' time by state.
     pub account: Account,
@@ -113,6 +118,11 @@ pub struct SelfCheck {
     /// How long the generator's threads could have run and waited for a core; `None` where the system does not tell.
     /// It explains time that is late or unread, and is no part of the account.
     pub core_wait: Option<Duration>,
+    /// For how long octets before the last ones of a response, or those of a handshake, had come and were not read. The
+    /// server may have waited for that, so it is in no term of the account.
+    pub held_back: Duration,
+    /// Whether more than a twentieth of the users' time may be the generator's, be the run valid or not.
+    pub may_have_lost: bool,
 }
 
 /// What the self-check looks at.
@@ -122,10 +132,7 @@ pub(crate) struct Figures<'a> {
     pub(crate) elapsed: Duration,
     pub(crate) cpu: &'a [Duration],
     pub(crate) requests: u64,
-    /// The time that requests and thinking took together, failed requests included.
-    pub(crate) accounted: Duration,
-    /// What it should be by Little's law.
-    pub(crate) expected: Duration,
+    pub(crate) little: Little,
     pub(crate) latency_p50_us: u64,
     pub(crate) lag_p99_us: u64,
     /// Connections that found no free local port.
@@ -136,6 +143,9 @@ pub(crate) struct Figures<'a> {
     /// Good responses times the published mean of their times, connecting left out.
     pub(crate) published: Duration,
     pub(crate) core_wait: Option<Duration>,
+    pub(crate) held_back: Duration,
+    /// Responses that ended with the close of their connection.
+    pub(crate) ends_with_close: u64,
 }
 
 /// What it looks at in an open loop.
@@ -166,8 +176,12 @@ impl SelfCheck {
             account: figures.account,
             account_gap: figures.account_gap(),
             core_wait: figures.core_wait,
+            held_back: figures.held_back,
+            may_have_lost: figures.account.lost_share().is_some_and(|share| share > LOST_SHARE_INVALID),
         };
         check.judge_account(figures);
+        check.judge_held_back(figures);
+        check.judge_closes(figures);
         check.judge_published(figures);
         check.judge_cpu();
         check.judge_little(figures);
@@ -227,6 +241,41 @@ impl SelfCheck {
         );
     }
 
+    /// Octets that were read late may have kept the server from sending more; but it may have been busy meanwhile.
+    fn judge_held_back(&mut self, figures: &Figures<'_>) {
+        let (held_back, total) = (self.held_back.as_secs_f64(), self.account.total().as_secs_f64());
+        let is_small = held_back * 1e6 < LOST_US_PER_REQUEST_MIN * figures.requests as f64;
+        if held_back <= total * LOST_SHARE_INVALID || is_small {
+            return;
+        }
+        self.may_have_lost = true;
+        self.add(
+            Trust::Tight,
+            format!(
+                "beginnings of responses, or handshakes, waited {:.1}% of the time to be read: the server may have waited too",
+                held_back / total * 100.0
+            ),
+        );
+    }
+
+    /// The moment of a close is the one at which it was read, so time without a core looks like the server's.
+    fn judge_closes(&mut self, figures: &Figures<'_>) {
+        let share = figures.ends_with_close as f64 / figures.requests.max(1) as f64;
+        let running = figures.elapsed.as_secs_f64() * figures.cpu.len() as f64;
+        let waited = figures.core_wait.map_or(0.0, |wait| wait.as_secs_f64());
+        if share <= CLOSED_SHARE_MAX || waited <= running * LOST_SHARE_INVALID {
+            return;
+        }
+        self.may_have_lost = true;
+        self.add(
+            Trust::Tight,
+            format!(
+                "{:.0}% of the responses ended with a close, whose moment is not known, and the generator's threads waited {waited:.2} s for a core",
+                share * 100.0
+            ),
+        );
+    }
+
     fn judge_published(&mut self, figures: &Figures<'_>) {
         let server = self.account.server.as_secs_f64();
         let gap = (figures.published.as_secs_f64() - server).abs();
@@ -257,8 +306,12 @@ impl SelfCheck {
         let residual = self.little_residual.filter(|residual| residual.abs() > LITTLE_RESIDUAL_INVALID);
         let Some(residual) = residual else { return };
         self.add(Trust::Invalid, match figures.users {
-            Some(users) => format!(
+            Some(users) if residual > 0.0 => format!(
                 "the answers account for {:.1} of {users} users (Little's law): the others were idle or stuck",
+                users as f64 * (1.0 - residual),
+            ),
+            Some(users) => format!(
+                "the answers account for {:.1} users, and there were {users} (Little's law)",
                 users as f64 * (1.0 - residual),
             ),
             None => format!(
@@ -326,17 +379,23 @@ impl Figures<'_> {
         let users = self.users.unwrap_or(1) as u64;
         let enough = self.requests >= LITTLE_ANSWERS_PER_USER_MIN.saturating_mul(users)
             && self.elapsed >= LITTLE_ELAPSED_MIN;
-        (enough && !self.expected.is_zero())
-            .then(|| 1.0 - self.accounted.as_secs_f64() / self.expected.as_secs_f64())
+        self.little.residual().filter(|_| enough)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Account, Figures, OpenFigures, SelfCheck, Trust};
+    use super::{Account, Figures, Little, OpenFigures, SelfCheck, Trust};
     use std::time::Duration;
 
     const CPU: [Duration; 2] = [Duration::from_millis(2_000), Duration::from_millis(4_000)];
+
+    /// Requests that took so long, of ten users over ten seconds who needed another second to process responses.
+    fn requests_of(millis: u64) -> Little {
+        let account = Account { processing: Duration::from_secs(1), ..Account::default() };
+        let users = Duration::from_secs(100);
+        Little::closed(Duration::from_millis(millis), Duration::ZERO, &account, users)
+    }
 
     /// Ten users over ten seconds, always busy, half a core.
     fn quiet() -> Figures<'static> {
@@ -345,8 +404,7 @@ mod tests {
             elapsed: Duration::from_secs(10),
             cpu: &CPU,
             requests: 10_000,
-            accounted: Duration::from_secs(99),
-            expected: Duration::from_secs(100),
+            little: requests_of(98_000),
             latency_p50_us: 10_000,
             lag_p99_us: 500,
             addresses_missing: 0,
@@ -360,7 +418,34 @@ mod tests {
             good: 10_000,
             published: Duration::from_millis(96_995),
             core_wait: None,
+            held_back: Duration::ZERO,
+            ends_with_close: 0,
         }
+    }
+
+    #[test]
+    fn beginnings_that_were_read_late_make_a_run_tight() {
+        let held_back = |millis| {
+            let check = SelfCheck::judge(&Figures { held_back: Duration::from_millis(millis), ..quiet() });
+            (check.trust, check.may_have_lost)
+        };
+        assert_eq!(held_back(5_000), (Trust::Clean, false));
+        assert_eq!(held_back(5_001), (Trust::Tight, true));
+        let fast = Figures { requests: 60_000, held_back: Duration::from_millis(5_900), ..quiet() };
+        assert_eq!(SelfCheck::judge(&fast).trust, Trust::Clean, "less than 100 us a request");
+    }
+
+    #[test]
+    fn closes_hide_the_time_of_a_generator_without_a_core() {
+        let check = |ends_with_close, wait_millis| {
+            let core_wait = Some(Duration::from_millis(wait_millis));
+            let check = SelfCheck::judge(&Figures { ends_with_close, core_wait, ..quiet() });
+            (check.trust, check.may_have_lost)
+        };
+        // Two threads for ten seconds.
+        assert_eq!(check(10_000, 1_000), (Trust::Clean, false));
+        assert_eq!(check(500, 20_000), (Trust::Clean, false));
+        assert_eq!(check(501, 1_001), (Trust::Tight, true));
     }
 
     #[test]
@@ -448,7 +533,7 @@ mod tests {
 
     #[test]
     fn idle_users_make_a_run_invalid_once_there_are_enough_answers() {
-        let idle = Figures { accounted: Duration::from_secs(80), ..quiet() };
+        let idle = Figures { little: requests_of(79_000), ..quiet() };
         let check = SelfCheck::judge(&idle);
         assert_eq!(check.trust, Trust::Invalid);
         assert_eq!(
@@ -456,6 +541,11 @@ mod tests {
             ["the answers account for 8.0 of 10 users (Little's law): the others were idle or stuck"]
         );
         assert_eq!(SelfCheck::judge(&Figures { requests: 499, ..idle }).little_residual, None);
+        let too_many = SelfCheck::judge(&Figures { little: requests_of(109_000), ..quiet() });
+        assert_eq!(
+            (too_many.trust, &*too_many.reasons[0]),
+            (Trust::Invalid, "the answers account for 11.0 users, and there were 10 (Little's law)")
+        );
     }
 
     #[test]

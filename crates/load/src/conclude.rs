@@ -4,6 +4,7 @@
 //! here.
 
 use crate::check::{Figures, OpenFigures, SelfCheck};
+use crate::little::Little;
 use crate::outcome::{Drift, Ended, FailureKind, Outcome, StageOutcome, UrlOutcome};
 use crate::recorder::Recorder;
 use crate::shared::Shared;
@@ -152,13 +153,15 @@ fn check(shared: &Shared<'_>, outcome: &Outcome, recorder: &Recorder, end: Monot
         schedule_lag_p99_us: recorder.schedule_lag.percentile_us(99.0),
     });
     let account = recorder.ledger.account();
-    // In a closed loop the users' time is what there should be; in an open one, how many requests were in flight was
-    // counted apart from how long each took.
-    let (accounted, expected) = match user_time {
-        Some(user_time) => (account.total().saturating_sub(account.unfinished + account.late), user_time),
-        None => {
-            (duration(recorder.in_flight_ns + recorder.unfinished_ns), duration(recorder.in_flight_area_ns))
+    let little = match user_time {
+        Some(user_time) => {
+            let requests = duration(recorder.in_flight_ns + recorder.waited_ns);
+            Little::closed(requests, recorder.paused, &account, user_time)
         }
+        None => Little::open(
+            duration(recorder.in_flight_ns + recorder.unfinished_ns),
+            duration(recorder.in_flight_area_ns),
+        ),
     };
     let (total_us, connect_us) = (outcome.good_times.total.sum_us(), outcome.good_times.connect.sum_us());
     SelfCheck::judge(&Figures {
@@ -166,8 +169,7 @@ fn check(shared: &Shared<'_>, outcome: &Outcome, recorder: &Recorder, end: Monot
         elapsed: outcome.elapsed,
         cpu: &outcome.cpu,
         requests: outcome.requests(),
-        accounted,
-        expected,
+        little,
         latency_p50_us: outcome.complete_times().total.median_us(),
         lag_p99_us: recorder.lag.percentile_us(99.0),
         addresses_missing: outcome.failures.of(FailureKind::Address),
@@ -176,5 +178,7 @@ fn check(shared: &Shared<'_>, outcome: &Outcome, recorder: &Recorder, end: Monot
         good: outcome.good,
         published: duration(total_us.saturating_sub(connect_us).saturating_mul(1_000)),
         core_wait: recorder.core_wait,
+        held_back: recorder.held_back,
+        ends_with_close: recorder.ends_with_close,
     })
 }

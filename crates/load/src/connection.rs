@@ -378,7 +378,7 @@ impl Connection {
             if first {
                 self.exchange.first_octet = came;
             }
-            self.exchange.last_octet = came;
+            self.exchange.receive(came, now);
             let content_before = self.reader.content_bytes();
             let (received_bytes, fed) = match self.feed(kept + bytes, now, tools) {
                 Ok(fed) => fed,
@@ -467,9 +467,8 @@ impl Connection {
         match self.reader.end() {
             Ok(_) if is_cut && !tools.takes_ends => Turn::Failed(FailureKind::Receive, None),
             Ok(answer) => {
-                // The end of the content is the close, which has no stamp.
                 let end = tools.clock.monotonic();
-                self.exchange.last_octet = end;
+                self.exchange.end_with_close(end);
                 self.answered(answer, end, tools)
             }
             Err(ReadError::Nothing) if self.answers > 0 && tools.resendable => Turn::Stale,
@@ -486,7 +485,7 @@ impl Connection {
         if !had_begun {
             self.exchange.first_octet = end;
         }
-        self.exchange.last_octet = end;
+        self.exchange.end_with_close(end);
         self.answered(answer, end, tools)
     }
 

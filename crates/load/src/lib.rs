@@ -29,6 +29,7 @@ mod content;
 mod control;
 mod dial;
 mod expect;
+mod little;
 mod outcome;
 mod plan;
 mod reader;

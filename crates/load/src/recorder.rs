@@ -35,6 +35,12 @@ pub(crate) struct Exchange {
     pub(crate) first_octet: Monotonic,
     /// When the last ones had come, whenever they were read.
     pub(crate) last_octet: Monotonic,
+    /// When they were read.
+    pub(crate) read_at: Monotonic,
+    /// For how long octets before the last ones had come and were not read.
+    pub(crate) held_back: Duration,
+    /// Whether the end of the answer is the close of its connection, whose moment the kernel does not tell.
+    pub(crate) ends_with_close: bool,
 }
 
 impl Exchange {
@@ -52,6 +58,9 @@ impl Exchange {
             sent: started,
             first_octet: started,
             last_octet: started,
+            read_at: started,
+            held_back: Duration::ZERO,
+            ends_with_close: false,
         }
     }
 
@@ -65,8 +74,22 @@ impl Exchange {
             sent: started,
             first_octet: started,
             last_octet: started,
+            read_at: started,
             ..self
         }
+    }
+
+    /// Octets that had come at `came` are read at `read_at`, those of a handshake included.
+    pub(crate) fn receive(&mut self, came: Monotonic, read_at: Monotonic) {
+        // From `came` on the time counts for these octets, so that nothing counts twice.
+        self.held_back += self.read_at.min(came).since(self.last_octet);
+        (self.last_octet, self.read_at) = (came, read_at);
+    }
+
+    /// The close of the connection, seen at `now`, is the end of the answer.
+    pub(crate) fn end_with_close(&mut self, now: Monotonic) {
+        self.receive(now, now);
+        self.ends_with_close = true;
     }
 }
 
@@ -156,12 +179,20 @@ pub(crate) struct Recorder {
     pub(crate) core_wait: Option<Duration>,
     /// What users spent their time with.
     pub(crate) ledger: Ledger,
+    /// See [`Exchange::held_back`]: that of all measured answers.
+    pub(crate) held_back: Duration,
+    /// Measured answers that ended with the close of their connection.
+    pub(crate) ends_with_close: u64,
     /// How long an answer may have lain unread because the thread was busy with others.
     pub(crate) lag: Histogram,
     /// How much later than it fell due a request of an open loop was looked at.
     pub(crate) schedule_lag: Histogram,
     /// The time all requests were in flight, in nanoseconds.
     pub(crate) in_flight_ns: u128,
+    /// The time for which users had waited for a connection before their requests began, in nanoseconds.
+    pub(crate) waited_ns: u128,
+    /// The pauses of users after connections that could not be made.
+    pub(crate) paused: Duration,
     /// The number of requests in flight, summed up over time by counting them, in nanoseconds.
     pub(crate) in_flight_area_ns: u128,
     /// The time that those in flight at the end had been, in nanoseconds.
@@ -210,6 +241,8 @@ impl Recorder {
         let second = SecondRecord { end: scope.measuring_since.plus(SECOND), ..SecondRecord::default() };
         Self {
             ledger: Ledger::new(scope.measuring_since, scope.measuring_until),
+            held_back: Duration::ZERO,
+            ends_with_close: 0,
             samples_max: scope.samples_max,
             measuring_since: scope.measuring_since,
             last_end: scope.measuring_since,
@@ -264,6 +297,10 @@ impl Recorder {
 
     /// Adds the times of a request whose answer was read at `end`; its user has the answer in hand then.
     fn account_answer(&mut self, exchange: &Exchange, end: Monotonic, is_wrong: bool) {
+        if exchange.measured {
+            self.held_back += exchange.held_back;
+            self.ends_with_close += u64::from(exchange.ends_with_close);
+        }
         let at_server = match (exchange.measured, is_wrong) {
             (false, _) => State::Unfinished,
             (true, true) => State::Failed,
@@ -450,9 +487,13 @@ impl Recorder {
         self.cpu.extend(other.cpu);
         self.core_wait = self.core_wait.zip(other.core_wait).map(|(ours, theirs)| ours + theirs);
         self.ledger.merge(&other.ledger);
+        self.held_back += other.held_back;
+        self.ends_with_close += other.ends_with_close;
         self.lag.merge(&other.lag);
         self.schedule_lag.merge(&other.schedule_lag);
         self.in_flight_ns += other.in_flight_ns;
+        self.waited_ns += other.waited_ns;
+        self.paused += other.paused;
         self.unfinished_ns += other.unfinished_ns;
         self.in_flight_area_ns += other.in_flight_area_ns;
         self.last_end = self.last_end.max(other.last_end);
@@ -462,8 +503,16 @@ impl Recorder {
         self.served.merge(other.served);
     }
 
+    /// Takes note that a user pauses after a measured request, until then or the end of the measured part.
+    pub(crate) fn pauses(&mut self, now: Monotonic, until: Monotonic) {
+        self.paused += self.ledger.until().map_or(until, |end| until.min(end)).since(now);
+    }
+
     fn ended(&mut self, exchange: &Exchange, end: Monotonic) {
         self.in_flight_ns += end.since(exchange.started).as_nanos();
+        if exchange.of_user {
+            self.waited_ns += exchange.started.since(exchange.intended).as_nanos();
+        }
         self.last_end = self.last_end.max(end);
     }
 }
@@ -526,6 +575,7 @@ mod tests {
     use crate::outcome::{FailureKind, Late};
     use crate::verdict::CacheVerdict;
     use platform::Monotonic;
+    use std::time::Duration;
 
     const GOOD: Judgement = Judgement { wrong: None, length_differs: false, content_differs: None };
 
@@ -596,6 +646,35 @@ mod tests {
         assert_eq!(recorder.samples[0].total_us, 110);
         assert_eq!((recorder.stages[0].times().0.total.max_us(), recorder.urls[0].total_us_max), (110, 110));
         assert_eq!((recorder.in_flight_ns, recorder.last_end), (4_900_000, at(5_000)));
+    }
+
+    #[test]
+    fn waits_for_a_connection_and_pauses_are_the_users_time() {
+        let scope = Scope { stage_ends: vec![None], measuring_until: Some(at(1_000)), ..Scope::default() };
+        let mut recorder = Recorder::new(&scope);
+        let exchange = Exchange::starting(at(100), true).started_at(at(150));
+        recorder.failure(&exchange, at(200), FailureKind::Connect);
+        recorder.pauses(at(200), at(700));
+        recorder.pauses(at(800), at(1_300));
+        assert_eq!((recorder.in_flight_ns, recorder.waited_ns), (50_000, 50_000));
+        assert_eq!(recorder.paused, Duration::from_micros(500 + 200));
+        recorder.failure(&Exchange { of_user: false, ..exchange }, at(200), FailureKind::Connect);
+        assert_eq!(recorder.waited_ns, 50_000, "no user waits in an open loop");
+    }
+
+    #[test]
+    fn bytes_before_the_last_ones_are_held_back_until_read() {
+        let mut recorder = recorder(0);
+        let mut exchange = Exchange::starting(at(100), true);
+        exchange.receive(at(200), at(250));
+        assert_eq!(exchange.held_back, Duration::ZERO, "they may be the last ones");
+        // The next ones came after that, and the ones after these before they were read.
+        exchange.receive(at(300), at(500));
+        exchange.receive(at(420), at(510));
+        assert_eq!((exchange.held_back, exchange.last_octet), (Duration::from_micros(50 + 120), at(420)));
+        exchange.end_with_close(at(600));
+        recorder.answer(&exchange, at(600), received(GOOD, None));
+        assert_eq!((recorder.held_back, recorder.ends_with_close), (Duration::from_micros(50 + 120 + 90), 1));
     }
 
     #[test]

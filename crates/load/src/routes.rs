@@ -110,29 +110,34 @@ fn check_source(address: IpAddr) -> Result<(), LoadError> {
     }
 }
 
-/// The address to use. Of several that a name has, the first that accepts a connection; of the local addresses' family,
-/// if it has any of it.
+/// The address to use of those that the resolver knows.
 fn find_address(target: &Target, source: Option<SourceNet>) -> Result<SocketAddr, LoadError> {
     let resolve_error = |reason: String| LoadError::Resolve { host: target.host(), reason };
-    let mut addresses = target.resolve().map_err(|error| resolve_error(error.to_string()))?;
+    let addresses = target.resolve().map_err(|error| resolve_error(error.to_string()))?;
+    first_that_answers(addresses, source).ok_or_else(|| resolve_error("the name has no address".to_owned()))
+}
+
+/// The first address that accepts a connection, else the first; of the local addresses' family, if there is any of it.
+/// A single address is not tried.
+fn first_that_answers(mut addresses: Vec<SocketAddr>, source: Option<SourceNet>) -> Option<SocketAddr> {
     addresses.dedup();
     let is_of_family = |address: &SocketAddr| source.is_none_or(|source| source.is_family_of(address.ip()));
     if addresses.iter().any(is_of_family) {
         addresses.retain(is_of_family);
     }
-    let first = *addresses.first().ok_or_else(|| resolve_error("the name has no address".to_owned()))?;
-    if addresses.len() == 1 {
-        return Ok(first);
+    if let [only] = addresses[..] {
+        return Some(only);
     }
     let answers = |address: &&SocketAddr| TcpStream::connect_timeout(address, PROBE_MAX).is_ok();
-    Ok(addresses.iter().find(answers).copied().unwrap_or(first))
+    addresses.iter().find(answers).or_else(|| addresses.first()).copied()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Routes;
+    use super::{Routes, first_that_answers};
     use crate::plan::{Plan, WeightedTarget};
     use crate::target::Target;
+    use std::net::{SocketAddr, TcpListener};
 
     fn routes(urls: &[(&str, u32)]) -> Routes {
         let target = |text: &str| Target::parse(text).unwrap();
@@ -164,6 +169,32 @@ mod tests {
         let error = from("192.0.2.1").unwrap_err().to_string();
         assert!(error.contains("192.0.2.1 is no address of this machine"), "{error}");
         assert!(from("::1").is_err());
+    }
+
+    #[test]
+    fn first_address_that_accepts_a_connection_is_taken() {
+        let listeners = ["127.0.0.1:0", "[::1]:0"].map(|address| TcpListener::bind(address).unwrap());
+        let [open4, open6] = listeners.each_ref().map(|listener| listener.local_addr().unwrap());
+        // The discard port (RFC 863) is served by nothing on a test machine.
+        let refused4: SocketAddr = "127.0.0.9:9".parse().unwrap();
+        let refused6: SocketAddr = "[::1]:9".parse().unwrap();
+        let first = |addresses: &[SocketAddr]| first_that_answers(addresses.to_vec(), None).unwrap();
+        assert_eq!(first(&[refused6, refused4, open4, open6]), open4, "IPv6 refused, IPv4 taken");
+        assert_eq!(first(&[refused4, open6, open4]), open6, "IPv4 refused, IPv6 taken");
+        assert_eq!(first(&[open6, open4]), open6, "the resolver's order");
+        assert_eq!(first(&[refused6, refused4]), refused6, "each refuses: the error names the first");
+        assert_eq!(first(&[refused4, refused4]), refused4);
+        assert_eq!(first_that_answers(Vec::new(), None), None);
+    }
+
+    #[test]
+    fn addresses_of_the_source_family_are_preferred() {
+        let open = TcpListener::bind("[::1]:0").unwrap();
+        let (open, refused): (SocketAddr, SocketAddr) =
+            (open.local_addr().unwrap(), "127.0.0.9:9".parse().unwrap());
+        let source = Some("127.0.0.0/8".parse().unwrap());
+        assert_eq!(first_that_answers(vec![open, refused], source), Some(refused));
+        assert_eq!(first_that_answers(vec![open], source), Some(open), "the plan is refused with a reason");
     }
 
     #[test]

@@ -108,7 +108,7 @@ pub(crate) struct Worker<'a> {
     /// Requests in flight, and those among them that are measured.
     in_flight: usize,
     in_flight_measured: usize,
-    /// Whether these are summed up over time: in a closed loop the users' account has that.
+    /// Whether these are summed up over time. A closed loop is held against the number of its users instead.
     counts_in_flight: bool,
     /// Until when these are counted in the recorder's sum over time.
     counted_until: Monotonic,
@@ -353,7 +353,9 @@ impl<'a> Worker<'a> {
             users.present = wanted;
         } else {
             let leaving = users.ready.min(users.present - wanted);
-            (0..leaving).for_each(|_| self.tools.recorder.ledger.leave(State::Late, at));
+            // Some became ready after `at`, and nobody leaves a state before entering it.
+            let now = self.tools.clock.monotonic();
+            (0..leaving).for_each(|_| self.tools.recorder.ledger.leave(State::Late, now));
             users.ready -= leaving;
             users.present -= leaving;
         }

@@ -4,7 +4,7 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on panics")]
 
-use petasos_load::{Arrival, Control, Outcome, Plan, Rate, Stop, Target};
+use petasos_load::{Arrival, Control, Outcome, Plan, Rate, Stop, Target, Think};
 use platform::SystemClock;
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -105,4 +105,27 @@ fn a_stall_is_seen_as_everyone_who_came_felt_it() {
     let server = stalling();
     let outcome = run(&server, 400, Arrival::Closed, 1);
     assert!(outcome.good_times.total.percentile_us(99.0) < 400_000);
+}
+
+#[test]
+fn littles_law_finds_the_users_whose_states_were_accounted_for() {
+    const USERS: usize = 4;
+    let server = Paced::start(|_, _| Duration::from_millis(1));
+    // Two users wait for a connection while the others have one.
+    let plan = Plan {
+        stop: Stop { requests: Some(800), ..Stop::default() },
+        users: USERS,
+        threads: 1,
+        connections_per_host_max: Some(2),
+        think: Think::Constant(Duration::from_millis(2)),
+        ..Plan::new(Target::parse(&server.url()).unwrap())
+    };
+    let outcome = petasos_load::run(&plan, &SystemClock::new(), &Control::new()).unwrap();
+    let (check, of) = (&outcome.check, outcome.check.account);
+    // The law adds up times of requests, and the account moments of users: two books of the same time.
+    let residual = check.little_residual.unwrap();
+    let found_s = (1.0 - residual) * USERS as f64 * outcome.elapsed.as_secs_f64();
+    let accounted = of.connecting + of.thinking + of.server + of.failed + of.unread + of.processing;
+    assert!((found_s / accounted.as_secs_f64() - 1.0).abs() < 0.01, "{found_s} s found, {of:?}");
+    assert!(of.connecting > of.server / 10, "users waited: {of:?}");
 }

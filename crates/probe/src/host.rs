@@ -36,12 +36,16 @@ impl CpuTimes {
         (total > 0).then(|| (busy as f64 / total as f64, steal as f64 / total as f64))
     }
 
-    /// The share of all cores' time (0 to 1) that other processes had since an earlier reading, if known ones had this
-    /// many ticks.
-    pub fn foreign_since(self, earlier: Self, known_ticks: u64) -> Option<f64> {
+    /// The share of all cores' time (0 to 1) that other processes had since an earlier reading, if known ones had
+    /// `known_ticks`, and all that are there `all_ticks`.
+    ///
+    /// Most kernels count software interrupts among the time of the process that they interrupt, but not among that of
+    /// processes in /proc/stat; and a process that has ended may be missing in `all_ticks`. So the larger sum counts.
+    pub fn foreign_since(self, earlier: Self, known_ticks: u64, all_ticks: u64) -> Option<f64> {
         let total =
             (self.busy + self.idle + self.steal).saturating_sub(earlier.busy + earlier.idle + earlier.steal);
-        let foreign = self.processes.saturating_sub(earlier.processes).saturating_sub(known_ticks);
+        let processes = self.processes.saturating_sub(earlier.processes);
+        let foreign = processes.max(all_ticks).saturating_sub(known_ticks);
         (total > 0).then(|| foreign as f64 / total as f64)
     }
 }
@@ -98,8 +102,10 @@ mod tests {
         let later = CpuTimes { busy: 160 + 60, processes: 155 + 55, idle: 820 + 30, steal: 30 + 10 };
         assert_eq!(later.shares_since(times), Some((0.6, 0.1)));
         assert_eq!(times.shares_since(times), None);
-        assert_eq!((later.foreign_since(times, 15), later.foreign_since(times, 60)), (Some(0.4), Some(0.0)));
-        assert_eq!(times.foreign_since(times, 0), None);
+        let foreign = |known, all| later.foreign_since(times, known, all);
+        assert_eq!((foreign(15, 0), foreign(60, 0)), (Some(0.4), Some(0.0)));
+        assert_eq!(foreign(15, 60), Some(0.45), "five ticks are software interrupts");
+        assert_eq!(times.foreign_since(times, 0, 0), None);
         assert_eq!(CpuTimes::parse("cpu0 1 2 3 4"), None);
         assert_eq!(CpuTimes::parse("cpu  1 2 3 4").unwrap().busy, 6);
     }

@@ -47,7 +47,8 @@ impl ProcFs {
         found
     }
 
-    fn processes(&self) -> Vec<u32> {
+    /// All processes that are alive now.
+    pub fn processes(&self) -> Vec<u32> {
         numbers_in(&self.proc)
     }
 

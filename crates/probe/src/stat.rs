@@ -23,6 +23,9 @@ impl TaskState {
     }
 }
 
+/// The flag of a kernel thread (linux/sched.h).
+const PF_KTHREAD: u64 = 0x0020_0000;
+
 /// The fields of /proc/PID/stat that are used here. Times are in clock ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProcessStat {
@@ -30,6 +33,8 @@ pub struct ProcessStat {
     pub state: TaskState,
     /// The parent's process number.
     pub parent: u32,
+    /// Whether it is a thread of the kernel, which no program started.
+    pub is_kernel: bool,
     /// Processor time of all threads of the process, of user and kernel, in ticks.
     pub own_ticks: u64,
     /// The same of all its descendants that ended and were waited for.
@@ -48,12 +53,13 @@ impl ProcessStat {
             _ => TaskState::Idle,
         };
         let parent = fields.next()?.parse().ok()?;
-        // utime is field 14 of the file; the state was field 3 and the parent field 4.
-        let mut times = fields.skip(9).map(|field| field.parse::<u64>().ok());
+        // The state was field 3 of the file and the parent field 4; the flags are field 9 and utime is field 14.
+        let flags: u64 = fields.nth(4)?.parse().ok()?;
+        let mut times = fields.skip(4).map(|field| field.parse::<u64>().ok());
         let mut time = || times.next().flatten();
         let own_ticks = time()?.checked_add(time()?)?;
         let children_ticks = time()?.checked_add(time()?)?;
-        Some(Self { state, parent, own_ticks, children_ticks })
+        Some(Self { state, parent, is_kernel: flags & PF_KTHREAD != 0, own_ticks, children_ticks })
     }
 }
 
@@ -75,10 +81,14 @@ mod tests {
     #[test]
     fn a_name_with_spaces() {
         let stat = ProcessStat::parse(PHP).unwrap();
-        assert_eq!(
-            stat,
-            ProcessStat { state: TaskState::Runnable, parent: 17, own_ticks: 281, children_ticks: 9 }
-        );
+        let (state, is_kernel) = (TaskState::Runnable, false);
+        assert_eq!(stat, ProcessStat { state, parent: 17, is_kernel, own_ticks: 281, children_ticks: 9 });
+    }
+
+    #[test]
+    fn threads_of_the_kernel_are_told_by_their_flag() {
+        let softirq = "16 (ksoftirqd/0) S 2 0 0 0 -1 69238848 0 0 0 0 0 5183 0 0 20 0 1 0 24 0 0";
+        assert!(ProcessStat::parse(softirq).unwrap().is_kernel);
     }
 
     #[test]

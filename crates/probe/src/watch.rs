@@ -124,6 +124,7 @@ struct Sampler<'a> {
     known_roots: Vec<u32>,
     known: BTreeSet<u32>,
     known_before: u64,
+    all_before: u64,
     begun: Monotonic,
     cpu_before: Option<CpuTimes>,
     links_before: Vec<Link>,
@@ -152,6 +153,7 @@ impl<'a> Sampler<'a> {
             proc,
             groups: groups.iter().map(watched).collect(),
             known_before: ticks(proc, &known),
+            all_before: all_ticks(proc),
             known_roots,
             known,
             begun: now,
@@ -184,12 +186,13 @@ impl<'a> Sampler<'a> {
         let times = self.proc.cpu_times().zip(self.cpu_before);
         self.scan();
         let known_ticks = ticks(self.proc, &self.known).saturating_sub(self.known_before);
+        let all_ticks = all_ticks(self.proc).saturating_sub(self.all_before);
         let seconds = now.since(self.begun).as_secs_f64();
         let shares = times.and_then(|(after, before)| after.shares_since(before));
         let host = HostWatch {
             busy: shares.map(|(busy, _)| busy),
             steal: shares.map(|(_, steal)| steal),
-            foreign: times.and_then(|(after, before)| after.foreign_since(before, known_ticks)),
+            foreign: times.and_then(|(after, before)| after.foreign_since(before, known_ticks, all_ticks)),
             load_average: self.proc.load_average(),
             link: self.fullest_link(seconds),
         };
@@ -226,6 +229,12 @@ impl Watched<'_> {
 fn ticks(proc: &ProcFs, members: &BTreeSet<u32>) -> u64 {
     let stats = members.iter().filter_map(|pid| proc.process(*pid));
     stats.map(|stat| stat.own_ticks + stat.children_ticks).sum()
+}
+
+/// Processor time of all processes. Kernel threads are left out, because ksoftirqd may work for the measured load.
+fn all_ticks(proc: &ProcFs) -> u64 {
+    let is_program = |pid: &u32| proc.process(*pid).is_some_and(|stat| !stat.is_kernel);
+    ticks(proc, &proc.processes().into_iter().filter(is_program).collect())
 }
 
 #[cfg(test)]
@@ -281,6 +290,26 @@ mod tests {
         stat(1_100, 1_100);
         let seen = sampler.end(Monotonic::from_nanos(1_000_000_000));
         assert_eq!((seen.host.busy, seen.host.foreign), (Some(0.5), Some(0.3)));
+    }
+
+    #[test]
+    fn software_interrupts_of_known_processes_hide_no_others() {
+        let root = tempfile::tempdir().unwrap();
+        let stat = |user: u64, softirq: u64| {
+            let text = format!("cpu  {user} 0 0 1000 0 0 {softirq} 0 0 0\n");
+            std::fs::write(root.path().join("proc/stat"), text).unwrap();
+        };
+        write_process(root.path(), 5, 1, "R", 100, 0);
+        write_process(root.path(), 9, 1, "R", 100, 0);
+        stat(1_000, 100);
+        let (proc, groups) = (ProcFs::at(root.path()), group(&[5]));
+        let sampler = Sampler::begin(&proc, &groups, Monotonic::from_nanos(0));
+        // Half of the group's 80 ticks are software interrupts, and the other process had 20.
+        write_process(root.path(), 5, 1, "R", 180, 0);
+        write_process(root.path(), 9, 1, "R", 120, 0);
+        stat(1_060, 140);
+        let seen = sampler.end(Monotonic::from_nanos(1_000_000_000));
+        assert_eq!(seen.host.foreign, Some(0.2));
     }
 
     #[test]

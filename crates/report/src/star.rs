@@ -5,6 +5,7 @@
 
 use crate::number;
 use crate::results::{CellRecord, Outcome};
+use crate::run::Account;
 use crate::summary::{Row, Summary};
 
 /// Stands behind the throughput of a starred cell.
@@ -14,7 +15,7 @@ pub const MARK: char = '★';
 pub(crate) const MEANING: &str = "★: the generator or other processes disturbed a round, and the figures are in no comparison. results.json has the reason of each round.";
 
 /// Why a cell is starred.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Star {
     /// So many of its rounds are.
     pub rounds: usize,
@@ -22,6 +23,8 @@ pub struct Star {
     pub first: u64,
     /// Its reasons.
     pub reasons: Vec<String>,
+    /// The time of its users.
+    pub account: Option<Account>,
 }
 
 /// The star of a cell; `None` for one that counts.
@@ -32,7 +35,8 @@ pub fn star(cell: &CellRecord) -> Option<Star> {
     });
     let mut starred = measured.filter(|(_, measured)| !measured.starred.is_empty());
     let (first, measured) = starred.next()?;
-    Some(Star { rounds: 1 + starred.count(), first, reasons: measured.starred.clone() })
+    let (reasons, account) = (measured.starred.clone(), measured.generator.account);
+    Some(Star { rounds: 1 + starred.count(), first, reasons, account })
 }
 
 /// The mark of a starred cell, else that of one with few answers, else nothing.
@@ -56,10 +60,10 @@ pub(crate) fn note(row: &Row<'_>, summary: &Summary) -> Option<String> {
             )
         });
     };
-    let users = summary.account.and_then(|account| account.effective_users).map(|users| {
+    let users = star.account.and_then(|account| account.effective_users).map(|users| {
         format!(". {users:.1} of {} users were at the server", number::grouped(row.cell.concurrency))
     });
-    let times = summary.account.and_then(|account| {
+    let times = star.account.and_then(|account| {
         let [received, processed] = [account.mean_until_received_us?, account.mean_until_processed_us?]
             .map(|us| number::milliseconds(us / 1_000.0));
         Some(format!(

@@ -10,7 +10,6 @@ use crate::difference::{Gain, Noise, gain};
 use crate::results::{
     Bound, BystanderRecord, CellRecord, LoadRecord, Measured, Outcome, ResponseTimes, Results, StepRecord,
 };
-use crate::run::Account;
 use crate::star::{Star, star};
 use crate::{loads, processes};
 use stats::{Factor, Interval};
@@ -162,8 +161,6 @@ pub struct Summary {
     pub writes: Vec<Writes>,
     /// What bound most rounds.
     pub bound_by: Bound,
-    /// The users' time: sums of the terms, medians of what is made of them; `None` where results do not tell.
-    pub account: Option<Account>,
     /// The worst word of the generator's self-checks.
     pub trust: String,
     /// Why the cell is starred; `None` if it counts.
@@ -208,32 +205,6 @@ pub fn standing(cell: &CellRecord) -> Standing {
     }
 }
 
-/// The users' time over the rounds of a cell; `None` if a round does not tell.
-fn account(runs: &[&Measured]) -> Option<Account> {
-    let accounts = runs.iter().map(|run| run.generator.account).collect::<Option<Vec<Account>>>()?;
-    let median = |field: fn(&Account) -> Option<f64>| {
-        stats::median(&accounts.iter().filter_map(field).collect::<Vec<_>>())
-    };
-    let sum = |field: fn(&Account) -> f64| accounts.iter().map(field).sum();
-    Some(Account {
-        connecting_s: sum(|of| of.connecting_s),
-        thinking_s: sum(|of| of.thinking_s),
-        late_s: sum(|of| of.late_s),
-        server_s: sum(|of| of.server_s),
-        failed_s: sum(|of| of.failed_s),
-        unread_s: sum(|of| of.unread_s),
-        processing_s: sum(|of| of.processing_s),
-        unfinished_s: sum(|of| of.unfinished_s),
-        total_s: sum(|of| of.total_s),
-        lost_share: median(|of| of.lost_share),
-        gap: median(|of| of.gap),
-        core_wait_s: median(|of| of.core_wait_s),
-        effective_users: median(|of| of.effective_users),
-        mean_until_received_us: median(|of| of.mean_until_received_us),
-        mean_until_processed_us: median(|of| of.mean_until_processed_us),
-    })
-}
-
 fn summary(runs: &[&Measured]) -> Summary {
     let of = |field: fn(&Measured) -> f64| -> Vec<f64> { runs.iter().map(|run| field(run)).collect() };
     let maybe = |field: fn(&Measured) -> Option<f64>| -> Option<f64> {
@@ -267,7 +238,6 @@ fn summary(runs: &[&Measured]) -> Summary {
         visitors: loads::visitors(runs),
         writes: loads::writes(runs),
         bound_by: most_frequent(runs),
-        account: account(runs),
         trust: worst_trust(runs),
         star: None,
         cores: processes::cores(runs),

@@ -63,13 +63,14 @@ fn starred_step_shows_its_star_in_headline_and_table() {
 }
 
 #[test]
-fn starred_step_says_how_many_users_were_at_the_server() {
+fn star_says_how_many_users_were_at_the_server_in_its_round() {
     let mut results = made_up(3);
     let petasos = cell(&mut results, "petasos");
-    star(petasos, 0);
+    star(petasos, 1);
+    let mut users = [20.0, 10.5, 21.0].into_iter();
     each_run(petasos, |run| {
         run.generator.account = Some(Account {
-            effective_users: Some(10.5),
+            effective_users: users.next(),
             mean_until_received_us: Some(1_234.0),
             mean_until_processed_us: Some(2_938.0),
             ..Account::default()
@@ -168,17 +169,4 @@ fn a_starred_round_takes_every_factor_from_its_cell() {
     assert_eq!((star.rounds, star.first, &star.reasons[..]), (1, 3, &[REASON.to_owned()][..]));
     assert!(factor(&first, cell).is_none() && factor(cell, &first).is_none());
     assert!(standing(cell).summary().is_some(), "its figures stay");
-}
-
-#[test]
-fn a_cell_sums_the_terms_of_its_rounds() {
-    let mut results = made_up(3);
-    let cell = &mut results.cells[0];
-    for (run, users) in cell.runs.iter_mut().zip([9.0, 10.0, 30.0]) {
-        let Outcome::Measured(measured) = &mut run.outcome else { continue };
-        let account = Account { server_s: users, effective_users: Some(users), ..Account::default() };
-        measured.generator.account = Some(account);
-    }
-    let account = standing(cell).summary().unwrap().account.unwrap();
-    assert_eq!((account.server_s, account.effective_users, account.lost_share), (49.0, Some(10.0), None));
 }

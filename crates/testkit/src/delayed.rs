@@ -37,8 +37,35 @@ pub struct Delayed {
 pub struct Served {
     /// When the kernel had received it.
     pub came: Monotonic,
-    /// When its response was written, the client closed the connection, or the server was stopped.
+    /// When its response was written, the client closed the connection, or the server was stopped; earlier by the time
+    /// for which the server could not write, because the client did not read.
     pub left: Monotonic,
+}
+
+/// A connection.
+struct Peer {
+    stream: TcpStream,
+    /// The response that the client has not taken yet.
+    writing: Option<Writing>,
+    /// Whether the system tells when there is room to write.
+    awaits_room: bool,
+}
+
+/// A response of which a part is written.
+struct Writing {
+    came: Monotonic,
+    bytes: usize,
+    /// Since when nothing could be written, and for how long that was so before.
+    stuck_since: Monotonic,
+    stuck_before: Duration,
+}
+
+impl Writing {
+    /// The request, whose response is written or given up at `now`.
+    fn served(&self, now: Monotonic) -> Served {
+        let stuck = self.stuck_before + now.since(self.stuck_since);
+        Served { came: self.came, left: self.came.plus(now.since(self.came).saturating_sub(stuck)) }
+    }
 }
 
 struct Serving {
@@ -46,7 +73,8 @@ struct Serving {
     delay: Duration,
     listener: TcpListener,
     epoll: std::os::fd::OwnedFd,
-    connections: Vec<Option<TcpStream>>,
+    response: Vec<u8>,
+    connections: Vec<Option<Peer>>,
     /// Requests in the order in which they are due, with the places of their connections.
     due: VecDeque<(Monotonic, usize)>,
     served: Vec<Served>,
@@ -55,6 +83,11 @@ struct Serving {
 impl Delayed {
     /// Starts a server on a free loopback port. Its thread runs where the caller's may run.
     pub fn start(delay: Duration) -> Self {
+        Self::start_with(delay, 2)
+    }
+
+    /// The same with content of so many bytes.
+    pub fn start_with(delay: Duration, content_bytes: usize) -> Self {
         let listener = listen();
         listener.set_nonblocking(true).unwrap();
         let address = listener.local_addr().unwrap();
@@ -68,12 +101,18 @@ impl Delayed {
             delay,
             listener,
             epoll,
+            response: response(content_bytes),
             connections: Vec::new(),
             due: VecDeque::new(),
             served: Vec::new(),
         };
         let serving = std::thread::spawn(move || serving.run(&theirs));
         Self { address, is_stopped, serving: Some(serving) }
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
     }
 
     /// `http://ADDRESS/`.
@@ -105,6 +144,12 @@ fn listen() -> TcpListener {
     socket.into()
 }
 
+fn response(content_bytes: usize) -> Vec<u8> {
+    let mut response = format!("HTTP/1.1 200 OK\r\nContent-Length: {content_bytes}\r\n\r\n").into_bytes();
+    response.resize(response.len() + content_bytes, b'x');
+    response
+}
+
 impl Serving {
     fn run(mut self, is_stopped: &AtomicBool) -> Vec<Served> {
         let mut events = Vec::with_capacity(1024);
@@ -119,13 +164,23 @@ impl Serving {
             for event in &events {
                 match event.data.u64() {
                     LISTENER => self.accept(),
-                    place => self.read(place as usize, stamps),
+                    place => {
+                        let (place, flags) = (place as usize, event.flags);
+                        if flags.contains(epoll::EventFlags::OUT) {
+                            self.write_on(place);
+                        }
+                        if flags != epoll::EventFlags::OUT {
+                            self.read(place, stamps);
+                        }
+                    }
                 }
             }
             self.answer();
         }
         let now = self.clock.monotonic();
         self.served.extend(self.due.iter().map(|(came, _)| Served { came: *came, left: now }));
+        let writing = self.connections.iter().flatten().filter_map(|peer| peer.writing.as_ref());
+        self.served.extend(writing.map(|writing| writing.served(now)));
         self.served
     }
 
@@ -136,23 +191,24 @@ impl Serving {
             ask_for_stamps(&stream).unwrap();
             let data = epoll::EventData::new_u64(self.connections.len() as u64);
             epoll::add(&self.epoll, &stream, data, epoll::EventFlags::IN).unwrap();
-            self.connections.push(Some(stream));
+            self.connections.push(Some(Peer { stream, writing: None, awaits_room: false }));
         }
     }
 
     /// Reads a request, whose head fits one read, or the end of the connection.
     fn read(&mut self, place: usize, stamps: StampClock) {
-        let Some(stream) = &self.connections[place] else { return };
+        let Some(peer) = &self.connections[place] else { return };
         let mut room = [0; 4096];
-        match receive(stream, &mut room) {
+        match receive(&peer.stream, &mut room) {
             Ok((1.., stamp)) => {
                 let came = stamps.moment(stamp, self.clock.monotonic());
                 self.due.push_back((came, place));
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => {}
             _ => {
-                self.connections[place] = None;
                 let now = self.clock.monotonic();
+                let writing = self.connections[place].take().and_then(|peer| peer.writing);
+                self.served.extend(writing.map(|writing| writing.served(now)));
                 let ended = self.due.iter().filter(|(_, of)| *of == place);
                 self.served.extend(ended.map(|(came, _)| Served { came: *came, left: now }));
                 self.due.retain(|(_, of)| *of != place);
@@ -168,11 +224,81 @@ impl Serving {
                 return;
             }
             self.due.pop_front();
-            self.served.push(Served { came, left: now });
-            if let Some(stream) = &mut self.connections[place] {
-                // A client that is gone is noticed when it is read from.
-                let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+            match &mut self.connections[place] {
+                Some(peer) => {
+                    let (bytes, stuck_before) = (0, Duration::ZERO);
+                    peer.writing = Some(Writing { came, bytes, stuck_since: now, stuck_before });
+                    self.write_on(place);
+                }
+                None => self.served.push(Served { came, left: now }),
             }
         }
+    }
+
+    /// Writes as much of a response as the client takes.
+    fn write_on(&mut self, place: usize) {
+        let Some(peer) = &mut self.connections[place] else { return };
+        let Some(writing) = &mut peer.writing else { return };
+        let begun = self.clock.monotonic();
+        writing.stuck_before += begun.since(writing.stuck_since);
+        let is_stuck = loop {
+            match peer.stream.write(&self.response[writing.bytes..]) {
+                Ok(bytes) => writing.bytes += bytes,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break true,
+                // A client that is gone is noticed when it is read from.
+                Err(_) => break false,
+            }
+            if writing.bytes == self.response.len() {
+                break false;
+            }
+        };
+        writing.stuck_since = self.clock.monotonic();
+        if !is_stuck {
+            self.served.push(writing.served(writing.stuck_since));
+            peer.writing = None;
+        }
+        if std::mem::replace(&mut peer.awaits_room, is_stuck) != is_stuck {
+            let room = if is_stuck { epoll::EventFlags::OUT } else { epoll::EventFlags::empty() };
+            let data = epoll::EventData::new_u64(place as u64);
+            epoll::modify(&self.epoll, &peer.stream, data, epoll::EventFlags::IN | room).unwrap();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Delayed, Writing};
+    use platform::Monotonic;
+    use std::io::{Read as _, Write as _};
+    use std::net::TcpStream;
+    use std::time::Duration;
+
+    #[test]
+    fn time_in_which_nothing_could_be_written_is_not_the_servers() {
+        let at = |millis: u64| Monotonic::from_nanos(millis * 1_000_000);
+        let stuck_before = Duration::from_millis(30);
+        let writing = Writing { came: at(100), bytes: 1, stuck_since: at(180), stuck_before };
+        let served = writing.served(at(200));
+        assert_eq!((served.came, served.left), (at(100), at(150)));
+    }
+
+    #[test]
+    fn response_larger_than_the_sockets_buffers_comes_whole() {
+        // The largest buffers of the loopback interface have 6 MiB and 4 MiB.
+        const CONTENT_BYTES: usize = 16 * 1024 * 1024;
+        let server = Delayed::start_with(Duration::ZERO, CONTENT_BYTES);
+        let mut client = TcpStream::connect(server.address()).unwrap();
+        let mut room = vec![0; 1024 * 1024];
+        for _ in 0..2 {
+            client.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
+            let mut received = client.read(&mut room).unwrap();
+            let head_bytes = room.windows(4).position(|four| four == b"\r\n\r\n").unwrap() + 4;
+            while received < head_bytes + CONTENT_BYTES {
+                received += client.read(&mut room).unwrap();
+            }
+            assert_eq!(received, head_bytes + CONTENT_BYTES);
+        }
+        drop(client);
+        assert_eq!(server.stop().len(), 2);
     }
 }

@@ -3,10 +3,11 @@
 //! Invariant: the order of the sides is that of the command line; within a directory, that of the file names.
 
 use crate::output::note;
-use anyhow::{Context as _, ensure};
+use anyhow::{Context as _, bail, ensure};
 use report::compare::Side;
 use report::import::{Imported, import};
 use report::run::{Run, read_runs};
+use std::collections::HashMap;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 
@@ -61,7 +62,20 @@ fn runs(path: &Path) -> anyhow::Result<Vec<Run>> {
     }
     let ends = || JSON.iter().chain(&FOREIGN).map(|end| format!("*.{end}")).collect::<Vec<_>>().join(", ");
     ensure!(!files.is_empty(), "{}: there is no file {} in it", path.display(), ends());
+    if let Some([one, other]) = twins(&files) {
+        bail!(
+            "{} and {} look like two reports of one run, which would count twice; keep one of them in the directory",
+            one.display(),
+            other.display()
+        );
+    }
     Ok(files.iter().map(|file| read_file(file)).collect::<anyhow::Result<Vec<_>>>()?.concat())
+}
+
+/// Two files whose names differ only in their extension.
+fn twins(files: &[PathBuf]) -> Option<[&Path; 2]> {
+    let mut by_stem = HashMap::new();
+    files.iter().find_map(|file| Some([by_stem.insert(file.file_stem(), file.as_path())?, file.as_path()]))
 }
 
 /// The files of a directory whose names end like that, in the order of their names.
@@ -124,6 +138,19 @@ mod tests {
         let sides = read(&[vec![name.clone(), format!("{name}/1.json")]]).unwrap();
         let good: Vec<_> = sides[0].runs.iter().map(|run| run.good.unwrap()).collect();
         assert_eq!(good, [1, 2, 3, 1]);
+    }
+
+    #[test]
+    fn two_reports_of_one_run_in_a_directory_are_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        // `a.d.txt` stands between the two in the order of their names.
+        for name in ["a.csv", "a.d.txt", "a.txt"] {
+            std::fs::write(directory.path().join(name), "not a run").unwrap();
+        }
+        let error = read(&[vec![directory.path().to_str().unwrap().to_owned()]]).unwrap_err().to_string();
+        let is_told =
+            error.contains("a.csv and ") && error.contains("a.txt look like two reports of one run");
+        assert!(is_told, "{error}");
     }
 
     #[test]

@@ -84,7 +84,9 @@ impl Stream {
                     Ok(response) => Ok(self.head(response, octets, tools)),
                     Err(error) => Err(after(&error, FailureKind::Receive)),
                 },
-                Step::Content(..) => ready!(self.content(context, tools)).map_err(|error| seen(&error)),
+                Step::Content(..) => {
+                    ready!(self.content(context, octets, tools)).map_err(|error| seen(&error))
+                }
                 Step::Trailers(answer, body) => match ready!(body.poll_trailers(context)) {
                     Ok(_) => return Poll::Ready(After::Answered(*answer)),
                     Err(error) => Err(seen(&error)),
@@ -125,6 +127,7 @@ impl Stream {
     fn head(&mut self, response: Response<RecvStream>, octets: &Octets, tools: &mut Tools<'_>) -> Step {
         let (exchange, now) = (&mut self.asked.exchange, tools.clock.monotonic());
         exchange.first_octet = tools.came(octets.stamp(), exchange, now);
+        exchange.receive(exchange.first_octet, now);
         take_head(&mut tools.several.first_head, &response);
         let (parts, body) = response.into_parts();
         let answer = Answer {
@@ -138,11 +141,19 @@ impl Stream {
     }
 
     /// Reads the content as far as it has come.
-    fn content(&mut self, context: &mut Context<'_>, tools: &mut Tools<'_>) -> Poll<Result<Step, h2::Error>> {
+    fn content(
+        &mut self,
+        context: &mut Context<'_>,
+        octets: &Octets,
+        tools: &mut Tools<'_>,
+    ) -> Poll<Result<Step, h2::Error>> {
         let Step::Content(answer, body) = &mut self.step else { return Poll::Pending };
         while let Some(piece) = ready!(body.poll_data(context)) {
             let piece = piece?;
             let bytes = piece.len();
+            let now = tools.clock.monotonic();
+            let came = tools.came(octets.stamp(), &self.asked.exchange, now);
+            self.asked.exchange.receive(came, now);
             self.asked.inspection.take(&piece);
             body.flow_control().release_capacity(bytes)?;
             answer.content_bytes += bytes as u64;

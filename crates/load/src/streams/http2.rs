@@ -149,7 +149,8 @@ impl Carrier {
             After::Answered(answer) => {
                 self.answers += 1;
                 let now = tools.clock.monotonic();
-                asked.exchange.last_octet = tools.came(self.octets.stamp(), &asked.exchange, now);
+                let came = tools.came(self.octets.stamp(), &asked.exchange, now);
+                asked.exchange.receive(came, now);
                 Came::Answered(asked, answer, now)
             }
             After::Failed(kind) | After::Broken(kind) => Came::Failed(asked, kind),

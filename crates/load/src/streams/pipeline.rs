@@ -136,7 +136,7 @@ impl Carrier {
             if !line.reader.has_begun() {
                 exchange.first_octet = came;
             }
-            exchange.last_octet = came;
+            exchange.receive(came, now);
             let mut content_bytes = 0;
             let fed = line.reader.feed_some(octets, &mut tools.memo, |content| {
                 content_bytes += content.len() as u64;
@@ -174,9 +174,8 @@ impl Carrier {
         let State::Line(line) = &mut self.state else { return End::Over };
         match line.reader.end() {
             Ok(answer) => {
-                // The end of the content is the close, which has no stamp.
                 let now = tools.clock.monotonic();
-                line.pending.front_mut().into_iter().for_each(|asked| asked.exchange.last_octet = now);
+                line.pending.front_mut().into_iter().for_each(|asked| asked.exchange.end_with_close(now));
                 self.answered(Answer { persistent: false, ..answer }, now);
                 End::Over
             }

@@ -493,7 +493,11 @@ impl Worker<'_> {
             self.shared.with_ab(|account| account.refused += 1);
         }
         if exchange.of_user {
-            self.wakes.push(Reverse((now.plus(RETRY_AFTER), Some(State::Connecting), None)));
+            let until = now.plus(RETRY_AFTER);
+            if exchange.measured {
+                self.tools.recorder.pauses(now, until);
+            }
+            self.wakes.push(Reverse((until, Some(State::Connecting), None)));
         }
     }
 

@@ -84,9 +84,10 @@ fn noise_of(metric: Metric, sides: &[Vec<&Run>; 2]) -> Option<f64> {
 }
 
 /// The variance of a figure's rounding, as a share of its square; `None` where it is finer than any noise. Were it left
-/// out, times that are all `5 ms` would seem free of noise.
+/// out, times that are all `5 ms` would seem free of noise. A mean is of many times, whose rounding cancels out.
 fn rounding(metric: Metric, run: &Run) -> Option<f64> {
-    let is_coarse = matches!(run.source.as_str(), "ab" | "jtl") && metric != Metric::Throughput;
+    let is_time = !matches!(metric, Metric::Throughput | Metric::Mean);
+    let is_coarse = is_time && matches!(run.source.as_str(), "ab" | "jtl");
     let value = metric.of(run).filter(|value| is_coarse && *value > 0.0)?;
     Some((STEP_MS / value).powi(2) / 12.0)
 }
@@ -144,6 +145,9 @@ mod tests {
         let chosen = |p50_us| choose(Metric::Throughput, &of_ab(p50_us), &of_ab(p50_us));
         // A millisecond is a fifth of the one and a two-hundredth of the other.
         assert_eq!((chosen(5_000), chosen(200_000)), (Metric::Throughput, Metric::P50));
+        let mut side = of_ab(5_000);
+        side.runs.iter_mut().for_each(|run| run.good_times.latency.mean_us = Some(5_000.0));
+        assert_eq!(noise(Metric::Mean, &side, &side), Some(0.0), "the mean of many times is finer");
     }
 
     #[test]

@@ -1,0 +1,86 @@
+//! Little's law: what there was on average is how often it ended times how long each took.
+//!
+//! Invariant: the two sides come from different books, so that either can prove the other wrong. The times of requests
+//! are taken from the moments of each request when it ends. The account of the users' time adds neither side up: only
+//! the two terms that no request has, thinking and processing, are taken from it.
+
+use crate::account::Account;
+use std::time::Duration;
+
+/// Both sides of the law.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Little {
+    /// The times of single requests, and in a closed loop what users did between them, summed up.
+    accounted: Duration,
+    /// What that should be.
+    expected: Duration,
+}
+
+impl Little {
+    /// Of a closed loop. `requests` is the time of all requests that ended, from the moment their users wanted them;
+    /// `paused` the pauses after connections that could not be made; `users` the time for which the plan had users.
+    ///
+    /// Late users and requests that did not end are left out: they are what the law finds missing.
+    pub(crate) fn closed(requests: Duration, paused: Duration, account: &Account, users: Duration) -> Self {
+        Self { accounted: requests + paused + account.thinking + account.processing, expected: users }
+    }
+
+    /// Of an open loop. `requests` is the time of all requests, from their start to their end or that of the run;
+    /// `in_flight` the number in flight, counted whenever it changes and summed up over time.
+    pub(crate) fn open(requests: Duration, in_flight: Duration) -> Self {
+        Self { accounted: requests, expected: in_flight }
+    }
+
+    /// The share of the expected time that is missing; below zero if there is too much. `None` if none is expected.
+    pub(crate) fn residual(self) -> Option<f64> {
+        (!self.expected.is_zero()).then(|| 1.0 - self.accounted.as_secs_f64() / self.expected.as_secs_f64())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Little;
+    use crate::account::Account;
+    use std::time::Duration;
+
+    const fn s(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    /// Ten users over ten seconds: the requests took 60 s, of which 50 s at the server.
+    fn residual(requests: u64, thinking: u64, users: u64) -> f64 {
+        let account = Account {
+            connecting: s(10),
+            thinking: s(thinking),
+            server: s(45),
+            unread: s(5),
+            processing: s(3),
+            ..Account::default()
+        };
+        Little::closed(s(requests), s(1), &account, s(users)).residual().unwrap()
+    }
+
+    #[test]
+    fn a_false_figure_on_either_side_leaves_a_residual() {
+        assert!(residual(60, 36, 100).abs() < 1e-9);
+        assert!((residual(50, 36, 100) - 0.1).abs() < 1e-9, "requests lost time");
+        assert!((residual(70, 36, 100) + 0.1).abs() < 1e-9, "requests gained time");
+        assert!((residual(60, 26, 100) - 0.1).abs() < 1e-9, "the account lost thinking");
+        assert!((residual(60, 36, 80) + 0.25).abs() < 1e-9, "there were fewer users");
+    }
+
+    #[test]
+    fn the_terms_of_requests_come_from_the_requests_alone() {
+        let both = [s(1), s(9)].map(|server| {
+            let account = Account { server, connecting: server, unread: server, ..Account::default() };
+            Little::closed(s(90), s(0), &account, s(100))
+        });
+        assert_eq!(both[0], both[1]);
+    }
+
+    #[test]
+    fn an_open_loop_holds_requests_against_their_number() {
+        assert_eq!(Little::open(s(9), s(10)).residual().map(|of| (of * 100.0).round()), Some(10.0));
+        assert_eq!(Little::open(s(9), s(0)).residual(), None);
+    }
+}

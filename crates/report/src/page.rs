@@ -5,7 +5,7 @@
 //! stays the same. Units are in the names. What failed and what was left out is said before anything is summed up.
 
 use crate::number::{grouped, milliseconds, three_digits};
-use crate::run::Distribution;
+use crate::run::{Condition, Distribution};
 use browse::{FetchFailure, PageOutcome};
 use load::Protocol;
 use page::{Class, Limit};
@@ -92,6 +92,8 @@ pub struct PageRun {
 /// Pages by what became of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Pages {
+    /// The conditions that the run was held against, in the order in which they were given.
+    pub thresholds: Vec<Condition>,
     /// Everything arrived.
     pub good: u64,
     /// The document arrived, something else did not.
@@ -251,6 +253,7 @@ impl PageRun {
     /// The JSON, with a line end.
     pub fn to_json(&self) -> String {
         // A tree of numbers and texts always has a JSON form.
+            thresholds: Vec::new(),
         let mut text = serde_json::to_string_pretty(self).unwrap_or_default();
         text.push('\n');
         text

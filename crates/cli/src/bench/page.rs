@@ -10,6 +10,7 @@ use browse::{PageEnd, PageOutcome, PagePlan, Watch};
 use load::{Arrival, Control, Expect, Plan, Protocol, Rate, TlsOptions};
 use platform::{Clock, SystemClock};
 use report::page::{PageRun, text};
+use report::run::Condition;
 use report::thresholds;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::process::ExitCode;
@@ -43,8 +44,9 @@ pub(crate) fn run(url: &str, args: &PageArgs, load: &Plan, outputs: &OutputArgs)
     outputs.check_pages()?;
     let plan = page_plan(url, args, load)?;
     let outcome = load_pages(&plan)?;
-    let run = PageRun::from(&outcome);
+    let mut run = PageRun::from(&outcome);
     let judged = outputs.judge_pages(&run);
+    run.thresholds = judged.iter().map(Condition::from).collect();
     outputs.write_pages(&format!("{}{}", text(&outcome), thresholds::text(&judged)), &run)?;
     let mut reasons: Vec<String> = why_failed(&outcome, outputs.allows_errors()).into_iter().collect();
     if judged.iter().any(|judged| judged.is_missed) {

@@ -41,6 +41,9 @@ fn head(run: &PageRun) -> Markup {
                     (run.generator.reasons.join("; ")) "."
                 }
             }
+            @for missed in run.thresholds.iter().filter(|condition| condition.missed) {
+                p.warning { strong { "Threshold missed. " } code { (missed.condition) } ": " (missed.found) "." }
+            }
             @if pages.failed + pages.incomplete > 0 {
                 p.warning {
                     strong { "Some pages were not whole. " }

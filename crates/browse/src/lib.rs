@@ -30,7 +30,10 @@ pub use outcome::{
     ClassOutcome, EXAMPLES_MAX, FOREIGN_HOSTS_MAX, FetchFailure, Figures, PageCheck, PageCounts, PageEnd,
     PageOutcome, TRACE_MAX, Traced,
 };
-pub use plan::{CONNECTIONS_PER_HOST_MAX, PagePlan, PagePlanError, TIMEOUT_DEFAULT, VISITORS_MAX};
+pub use plan::{
+    CONNECTIONS_PER_HOST_DEFAULT, CONNECTIONS_PER_HOST_MAX, PagePlan, PagePlanError, TIMEOUT_DEFAULT,
+    VISITORS_MAX,
+};
 pub use series::{PageSecond, SecondTimes};
 pub use shared::Watch;
 
@@ -121,6 +124,7 @@ pub fn run(plan: &PagePlan, clock: &Arc<dyn Clock>, watch: &Arc<Watch>) -> Resul
         url: plan.url.to_string(),
         users: plan.users,
         rate_asked: plan.rate,
+        think: plan.think,
         returning_asked: plan.returning,
         connections_per_host_max: if plan.is_http2 { 1 } else { plan.connections_per_host_max },
         is_http2: plan.is_http2,

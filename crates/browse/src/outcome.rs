@@ -9,7 +9,7 @@
 //! Invariant: counts add up: every page that ended is good, incomplete or failed, and every request has one class.
 
 use crate::series::PageSecond;
-use load::{CacheVerdict, Trust};
+use load::{CacheVerdict, Think, Trust};
 use page::{Class, LimitCounts};
 use platform::Timestamp;
 use stats::Histogram;
@@ -212,6 +212,8 @@ pub struct PageOutcome {
     pub users: usize,
     /// Pages a second that were asked for, in an open loop.
     pub rate_asked: Option<f64>,
+    /// How long a visitor's place stayed empty after a page.
+    pub think: Think,
     /// The share of returning visitors that was asked for.
     pub returning_asked: f64,
     /// Connections to one host that a visitor had at most.

@@ -44,7 +44,7 @@ struct HostConnections {
 
 impl Connections {
     pub(crate) fn new(plan: &PagePlan) -> Self {
-        Self { hosts: RefCell::default(), per_host_max: plan.connections_per_host_max.max(1) }
+        Self { hosts: RefCell::default(), per_host_max: plan.connections_per_host_max }
     }
 
     /// Sends a request when one of the host's connections is free, and reads the answer. `began` is told when that

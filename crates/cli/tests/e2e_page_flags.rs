@@ -24,6 +24,13 @@ fn bench(url: &str, arguments: &[&str]) -> Output {
     petasos(["bench", url, "--page"].iter().chain(arguments))
 }
 
+/// The JSON of a run that must succeed.
+fn run(url: &str, arguments: &[&str]) -> Value {
+    let output = bench(url, &[arguments, &["--json", "-"]].concat());
+    assert_eq!(output.code, Some(0), "{}", output.stderr);
+    serde_json::from_str(&output.stdout).unwrap()
+}
+
 #[test]
 fn json_of_pages_has_the_thresholds() {
     let origin = Origin::start(site);
@@ -35,4 +42,58 @@ fn json_of_pages_has_the_thresholds() {
     let judged: Vec<_> = thresholds.iter().map(|one| (one["condition"].as_str(), &one["missed"])).collect();
     assert_eq!(judged, [(Some("rate > 0"), &Value::Bool(true)), (Some("p95 > 30s"), &Value::Bool(false))]);
     assert!(thresholds[0]["found"].as_str().unwrap().ends_with(" pages/s"), "{}", thresholds[0]["found"]);
+}
+
+#[test]
+fn one_connection_a_host_carries_the_whole_page() {
+    let origin = Origin::start(site);
+    let run = run(&origin.url(), &["-n", "3", "--connections-per-host", "1"]);
+    assert_eq!((&run["connections_per_host_max"], &run["connections"]), (&1.into(), &3.into()));
+    assert_eq!(origin.seen().len(), 3 * 10);
+}
+
+#[test]
+fn more_connections_than_browsers_open_are_used() {
+    // Every picture is held until all eight are asked for, which takes eight connections.
+    let all = std::sync::Arc::new(std::sync::Barrier::new(8));
+    let origin = Origin::start(move |seen| {
+        if seen.target().ends_with(".png") {
+            all.wait();
+        }
+        site(seen)
+    });
+    let run = run(&origin.url(), &["-n", "1", "--connections-per-host", "8"]);
+    assert_eq!((&run["pages"]["good"], &run["connections"]), (&1.into(), &8.into()));
+}
+
+#[test]
+fn numbers_of_connections_that_cannot_be_had_are_refused() {
+    for (arguments, reason) in [
+        (&["--connections-per-host", "0"][..], "--connections-per-host 0: "),
+        (&["--connections-per-host", "257"], "--connections-per-host 257: write 1 to 256"),
+        (&["--connections-per-host", "2", "--http", "2"], "--connections-per-host does not go with --http 2"),
+        (&["--connections-per-address", "2"], "--connections-per-address"),
+    ] {
+        let output = bench("http://127.0.0.1:9/", arguments);
+        assert_eq!(output.code, Some(2), "{arguments:?}: {}", output.stderr);
+        assert!(output.stderr.contains(reason), "{arguments:?}: {}", output.stderr);
+    }
+}
+
+#[test]
+fn thinking_stands_between_pages_and_in_no_page_time() {
+    let origin = Origin::start(site);
+    let run = run(&origin.url(), &["-n", "3", "--think", "150ms"]);
+    assert_eq!((&run["pages"]["good"], origin.count("/")), (&3.into(), 3));
+    let loading_s = run["page_times"]["mean_us"].as_f64().unwrap() * 3.0 / 1e6;
+    let elapsed_s = run["elapsed_s"].as_f64().unwrap();
+    assert!(elapsed_s >= loading_s + 0.3, "{elapsed_s} s for {loading_s} s of pages and two pauses");
+    assert_eq!((&run["think_min_s"], &run["think_max_s"]), (&0.15.into(), &0.15.into()));
+}
+
+#[test]
+fn thinking_with_a_rate_is_refused() {
+    let output = bench("http://127.0.0.1:9/", &["--rate", "5", "--think", "1s"]);
+    assert_eq!(output.code, Some(2), "{}", output.stderr);
+    assert!(output.stderr.contains("--think does not go with --page and --rate: "), "{}", output.stderr);
 }

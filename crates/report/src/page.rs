@@ -13,6 +13,7 @@ use serde::Serialize;
 use stats::Histogram;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::time::Duration;
 
 /// Name and version of the format, the value of the member `schema`.
 pub const SCHEMA: &str = "petasos-page-run/1";
@@ -37,6 +38,10 @@ pub struct PageRun {
     pub users: u64,
     /// Pages a second that were asked for; null in a closed loop.
     pub rate_asked_per_s: Option<f64>,
+    /// The shortest time that a visitor's place stayed empty after a page.
+    pub think_min_s: f64,
+    /// The longest.
+    pub think_max_s: f64,
     /// The share of returning visitors that was asked for, 0 to 1.
     pub returning_asked: f64,
     /// Connections to one host that a visitor had at most.
@@ -87,13 +92,13 @@ pub struct PageRun {
     pub seconds: Vec<PageSecond>,
     /// How far to trust the figures.
     pub generator: Generator,
+    /// The conditions that the run was held against, in the order in which they were given.
+    pub thresholds: Vec<Condition>,
 }
 
 /// Pages by what became of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Pages {
-    /// The conditions that the run was held against, in the order in which they were given.
-    pub thresholds: Vec<Condition>,
     /// Everything arrived.
     pub good: u64,
     /// The document arrived, something else did not.
@@ -196,6 +201,7 @@ impl From<&PageOutcome> for PageRun {
             of_these.map(|((_, verdict), count)| (verdict.name(), *count)).collect()
         };
         let pages = &figures.pages;
+        let (think_min, think_max) = outcome.think.bounds();
         Self {
             schema: SCHEMA,
             url: outcome.url.clone(),
@@ -204,6 +210,8 @@ impl From<&PageOutcome> for PageRun {
             ended: outcome.ended.name(),
             users: outcome.users as u64,
             rate_asked_per_s: outcome.rate_asked,
+            think_min_s: think_min.as_secs_f64(),
+            think_max_s: think_max.as_secs_f64(),
             returning_asked: outcome.returning_asked,
             connections_per_host_max: outcome.connections_per_host_max as u64,
             protocol: protocol(outcome).name(),
@@ -242,9 +250,10 @@ impl From<&PageOutcome> for PageRun {
             generator: Generator {
                 trust: outcome.check.trust.to_string(),
                 reasons: outcome.check.reasons.clone(),
-                cpu_s: outcome.cpu.iter().map(std::time::Duration::as_secs_f64).collect(),
+                cpu_s: outcome.cpu.iter().map(Duration::as_secs_f64).collect(),
                 cpu_share_max: outcome.check.cpu_share_max,
             },
+            thresholds: Vec::new(),
         }
     }
 }
@@ -253,7 +262,6 @@ impl PageRun {
     /// The JSON, with a line end.
     pub fn to_json(&self) -> String {
         // A tree of numbers and texts always has a JSON form.
-            thresholds: Vec::new(),
         let mut text = serde_json::to_string_pretty(self).unwrap_or_default();
         text.push('\n');
         text
@@ -328,6 +336,11 @@ fn write_head(text: &mut String, outcome: &PageOutcome) -> std::fmt::Result {
     };
     let share = outcome.returning_asked * 100.0;
     writeln!(text, "Visitors:            {visitors}, {}% of them returning", three_digits(share))?;
+    if !outcome.think.is_none() {
+        let (from, to) = outcome.think.bounds();
+        let range = if from == to { seconds(from) } else { format!("{} to {}", seconds(from), seconds(to)) };
+        writeln!(text, "Thinking:            {range} between two pages")?;
+    }
     let limit = outcome.connections_per_host_max;
     writeln!(
         text,
@@ -366,6 +379,10 @@ fn write_head(text: &mut String, outcome: &PageOutcome) -> std::fmt::Result {
         grouped(bytes),
         grouped(bytes / outcome.pages().max(1))
     )
+}
+
+fn seconds(time: Duration) -> String {
+    format!("{} s", three_digits(time.as_secs_f64()))
 }
 
 fn write_times(text: &mut String, outcome: &PageOutcome) -> std::fmt::Result {

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on panics")]
 
 use browse::{FetchFailure, Figures, PageCheck, PageEnd, PageOutcome, PageSecond, SecondTimes};
-use load::Trust;
+use load::{Think, Trust};
 use petasos_report::html::visits_page;
 use petasos_report::page::PageRun;
 use platform::Timestamp;
@@ -43,6 +43,7 @@ fn run() -> PageRun {
         url: "http://h/<script>alert(1)</script>".to_owned(),
         users: 10,
         rate_asked: None,
+        think: Think::None,
         returning_asked: 0.3,
         connections_per_host_max: 1,
         is_http2: true,

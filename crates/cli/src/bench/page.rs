@@ -92,6 +92,8 @@ fn page_plan(url: &str, args: &PageArgs, load: &Plan) -> anyhow::Result<PagePlan
         seed: load.seed,
         ramp: load.ramp,
         http: load.http,
+        think: load.think,
+        connections_per_host_max: load.connections_per_host_max,
         ..defaults
     };
     ensure!(load.keep_alive, "--no-keepalive does not go with --page: browsers keep connections");
@@ -99,11 +101,19 @@ fn page_plan(url: &str, args: &PageArgs, load: &Plan) -> anyhow::Result<PagePlan
         load.body.is_none() && load.method == taken.method,
         "--body and --method do not go with --page: a page is loaded with GET"
     );
+    ensure!(
+        load.http != Protocol::H2 || load.connections_per_host_max.is_none(),
+        "--connections-per-host does not go with --http 2: HTTP/2 has one connection a host; leave one of the two out"
+    );
+    ensure!(
+        load.connections_per_address_max.is_none(),
+        "--connections-per-address does not go with --page: browsers count by host; write --connections-per-host"
+    );
     ensure!(load.http != Protocol::Http10, "--http 1.0 does not go with --page: browsers speak 1.1 or 2");
     ensure!(
         *load == taken,
         "--page takes -n, -c, -t, --warmup, --threads, -H, --timeout, --expect-status, --insecure, --ca, --http, \
-         --rate, --ramp-up, --keep-going, --fail-if, --json and --html; leave the other flags of a load out"
+         --rate, --ramp-up, --keep-going, --think, --connections-per-host, --fail-if, --json and --html; leave the other flags of a load out"
     );
     let mut plan = PagePlan::new(url)?;
     plan.users = load.users;
@@ -120,6 +130,10 @@ fn page_plan(url: &str, args: &PageArgs, load: &Plan) -> anyhow::Result<PagePlan
     plan.seed = load.seed;
     plan.ramp = load.ramp;
     plan.stops_when_failing = load.stop.when_failing;
+    plan.think = load.think;
+    if let Some(connections) = load.connections_per_host_max {
+        plan.connections_per_host_max = connections;
+    }
     plan.is_http2 = load.http == Protocol::H2;
     plan.rate = match load.arrival {
         Arrival::Closed => None,
@@ -179,6 +193,7 @@ mod tests {
     use crate::bench::load_args::LoadArgs;
     use browse::PagePlan;
     use clap::{Args as _, Command, FromArgMatches as _};
+    use load::Think;
     use std::time::Duration;
 
     fn parse(line: &str) -> anyhow::Result<PagePlan> {
@@ -186,7 +201,7 @@ mod tests {
             PageArgs::augment_args(LoadArgs::augment_args(Command::new("bench").no_binary_name(true)));
         let (url, arguments) = line.split_once(' ').unwrap_or((line, ""));
         let matches = command.try_get_matches_from(arguments.split_whitespace())?;
-        let load = LoadArgs::from_arg_matches(&matches)?.plan(url)?;
+        let load = LoadArgs::from_arg_matches(&matches)?.plan_of_pages(url)?;
         page_plan(url, &PageArgs::from_arg_matches(&matches)?, &load)
     }
 
@@ -200,6 +215,10 @@ mod tests {
         assert_eq!((plan.returning, plan.allowed_hosts.as_slice()), (0.3, ["cdn.h".to_owned()].as_slice()));
         assert_eq!(plan.headers, [("X".to_owned(), "1".to_owned())]);
         assert_eq!(parse("http://h/ --page").unwrap().time, Some(Duration::from_secs(10)));
+        let bound = parse("http://h/ --page --connections-per-host 2 --think 1s-3s").unwrap();
+        let (from, to) = (Duration::from_secs(1), Duration::from_secs(3));
+        assert_eq!((bound.connections_per_host_max, bound.think), (2, Think::Range { from, to }));
+        assert_eq!((plan.connections_per_host_max, plan.think), (6, Think::None));
         assert!(parse("https://h/ --page --http 2").unwrap().is_http2);
         let named = parse("http://127.0.0.1:81/a --page -H Host:wordpress.test").unwrap();
         assert_eq!((named.url.as_str(), named.headers.len()), ("http://wordpress.test/a", 0));
@@ -217,6 +236,11 @@ mod tests {
             "http://h/ --returning 30%",
             "http://h/ --allow-host x",
             "http://h/ --page -c 6000",
+            "http://h/ --page --connections-per-host 0",
+            "http://h/ --page --connections-per-host 257",
+            "http://h/ --page --connections-per-host 2 --http 2",
+            "http://h/ --page --connections-per-address 2",
+            "http://h/ --page --rate 5 --think 1s",
         ] {
             assert!(parse(line).is_err(), "{line:?} was accepted");
         }

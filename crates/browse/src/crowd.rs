@@ -134,6 +134,7 @@ impl Crowd {
             let free = idle.borrow_mut().pop();
             let Some(visitor) = free else {
                 self.worker.figures.borrow_mut().pages.not_started += 1;
+                self.worker.tally(|tally| tally.counts.not_started += 1);
                 continue;
             };
             if !self.shared().take_page(due) {
@@ -157,6 +158,7 @@ impl Crowd {
             *visitor.borrow_mut() = Visitor::default();
         }
         self.under_way.set(self.under_way.get() + 1);
+        self.worker.tally(|tally| tally.counts.started += 1);
         visit(&self.worker, visitor, is_returning, due).await;
         self.under_way.set(self.under_way.get() - 1);
     }

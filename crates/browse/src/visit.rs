@@ -132,7 +132,7 @@ impl Page<'_> {
                 }
                 figures.fail(asset.url.as_str(), failure);
                 drop(figures);
-                worker.tally(|tally| tally.counts.failed_requests += 1);
+                worker.tally(|tally| tally.counts.fail(failure));
                 self.is_complete = false;
                 self.note(asset, failure.name());
                 return self.ended(asset);

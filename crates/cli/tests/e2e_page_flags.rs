@@ -97,3 +97,35 @@ fn thinking_with_a_rate_is_refused() {
     assert_eq!(output.code, Some(2), "{}", output.stderr);
     assert!(output.stderr.contains("--think does not go with --page and --rate: "), "{}", output.stderr);
 }
+
+#[test]
+fn csv_of_pages_has_pages_beside_requests() {
+    let origin = Origin::start(site);
+    let output = bench(&origin.url(), &["-n", "4", "-c", "2", "--csv", "-"]);
+    assert_eq!(output.code, Some(0), "{}", output.stderr);
+    let mut lines = output.stdout.lines();
+    let names: Vec<&str> = lines.next().unwrap().split(',').collect();
+    assert_eq!(names[..3], ["time_s", "second", "pages_started"]);
+    let rows: Vec<Vec<&str>> = lines.map(|line| line.split(',').collect()).collect();
+    assert!(!rows.is_empty() && rows.iter().all(|row| row.len() == names.len()), "{}", output.stdout);
+    let sum = |name: &str| {
+        let place = names.iter().position(|found| *found == name).unwrap_or_else(|| panic!("no {name}"));
+        rows.iter().map(|row| row[place].parse::<u64>().unwrap_or(0)).sum::<u64>()
+    };
+    assert_eq!((sum("pages_good"), sum("pages_incomplete"), sum("pages_failed")), (4, 0, 0));
+    assert_eq!((sum("pages_started"), sum("pages_not_started")), (4, 0));
+    assert_eq!((sum("requests"), sum("failed_requests"), sum("status_2xx")), (40, 0, 40));
+    assert!(sum("page_p95_us") > 0 && sum("p95_us") > 0 && sum("received_bytes") > 400);
+}
+
+#[test]
+fn csv_of_pages_tells_what_failed() {
+    let origin = Origin::start(site);
+    let output = bench(&format!("{}/broken", origin.url()), &["-n", "2", "--csv", "-"]);
+    assert_eq!(output.code, Some(1), "{}", output.stderr);
+    let mut lines = output.stdout.lines();
+    let place = lines.next().unwrap().split(',').position(|name| name == "failed_status").unwrap();
+    let failed: u64 = lines.map(|line| line.split(',').nth(place).unwrap().parse::<u64>().unwrap()).sum();
+    assert_eq!(failed, 2, "{}", output.stdout);
+    assert!(output.stderr.contains("Incomplete pages:    2"), "{}", output.stderr);
+}

@@ -151,10 +151,14 @@ pub struct Traced {
 }
 
 /// One second of the measured part. Pages and answers belong to the second in which they ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PageSecond {
     /// Which one: 0 is the first.
     pub second: u32,
+    /// Pages that began.
+    pub started: u64,
+    /// Pages that fell due while all visitors were busy.
+    pub not_started: u64,
     /// Pages of which everything arrived.
     pub good: u64,
     /// Pages of which something did not.
@@ -165,16 +169,28 @@ pub struct PageSecond {
     pub requests: u64,
     /// Resources that did not arrive.
     pub failed_requests: u64,
+    /// The same by kind; only kinds that occurred.
+    pub failed_by_kind: BTreeMap<String, u64>,
+    /// Answers by class of their status (`2xx`); only classes that occurred.
+    pub statuses: BTreeMap<String, u64>,
+    /// Answers by what the nearest cache said; only verdicts that occurred.
+    pub verdicts: BTreeMap<String, u64>,
+    /// Bytes of the answers, heads included.
+    pub received_bytes: u64,
     /// Median of the page times; null without any, here and below.
     pub page_p50_us: Option<u64>,
     /// Their 95th percentile.
     pub page_p95_us: Option<u64>,
+    /// Their 99th percentile.
+    pub page_p99_us: Option<u64>,
     /// The longest.
     pub page_max_us: Option<u64>,
     /// Median of the answers' times.
     pub request_p50_us: Option<u64>,
     /// Their 95th percentile.
     pub request_p95_us: Option<u64>,
+    /// Their 99th percentile.
+    pub request_p99_us: Option<u64>,
     /// The longest.
     pub request_max_us: Option<u64>,
 }
@@ -284,10 +300,31 @@ fn class_run((class, found): (Class, &browse::ClassOutcome)) -> (&'static str, C
     (class.name(), run)
 }
 
+/// The class of a status code, as runs of requests name it.
+fn class_of_status(code: u16) -> String {
+    match code / 100 {
+        class @ 1..=5 => format!("{class}xx"),
+        _ => "other".to_owned(),
+    }
+}
+
 fn second(of: &browse::PageSecond) -> PageSecond {
     let (page, request) = (of.page_times, of.request_times);
+    let mut failed_by_kind: BTreeMap<String, u64> =
+        FetchFailure::ALL.into_iter().map(|kind| kind.name().to_owned()).zip(of.failures).collect();
+    failed_by_kind.retain(|_, count| *count > 0);
+    let mut statuses = BTreeMap::new();
+    for (code, count) in &of.statuses {
+        *statuses.entry(class_of_status(*code)).or_default() += count;
+    }
     PageSecond {
         second: of.second,
+        started: of.started,
+        not_started: of.not_started,
+        failed_by_kind,
+        statuses,
+        verdicts: of.verdicts.iter().map(|(verdict, count)| (verdict.name().to_owned(), *count)).collect(),
+        received_bytes: of.received_bytes,
         good: of.good,
         incomplete: of.incomplete,
         failed: of.failed,
@@ -295,9 +332,11 @@ fn second(of: &browse::PageSecond) -> PageSecond {
         failed_requests: of.failed_requests,
         page_p50_us: page.map(|times| times.p50_us),
         page_p95_us: page.map(|times| times.p95_us),
+        page_p99_us: page.map(|times| times.p99_us),
         page_max_us: page.map(|times| times.max_us),
         request_p50_us: request.map(|times| times.p50_us),
         request_p95_us: request.map(|times| times.p95_us),
+        request_p99_us: request.map(|times| times.p99_us),
         request_max_us: request.map(|times| times.max_us),
     }
 }

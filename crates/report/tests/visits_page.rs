@@ -23,7 +23,8 @@ fn run() -> PageRun {
     figures.examples.push(("http://h/<gone>".to_owned(), FetchFailure::Status));
     figures.foreign_hosts.insert("foreign.test".to_owned(), 100);
     figures.statuses.extend([(200, 195), (404, 5)]);
-    let times = |scale: u64| SecondTimes { p50_us: scale, p95_us: scale * 3, max_us: scale * 9 };
+    let times =
+        |scale: u64| SecondTimes { p50_us: scale, p95_us: scale * 3, p99_us: scale * 5, max_us: scale * 9 };
     let second = |n: u32| PageSecond {
         second: n,
         good: 9,

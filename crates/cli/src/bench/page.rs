@@ -113,7 +113,7 @@ fn page_plan(url: &str, args: &PageArgs, load: &Plan) -> anyhow::Result<PagePlan
     ensure!(
         *load == taken,
         "--page takes -n, -c, -t, --warmup, --threads, -H, --timeout, --expect-status, --insecure, --ca, --http, \
-         --rate, --ramp-up, --keep-going, --think, --connections-per-host, --fail-if, --json and --html; leave the other flags of a load out"
+         --rate, --ramp-up, --keep-going, --think, --connections-per-host, --fail-if, --json, --html and --csv; leave the other flags of a load out"
     );
     let mut plan = PagePlan::new(url)?;
     plan.users = load.users;

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on panics")]
 #![allow(clippy::indexing_slicing, reason = "a test that cannot go on panics")]
 
+use report::run::read_runs;
 use serde_json::Value;
 use testkit::{Action, Origin, Output, Seen, petasos, response};
 
@@ -128,4 +129,46 @@ fn csv_of_pages_tells_what_failed() {
     let failed: u64 = lines.map(|line| line.split(',').nth(place).unwrap().parse::<u64>().unwrap()).sum();
     assert_eq!(failed, 2, "{}", output.stdout);
     assert!(output.stderr.contains("Incomplete pages:    2"), "{}", output.stderr);
+}
+
+#[test]
+fn stored_runs_of_pages_are_compared_by_their_pages() {
+    let origin = Origin::start(site);
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let (pages, requests) = (path("pages.json"), path("requests.json"));
+    assert_eq!(bench(&origin.url(), &["-n", "2", "--json", &pages]).code, Some(0));
+    let output = petasos(["compare", &pages, &pages]);
+    assert_eq!(output.code, Some(0), "{}", output.stderr);
+    assert!(output.stdout.contains(" pages/s") && !output.stdout.contains("req/s"), "{}", output.stdout);
+    petasos(["bench", &origin.url(), "-n", "2", "--json", &requests]);
+    let mixed = petasos(["compare", &pages, &requests]);
+    assert_eq!(mixed.code, Some(2), "{}", mixed.stdout);
+    assert!(mixed.stderr.contains("cannot be compared with runs of pages"), "{}", mixed.stderr);
+}
+
+#[test]
+fn urls_are_compared_by_their_pages() {
+    let (one, other) = (Origin::start(site), Origin::start(site));
+    let directory = tempfile::tempdir().unwrap();
+    let out = directory.path().join("runs").to_str().unwrap().to_owned();
+    let (one, other) = (one.url(), other.url());
+    let arguments = ["compare", &one, &other, "--page", "-n", "1", "--rounds", "2", "--out", &out];
+    let output = petasos(arguments);
+    assert_eq!(output.code, Some(0), "{}", output.stderr);
+    assert!(
+        output.stderr.contains("round 2 of 2: ") && output.stderr.contains(" pages/s  "),
+        "{}",
+        output.stderr
+    );
+    let kept = read_runs(&std::fs::read_to_string(format!("{out}/b.json")).unwrap()).unwrap();
+    let rounds: Vec<_> = kept.iter().map(|run| run.round.as_ref().unwrap().number).collect();
+    assert_eq!(rounds, [1, 2]);
+    let again = petasos(["compare", &format!("{out}/a.json"), &format!("{out}/b.json"), "--json", "-"]);
+    let comparison: Value = serde_json::from_str(&again.stdout).unwrap();
+    assert_eq!((&comparison["unit"], &comparison["sides"][1]["runs"]), (&"pages".into(), &2.into()));
+    let refused = petasos(["compare", &one, &other, "--page", "--no-keepalive"]);
+    assert!(refused.stderr.contains("--no-keepalive does not go with --page"), "{}", refused.stderr);
+    let stored = petasos(["compare", &out, &out, "--page"]);
+    assert!(stored.stderr.contains("--page says how to load URLs"), "{}", stored.stderr);
 }

@@ -5,11 +5,11 @@
 //! stays the same. Units are in the names. What failed and what was left out is said before anything is summed up.
 
 use crate::number::{grouped, milliseconds, three_digits};
-use crate::run::{Condition, Distribution};
+use crate::run::{Condition, Distribution, Round};
 use browse::{FetchFailure, PageOutcome};
 use load::Protocol;
 use page::{Class, Limit};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use stats::Histogram;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -22,18 +22,21 @@ pub const SCHEMA: &str = "petasos-page-run/1";
 const FOREIGN_SHOWN_MAX: usize = 20;
 
 /// A run of page loads.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct PageRun {
     /// [`SCHEMA`].
-    pub schema: &'static str,
+    pub schema: String,
     /// The page.
     pub url: String,
     /// When the measured part began, in seconds since 1970-01-01 UTC.
     pub started_s: f64,
     /// How long it took.
     pub elapsed_s: f64,
+    /// The round in which it was made beside runs of other sides; null if it was made by itself.
+    pub round: Option<Round>,
     /// Why it ended: `pages`, `time`, `stopped` or `failing`.
-    pub ended: &'static str,
+    pub ended: String,
     /// Visitors at a time.
     pub users: u64,
     /// Pages a second that were asked for; null in a closed loop.
@@ -47,7 +50,7 @@ pub struct PageRun {
     /// Connections to one host that a visitor had at most.
     pub connections_per_host_max: u64,
     /// The protocol: `HTTP/1.1` or `HTTP/2`.
-    pub protocol: &'static str,
+    pub protocol: String,
     /// Pages.
     pub pages: Pages,
     /// Pages a second whose document arrived.
@@ -61,17 +64,17 @@ pub struct PageRun {
     /// Times of all requests.
     pub request_times: Distribution,
     /// Requests by class.
-    pub classes: BTreeMap<&'static str, ClassRun>,
+    pub classes: BTreeMap<String, ClassRun>,
     /// Answers by status code.
     pub statuses: BTreeMap<String, u64>,
     /// Failed requests by kind; kinds that did not occur are 0.
-    pub failed_by_kind: BTreeMap<&'static str, u64>,
+    pub failed_by_kind: BTreeMap<String, u64>,
     /// The first failures.
     pub examples: Vec<Example>,
     /// What the nearest cache said, for documents.
-    pub document_verdicts: BTreeMap<&'static str, u64>,
+    pub document_verdicts: BTreeMap<String, u64>,
     /// What the nearest cache said, for everything else.
-    pub other_verdicts: BTreeMap<&'static str, u64>,
+    pub other_verdicts: BTreeMap<String, u64>,
     /// Hosts that were not asked, and for how many resources.
     pub foreign_hosts: BTreeMap<String, u64>,
     /// Resources on foreign hosts that are not listed by name.
@@ -85,7 +88,7 @@ pub struct PageRun {
     /// Octets received, heads included.
     pub received_bytes: u64,
     /// Bounds that were reached; all are there.
-    pub limits: BTreeMap<&'static str, u64>,
+    pub limits: BTreeMap<String, u64>,
     /// What the first page of a new visitor dealt with.
     pub trace: Vec<Traced>,
     /// What ended in each second.
@@ -97,7 +100,8 @@ pub struct PageRun {
 }
 
 /// Pages by what became of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Pages {
     /// Everything arrived.
     pub good: u64,
@@ -114,7 +118,8 @@ pub struct Pages {
 }
 
 /// The requests of one class.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct ClassRun {
     /// Requests that ended, well or badly.
     pub requests: u64,
@@ -131,27 +136,30 @@ pub struct ClassRun {
 }
 
 /// A failure.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Example {
     /// The address.
     pub url: String,
     /// The kind.
-    pub kind: &'static str,
+    pub kind: String,
 }
 
 /// One address of a page.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Traced {
     /// The address.
     pub url: String,
     /// What it is for.
-    pub class: &'static str,
+    pub class: String,
     /// `loaded`, `redirected` (where a redirect led), `cached`, `lazy`, `foreign`, or the kind of its failure.
-    pub what: &'static str,
+    pub what: String,
 }
 
 /// One second of the measured part. Pages and answers belong to the second in which they ended.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct PageSecond {
     /// Which one: 0 is the first.
     pub second: u32,
@@ -196,7 +204,8 @@ pub struct PageSecond {
 }
 
 /// How far to trust the figures.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Generator {
     /// `clean`, `tight` or `invalid`.
     pub trust: String,
@@ -214,23 +223,24 @@ impl From<&PageOutcome> for PageRun {
         let verdicts = |of_documents| {
             let of_these =
                 figures.verdicts.iter().filter(move |((is_document, _), _)| *is_document == of_documents);
-            of_these.map(|((_, verdict), count)| (verdict.name(), *count)).collect()
+            of_these.map(|((_, verdict), count)| (verdict.name().to_owned(), *count)).collect()
         };
         let pages = &figures.pages;
         let (think_min, think_max) = outcome.think.bounds();
         Self {
-            schema: SCHEMA,
+            schema: SCHEMA.to_owned(),
             url: outcome.url.clone(),
             started_s: outcome.started.as_micros() as f64 / 1e6,
             elapsed_s: outcome.elapsed.as_secs_f64(),
-            ended: outcome.ended.name(),
+            round: None,
+            ended: outcome.ended.name().to_owned(),
             users: outcome.users as u64,
             rate_asked_per_s: outcome.rate_asked,
             think_min_s: think_min.as_secs_f64(),
             think_max_s: think_max.as_secs_f64(),
             returning_asked: outcome.returning_asked,
             connections_per_host_max: outcome.connections_per_host_max as u64,
-            protocol: protocol(outcome).name(),
+            protocol: protocol(outcome).name().to_owned(),
             pages: Pages {
                 good: pages.good,
                 incomplete: pages.incomplete,
@@ -248,7 +258,7 @@ impl From<&PageOutcome> for PageRun {
             statuses: figures.statuses.iter().map(|(code, count)| (code.to_string(), *count)).collect(),
             failed_by_kind: FetchFailure::ALL
                 .into_iter()
-                .map(FetchFailure::name)
+                .map(|kind| kind.name().to_owned())
                 .zip(figures.failures)
                 .collect(),
             examples: examples(outcome),
@@ -260,7 +270,10 @@ impl From<&PageOutcome> for PageRun {
             redirects: figures.redirects,
             connections: figures.connections,
             received_bytes: figures.received_bytes(),
-            limits: Limit::ALL.into_iter().map(|limit| (limit.name(), figures.limits.of(limit))).collect(),
+            limits: Limit::ALL
+                .into_iter()
+                .map(|limit| (limit.name().to_owned(), figures.limits.of(limit)))
+                .collect(),
             trace: trace(outcome),
             seconds: outcome.seconds.iter().map(second).collect(),
             generator: Generator {
@@ -288,7 +301,7 @@ fn protocol(outcome: &PageOutcome) -> Protocol {
     if outcome.is_http2 { Protocol::H2 } else { Protocol::Http11 }
 }
 
-fn class_run((class, found): (Class, &browse::ClassOutcome)) -> (&'static str, ClassRun) {
+fn class_run((class, found): (Class, &browse::ClassOutcome)) -> (String, ClassRun) {
     let run = ClassRun {
         requests: found.requests,
         failed: found.failed,
@@ -297,7 +310,7 @@ fn class_run((class, found): (Class, &browse::ClassOutcome)) -> (&'static str, C
         received_bytes: found.received_bytes,
         times: Distribution::from(&found.times),
     };
-    (class.name(), run)
+    (class.name().to_owned(), run)
 }
 
 /// The class of a status code, as runs of requests name it.
@@ -343,12 +356,18 @@ fn second(of: &browse::PageSecond) -> PageSecond {
 
 fn examples(outcome: &PageOutcome) -> Vec<Example> {
     let examples = outcome.figures.examples.iter();
-    examples.map(|(url, kind)| Example { url: url.clone(), kind: kind.name() }).collect()
+    examples.map(|(url, kind)| Example { url: url.clone(), kind: kind.name().to_owned() }).collect()
 }
 
 fn trace(outcome: &PageOutcome) -> Vec<Traced> {
     let traced = outcome.figures.trace.iter();
-    traced.map(|one| Traced { url: one.url.clone(), class: one.class.name(), what: one.what }).collect()
+    traced
+        .map(|one| Traced {
+            url: one.url.clone(),
+            class: one.class.name().to_owned(),
+            what: one.what.to_owned(),
+        })
+        .collect()
 }
 
 /// The report for people.

@@ -72,7 +72,10 @@ fn why_failed(outcome: &PageOutcome, allows_errors: bool) -> Option<String> {
 }
 
 /// The plan for pages that a plan for requests stands for.
-fn page_plan(url: &str, args: &PageArgs, load: &Plan) -> anyhow::Result<PagePlan> {
+///
+/// # Errors
+/// If it asks for something that page mode does not do.
+pub(crate) fn page_plan(url: &str, args: &PageArgs, load: &Plan) -> anyhow::Result<PagePlan> {
     // What page mode takes over; a plan that has anything else in it asks for what it does not do.
     let defaults = Plan::new(load.target.clone());
     let taken = Plan {
@@ -152,7 +155,10 @@ fn page_plan(url: &str, args: &PageArgs, load: &Plan) -> anyhow::Result<PagePlan
 }
 
 /// Runs the plan while a terminal is told how far it is. A first signal ends the run and keeps what was measured.
-fn load_pages(plan: &PagePlan) -> anyhow::Result<PageOutcome> {
+///
+/// # Errors
+/// When nothing could be measured.
+pub(crate) fn load_pages(plan: &PagePlan) -> anyhow::Result<PageOutcome> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let control = Control::new();
     measure::stop_on_signals(&control).context("cannot watch for signals")?;

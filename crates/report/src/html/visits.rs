@@ -125,7 +125,7 @@ fn beside(run: &PageRun) -> Markup {
     };
     let whole =
         [("page", &run.page_times), ("first octet", &run.first_octet_times), ("request", &run.request_times)];
-    let of_classes = run.classes.iter().map(|(name, class)| (*name, &class.times));
+    let of_classes = run.classes.iter().map(|(name, class)| (name.as_str(), &class.times));
     let all: Vec<_> =
         whole.into_iter().chain(of_classes).filter_map(|(name, times)| bar(name, times)).collect();
     html! {
@@ -214,8 +214,6 @@ fn left_out(run: &PageRun) -> Markup {
 
 /// Everything else that the record knows, name and value.
 fn facts(run: &PageRun) -> Markup {
-    let reached: std::collections::BTreeMap<_, _> =
-        run.limits.iter().map(|(name, count)| (*name, *count)).collect();
     let counts = [
         ("good pages", run.pages.good),
         ("by returning visitors", run.pages.returning),
@@ -229,7 +227,7 @@ fn facts(run: &PageRun) -> Markup {
         ("status codes", failures(&run.statuses)),
         ("caches on pages", failures(&run.document_verdicts)),
         ("caches on everything else", failures(&run.other_verdicts)),
-        ("limits reached", failures(&reached)),
+        ("limits reached", failures(&run.limits)),
     ];
     html! {
         section id="facts" {

@@ -47,7 +47,7 @@ impl Crowd {
     pub(crate) fn new(shared: Arc<Shared>, place: (usize, usize)) -> Self {
         let seed = shared.plan.seed.wrapping_add((place.0 as u64).wrapping_mul(0x9E37_79B9));
         Self {
-            worker: Worker::new(shared),
+            worker: Worker::new(shared, place.1),
             place,
             random: RefCell::new(Random::from_seed(seed)),
             under_way: Cell::new(0),

@@ -42,6 +42,8 @@ pub struct PagePlan {
     pub rate: Option<f64>,
     /// How long a visitor's place stays empty after a page, until the next visitor comes. In a closed loop only.
     pub think: Think,
+    /// How long connections stay open after their page, while the next visitors come.
+    pub linger: Duration,
     /// Loads before the measured part; they are counted nowhere.
     pub warmup: Duration,
     /// The time over which the load grows to its full size, from the beginning on, the warm-up's or the measured
@@ -133,6 +135,7 @@ impl PagePlan {
             time: Some(Duration::from_secs(10)),
             rate: None,
             think: Think::None,
+            linger: Duration::ZERO,
             warmup: Duration::ZERO,
             ramp: Duration::ZERO,
             stops_when_failing: false,

@@ -71,6 +71,8 @@ pub(crate) struct Shared {
     /// Somebody has found that most fail.
     pub(crate) is_failing: AtomicBool,
     pub(crate) series: Series,
+    /// Connections of the run that may stay open after their page.
+    pub(crate) lingering_max: usize,
     pub(crate) began: Monotonic,
     pub(crate) measuring_since: Monotonic,
     pub(crate) deadline: Option<Monotonic>,

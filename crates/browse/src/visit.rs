@@ -63,6 +63,8 @@ pub(crate) async fn visit(worker: &Worker, visitor: &RefCell<Visitor>, is_return
         waiting = page.arrived(&asset, result);
     }
     page.record(is_returning, due);
+    drop(under_way);
+    worker.leave(fetching.connections);
 }
 
 async fn fetch<'a>(fetching: &'a Fetching<'a>, asset: Asset) -> (Asset, Result<Fetched, FetchFailure>) {

@@ -3,6 +3,9 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on panics")]
 #![allow(clippy::indexing_slicing, reason = "a test that cannot go on panics")]
 
+mod page_server;
+
+use page_server::PageServer;
 use report::run::read_runs;
 use serde_json::Value;
 use testkit::{Action, Origin, Output, Seen, petasos, response};
@@ -97,6 +100,32 @@ fn thinking_with_a_rate_is_refused() {
     let output = bench("http://127.0.0.1:9/", &["--rate", "5", "--think", "1s"]);
     assert_eq!(output.code, Some(2), "{}", output.stderr);
     assert!(output.stderr.contains("--think does not go with --page and --rate: "), "{}", output.stderr);
+}
+
+#[test]
+fn connections_stay_open_while_the_next_visitor_loads() {
+    let server = PageServer::start(|first| first.is_open());
+    let run = run(&server.url(), &["-n", "2", "--linger", "1m"]);
+    assert_eq!((&run["pages"]["good"], &run["linger_s"]), (&2.into(), &60.0.into()));
+    assert!(server.was_true(), "the first visitor's connection was closed");
+}
+
+#[test]
+fn connections_close_when_the_visitor_leaves() {
+    let server = PageServer::start(|first| first.ends());
+    let run = run(&server.url(), &["-n", "2", "--linger", "50ms"]);
+    assert_eq!(&run["pages"]["good"], &2);
+    assert!(server.was_true(), "the first visitor's connection was not closed");
+}
+
+#[test]
+fn a_lingering_visitor_needs_connections_that_are_kept() {
+    let output = bench("http://127.0.0.1:9/", &["--linger", "1s", "--no-keepalive"]);
+    assert_eq!(output.code, Some(2), "{}", output.stderr);
+    assert!(output.stderr.contains("--no-keepalive does not go with --page"), "{}", output.stderr);
+    let output = petasos(["bench", "http://127.0.0.1:9/", "--linger", "1s"]);
+    assert_eq!(output.code, Some(2), "{}", output.stderr);
+    assert!(output.stderr.contains("--linger goes with --no-keepalive or --page"), "{}", output.stderr);
 }
 
 #[test]

@@ -45,6 +45,8 @@ pub struct PageRun {
     pub think_min_s: f64,
     /// The longest.
     pub think_max_s: f64,
+    /// How long connections stayed open after their page.
+    pub linger_s: f64,
     /// The share of returning visitors that was asked for, 0 to 1.
     pub returning_asked: f64,
     /// Connections to one host that a visitor had at most.
@@ -85,6 +87,8 @@ pub struct PageRun {
     pub redirects: u64,
     /// Connections that were opened.
     pub connections: u64,
+    /// Connections that were closed before the time of `linger_s` was up, because too many were open.
+    pub closed_early: u64,
     /// Octets received, heads included.
     pub received_bytes: u64,
     /// Bounds that were reached; all are there.
@@ -238,6 +242,7 @@ impl From<&PageOutcome> for PageRun {
             rate_asked_per_s: outcome.rate_asked,
             think_min_s: think_min.as_secs_f64(),
             think_max_s: think_max.as_secs_f64(),
+            linger_s: outcome.linger.as_secs_f64(),
             returning_asked: outcome.returning_asked,
             connections_per_host_max: outcome.connections_per_host_max as u64,
             protocol: protocol(outcome).name().to_owned(),
@@ -269,6 +274,7 @@ impl From<&PageOutcome> for PageRun {
             lazy: figures.lazy,
             redirects: figures.redirects,
             connections: figures.connections,
+            closed_early: figures.closed_early,
             received_bytes: figures.received_bytes(),
             limits: Limit::ALL
                 .into_iter()
@@ -398,6 +404,13 @@ fn write_head(text: &mut String, outcome: &PageOutcome) -> std::fmt::Result {
         let (from, to) = outcome.think.bounds();
         let range = if from == to { seconds(from) } else { format!("{} to {}", seconds(from), seconds(to)) };
         writeln!(text, "Thinking:            {range} between two pages")?;
+    }
+    if !outcome.linger.is_zero() {
+        writeln!(
+            text,
+            "Lingering:           connections stay open for {} after their page",
+            seconds(outcome.linger)
+        )?;
     }
     let limit = outcome.connections_per_host_max;
     writeln!(

@@ -45,6 +45,7 @@ fn run() -> PageRun {
         users: 10,
         rate_asked: None,
         think: Think::None,
+        linger: Duration::ZERO,
         returning_asked: 0.3,
         connections_per_host_max: 1,
         is_http2: true,

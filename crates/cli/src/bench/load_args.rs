@@ -6,6 +6,7 @@ use super::elsewhere::{ask, hosts_elsewhere};
 use super::request_args::RequestArgs;
 use super::traffic_args::TrafficArgs;
 use crate::values::time;
+use anyhow::ensure;
 use load::{BodyPattern, Close, Expect, Length, Plan, Protocol, StatusSet, Stop, Target};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -78,19 +79,25 @@ impl LoadArgs {
     /// If the arguments contradict each other or a file cannot be read.
     pub(crate) fn plan(&self, url: &str) -> anyhow::Result<Plan> {
         let plan = self.shaped(url)?;
+        ensure!(
+            plan.linger.is_zero() || !plan.keep_alive,
+            "--linger goes with --no-keepalive or --page: connections that are kept for the next request stay open anyway"
+        );
         plan.check()?;
         Ok(plan)
     }
 
-    /// The plan for a page. The bound of connections has limits of its own there, which page mode checks.
+    /// The plan for a page. The bound of connections has limits of its own there, which page mode checks, and connections
+    /// that are kept may linger.
     ///
     /// # Errors
     /// As [`Self::plan`].
     pub(crate) fn plan_of_pages(&self, url: &str) -> anyhow::Result<Plan> {
         let mut plan = self.shaped(url)?;
         let connections_per_host_max = plan.connections_per_host_max.take();
+        let linger = std::mem::take(&mut plan.linger);
         plan.check()?;
-        Ok(Plan { connections_per_host_max, ..plan })
+        Ok(Plan { connections_per_host_max, linger, ..plan })
     }
 
     /// What the arguments say, unchecked.

@@ -96,6 +96,7 @@ pub(crate) fn page_plan(url: &str, args: &PageArgs, load: &Plan) -> anyhow::Resu
         ramp: load.ramp,
         http: load.http,
         think: load.think,
+        linger: load.linger,
         connections_per_host_max: load.connections_per_host_max,
         ..defaults
     };
@@ -116,7 +117,7 @@ pub(crate) fn page_plan(url: &str, args: &PageArgs, load: &Plan) -> anyhow::Resu
     ensure!(
         *load == taken,
         "--page takes -n, -c, -t, --warmup, --threads, -H, --timeout, --expect-status, --insecure, --ca, --http, \
-         --rate, --ramp-up, --keep-going, --think, --connections-per-host, --fail-if, --json, --html and --csv; leave the other flags of a load out"
+         --rate, --ramp-up, --keep-going, --think, --linger, --connections-per-host, --fail-if, --json, --html and --csv; leave the other flags of a load out"
     );
     let mut plan = PagePlan::new(url)?;
     plan.users = load.users;
@@ -134,6 +135,7 @@ pub(crate) fn page_plan(url: &str, args: &PageArgs, load: &Plan) -> anyhow::Resu
     plan.ramp = load.ramp;
     plan.stops_when_failing = load.stop.when_failing;
     plan.think = load.think;
+    plan.linger = load.linger;
     if let Some(connections) = load.connections_per_host_max {
         plan.connections_per_host_max = connections;
     }
@@ -221,9 +223,10 @@ mod tests {
         assert_eq!((plan.returning, plan.allowed_hosts.as_slice()), (0.3, ["cdn.h".to_owned()].as_slice()));
         assert_eq!(plan.headers, [("X".to_owned(), "1".to_owned())]);
         assert_eq!(parse("http://h/ --page").unwrap().time, Some(Duration::from_secs(10)));
-        let bound = parse("http://h/ --page --connections-per-host 2 --think 1s-3s").unwrap();
+        let bound = parse("http://h/ --page --connections-per-host 2 --think 1s-3s --linger 5s").unwrap();
         let (from, to) = (Duration::from_secs(1), Duration::from_secs(3));
         assert_eq!((bound.connections_per_host_max, bound.think), (2, Think::Range { from, to }));
+        assert_eq!((bound.linger, plan.linger), (Duration::from_secs(5), Duration::ZERO));
         assert_eq!((plan.connections_per_host_max, plan.think), (6, Think::None));
         assert!(parse("https://h/ --page --http 2").unwrap().is_http2);
         let named = parse("http://127.0.0.1:81/a --page -H Host:wordpress.test").unwrap();

@@ -37,8 +37,9 @@ pub(crate) struct TrafficArgs {
     /// Time a user takes between an answer and the next request, or a range of it, as 1s-3s; with --page between two pages
     #[arg(long, value_name = "TIME", value_parser = think, default_value = "0")]
     think: Think,
-    /// Without keep-alive: leave connections open so long after their answer, as browsers do
-    #[arg(long, value_name = "TIME", value_parser = time, default_value = "0", requires = "no_keepalive")]
+    /// Without keep-alive: leave connections open so long after their answer, as browsers do; with --page: after the
+    /// page, while the next visitor comes
+    #[arg(long, value_name = "TIME", value_parser = time, default_value = "0")]
     linger: Duration,
     /// Let the load grow to its full size over this time [default: 2s if the target is not on this machine]
     #[arg(long, value_name = "TIME", value_parser = time)]

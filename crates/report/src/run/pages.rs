@@ -17,6 +17,8 @@ pub struct AskedOfPages {
     pub think_min_s: f64,
     /// The longest.
     pub think_max_s: f64,
+    /// How long connections stayed open after their page.
+    pub linger_s: f64,
 }
 
 impl From<&PageRun> for Run {
@@ -45,6 +47,7 @@ impl From<&PageRun> for Run {
                 connections_per_host_max: run.connections_per_host_max,
                 think_min_s: run.think_min_s,
                 think_max_s: run.think_max_s,
+                linger_s: run.linger_s,
             }),
             requests: Some(counts.good + failed),
             good: Some(counts.good),

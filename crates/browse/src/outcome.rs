@@ -386,7 +386,7 @@ impl PageCheck {
         if rate.is_some() && late > 0 {
             check.trust = check.trust.max(Trust::Invalid);
             check.reasons.push(format!(
-                "{late} pages fell due while all visitors were busy: more users are needed (-c)"
+                "{late} pages fell due while all visitors were busy: more are needed (--in-flight-max)"
             ));
         }
         let closed_early = figures.closed_early;

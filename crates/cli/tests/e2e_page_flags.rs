@@ -103,6 +103,24 @@ fn thinking_with_a_rate_is_refused() {
 }
 
 #[test]
+fn pages_at_a_rate_do_not_wait_for_each_other() {
+    // The first page is answered when the second one has come, which takes two visitors at a time.
+    let both = std::sync::Barrier::new(2);
+    let origin = Origin::start(move |seen| {
+        if seen.target() == "/" {
+            both.wait();
+        }
+        site(seen)
+    });
+    let run = run(&origin.url(), &["--rate", "50", "-n", "2", "--timeout", "10s"]);
+    assert_eq!((&run["pages"]["good"], &run["pages"]["not_started"]), (&2.into(), &0.into()));
+    assert_eq!(run["users"], 5_000);
+    let few = bench("http://127.0.0.1:9/", &["--rate", "50", "--in-flight-max", "5001"]);
+    assert_eq!(few.code, Some(2), "{}", few.stderr);
+    assert!(few.stderr.contains("--in-flight-max 5001: page mode has 1 to 5000 visitors"), "{}", few.stderr);
+}
+
+#[test]
 fn connections_stay_open_while_the_next_visitor_loads() {
     let server = PageServer::start(|first| first.is_open());
     let run = run(&server.url(), &["-n", "2", "--linger", "1m"]);

@@ -6,8 +6,8 @@
 use super::measure;
 use super::outputs::OutputArgs;
 use anyhow::{Context as _, bail, ensure};
-use browse::{PageEnd, PageOutcome, PagePlan, Watch};
-use load::{Arrival, Control, Expect, Plan, Protocol, Rate, TlsOptions};
+use browse::{PageEnd, PageOutcome, PagePlan, VISITORS_MAX, Watch};
+use load::{Arrival, Control, Expect, IN_FLIGHT_MAX_DEFAULT, Plan, Protocol, Rate, TlsOptions};
 use platform::{Clock, SystemClock};
 use report::page::{PageRun, text};
 use report::run::Condition;
@@ -76,6 +76,62 @@ fn why_failed(outcome: &PageOutcome, allows_errors: bool) -> Option<String> {
 /// # Errors
 /// If it asks for something that page mode does not do.
 pub(crate) fn page_plan(url: &str, args: &PageArgs, load: &Plan) -> anyhow::Result<PagePlan> {
+    refuse_others(load)?;
+    let mut plan = PagePlan::new(url)?;
+    plan.users = visitors(load)?;
+    plan.threads = load.threads;
+    plan.pages = load.stop.requests;
+    plan.time = load.stop.time;
+    plan.warmup = load.warmup;
+    plan.timeout = load.timeout;
+    plan.expect_status = load.expect.status.clone();
+    plan.is_verified = load.tls.is_verified;
+    plan.ca_file.clone_from(&load.tls.ca_file);
+    plan.returning = args.returning;
+    plan.allowed_hosts.clone_from(&args.allow_host);
+    plan.seed = load.seed;
+    plan.ramp = load.ramp;
+    plan.stops_when_failing = load.stop.when_failing;
+    plan.think = load.think;
+    plan.linger = load.linger;
+    if let Some(connections) = load.connections_per_host_max {
+        plan.connections_per_host_max = connections;
+    }
+    plan.is_http2 = load.http == Protocol::H2;
+    plan.rate = match load.arrival {
+        Arrival::Closed => None,
+        Arrival::Open { rate: Rate::Constant(rate), .. } => Some(rate),
+        Arrival::Open { .. } => bail!("--page takes a constant --rate"),
+    };
+    for (name, value) in &load.headers {
+        if name.eq_ignore_ascii_case("host") {
+            plan.name_host(value)?;
+        } else {
+            plan.headers.push((name.clone(), value.clone()));
+        }
+    }
+    plan.check()?;
+    Ok(plan)
+}
+
+/// Visitors at a time: those of the closed loop, or as many as the open one may have in flight.
+fn visitors(load: &Plan) -> anyhow::Result<usize> {
+    match load.arrival {
+        Arrival::Closed => Ok(load.users),
+        // The default for requests is more than page mode has.
+        Arrival::Open { in_flight_max: IN_FLIGHT_MAX_DEFAULT, .. } => Ok(VISITORS_MAX),
+        Arrival::Open { in_flight_max, .. } => {
+            ensure!(
+                in_flight_max <= VISITORS_MAX,
+                "--in-flight-max {in_flight_max}: page mode has 1 to {VISITORS_MAX} visitors at a time"
+            );
+            Ok(in_flight_max)
+        }
+    }
+}
+
+/// Refuses what page mode does not do.
+fn refuse_others(load: &Plan) -> anyhow::Result<()> {
     // What page mode takes over; a plan that has anything else in it asks for what it does not do.
     let defaults = Plan::new(load.target.clone());
     let taken = Plan {
@@ -117,43 +173,10 @@ pub(crate) fn page_plan(url: &str, args: &PageArgs, load: &Plan) -> anyhow::Resu
     ensure!(
         *load == taken,
         "--page takes -n, -c, -t, --warmup, --threads, -H, --timeout, --expect-status, --insecure, --ca, --http, \
-         --rate, --ramp-up, --keep-going, --think, --linger, --connections-per-host, --fail-if, --json, --html and --csv; leave the other flags of a load out"
+         --rate, --in-flight-max, --ramp-up, --keep-going, --think, --linger, --connections-per-host, --fail-if, --json, --html \
+         and --csv; leave the other flags of a load out"
     );
-    let mut plan = PagePlan::new(url)?;
-    plan.users = load.users;
-    plan.threads = load.threads;
-    plan.pages = load.stop.requests;
-    plan.time = load.stop.time;
-    plan.warmup = load.warmup;
-    plan.timeout = load.timeout;
-    plan.expect_status = load.expect.status.clone();
-    plan.is_verified = load.tls.is_verified;
-    plan.ca_file.clone_from(&load.tls.ca_file);
-    plan.returning = args.returning;
-    plan.allowed_hosts.clone_from(&args.allow_host);
-    plan.seed = load.seed;
-    plan.ramp = load.ramp;
-    plan.stops_when_failing = load.stop.when_failing;
-    plan.think = load.think;
-    plan.linger = load.linger;
-    if let Some(connections) = load.connections_per_host_max {
-        plan.connections_per_host_max = connections;
-    }
-    plan.is_http2 = load.http == Protocol::H2;
-    plan.rate = match load.arrival {
-        Arrival::Closed => None,
-        Arrival::Open { rate: Rate::Constant(rate), .. } => Some(rate),
-        Arrival::Open { .. } => bail!("--page takes a constant --rate"),
-    };
-    for (name, value) in &load.headers {
-        if name.eq_ignore_ascii_case("host") {
-            plan.name_host(value)?;
-        } else {
-            plan.headers.push((name.clone(), value.clone()));
-        }
-    }
-    plan.check()?;
-    Ok(plan)
+    Ok(())
 }
 
 /// Runs the plan while a terminal is told how far it is. A first signal ends the run and keeps what was measured.

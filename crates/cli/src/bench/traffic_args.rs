@@ -25,7 +25,8 @@ pub(crate) struct TrafficArgs {
     /// Open loop: gaps as between independent visitors instead of equal ones
     #[arg(long)]
     poisson: bool,
-    /// Open loop: requests in flight beyond which one that is due is not started but counted
+    /// Open loop: requests in flight beyond which one that is due is not started but counted; with --page pages, up to
+    /// 5000
     #[arg(long, value_name = "N", default_value_t = IN_FLIGHT_MAX_DEFAULT)]
     in_flight_max: usize,
     /// A part of the run with a load of its own: users, as 100:30s, or a rate, as 250/s:30s; repeatable

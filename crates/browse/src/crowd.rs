@@ -1,8 +1,8 @@
 //! The visitors of one thread: who comes when, and when that ends.
 //!
 //! Invariant: threads share nothing but the number of pages that are left and what people watch; each has figures,
-//! trees and visitors of its own. In a closed loop every visitor's load is followed by the next, after the thinking time;
-//! in an open one loads begin when they are due, and one that finds no visitor free is counted, not delayed.
+//! trees and visitors of its own. In a closed loop every visitor's load is followed by the next, after the thinking
+//! time; in an open one loads begin when they are due, and one that finds no visitor free is counted, not delayed.
 
 use crate::outcome::{Figures, PageEnd};
 use crate::shared::{Shared, Trend};

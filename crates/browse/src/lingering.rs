@@ -1,8 +1,8 @@
 //! Connections of visitors who have their page and stay: open and idle, as browsers leave them, until the visitor goes
 //! or the server closes them.
 //!
-//! Invariant: they hold up neither the next visitor nor the end of the run. A run has at most [`LINGERING_MAX`] of them;
-//! beyond that the oldest one is closed early and counted.
+//! Invariant: they hold up neither the next visitor nor the end of the run. A run has at most [`LINGERING_MAX`] of
+//! them; beyond that the oldest one is closed early and counted.
 
 use crate::connection::Connection;
 use crate::http2::Http2;
@@ -67,7 +67,7 @@ impl Lingering {
 
 #[cfg(test)]
 mod tests {
-    use super::{Idle, Lingering};
+    use super::{Http2, Idle, Lingering};
     use crate::connection::Connection;
     use std::time::Duration;
     use tokio::io::{AsyncReadExt as _, DuplexStream, duplex};
@@ -122,6 +122,28 @@ mod tests {
             let (ours, mut theirs) = connection();
             lingering.keep(ours);
             assert_eq!(theirs.read(&mut [0]).await.unwrap(), 0);
+        });
+    }
+    /// A connection of HTTP/2, and the server's end of it.
+    async fn http2() -> (Idle, h2::server::Connection<DuplexStream, bytes::Bytes>) {
+        let (ours, theirs) = duplex(4096);
+        let (ours, theirs) = tokio::join!(Http2::open(Box::new(ours)), h2::server::handshake(theirs));
+        (Idle::Http2(ours.unwrap()), theirs.unwrap())
+    }
+
+    #[test]
+    fn http2_connection_lingers_like_any_other() {
+        run(async {
+            let lingering = Lingering::new(Duration::from_secs(3600), 1);
+            let (ours, theirs) = http2().await;
+            assert_eq!(lingering.keep(ours), 0);
+            drop(theirs);
+            while !lingering.open.borrow()[0].is_finished() {
+                tokio::task::yield_now().await;
+            }
+            let (ours, mut theirs) = http2().await;
+            assert_eq!(Lingering::new(Duration::from_millis(1), 1).keep(ours), 0);
+            assert!(theirs.accept().await.is_none_or(|stream| stream.is_err()), "a request came");
         });
     }
 }

@@ -67,7 +67,8 @@ pub struct PagePlan {
     pub is_verified: bool,
     /// A file of authorities (PEM) to verify servers by, in place of the system's.
     pub ca_file: Option<PathBuf>,
-    /// Connections to one host that one visitor has at a time, 1 to [`CONNECTIONS_PER_HOST_MAX`]. Over HTTP/2 it is one.
+    /// Connections to one host that one visitor has at a time, 1 to [`CONNECTIONS_PER_HOST_MAX`]. Over HTTP/2 it is
+    /// one.
     pub connections_per_host_max: usize,
     /// Whether HTTP/2 is spoken: over TLS the server must choose it, without TLS it must know it.
     pub is_http2: bool,

@@ -1,8 +1,8 @@
 //! Somebody who loads pages: cookies, a cache, and the connections of one page load.
 //!
 //! Invariant: at most so many exchanges with one host at a time as the plan says, or over HTTP/2 any number on one
-//! connection. A page load begins without connections, as a visit does, also where those of the visit before linger; a used connection that ends before an answer
-//! is replaced once, as browsers do.
+//! connection. A page load begins without connections, as a visit does, also where those of the visit before linger. A
+//! used connection that ends before an answer is replaced once, as browsers do.
 
 use crate::connection::{Answer, Connection, Content, NoAnswer};
 use crate::http2::Http2;

@@ -248,8 +248,8 @@ fn allow_descriptors(connections: usize, threads: usize, as_far_as_possible: boo
         .map_err(|error| LoadError::system("setrlimit", &error.into()))
 }
 
-/// Raises the soft limit on descriptors to the hard one, for a run that cannot tell how many it needs. Gives how many it
-/// may have; `None` if there is no limit.
+/// Raises the soft limit on descriptors to the hard one, for a run that cannot tell how many it needs. Gives how many
+/// it may have; `None` if there is no limit.
 ///
 /// # Errors
 /// When the system refuses.

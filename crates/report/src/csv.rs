@@ -1,7 +1,7 @@
 //! A run second by second as comma-separated values, for spreadsheets and plots.
 //!
-//! Invariant: the columns of a kind of run are always the same and in the same order; columns are added at the end. What
-//! is not known is empty.
+//! Invariant: the columns of a kind of run are always the same and in the same order; columns are added at the end.
+//! What is not known is empty.
 
 mod pages;
 

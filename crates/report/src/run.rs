@@ -48,7 +48,7 @@ pub struct Run {
     pub round: Option<Round>,
     /// What was asked for.
     pub plan: Asked,
-    /// What page mode was asked for, if each request of the run is a page. In the JSON pages have a schema of their own.
+    /// What page mode was asked for, if each request of the run is a page. Pages have a JSON schema of their own.
     #[serde(skip)]
     pub pages: Option<AskedOfPages>,
     /// Requests that ended, well or badly.

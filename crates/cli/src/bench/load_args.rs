@@ -87,8 +87,8 @@ impl LoadArgs {
         Ok(plan)
     }
 
-    /// The plan for a page. The bound of connections has limits of its own there, which page mode checks, and connections
-    /// that are kept may linger.
+    /// The plan for a page. The bound of connections has limits of its own there, which page mode checks, and
+    /// connections that are kept may linger.
     ///
     /// # Errors
     /// As [`Self::plan`].

@@ -35,7 +35,8 @@ pub(crate) struct TrafficArgs {
     /// Pause between two stages
     #[arg(long, value_name = "TIME", value_parser = time, default_value = "0", requires = "stage")]
     cooldown: Duration,
-    /// Time a user takes between an answer and the next request, or a range of it, as 1s-3s; with --page between two pages
+    /// Time a user takes between an answer and the next request, or a range of it, as 1s-3s; with --page between two
+    /// pages
     #[arg(long, value_name = "TIME", value_parser = think, default_value = "0")]
     think: Think,
     /// Without keep-alive: leave connections open so long after their answer, as browsers do; with --page: after the
@@ -57,7 +58,8 @@ pub(crate) struct TrafficArgs {
     /// Number that everything left to chance comes from
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
-    /// Connections to one host (name and port) at a time; with --page for each visitor [default: no bound, with --page 6]
+    /// Connections to one host (name and port) at a time; with --page for each visitor [default: no bound, with
+    /// --page 6]
     #[arg(long, value_name = "N")]
     connections_per_host: Option<usize>,
     /// Connections to one address (IP and port) at a time

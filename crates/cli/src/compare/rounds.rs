@@ -71,8 +71,8 @@ pub(super) fn load(urls: &[String], args: &Args) -> anyhow::Result<Option<Vec<Si
 
 /// How one side is loaded.
 enum Load {
-    Requests(Plan),
-    Pages(PagePlan),
+    Requests(Box<Plan>),
+    Pages(Box<PagePlan>),
 }
 
 impl Load {
@@ -109,9 +109,9 @@ fn loads(urls: &[String], args: &Args) -> anyhow::Result<Vec<Load>> {
     args.load.agree_all(&mut plans)?;
     let load = |(url, plan): (&String, Plan)| {
         Ok(if args.page.page {
-            Load::Pages(page_plan(url, &args.page, &plan)?)
+            Load::Pages(Box::new(page_plan(url, &args.page, &plan)?))
         } else {
-            Load::Requests(plan)
+            Load::Requests(Box::new(plan))
         })
     };
     urls.iter().zip(plans).map(load).collect()

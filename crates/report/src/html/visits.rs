@@ -55,6 +55,8 @@ fn head(run: &PageRun) -> Markup {
                 span { (number::grouped(run.users)) " visitors at a time" }
                 @if let Some(rate) = run.rate_asked_per_s { span { (number::rate(rate)) " pages a second asked for" } }
                 span { (number::percent(run.returning_asked)) " returning" }
+                @if run.think_max_s > 0.0 { span { (thinking(run)) " between two pages" } }
+                @if run.linger_s > 0.0 { span { "connections open for " (seconds(run.linger_s)) " after their page" } }
                 span { (format!("{:.1} s", run.elapsed_s)) }
                 span { (run.protocol) ", " @match run.connections_per_host_max {
                     1 => "one connection a host",
@@ -64,6 +66,16 @@ fn head(run: &PageRun) -> Markup {
             }
         }
     }
+}
+
+fn seconds(time_s: f64) -> String {
+    format!("{} s", number::three_digits(time_s))
+}
+
+/// How long a visitor's place stays empty: always as long, or a range.
+fn thinking(run: &PageRun) -> String {
+    let (from, to) = (seconds(run.think_min_s), seconds(run.think_max_s));
+    if from == to { to } else { format!("{from} to {to}") }
 }
 
 /// The first sentence: how many, how fast, how sure.
@@ -222,6 +234,7 @@ fn facts(run: &PageRun) -> Markup {
         ("lazy, not loaded", run.lazy),
         ("redirects", run.redirects),
         ("connections opened", run.connections),
+        ("closed before the time of --linger was up", run.closed_early),
     ];
     let lists = [
         ("status codes", failures(&run.statuses)),

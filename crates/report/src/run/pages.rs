@@ -1,4 +1,4 @@
-//! A run of page mode as a run in which each page is a request, so that conditions and comparisons need to know one kind.
+//! A run of page mode as a run in which each page is a request, so that conditions and comparisons know one kind.
 //!
 //! Invariant: nothing is made up. What page mode does not count is not known.
 

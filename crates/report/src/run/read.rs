@@ -1,7 +1,7 @@
 //! Runs read back from JSON.
 //!
-//! Invariant: what is read was written as [`SCHEMA`], or as [`page::SCHEMA`] by page mode, whatever members it has beside
-//! those known here; anything else is refused with the place and what was found there.
+//! Invariant: what is read was written as [`SCHEMA`], or by page mode as [`page::SCHEMA`], whatever members it has
+//! beside those known here. Anything else is refused with the place and what was found there.
 
 use super::{Run, SCHEMA};
 use crate::page::{self, PageRun};

@@ -97,6 +97,13 @@ impl Connection {
         Self { wire, input: BytesMut::new(), is_used: false }
     }
 
+    /// Waits until the server ends a connection on which nothing is asked for. Bytes that come unasked end it too.
+    pub(crate) async fn ended(self) {
+        let Self { mut wire, .. } = self;
+        // Whatever comes, or why nothing does: the connection is of no more use.
+        let _ = wire.read(&mut [0]).await;
+    }
+
     /// Sends a request without content and reads the whole answer, its content into `content`.
     pub(crate) async fn exchange(
         &mut self,

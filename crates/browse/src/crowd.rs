@@ -1,8 +1,8 @@
 //! The visitors of one thread: who comes when, and when that ends.
 //!
 //! Invariant: threads share nothing but the number of pages that are left and what people watch; each has figures,
-//! trees and visitors of its own. In a closed loop every visitor's load is followed by the next; in an open one loads
-//! begin when they are due, and one that finds no visitor free is counted, not delayed.
+//! trees and visitors of its own. In a closed loop every visitor's load is followed by the next, after the thinking
+//! time; in an open one loads begin when they are due, and one that finds no visitor free is counted, not delayed.
 
 use crate::outcome::{Figures, PageEnd};
 use crate::shared::{Shared, Trend};
@@ -47,7 +47,7 @@ impl Crowd {
     pub(crate) fn new(shared: Arc<Shared>, place: (usize, usize)) -> Self {
         let seed = shared.plan.seed.wrapping_add((place.0 as u64).wrapping_mul(0x9E37_79B9));
         Self {
-            worker: Worker::new(shared),
+            worker: Worker::new(shared, place.1),
             place,
             random: RefCell::new(Random::from_seed(seed)),
             under_way: Cell::new(0),
@@ -90,10 +90,15 @@ impl Crowd {
             tasks.spawn_local(async move {
                 crowd.wait_for_turn(index).await;
                 let visitor = RefCell::default();
-                while crowd.shared().take_page() {
-                    crowd.load(&visitor, crowd.shared().clock.monotonic()).await;
+                let mut begin = crowd.shared().clock.monotonic();
+                // A page is taken before the thinking: once none is left, the run does not wait for visitors who think.
+                while crowd.shared().take_page(begin) {
+                    let due = crowd.wait_for(begin).await;
+                    crowd.load(&visitor, due).await;
                     // A page that fails at once must not keep the thread from looking at anything else.
                     tokio::task::yield_now().await;
+                    let think = crowd.shared().plan.think.draw(&mut crowd.random.borrow_mut());
+                    begin = crowd.shared().clock.monotonic().plus(think);
                 }
             });
         }
@@ -108,6 +113,17 @@ impl Crowd {
         tokio::time::sleep(begin.since(self.shared().clock.monotonic())).await;
     }
 
+    /// Waits for the moment at which a page begins, and gives it: waking up late is no part of a page's time. A page
+    /// that was taken for the warm-up stays in it.
+    async fn wait_for(&self, begin: Monotonic) -> Monotonic {
+        let wait = begin.since(self.shared().clock.monotonic());
+        if wait.is_zero() {
+            return begin;
+        }
+        tokio::time::sleep(wait).await;
+        if begin < self.shared().measuring_since { begin } else { self.shared().clock.monotonic() }
+    }
+
     /// Visitors who come when they come.
     async fn arrivals(self: Rc<Self>, users: usize, rate: f64, tasks: &mut JoinSet<()>) {
         let idle: Rc<RefCell<Vec<Visitor>>> = Rc::new(RefCell::new(vec![Visitor::default(); users]));
@@ -118,9 +134,10 @@ impl Crowd {
             let free = idle.borrow_mut().pop();
             let Some(visitor) = free else {
                 self.worker.figures.borrow_mut().pages.not_started += 1;
+                self.worker.tally(|tally| tally.counts.not_started += 1);
                 continue;
             };
-            if !self.shared().take_page() {
+            if !self.shared().take_page(due) {
                 break;
             }
             let (crowd, idle) = (Rc::clone(&self), Rc::clone(&idle));
@@ -141,6 +158,7 @@ impl Crowd {
             *visitor.borrow_mut() = Visitor::default();
         }
         self.under_way.set(self.under_way.get() + 1);
+        self.worker.tally(|tally| tally.counts.started += 1);
         visit(&self.worker, visitor, is_returning, due).await;
         self.under_way.set(self.under_way.get() - 1);
     }

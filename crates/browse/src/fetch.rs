@@ -3,6 +3,7 @@
 //! Invariant: a host that may not be asked is never connected to, wherever an answer leads; every exchange is
 //! recorded once. What the content means is not known here.
 
+use crate::connection::Answer;
 use crate::outcome::{FetchFailure, Figures};
 use crate::visitor::{Connections, Visitor};
 use crate::worker::Worker;
@@ -126,9 +127,14 @@ impl Fetching<'_> {
         };
         let total = answer.ended.since(Monotonic::from_nanos(began.get()));
         let total_us = u64::try_from(total.as_micros()).unwrap_or(u64::MAX);
-        record(&mut self.figures(), class, &answer.head, answer.received_bytes, total_us);
+        let verdict = CacheVerdict::of(|name| answer.head.fields.first(name).map(|value| &value[..]));
+        record(&mut self.figures(), class, &answer, verdict, total_us);
         self.worker.tally(|tally| {
-            tally.counts.requests += 1;
+            let counts = &mut tally.counts;
+            counts.requests += 1;
+            *counts.statuses.entry(answer.head.status.code()).or_default() += 1;
+            verdict.into_iter().for_each(|verdict| *counts.verdicts.entry(verdict).or_default() += 1);
+            counts.received_bytes += answer.received_bytes;
             tally.request_times.record(total_us);
         });
         let mut visitor = self.visitor.borrow_mut();
@@ -209,14 +215,21 @@ fn redirected(url: &Url, head: &ResponseHead) -> Option<Url> {
     Some(next)
 }
 
-fn record(figures: &mut Figures, class: Class, head: &ResponseHead, received_bytes: u64, total_us: u64) {
+fn record(
+    figures: &mut Figures,
+    class: Class,
+    answer: &Answer,
+    verdict: Option<CacheVerdict>,
+    total_us: u64,
+) {
+    let head = &answer.head;
     *figures.statuses.entry(head.status.code()).or_default() += 1;
-    if let Some(verdict) = CacheVerdict::of(|name| head.fields.first(name).map(|value| &value[..])) {
+    if let Some(verdict) = verdict {
         *figures.verdicts.entry((class == Class::Document, verdict)).or_default() += 1;
     }
     if let Some(figures) = figures.of(class) {
         figures.requests += 1;
-        figures.received_bytes += received_bytes;
+        figures.received_bytes += answer.received_bytes;
         figures.not_modified += u64::from(head.status == Status::NOT_MODIFIED);
         figures.times.record(total_us);
     }

@@ -72,6 +72,12 @@ impl Http2 {
         self.counts.heads.get() > 0
     }
 
+    /// Waits until the server ends a connection on which nothing is asked for.
+    pub(crate) async fn ended(mut self) {
+        // How it ended does not matter: nothing is under way on it.
+        let _ = (&mut self.mover).await;
+    }
+
     /// Sends nothing more on it; what is under way goes on.
     pub(crate) fn leave(&self) {
         self.is_left.set(true);

@@ -18,6 +18,7 @@ mod crowd;
 mod fetch;
 mod frames;
 mod http2;
+mod lingering;
 mod outcome;
 mod plan;
 mod series;
@@ -26,11 +27,15 @@ mod visit;
 mod visitor;
 mod worker;
 
+pub use lingering::LINGERING_MAX;
 pub use outcome::{
     ClassOutcome, EXAMPLES_MAX, FOREIGN_HOSTS_MAX, FetchFailure, Figures, PageCheck, PageCounts, PageEnd,
     PageOutcome, TRACE_MAX, Traced,
 };
-pub use plan::{CONNECTIONS_PER_HOST_MAX, PagePlan, PagePlanError, TIMEOUT_DEFAULT, VISITORS_MAX};
+pub use plan::{
+    CONNECTIONS_PER_HOST_DEFAULT, CONNECTIONS_PER_HOST_MAX, PagePlan, PagePlanError, TIMEOUT_DEFAULT,
+    VISITORS_MAX,
+};
 pub use series::{PageSecond, SecondTimes};
 pub use shared::Watch;
 
@@ -88,6 +93,8 @@ pub fn run(plan: &PagePlan, clock: &Arc<dyn Clock>, watch: &Arc<Watch>) -> Resul
         threads => threads,
     };
     let threads = threads.clamp(1, plan.users);
+    let descriptors = load::allow_all_descriptors()
+        .map_err(|error| PageError::System { call: "setrlimit", reason: error.to_string() })?;
     let shared = Arc::new(Shared {
         plan: plan.clone(),
         tls,
@@ -98,6 +105,7 @@ pub fn run(plan: &PagePlan, clock: &Arc<dyn Clock>, watch: &Arc<Watch>) -> Resul
         failed_requests: AtomicU64::new(0),
         is_failing: AtomicBool::new(false),
         series: Series::new(threads),
+        lingering_max: lingering_max(descriptors),
         began,
         measuring_since,
         deadline: plan.time.map(|time| measuring_since.plus(time)),
@@ -121,6 +129,8 @@ pub fn run(plan: &PagePlan, clock: &Arc<dyn Clock>, watch: &Arc<Watch>) -> Resul
         url: plan.url.to_string(),
         users: plan.users,
         rate_asked: plan.rate,
+        think: plan.think,
+        linger: plan.linger,
         returning_asked: plan.returning,
         connections_per_host_max: if plan.is_http2 { 1 } else { plan.connections_per_host_max },
         is_http2: plan.is_http2,
@@ -132,6 +142,13 @@ pub fn run(plan: &PagePlan, clock: &Arc<dyn Clock>, watch: &Arc<Watch>) -> Resul
         seconds: shared.series.finish(),
         cpu,
     })
+}
+
+/// Connections that may linger where a process may have so many descriptors: half of them, because pages under way need
+/// the others.
+fn lingering_max(descriptors: Option<u64>) -> usize {
+    let half = descriptors.map(|count| usize::try_from(count / 2).unwrap_or(usize::MAX));
+    half.map_or(LINGERING_MAX, |half| half.min(LINGERING_MAX))
 }
 
 /// What secures connections; nothing if no page of the run can ask for it and the system has nothing to offer.
@@ -188,4 +205,15 @@ fn work(shared: &Arc<Shared>, threads: usize) -> Result<Vec<CrowdReport>, PageEr
         };
         Ok(handles.into_iter().map(join).collect())
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{LINGERING_MAX, lingering_max};
+
+    #[test]
+    fn lingering_connections_take_half_of_the_descriptors_at_most() {
+        let found = [Some(1_024), Some(u64::MAX), None].map(lingering_max);
+        assert_eq!(found, [512, LINGERING_MAX, LINGERING_MAX]);
+    }
 }

@@ -9,7 +9,7 @@
 //! Invariant: counts add up: every page that ended is good, incomplete or failed, and every request has one class.
 
 use crate::series::PageSecond;
-use load::{CacheVerdict, Trust};
+use load::{CacheVerdict, Think, Trust};
 use page::{Class, LimitCounts};
 use platform::Timestamp;
 use stats::Histogram;
@@ -197,6 +197,8 @@ pub struct Figures {
     pub redirects: u64,
     /// Connections that were opened.
     pub connections: u64,
+    /// Connections that were closed before their visitor's time was up, because too many were open.
+    pub closed_early: u64,
     /// Bounds that were reached.
     pub limits: LimitCounts,
     /// What the first measured page loaded.
@@ -212,6 +214,10 @@ pub struct PageOutcome {
     pub users: usize,
     /// Pages a second that were asked for, in an open loop.
     pub rate_asked: Option<f64>,
+    /// How long a visitor's place stayed empty after a page.
+    pub think: Think,
+    /// How long connections stayed open after their page.
+    pub linger: Duration,
     /// The share of returning visitors that was asked for.
     pub returning_asked: f64,
     /// Connections to one host that a visitor had at most.
@@ -343,6 +349,7 @@ impl Figures {
         self.lazy += other.lazy;
         self.redirects += other.redirects;
         self.connections += other.connections;
+        self.closed_early += other.closed_early;
         self.limits.merge(&other.limits);
         if self.trace.is_empty() {
             self.trace = other.trace;
@@ -379,7 +386,14 @@ impl PageCheck {
         if rate.is_some() && late > 0 {
             check.trust = check.trust.max(Trust::Invalid);
             check.reasons.push(format!(
-                "{late} pages fell due while all visitors were busy: more users are needed (-c)"
+                "{late} pages fell due while all visitors were busy: more are needed (--in-flight-max)"
+            ));
+        }
+        let closed_early = figures.closed_early;
+        if closed_early > 0 {
+            check.trust = check.trust.max(Trust::Tight);
+            check.reasons.push(format!(
+                "{closed_early} connections were closed before the time of --linger was up, to stay within the limit"
             ));
         }
         check
@@ -426,5 +440,8 @@ mod tests {
             (Trust::Clean, Trust::Tight, Trust::Invalid)
         );
         assert_eq!(trust(1, 1), Trust::Invalid);
+        let figures = Figures { closed_early: 1, ..Figures::new() };
+        let check = PageCheck::judge(&[Duration::ZERO], Duration::from_secs(10), None, &figures);
+        assert_eq!((check.trust, check.reasons.len()), (Trust::Tight, 1));
     }
 }

@@ -3,7 +3,7 @@
 //! Invariant: a plan that passes [`PagePlan::check`] can be run; what is wrong is said with the flag's name. A plan is
 //! data: it opens nothing and resolves no names.
 
-use load::StatusSet;
+use load::{StatusSet, Think};
 use net::Address;
 use page::Limits;
 use std::path::PathBuf;
@@ -11,9 +11,13 @@ use std::time::Duration;
 use url::{Host, Url};
 
 /// Connections that a browser opens to one host over HTTP/1.
-pub const CONNECTIONS_PER_HOST_MAX: usize = 6;
+pub const CONNECTIONS_PER_HOST_DEFAULT: usize = 6;
 
-/// The most visitors at a time: each has a tree of the page in hand and up to six connections a host.
+/// The most connections to one host that one visitor may have: far more than any browser opens.
+pub const CONNECTIONS_PER_HOST_MAX: usize = 256;
+
+/// The most visitors at a time: each has a tree of the page in hand and up to six connections a host,
+/// unless the plan says otherwise.
 pub const VISITORS_MAX: usize = 5_000;
 
 /// How long a request may take if the plan says nothing.
@@ -36,6 +40,10 @@ pub struct PagePlan {
     pub time: Option<Duration>,
     /// Pages a second that begin however slow the server is; `None`: a visitor begins when the one before has ended.
     pub rate: Option<f64>,
+    /// How long a visitor's place stays empty after a page, until the next visitor comes. In a closed loop only.
+    pub think: Think,
+    /// How long connections stay open after their page, while the next visitors come.
+    pub linger: Duration,
     /// Loads before the measured part; they are counted nowhere.
     pub warmup: Duration,
     /// The time over which the load grows to its full size, from the beginning on, the warm-up's or the measured
@@ -59,7 +67,8 @@ pub struct PagePlan {
     pub is_verified: bool,
     /// A file of authorities (PEM) to verify servers by, in place of the system's.
     pub ca_file: Option<PathBuf>,
-    /// Connections to one host that one visitor has at a time, at least 1. Over HTTP/2 it is one.
+    /// Connections to one host that one visitor has at a time, 1 to [`CONNECTIONS_PER_HOST_MAX`]. Over HTTP/2 it is
+    /// one.
     pub connections_per_host_max: usize,
     /// Whether HTTP/2 is spoken: over TLS the server must choose it, without TLS it must know it.
     pub is_http2: bool,
@@ -85,9 +94,18 @@ pub enum PagePlanError {
     /// The rate.
     #[error("--rate {0}: page mode takes a rate above 0 and up to 100000 pages a second")]
     Rate(f64),
+    /// Thinking where nobody waits for it.
+    #[error(
+        "--think does not go with --page and --rate: pages begin at the rate, however long visitors think; leave one \
+         of the two out"
+    )]
+    Think,
     /// No request may take no time.
     #[error("--timeout must be above zero")]
     Timeout,
+    /// The number of connections.
+    #[error("--connections-per-host {0}: write 1 to {CONNECTIONS_PER_HOST_MAX} connections")]
+    ConnectionsPerHost(usize),
     /// A host that is none.
     #[error("--allow-host `{0}`: write HOST or HOST:PORT, without scheme and path")]
     AllowedHost(String),
@@ -117,6 +135,8 @@ impl PagePlan {
             pages: None,
             time: Some(Duration::from_secs(10)),
             rate: None,
+            think: Think::None,
+            linger: Duration::ZERO,
             warmup: Duration::ZERO,
             ramp: Duration::ZERO,
             stops_when_failing: false,
@@ -128,7 +148,7 @@ impl PagePlan {
             expect_status,
             is_verified: true,
             ca_file: None,
-            connections_per_host_max: CONNECTIONS_PER_HOST_MAX,
+            connections_per_host_max: CONNECTIONS_PER_HOST_DEFAULT,
             is_http2: false,
             limits: Limits::DEFAULT,
         })
@@ -166,8 +186,14 @@ impl PagePlan {
         if let Some(rate) = self.rate.filter(|rate| !(*rate > 0.0 && *rate <= 100_000.0)) {
             return Err(PagePlanError::Rate(rate));
         }
+        if self.rate.is_some() && !self.think.is_none() {
+            return Err(PagePlanError::Think);
+        }
         if self.timeout.is_zero() {
             return Err(PagePlanError::Timeout);
+        }
+        if !(1..=CONNECTIONS_PER_HOST_MAX).contains(&self.connections_per_host_max) {
+            return Err(PagePlanError::ConnectionsPerHost(self.connections_per_host_max));
         }
         match self.allowed_hosts.iter().find(|host| allowed(host).is_none()) {
             Some(host) => Err(PagePlanError::AllowedHost(host.clone())),
@@ -218,7 +244,9 @@ fn address_of(url: &Url) -> Option<Address> {
 
 #[cfg(test)]
 mod tests {
-    use super::{PagePlan, PagePlanError};
+    use super::{CONNECTIONS_PER_HOST_MAX, PagePlan, PagePlanError};
+    use load::Think;
+    use std::time::Duration;
     use url::Url;
 
     fn may_ask(plan: &PagePlan, url: &str) -> bool {
@@ -272,6 +300,13 @@ mod tests {
         assert!(PagePlan { returning: 1.5, ..plan() }.check().is_err());
         assert_eq!(PagePlan { time: None, ..plan() }.check(), Err(PagePlanError::Stop));
         assert!(PagePlan { rate: Some(0.0), ..plan() }.check().is_err());
+        let think = Think::Constant(Duration::from_secs(1));
+        assert_eq!(PagePlan { think, ..plan() }.check(), Ok(()));
+        assert_eq!(PagePlan { think, rate: Some(1.0), ..plan() }.check(), Err(PagePlanError::Think));
+        for connections in [0, CONNECTIONS_PER_HOST_MAX + 1] {
+            let wrong = PagePlan { connections_per_host_max: connections, ..plan() };
+            assert_eq!(wrong.check(), Err(PagePlanError::ConnectionsPerHost(connections)));
+        }
         for host in ["", "http://x", "a/b", "a@b", "a b"] {
             assert!(PagePlan { allowed_hosts: vec![host.to_owned()], ..plan() }.check().is_err(), "{host:?}");
         }

@@ -3,10 +3,11 @@
 //! Invariant: memory does not grow with the number of pages, and with time only by the figures of each second, of
 //! which at most [`SECONDS_MAX`] are kept. Seconds are in order and without gaps, and belong to the measured part.
 
-use load::SECONDS_MAX;
+use crate::outcome::FetchFailure;
+use load::{CacheVerdict, SECONDS_MAX};
 use platform::Monotonic;
 use stats::Histogram;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -18,6 +19,10 @@ const SECOND: Duration = Duration::from_secs(1);
 pub struct PageSecond {
     /// Which one: 0 is the first of the measured part.
     pub second: u32,
+    /// Pages that began.
+    pub started: u64,
+    /// Pages that fell due while all visitors were busy.
+    pub not_started: u64,
     /// Pages of which everything arrived.
     pub good: u64,
     /// Pages of which something did not.
@@ -28,7 +33,15 @@ pub struct PageSecond {
     pub requests: u64,
     /// Resources that did not arrive.
     pub failed_requests: u64,
-    /// Median, 95th percentile and longest of the page times; `None` without any.
+    /// The same by kind, in the order of [`FetchFailure::ALL`].
+    pub failures: [u64; FetchFailure::ALL.len()],
+    /// Answers by status.
+    pub statuses: BTreeMap<u16, u64>,
+    /// Answers by what the nearest cache said of them.
+    pub verdicts: BTreeMap<CacheVerdict, u64>,
+    /// Bytes of the answers, heads included.
+    pub received_bytes: u64,
+    /// Median, 95th and 99th percentile and longest of the page times; `None` without any.
     pub page_times: Option<SecondTimes>,
     /// The same of the answers' times.
     pub request_times: Option<SecondTimes>,
@@ -41,6 +54,8 @@ pub struct SecondTimes {
     pub p50_us: u64,
     /// 95th percentile.
     pub p95_us: u64,
+    /// 99th percentile.
+    pub p99_us: u64,
     /// The longest.
     pub max_us: u64,
 }
@@ -112,6 +127,16 @@ impl Current {
     }
 }
 
+impl PageSecond {
+    /// Counts a resource that did not arrive.
+    pub(crate) fn fail(&mut self, failure: FetchFailure) {
+        self.failed_requests += 1;
+        if let Some(count) = self.failures.get_mut(failure as usize) {
+            *count += 1;
+        }
+    }
+}
+
 impl Tally {
     fn clear(&mut self) {
         self.counts = PageSecond::default();
@@ -121,11 +146,23 @@ impl Tally {
 
     fn add(&mut self, other: &Self) {
         let (to, from) = (&mut self.counts, &other.counts);
+        to.started += from.started;
+        to.not_started += from.not_started;
         to.good += from.good;
         to.incomplete += from.incomplete;
         to.failed += from.failed;
         to.requests += from.requests;
         to.failed_requests += from.failed_requests;
+        for (count, more) in to.failures.iter_mut().zip(from.failures) {
+            *count += more;
+        }
+        for (status, count) in &from.statuses {
+            *to.statuses.entry(*status).or_default() += count;
+        }
+        for (verdict, count) in &from.verdicts {
+            *to.verdicts.entry(*verdict).or_default() += count;
+        }
+        to.received_bytes += from.received_bytes;
         self.page_times.merge(&other.page_times);
         self.request_times.merge(&other.request_times);
     }
@@ -135,6 +172,7 @@ impl Tally {
             (!of.is_empty()).then(|| SecondTimes {
                 p50_us: of.median_us(),
                 p95_us: of.percentile_us(95.0),
+                p99_us: of.percentile_us(99.0),
                 max_us: of.max_us(),
             })
         };
@@ -192,7 +230,8 @@ impl Inner {
 
 #[cfg(test)]
 mod tests {
-    use super::{Current, Series};
+    use super::{Current, FetchFailure, Series};
+    use load::CacheVerdict;
     use platform::Monotonic;
 
     fn at(millis: u64) -> Monotonic {
@@ -207,12 +246,22 @@ mod tests {
         for (millis, thread) in [(5_100, 0), (5_200, 1), (5_300, 1), (8_500, 0), (8_600, 1)] {
             let tally = threads[thread].at(at(millis), &series).unwrap();
             tally.counts.good += 1;
+            tally.counts.fail(FetchFailure::Status);
+            *tally.counts.statuses.entry(200).or_default() += 1;
+            *tally.counts.verdicts.entry(CacheVerdict::Hit).or_default() += 1;
+            tally.counts.received_bytes += 10;
             tally.page_times.record(millis);
         }
         threads.iter_mut().for_each(|thread| thread.end(at(8_700), &series));
         let seconds = series.finish();
         let good: Vec<_> = seconds.iter().map(|second| (second.second, second.good)).collect();
         assert_eq!(good, [(0, 3), (1, 0), (2, 0), (3, 2)]);
+        let first = &seconds[0];
+        assert_eq!(
+            (first.statuses[&200], first.verdicts[&CacheVerdict::Hit], first.received_bytes),
+            (3, 3, 30)
+        );
+        assert_eq!((first.failed_requests, first.failures.iter().sum::<u64>()), (3, 3));
         assert_eq!(seconds[0].page_times.unwrap().max_us, 5_300);
         assert_eq!((seconds[1].page_times, seconds[0].request_times), (None, None));
     }

@@ -71,6 +71,8 @@ pub(crate) struct Shared {
     /// Somebody has found that most fail.
     pub(crate) is_failing: AtomicBool,
     pub(crate) series: Series,
+    /// Connections of the run that may stay open after their page.
+    pub(crate) lingering_max: usize,
     pub(crate) began: Monotonic,
     pub(crate) measuring_since: Monotonic,
     pub(crate) deadline: Option<Monotonic>,
@@ -84,9 +86,9 @@ pub(crate) struct Trend {
 }
 
 impl Shared {
-    /// Whether another page may begin.
-    pub(crate) fn take_page(&self) -> bool {
-        if self.plan.pages.is_none() || self.clock.monotonic() < self.measuring_since {
+    /// Whether another page may begin at `begin`; if so, it has to.
+    pub(crate) fn take_page(&self, begin: Monotonic) -> bool {
+        if self.plan.pages.is_none() || begin < self.measuring_since {
             return true;
         }
         self.pages_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok()

@@ -63,6 +63,8 @@ pub(crate) async fn visit(worker: &Worker, visitor: &RefCell<Visitor>, is_return
         waiting = page.arrived(&asset, result);
     }
     page.record(is_returning, due);
+    drop(under_way);
+    worker.leave(fetching.connections);
 }
 
 async fn fetch<'a>(fetching: &'a Fetching<'a>, asset: Asset) -> (Asset, Result<Fetched, FetchFailure>) {
@@ -132,7 +134,7 @@ impl Page<'_> {
                 }
                 figures.fail(asset.url.as_str(), failure);
                 drop(figures);
-                worker.tally(|tally| tally.counts.failed_requests += 1);
+                worker.tally(|tally| tally.counts.fail(failure));
                 self.is_complete = false;
                 self.note(asset, failure.name());
                 return self.ended(asset);

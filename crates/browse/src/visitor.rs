@@ -1,11 +1,12 @@
 //! Somebody who loads pages: cookies, a cache, and the connections of one page load.
 //!
 //! Invariant: at most so many exchanges with one host at a time as the plan says, or over HTTP/2 any number on one
-//! connection. A page load begins without connections, as a visit does; a used connection that ends before an answer
-//! is replaced once, as browsers do.
+//! connection. A page load begins without connections, as a visit does, also where those of the visit before linger. A
+//! used connection that ends before an answer is replaced once, as browsers do.
 
 use crate::connection::{Answer, Connection, Content, NoAnswer};
 use crate::http2::Http2;
+use crate::lingering::Idle;
 use crate::outcome::FetchFailure;
 use crate::plan::PagePlan;
 use crate::worker::Worker;
@@ -44,7 +45,7 @@ struct HostConnections {
 
 impl Connections {
     pub(crate) fn new(plan: &PagePlan) -> Self {
-        Self { hosts: RefCell::default(), per_host_max: plan.connections_per_host_max.max(1) }
+        Self { hosts: RefCell::default(), per_host_max: plan.connections_per_host_max }
     }
 
     /// Sends a request when one of the host's connections is free, and reads the answer. `began` is told when that
@@ -99,6 +100,15 @@ impl Connections {
                 Err(no_answer) => return Err(no_answer.failure),
             }
         }
+    }
+
+    /// The connections that are open once nothing is under way on them any more.
+    pub(crate) fn idle(self) -> impl Iterator<Item = Idle> {
+        let hosts = self.hosts.into_inner().into_values().filter_map(Rc::into_inner);
+        hosts.flat_map(|host| {
+            let shared = host.shared.into_inner().and_then(Rc::into_inner).filter(|one| !one.is_over());
+            host.idle.into_inner().into_iter().map(Idle::Http1).chain(shared.map(Idle::Http2))
+        })
     }
 
     fn host(&self, url: &Url) -> Rc<HostConnections> {

@@ -4,9 +4,11 @@
 //! Invariant: what the warm-up came to is in no figure that is handed in. Who loads what, and when, is not known here.
 
 use crate::connection::Wire;
+use crate::lingering::Lingering;
 use crate::outcome::{FetchFailure, Figures};
 use crate::series::{Current, Tally};
 use crate::shared::Shared;
+use crate::visitor::Connections;
 use net::{Address, Stream, TlsError};
 use page::Memo;
 use platform::Monotonic;
@@ -26,11 +28,15 @@ pub(crate) struct Worker {
     current: RefCell<Current>,
     /// Whether the warm-up is over.
     is_measuring: Cell<bool>,
+    /// Connections of visitors who have their page.
+    lingering: Lingering,
 }
 
 impl Worker {
-    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+    /// One of `threads` workers.
+    pub(crate) fn new(shared: Arc<Shared>, threads: usize) -> Self {
         Self {
+            lingering: Lingering::new(shared.plan.linger, shared.lingering_max / threads),
             current: RefCell::new(Current::new(shared.measuring_since)),
             is_measuring: Cell::new(shared.plan.warmup.is_zero()),
             memo: RefCell::default(),
@@ -69,6 +75,15 @@ impl Worker {
     pub(crate) fn end(&self, now: Monotonic) -> Figures {
         self.current.borrow_mut().end(self.shared.counting(now), &self.shared.series);
         self.figures.take()
+    }
+
+    /// Leaves the connections of a visitor who has the page, at once or after a while.
+    pub(crate) fn leave(&self, connections: Connections) {
+        if !self.lingering.is_wanted() {
+            return;
+        }
+        let closed_early: u64 = connections.idle().map(|connection| self.lingering.keep(connection)).sum();
+        self.figures.borrow_mut().closed_early += closed_early;
     }
 
     /// Opens a connection for a URL.

@@ -58,11 +58,13 @@ pub(crate) struct Args {
 /// # Errors
 /// When it could not run, or a result could not be written.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let mut plan = args.load.plan(&args.url)?;
-    args.load.agree(&mut plan)?;
     if args.page.page {
+        let mut plan = args.load.plan_of_pages(&args.url)?;
+        args.load.agree(&mut plan)?;
         return page::run(&args.url, &args.page, &plan, &args.outputs);
     }
+    let mut plan = args.load.plan(&args.url)?;
+    args.load.agree(&mut plan)?;
     args.outputs.prepare(&mut plan)?;
     let mut made = repeated::make(&plan, args.runs)?;
     for Made { record, .. } in &mut made {

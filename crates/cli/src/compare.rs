@@ -8,6 +8,7 @@ mod sides;
 
 use crate::bench::load_args::LoadArgs;
 use crate::bench::measure;
+use crate::bench::page::PageArgs;
 use anyhow::{bail, ensure};
 use clap::builder::PossibleValuesParser;
 use clap::parser::ValueSource;
@@ -64,6 +65,8 @@ pub(crate) struct Args {
     json: Option<PathBuf>,
     #[command(flatten)]
     load: LoadArgs,
+    #[command(flatten)]
+    page: PageArgs,
 }
 
 /// Compares, and prints what came out.
@@ -102,7 +105,7 @@ pub(crate) fn run(matches: &ArgMatches) -> anyhow::Result<ExitCode> {
 /// A flag that was given and means something only where a load is made.
 fn flag_of_a_load(matches: &ArgMatches) -> Option<String> {
     let command = Args::augment_args(Command::new("compare"));
-    let of_load = LoadArgs::augment_args(Command::new("load"));
+    let of_load = PageArgs::augment_args(LoadArgs::augment_args(Command::new("load")));
     let is_of_load = |id: &Id| of_load.get_arguments().any(|of_load| of_load.get_id() == id);
     let given = command.get_arguments().find(|argument| {
         let id = argument.get_id();

@@ -127,7 +127,7 @@ fn what_cannot_run_is_one_line_and_exit_2() {
         vec!["bench", &url, "--page", "-n", "1"],
         vec!["bench", "http://", "--page"],
         vec!["bench", &url, "--page", "--no-keepalive"],
-        vec!["bench", &url, "--page", "--think", "1s"],
+        vec!["bench", &url, "--page", "--pipeline", "2"],
         vec!["bench", &url, "--page", "--allow-host", "http://x/"],
     ] {
         let output = petasos(&arguments);

@@ -249,6 +249,16 @@ fn allow_descriptors(connections: usize, threads: usize, as_far_as_possible: boo
         .map_err(|error| LoadError::system("setrlimit", &error.into()))
 }
 
+/// Raises the soft limit on descriptors to the hard one, for a run that cannot tell how many it needs. Gives how many
+/// it may have; `None` if there is no limit.
+///
+/// # Errors
+/// When the system refuses.
+pub fn allow_all_descriptors() -> Result<Option<u64>, LoadError> {
+    allow_descriptors(0, 0, true)?;
+    Ok(rustix::process::getrlimit(rustix::process::Resource::Nofile).current)
+}
+
 #[cfg(test)]
 mod tests {
     use super::{LoadError, allow_descriptors};

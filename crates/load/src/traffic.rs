@@ -4,6 +4,7 @@
 //! Invariant: these are data. What they mean in moments is decided by the schedule, which depends on nothing but
 //! them and the plan's seed.
 
+use stats::Random;
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
@@ -126,11 +127,32 @@ impl Think {
     pub fn is_none(self) -> bool {
         matches!(self, Self::None | Self::Constant(Duration::ZERO))
     }
+
+    /// The shortest and the longest time.
+    pub fn bounds(self) -> (Duration, Duration) {
+        match self {
+            Self::None => (Duration::ZERO, Duration::ZERO),
+            Self::Constant(time) => (time, time),
+            Self::Range { from, to } => (from, to),
+        }
+    }
+
+    /// How long one user takes now.
+    pub fn draw(self, random: &mut Random) -> Duration {
+        let (from, to) = self.bounds();
+        if from == to {
+            return from;
+        }
+        let share = random.next_u64() as f64 / u64::MAX as f64;
+        from + to.saturating_sub(from).mul_f64(share)
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Rate, StageLoad};
+    use super::{Rate, StageLoad, Think};
+    use stats::Random;
+    use std::time::Duration;
 
     #[test]
     fn loads_of_stages_are_read_and_written() {
@@ -139,6 +161,17 @@ mod tests {
         assert!(["", "/s", "-1", "1.5", "1/m", "x"].iter().all(|text| read(text).is_err()));
         let texts = ["1", "20", "0.5/s"].map(|text| read(text).unwrap().to_string());
         assert_eq!(texts, ["1 user", "20 users", "0.5/s"]);
+    }
+
+    #[test]
+    fn thinking_times_lie_between_their_bounds() {
+        let (from, to) = (Duration::from_secs(1), Duration::from_secs(3));
+        let mut random = Random::from_seed(1);
+        let drawn: Vec<Duration> = (0..100).map(|_| Think::Range { from, to }.draw(&mut random)).collect();
+        assert!(drawn.iter().all(|time| (from..=to).contains(time)));
+        assert!(drawn.iter().any(|time| *time < from * 2) && drawn.iter().any(|time| *time > from * 2));
+        assert_eq!(Think::Constant(to).draw(&mut random), to);
+        assert_eq!(Think::None.draw(&mut random), Duration::ZERO);
     }
 
     #[test]

@@ -27,7 +27,7 @@ use crate::slots::{Bounds, SlotId, Slots};
 use crate::streams::{Carrier, Several};
 use crate::timer::Timer;
 use crate::tls::Tls;
-use crate::traffic::{Arrival, Think};
+use crate::traffic::Arrival;
 use crate::wire::Protocol;
 use cpu::CpuMeter;
 pub(crate) use flow::PARTING_MAX;
@@ -467,14 +467,7 @@ impl<'a> Worker<'a> {
 
     /// How long a user thinks now.
     fn think(&mut self) -> Duration {
-        match self.shared.plan.think {
-            Think::None => Duration::ZERO,
-            Think::Constant(time) => time,
-            Think::Range { from, to } => {
-                let share = self.random.next_u64() as f64 / u64::MAX as f64;
-                from + to.saturating_sub(from).mul_f64(share)
-            }
-        }
+        self.shared.plan.think.draw(&mut self.random)
     }
 
     /// When something is to start next: a user who thinks, a part of the course, a request that falls due.

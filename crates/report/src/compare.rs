@@ -11,9 +11,11 @@ mod over_runs;
 mod pilot;
 mod rounds;
 mod text;
+mod unit;
 
 pub use over_runs::{middle, over_runs};
 pub use pilot::{DIFFERENCE, NOISE_ERRORS, NOISE_TIMES_MAX, PILOT_RUNS};
+pub use unit::Unit;
 
 use crate::run::{Distribution, Run};
 use serde::Serialize;
@@ -35,9 +37,9 @@ pub const SEED_DEFAULT: u64 = 1;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Metric {
-    /// Good answers a second.
+    /// Good answers a second, or pages whose document arrived.
     Throughput,
-    /// Mean latency of good answers, in milliseconds like those below.
+    /// Mean latency of good answers, or mean page time, in milliseconds like those below.
     Mean,
     /// Their median.
     P50,
@@ -118,6 +120,11 @@ pub enum CompareError {
     /// Too many sides.
     #[error("at most {SIDES_MAX} sides can be compared, not {0}")]
     SidesMany(usize),
+    /// Requests and pages.
+    #[error(
+        "runs of requests cannot be compared with runs of pages (bench --page): load all sides with --page, or none"
+    )]
+    Mixed,
     /// A side without runs.
     #[error("{0}: there is no run in it")]
     Empty(String),
@@ -138,6 +145,8 @@ pub struct Comparison {
     pub schema: &'static str,
     /// What chose the resamples of the intervals.
     pub seed: u64,
+    /// What is counted and timed.
+    pub unit: Unit,
     /// The sides, the one compared with first.
     pub sides: Vec<Summary>,
     /// One for each side but the first.
@@ -257,14 +266,16 @@ pub fn compare(sides: &[Side], options: Options) -> Result<Comparison, CompareEr
             runs => return Err(CompareError::RunsMany { name: side.name.clone(), runs }),
         }
     }
+    let unit = Unit::of(sides)?;
     let letters = 'B'..='Z';
-    let against = letters.zip(others).map(|(letter, other)| against(letter, first, other, options));
+    let against = letters.zip(others).map(|(letter, other)| against(letter, (first, other), unit, options));
     Ok(Comparison {
         schema: SCHEMA,
         seed: options.seed,
+        unit,
         sides: ('A'..='Z').zip(sides).map(|(letter, side)| summary(letter, side)).collect(),
         against: against.collect(),
-        notes: notes::notes(sides),
+        notes: notes::notes(sides, unit),
     })
 }
 
@@ -303,7 +314,7 @@ fn summary(letter: char, side: &Side) -> Summary {
     Summary { letter, name: side.name.clone(), runs: side.runs.len(), figures }
 }
 
-fn against(letter: char, first: &Side, other: &Side, options: Options) -> Against {
+fn against(letter: char, (first, other): (&Side, &Side), unit: Unit, options: Options) -> Against {
     let rounds = rounds::rounds(first, other);
     let mut rows: Vec<Row> = Metric::ALL
         .iter()
@@ -342,7 +353,7 @@ fn against(letter: char, first: &Side, other: &Side, options: Options) -> Agains
         sentence: String::new(),
         rows,
     };
-    against.sentence = text::sentence(&against, first.runs.len(), other.runs.len());
+    against.sentence = text::sentence(&against, unit, (first.runs.len(), other.runs.len()));
     against
 }
 

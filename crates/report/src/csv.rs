@@ -1,35 +1,59 @@
 //! A run second by second as comma-separated values, for spreadsheets and plots.
 //!
-//! Invariant: the columns are always the same and in the same order; columns are added at the end. A time that is not
-//! known is empty.
+//! Invariant: the columns of a kind of run are always the same and in the same order; columns are added at the end.
+//! What is not known is empty.
+
+mod pages;
 
 use crate::run::{Run, Second};
 use load::{CacheVerdict, FailureKind};
-use std::fmt::Write as _;
+use std::collections::BTreeMap;
+
+pub use pages::page_seconds_csv;
 
 /// Classes of statuses, with a column each.
 const CLASSES: [&str; 6] = ["1xx", "2xx", "3xx", "4xx", "5xx", "other"];
 
-/// The table with its header.
-pub fn seconds_csv(run: &Run) -> String {
-    let mut text = header();
-    for second in &run.seconds {
-        // Writing to a string cannot fail.
-        let _ = row(run, second, &mut text);
-    }
-    text
+/// One column of a table whose rows are of type `S`.
+struct Column<'a, S> {
+    name: String,
+    cell: Box<dyn Fn(&S) -> String + 'a>,
 }
 
-fn header() -> String {
-    let mut names: Vec<String> =
-        ["time_s", "second", "users", "in_flight", "started", "good", "failed", "not_started"]
-            .map(str::to_owned)
-            .into();
-    names.extend(["received_bytes", "p50_us", "p95_us", "p99_us", "max_us"].map(str::to_owned));
-    names.extend(CLASSES.map(|class| format!("status_{class}")));
-    names.extend(CacheVerdict::ALL.map(|verdict| format!("cache_{}", column(verdict.name()))));
-    names.extend(FailureKind::ALL.map(|kind| format!("failed_{}", kind.name())));
-    names.join(",") + "\n"
+impl<'a, S> Column<'a, S> {
+    fn new<T: ToString>(name: &str, of: impl Fn(&S) -> T + 'a) -> Self {
+        Self { name: name.to_owned(), cell: Box::new(move |row| of(row).to_string()) }
+    }
+
+    /// A column that is empty where nothing is known.
+    fn optional(name: &str, of: impl Fn(&S) -> Option<u64> + 'a) -> Self {
+        Self::new(name, move |row| of(row).map(|value| value.to_string()).unwrap_or_default())
+    }
+}
+
+/// A column for each of these members of a map of counts, in which only what occurred is.
+fn counts<'a, S: 'a>(
+    prefix: &'static str,
+    members: impl IntoIterator<Item = &'static str>,
+    of: fn(&S) -> &BTreeMap<String, u64>,
+) -> impl Iterator<Item = Column<'a, S>> {
+    members.into_iter().map(move |member| {
+        let name = format!("{prefix}_{}", column(member));
+        Column::new(&name, move |row: &S| of(row).get(member).copied().unwrap_or(0))
+    })
+}
+
+/// The table with its header.
+fn table<S>(columns: &[Column<'_, S>], rows: &[S]) -> String {
+    let names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
+    let row = |row: &S| columns.iter().map(|column| (column.cell)(row)).collect::<Vec<_>>().join(",");
+    let lines = std::iter::once(names.join(",")).chain(rows.iter().map(row));
+    lines.map(|line| line + "\n").collect()
+}
+
+/// The beginning of a second in Unix time.
+fn moment(started_s: f64, second: f64) -> String {
+    format!("{:.3}", started_s + second)
 }
 
 /// A name as that of a column: `hit_by_age` for `hit (by Age)`.
@@ -38,32 +62,29 @@ fn column(name: &str) -> String {
     words.map(str::to_ascii_lowercase).collect::<Vec<_>>().join("_")
 }
 
-fn row(run: &Run, second: &Second, text: &mut String) -> std::fmt::Result {
-    let time = |value: Option<u64>| value.map(|value| value.to_string()).unwrap_or_default();
-    if let Some(started_s) = run.started_s {
-        write!(text, "{:.3}", started_s + second.second as f64)?;
-    }
-    write!(
-        text,
-        ",{},{},{},{},{},{},{},{}",
-        second.second,
-        second.users,
-        second.in_flight,
-        second.started,
-        second.good,
-        second.failed,
-        second.not_started,
-        second.received_bytes
-    )?;
-    for value in [second.p50_us, second.p95_us, second.p99_us, second.max_us] {
-        write!(text, ",{}", time(value))?;
-    }
-    let classes = CLASSES.iter().map(|class| second.statuses.get(*class));
-    let verdicts = CacheVerdict::ALL.iter().map(|verdict| second.verdicts.get(verdict.name()));
-    let kinds = FailureKind::ALL.iter().map(|kind| second.failed_by_kind.get(kind.name()));
-    for count in classes.chain(verdicts).chain(kinds) {
-        write!(text, ",{}", count.copied().unwrap_or(0))?;
-    }
-    text.push('\n');
-    Ok(())
+/// The seconds of a run of requests.
+pub fn seconds_csv(run: &Run) -> String {
+    let time = |second: &Second| {
+        run.started_s.map(|started_s| moment(started_s, second.second as f64)).unwrap_or_default()
+    };
+    let mut columns = vec![
+        Column::new("time_s", time),
+        Column::new("second", |of: &Second| of.second),
+        Column::new("users", |of: &Second| of.users),
+        Column::new("in_flight", |of: &Second| of.in_flight),
+        Column::new("started", |of: &Second| of.started),
+        Column::new("good", |of: &Second| of.good),
+        Column::new("failed", |of: &Second| of.failed),
+        Column::new("not_started", |of: &Second| of.not_started),
+        Column::new("received_bytes", |of: &Second| of.received_bytes),
+        Column::optional("p50_us", |of: &Second| of.p50_us),
+        Column::optional("p95_us", |of: &Second| of.p95_us),
+        Column::optional("p99_us", |of: &Second| of.p99_us),
+        Column::optional("max_us", |of: &Second| of.max_us),
+    ];
+    columns.extend(counts("status", CLASSES, |of: &Second| &of.statuses));
+    columns.extend(counts("cache", CacheVerdict::ALL.map(CacheVerdict::name), |of: &Second| &of.verdicts));
+    columns
+        .extend(counts("failed", FailureKind::ALL.map(FailureKind::name), |of: &Second| &of.failed_by_kind));
+    table(&columns, &run.seconds)
 }

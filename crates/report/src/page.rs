@@ -5,14 +5,15 @@
 //! stays the same. Units are in the names. What failed and what was left out is said before anything is summed up.
 
 use crate::number::{grouped, milliseconds, three_digits};
-use crate::run::Distribution;
+use crate::run::{Condition, Distribution, Round};
 use browse::{FetchFailure, PageOutcome};
 use load::Protocol;
 use page::{Class, Limit};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use stats::Histogram;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::time::Duration;
 
 /// Name and version of the format, the value of the member `schema`.
 pub const SCHEMA: &str = "petasos-page-run/1";
@@ -21,28 +22,37 @@ pub const SCHEMA: &str = "petasos-page-run/1";
 const FOREIGN_SHOWN_MAX: usize = 20;
 
 /// A run of page loads.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct PageRun {
     /// [`SCHEMA`].
-    pub schema: &'static str,
+    pub schema: String,
     /// The page.
     pub url: String,
     /// When the measured part began, in seconds since 1970-01-01 UTC.
     pub started_s: f64,
     /// How long it took.
     pub elapsed_s: f64,
+    /// The round in which it was made beside runs of other sides; null if it was made by itself.
+    pub round: Option<Round>,
     /// Why it ended: `pages`, `time`, `stopped` or `failing`.
-    pub ended: &'static str,
+    pub ended: String,
     /// Visitors at a time.
     pub users: u64,
     /// Pages a second that were asked for; null in a closed loop.
     pub rate_asked_per_s: Option<f64>,
+    /// The shortest time that a visitor's place stayed empty after a page.
+    pub think_min_s: f64,
+    /// The longest.
+    pub think_max_s: f64,
+    /// How long connections stayed open after their page.
+    pub linger_s: f64,
     /// The share of returning visitors that was asked for, 0 to 1.
     pub returning_asked: f64,
     /// Connections to one host that a visitor had at most.
     pub connections_per_host_max: u64,
     /// The protocol: `HTTP/1.1` or `HTTP/2`.
-    pub protocol: &'static str,
+    pub protocol: String,
     /// Pages.
     pub pages: Pages,
     /// Pages a second whose document arrived.
@@ -56,17 +66,17 @@ pub struct PageRun {
     /// Times of all requests.
     pub request_times: Distribution,
     /// Requests by class.
-    pub classes: BTreeMap<&'static str, ClassRun>,
+    pub classes: BTreeMap<String, ClassRun>,
     /// Answers by status code.
     pub statuses: BTreeMap<String, u64>,
     /// Failed requests by kind; kinds that did not occur are 0.
-    pub failed_by_kind: BTreeMap<&'static str, u64>,
+    pub failed_by_kind: BTreeMap<String, u64>,
     /// The first failures.
     pub examples: Vec<Example>,
     /// What the nearest cache said, for documents.
-    pub document_verdicts: BTreeMap<&'static str, u64>,
+    pub document_verdicts: BTreeMap<String, u64>,
     /// What the nearest cache said, for everything else.
-    pub other_verdicts: BTreeMap<&'static str, u64>,
+    pub other_verdicts: BTreeMap<String, u64>,
     /// Hosts that were not asked, and for how many resources.
     pub foreign_hosts: BTreeMap<String, u64>,
     /// Resources on foreign hosts that are not listed by name.
@@ -77,20 +87,25 @@ pub struct PageRun {
     pub redirects: u64,
     /// Connections that were opened.
     pub connections: u64,
+    /// Connections that were closed before the time of `linger_s` was up, because too many were open.
+    pub closed_early: u64,
     /// Octets received, heads included.
     pub received_bytes: u64,
     /// Bounds that were reached; all are there.
-    pub limits: BTreeMap<&'static str, u64>,
+    pub limits: BTreeMap<String, u64>,
     /// What the first page of a new visitor dealt with.
     pub trace: Vec<Traced>,
     /// What ended in each second.
     pub seconds: Vec<PageSecond>,
     /// How far to trust the figures.
     pub generator: Generator,
+    /// The conditions that the run was held against, in the order in which they were given.
+    pub thresholds: Vec<Condition>,
 }
 
 /// Pages by what became of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Pages {
     /// Everything arrived.
     pub good: u64,
@@ -107,7 +122,8 @@ pub struct Pages {
 }
 
 /// The requests of one class.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct ClassRun {
     /// Requests that ended, well or badly.
     pub requests: u64,
@@ -124,30 +140,37 @@ pub struct ClassRun {
 }
 
 /// A failure.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Example {
     /// The address.
     pub url: String,
     /// The kind.
-    pub kind: &'static str,
+    pub kind: String,
 }
 
 /// One address of a page.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Traced {
     /// The address.
     pub url: String,
     /// What it is for.
-    pub class: &'static str,
+    pub class: String,
     /// `loaded`, `redirected` (where a redirect led), `cached`, `lazy`, `foreign`, or the kind of its failure.
-    pub what: &'static str,
+    pub what: String,
 }
 
 /// One second of the measured part. Pages and answers belong to the second in which they ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct PageSecond {
     /// Which one: 0 is the first.
     pub second: u32,
+    /// Pages that began.
+    pub started: u64,
+    /// Pages that fell due while all visitors were busy.
+    pub not_started: u64,
     /// Pages of which everything arrived.
     pub good: u64,
     /// Pages of which something did not.
@@ -158,22 +181,35 @@ pub struct PageSecond {
     pub requests: u64,
     /// Resources that did not arrive.
     pub failed_requests: u64,
+    /// The same by kind; only kinds that occurred.
+    pub failed_by_kind: BTreeMap<String, u64>,
+    /// Answers by class of their status (`2xx`); only classes that occurred.
+    pub statuses: BTreeMap<String, u64>,
+    /// Answers by what the nearest cache said; only verdicts that occurred.
+    pub verdicts: BTreeMap<String, u64>,
+    /// Bytes of the answers, heads included.
+    pub received_bytes: u64,
     /// Median of the page times; null without any, here and below.
     pub page_p50_us: Option<u64>,
     /// Their 95th percentile.
     pub page_p95_us: Option<u64>,
+    /// Their 99th percentile.
+    pub page_p99_us: Option<u64>,
     /// The longest.
     pub page_max_us: Option<u64>,
     /// Median of the answers' times.
     pub request_p50_us: Option<u64>,
     /// Their 95th percentile.
     pub request_p95_us: Option<u64>,
+    /// Their 99th percentile.
+    pub request_p99_us: Option<u64>,
     /// The longest.
     pub request_max_us: Option<u64>,
 }
 
 /// How far to trust the figures.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Generator {
     /// `clean`, `tight` or `invalid`.
     pub trust: String,
@@ -191,20 +227,25 @@ impl From<&PageOutcome> for PageRun {
         let verdicts = |of_documents| {
             let of_these =
                 figures.verdicts.iter().filter(move |((is_document, _), _)| *is_document == of_documents);
-            of_these.map(|((_, verdict), count)| (verdict.name(), *count)).collect()
+            of_these.map(|((_, verdict), count)| (verdict.name().to_owned(), *count)).collect()
         };
         let pages = &figures.pages;
+        let (think_min, think_max) = outcome.think.bounds();
         Self {
-            schema: SCHEMA,
+            schema: SCHEMA.to_owned(),
             url: outcome.url.clone(),
             started_s: outcome.started.as_micros() as f64 / 1e6,
             elapsed_s: outcome.elapsed.as_secs_f64(),
-            ended: outcome.ended.name(),
+            round: None,
+            ended: outcome.ended.name().to_owned(),
             users: outcome.users as u64,
             rate_asked_per_s: outcome.rate_asked,
+            think_min_s: think_min.as_secs_f64(),
+            think_max_s: think_max.as_secs_f64(),
+            linger_s: outcome.linger.as_secs_f64(),
             returning_asked: outcome.returning_asked,
             connections_per_host_max: outcome.connections_per_host_max as u64,
-            protocol: protocol(outcome).name(),
+            protocol: protocol(outcome).name().to_owned(),
             pages: Pages {
                 good: pages.good,
                 incomplete: pages.incomplete,
@@ -222,7 +263,7 @@ impl From<&PageOutcome> for PageRun {
             statuses: figures.statuses.iter().map(|(code, count)| (code.to_string(), *count)).collect(),
             failed_by_kind: FetchFailure::ALL
                 .into_iter()
-                .map(FetchFailure::name)
+                .map(|kind| kind.name().to_owned())
                 .zip(figures.failures)
                 .collect(),
             examples: examples(outcome),
@@ -233,16 +274,21 @@ impl From<&PageOutcome> for PageRun {
             lazy: figures.lazy,
             redirects: figures.redirects,
             connections: figures.connections,
+            closed_early: figures.closed_early,
             received_bytes: figures.received_bytes(),
-            limits: Limit::ALL.into_iter().map(|limit| (limit.name(), figures.limits.of(limit))).collect(),
+            limits: Limit::ALL
+                .into_iter()
+                .map(|limit| (limit.name().to_owned(), figures.limits.of(limit)))
+                .collect(),
             trace: trace(outcome),
             seconds: outcome.seconds.iter().map(second).collect(),
             generator: Generator {
                 trust: outcome.check.trust.to_string(),
                 reasons: outcome.check.reasons.clone(),
-                cpu_s: outcome.cpu.iter().map(std::time::Duration::as_secs_f64).collect(),
+                cpu_s: outcome.cpu.iter().map(Duration::as_secs_f64).collect(),
                 cpu_share_max: outcome.check.cpu_share_max,
             },
+            thresholds: Vec::new(),
         }
     }
 }
@@ -261,7 +307,7 @@ fn protocol(outcome: &PageOutcome) -> Protocol {
     if outcome.is_http2 { Protocol::H2 } else { Protocol::Http11 }
 }
 
-fn class_run((class, found): (Class, &browse::ClassOutcome)) -> (&'static str, ClassRun) {
+fn class_run((class, found): (Class, &browse::ClassOutcome)) -> (String, ClassRun) {
     let run = ClassRun {
         requests: found.requests,
         failed: found.failed,
@@ -270,13 +316,34 @@ fn class_run((class, found): (Class, &browse::ClassOutcome)) -> (&'static str, C
         received_bytes: found.received_bytes,
         times: Distribution::from(&found.times),
     };
-    (class.name(), run)
+    (class.name().to_owned(), run)
+}
+
+/// The class of a status code, as runs of requests name it.
+fn class_of_status(code: u16) -> String {
+    match code / 100 {
+        class @ 1..=5 => format!("{class}xx"),
+        _ => "other".to_owned(),
+    }
 }
 
 fn second(of: &browse::PageSecond) -> PageSecond {
     let (page, request) = (of.page_times, of.request_times);
+    let mut failed_by_kind: BTreeMap<String, u64> =
+        FetchFailure::ALL.into_iter().map(|kind| kind.name().to_owned()).zip(of.failures).collect();
+    failed_by_kind.retain(|_, count| *count > 0);
+    let mut statuses = BTreeMap::new();
+    for (code, count) in &of.statuses {
+        *statuses.entry(class_of_status(*code)).or_default() += count;
+    }
     PageSecond {
         second: of.second,
+        started: of.started,
+        not_started: of.not_started,
+        failed_by_kind,
+        statuses,
+        verdicts: of.verdicts.iter().map(|(verdict, count)| (verdict.name().to_owned(), *count)).collect(),
+        received_bytes: of.received_bytes,
         good: of.good,
         incomplete: of.incomplete,
         failed: of.failed,
@@ -284,21 +351,29 @@ fn second(of: &browse::PageSecond) -> PageSecond {
         failed_requests: of.failed_requests,
         page_p50_us: page.map(|times| times.p50_us),
         page_p95_us: page.map(|times| times.p95_us),
+        page_p99_us: page.map(|times| times.p99_us),
         page_max_us: page.map(|times| times.max_us),
         request_p50_us: request.map(|times| times.p50_us),
         request_p95_us: request.map(|times| times.p95_us),
+        request_p99_us: request.map(|times| times.p99_us),
         request_max_us: request.map(|times| times.max_us),
     }
 }
 
 fn examples(outcome: &PageOutcome) -> Vec<Example> {
     let examples = outcome.figures.examples.iter();
-    examples.map(|(url, kind)| Example { url: url.clone(), kind: kind.name() }).collect()
+    examples.map(|(url, kind)| Example { url: url.clone(), kind: kind.name().to_owned() }).collect()
 }
 
 fn trace(outcome: &PageOutcome) -> Vec<Traced> {
     let traced = outcome.figures.trace.iter();
-    traced.map(|one| Traced { url: one.url.clone(), class: one.class.name(), what: one.what }).collect()
+    traced
+        .map(|one| Traced {
+            url: one.url.clone(),
+            class: one.class.name().to_owned(),
+            what: one.what.to_owned(),
+        })
+        .collect()
 }
 
 /// The report for people.
@@ -325,6 +400,18 @@ fn write_head(text: &mut String, outcome: &PageOutcome) -> std::fmt::Result {
     };
     let share = outcome.returning_asked * 100.0;
     writeln!(text, "Visitors:            {visitors}, {}% of them returning", three_digits(share))?;
+    if !outcome.think.is_none() {
+        let (from, to) = outcome.think.bounds();
+        let range = if from == to { seconds(from) } else { format!("{} to {}", seconds(from), seconds(to)) };
+        writeln!(text, "Thinking:            {range} between two pages")?;
+    }
+    if !outcome.linger.is_zero() {
+        writeln!(
+            text,
+            "Lingering:           connections stay open for {} after their page",
+            seconds(outcome.linger)
+        )?;
+    }
     let limit = outcome.connections_per_host_max;
     writeln!(
         text,
@@ -363,6 +450,10 @@ fn write_head(text: &mut String, outcome: &PageOutcome) -> std::fmt::Result {
         grouped(bytes),
         grouped(bytes / outcome.pages().max(1))
     )
+}
+
+fn seconds(time: Duration) -> String {
+    format!("{} s", three_digits(time.as_secs_f64()))
 }
 
 fn write_times(text: &mut String, outcome: &PageOutcome) -> std::fmt::Result {

@@ -7,6 +7,7 @@
 mod account;
 mod drift;
 mod measured;
+mod pages;
 mod read;
 mod white_space;
 
@@ -15,6 +16,7 @@ use std::collections::BTreeMap;
 
 pub use account::Account;
 pub use drift::{Drift, DriftSpot, SPOTS_SHOWN_MAX, what_changed};
+pub use pages::AskedOfPages;
 pub use read::{ReadError, read_runs};
 pub use white_space::{is_white_space_alone, visible_space};
 
@@ -46,6 +48,9 @@ pub struct Run {
     pub round: Option<Round>,
     /// What was asked for.
     pub plan: Asked,
+    /// What page mode was asked for, if each request of the run is a page. Pages have a JSON schema of their own.
+    #[serde(skip)]
+    pub pages: Option<AskedOfPages>,
     /// Requests that ended, well or badly.
     pub requests: Option<u64>,
     /// Answers received in full.

@@ -6,8 +6,8 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on panics")]
 
-use petasos_report::compare::{Metric, Options, Side, Verdict, compare};
-use petasos_report::run::{Round, Run, SOURCE_PETASOS};
+use petasos_report::compare::{CompareError, Metric, Options, Side, Verdict, compare};
+use petasos_report::run::{AskedOfPages, Round, Run, SOURCE_PETASOS};
 
 const RECORDED: &str = include_str!("data/runs.csv");
 
@@ -290,4 +290,31 @@ fn json_has_the_sentence_and_every_figure() {
     assert!(at("/against/0/rows/0/interval/high").as_f64().unwrap() < 1.0);
     assert_eq!(at("/sides/1/letter"), "B");
     assert_eq!(at("/sides/0/runs"), 10);
+}
+
+#[test]
+fn pages_are_compared_with_pages_alone() {
+    let requests: Vec<Run> = (0..5_u32).map(|n| run(100.0 + f64::from(n), 1_000.0, [1_000; 3])).collect();
+    let pages = |scale: f64, returning: f64| {
+        let of_pages = |run: &Run| {
+            let pages = Some(AskedOfPages { returning, ..AskedOfPages::default() });
+            let good_per_s = run.good_per_s.map(|rate| rate * scale);
+            Run { pages, good_per_s, requests: Some(10), failed: Some(1), ..run.clone() }
+        };
+        requests.iter().map(of_pages).collect::<Vec<Run>>()
+    };
+    let sides = [side("a", &pages(1.0, 0.0)), side("b", &pages(0.5, 0.3))];
+    let on = |metric| Options { on: Some(metric), ..Options::default() };
+    let text = compare(&sides, on(Metric::Throughput)).unwrap().text(100, false);
+    assert!(text.contains("102 pages/s") && !text.contains("req/s"), "{text}");
+    for note in
+        ["5 of 50 pages of A failed or were incomplete", "were not loaded alike: returning 0.0 and 0.3"]
+    {
+        assert!(text.contains(note), "{text}");
+    }
+    assert!(text.contains("B is slower than A by "), "{text}");
+    let sentence = compare(&sides, on(Metric::P95)).unwrap().against[0].sentence.clone();
+    assert!(sentence.contains("the p95 of the page time of B"), "{sentence}");
+    let mixed = compare(&[side("a", &requests), side("b", &pages(1.0, 0.0))], Options::default());
+    assert_eq!(mixed, Err(CompareError::Mixed));
 }

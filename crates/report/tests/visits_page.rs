@@ -3,9 +3,11 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on panics")]
 
 use browse::{FetchFailure, Figures, PageCheck, PageEnd, PageOutcome, PageSecond, SecondTimes};
-use load::Trust;
+use load::{Think, Trust};
+use petasos_report::csv::page_seconds_csv;
 use petasos_report::html::visits_page;
 use petasos_report::page::PageRun;
+use petasos_report::run::{Run, read_runs};
 use platform::Timestamp;
 use std::time::Duration;
 
@@ -23,7 +25,8 @@ fn run() -> PageRun {
     figures.examples.push(("http://h/<gone>".to_owned(), FetchFailure::Status));
     figures.foreign_hosts.insert("foreign.test".to_owned(), 100);
     figures.statuses.extend([(200, 195), (404, 5)]);
-    let times = |scale: u64| SecondTimes { p50_us: scale, p95_us: scale * 3, max_us: scale * 9 };
+    let times =
+        |scale: u64| SecondTimes { p50_us: scale, p95_us: scale * 3, p99_us: scale * 5, max_us: scale * 9 };
     let second = |n: u32| PageSecond {
         second: n,
         good: 9,
@@ -43,6 +46,8 @@ fn run() -> PageRun {
         url: "http://h/<script>alert(1)</script>".to_owned(),
         users: 10,
         rate_asked: None,
+        think: Think::Range { from: Duration::from_secs(1), to: Duration::from_secs(3) },
+        linger: Duration::from_secs(5),
         returning_asked: 0.3,
         connections_per_host_max: 1,
         is_http2: true,
@@ -74,6 +79,8 @@ fn page_times_stand_beside_request_times() {
         "5 of 100 pages lacked anything",
         "5 incomplete, 0 without a document; requests: status: 5.",
         "HTTP/2, one connection a host",
+        "1.00 s to 3.00 s between two pages",
+        "connections open for 5.00 s after their page",
         "half 500 ms, 95% 950 ms",
         "foreign.test",
         "200: 195, 404: 5",
@@ -97,4 +104,31 @@ fn the_page_runs_nothing_and_loads_nothing() {
     assert!(!page.contains("<script") && page.contains("&lt;script&gt;") && page.contains("&lt;gone&gt;"));
     assert!(page.contains("default-src 'none'"));
     assert!(!page.contains("src=") && !page.contains("@import") && !page.contains("url("));
+}
+
+#[test]
+fn seconds_of_pages_are_rows() {
+    let csv = page_seconds_csv(&PageRun { started_s: 1000.0, ..run() });
+    let mut lines = csv.lines();
+    let expected = "\
+time_s,second,pages_started,pages_good,pages_incomplete,pages_failed,pages_not_started,\
+page_p50_us,page_p95_us,page_p99_us,page_max_us,requests,failed_requests,received_bytes,p50_us,p95_us,p99_us,max_us,\
+status_1xx,status_2xx,status_3xx,status_4xx,status_5xx,status_other,\
+cache_hit,cache_hit_by_age,cache_stale,cache_revalidated,cache_miss,cache_pass,cache_other,\
+failed_name,failed_connect,failed_tls,failed_timeout,failed_closed,failed_broken,failed_bad_answer,failed_status,\
+failed_foreign,failed_redirects,failed_too_long,failed_coding,failed_http2";
+    assert_eq!(lines.next(), Some(expected));
+    let row = "1001.000,1,0,9,1,0,0,400000,1200000,2000000,3600000,20,1,0,20000,60000,100000,180000,\
+0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0";
+    assert_eq!(lines.nth(1), Some(row));
+}
+
+#[test]
+fn what_is_written_of_pages_is_read_back() {
+    let written = run();
+    let read = &read_runs(&written.to_json()).unwrap()[0];
+    assert_eq!(*read, Run::from(&written));
+    let asked = read.pages.unwrap();
+    assert_eq!((asked.returning, asked.think_max_s, asked.linger_s), (0.3, 3.0, 5.0));
+    assert_eq!((read.good, read.failed, read.generator.trust.as_deref()), (Some(95), Some(5), Some("tight")));
 }

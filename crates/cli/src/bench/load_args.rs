@@ -1,11 +1,12 @@
 //! The arguments that say what load to make, shared by every command that makes one.
 //!
-//! Invariant: a plan that comes out of here has passed its own check.
+//! Invariant: a plan that comes out of here has passed its own check, but for what means something else in page mode.
 
 use super::elsewhere::{ask, hosts_elsewhere};
 use super::request_args::RequestArgs;
 use super::traffic_args::TrafficArgs;
 use crate::values::time;
+use anyhow::ensure;
 use load::{BodyPattern, Close, Expect, Length, Plan, Protocol, StatusSet, Stop, Target};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -77,6 +78,30 @@ impl LoadArgs {
     /// # Errors
     /// If the arguments contradict each other or a file cannot be read.
     pub(crate) fn plan(&self, url: &str) -> anyhow::Result<Plan> {
+        let plan = self.shaped(url)?;
+        ensure!(
+            plan.linger.is_zero() || !plan.keep_alive,
+            "--linger goes with --no-keepalive or --page: connections that are kept for the next request stay open anyway"
+        );
+        plan.check()?;
+        Ok(plan)
+    }
+
+    /// The plan for a page. The bound of connections has limits of its own there, which page mode checks, and
+    /// connections that are kept may linger.
+    ///
+    /// # Errors
+    /// As [`Self::plan`].
+    pub(crate) fn plan_of_pages(&self, url: &str) -> anyhow::Result<Plan> {
+        let mut plan = self.shaped(url)?;
+        let connections_per_host_max = plan.connections_per_host_max.take();
+        let linger = std::mem::take(&mut plan.linger);
+        plan.check()?;
+        Ok(Plan { connections_per_host_max, linger, ..plan })
+    }
+
+    /// What the arguments say, unchecked.
+    fn shaped(&self, url: &str) -> anyhow::Result<Plan> {
         let mut plan = Plan::new(Target::parse(url)?);
         let is_endless = self.requests.is_none() && !self.traffic.has_stages();
         let time = self.time.or_else(|| is_endless.then_some(TIME_DEFAULT));
@@ -101,7 +126,6 @@ impl LoadArgs {
         };
         self.request.shape(&mut plan)?;
         self.traffic.shape(&mut plan)?;
-        plan.check()?;
         Ok(plan)
     }
 

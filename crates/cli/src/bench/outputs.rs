@@ -7,7 +7,7 @@ use super::measure::{write_text, write_with};
 use crate::output::note;
 use anyhow::{bail, ensure};
 use load::{Outcome, Plan, SAMPLES_MAX};
-use report::csv::seconds_csv;
+use report::csv::{page_seconds_csv, seconds_csv};
 use report::html::{run_page, visits_page};
 use report::page::PageRun;
 use report::run::Run;
@@ -29,7 +29,7 @@ pub(crate) struct OutputArgs {
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
     /// Write a row for each second as CSV
-    #[arg(long, value_name = "FILE", conflicts_with = "page")]
+    #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
     /// Write a row for each request as JMeter's JTL: the first million, or as many as -n says
     #[arg(long, value_name = "FILE", conflicts_with = "page")]
@@ -146,6 +146,7 @@ impl OutputArgs {
             &[
                 (&self.json, &|out| out.write_all(run.to_json().as_bytes())),
                 (&self.html, &|out| out.write_all(visits_page(run).as_bytes())),
+                (&self.csv, &|out| out.write_all(page_seconds_csv(run).as_bytes())),
             ],
         )
     }

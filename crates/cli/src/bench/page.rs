@@ -6,10 +6,11 @@
 use super::measure;
 use super::outputs::OutputArgs;
 use anyhow::{Context as _, bail, ensure};
-use browse::{PageEnd, PageOutcome, PagePlan, Watch};
-use load::{Arrival, Control, Expect, Plan, Protocol, Rate, TlsOptions};
+use browse::{PageEnd, PageOutcome, PagePlan, VISITORS_MAX, Watch};
+use load::{Arrival, Control, Expect, IN_FLIGHT_MAX_DEFAULT, Plan, Protocol, Rate, TlsOptions};
 use platform::{Clock, SystemClock};
 use report::page::{PageRun, text};
+use report::run::Condition;
 use report::thresholds;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::process::ExitCode;
@@ -43,8 +44,9 @@ pub(crate) fn run(url: &str, args: &PageArgs, load: &Plan, outputs: &OutputArgs)
     outputs.check_pages()?;
     let plan = page_plan(url, args, load)?;
     let outcome = load_pages(&plan)?;
-    let run = PageRun::from(&outcome);
+    let mut run = PageRun::from(&outcome);
     let judged = outputs.judge_pages(&run);
+    run.thresholds = judged.iter().map(Condition::from).collect();
     outputs.write_pages(&format!("{}{}", text(&outcome), thresholds::text(&judged)), &run)?;
     let mut reasons: Vec<String> = why_failed(&outcome, outputs.allows_errors()).into_iter().collect();
     if judged.iter().any(|judged| judged.is_missed) {
@@ -70,7 +72,66 @@ fn why_failed(outcome: &PageOutcome, allows_errors: bool) -> Option<String> {
 }
 
 /// The plan for pages that a plan for requests stands for.
-fn page_plan(url: &str, args: &PageArgs, load: &Plan) -> anyhow::Result<PagePlan> {
+///
+/// # Errors
+/// If it asks for something that page mode does not do.
+pub(crate) fn page_plan(url: &str, args: &PageArgs, load: &Plan) -> anyhow::Result<PagePlan> {
+    refuse_others(load)?;
+    let mut plan = PagePlan::new(url)?;
+    plan.users = visitors(load)?;
+    plan.threads = load.threads;
+    plan.pages = load.stop.requests;
+    plan.time = load.stop.time;
+    plan.warmup = load.warmup;
+    plan.timeout = load.timeout;
+    plan.expect_status = load.expect.status.clone();
+    plan.is_verified = load.tls.is_verified;
+    plan.ca_file.clone_from(&load.tls.ca_file);
+    plan.returning = args.returning;
+    plan.allowed_hosts.clone_from(&args.allow_host);
+    plan.seed = load.seed;
+    plan.ramp = load.ramp;
+    plan.stops_when_failing = load.stop.when_failing;
+    plan.think = load.think;
+    plan.linger = load.linger;
+    if let Some(connections) = load.connections_per_host_max {
+        plan.connections_per_host_max = connections;
+    }
+    plan.is_http2 = load.http == Protocol::H2;
+    plan.rate = match load.arrival {
+        Arrival::Closed => None,
+        Arrival::Open { rate: Rate::Constant(rate), .. } => Some(rate),
+        Arrival::Open { .. } => bail!("--page takes a constant --rate"),
+    };
+    for (name, value) in &load.headers {
+        if name.eq_ignore_ascii_case("host") {
+            plan.name_host(value)?;
+        } else {
+            plan.headers.push((name.clone(), value.clone()));
+        }
+    }
+    plan.check()?;
+    Ok(plan)
+}
+
+/// Visitors at a time: those of the closed loop, or as many as the open one may have in flight.
+fn visitors(load: &Plan) -> anyhow::Result<usize> {
+    match load.arrival {
+        Arrival::Closed => Ok(load.users),
+        // The default for requests is more than page mode has.
+        Arrival::Open { in_flight_max: IN_FLIGHT_MAX_DEFAULT, .. } => Ok(VISITORS_MAX),
+        Arrival::Open { in_flight_max, .. } => {
+            ensure!(
+                in_flight_max <= VISITORS_MAX,
+                "--in-flight-max {in_flight_max}: page mode has 1 to {VISITORS_MAX} visitors at a time"
+            );
+            Ok(in_flight_max)
+        }
+    }
+}
+
+/// Refuses what page mode does not do.
+fn refuse_others(load: &Plan) -> anyhow::Result<()> {
     // What page mode takes over; a plan that has anything else in it asks for what it does not do.
     let defaults = Plan::new(load.target.clone());
     let taken = Plan {
@@ -90,6 +151,9 @@ fn page_plan(url: &str, args: &PageArgs, load: &Plan) -> anyhow::Result<PagePlan
         seed: load.seed,
         ramp: load.ramp,
         http: load.http,
+        think: load.think,
+        linger: load.linger,
+        connections_per_host_max: load.connections_per_host_max,
         ..defaults
     };
     ensure!(load.keep_alive, "--no-keepalive does not go with --page: browsers keep connections");
@@ -97,46 +161,29 @@ fn page_plan(url: &str, args: &PageArgs, load: &Plan) -> anyhow::Result<PagePlan
         load.body.is_none() && load.method == taken.method,
         "--body and --method do not go with --page: a page is loaded with GET"
     );
+    ensure!(
+        load.http != Protocol::H2 || load.connections_per_host_max.is_none(),
+        "--connections-per-host does not go with --http 2: HTTP/2 has one connection a host; leave one of the two out"
+    );
+    ensure!(
+        load.connections_per_address_max.is_none(),
+        "--connections-per-address does not go with --page: browsers count by host; write --connections-per-host"
+    );
     ensure!(load.http != Protocol::Http10, "--http 1.0 does not go with --page: browsers speak 1.1 or 2");
     ensure!(
         *load == taken,
         "--page takes -n, -c, -t, --warmup, --threads, -H, --timeout, --expect-status, --insecure, --ca, --http, \
-         --rate, --ramp-up, --keep-going, --fail-if, --json and --html; leave the other flags of a load out"
+         --rate, --in-flight-max, --ramp-up, --keep-going, --think, --linger, --connections-per-host, --fail-if, --json, --html \
+         and --csv; leave the other flags of a load out"
     );
-    let mut plan = PagePlan::new(url)?;
-    plan.users = load.users;
-    plan.threads = load.threads;
-    plan.pages = load.stop.requests;
-    plan.time = load.stop.time;
-    plan.warmup = load.warmup;
-    plan.timeout = load.timeout;
-    plan.expect_status = load.expect.status.clone();
-    plan.is_verified = load.tls.is_verified;
-    plan.ca_file.clone_from(&load.tls.ca_file);
-    plan.returning = args.returning;
-    plan.allowed_hosts.clone_from(&args.allow_host);
-    plan.seed = load.seed;
-    plan.ramp = load.ramp;
-    plan.stops_when_failing = load.stop.when_failing;
-    plan.is_http2 = load.http == Protocol::H2;
-    plan.rate = match load.arrival {
-        Arrival::Closed => None,
-        Arrival::Open { rate: Rate::Constant(rate), .. } => Some(rate),
-        Arrival::Open { .. } => bail!("--page takes a constant --rate"),
-    };
-    for (name, value) in &load.headers {
-        if name.eq_ignore_ascii_case("host") {
-            plan.name_host(value)?;
-        } else {
-            plan.headers.push((name.clone(), value.clone()));
-        }
-    }
-    plan.check()?;
-    Ok(plan)
+    Ok(())
 }
 
 /// Runs the plan while a terminal is told how far it is. A first signal ends the run and keeps what was measured.
-fn load_pages(plan: &PagePlan) -> anyhow::Result<PageOutcome> {
+///
+/// # Errors
+/// When nothing could be measured.
+pub(crate) fn load_pages(plan: &PagePlan) -> anyhow::Result<PageOutcome> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let control = Control::new();
     measure::stop_on_signals(&control).context("cannot watch for signals")?;
@@ -177,6 +224,7 @@ mod tests {
     use crate::bench::load_args::LoadArgs;
     use browse::PagePlan;
     use clap::{Args as _, Command, FromArgMatches as _};
+    use load::Think;
     use std::time::Duration;
 
     fn parse(line: &str) -> anyhow::Result<PagePlan> {
@@ -184,7 +232,7 @@ mod tests {
             PageArgs::augment_args(LoadArgs::augment_args(Command::new("bench").no_binary_name(true)));
         let (url, arguments) = line.split_once(' ').unwrap_or((line, ""));
         let matches = command.try_get_matches_from(arguments.split_whitespace())?;
-        let load = LoadArgs::from_arg_matches(&matches)?.plan(url)?;
+        let load = LoadArgs::from_arg_matches(&matches)?.plan_of_pages(url)?;
         page_plan(url, &PageArgs::from_arg_matches(&matches)?, &load)
     }
 
@@ -198,6 +246,11 @@ mod tests {
         assert_eq!((plan.returning, plan.allowed_hosts.as_slice()), (0.3, ["cdn.h".to_owned()].as_slice()));
         assert_eq!(plan.headers, [("X".to_owned(), "1".to_owned())]);
         assert_eq!(parse("http://h/ --page").unwrap().time, Some(Duration::from_secs(10)));
+        let bound = parse("http://h/ --page --connections-per-host 2 --think 1s-3s --linger 5s").unwrap();
+        let (from, to) = (Duration::from_secs(1), Duration::from_secs(3));
+        assert_eq!((bound.connections_per_host_max, bound.think), (2, Think::Range { from, to }));
+        assert_eq!((bound.linger, plan.linger), (Duration::from_secs(5), Duration::ZERO));
+        assert_eq!((plan.connections_per_host_max, plan.think), (6, Think::None));
         assert!(parse("https://h/ --page --http 2").unwrap().is_http2);
         let named = parse("http://127.0.0.1:81/a --page -H Host:wordpress.test").unwrap();
         assert_eq!((named.url.as_str(), named.headers.len()), ("http://wordpress.test/a", 0));
@@ -215,6 +268,11 @@ mod tests {
             "http://h/ --returning 30%",
             "http://h/ --allow-host x",
             "http://h/ --page -c 6000",
+            "http://h/ --page --connections-per-host 0",
+            "http://h/ --page --connections-per-host 257",
+            "http://h/ --page --connections-per-host 2 --http 2",
+            "http://h/ --page --connections-per-address 2",
+            "http://h/ --page --rate 5 --think 1s",
         ] {
             assert!(parse(line).is_err(), "{line:?} was accepted");
         }

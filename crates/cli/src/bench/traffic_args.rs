@@ -25,7 +25,8 @@ pub(crate) struct TrafficArgs {
     /// Open loop: gaps as between independent visitors instead of equal ones
     #[arg(long)]
     poisson: bool,
-    /// Open loop: requests in flight beyond which one that is due is not started but counted
+    /// Open loop: requests in flight beyond which one that is due is not started but counted; with --page pages, up to
+    /// 5000
     #[arg(long, value_name = "N", default_value_t = IN_FLIGHT_MAX_DEFAULT)]
     in_flight_max: usize,
     /// A part of the run with a load of its own: users, as 100:30s, or a rate, as 250/s:30s; repeatable
@@ -34,11 +35,13 @@ pub(crate) struct TrafficArgs {
     /// Pause between two stages
     #[arg(long, value_name = "TIME", value_parser = time, default_value = "0", requires = "stage")]
     cooldown: Duration,
-    /// Time a user takes between an answer and the next request, or a range of it, as 1s-3s
+    /// Time a user takes between an answer and the next request, or a range of it, as 1s-3s; with --page between two
+    /// pages
     #[arg(long, value_name = "TIME", value_parser = think, default_value = "0")]
     think: Think,
-    /// Without keep-alive: leave connections open so long after their answer, as browsers do
-    #[arg(long, value_name = "TIME", value_parser = time, default_value = "0", requires = "no_keepalive")]
+    /// Without keep-alive: leave connections open so long after their answer, as browsers do; with --page: after the
+    /// page, while the next visitor comes
+    #[arg(long, value_name = "TIME", value_parser = time, default_value = "0")]
     linger: Duration,
     /// Let the load grow to its full size over this time [default: 2s if the target is not on this machine]
     #[arg(long, value_name = "TIME", value_parser = time)]
@@ -55,7 +58,8 @@ pub(crate) struct TrafficArgs {
     /// Number that everything left to chance comes from
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
-    /// Connections to one host (name and port) at a time
+    /// Connections to one host (name and port) at a time; with --page for each visitor [default: no bound, with
+    /// --page 6]
     #[arg(long, value_name = "N")]
     connections_per_host: Option<usize>,
     /// Connections to one address (IP and port) at a time

@@ -6,12 +6,15 @@
 
 use super::Args;
 use crate::bench::measure;
+use crate::bench::page::{load_pages, page_plan};
 use crate::output::note;
 use anyhow::{Context as _, ensure};
+use browse::{PageEnd, PagePlan};
 use load::{Ended, Plan};
 use platform::{Clock as _, SystemClock};
-use report::compare::{RUNS_MAX, Side};
+use report::compare::{RUNS_MAX, Side, Unit};
 use report::number;
+use report::page::PageRun;
 use report::run::{Round, Run};
 use std::fs::File;
 use std::io::Write as _;
@@ -29,8 +32,7 @@ pub(super) const ROUNDS_MAX: u16 = RUNS_MAX as u16;
 /// When a URL cannot be loaded, or a run cannot be written.
 pub(super) fn load(urls: &[String], args: &Args) -> anyhow::Result<Option<Vec<Side>>> {
     ensure!(urls.len() > 1, "a comparison needs two sides");
-    let mut plans = urls.iter().map(|url| args.load.plan(url)).collect::<anyhow::Result<Vec<Plan>>>()?;
-    args.load.agree_all(&mut plans)?;
+    let loads = loads(urls, args)?;
     let comparison = format!("{:x}-{:x}", SystemClock::new().now().as_micros(), args.order_seed);
     let mut files = match &args.out {
         Some(directory) => create(directory, urls.len())?,
@@ -39,32 +41,80 @@ pub(super) fn load(urls: &[String], args: &Args) -> anyhow::Result<Option<Vec<Si
     let mut sides: Vec<Side> = urls.iter().map(|url| Side { name: url.clone(), runs: Vec::new() }).collect();
     let mut random = stats::Random::from_seed(args.order_seed);
     for round in 1..=args.rounds {
-        let mut order: Vec<usize> = (0..plans.len()).collect();
+        let mut order: Vec<usize> = (0..loads.len()).collect();
         random.shuffle(&mut order);
         for place in order {
-            let (Some(plan), Some(side)) = (plans.get(place), sides.get_mut(place)) else { continue };
-            let outcome = measure::measure(plan, |_| {})?;
+            let (Some(load), Some(side)) = (loads.get(place), sides.get_mut(place)) else { continue };
             let made_in = Round { comparison: comparison.clone(), number: round.into() };
-            let run = Run { round: Some(made_in), ..Run::from(&outcome) };
-            if outcome.ended == Ended::Stopped {
+            let Some((run, json)) = load.run(made_in)? else {
                 note(format_args!("petasos: compare: interrupted in round {round} of {}", args.rounds));
                 return Ok(None);
-            }
-            ensure!(outcome.good > 0, "{}: no good answer in round {round}: {}", side.name, failures(&run));
+            };
+            let (what, unit) = load.words();
+            ensure!(run.good > Some(0), "{}: no good {what} in round {round}: {}", side.name, failures(&run));
             note(format_args!(
-                "round {round} of {}: {} req/s  {}",
+                "round {round} of {}: {} {}  {}",
                 args.rounds,
-                number::rate(outcome.good_per_second()),
+                number::rate(run.good_per_s.unwrap_or_default()),
+                unit.per_second(),
                 side.name
             ));
             if let Some((path, file)) = files.get_mut(place) {
-                file.write_all(run.to_json().as_bytes()).with_context(|| format!("cannot write {path}"))?;
+                file.write_all(json.as_bytes()).with_context(|| format!("cannot write {path}"))?;
             }
             side.runs.push(run);
             std::thread::sleep(measure::REST);
         }
     }
     Ok(Some(sides))
+}
+
+/// How one side is loaded.
+enum Load {
+    Requests(Box<Plan>),
+    Pages(Box<PagePlan>),
+}
+
+impl Load {
+    /// Makes one run; gives it with the JSON that is kept of it, or `None` if it was interrupted.
+    fn run(&self, round: Round) -> anyhow::Result<Option<(Run, String)>> {
+        match self {
+            Self::Requests(plan) => {
+                let outcome = measure::measure(plan, |_| {})?;
+                let run = Run { round: Some(round), ..Run::from(&outcome) };
+                let json = run.to_json();
+                Ok((outcome.ended != Ended::Stopped).then_some((run, json)))
+            }
+            Self::Pages(plan) => {
+                let outcome = load_pages(plan)?;
+                let run = PageRun { round: Some(round), ..PageRun::from(&outcome) };
+                Ok((outcome.ended != PageEnd::Stopped).then(|| (Run::from(&run), run.to_json())))
+            }
+        }
+    }
+
+    /// What is loaded, and its unit.
+    fn words(&self) -> (&'static str, Unit) {
+        match self {
+            Self::Requests(_) => ("answer", Unit::Requests),
+            Self::Pages(_) => ("page", Unit::Pages),
+        }
+    }
+}
+
+/// How each URL is loaded.
+fn loads(urls: &[String], args: &Args) -> anyhow::Result<Vec<Load>> {
+    let plan = |url: &String| if args.page.page { args.load.plan_of_pages(url) } else { args.load.plan(url) };
+    let mut plans = urls.iter().map(plan).collect::<anyhow::Result<Vec<Plan>>>()?;
+    args.load.agree_all(&mut plans)?;
+    let load = |(url, plan): (&String, Plan)| {
+        Ok(if args.page.page {
+            Load::Pages(Box::new(page_plan(url, &args.page, &plan)?))
+        } else {
+            Load::Requests(Box::new(plan))
+        })
+    };
+    urls.iter().zip(plans).map(load).collect()
 }
 
 /// A new file for each side.

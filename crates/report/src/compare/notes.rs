@@ -1,18 +1,18 @@
 //! What makes a comparison doubtful although its numbers are right.
 
-use super::{Metric, Side};
+use super::{Side, Unit};
 use crate::number;
-use crate::run::{Asked, Run};
+use crate::run::Run;
 use serde_json::Value;
 
 /// How far the first pages of two sides may differ in length before it is asked whether they are the same page.
 const LENGTH_SHARE_MAX: f64 = 0.1;
 
 /// All notes, the gravest first.
-pub(super) fn notes(sides: &[Side]) -> Vec<String> {
+pub(super) fn notes(sides: &[Side], unit: Unit) -> Vec<String> {
     let letters = || ('A'..='Z').zip(sides);
     let mut notes: Vec<String> = letters().filter_map(|(letter, side)| untrusted(letter, side)).collect();
-    notes.extend(letters().filter_map(|(letter, side)| failures(letter, side)));
+    notes.extend(letters().filter_map(|(letter, side)| failures(letter, side, unit)));
     if let Some((first, others)) = sides.split_first() {
         for (letter, other) in ('B'..='Z').zip(others) {
             notes.extend(unlike(letter, first, other));
@@ -52,18 +52,26 @@ fn untrusted(letter: char, side: &Side) -> Option<String> {
     })
 }
 
-fn failures(letter: char, side: &Side) -> Option<String> {
+fn failures(letter: char, side: &Side, unit: Unit) -> Option<String> {
     let sum = |of: fn(&Run) -> Option<u64>| side.runs.iter().filter_map(of).sum::<u64>();
     let (failed, requests) = (sum(|run| run.failed), sum(|run| run.requests));
     (failed > 0).then(|| {
         let (failed, requests) = (number::grouped(failed), number::grouped(requests));
-        format!("{failed} of {requests} requests of {letter} failed; times are those of good answers")
+        match unit {
+            Unit::Requests => {
+                format!("{failed} of {requests} requests of {letter} failed; times are those of good answers")
+            }
+            Unit::Pages => format!(
+                "{failed} of {requests} pages of {letter} failed or were incomplete; throughput and times are those of \
+                 pages whose document arrived"
+            ),
+        }
     })
 }
 
 /// Members of the plans in which the sides differ.
 fn unlike(letter: char, first: &Side, other: &Side) -> Option<String> {
-    let asked = |side: &Side| side.runs.iter().map(|run| members(&run.plan)).collect::<Vec<_>>();
+    let asked = |side: &Side| side.runs.iter().map(members).collect::<Vec<_>>();
     let (ours, theirs) = (asked(first), asked(other));
     let (a, b) = (ours.first()?, theirs.first()?);
     let is_same = |(name, value): &(String, Value)| {
@@ -81,11 +89,14 @@ fn unlike(letter: char, first: &Side, other: &Side) -> Option<String> {
     (!differing.is_empty()).then(|| format!("A and {letter} were not loaded alike: {}", differing.join(", ")))
 }
 
-fn members(plan: &Asked) -> Vec<(String, Value)> {
-    match serde_json::to_value(plan) {
-        Ok(Value::Object(members)) => members.into_iter().collect(),
-        _ => Vec::new(),
-    }
+fn members(run: &Run) -> Vec<(String, Value)> {
+    let of_pages = run.pages.map(serde_json::to_value);
+    let all = std::iter::once(serde_json::to_value(&run.plan)).chain(of_pages);
+    let objects = all.filter_map(|value| match value {
+        Ok(Value::Object(members)) => Some(members),
+        _ => None,
+    });
+    objects.flatten().collect()
 }
 
 fn lengths(letter: char, first: &Side, other: &Side) -> Option<String> {
@@ -119,15 +130,4 @@ fn order(letter: char, first: &Side, other: &Side) -> Option<String> {
              difference"
         )
     })
-}
-
-/// Names what a figure is called in a sentence.
-pub(super) const fn words(metric: Metric) -> &'static str {
-    match metric {
-        Metric::Throughput => "throughput",
-        Metric::Mean => "mean latency",
-        Metric::P50 => "p50 of the latency",
-        Metric::P95 => "p95 of the latency",
-        Metric::P99 => "p99 of the latency",
-    }
 }

@@ -3,7 +3,7 @@
 //! Invariant: nothing is concluded here. The best of many runs is the better the more there are, which is why how many
 //! there were stands beside it.
 
-use super::{Metric, Side, summary, text};
+use super::{Metric, Side, Unit, summary, text};
 use crate::grid::{Align, Column, Grid};
 use crate::run::Run;
 
@@ -18,7 +18,7 @@ pub fn over_runs(runs: &[Run], width: usize) -> String {
     ]);
     for figure in summary('A', &side).figures {
         let values = [figure.median, figure.best(), figure.worst()];
-        let values = values.map(|value| text::figure(figure.metric, value));
+        let values = values.map(|value| text::figure(Unit::Requests, figure.metric, value));
         grid.row(std::iter::once(figure.metric.name().to_owned()).chain(values).collect());
     }
     grid.text(width)

@@ -1,7 +1,7 @@
 //! A comparison for people: a table for each side against the first, the notes, and the sentence last, where a
 //! terminal shows it.
 
-use super::{Against, Comparison, Metric, RUNS_FOR_INTERVAL, Row, Summary, Verdict};
+use super::{Against, Comparison, Metric, RUNS_FOR_INTERVAL, Row, Summary, Unit, Verdict};
 use crate::grid::{Align, Column, Grid};
 use crate::number;
 use std::fmt::Write as _;
@@ -17,7 +17,7 @@ pub(super) fn text(comparison: &Comparison, width: usize, shows_best: bool) -> S
         let side = comparison.sides.iter().find(|side| side.letter == against.letter);
         if let (Some(first), Some(side)) = (comparison.sides.first(), side) {
             text.push('\n');
-            text.push_str(&table(first, side, against, shows_best).text(width));
+            text.push_str(&table(comparison.unit, (first, side), against, shows_best).text(width));
         }
     }
     if !comparison.notes.is_empty() {
@@ -33,7 +33,7 @@ pub(super) fn text(comparison: &Comparison, width: usize, shows_best: bool) -> S
     text
 }
 
-fn table(first: &Summary, side: &Summary, against: &Against, shows_best: bool) -> Grid {
+fn table(unit: Unit, (first, side): (&Summary, &Summary), against: &Against, shows_best: bool) -> Grid {
     let letter = side.letter;
     let columns = vec![
         Column::new(&[""], Align::Left),
@@ -55,14 +55,14 @@ fn table(first: &Summary, side: &Summary, against: &Against, shows_best: bool) -
             row.interval.map(|interval| format!("{} to {}", change(interval.low), change(interval.high)));
         let cells = vec![
             row.metric.name().to_owned(),
-            figure(a.metric, a.median),
-            figure(b.metric, b.median),
+            figure(unit, a.metric, a.median),
+            figure(unit, b.metric, b.median),
             row.ratio.map_or_else(unknown, change),
             interval.unwrap_or_else(unknown),
             row.p.map_or_else(unknown, probability),
             row.shown.map_or_else(unknown, |shown| word(shown).to_owned()),
         ];
-        let best = [a, b].map(|of| figure(of.metric, of.best()));
+        let best = [a, b].map(|of| figure(unit, of.metric, of.best()));
         grid.row(cells.into_iter().chain(best.into_iter().filter(|_| shows_best)).collect());
     }
     grid
@@ -77,10 +77,10 @@ fn unknown() -> String {
     "-".to_owned()
 }
 
-pub(super) fn figure(metric: Metric, value: Option<f64>) -> String {
+pub(super) fn figure(unit: Unit, metric: Metric, value: Option<f64>) -> String {
     match (metric, value) {
         (_, None) => unknown(),
-        (Metric::Throughput, Some(rate)) => format!("{} req/s", number::rate(rate)),
+        (Metric::Throughput, Some(rate)) => format!("{} {}", number::rate(rate), unit.per_second()),
         (_, Some(ms)) => number::milliseconds(ms),
     }
 }
@@ -104,22 +104,22 @@ const fn word(verdict: Verdict) -> &'static str {
 }
 
 /// The verdict in words, and what it would take to find a difference where none is shown.
-pub(super) fn sentence(against: &Against, runs_first: usize, runs_other: usize) -> String {
-    let verdict = verdict_in_words(against, runs_first, runs_other);
+pub(super) fn sentence(against: &Against, unit: Unit, runs: (usize, usize)) -> String {
+    let verdict = verdict_in_words(against, unit, runs);
     let needed = against.rounds_for_5_percent.zip(against.noise);
     match needed.filter(|_| against.verdict == Verdict::NoDifferenceShown) {
         Some((rounds, noise)) => format!(
             "{verdict} The {} of one side moves by {:.1}% from run to run: a difference of 5% takes {rounds} rounds.",
-            super::notes::words(against.on),
+            unit.words(against.on),
             noise * 100.0
         ),
         None => verdict,
     }
 }
 
-fn verdict_in_words(against: &Against, runs_first: usize, runs_other: usize) -> String {
+fn verdict_in_words(against: &Against, unit: Unit, (runs_first, runs_other): (usize, usize)) -> String {
     let letter = against.letter;
-    let what = super::notes::words(against.on);
+    let what = unit.words(against.on);
     let row = against.rows.iter().find(|row| row.metric == against.on);
     let runs = if against.is_paired {
         format!("{runs_first} rounds")

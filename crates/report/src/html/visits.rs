@@ -41,6 +41,9 @@ fn head(run: &PageRun) -> Markup {
                     (run.generator.reasons.join("; ")) "."
                 }
             }
+            @for missed in run.thresholds.iter().filter(|condition| condition.missed) {
+                p.warning { strong { "Threshold missed. " } code { (missed.condition) } ": " (missed.found) "." }
+            }
             @if pages.failed + pages.incomplete > 0 {
                 p.warning {
                     strong { "Some pages were not whole. " }
@@ -52,6 +55,8 @@ fn head(run: &PageRun) -> Markup {
                 span { (number::grouped(run.users)) " visitors at a time" }
                 @if let Some(rate) = run.rate_asked_per_s { span { (number::rate(rate)) " pages a second asked for" } }
                 span { (number::percent(run.returning_asked)) " returning" }
+                @if run.think_max_s > 0.0 { span { (thinking(run)) " between two pages" } }
+                @if run.linger_s > 0.0 { span { "connections open for " (seconds(run.linger_s)) " after their page" } }
                 span { (format!("{:.1} s", run.elapsed_s)) }
                 span { (run.protocol) ", " @match run.connections_per_host_max {
                     1 => "one connection a host",
@@ -61,6 +66,16 @@ fn head(run: &PageRun) -> Markup {
             }
         }
     }
+}
+
+fn seconds(time_s: f64) -> String {
+    format!("{} s", number::three_digits(time_s))
+}
+
+/// How long a visitor's place stays empty: always as long, or a range.
+fn thinking(run: &PageRun) -> String {
+    let (from, to) = (seconds(run.think_min_s), seconds(run.think_max_s));
+    if from == to { to } else { format!("{from} to {to}") }
 }
 
 /// The first sentence: how many, how fast, how sure.
@@ -122,7 +137,7 @@ fn beside(run: &PageRun) -> Markup {
     };
     let whole =
         [("page", &run.page_times), ("first octet", &run.first_octet_times), ("request", &run.request_times)];
-    let of_classes = run.classes.iter().map(|(name, class)| (*name, &class.times));
+    let of_classes = run.classes.iter().map(|(name, class)| (name.as_str(), &class.times));
     let all: Vec<_> =
         whole.into_iter().chain(of_classes).filter_map(|(name, times)| bar(name, times)).collect();
     html! {
@@ -211,8 +226,6 @@ fn left_out(run: &PageRun) -> Markup {
 
 /// Everything else that the record knows, name and value.
 fn facts(run: &PageRun) -> Markup {
-    let reached: std::collections::BTreeMap<_, _> =
-        run.limits.iter().map(|(name, count)| (*name, *count)).collect();
     let counts = [
         ("good pages", run.pages.good),
         ("by returning visitors", run.pages.returning),
@@ -221,12 +234,13 @@ fn facts(run: &PageRun) -> Markup {
         ("lazy, not loaded", run.lazy),
         ("redirects", run.redirects),
         ("connections opened", run.connections),
+        ("closed before the time of --linger was up", run.closed_early),
     ];
     let lists = [
         ("status codes", failures(&run.statuses)),
         ("caches on pages", failures(&run.document_verdicts)),
         ("caches on everything else", failures(&run.other_verdicts)),
-        ("limits reached", failures(&reached)),
+        ("limits reached", failures(&run.limits)),
     ];
     html! {
         section id="facts" {

@@ -21,6 +21,7 @@ impl From<&Outcome> for Run {
             ended: Some(outcome.ended.name().to_owned()),
             round: None,
             plan: Asked::from(plan),
+            pages: None,
             requests: Some(outcome.requests()),
             complete: Some(outcome.complete),
             good: Some(outcome.good),

@@ -1,9 +1,11 @@
 //! Runs read back from JSON.
 //!
-//! Invariant: what is read was written as [`SCHEMA`], whatever members it has beside those known here; anything else
-//! is refused with the place and what was found there.
+//! Invariant: what is read was written as [`SCHEMA`], or by page mode as [`page::SCHEMA`], whatever members it has
+//! beside those known here. Anything else is refused with the place and what was found there.
 
 use super::{Run, SCHEMA};
+use crate::page::{self, PageRun};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 /// Why a text holds no runs.
@@ -64,24 +66,30 @@ pub fn read_runs(text: &str) -> Result<Vec<Run>, ReadError> {
 
 fn read_run(document: Value, run: usize) -> Result<Run, ReadError> {
     match document.get("schema").and_then(Value::as_str) {
-        Some(SCHEMA) => {}
-        None => return Err(ReadError::NoSchema { run }),
+        Some(SCHEMA) => member(document, run),
+        Some(page::SCHEMA) => member::<PageRun>(document, run).map(|pages| Run::from(&pages)),
+        None => Err(ReadError::NoSchema { run }),
         Some(found) => {
             let hint = match found.split_once('/') {
-                Some(("petasos-run", _)) => ": a newer Petasos may have written it",
+                Some(("petasos-run" | "petasos-page-run", _)) => ": a newer Petasos may have written it",
                 Some(("petasos-compare", _)) => ": it is the result of a comparison",
                 _ if found.starts_with("petasos-ladder") => ": it is the result of a ladder",
                 _ => "",
             };
-            return Err(ReadError::Schema { run, found: found.to_owned(), hint });
+            Err(ReadError::Schema { run, found: found.to_owned(), hint })
         }
     }
+}
+
+fn member<T: DeserializeOwned>(document: Value, run: usize) -> Result<T, ReadError> {
     serde_json::from_value(document).map_err(|error| ReadError::Member { run, reason: error.to_string() })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{ReadError, Run, SCHEMA, read_runs};
+    use super::{PageRun, ReadError, Run, SCHEMA, read_runs};
+    use crate::page::Pages;
+    use crate::run::Distribution;
 
     #[test]
     fn what_was_written_is_read_back() {
@@ -89,6 +97,27 @@ mod tests {
         assert_eq!(read_runs(&run.to_json()), Ok(vec![run.clone()]));
         let two = format!("{}{}", run.to_json(), serde_json::to_string(&run).unwrap());
         assert_eq!(read_runs(&two), Ok(vec![run.clone(), run]));
+    }
+
+    #[test]
+    fn pages_are_read_as_requests() {
+        let pages = PageRun {
+            schema: crate::page::SCHEMA.to_owned(),
+            pages: Pages { good: 3, incomplete: 1, ..Pages::default() },
+            pages_per_s: 2.5,
+            returning_asked: 0.3,
+            page_times: Distribution { p95_us: Some(7), ..Distribution::default() },
+            ..PageRun::default()
+        };
+        let runs = read_runs(&pages.to_json()).unwrap();
+        let run = &runs[0];
+        assert_eq!(
+            (run.requests, run.good, run.failed, run.good_per_s),
+            (Some(4), Some(3), Some(1), Some(2.5))
+        );
+        assert_eq!((run.good_times.latency.p95_us, run.pages.map(|of| of.returning)), (Some(7), Some(0.3)));
+        let error = read_runs(r#"{"schema": "petasos-page-run/2"}"#).unwrap_err().to_string();
+        assert!(error.ends_with(": a newer Petasos may have written it"), "{error}");
     }
 
     #[test]

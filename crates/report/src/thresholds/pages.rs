@@ -24,24 +24,7 @@ impl Threshold {
 
     /// Holds a run of page mode against it.
     pub fn judge_pages(&self, run: &PageRun) -> Judged {
-        let judged = self.judge(&as_requests(run));
+        let judged = self.judge(&Run::from(run));
         Judged { found: judged.found.replace(" req/s", " pages/s"), ..judged }
     }
-}
-
-/// The run as if each of its pages were a request.
-fn as_requests(run: &PageRun) -> Run {
-    let pages = &run.pages;
-    let failed = pages.incomplete + pages.failed;
-    let mut of_pages = Run {
-        requests: Some(pages.good + failed),
-        good: Some(pages.good),
-        failed: Some(failed),
-        not_started: Some(pages.not_started),
-        good_per_s: Some(run.pages_per_s),
-        ..Run::default()
-    };
-    of_pages.good_times.latency = run.page_times;
-    of_pages.good_times.total = run.page_times;
-    of_pages
 }

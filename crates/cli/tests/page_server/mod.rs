@@ -1,0 +1,94 @@
+//! A server of one small page that looks at the first visitor's connection before it answers the second visitor.
+
+use std::io::{BufRead as _, BufReader, ErrorKind, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// How long the server waits for a connection to end before the test has failed.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A running server; its threads end with the test.
+pub(crate) struct PageServer {
+    address: SocketAddr,
+    found: Arc<AtomicBool>,
+}
+
+/// The first visitor's connection, as the server sees it.
+pub(crate) struct First(TcpStream);
+
+impl First {
+    /// Whether the visitor has not closed it.
+    pub(crate) fn is_open(&self) -> bool {
+        self.0.set_nonblocking(true).unwrap();
+        let peeked = self.0.peek(&mut [0]);
+        self.0.set_nonblocking(false).unwrap();
+        matches!(peeked, Err(error) if error.kind() == ErrorKind::WouldBlock)
+    }
+
+    /// Whether the visitor closes it while the server waits.
+    pub(crate) fn ends(&self) -> bool {
+        self.0.set_read_timeout(Some(PATIENCE)).unwrap();
+        matches!(self.0.peek(&mut [0]), Ok(0))
+    }
+}
+
+impl PageServer {
+    /// Starts a server that asks `look` about the first connection when the document is requested again.
+    pub(crate) fn start(look: impl Fn(&First) -> bool + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let address = listener.local_addr().unwrap();
+        let (found, look) = (Arc::<AtomicBool>::default(), Arc::new(look));
+        let (first, documents) = (Arc::<Mutex<Option<First>>>::default(), Arc::<AtomicUsize>::default());
+        let told = Arc::clone(&found);
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let Ok(stream) = stream else { return };
+                first.lock().unwrap().get_or_insert_with(|| First(stream.try_clone().unwrap()));
+                let (first, documents) = (Arc::clone(&first), Arc::clone(&documents));
+                let (look, found) = (Arc::clone(&look), Arc::clone(&found));
+                std::thread::spawn(move || {
+                    serve(stream, || {
+                        if documents.fetch_add(1, Ordering::SeqCst) == 1 {
+                            let is_so = first.lock().unwrap().as_ref().is_some_and(|first| look(first));
+                            found.store(is_so, Ordering::SeqCst);
+                        }
+                    });
+                });
+            }
+        });
+        Self { address, found: told }
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}/", self.address)
+    }
+
+    /// What `look` said.
+    pub(crate) fn was_true(&self) -> bool {
+        self.found.load(Ordering::SeqCst)
+    }
+}
+
+/// Answers every request of a connection; calls `on_document` before each document.
+fn serve(mut stream: TcpStream, on_document: impl Fn()) {
+    let reader = BufReader::new(stream.try_clone().unwrap());
+    let mut is_document = false;
+    for line in reader.lines() {
+        let Ok(line) = line else { return };
+        if line.starts_with("GET ") {
+            is_document = line.starts_with("GET / ");
+        }
+        if !line.is_empty() {
+            continue;
+        }
+        if is_document {
+            on_document();
+        }
+        let answer = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 4\r\n\r\n<p>x";
+        if stream.write_all(answer.as_bytes()).is_err() {
+            return;
+        }
+    }
+}

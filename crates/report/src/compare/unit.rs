@@ -1,0 +1,54 @@
+//! What the runs of a comparison count: requests, or whole pages.
+//!
+//! Invariant: one comparison has one unit; how many requests a page takes is no difference between servers.
+
+use super::{CompareError, Metric, Side};
+use serde::Serialize;
+
+/// What the runs count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Unit {
+    /// Requests.
+    Requests,
+    /// Pages, of page mode.
+    Pages,
+}
+
+impl Unit {
+    /// The unit of all runs of all sides.
+    ///
+    /// # Errors
+    /// If they have not all the same.
+    pub(super) fn of(sides: &[Side]) -> Result<Self, CompareError> {
+        let runs = || sides.iter().flat_map(|side| &side.runs);
+        match (runs().any(|run| run.pages.is_some()), runs().all(|run| run.pages.is_some())) {
+            (true, true) => Ok(Self::Pages),
+            (false, _) => Ok(Self::Requests),
+            (true, false) => Err(CompareError::Mixed),
+        }
+    }
+
+    /// The unit of throughput.
+    pub const fn per_second(self) -> &'static str {
+        match self {
+            Self::Requests => "req/s",
+            Self::Pages => "pages/s",
+        }
+    }
+
+    /// What a figure is called in a sentence.
+    pub(super) const fn words(self, metric: Metric) -> &'static str {
+        match (metric, self) {
+            (Metric::Throughput, _) => "throughput",
+            (Metric::Mean, Self::Requests) => "mean latency",
+            (Metric::P50, Self::Requests) => "p50 of the latency",
+            (Metric::P95, Self::Requests) => "p95 of the latency",
+            (Metric::P99, Self::Requests) => "p99 of the latency",
+            (Metric::Mean, Self::Pages) => "mean page time",
+            (Metric::P50, Self::Pages) => "p50 of the page time",
+            (Metric::P95, Self::Pages) => "p95 of the page time",
+            (Metric::P99, Self::Pages) => "p99 of the page time",
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! A run of page mode as a run in which each page is a request, so that conditions and comparisons know one kind.
+//!
+//! Invariant: nothing is made up. What page mode does not count is not known.
+
+use super::{Asked, Distribution, Generator, Phases, Run, SCHEMA, SOURCE_PETASOS};
+use crate::page::PageRun;
+use serde::Serialize;
+
+/// What page mode was asked for beside what every run is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct AskedOfPages {
+    /// Share of returning visitors.
+    pub returning: f64,
+    /// Connections to one host that a visitor had at most.
+    pub connections_per_host_max: u64,
+    /// The shortest time that a visitor's place stayed empty after a page.
+    pub think_min_s: f64,
+    /// The longest.
+    pub think_max_s: f64,
+    /// How long connections stayed open after their page.
+    pub linger_s: f64,
+}
+
+impl From<&PageRun> for Run {
+    fn from(run: &PageRun) -> Self {
+        let counts = &run.pages;
+        let failed = counts.incomplete + counts.failed;
+        let is_closed = run.rate_asked_per_s.is_none();
+        let times: Distribution = run.page_times;
+        Self {
+            schema: SCHEMA.to_owned(),
+            source: SOURCE_PETASOS.to_owned(),
+            url: Some(run.url.clone()),
+            started_s: Some(run.started_s),
+            elapsed_s: Some(run.elapsed_s),
+            ended: Some(run.ended.clone()),
+            round: run.round.clone(),
+            plan: Asked {
+                users: is_closed.then_some(run.users),
+                in_flight_max: (!is_closed).then_some(run.users),
+                arrival: Some(if is_closed { "closed" } else { "constant" }.to_owned()),
+                protocol: Some(run.protocol.clone()),
+                ..Asked::default()
+            },
+            pages: Some(AskedOfPages {
+                returning: run.returning_asked,
+                connections_per_host_max: run.connections_per_host_max,
+                think_min_s: run.think_min_s,
+                think_max_s: run.think_max_s,
+                linger_s: run.linger_s,
+            }),
+            requests: Some(counts.good + failed),
+            good: Some(counts.good),
+            failed: Some(failed),
+            failed_by_kind: run.failed_by_kind.clone(),
+            unfinished: Some(counts.unfinished),
+            not_started: Some(counts.not_started),
+            rate_asked_per_s: run.rate_asked_per_s,
+            good_per_s: Some(run.pages_per_s),
+            good_times: Phases { latency: times, total: times, ..Phases::default() },
+            generator: Generator {
+                trust: Some(run.generator.trust.clone()),
+                reasons: run.generator.reasons.clone(),
+                cpu_s: run.generator.cpu_s.clone(),
+                cpu_share_max: Some(run.generator.cpu_share_max),
+                ..Generator::default()
+            },
+            thresholds: run.thresholds.clone(),
+            ..Self::default()
+        }
+    }
+}

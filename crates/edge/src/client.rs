@@ -439,7 +439,7 @@ impl Client {
     }
 
     fn poll_fill(&mut self, context: &mut Context<'_>, octets: usize) -> Poll<io::Result<usize>> {
-        self.input.reserve(octets);
+        net::make_room(&mut self.input, octets);
         // The future keeps no state, so one made for each poll loses nothing.
         let read = ready!(pin!(self.stream.read_buf(&mut self.input)).poll(context));
         self.received_bytes += read.as_ref().map_or(0, |read| *read as u64);

@@ -5,6 +5,7 @@
 //! address and say what to do. This crate moves octets and knows no HTTP.
 
 mod address;
+mod input;
 mod listen;
 mod origin_url;
 mod patience;
@@ -17,6 +18,7 @@ mod tls_named;
 mod tls_suites;
 
 pub use address::{Address, AddressError};
+pub use input::make_room;
 pub use listen::{Acceptor, BindError, Listener, bind};
 pub use origin_url::{OriginUrl, OriginUrlError};
 pub use patience::Patience;

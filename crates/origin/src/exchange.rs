@@ -446,7 +446,7 @@ impl Link {
     /// Reads more of the response; 0 at its end.
     fn poll_fill(&mut self, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
         let stream = self.stream.as_mut().ok_or(io::ErrorKind::NotConnected)?;
-        self.input.reserve(READ_BYTES);
+        net::make_room(&mut self.input, READ_BYTES);
         // The future keeps no state, so one made for each poll loses nothing.
         let read = ready!(pin!(stream.read_buf(&mut self.input)).poll(context));
         self.answered |= matches!(read, Ok(octets) if octets > 0);

@@ -24,13 +24,12 @@ mod values;
 mod why;
 
 use crate::output::note;
+use allocator::Allocator;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use std::process::ExitCode;
 
-/// Of the allocators measured by `cargo xtask bench store`, the one that gives memory back when the sizes of what is
-/// stored change.
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: Allocator = Allocator;
 
 /// What could not run at all.
 const EXIT_COULD_NOT_RUN: u8 = 2;

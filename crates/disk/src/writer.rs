@@ -75,11 +75,21 @@ impl Writer {
     /// Writes until the tier is closed.
     pub fn run(mut self, keeper: &dyn Keeper) {
         self.shared.queue.begin();
+        let mut has_worked = false;
+        let mut give_back_at = self.shared.clock.monotonic();
         loop {
             match self.step(keeper) {
                 Progress::Closed => return,
-                Progress::Worked => {}
-                Progress::Idle => self.shared.queue.wait(IDLE),
+                Progress::Worked => has_worked = true,
+                Progress::Idle => {
+                    let now = self.shared.clock.monotonic();
+                    if has_worked && now >= give_back_at {
+                        // Buffers of many sizes were used once each.
+                        allocator::collect();
+                        (has_worked, give_back_at) = (false, now.plus(IDLE));
+                    }
+                    self.shared.queue.wait(IDLE);
+                }
             }
         }
     }

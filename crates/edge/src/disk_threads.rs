@@ -32,6 +32,8 @@ struct State {
     jobs: VecDeque<Job>,
     threads: usize,
     idle: usize,
+    /// How often idle threads were dismissed.
+    dismissals: u64,
 }
 
 /// Has `work` done; `None` if it is not done `within` this time, or there was no thread for it. Then it may be done
@@ -54,6 +56,11 @@ pub(crate) fn begin<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static
     receiver
 }
 
+/// Ends the threads that have no work. The memory that others have freed of theirs is the system's again then.
+pub(crate) fn dismiss() {
+    THREADS.dismiss();
+}
+
 /// As [`run`] for a thread that may wait so long.
 pub(crate) fn run_here<T: Send + 'static>(
     within: Duration,
@@ -68,12 +75,17 @@ pub(crate) fn run_here<T: Send + 'static>(
 }
 
 impl State {
-    const NEW: Self = Self { jobs: VecDeque::new(), threads: 0, idle: 0 };
+    const NEW: Self = Self { jobs: VecDeque::new(), threads: 0, idle: 0, dismissals: 0 };
 }
 
 impl DiskThreads {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn dismiss(&self) {
+        self.state().dismissals += 1;
+        self.wake.notify_all();
     }
 
     /// Work that is refused is dropped, and with it whatever tells its asker.
@@ -106,7 +118,9 @@ impl DiskThreads {
                 continue;
             }
             state.idle += 1;
-            let waited = self.wake.wait_timeout_while(state, IDLE, |state| state.jobs.is_empty());
+            let dismissals = state.dismissals;
+            let stays = |state: &mut State| state.jobs.is_empty() && state.dismissals == dismissals;
+            let waited = self.wake.wait_timeout_while(state, IDLE, stays);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
             state.idle -= 1;
             if state.jobs.is_empty() {
@@ -119,16 +133,31 @@ impl DiskThreads {
 
 #[cfg(test)]
 mod tests {
-    use super::{THREADS_MAX, begin, run_here};
+    use super::{DiskThreads, State, THREADS_MAX, begin, run_here};
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::mpsc::channel;
+    use std::sync::{Condvar, Mutex};
     use std::time::Duration;
+
+    #[test]
+    fn dismissed_threads_end_and_later_work_gets_new_ones() {
+        static OWN: DiskThreads = DiskThreads { state: Mutex::new(State::NEW), wake: Condvar::new() };
+        let (done, results) = channel();
+        for number in 0..2 {
+            let done = done.clone();
+            OWN.add(Box::new(move || done.send(number).unwrap()));
+            assert_eq!(results.recv(), Ok(number));
+            testkit::eventually("an idle thread", || OWN.state().idle == 1);
+            OWN.dismiss();
+            testkit::eventually("no thread", || OWN.state().threads == 0);
+        }
+    }
 
     #[test]
     fn stuck_work_is_bounded_and_given_up_in_time() {
         let (release, gate) = channel::<()>();
-        let gate = Arc::new(std::sync::Mutex::new(gate));
+        let gate = Arc::new(Mutex::new(gate));
         let begun = Arc::new(AtomicUsize::new(0));
         let stuck: Vec<_> = (0..2 * THREADS_MAX)
             .map(|_| {

@@ -36,6 +36,7 @@ mod first_look;
 mod flight;
 mod flights;
 mod fly;
+mod footprint;
 mod foreign_ports;
 mod forward;
 mod guard;

@@ -8,6 +8,7 @@ use crate::access_log::{AccessLog, Writer};
 use crate::admin;
 use crate::disk_threads;
 use crate::first_look;
+use crate::footprint;
 use crate::leaving::join_in_time;
 use crate::operator;
 use crate::persistence;
@@ -202,7 +203,10 @@ impl Edge {
         }
         let writer_of_tree = tree::start(&shared)?;
         let owns_process = matches!(stops, Stops::Signals { .. });
-        let sweeper = sweeper::start(Arc::clone(&shared), owns_process)?;
+        let sweeper = sweeper::start(Arc::clone(&shared))?;
+        if owns_process {
+            footprint::start(&shared)?;
+        }
         verifier::start(&shared)?;
         let controlled = runtime.block_on(async {
             let acceptor = admin.acceptor()?;

@@ -42,7 +42,7 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use store::{Invalidated, Invalidation, Key, Mode, Selector, Store, StoreLimits};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{Notify, Semaphore, watch};
 
 /// The part of the memory that bodies outside the store may take, on their way in, past it or back from the disk, or
 /// pushed out while slow visitors still read them: one in this many. The store has the rest.
@@ -82,6 +82,8 @@ pub(crate) struct Shared {
     /// The secret that purges show; without one, where they come from decides.
     pub(crate) token: Option<String>,
     pub(crate) sweeper: Sweeper,
+    /// Tells the workers to give free memory back, because the store cannot give way any further.
+    pub(crate) memory_short: Notify,
     pub(crate) verifier: Arc<Verifier>,
     /// Held while the file of detected profiles is written.
     pub(crate) detections_file: Mutex<()>,
@@ -160,6 +162,7 @@ impl Shared {
             clock,
             token: None,
             sweeper: Sweeper::default(),
+            memory_short: Notify::new(),
             verifier: Arc::default(),
             detections_file: Mutex::default(),
             orders: Semaphore::new(ORDERS_MAX),

@@ -1,4 +1,4 @@
-//! The thread that frees what was invalidated, and keeps the process within its memory.
+//! The thread that frees what was invalidated, and looks after purges that are to outlive a restart.
 //!
 //! Invariant: answers never wait for it; it holds the store's locks for a few objects at a time, and rests between
 //! walks so that whatever is busy goes first.
@@ -20,18 +20,11 @@ const WALKS_MAX: usize = 64;
 /// How much nicer than others the thread is.
 const GIVE_WAY_NICE: i32 = 10;
 
-/// How often the store is fitted to the memory of the process.
-const FIT_EVERY: Duration = Duration::from_millis(50);
+/// How often the thread looks at the disk when nothing was invalidated.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// How long after a failed attempt to make purges outlive a restart the next one follows.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
-
-/// What the process may occupy beside the memory that it was given before the store gives way: the program itself,
-/// connections and their buffers. The margin that is promised has 8 MiB more, for what comes before the next look.
-const BESIDE_BYTES: u64 = 16 << 20;
-
-/// What the allocator may lose of the memory that it was given: one part in this many.
-const LOSS_PART: u64 = 20;
 
 /// Tells the thread that there is something to do.
 #[derive(Debug, Default)]
@@ -74,11 +67,11 @@ impl Sweeper {
         self.changed.notify_all();
     }
 
-    /// Waits for something to do, or until the memory is to be looked at again; says whether to go on.
+    /// Waits for something to do, or until the disk is to be looked at again; says whether to go on.
     fn wait(&self, next: Next) -> bool {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let idle = |state: &mut State| !state.ended && (next != Next::WhenDue || !state.due);
-        let rest = if next == Next::GoOn { REST } else { FIT_EVERY };
+        let rest = if next == Next::GoOn { REST } else { LOOK_EVERY };
         let waited = self.changed.wait_timeout_while(state, rest, idle);
         let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
         state.due = false;
@@ -103,11 +96,11 @@ fn sweep(shared: &Shared) -> Next {
     Next::GoOn
 }
 
-/// Starts the thread. `owns_process` says that the process is there for this edge alone: its memory is the edge's.
+/// Starts the thread.
 ///
 /// # Errors
 /// When there is no thread to be had.
-pub(crate) fn start(shared: Arc<Shared>, owns_process: bool) -> std::io::Result<JoinHandle<()>> {
+pub(crate) fn start(shared: Arc<Shared>) -> std::io::Result<JoinHandle<()>> {
     std::thread::Builder::new().name("petasos-sweeper".to_owned()).spawn(move || {
         // On Linux this is the calling thread alone. Being nicer is always allowed; where it is not, the thread is
         // merely less polite.
@@ -115,11 +108,6 @@ pub(crate) fn start(shared: Arc<Shared>, owns_process: bool) -> std::io::Result<
         let mut retry_at = shared.clock.monotonic();
         let mut next = Next::WhenDue;
         while shared.sweeper.wait(next) {
-            if owns_process && let Some(resident_bytes) = platform::resident_bytes() {
-                let memory_bytes = shared.plan.memory_bytes;
-                let resident_bytes_max = memory_bytes + memory_bytes / LOSS_PART + BESIDE_BYTES;
-                shared.store.fit(resident_bytes, resident_bytes_max);
-            }
             let now = shared.clock.monotonic();
             let persistence = &shared.persistence;
             let may_retry =

@@ -41,6 +41,7 @@ pub(crate) fn run(shared: &Arc<Shared>, index: usize, listener: Listener) -> io:
         if index == 0 {
             tokio::spawn(sweep(Arc::clone(shared)));
         }
+        tokio::spawn(give_memory_back(Arc::clone(shared)));
         accept(shared, index, &acceptor).await;
         accept_waiting(shared, index, &acceptor).await;
         drop((acceptor, listener));
@@ -52,6 +53,14 @@ pub(crate) fn run(shared: &Arc<Shared>, index: usize, listener: Listener) -> io:
     // Connections end here; threads that do something for them are not waited for.
     runtime.shutdown_background();
     served
+}
+
+/// Gives free memory of this thread back each time that memory is short.
+async fn give_memory_back(shared: Arc<Shared>) {
+    loop {
+        shared.memory_short.notified().await;
+        allocator::collect();
+    }
 }
 
 /// Takes connections until the drain begins.

@@ -32,6 +32,9 @@ const SYNC_INTERVAL: Duration = Duration::from_millis(900);
 /// How long the writer sleeps at most, so that it syncs in time.
 const IDLE: Duration = Duration::from_millis(200);
 
+/// How often the writer gives the memory of its buffers back at most, when nothing waits to be written.
+const GIVE_BACK_EVERY: Duration = Duration::from_secs(1);
+
 /// The one thread that writes.
 pub struct Writer {
     shared: Arc<Shared>,
@@ -86,7 +89,7 @@ impl Writer {
                     if has_worked && now >= give_back_at {
                         // Buffers of many sizes were used once each.
                         allocator::collect();
-                        (has_worked, give_back_at) = (false, now.plus(IDLE));
+                        (has_worked, give_back_at) = (false, now.plus(GIVE_BACK_EVERY));
                     }
                     self.shared.queue.wait(IDLE);
                 }

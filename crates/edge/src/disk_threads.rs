@@ -56,7 +56,8 @@ pub(crate) fn begin<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static
     receiver
 }
 
-/// Ends the threads that have no work. The memory that others have freed of theirs is the system's again then.
+/// Ends the threads that have no work, and with them their heaps: pages that are free become the system's, and other
+/// threads take over the rest.
 pub(crate) fn dismiss() {
     THREADS.dismiss();
 }
@@ -76,6 +77,12 @@ pub(crate) fn run_here<T: Send + 'static>(
 
 impl State {
     const NEW: Self = Self { jobs: VecDeque::new(), threads: 0, idle: 0, dismissals: 0 };
+
+    /// There is a thread less, because the system had none. Without any the queued work is refused: nothing would begin it.
+    fn lose_thread(&mut self) -> VecDeque<Job> {
+        self.threads -= 1;
+        if self.threads == 0 { std::mem::take(&mut self.jobs) } else { VecDeque::new() }
+    }
 }
 
 impl DiskThreads {
@@ -102,7 +109,8 @@ impl DiskThreads {
         if is_wanting {
             let thread = std::thread::Builder::new().name("petasos-io".to_owned());
             if thread.spawn(move || self.work()).is_err() {
-                self.state().threads -= 1;
+                let refused = self.state().lose_thread();
+                drop(refused);
             }
         }
     }
@@ -133,12 +141,23 @@ impl DiskThreads {
 
 #[cfg(test)]
 mod tests {
-    use super::{DiskThreads, State, THREADS_MAX, begin, run_here};
+    use super::{DiskThreads, Job, State, THREADS_MAX, begin, run_here};
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::mpsc::channel;
     use std::sync::{Condvar, Mutex};
     use std::time::Duration;
+
+    #[test]
+    fn work_without_any_thread_is_refused() {
+        let (heard, hears) = channel::<()>();
+        let queued =
+            || State { threads: 2, jobs: [Box::new(move || drop(heard)) as Job].into(), ..State::NEW };
+        let mut state = queued();
+        assert!(state.lose_thread().is_empty() && state.jobs.len() == 1, "the other thread does it");
+        drop(state.lose_thread());
+        assert!(state.jobs.is_empty() && hears.recv().is_err(), "its asker is told");
+    }
 
     #[test]
     fn dismissed_threads_end_and_later_work_gets_new_ones() {

@@ -1,8 +1,8 @@
 //! The thread that keeps the resident memory of the process within what it was given.
 //!
-//! Invariant: the store gives way 8 MiB before the end of the promised margin (docs/performance.md), and the thread looks
-//! often enough that downloads from this machine do not fill these between two looks. It has the priority of the workers,
-//! because a process that waits for cores must not exceed its memory meanwhile.
+//! Invariant: the store gives way 8 MiB before the end of the promised margin (docs/performance.md), for what comes between
+//! two looks; bodies outside of the store have a share of their own. The thread has the priority of the workers, because a
+//! process that waits for cores must not exceed its memory meanwhile.
 
 use crate::disk_threads;
 use crate::shared::Shared;
@@ -27,9 +27,71 @@ const NEAR_PAUSE: Duration = Duration::from_millis(5);
 /// The distance from the limit that is near, in bytes.
 const NEAR_BYTES: u64 = 16 << 20;
 
-/// How often threads give free memory back while the store cannot give way any further. It costs each worker some tens
-/// of microseconds, and page faults when it needs the memory again.
-const GIVE_BACK_EVERY: Duration = Duration::from_millis(100);
+/// How often threads give free memory back while the process is beyond its limit. It costs each worker some tens of
+/// microseconds, and page faults when it needs the memory again. The pause doubles while it does not help.
+const GIVE_BACK_PAUSE: Duration = Duration::from_millis(100);
+const GIVE_BACK_PAUSE_MAX: Duration = Duration::from_secs(5);
+
+/// What the thread remembers from one look to the next.
+#[derive(Debug)]
+struct Watch {
+    /// When the store was fitted to all that is resident, and the resident bytes it was last fitted to.
+    fitted_at: Monotonic,
+    fitted_bytes: u64,
+    /// When threads may be told again to give memory back, the pause until then, and the resident bytes at the last time.
+    give_back_at: Monotonic,
+    give_back_pause: Duration,
+    given_back_bytes: u64,
+}
+
+/// What follows from a look.
+#[derive(Debug, PartialEq, Eq)]
+struct Look {
+    /// The resident bytes that the store is to be fitted to.
+    fit_bytes: u64,
+    /// Whether threads are to give free memory back.
+    gives_back: bool,
+    /// The pause until the next look.
+    pause: Duration,
+}
+
+impl Watch {
+    const fn new() -> Self {
+        Self {
+            fitted_at: Monotonic::from_nanos(0),
+            fitted_bytes: 0,
+            give_back_at: Monotonic::from_nanos(0),
+            give_back_pause: GIVE_BACK_PAUSE,
+            given_back_bytes: u64::MAX,
+        }
+    }
+
+    /// Looks at a process that occupies `resident_bytes` where it may occupy `resident_bytes_max`.
+    fn look(&mut self, resident_bytes: u64, resident_bytes_max: u64, now: Monotonic) -> Look {
+        let is_beyond = resident_bytes > resident_bytes_max;
+        let is_recent = now.since(self.fitted_at) < PAUSE;
+        let fit_bytes = if is_beyond && is_recent {
+            // The allocator gives back later what the store has just evicted: only what has come since counts.
+            resident_bytes_max + resident_bytes.saturating_sub(self.fitted_bytes)
+        } else {
+            self.fitted_at = now;
+            resident_bytes
+        };
+        self.fitted_bytes = resident_bytes;
+        let gives_back = is_beyond && now >= self.give_back_at;
+        if gives_back {
+            let helped = resident_bytes < self.given_back_bytes;
+            self.give_back_pause =
+                if helped { GIVE_BACK_PAUSE } else { (2 * self.give_back_pause).min(GIVE_BACK_PAUSE_MAX) };
+            (self.give_back_at, self.given_back_bytes) = (now.plus(self.give_back_pause), resident_bytes);
+        } else if !is_beyond {
+            self.given_back_bytes = u64::MAX;
+            self.give_back_at = self.give_back_at.min(now.plus(GIVE_BACK_PAUSE));
+        }
+        let is_near = resident_bytes + NEAR_BYTES > resident_bytes_max;
+        Look { fit_bytes, gives_back, pause: if is_near { NEAR_PAUSE } else { PAUSE } }
+    }
+}
 
 /// Starts the thread. The process must be there for this edge alone, because its memory is taken for the edge's.
 ///
@@ -37,25 +99,78 @@ const GIVE_BACK_EVERY: Duration = Duration::from_millis(100);
 /// When there is no thread to be had.
 pub(crate) fn start(shared: &Arc<Shared>) -> io::Result<()> {
     let shared = Arc::downgrade(shared);
-    let watch = move || {
-        let mut give_back_at = Monotonic::default();
-        while let Some(pause) = shared.upgrade().and_then(|shared| look(&shared, &mut give_back_at)) {
+    let run = move || {
+        let mut watch = Watch::new();
+        while let Some(shared) = shared.upgrade().filter(|shared| !shared.is_quitting()) {
+            // Where no descriptor is left to read the figure by, the next look may have one.
+            let pause = platform::resident_bytes().map_or(PAUSE, |bytes| keep(&shared, &mut watch, bytes));
+            drop(shared);
             std::thread::sleep(pause);
         }
     };
-    Builder::new().name("petasos-memory".to_owned()).spawn(watch).map(drop)
+    Builder::new().name("petasos-memory".to_owned()).spawn(run).map(drop)
 }
 
-/// Fits the store to the process; gives the pause until the next look, or `None` where there shall be none.
-fn look(shared: &Shared, give_back_at: &mut Monotonic) -> Option<Duration> {
-    let resident_bytes = platform::resident_bytes().filter(|_| !shared.is_quitting())?;
+/// Does what follows from the resident bytes; gives the pause until the next look.
+fn keep(shared: &Shared, watch: &mut Watch, resident_bytes: u64) -> Duration {
     let memory_bytes = shared.plan.memory_bytes;
     let resident_bytes_max = memory_bytes + memory_bytes / LOSS_PART + BESIDE_BYTES;
-    let now = shared.clock.monotonic();
-    if !shared.store.fit(resident_bytes, resident_bytes_max) && now >= *give_back_at {
-        shared.memory_short.notify_waiters();
+    let look = watch.look(resident_bytes, resident_bytes_max, shared.clock.monotonic());
+    shared.store.fit(look.fit_bytes, resident_bytes_max);
+    if look.gives_back {
         disk_threads::dismiss();
-        *give_back_at = now.plus(GIVE_BACK_EVERY);
+        shared.memory_short.notify_waiters();
     }
-    Some(if resident_bytes + NEAR_BYTES > resident_bytes_max { NEAR_PAUSE } else { PAUSE })
+    look.pause
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{GIVE_BACK_PAUSE_MAX, NEAR_BYTES, NEAR_PAUSE, PAUSE, Watch};
+    use platform::Monotonic;
+    use std::time::Duration;
+
+    const MAX: u64 = 100 << 20;
+
+    fn at(millis: u64) -> Monotonic {
+        Monotonic::default().plus(Duration::from_secs(60) + Duration::from_millis(millis))
+    }
+
+    #[test]
+    fn what_is_beyond_the_limit_is_evicted_once_in_a_pause() {
+        let mut watch = Watch::new();
+        let mut fit = |resident, millis| watch.look(resident, MAX, at(millis)).fit_bytes;
+        assert_eq!(fit(MAX - 1, 0), MAX - 1);
+        assert_eq!(fit(MAX + 7, 5), MAX + 8, "what has come since");
+        assert_eq!(fit(MAX + 7, 10), MAX, "evicted, and not given back yet");
+        assert_eq!(fit(MAX + 9, 15), MAX + 2);
+        assert_eq!(fit(MAX - 5, 20), MAX - 5, "below the limit the store may grow");
+        assert_eq!(fit(MAX + 9, 70), MAX + 9, "a pause later all counts");
+    }
+
+    #[test]
+    fn looks_are_more_frequent_near_the_limit() {
+        let pause = |resident| Watch::new().look(resident, MAX, at(0)).pause;
+        assert_eq!(
+            [MAX - NEAR_BYTES, MAX - NEAR_BYTES + 1, MAX + 1].map(pause),
+            [PAUSE, NEAR_PAUSE, NEAR_PAUSE]
+        );
+    }
+
+    #[test]
+    fn giving_back_that_does_not_help_becomes_rare() {
+        let mut watch = Watch::new();
+        let mut times = |from: u64, resident: u64| {
+            let told = |millis: &u64| watch.look(resident, MAX, at(*millis)).gives_back;
+            (from..from + 60_000).step_by(5).filter(told).count()
+        };
+        assert_eq!(times(0, MAX), 0);
+        let most = (60_000 / GIVE_BACK_PAUSE_MAX.as_millis()) as usize + 8;
+        assert!((2..=most).contains(&times(100_000, MAX + 1)));
+        assert_eq!(times(200_000, MAX), 0);
+        assert!(times(260_000, MAX + 1) > 5, "it is told at once again");
+        assert!(!watch.look(MAX, MAX, at(399_000)).gives_back);
+        let falling = |step: u64| watch.look(MAX + 10_000 - step, MAX, at(400_000 + 100 * step)).gives_back;
+        assert_eq!((0..600).map(falling).filter(|told| *told).count(), 600, "it helps each time");
+    }
 }

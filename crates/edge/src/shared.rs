@@ -82,7 +82,7 @@ pub(crate) struct Shared {
     /// The secret that purges show; without one, where they come from decides.
     pub(crate) token: Option<String>,
     pub(crate) sweeper: Sweeper,
-    /// Tells the workers to give free memory back, because the store cannot give way any further.
+    /// Tells the workers to give free memory back, because the process is beyond its limit.
     pub(crate) memory_short: Notify,
     pub(crate) verifier: Arc<Verifier>,
     /// Held while the file of detected profiles is written.

@@ -27,6 +27,9 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// How often a drain looks whether the last connection is gone.
 const TICK: Duration = Duration::from_millis(20);
 
+/// A worker spends at most one part in this many of its time with giving memory back.
+const GIVING_BACK_PART: u32 = 100;
+
 /// How often idle connections to applications are looked at.
 const SWEEP: Duration = Duration::from_secs(1);
 
@@ -55,11 +58,14 @@ pub(crate) fn run(shared: &Arc<Shared>, index: usize, listener: Listener) -> io:
     served
 }
 
-/// Gives free memory of this thread back each time that memory is short.
+/// Gives free memory of this thread back when memory is short. No connection is served meanwhile, so where that takes
+/// long, because there is much memory, it is rare.
 async fn give_memory_back(shared: Arc<Shared>) {
     loop {
         shared.memory_short.notified().await;
+        let began = shared.clock.monotonic();
         allocator::collect();
+        tokio::time::sleep(GIVING_BACK_PART * shared.clock.monotonic().since(began)).await;
     }
 }
 

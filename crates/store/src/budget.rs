@@ -27,12 +27,11 @@ impl Budget {
     }
 
     /// Fits the budget to a process that occupies `resident` octets where it may occupy `resident_max`, and whose
-    /// store weighs `weighed`. `false`: not even the least budget fits.
-    pub(crate) fn fit(&self, weighed: u64, resident: u64, resident_max: u64) -> bool {
+    /// store weighs `weighed`.
+    pub(crate) fn fit(&self, weighed: u64, resident: u64, resident_max: u64) {
         let beyond = resident.saturating_sub(weighed);
-        let (fitting, least) = (resident_max.saturating_sub(beyond), self.bytes_max / LEAST_PART);
-        self.bytes.store(fitting.clamp(least, self.bytes_max), Ordering::Relaxed);
-        fitting >= least
+        let fitting = resident_max.saturating_sub(beyond);
+        self.bytes.store(fitting.clamp(self.bytes_max / LEAST_PART, self.bytes_max), Ordering::Relaxed);
     }
 }
 
@@ -54,8 +53,8 @@ mod tests {
             (700, 1_299, 401),
             (100, 5_000, 400),
         ] {
-            let fits = budget.fit(weighed, resident, 1_000);
-            assert_eq!((budget.bytes(), fits), (expected, resident < 5_000), "{weighed} {resident}");
+            budget.fit(weighed, resident, 1_000);
+            assert_eq!(budget.bytes(), expected, "{weighed} {resident}");
         }
     }
 }

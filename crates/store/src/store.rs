@@ -527,14 +527,15 @@ impl Store {
 
     /// Fits the store to what the process really occupies: `resident_bytes`, where it may be `resident_bytes_max`.
     /// What is beyond the store's own weight is taken from its budget, and objects are evicted until they are within
-    /// it. To be called several times a second, from a thread that has time. `false`: the store has given way as far as
-    /// it does, and the process occupies too much all the same.
-    pub fn fit(&self, resident_bytes: u64, resident_bytes_max: u64) -> bool {
-        let fits = self.budget.fit(self.stats().bytes, resident_bytes, resident_bytes_max);
+    /// it. To be called many times a second, from a thread that has time.
+    pub fn fit(&self, resident_bytes: u64, resident_bytes_max: u64) {
+        self.budget.fit(self.stats().bytes, resident_bytes, resident_bytes_max);
         for shard in self.shards.iter() {
-            while lock(shard).trim(TRIM_OBJECTS) {}
+            while lock(shard).trim(TRIM_OBJECTS) {
+                // Whoever waits for the lock is next.
+                std::thread::yield_now();
+            }
         }
-        fits
     }
 
     /// The figures now. Locks one shard after the other; for metrics, not for decisions.

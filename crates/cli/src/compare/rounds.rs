@@ -51,7 +51,12 @@ pub(super) fn load(urls: &[String], args: &Args) -> anyhow::Result<Option<Vec<Si
                 return Ok(None);
             };
             let (what, unit) = load.words();
-            ensure!(run.good > Some(0), "{}: no good {what} in round {round}: {}", side.name, failures(&run));
+            ensure!(
+                run.good_per_s > Some(0.0),
+                "{}: no good {what} in round {round}: {}",
+                side.name,
+                failures(&run)
+            );
             note(format_args!(
                 "round {round} of {}: {} {}  {}",
                 args.rounds,

@@ -52,7 +52,7 @@ fn head(run: &PageRun) -> Markup {
                 }
             }
             p.facts {
-                span { (number::grouped(run.users)) " visitors at a time" }
+                span { (number::grouped(run.users)) " visitors at a time" @if run.rate_asked_per_s.is_some() { " at most" } }
                 @if let Some(rate) = run.rate_asked_per_s { span { (number::rate(rate)) " pages a second asked for" } }
                 span { (number::percent(run.returning_asked)) " returning" }
                 @if run.think_max_s > 0.0 { span { (thinking(run)) " between two pages" } }

@@ -1,6 +1,6 @@
 //! The thread that keeps the resident memory of the process within what it was given.
 //!
-//! Invariant: the store gives way 8 MiB before the end of the promised margin (docs/performance.md), for what comes between
+//! Invariant: the store gives way 10 MiB before the end of the promised margin (docs/performance.md), for what comes between
 //! two looks; bodies outside of the store have a share of their own. The thread has the priority of the workers, because a
 //! process that waits for cores must not exceed its memory meanwhile.
 
@@ -13,7 +13,7 @@ use std::thread::Builder;
 use std::time::Duration;
 
 /// Resident bytes beside the given memory at which the store gives way: the program, connections and their buffers.
-const BESIDE_BYTES: u64 = 16 << 20;
+const BESIDE_BYTES: u64 = 14 << 20;
 
 /// The share of the given memory that the allocator may lose: one part in this many.
 const LOSS_PART: u64 = 20;

@@ -9,15 +9,15 @@
 pub use mimalloc::MiMalloc as Allocator;
 
 #[expect(unsafe_code, reason = "mimalloc's crate has no safe form of this function")]
-// Safe to call from each thread at any time: `mi_collect(bool force)` takes no pointer, locks what threads share, and does
-// nothing where this allocator is not the program's (https://microsoft.github.io/mimalloc/group__extended.html).
+// Safe to call from each thread at any time: `mi_collect(bool force)` takes no pointer, locks what threads share, and
+// does nothing where this allocator is not the program's (https://microsoft.github.io/mimalloc/group__extended.html).
 unsafe extern "C" {
     safe fn mi_collect(force: bool);
 }
 
-/// Gives memory of the calling thread that is free back to the system, including what other threads have freed of it, and
-/// so with the memory of threads that have ended. Looks at each page of both: some tens of microseconds for 64 MiB of
-/// small responses, milliseconds for gigabytes. For times in which memory is short.
+/// Gives memory of the calling thread that is free back to the system, including what other threads have freed of it,
+/// and so with the memory of threads that have ended. Looks at each page of both: some tens of microseconds for 64
+/// MiB of small responses, milliseconds for gigabytes. For times in which memory is short.
 pub fn collect() {
     mi_collect(true);
 }

@@ -78,7 +78,8 @@ pub(crate) fn run_here<T: Send + 'static>(
 impl State {
     const NEW: Self = Self { jobs: VecDeque::new(), threads: 0, idle: 0, dismissals: 0 };
 
-    /// There is a thread less, because the system had none. Without any the queued work is refused: nothing would begin it.
+    /// There is a thread less, because the system had none. Without any the queued work is refused: nothing would
+    /// begin it.
     fn lose_thread(&mut self) -> VecDeque<Job> {
         self.threads -= 1;
         if self.threads == 0 { std::mem::take(&mut self.jobs) } else { VecDeque::new() }

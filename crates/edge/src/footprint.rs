@@ -1,8 +1,8 @@
 //! The thread that keeps the resident memory of the process within what it was given.
 //!
-//! Invariant: the store gives way 10 MiB before the end of the promised margin (docs/performance.md), for what comes between
-//! two looks; bodies outside of the store have a share of their own. The thread has the priority of the workers, because a
-//! process that waits for cores must not exceed its memory meanwhile.
+//! Invariant: the store gives way 10 MiB before the end of the promised margin (docs/performance.md), for what comes
+//! between two looks; bodies outside of the store have a share of their own. The thread has the priority of the
+//! workers, because a process that waits for cores must not exceed its memory meanwhile.
 
 use crate::disk_threads;
 use crate::shared::Shared;
@@ -38,7 +38,8 @@ struct Watch {
     /// When the store was fitted to all that is resident, and the resident bytes it was last fitted to.
     fitted_at: Monotonic,
     fitted_bytes: u64,
-    /// When threads may be told again to give memory back, the pause until then, and the resident bytes at the last time.
+    /// When threads may be told again to give memory back, the pause until then, and the resident bytes at the last
+    /// time.
     give_back_at: Monotonic,
     give_back_pause: Duration,
     given_back_bytes: u64,

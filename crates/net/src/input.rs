@@ -1,8 +1,8 @@
 //! Room for what a connection reads next.
 //!
-//! Invariant: bytes that were read are not moved while somebody holds them, and small reads share a buffer. A slice of a
-//! buffer keeps the whole buffer in memory, so a buffer for each read would make a body that comes in pieces of a few
-//! kilobytes occupy many times its length.
+//! Invariant: bytes that were read are not moved while somebody holds them, and small reads share a buffer. A slice
+//! of a buffer keeps the whole buffer in memory, so a buffer for each read would make a body that comes in pieces of
+//! a few kilobytes occupy many times its length.
 
 use bytes::BytesMut;
 

@@ -42,7 +42,9 @@ fn the_second_request_is_a_hit_with_its_age() {
     let expired = connect(&edge).get("/", &[]);
     assert_eq!((expired.text(), reason(&expired)), ("answer 2", "miss-expired"));
     // A request is recorded behind its response.
-    eventually("the hit is recorded", || metric(&edge, "petasos_requests_total", "reason=\"hit-fresh\"") == 1);
+    eventually("the hit is recorded", || {
+        metric(&edge, "petasos_requests_total", "reason=\"hit-fresh\"") == 1
+    });
     assert_eq!(metric(&edge, "petasos_origin_fetches_total", ""), 2);
 }
 

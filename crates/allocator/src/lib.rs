@@ -15,9 +15,9 @@ unsafe extern "C" {
     safe fn mi_collect(force: bool);
 }
 
-/// Gives memory of the calling thread that is free back to the system, including what other threads have freed of it,
-/// and so with the memory of threads that have ended. Looks at each page of both: some tens of microseconds for 64
-/// MiB of small responses, milliseconds for gigabytes. For times in which memory is short.
+/// Gives free memory of the calling thread, and of threads that have ended, back to the system. Memory that other
+/// threads have freed is included. The call visits each page of these heaps, so its time grows with them: call it when
+/// memory is short.
 pub fn collect() {
     mi_collect(true);
 }

@@ -21,14 +21,14 @@ const LOSS_PART: u64 = 20;
 /// The pause between two looks at a process that is far from its limit.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// The pause between two looks at a process that is near its limit. A look costs about 20 microseconds.
+/// The pause between two looks at a process that is near its limit.
 const NEAR_PAUSE: Duration = Duration::from_millis(5);
 
 /// The distance from the limit that is near, in bytes.
 const NEAR_BYTES: u64 = 16 << 20;
 
-/// How often threads give free memory back while the process is beyond its limit. It costs each worker some tens of
-/// microseconds, and page faults when it needs the memory again. The pause doubles while it does not help.
+/// The pause before threads give free memory back again while the process is beyond its limit. Giving back costs each
+/// worker a walk over its heap, and page faults when it needs the memory again. The pause doubles while it does not help.
 const GIVE_BACK_PAUSE: Duration = Duration::from_millis(100);
 const GIVE_BACK_PAUSE_MAX: Duration = Duration::from_secs(5);
 

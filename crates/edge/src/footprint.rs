@@ -27,15 +27,16 @@ const NEAR_PAUSE: Duration = Duration::from_millis(5);
 /// The distance from the limit that is near, in bytes.
 const NEAR_BYTES: u64 = 16 << 20;
 
-/// The pause before threads give free memory back again while the process is beyond its limit. Giving back costs each
-/// worker a walk over its heap, and page faults when it needs the memory again. The pause doubles while it does not help.
+/// The pause before threads give free memory back again while the process is beyond its limit. Giving back costs
+/// each worker a walk over its heap, and page faults when it needs the memory again. The pause doubles while giving
+/// back does not help.
 const GIVE_BACK_PAUSE: Duration = Duration::from_millis(100);
 const GIVE_BACK_PAUSE_MAX: Duration = Duration::from_secs(5);
 
 /// What the thread remembers from one look to the next.
 #[derive(Debug)]
 struct Watch {
-    /// When the store was fitted to all that is resident, and the resident bytes it was last fitted to.
+    /// When the store was fitted to all that is resident, and the resident bytes at the last look.
     fitted_at: Monotonic,
     fitted_bytes: u64,
     /// When threads may be told again to give memory back, the pause until then, and the resident bytes at the last

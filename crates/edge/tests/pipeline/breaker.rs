@@ -1,0 +1,334 @@
+//! The breaker of an origin: what is served and what is asked while the origin refuses connections or is silent.
+
+use crate::support::{Stage, behind, reason};
+use config::Plan;
+use std::time::Duration;
+use testkit::{Action, Client, Gate, Seen, eventually, response};
+
+/// Expired after ten seconds, and of use for a day if the origin fails.
+const FRESH: &[&str] = &["Cache-Control: max-age=10"];
+const STATE: &str = "petasos_origin_breaker_state";
+const CHANGES: &str = "petasos_origin_breaker_changes_total";
+/// Makes a purge a soft one.
+const SOFT: &str = "Fastly-Soft-Purge: 1";
+const SILENT: u64 = 1;
+const UNREACHABLE: u64 = 2;
+
+fn page(seen: &Seen) -> Vec<Action> {
+    response("200 OK", FRESH, seen.target().as_bytes())
+}
+
+/// A clock that the test moves decides what is late; a client waits for a stale copy as short as possible.
+fn impatient(plan: &mut Plan) {
+    plan.limits.stale_wait = Duration::from_millis(20);
+}
+
+/// A stage that has stored these pages, all of them expired.
+fn expired(change: impl FnOnce(&mut Plan), targets: &[&str]) -> Stage {
+    let stage = Stage::with(
+        |plan| {
+            impatient(plan);
+            change(plan);
+        },
+        page,
+    );
+    targets.iter().for_each(|target| assert_eq!(stage.get(target, &[]).status, 200));
+    stage.pass(100);
+    stage
+}
+
+/// From now on the origin answers once the gate is open.
+fn hang(stage: &Stage) -> Gate {
+    let gate = Gate::default();
+    let closed = gate.clone();
+    stage.becomes(move |seen| behind(&closed, page(seen)));
+    gate
+}
+
+/// A stage whose origin has hung while these pages were asked for, so that the breaker is open.
+fn silent(change: impl FnOnce(&mut Plan), targets: &[&str]) -> (Stage, Gate) {
+    let stage = expired(change, targets);
+    let gate = hang(&stage);
+    let before = stage.origin.seen().len();
+    for target in targets.iter().take(3) {
+        assert_eq!(reason(&stage.get(target, &[])), "stale-origin-slow");
+    }
+    stage.await_seen(before + 3);
+    stage.pass(1);
+    assert_eq!(stage.metric(STATE, ""), SILENT);
+    (stage, gate)
+}
+
+fn refusals(stage: &Stage) -> u64 {
+    stage.metric("petasos_origin_refusals_total", "")
+}
+
+#[test]
+fn refusing_origin_is_asked_once_and_then_by_probes() {
+    let stage = expired(|_| {}, &["/a", "/b", "/c"]);
+    stage.origin.kill();
+    assert_eq!(reason(&stage.get("/a", &[])), "stale-on-error");
+    for target in ["/a", "/b", "/c", "/a", "/b", "/c"] {
+        assert_eq!(reason(&stage.get(target, &[])), "stale-breaker-open");
+    }
+    assert_eq!((refusals(&stage), stage.metric(STATE, "")), (1, UNREACHABLE));
+    assert_eq!(stage.metric("petasos_breaker_stale_total", ""), 6);
+    for probes in 1..=3 {
+        stage.pass(1);
+        for target in ["/a", "/b", "/c"] {
+            assert_eq!(reason(&stage.get(target, &[])), "stale-breaker-open");
+        }
+        eventually("the probe was refused", || refusals(&stage) == 1 + probes);
+        stage.await_quiet();
+    }
+    stage.origin.revive();
+    stage.pass(1);
+    assert_eq!(reason(&stage.get("/a", &[])), "stale-breaker-open");
+    stage.await_quiet();
+    assert_eq!((stage.metric(STATE, ""), stage.metric(CHANGES, "")), (0, 2));
+    assert_eq!(reason(&stage.get("/a", &[])), "hit-fresh", "the probe has refreshed the page");
+    assert_eq!(reason(&stage.get("/b", &[])), "miss-expired");
+}
+
+#[test]
+fn misses_and_passes_at_a_refusing_origin_get_503_at_once() {
+    let stage = expired(|_| {}, &["/a"]);
+    stage.origin.kill();
+    assert_eq!(stage.get("/unseen", &[]).status, 502, "the first is told what happened to it");
+    for fields in [&[][..], &["Cookie: session=1"]] {
+        let refused = stage.get("/unseen", fields);
+        assert_eq!((refused.status, reason(&refused)), (503, "origin-breaker-open"));
+        assert!(refused.field("Retry-After").is_some(), "{}", refused.head);
+    }
+    assert_eq!((refusals(&stage), stage.metric("petasos_breaker_refusals_total", "")), (1, 2));
+    // Without anything stored, each request can be the probe.
+    stage.pass(1);
+    assert_eq!(stage.get("/unseen", &["Cookie: session=1"]).status, 502);
+    stage.origin.revive();
+    stage.pass(1);
+    assert_eq!(stage.get("/unseen", &["Cookie: session=1"]).status, 200);
+    assert_eq!(stage.metric(STATE, ""), 0);
+}
+
+#[test]
+fn silent_origin_is_asked_by_one_probe_at_a_time() {
+    let (stage, gate) = silent(|_| {}, &["/a", "/b", "/c", "/d", "/e"]);
+    let asked = stage.origin.seen().len();
+    let ask_all = |why: &str| {
+        for target in ["/a", "/b", "/c", "/d", "/e"] {
+            assert_eq!(reason(&stage.get(target, &[])), why);
+        }
+    };
+    ask_all("stale-breaker-open");
+    assert_eq!(stage.origin.seen().len(), asked, "nothing is asked before the first pause is over");
+    stage.pass(1);
+    ask_all("stale-breaker-open");
+    stage.await_seen(asked + 1);
+    stage.pass(4);
+    ask_all("stale-breaker-open");
+    assert_eq!(stage.origin.seen().len(), asked + 1, "the first probe is under way");
+    stage.pass(1);
+    ask_all("stale-breaker-open");
+    stage.await_seen(asked + 2);
+    gate.open();
+    eventually("the breaker is closed", || stage.metric(STATE, "") == 0);
+    stage.await_quiet();
+    assert_eq!(reason(&stage.get("/a", &[])), "hit-fresh", "the probe was not in vain");
+}
+
+#[test]
+fn fetches_that_no_client_waits_for_are_given_up() {
+    let (stage, gate) = silent(|_| {}, &["/a", "/b", "/c"]);
+    eventually("the permits are free", || stage.metric("petasos_origin_fetches_active", "") == 0);
+    stage.await_quiet();
+    // A client that waits is not let down.
+    let mut client = stage.begin("GET", "/unseen", &[]);
+    let asked = stage.origin.seen().len();
+    eventually("the miss reaches the origin", || stage.origin.count("/unseen") == 1 && asked > 0);
+    assert_eq!(stage.metric("petasos_origin_fetches_active", ""), 1);
+    gate.open();
+    assert_eq!(client.read().text(), "/unseen");
+}
+
+#[test]
+fn clients_that_wait_get_stale_copies_when_the_breaker_opens() {
+    let stage = Stage::new(page);
+    for target in ["/a", "/b", "/c"] {
+        stage.get(target, &[]);
+    }
+    stage.pass(100);
+    let gate = hang(&stage);
+    let mut clients = ["/a", "/b", "/c"].map(|target| stage.begin("GET", target, &[]));
+    let mut absent = stage.begin("GET", "/unseen", &[]);
+    stage.await_seen(7);
+    stage.pass(11);
+    assert_eq!(stage.metric(STATE, ""), SILENT);
+    for client in &mut clients {
+        assert_eq!(reason(&client.read()), "stale-breaker-open");
+    }
+    gate.open();
+    assert_eq!(absent.read().text(), "/unseen");
+}
+
+#[test]
+fn misses_get_half_of_the_permits_of_a_silent_origin() {
+    let (stage, gate) = silent(|plan| plan.limits.fetches_max = 8, &["/a", "/b", "/c"]);
+    eventually("the permits are free", || stage.metric("petasos_origin_fetches_active", "") == 0);
+    let mut clients: Vec<Client> =
+        (0..6).map(|number| stage.begin("GET", &format!("/miss/{number}"), &["Cookie: session=1"])).collect();
+    eventually("two wait", || stage.metric("petasos_origin_fetches_waiting", "") == 2);
+    assert_eq!(stage.metric("petasos_origin_fetches_active", ""), 4);
+    gate.open();
+    assert!(clients.iter_mut().all(|client| client.read().status == 200));
+}
+
+#[test]
+fn purged_and_must_revalidate_pages_are_asked_for() {
+    let stage = expired(|_| {}, &["/a", "/b", "/c", "/purged"]);
+    stage.becomes(|_| response("200 OK", &["Cache-Control: max-age=10, must-revalidate"], b"strict"));
+    stage.get("/strict", &[]);
+    stage.pass(11);
+    let purged = stage.ask("PURGE", "/purged", &[SOFT]);
+    assert_eq!(purged.status, 200, "{}", purged.head);
+    let gate = hang(&stage);
+    for target in ["/a", "/b", "/c"] {
+        assert_eq!(reason(&stage.get(target, &[])), "stale-origin-slow");
+    }
+    stage.pass(1);
+    assert_eq!(reason(&stage.get("/a", &[])), "stale-breaker-open");
+    let mut clients = ["/strict", "/purged"].map(|target| stage.begin("GET", target, &[]));
+    for target in ["/strict", "/purged"] {
+        eventually("the request reaches the origin", || stage.origin.count(target) == 2);
+    }
+    gate.open();
+    let reasons = clients.each_mut().map(|client| reason(&client.read()).to_owned());
+    assert_eq!(reasons, ["miss-expired", "miss-invalidated"]);
+}
+
+#[test]
+fn answers_with_errors_leave_the_breaker_closed() {
+    let stage = expired(|_| {}, &["/a", "/b", "/c", "/d"]);
+    stage.becomes(|_| response("503 Busy", &[], b"busy"));
+    for target in ["/a", "/b", "/c", "/d"] {
+        assert_eq!(reason(&stage.get(target, &[])), "stale-on-error");
+    }
+    assert_eq!((stage.metric(STATE, ""), stage.metric(CHANGES, "")), (0, 0));
+}
+
+#[test]
+fn resets_without_an_answer_open_the_breaker() {
+    let stage = expired(|_| {}, &["/a"]);
+    stage.becomes(|_| vec![Action::Reset]);
+    for visit in 1..=3 {
+        // After a failure the page is left alone for a second.
+        stage.pass(1);
+        let answer = stage.get("/a", &[]);
+        let reason = reason(&answer);
+        // The third reset opens the breaker, and its visitor hears of that or of the reset.
+        let is_silent = visit == 3 && reason == "stale-breaker-open";
+        assert!(is_silent || reason == "stale-on-error", "visit {visit}: {reason}");
+    }
+    let asked = stage.origin.seen().len();
+    assert_eq!(reason(&stage.get("/a", &[])), "stale-breaker-open");
+    assert_eq!((stage.metric(STATE, ""), stage.origin.seen().len()), (SILENT, asked));
+}
+
+#[test]
+fn long_polls_leave_the_breaker_closed() {
+    let stage = expired(|_| {}, &[]);
+    let gate = hang(&stage);
+    let mut polls: Vec<Client> =
+        (0..5).map(|number| stage.begin("GET", &format!("/poll/{number}"), &["Cookie: session=1"])).collect();
+    stage.await_seen(5);
+    stage.pass(60);
+    assert_eq!((stage.metric(STATE, ""), stage.metric(CHANGES, "")), (0, 0));
+    gate.open();
+    assert!(polls.iter_mut().all(|poll| poll.read().status == 200));
+}
+
+#[test]
+fn background_refreshes_stop_while_the_breaker_is_open() {
+    let revalidating = |seen: &Seen| {
+        response(
+            "200 OK",
+            &["Cache-Control: max-age=10, stale-while-revalidate=600"],
+            seen.target().as_bytes(),
+        )
+    };
+    let stage = Stage::with(impatient, revalidating);
+    for target in ["/a", "/b", "/c", "/d"] {
+        stage.get(target, &[]);
+    }
+    stage.pass(20);
+    hang(&stage);
+    for target in ["/a", "/b", "/c"] {
+        assert_eq!(reason(&stage.get(target, &[])), "stale-while-revalidate");
+    }
+    stage.await_seen(7);
+    stage.pass(1);
+    for target in ["/a", "/b", "/c", "/d"] {
+        assert_eq!(reason(&stage.get(target, &[])), "stale-while-revalidate");
+    }
+    assert_eq!((stage.metric(STATE, ""), stage.metric("petasos_refreshes_paused_total", "")), (SILENT, 4));
+    stage.await_seen(7);
+}
+
+#[test]
+fn late_page_is_served_stale_unless_purged_or_reloaded() {
+    let stage = expired(|_| {}, &["/late", "/later", "/last", "/purged"]);
+    assert_eq!(stage.ask("PURGE", "/purged", &[SOFT]).status, 200);
+    let gate = hang(&stage);
+    assert_eq!(reason(&stage.get("/late", &[])), "stale-origin-slow");
+    assert_eq!(reason(&stage.get("/late", &[])), "stale-origin-slow", "the second does not wait again");
+    assert_eq!(stage.origin.count("/late"), 2, "and shares the fetch");
+    let head = stage.ask("HEAD", "/late", &[]);
+    assert_eq!((head.status, reason(&head)), (200, "stale-origin-slow"));
+    let mut purged = stage.begin("GET", "/purged", &[]);
+    eventually("the purged page is asked for", || stage.origin.count("/purged") == 2);
+    // When this page was late, the purged one has been late for longer.
+    assert_eq!(reason(&stage.get("/later", &[])), "stale-origin-slow");
+    gate.open();
+    assert_eq!(reason(&purged.read()), "miss-invalidated");
+    stage.await_quiet();
+    stage.pass(6);
+    let gate = hang(&stage);
+    let mut reloaded = stage.begin("GET", "/purged", &["Cache-Control: no-cache"]);
+    eventually("the reload is asked for", || stage.origin.count("/purged") == 3);
+    assert_eq!(reason(&stage.get("/last", &[])), "stale-origin-slow");
+    gate.open();
+    assert_eq!(reason(&reloaded.read()), "miss-reload", "who reloads waits for the newer response");
+}
+
+#[test]
+fn hits_are_not_compared_while_the_breaker_is_open() {
+    let stage = expired(|plan| plan.limits.leak_guard_every = 1, &["/a", "/b", "/c"]);
+    stage.becomes(|_| response("200 OK", &["Cache-Control: max-age=6000"], b"fresh"));
+    stage.get("/hit", &[]);
+    hang(&stage);
+    for target in ["/a", "/b", "/c"] {
+        assert_eq!(reason(&stage.get(target, &[])), "stale-origin-slow");
+    }
+    stage.pass(1);
+    assert_eq!(stage.metric(STATE, ""), SILENT);
+    // A comparison is no probe either.
+    stage.pass(2);
+    assert_eq!(reason(&stage.get("/hit", &["Cookie: _ga=1"])), "hit-fresh");
+    assert_eq!((stage.metric(STATE, ""), stage.origin.count("/hit")), (SILENT, 1));
+}
+
+#[test]
+fn refill_waits_for_the_turn_of_a_probe() {
+    let stage = expired(|plan| (plan.refill.enabled, plan.refill.rate) = (true, 1000), &["/a"]);
+    stage.get("/a", &[]);
+    assert_eq!(reason(&stage.get("/a", &[])), "hit-fresh");
+    stage.origin.kill();
+    assert_eq!(stage.get("/unseen", &[]).status, 502);
+    stage.origin.revive();
+    assert_eq!(stage.ask("PURGE", "/", &["Clear-Cache: true"]).status, 200);
+    eventually("the refill waits", || stage.metric("petasos_refills_postponed_total", "") == 1);
+    assert_eq!((stage.metric("petasos_refills_total", ""), stage.metric(STATE, "")), (0, UNREACHABLE));
+    stage.pass(1);
+    eventually("the refill is the probe", || stage.metric(STATE, "") == 0);
+    stage.await_quiet();
+    assert_eq!(reason(&stage.get("/a", &[])), "hit-fresh");
+}

@@ -1,0 +1,47 @@
+//! The request pipeline against a scripted origin. One binary holds all its tests: a binary for each file would link
+//! the whole edge anew, which takes longer and more room on the disk than the tests do.
+
+#![allow(
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test that cannot go on panics"
+)]
+
+mod breaker;
+mod client_address;
+mod clock_jumps;
+mod closed_and_missing;
+mod crowds;
+mod devices;
+mod encodings;
+mod equivalents;
+mod failing_origin;
+mod foreign_ports;
+mod forwarding;
+mod heads;
+mod host_names;
+mod leak_guard;
+mod narrow_writes;
+mod parts;
+mod persistence;
+mod pressure;
+mod profiles;
+mod public_answers;
+mod purge_reach;
+mod purging;
+mod ranges;
+mod recognition;
+mod refill;
+mod revalidation;
+mod sharing;
+mod spellings;
+mod staleness;
+mod static_files;
+mod static_tree;
+mod support;
+mod traffic;
+mod why;
+mod wire;
+mod write_rates;
+mod writes;

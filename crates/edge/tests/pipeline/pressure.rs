@@ -1,0 +1,241 @@
+//! Slow peers, large bodies, and what they may cost.
+
+use crate::support::{address, before, connect, metric, plan, reason, start};
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+use testkit::{Action, Gate, Origin, eventually, response};
+
+const FRESH: &str = "Cache-Control: max-age=60";
+
+/// More than any chain of socket buffers on loopback holds.
+const HUGE_BYTES: usize = 128 << 20;
+
+/// A pause after which a writer that got nowhere is taken to be held back. A slow machine makes it shorter than
+/// meant, which only ends a test early, in its favour.
+const STALL: Duration = Duration::from_millis(300);
+
+/// Writes zeros until the peer takes no more for [`STALL`], or all are written. Gives how many it took.
+fn write_until_stalled(stream: &mut TcpStream, octets: usize) -> usize {
+    stream.set_write_timeout(Some(STALL)).unwrap();
+    let (piece, mut written) = (vec![0; 1 << 16], 0);
+    while written < octets {
+        match stream.write(&piece) {
+            Ok(taken) => written += taken,
+            Err(_) => break,
+        }
+    }
+    written
+}
+
+#[test]
+fn a_slow_visitor_holds_the_application_back() {
+    for (head, fields) in [(FRESH, ""), ("Cache-Control: private", ""), (FRESH, "Cookie: session=1\r\n")] {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let origin = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            assert!(stream.read(&mut [0; 4096]).unwrap() > 0);
+            write!(stream, "HTTP/1.1 200 OK\r\n{head}\r\nContent-Length: {HUGE_BYTES}\r\n\r\n").unwrap();
+            write_until_stalled(&mut stream, HUGE_BYTES)
+        });
+        let mut plan = plan(&url);
+        plan.limits.object_bytes_max = 1 << 20;
+        plan.spool.bytes_max = 4 << 20;
+        let edge = start(plan);
+        let mut client = connect(&edge);
+        client.send(format!("GET / HTTP/1.1\r\nHost: a\r\n{fields}\r\n"));
+        let taken = origin.join().unwrap();
+        assert!(taken < HUGE_BYTES / 2, "{head} {fields}: {taken} octets were taken from the application");
+    }
+}
+
+#[test]
+fn a_slow_application_holds_the_upload_back() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut plan = plan(&format!("http://{}", listener.local_addr().unwrap()));
+    plan.limits.request_buffer_bytes_max = 1 << 20;
+    let edge = start(plan);
+    let mut client = TcpStream::connect(address(&edge)).unwrap();
+    write!(client, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {HUGE_BYTES}\r\n\r\n").unwrap();
+    // The connection is made by the kernel and nobody reads from it.
+    let taken = write_until_stalled(&mut client, HUGE_BYTES);
+    assert!(taken < HUGE_BYTES / 2, "{taken} octets were taken from the visitor");
+}
+
+#[test]
+fn a_page_of_usual_size_frees_the_application_however_slow_the_visitor() {
+    let origin = Origin::start(|_| response("200 OK", &[], &[b'x'; 400_000]));
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("edge");
+    let mut plan = plan(&origin.url());
+    // A Unix socket holds some 200 kB, so the rest must be in the edge.
+    plan.listen = format!("unix:{}", socket.display()).parse().unwrap();
+    let edge = start(plan);
+    let mut visitor = UnixStream::connect(&socket).unwrap();
+    visitor.write_all(b"GET / HTTP/1.1\r\nHost: a\r\nCookie: session=1\r\n\r\n").unwrap();
+    eventually("the application is asked", || metric(&edge, "petasos_origin_fetches_total", "") == 1);
+    eventually("the application is free", || metric(&edge, "petasos_origin_fetches_active", "") == 0);
+    let (mut answer, mut piece) = (Vec::new(), [0; 65_536]);
+    while !answer.ends_with(b"xxx") || answer.len() < 400_000 {
+        let read = visitor.read(&mut piece).unwrap();
+        answer.extend_from_slice(&piece[..read]);
+    }
+}
+
+#[test]
+fn bodies_on_their_way_have_a_limit_and_are_streamed_past_it() {
+    let origin = Origin::start(|seen| {
+        let bytes = seen.target().trim_start_matches('/').parse().unwrap();
+        response("200 OK", &[FRESH], &vec![b'x'; bytes])
+    });
+    let mut plan = plan(&origin.url());
+    // An eighth of it is for bodies on their way.
+    plan.memory_bytes = 8 << 20;
+    plan.limits.object_bytes_max = 4 << 20;
+    let edge = start(plan);
+    for (target, bytes) in [("/3000000", 3_000_000), ("/100000", 100_000)] {
+        let answer = connect(&edge).get(target, &[]);
+        assert_eq!((answer.body.len(), answer.complete), (bytes, true));
+    }
+    assert_eq!(metric(&edge, "petasos_fillings_unkept_total", ""), 1);
+    assert_eq!(metric(&edge, "petasos_store_objects", ""), 1);
+    assert_eq!(metric(&edge, "petasos_filling_bytes", ""), 0);
+}
+
+#[test]
+fn an_edge_that_is_its_own_origin_says_so() {
+    let directory = tempfile::tempdir().unwrap();
+    let socket = format!("unix:{}", directory.path().join("edge").display());
+    let mut plan = plan(&socket);
+    plan.listen = socket.parse().unwrap();
+    let _edge = start(plan);
+    for fields in ["", "Cookie: session=1\r\n"] {
+        let mut visitor = UnixStream::connect(directory.path().join("edge")).unwrap();
+        write!(visitor, "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n{fields}\r\n").unwrap();
+        let mut answer = String::new();
+        visitor.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 508 ") && answer.contains("; detail=loop-detected"), "{answer}");
+    }
+}
+
+#[test]
+fn a_visitor_that_ends_its_side_after_the_request_gets_its_answer() {
+    let gate = Gate::default();
+    let origin = Origin::start({
+        let gate = gate.clone();
+        move |_| [vec![Action::Await(gate.clone())], response("200 OK", &[FRESH], b"page")].concat()
+    });
+    let edge = before(&origin);
+    let mut clients: Vec<_> = ["", "Cookie: session=1\r\n"]
+        .iter()
+        .map(|fields| {
+            let mut client = TcpStream::connect(address(&edge)).unwrap();
+            write!(client, "GET / HTTP/1.1\r\nHost: a\r\n{fields}\r\n").unwrap();
+            client.shutdown(std::net::Shutdown::Write).unwrap();
+            client
+        })
+        .collect();
+    eventually("both wait", || metric(&edge, "petasos_origin_fetches_total", "") == 2);
+    gate.open();
+    for client in &mut clients {
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).unwrap();
+        assert!(answer.ends_with("\r\n\r\npage"), "{answer}");
+    }
+}
+
+#[test]
+fn an_application_that_varies_on_something_else_each_time_is_passed_through() {
+    let count = Arc::new(AtomicUsize::new(0));
+    let origin = Origin::start(move |_| {
+        let name = ["Accept-Language", "Referer", "DNT", "Save-Data", "Priority", "Width"]
+            [count.fetch_add(1, Ordering::SeqCst) % 6];
+        response("200 OK", &[FRESH, &format!("Vary: {name}")], name.as_bytes())
+    });
+    let edge = before(&origin);
+    let fields =
+        ["Accept-Language: fr", "Referer: http://a/", "DNT: 1", "Save-Data: on", "Priority: u=1", "Width: 1"];
+    let answer = connect(&edge).get("/", &fields);
+    assert_eq!((answer.status, reason(&answer)), (200, "miss-variant"));
+    assert!(origin.seen().len() <= 4, "{} requests for one", origin.seen().len());
+}
+
+#[test]
+fn waiters_for_another_variant_get_their_own() {
+    let gate = Gate::default();
+    let origin = Origin::start({
+        let gate = gate.clone();
+        move |seen| {
+            let language = seen.field("Accept-Language").unwrap_or("none").to_owned();
+            let answer = response("200 OK", &[FRESH, "Vary: Accept-Language"], language.as_bytes());
+            [vec![Action::Await(gate.clone())], answer].concat()
+        }
+    });
+    let edge = before(&origin);
+    let mut clients: Vec<_> = (0..12).map(|_| connect(&edge)).collect();
+    for (client, n) in clients.iter_mut().zip(0..) {
+        client.send(format!("GET / HTTP/1.1\r\nHost: a\r\nAccept-Language: l{}\r\n\r\n", n % 3));
+    }
+    eventually("all wait", || metric(&edge, "petasos_flight_waits_total", "") == 11);
+    gate.open();
+    for (client, n) in clients.iter_mut().zip(0..) {
+        assert_eq!(client.read().text(), format!("l{}", n % 3));
+    }
+    assert_eq!(origin.seen().len(), 4, "one without negotiation, one for each language");
+}
+
+#[test]
+fn the_log_has_a_line_for_each_request() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("access.log");
+    let origin = Origin::start(|_| response("200 OK", &[FRESH], b"page"));
+    let mut plan = plan(&origin.url());
+    plan.access_log = Some(config::AccessLog::File(path.clone()));
+    let edge = start(plan);
+    let mut client = connect(&edge);
+    client.get("/a?b", &["User-Agent: me"]);
+    client.get("/a?b", &[]);
+    client.get("/c", &["Cookie: session=1"]);
+    drop(client);
+    edge.stop();
+    edge.join().unwrap();
+    let log = std::fs::read_to_string(&path).unwrap();
+    let endings: Vec<_> = log
+        .lines()
+        .map(|line| {
+            assert!(line.starts_with("127.0.0.1 - - ["), "{line}");
+            let (_, rest) = line.split_once("] ").unwrap();
+            rest.rsplit_once(' ').unwrap().0
+        })
+        .collect();
+    assert_eq!(
+        endings,
+        [
+            "\"GET /a?b HTTP/1.1\" 200 4 \"-\" \"me\" example.test miss miss-absent",
+            "\"GET /a?b HTTP/1.1\" 200 4 \"-\" \"-\" example.test hit hit-fresh",
+            "\"GET /c HTTP/1.1\" 200 4 \"-\" \"-\" example.test pass pass-cookie",
+        ]
+    );
+}
+
+#[test]
+fn a_second_stop_does_not_wait_for_requests() {
+    let gate = Gate::default();
+    let origin = Origin::start({
+        let gate = gate.clone();
+        move |_| vec![Action::Await(gate.clone())]
+    });
+    let edge = before(&origin);
+    let mut client = connect(&edge);
+    client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    eventually("the request waits", || metric(&edge, "petasos_flights_started_total", "") == 1);
+    edge.stop();
+    edge.stop();
+    edge.join().unwrap();
+    assert!(client.is_closed());
+    gate.open();
+}

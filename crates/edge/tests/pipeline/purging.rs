@@ -1,0 +1,247 @@
+//! Purges through the real pipeline: who may, what is forgotten, and that a purge is a barrier.
+
+use crate::support::{Stage, admin, behind, plan, reason, tagged};
+use net::{Prefix, Prefixes};
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use testkit::{Gate, Origin, Response, response};
+
+const FRESH: &str = "Cache-Control: max-age=600";
+
+/// Pages with two tags each: `all`, and one of the page's own.
+fn tagged_pages() -> Stage {
+    Stage::new(|seen| {
+        let key = format!("Surrogate-Key: all page-{}", seen.target().trim_start_matches('/'));
+        response("200 OK", &[FRESH, &key], seen.target().as_bytes())
+    })
+}
+
+/// Asks for every page twice, so that it is stored.
+fn fill(stage: &Stage, targets: &[&str]) {
+    for target in targets {
+        stage.get(target, &[]);
+        assert_eq!(reason(&stage.get(target, &[])), "hit-fresh", "{target}");
+    }
+}
+
+fn found(stage: &Stage, targets: &[&str]) -> Vec<bool> {
+    targets
+        .iter()
+        .map(|target| reason(&stage.get(target, &["Cache-Control: only-if-cached"])) == "hit-fresh")
+        .collect()
+}
+
+fn count(answer: &Response) -> &str {
+    answer.field("X-Purged-Count").unwrap()
+}
+
+#[test]
+fn a_url_is_purged_in_all_variants_and_nothing_else() {
+    let stage = Stage::new(|seen| {
+        let language = seen.field("Accept-Language").unwrap_or("none").to_owned();
+        response("200 OK", &[FRESH, "Vary: Accept-Language"], language.as_bytes())
+    });
+    for language in ["Accept-Language: fr", "Accept-Language: de"] {
+        stage.get("/a?x=1", &[language]);
+        assert_eq!(reason(&stage.get("/a?x=1", &[language])), "hit-fresh");
+    }
+    fill(&stage, &["/a"]);
+    let answer = stage.ask("PURGE", "/a?x=1", &[]);
+    assert_eq!((answer.status, reason(&answer)), (200, "purged"));
+    assert!(count(&answer).parse::<u64>().unwrap() >= 2, "{}", count(&answer));
+    assert_eq!(found(&stage, &["/a?x=1", "/a"]), [false, true]);
+    let again = stage.ask("PURGE", "/a?x=1", &[]);
+    assert_eq!((again.status, count(&again)), (200, "0"), "what is not there is purged as well");
+    assert!(stage.origin.seen().iter().all(|seen| !seen.head.starts_with("PURGE")), "never forwarded");
+}
+
+#[test]
+fn tags_are_purged_together_and_hidden_from_visitors() {
+    let stage = tagged_pages();
+    fill(&stage, &["/a", "/b"]);
+    assert_eq!(stage.get("/a", &[]).field("Surrogate-Key"), None);
+    let answer = stage.ask("PURGE", "/", &["Surrogate-Key: page-a other"]);
+    assert_eq!((answer.status, count(&answer)), (200, "1"));
+    assert_eq!(found(&stage, &["/a", "/b"]), [false, true]);
+    fill(&stage, &["/a"]);
+    assert_eq!(count(&stage.ask("PURGE", "/", &["xkey-purge: all"])), "2");
+    assert_eq!(found(&stage, &["/a", "/b"]), [false, false]);
+}
+
+#[test]
+fn a_soft_purge_leaves_a_reserve_and_asks_for_confirmation() {
+    let stage = Stage::new(|seen| {
+        tagged(seen, "\"1\"", &[FRESH, "xkey: a", "Last-Modified: Sun, 06 Nov 1994 08:49:37 GMT"], "page")
+    });
+    fill(&stage, &["/"]);
+    assert_eq!(stage.ask("PURGE", "/", &["xkey-softpurge: a"]).status, 200);
+    assert_eq!(reason(&stage.get("/", &[])), "hit-revalidated");
+    assert_eq!(reason(&stage.get("/", &[])), "hit-fresh");
+    assert_eq!(stage.ask("PURGE", "/", &["xkey-softpurge: a"]).status, 200);
+    stage.origin.kill();
+    assert_eq!(reason(&stage.get("/", &[])), "stale-on-error");
+    assert_eq!(stage.ask("PURGE", "/", &["xkey-purge: a"]).status, 200);
+    assert_eq!(stage.get("/", &[]).status, 503, "what was purged hard is gone");
+}
+
+#[test]
+fn a_ban_and_a_prefix_mean_what_they_say() {
+    let stage = tagged_pages();
+    let targets = ["/news/1", "/news/2", "/shop/1"];
+    fill(&stage, &targets);
+    assert_eq!(stage.ask("BAN", "/", &["X-Url: ^/news/1$"]).status, 200);
+    assert_eq!(found(&stage, &targets), [false, true, true]);
+    let answer = stage.call_admin(
+        "POST",
+        "/purge",
+        r#"{"type":"uri-prefix","selectors":["http://example.test/news/"]}"#,
+    );
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    assert_eq!(found(&stage, &targets), [false, false, true]);
+}
+
+#[test]
+fn a_fetch_under_way_is_not_stored_when_its_page_or_tag_is_purged() {
+    for (method, target, field) in [("PURGE", "/", ""), ("PURGE", "/x", "Surrogate-Key: a")] {
+        let gate = Gate::default();
+        let stage = Stage::new({
+            let gate = gate.clone();
+            move |_| behind(&gate, response("200 OK", &[FRESH, "Surrogate-Key: a"], b"old"))
+        });
+        let mut early = stage.begin("GET", "/", &[]);
+        stage.await_seen(1);
+        let fields: Vec<&str> = Some(field).filter(|field| !field.is_empty()).into_iter().collect();
+        assert_eq!(stage.ask(method, target, &fields).status, 200);
+        let mut late = stage.begin("GET", "/", &[]);
+        gate.open();
+        assert_eq!(early.read().text(), "old", "who asked before may have it");
+        late.read();
+        assert_eq!(stage.origin.count("/"), 2, "who asked after has a fetch of its own");
+    }
+}
+
+#[test]
+fn a_listed_peer_may_not_purge_for_others() {
+    let stage = tagged_pages();
+    fill(&stage, &["/a"]);
+    for forwarded in ["X-Forwarded-For: 203.0.113.9", "Forwarded: for=203.0.113.9", "Via: 1.1 nginx"] {
+        let answer = stage.ask("PURGE", "/a", &[forwarded]);
+        assert_eq!((answer.status, reason(&answer)), (403, "purge-forbidden"), "{forwarded}");
+        assert!(answer.text().contains("a proxy has forwarded"), "{}", answer.text());
+    }
+    assert_eq!(found(&stage, &["/a"]), [true]);
+    assert_eq!(stage.metric("petasos_purges_forbidden_total", ""), 3);
+}
+
+#[test]
+fn loopback_purges_at_the_admin_address_only() {
+    for trusted in [&[][..], &["127.0.0.0/8"]] {
+        let stage = Stage::with(
+            |plan| {
+                plan.purge_peers = Prefixes::default();
+                plan.trusted_proxies = trusted.iter().map(|text| text.parse::<Prefix>().unwrap()).collect();
+            },
+            |_| response("200 OK", &[FRESH], b"page"),
+        );
+        fill(&stage, &["/a"]);
+        let answer = stage.ask("PURGE", "/a", &[]);
+        assert_eq!((answer.status, reason(&answer)), (403, "purge-forbidden"));
+        assert!(answer.text().contains("set token_file") && answer.text().contains("purge_peers"));
+        assert_eq!(reason(&stage.get("/a", &["X-Refresh: 1"])), "pass-unknown-field");
+        assert_eq!(found(&stage, &["/a"]), [true]);
+        assert_eq!(stage.metric("petasos_purges_forbidden_total", ""), 1);
+        let forwarded =
+            "POST /purge HTTP/1.1\r\nHost: localhost\r\nVia: 1.1 nginx\r\nContent-Length: 0\r\n\r\n";
+        assert_eq!(admin(&stage.edge, forwarded).status, 403);
+        assert_eq!(stage.call_admin("POST", "/purge", r#"{"type":"all"}"#).status, 200);
+        assert_eq!(found(&stage, &["/a"]), [false]);
+    }
+}
+
+#[test]
+fn the_token_is_needed_at_both_addresses() {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    writeln!(file, "secret").unwrap();
+    let stage = Stage::with(
+        |plan| {
+            plan.purge_peers = Prefixes::default();
+            plan.token_file = Some(file.path().to_owned());
+        },
+        |_| response("200 OK", &[FRESH], b"page"),
+    );
+    let purge = |fields: &[&str]| stage.ask("PURGE", "/a", fields);
+    assert!(purge(&[]).text().contains("without the token in token_file"));
+    assert!(purge(&["Authorization: Bearer wrong!"]).text().contains("not the right one"));
+    assert_eq!(purge(&["Authorization: Bearer secret", "X-Forwarded-For: 203.0.113.9"]).status, 200);
+    assert_eq!(purge(&["Fastly-Key: secret"]).status, 200);
+    let call = |fields: &str| {
+        let call = r#"{"type":"all"}"#;
+        let length = call.len();
+        let head =
+            format!("POST /purge HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n{fields}\r\n");
+        admin(&stage.edge, &format!("{head}{call}"))
+    };
+    assert!(call("").status == 403 && call("").text().contains("PETASOS_TOKEN"));
+    assert_eq!(call("Authorization: Bearer secret\r\n").status, 200);
+    assert_eq!(call("Authorization: Bearer secret\r\nOrigin: http://evil.test\r\n").status, 403);
+}
+
+#[test]
+fn a_unix_socket_for_visitors_needs_the_token() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("visitors.sock");
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    writeln!(file, "secret").unwrap();
+    let origin = Origin::start(|_| response("200 OK", &[FRESH], b"page"));
+    let mut own = plan(&origin.url());
+    own.listen = format!("unix:{}", path.display()).parse().unwrap();
+    own.token_file = Some(file.path().to_owned());
+    let _edge = crate::support::start(own);
+    for (fields, status) in [("", "403"), ("Authorization: Bearer secret\r\n", "200")] {
+        let mut socket = UnixStream::connect(&path).unwrap();
+        let head = format!("PURGE / HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\n{fields}\r\n");
+        socket.write_all(head.as_bytes()).unwrap();
+        let mut answer = String::new();
+        socket.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{fields}: {answer}");
+    }
+}
+
+#[test]
+fn what_cannot_be_understood_is_said_and_changes_nothing() {
+    let stage = tagged_pages();
+    fill(&stage, &["/a"]);
+    let answer = stage.ask("BAN", "/", &["X-Url: ("]);
+    assert_eq!((answer.status, reason(&answer)), (400, "purge-malformed"));
+    assert!(answer.text().contains("X-Url"), "{}", answer.text());
+    let answer = stage.call_admin("POST", "/purge", "{");
+    assert_eq!(answer.status, 400, "{}", answer.text());
+    assert_eq!(found(&stage, &["/a"]), [true]);
+}
+
+#[test]
+fn the_application_may_purge_by_its_answers() {
+    let stage = Stage::new(|seen| match seen.head.split(' ').next() {
+        Some("POST") => response("200 OK", &["X-LiteSpeed-Purge: tag=a"], b"saved"),
+        _ => response("200 OK", &[FRESH, "X-LiteSpeed-Tag: a"], b"page"),
+    });
+    fill(&stage, &["/a"]);
+    let mut client = stage.begin("POST", "/admin", &["Content-Length: 0"]);
+    assert_eq!(client.read().field("X-LiteSpeed-Purge"), None);
+    assert_eq!(found(&stage, &["/a"]), [false]);
+}
+
+#[test]
+fn the_admin_address_takes_the_apis_of_others() {
+    let stage = tagged_pages();
+    fill(&stage, &["/a", "/b"]);
+    let answer = stage.call_admin("POST", "/service/any/purge/page-a", "");
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    assert_eq!(found(&stage, &["/a", "/b"]), [false, true]);
+    let answer = stage.call_admin("POST", "/client/v4/zones/any/purge_cache", r#"{"purge_everything":true}"#);
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    assert_eq!(found(&stage, &["/a", "/b"]), [false, false]);
+    assert_eq!(stage.call_admin("GET", "/purge", "").status, 405);
+    let foreign = admin(&stage.edge, "POST /purge HTTP/1.1\r\nHost: evil.test\r\nContent-Length: 0\r\n\r\n");
+    assert_eq!(foreign.status, 403);
+}

@@ -1,0 +1,339 @@
+//! After a purge the most requested pages are fetched again: in their order, at a rate, only while the origin has time,
+//! and with nothing of any visitor's own.
+
+use crate::support::{Stage, bare, behind, connect, reason, tagged};
+use platform::{Clock, SystemClock};
+use std::time::Duration;
+use testkit::{Action, Gate, Seen, eventually, response};
+
+const FRESH: &str = "Cache-Control: max-age=600";
+
+fn page(seen: &Seen) -> Vec<Action> {
+    response("200 OK", &[FRESH, "xkey: all"], seen.target().as_bytes())
+}
+
+/// An edge that refills after every purge, at this rate.
+fn refilling(rate: u32, script: impl Fn(&Seen) -> Vec<Action> + Send + Sync + 'static) -> Stage {
+    Stage::with(
+        |plan| {
+            plan.refill.enabled = true;
+            plan.refill.rate = rate;
+        },
+        script,
+    )
+}
+
+/// Has the page stored, and delivered this many times.
+fn request(stage: &Stage, target: &str, hits: usize, fields: &[&str]) {
+    stage.get(target, fields);
+    for _ in 0..hits {
+        assert_eq!(reason(&stage.get(target, fields)), "hit-fresh", "{target}");
+    }
+}
+
+fn purge_all(stage: &Stage) {
+    assert_eq!(stage.ask("PURGE", "/", &["Clear-Cache: true"]).status, 200);
+}
+
+/// The targets that the origin has seen since it had seen `before` requests.
+fn seen_since(stage: &Stage, before: usize) -> Vec<String> {
+    stage.origin.seen().iter().skip(before).map(|seen| seen.target().to_owned()).collect()
+}
+
+fn refills(stage: &Stage) -> u64 {
+    stage.metric("petasos_refills_total", "")
+}
+
+/// Waits until this many pages have been fetched again and nothing is under way.
+fn await_refills(stage: &Stage, count: u64) {
+    eventually("pages are fetched again", || refills(stage) == count);
+    stage.await_quiet();
+}
+
+#[test]
+fn the_most_requested_pages_come_back_first() {
+    let stage = refilling(1000, page);
+    for (target, hits) in [("/rare", 1), ("/often", 9), ("/sometimes", 4)] {
+        request(&stage, target, hits, &[]);
+    }
+    stage.get("/never-hit", &[]);
+    let before = stage.origin.seen().len();
+    purge_all(&stage);
+    await_refills(&stage, 3);
+    assert_eq!(seen_since(&stage, before), ["/often", "/sometimes", "/rare"]);
+    for target in ["/often", "/sometimes", "/rare"] {
+        assert_eq!(reason(&stage.get(target, &[])), "hit-fresh");
+    }
+    assert!(stage.metric("petasos_popular_pages", "") >= 3);
+}
+
+#[test]
+fn what_is_still_there_is_left_alone_and_what_is_stale_is_confirmed() {
+    let stage = refilling(1000, |seen| {
+        tagged(
+            seen,
+            "\"1\"",
+            &[
+                FRESH,
+                "Last-Modified: Sun, 06 Nov 1994 08:49:37 GMT",
+                &format!("xkey: {}", &seen.target()[1..]),
+            ],
+            "page",
+        )
+    });
+    request(&stage, "/a", 3, &[]);
+    request(&stage, "/b", 2, &[]);
+    let before = stage.origin.seen().len();
+    assert_eq!(stage.ask("PURGE", "/", &["xkey-softpurge: b"]).status, 200);
+    await_refills(&stage, 1);
+    assert_eq!(seen_since(&stage, before), ["/b"]);
+    assert_eq!(stage.last_seen().field("If-None-Match"), Some("\"1\""));
+    assert_eq!(reason(&stage.get("/b", &[])), "hit-fresh");
+}
+
+#[test]
+fn no_more_than_the_rate_is_fetched() {
+    let stage = refilling(2, page);
+    for number in 0..5 {
+        request(&stage, &format!("/{number}"), 1, &[]);
+    }
+    let clock = SystemClock::new();
+    let begun = clock.monotonic();
+    purge_all(&stage);
+    await_refills(&stage, 3);
+    // However slow the machine is: between three fetches are two intervals of half a second.
+    assert!(clock.monotonic().since(begun) >= Duration::from_millis(1000));
+}
+
+#[test]
+fn while_the_origin_is_busy_visitors_go_first() {
+    let gate = Gate::default();
+    let stage = Stage::with(
+        |plan| {
+            plan.refill.enabled = true;
+            plan.refill.rate = 1000;
+            plan.limits.fetches_max = 1;
+        },
+        page,
+    );
+    request(&stage, "/a", 2, &[]);
+    let closed = gate.clone();
+    stage
+        .becomes(move |seen| if seen.target() == "/slow" { behind(&closed, page(seen)) } else { page(seen) });
+    let before = stage.origin.seen().len();
+    let mut slow = stage.begin("GET", "/slow", &[]);
+    eventually("the origin works", || stage.origin.count("/slow") == 1);
+    purge_all(&stage);
+    eventually("refilling waits", || stage.metric("petasos_refills_postponed_total", "") == 1);
+    let mut visitor = stage.begin("GET", "/visited", &[]);
+    std::thread::sleep(Duration::from_millis(300));
+    assert_eq!(seen_since(&stage, before), ["/slow"]);
+    gate.open();
+    slow.read();
+    visitor.read();
+    await_refills(&stage, 1);
+    assert_eq!(seen_since(&stage, before), ["/slow", "/visited", "/a"]);
+}
+
+#[test]
+fn nothing_of_a_visitors_own_is_sent_again() {
+    let secrets = ["Cookie: session=1", "Authorization: Basic c2VjcmV0", "X-Api-Key: 7"];
+    for (number, rfc) in [false, true].into_iter().enumerate() {
+        let stage = Stage::with(
+            |plan| {
+                plan.refill.enabled = true;
+                plan.refill.rate = 1000;
+                plan.sites.iter_mut().filter(|_| rfc).for_each(|site| site.policy = semantics::Policy::rfc());
+            },
+            |seen| match seen.target() {
+                "/by-cookie" => {
+                    response("200 OK", &[FRESH, "Cache-Control: public", "Vary: Cookie, X-Api-Key"], b"own")
+                }
+                _ => response("200 OK", &[FRESH, "Cache-Control: public", "Vary: Accept-Language"], b"page"),
+            },
+        );
+        for target in ["/by-cookie", "/mine", "/all"] {
+            for _ in 0..4 {
+                stage.get(target, &secrets);
+            }
+        }
+        for _ in 0..4 {
+            stage.get("/all", &["Accept-Language: fr", "Referer: http://secret.test/", "X-Secret: 1"]);
+            stage.get("/all", &["Accept-Language: fr"]);
+        }
+        let before = stage.origin.seen().len();
+        purge_all(&stage);
+        await_refills(&stage, 1);
+        std::thread::sleep(Duration::from_millis(100));
+        let again: Vec<_> = stage.origin.seen().into_iter().skip(before).collect();
+        let targets: Vec<_> = again.iter().map(Seen::target).collect();
+        assert_eq!(targets, ["/all"], "{number}");
+        for secret in ["session", "Basic", "Api-Key", "Referer", "X-Secret"] {
+            assert!(!again.iter().any(|seen| seen.head.contains(secret)), "{secret}: {again:?}");
+        }
+        assert_eq!(reason(&stage.get("/all", &["Accept-Language: fr"])), "hit-fresh");
+    }
+}
+
+#[test]
+fn variants_come_back_as_they_were_asked_for() {
+    let stage = refilling(1000, |seen| {
+        let language = seen.field("Accept-Language").unwrap_or("none").to_owned();
+        response("200 OK", &[FRESH, "Vary: Accept-Language"], language.as_bytes())
+    });
+    for (language, hits) in [("Accept-Language: fr", 4), ("Accept-Language: de", 2)] {
+        stage.get("/", &[language]);
+        request(&stage, "/", hits, &[language]);
+    }
+    purge_all(&stage);
+    await_refills(&stage, 2);
+    for language in ["fr", "de"] {
+        let answer = stage.get("/", &[&format!("Accept-Language: {language}")]);
+        assert_eq!((reason(&answer), answer.text()), ("hit-fresh", language));
+    }
+}
+
+#[test]
+fn a_failing_origin_is_left_to_visitors() {
+    let stage = refilling(1000, page);
+    for number in 0..8 {
+        request(&stage, &format!("/{number}"), 1, &[]);
+    }
+    stage.becomes(|_| response("500 Internal Server Error", &[], b"dying"));
+    let before = stage.origin.seen().len();
+    purge_all(&stage);
+    eventually("it is given up", || stage.metric("petasos_refill_failures_total", "") == 3);
+    std::thread::sleep(Duration::from_millis(100));
+    assert_eq!(seen_since(&stage, before).len(), 3);
+}
+
+#[test]
+fn a_purge_may_ask_for_it_or_against_it() {
+    let stage = Stage::new(page);
+    request(&stage, "/a", 2, &[]);
+    purge_all(&stage);
+    let content = |refill| format!(r#"{{"type":"all","refill":{refill}}}"#);
+    request(&stage, "/a", 2, &[]);
+    assert_eq!(stage.call_admin("POST", "/purge", &content(true)).status, 200);
+    await_refills(&stage, 1);
+    assert_eq!(stage.ask("PURGE", "/a", &["Petasos-Refill: 1"]).status, 200);
+    await_refills(&stage, 2);
+    assert_eq!(stage.ask("PURGE", "/a", &["Petasos-Refill: maybe"]).status, 400);
+    let always = refilling(1000, page);
+    request(&always, "/a", 2, &[]);
+    assert_eq!(always.call_admin("POST", "/purge", &content(false)).status, 200);
+    std::thread::sleep(Duration::from_millis(100));
+    assert_eq!(refills(&always), 0);
+    assert_eq!(reason(&always.get("/a", &[])), "miss-absent");
+}
+
+#[test]
+fn a_visitor_joins_a_refill_and_a_purge_revokes_it() {
+    let gate = Gate::default();
+    let stage = refilling(1000, page);
+    request(&stage, "/a", 2, &[]);
+    let closed = gate.clone();
+    stage.becomes(move |_| behind(&closed, response("200 OK", &[FRESH], b"old")));
+    purge_all(&stage);
+    eventually("the page is being fetched", || refills(&stage) == 1);
+    eventually("the origin was asked", || stage.origin.count("/a") == 2);
+    let mut joining = stage.begin("GET", "/a", &[]);
+    eventually("a visitor waits for it", || stage.metric("petasos_flight_waits_total", "") == 1);
+    stage.becomes(|_| response("200 OK", &[FRESH], b"new"));
+    assert_eq!(stage.ask("PURGE", "/a", &["Petasos-Refill: 0"]).status, 200);
+    assert_eq!(stage.get("/a", &[]).text(), "new");
+    gate.open();
+    assert_eq!(joining.read().text(), "new", "what was invalidated is for nobody who waits");
+    stage.await_quiet();
+    assert_eq!(stage.get("/a", &[]).text(), "new");
+}
+
+#[test]
+fn refresh_fetches_the_page_at_once() {
+    let stage = Stage::new(|seen| {
+        tagged(seen, "\"1\"", &[FRESH, "Last-Modified: Sun, 06 Nov 1994 08:49:37 GMT"], "page")
+    });
+    request(&stage, "/a", 0, &[]);
+    let answer = stage.ask("REFRESH", "/a", &[]);
+    assert_eq!((answer.status, answer.field("X-Purged-Count")), (200, Some("1")));
+    await_refills(&stage, 1);
+    assert_eq!(stage.last_seen().field("If-None-Match"), Some("\"1\""));
+    assert_eq!(reason(&stage.get("/a", &[])), "hit-fresh");
+    assert_eq!(stage.ask("REFRESH", "/new", &[]).status, 200);
+    await_refills(&stage, 2);
+    assert_eq!(stage.origin.count("/new"), 1, "what is not stored is fetched too");
+    assert_eq!(stage.ask("REFRESH", "/a", &["X-Forwarded-For: 203.0.113.9"]).status, 403);
+}
+
+#[test]
+fn a_get_with_x_refresh_is_answered_with_the_new_page() {
+    let stage = Stage::new(|seen| tagged(seen, "\"1\"", &[FRESH], "old"));
+    request(&stage, "/a", 1, &[]);
+    stage.becomes(|seen| tagged(seen, "\"2\"", &[FRESH], "new"));
+    assert_eq!(stage.get("/a", &[]).text(), "old");
+    let answer = stage.get("/a", &["X-Refresh: 1"]);
+    assert_eq!((answer.text(), reason(&answer)), ("new", "miss-refresh"));
+    assert_eq!(stage.last_seen().field("X-Refresh"), None, "it is for the edge alone");
+    let answer = stage.get("/a", &[]);
+    assert_eq!((answer.text(), reason(&answer)), ("new", "hit-fresh"));
+    let forwarded = stage.get("/a", &["X-Refresh: 1", "X-Forwarded-For: 203.0.113.9"]);
+    assert_eq!(reason(&forwarded), "pass-unknown-field", "from anybody else it is a field like any other");
+    assert_eq!(reason(&stage.get("/a", &[])), "hit-fresh");
+}
+
+#[test]
+fn the_token_of_a_refresh_does_not_reach_the_application() {
+    use std::io::Write;
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    writeln!(file, "secret").unwrap();
+    let token_file = file.path().to_owned();
+    let plan = |plan: &mut config::Plan| {
+        plan.purge_peers = net::Prefixes::default();
+        plan.token_file = Some(token_file);
+    };
+    let stage = Stage::with(plan, page);
+    request(&stage, "/a", 1, &[]);
+    let answer = stage.get("/a", &["X-Refresh: 1", "Authorization: Bearer secret"]);
+    assert_eq!(reason(&answer), "miss-refresh");
+    assert!(!stage.last_seen().head.contains("secret"), "{:?}", stage.last_seen());
+    assert_eq!(reason(&stage.get("/a", &["X-Refresh: 1"])), "pass-unknown-field");
+}
+
+#[test]
+fn heads_that_order_a_purge_may_be_longer() {
+    let stage = Stage::new(page);
+    request(&stage, "/a", 1, &[]);
+    let tags: String = (0..3300).map(|number| format!("tag-number-{number:08} ")).collect();
+    let tags = format!("xkey-purge: {tags}all");
+    assert!(tags.len() > 64 * 1024);
+    assert_eq!(stage.get("/a", &[&tags]).status, 431, "visitors' heads are as short as ever");
+    let answer = stage.ask("PURGE", "/", &[&tags]);
+    assert_eq!((answer.status, answer.field("X-Purged-Count")), (200, Some("1")), "{}", answer.text());
+    let from_afar = stage.ask("PURGE", "/", &["X-Forwarded-For: 203.0.113.9", &tags]);
+    assert_eq!(from_afar.status, 431, "who may not purge may not send so much");
+    let twice = format!("{tags} {tags}");
+    assert_eq!(stage.ask("PURGE", "/", &[&twice]).status, 431);
+    // The next request on the connection is a visitor's again.
+    let mut client = connect(&stage.edge);
+    client.send(format!("PURGE / HTTP/1.1\r\nHost: example.test\r\n{tags}\r\n\r\n"));
+    assert_eq!(client.read().status, 200);
+    client.send(format!("GET / HTTP/1.1\r\nHost: example.test\r\n{tags}\r\n\r\n"));
+    assert_eq!(client.read().status, 431);
+    let admin = format!(
+        "POST /service/any/purge HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n{}\r\n\r\n",
+        tags.replace("xkey-purge", "Surrogate-Key")
+    );
+    assert_eq!(crate::support::admin(&stage.edge, &admin).status, 200);
+}
+
+#[test]
+fn a_confirmation_without_a_body_is_no_page() {
+    // An origin that answers 304 to a question without validators breaks HTTP; nothing of it is stored.
+    let stage = refilling(1000, page);
+    request(&stage, "/a", 1, &[]);
+    stage.becomes(|_| bare("304 Not Modified", &[FRESH]));
+    purge_all(&stage);
+    await_refills(&stage, 1);
+    stage.becomes(page);
+    assert_eq!(stage.get("/a", &[]).text(), "/a");
+}

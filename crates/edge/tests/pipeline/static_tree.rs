@@ -1,0 +1,222 @@
+//! The static tree through the real pipeline: what is stored for everybody is written, and a purge is a barrier for the
+//! files too.
+
+use crate::support::{Stage, behind, reason};
+use config::{Plan, StaticTree};
+use std::path::Path;
+use tempfile::TempDir;
+use testkit::{Action, Gate, Seen, eventually, response};
+
+const FRESH: &str = "Cache-Control: max-age=600";
+const HTML: &str = "Content-Type: text/html; charset=utf-8";
+
+/// A stage of the site `example.test` with a tree.
+fn stage(script: impl Fn(&Seen) -> Vec<Action> + Send + Sync + 'static) -> (Stage, TempDir) {
+    let directory = tempfile::tempdir().unwrap();
+    let stage = Stage::with(|plan| with_tree(plan, directory.path()), script);
+    (stage, directory)
+}
+
+fn with_tree(plan: &mut Plan, directory: &Path) {
+    plan.static_tree =
+        Some(StaticTree { directory: directory.to_owned(), pages_max: 1_000, bytes_max: 1 << 30 });
+    plan.sites.iter_mut().for_each(|site| {
+        site.names = vec!["example.test".to_owned()];
+        site.static_tree_layout = Some("typo3".to_owned());
+    });
+}
+
+/// Pages with a tag of their own and one in common.
+fn pages(seen: &Seen) -> Vec<Action> {
+    let key = format!("Surrogate-Key: all page-{}", seen.target().trim_start_matches('/').replace('/', "-"));
+    response("200 OK", &[FRESH, HTML, &key], format!("<p>{}</p>", seen.target()).as_bytes())
+}
+
+fn is_there(directory: &TempDir, target: &str) -> bool {
+    directory.path().join(format!("http_example.test_80{target}/index")).exists()
+}
+
+/// Asks for pages, and waits until they are written.
+fn fill(stage: &Stage, directory: &TempDir, targets: &[&str]) {
+    for target in targets {
+        stage.get(target, &[]);
+        eventually("the page is written", || is_there(directory, target));
+    }
+}
+
+#[test]
+fn a_stored_page_becomes_a_file_and_its_end_leaves_it_there() {
+    let (stage, directory) = stage(pages);
+    fill(&stage, &directory, &["/a"]);
+    let metric = |name: &str| stage.metric(&format!("petasos_static_tree_{name}"), "");
+    assert_eq!((metric("pages"), metric("written_total"), metric("off")), (1, 1, 0));
+    stage.get("/a?b", &[]);
+    eventually("the query is counted", || metric("paths_total") == 1);
+    stage.get("/own", &["Cookie: session=1"]);
+    let path = directory.path().join("http_example.test_80/a/index");
+    drop(stage);
+    assert_eq!(std::fs::read_to_string(path).unwrap(), "<p>/a</p>");
+    assert!(!is_there(&directory, "/own"));
+}
+
+#[test]
+fn whatever_purges_a_page_has_removed_its_file_when_it_is_answered() {
+    let by_admin = |json: &'static str| -> Box<dyn Fn(&Stage) -> u16> {
+        Box::new(move |stage| stage.call_admin("POST", "/purge", json).status)
+    };
+    let ask = |method: &'static str,
+               target: &'static str,
+               fields: &'static [&'static str]|
+     -> Box<dyn Fn(&Stage) -> u16> {
+        Box::new(move |stage| stage.ask(method, target, fields).status)
+    };
+    let purges = [
+        ask("PURGE", "/news/1", &[]),
+        ask("PURGE", "/", &["Surrogate-Key: page-news-1"]),
+        ask("PURGE", "/", &["xkey-softpurge: page-news-1"]),
+        ask("BAN", "/", &["X-Url: ^/news/1$"]),
+        ask("POST", "/news/1", &["Content-Length: 0"]),
+        by_admin(r#"{"type":"uri-prefix","selectors":["http://example.test/news/"]}"#),
+    ];
+    for (number, purge) in purges.iter().enumerate() {
+        let (stage, directory) = stage(pages);
+        fill(&stage, &directory, &["/news/1", "/shop"]);
+        assert_eq!(purge(&stage), 200, "{number}");
+        assert!(!is_there(&directory, "/news/1"), "{number}");
+        assert!(is_there(&directory, "/shop"), "{number}");
+        // What is fetched anew is written anew.
+        fill(&stage, &directory, &["/news/1"]);
+    }
+    for purge in [
+        ask("PURGE", "/", &["xkey-purge: all"]),
+        by_admin(r#"{"type":"uri-prefix","selectors":["http://example.test/"]}"#),
+    ] {
+        let (stage, directory) = stage(pages);
+        fill(&stage, &directory, &["/news/1", "/shop"]);
+        assert_eq!(purge(&stage), 200);
+        assert!(!is_there(&directory, "/news/1") && !is_there(&directory, "/shop"));
+        assert_eq!(stage.metric("petasos_static_tree_pages", ""), 0);
+    }
+}
+
+#[test]
+fn a_fetch_under_way_when_its_page_is_purged_leaves_no_file() {
+    let gate = Gate::default();
+    let (stage, directory) = stage({
+        let gate = gate.clone();
+        move |seen| if seen.target() == "/a" { behind(&gate, pages(seen)) } else { pages(seen) }
+    });
+    let mut early = stage.begin("GET", "/a", &[]);
+    stage.await_seen(1);
+    assert_eq!(stage.ask("PURGE", "/", &["Surrogate-Key: page-a"]).status, 200);
+    gate.open();
+    assert_eq!(early.read().status, 200);
+    stage.await_quiet();
+    // Written in the order in which they were stored.
+    fill(&stage, &directory, &["/b"]);
+    assert!(!is_there(&directory, "/a"));
+}
+
+#[test]
+fn a_page_whose_time_is_over_or_that_is_gone_has_no_file() {
+    let (stage, directory) = stage(pages);
+    fill(&stage, &directory, &["/a", "/b", "/c"]);
+    stage.pass(700);
+    eventually("the pages are removed", || stage.metric("petasos_static_tree_pages", "") == 0);
+    assert!(!is_there(&directory, "/a"));
+    fill(&stage, &directory, &["/a", "/b", "/c"]);
+    // Each asks the origin again, which has something else now.
+    for (target, answer) in [
+        ("/a", response("404 Not Found", &[FRESH, HTML], b"gone")),
+        ("/b", response("200 OK", &["Cache-Control: private", HTML], b"yours")),
+        ("/c", response("200 OK", &[FRESH, "Content-Type: text/plain"], b"text")),
+    ] {
+        stage.becomes(move |_| answer.clone());
+        stage.get(target, &["Cache-Control: no-cache"]);
+        stage.pass(60);
+        stage.get(target, &["Cache-Control: no-cache"]);
+        eventually("the page is removed", || !is_there(&directory, target));
+    }
+}
+
+#[test]
+fn a_purge_reaches_the_file_of_a_page_that_has_left_the_store() {
+    let directory = tempfile::tempdir().unwrap();
+    let change = |plan: &mut Plan| {
+        with_tree(plan, directory.path());
+        plan.sites[0].names.push("www.example.test".to_owned());
+        (plan.memory_bytes, plan.limits.object_bytes_max) = (2 << 20, 64 << 10);
+    };
+    let stage = Stage::with(change, |seen| {
+        let body = if seen.target() == "/" { 100 } else { 32_000 };
+        response("200 OK", &[FRESH, HTML], &vec![b'x'; body])
+    });
+    let mut www = testkit::Client::connect(stage.edge.bound().listen.to_string().parse().unwrap());
+    www.send("GET / HTTP/1.1\r\nHost: www.example.test\r\n\r\n");
+    assert_eq!(www.read().status, 200);
+    let path = directory.path().join("http_www.example.test_80/index");
+    eventually("the page is written", || path.exists());
+    for number in 0..200 {
+        stage.get(&format!("/{number}"), &[]);
+        stage.get(&format!("/{number}"), &[]);
+    }
+    www.send("GET / HTTP/1.1\r\nHost: www.example.test\r\nCache-Control: only-if-cached\r\n\r\n");
+    assert_eq!(www.read().status, 504, "it has left the store");
+    assert!(path.exists());
+    assert_eq!(stage.ask("PURGE", "/", &[]).status, 200);
+    assert!(!path.exists());
+}
+
+#[test]
+fn a_directory_that_cannot_be_used_costs_the_tree_and_nothing_else() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("mine"), "mine").unwrap();
+    let stage = Stage::with(|plan| with_tree(plan, directory.path()), pages);
+    stage.get("/a", &[]);
+    assert_eq!(reason(&stage.get("/a", &[])), "hit-fresh");
+    assert_eq!(stage.metric("petasos_static_tree_off", ""), 1);
+    assert_eq!(stage.ask("PURGE", "/a", &[]).status, 200);
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn a_page_that_depends_on_cookies_which_count_as_noise_has_no_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let change = |plan: &mut Plan| {
+        with_tree(plan, directory.path());
+        plan.limits.leak_guard_every = 1;
+    };
+    let stage = Stage::with(change, |seen| {
+        let own = if seen.field("Cookie").is_some() { "Hello Ann" } else { "Hello stranger" };
+        let text = format!(
+            "<html><body><h1>A page that everybody may read</h1><p>{own}</p><p>And so it ends.</p></body></html>"
+        );
+        response("200 OK", &[FRESH, HTML], text.as_bytes())
+    });
+    fill(&stage, &directory, &["/a", "/b"]);
+    assert_eq!(reason(&stage.get("/a", &["Cookie: _ga=1"])), "pass-leak-guard");
+    eventually("the page is removed", || !is_there(&directory, "/a"));
+    stage.pass(700);
+    eventually("the pages have expired", || stage.metric("petasos_static_tree_pages", "") == 0);
+    for target in ["/a", "/b"] {
+        stage.get(target, &[]);
+    }
+    // Written in the order in which they were stored.
+    eventually("the other page is written", || is_there(&directory, "/b"));
+    assert!(!is_there(&directory, "/a"));
+}
+
+#[test]
+fn made_up_ports_leave_no_files() {
+    let (stage, directory) = stage(pages);
+    let ask = |host: &str| {
+        let mut client = crate::support::connect(&stage.edge);
+        client.send(format!("GET /a HTTP/1.1\r\nHost: {host}\r\n\r\n"));
+        assert_eq!(client.read().status, 200, "{host}");
+    };
+    (1..=20).for_each(|port| ask(&format!("example.test:{port}")));
+    fill(&stage, &directory, &["/b"]);
+    assert_eq!(stage.metric("petasos_static_tree_pages", ""), 1);
+    // The other requests pass, so nothing of them is offered.
+    eventually("they are counted", || stage.metric("petasos_static_tree_paths_total", "") == 4);
+}

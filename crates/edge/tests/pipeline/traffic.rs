@@ -1,0 +1,56 @@
+//! An edge that was told nothing, before an origin that answers as WordPress does, under the traffic of an ordinary
+//! site, with a purge every minute: how much of it the application never sees.
+
+use crate::support::{Stage, connect, reason};
+use testkit::traffic::{RATE, Traffic, Visit};
+use testkit::{Action, Seen, response};
+
+const REQUESTS: u32 = 20_000;
+const PAGES: usize = 500;
+const SEED: u64 = 0x5eed_0203;
+
+/// The part of all requests that the store must answer.
+const HITS_MIN: f64 = 0.95;
+
+/// As WordPress answers anonymous visitors, with a plug-in for languages that sets its cookie on every tenth page.
+fn blog(seen: &Seen) -> Vec<Action> {
+    let page = format!("<html><head><link href='/wp-content/x.css'></head><p>{}</p>", seen.target());
+    let link = "Link: <http://example.test/wp-json/>; rel=\"https://api.w.org/\"";
+    let fields =
+        ["Server: Apache", "X-Powered-By: PHP/8.2.29", link, "Content-Type: text/html; charset=UTF-8"];
+    let language = ["Set-Cookie: pll_language=en; path=/; SameSite=Lax"];
+    let sets_language = seen.target().ends_with("0/");
+    let fields: Vec<_> = fields.into_iter().chain(language.into_iter().filter(|_| sets_language)).collect();
+    response("200 OK", &fields, page.as_bytes())
+}
+
+#[test]
+fn the_application_sees_one_request_in_twenty_at_most() {
+    let stage = Stage::new(blog);
+    let mut traffic = Traffic::new(SEED, (0..PAGES).map(|page| format!("/{page}/")).collect());
+    let mut client = connect(&stage.edge);
+    let mut hits = 0;
+    for count in 1..=REQUESTS {
+        let Visit { page, target, fields } = traffic.visit();
+        let fields: Vec<_> = fields.iter().map(|field| &field[..]).collect();
+        let answer = client.get(&target, &fields);
+        assert!(answer.text().contains(&format!("<p>/{page}/</p>")), "{target}: {}", answer.text());
+        assert_eq!(answer.field("Set-Cookie").filter(|_| reason(&answer).starts_with("hit")), None);
+        hits += u32::from(reason(&answer).starts_with("hit"));
+        if count % RATE == 0 {
+            stage.pass(1);
+        }
+        if count % (60 * RATE) == 0 {
+            let purged = traffic.page();
+            assert_eq!(stage.ask("PURGE", &format!("/{purged}/"), &[]).status, 200);
+        }
+    }
+    let ratio = f64::from(hits) / f64::from(REQUESTS);
+    println!("{hits} of {REQUESTS} requests, {:.2}%, were answered from the store", 100.0 * ratio);
+    assert!(ratio >= HITS_MIN, "{hits} of {REQUESTS}");
+    // Nothing of a visitor, and of a click, went on.
+    let seen = stage.origin.seen();
+    assert_eq!(seen.len(), (REQUESTS - hits) as usize);
+    // The first came before anything was known of the site.
+    assert!(seen.iter().skip(1).all(|seen| seen.field("Cookie").is_none() && !seen.target().contains('?')));
+}

@@ -1,0 +1,21 @@
+//! The rate of RFC 9111's invalidation by unsafe methods, and the pages that it covers.
+
+use crate::support::{Stage, reason};
+use testkit::response;
+
+const FRESH: &str = "Cache-Control: max-age=60";
+
+#[test]
+fn page_of_the_other_scheme_stays_beyond_the_rate() {
+    let limits = |plan: &mut config::Plan| {
+        plan.limits.page_writes_per_minute = 0;
+        plan.trusted_proxies = ["127.0.0.1".parse::<net::Prefix>().unwrap()].into_iter().collect();
+    };
+    let stage = Stage::with(limits, |_| response("200 OK", &[FRESH], b"page"));
+    let secure = ["X-Forwarded-Proto: https"];
+    stage.get("/", &secure);
+    stage.ask("POST", "/", &["Content-Length: 0"]);
+    assert_eq!(stage.metric("petasos_page_writes_postponed_total", ""), 1);
+    let answer = stage.get("/", &secure);
+    assert!(reason(&answer).starts_with("hit") || reason(&answer).starts_with("stale"), "{}", answer.head);
+}

@@ -96,14 +96,25 @@ const GROUPS: &[Group] = &[
     Group { name: "format", budget_s: 10, quick: true, run: format },
     Group { name: "tidy", budget_s: 10, quick: true, run: || tidy::run().map(|()| ONE) },
     Group { name: BUILD[0], budget_s: 420, quick: true, run: build_tests },
-    Group { name: "lints", budget_s: 90, quick: true, run: lints },
+    Group { name: "lints", budget_s: 150, quick: true, run: lints },
     Group { name: "documents", budget_s: 10, quick: true, run: || docs::check().map(|()| ONE) },
     Group { name: "unit and property tests", budget_s: 40, quick: true, run: unit },
     Group {
         name: "end-to-end tests",
-        budget_s: 200,
+        budget_s: 140,
         quick: true,
-        run: || integration(|name| !is_real(name) && !is_attack(name) && !is_of_demo_site(name), &[]),
+        run: || {
+            let is_core = |name: &str| {
+                !is_real(name) && !is_attack(name) && !is_of_demo_site(name) && !is_lengthy(name)
+            };
+            integration(is_core, &[])
+        },
+    },
+    Group {
+        name: "lengthy end-to-end tests",
+        budget_s: 90,
+        quick: false,
+        run: || integration(is_lengthy, &[]),
     },
     Group { name: "demo site", budget_s: 100, quick: false, run: || integration(is_of_demo_site, &[]) },
     Group {
@@ -114,8 +125,8 @@ const GROUPS: &[Group] = &[
     },
     Group { name: BUILD[1], budget_s: 480, quick: false, run: build_release },
     Group { name: "models", budget_s: 180, quick: false, run: models },
-    Group { name: "real programs", budget_s: 120, quick: false, run: real_programs },
-    Group { name: "attacks", budget_s: 180, quick: false, run: || attacks(Form::Short) },
+    Group { name: "real programs", budget_s: 90, quick: false, run: real_programs },
+    Group { name: "attacks", budget_s: 120, quick: false, run: || attacks(Form::Short) },
     Group { name: "conformance", budget_s: 60, quick: false, run: conformance },
     Group { name: "demo", budget_s: 90, quick: false, run: demo },
     Group { name: "wordpress lab", budget_s: 450, quick: false, run: wordpress },
@@ -276,6 +287,13 @@ fn is_attack(name: &str) -> bool {
 /// of the accelerator: `--quick` leaves it out.
 fn is_of_demo_site(name: &str) -> bool {
     name == "site"
+}
+
+/// Whether a file of integration tests takes long because it needs crashes, crowds or whole ladders: `--quick` leaves it
+/// out.
+fn is_lengthy(name: &str) -> bool {
+    name.starts_with("e2e_crash")
+        || ["arrivals", "e2e_flood", "e2e_soak", "e2e_stampede", "invalidation", "walk"].contains(&name)
 }
 
 /// The tests that need programs from Debian packages and attack nothing.

@@ -125,6 +125,7 @@ pub(crate) fn generator(outcome: &Outcome) -> GeneratorRecord {
         trust: outcome.check.trust.to_string(),
         reasons: outcome.check.reasons.clone(),
         account: Some(report::run::Account::from(outcome)),
+        is_real_time: outcome.is_real_time,
     }
 }
 

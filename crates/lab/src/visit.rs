@@ -387,8 +387,8 @@ impl Bench<'_> {
         let url = format!("http://{}{}", step.address.expand(self.variables), step.page);
         let mut plan = load::Plan::new(Target::parse(&url).map_err(|error| error.to_string())?);
         plan.users = usize::try_from(cell.load.concurrency).unwrap_or(usize::MAX);
-        // The generator shares the host; it must not starve the site that it measures.
-        plan.gives_way = true;
+        // The generator shares the cores with the site. Were it to wait for them, it would measure itself.
+        plan.priority = load::Priority::RealTimeIfAllowed;
         plan.keep_alive = cell.load.keepalive;
         // As browsers speak: nginx compresses for nothing older.
         plan.http = load::Protocol::Http11;

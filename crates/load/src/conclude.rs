@@ -15,6 +15,7 @@ use std::time::Duration;
 /// What is known of a run beside its records.
 pub(crate) struct Run {
     pub(crate) threads: usize,
+    pub(crate) is_real_time: bool,
     /// When the measured part began.
     pub(crate) started: Timestamp,
     pub(crate) dns: Duration,
@@ -44,6 +45,7 @@ pub(crate) fn conclude(shared: &Shared<'_>, reports: Vec<Report>, run: Run) -> O
     outcome.tls = shared.tls.as_ref().and_then(|tls| tls.agreement()).cloned();
     outcome.dns = run.dns;
     outcome.threads = run.threads;
+    outcome.is_real_time = run.is_real_time;
     outcome.started = run.started;
     outcome.ended = ended;
     outcome.elapsed = shared.course.elapsed(end);

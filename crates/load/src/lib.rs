@@ -32,6 +32,7 @@ mod expect;
 mod little;
 mod outcome;
 mod plan;
+mod priority;
 mod reader;
 mod recorder;
 mod request;
@@ -66,9 +67,10 @@ pub use outcome::{
     StageOutcome, StatusCounts, Times, UrlOutcome, VerdictTimes,
 };
 pub use plan::{
-    Body, GIVE_WAY_NICE, Plan, PlanError, REQUEST_HEAD_BYTES_MAX, SAMPLES_MAX, SOCKET_BUFFER_BYTES_MAX, Stop,
-    THREADS_MAX, TIMEOUT_DEFAULT, URLS_MAX, USERS_MAX, WeightedTarget,
+    Body, Plan, PlanError, REQUEST_HEAD_BYTES_MAX, SAMPLES_MAX, SOCKET_BUFFER_BYTES_MAX, Stop, THREADS_MAX,
+    TIMEOUT_DEFAULT, URLS_MAX, USERS_MAX, WeightedTarget,
 };
+pub use priority::Priority;
 pub use request::{USER_AGENT, image};
 pub use streams::{CONNECTION_WINDOW_BYTES, STREAM_WINDOW_BYTES};
 pub use target::{Target, TargetError};
@@ -135,6 +137,12 @@ pub enum LoadError {
         /// The hard limit of the process.
         allowed: u64,
     },
+    /// The kernel does not let the threads run before other programs.
+    #[error(
+        "the load tester may not run before other programs: {0}; run it as root, or allow it real-time priority \
+         (ulimit -r 1, LimitRTPRIO=1)"
+    )]
+    Priority(String),
     /// The system refused something that has nothing to do with the target.
     #[error("{call}: {reason}")]
     System {
@@ -184,36 +192,34 @@ pub fn run(plan: &Plan, clock: &dyn Clock, control: &Control) -> Result<Outcome,
     control.series.begin(threads);
     let workers =
         (0..threads).map(|index| Worker::new(&shared, (index, threads))).collect::<Result<Vec<_>, _>>()?;
-    let reports = work(workers, plan.gives_way)?;
+    let (reports, is_real_time) = work(workers, plan.priority)?;
     let now = clock.monotonic();
     if let Some(error) = shared.take_fatal() {
         return Err(error);
     }
-    Ok(conclude(&shared, reports, Run { threads, started, dns, now }))
+    Ok(conclude(&shared, reports, Run { threads, is_real_time, started, dns, now }))
 }
 
-/// Lets every worker run in a thread of its own.
-fn work(workers: Vec<Worker<'_>>, gives_way: bool) -> Result<Vec<Report>, LoadError> {
+/// Runs every worker in a thread of its own. Returns their reports, and whether all threads were real-time.
+fn work(workers: Vec<Worker<'_>>, priority: Priority) -> Result<(Vec<Report>, bool), LoadError> {
     std::thread::scope(|scope| {
         let handles = workers
             .into_iter()
             .enumerate()
             .map(|(index, worker)| {
-                std::thread::Builder::new().name(format!("load-{index}")).spawn_scoped(scope, move || {
-                    if gives_way {
-                        // On Linux this is the calling thread alone. Being nicer is always allowed; where it
-                        // is not, the load is merely less polite.
-                        let _ = rustix::process::setpriority_process(None, GIVE_WAY_NICE);
-                    }
-                    worker.run()
-                })
+                std::thread::Builder::new()
+                    .name(format!("load-{index}"))
+                    .spawn_scoped(scope, move || Ok((priority.take()?, worker.run())))
             })
             .collect::<io::Result<Vec<_>>>()
             .map_err(|error| LoadError::system("creating a thread", &error))?;
         let joined = handles
             .into_iter()
             .map(|handle| handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-        Ok(joined.collect())
+        let joined: Result<Vec<(bool, Report)>, String> = joined.collect();
+        let (real_time, reports): (Vec<bool>, Vec<Report>) =
+            joined.map_err(LoadError::Priority)?.into_iter().unzip();
+        Ok((reports, real_time.into_iter().all(|is_real_time| is_real_time)))
     })
 }
 

@@ -47,6 +47,8 @@ pub struct Outcome {
     pub dns: Duration,
     /// How many threads made the load.
     pub threads: usize,
+    /// Whether these threads ran before all ordinary programs of the machine.
+    pub is_real_time: bool,
     /// When the measured part began.
     pub started: Timestamp,
     /// How long the measured part took: until the last request ended, or until the time was up.
@@ -508,6 +510,7 @@ impl Outcome {
             tls: None,
             dns: Duration::ZERO,
             threads: 0,
+            is_real_time: false,
             started: Timestamp::default(),
             elapsed: Duration::ZERO,
             ended: Ended::Requests,

@@ -5,6 +5,7 @@
 
 use crate::ab_account::Counting;
 use crate::expect::Expect;
+use crate::priority::Priority;
 use crate::target::Target;
 use crate::traffic::{Arrival, RATE_MAX, Rate, STAGES_MAX, Stage, StageLoad, Think};
 use crate::wire::{Close, Protocol, SourceNet, TlsOptions};
@@ -68,9 +69,8 @@ pub struct Plan {
     pub connections_per_address_max: Option<usize>,
     /// Worker threads; 0 means one for each core. Never more than there are users.
     pub threads: usize,
-    /// Whether the worker threads give way: they run at a lower priority (nice [`GIVE_WAY_NICE`]), so that a server
-    /// on the same host gets the processor first, as it would if the load came from another machine.
-    pub gives_way: bool,
+    /// Which other programs of this machine the worker threads precede.
+    pub priority: Priority,
     /// When the run ends.
     pub stop: Stop,
     /// Load before the measured part; its requests are sent like the others and counted nowhere.
@@ -117,9 +117,6 @@ pub struct Plan {
     /// are kept; later ones are still counted everywhere else. Each thread may take 40 bytes for each.
     pub samples_max: u64,
 }
-
-/// How much nicer threads are that give way; 10 is a tenth of an ordinary thread's weight.
-pub const GIVE_WAY_NICE: i32 = 10;
 
 /// One of several URLs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -248,7 +245,7 @@ impl Plan {
             connections_per_host_max: None,
             connections_per_address_max: None,
             threads: 0,
-            gives_way: false,
+            priority: Priority::default(),
             stop: Stop::default(),
             warmup: Duration::ZERO,
             keep_alive: true,

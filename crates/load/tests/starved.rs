@@ -31,9 +31,11 @@ fn run_beside(busy_loops: usize, url: &str) -> Outcome {
         }
         let load = scope.spawn(|| {
             pin();
+            // Worker threads inherit it, so that the busy loops have precedence.
+            rustix::process::setpriority_process(None, 10).unwrap();
             let stop = Stop { time: Some(TIME), ..Stop::default() };
             let target = Target::parse(url).unwrap();
-            let plan = Plan { stop, users: USERS, threads: 1, gives_way: true, ..Plan::new(target) };
+            let plan = Plan { stop, users: USERS, threads: 1, ..Plan::new(target) };
             petasos_load::run(&plan, &SystemClock::new(), &Control::new()).unwrap()
         });
         let outcome = load.join().unwrap();

@@ -5,7 +5,7 @@
 
 use crate::grid::{Align, Column, Grid, wrapped};
 use crate::number;
-use crate::results::{CellRecord, Results};
+use crate::results::{CellRecord, Outcome, Results};
 use crate::sentence::{interval, noise, sentence};
 use crate::staircase::{Staircase, share_text, staircases};
 use crate::star::mark;
@@ -248,15 +248,32 @@ fn machine_note(results: &Results, note: &mut impl FnMut(&str)) {
     let limits: Vec<String> =
         machine.limits.iter().map(|limit| format!("{} {}", limit.name, limit.value)).collect();
     note(&format!(
-        "{}, {} cores, {}, {}; {}. {}.{}",
+        "{}, {} cores, {}, {}; {}. {}. Load generator: {}.",
         machine.cpu_model.as_deref().unwrap_or("unknown processor"),
         machine.cores,
         machine.memory_bytes.map_or_else(|| "unknown memory".to_owned(), number::bytes),
         machine.kernel.as_deref().unwrap_or("unknown kernel"),
         limits.join(", "),
         versions.join("; "),
-        if environment.generator_shares_host { " The generator shares the host." } else { "" }
+        place_of_generator(results)
     ));
+}
+
+/// Where the load came from, for a list of facts.
+pub(crate) fn place_of_generator(results: &Results) -> &'static str {
+    let cells = results.cells.iter().chain(results.loads.iter().flat_map(|load| &load.cells));
+    let mut measured = cells.flat_map(|cell| &cell.runs).filter_map(|run| match &run.outcome {
+        Outcome::Measured(measured) => Some(measured),
+        Outcome::Void { .. } => None,
+    });
+    if !results.environment.generator_shares_host {
+        "on another host than the site"
+    } else if measured.all(|run| run.generator.is_real_time) {
+        "on the host of the site, with real-time priority: it reads each response at once"
+    } else {
+        "on the host of the site, at ordinary priority: responses wait until the site leaves it a core. Run the \
+         ladder as root or with `ulimit -r 1` to give it real-time priority"
+    }
 }
 
 /// What the bystander took on the idle site, per step, and how often it asked.

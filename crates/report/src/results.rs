@@ -332,6 +332,9 @@ pub struct GeneratorRecord {
     /// What the users spent their time with; null in results of earlier versions.
     #[serde(default)]
     pub account: Option<crate::run::Account>,
+    /// Whether its threads ran before all ordinary programs of the machine.
+    #[serde(default)]
+    pub is_real_time: bool,
 }
 
 /// A watched group of processes.

@@ -1,6 +1,6 @@
 //! The tables of the page: the classic one, the further cells, each step in detail, the environment.
 
-use crate::details::uncompressed;
+use crate::details::{place_of_generator, uncompressed};
 use crate::difference::Gain;
 use crate::number;
 use crate::repeat::{HOW, repeats};
@@ -324,7 +324,7 @@ pub(super) fn environment(results: &Results) -> Markup {
                 (fact("System", machine.system.clone()))
                 @for limit in &machine.limits { (fact(&limit.name, Some(limit.value.clone()))) }
                 @for version in &environment.versions { (fact(&version.name, Some(version.version.clone()))) }
-                (fact("Load generator", Some(if environment.generator_shares_host { "on the same host as the site" } else { "on another host than the site" }.to_owned())))
+                (fact("Load generator", Some(place_of_generator(results).to_owned())))
                 (fact("Plan", Some(format!("{}, {}", results.plan.effort, results.plan.hash))))
             }
             p.note {

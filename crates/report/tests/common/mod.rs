@@ -238,6 +238,7 @@ fn measured(step: &Like, concurrency: u64, gain: f64) -> Measured {
             trust: "clean".to_owned(),
             reasons: Vec::new(),
             account: None,
+            is_real_time: true,
         },
         observed_load: Some(step.7 * gain),
         load_samples: vec![step.7 as u32; 20],

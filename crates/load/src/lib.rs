@@ -28,6 +28,7 @@ mod connection;
 mod content;
 mod control;
 mod dial;
+mod exchange;
 mod expect;
 mod little;
 mod outcome;

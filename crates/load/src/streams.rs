@@ -17,10 +17,10 @@ pub use dialling::{CONNECTION_WINDOW_BYTES, STREAM_WINDOW_BYTES};
 
 use crate::connection::Tools;
 use crate::content::Inspection;
+use crate::exchange::Exchange;
 use crate::outcome::FailureKind;
 use crate::plan::{Plan, PlanError, WeightedTarget};
 use crate::reader::Answer;
-use crate::recorder::Exchange;
 use crate::request::fields;
 use crate::routes::Routes;
 use crate::wire::Protocol;

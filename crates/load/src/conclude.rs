@@ -156,7 +156,7 @@ fn check(shared: &Shared<'_>, outcome: &Outcome, recorder: &Recorder, end: Monot
     let little = match user_time {
         Some(user_time) => {
             let requests = duration(recorder.in_flight_ns + recorder.waited_ns);
-            Little::closed(requests, recorder.paused, &account, user_time)
+            Little::closed(requests, recorder.pauses.until(end), &account, user_time)
         }
         None => Little::open(
             duration(recorder.in_flight_ns + recorder.unfinished_ns),

@@ -32,6 +32,7 @@ mod exchange;
 mod expect;
 mod little;
 mod outcome;
+mod pauses;
 mod plan;
 mod reader;
 mod recorder;

@@ -7,6 +7,7 @@
 use crate::account::{Ledger, State};
 use crate::exchange::Exchange;
 use crate::outcome::{FailureKind, Failures, Late, RequestsPerConnection, Sample, Second, StatusCounts};
+use crate::pauses::Pauses;
 use crate::stage_record::StageRecord;
 use crate::verdict::CacheVerdict;
 use platform::Monotonic;
@@ -112,7 +113,7 @@ pub(crate) struct Recorder {
     /// The time for which users had waited for a connection before their requests began, in nanoseconds.
     pub(crate) waited_ns: u128,
     /// The pauses of users after connections that could not be made.
-    pub(crate) paused: Duration,
+    pub(crate) pauses: Pauses,
     /// The number of requests in flight, summed up over time by counting them, in nanoseconds.
     pub(crate) in_flight_area_ns: u128,
     /// The time that those in flight at the end had been, in nanoseconds.
@@ -413,7 +414,7 @@ impl Recorder {
         self.schedule_lag.merge(&other.schedule_lag);
         self.in_flight_ns += other.in_flight_ns;
         self.waited_ns += other.waited_ns;
-        self.paused += other.paused;
+        self.pauses.merge(other.pauses);
         self.unfinished_ns += other.unfinished_ns;
         self.in_flight_area_ns += other.in_flight_area_ns;
         self.last_end = self.last_end.max(other.last_end);
@@ -421,11 +422,6 @@ impl Recorder {
         self.stages.iter_mut().zip(other.stages).for_each(|(ours, theirs)| ours.merge(theirs));
         self.urls.iter_mut().zip(&other.urls).for_each(|(ours, theirs)| ours.merge(theirs));
         self.served.merge(other.served);
-    }
-
-    /// Takes note that a user pauses after a measured request, until then or the end of the measured part.
-    pub(crate) fn pauses(&mut self, now: Monotonic, until: Monotonic) {
-        self.paused += self.ledger.until().map_or(until, |end| until.min(end)).since(now);
     }
 
     fn ended(&mut self, exchange: &Exchange, end: Monotonic) {
@@ -569,15 +565,11 @@ mod tests {
     }
 
     #[test]
-    fn waits_for_a_connection_and_pauses_are_the_users_time() {
-        let scope = Scope { stage_ends: vec![None], measuring_until: Some(at(1_000)), ..Scope::default() };
-        let mut recorder = Recorder::new(&scope);
+    fn waits_for_a_connection_are_the_users_time() {
+        let mut recorder = recorder(0);
         let exchange = Exchange::starting(at(100), true).started_at(at(150));
         recorder.failure(&exchange, at(200), FailureKind::Connect);
-        recorder.pauses(at(200), at(700));
-        recorder.pauses(at(800), at(1_300));
         assert_eq!((recorder.in_flight_ns, recorder.waited_ns), (50_000, 50_000));
-        assert_eq!(recorder.paused, Duration::from_micros(500 + 200));
         recorder.failure(&Exchange { of_user: false, ..exchange }, at(200), FailureKind::Connect);
         assert_eq!(recorder.waited_ns, 50_000, "no user waits in an open loop");
     }

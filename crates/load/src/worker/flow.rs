@@ -496,7 +496,7 @@ impl Worker<'_> {
         if exchange.of_user {
             let until = now.plus(RETRY_AFTER);
             if exchange.measured {
-                self.tools.recorder.pauses(now, until);
+                self.tools.recorder.pauses.add(now, until);
             }
             self.wakes.push(Reverse((until, Some(State::Connecting), None)));
         }

@@ -303,8 +303,11 @@ impl SelfCheck {
     }
 
     fn judge_little(&mut self, figures: &Figures<'_>) {
-        let residual = self.little_residual.filter(|residual| residual.abs() > LITTLE_RESIDUAL_INVALID);
-        let Some(residual) = residual else { return };
+        let is_off = |share: f64| share.abs() > LITTLE_RESIDUAL_INVALID;
+        let residual = self.little_residual.filter(|&residual| is_off(residual));
+        let Some(residual) = residual.filter(|_| figures.little.unexplained().is_some_and(is_off)) else {
+            return;
+        };
         self.add(Trust::Invalid, match figures.users {
             Some(users) if residual > 0.0 => format!(
                 "the answers account for {:.1} of {users} users (Little's law): the others were idle or stuck",

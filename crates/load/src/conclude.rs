@@ -179,6 +179,7 @@ fn check(shared: &Shared<'_>, outcome: &Outcome, recorder: &Recorder, end: Monot
         published: duration(total_us.saturating_sub(connect_us).saturating_mul(1_000)),
         core_wait: recorder.core_wait,
         held_back: recorder.held_back,
+        held_back_excess: recorder.held_back_excess,
         ends_with_close: recorder.ends_with_close,
     })
 }

@@ -102,6 +102,8 @@ pub(crate) struct Recorder {
     pub(crate) ledger: Ledger,
     /// See [`Exchange::held_back`]: that of all measured answers.
     pub(crate) held_back: Duration,
+    /// See [`HeldBack::excess`](crate::exchange::HeldBack::excess).
+    pub(crate) held_back_excess: Duration,
     /// Measured answers that ended with the close of their connection.
     pub(crate) ends_with_close: u64,
     /// How long an answer may have lain unread because the thread was busy with others.
@@ -162,8 +164,6 @@ impl Recorder {
         let second = SecondRecord { end: scope.measuring_since.plus(SECOND), ..SecondRecord::default() };
         Self {
             ledger: Ledger::new(scope.measuring_since, scope.measuring_until),
-            held_back: Duration::ZERO,
-            ends_with_close: 0,
             samples_max: scope.samples_max,
             measuring_since: scope.measuring_since,
             last_end: scope.measuring_since,
@@ -219,7 +219,8 @@ impl Recorder {
     /// Adds the times of a request whose answer was read at `end`; its user has the answer in hand then.
     fn account_answer(&mut self, exchange: &Exchange, end: Monotonic, is_wrong: bool) {
         if exchange.measured {
-            self.held_back += exchange.held_back;
+            self.held_back += exchange.held_back.total();
+            self.held_back_excess += exchange.held_back.excess();
             self.ends_with_close += u64::from(exchange.ends_with_close);
         }
         let at_server = match (exchange.measured, is_wrong) {
@@ -409,6 +410,7 @@ impl Recorder {
         self.core_wait = self.core_wait.zip(other.core_wait).map(|(ours, theirs)| ours + theirs);
         self.ledger.merge(&other.ledger);
         self.held_back += other.held_back;
+        self.held_back_excess += other.held_back_excess;
         self.ends_with_close += other.ends_with_close;
         self.lag.merge(&other.lag);
         self.schedule_lag.merge(&other.schedule_lag);
@@ -579,11 +581,14 @@ mod tests {
         let mut recorder = recorder(0);
         let mut exchange = Exchange::starting(at(100), true);
         exchange.receive(at(200), at(250));
-        assert_eq!(exchange.held_back, Duration::ZERO, "they may be the last ones");
+        assert_eq!(exchange.held_back.total(), Duration::ZERO, "they may be the last ones");
         // The next ones came after that, and the ones after these before they were read.
         exchange.receive(at(300), at(500));
         exchange.receive(at(420), at(510));
-        assert_eq!((exchange.held_back, exchange.last_octet), (Duration::from_micros(50 + 120), at(420)));
+        assert_eq!(
+            (exchange.held_back.total(), exchange.last_octet),
+            (Duration::from_micros(50 + 120), at(420))
+        );
         exchange.end_with_close(at(600));
         recorder.answer(&exchange, at(600), received(GOOD, None));
         assert_eq!((recorder.held_back, recorder.ends_with_close), (Duration::from_micros(50 + 120 + 90), 1));

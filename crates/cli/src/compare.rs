@@ -42,7 +42,7 @@ pub(crate) struct Args {
     /// quieter]
     #[arg(long, value_name = "FIGURE", value_parser = PossibleValuesParser::new(Metric::ALL.map(Metric::name)))]
     on: Option<String>,
-    /// Judge runs, too, in which the generator was the limit
+    /// Judge runs, too, in which the generator was the limit or may have been
     #[arg(long)]
     accept_invalid: bool,
     /// Exit with 1 if a side is slower than the first

@@ -3,7 +3,7 @@
 //! A starred run keeps its figures, with the reason beside them. It carries no factor, because what it measured may
 //! have been the generator or another process.
 
-use load::{SelfCheck, Trust};
+use load::{LOST_SHARE_INVALID, SelfCheck, Trust};
 use probe::{GroupWatch, HostWatch};
 
 /// The share of the machine that processes outside of the measurement may use.
@@ -16,8 +16,10 @@ pub const STEAL_SHARE_MAX: f64 = 0.05;
 pub(crate) fn reasons(check: &SelfCheck, host: &HostWatch, groups: &[GroupWatch]) -> Vec<String> {
     let mut reasons = Vec::new();
     // Time that the generator took counts here even where it is microseconds a request: steps are compared by
-    // throughput.
-    if check.trust == Trust::Invalid || check.trust == Trust::Tight && check.may_have_lost {
+    // throughput. An open loop has its throughput all the same, and is clean.
+    let has_lost = check.account.lost_share().is_some_and(|share| share > LOST_SHARE_INVALID);
+    let is_slowed = check.trust == Trust::Tight && has_lost;
+    if check.trust == Trust::Invalid || check.may_have_lost || is_slowed {
         reasons.extend(check.reasons.iter().cloned());
     }
     // A group without a process, such as one whose server was started again, makes its own processes foreign.
@@ -35,8 +37,9 @@ pub(crate) fn reasons(check: &SelfCheck, host: &HostWatch, groups: &[GroupWatch]
 #[cfg(test)]
 mod tests {
     use super::reasons;
-    use load::{SelfCheck, Trust};
+    use load::{Account, SelfCheck, Trust};
     use probe::{GroupWatch, HostWatch};
+    use std::time::Duration;
 
     /// Groups with so many processes each.
     fn groups(processes: &[u32]) -> Vec<GroupWatch> {
@@ -80,6 +83,10 @@ mod tests {
         assert_eq!(reasons(&check, &host(0.51, 0.06), &groups(&[3])), expected);
         let tight = SelfCheck { trust: Trust::Tight, ..check };
         assert!(reasons(&tight, &host(0.0, 0.0), &groups(&[3])).is_empty());
+        let account =
+            Account { server: Duration::from_secs(94), unread: Duration::from_secs(6), ..Account::default() };
+        let microseconds = SelfCheck { account, ..tight.clone() };
+        assert_eq!(reasons(&microseconds, &host(0.0, 0.0), &groups(&[3])), expected[..1]);
         let lost = SelfCheck { may_have_lost: true, ..tight };
         assert_eq!(reasons(&lost, &host(0.0, 0.0), &groups(&[3])), expected[..1]);
     }

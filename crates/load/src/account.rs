@@ -106,11 +106,6 @@ impl Ledger {
         Self { since, until, ..Self::default() }
     }
 
-    /// When the measured part ends, if that is known.
-    pub(crate) fn until(&self) -> Option<Monotonic> {
-        self.until
-    }
-
     /// A user comes, in this state.
     pub(crate) fn enter(&mut self, state: State, at: Monotonic) {
         let nanos = self.within(at);

@@ -158,7 +158,7 @@ fn check(shared: &Shared<'_>, outcome: &Outcome, recorder: &Recorder, end: Monot
     let little = match user_time {
         Some(user_time) => {
             let requests = duration(recorder.in_flight_ns + recorder.waited_ns);
-            Little::closed(requests, recorder.paused, &account, user_time)
+            Little::closed(requests, recorder.pauses.until(end), &account, user_time)
         }
         None => Little::open(
             duration(recorder.in_flight_ns + recorder.unfinished_ns),
@@ -181,6 +181,7 @@ fn check(shared: &Shared<'_>, outcome: &Outcome, recorder: &Recorder, end: Monot
         published: duration(total_us.saturating_sub(connect_us).saturating_mul(1_000)),
         core_wait: recorder.core_wait,
         held_back: recorder.held_back,
+        held_back_excess: recorder.held_back_excess,
         ends_with_close: recorder.ends_with_close,
     })
 }

@@ -8,9 +8,10 @@
 use crate::ab_account::AbEnd;
 use crate::content::Inspection;
 use crate::dial::redial;
+use crate::exchange::Exchange;
 use crate::outcome::FailureKind;
 use crate::reader::{Answer, AnswerReader, HeadMemo, ReadError};
-use crate::recorder::{Exchange, Recorder};
+use crate::recorder::Recorder;
 use crate::streams::Several;
 use crate::tls::{RECORD_BYTES_MAX, Tls, TlsSession};
 use bytes::Bytes;

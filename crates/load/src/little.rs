@@ -14,26 +14,36 @@ pub(crate) struct Little {
     accounted: Duration,
     /// What that should be.
     expected: Duration,
+    /// For how long users of a closed loop were late, by the account.
+    late: Duration,
 }
 
 impl Little {
     /// Of a closed loop. `requests` is the time of all requests that ended, from the moment their users wanted them;
     /// `paused` the pauses after connections that could not be made; `users` the time for which the plan had users.
     ///
-    /// Late users and requests that did not end are left out: they are what the law finds missing.
+    /// Late users and requests that did not end are left out: they are what the law finds missing. See
+    /// [`Little::unexplained`].
     pub(crate) fn closed(requests: Duration, paused: Duration, account: &Account, users: Duration) -> Self {
-        Self { accounted: requests + paused + account.thinking + account.processing, expected: users }
+        let accounted = requests + paused + account.thinking + account.processing;
+        Self { accounted, expected: users, late: account.late }
     }
 
     /// Of an open loop. `requests` is the time of all requests, from their start to their end or that of the run;
     /// `in_flight` the number in flight, counted whenever it changes and summed up over time.
     pub(crate) fn open(requests: Duration, in_flight: Duration) -> Self {
-        Self { accounted: requests, expected: in_flight }
+        Self { accounted: requests, expected: in_flight, late: Duration::ZERO }
     }
 
     /// The share of the expected time that is missing; below zero if there is too much. `None` if none is expected.
     pub(crate) fn residual(self) -> Option<f64> {
         (!self.expected.is_zero()).then(|| 1.0 - self.accounted.as_secs_f64() / self.expected.as_secs_f64())
+    }
+
+    /// The residual without the time of late users: the account names that, and the rule for the generator's time has
+    /// judged it.
+    pub(crate) fn unexplained(self) -> Option<f64> {
+        self.residual().map(|residual| residual - self.late.as_secs_f64() / self.expected.as_secs_f64())
     }
 }
 
@@ -67,6 +77,18 @@ mod tests {
         assert!((residual(70, 36, 100) + 0.1).abs() < 1e-9, "requests gained time");
         assert!((residual(60, 26, 100) - 0.1).abs() < 1e-9, "the account lost thinking");
         assert!((residual(60, 36, 80) + 0.25).abs() < 1e-9, "there were fewer users");
+    }
+
+    #[test]
+    fn late_users_explain_what_is_missing_and_nothing_else() {
+        let unexplained = |requests, late| {
+            let account = Account { late: s(late), ..Account::default() };
+            let little = Little::closed(s(requests), s(0), &account, s(100));
+            [little.residual(), little.unexplained()].map(|share| (share.unwrap() * 100.0).round())
+        };
+        assert_eq!(unexplained(90, 10), [10.0, 0.0]);
+        assert_eq!(unexplained(90, 0), [10.0, 10.0]);
+        assert_eq!(unexplained(100, 10), [0.0, -10.0], "users were late who were not missing");
     }
 
     #[test]

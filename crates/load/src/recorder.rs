@@ -5,93 +5,14 @@
 //! for the first time.
 
 use crate::account::{Ledger, State};
+use crate::exchange::Exchange;
 use crate::outcome::{FailureKind, Failures, Late, RequestsPerConnection, Sample, Second, StatusCounts};
+use crate::pauses::Pauses;
 use crate::stage_record::StageRecord;
 use crate::verdict::CacheVerdict;
 use platform::Monotonic;
 use stats::Histogram;
 use std::time::Duration;
-
-/// The moments of one request, as far as it has come. Moments that have not come yet are stale.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Exchange {
-    /// Whether it belongs to the measured part.
-    pub(crate) measured: bool,
-    /// Whether a user of a closed loop waits for it.
-    pub(crate) of_user: bool,
-    /// The stage's place in the plan.
-    pub(crate) stage: u16,
-    /// The URL's place in the plan.
-    pub(crate) url: u32,
-    /// When it was meant to start.
-    pub(crate) intended: Monotonic,
-    pub(crate) started: Monotonic,
-    /// When TCP stood.
-    pub(crate) established: Monotonic,
-    /// When requests could be sent.
-    pub(crate) connected: Monotonic,
-    pub(crate) sent: Monotonic,
-    /// When the first octets of the answer had come.
-    pub(crate) first_octet: Monotonic,
-    /// When the last ones had come, whenever they were read.
-    pub(crate) last_octet: Monotonic,
-    /// When they were read.
-    pub(crate) read_at: Monotonic,
-    /// For how long octets before the last ones had come and were not read.
-    pub(crate) held_back: Duration,
-    /// Whether the end of the answer is the close of its connection, whose moment the kernel does not tell.
-    pub(crate) ends_with_close: bool,
-}
-
-impl Exchange {
-    /// A request that is meant to start at a moment, and starts then.
-    pub(crate) fn starting(started: Monotonic, measured: bool) -> Self {
-        Self {
-            measured,
-            of_user: true,
-            stage: 0,
-            url: 0,
-            intended: started,
-            started,
-            established: started,
-            connected: started,
-            sent: started,
-            first_octet: started,
-            last_octet: started,
-            read_at: started,
-            held_back: Duration::ZERO,
-            ends_with_close: false,
-        }
-    }
-
-    /// The same, started later than intended.
-    #[must_use]
-    pub(crate) fn started_at(self, started: Monotonic) -> Self {
-        Self {
-            started,
-            established: started,
-            connected: started,
-            sent: started,
-            first_octet: started,
-            last_octet: started,
-            read_at: started,
-            ..self
-        }
-    }
-
-    /// Octets that had come at `came` are read at `read_at`, those of a handshake included.
-    pub(crate) fn receive(&mut self, came: Monotonic, read_at: Monotonic) {
-        // From `came` on the time counts for these octets, so that nothing counts twice.
-        self.held_back += self.read_at.min(came).since(self.last_octet);
-        (self.last_octet, self.read_at) = (came, read_at);
-    }
-
-    /// The close of the connection, seen at `now`, is the end of the answer.
-    pub(crate) fn end_with_close(&mut self, now: Monotonic) {
-        self.receive(now, now);
-        self.ends_with_close = true;
-    }
-}
 
 /// How a complete answer was judged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -181,6 +102,8 @@ pub(crate) struct Recorder {
     pub(crate) ledger: Ledger,
     /// See [`Exchange::held_back`]: that of all measured answers.
     pub(crate) held_back: Duration,
+    /// See [`HeldBack::excess`](crate::exchange::HeldBack::excess).
+    pub(crate) held_back_excess: Duration,
     /// Measured answers that ended with the close of their connection.
     pub(crate) ends_with_close: u64,
     /// How long an answer may have lain unread because the thread was busy with others.
@@ -192,7 +115,7 @@ pub(crate) struct Recorder {
     /// The time for which users had waited for a connection before their requests began, in nanoseconds.
     pub(crate) waited_ns: u128,
     /// The pauses of users after connections that could not be made.
-    pub(crate) paused: Duration,
+    pub(crate) pauses: Pauses,
     /// The number of requests in flight, summed up over time by counting them, in nanoseconds.
     pub(crate) in_flight_area_ns: u128,
     /// The time that those in flight at the end had been, in nanoseconds.
@@ -241,8 +164,6 @@ impl Recorder {
         let second = SecondRecord { end: scope.measuring_since.plus(SECOND), ..SecondRecord::default() };
         Self {
             ledger: Ledger::new(scope.measuring_since, scope.measuring_until),
-            held_back: Duration::ZERO,
-            ends_with_close: 0,
             samples_max: scope.samples_max,
             measuring_since: scope.measuring_since,
             last_end: scope.measuring_since,
@@ -298,7 +219,8 @@ impl Recorder {
     /// Adds the times of a request whose answer was read at `end`; its user has the answer in hand then.
     fn account_answer(&mut self, exchange: &Exchange, end: Monotonic, is_wrong: bool) {
         if exchange.measured {
-            self.held_back += exchange.held_back;
+            self.held_back += exchange.held_back.total();
+            self.held_back_excess += exchange.held_back.excess();
             self.ends_with_close += u64::from(exchange.ends_with_close);
         }
         let at_server = match (exchange.measured, is_wrong) {
@@ -488,12 +410,13 @@ impl Recorder {
         self.core_wait = self.core_wait.zip(other.core_wait).map(|(ours, theirs)| ours + theirs);
         self.ledger.merge(&other.ledger);
         self.held_back += other.held_back;
+        self.held_back_excess += other.held_back_excess;
         self.ends_with_close += other.ends_with_close;
         self.lag.merge(&other.lag);
         self.schedule_lag.merge(&other.schedule_lag);
         self.in_flight_ns += other.in_flight_ns;
         self.waited_ns += other.waited_ns;
-        self.paused += other.paused;
+        self.pauses.merge(other.pauses);
         self.unfinished_ns += other.unfinished_ns;
         self.in_flight_area_ns += other.in_flight_area_ns;
         self.last_end = self.last_end.max(other.last_end);
@@ -501,11 +424,6 @@ impl Recorder {
         self.stages.iter_mut().zip(other.stages).for_each(|(ours, theirs)| ours.merge(theirs));
         self.urls.iter_mut().zip(&other.urls).for_each(|(ours, theirs)| ours.merge(theirs));
         self.served.merge(other.served);
-    }
-
-    /// Takes note that a user pauses after a measured request, until then or the end of the measured part.
-    pub(crate) fn pauses(&mut self, now: Monotonic, until: Monotonic) {
-        self.paused += self.ledger.until().map_or(until, |end| until.min(end)).since(now);
     }
 
     fn ended(&mut self, exchange: &Exchange, end: Monotonic) {
@@ -649,15 +567,11 @@ mod tests {
     }
 
     #[test]
-    fn waits_for_a_connection_and_pauses_are_the_users_time() {
-        let scope = Scope { stage_ends: vec![None], measuring_until: Some(at(1_000)), ..Scope::default() };
-        let mut recorder = Recorder::new(&scope);
+    fn waits_for_a_connection_are_the_users_time() {
+        let mut recorder = recorder(0);
         let exchange = Exchange::starting(at(100), true).started_at(at(150));
         recorder.failure(&exchange, at(200), FailureKind::Connect);
-        recorder.pauses(at(200), at(700));
-        recorder.pauses(at(800), at(1_300));
         assert_eq!((recorder.in_flight_ns, recorder.waited_ns), (50_000, 50_000));
-        assert_eq!(recorder.paused, Duration::from_micros(500 + 200));
         recorder.failure(&Exchange { of_user: false, ..exchange }, at(200), FailureKind::Connect);
         assert_eq!(recorder.waited_ns, 50_000, "no user waits in an open loop");
     }
@@ -667,11 +581,14 @@ mod tests {
         let mut recorder = recorder(0);
         let mut exchange = Exchange::starting(at(100), true);
         exchange.receive(at(200), at(250));
-        assert_eq!(exchange.held_back, Duration::ZERO, "they may be the last ones");
+        assert_eq!(exchange.held_back.total(), Duration::ZERO, "they may be the last ones");
         // The next ones came after that, and the ones after these before they were read.
         exchange.receive(at(300), at(500));
         exchange.receive(at(420), at(510));
-        assert_eq!((exchange.held_back, exchange.last_octet), (Duration::from_micros(50 + 120), at(420)));
+        assert_eq!(
+            (exchange.held_back.total(), exchange.last_octet),
+            (Duration::from_micros(50 + 120), at(420))
+        );
         exchange.end_with_close(at(600));
         recorder.answer(&exchange, at(600), received(GOOD, None));
         assert_eq!((recorder.held_back, recorder.ends_with_close), (Duration::from_micros(50 + 120 + 90), 1));

@@ -8,7 +8,7 @@
 //! never taken for its successor. In the steady state nothing grows.
 
 use crate::connection::Connection;
-use crate::recorder::Exchange;
+use crate::exchange::Exchange;
 
 /// A connection as others remember it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

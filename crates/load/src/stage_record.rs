@@ -3,8 +3,9 @@
 //! Invariant: an answer is in the histograms of exactly one stage, the one in which it was meant to start; recording
 //! allocates only when something is seen for the first time.
 
+use crate::exchange::Exchange;
 use crate::outcome::{FailureKind, Failures, Late, Times, VerdictTimes};
-use crate::recorder::{Exchange, micros};
+use crate::recorder::micros;
 use crate::verdict::CacheVerdict;
 use platform::Monotonic;
 use stats::Histogram;

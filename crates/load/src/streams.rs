@@ -17,10 +17,10 @@ pub use dialling::{CONNECTION_WINDOW_BYTES, STREAM_WINDOW_BYTES};
 
 use crate::connection::Tools;
 use crate::content::Inspection;
+use crate::exchange::Exchange;
 use crate::outcome::FailureKind;
 use crate::plan::{Plan, PlanError, WeightedTarget};
 use crate::reader::Answer;
-use crate::recorder::Exchange;
 use crate::request::fields;
 use crate::routes::Routes;
 use crate::wire::Protocol;
@@ -242,6 +242,7 @@ impl Carrier {
     fn dial(&mut self, tools: &mut Tools<'_>) -> Result<(), ConnectError> {
         let State::Dialling(dialling) = &mut self.state else { return Ok(()) };
         let was_established = self.octets.is_established();
+        let (stamp_before, read_at) = (self.octets.stamp(), tools.clock.monotonic());
         let made = loop {
             self.woken.clear();
             match dialling.as_mut().poll(&mut Context::from_waker(&self.waker)) {
@@ -250,6 +251,13 @@ impl Carrier {
             }
         };
         let now = tools.clock.monotonic();
+        let stamp = self.octets.stamp();
+        if stamp != stamp_before {
+            // Octets of a handshake. What TLS does with them is no part of the time for which they waited.
+            for Asked { exchange, .. } in &mut self.waiting {
+                exchange.receive(tools.came(stamp, exchange, read_at), read_at);
+            }
+        }
         if !was_established && self.octets.is_established() {
             self.waiting.iter_mut().for_each(|asked| asked.exchange.established = now);
         }

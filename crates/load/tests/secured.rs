@@ -80,6 +80,18 @@ fn every_connection_after_the_first_resumes_unless_told_not_to() {
 }
 
 #[test]
+fn octets_of_handshakes_are_held_back_until_read() {
+    let origin = origin(5);
+    let front = TlsFront::start(origin.address(), Certificate::Good);
+    // Of a response that comes in one piece, nothing is held back before it.
+    for pipeline in [1, 2] {
+        let outcome = run(&Plan { pipeline, ..plan(&front, 1) }).unwrap();
+        assert_eq!(outcome.good, 1);
+        assert!(!outcome.check.held_back.is_zero(), "with {pipeline} requests at a time");
+    }
+}
+
+#[test]
 fn large_requests_are_cut_into_records() {
     let origin = Origin::start(|seen| response("200 OK", &[], seen.body.len().to_string().as_bytes()));
     let front = TlsFront::start(origin.address(), Certificate::Good);

@@ -4,7 +4,7 @@
 //! Invariant: the unit is the run, never the request. The sentence is about one figure that is chosen before the
 //! sides are held against each other, so that five figures do not get five chances to differ; the others have their
 //! intervals in the table. A verdict never claims less noise than the machine has (`pilot`). Fewer than five runs a
-//! side, or an invalid run among them, give figures and no verdict.
+//! side, or a run among them that the generator limits, give figures and no verdict.
 
 mod notes;
 mod over_runs;
@@ -101,7 +101,7 @@ pub struct Options {
     pub on: Option<Metric>,
     /// What chooses the resamples of the intervals.
     pub seed: u64,
-    /// Whether runs in which the generator was the limit may be judged.
+    /// Whether runs in which the generator was the limit, or may have been, are judged.
     pub accept_invalid: bool,
 }
 
@@ -242,7 +242,7 @@ pub enum Verdict {
     NoDifferenceShown,
     /// Too few runs for a verdict.
     TooFewRuns,
-    /// A run is invalid, so that differences may be the generator's.
+    /// A run is invalid or may have lost time to its generator, so that differences may be the generator's.
     Invalid,
     /// The figure is not known for every run, or is zero.
     NotKnown,
@@ -335,7 +335,7 @@ fn against(letter: char, (first, other): (&Side, &Side), unit: Unit, options: Op
         bound_by_noise(row, pilot::bound(noise, first.runs.len(), other.runs.len()));
     }
     let shown = rows.iter().find(|row| row.metric == on).and_then(|row| row.shown);
-    let is_invalid = [first, other].iter().any(|side| notes::invalid(side) > 0) && !options.accept_invalid;
+    let is_invalid = [first, other].into_iter().any(notes::has_doubtful_runs) && !options.accept_invalid;
     let verdict = match shown {
         None => Verdict::NotKnown,
         Some(Verdict::Faster | Verdict::Slower | Verdict::NoDifferenceShown) if is_invalid => {

@@ -350,6 +350,9 @@ pub struct Generator {
     /// How far the mean number of requests in flight was below the number of users, as a share of it; null if
     /// the run was too short to tell.
     pub little_residual: Option<f64>,
+    /// Whether the generator took more than a twentieth of the users' time, or may have, and more than waking takes:
+    /// differences between this run and others may be the generator's. False if the tool does not tell.
+    pub may_have_lost: bool,
     /// What the users spent their time with; null if the tool does not tell.
     pub account: Option<Account>,
 }

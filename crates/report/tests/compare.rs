@@ -7,7 +7,7 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on panics")]
 
 use petasos_report::compare::{CompareError, Metric, Options, Side, Verdict, compare};
-use petasos_report::run::{AskedOfPages, Round, Run, SOURCE_PETASOS};
+use petasos_report::run::{AskedOfPages, Round, Run, SOURCE_PETASOS, read_runs};
 
 const RECORDED: &str = include_str!("data/runs.csv");
 
@@ -230,6 +230,21 @@ fn invalid_runs_are_judged_on_demand_only() {
     assert_eq!(sentence(&around(1000.0), &b, accepting).0, Verdict::Slower);
     let comparison = compare(&[side("a", &around(1000.0)), side("b", &b)], accepting).unwrap();
     assert_eq!(comparison.notes, ["1 of 10 runs of B are invalid: the generator was busy"]);
+}
+
+#[test]
+fn tight_runs_that_may_have_lost_time_are_judged_on_demand_only() {
+    let mut b = around(500.0);
+    b[3].generator.trust = Some("tight".to_owned());
+    b[3].generator.reasons = vec!["beginnings of responses waited".to_owned()];
+    assert_eq!(sentence(&around(1000.0), &b, Options::default()).0, Verdict::Slower);
+    b[3].generator.may_have_lost = true;
+    assert_eq!(sentence(&around(1000.0), &b, Options::default()).0, Verdict::Invalid);
+    let accepting = Options { accept_invalid: true, ..Options::default() };
+    assert_eq!(sentence(&around(1000.0), &b, accepting).0, Verdict::Slower);
+    // Runs of earlier versions do not say it.
+    let text = b[3].to_json().replace("may_have_lost", "of_a_later_version");
+    assert!(!read_runs(&text).unwrap()[0].generator.may_have_lost);
 }
 
 #[test]

@@ -8,9 +8,9 @@
 use super::socket::Counted;
 use super::{Asked, Came, Carrier, State};
 use crate::connection::Tools;
+use crate::exchange::Exchange;
 use crate::outcome::FailureKind;
 use crate::reader::{Answer, AnswerReader, ReadError};
-use crate::recorder::Exchange;
 use platform::Monotonic;
 use std::collections::VecDeque;
 use std::io;

@@ -11,9 +11,10 @@ use crate::account::State;
 use crate::connection::{Connection, Readiness, Turn};
 use crate::content::Inspection;
 use crate::dial::{dial, is_redialled};
+use crate::exchange::Exchange;
 use crate::outcome::{Ended, FailureKind};
 use crate::reader::Answer;
-use crate::recorder::{Exchange, Received};
+use crate::recorder::Received;
 use crate::shared::connect_failure_kind;
 use crate::slots::{Role, Route, SlotId};
 use crate::wire::Close;
@@ -495,7 +496,7 @@ impl Worker<'_> {
         if exchange.of_user {
             let until = now.plus(RETRY_AFTER);
             if exchange.measured {
-                self.tools.recorder.pauses(now, until);
+                self.tools.recorder.pauses.add(now, until);
             }
             self.wakes.push(Reverse((until, Some(State::Connecting), None)));
         }

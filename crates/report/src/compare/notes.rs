@@ -34,9 +34,10 @@ pub(super) fn notes(sides: &[Side], unit: Unit) -> Vec<String> {
     notes
 }
 
-/// How many runs of a side are invalid by their own word.
-pub(super) fn invalid(side: &Side) -> usize {
-    trusted(side, "invalid").count()
+/// Whether a run of a side is invalid by its own word, or may have lost time to its generator. Such a run is tight where
+/// the load tester cannot tell that time from the server's.
+pub(super) fn has_doubtful_runs(side: &Side) -> bool {
+    side.runs.iter().any(|run| run.generator.may_have_lost) || trusted(side, "invalid").next().is_some()
 }
 
 fn trusted<'a>(side: &'a Side, word: &'static str) -> impl Iterator<Item = &'a Run> {

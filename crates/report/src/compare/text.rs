@@ -144,7 +144,7 @@ fn verdict_in_words(against: &Against, unit: Unit, (runs_first, runs_other): (us
             lies.unwrap_or(runs)
         ),
         (Verdict::Invalid, _) => format!(
-            "No verdict on {letter}: runs are invalid, the generator may be what differs; {}.",
+            "No verdict on {letter}: runs are invalid or may have lost time, the generator may be what differs; {}.",
             lies.unwrap_or(runs)
         ),
         _ => format!("No verdict on {letter}: the {what} is zero or not known in a run."),

@@ -35,6 +35,8 @@ pub struct Account {
     /// For how long octets before the last ones of a response, or those of a handshake, had come and were not read. The
     /// server may have waited for that; it is in no sum.
     pub held_back_s: f64,
+    /// The part of it that waking does not explain: of each piece, what is above 100 microseconds.
+    pub held_back_excess_s: f64,
     /// Users at the server on average: `server_s`, `failed_s` and `unfinished_s` over the measured time; null without
     /// any time. A request that was in flight at the end was at the server, too: what had come of it is in `unread_s`.
     pub effective_users: Option<f64>,
@@ -66,6 +68,7 @@ impl From<&Outcome> for Account {
             gap: check.account_gap,
             core_wait_s: check.core_wait.map(|wait| wait.as_secs_f64()),
             held_back_s: check.held_back.as_secs_f64(),
+            held_back_excess_s: check.held_back_excess.as_secs_f64(),
             effective_users: (elapsed_s > 0.0).then(|| at_server / elapsed_s),
             mean_until_received_us: mean_us,
             mean_until_processed_us: mean_us

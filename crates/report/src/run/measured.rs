@@ -234,6 +234,7 @@ impl From<&Outcome> for Generator {
             cpu_share_max: Some(outcome.check.cpu_share_max),
             lag_p99_us: Some(outcome.check.lag_p99_us),
             little_residual: outcome.check.little_residual,
+            may_have_lost: outcome.check.may_have_lost,
             account: Some(Account::from(outcome)),
         }
     }

@@ -23,6 +23,7 @@ mod outcome;
 mod plan;
 mod series;
 mod shared;
+mod turns;
 mod visit;
 mod visitor;
 mod worker;

@@ -8,6 +8,7 @@ use crate::lingering::Lingering;
 use crate::outcome::{FetchFailure, Figures};
 use crate::series::{Current, Tally};
 use crate::shared::Shared;
+use crate::turns::Turns;
 use crate::visitor::Connections;
 use net::{Address, Stream, TlsError};
 use page::Memo;
@@ -26,6 +27,8 @@ pub(crate) struct Worker {
     addresses: RefCell<HashMap<(String, u16), Vec<SocketAddr>>>,
     /// The second that is going on.
     current: RefCell<Current>,
+    /// When the visitors of this thread begin.
+    pub(crate) turns: Turns,
     /// Whether the warm-up is over.
     is_measuring: Cell<bool>,
     /// Connections of visitors who have their page.
@@ -33,11 +36,14 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    /// One of `threads` workers.
-    pub(crate) fn new(shared: Arc<Shared>, threads: usize) -> Self {
+    /// The worker at a place among so many.
+    pub(crate) fn new(shared: Arc<Shared>, place: (usize, usize)) -> Self {
+        let users = if shared.plan.rate.is_none() { shared.plan.users } else { 0 };
+        let turns = Turns { began: shared.began, ramp: shared.plan.ramp, users, place };
         Self {
-            lingering: Lingering::new(shared.plan.linger, shared.lingering_max / threads),
-            current: RefCell::new(Current::new(shared.measuring_since)),
+            lingering: Lingering::new(shared.plan.linger, shared.lingering_max / place.1),
+            current: RefCell::new(Current::new(shared.measuring_since, turns)),
+            turns,
             is_measuring: Cell::new(shared.plan.warmup.is_zero()),
             memo: RefCell::default(),
             figures: RefCell::new(Figures::new()),

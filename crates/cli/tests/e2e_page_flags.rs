@@ -170,6 +170,19 @@ fn csv_of_pages_has_pages_beside_requests() {
 }
 
 #[test]
+fn csv_of_pages_has_the_visitors_of_a_ramp() {
+    // Visitors begin 0, 500, 1000 and 1500 ms after the run, and stay to its end.
+    let origin = Origin::start(site);
+    let arguments = ["-c", "4", "--ramp-up", "2s", "-t", "2s", "--think", "100ms", "--csv", "-"];
+    let output = bench(&origin.url(), &arguments);
+    let mut lines = output.stdout.lines();
+    let place =
+        lines.next().unwrap().split(',').position(|name| name == "users").expect("no column of users");
+    let users: Vec<&str> = lines.map(|line| line.split(',').nth(place).unwrap()).collect();
+    assert_eq!(users[..2], ["3", "4"], "{}", output.stdout);
+}
+
+#[test]
 fn csv_of_pages_tells_what_failed() {
     let origin = Origin::start(site);
     let output = bench(&format!("{}/broken", origin.url()), &["-n", "2", "--csv", "-"]);

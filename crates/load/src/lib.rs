@@ -30,6 +30,7 @@ mod control;
 mod dial;
 mod expect;
 mod little;
+mod local_limit;
 mod outcome;
 mod plan;
 mod reader;
@@ -61,6 +62,7 @@ pub use check::{
 pub use content::CONTENT_BYTES_MAX;
 pub use control::{Control, Progress};
 pub use expect::{BodyPattern, Expect, Length, StatusSet, StatusSetError};
+pub use local_limit::LocalLimit;
 pub use outcome::{
     Drift, Ended, FailureKind, Failures, Late, Outcome, RequestsPerConnection, SECONDS_MAX, Sample, Second,
     StageOutcome, StatusCounts, Times, UrlOutcome, VerdictTimes,

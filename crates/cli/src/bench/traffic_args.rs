@@ -104,7 +104,8 @@ impl TrafficArgs {
         ]
     }
 
-    /// Gives a plan this shape; with a rate at most `in_flight_max_default` are in flight, unless a flag says otherwise.
+    /// Gives a plan this shape. With a rate at most `in_flight_max_default` are in flight, unless a flag says
+    /// otherwise.
     ///
     /// # Errors
     /// If the list of URLs cannot be read.

@@ -27,8 +27,6 @@ const FAILING_EVERY: Duration = Duration::from_secs(1);
 /// The visitors of one thread.
 pub(crate) struct Crowd {
     worker: Worker,
-    /// Which thread this is, and how many there are.
-    place: (usize, usize),
     random: RefCell<Random>,
     /// Page loads that have begun and not ended.
     under_way: Cell<u64>,
@@ -47,8 +45,7 @@ impl Crowd {
     pub(crate) fn new(shared: Arc<Shared>, place: (usize, usize)) -> Self {
         let seed = shared.plan.seed.wrapping_add((place.0 as u64).wrapping_mul(0x9E37_79B9));
         Self {
-            worker: Worker::new(shared, place.1),
-            place,
+            worker: Worker::new(shared, place),
             random: RefCell::new(Random::from_seed(seed)),
             under_way: Cell::new(0),
         }
@@ -107,9 +104,7 @@ impl Crowd {
 
     /// Waits until the visitor at a place of this thread begins: evenly spread over the ramp.
     async fn wait_for_turn(&self, index: usize) {
-        let ((thread, threads), plan) = (self.place, &self.shared().plan);
-        let place = (thread + index * threads) as f64 / plan.users as f64;
-        let begin = self.shared().began.plus(plan.ramp.mul_f64(place));
+        let begin = self.worker.turns.begin(index);
         tokio::time::sleep(begin.since(self.shared().clock.monotonic())).await;
     }
 

@@ -23,6 +23,7 @@ mod outcome;
 mod plan;
 mod series;
 mod shared;
+mod turns;
 mod visit;
 mod visitor;
 mod worker;
@@ -175,7 +176,10 @@ fn refuse_if_unreachable(plan: &PagePlan, figures: &Figures) -> Result<(), PageE
                 }
                 FetchFailure::Http2 => "the server does not speak HTTP/2 without TLS",
                 FetchFailure::Connect => "no connection",
-                _ => return Ok(()),
+                limit => match limit.local_limit() {
+                    Some(reason) => reason,
+                    None => return Ok(()),
+                },
             };
             Err(PageError::Unreachable { url: plan.url.to_string(), reason })
         }

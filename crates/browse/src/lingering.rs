@@ -2,12 +2,13 @@
 //! or the server closes them.
 //!
 //! Invariant: they hold up neither the next visitor nor the end of the run. A run has at most [`LINGERING_MAX`] of
-//! them; beyond that the oldest one is closed early and counted.
+//! them; beyond that, or when descriptors run out, the oldest one is closed early and counted.
 
 use crate::connection::Connection;
 use crate::http2::Http2;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
+use std::rc::Rc;
 use std::time::Duration;
 use tokio::task::JoinHandle;
 
@@ -26,13 +27,22 @@ pub(crate) struct Lingering {
     time: Duration,
     connections_max: usize,
     /// The oldest first; all linger equally long, so that is the order in which their time is up.
+    /// Those that have ended stay until the queue is twice as long as it may be, so that taking them out costs each
+    /// connection the same, however many linger.
     open: RefCell<VecDeque<JoinHandle<()>>>,
+    /// Connections of the queue that have not ended.
+    living: Rc<Cell<usize>>,
 }
 
 impl Lingering {
     /// Keeps at most `connections_max` connections open for a time.
     pub(crate) fn new(time: Duration, connections_max: usize) -> Self {
-        Self { time, connections_max: connections_max.max(1), open: RefCell::default() }
+        Self {
+            time,
+            connections_max: connections_max.max(1),
+            open: RefCell::default(),
+            living: Rc::default(),
+        }
     }
 
     /// Whether connections stay open at all.
@@ -42,26 +52,47 @@ impl Lingering {
 
     /// Leaves a connection open for a while; gives how many others were closed early for it.
     pub(crate) fn keep(&self, connection: Idle) -> u64 {
-        let mut open = self.open.borrow_mut();
-        while open.front().is_some_and(JoinHandle::is_finished) {
-            open.pop_front();
-        }
         let mut closed_early = 0;
-        while open.len() >= self.connections_max {
-            if let Some(oldest) = open.pop_front().filter(|oldest| !oldest.is_finished()) {
-                oldest.abort();
-                closed_early += 1;
-            }
+        while self.living.get() >= self.connections_max && self.abort_oldest().is_some() {
+            closed_early += 1;
         }
-        let time = self.time;
+        let mut open = self.open.borrow_mut();
+        if open.len() >= 2 * self.connections_max {
+            open.retain(|one| !one.is_finished());
+        }
+        let (time, living) = (self.time, Rc::clone(&self.living));
+        living.set(living.get() + 1);
         open.push_back(tokio::task::spawn_local(async move {
             match connection {
                 // Either its time is up, or the server has ended it.
                 Idle::Http1(connection) => drop(tokio::time::timeout(time, connection.ended()).await),
                 Idle::Http2(connection) => drop(tokio::time::timeout(time, connection.ended()).await),
             }
+            // An aborted task does not come here: whoever aborts it counts it.
+            living.set(living.get() - 1);
         }));
         closed_early
+    }
+
+    /// Closes the connection that has been open longest, and waits until it is closed; gives whether there was one.
+    pub(crate) async fn close_oldest(&self) -> bool {
+        let Some(oldest) = self.abort_oldest() else { return false };
+        // It was aborted, which is the only way in which it ends here.
+        let _ = oldest.await;
+        true
+    }
+
+    /// Tells the connection that has been open longest to close.
+    fn abort_oldest(&self) -> Option<JoinHandle<()>> {
+        let mut open = self.open.borrow_mut();
+        while let Some(oldest) = open.pop_front() {
+            if !oldest.is_finished() {
+                oldest.abort();
+                self.living.set(self.living.get() - 1);
+                return Some(oldest);
+            }
+        }
+        None
     }
 }
 
@@ -112,6 +143,41 @@ mod tests {
                 tokio::task::yield_now().await;
             }
             assert_eq!(lingering.keep(connection().0), 0);
+        });
+    }
+
+    #[test]
+    fn closed_connections_behind_an_open_one_do_not_count() {
+        run(async {
+            let lingering = Lingering::new(Duration::from_secs(3600), 2);
+            let (first, mut end) = connection();
+            assert_eq!(lingering.keep(first), 0);
+            for _ in 0..10 {
+                let (ours, theirs) = connection();
+                assert_eq!(lingering.keep(ours), 0, "an open connection was closed early");
+                drop(theirs);
+                while !lingering.open.borrow().back().unwrap().is_finished() {
+                    tokio::task::yield_now().await;
+                }
+            }
+            assert!(lingering.open.borrow().len() <= 4, "ended connections are kept");
+            let read = tokio::time::timeout(Duration::ZERO, end.read(&mut [0])).await;
+            assert!(read.is_err(), "the open connection was closed");
+        });
+    }
+
+    #[test]
+    fn oldest_connection_closes_on_demand() {
+        run(async {
+            let lingering = Lingering::new(Duration::from_secs(3600), 9);
+            let (mut first, mut second) = (connection(), connection());
+            lingering.keep(first.0);
+            lingering.keep(second.0);
+            assert!(lingering.close_oldest().await);
+            assert_eq!(first.1.read(&mut [0]).await.unwrap(), 0, "the oldest one is open");
+            let read = tokio::time::timeout(Duration::ZERO, second.1.read(&mut [0])).await;
+            assert!(read.is_err(), "the other one was closed");
+            assert!(lingering.close_oldest().await && !lingering.close_oldest().await);
         });
     }
 

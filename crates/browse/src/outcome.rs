@@ -25,7 +25,7 @@ pub const EXAMPLES_MAX: usize = 10;
 /// Addresses of one page that are kept, to look at what was loaded.
 pub const TRACE_MAX: usize = 2_000;
 
-/// Why something did not arrive.
+/// Why something did not arrive. New kinds come last, because each has a column in the CSV.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FetchFailure {
     /// The host's name has no address.
@@ -54,11 +54,17 @@ pub enum FetchFailure {
     Coding,
     /// The server does not speak HTTP/2, which was asked for.
     Http2,
+    /// No local port is free for another connection.
+    Address,
+    /// This process, or this machine, may not open another descriptor.
+    Descriptors,
+    /// The kernel has no memory for another connection.
+    Memory,
 }
 
 impl FetchFailure {
     /// All kinds, in the order in which they are reported.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 16] = [
         Self::Name,
         Self::Connect,
         Self::Tls,
@@ -72,6 +78,9 @@ impl FetchFailure {
         Self::TooLong,
         Self::Coding,
         Self::Http2,
+        Self::Address,
+        Self::Descriptors,
+        Self::Memory,
     ];
 
     /// The word used in reports.
@@ -90,6 +99,29 @@ impl FetchFailure {
             Self::TooLong => "too-long",
             Self::Coding => "coding",
             Self::Http2 => "http2",
+            Self::Address => "address",
+            Self::Descriptors => "descriptors",
+            Self::Memory => "memory",
+        }
+    }
+
+    /// The limit of this machine that was reached, and what to do about it; `None` if the site may be the cause.
+    pub const fn local_limit(self) -> Option<&'static str> {
+        match self {
+            Self::Address => Some(
+                "no local port was free: have fewer visitors (-c; with --rate --in-flight-max), let no connection \
+                 linger (--linger 0), or widen net.ipv4.ip_local_port_range",
+            ),
+            Self::Descriptors => Some(
+                "this process may not open more descriptors: raise `ulimit -n` (for all processes fs.file-max), or \
+                 have fewer visitors (-c; with --rate --in-flight-max), fewer connections of each \
+                 (--connections-per-host) or no lingering ones (--linger 0)",
+            ),
+            Self::Memory => Some(
+                "the kernel had no memory for another connection: have fewer visitors (-c; with --rate \
+                 --in-flight-max), or let no connection linger (--linger 0)",
+            ),
+            _ => None,
         }
     }
 }
@@ -389,6 +421,14 @@ impl PageCheck {
                 "{late} pages fell due while all visitors were busy: more are needed (--in-flight-max)"
             ));
         }
+        for (kind, count) in
+            FetchFailure::ALL.into_iter().zip(figures.failures).filter(|(_, count)| *count > 0)
+        {
+            if let Some(limit) = kind.local_limit() {
+                check.trust = check.trust.max(Trust::Invalid);
+                check.reasons.push(format!("resources that did not arrive: {count}, because {limit}"));
+            }
+        }
         let closed_early = figures.closed_early;
         if closed_early > 0 {
             check.trust = check.trust.max(Trust::Tight);
@@ -440,6 +480,13 @@ mod tests {
             (Trust::Clean, Trust::Tight, Trust::Invalid)
         );
         assert_eq!(trust(1, 1), Trust::Invalid);
+        for kind in [FetchFailure::Address, FetchFailure::Descriptors, FetchFailure::Memory] {
+            let mut figures = Figures::new();
+            figures.fail("http://h/", kind);
+            let check = PageCheck::judge(&[Duration::ZERO], Duration::from_secs(10), None, &figures);
+            let is_told = check.reasons[0].starts_with("resources that did not arrive: 1, because ");
+            assert!(is_told && check.trust == Trust::Invalid, "{kind:?}: {check:?}");
+        }
         let figures = Figures { closed_early: 1, ..Figures::new() };
         let check = PageCheck::judge(&[Duration::ZERO], Duration::from_secs(10), None, &figures);
         assert_eq!((check.trust, check.reasons.len()), (Trust::Tight, 1));

@@ -4,6 +4,7 @@
 //! which at most [`SECONDS_MAX`] are kept. Seconds are in order and without gaps, and belong to the measured part.
 
 use crate::outcome::FetchFailure;
+use crate::turns::Turns;
 use load::{CacheVerdict, SECONDS_MAX};
 use platform::Monotonic;
 use stats::Histogram;
@@ -19,6 +20,8 @@ const SECOND: Duration = Duration::from_secs(1);
 pub struct PageSecond {
     /// Which one: 0 is the first of the measured part.
     pub second: u32,
+    /// Visitors who had begun when it ended; 0 with a rate.
+    pub users: u64,
     /// Pages that began.
     pub started: u64,
     /// Pages that fell due while all visitors were busy.
@@ -74,6 +77,7 @@ pub(crate) struct Current {
     /// Which one it is.
     number: usize,
     begin: Monotonic,
+    turns: Turns,
     tally: Tally,
 }
 
@@ -91,15 +95,16 @@ struct Inner {
 
 impl Current {
     /// The first second, which begins at `begin`.
-    pub(crate) fn new(begin: Monotonic) -> Self {
-        Self { number: 0, begin, tally: Tally::default() }
+    pub(crate) fn new(begin: Monotonic, turns: Turns) -> Self {
+        Self { number: 0, begin, turns, tally: Tally::default() }
     }
 
     /// Hands in the seconds that are over at `now`.
     pub(crate) fn advance(&mut self, now: Monotonic, series: &Series) {
         while now >= self.begin.plus(SECOND) {
-            self.hand_in(series);
-            self.begin = self.begin.plus(SECOND);
+            let end = self.begin.plus(SECOND);
+            self.hand_in(end, series);
+            self.begin = end;
         }
     }
 
@@ -116,11 +121,13 @@ impl Current {
     pub(crate) fn end(&mut self, now: Monotonic, series: &Series) {
         self.advance(now, series);
         if now > self.begin {
-            self.hand_in(series);
+            self.hand_in(now, series);
         }
     }
 
-    fn hand_in(&mut self, series: &Series) {
+    /// Hands in what was counted until `end`.
+    fn hand_in(&mut self, end: Monotonic, series: &Series) {
+        self.tally.counts.users = self.turns.begun(end);
         series.hand_in(self.number, &self.tally);
         self.number += 1;
         self.tally.clear();
@@ -146,6 +153,7 @@ impl Tally {
 
     fn add(&mut self, other: &Self) {
         let (to, from) = (&mut self.counts, &other.counts);
+        to.users += from.users;
         to.started += from.started;
         to.not_started += from.not_started;
         to.good += from.good;
@@ -230,18 +238,25 @@ impl Inner {
 
 #[cfg(test)]
 mod tests {
-    use super::{Current, FetchFailure, Series};
+    use super::{Current, FetchFailure, Series, Turns};
     use load::CacheVerdict;
     use platform::Monotonic;
+    use std::time::Duration;
 
     fn at(millis: u64) -> Monotonic {
         Monotonic::from_nanos(millis * 1_000_000)
     }
 
+    /// The first second of the only thread of three visitors, who begin within two seconds.
+    fn current(millis: u64) -> Current {
+        let turns = Turns { began: at(millis), ramp: Duration::from_secs(2), users: 3, place: (0, 1) };
+        Current::new(at(millis), turns)
+    }
+
     #[test]
     fn a_second_has_what_all_threads_saw_of_it() {
         let series = Series::new(2);
-        let mut threads = [Current::new(at(5_000)), Current::new(at(5_000))];
+        let mut threads = [current(5_000), current(5_000)];
         assert!(threads[0].at(at(4_999), &series).is_none(), "the warm-up was counted");
         for (millis, thread) in [(5_100, 0), (5_200, 1), (5_300, 1), (8_500, 0), (8_600, 1)] {
             let tally = threads[thread].at(at(millis), &series).unwrap();
@@ -256,6 +271,8 @@ mod tests {
         let seconds = series.finish();
         let good: Vec<_> = seconds.iter().map(|second| (second.second, second.good)).collect();
         assert_eq!(good, [(0, 3), (1, 0), (2, 0), (3, 2)]);
+        let users: Vec<_> = seconds.iter().map(|second| second.users).collect();
+        assert_eq!(users, [4, 6, 6, 6]);
         let first = &seconds[0];
         assert_eq!(
             (first.statuses[&200], first.verdicts[&CacheVerdict::Hit], first.received_bytes),
@@ -269,7 +286,7 @@ mod tests {
     #[test]
     fn a_thread_that_ends_early_holds_up_nobody() {
         let series = Series::new(2);
-        let (mut one, mut other) = (Current::new(at(0)), Current::new(at(0)));
+        let (mut one, mut other) = (current(0), current(0));
         one.at(at(10), &series).unwrap().counts.failed += 1;
         one.end(at(20), &series);
         other.end(at(3_000), &series);

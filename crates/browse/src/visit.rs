@@ -122,8 +122,10 @@ impl Page<'_> {
             self.fetching.visitor.borrow_mut().has_icon = true;
         }
         let worker = self.fetching.worker;
-        // That an icon is missing, or that a redirect leads elsewhere, says nothing about the server's health.
-        let is_telling = asset.class != Class::Icon && !matches!(result, Err(FetchFailure::Foreign));
+        // A missing icon, a redirect that leads elsewhere, and a limit of this machine say nothing about the server's
+        // health.
+        let is_telling = asset.class != Class::Icon
+            && !matches!(result, Err(failure) if failure == FetchFailure::Foreign || failure.local_limit().is_some());
         worker.shared.count(is_telling && result.is_err());
         let fetched = match result {
             Ok(fetched) => fetched,

@@ -8,12 +8,15 @@ use crate::lingering::Lingering;
 use crate::outcome::{FetchFailure, Figures};
 use crate::series::{Current, Tally};
 use crate::shared::Shared;
+use crate::turns::Turns;
 use crate::visitor::Connections;
+use load::LocalLimit;
 use net::{Address, Stream, TlsError};
 use page::Memo;
 use platform::Monotonic;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use url::Url;
@@ -26,6 +29,8 @@ pub(crate) struct Worker {
     addresses: RefCell<HashMap<(String, u16), Vec<SocketAddr>>>,
     /// The second that is going on.
     current: RefCell<Current>,
+    /// When the visitors of this thread begin.
+    pub(crate) turns: Turns,
     /// Whether the warm-up is over.
     is_measuring: Cell<bool>,
     /// Connections of visitors who have their page.
@@ -33,11 +38,14 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    /// One of `threads` workers.
-    pub(crate) fn new(shared: Arc<Shared>, threads: usize) -> Self {
+    /// The worker at a place among so many.
+    pub(crate) fn new(shared: Arc<Shared>, place: (usize, usize)) -> Self {
+        let users = if shared.plan.rate.is_none() { shared.plan.users } else { 0 };
+        let turns = Turns { began: shared.began, ramp: shared.plan.ramp, users, place };
         Self {
-            lingering: Lingering::new(shared.plan.linger, shared.lingering_max / threads),
-            current: RefCell::new(Current::new(shared.measuring_since)),
+            lingering: Lingering::new(shared.plan.linger, shared.lingering_max / place.1),
+            current: RefCell::new(Current::new(shared.measuring_since, turns)),
+            turns,
             is_measuring: Cell::new(shared.plan.warmup.is_zero()),
             memo: RefCell::default(),
             figures: RefCell::new(Figures::new()),
@@ -90,25 +98,53 @@ impl Worker {
     pub(crate) async fn connect(&self, url: &Url) -> Result<Box<dyn Wire>, FetchFailure> {
         let address = self.shared.plan.address(url).ok_or(FetchFailure::Name)?;
         let addresses = self.resolve(&address).await?;
-        let mut failure = FetchFailure::Connect;
+        let mut failure = None;
         for address in addresses {
-            let Ok(stream) = Stream::connect(&Address::Ip(address)).await else { continue };
-            self.figures.borrow_mut().connections += 1;
-            if url.scheme() != "https" {
-                return Ok(Box::new(stream));
-            }
-            let tls = self.shared.tls.as_ref().ok_or(FetchFailure::Tls)?;
-            let host = url.host_str().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
-            match tls.secure(stream, host).await {
-                Ok(stream) if self.shared.plan.is_http2 && !stream.is_http2() => {
-                    failure = FetchFailure::Http2;
+            let found = match self.dial(address).await {
+                Ok(stream) => self.secure(stream, url).await,
+                Err(failure) => Err(failure),
+            };
+            match found {
+                Ok(wire) => return Ok(wire),
+                Err(found) => {
+                    failure = failure.filter(|before| gravity(*before) > gravity(found)).or(Some(found))
                 }
-                Ok(stream) => return Ok(Box::new(stream)),
-                Err(TlsError::NoProtocol) if self.shared.plan.is_http2 => failure = FetchFailure::Http2,
-                Err(_) => failure = FetchFailure::Tls,
             }
         }
-        Err(failure)
+        Err(failure.unwrap_or(FetchFailure::Connect))
+    }
+
+    /// Connects to an address. Where descriptors have run out, lingering connections go for those that pages need.
+    async fn dial(&self, address: SocketAddr) -> Result<Stream, FetchFailure> {
+        loop {
+            let error = match Stream::connect(&Address::Ip(address)).await {
+                Ok(stream) => {
+                    self.figures.borrow_mut().connections += 1;
+                    return Ok(stream);
+                }
+                Err(error) => error,
+            };
+            let failure = failure_of(&error, FetchFailure::Connect);
+            if failure != FetchFailure::Descriptors || !self.lingering.close_oldest().await {
+                return Err(failure);
+            }
+            self.figures.borrow_mut().closed_early += 1;
+        }
+    }
+
+    /// Secures a connection, if the URL asks for it.
+    async fn secure(&self, stream: Stream, url: &Url) -> Result<Box<dyn Wire>, FetchFailure> {
+        if url.scheme() != "https" {
+            return Ok(Box::new(stream));
+        }
+        let tls = self.shared.tls.as_ref().ok_or(FetchFailure::Tls)?;
+        let host = url.host_str().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
+        match tls.secure(stream, host).await {
+            Ok(stream) if self.shared.plan.is_http2 && !stream.is_http2() => Err(FetchFailure::Http2),
+            Ok(stream) => Ok(Box::new(stream)),
+            Err(TlsError::NoProtocol) if self.shared.plan.is_http2 => Err(FetchFailure::Http2),
+            Err(_) => Err(FetchFailure::Tls),
+        }
     }
 
     /// The addresses of a host, asked for once in a run.
@@ -121,7 +157,8 @@ impl Worker {
                     return Ok(known.clone());
                 }
                 let found = tokio::net::lookup_host((name.as_str(), *port)).await;
-                let found: Vec<SocketAddr> = found.map_err(|_| FetchFailure::Name)?.collect();
+                let found = found.map_err(|error| failure_of(&error, FetchFailure::Name))?;
+                let found: Vec<SocketAddr> = found.collect();
                 if found.is_empty() {
                     return Err(FetchFailure::Name);
                 }
@@ -130,5 +167,26 @@ impl Worker {
             }
             Address::Unix(_) => Err(FetchFailure::Name),
         }
+    }
+}
+
+/// The failure that an error tells of: a limit of this machine, or else what the site may have done.
+fn failure_of(error: &io::Error, of_site: FetchFailure) -> FetchFailure {
+    match LocalLimit::of(error) {
+        None => of_site,
+        Some(LocalLimit::Ports) => FetchFailure::Address,
+        Some(LocalLimit::Descriptors) => FetchFailure::Descriptors,
+        Some(LocalLimit::Memory) => FetchFailure::Memory,
+    }
+}
+
+/// How much the failure of one address of a host says about the host, beside those of its others. A machine without
+/// IPv6 has no local address toward an IPv6 one: that says least.
+fn gravity(failure: FetchFailure) -> u8 {
+    match failure {
+        FetchFailure::Address => 0,
+        FetchFailure::Connect => 1,
+        FetchFailure::Descriptors | FetchFailure::Memory => 3,
+        _ => 2,
     }
 }

@@ -6,6 +6,7 @@
 
 pub(crate) mod elsewhere;
 mod host;
+mod idle_flags;
 mod live;
 pub(crate) mod load_args;
 pub(crate) mod measure;

@@ -1,7 +1,7 @@
 //! `petasos compare`: stored runs against each other, or URLs loaded in turn, as a table and a sentence.
 //!
-//! Exit codes: 0 it was compared, whatever came out; 1 interrupted, a run failed as a whole, or `--fail-if-slower`
-//! and a side is slower; 2 it could not run.
+//! Exit codes: 0 it was compared, whatever came out; 1 interrupted, or `--fail-if-slower` and a side is slower; 2 it
+//! could not run, or a run had no good answer.
 
 mod rounds;
 mod sides;
@@ -89,8 +89,8 @@ pub(crate) fn run(matches: &ArgMatches) -> anyhow::Result<ExitCode> {
             "compare URLs with URLs and stored runs with stored runs: load the URLs with --out DIR first"
         );
         match rounds::load(&named.concat(), args)? {
-            Some(sides) => sides,
-            None => return Ok(ExitCode::from(measure::EXIT_FAILED)),
+            Ok(sides) => sides,
+            Err(reason) => return Ok(measure::explained(&[reason])),
         }
     };
     let on = Metric::ALL.into_iter().find(|metric| args.on.as_deref() == Some(metric.name()));

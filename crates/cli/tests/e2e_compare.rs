@@ -3,8 +3,10 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
 use report::run::{Run, read_runs};
+use std::io::Read as _;
 use std::path::Path;
-use testkit::{Origin, petasos, response};
+use std::process::{Command, Stdio};
+use testkit::{Origin, binary, eventually, petasos, response};
 
 /// Writes five runs around a rate into files of a directory.
 fn record(directory: &Path, good_per_s: f64) {
@@ -140,5 +142,23 @@ fn what_cannot_be_compared_says_two_and_the_reason() {
         let output = petasos([&["compare"][..], arguments].concat());
         assert_eq!((output.code, output.stdout.as_str()), (Some(2), ""), "{arguments:?}");
         assert!(output.stderr.contains(reason), "{arguments:?}: {}", output.stderr);
+    }
+}
+
+#[test]
+fn interrupted_comparison_explains_exit_code_one() {
+    for mode in [&[][..], &["--page"]] {
+        let origin = Origin::start(|_| response("200 OK", &["Content-Type: text/html"], b"hello"));
+        let url = origin.url();
+        let mut command = Command::new(binary());
+        command.args(["compare", &url, &url, "-t", "1h", "--rounds", "1"]).args(mode);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        eventually("requests arrive", || origin.count("/") > 10);
+        let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+        assert!(killed.success());
+        let (mut text, code) = (String::new(), child.wait().unwrap().code());
+        child.stderr.take().unwrap().read_to_string(&mut text).unwrap();
+        let told = "petasos: exit code 1: the comparison was interrupted in round 1 of 1\n";
+        assert_eq!((code, text.as_str()), (Some(1), told), "{mode:?}");
     }
 }

@@ -2,7 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on panics")]
 
-use testkit::{Action, Origin, Seen, petasos, response};
+use std::process::Command;
+use testkit::{Action, Origin, Seen, binary, petasos, response};
 
 const HTML: &str = "Content-Type: text/html";
 
@@ -137,4 +138,23 @@ fn what_cannot_run_is_one_line_and_exit_2() {
     assert_eq!(petasos(["bench", &url, "--returning", "30%"]).code, Some(2));
     let accepting = petasos(["bench", &url, "--page", "-n", "1", "--accept-invalid"]);
     assert!(accepting.stderr.contains("cannot be used with '--accept-invalid'"), "{}", accepting.stderr);
+}
+
+#[test]
+fn too_few_descriptors_are_this_machines_limit() {
+    let origin = Origin::start(site);
+    // All fifty visitors of the one thread connect before it looks at any connection.
+    let line = "ulimit -n 32; exec \"$0\" bench \"$1\" --page -n 50 -c 50 --threads 1 --json -";
+    let output = Command::new("sh").args(["-c", line]).arg(binary()).arg(origin.url()).output().unwrap();
+    let (text, report) =
+        (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+    let run: serde_json::Value = serde_json::from_str(&text).unwrap_or_else(|_| panic!("no JSON: {report}"));
+    let failed = |kind: &str| run["failed_by_kind"][kind].as_u64();
+    assert_eq!(
+        (failed("connect"), run["generator"]["trust"].as_str()),
+        (Some(0), Some("invalid")),
+        "{report}"
+    );
+    assert!(failed("descriptors").is_some_and(|count| count > 0), "{report}");
+    assert!(report.contains("ulimit -n") && report.contains("fewer visitors (-c;"), "{report}");
 }

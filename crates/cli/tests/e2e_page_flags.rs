@@ -99,7 +99,7 @@ fn thinking_stands_between_pages_and_in_no_page_time() {
 fn thinking_with_a_rate_is_refused() {
     let output = bench("http://127.0.0.1:9/", &["--rate", "5", "--think", "1s"]);
     assert_eq!(output.code, Some(2), "{}", output.stderr);
-    assert!(output.stderr.contains("--think does not go with --page and --rate: "), "{}", output.stderr);
+    assert!(output.stderr.contains("--think does nothing here: with a rate, "), "{}", output.stderr);
 }
 
 #[test]
@@ -115,9 +115,12 @@ fn pages_at_a_rate_do_not_wait_for_each_other() {
     let run = run(&origin.url(), &["--rate", "50", "-n", "2", "--timeout", "10s"]);
     assert_eq!((&run["pages"]["good"], &run["pages"]["not_started"]), (&2.into(), &0.into()));
     assert_eq!(run["users"], 5_000);
-    let few = bench("http://127.0.0.1:9/", &["--rate", "50", "--in-flight-max", "5001"]);
-    assert_eq!(few.code, Some(2), "{}", few.stderr);
-    assert!(few.stderr.contains("--in-flight-max 5001: page mode has 1 to 5000 visitors"), "{}", few.stderr);
+    for many in ["5001", "10000"] {
+        let refused = bench("http://127.0.0.1:9/", &["--rate", "50", "--in-flight-max", many]);
+        assert_eq!(refused.code, Some(2), "{}", refused.stderr);
+        let reason = format!("--in-flight-max {many}: page mode has 1 to 5000 visitors");
+        assert!(refused.stderr.contains(&reason), "{}", refused.stderr);
+    }
 }
 
 #[test]
@@ -164,6 +167,19 @@ fn csv_of_pages_has_pages_beside_requests() {
     assert_eq!((sum("pages_started"), sum("pages_not_started")), (4, 0));
     assert_eq!((sum("requests"), sum("failed_requests"), sum("status_2xx")), (40, 0, 40));
     assert!(sum("page_p95_us") > 0 && sum("p95_us") > 0 && sum("received_bytes") > 400);
+}
+
+#[test]
+fn csv_of_pages_has_the_visitors_of_a_ramp() {
+    // Visitors begin 0, 500, 1000 and 1500 ms after the run, and stay to its end.
+    let origin = Origin::start(site);
+    let arguments = ["-c", "4", "--ramp-up", "2s", "-t", "2s", "--think", "100ms", "--csv", "-"];
+    let output = bench(&origin.url(), &arguments);
+    let mut lines = output.stdout.lines();
+    let place =
+        lines.next().unwrap().split(',').position(|name| name == "users").expect("no column of users");
+    let users: Vec<&str> = lines.map(|line| line.split(',').nth(place).unwrap()).collect();
+    assert_eq!(users[..2], ["3", "4"], "{}", output.stdout);
 }
 
 #[test]

@@ -31,6 +31,7 @@ mod dial;
 mod exchange;
 mod expect;
 mod little;
+mod local_limit;
 mod outcome;
 mod pauses;
 mod plan;
@@ -64,6 +65,7 @@ pub use check::{
 pub use content::CONTENT_BYTES_MAX;
 pub use control::{Control, Progress};
 pub use expect::{BodyPattern, Expect, Length, StatusSet, StatusSetError};
+pub use local_limit::LocalLimit;
 pub use outcome::{
     Drift, Ended, FailureKind, Failures, Late, Outcome, RequestsPerConnection, SECONDS_MAX, Sample, Second,
     StageOutcome, StatusCounts, Times, UrlOutcome, VerdictTimes,

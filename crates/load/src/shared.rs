@@ -10,6 +10,7 @@ use crate::arrival::Course;
 use crate::content::Contents;
 use crate::control::Control;
 use crate::expect::{Expect, Length};
+use crate::local_limit::LocalLimit;
 use crate::outcome::{Ended, FailureKind};
 use crate::plan::Plan;
 use crate::routes::Routes;
@@ -206,16 +207,9 @@ impl<'a> Shared<'a> {
 /// Which kind of failure an error while making a connection is; `None` if it is no fault of this one
 /// connection but a limit of the process.
 pub(crate) fn connect_failure_kind(error: &io::Error) -> Option<FailureKind> {
-    match error.kind() {
-        io::ErrorKind::AddrNotAvailable | io::ErrorKind::AddrInUse => Some(FailureKind::Address),
-        _ if is_process_limit(error) => None,
-        _ => Some(FailureKind::Connect),
+    match LocalLimit::of(error) {
+        None => Some(FailureKind::Connect),
+        Some(LocalLimit::Ports) => Some(FailureKind::Address),
+        Some(LocalLimit::Descriptors | LocalLimit::Memory) => None,
     }
-}
-
-fn is_process_limit(error: &io::Error) -> bool {
-    use rustix::io::Errno;
-    [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM]
-        .iter()
-        .any(|limit| error.raw_os_error() == Some(limit.raw_os_error()))
 }

@@ -167,6 +167,8 @@ pub struct Traced {
 pub struct PageSecond {
     /// Which one: 0 is the first.
     pub second: u32,
+    /// Visitors who had begun when it ended; 0 with a rate.
+    pub users: u64,
     /// Pages that began.
     pub started: u64,
     /// Pages that fell due while all visitors were busy.
@@ -338,6 +340,7 @@ fn second(of: &browse::PageSecond) -> PageSecond {
     }
     PageSecond {
         second: of.second,
+        users: of.users,
         started: of.started,
         not_started: of.not_started,
         failed_by_kind,

@@ -7,6 +7,7 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on panics")]
 
 use petasos_report::compare::{CompareError, Metric, Options, Side, Verdict, compare};
+use petasos_report::page::PageRun;
 use petasos_report::run::{AskedOfPages, Round, Run, SOURCE_PETASOS, read_runs};
 
 const RECORDED: &str = include_str!("data/runs.csv");
@@ -305,6 +306,25 @@ fn json_has_the_sentence_and_every_figure() {
     assert!(at("/against/0/rows/0/interval/high").as_f64().unwrap() < 1.0);
     assert_eq!(at("/sides/1/letter"), "B");
     assert_eq!(at("/sides/0/runs"), 10);
+}
+
+#[test]
+fn pages_at_different_rates_were_not_loaded_alike() {
+    let side_at = |name: &str, rate| {
+        let run = PageRun { rate_asked_per_s: Some(rate), users: 5_000, ..PageRun::default() };
+        side(name, &[Run::from(&run)])
+    };
+    let text = compare(&[side_at("a", 5.0), side_at("b", 8.0)], Options::default()).unwrap().text(200, false);
+    assert!(text.contains("were not loaded alike: rate_asked_per_s 5.0 and 8.0"), "{text}");
+}
+
+#[test]
+fn requests_at_different_rates_were_not_loaded_alike() {
+    let side_at = |name: &str, rate| {
+        side(name, &[Run { rate_asked_per_s: Some(rate), ..run(100.0, 1_000.0, [1_000; 3]) }])
+    };
+    let text = compare(&[side_at("a", 5.0), side_at("b", 8.0)], Options::default()).unwrap().text(200, false);
+    assert!(text.contains("were not loaded alike: rate_asked_per_s 5.0 and 8.0"), "{text}");
 }
 
 #[test]

@@ -29,6 +29,7 @@ fn run() -> PageRun {
         |scale: u64| SecondTimes { p50_us: scale, p95_us: scale * 3, p99_us: scale * 5, max_us: scale * 9 };
     let second = |n: u32| PageSecond {
         second: n,
+        users: 10,
         good: 9,
         incomplete: u64::from(n % 2),
         requests: 20,
@@ -116,10 +117,10 @@ page_p50_us,page_p95_us,page_p99_us,page_max_us,requests,failed_requests,receive
 status_1xx,status_2xx,status_3xx,status_4xx,status_5xx,status_other,\
 cache_hit,cache_hit_by_age,cache_stale,cache_revalidated,cache_miss,cache_pass,cache_other,\
 failed_name,failed_connect,failed_tls,failed_timeout,failed_closed,failed_broken,failed_bad_answer,failed_status,\
-failed_foreign,failed_redirects,failed_too_long,failed_coding,failed_http2";
+failed_foreign,failed_redirects,failed_too_long,failed_coding,failed_http2,failed_address,failed_descriptors,failed_memory,users";
     assert_eq!(lines.next(), Some(expected));
     let row = "1001.000,1,0,9,1,0,0,400000,1200000,2000000,3600000,20,1,0,20000,60000,100000,180000,\
-0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0";
+0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,10";
     assert_eq!(lines.nth(1), Some(row));
 }
 

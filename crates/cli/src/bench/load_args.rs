@@ -3,11 +3,15 @@
 //! Invariant: a plan that comes out of here has passed its own check, but for what means something else in page mode.
 
 use super::elsewhere::{ask, hosts_elsewhere};
+use super::idle_flags;
 use super::request_args::RequestArgs;
 use super::traffic_args::TrafficArgs;
 use crate::values::time;
 use anyhow::ensure;
-use load::{BodyPattern, Close, Expect, Length, Plan, Protocol, StatusSet, Stop, Target};
+use browse::VISITORS_MAX;
+use load::{
+    BodyPattern, Close, Expect, IN_FLIGHT_MAX_DEFAULT, Length, Plan, Protocol, StatusSet, Stop, Target,
+};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -78,7 +82,7 @@ impl LoadArgs {
     /// # Errors
     /// If the arguments contradict each other or a file cannot be read.
     pub(crate) fn plan(&self, url: &str) -> anyhow::Result<Plan> {
-        let plan = self.shaped(url)?;
+        let plan = self.shaped(url, IN_FLIGHT_MAX_DEFAULT)?;
         ensure!(
             plan.linger.is_zero() || !plan.keep_alive,
             "--linger goes with --no-keepalive or --page: connections that are kept for the next request stay open anyway"
@@ -93,15 +97,16 @@ impl LoadArgs {
     /// # Errors
     /// As [`Self::plan`].
     pub(crate) fn plan_of_pages(&self, url: &str) -> anyhow::Result<Plan> {
-        let mut plan = self.shaped(url)?;
+        let mut plan = self.shaped(url, VISITORS_MAX)?;
         let connections_per_host_max = plan.connections_per_host_max.take();
         let linger = std::mem::take(&mut plan.linger);
         plan.check()?;
         Ok(Plan { connections_per_host_max, linger, ..plan })
     }
 
-    /// What the arguments say, unchecked.
-    fn shaped(&self, url: &str) -> anyhow::Result<Plan> {
+    /// What the arguments say, unchecked but for flags that do nothing.
+    fn shaped(&self, url: &str, in_flight_max_default: usize) -> anyhow::Result<Plan> {
+        idle_flags::refuse(self.traffic.idle().into_iter().chain(self.request.idle()))?;
         let mut plan = Plan::new(Target::parse(url)?);
         let is_endless = self.requests.is_none() && !self.traffic.has_stages();
         let time = self.time.or_else(|| is_endless.then_some(TIME_DEFAULT));
@@ -125,7 +130,7 @@ impl LoadArgs {
             never: None,
         };
         self.request.shape(&mut plan)?;
-        self.traffic.shape(&mut plan)?;
+        self.traffic.shape(&mut plan, in_flight_max_default)?;
         Ok(plan)
     }
 
@@ -284,6 +289,30 @@ mod tests {
         let plan = parse("https://h/ --http 2 --pipeline 8").unwrap();
         assert_eq!((plan.http, plan.pipeline), (Protocol::H2, 8));
         assert_eq!(parse("http://h/ --http 1.0").unwrap().http, Protocol::Http10);
+    }
+
+    #[test]
+    fn flags_without_effect_are_refused_with_the_fix() {
+        for (line, reason) in [
+            ("http://h/ --rate 5 --think 1s", "--think does nothing"),
+            ("http://h/ --stage 5/s:1s --think 1s-2s", "--think does nothing"),
+            ("http://h/ -c 5 --in-flight-max 7", "--in-flight-max does nothing"),
+            ("http://h/ --in-flight-max 10000", "--in-flight-max does nothing"),
+            ("http://h/ --stage 5:1s --in-flight-max 7", "--in-flight-max does nothing"),
+            ("http://h/ --poisson", "--poisson does nothing"),
+            ("http://h/ --rate 5 --ramp-to 9 -t 5 --ramp-up 2s", "--ramp-up does nothing"),
+            ("http://h/ --content-type text/plain", "--content-type does nothing"),
+        ] {
+            let error = parse(line).expect_err(line).to_string();
+            assert!(error.contains(reason), "{line:?}: {error}");
+        }
+        for line in [
+            "http://h/ --rate 5 --think 0 --in-flight-max 7",
+            "http://h/ --stage 5/s:1s --stage 5:1s --think 1s --in-flight-max 7",
+            "http://h/ --think 1s --form a=1 --content-type text/plain",
+        ] {
+            assert!(parse(line).is_ok(), "{line:?} was refused");
+        }
     }
 
     #[test]

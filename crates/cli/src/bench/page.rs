@@ -7,7 +7,7 @@ use super::measure;
 use super::outputs::OutputArgs;
 use anyhow::{Context as _, bail, ensure};
 use browse::{PageEnd, PageOutcome, PagePlan, VISITORS_MAX, Watch};
-use load::{Arrival, Control, Expect, IN_FLIGHT_MAX_DEFAULT, Plan, Protocol, Rate, TlsOptions};
+use load::{Arrival, Control, Expect, Plan, Protocol, Rate, TlsOptions};
 use platform::{Clock, SystemClock};
 use report::page::{PageRun, text};
 use report::run::Condition;
@@ -118,8 +118,6 @@ pub(crate) fn page_plan(url: &str, args: &PageArgs, load: &Plan) -> anyhow::Resu
 fn visitors(load: &Plan) -> anyhow::Result<usize> {
     match load.arrival {
         Arrival::Closed => Ok(load.users),
-        // The default for requests is more than page mode has.
-        Arrival::Open { in_flight_max: IN_FLIGHT_MAX_DEFAULT, .. } => Ok(VISITORS_MAX),
         Arrival::Open { in_flight_max, .. } => {
             ensure!(
                 in_flight_max <= VISITORS_MAX,
@@ -251,6 +249,8 @@ mod tests {
         assert_eq!((bound.connections_per_host_max, bound.think), (2, Think::Range { from, to }));
         assert_eq!((bound.linger, plan.linger), (Duration::from_secs(5), Duration::ZERO));
         assert_eq!((plan.connections_per_host_max, plan.think), (6, Think::None));
+        let arrivals = |flags: &str| parse(&format!("http://h/ --page --rate 5{flags}")).unwrap().users;
+        assert_eq!((arrivals(""), arrivals(" --in-flight-max 7")), (5_000, 7));
         assert!(parse("https://h/ --page --http 2").unwrap().is_http2);
         let named = parse("http://127.0.0.1:81/a --page -H Host:wordpress.test").unwrap();
         assert_eq!((named.url.as_str(), named.headers.len()), ("http://wordpress.test/a", 0));
@@ -273,6 +273,8 @@ mod tests {
             "http://h/ --page --connections-per-host 2 --http 2",
             "http://h/ --page --connections-per-address 2",
             "http://h/ --page --rate 5 --think 1s",
+            "http://h/ --page --rate 5 --in-flight-max 10000",
+            "http://h/ --page --in-flight-max 7",
         ] {
             assert!(parse(line).is_err(), "{line:?} was accepted");
         }

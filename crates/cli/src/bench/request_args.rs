@@ -2,6 +2,7 @@
 //!
 //! Invariant: the content of a request comes from one place, a file or a form.
 
+use super::idle_flags::Idle;
 use crate::values::header;
 use anyhow::Context as _;
 use load::{Body, Plan};
@@ -35,6 +36,15 @@ pub(crate) struct RequestArgs {
 }
 
 impl RequestArgs {
+    /// What of this does nothing beside the rest.
+    pub(super) fn idle(&self) -> [Idle; 1] {
+        [Idle {
+            flag: "--content-type",
+            is_idle: self.content_type.is_some() && self.body.is_none() && self.form.is_empty(),
+            fix: "give the content, with --body or --form, or leave it out",
+        }]
+    }
+
     /// Gives a plan these requests.
     ///
     /// # Errors

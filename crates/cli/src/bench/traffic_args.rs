@@ -2,11 +2,10 @@
 //!
 //! Invariant: each argument sets one thing of a plan; what they contradict each other in, the plan's own check says.
 
+use super::idle_flags::Idle;
 use crate::values::time;
 use anyhow::{Context as _, ensure};
-use load::{
-    Arrival, IN_FLIGHT_MAX_DEFAULT, Plan, Rate, SourceNet, Stage, StageLoad, Target, Think, WeightedTarget,
-};
+use load::{Arrival, Plan, Rate, SourceNet, Stage, StageLoad, Target, Think, WeightedTarget};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -26,9 +25,9 @@ pub(crate) struct TrafficArgs {
     #[arg(long)]
     poisson: bool,
     /// Open loop: requests in flight beyond which one that is due is not started but counted; with --page pages, up to
-    /// 5000
-    #[arg(long, value_name = "N", default_value_t = IN_FLIGHT_MAX_DEFAULT)]
-    in_flight_max: usize,
+    /// 5000 [default: 10000, with --page 5000]
+    #[arg(long, value_name = "N")]
+    in_flight_max: Option<usize>,
     /// A part of the run with a load of its own: users, as 100:30s, or a rate, as 250/s:30s; repeatable
     #[arg(long, value_name = "LOAD:TIME", value_parser = stage, conflicts_with_all = ["users", "rate", "time"])]
     stage: Vec<Stage>,
@@ -76,11 +75,41 @@ impl TrafficArgs {
         !self.stage.is_empty()
     }
 
-    /// Gives a plan this shape.
+    /// What of this does nothing beside the rest.
+    pub(super) fn idle(&self) -> [Idle; 4] {
+        let is_rate = |stage: &Stage| matches!(stage.load, StageLoad::Rate(_));
+        let has_rate = self.rate.is_some() || self.stage.iter().any(is_rate);
+        let has_users = self.rate.is_none() && (self.stage.is_empty() || !self.stage.iter().all(is_rate));
+        [
+            Idle {
+                flag: "--poisson",
+                is_idle: self.poisson && !has_rate,
+                fix: "it needs a rate, --rate or stages such as 250/s:30s",
+            },
+            Idle {
+                flag: "--in-flight-max",
+                is_idle: self.in_flight_max.is_some() && !has_rate,
+                fix: "it needs a rate, --rate or stages such as 250/s:30s; without one -c says how many are in flight",
+            },
+            Idle {
+                flag: "--think",
+                is_idle: !self.think.is_none() && !has_users,
+                fix: "with a rate, requests (with --page: pages) begin at the rate, however long users think; leave it or the rate out",
+            },
+            Idle {
+                flag: "--ramp-up",
+                is_idle: self.ramp_up.is_some_and(|ramp| !ramp.is_zero()) && self.ramp_to.is_some(),
+                fix: "with --ramp-to the rate grows from --rate on; leave one of the two out",
+            },
+        ]
+    }
+
+    /// Gives a plan this shape. With a rate at most `in_flight_max_default` are in flight, unless a flag says
+    /// otherwise.
     ///
     /// # Errors
     /// If the list of URLs cannot be read.
-    pub(super) fn shape(&self, plan: &mut Plan) -> anyhow::Result<()> {
+    pub(super) fn shape(&self, plan: &mut Plan, in_flight_max_default: usize) -> anyhow::Result<()> {
         let rate = self.rate.map(|rate| match self.ramp_to {
             Some(to) => Rate::Ramp { from: rate, to },
             None if self.poisson => Rate::Poisson(rate),
@@ -91,12 +120,9 @@ impl TrafficArgs {
             StageLoad::Rate(rate) => Some(Rate::Constant(rate)),
             StageLoad::Users(_) => None,
         });
-        ensure!(
-            rate.or(of_stages).is_some() || !self.poisson,
-            "--poisson needs a rate: --rate, or stages such as 250/s:30s"
-        );
         if let Some(rate) = rate.or(of_stages) {
-            plan.arrival = Arrival::Open { rate, in_flight_max: self.in_flight_max };
+            let in_flight_max = self.in_flight_max.unwrap_or(in_flight_max_default);
+            plan.arrival = Arrival::Open { rate, in_flight_max };
         }
         plan.stages.clone_from(&self.stage);
         plan.cooldown = self.cooldown;

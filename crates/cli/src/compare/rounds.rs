@@ -26,11 +26,11 @@ pub(super) const ROUNDS_DEFAULT: u16 = 10;
 /// The most rounds: as many runs as a side may have.
 pub(super) const ROUNDS_MAX: u16 = RUNS_MAX as u16;
 
-/// Loads each URL in every round; `None` if it was interrupted.
+/// Loads each URL in every round; gives why there is nothing to compare if it was interrupted.
 ///
 /// # Errors
 /// When a URL cannot be loaded, or a run cannot be written.
-pub(super) fn load(urls: &[String], args: &Args) -> anyhow::Result<Option<Vec<Side>>> {
+pub(super) fn load(urls: &[String], args: &Args) -> anyhow::Result<Result<Vec<Side>, String>> {
     ensure!(urls.len() > 1, "a comparison needs two sides");
     let loads = loads(urls, args)?;
     let comparison = format!("{:x}-{:x}", SystemClock::new().now().as_micros(), args.order_seed);
@@ -47,8 +47,10 @@ pub(super) fn load(urls: &[String], args: &Args) -> anyhow::Result<Option<Vec<Si
             let (Some(load), Some(side)) = (loads.get(place), sides.get_mut(place)) else { continue };
             let made_in = Round { comparison: comparison.clone(), number: round.into() };
             let Some((run, json)) = load.run(made_in)? else {
-                note(format_args!("petasos: compare: interrupted in round {round} of {}", args.rounds));
-                return Ok(None);
+                return Ok(Err(format!(
+                    "the comparison was interrupted in round {round} of {}",
+                    args.rounds
+                )));
             };
             let (what, unit) = load.words();
             ensure!(
@@ -71,7 +73,7 @@ pub(super) fn load(urls: &[String], args: &Args) -> anyhow::Result<Option<Vec<Si
             std::thread::sleep(measure::REST);
         }
     }
-    Ok(Some(sides))
+    Ok(Ok(sides))
 }
 
 /// How one side is loaded.

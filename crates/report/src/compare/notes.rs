@@ -8,6 +8,9 @@ use serde_json::Value;
 /// How far the first pages of two sides may differ in length before it is asked whether they are the same page.
 const LENGTH_SHARE_MAX: f64 = 0.1;
 
+/// Digits in which rates must differ to be named as different.
+const RATE_DIGITS: usize = 3;
+
 /// All notes, the gravest first.
 pub(super) fn notes(sides: &[Side], unit: Unit) -> Vec<String> {
     let letters = || ('A'..='Z').zip(sides);
@@ -93,11 +96,19 @@ fn unlike(letter: char, first: &Side, other: &Side) -> Option<String> {
 fn members(run: &Run) -> Vec<(String, Value)> {
     let of_pages = run.pages.map(serde_json::to_value);
     let all = std::iter::once(serde_json::to_value(&run.plan)).chain(of_pages);
+    let rate = run.rate_asked_per_s.map(rounded);
     let objects = all.filter_map(|value| match value {
         Ok(Value::Object(members)) => Some(members),
         _ => None,
     });
-    objects.flatten().collect()
+    objects.flatten().chain([("rate_asked_per_s".to_owned(), Value::from(rate))]).collect()
+}
+
+/// A number rounded to [`RATE_DIGITS`]. Rates are means over the time of a run, so the same rate that was asked for
+/// twice may differ in the last digits.
+fn rounded(rate: f64) -> f64 {
+    let text = format!("{rate:.*e}", RATE_DIGITS - 1);
+    text.parse().unwrap_or(rate)
 }
 
 fn lengths(letter: char, first: &Side, other: &Side) -> Option<String> {

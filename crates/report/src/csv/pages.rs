@@ -34,5 +34,6 @@ pub fn page_seconds_csv(run: &PageRun) -> String {
     columns.extend(counts("cache", verdicts, |of: &PageSecond| &of.verdicts));
     let kinds = FetchFailure::ALL.map(FetchFailure::name);
     columns.extend(counts("failed", kinds, |of: &PageSecond| &of.failed_by_kind));
+    columns.push(Column::new("users", |of: &PageSecond| of.users));
     table(&columns, &run.seconds)
 }

@@ -45,7 +45,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let request = options::parse(arguments).map_err(|reason| anyhow!("ab: {reason} (petasos ab -h)"))?;
     match request {
         Request::Help => measure::write_text(io::stdout(), USAGE)?,
-        Request::Version => measure::write_text(io::stdout(), &ab::banner())?,
+        Request::Version => measure::write_text(io::stdout(), &own.banner())?,
         Request::Run(options) => return load(*options, own),
     }
     Ok(ExitCode::SUCCESS)
@@ -73,6 +73,11 @@ impl OwnWords {
             rest = others;
         }
         (own, rest)
+    }
+
+    /// The lines that name the program.
+    fn banner(self) -> String {
+        if self.is_plain { ab::plain_banner() } else { ab::banner() }
     }
 }
 
@@ -164,10 +169,11 @@ fn before(options: &Options, own: OwnWords, shows_progress: bool) -> anyhow::Res
         let head = image.get(..image.len() - content_bytes).unwrap_or_default();
         log = format!("INFO: {} header == \n---\n{}\n---\n", plan.method, String::from_utf8_lossy(head));
     }
-    let banner = if own.is_plain { ab::plain_banner() } else { ab::banner() };
+    let banner = own.banner();
     if options.is_html {
         let block = if log.is_empty() { String::new() } else { html::block(&log) };
-        return Ok(format!("{}{block}", html::banner(&banner)));
+        let banner = if own.is_plain { html::plain_banner(&banner) } else { html::banner(&banner) };
+        return Ok(format!("{banner}{block}"));
     }
     let through = plan.proxy.as_ref().map(|proxy| format!("[through {}:{}] ", proxy.host(), proxy.port()));
     let end = if shows_progress { "\n" } else { "..." };
@@ -184,12 +190,14 @@ fn after(options: &Options, own: OwnWords, outcome: &Outcome, shows_progress: bo
     if options.verbosity >= 2 && !outcome.first_head.is_empty() {
         log = first_answer(&outcome.first_head, options.verbosity);
     }
+    let done = if shows_progress { "" } else { "..done\n" };
     if options.is_html {
         let block = if log.is_empty() { String::new() } else { html::block(&log) };
-        let table = if own.is_plain { html::plain_report } else { html::report };
-        return format!("{block}{}", table(outcome, &options.attributes));
+        return match own.is_plain {
+            true => format!("{block}{done}{}", html::plain_report(outcome, &options.attributes)),
+            false => format!("{block}{}", html::report(outcome, &options.attributes)),
+        };
     }
-    let done = if shows_progress { "" } else { "..done\n" };
     let parts = Parts { percentiles: !options.no_percentiles, spread: !options.no_spread };
     let report = if own.is_plain { ab::plain_report } else { ab::report };
     format!("{log}{done}\n\n{}", report(outcome, parts))

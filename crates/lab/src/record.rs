@@ -36,7 +36,7 @@ pub(crate) fn groups(ladder: &Ladder, watch: &Watch, answers: u64) -> Vec<GroupR
 }
 
 /// Mean and samples of the runnable and blocked tasks of all groups with role site or database; no mean if
-/// there is no such group.
+/// there is no such group, or if one of these groups has no process: its load would count as 0.
 pub(crate) fn observed_load(ladder: &Ladder, watch: &Watch) -> (Option<f64>, Vec<u32>) {
     let pairs = ladder.groups.iter().zip(&watch.groups);
     let mine = pairs.filter(|(group, _)| matches!(group.role, Role::Site | Role::Database));
@@ -44,7 +44,8 @@ pub(crate) fn observed_load(ladder: &Ladder, watch: &Watch) -> (Option<f64>, Vec
     let count = mine.iter().map(|seen| seen.load_samples.len()).max().unwrap_or(0);
     let at = |sample: usize| mine.iter().filter_map(|seen| seen.load_samples.get(sample)).sum();
     let samples: Vec<u32> = (0..count).map(at).collect();
-    ((!mine.is_empty()).then(|| mine.iter().map(|seen| seen.load()).sum()), samples)
+    let is_known = !mine.is_empty() && mine.iter().all(|seen| seen.processes > 0);
+    (is_known.then(|| mine.iter().map(|seen| seen.load()).sum()), samples)
 }
 
 /// The kinds of failure that occurred.
@@ -282,8 +283,12 @@ mod tests {
             tasks: 1,
         };
         let groups = vec![group(&[2, 4]), group(&[9, 9]), group(&[1, 0])];
-        let watch = Watch { seconds: 1.0, groups, host: HostWatch::default() };
+        let mut watch = Watch { seconds: 1.0, groups, host: HostWatch::default() };
         assert_eq!(observed_load(&ladder, &watch), (Some(3.5), vec![3, 4]));
+        watch.groups[1].processes = 0;
+        assert_eq!(observed_load(&ladder, &watch).0, Some(3.5), "the accelerator's load is not observed");
+        watch.groups[2].processes = 0;
+        assert_eq!(observed_load(&ladder, &watch).0, None, "the database was not found");
     }
 
     #[test]

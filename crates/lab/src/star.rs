@@ -22,9 +22,16 @@ pub(crate) fn reasons(check: &SelfCheck, host: &HostWatch, groups: &[GroupWatch]
     if check.trust == Trust::Invalid || check.may_have_lost || is_slowed {
         reasons.extend(check.reasons.iter().cloned());
     }
-    // A group without a process, such as one whose server was started again, makes its own processes foreign.
-    let is_watched = !groups.is_empty() && groups.iter().all(|group| group.processes > 0);
-    if let Some(share) = host.foreign.filter(|share| is_watched && *share > FOREIGN_SHARE_MAX) {
+    // Processes of a group that was not found, as of a server that was started again, would be taken for foreign ones.
+    let missing: Vec<String> =
+        groups.iter().filter(|group| group.processes == 0).map(|group| format!("`{}`", group.name)).collect();
+    if let [name] = &missing[..] {
+        reasons.push(format!("group {name} has no process, so the load of other processes is not known"));
+    } else if !missing.is_empty() {
+        let names = missing.join(" and ");
+        reasons.push(format!("groups {names} have no process, so the load of other processes is not known"));
+    } else if let Some(share) = host.foreign.filter(|share| !groups.is_empty() && *share > FOREIGN_SHARE_MAX)
+    {
         reasons
             .push(format!("processes outside of the measurement used {:.0}% of the machine", share * 100.0));
     }
@@ -43,15 +50,15 @@ mod tests {
 
     /// Groups with so many processes each.
     fn groups(processes: &[u32]) -> Vec<GroupWatch> {
-        let group = |&processes: &u32| GroupWatch {
-            name: "site".to_owned(),
+        let group = |(place, &processes): (usize, &u32)| GroupWatch {
+            name: format!("site {}", place + 1),
             load_samples: Vec::new(),
             cpu_seconds: 1.0,
             pss_bytes: None,
             processes,
             tasks: processes,
         };
-        processes.iter().map(group).collect()
+        processes.iter().enumerate().map(group).collect()
     }
 
     fn host(foreign: f64, steal: f64) -> HostWatch {
@@ -65,9 +72,15 @@ mod tests {
     }
 
     #[test]
-    fn processes_are_foreign_only_beside_groups_that_all_have_some() {
-        let count = |of: &[u32]| reasons(&SelfCheck::default(), &host(0.9, 0.0), &groups(of)).len();
-        assert_eq!((count(&[]), count(&[3, 0]), count(&[3, 1])), (0, 0, 1));
+    fn group_without_process_stars_because_foreign_load_is_unknown() {
+        let reasons = |processes: &[u32]| reasons(&SelfCheck::default(), &host(0.9, 0.0), &groups(processes));
+        let unknown = "group `site 2` has no process, so the load of other processes is not known";
+        assert_eq!(reasons(&[3, 0]), [unknown]);
+        let both =
+            "groups `site 1` and `site 2` have no process, so the load of other processes is not known";
+        assert_eq!(reasons(&[0, 0]), [both]);
+        assert_eq!(reasons(&[3, 1]), ["processes outside of the measurement used 90% of the machine"]);
+        assert!(reasons(&[]).is_empty(), "a ladder without groups looks for no other processes");
     }
 
     #[test]

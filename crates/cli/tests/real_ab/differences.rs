@@ -73,6 +73,33 @@ fn answers_in_chunks_are_read_to_their_end() {
 }
 
 #[test]
+fn answer_that_is_not_http_is_an_exception() {
+    let origin = Origin::start(|_| vec![Action::Send(b"hello\r\n\r\nworld".to_vec()), Action::Close]);
+    let url = format!("{}/", origin.url());
+    let their = theirs(&["-n", "2", &url]).stdout;
+    assert!(their.contains("Non-2xx responses:      2\n"), "{their}");
+    assert!(their.contains("Document Length:        5 bytes"), "{their}");
+    let our = ours(&["-n", "2", &url]).stdout;
+    assert!(our.contains("(Connect: 0, Receive: 0, Length: 0, Exceptions: 2)"), "{our}");
+    let plain = ours(&["--plain", "-n", "2", &url]).stdout;
+    assert!(plain.contains("Complete requests:      2\n") && !plain.contains("Non-2xx"), "{plain}");
+    assert!(plain.contains("Document Length:        0 bytes"), "{plain}");
+}
+
+#[test]
+fn head_of_9_kb_ends_the_run_of_ab() {
+    let origin = Origin::start(|_| {
+        let head = format!("HTTP/1.1 200 OK\r\nX: {}\r\nContent-Length: 5\r\n\r\n", "x".repeat(9000));
+        vec![Action::Send(format!("{head}hello").into_bytes()), Action::Close]
+    });
+    let url = format!("{}/", origin.url());
+    let their = theirs(&["-n", "2", &url]).stdout;
+    assert!(!their.contains("Server Software"), "{their}");
+    let plain = ours(&["--plain", "-n", "2", &url]).stdout;
+    assert!(plain.contains("Complete requests:      2\n"), "{plain}");
+}
+
+#[test]
 fn cookies_add_up() {
     let origin = page();
     let url = format!("{}/", origin.url());

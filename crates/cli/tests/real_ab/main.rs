@@ -14,6 +14,7 @@ mod lines;
 mod log;
 mod options;
 mod plain;
+mod plain_options;
 mod reports;
 mod requests;
 mod tls;

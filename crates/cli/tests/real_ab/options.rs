@@ -19,38 +19,61 @@ fn every_letter_is_taken() {
     assert_eq!((theirs(&["-V"]).code, ours(&["-V"]).code), (Some(0), Some(0)));
 }
 
+/// Runs ours with a wrong command line: it says so and asks for nothing.
+fn is_refused_here(arguments: &[&str]) {
+    let our = ours(arguments);
+    assert_eq!(our.code, Some(2), "{arguments:?}: {}", our.stdout);
+    assert!(!our.stdout.contains("Server Software"), "{arguments:?}: {}", our.stdout);
+    assert!(our.stderr.starts_with("petasos: "), "{arguments:?}: {}", our.stderr);
+}
+
 #[test]
 fn bad_command_lines_are_refused_by_both() {
-    let url = "http://127.0.0.1:1/";
+    // The server answers, so that only the command line can be the reason.
+    let origin = page();
+    let url = format!("{}/", origin.url());
     for arguments in [
-        &["-c", "5", "-n", "4", url][..],
-        &["http://127.0.0.1"],
+        &["-c", "5", "-n", "4", &url][..],
+        &[&origin.url()],
+        &["ftp://127.0.0.1/"],
+        &[],
         &["-n", "5"],
         &["-n"],
-        &[url, "-n", "5"],
-        &["-n", "0", url],
-        &["-n", "x", url],
-        &["-n", "-1", url],
-        &["-c", "0", url],
-        &["-c", "-1", url],
-        &["-i", "-p", "/dev/null", url],
-        &["-p", "/dev/null", "-u", "/dev/null", url],
-        &["-p", "/nonexistent/file", url],
-        &["-B", "192.0.2.1", url],
-        &["-B", "no.such.host.invalid", url],
-        &["-X", "127.0.0.1", url],
-        &["-W", "2", url],
-        &["-R", "2", url],
-        &["-Y", url],
-        &["--help", url],
+        &[&url, "-n", "5"],
+        &["-n", "0", &url],
+        &["-n", "x", &url],
+        &["-n", "-1", &url],
+        &["-c", "0", &url],
+        &["-c", "-1", &url],
+        &["-i", "-p", "/dev/null", &url],
+        &["-p", "/dev/null", "-u", "/dev/null", &url],
+        &["-p", "/nonexistent/file", &url],
+        &["-u", "/nonexistent/file", &url],
+        &["-B", "192.0.2.1", &url],
+        &["-B", "no.such.host.invalid", &url],
+        &["-X", "127.0.0.1", &url],
     ] {
         let their = theirs(arguments);
-        assert_ne!(their.code, Some(0), "{arguments:?}: {}", their.stdout);
-        let our = ours(arguments);
-        assert_eq!(our.code, Some(2), "{arguments:?}: {}", our.stdout);
-        assert!(!our.stdout.contains("Server Software"), "{arguments:?}: {}", our.stdout);
-        assert!(our.stderr.starts_with("petasos: "), "{arguments:?}: {}", our.stderr);
+        let is_refused = their.code != Some(0) && !their.stdout.contains("Server Software");
+        assert!(is_refused, "{arguments:?}: {}", their.stdout);
+        is_refused_here(arguments);
     }
+    assert!(origin.seen().is_empty());
+}
+
+#[test]
+fn options_that_ab_passes_over_are_refused_here() {
+    let origin = page();
+    let url = format!("{}/", origin.url());
+    for arguments in [&["-J", &url][..], &["-Y", &url], &["-Q", &url]] {
+        let their = theirs(arguments);
+        assert!(their.stdout.contains("Server Software"), "{arguments:?}: {}", their.stdout);
+        is_refused_here(arguments);
+    }
+    for arguments in [["-W", "2", &url], ["-R", "2", &url]] {
+        is_refused_here(&arguments);
+    }
+    is_refused_here(&["--help", &url]);
 }
 
 #[test]

@@ -32,6 +32,11 @@ pub fn banner(lines: &str) -> String {
     format!("<p>\n {}<br>\n</p>\n", lines.join("<br>\n "))
 }
 
+/// As [`banner`], and the paragraph that `ab` opens and does not close.
+pub fn plain_banner(lines: &str) -> String {
+    format!("{}<p>\n", banner(lines))
+}
+
 /// Text as it is, in a block of its own.
 pub fn block(text: &str) -> String {
     format!("<pre>\n{}</pre>\n", escaped(text))

@@ -19,7 +19,8 @@ pub enum Condition {
     PreconditionFailed,
 }
 
-/// Evaluates the conditional fields of a GET or HEAD request against the response that would be sent.
+/// Evaluates the conditional fields of a GET or HEAD request against the response that would be
+/// sent.
 pub fn evaluate_conditions(request: &Fields, response: &ResponseHead) -> Condition {
     // Conditions apply only to responses that would be successful without them (RFC 9110 section
     // 13.2.1).

@@ -106,7 +106,8 @@ impl Directives {
         directives
     }
 
-    /// The directives of a response's `Cache-Control`; see [`crate::stated_directives`] for targeted fields.
+    /// The directives of a response's `Cache-Control`; see [`crate::stated_directives`] for
+    /// targeted fields.
     pub fn of_response(fields: &Fields) -> Self {
         Self::of_field(fields, names::CACHE_CONTROL)
     }

@@ -37,7 +37,7 @@ pub enum CulpritKind {
 }
 
 impl CulpritKind {
-    /// The stable name, as it appears in reports.
+    /// The stable name, as it appears in explanations.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Cookie => "cookie",

@@ -2,10 +2,10 @@
 //! Vary.
 //!
 //! Invariant: a field that is not in the table is [`Role::Unknown`]. A request with such a field is
-//! not shared unless the site's policy declares the field noise or forwarded. Every field that may
-//! change a response is therefore in the key, or not forwarded, or declared by the operator, who
-//! vouches that the application names it in `Vary`. A name with underscores has no more power than
-//! the same name with hyphens.
+//! not shared unless the site's policy declares the field noise or forwarded. A field that may
+//! change a response is therefore in the key, or not forwarded, or declared. With the declaration
+//! the operator vouches that the application names the field in `Vary`. A name with underscores has
+//! no more power than the same name with hyphens.
 
 use crate::selecting::{ORIGIN, is_selecting};
 use crate::{Pattern, Policy};

@@ -191,6 +191,7 @@ fn bind_address(address: SocketAddr, count: usize) -> io::Result<Vec<Listener>> 
         socket.set_tcp_nodelay(true)?;
         socket.listen(BACKLOG)?;
         let listener = std::net::TcpListener::from(socket);
+        // With port 0 the first socket determines the port of the others.
         target = listener.local_addr()?;
         listeners.push(Listener { socket: Bound::Tcp(listener), local: Address::Ip(target) });
     }

@@ -33,6 +33,7 @@ impl Patience {
         let due = *self.due.get_or_insert_with(|| Instant::now() + limit);
         let sleep = self.sleep.get_or_insert_with(|| Box::pin(sleep_until(due)));
         loop {
+            // The timer is set for a longer limit than the present one.
             if sleep.deadline() > due {
                 sleep.as_mut().reset(due);
             }
@@ -40,6 +41,7 @@ impl Patience {
             if sleep.deadline() == due {
                 return Poll::Ready(());
             }
+            // The timer fired at a deadline from before a reset: move it to the present one.
             sleep.as_mut().reset(due);
         }
     }

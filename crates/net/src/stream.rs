@@ -131,6 +131,7 @@ impl IdleStream {
     /// # Errors
     /// As the system reports them; the connection is then closed.
     pub fn into_stream(self) -> io::Result<Stream> {
+        // tokio requires non-blocking mode, in which `Stream::into_idle` left the socket.
         match self {
             Self::Tcp(stream) => TcpStream::from_std(stream).map(Stream::Tcp),
             Self::Unix(stream) => UnixStream::from_std(stream).map(Stream::Unix),

@@ -256,6 +256,7 @@ impl DiskFile for SystemFile {
 /// Creates a file and removes its name at once. It never opens an existing file.
 fn open_and_remove(directory: &Path) -> io::Result<File> {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
+    // Relaxed is enough: the numbers must only differ.
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     let path = directory.join(format!("petasos.{}.{number}.spool", std::process::id()));
     let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path)?;

@@ -92,7 +92,7 @@ fn expiring_field(response: &Fields, policy: &Policy) -> &'static str {
     let (directives, targeted) = stated_directives(response, policy);
     let lifetime_secs = directives.s_maxage_secs.or(directives.max_age_secs);
     match lifetime_secs {
-        // The lifetime was above zero, so the age used it up on the way.
+        // The lifetime was above zero, so it was used up on the way.
         Some(1..) if response.has(names::AGE) => names::AGE,
         Some(1..) => names::DATE,
         None if !targeted => names::EXPIRES,

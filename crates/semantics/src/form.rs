@@ -99,6 +99,7 @@ impl Form {
         if name.octets.is_empty() && value.octets.is_empty() {
             return;
         }
+        // A dropped name could be any name, so from now on no parameter counts as absent.
         if self.pairs.len() >= PAIRS_MAX || name.cut {
             self.overflowed = true;
             return;

@@ -10,8 +10,8 @@
 //! 2. `Accept-Encoding` is forwarded as one of two constants, both of which offer gzip. A response
 //!    with another coding varies on it.
 //! 3. `Accept` and `User-Agent` are sent as constants.
-//! 4. Every other field is forwarded only if a known Vary of this key names it, and so are those
-//!    two as the client sent them. The field is then part of the variant key, in the same
+//! 4. Any other field, and the client's own `Accept` and `User-Agent`, are forwarded only if a
+//!    known Vary of this key names them. They are then part of the variant key, in the same
 //!    normalised form.
 //! 5. A field that the operator declared forwarded is forwarded as the client sent it. The operator
 //!    vouches that the application names it in Vary if it changes a page.

@@ -166,6 +166,8 @@ pub fn reuse(freshness: &Freshness, request: &Directives, policy: &Policy, now: 
             stale(Reason::StaleWhileRevalidate, true)
         };
     }
+    // Inclusive: max-stale accepts a response that is stale "by no more than" this time (RFC 9111
+    // section 5.2.1.2).
     let accepted = request.max_stale_secs.is_some_and(|secs| over <= seconds(secs));
     if accepted && freshness.may_be_stale && !declined {
         return stale(Reason::StaleClientAllows, false);

@@ -45,7 +45,8 @@ pub struct Storable {
     pub freshness: Freshness,
     /// Names of fields that must not be stored, nor sent to any client but the one whose request
     /// was fetched. A qualified `private` or `no-cache` lists them (RFC 9111 sections 5.2.2.4 and
-    /// 5.2.2.7). With the default profile only `Set-Cookie` of a static file is withheld.
+    /// 5.2.2.7). A policy that forwards only keyed fields withholds at most the `Set-Cookie` of a
+    /// static file.
     pub withheld: Vec<Bytes>,
 }
 
@@ -94,6 +95,8 @@ fn judged(
     }
     let says_no_cache = reaches_everything(&directives.no_cache, policy);
     let validate_always = says_no_cache && recheck.is_none();
+    // A file under `recheck_secs` is reused while it is fresh, but never stale, because it still
+    // says no-cache.
     let windows = stale_windows(response.status, &directives, says_no_cache, policy);
     let freshness = Freshness {
         initial_age: initial_age(&response.fields, request_time, response_time),
@@ -110,6 +113,7 @@ fn judged(
         immutable: directives.immutable,
         ..Freshness::lasting(lifetime.map_or(Duration::ZERO, Lifetime::duration), response_time)
     };
+    // A response that the origin can confirm later is worth storing even if it is not fresh.
     if is_revalidatable(response) {
         if lifetime.is_none() && !is_heuristically_cacheable(response.status, &directives) {
             return Err(Reason::StoreRefusedNoFreshness);

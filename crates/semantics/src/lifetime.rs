@@ -68,6 +68,8 @@ fn stated_lifetime(
     if targeted || !fields.has(names::EXPIRES) {
         return None;
     }
+    // Two Expires lines contradict each other, so the response counts as stale (RFC 9111 section
+    // 4.2.1).
     let expires = fields.only(names::EXPIRES).and_then(|value| parse_date(value));
     let date = response_date(fields).unwrap_or(response_time);
     Some(expires.map_or(Duration::ZERO, |expires| expires.since(date)))
@@ -119,6 +121,7 @@ fn heuristic_lifetime(
         return None;
     }
     let changed = response.fields.only(names::LAST_MODIFIED).and_then(|value| parse_date(value))?;
+    // An origin whose clock is ahead must not get a longer lifetime.
     let made = response_date(&response.fields).map_or(response_time, |date| date.min(response_time));
     Some(Duration::from_secs(made.since(changed).as_secs() / 10).min(longest))
 }

@@ -58,7 +58,7 @@ pub fn classify_request(request: &RequestHead, has_content: bool, policy: &Polic
 }
 
 /// Whether a request carries credentials, or cookies other than noise and keyed cookies. Its fetch
-/// is not shared with followers.
+/// is not shared with followers. Unknown cookies that the policy ignores do not count.
 pub fn is_personal(request: &Fields, policy: &Policy) -> bool {
     // A cookie that is ignored is not forwarded, so it cannot make the response personal.
     let ignored = policy.forwarding == Forwarding::Keyed && policy.unknown_cookie == UnknownCookie::Ignore;

@@ -68,6 +68,7 @@ const fn initial(name: &[u8]) -> u32 {
 
 /// Whether the field called `name` selects a variant whatever `Vary` says.
 pub fn is_selecting(name: &[u8]) -> bool {
+    // A shift by 64 or more would overflow. No name in the list is that long.
     name.len() < 64
         && LENGTHS >> name.len() & 1 == 1
         && INITIALS & initial(name) != 0

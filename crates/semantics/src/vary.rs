@@ -184,6 +184,8 @@ impl VaryRule {
 
     /// The same as [`VaryRule::matches`], for a key that is kept as bytes.
     pub fn matches_octets(&self, fields: &Fields, key: &[u8]) -> bool {
+        // A selecting field is always in the key of its variant. A rule that does not name it
+        // therefore belongs to requests without it.
         if !self.as_sent && is_beyond(fields, self.names()) {
             return false;
         }

@@ -217,6 +217,7 @@ fn leads_on(rule: &WriteRule, exchanged: Exchanged<'_>) -> bool {
         .unwrap_or_else(|| behind_authority(location).to_vec());
     let (path, query) = (path_of(&resolved), query_of(&resolved));
     let asked = query_of(exchanged.target);
+    // A query that the request itself contained proves nothing, because a redirect may repeat it.
     let is_fresh = |pattern: &profiles::Pattern| pattern.matches(query) && !pattern.matches(asked);
     let leads = |wanted: &profiles::LocationPattern| {
         let is_there = match &wanted.path {
@@ -225,6 +226,7 @@ fn leads_on(rule: &WriteRule, exchanged: Exchanged<'_>) -> bool {
         };
         is_there && wanted.query.as_ref().is_none_or(is_fresh)
     };
+    // A redirect to the request's own target proves nothing, such as one to https.
     resolved != exchanged.target
         && (rule.locations.is_empty() || rule.locations.iter().any(leads))
         && !rule.unless_locations.iter().any(|pattern| pattern.matches(&resolved))

@@ -10,9 +10,9 @@
 //! bootstrap over runs, with tails widened for few runs (Hesterberg 2015, "expanded percentile").
 //!
 //! The alternatives are worse at five runs a side. A plain percentile or BCa interval of the means
-//! covers the truth in 80 to 94 of 100 cases where it promises 95. Bootstrap-t covers it as
-//! promised, but fails twice as often if one run is an outlier. The chosen interval covers 94 to
-//! 97. A test below repeats that count.
+//! covers the truth in 80 to 94 of 100 cases where it promises 95. Bootstrap-t keeps its promise,
+//! but fails twice as often if one run is an outlier. The chosen interval covers the truth in 94 to
+//! 97 of 100 cases. A test below repeats that count.
 
 use crate::normal;
 use crate::random::Random;

@@ -269,7 +269,7 @@ mod tests {
         assert!(!set(&["0.0.0.0/1", "10.0.0.0/8"]).is_everybody() && !set(&[]).is_everybody());
     }
 
-    /// Compares the set with a list of prefixes that is searched bit by bit.
+    /// Compares the lookup in the set with a linear search over its prefixes.
     #[test]
     fn set_contains_the_addresses_of_its_prefixes() {
         let texts =

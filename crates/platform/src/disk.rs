@@ -312,7 +312,7 @@ mod tests {
         assert_eq!(SystemDisk.list(directory.path()).unwrap(), [("segment".to_owned(), 4)]);
         SystemDisk.remove(&path).unwrap();
         let mut buffer = [0; 8];
-        assert_eq!(file.read_at(&mut buffer, 1).unwrap(), 3, "whoever has it open still reads it");
+        assert_eq!(file.read_at(&mut buffer, 1).unwrap(), 3, "an open handle still reads the file");
         assert_eq!(&buffer[..3], b"bcd");
     }
 

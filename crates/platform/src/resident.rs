@@ -54,6 +54,6 @@ mod tests {
         file.write_all(&vec![7; 300_000]).unwrap();
         bring_into_memory(&file, 1_000, 400_000).unwrap();
         assert!(is_in_memory(&file, 1_000, 250_000));
-        assert!(is_in_memory(&file, 0, 0), "nothing is always there");
+        assert!(is_in_memory(&file, 0, 0), "an empty range is always in memory");
     }
 }

@@ -1,8 +1,9 @@
 //! Conditional requests against a stored response (RFC 9110 section 13).
 //!
 //! Invariant: conditions are evaluated in the order of RFC 9110 section 13.2.2, and a weaker one
-//! only if the stronger one is absent. A condition that cannot be read counts as absent, so the
-//! client receives the whole response.
+//! only if the stronger one is absent. A date that cannot be read counts as absent. An entity tag
+//! that cannot be read matches nothing: the client then receives the whole response, or a 412 for
+//! `If-Match`.
 
 use crate::dates::parse_date;
 use message::{Fields, ResponseHead, list_members, names};

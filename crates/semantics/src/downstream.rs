@@ -100,7 +100,11 @@ mod tests {
             let fields = [("Content-Type", other), ("Cache-Control", "max-age=31536000, immutable")];
             assert_eq!(sent(&Policy::wordpress(), &fields), None, "{other}");
         }
-        assert_eq!(sent(&Policy::wordpress(), &[("Cache-Control", "max-age=5")]), None, "of no known type");
+        assert_eq!(
+            sent(&Policy::wordpress(), &[("Cache-Control", "max-age=5")]),
+            None,
+            "without a media type"
+        );
         for policy in [Policy::rfc(), Policy::default_profile()] {
             assert_eq!(sent(&policy, &[HTML, ("Cache-Control", "max-age=5")]), None);
         }

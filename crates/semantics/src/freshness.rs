@@ -354,7 +354,7 @@ mod tests {
         let now = start().plus(secs(50));
         assert_eq!(reuse_on_error(&freshness, &reload, &Policy::rfc(), now), None);
         let newer = Directives { max_age_secs: Some(0), ..Directives::default() };
-        assert!(on_error(&freshness, &newer, 50).is_some(), "a reload is no wish for an error");
+        assert!(on_error(&freshness, &newer, 50).is_some(), "a reload does not prefer an error");
         let patient = Directives { stale_if_error_secs: Some(40), ..Directives::default() };
         assert_eq!(on_error(&freshness, &patient, 90), stale(100, -40, reason));
         assert_eq!(on_error(&freshness, &patient, 91), None);

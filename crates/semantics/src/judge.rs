@@ -433,7 +433,7 @@ mod tests {
         assert_eq!(
             by_the_letter(cases[4].0, cases[4].1),
             Err(Reason::StoreRefusedSetCookie),
-            "a guess is not stated"
+            "a heuristic lifetime is not stated"
         );
     }
 

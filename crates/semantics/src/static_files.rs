@@ -257,8 +257,8 @@ mod tests {
         assert!(!is("/static/../account", "text/css") && !is("/static/..%2faccount", "text/css"));
     }
 
-    /// How many seconds a response to `target` is fresh, and whether it may be used stale; `None`
-    /// if it is not used at all.
+    /// How many seconds a response to `target` is fresh, and the names of its withheld fields;
+    /// `None` if it may not be used without asking the origin.
     fn used(
         target: &'static str,
         lines: &[(&'static str, &'static str)],
@@ -294,7 +294,7 @@ mod tests {
     fn file_without_lifetime_is_used_for_a_tenth_of_its_age() {
         let policy = Policy::default_profile();
         assert_eq!(used("/x.css", &[CSS, CHANGED], &policy), Some((60, vec![])));
-        assert_eq!(used("/x.css", &[CSS, LONG_AGO], &policy), Some((300, vec![])), "no longer than that");
+        assert_eq!(used("/x.css", &[CSS, LONG_AGO], &policy), Some((300, vec![])), "limited to the maximum");
         let private = ("Cache-Control", "private");
         for (target, fields) in [
             ("/x", &[CSS, LONG_AGO][..]),

@@ -70,7 +70,7 @@ mod tests {
             // Some applications read two parameters here.
             ("/a?utm_source=x;id=5", "/a?utm_source=x;id=5"),
             ("/a?id=5;utm_source=x&utm_term=1", "/a?id=5;utm_source=x"),
-            // The name differs from the policy's, byte by byte.
+            // These names differ from the policy's patterns, compared byte by byte.
             ("/a?my_utm_source=1&xfbclid=2&utm%5Fsource=3", "/a?my_utm_source=1&xfbclid=2&utm%5Fsource=3"),
         ] {
             let target = Bytes::from_static(target.as_bytes());

@@ -22,7 +22,8 @@ use bytes::Bytes;
 use message::{Fields, names};
 use std::sync::Arc;
 
-/// The maximum number of fields in `Vary`. A response with more of them is not stored.
+/// The maximum number of fields on which a stored response varies. A response that varies on more
+/// of them is not stored.
 pub const VARY_NAMES_MAX: usize = 16;
 
 /// The request fields that select a variant: lower-case names, sorted, without duplicates. Cheap to

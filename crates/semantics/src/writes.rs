@@ -135,7 +135,8 @@ fn effective_method(exchanged: Exchanged<'_>) -> Option<Vec<u8>> {
     let in_form = parameter(&[], form, form_is_whole, METHOD_PARAMETER);
     let parameters = [in_query, in_form].into_iter().filter_map(|parameter| match parameter {
         Parameter::Is(value) => Some(value),
-        // A form that cannot be read matters only to rules that look for a parameter.
+        // A form that cannot be read names no method here. Rules that require or exclude a
+        // parameter do not apply to it anyway.
         Parameter::Absent | Parameter::Unknown => None,
     });
     let mut named = fields.chain(parameters).map(|value| value.trim_ascii().to_ascii_uppercase());

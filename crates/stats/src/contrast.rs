@@ -251,7 +251,8 @@ mod tests {
         WiderAfter,
     }
 
-    /// The sum of four pairs of uniform numbers: close enough to normal, with the deviation 1.
+    /// The sum of eight uniform numbers, centred and scaled: close enough to normal, with the
+    /// deviation 1.
     fn bell(random: &mut Random) -> f64 {
         let uniform = |random: &mut Random| random.below(1 << 20) as f64 / f64::from(1 << 20);
         ((0..8).map(|_| uniform(random)).sum::<f64>() - 4.0) * (12.0_f64 / 8.0).sqrt()
@@ -274,8 +275,8 @@ mod tests {
         1000.0 * (1.0 + share)
     }
 
-    /// Counts over 300 experiments: how often the interval covers 1 with `b` and `a` of one kind,
-    /// and how often interval and test both exclude it.
+    /// Counts over 300 experiments in which `b` is of the same kind as `a`, times `factor`: how
+    /// often the interval covers 1, and how often interval and test both exclude 1.
     fn count(kind: Kind, runs_a: usize, runs_b: usize, factor: f64) -> (u32, u32) {
         let mut random = Random::from_seed(runs_a as u64 * 100 + runs_b as u64);
         let (mut covered, mut shown) = (0, 0);

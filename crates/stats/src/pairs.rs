@@ -60,7 +60,8 @@ fn interval(means: &[f64], rounds: usize) -> Option<Interval> {
         below += *chance;
         below <= SIGNIFICANCE / 2.0
     };
-    // The number of means outside the interval on either side. The distribution starts with none.
+    // The number of means outside the interval on either side. Entry k of the distribution is for
+    // k means outside, so this is the index of the last entry taken.
     let outside = distribution(&ranks).into_iter().take_while(is_outside).count().checked_sub(1)?;
     let (low, high) = (means.get(outside)?, means.get(means.len().checked_sub(outside + 1)?)?);
     Some(Interval { low: low.exp(), high: high.exp() })
@@ -156,8 +157,8 @@ mod tests {
 
     #[test]
     fn changes_between_rounds_do_not_count() {
-        // The machine slows to a third over the rounds. One side is always 2% slower than the
-        // other.
+        // The machine slows to about a third over the rounds. One side is always about 2% slower
+        // than the other.
         let pairs: Vec<(f64, f64)> = (0..10)
             .map(|round| {
                 let speed = 3000.0 / (1.0 + f64::from(round) / 5.0);

@@ -47,7 +47,7 @@ pub(crate) fn cache_control(octets: &[u8]) {
     assert_eq!(private(&directives), all_private.map(|names| names.concat()), "all named fields are private");
 
     if lines.iter().any(|line| ends_in_quotes(line)) {
-        assert!(directives.no_store, "what an open quote hides may be anything");
+        assert!(directives.no_store, "an open quote may hide any directive");
     } else {
         assert_eq!(read(&[&lines.join(&b", "[..])]), directives, "lines are one list");
     }
@@ -160,7 +160,7 @@ pub(crate) fn ranges(octets: &[u8]) {
                 RangeAnswer::Parts(parts) => Some(parts).filter(|parts| parts.iter().all(is_stored)),
                 RangeAnswer::Whole | RangeAnswer::Unsatisfiable => None,
             };
-            assert_eq!(from_part, expected, "a part answers what the whole would");
+            assert_eq!(from_part, expected, "a part answers as the whole does");
         }
     }
     if let [Some(one), Some(other)] = extents {
@@ -184,7 +184,7 @@ fn assert_answer_is_what_was_asked(range: &[u8], complete: u64, answer: &RangeAn
             assert!(!parts.is_empty());
             for part in parts {
                 let octets = usize::try_from(part.first).unwrap()..=usize::try_from(part.last).unwrap();
-                assert!(octets.clone().all(|octet| !answered[octet]), "an octet is sent twice");
+                assert!(octets.clone().all(|octet| !answered[octet]), "a byte is sent twice");
                 let is_end = |octet: Option<usize>| octet.and_then(|octet| wanted.get(octet)) != Some(&true);
                 assert!(
                     is_end(octets.start().checked_sub(1)) && is_end(Some(octets.end() + 1)),
@@ -233,7 +233,10 @@ fn assert_joined(response: &ResponseHead, one: ContentRange, other: ContentRange
     let Some(joined) = joined else { return };
     assert!(response.fields.first("ETag").is_some_and(|tag| tag.starts_with(b"\"")));
     assert_eq!((joined.first, joined.last), (one.first.min(other.first), one.last.max(other.last)));
-    assert!(joined.bytes() <= one.bytes().saturating_add(other.bytes()), "no octet in it is unknown");
+    assert!(
+        joined.bytes() <= one.bytes().saturating_add(other.bytes()),
+        "both parts together cover every byte"
+    );
     assert!(
         [one.complete, other.complete].iter().flatten().all(|complete| joined.complete == Some(*complete))
     );

@@ -1,4 +1,4 @@
-//! Memory that a thread allocated, and that another one has freed.
+//! Memory that one thread allocated and another thread freed.
 
 use petasos_allocator as allocator;
 use std::sync::mpsc::channel;
@@ -17,7 +17,7 @@ fn memory_freed_by_another_thread_is_given_back_by_its_owner() {
         blocks.send((0..BLOCKS).map(|_| vec![1; BLOCK_BYTES]).collect()).unwrap();
         told.recv().unwrap();
         allocator::collect();
-        // The second call gives back what the first one has taken out of its pages.
+        // The second call returns the memory that the first one has taken out of its pages.
         allocator::collect();
         platform::resident_bytes().unwrap()
     });

@@ -1,5 +1,5 @@
-//! The frames a message body is made of. Content coding and framing are not this file's business:
-//! a frame carries content octets with the transfer coding already removed.
+//! The frames of a message body. A frame carries content bytes from which the transfer coding is
+//! already removed. Content codings and framing are handled elsewhere.
 
 use crate::Fields;
 use bytes::Bytes;
@@ -7,8 +7,9 @@ use bytes::Bytes;
 /// One piece of a message's content, in order (RFC 9110 section 6.4).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Frame {
-    /// Content octets; never empty.
+    /// Bytes of the content; never empty.
     Data(Bytes),
-    /// The end of the content, with the trailer fields if the message had any (RFC 9110 section 6.5).
+    /// The end of the content, with the trailer fields if the message had any (RFC 9110 section
+    /// 6.5).
     End(Option<Box<Fields>>),
 }

@@ -1,15 +1,15 @@
 //! Header and trailer fields: an ordered list of name and value pairs.
 //!
-//! Invariant: order is kept, also among fields of one name (RFC 9110 section 5.3). A head has some ten to
-//! thirty fields, so a scan with a length check first is faster than hashing and costs no memory of its own.
-//! Values are octets; nothing here assumes that they are text.
+//! Invariant: the order is kept, also among fields of one name (RFC 9110 section 5.3). A head has
+//! about ten to thirty fields, so a scan that compares lengths first is faster than hashing and
+//! needs no extra memory. Values are bytes; nothing here assumes that they are text.
 
 use bytes::Bytes;
 
 /// One field line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Field {
-    /// The name as received; compare it with [`Field::is`].
+    /// The name as received. Compare it with [`Field::is`], because names ignore case.
     pub name: Bytes,
     /// The value without surrounding whitespace.
     pub value: Bytes,
@@ -33,7 +33,7 @@ impl Fields {
         Self(Vec::new())
     }
 
-    /// An empty section with room for `count` field lines.
+    /// An empty section with capacity for `count` field lines.
     pub fn with_capacity(count: usize) -> Self {
         Self(Vec::with_capacity(count))
     }
@@ -77,8 +77,9 @@ impl Fields {
         self.0.iter().filter(move |field| field.is(name)).map(|field| &field.value)
     }
 
-    /// The members of the list-valued field `name` over all its lines (RFC 9110 section 5.6.1), trimmed,
-    /// empty ones left out; a comma inside a quoted string does not separate.
+    /// The members of the list-valued field `name` over all its lines (RFC 9110 section 5.6.1).
+    /// Members are trimmed and empty ones are skipped. A comma inside a quoted string does not
+    /// separate.
     pub fn list<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a [u8]> {
         self.all(name).flat_map(|value| list_members(value))
     }
@@ -88,13 +89,13 @@ impl Fields {
         self.0.push(Field { name: name.into(), value: value.into() });
     }
 
-    /// Replaces every field line called `name` by one at the end.
+    /// Removes every field line called `name` and adds one at the end.
     pub fn set(&mut self, name: &'static str, value: impl Into<Bytes>) {
         self.remove(name);
         self.push(name, value);
     }
 
-    /// Removes every field line called `name`; says whether there was one.
+    /// Removes every field line called `name`. Returns whether there was one.
     pub fn remove(&mut self, name: &str) -> bool {
         let before = self.0.len();
         self.0.retain(|field| !field.is(name));
@@ -106,7 +107,7 @@ impl Fields {
         self.0.retain(keep);
     }
 
-    /// The octets these fields occupy on an HTTP/1 wire, line ends included.
+    /// The size of these fields in HTTP/1 format in bytes, including line ends.
     pub fn wire_bytes(&self) -> usize {
         self.0.iter().map(|field| field.name.len() + field.value.len() + 4).sum()
     }
@@ -127,15 +128,16 @@ impl FromIterator<Field> for Fields {
     }
 }
 
-/// Field lines of these names and values.
+/// Collects field lines from names and values.
 impl<N: Into<Bytes>, V: Into<Bytes>> FromIterator<(N, V)> for Fields {
     fn from_iter<I: IntoIterator<Item = (N, V)>>(lines: I) -> Self {
         lines.into_iter().map(|(name, value)| Field { name: name.into(), value: value.into() }).collect()
     }
 }
 
-/// The members of one comma-separated field value (RFC 9110 section 5.6.1): trimmed of spaces and tabs,
-/// empty ones left out; commas inside quoted strings (with backslash escapes) do not separate.
+/// The members of one comma-separated field value (RFC 9110 section 5.6.1). Members are trimmed of
+/// ASCII whitespace and empty ones are skipped. Commas inside quoted strings, which may have
+/// backslash escapes, do not separate.
 pub fn list_members(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = Some(value);
     std::iter::from_fn(move || {
@@ -151,7 +153,7 @@ pub fn list_members(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// Splits at the first comma that is not inside a quoted string.
+/// Splits at the first comma outside quoted strings.
 fn split_member(value: &[u8]) -> (&[u8], Option<&[u8]>) {
     let (mut quoted, mut escaped) = (false, false);
     for (index, &byte) in value.iter().enumerate() {
@@ -188,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_split_outside_quotes_only() {
+    fn lists_split_only_outside_quotes() {
         assert_eq!(members("a, b ,,c,"), ["a", "b", "c"]);
         assert_eq!(members(r#"private="x, y", max-age=1"#), [r#"private=\"x, y\""#, "max-age=1"]);
         assert_eq!(members(r#""a\",b", c"#), [r#"\"a\\\",b\""#, "c"]);
@@ -196,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unclosed_quote_swallows_the_rest() {
+    fn unclosed_quote_includes_the_rest() {
         assert_eq!(members(r#"a, "b, c"#), ["a", r#"\"b, c"#]);
     }
 }

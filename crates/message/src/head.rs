@@ -3,7 +3,7 @@
 use crate::{Fields, Method, Status};
 use bytes::Bytes;
 
-/// The protocol version a message was received in or is to be sent in.
+/// The protocol version in which a message was received or is to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Version {
     /// HTTP/1.0.

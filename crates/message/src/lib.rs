@@ -1,8 +1,10 @@
-//! HTTP messages as Petasos passes them between its rooms: methods, status codes, header fields, heads.
+//! HTTP messages as Petasos passes them between its crates: methods, status codes, header fields,
+//! heads.
 //!
-//! Invariant: a value of these types carries the octets that were received or will be sent, in order and
-//! unfolded; nothing here normalises. Equality of field names ignores ASCII case (RFC 9110 section 5.1).
-//! This crate does not parse or write any wire format (`h1` does) and takes no decisions (`semantics` does).
+//! Invariant: a value of these types carries the bytes that were received or will be sent, in order
+//! and unfolded. Nothing here normalises them. Field names are compared without regard to ASCII
+//! case (RFC 9110 section 5.1). This crate neither parses nor writes a wire format (`h1` does) and
+//! makes no decisions (`semantics` does).
 
 mod body;
 mod fields;

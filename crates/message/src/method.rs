@@ -1,5 +1,5 @@
-//! Request methods (RFC 9110 section 9). Unknown methods are carried, not refused: what to do with them is
-//! the pipeline's decision.
+//! Request methods (RFC 9110 section 9). Unknown methods are represented, not refused, because the
+//! pipeline decides about them.
 
 use bytes::Bytes;
 use std::fmt;
@@ -30,7 +30,7 @@ pub enum Method {
 }
 
 impl Method {
-    /// The method named by `token`, which must already be known to be an HTTP token.
+    /// The method named by `token`. The caller has checked that it is an HTTP token.
     pub fn from_token(token: &[u8]) -> Self {
         match token {
             b"CONNECT" => Self::Connect,
@@ -46,7 +46,7 @@ impl Method {
         }
     }
 
-    /// The method's token as it stands on the wire.
+    /// The method's token as sent.
     pub fn as_bytes(&self) -> &[u8] {
         match self {
             Self::Connect => b"CONNECT",
@@ -62,12 +62,13 @@ impl Method {
         }
     }
 
-    /// Whether the method asks for nothing but reading (RFC 9110 section 9.2.1).
+    /// Whether the method is safe: the request only reads (RFC 9110 section 9.2.1).
     pub fn is_safe(&self) -> bool {
         matches!(self, Self::Get | Self::Head | Self::Options | Self::Trace)
     }
 
-    /// Whether repeating the request has the same intended effect as sending it once (RFC 9110 section 9.2.2).
+    /// Whether repeating the request has the same intended effect as sending it once (RFC 9110
+    /// section 9.2.2).
     pub fn is_idempotent(&self) -> bool {
         self.is_safe() || matches!(self, Self::Put | Self::Delete)
     }

@@ -1,5 +1,5 @@
-//! Field names the project refers to, spelled as they are sent. Comparison ignores case, so these also
-//! match what peers spell otherwise.
+//! Field names that Petasos uses, spelled as they are sent. Field names are compared without regard
+//! to case, so these constants match other spellings too.
 
 macro_rules! names {
     ($($constant:ident = $name:literal;)*) => {
@@ -62,9 +62,10 @@ names! {
     X_FORWARDED_PROTO = "X-Forwarded-Proto";
 }
 
-/// Fields that are about one connection by definition, whether Connection names them or not (RFC 9110 section
-/// 7.6.1). Those that begin with `Proxy-Auth` speak to the next proxy (section 11.7): a gateway is not one, and
-/// credentials must not reach an application that did not ask for them.
+/// Fields that belong to one connection by definition, whether or not `Connection` names them (RFC
+/// 9110 section 7.6.1). Fields whose names begin with `Proxy-Auth` address the next proxy (section
+/// 11.7). A gateway is not one, and credentials must not reach an application that did not ask for
+/// them.
 pub const HOP_BY_HOP: &[&str] = &[
     CONNECTION,
     "HTTP2-Settings",

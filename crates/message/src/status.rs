@@ -1,5 +1,5 @@
-//! Status codes (RFC 9110 section 15). Any three-digit code is carried untouched; classes decide what an
-//! unknown one means.
+//! Status codes (RFC 9110 section 15). Any three-digit code is represented unchanged. The first
+//! digit gives the meaning of an unknown code.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use std::fmt;
 pub struct Status(u16);
 
 impl Status {
-    /// The status with this code; `None` unless it has three digits.
+    /// The status with this code; `None` unless the code has three digits.
     pub const fn from_code(code: u16) -> Option<Self> {
         if code >= 100 && code <= 999 { Some(Self(code)) } else { None }
     }
@@ -38,7 +38,7 @@ impl Status {
         self.is_informational() || matches!(self.0, 204 | 304)
     }
 
-    /// The registered reason phrase, or an empty string for codes this table does not know.
+    /// The registered reason phrase; empty for codes that are not in this table.
     pub const fn reason(self) -> &'static str {
         match self.0 {
             100 => "Continue",

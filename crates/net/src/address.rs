@@ -1,6 +1,7 @@
-//! Where something listens or can be reached: `IP:PORT`, `NAME:PORT`, `:PORT` for all addresses, or `unix:PATH`.
+//! An address to listen on or to connect to: `IP:PORT`, `NAME:PORT`, `:PORT` for all addresses, or
+//! `unix:PATH`.
 //!
-//! Invariant: `Display` writes what `FromStr` reads. Nothing is resolved or opened here.
+//! Invariant: `FromStr` parses the text that `Display` writes. Nothing is resolved or opened here.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -23,16 +24,16 @@ pub enum Address {
     Unix(PathBuf),
 }
 
-/// Why a text is not an [`Address`]; the message says how to write it.
+/// Why a text is not an [`Address`]. The message says how to write one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {
-    /// Nothing stands where the address should.
+    /// The text is empty.
     #[error("the address is empty; write IP:PORT, NAME:PORT or unix:PATH")]
     Empty,
     /// A host without a port.
     #[error("the address `{0}` has no port; write for example `{0}:8080`")]
     PortMissing(String),
-    /// What follows the last colon is not a port.
+    /// The text after the last colon is not a port.
     #[error("`{port}` in the address `{text}` is not a port; write a number from 0 to 65535")]
     PortInvalid {
         /// The whole address as given.
@@ -40,10 +41,10 @@ pub enum AddressError {
         /// The part that should be a port.
         port: String,
     },
-    /// An IPv6 address without brackets, or with something else in them.
+    /// An IPv6 address without brackets, or brackets that do not contain one.
     #[error("the address `{0}` is not a valid IPv6 address with a port; write it as [::1]:8080")]
     Ipv6Invalid(String),
-    /// A host name with characters that no host name has.
+    /// A host name with invalid characters.
     #[error("`{name}` in the address `{text}` is not a host name; use letters, digits, `-`, `_` and `.`")]
     HostInvalid {
         /// The whole address as given.
@@ -54,7 +55,7 @@ pub enum AddressError {
     /// `unix:` without a path.
     #[error("`unix:` needs the path of a socket; write for example unix:/run/app.sock")]
     PathMissing,
-    /// The path is longer than the system takes for a socket.
+    /// The path is longer than the system allows for a socket.
     #[error(
         "the socket path `{0}` is longer than the {SOCKET_PATH_BYTES_MAX} octets the system allows; \
          choose a shorter one"
@@ -62,7 +63,8 @@ pub enum AddressError {
     PathTooLong(PathBuf),
 }
 
-/// The longest path of a Unix socket, in octets: Linux' 108 less the terminating zero.
+/// The maximum length of the path of a Unix socket in bytes: 108 on Linux, less the terminating
+/// zero.
 const SOCKET_PATH_BYTES_MAX: usize = 107;
 
 impl Address {
@@ -84,7 +86,7 @@ impl Address {
         }
     }
 
-    /// Parses `HOST` or `HOST:PORT`, the port being `default_port` if there is none.
+    /// Parses `HOST` or `HOST:PORT`. `default_port` applies if there is no port.
     ///
     /// # Errors
     /// See [`AddressError`].
@@ -121,7 +123,8 @@ impl FromStr for Address {
             return Err(AddressError::Empty);
         }
         let Some(path) = text.strip_prefix("unix:") else {
-            // All addresses of the machine: with IPv6, its socket takes IPv4 too.
+            // The IPv6 address `::` means all addresses of the machine: its socket accepts IPv4
+            // too.
             let port = text.strip_prefix(':').filter(|port| !port.contains(':'));
             let everywhere = port.map(|port| format!("[::]:{port}"));
             return Self::parse_authority(everywhere.as_deref().unwrap_or(text), None);
@@ -177,7 +180,7 @@ mod tests {
     use super::{Address, AddressError};
 
     #[test]
-    fn what_is_written_is_what_is_read() {
+    fn display_and_parsing_round_trip() {
         for text in ["127.0.0.1:8080", "[::1]:8080", "app.internal:80", "unix:/run/app.sock", "unix:app.sock"]
         {
             assert_eq!(text.parse::<Address>().unwrap().to_string(), text);
@@ -186,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_say_what_is_wrong() {
+    fn errors_name_the_wrong_part() {
         let error = |text: &str| text.parse::<Address>().unwrap_err();
         assert_eq!(error(""), AddressError::Empty);
         assert_eq!(error("127.0.0.1"), AddressError::PortMissing("127.0.0.1".into()));
@@ -204,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn loopback_is_told_from_the_rest() {
+    fn loopback_addresses_are_recognised() {
         for (text, loopback) in [
             ("127.0.0.1:1", true),
             ("[::1]:1", true),

@@ -1,15 +1,16 @@
-//! Room for what a connection reads next.
+//! Space in the input buffer for the next read of a connection.
 //!
-//! Invariant: bytes that were read are not moved while somebody holds them, and small reads share a buffer. A slice
-//! of a buffer keeps the whole buffer in memory, so a buffer for each read would make a body that comes in pieces of
-//! a few kilobytes occupy many times its length.
+//! Invariant: bytes that were read are not moved while a slice of them exists, and small reads
+//! share a buffer. A slice keeps its whole buffer in memory. With one buffer per read, a body that
+//! arrives in pieces of a few kilobytes would occupy many times its length.
 
 use bytes::BytesMut;
 
-/// A buffer is read into until less than this part of the bytes that a read may bring is left of it.
+/// A buffer is used until less than this fraction of `read_bytes` is free: 4 means a quarter.
 const LEAST_PART: usize = 4;
 
-/// Makes room behind what `input` holds: for `read_bytes`, or for a quarter of them where its buffer has that left.
+/// Ensures space after the content of `input`: `read_bytes` bytes, or at least a quarter of them if
+/// the buffer has that much left.
 pub fn make_room(input: &mut BytesMut, read_bytes: usize) {
     if input.capacity() - input.len() < read_bytes.div_ceil(LEAST_PART) {
         input.reserve(read_bytes);
@@ -21,7 +22,7 @@ mod tests {
     use super::make_room;
     use bytes::{Bytes, BytesMut};
 
-    /// Reads pieces of this length, of which each is held.
+    /// Reads `pieces` pieces of `piece_bytes` bytes each and keeps them all.
     fn read(piece_bytes: usize, pieces: usize) -> Vec<Bytes> {
         let mut input = BytesMut::new();
         let read = |number: usize| {

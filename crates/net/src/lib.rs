@@ -1,8 +1,9 @@
-//! Addresses, listeners, streams, TLS and time limits: what the accelerator and the load tester need of the
-//! network.
+//! Network basics for the accelerator and the load tester: addresses, listeners, streams, TLS and
+//! time limits.
 //!
-//! Invariant: a listening socket is made once and outlives whoever accepts from it; binding errors name the
-//! address and say what to do. This crate moves octets and knows no HTTP.
+//! Invariant: a listening socket is created once and lives longer than any acceptor that uses it. A
+//! bind error names the address and says how to fix it. This crate transfers bytes and does not
+//! know HTTP.
 
 mod address;
 mod input;

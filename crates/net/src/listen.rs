@@ -1,7 +1,9 @@
-//! Listening sockets, made once at the start and handed to workers, which accept from them.
+//! Listening sockets. They are created once at the start and handed to the workers, which accept
+//! connections from them.
 //!
-//! Invariant: of a TCP address every worker gets a socket of its own (SO_REUSEPORT), so that the kernel
-//! spreads connections over the workers; a port that another process listens on is an error all the same.
+//! Invariant: every worker has its own socket for a TCP address (SO_REUSEPORT), so that the kernel
+//! distributes connections over the workers. A port on which another process listens is an error
+//! nevertheless.
 
 use crate::{Address, Peer, Stream};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
@@ -10,10 +12,11 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
-/// Connections that may wait to be accepted, per socket. The kernel cuts it to `net.core.somaxconn`.
+/// Length of the queue of connections to be accepted, per socket. The kernel limits it to
+/// `net.core.somaxconn`.
 const BACKLOG: i32 = 4096;
 
-/// A bound, listening socket. Cheap to share; accepting needs an [`Acceptor`].
+/// A bound, listening socket. Accepting from it needs an [`Acceptor`].
 #[derive(Debug)]
 pub struct Listener {
     socket: Bound,
@@ -26,7 +29,7 @@ enum Bound {
     Unix(std::os::unix::net::UnixListener),
 }
 
-/// A listening socket registered with the current runtime.
+/// A listening socket that is registered with a tokio runtime.
 #[derive(Debug)]
 pub enum Acceptor {
     /// Accepts TCP connections.
@@ -35,21 +38,21 @@ pub enum Acceptor {
     Unix(tokio::net::UnixListener),
 }
 
-/// Why an address could not be listened on; the message says what to do.
+/// Why [`bind`] failed. The message says how to fix it.
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
-    /// Another socket listens there.
+    /// Another socket listens at the address.
     #[error(
         "cannot listen on {0}: the address is in use; stop the process that listens there or choose another port"
     )]
     InUse(Address),
-    /// A port below 1024 without the right to use it.
+    /// The port is below 1024 and the process lacks the right to use it.
     #[error(
         "cannot listen on {0}: permission denied; choose a port from 1024 on, \
          or give the binary the right to low ports (setcap cap_net_bind_service=+ep)"
     )]
     Denied(Address),
-    /// The machine has no such address.
+    /// The address is not one of this machine's.
     #[error(
         "cannot listen on {0}: this machine has no such address; use one of its own, 127.0.0.1 or 0.0.0.0"
     )]
@@ -57,17 +60,17 @@ pub enum BindError {
     /// The host name has no address.
     #[error("cannot listen on {0}: the name does not resolve to an address; write the IP address")]
     Unresolved(Address),
-    /// Something that is not a socket stands at the path.
+    /// A file that is not a socket exists at the path.
     #[error(
         "cannot listen on {0}: a file that is not a socket is in the way; remove it or choose another path"
     )]
     NotASocket(Address),
-    /// Anything else the system says.
+    /// Any other error of the system.
     #[error("cannot listen on {address}: {error}")]
     System {
-        /// The address as asked for.
+        /// The address as configured.
         address: Address,
-        /// The system's own words.
+        /// The system's error.
         error: io::Error,
     },
 }
@@ -84,11 +87,13 @@ impl BindError {
     }
 }
 
-/// Makes `count` listening sockets for one address. With port 0 the system chooses a port, the same for all.
-/// A host name listens on its first IPv4 address, or its first address if it has none of these.
+/// Creates `count` listening sockets for one address.
+///
+/// With port 0 the system chooses a port, the same for all sockets. A host name is resolved once:
+/// its first IPv4 address is used, or its first address if it has no IPv4 address.
 ///
 /// # Errors
-/// See [`BindError`]; nothing is left bound.
+/// See [`BindError`]. On an error no socket stays open.
 pub fn bind(address: &Address, count: usize) -> Result<Vec<Listener>, BindError> {
     let failed = |error| BindError::new(address, error);
     match address {
@@ -107,15 +112,16 @@ pub fn bind(address: &Address, count: usize) -> Result<Vec<Listener>, BindError>
 }
 
 impl Listener {
-    /// The address really bound, with the port the system chose.
+    /// The address that is really bound, with the port that the system chose.
     pub fn local(&self) -> &Address {
         &self.local
     }
 
-    /// Registers a duplicate of the socket with the current tokio runtime; the socket itself stays here.
+    /// Registers a duplicate of the socket with the current tokio runtime. The listener keeps the
+    /// original.
     ///
     /// # Errors
-    /// As the system reports them (out of file descriptors).
+    /// As the system reports them, for example when there are no file descriptors left.
     pub fn acceptor(&self) -> io::Result<Acceptor> {
         match &self.socket {
             Bound::Tcp(listener) => {
@@ -129,12 +135,14 @@ impl Listener {
 }
 
 impl Acceptor {
-    /// The next connection. Nagle's delay is off: accepted sockets inherit that from the listening one, which
-    /// saves a system call for each.
+    /// Waits for the next connection.
+    ///
+    /// Nagle's algorithm is off: an accepted socket inherits this from the listening one, which
+    /// saves a system call per connection.
     ///
     /// # Errors
-    /// As the system reports them. Errors of one connection that was gone before it was accepted are skipped;
-    /// what remains (out of file descriptors or memory) passes with time.
+    /// As the system reports them. A connection that was closed before it was accepted is skipped.
+    /// The remaining errors, such as too few file descriptors or too little memory, are temporary.
     pub async fn accept(&self) -> io::Result<(Stream, Peer)> {
         loop {
             let accepted = match self {
@@ -157,7 +165,7 @@ impl Acceptor {
     }
 }
 
-/// The system has no IPv6.
+/// Error number of Linux for "address family not supported": the system has no IPv6.
 const EAFNOSUPPORT: i32 = 97;
 
 fn bind_tcp(address: SocketAddr, count: usize) -> io::Result<Vec<Listener>> {
@@ -172,8 +180,8 @@ fn bind_tcp(address: SocketAddr, count: usize) -> io::Result<Vec<Listener>> {
 
 fn bind_address(address: SocketAddr, count: usize) -> io::Result<Vec<Listener>> {
     if address.port() != 0 {
-        // SO_REUSEPORT lets a second process of this user share the port without a word; a bind without it
-        // finds out whether anybody listens there.
+        // SO_REUSEPORT silently lets a second process of this user share the port. A bind without
+        // it fails if another socket listens there.
         drop(tcp_socket(address, false)?);
     }
     let mut target = address;
@@ -183,6 +191,7 @@ fn bind_address(address: SocketAddr, count: usize) -> io::Result<Vec<Listener>> 
         socket.set_tcp_nodelay(true)?;
         socket.listen(BACKLOG)?;
         let listener = std::net::TcpListener::from(socket);
+        // With port 0 the first socket determines the port of the others.
         target = listener.local_addr()?;
         listeners.push(Listener { socket: Bound::Tcp(listener), local: Address::Ip(target) });
     }
@@ -197,7 +206,8 @@ fn tcp_socket(address: SocketAddr, shared_port: bool) -> io::Result<Socket> {
         socket.set_reuse_port(true)?;
     }
     if address.ip() == Ipv6Addr::UNSPECIFIED {
-        // All addresses of the machine, those of IPv4 too, whatever the system's default is.
+        // One socket for all addresses of the machine, including IPv4, whatever the system's
+        // default is.
         socket.set_only_v6(false)?;
     }
     socket.bind(&address.into())?;
@@ -218,7 +228,8 @@ fn bind_unix(address: &Address, path: &Path, count: usize) -> Result<Vec<Listene
         .map_err(failed)
 }
 
-/// Removes the socket file of a process that is gone; a file that is no socket and a socket that answers stay.
+/// Removes the socket file of a process that has ended. A file that is not a socket, and a socket
+/// that accepts connections, stay.
 fn remove_stale_socket(address: &Address, path: &Path) -> Result<(), BindError> {
     let Ok(metadata) = std::fs::symlink_metadata(path) else {
         return Ok(());
@@ -245,7 +256,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn all_listeners_of_an_address_share_one_port() {
+    async fn listeners_of_one_address_share_one_port() {
         let listeners = bind(&loopback(), 3).unwrap();
         let local = listeners[0].local().clone();
         assert_ne!(local.port(), Some(0));
@@ -253,14 +264,14 @@ mod tests {
     }
 
     #[test]
-    fn port_alone_is_bound_on_every_address() {
+    fn port_without_host_is_bound_on_every_address() {
         let listeners = bind(&":0".parse().unwrap(), 2).unwrap();
         let port = listeners[0].local().port().unwrap();
         assert!(std::net::TcpStream::connect(("127.0.0.1", port)).is_ok());
     }
 
     #[test]
-    fn a_port_in_use_is_an_error_although_ports_are_shared() {
+    fn port_of_another_process_is_an_error() {
         let first = bind(&loopback(), 2).unwrap();
         let error = bind(first[0].local(), 1).unwrap_err();
         assert!(matches!(&error, BindError::InUse(address) if address == first[0].local()));
@@ -268,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_of_another_machine_is_an_error() {
+    fn address_of_another_machine_is_an_error() {
         let error = bind(&"192.0.2.1:0".parse().unwrap(), 1).unwrap_err();
         assert!(matches!(error, BindError::NotHere(_)), "{error}");
     }
@@ -289,7 +300,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn tcp_and_unix_connections_carry_octets() {
+    async fn tcp_and_unix_connections_carry_bytes() {
         exchange(&loopback()).await;
         exchange(&"localhost:0".parse().unwrap()).await;
         let directory = tempfile::tempdir().unwrap();
@@ -297,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stale_socket_is_replaced_and_anything_else_is_not() {
+    fn only_a_stale_socket_file_is_replaced() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("socket");
         let address = Address::Unix(path.clone());

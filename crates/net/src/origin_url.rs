@@ -1,22 +1,22 @@
-//! How an operator names an application: `http://HOST[:PORT]` or `unix:PATH`.
+//! The notation for an origin: `http://HOST[:PORT]` or `unix:PATH`.
 //!
-//! Invariant: a value is an address that can be connected to in clear text; anything else the text might
-//! have asked for (https, a path, a user name) was refused with the way to say it.
+//! Invariant: a value is an address for connections without TLS. A text with anything else, such as
+//! https, a path or a user name, is refused with a message that says how to write it.
 
 use crate::{Address, AddressError};
 use std::fmt;
 use std::str::FromStr;
 
-/// An application's URL, without a path: requests are forwarded with the target they came with.
+/// The URL of an origin, without a path: requests are forwarded with their own target.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct OriginUrl {
     address: Address,
 }
 
-/// Why a text is not an [`OriginUrl`]; the message says what to write.
+/// Why a text is not an [`OriginUrl`]. The message says how to write one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OriginUrlError {
-    /// `https://`.
+    /// The scheme is `https://`.
     #[error(
         "the origin `{0}` asks for https, which Petasos does not speak to origins; \
          use the application's http:// address, or put a local TLS client such as stunnel between them"
@@ -27,27 +27,27 @@ pub enum OriginUrlError {
         "the origin `{0}` is not an http:// URL; write for example http://127.0.0.1:8000 or unix:/run/app.sock"
     )]
     Scheme(String),
-    /// Something stands after host and port.
+    /// There is more text after the host and the port.
     #[error("the origin `{0}` has more than a host and a port; leave out what follows them")]
     Path(String),
-    /// The part between `http://` and the end is no address.
+    /// The host and port, or the path of the socket, are not a valid address.
     #[error("the origin `{url}`: {error}")]
     Address {
         /// The text as given.
         url: String,
-        /// What is wrong with its host or port.
+        /// The error in the address.
         error: AddressError,
     },
 }
 
 impl OriginUrl {
-    /// Where to connect to.
+    /// The address to connect to.
     pub fn address(&self) -> &Address {
         &self.address
     }
 
-    /// The authority for a `Host` field when the edge itself asks the origin (a health check, for example):
-    /// without the port if it is 80; `localhost` for a Unix socket.
+    /// The authority for the `Host` field of a request that the edge makes itself, such as a health
+    /// check. It has no port if the port is 80, and is `localhost` for a Unix socket.
     pub fn authority(&self) -> String {
         match &self.address {
             Address::Ip(address) if address.port() == 80 && address.is_ipv6() => {
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn the_port_is_80_unless_given() {
+    fn port_is_80_by_default() {
         assert_eq!(parse("http://127.0.0.1").to_string(), "http://127.0.0.1:80");
         assert_eq!(parse("HTTP://App:8000/").to_string(), "http://app:8000");
         assert_eq!(parse("http://[::1]:8000").to_string(), "http://[::1]:8000");
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn the_authority_leaves_out_the_default_port() {
+    fn authority_omits_the_default_port() {
         assert_eq!(parse("http://127.0.0.1:80").authority(), "127.0.0.1");
         assert_eq!(parse("http://[::1]").authority(), "[::1]");
         assert_eq!(parse("http://app:81").authority(), "app:81");
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_done_is_refused() {
+    fn unsupported_urls_are_refused() {
         let error = |text: &str| text.parse::<OriginUrl>().unwrap_err();
         assert!(matches!(error("https://a"), OriginUrlError::Https(_)));
         assert!(matches!(error("127.0.0.1:80"), OriginUrlError::Scheme(_)));

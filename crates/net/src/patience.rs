@@ -1,8 +1,8 @@
-//! A time limit on waiting that is cheap to start anew for every read and write.
+//! A time limit on waiting that is cheap to restart for every read and write.
 //!
-//! Invariant: it is over `limit` after the first poll since the last reset, and never earlier. Starting anew
-//! only forgets a moment: the runtime's timer stays where it is and is moved when it fires, so a busy
-//! connection does not touch the timer wheel for each request.
+//! Invariant: the limit is reached `limit` after the first poll since the last reset, and never
+//! earlier. A reset only forgets the deadline. The runtime's timer keeps its old deadline and is
+//! moved when it fires, so a busy connection does not touch the timer wheel for each request.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -17,22 +17,23 @@ pub struct Patience {
 }
 
 impl Patience {
-    /// A limit that has not begun.
+    /// A limit that has not started.
     pub const fn new() -> Self {
         Self { due: None, sleep: None }
     }
 
-    /// Forgets the current wait; the next poll begins a new one.
+    /// Forgets the current deadline. The next poll sets a new one.
     pub fn reset(&mut self) {
         self.due = None;
     }
 
-    /// Ready once `limit` has passed since the first poll after the last reset. Call it only after whatever
-    /// is waited for was pending.
+    /// Ready once `limit` has passed since the first poll after the last reset. Call it only after
+    /// the awaited operation returned pending.
     pub fn poll_over(&mut self, context: &mut Context<'_>, limit: Duration) -> Poll<()> {
         let due = *self.due.get_or_insert_with(|| Instant::now() + limit);
         let sleep = self.sleep.get_or_insert_with(|| Box::pin(sleep_until(due)));
         loop {
+            // The timer is set for a longer limit than the present one.
             if sleep.deadline() > due {
                 sleep.as_mut().reset(due);
             }
@@ -40,6 +41,7 @@ impl Patience {
             if sleep.deadline() == due {
                 return Poll::Ready(());
             }
+            // The timer fired at a deadline from before a reset: move it to the present one.
             sleep.as_mut().reset(due);
         }
     }
@@ -57,7 +59,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn it_ends_when_the_limit_has_passed_since_the_reset() {
+    async fn limit_counts_from_the_reset() {
         let (mut patience, start) = (Patience::new(), Instant::now());
         let limit = Duration::from_secs(10);
         tokio::select! {
@@ -70,7 +72,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_shorter_limit_after_a_longer_one_is_kept() {
+    async fn shorter_limit_replaces_a_longer_one() {
         let (mut patience, start) = (Patience::new(), Instant::now());
         tokio::select! {
             () = over(&mut patience, Duration::from_secs(60)) => panic!("over too early"),

@@ -1,31 +1,32 @@
 //! Address prefixes in CIDR notation (`10.0.0.0/8`, `2001:db8::/32`), and sets of them.
 //!
-//! Invariant: an IPv4 address and the same address mapped into IPv6 are one address: prefixes and looked-up addresses
-//! are canonical before they are compared. A look-up in a set is a binary search, because each request makes one and
-//! the lists of content delivery networks have hundreds of entries.
+//! Invariant: an IPv4 address and the same address mapped into IPv6 count as one address. Prefixes
+//! and looked-up addresses are therefore made canonical before they are compared. A lookup in a set
+//! is a binary search, because every request makes one and the lists of content delivery networks
+//! have hundreds of entries.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
-/// Bits of `::ffff:0:0/96`, below which IPv6 keeps the IPv4 addresses.
+/// Length of the prefix `::ffff:0:0/96`, which contains the IPv4 addresses mapped into IPv6.
 const MAPPED_BITS: u8 = 96;
 
 /// All addresses that begin with the same bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Prefix {
-    /// The first address; the bits behind the prefix are zero.
+    /// The first address. The bits after the prefix are zero.
     address: IpAddr,
     bits: u8,
 }
 
-/// Why a text is not a [`Prefix`]; the message says how to write it.
+/// Why a text is not a [`Prefix`]. The message says how to write one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PrefixError {
     /// Neither an address nor a prefix.
     #[error("`{0}` is not an IP address or prefix; write for example 192.0.2.7, 10.0.0.0/8 or 2001:db8::/32")]
     Invalid(String),
-    /// The part behind the slash is no length that the address has.
+    /// The text after the slash is not a prefix length for this kind of address.
     #[error("`{text}` has no prefix length from 0 to {most} behind the slash")]
     LengthInvalid {
         /// The whole prefix as given.
@@ -33,7 +34,7 @@ pub enum PrefixError {
         /// The number of bits of the address.
         most: u8,
     },
-    /// Bits behind the prefix are set, so that the text names one address and many at once.
+    /// Bits after the prefix are set, so the text could mean one address or a network.
     #[error(
         "`{text}` has bits behind its prefix; write {network} for the network, or {address} for one address"
     )]
@@ -42,7 +43,7 @@ pub enum PrefixError {
         text: String,
         /// The network that the prefix describes.
         network: Prefix,
-        /// The address that the text begins with.
+        /// The address before the slash.
         address: IpAddr,
     },
 }
@@ -53,7 +54,8 @@ impl Prefix {
         self.address
     }
 
-    /// The prefix of this length that an address lies in; an address has no more bits than its own.
+    /// The prefix of `bits` bits that contains `address`. `bits` is at most the width of the
+    /// address.
     fn around(address: IpAddr, bits: u8) -> Self {
         let masked = match address {
             IpAddr::V4(v4) => {
@@ -114,7 +116,8 @@ impl FromStr for Prefix {
             return Err(PrefixError::HostBits { text: text.to_owned(), network, address });
         }
         Ok(match address.to_canonical() {
-            // A shorter prefix than that of all mapped addresses is one of IPv6.
+            // A prefix shorter than 96 bits contains more than mapped addresses, so it stays an
+            // IPv6 prefix.
             IpAddr::V4(v4) if address.is_ipv6() && bits >= MAPPED_BITS => {
                 Self { address: v4.into(), bits: bits - MAPPED_BITS }
             }
@@ -130,12 +133,13 @@ impl fmt::Display for Prefix {
     }
 }
 
-/// A set of addresses, written as prefixes.
+/// A set of addresses, given as prefixes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Prefixes {
-    /// As they were given.
+    /// The prefixes as given.
     given: Vec<Prefix>,
-    /// The IPv4 addresses as ranges without gaps or overlaps between neighbours, in order; and the IPv6 addresses.
+    /// The IPv4 addresses as ordered ranges that neither overlap nor touch. `v6` has the same for
+    /// IPv6.
     v4: Vec<(u128, u128)>,
     v6: Vec<(u128, u128)>,
 }
@@ -150,12 +154,12 @@ impl Prefixes {
         after.checked_sub(1).and_then(|index| ranges.get(index)).is_some_and(|(_, last)| wanted <= *last)
     }
 
-    /// Whether every IPv4 or every IPv6 address lies in one of the prefixes.
+    /// Whether the set contains every IPv4 address or every IPv6 address.
     pub fn is_everybody(&self) -> bool {
         self.v4 == [(0, u128::from(u32::MAX))] || self.v6 == [(0, u128::MAX)]
     }
 
-    /// The prefixes in the order they were given in.
+    /// The prefixes in the order in which they were given.
     pub fn iter(&self) -> impl Iterator<Item = &Prefix> {
         self.given.iter()
     }
@@ -179,7 +183,7 @@ impl FromIterator<IpAddr> for Prefixes {
     }
 }
 
-/// The same numbers as ranges in order, of which none touches the next.
+/// The same numbers as ordered ranges that neither overlap nor touch.
 fn merged(mut ranges: Vec<(u128, u128)>) -> Vec<(u128, u128)> {
     ranges.sort_unstable();
     let mut joined: Vec<(u128, u128)> = Vec::with_capacity(ranges.len());
@@ -206,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn prefixes_are_written_as_they_are_read() {
+    fn prefix_display_and_parsing_round_trip() {
         for (text, shown) in [
             ("10.0.0.0/8", "10.0.0.0/8"),
             ("192.0.2.7", "192.0.2.7"),
@@ -245,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn mapped_addresses_are_those_of_ipv4() {
+    fn mapped_addresses_count_as_ipv4() {
         let prefixes = set(&["10.0.0.0/8", "2001:db8::/32"]);
         for inside in ["10.255.255.255", "::ffff:10.1.2.3", "2001:db8:ffff::1"] {
             assert!(has(&prefixes, inside), "{inside}");
@@ -258,16 +262,16 @@ mod tests {
     }
 
     #[test]
-    fn halves_of_everybody_are_everybody() {
+    fn two_halves_of_all_addresses_are_all_addresses() {
         assert!(set(&["0.0.0.0/0"]).is_everybody() && set(&["::/0"]).is_everybody());
         assert!(set(&["128.0.0.0/1", "10.0.0.0/8", "0.0.0.0/1"]).is_everybody());
         assert!(set(&["::/1", "8000::/1"]).is_everybody());
         assert!(!set(&["0.0.0.0/1", "10.0.0.0/8"]).is_everybody() && !set(&[]).is_everybody());
     }
 
-    /// The set against a list that is searched bit by bit.
+    /// Compares the lookup in the set with a linear search over its prefixes.
     #[test]
-    fn sets_hold_what_one_of_their_prefixes_holds() {
+    fn set_contains_the_addresses_of_its_prefixes() {
         let texts =
             ["10.0.0.0/8", "10.1.0.0/16", "10.255.0.0/16", "11.0.0.0/32", "::2/127", "::4", "::ffff:0:0/97"];
         let prefixes = set(&texts);

@@ -1,11 +1,12 @@
-//! When the kernel had what is read: its time stamps of received packets, as readings of a clock of ours.
+//! The kernel's time stamps of received packets, converted to readings of a monotonic clock.
 //!
-//! A thread that sleeps is woken after its octets came: some 10 µs later on an idle machine, some hundred on a virtual
-//! one, milliseconds where others want the core. A thread that is awake may be busy. Neither is the peer's time. The
-//! stamp is taken when the packet comes in, whatever the thread does then.
+//! A sleeping thread is woken some time after its bytes arrived: about 10 µs later on an idle
+//! machine, some hundred µs on a virtual one, milliseconds if other threads need the core. A thread
+//! that is awake may be busy. The peer is not responsible for this delay. The stamp is taken when
+//! the packet arrives, whatever the thread does then.
 //!
-//! Invariant: a moment is never after the one at which the octets were read. Where the kernel gives no stamp, it is
-//! that one.
+//! Invariant: a returned moment is never after the moment at which the bytes were read. Without a
+//! stamp it equals that moment.
 
 use nix::sys::socket::sockopt::ReceiveTimestampns;
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, cmsg_space, recvmsg, setsockopt};
@@ -15,25 +16,25 @@ use std::io::{self, IoSliceMut};
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
 
-/// Octets of the message that carries a stamp.
+/// Size in bytes of the control message that carries a stamp.
 const CONTROL_BYTES: usize = cmsg_space::<TimeSpec>();
 
-/// How close to each other readings of two clocks are to be.
+/// The desired maximum time between two compared clock readings.
 const COMPARED_WITHIN: Duration = Duration::from_micros(1);
 
-/// How often that is tried: between two readings the thread may lose its core.
+/// The maximum number of attempts, because the thread may lose its core between two readings.
 const ATTEMPTS_MAX: usize = 20;
 
-/// Room for that message, beginning where the system wants it.
+/// Buffer for the control message, with the alignment that the system needs.
 #[repr(align(8))]
 struct Control([u8; CONTROL_BYTES]);
 
-/// When a packet came in, by the wall clock: nanoseconds since 1970-01-01 UTC.
+/// The arrival of a packet by the wall clock, in nanoseconds since 1970-01-01 UTC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp(u64);
 
 impl Stamp {
-    /// The stamp of so many nanoseconds since 1970; `None` for zero.
+    /// The stamp for this number of nanoseconds since 1970; `None` for zero.
     pub const fn from_nanos(nanos: u64) -> Option<Self> {
         if nanos > 0 { Some(Self(nanos)) } else { None }
     }
@@ -44,15 +45,16 @@ impl Stamp {
     }
 }
 
-/// Asks the kernel for stamps of what a socket receives.
+/// Asks the kernel for stamps of the packets that a socket receives.
 ///
 /// # Errors
-/// If the system has none; moments are then those of reading.
+/// If the system has no stamps. [`StampClock::moment`] then gives the moment of reading.
 pub fn ask_for_stamps(socket: &impl AsFd) -> io::Result<()> {
     Ok(setsockopt(socket, ReceiveTimestampns, &true)?)
 }
 
-/// Reads from a socket; gives how many octets there were, and when the last of them came in.
+/// Reads from a socket. Returns the number of bytes, and the stamp of the last of them if there is
+/// one.
 ///
 /// # Errors
 /// As the system reports them.
@@ -69,15 +71,16 @@ pub fn receive(socket: &impl AsRawFd, room: &mut [u8]) -> io::Result<(usize, Opt
     Ok((message.bytes, stamp))
 }
 
-/// How the wall clock, which the kernel stamps by, lies to a monotonic one.
+/// The offset of the wall clock, which the kernel uses for stamps, to a monotonic clock.
 #[derive(Clone, Copy, Debug)]
 pub struct StampClock {
-    /// The wall clock's reading when the monotonic one is at zero.
+    /// The reading of the wall clock in nanoseconds when the monotonic clock is at zero.
     wall_at_zero_ns: u64,
 }
 
 impl StampClock {
-    /// Compares the clocks. The wall clock may be set at any time, so this has to be done now and then.
+    /// Compares the clocks. The wall clock may be set at any time, so the comparison must be
+    /// repeated from time to time.
     pub fn compare(clock: &dyn Clock) -> Self {
         let mut best = (Duration::MAX, 0);
         for _ in 0..ATTEMPTS_MAX {
@@ -94,7 +97,8 @@ impl StampClock {
         Self { wall_at_zero_ns: best.1 }
     }
 
-    /// When octets came that were read at `now`.
+    /// The arrival of bytes that were read at `now`: the moment of their stamp, but never after
+    /// `now`.
     pub fn moment(self, stamp: Option<Stamp>, now: Monotonic) -> Monotonic {
         let of = |stamp: Stamp| Monotonic::from_nanos(stamp.0.saturating_sub(self.wall_at_zero_ns));
         stamp.map_or(now, |stamp| of(stamp).min(now))
@@ -110,14 +114,14 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn a_stamp_tells_when_octets_came_and_not_when_they_were_read() {
+    fn stamp_is_the_arrival_of_bytes_not_their_reading() {
         let clock = SystemClock::new();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         ask_for_stamps(&stream).unwrap();
         let (mut server, _) = listener.accept().unwrap();
         let mut room = [0; 16];
-        // The kernel begins to stamp a little after the first socket asks for it.
+        // The kernel starts stamping shortly after the first socket asks for it.
         for attempt in 0..100 {
             let before = clock.monotonic();
             server.write_all(b"octets").unwrap();
@@ -128,7 +132,7 @@ mod tests {
             let now = clock.monotonic();
             let came = StampClock::compare(&clock).moment(stamp, now);
             if stamp.is_some() {
-                // The clocks are compared to some microseconds.
+                // The comparison of the clocks is accurate to some microseconds.
                 let slack = Duration::from_millis(1);
                 assert!(
                     before <= came.plus(slack) && came <= after.plus(slack),
@@ -147,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_comes_after_it_was_read() {
+    fn moment_is_never_after_the_reading() {
         let clock = StampClock { wall_at_zero_ns: 5_000 };
         let moment =
             |wall_ns| clock.moment(Stamp::from_nanos(wall_ns), Monotonic::from_nanos(200)).as_nanos();

@@ -1,7 +1,7 @@
-//! A connection, TCP or Unix, and who is at its other end.
+//! A TCP or Unix connection, and the identity of its peer.
 //!
-//! Invariant: an [`IdleStream`] belongs to no runtime, so it can wait in a pool that all workers share and
-//! continue on any of them.
+//! Invariant: an [`IdleStream`] belongs to no runtime. It can therefore wait in a pool that all
+//! workers share, and continue on any of them.
 
 use crate::Address;
 use std::fmt;
@@ -22,7 +22,7 @@ pub enum Stream {
     Unix(UnixStream),
 }
 
-/// A connection that waits for its next use, registered with no runtime.
+/// A connection that waits for its next use and is registered with no runtime.
 #[derive(Debug)]
 pub enum IdleStream {
     /// A TCP connection.
@@ -31,20 +31,22 @@ pub enum IdleStream {
     Unix(std::os::unix::net::UnixStream),
 }
 
-/// Who is at the other end of an accepted connection.
+/// The peer of an accepted connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Peer {
-    /// A TCP peer; an IPv4 address that came in as a mapped IPv6 address is an IPv4 address here.
+    /// A TCP peer. An IPv4 address that was received as a mapped IPv6 address is an IPv4 address
+    /// here.
     Ip(SocketAddr),
     /// A process on this machine.
     Unix,
 }
 
 impl Stream {
-    /// Connects, with Nagle's delay off. A host name's addresses are tried in the resolver's order.
+    /// Connects, and turns Nagle's algorithm off. The addresses of a host name are tried in the
+    /// resolver's order.
     ///
     /// # Errors
-    /// As the system reports them; the last address' if there are several.
+    /// As the system reports them; the error for the last address if there are several.
     pub async fn connect(address: &Address) -> io::Result<Self> {
         let stream = match address {
             Address::Ip(ip) => TcpStream::connect(ip).await?,
@@ -55,7 +57,7 @@ impl Stream {
         Ok(Self::Tcp(stream))
     }
 
-    /// Takes the connection from its runtime.
+    /// Removes the connection from its runtime.
     ///
     /// # Errors
     /// As the system reports them; the connection is then closed.
@@ -66,10 +68,10 @@ impl Stream {
         }
     }
 
-    /// Writes as much as the system takes at once.
+    /// Writes as many bytes as the system accepts now, without waiting.
     ///
     /// # Errors
-    /// `WouldBlock` when it takes nothing now; otherwise as the system reports them.
+    /// `WouldBlock` if the system accepts no byte now; otherwise as the system reports them.
     pub fn try_write_vectored(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
         match self {
             Self::Tcp(stream) => stream.try_write_vectored(slices),
@@ -77,8 +79,9 @@ impl Stream {
         }
     }
 
-    /// Sends at most `bytes` of `file` from `offset` on, which moves on, without reading them (sendfile). Gives the
-    /// number of octets sent; zero at the end of the file.
+    /// Sends at most `bytes` bytes of `file` from `offset` on, without copying them through this
+    /// process (sendfile). Advances `offset`. Returns the number of bytes sent; zero at the end of
+    /// the file.
     ///
     /// # Errors
     /// As the system reports them.
@@ -107,11 +110,12 @@ impl Stream {
         }
     }
 
-    /// Makes the coming close abrupt, or orderly again: the peer of a TCP connection gets a reset instead of an
-    /// end, and so cannot take what it has for the whole. However the connection comes to be dropped, this holds.
+    /// Makes closing abrupt, or orderly again. After an abrupt close the peer of a TCP connection
+    /// receives a reset instead of an end, so it cannot take a truncated response for a complete
+    /// one. The setting holds however the connection is dropped. It has no effect on a Unix socket.
     pub fn reset_on_close(&self, abrupt: bool) {
         if let Self::Tcp(stream) = self {
-            // It cannot fail on a socket that is open.
+            // This cannot fail on an open socket.
             let _ = socket2::SockRef::from(stream).set_linger(abrupt.then_some(std::time::Duration::ZERO));
         }
     }
@@ -127,13 +131,15 @@ impl IdleStream {
     /// # Errors
     /// As the system reports them; the connection is then closed.
     pub fn into_stream(self) -> io::Result<Stream> {
+        // tokio requires non-blocking mode, in which `Stream::into_idle` left the socket.
         match self {
             Self::Tcp(stream) => TcpStream::from_std(stream).map(Stream::Tcp),
             Self::Unix(stream) => UnixStream::from_std(stream).map(Stream::Unix),
         }
     }
 
-    /// Whether the peer has neither closed the connection nor sent anything: only then a request may be sent.
+    /// Whether the peer has neither closed the connection nor sent anything. Only such a connection
+    /// may carry a new request.
     pub fn is_quiet(&self) -> bool {
         let socket = match self {
             Self::Tcp(stream) => socket2::SockRef::from(stream),
@@ -232,14 +238,14 @@ mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     #[test]
-    fn a_mapped_address_is_an_ipv4_address() {
+    fn mapped_address_is_an_ipv4_address() {
         let peer = Peer::from("[::ffff:127.0.0.1]:5".parse::<std::net::SocketAddr>().unwrap());
         assert!(peer.is_loopback());
         assert_eq!(peer.to_string(), "127.0.0.1");
     }
 
     #[tokio::test]
-    async fn a_connection_survives_being_idle() {
+    async fn idle_connection_can_be_used_again() {
         let listeners = bind(&"127.0.0.1:0".parse::<Address>().unwrap(), 1).unwrap();
         let acceptor = listeners[0].acceptor().unwrap();
         for gone in [false, true] {
@@ -259,7 +265,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_closed_or_talking_peer_is_not_quiet() {
+    async fn closed_or_sending_peer_is_not_quiet() {
         let (left, mut right) = tokio::net::UnixStream::pair().unwrap();
         let idle = Stream::Unix(left).into_idle().unwrap();
         assert!(idle.is_quiet());

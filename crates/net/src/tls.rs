@@ -1,10 +1,11 @@
-//! TLS for connections that Petasos opens: the client's half, with certificates verified against the trust
-//! store of the system.
+//! TLS for connections that Petasos opens: the client side, with server certificates verified
+//! against the system's trust store.
 //!
-//! Invariant: octets are exchanged only after the peer has proven that it is the name it was asked by, unless
-//! the caller took [`TlsClient::insecure`], which says so. One protocol is offered to be spoken inside (RFC 7301):
-//! HTTP/1.1, or HTTP/2 if the caller wants that. Servers' certificates, renewal and listeners are not this file's
-//! business.
+//! Invariant: bytes are exchanged only after the peer has proven that it owns the requested name.
+//! The exceptions are [`TlsClient::insecure`] and an unverified client from
+//! [`TlsClient::on_terms`], which the caller must choose. One application protocol is offered (RFC
+//! 7301): HTTP/1.1, or HTTP/2 if the caller wants it. Server certificates, their renewal and
+//! listeners are handled elsewhere.
 
 use crate::Stream;
 use crate::tls_named::NamedCertificates;
@@ -32,56 +33,57 @@ use tokio_rustls::rustls::{
     RootCertStore, SignatureScheme, WantsVerifier,
 };
 
-/// What the client half offers inside TLS (RFC 7301): HTTP/1.1 and nothing else.
+/// The protocol offered by ALPN (RFC 7301) for HTTP/1.1.
 const ALPN_HTTP_1_1: &[u8] = b"http/1.1";
 
-/// The same for HTTP/2.
+/// The protocol offered by ALPN for HTTP/2.
 const ALPN_HTTP_2: &[u8] = b"h2";
 
-/// How connections are secured. Cheap to clone.
+/// The settings for secure connections. Cheap to clone.
 #[derive(Clone)]
 pub struct TlsClient {
     connector: TlsConnector,
     verifies: bool,
 }
 
-/// What a client offers, where that is not everything it can.
+/// Restrictions on the offered versions and suites, and the client's own certificate.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TlsTerms {
-    /// The one version to speak; `None` means all.
+    /// The only version to use; `None` means all supported versions.
     pub version: Option<TlsVersion>,
-    /// The cipher suites to offer; `None` means all.
+    /// The cipher suites to offer; `None` means all supported suites.
     pub suites: Option<TlsSuites>,
-    /// A file (PEM) with the client's certificate, those between it and an authority, and its private key.
+    /// A PEM file with the client's certificate, the intermediate certificates, and its private
+    /// key.
     pub identity_file: Option<PathBuf>,
 }
 
-/// A connection with TLS on it. What ends without the closing message of TLS ends in
+/// A connection secured by TLS. A connection that ends without TLS' closing message gives
 /// [`io::ErrorKind::UnexpectedEof`].
 #[derive(Debug)]
 pub struct TlsStream(tokio_rustls::client::TlsStream<Stream>);
 
-/// Why there is no secure connection.
+/// Why a secure connection could not be set up.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TlsError {
-    /// The trust store is empty or unreadable, so no certificate could ever be verified.
+    /// The trust store is empty or unreadable, so no certificate can be verified.
     #[error(
         "the system has no certificates of authorities to verify the server's by{}; \
          install them (Debian: ca-certificates), or name a file in SSL_CERT_FILE", because(.0)
     )]
     NoAuthorities(Vec<String>),
-    /// The host is neither a name nor an IP address that a certificate could be for.
+    /// The host is neither a host name nor an IP address, so no certificate can be for it.
     #[error("`{0}` is no host name that a certificate could be for")]
     Name(String),
     /// The client's own certificate cannot be used.
     #[error("{}: {reason}; it must hold the client's certificate and its private key as PEM", file.display())]
     Identity {
-        /// The file that was named.
+        /// The configured file.
         file: PathBuf,
-        /// What is wrong with it.
+        /// Why it cannot be used.
         reason: String,
     },
-    /// The version and the suites that were chosen do not go together.
+    /// No chosen cipher suite belongs to the chosen version.
     #[error("none of the cipher suites {suites} belongs to {}", version.name())]
     NoSuite {
         /// The version.
@@ -89,44 +91,45 @@ pub enum TlsError {
         /// The suites.
         suites: TlsSuites,
     },
-    /// The certificate's time is over.
+    /// The validity period of the certificate is over.
     #[error("the server's certificate has expired")]
     Expired,
-    /// The certificate's time has not begun, or the clock of this machine is behind.
+    /// The validity period of the certificate has not started, or this machine's clock is slow.
     #[error("the server's certificate is not valid yet; compare this machine's clock")]
     NotValidYet,
-    /// The certificate is somebody else's.
+    /// The certificate is for another name.
     #[error("the server's certificate is not for `{0}`")]
     OtherName(String),
-    /// Nobody whom the system trusts has signed the certificate, or the server left out one between.
+    /// No authority that the system trusts has signed the certificate, or the server did not send
+    /// an intermediate certificate.
     #[error(
         "no authority that this system trusts has signed the server's certificate, \
          or the server does not send the certificates in between"
     )]
     UnknownAuthority,
-    /// The certificate is not good for another reason.
+    /// The certificate is invalid for another reason.
     #[error("the server's certificate is not good: {0}")]
     Certificate(String),
-    /// Both sides have no version, cipher or protocol in common, or the server refused for its own reason.
+    /// Both sides have no version or cipher in common, or the server refused for another reason.
     #[error("the server refused the secure connection: {0}")]
     Refused(String),
-    /// The server does not speak the protocol that was offered inside TLS.
+    /// The server supports none of the protocols offered by ALPN.
     #[error("the server refused the secure connection: it does not speak HTTP/1.1 inside TLS")]
     NoProtocol,
-    /// What came is no TLS; most often a server that speaks plain HTTP at this port.
+    /// The received bytes are not TLS. Most often the server expects plain HTTP at this port.
     #[error("the server does not speak TLS at this port")]
     NotTls,
     /// The connection ended or broke during the handshake.
     #[error("the connection broke during the TLS handshake: {0}")]
     Broken(io::ErrorKind),
-    /// Anything else the library says.
+    /// Any other error of the TLS library.
     #[error("TLS failed: {0}")]
     Other(String),
 }
 
 impl TlsClient {
-    /// Verifies servers by the certificates of authorities that the system trusts. `SSL_CERT_FILE` and
-    /// `SSL_CERT_DIR` name others, as they do for most programs. Reads files: do it once.
+    /// Verifies servers by the authorities that the system trusts. As in most programs,
+    /// `SSL_CERT_FILE` and `SSL_CERT_DIR` replace them. This reads files, so call it only once.
     ///
     /// # Errors
     /// [`TlsError::NoAuthorities`].
@@ -134,7 +137,8 @@ impl TlsClient {
         Self::verifying(rustls_native_certs::load_native_certs(), &TlsTerms::default())
     }
 
-    /// Verifies servers by the certificates in this PEM file, and by no others: those of authorities, and servers' own.
+    /// Verifies servers only by the certificates in this PEM file, which may be those of
+    /// authorities or of servers.
     ///
     /// # Errors
     /// [`TlsError::NoAuthorities`].
@@ -142,20 +146,23 @@ impl TlsClient {
         Self::verifying_by(file, &TlsTerms::default())
     }
 
-    /// Believes every server to be who it says it is. Whoever is in the way can read and change everything: only
-    /// for trying things out, and the user must have asked for it.
+    /// Accepts every certificate. An attacker on the network path can read and change everything,
+    /// so this is only for trials that the user explicitly asked for.
     ///
     /// # Errors
-    /// As the library reports them; none in practice.
+    /// As the TLS library reports them; none in practice.
     pub fn insecure() -> Result<Self, TlsError> {
         Self::insecure_on(&TlsTerms::default())
     }
 
-    /// As the others, on these terms: verifies nobody where `is_verified` is false, else by the authorities in the
-    /// file or, without one, by those of the system. Reads files: do it once.
+    /// Creates a client with these terms.
+    ///
+    /// If `is_verified` is false, servers are not verified. Otherwise they are verified by the
+    /// certificates in the file `authorities`, or by the system's authorities without one. This
+    /// reads files, so call it only once.
     ///
     /// # Errors
-    /// As the others; [`TlsError::NoSuite`] and [`TlsError::Identity`].
+    /// [`TlsError::NoAuthorities`], [`TlsError::NoSuite`] and [`TlsError::Identity`].
     pub fn on_terms(
         is_verified: bool,
         authorities: Option<&Path>,
@@ -173,8 +180,8 @@ impl TlsClient {
         self.verifies
     }
 
-    /// The same for HTTP/2: it is offered instead of HTTP/1.1. A server may agree on nothing all the same, see
-    /// [`TlsStream::is_http2`].
+    /// The same client for HTTP/2, which it offers instead of HTTP/1.1. A server may still choose
+    /// no protocol: see [`TlsStream::is_http2`].
     #[must_use]
     pub fn for_http2(&self) -> Self {
         let mut config = ClientConfig::clone(self.config());
@@ -182,15 +189,16 @@ impl TlsClient {
         Self { connector: TlsConnector::from(Arc::new(config)), verifies: self.verifies }
     }
 
-    /// What connections agree on, for who speaks TLS without this crate's streams.
+    /// The configuration of the TLS library, for callers that do not use this crate's streams.
     pub fn config(&self) -> &Arc<ClientConfig> {
         self.connector.config()
     }
 
-    /// Secures a fresh connection to the server called `host`: a name or an IP address, without brackets.
+    /// Secures a new connection to the server `host`, which is a name or an IP address without
+    /// brackets.
     ///
     /// # Errors
-    /// See [`TlsError`]; the connection is closed then.
+    /// See [`TlsError`]. The connection is then closed.
     pub async fn secure(&self, stream: Stream, host: &str) -> Result<TlsStream, TlsError> {
         let name = ServerName::try_from(host.to_owned()).map_err(|_| TlsError::Name(host.to_owned()))?;
         let secured = self.connector.connect(name, stream).await;
@@ -212,7 +220,7 @@ impl TlsClient {
         Self::new(config, true, terms)
     }
 
-    /// Verifies servers by the certificates in a file.
+    /// Verifies servers by the certificates in `file`.
     fn verifying_by(file: &Path, terms: &TlsTerms) -> Result<Self, TlsError> {
         let loaded = rustls_native_certs::load_certs_from_paths(Some(file), None);
         let named = loaded.certs.clone();
@@ -245,7 +253,7 @@ impl TlsStream {
 }
 
 impl TlsError {
-    /// Names what the library says about the handshake with the server called `host`.
+    /// Translates an error of the TLS library in the handshake with the server called `host`.
     pub fn of(error: &Error, host: &str) -> Self {
         match error {
             Error::InvalidCertificate(error) => Self::certificate(error, host),
@@ -257,7 +265,7 @@ impl TlsError {
         }
     }
 
-    /// Names what made a handshake fail.
+    /// Translates the error of a failed handshake.
     fn handshake(error: &io::Error, host: &str) -> Self {
         let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
         inner.map_or_else(|| Self::Broken(error.kind()), |inner| Self::of(inner, host))
@@ -306,8 +314,8 @@ impl AsyncWrite for TlsStream {
     }
 }
 
-/// Takes every certificate, but still checks that the peer has its key: a connection that is not what it
-/// claims at that level is broken, not merely unknown.
+/// Accepts every certificate, but still checks the handshake's signature. A peer without the
+/// private key of its certificate is broken, not merely unknown.
 #[derive(Debug)]
 struct Unverified {
     algorithms: WebPkiSupportedAlgorithms,
@@ -348,10 +356,10 @@ impl ServerCertVerifier for Unverified {
     }
 }
 
-/// The authorities among certificates.
+/// The trust store made of the loaded certificates.
 fn authorities(loaded: CertificateResult) -> Result<RootCertStore, TlsError> {
     let mut authorities = RootCertStore::empty();
-    // A store may hold certificates that are too old to be understood; the others count.
+    // A trust store may contain certificates that are too old to be parsed. They are ignored.
     let (added, _) = authorities.add_parsable_certificates(loaded.certs);
     if added == 0 {
         let errors = loaded.errors.iter().map(ToString::to_string).collect();
@@ -360,12 +368,14 @@ fn authorities(loaded: CertificateResult) -> Result<RootCertStore, TlsError> {
     Ok(authorities)
 }
 
-/// The cryptography, named here and nowhere else, so that no crate's default can choose another.
+/// The cryptography provider. It is named only here, so that no crate's default selects another
+/// one.
 fn provider() -> CryptoProvider {
     aws_lc_rs::default_provider()
 }
 
-/// Versions and suites: TLS 1.3 and 1.2, as far as the terms allow and their suites serve.
+/// A configuration with TLS 1.3 and 1.2, as far as the terms allow them and a chosen suite belongs
+/// to them.
 fn builder(terms: &TlsTerms) -> Result<ConfigBuilder<ClientConfig, WantsVerifier>, TlsError> {
     let mut provider = provider();
     let is_spoken = |version: TlsVersion| {
@@ -390,7 +400,8 @@ fn builder(terms: &TlsTerms) -> Result<ConfigBuilder<ClientConfig, WantsVerifier
         .map_err(|error| TlsError::Other(error.to_string()))
 }
 
-/// Reads a certificate, those between it and an authority, and its key.
+/// Reads the client's certificate, the intermediate certificates and the private key from a PEM
+/// file.
 fn identity(file: &Path) -> Result<CertifiedKey, Box<dyn std::error::Error>> {
     let chain = CertificateDer::pem_file_iter(file)?.collect::<Result<Vec<_>, _>>()?;
     if chain.is_empty() {
@@ -400,7 +411,7 @@ fn identity(file: &Path) -> Result<CertifiedKey, Box<dyn std::error::Error>> {
     Ok(CertifiedKey::from_der(chain, key, &provider())?)
 }
 
-/// What a server's last word means, in words.
+/// The meaning of a TLS alert, for an error message.
 fn alert_text(alert: AlertDescription) -> String {
     let meaning = match alert {
         AlertDescription::UnrecognisedName => "it has no site of this name",
@@ -412,7 +423,7 @@ fn alert_text(alert: AlertDescription) -> String {
     meaning.to_owned()
 }
 
-/// What the system said about its trust store, for the message.
+/// The first error from loading the trust store, for an error message.
 fn because(errors: &[String]) -> String {
     errors.first().map_or_else(String::new, |first| format!(" ({first})"))
 }
@@ -425,7 +436,7 @@ mod tests {
     use testkit::{Certificate, Origin, TlsFront, response};
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-    /// What comes back through TLS from a server with this certificate that is asked for as `host`.
+    /// Requests a page through TLS from `front` as `host`, and returns the response.
     async fn ask(
         front: &TlsFront,
         client: Result<TlsClient, TlsError>,
@@ -444,7 +455,7 @@ mod tests {
         Origin::start(|_| response("200 OK", &[], b"safe"))
     }
 
-    /// A client that believes the server's authority.
+    /// A client that trusts the server's authority.
     fn believing(front: &TlsFront) -> Result<TlsClient, TlsError> {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("authority.pem");
@@ -453,7 +464,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_server_that_proves_its_name_is_talked_to() {
+    async fn server_with_a_valid_certificate_is_accepted() {
         let origin = origin();
         let front = TlsFront::start(origin.address(), Certificate::Good);
         for host in ["localhost", "127.0.0.1"] {
@@ -463,7 +474,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn every_fault_of_a_certificate_is_found_and_named() {
+    async fn every_fault_of_a_certificate_has_its_own_error() {
         let origin = origin();
         for (certificate, host, expected) in [
             (Certificate::Expired, "localhost", TlsError::Expired),
@@ -482,7 +493,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_who_asks_for_it_talks_to_an_unverified_server() {
+    async fn insecure_client_accepts_an_unverified_server() {
         let origin = origin();
         let front = TlsFront::start(origin.address(), Certificate::OtherName);
         let client = TlsClient::insecure().unwrap();
@@ -491,7 +502,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_server_without_tls_is_told_from_a_bad_certificate() {
+    async fn server_without_tls_is_recognised() {
         let origin = Origin::start(|_| Vec::new());
         let plain = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let address = plain.local_addr().unwrap();
@@ -507,7 +518,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_connection_that_breaks_off_is_named_as_such() {
+    async fn connection_broken_in_the_handshake_has_its_own_error() {
         let closing = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let origin = origin();
         let mut front = TlsFront::start(origin.address(), Certificate::Good);
@@ -519,7 +530,7 @@ mod tests {
         assert!(matches!(kind, ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset), "{kind}");
     }
 
-    /// What is agreed on with this server on these terms.
+    /// The terms that `terms` and this server agree on.
     async fn agreed(front: &TlsFront, terms: &TlsTerms) -> Result<TlsAgreement, TlsError> {
         let stream = Stream::connect(&Address::from(front.address)).await.unwrap();
         let stream = TlsClient::on_terms(false, None, terms)?.secure(stream, "localhost").await?;
@@ -527,7 +538,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_what_the_terms_name_is_spoken() {
+    async fn only_versions_and_suites_of_the_terms_are_used() {
         let origin = origin();
         let front = TlsFront::start(origin.address(), Certificate::Good);
         for (version, suites, expected) in [
@@ -549,7 +560,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_client_shows_the_certificate_of_its_file() {
+    async fn client_sends_the_certificate_of_its_file() {
         let origin = origin();
         let front = TlsFront::start_for_known_clients(origin.address());
         let directory = tempfile::tempdir().unwrap();
@@ -576,7 +587,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trust_store_without_certificates_is_an_error_that_says_what_to_do() {
+    fn empty_trust_store_error_names_the_fix() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("none.pem");
         let error = TlsClient::with_authorities_in(&file).unwrap_err().to_string();

@@ -1,6 +1,8 @@
-//! What a client and a server have agreed on in a TLS handshake, in the words of OpenSSL's tools.
+//! The terms on which a client and a server agreed in a TLS handshake, in the notation of OpenSSL's
+//! tools.
 //!
-//! Invariant: what cannot be told is left out or 0, never guessed. Of a certificate only the size of its key is read.
+//! Invariant: an unknown value is absent or 0, never guessed. The size of the key is the only thing
+//! that is read from a certificate.
 
 use crate::tls_suites::{TlsVersion, name_and_bits};
 use tokio_rustls::rustls::pki_types::CertificateDer;
@@ -14,16 +16,17 @@ pub struct TlsAgreement {
     pub version: &'static str,
     /// The cipher suite, such as `TLS_AES_256_GCM_SHA384`.
     pub suite: &'static str,
-    /// Bits of the server's public key; 0 if it is of no known kind.
+    /// Length of the server's public key in bits; 0 if the kind of key is unknown.
     pub key_bits: u32,
-    /// Bits of the cipher's key.
+    /// Length of the cipher's key in bits.
     pub cipher_bits: u16,
-    /// The server's key for this connection only, such as `X25519 253 bits`.
+    /// The server's ephemeral key, such as `X25519 253 bits`.
     pub temporary_key: Option<String>,
 }
 
 impl TlsAgreement {
-    /// What a connection that stands has agreed on; `None` if it does not stand.
+    /// The terms of an established connection; `None` if the handshake is not complete or a term is
+    /// unknown.
     pub fn of(connection: &CommonState) -> Option<Self> {
         let version = TlsVersion::of(connection.protocol_version()?)?.name();
         let (suite, cipher_bits) = name_and_bits(connection.negotiated_cipher_suite()?.suite())?;
@@ -34,7 +37,7 @@ impl TlsAgreement {
     }
 }
 
-/// A group's key as OpenSSL describes it.
+/// The ephemeral key of a group, as OpenSSL describes it.
 fn temporary_key(group: NamedGroup) -> String {
     match group {
         NamedGroup::X25519 => "X25519 253 bits".to_owned(),
@@ -44,13 +47,14 @@ fn temporary_key(group: NamedGroup) -> String {
     }
 }
 
-/// Bits of the public key in a certificate (RFC 5280 section 4.1.2.7).
+/// The length in bits of the public key in a certificate (RFC 5280 section 4.1.2.7).
 fn public_key_bits(certificate: &CertificateDer<'_>) -> Option<u32> {
     let certificate = ParsedCertificate::try_from(certificate).ok()?;
     key_info_bits(&certificate.subject_public_key_info())
 }
 
-/// Bits of a key as it stands in a certificate: an algorithm with its parameters, and the key as a string of bits.
+/// The length in bits of a SubjectPublicKeyInfo: an algorithm with its parameters, and the key as a
+/// bit string.
 fn key_info_bits(info: &[u8]) -> Option<u32> {
     /// RFC 8017 appendix A.1.
     const RSA: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01];
@@ -66,7 +70,7 @@ fn key_info_bits(info: &[u8]) -> Option<u32> {
     let (kind, parameters) = element(algorithm, OBJECT)?;
     match kind {
         RSA => {
-            // The first octet says how many bits of the last are unused: none.
+            // The first byte of a bit string is the number of unused bits in the last byte, here 0.
             let (key, _) = element(key, BITS)?;
             let (key, _) = element(key.strip_prefix(&[0])?, SEQUENCE)?;
             let (modulus, _) = element(key, INTEGER)?;
@@ -90,7 +94,7 @@ const BITS: u8 = 0x03;
 const OBJECT: u8 = 0x06;
 const SEQUENCE: u8 = 0x30;
 
-/// The content of an element with this tag, and what follows it.
+/// The content of a DER element with this tag, and the bytes after the element.
 fn element(octets: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     let (&length, rest) = octets.strip_prefix(&[tag])?.split_first()?;
     let (length, rest) = match length {
@@ -108,7 +112,7 @@ fn element(octets: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
 mod tests {
     use super::{element, key_info_bits};
 
-    /// An element of DER.
+    /// Encodes a DER element.
     fn der(tag: u8, contents: &[&[u8]]) -> Vec<u8> {
         let content = contents.concat();
         let [high, low] = u16::try_from(content.len()).unwrap().to_be_bytes();
@@ -117,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn the_size_of_an_rsa_key_is_that_of_its_modulus() {
+    fn rsa_key_has_the_length_of_its_modulus() {
         let kind = [0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01];
         let algorithm = der(0x30, &[&der(0x06, &[&kind]), &[0x05, 0]]);
         for (octets, first, bits) in [(256, 0x80, 2048), (384, 0xff, 3072), (128, 0x40, 1023)] {
@@ -130,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn the_size_of_an_elliptic_key_is_that_of_its_curve() {
+    fn elliptic_key_has_the_length_of_its_curve() {
         let bits = |curve: &[u8]| {
             let kind = [0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01];
             let algorithm = der(0x30, &[&der(0x06, &[&kind]), &der(0x06, &[curve])]);
@@ -141,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_off_is_nothing() {
+    fn truncated_key_has_no_length() {
         assert_eq!(element(&[0x30, 2, 1, 2, 3], 0x30), Some((&[1, 2][..], &[3][..])));
         for cut in [&[][..], &[0x30], &[0x30, 3, 1, 2], &[0x30, 0x82, 1], &[0x30, 0x83, 0, 0, 0], &[0x31, 0]]
         {

@@ -1,6 +1,8 @@
-//! Verifies servers by certificates in a file that a user has named: those of authorities, and servers' own.
+//! Verifies servers by the certificates in a file that the user named. The file may contain
+//! certificates of authorities and of servers.
 //!
-//! Invariant: a certificate counts as a server's own only octet by octet, and only for its names and within its time.
+//! Invariant: a server's own certificate is accepted only if it equals one in the file byte by
+//! byte, and only for its names and within its validity period.
 
 use std::sync::Arc;
 use tokio_rustls::rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -9,7 +11,8 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use tokio_rustls::rustls::server::ParsedCertificate;
 use tokio_rustls::rustls::{CertificateError, DigitallySignedStruct, Error, SignatureScheme};
 
-/// Trusts what is signed by one of the certificates, and the certificates themselves.
+/// Trusts certificates signed by one of the given certificates, and the given certificates
+/// themselves.
 #[derive(Debug)]
 pub(crate) struct NamedCertificates {
     pub(crate) authorities: Arc<WebPkiServerVerifier>,
@@ -26,8 +29,9 @@ impl ServerCertVerifier for NamedCertificates {
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
         match self.authorities.verify_server_cert(end_entity, intermediates, name, ocsp, now) {
-            // What `openssl req -x509` makes says that it is an authority. The library looks at the time first and then
-            // refuses an authority as a server, which it has no name of its own for.
+            // A certificate made by `openssl req -x509` marks itself as an authority. The library
+            // checks the validity period first and then refuses an authority as a server. That
+            // refusal has no own error kind, so it arrives as `Other`.
             Err(Error::InvalidCertificate(CertificateError::Other(_))) if self.named.contains(end_entity) => {
                 verify_server_name(&ParsedCertificate::try_from(end_entity)?, name)?;
                 Ok(ServerCertVerified::assertion())

@@ -1,13 +1,13 @@
-//! Versions and cipher suites of TLS by the names that OpenSSL's tools use, for whoever wants to choose among them.
+//! Versions and cipher suites of TLS, by the names that OpenSSL's tools use.
 //!
-//! Invariant: what is chosen is spoken and nothing else is; a name of something that is not spoken here is an error
-//! that lists what is. Nothing here looks at a connection.
+//! Invariant: only chosen versions and suites are used. The name of an unsupported suite is an
+//! error that lists the supported ones. This module does not touch connections.
 
 use std::fmt;
 use std::str::FromStr;
 use tokio_rustls::rustls::{CipherSuite, ProtocolVersion};
 
-/// A version of TLS that can be spoken.
+/// A supported version of TLS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TlsVersion {
     /// TLS 1.2 (RFC 5246).
@@ -16,39 +16,39 @@ pub enum TlsVersion {
     Tls13,
 }
 
-/// Which suites are offered, most wanted first; never none.
+/// The suites to offer, in order of preference; never empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsSuites(Vec<CipherSuite>);
 
-/// Why a text chooses no suites.
+/// Why a text is not a list of suites.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TlsSuitesError {
-    /// A name or keyword that stands for none of the suites.
+    /// A name or keyword that matches no suite.
     #[error("`{0}` is no cipher suite that is available; available are {names}", names = names())]
     Unknown(String),
-    /// A command within the list.
+    /// A command in the list, such as `@STRENGTH`.
     #[error("`{0}` in a list of cipher suites is not supported; name the suites in the order wanted")]
     Command(String),
-    /// A list that takes everything out again, or has nothing in it.
+    /// A list that removes every suite again, or is empty.
     #[error("`{0}` leaves no cipher suite; available are {names}", names = names())]
     Nothing(String),
 }
 
-/// What is known of a suite.
+/// The properties of a suite.
 struct Suite {
     suite: CipherSuite,
     version: TlsVersion,
     name: &'static str,
-    /// Bits of the cipher's key.
+    /// Length of the cipher's key in bits.
     bits: u16,
-    /// Keywords for a class that it belongs to, besides those for all.
+    /// Keywords of the classes that the suite belongs to, in addition to [`ALL`].
     classes: &'static [&'static str],
 }
 
-/// Keywords that mean every suite here.
+/// Keywords that mean every supported suite.
 const ALL: [&str; 3] = ["ALL", "DEFAULT", "HIGH"];
 
-/// Every suite of the provider, in the order in which OpenSSL wants them.
+/// Every suite of the provider, in OpenSSL's order of preference.
 const SUITES: [Suite; 9] = [
     Suite::of13(
         CipherSuite::TLS13_AES_256_GCM_SHA384,
@@ -125,7 +125,7 @@ impl Suite {
         Self { suite, version: TlsVersion::Tls12, name, bits, classes }
     }
 
-    /// Whether a name is its own, or that of a class it belongs to.
+    /// Whether `name` is a name of this suite, or of a class or version that it belongs to.
     fn is_called(&self, name: &str) -> bool {
         let registered = self.suite.as_str().is_some_and(|registered| registered == name);
         let is_version = self.version.name() == name;
@@ -134,7 +134,7 @@ impl Suite {
 }
 
 impl TlsVersion {
-    /// Both, the newest first.
+    /// Both versions, the newest first.
     pub const ALL: [Self; 2] = [Self::Tls13, Self::Tls12];
 
     /// The name as OpenSSL writes it, such as `TLSv1.3`.
@@ -155,7 +155,7 @@ impl TlsVersion {
 }
 
 impl TlsSuites {
-    /// Whether one of them belongs to this version.
+    /// Whether at least one suite belongs to this version.
     pub fn serves(&self, version: TlsVersion) -> bool {
         self.0.iter().filter_map(|&suite| known(suite)).any(|suite| suite.version == version)
     }
@@ -165,7 +165,8 @@ impl TlsSuites {
     }
 }
 
-/// The name of a suite as OpenSSL writes it, and the bits of its cipher's key; `None` if it is not spoken here.
+/// OpenSSL's name of a suite, and the length of its cipher's key in bits; `None` if it is not
+/// supported.
 pub(crate) fn name_and_bits(suite: CipherSuite) -> Option<(&'static str, u16)> {
     known(suite).map(|suite| (suite.name, suite.bits))
 }
@@ -174,7 +175,7 @@ fn known(suite: CipherSuite) -> Option<&'static Suite> {
     SUITES.iter().find(|known| known.suite == suite)
 }
 
-/// The names of all suites, for messages.
+/// The names of all suites, for error messages.
 fn names() -> String {
     SUITES.map(|suite| suite.name).join(", ")
 }
@@ -182,9 +183,12 @@ fn names() -> String {
 impl FromStr for TlsSuites {
     type Err = TlsSuitesError;
 
-    /// Reads a list as OpenSSL's `ciphers` does, with names or keywords between `:`, `,` or spaces, `+` for what
-    /// belongs to both, and before one of them `!` to take it out for good, `-` to take it out, `+` to move it to the
-    /// end. Unlike there, versions are not apart: a list without a suite of TLS 1.3 does not offer TLS 1.3.
+    /// Parses a list as OpenSSL's `ciphers` does.
+    ///
+    /// Names or keywords are separated by `:`, `,` or spaces. `A+B` means the suites that belong to
+    /// both. Before a name, `!` removes its suites for good, `-` removes them, and `+` moves them
+    /// to the end. Unlike in OpenSSL, versions are not separate: a list without a suite of TLS 1.3
+    /// does not offer TLS 1.3.
     fn from_str(text: &str) -> Result<Self, TlsSuitesError> {
         let (mut chosen, mut banned) = (Vec::new(), Vec::new());
         for item in text.split([':', ',', ' ']).filter(|item| !item.is_empty()) {
@@ -198,7 +202,7 @@ impl FromStr for TlsSuites {
                 .map(|suite| suite.suite)
                 .collect();
             match item.as_bytes().first() {
-                // What is not there is out already.
+                // Removing a suite that is not in the list is no error.
                 Some(b'!' | b'-') => {
                     chosen.retain(|suite| !meant.contains(suite));
                     if item.starts_with('!') {
@@ -248,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_are_read_as_openssl_reads_them() {
+    fn lists_are_parsed_as_openssl_does() {
         assert_eq!(
             chosen("ECDHE-RSA-AES128-GCM-SHA256:TLS_AES_128_GCM_SHA256"),
             "ECDHE-RSA-AES128-GCM-SHA256:TLS_AES_128_GCM_SHA256"
@@ -265,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_spoken_is_named_with_what_is() {
+    fn unknown_suite_error_lists_the_supported_suites() {
         let refused = |text: &str| text.parse::<TlsSuites>().unwrap_err();
         let unknown = refused("ECDHE-RSA-AES128-GCM-SHA256:RC4-SHA");
         assert_eq!(unknown, TlsSuitesError::Unknown("RC4-SHA".to_owned()));

@@ -1,7 +1,8 @@
-//! A file that is read once, beside everything else: past the system's page cache, where the file system allows that.
+//! A file that is read once, past the system's page cache if the file system allows that.
 //!
-//! Invariant: what is in the cache stays there, because others want it, and what is read here does not come in.
-//! Besides, this is what the device has, and not what memory remembers of it.
+//! Invariant: cached pages of other files stay in the page cache, because they are in demand, and
+//! the content read here does not enter it. The read also shows the content of the device instead
+//! of a copy in memory.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind};
@@ -13,15 +14,16 @@ use rustix::fs::OFlags;
 
 use crate::DiskFile;
 
-/// Offsets, lengths and memory of direct reads are multiples of this, in bytes; no device has larger blocks.
+/// Offsets, lengths and addresses of direct reads are multiples of this, in bytes. No device has
+/// larger blocks.
 const BLOCK_BYTES: usize = 4096;
 
-/// The most that one direct read takes, in bytes.
+/// The maximum size of one direct read in bytes.
 const READ_BYTES_MAX: usize = 1 << 20;
 
 /// A file that is read once.
 pub(crate) struct AsideFile {
-    /// For direct reads; `None` where the file system has none.
+    /// The file opened for direct reads; `None` if the file system does not support them.
     direct: Option<File>,
     file: File,
 }
@@ -39,7 +41,7 @@ impl DiskFile for AsideFile {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         let Some(direct) = &self.direct else { return self.file.read_at(buffer, offset) };
         match read_direct(direct, buffer, offset) {
-            // The file system opened it, and does not read it this way after all.
+            // The file system allowed opening for direct reads, but does not support them.
             Err(error) if error.kind() == ErrorKind::InvalidInput => self.file.read_at(buffer, offset),
             read => read,
         }
@@ -62,7 +64,7 @@ impl DiskFile for AsideFile {
     }
 }
 
-/// Reads whole blocks into memory that begins with a block, and copies what is wanted of them.
+/// Reads whole blocks into memory aligned to a block, and copies the requested bytes from it.
 fn read_direct(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
     let before = (offset % BLOCK_BYTES as u64) as usize;
     let bytes = (before + buffer.len()).next_multiple_of(BLOCK_BYTES).min(READ_BYTES_MAX);
@@ -96,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn any_offset_and_length_reads_what_was_written() {
+    fn reads_at_any_offset_and_length_return_the_content() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("segment");
         let mut content: Vec<u8> = (0..2_000_000_u32).map(|place| (place % 251) as u8).collect();
@@ -106,7 +108,7 @@ mod tests {
             assert!(read_all(&*file, from, at_once) == content[from..], "{at_once} bytes from {from}");
         }
         assert!(read_all(&*file, 2_000_000, 10).is_empty());
-        // What another has written and not synced is seen.
+        // Content that another handle has written but not synced is visible.
         SystemDisk.open(&path, Access::Write).unwrap().write_at(b"new", 1_000_000).unwrap();
         content[1_000_000..1_000_003].copy_from_slice(b"new");
         assert!(read_all(&*file, 0, 65_536) == content);

@@ -1,5 +1,5 @@
-//! Time as a parameter. Wall time says when something happened and may jump; monotonic time measures how
-//! long something took and never goes back. They are two types, so that they cannot be mixed.
+//! Time as a parameter. Wall time says when something happened, and may jump. Monotonic time
+//! measures durations, and never goes back. They are two types, so that they cannot be mixed up.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -40,19 +40,19 @@ impl Timestamp {
         Self(self.0.saturating_add(duration.as_micros() as u64))
     }
 
-    /// The same moment for the standard library.
+    /// The same moment as a time of the standard library.
     pub fn to_system_time(self) -> SystemTime {
         UNIX_EPOCH + Duration::from_micros(self.0)
     }
 
-    /// The moment of a standard library time; times before 1970 become 1970.
+    /// The moment of a time of the standard library. A time before 1970 becomes 1970.
     pub fn from_system_time(time: SystemTime) -> Self {
         let since_epoch = time.duration_since(UNIX_EPOCH).unwrap_or_default();
         Self(since_epoch.as_micros() as u64)
     }
 }
 
-/// A reading of a clock that never goes back: nanoseconds since an arbitrary moment.
+/// A reading of a clock that never goes back, in nanoseconds since an arbitrary moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Monotonic(u64);
 
@@ -79,7 +79,7 @@ impl Monotonic {
     }
 }
 
-/// Where the time comes from.
+/// A source of the time.
 pub trait Clock: Send + Sync {
     /// The wall time.
     fn now(&self) -> Timestamp;
@@ -118,7 +118,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock that moves only when told, for tests. Wall time may be set anywhere, also back.
+/// A clock for tests that moves only by calls. Its wall time may be set to any value, also back.
 #[derive(Debug, Default)]
 pub struct ManualClock {
     wall_micros: AtomicU64,
@@ -126,18 +126,18 @@ pub struct ManualClock {
 }
 
 impl ManualClock {
-    /// A clock that stands at `wall`, its monotonic reading at zero.
+    /// A clock that shows `wall` and a monotonic reading of zero.
     pub fn at(wall: Timestamp) -> Self {
         Self { wall_micros: AtomicU64::new(wall.as_micros()), monotonic_nanos: AtomicU64::new(0) }
     }
 
-    /// Lets time pass on both clocks.
+    /// Advances both clocks by `duration`.
     pub fn advance(&self, duration: Duration) {
         self.wall_micros.fetch_add(duration.as_micros() as u64, Ordering::SeqCst);
         self.monotonic_nanos.fetch_add(duration.as_nanos() as u64, Ordering::SeqCst);
     }
 
-    /// Makes the wall clock jump; the monotonic clock does not notice.
+    /// Makes the wall clock jump. The monotonic clock does not change.
     pub fn set_wall(&self, wall: Timestamp) {
         self.wall_micros.store(wall.as_micros(), Ordering::SeqCst);
     }
@@ -159,7 +159,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn differences_never_go_negative() {
+    fn differences_are_never_negative() {
         let (early, late) = (Timestamp::from_secs(10), Timestamp::from_secs(12));
         assert_eq!(late.since(early), Duration::from_secs(2));
         assert_eq!(early.since(late), Duration::ZERO);
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wall_clock_jump_leaves_monotonic_time_alone() {
+    fn wall_clock_jump_does_not_change_monotonic_time() {
         let clock = ManualClock::at(Timestamp::from_secs(100));
         clock.advance(Duration::from_secs(5));
         clock.set_wall(Timestamp::from_secs(1));

@@ -1,7 +1,7 @@
-//! Files as a parameter: the few operations that results, journals, logs and the disk tier need, so that a test
-//! can fill the disk, fail a write or cut the power at any moment.
+//! Files as a parameter: the few operations that results, journals, logs and the disk tier need. A
+//! test can thus fill the disk, fail a write or cut the power at any moment.
 //!
-//! Invariant: `replace` is atomic; a reader sees the old content or the new, never a part.
+//! Invariant: `replace` is atomic. A reader sees the old content or the new content, never a part.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
@@ -14,7 +14,7 @@ use crate::aside::AsideFile;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
-/// Where files are kept. Paths are the system's own; errors are the system's own.
+/// A file system. Paths and errors are the system's.
 pub trait Disk: Send + Sync {
     /// The whole content of a file.
     ///
@@ -22,19 +22,20 @@ pub trait Disk: Send + Sync {
     /// As the system reports them; `NotFound` when there is no such file.
     fn read(&self, path: &Path) -> io::Result<Vec<u8>>;
 
-    /// Puts `content` in place of the file's content, atomically and durably.
+    /// Replaces the content of the file by `content`, atomically and durably.
     ///
     /// # Errors
-    /// As the system reports them; the old content then stands.
+    /// As the system reports them. The file then usually has the old content. If only the final
+    /// sync of the directory failed, it has the new content, but not durably.
     fn replace(&self, path: &Path, content: &[u8]) -> io::Result<()>;
 
-    /// Adds `content` at the end of the file, which is created if it does not exist, and makes it durable.
+    /// Appends `content` to the file and makes it durable. Creates the file if it does not exist.
     ///
     /// # Errors
-    /// As the system reports them; a part of `content` may then stand at the end.
+    /// As the system reports them. A part of `content` may then be at the end of the file.
     fn append(&self, path: &Path, content: &[u8]) -> io::Result<()>;
 
-    /// Creates a directory and its parents; no error if it exists.
+    /// Creates a directory and its parents. It is no error if the directory exists.
     ///
     /// # Errors
     /// As the system reports them.
@@ -43,78 +44,85 @@ pub trait Disk: Send + Sync {
     /// Opens a file.
     ///
     /// # Errors
-    /// As the system reports them; `NotFound` when there is no such file and it is only to be read.
+    /// As the system reports them; `NotFound` if the file does not exist and is opened for reading
+    /// only.
     fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn DiskFile>>;
 
-    /// Opens a file that has no name, in this directory, to be written and read. It is gone when it is closed, however
-    /// the process ends.
+    /// Opens a file without a name in `directory`, for reading and writing. The file disappears
+    /// when it is closed, however the process ends.
     ///
     /// # Errors
-    /// As the system reports them; `Unsupported` where the disk has no such files.
+    /// As the system reports them; `Unsupported` if the disk has no unnamed files.
     fn open_unnamed(&self, _directory: &Path) -> io::Result<Arc<dyn DiskFile>> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// The files of a directory with their sizes in bytes, in any order; without directories in it.
+    /// The names and sizes in bytes of the files in a directory, in any order, without
+    /// subdirectories.
     ///
     /// # Errors
     /// As the system reports them.
     fn list(&self, directory: &Path) -> io::Result<Vec<(String, u64)>>;
 
-    /// Takes a file's name away. Whoever has the file open still reads it.
+    /// Removes the name of a file. Open handles can still read the file.
     ///
     /// # Errors
-    /// As the system reports them; `NotFound` when there is no such file.
+    /// As the system reports them; `NotFound` if the file does not exist.
     fn remove(&self, path: &Path) -> io::Result<()>;
 
-    /// Makes durable which names are in a directory.
+    /// Makes the names in a directory durable.
     ///
     /// # Errors
     /// As the system reports them.
     fn sync_directory(&self, directory: &Path) -> io::Result<()>;
 
-    /// Locks a file, which is created if it does not exist, until what is given back is dropped or the process ends.
+    /// Locks a file until the returned value is dropped or the process ends. Creates the file if it
+    /// does not exist.
     ///
     /// # Errors
-    /// `WouldBlock` when somebody else has it; otherwise as the system reports them.
+    /// `WouldBlock` if another holder has the lock; otherwise as the system reports them.
     fn lock(&self, path: &Path) -> io::Result<DiskLock>;
 
-    /// Names the time since the machine was started: what was written in it and not made durable is still there.
+    /// An identifier of the machine's current run since boot. Content that was written during the
+    /// same run is still there, even if it was not made durable.
     ///
     /// # Errors
-    /// As the system reports them, where it does not say.
+    /// As the system reports them, if the identifier cannot be read.
     fn boot(&self) -> io::Result<String>;
 }
 
-/// A lock that lasts as long as this.
+/// A lock that is released when this value is dropped.
 pub type DiskLock = Box<dyn Send + Sync>;
 
-/// What a file is opened for.
+/// The purpose for which a file is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// To be read; it must exist.
+    /// For reading. The file must exist.
     Read,
-    /// To be read once, past the system's page cache where that can be, which keeps what is in demand; it must exist.
+    /// For reading once, past the system's page cache if possible, so that the cache keeps content
+    /// in demand. The file must exist.
     Aside,
-    /// To be read and written; it is created if it does not exist.
+    /// For reading and writing. The file is created if it does not exist.
     Write,
 }
 
-/// An open file. Any number of threads may read it while one writes.
+/// An open file. Any number of threads may read it while one thread writes.
 pub trait DiskFile: Send + Sync {
-    /// Reads from `offset` into `buffer`, perhaps less than its length; 0 at the end of the file.
+    /// Reads from `offset` into `buffer` and returns the number of bytes, which may be less than
+    /// the buffer's length. 0 means the end of the file.
     ///
     /// # Errors
     /// As the system reports them.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
 
-    /// Writes `content` from `offset` on, perhaps only a part, whose length is given back.
+    /// Writes `content` from `offset` on and returns the number of bytes written, which may be less
+    /// than its length.
     ///
     /// # Errors
     /// As the system reports them.
     fn write_at(&self, content: &[u8], offset: u64) -> io::Result<usize>;
 
-    /// Cuts the file off after `bytes`.
+    /// Shortens the file to `bytes` bytes.
     ///
     /// # Errors
     /// As the system reports them.
@@ -123,10 +131,10 @@ pub trait DiskFile: Send + Sync {
     /// Makes the content durable.
     ///
     /// # Errors
-    /// As the system reports them; what was written since the last time may then be lost.
+    /// As the system reports them. Content written since the last sync may then be lost.
     fn sync(&self) -> io::Result<()>;
 
-    /// The file for system calls that take one, such as sendfile; `None` if it is not the system's.
+    /// The system's file, for system calls such as sendfile; `None` if there is none.
     fn system_file(&self) -> Option<Arc<File>>;
 }
 
@@ -146,10 +154,11 @@ impl Disk for SystemDisk {
             file.sync_all()
         });
         written.and_then(|()| fs::rename(&temporary, path)).inspect_err(|_| {
-            // The error that matters is already on its way; a left-over file is only untidy.
+            // The caller receives the error that matters. A left-over temporary file is only
+            // untidy.
             let _ = fs::remove_file(&temporary);
         })?;
-        // The name points to the new content durably only once the directory is synced.
+        // The new name is durable only after the directory is synced.
         self.sync_directory(directory_of(path))
     }
 
@@ -176,7 +185,7 @@ impl Disk for SystemDisk {
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
         let file = match rustix::fs::open(directory, flags, Mode::RUSR | Mode::WUSR) {
             Ok(descriptor) => File::from(descriptor),
-            // File systems such as NFS and overlays on old kernels have no files without a name.
+            // NFS, and overlay file systems on old kernels, do not support unnamed files.
             Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::NOENT) => open_and_remove(directory)?,
             Err(error) => return Err(error.into()),
         };
@@ -217,7 +226,7 @@ impl Disk for SystemDisk {
     }
 }
 
-/// An open file of the machine.
+/// An open file of the system's.
 struct SystemFile {
     file: Arc<File>,
 }
@@ -244,9 +253,10 @@ impl DiskFile for SystemFile {
     }
 }
 
-/// A new file whose name is taken away at once. It never opens a file that exists already.
+/// Creates a file and removes its name at once. It never opens an existing file.
 fn open_and_remove(directory: &Path) -> io::Result<File> {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
+    // Relaxed is enough: the numbers must only differ.
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     let path = directory.join(format!("petasos.{}.{number}.spool", std::process::id()));
     let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path)?;
@@ -254,12 +264,12 @@ fn open_and_remove(directory: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// The directory that a file is in.
+/// The directory that contains a file.
 fn directory_of(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."))
 }
 
-/// A name beside `path` for content that is not complete yet.
+/// A name in the same directory as `path` for incomplete content.
 fn sibling(path: &Path) -> PathBuf {
     let mut name = path.file_name().unwrap_or_default().to_os_string();
     name.push(format!(".{}.partial", std::process::id()));
@@ -271,7 +281,7 @@ mod tests {
     use super::{Access, Disk, SystemDisk, open_and_remove};
 
     #[test]
-    fn replace_leaves_nothing_but_the_new_content() {
+    fn replace_leaves_only_the_new_content() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("results.json");
         SystemDisk.replace(&path, b"old").unwrap();
@@ -290,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_read_and_written_anywhere() {
+    fn file_is_read_and_written_at_any_offset() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("segment");
         assert!(SystemDisk.open(&path, Access::Read).is_err());
@@ -302,12 +312,12 @@ mod tests {
         assert_eq!(SystemDisk.list(directory.path()).unwrap(), [("segment".to_owned(), 4)]);
         SystemDisk.remove(&path).unwrap();
         let mut buffer = [0; 8];
-        assert_eq!(file.read_at(&mut buffer, 1).unwrap(), 3, "whoever has it open still reads it");
+        assert_eq!(file.read_at(&mut buffer, 1).unwrap(), 3, "an open handle still reads the file");
         assert_eq!(&buffer[..3], b"bcd");
     }
 
     #[test]
-    fn an_unnamed_file_is_written_and_read_and_never_listed() {
+    fn unnamed_file_is_never_listed() {
         let directory = tempfile::tempdir().unwrap();
         std::fs::write(directory.path().join("foreign"), b"content").unwrap();
         let file = SystemDisk.open_unnamed(directory.path()).unwrap();
@@ -322,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_is_held_once() {
+    fn lock_is_held_only_once() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("lock");
         let held = SystemDisk.lock(&path).unwrap();

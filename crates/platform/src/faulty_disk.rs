@@ -8,14 +8,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::disk::{Access, Disk, DiskFile, DiskLock, SystemDisk};
 
-/// A disk for tests on which a budget of bytes can be written; after that it is full.
+/// A disk for tests that accepts a limited number of bytes and is full after that.
 #[derive(Clone, Debug)]
 pub struct FaultyDisk {
     bytes_left: Arc<AtomicU64>,
 }
 
 impl FaultyDisk {
-    /// A disk with room for `bytes` more bytes. Clones share the room.
+    /// A disk that accepts `bytes` more bytes. Clones share this limit.
     pub fn with_room(bytes: u64) -> Self {
         Self { bytes_left: Arc::new(AtomicU64::new(bytes)) }
     }
@@ -76,7 +76,7 @@ impl Disk for FaultyDisk {
     }
 }
 
-/// An open file whose writes take from the disk's room.
+/// An open file whose writes count towards the limit of its disk.
 struct FaultyFile {
     file: Arc<dyn DiskFile>,
     disk: FaultyDisk,
@@ -111,7 +111,7 @@ mod tests {
     use crate::{Access, Disk};
 
     #[test]
-    fn a_full_disk_keeps_the_old_content() {
+    fn full_disk_keeps_the_old_content() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("results.json");
         let disk = FaultyDisk::with_room(3);
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn open_files_take_from_the_same_room() {
+    fn open_files_share_the_limit_of_the_disk() {
         let directory = tempfile::tempdir().unwrap();
         let disk = FaultyDisk::with_room(3);
         let file = disk.open(&directory.path().join("segment"), Access::Write).unwrap();

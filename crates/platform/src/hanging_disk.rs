@@ -1,4 +1,4 @@
-//! A disk for tests that stops answering and starts again, as a frozen file system does.
+//! A disk for tests that stops responding and resumes later, as a frozen file system does.
 
 use std::fs::File;
 use std::io;
@@ -7,7 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use crate::disk::{Access, Disk, DiskFile, DiskLock};
 
-/// A disk for tests whose operations wait while it is frozen. Clones are the same disk.
+/// A disk for tests whose operations block while it is frozen. Clones are the same disk.
 #[derive(Clone)]
 pub struct HangingDisk {
     disk: Arc<dyn Disk>,
@@ -43,28 +43,28 @@ impl Gate {
 }
 
 impl HangingDisk {
-    /// A disk that answers as `disk` does.
+    /// A disk that behaves like `disk` until it is frozen.
     pub fn new(disk: impl Disk + 'static) -> Self {
         Self { disk: Arc::new(disk), gate: Arc::default(), closing: Arc::default() }
     }
 
-    /// Lets every operation wait from now on.
+    /// From now on every operation blocks, except [`Disk::boot`] and closing a file.
     pub fn freeze(&self) {
         self.gate.set(true);
     }
 
-    /// Lets every closing of a file wait from now on, which other operations do not.
+    /// From now on closing a file blocks. Other operations do not.
     pub fn freeze_closing(&self) {
         self.closing.set(true);
     }
 
-    /// Lets operations go on.
+    /// Lets all blocked operations continue.
     pub fn thaw(&self) {
         self.gate.set(false);
         self.closing.set(false);
     }
 
-    /// Returns when so many operations wait; blocks.
+    /// Blocks until at least `count` operations are blocked. Closing a file does not count.
     pub fn await_waiting(&self, count: usize) {
         let state = self.gate.state.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = self.gate.changed.wait_while(state, |state| state.waiting < count);
@@ -133,7 +133,7 @@ impl Disk for HangingDisk {
     }
 }
 
-/// An open file of a disk that may be frozen.
+/// An open file of a disk that can be frozen.
 struct HangingFile {
     file: Arc<dyn DiskFile>,
     gate: Arc<Gate>,

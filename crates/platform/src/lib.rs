@@ -1,7 +1,8 @@
-//! The outside world behind traits: time and files; and what the machine offers. Everything that needs a
-//! clock or a disk takes one of these as a parameter, so that tests can turn time and break disks.
+//! The outside world behind traits: time, files, and the properties of the machine. Code that needs
+//! a clock or a disk takes one of these as a parameter, so that tests can control time and inject
+//! disk faults.
 //!
-//! Invariant: no other crate asks the system for the time. Sockets are not here: `net` has them.
+//! Invariant: no other crate asks the system for the time. Sockets are in `net`.
 
 mod aside;
 mod clock;

@@ -1,4 +1,4 @@
-//! What the machine offers, where defaults depend on it.
+//! Properties of the machine on which defaults depend.
 
 use std::ffi::OsStr;
 use std::os::unix::fs::MetadataExt;
@@ -9,15 +9,16 @@ use std::path::{Path, PathBuf};
 pub struct Machine {
     /// Processor cores that this process may use, at least 1.
     pub cores: usize,
-    /// Memory in bytes: the machine's, or the control group's limit where that is smaller.
+    /// Memory in bytes: the machine's, or the control group's limit if that is smaller.
     pub memory_bytes: u64,
 }
 
-/// What is assumed where the system does not say.
+/// The memory that is assumed if the system does not report it.
 const MEMORY_BYTES_UNKNOWN: u64 = 1 << 30;
 
 impl Machine {
-    /// The machine this process runs on. What cannot be read is assumed to be one core and 1 GiB.
+    /// The machine on which this process runs. A value that cannot be read is assumed to be one
+    /// core or 1 GiB.
     pub fn detect() -> Self {
         let read = |path: &str| std::fs::read_to_string(Path::new(path)).unwrap_or_default();
         let total = memory_total(&read("/proc/meminfo")).unwrap_or(MEMORY_BYTES_UNKNOWN);
@@ -29,8 +30,11 @@ impl Machine {
     }
 }
 
-/// Where a service keeps files that must outlive restarts of the machine: the first of `$STATE_DIRECTORY`, as systemd
-/// sets it; else `/var/lib/petasos` for root, and `petasos` in `$XDG_STATE_HOME` or `~/.local/state` for others.
+/// The directory for files that must survive a restart of the machine.
+///
+/// It is the first directory in `$STATE_DIRECTORY`, which systemd sets. Otherwise it is
+/// `/var/lib/petasos` for root, and `petasos` in `$XDG_STATE_HOME` or `~/.local/state` for other
+/// users. `None` if no variable gives a directory.
 pub fn state_directory() -> Option<PathBuf> {
     let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
     if let Some(listed) = variable("STATE_DIRECTORY") {
@@ -43,8 +47,11 @@ pub fn state_directory() -> Option<PathBuf> {
     variable("XDG_STATE_HOME").map(PathBuf::from).or(home).map(|state| state.join("petasos"))
 }
 
-/// Where a service keeps files that must outlive the process: `petasos` in `$XDG_RUNTIME_DIR`, else `/run/petasos`. Not
-/// in `$RUNTIME_DIRECTORY`, which systemd removes whenever the service ends.
+/// The directory for files that must survive the process: `petasos` in `$XDG_RUNTIME_DIR`, else
+/// `/run/petasos`.
+///
+/// `None` if that directory is in `$RUNTIME_DIRECTORY`, because systemd removes it when the service
+/// ends.
 pub fn runtime_directory() -> Option<PathBuf> {
     let variable = std::env::var_os("XDG_RUNTIME_DIR").filter(|value| !value.is_empty());
     let directory = Path::new(variable.as_deref().unwrap_or_else(|| OsStr::new("/run"))).join("petasos");
@@ -52,24 +59,24 @@ pub fn runtime_directory() -> Option<PathBuf> {
     (!std::env::split_paths(&managed).any(|path| path == directory)).then_some(directory)
 }
 
-/// Where large temporary files belong: `/var/tmp`, because the system's temporary directory is memory on many machines;
-/// where that is missing, the system's temporary directory.
+/// The directory for large temporary files: `/var/tmp`, because the system's temporary directory is
+/// in memory on many machines. The system's temporary directory if `/var/tmp` does not exist.
 pub fn spool_directory() -> PathBuf {
     let large = Path::new("/var/tmp");
     if large.is_dir() { large.to_owned() } else { std::env::temp_dir() }
 }
 
-/// The memory that this process occupies now, in bytes; `None` where the system does not say.
+/// The resident memory of this process in bytes; `None` if the system does not report it.
 pub fn resident_bytes() -> Option<u64> {
     kibibytes(&std::fs::read_to_string("/proc/self/status").ok()?, "VmRSS:")
 }
 
-/// `MemTotal` of /proc/meminfo in bytes.
+/// `MemTotal` of `/proc/meminfo` in bytes.
 fn memory_total(meminfo: &str) -> Option<u64> {
     kibibytes(meminfo, "MemTotal:")
 }
 
-/// The figure of the line that begins with `name`, in bytes; it is written in units of 1,024.
+/// The number in the line that begins with `name`, converted from KiB to bytes.
 fn kibibytes(text: &str, name: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
@@ -87,13 +94,13 @@ mod tests {
     }
 
     #[test]
-    fn this_machine_has_something() {
+    fn detected_machine_has_cores_and_memory() {
         let machine = Machine::detect();
         assert!(machine.cores >= 1 && machine.memory_bytes > 1 << 20);
     }
 
     #[test]
-    fn what_is_written_to_is_resident() {
+    fn written_memory_is_resident() {
         let before = resident_bytes().unwrap();
         let filled = vec![1u8; 64 << 20];
         assert!(resident_bytes().unwrap() >= before + (48 << 20), "{before}");

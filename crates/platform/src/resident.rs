@@ -1,4 +1,5 @@
-//! Whether a part of a file is in memory, so that a system call such as sendfile does not wait for the disk.
+//! Checks whether a part of a file is in memory, so that a system call such as sendfile does not
+//! wait for the disk.
 
 use std::fs::File;
 use std::io::{self, IoSliceMut};
@@ -6,24 +7,25 @@ use std::os::unix::fs::FileExt;
 
 use rustix::io::{ReadWriteFlags, preadv2};
 
-/// The distance between two bytes that are looked at, in bytes. The system reads and evicts files in runs of pages, so
-/// one byte of a run speaks for it; a look at each page would cost a tenth of sending it.
+/// The distance between two probed bytes. The system reads and evicts files in runs of pages, so
+/// one byte represents its run. Probing each page would cost a tenth of the time of sending it.
 const PROBE_BYTES: usize = 64 << 10;
 
-/// Whether `bytes` from `offset` of a file are in memory, as far as one byte in each 64 KiB tells. Does not wait for
-/// the disk (RWF_NOWAIT). False where the file system cannot tell.
+/// Whether `bytes` bytes from `offset` of a file are in memory, judged by one byte in each 64 KiB.
+/// Does not wait for the disk (RWF_NOWAIT). False if the file system cannot answer.
 pub fn is_in_memory(file: &File, offset: u64, bytes: u64) -> bool {
     let places = (offset..offset.saturating_add(bytes)).step_by(PROBE_BYTES);
     let is_there = |at| {
         let mut byte = [0];
         preadv2(file, &mut [IoSliceMut::new(&mut byte)], at, ReadWriteFlags::NOWAIT).is_ok()
     };
-    // The last byte too: a run may begin behind the last place.
+    // The last byte is probed too, because a run may begin after the last probed place.
     let last = offset.saturating_add(bytes.saturating_sub(1));
     places.chain([last]).all(is_there)
 }
 
-/// Reads `bytes` from `offset` of a file, or up to its end, so that they are in memory. Blocks.
+/// Reads `bytes` bytes from `offset` of a file, or up to its end, so that they are in memory.
+/// Blocks while the disk reads.
 ///
 /// # Errors
 /// As the system reports them.
@@ -52,6 +54,6 @@ mod tests {
         file.write_all(&vec![7; 300_000]).unwrap();
         bring_into_memory(&file, 1_000, 400_000).unwrap();
         assert!(is_in_memory(&file, 1_000, 250_000));
-        assert!(is_in_memory(&file, 0, 0), "nothing is always there");
+        assert!(is_in_memory(&file, 0, 0), "an empty range is always in memory");
     }
 }

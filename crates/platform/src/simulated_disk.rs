@@ -1,7 +1,8 @@
-//! A disk in memory for tests of crashes: what was written, and what of it was made durable, are two things.
+//! A disk in memory for crash tests. It distinguishes written content from durable content.
 //!
-//! Invariant: after `kill` everything that a call has returned for is there; after `power_cut` everything that was
-//! synced is there, and of the rest whatever blocks chance keeps. All chance comes from one seed.
+//! Invariant: after `kill` every completed write is there. After `power_cut` everything that was
+//! synced is there, and a random selection of the other blocks. All random decisions come from one
+//! seed.
 
 use std::fs::File;
 use std::io;
@@ -11,16 +12,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::disk::{Access, Disk, DiskFile, DiskLock};
 use crate::simulated_world::{Change, World, put};
 
-/// What goes wrong with an operation.
+/// A fault of one operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The process ends in the middle of it: a part of a write is done, and every later operation fails.
+    /// The process ends in the middle of the operation. A write is done in part, and every later
+    /// operation fails.
     Kill,
-    /// Only a part of a read or write is done, which is no error.
+    /// A read or write is done only in part, which is no error.
     Short,
-    /// No room is left for this operation, if it needs any.
+    /// The disk is full for this operation, if it needs space.
     Full,
-    /// The device fails.
+    /// The device fails with an input/output error.
     Io,
 }
 
@@ -31,42 +33,43 @@ pub struct SimulatedDisk {
 }
 
 impl SimulatedDisk {
-    /// An empty disk, whose chances follow from `seed`.
+    /// An empty disk whose random decisions follow from `seed`.
     pub fn new(seed: u64) -> Self {
         Self { world: Arc::new(Mutex::new(World { random: seed | 1, ..World::default() })) }
     }
 
-    /// Operations so far, on which faults are counted.
+    /// The number of operations so far. Faults are addressed by this number.
     pub fn operations(&self) -> u64 {
         self.world().operations
     }
 
-    /// Lets `fault` happen to the operation with this number; numbers begin at 1.
+    /// Applies `fault` to the operation with this number. The first operation has the number 1.
     pub fn fail_at(&self, operation: u64, fault: Fault) {
         self.world().faults.insert(operation, fault);
     }
 
-    /// Lets every operation fail with this error from now on, in later lives too; `None`: the disk works again.
+    /// From now on every operation fails with this error, also after [`SimulatedDisk::kill`]. With
+    /// `None` the disk works again.
     pub fn set_broken(&self, kind: Option<io::ErrorKind>) {
         self.world().broken = kind;
     }
 
-    /// Limits what all files together may take, in bytes; `None`: no limit.
+    /// Limits the total size of all files in bytes. `None` removes the limit.
     pub fn set_room(&self, bytes: Option<u64>) {
         self.world().room_bytes = bytes;
     }
 
-    /// What all files that have names take now, in bytes.
+    /// The total size of all files with names in bytes.
     pub fn bytes(&self) -> u64 {
         self.world().bytes()
     }
 
-    /// Whether a [`Fault::Kill`] has happened since the last life began.
+    /// Whether a [`Fault::Kill`] has happened since the last [`SimulatedDisk::kill`].
     pub fn is_killed(&self) -> bool {
         self.world().killed
     }
 
-    /// Changes octets of a file behind everybody's back, as a worn medium does.
+    /// Changes bytes of a file without a disk operation, as a worn medium does.
     pub fn damage(&self, path: &Path, change: impl FnOnce(&mut Vec<u8>)) {
         let mut world = self.world();
         let Some(inode) = world.names.get(path).copied().and_then(|id| world.inodes.get_mut(id)) else {
@@ -77,7 +80,8 @@ impl SimulatedDisk {
         inode.pending.clear();
     }
 
-    /// Ends the process: its files and locks are dead, faults are forgotten, and what it wrote stays.
+    /// Ends the process. Its open files and locks become invalid and faults are removed, but its
+    /// written content stays.
     pub fn kill(&self) {
         let mut world = self.world();
         world.life += 1;
@@ -86,7 +90,7 @@ impl SimulatedDisk {
         world.faults.clear();
     }
 
-    /// Ends the process and the machine: only what was synced is sure to stay.
+    /// Ends the process and restarts the machine. Only synced content is sure to stay.
     pub fn power_cut(&self) {
         self.kill();
         let mut world = self.world();
@@ -233,7 +237,7 @@ struct SimulatedFile {
 }
 
 impl SimulatedFile {
-    /// How much of `wanted` is done of an operation that met `fault`.
+    /// The number of bytes out of `wanted` that an operation with this fault transfers.
     fn part(world: &mut World, fault: Option<Fault>, wanted: usize) -> usize {
         match fault {
             Some(Fault::Short | Fault::Kill) if wanted > 1 => 1 + world.chance(wanted as u64 - 1) as usize,
@@ -313,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn a_killed_process_leaves_what_it_wrote() {
+    fn killed_process_leaves_its_writes() {
         let disk = SimulatedDisk::new(1);
         let file = disk.open(path(), Access::Write).unwrap();
         assert_eq!(file.write_at(b"abc", 0).unwrap(), 3);
@@ -323,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn a_power_cut_leaves_what_was_synced() {
+    fn power_cut_leaves_synced_content() {
         let mut lost = 0;
         for seed in 1..50 {
             let disk = SimulatedDisk::new(seed);
@@ -343,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_takes_a_part_and_then_nothing() {
+    fn full_disk_accepts_a_part_and_then_nothing() {
         let disk = SimulatedDisk::new(1);
         disk.set_room(Some(4));
         let file = disk.open(path(), Access::Write).unwrap();
@@ -353,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_happen_when_they_are_told_to() {
+    fn faults_happen_at_their_operations() {
         let disk = SimulatedDisk::new(1);
         let file = disk.open(path(), Access::Write).unwrap();
         disk.fail_at(disk.operations() + 1, Fault::Io);

@@ -1,4 +1,5 @@
-//! What a simulated disk holds: names and contents, each as the process sees them and as a power cut leaves them.
+//! The state of a simulated disk: names and contents, as the process sees them and as a power cut
+//! leaves them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -6,24 +7,25 @@ use std::path::{Path, PathBuf};
 
 use crate::simulated_disk::Fault;
 
-/// What can be lost by itself when the power fails, in bytes.
+/// The unit in bytes that a power cut keeps or loses.
 const BLOCK_BYTES: usize = 512;
 
 #[derive(Default)]
 pub(crate) struct World {
     pub(crate) random: u64,
-    /// The process that may work on the disk; open files and locks of earlier ones are dead.
+    /// The number of the current process. Open files and locks of earlier processes are invalid.
     pub(crate) life: u64,
     pub(crate) killed: bool,
     pub(crate) boot: u64,
     pub(crate) operations: u64,
     pub(crate) faults: BTreeMap<u64, Fault>,
-    /// Every operation fails with this.
+    /// Every operation fails with this error.
     pub(crate) broken: Option<io::ErrorKind>,
     pub(crate) room_bytes: Option<u64>,
     pub(crate) names: BTreeMap<PathBuf, usize>,
     pub(crate) names_durable: BTreeMap<PathBuf, usize>,
-    /// Changes of names that are not durable yet, in order: a name, and what it stands for then.
+    /// Changes of names that are not durable yet, in order: a path and its new inode, if it has
+    /// one.
     pub(crate) renames: Vec<(PathBuf, Option<usize>)>,
     pub(crate) locks: BTreeSet<PathBuf>,
     pub(crate) inodes: Vec<Inode>,
@@ -44,7 +46,7 @@ pub(crate) enum Change {
 
 impl World {
     pub(crate) fn chance(&mut self, of: u64) -> u64 {
-        // An xorshift generator: nothing but spread is asked of it.
+        // A xorshift generator. Only a spread of values is needed.
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;
         self.random ^= self.random << 17;
@@ -55,7 +57,7 @@ impl World {
         self.names.values().filter_map(|id| self.inodes.get(*id)).map(|inode| inode.cached.len() as u64).sum()
     }
 
-    /// Counts an operation; gives the fault that happens to it, or the error that it ends with at once.
+    /// Counts an operation. Returns its fault, or the error with which it ends at once.
     pub(crate) fn begin(&mut self, life: u64) -> io::Result<Option<Fault>> {
         if self.killed || life != self.life {
             return Err(io::Error::other("the process has ended"));
@@ -74,7 +76,7 @@ impl World {
         }
     }
 
-    /// As [`World::begin`], for an operation that is done whole or not at all.
+    /// The same as [`World::begin`], for an operation that is done completely or not at all.
     pub(crate) fn begin_whole(&mut self, life: u64) -> io::Result<()> {
         match self.begin(life)? {
             Some(Fault::Kill) if self.chance(2) == 0 => Err(io::Error::other("the process has ended")),
@@ -82,7 +84,7 @@ impl World {
         }
     }
 
-    /// How much of `wanted` more bytes there is room for.
+    /// How many of `wanted` additional bytes fit.
     pub(crate) fn room(&self, wanted: usize) -> usize {
         let left = self.room_bytes.map_or(u64::MAX, |room| room.saturating_sub(self.bytes()));
         wanted.min(usize::try_from(left).unwrap_or(usize::MAX))
@@ -115,7 +117,8 @@ impl World {
         self.names_durable.clone_from(&self.names);
     }
 
-    /// What a power cut leaves: the first few changes of names, and of each file any of its blocks.
+    /// Applies a power cut: keeps the first few changes of names, and a random selection of each
+    /// file's unsynced blocks.
     pub(crate) fn lose(&mut self) {
         let kept = self.chance(self.renames.len() as u64 + 1) as usize;
         let renames = std::mem::take(&mut self.renames);
@@ -151,7 +154,7 @@ impl World {
     }
 }
 
-/// Puts octets at an offset; what lies between the end and the offset becomes zero.
+/// Writes bytes at an offset. A gap after the present end becomes zero.
 pub(crate) fn put(content: &mut Vec<u8>, offset: usize, octets: &[u8]) {
     if content.len() < offset + octets.len() {
         content.resize(offset + octets.len(), 0);

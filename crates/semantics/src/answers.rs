@@ -1,7 +1,9 @@
-//! What a profile says about answers of one kind: shared for a moment, or a sign that the site is closed.
+//! The profile's rules for special kinds of responses: those that are shared briefly, and those
+//! that show that the site is closed.
 //!
-//! Invariant: a rule counts only for an answer with every field that it asks for, so nothing that another server made
-//! in the application's name is taken for the application's word.
+//! Invariant: a rule applies only to a response with every field that it asks for. A response that
+//! another server made on behalf of the application is therefore not taken for the application's
+//! own.
 
 use crate::request::percent_decoded;
 use crate::{MaintenanceRule, Policy};
@@ -9,7 +11,8 @@ use message::{RequestHead, ResponseHead};
 use profiles::{BriefRule, FieldPattern};
 use std::time::Duration;
 
-/// For how long the answer is shared although it forbids that; `None` if no rule of the policy is for it.
+/// How long the response is shared although its cache directives forbid that; `None` if no rule of
+/// the policy applies.
 pub(crate) fn brief_lifetime(
     request: &RequestHead,
     response: &ResponseHead,
@@ -23,8 +26,8 @@ pub(crate) fn brief_lifetime(
     policy.briefs.iter().find(is_met).map(|rule| rule.lifetime)
 }
 
-/// Whether the application says by this answer that the site is closed for a while. Such an answer is for visitors; no
-/// stale page hides it.
+/// Whether the response says that the site is closed for maintenance. This response is meant for
+/// visitors, so no stale page may replace it.
 pub fn is_maintenance(response: &ResponseHead, policy: &Policy) -> bool {
     let is_met = |rule: &MaintenanceRule| {
         rule.statuses.contains(&response.status.code()) && has_fields(&rule.fields, response)
@@ -60,7 +63,8 @@ mod tests {
         head
     }
 
-    /// For how many seconds the answer is shared, or why it is not; and whether it may ever be used stale.
+    /// How many seconds the response is shared, or why it is not. Asserts that it is never used
+    /// stale.
     fn shared(target: &'static str, status: u16, fields: &Lines, policy: &Policy) -> Result<u64, Reason> {
         let request = RequestHead {
             method: Method::Get,
@@ -92,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_that_only_resemble_wordpress_404_are_not_shared() {
+    fn responses_like_a_wordpress_404_are_not_shared() {
         let policy = Policy::wordpress();
         let private = ("Cache-Control", "private, no-store");
         let cookie = ("Set-Cookie", "a=b");
@@ -114,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn not_found_ttl_of_a_site_shortens_the_brief_lifetime() {
+    fn site_not_found_ttl_shortens_the_brief_lifetime() {
         let at = |secs| Policy {
             not_found_ttl: Some(std::time::Duration::from_secs(secs)),
             ..Policy::wordpress()
@@ -124,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_systems_own_page_says_that_a_site_is_closed() {
+    fn only_the_applications_own_page_closes_a_site() {
         let wordpress = Policy::wordpress();
         let (drupal, joomla) = (crate::tests::policy_of("drupal"), crate::tests::policy_of("joomla"));
         let (retry, link) =

@@ -1,25 +1,29 @@
 //! Groups of stored responses that are invalidated together (RFC 9875).
 //!
-//! Invariant: a group is a string, compared octet by octet, within one origin; the caller keeps origins apart. A
-//! field that is no list of strings names no group. Invalidating a group does not cascade to others.
+//! Invariant: a group is a string that is compared byte by byte, within one origin. The caller
+//! keeps origins apart. A field that is not a list of strings names no group. Invalidating a group
+//! does not invalidate other groups.
 
 use crate::structured::{Value, combined_lines, parse_list};
 use bytes::Bytes;
 use message::{Fields, Method, ResponseHead, names};
 
-/// Groups beyond so many in one field are ignored. The RFC asks for 32 at least.
+/// The maximum number of groups in one field. More are ignored. RFC 9875 asks for at least 32.
 pub const GROUPS_MAX: usize = 32;
-/// Longer names of groups are ignored. The RFC asks for 32 characters at least.
+/// The maximum length of a group's name. Longer names are ignored. RFC 9875 asks for at least 32
+/// characters.
 pub const GROUP_BYTES_MAX: usize = 128;
 
-/// The groups a response belongs to, by `Cache-Groups`.
+/// The groups that a response belongs to, from `Cache-Groups`.
 pub fn groups(response: &Fields) -> Vec<Bytes> {
     listed(response, names::CACHE_GROUPS)
 }
 
-/// The groups whose stored responses the answer to a request with `method` makes unusable, by
-/// `Cache-Group-Invalidation`: none if the method is safe, whatever the field says, and none if the answer is an
-/// error, which changed nothing (RFC 9111 section 4.4).
+/// The groups whose stored responses are invalidated by the response to a request with `method`,
+/// from `Cache-Group-Invalidation`.
+///
+/// None if the method is safe, whatever the field says. None if the response is an error, because
+/// then nothing has changed (RFC 9111 section 4.4).
 pub fn invalidated_groups(method: &Method, answer: &ResponseHead) -> Vec<Bytes> {
     if method.is_safe() || answer.status.code() >= 400 {
         return Vec::new();
@@ -27,7 +31,7 @@ pub fn invalidated_groups(method: &Method, answer: &ResponseHead) -> Vec<Bytes> 
     listed(&answer.fields, names::CACHE_GROUP_INVALIDATION)
 }
 
-/// The strings listed by a field, each once.
+/// The strings listed by a field, sorted and without duplicates.
 fn listed(fields: &Fields, name: &str) -> Vec<Bytes> {
     let members = combined_lines(fields, name).and_then(|value| parse_list(&value)).unwrap_or_default();
     let strings = members.into_iter().map(|member| match member {
@@ -54,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn the_examples_of_the_rfc() {
+    fn examples_of_rfc_9875() {
         assert_eq!(of("\"scripts\""), ["scripts"]);
         let mut answer = ResponseHead::new(Status::OK);
         answer.fields.push("Cache-Group-Invalidation", "\"eurovision-results\", \"australia\"");
@@ -81,14 +85,14 @@ mod tests {
     }
 
     #[test]
-    fn anything_but_strings_names_no_group() {
+    fn members_other_than_strings_name_no_group() {
         for value in ["a", "\"a\", b", "\"a\", (\"b\")", "\"a\",", "\"a", "1", "?1", "\u{fc}"] {
             assert!(of(value).is_empty(), "{value}");
         }
     }
 
     #[test]
-    fn limits_are_kept() {
+    fn limits_on_groups_are_kept() {
         let list = |count: usize| (0..count).map(|n| format!("\"g{n:03}\"")).collect::<Vec<_>>().join(", ");
         assert_eq!(of(list(GROUPS_MAX)).len(), GROUPS_MAX);
         assert_eq!(of(list(GROUPS_MAX + 1)).len(), GROUPS_MAX);

@@ -1,21 +1,22 @@
-//! The `Cache-Status` field (RFC 9211): one member for this cache, its detail the reason's name.
-//! It does not append to the members of other caches; the edge adds the field line.
+//! The `Cache-Status` field (RFC 9211): one member for this cache, whose `detail` is the reason's
+//! name. The edge adds the field line; nothing is appended to the members of other caches.
 
 use crate::{Reason, Verdict};
 use bytes::Bytes;
 use message::Status;
 use std::fmt::Write as _;
 
-/// What `Cache-Status` tells beside the verdict and its reason.
+/// The facts that `Cache-Status` shows in addition to the verdict and its reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheStatusFacts {
-    /// Remaining freshness of the response in seconds, negative when stale; `None` if it has none.
+    /// Remaining freshness of the response in seconds, negative when stale; `None` if it has no
+    /// lifetime.
     pub ttl_secs: Option<i64>,
-    /// The status the origin answered with, if it was asked and answered.
+    /// The status of the origin's response, if the origin was asked and answered.
     pub forward_status: Option<Status>,
     /// Whether the response was stored.
     pub stored: bool,
-    /// Whether the request shared another request's fetch.
+    /// Whether the request shared the fetch of another request.
     pub collapsed: bool,
 }
 
@@ -50,12 +51,13 @@ pub fn cache_status_value(reason: Reason, facts: CacheStatusFacts) -> Bytes {
     Bytes::from(value)
 }
 
-/// Why the request went to the origin, in the words of RFC 9211 section 2.2; `None` if it did not go.
+/// Why the request went to the origin, as one of the values in RFC 9211 section 2.2; `None` if it
+/// did not go there.
 const fn forward_cause(reason: Reason) -> Option<&'static str> {
     match reason {
         Reason::MissAbsent => Some("uri-miss"),
         Reason::MissVariant => Some("vary-miss"),
-        // The last four were forwarded before the stored response was sent after all.
+        // The last four were forwarded, but a stored response was sent in the end.
         Reason::MissExpired
         | Reason::MissNoCache
         | Reason::MissNoLifetime
@@ -82,13 +84,13 @@ mod tests {
     use message::Status;
 
     #[test]
-    fn a_hit_tells_its_remaining_time() {
+    fn hit_shows_its_remaining_lifetime() {
         let facts = CacheStatusFacts { ttl_secs: Some(123), ..CacheStatusFacts::default() };
         assert_eq!(cache_status_value(Reason::HitFresh, facts), "Petasos; hit; ttl=123; detail=hit-fresh");
     }
 
     #[test]
-    fn a_miss_tells_what_the_origin_said_and_what_became_of_it() {
+    fn miss_shows_origin_status_and_storing() {
         let facts = CacheStatusFacts {
             ttl_secs: Some(60),
             forward_status: Some(Status::OK),
@@ -107,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_asked_of_the_origin_is_no_hit() {
+    fn forwarded_request_is_not_a_hit() {
         let facts = CacheStatusFacts {
             ttl_secs: Some(-5),
             forward_status: Some(Status::SERVICE_UNAVAILABLE),
@@ -125,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_claims_neither_hit_nor_forward() {
+    fn refusal_is_neither_hit_nor_forwarded() {
         assert_eq!(
             cache_status_value(Reason::BadRequest, CacheStatusFacts::default()),
             "Petasos; detail=bad-request"

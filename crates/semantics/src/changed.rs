@@ -1,6 +1,6 @@
-//! Which pages a write has changed, once its answer has proven it.
+//! The pages that a write has changed, once its response has proven it.
 //!
-//! Invariant: a rule that cannot name what it changed changes everything.
+//! Invariant: if a rule cannot name the changed pages, everything counts as changed.
 
 use crate::form::{Parameter, parameter, query_parameter};
 use crate::invalidation::resolve;
@@ -11,39 +11,41 @@ use bytes::Bytes;
 use message::{Fields, names};
 use profiles::is_identity;
 
-/// Identities that one write may name; further ones are everything.
+/// The maximum number of post identities that one write may name. More count as everything.
 const IDENTITIES_MAX: usize = 64;
 
-/// What a write has changed.
+/// The pages that a write has changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Changed {
-    /// Any page of the host.
+    /// Any page of the host may have changed.
     Everything,
-    /// These pages now. Others may show a part of it, such as a title in a list of related posts.
+    /// These pages have changed. Other pages may show a part of them, such as a title in a list of
+    /// related posts.
     Pages(ChangedPages),
 }
 
-/// Pages that a write has changed.
+/// The pages that a write has changed, named in three ways.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChangedPages {
-    /// The pages with these targets.
+    /// Targets of changed pages.
     pub targets: Vec<Bytes>,
-    /// The pages that show the posts of these identities.
+    /// Identities of changed posts. Pages that show one of them have changed.
     pub identities: Vec<Bytes>,
-    /// Whether all pages are changed that do not say which one post they show.
+    /// Whether every page that does not identify its post has changed.
     pub lists: bool,
 }
 
-/// Which one post a page shows.
+/// The post that a page shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Identity {
-    /// That of this number.
+    /// The post with this number.
     Post(Bytes),
-    /// The page does not say: it may show several, or the application hides the number.
+    /// The page does not identify one post: it shows several, or the application hides the number.
     Unknown,
 }
 
-/// Which one post a stored response shows; `None` for a file, and where the profile cannot tell.
+/// The post that a stored response shows; `None` for a file, and if the profile has no rule for
+/// this path.
 pub fn identity_of(target: &[u8], response: &Fields, policy: &Policy) -> Option<Identity> {
     let path = path_of(target);
     let mut rules = policy
@@ -59,7 +61,8 @@ pub fn identity_of(target: &[u8], response: &Fields, policy: &Policy) -> Option<
     Some(found.map_or(Identity::Unknown, Identity::Post))
 }
 
-/// What a request has changed that meets a rule. `path` is the one that the application acts on.
+/// The pages that a request has changed under a rule that applies. `path` is the path that the
+/// application acts on.
 pub(crate) fn changed_by(
     rule: &WriteRule,
     path: &[u8],
@@ -83,7 +86,8 @@ pub(crate) fn changed_by(
     Changed::Pages(ChangedPages { targets, identities, lists: rule.changes != Changes::Fronts })
 }
 
-/// The numbers of posts that the answer, or the request that it confirms, names; each once.
+/// The numbers of posts named by the response, or by the request that it confirms. Sorted, without
+/// duplicates.
 fn identities(rule: &WriteRule, exchanged: Exchanged<'_>) -> Vec<Bytes> {
     let mut found: Vec<Vec<u8>> = Vec::new();
     json_values(exchanged.content.unwrap_or_default(), &mut |path, value| {
@@ -112,10 +116,11 @@ fn identities(rule: &WriteRule, exchanged: Exchanged<'_>) -> Vec<Bytes> {
     found
 }
 
-/// The pages that the answer names, and those below them.
+/// The pages that the response names, and the changed pages below them.
 fn named_pages(rule: &WriteRule, exchanged: Exchanged<'_>) -> Vec<Bytes> {
     let resolved = |reference: &[u8]| {
-        // The scheme is the connection's own, which is not known here; a reference names one of the two.
+        // The scheme of the connection is not known here. The reference names at most one of the
+        // two.
         let mut schemes = [true, false].into_iter();
         schemes.find_map(|https| resolve(https, exchanged.host, exchanged.target, reference))
     };
@@ -146,7 +151,7 @@ mod tests {
     use message::Fields;
 
     #[test]
-    fn identity_is_that_of_the_short_link() {
+    fn identity_is_the_number_in_the_short_link() {
         let identity = |target: &str, link: Option<&'static str>, policy: &Policy| {
             let mut fields = Fields::new();
             fields.push("Link", "<http://a.test/wp-json/>; rel=\"https://api.w.org/\"");

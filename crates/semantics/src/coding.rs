@@ -1,29 +1,33 @@
-//! Content codings of shared responses (RFC 9110 section 8.4): which form a client is given that refuses gzip.
+//! Content codings of shared responses (RFC 9110 section 8.4): the form of a response that a client
+//! receives if it refuses gzip.
 //!
-//! Invariant: a client that refuses gzip gets a gzip response decoded or fetches for itself, and a strong entity tag
-//! never stands for both forms. Where everything is forwarded as sent, nothing here changes a response.
+//! Invariant: a client that refuses gzip receives a gzip response decoded, or makes its own fetch.
+//! A strong entity tag never names both forms. Under a policy that forwards everything as sent,
+//! this module changes no response.
 
 use crate::vary::AcceptedCodings;
 use crate::{Directives, Forwarding, Policy};
 use message::{Fields, ResponseHead, names};
 
-/// What a client that refuses gzip gets of a response.
+/// The form of a response that a client receives if it refuses gzip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WithoutGzip {
-    /// The response as it is: it has no coding, or one that no client asked for.
+    /// The response unchanged: it has no coding, or is an archive, or has a coding that cannot be
+    /// removed.
     AsIs,
-    /// The decoded content under [`decoded_head`].
+    /// The decoded content, with the head from [`decoded_head`].
     Decoded,
-    /// Nothing of this response: a part cannot be decoded, and `no-transform` forbids it. The client asks for itself.
+    /// None of this response: a part cannot be decoded, or `no-transform` forbids it. The client's
+    /// request needs its own fetch.
     Unusable,
 }
 
-/// Whether the client of a request must not be sent gzip, although the shared fetch has offered it.
+/// Whether the client must not be sent gzip, although the shared fetch offers gzip to the origin.
 pub fn refuses_gzip(request: &Fields, policy: &Policy) -> bool {
     policy.forwarding != Forwarding::Everything && AcceptedCodings::of(request) == AcceptedCodings::Identity
 }
 
-/// What a client that refuses gzip gets of a response.
+/// Decides the form of a response for a client that refuses gzip.
 pub fn without_gzip(response: &Fields) -> WithoutGzip {
     if !is_gzip(response) || is_archive(response) {
         WithoutGzip::AsIs
@@ -34,8 +38,9 @@ pub fn without_gzip(response: &Fields) -> WithoutGzip {
     }
 }
 
-/// The head of the decoded form of a response. Its length is not known before it was decoded, and a tag that was strong
-/// is weak, because the same tag names the coded form (RFC 9110 section 8.8.3.3).
+/// The head of the decoded form of a response. It has no `Content-Length`, because the length is
+/// unknown before decoding. A strong entity tag becomes weak, because the same tag names the coded
+/// form (RFC 9110 section 8.8.3.3).
 pub fn decoded_head(head: &ResponseHead) -> ResponseHead {
     let mut decoded = with_vary_field(head);
     decoded.fields.retain(|field| !OF_THE_CODED_FORM.iter().any(|name| field.is(name)));
@@ -45,14 +50,14 @@ pub fn decoded_head(head: &ResponseHead) -> ResponseHead {
     decoded
 }
 
-/// Whether a response of this type is text, which a web server usually compresses.
+/// Whether the response has a text type that web servers usually compress.
 pub fn is_compressible(response: &Fields) -> bool {
     let media_type = media_type(response);
     media_type.starts_with("text/") && media_type != "text/event-stream"
         || COMPRESSIBLE.contains(&&media_type[..])
 }
 
-/// Fields of the coded form that do not hold for the decoded one.
+/// Fields that describe the coded form and do not hold for the decoded one.
 const OF_THE_CODED_FORM: [&str; 7] = [
     names::ACCEPT_RANGES,
     names::CONTENT_ENCODING,
@@ -63,8 +68,8 @@ const OF_THE_CODED_FORM: [&str; 7] = [
     "Repr-Digest",
 ];
 
-/// Types of files that are compressed themselves. Servers name their compression as a coding too, and clients that
-/// accept no coding still want the file as it is.
+/// Media types of compressed files. Some servers send their compression as a content coding too. A
+/// client that accepts no coding still wants the file unchanged.
 const ARCHIVES: [&str; 6] = [
     "application/gzip",
     "application/x-compressed-tar",
@@ -98,8 +103,8 @@ pub(crate) fn is_gzip(response: &Fields) -> bool {
     first.is_some_and(is_named) && codings.next().is_none()
 }
 
-/// The head with `Accept-Encoding` in its `Vary`, where the response has two forms and does not say so; caches between
-/// Petasos and the client must know it.
+/// The head with `Accept-Encoding` added to its `Vary`, if the response has two forms and its
+/// `Vary` does not say so. Caches between Petasos and the client must know about both forms.
 pub(crate) fn with_vary(head: &ResponseHead, policy: &Policy) -> Option<ResponseHead> {
     let has_two_forms = policy.forwarding != Forwarding::Everything && is_gzip(&head.fields);
     (has_two_forms && !names_coding(&head.fields)).then(|| with_vary_field(head))
@@ -156,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn gzip_is_decoded_unless_that_would_be_wrong() {
+    fn gzip_is_decoded_unless_decoding_is_wrong() {
         let gzip = ("Content-Encoding", "gzip");
         for (lines, expected) in [
             (&[gzip][..], WithoutGzip::Decoded),
@@ -175,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn only_clients_without_gzip_refuse_it() {
+    fn client_without_gzip_in_its_request_refuses_gzip() {
         let refuses =
             |policy: &Policy, lines: &Lines| refuses_gzip(&lines.iter().copied().collect::<Fields>(), policy);
         let policy = Policy::default_profile();
@@ -187,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn decoded_head_keeps_what_holds_for_both_forms() {
+    fn decoded_head_keeps_fields_that_hold_for_both_forms() {
         let coded = head(&[
             ("ETag", "\"1\""),
             ("Content-Length", "9"),

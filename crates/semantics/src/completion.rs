@@ -1,16 +1,16 @@
-//! A response that broke off inside Petasos is continued by the origin: what is asked, and which answer may be
-//! appended.
+//! Continues a response that broke off inside Petasos with a partial fetch: the fields of the
+//! request to the origin, and the check of its response.
 //!
-//! Invariant: octets are appended only to octets of the very same representation, which a strong validator proves
-//! (RFC 9110 section 15.3.7.3), and only exactly those that are missing.
+//! Invariant: bytes are appended only to bytes of the same representation, which a strong validator
+//! proves (RFC 9110 section 15.3.7.3), and only exactly the missing ones.
 
 use crate::partial::if_range_value;
 use crate::strong::shares_strong_validator;
 use crate::{ByteRange, ContentRange};
 use message::{Fields, ResponseHead, names};
 
-/// The fields that ask the origin for `missing` of the representation that `stored` is a response with: `Range` and
-/// `If-Range`. `None` if `stored` has no strong validator.
+/// The `Range` and `If-Range` fields that ask the origin for the bytes `missing` of the
+/// representation in `stored`. `None` if `stored` has no strong validator.
 pub fn completion_fields(stored: &ResponseHead, missing: ByteRange) -> Option<Fields> {
     let mut fields = Fields::new();
     fields.push(names::RANGE, format!("bytes={}-{}", missing.first, missing.last));
@@ -18,8 +18,9 @@ pub fn completion_fields(stored: &ResponseHead, missing: ByteRange) -> Option<Fi
     Some(fields)
 }
 
-/// Whether the content of `answer` is exactly `missing` of the representation of `complete_bytes` that `stored` is a
-/// response with: a 206 with that range, length and validator, in the same coding.
+/// Whether the content of `answer` is exactly the bytes `missing` of the representation in
+/// `stored`, which has `complete_bytes` bytes. It must be a 206 with that range, that length, the
+/// same strong validator and the same coding.
 pub fn completes(
     stored: &ResponseHead,
     complete_bytes: u64,
@@ -27,7 +28,7 @@ pub fn completes(
     answer: &ResponseHead,
 ) -> bool {
     let ByteRange { first, last } = missing;
-    // An answer to If-Range need not repeat the coding; one that names another speaks of other octets.
+    // A response to If-Range may omit the coding. If it names another coding, its bytes differ.
     let coding = answer.fields.first(names::CONTENT_ENCODING);
     ContentRange::of(answer) == Some(ContentRange { first, last, complete: Some(complete_bytes) })
         && shares_strong_validator(&stored.fields, &answer.fields)
@@ -50,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_octets_are_asked_for_with_strong_validator() {
+    fn missing_bytes_are_requested_with_a_strong_validator() {
         let asked = |lines: &Lines| {
             let fields = completion_fields(&head(Status::OK, lines), MISSING)?;
             assert_eq!(fields.only("Range").unwrap(), "bytes=4-9");
@@ -64,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_same_octets_complete_a_response() {
+    fn only_the_exact_missing_bytes_complete_a_response() {
         let tag = ("ETag", "\"a\"");
         let stored = head(Status::OK, &[tag, ("Content-Encoding", "gzip")]);
         let is_right = |lines: &Lines| completes(&stored, 12, MISSING, &head(Status::PARTIAL_CONTENT, lines));

@@ -1,27 +1,30 @@
 //! Conditional requests against a stored response (RFC 9110 section 13).
 //!
-//! Invariant: fields are evaluated in the order of RFC 9110 section 13.2.2, and a weaker one only when the
-//! stronger is absent. A condition that cannot be read does not hold a request up: it counts as absent, and the
-//! client gets the whole response.
+//! Invariant: conditions are evaluated in the order of RFC 9110 section 13.2.2, and a weaker one
+//! only if the stronger one is absent. A date that cannot be read counts as absent. An entity tag
+//! that cannot be read matches nothing: the client then receives the whole response, or a 412 for
+//! `If-Match`.
 
 use crate::dates::parse_date;
 use message::{Fields, ResponseHead, list_members, names};
 use platform::Timestamp;
 
-/// What a request's conditions say about a response.
+/// The result of a request's conditions for a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Condition {
     /// Send the response.
     Proceed,
-    /// The client has it: send 304 with [`not_modified_fields`].
+    /// The client has the response: send 304 with [`not_modified_fields`].
     NotModified,
-    /// The client wanted another state of it: send 412.
+    /// The client wants another state of the resource: send 412.
     PreconditionFailed,
 }
 
-/// Evaluates the conditional fields of a GET or HEAD request against the response that would be sent.
+/// Evaluates the conditional fields of a GET or HEAD request against the response that would be
+/// sent.
 pub fn evaluate_conditions(request: &Fields, response: &ResponseHead) -> Condition {
-    // Conditions apply only where the answer without them would be a success (RFC 9110 section 13.2.1).
+    // Conditions apply only to responses that would be successful without them (RFC 9110 section
+    // 13.2.1).
     if !response.status.is_success() {
         return Condition::Proceed;
     }
@@ -35,13 +38,14 @@ pub fn evaluate_conditions(request: &Fields, response: &ResponseHead) -> Conditi
         });
         return if known { Condition::NotModified } else { Condition::Proceed };
     }
-    // Most requests have no condition, and dates cost time to read: the request's is looked at first.
+    // Most requests have no condition and parsing dates is slow, so the request's date is read
+    // first.
     let unchanged = single_date(request, names::IF_MODIFIED_SINCE)
         .is_some_and(|since| last_change(&response.fields).is_some_and(|changed| changed <= since));
     if unchanged { Condition::NotModified } else { Condition::Proceed }
 }
 
-/// Whether `If-Match`, or else `If-Unmodified-Since`, lets the request go on.
+/// Whether `If-Match`, or else `If-Unmodified-Since`, lets the request proceed.
 fn may_proceed(request: &Fields, response: &Fields) -> bool {
     if request.has(names::IF_MATCH) {
         let tag = response.first(names::ETAG).filter(|tag| tag.starts_with(b"\""));
@@ -62,13 +66,13 @@ pub fn has_conditions(request: &Fields) -> bool {
     request.iter().any(|field| conditions.iter().any(|name| field.is(name)))
 }
 
-/// Whether a response field of this name plays a part in conditions and in what is sent because of them.
+/// Whether a response field of this name matters to conditions or is part of a 304.
 pub fn concerns_conditions(name: &[u8]) -> bool {
     NOT_MODIFIED_FIELDS.iter().any(|kept| name.eq_ignore_ascii_case(kept.as_bytes()))
 }
 
-/// The fields of the 304 that stands for `response` (RFC 9110 section 15.4.5): what guides caches, and the
-/// validators.
+/// The fields of the 304 that replaces `response` (RFC 9110 section 15.4.5): those that guide
+/// caches, and the validators.
 pub fn not_modified_fields(response: &ResponseHead) -> Fields {
     response.fields.iter().filter(|field| concerns_conditions(&field.name)).cloned().collect()
 }
@@ -84,7 +88,8 @@ const NOT_MODIFIED_FIELDS: [&str; 8] = [
     names::VARY,
 ];
 
-/// When the response last changed; where it does not say so, when it was made (RFC 9111 section 4.3.2).
+/// The last change of the response; if it has no `Last-Modified`, its `Date` (RFC 9111 section
+/// 4.3.2).
 fn last_change(response: &Fields) -> Option<Timestamp> {
     let name = if response.has(names::LAST_MODIFIED) { names::LAST_MODIFIED } else { names::DATE };
     single_date(response, name)
@@ -94,12 +99,13 @@ fn single_date(fields: &Fields, name: &str) -> Option<Timestamp> {
     fields.only(name).and_then(|value| parse_date(value))
 }
 
-/// Whether any listed entity tag, or `*`, satisfies `accept`.
+/// Whether any entity tag in the list, or `*`, satisfies `accept`.
 fn any_tag(request: &Fields, name: &str, accept: impl Fn(&[u8]) -> bool) -> bool {
     request.all(name).any(|value| list_members(value).any(&accept))
 }
 
-/// The opaque part of an entity tag, quotes included, for weak comparison; `None` if it is no entity tag.
+/// An entity tag without the mark `W/` and with its quotes, for weak comparison; `None` if `tag` is
+/// no entity tag.
 fn opaque(tag: &[u8]) -> Option<&[u8]> {
     let tag = tag.strip_prefix(b"W/").unwrap_or(tag);
     (tag.len() >= 2 && tag.starts_with(b"\"") && tag.ends_with(b"\"")).then_some(tag)
@@ -142,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn if_modified_since_in_all_three_forms() {
+    fn if_modified_since_is_read_in_all_three_date_forms() {
         let stored = [("Last-Modified", CHANGED)];
         for (since, expected) in [
             (CHANGED, Condition::NotModified),
@@ -157,13 +163,13 @@ mod tests {
     }
 
     #[test]
-    fn an_entity_tag_decides_alone() {
+    fn if_none_match_overrides_if_modified_since() {
         let request = [("If-None-Match", "\"x\""), ("If-Modified-Since", AFTER)];
         assert_eq!(evaluate(&request, &[("ETag", "\"y\""), ("Last-Modified", CHANGED)]), Condition::Proceed);
     }
 
     #[test]
-    fn preconditions_come_first() {
+    fn preconditions_are_evaluated_first() {
         let stored = [("ETag", "\"x\""), ("Last-Modified", CHANGED)];
         let failed = Condition::PreconditionFailed;
         assert_eq!(evaluate(&[("If-Match", "\"y\""), ("If-None-Match", "\"x\"")], &stored), failed);
@@ -179,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn conditions_need_a_success() {
+    fn conditions_apply_only_to_success() {
         let mut head = ResponseHead::new(Status::NOT_FOUND);
         head.fields = fields(&[("ETag", "\"x\"")]);
         let request = fields(&[("If-None-Match", "\"x\""), ("If-Match", "\"y\"")]);
@@ -187,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_304_carries_what_guides_caches() {
+    fn not_modified_carries_validators_and_cache_fields() {
         let mut head = ResponseHead::new(Status::OK);
         head.fields = fields(&[
             ("Content-Type", "text/html"),

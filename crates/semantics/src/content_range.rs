@@ -1,28 +1,29 @@
-//! Where a part lies in its representation: `Content-Range` (RFC 9110 section 14.4), and which parts go together
-//! (RFC 9110 section 15.3.7.3, RFC 9111 section 3.4).
+//! The place of a part in its representation: `Content-Range` (RFC 9110 section 14.4), and the
+//! parts that may be combined (RFC 9110 section 15.3.7.3, RFC 9111 section 3.4).
 //!
-//! Invariant: an extent that was read or joined has `first <= last`, and `last < complete` where the complete
-//! length is known. A field that says anything else is invalid, and its content is never joined with another.
-//! What a client wants is `range`'s part; the fields of the messages are `partial`'s.
+//! Invariant: an extent that was parsed or joined has `first <= last`, and `last < complete` if the
+//! complete length is known. A field with any other content is invalid, and its part is never
+//! joined with another. The request's `Range` is parsed in `range`; the message fields are built in
+//! `partial`.
 
 use crate::strong::shares_strong_validator;
 use bytes::Bytes;
 use message::{ResponseHead, Status, names};
 
-/// The extent of one part, in octets of the representation.
+/// The extent of one part, in bytes of the representation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ContentRange {
-    /// The position of its first octet.
+    /// The position of the first byte, counted from 0.
     pub first: u64,
-    /// The position of its last octet; never [`u64::MAX`].
+    /// The position of the last byte, inclusive; never [`u64::MAX`].
     pub last: u64,
-    /// The length of the whole representation; `None` if the sender did not know it.
+    /// The length of the whole representation in bytes; `None` if the sender did not know it.
     pub complete: Option<u64>,
 }
 
 impl ContentRange {
-    /// The extent a `Content-Range` field states; `None` for another unit than bytes, for `*/10`, which states
-    /// none, and for an invalid one.
+    /// The extent that a `Content-Range` field states. `None` for another unit than bytes, for a
+    /// field without an extent such as `bytes */10`, and for an invalid one.
     pub fn parse(value: &[u8]) -> Option<Self> {
         let (unit, range) = value.split_at_checked(6)?;
         if !unit.eq_ignore_ascii_case(b"bytes ") {
@@ -39,8 +40,8 @@ impl ContentRange {
         is_valid.then_some(Self { first, last, complete })
     }
 
-    /// The extent of the content of a 206 that is a single part. `None` for any other status, for a multipart
-    /// answer, and where the field is missing, invalid or there twice.
+    /// The extent of the content of a 206 that is a single part. `None` for any other status, for a
+    /// multipart response, and if the field is missing, invalid or present twice.
     pub fn of(response: &ResponseHead) -> Option<Self> {
         if response.status != Status::PARTIAL_CONTENT || is_multipart(response) {
             return None;
@@ -48,7 +49,7 @@ impl ContentRange {
         response.fields.only(names::CONTENT_RANGE).and_then(|value| Self::parse(value))
     }
 
-    /// The value of the field that states this extent.
+    /// The value of the `Content-Range` field that states this extent.
     pub fn value(&self) -> Bytes {
         let Self { first, last, complete } = self;
         Bytes::from(match complete {
@@ -57,23 +58,24 @@ impl ContentRange {
         })
     }
 
-    /// How many octets it has.
+    /// The length of the part in bytes.
     pub const fn bytes(&self) -> u64 {
         self.last - self.first + 1
     }
 
-    /// Whether it is all of the representation.
+    /// Whether the part is the whole representation.
     pub fn is_whole(&self) -> bool {
         self.first == 0 && self.complete == Some(self.bytes())
     }
 
-    /// The extent of the `content_bytes` that were received, framing complete, under this statement. `None` if
-    /// there are none, or more than were stated.
+    /// The extent of a part that states this extent and brought `content_bytes` bytes, with
+    /// complete framing. `None` if the content is empty or longer than stated.
     ///
-    /// An origin that sent fewer octets than it stated, and ended the message properly, has made a mistake in one
-    /// of its numbers. It is believed about where the part begins, and, if the part was to reach the end of the
-    /// representation, about that. What is answered from the part then agrees with itself, and because the
-    /// complete length differs, it is not joined with parts whose numbers are right.
+    /// An origin that ended the message properly but sent fewer bytes than stated has one wrong
+    /// number. Its statement of the first position is trusted. If the stated part reached the end
+    /// of the representation, that is trusted too. Responses made from the part are then
+    /// consistent. The complete length differs from the stated one, so the part is not joined with
+    /// correct parts.
     pub fn received(&self, content_bytes: u64) -> Option<Self> {
         if content_bytes == 0 || content_bytes > self.bytes() {
             return None;
@@ -85,15 +87,16 @@ impl ContentRange {
     }
 }
 
-/// The value of a 416's `Content-Range`: no part, only the length of the representation.
+/// The value of `Content-Range` in a 416: no part, only the length of the representation.
 pub(crate) fn unsatisfied_range(complete_bytes: u64) -> Bytes {
     Bytes::from(format!("bytes */{complete_bytes}"))
 }
 
-/// The extent of both parts together, if they may be combined and leave no gap: both responses have the same
-/// strong validator (RFC 9111 section 3.4), agree about the complete length, and touch or overlap.
+/// The extent of both parts together; `None` if they must not be combined or leave a gap.
 ///
-/// Give a 200 whose content broke off as the extent from 0 to what came of it.
+/// Both responses need the same strong validator (RFC 9111 section 3.4) and the same complete
+/// length, if both know it. The parts must touch or overlap. Pass a 200 whose content broke off as
+/// the extent from 0 to the last received byte.
 pub fn joined_extent(
     (one, one_extent): (&ResponseHead, ContentRange),
     (other, other_extent): (&ResponseHead, ContentRange),
@@ -111,12 +114,12 @@ pub fn joined_extent(
         (other_extent, one_extent)
     };
     let last = before.last.max(after.last);
-    // One side may have known no length and reach further than the other side's.
+    // A part without a complete length may reach beyond the other part's complete length.
     let fits = complete.is_none_or(|complete| last < complete);
     (after.first <= before.last + 1 && fits).then_some(ContentRange { first: before.first, last, complete })
 }
 
-/// A number of octets; `None` if it is none or too large to be one.
+/// A number of bytes; `None` if `digits` is not a number or too large.
 fn decimal(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() {
         return None;
@@ -127,7 +130,7 @@ fn decimal(digits: &[u8]) -> Option<u64> {
     })
 }
 
-/// Whether the content is `multipart/byteranges`, whose parts state their extents themselves.
+/// Whether the content is `multipart/byteranges`, whose parts state their own extents.
 fn is_multipart(response: &ResponseHead) -> bool {
     response.fields.first(names::CONTENT_TYPE).is_some_and(|media_type| {
         let name = media_type.split(|&byte| byte == b';').next().unwrap_or_default();
@@ -152,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn the_examples_of_the_rfc() {
+    fn examples_of_rfc_9110() {
         for (value, first, last, complete) in [
             ("bytes 42-1233/1234", 42, 1233, Some(1234)),
             ("bytes 42-1233/*", 42, 1233, None),
@@ -166,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn invalid_ones_state_nothing() {
+    fn invalid_fields_state_no_extent() {
         for value in [
             "bytes */1234",
             "bytes 5-4/10",
@@ -207,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn fewer_octets_than_stated_are_believed_about_their_beginning() {
+    fn short_part_keeps_its_stated_start() {
         let stated = extent("bytes 4-9/10");
         assert_eq!(stated.received(6), Some(stated));
         assert_eq!(stated.received(5), Some(extent("bytes 4-8/9")));

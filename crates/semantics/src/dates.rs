@@ -1,16 +1,17 @@
 //! HTTP dates (RFC 9110 section 5.6.7): read in all three forms, written in the preferred one.
 //!
-//! Invariant: what is read is exactly one of the three forms, octet by octet, and a day that exists. Two things are
-//! let pass that other caches let pass too: names in any case, and a day of the week that is not that day's, because
-//! the rest of the date is beyond doubt without it.
+//! Invariant: a date is accepted only if it has exactly one of the three forms and its day exists.
+//! Two deviations are allowed, as in other caches: names in any case, and a wrong day of the week.
+//! The rest of the date is unambiguous without the day of the week.
 
 use bytes::Bytes;
 use platform::Timestamp;
 
-/// The moment an HTTP date names; `None` if it is none of the three forms, or before 1970.
+/// The moment that an HTTP date names; `None` if `value` has none of the three forms or is before
+/// 1970.
 ///
-/// A year of two digits is one from 1970 to 2069: never more than 50 years ahead, as the RFC demands, and the
-/// epoch, which says "expired long ago", stays past.
+/// A year of two digits is between 1970 and 2069. It is therefore never more than 50 years ahead,
+/// as RFC 9110 requires, and the epoch, which means "expired long ago", stays in the past.
 pub fn parse_date(value: &[u8]) -> Option<Timestamp> {
     let value = value.trim_ascii();
     imf_fixdate(value).or_else(|| rfc850_date(value)).or_else(|| asctime_date(value))
@@ -60,7 +61,7 @@ const WEEKDAYS: [&str; 7] = ["Monday", "Tuesday", "Wednesday", "Thursday", "Frid
 const MONTHS: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
-/// What follows one of the names, which none of the others begins with.
+/// The text after one of `names`. None of the names may be the prefix of another.
 fn after_name<'a>(value: &'a [u8], names: &[&str]) -> Option<&'a [u8]> {
     names.iter().find_map(|name| {
         let (start, rest) = value.split_at_checked(name.len())?;
@@ -68,14 +69,14 @@ fn after_name<'a>(value: &'a [u8], names: &[&str]) -> Option<&'a [u8]> {
     })
 }
 
-/// A month from 1 to 12, and what follows it.
+/// The month, from 1 to 12, and the text after it.
 fn month(value: &[u8]) -> Option<(u64, &[u8])> {
     let (name, rest) = value.split_at_checked(3)?;
     let index = MONTHS.iter().position(|month| name.eq_ignore_ascii_case(month.as_bytes()))?;
     Some((index as u64 + 1, rest))
 }
 
-/// The number that the first `count` octets are.
+/// The number that the first `count` bytes form.
 fn number(value: &[u8], count: usize) -> Option<u64> {
     value
         .get(..count)?
@@ -83,13 +84,14 @@ fn number(value: &[u8], count: usize) -> Option<u64> {
         .try_fold(0, |sum, digit| digit.is_ascii_digit().then(|| sum * 10 + u64::from(digit - b'0')))
 }
 
-/// The second of the day that `08:49:37 GMT` names.
+/// The second of the day for a text such as `08:49:37 GMT`.
 fn in_gmt(value: &[u8]) -> Option<u64> {
     let (time, zone) = value.split_at_checked(8)?;
     zone.eq_ignore_ascii_case(b" GMT").then(|| time_of_day(time))?
 }
 
-/// The second of the day that `08:49:37` names; a leap second is the one after it.
+/// The second of the day for a text such as `08:49:37`. A leap second counts as the second after
+/// it.
 fn time_of_day(value: &[u8]) -> Option<u64> {
     let [_, _, b':', _, _, b':', _, _] = value else { return None };
     let (hour, minute, second) =
@@ -97,7 +99,7 @@ fn time_of_day(value: &[u8]) -> Option<u64> {
     (hour < 24 && minute < 60 && second <= 60).then_some(hour * 3600 + minute * 60 + second)
 }
 
-/// The moment, if the day exists and is not before 1970.
+/// The moment; `None` if the day does not exist or the year is before 1970.
 fn timestamp(year: u64, month: u64, day: u64, second_of_day: u64) -> Option<Timestamp> {
     let is_leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
     let last_day = match month {
@@ -108,18 +110,21 @@ fn timestamp(year: u64, month: u64, day: u64, second_of_day: u64) -> Option<Time
     if year < 1970 || !(1..=last_day).contains(&day) {
         return None;
     }
-    // Years that begin with March put the leap day at the end, where it disturbs nobody.
+    // The year starts with March here, so that the leap day is its last day and needs no special
+    // case.
     let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let days = year * 365 + year / 4 - year / 100 + year / 400 + (month * 153 + 2) / 5 + day - 1;
     let moment = Timestamp::from_secs((days - DAYS_TO_EPOCH) * 86_400 + second_of_day);
-    // A leap second at its end is no moment of the year 10000, which cannot be written.
+    // A leap second at the end of 9999 would fall into the year 10000, which the form cannot
+    // express.
     Some(moment.min(LAST_MOMENT))
 }
 
 /// Days from 1 March of the year 0 to 1 January 1970.
 const DAYS_TO_EPOCH: u64 = 719_468;
 
-/// The moment as an IMF-fixdate, whole seconds. What comes after the last year that the form can say becomes its end.
+/// The moment as an IMF-fixdate in whole seconds. A moment after the year 9999 becomes the last
+/// second of 9999.
 pub fn format_date(moment: Timestamp) -> Bytes {
     Bytes::from(httpdate::fmt_http_date(moment.min(LAST_MOMENT).to_system_time()))
 }
@@ -146,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_taken_in_any_case() {
+    fn names_are_read_in_any_case() {
         for text in [
             "SUN, 06 NOV 1994 08:49:37 gmt",
             "sun, 06 nov 1994 08:49:37 gMT",
@@ -186,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn years_of_two_digits_are_near() {
+    fn two_digit_years_are_between_1970_and_2069() {
         let secs = |text: &str| parse_date(text.as_bytes()).unwrap().as_secs();
         assert_eq!(secs("Thursday, 01-Jan-70 00:00:01 GMT"), 1);
         assert_eq!(secs("Thursday, 18-Aug-50 02:01:18 GMT"), secs("Thu, 18 Aug 2050 02:01:18 GMT"));

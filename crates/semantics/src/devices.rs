@@ -1,26 +1,27 @@
-//! Classes of devices that get pages of their own.
+//! Device classes, which receive different pages.
 //!
-//! Invariant: the class is all of `User-Agent` that is in the key, and the class's constant is all of it that is
-//! forwarded on a fetch whose answer may be shared. So no browser chooses what others of its class see.
+//! Invariant: the class is the only part of `User-Agent` in the key. On a shared fetch the constant
+//! of the class is the only part that is forwarded. No browser therefore chooses the page that
+//! other browsers of its class receive.
 
 use crate::forward::SHARED_USER_AGENT;
 use crate::{DeviceClass, Forwarding, Policy};
 use message::{Fields, names};
 
-/// The `User-Agent` of a fetch whose answer may be shared among mobile devices. It has the words that WordPress and
-/// common libraries take for a telephone.
+/// The `User-Agent` of a fetch whose response is shared among mobile devices. It contains the words
+/// by which WordPress and common libraries recognise a telephone.
 pub const SHARED_MOBILE_USER_AGENT: &str = "Mozilla/5.0 (Linux; Android 10; Mobile; compatible; Petasos)";
 
-/// The words by which WordPress' `wp_is_mobile` knows a mobile device.
+/// The words by which WordPress' `wp_is_mobile` recognises a mobile device.
 const MOBILE_WORDS: [&str; 7] =
     ["Mobile", "Android", "Silk/", "Kindle", "BlackBerry", "Opera Mini", "Opera Mobi"];
 
-/// Whether pages differ by class of device.
+/// Whether pages differ by device class.
 pub(crate) fn has_classes(policy: &Policy) -> bool {
     policy.device_class != DeviceClass::None && policy.forwarding == Forwarding::Keyed
 }
 
-/// The constant of the class that a request belongs to.
+/// The constant of the device class of a request.
 pub(crate) fn shared_user_agent(fields: &Fields, policy: &Policy) -> &'static str {
     let agent = fields.first(names::USER_AGENT).map_or(&[][..], |agent| agent);
     let has = |word: &&str| agent.windows(word.len()).any(|part| part == word.as_bytes());
@@ -47,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn class_is_the_key_and_its_constant_is_forwarded() {
+    fn device_class_is_keyed_and_its_constant_is_forwarded() {
         let policy = Policy { device_class: DeviceClass::Mobile, ..Policy::wordpress() };
         let rule = VaryRule::from_response(&Fields::new(), &policy).unwrap();
         for (agent, constant) in [

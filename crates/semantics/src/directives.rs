@@ -1,25 +1,31 @@
 //! `Cache-Control` parsed once into a fixed struct (RFC 9111 section 5.2, RFC 5861, RFC 8246).
 //!
-//! Invariant: in doubt the struct is the stricter one. Names ignore case; a comma in a quoted string does not
-//! separate; arguments may be tokens or quoted strings. A lifetime that is no number counts as zero, of two
-//! lifetimes the shorter counts, a permission with an argument it does not have is not given, a restriction
-//! with one still restricts. A quoted string that never ends hides what follows, so the whole field then
-//! means `no-store`. Unknown directives are ignored.
-//! This file does not decide what the directives mean together: `judge` and `freshness` do.
+//! Invariant: if in doubt, the result is the stricter reading:
+//!
+//! - Names ignore case. A comma in a quoted string does not separate. Arguments may be tokens or
+//!   quoted strings.
+//! - A lifetime that is not a number counts as zero. Of two lifetimes the shorter counts.
+//! - A permission with an argument that it does not have is not granted. A restriction with an
+//!   argument still restricts.
+//! - A quoted string that never ends hides the rest of the field, so the field then means
+//!   `no-store`.
+//! - Unknown directives are ignored.
+//!
+//! The combined meaning of the directives is decided by `judge` and `freshness`.
 
 use bytes::Bytes;
 use message::{Fields, list_members, names};
 
-/// The largest number of seconds a directive states (RFC 9111 section 1.2.2): 2^31.
+/// The largest number of seconds that a directive states: 2^31 (RFC 9111 section 1.2.2).
 pub const DELTA_SECS_MAX: u32 = 1 << 31;
 
-/// How far `private` or `no-cache` reaches.
+/// The extent of `private` or `no-cache`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Scope {
     /// The directive is absent.
     #[default]
     Nothing,
-    /// Only these field names, spelled as received.
+    /// Only the fields with these names, spelled as received.
     Fields(Vec<Bytes>),
     /// The whole response.
     Everything,
@@ -31,7 +37,7 @@ impl Scope {
         !matches!(self, Self::Nothing)
     }
 
-    /// The field names of the qualified form; none for the others.
+    /// The field names of the qualified form; empty for the other forms.
     pub fn names(&self) -> &[Bytes] {
         match self {
             Self::Fields(names) => names,
@@ -39,7 +45,7 @@ impl Scope {
         }
     }
 
-    /// Reaches as far as both together.
+    /// Extends the scope so that it covers both.
     fn widen(&mut self, other: Self) {
         match (&mut *self, other) {
             (Self::Everything, _) | (_, Self::Nothing) => {}
@@ -68,7 +74,7 @@ pub struct Directives {
     pub no_cache: Scope,
     /// `private`.
     pub private: Scope,
-    /// `no-store`, or a field that cannot be read to its end.
+    /// `no-store`, or a field with a quoted string that never ends.
     pub no_store: bool,
     /// `public`.
     pub public: bool,
@@ -87,7 +93,7 @@ pub struct Directives {
 }
 
 impl Directives {
-    /// The directives of a request. `Pragma: no-cache` counts as `no-cache` where there is no
+    /// The directives of a request. `Pragma: no-cache` counts as `no-cache` if there is no
     /// `Cache-Control` (RFC 9111 section 5.4).
     pub fn of_request(fields: &Fields) -> Self {
         let mut directives = Self::of_field(fields, names::CACHE_CONTROL);
@@ -100,7 +106,8 @@ impl Directives {
         directives
     }
 
-    /// The directives of a response's `Cache-Control`; see [`crate::stated_directives`] for targeted fields.
+    /// The directives of a response's `Cache-Control`; see [`crate::stated_directives`] for
+    /// targeted fields.
     pub fn of_response(fields: &Fields) -> Self {
         Self::of_field(fields, names::CACHE_CONTROL)
     }
@@ -128,14 +135,14 @@ impl Directives {
             }
             None => (member, None),
         };
-        // Space around `=` is not allowed. The name is known all the same, so that a lifetime written so
-        // counts as stated and invalid, not as absent.
+        // Space before `=` is not allowed. The name is recognised nevertheless, so that such a
+        // lifetime counts as stated and invalid instead of absent.
         let spaced = name.trim_ascii_end().len() != name.len();
         let argument = if spaced { Some(&b" "[..]) } else { argument };
         self.add(name.trim_ascii_end(), argument);
     }
 
-    /// Takes in one directive. `argument` is the raw octets behind `=`, quotes included.
+    /// Adds one directive. `argument` is the raw text after `=`, including quotes.
     pub(crate) fn add(&mut self, name: &[u8], argument: Option<&[u8]>) {
         let is = |known: &str| name.eq_ignore_ascii_case(known.as_bytes());
         if is("max-age") {
@@ -167,7 +174,7 @@ impl Directives {
         }
     }
 
-    /// The directives that speak of staleness; one that cannot be read permits nothing.
+    /// Adds a directive about stale use. One that cannot be read permits nothing.
     fn add_staleness(&mut self, name: &[u8], argument: Option<&[u8]>) {
         let is = |known: &str| name.eq_ignore_ascii_case(known.as_bytes());
         if is("max-stale") {
@@ -186,12 +193,12 @@ impl Directives {
     }
 }
 
-/// Digits, as a token or a quoted string; saturates at [`DELTA_SECS_MAX`].
+/// Reads digits, as a token or a quoted string. The result saturates at [`DELTA_SECS_MAX`].
 fn delta_secs(argument: &[u8]) -> Option<u32> {
     decimal_secs(unquote(argument).unwrap_or(argument))
 }
 
-/// Digits only; saturates at [`DELTA_SECS_MAX`].
+/// Reads digits. The result saturates at [`DELTA_SECS_MAX`].
 pub(crate) fn decimal_secs(digits: &[u8]) -> Option<u32> {
     if digits.is_empty() {
         return None;
@@ -202,13 +209,13 @@ pub(crate) fn decimal_secs(digits: &[u8]) -> Option<u32> {
     })
 }
 
-/// Keeps the smaller of the value so far and `secs`.
+/// Keeps the smaller of the present value and `secs`.
 fn shorten(value: &mut Option<u32>, secs: u32) {
     *value = Some(value.map_or(secs, |before| before.min(secs)));
 }
 
-/// What `private` or `no-cache` with this argument covers. Only a well-formed, non-empty list of field names
-/// narrows it.
+/// The extent of `private` or `no-cache` with this argument. Only a well-formed, non-empty list of
+/// field names limits it.
 fn scope(argument: Option<&[u8]>) -> Scope {
     let Some(list) = argument.map(|argument| unquote(argument).unwrap_or(argument)) else {
         return Scope::Everything;
@@ -220,7 +227,7 @@ fn scope(argument: Option<&[u8]>) -> Scope {
     Scope::Fields(names)
 }
 
-/// The inside of a quoted string without escapes; `None` if it is none.
+/// The content of a quoted string; `None` if `argument` is none or contains escapes.
 fn unquote(argument: &[u8]) -> Option<&[u8]> {
     let inside = argument.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
     (!inside.contains(&b'"') && !inside.contains(&b'\\')).then_some(inside)
@@ -240,7 +247,7 @@ fn has_open_quote(member: &[u8]) -> bool {
     quoted
 }
 
-/// Whether `octets` are a token (RFC 9110 section 5.6.2).
+/// Whether `octets` is a token (RFC 9110 section 5.6.2).
 pub(crate) fn is_token(octets: &[u8]) -> bool {
     !octets.is_empty()
         && octets.iter().all(|&byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
@@ -260,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn names_ignore_case_and_unknown_ones_are_ignored() {
+    fn names_ignore_case_and_unknown_directives_are_ignored() {
         let directives = parsed(&["MaX-aGe=60, No-Store,, foobar, ext=\"max-age=100\"", "S-MAXAGE=\"7\""]);
         let expected = Directives {
             max_age_secs: Some(60),
@@ -272,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lifetime_that_is_no_number_is_zero() {
+    fn lifetime_that_is_not_a_number_is_zero() {
         for value in [
             "max-age=a100",
             "max-age=100a",
@@ -300,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_values_the_stricter_counts() {
+    fn stricter_of_two_values_counts() {
         assert_eq!(parsed(&["max-age=60, max-age=10", "max-age=30"]).max_age_secs, Some(10));
         assert_eq!(parsed(&["max-age=60, max-age=x"]).max_age_secs, Some(0));
         assert_eq!(parsed(&["min-fresh=5, min-fresh=9, min-fresh=x"]).min_fresh_secs, Some(9));
@@ -308,14 +315,14 @@ mod tests {
     }
 
     #[test]
-    fn restrictions_hold_with_arguments_and_permissions_do_not() {
+    fn arguments_void_permissions_but_not_restrictions() {
         let directives = parsed(&["no-store=x, must-revalidate=1, public=x, must-understand=x, immutable=x"]);
         assert!(directives.no_store && directives.must_revalidate);
         assert!(!directives.public && !directives.must_understand && !directives.immutable);
     }
 
     #[test]
-    fn a_quote_that_never_closes_forbids_storing() {
+    fn unclosed_quote_forbids_storing() {
         assert!(parsed(&["max-age=60, ext=\"x, private"]).no_store);
         assert!(parsed(&["ext=\"x\\\", no-store"]).no_store);
         assert!(!parsed(&["ext=\"x\\\"\", max-age=1"]).no_store);
@@ -330,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_of_names_that_is_none_covers_everything() {
+    fn invalid_list_of_names_covers_everything() {
         for value in [
             "no-cache",
             "no-cache=",
@@ -353,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn staleness_directives() {
+    fn staleness_directives_are_read() {
         let directives =
             parsed(&["stale-while-revalidate=30, stale-if-error=60, stale-if-error=x, max-stale"]);
         assert_eq!(directives.stale_while_revalidate_secs, Some(30));

@@ -1,13 +1,15 @@
-//! What visitors' browsers, and caches between them and the edge, are told of a page: no purge reaches them.
+//! The caching instructions for visitors' browsers and for caches between them and the edge, which
+//! no purge reaches.
 //!
-//! Invariant: what is sent is never laxer than what the application said. Neither its age nor its validators change, so
-//! whoever keeps the page has them to ask with (RFC 9111 section 4.3). What is stored keeps the application's words.
+//! Invariant: the sent instructions are never laxer than the application's. The age and the
+//! validators do not change, so a downstream cache can still revalidate its copy (RFC 9111 section
+//! 4.3). The stored response keeps the application's instructions.
 
 use crate::coding::with_vary;
 use crate::{Directives, Downstream, Policy};
 use message::{Fields, ResponseHead, names};
 
-/// Media types of what editors change: pages and feeds.
+/// Media types of content that editors change: pages and feeds.
 const PAGES: [&str; 8] = [
     "text/html",
     "application/xhtml+xml",
@@ -19,7 +21,7 @@ const PAGES: [&str; 8] = [
     "text/xml",
 ];
 
-/// The head as it is sent under the policy; `None` if that is as it is.
+/// The head to be sent under the policy; `None` if it is the same as `head`.
 pub fn downstream_head(head: &ResponseHead, policy: &Policy) -> Option<ResponseHead> {
     let named = with_vary(head, policy);
     with_cache_control(named.as_ref().unwrap_or(head), policy).or(named)
@@ -30,7 +32,7 @@ fn with_cache_control(head: &ResponseHead, policy: &Policy) -> Option<ResponseHe
         return None;
     }
     let stated = Directives::of_response(&head.fields);
-    // A `no-cache` or `private` for some fields only says nothing about the page.
+    // A qualified `no-cache` or `private` concerns only some fields, not the page.
     let is_strict = |scope: &crate::Scope| scope.is_present() && scope.names().is_empty();
     if stated.no_store || is_strict(&stated.no_cache) || is_strict(&stated.private) {
         return None;
@@ -55,7 +57,7 @@ mod tests {
     use crate::Policy;
     use message::{ResponseHead, Status};
 
-    /// What is sent of a response with these fields, as lines.
+    /// The head that is sent for a response with these fields, as lines.
     fn sent(policy: &Policy, lines: &[(&'static str, &'static str)]) -> Option<Vec<String>> {
         let head = ResponseHead { fields: lines.iter().copied().collect(), ..ResponseHead::new(Status::OK) };
         let text = |octets: &[u8]| String::from_utf8(octets.to_vec()).unwrap();
@@ -66,7 +68,7 @@ mod tests {
     const HTML: (&str, &str) = ("Content-Type", "text/html; charset=UTF-8");
 
     #[test]
-    fn a_page_is_asked_for_before_each_use() {
+    fn page_is_revalidated_downstream_before_each_use() {
         for stated in [
             &[][..],
             &[("Cache-Control", "s-maxage=18000, must-revalidate, max-age=0")],
@@ -90,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_stricter_and_what_is_no_page_stays() {
+    fn stricter_responses_and_other_types_are_unchanged() {
         for stated in ["no-store", "private, max-age=60", "no-cache, must-revalidate, max-age=0"] {
             assert_eq!(sent(&Policy::wordpress(), &[HTML, ("Cache-Control", stated)]), None, "{stated}");
         }
@@ -98,7 +100,11 @@ mod tests {
             let fields = [("Content-Type", other), ("Cache-Control", "max-age=31536000, immutable")];
             assert_eq!(sent(&Policy::wordpress(), &fields), None, "{other}");
         }
-        assert_eq!(sent(&Policy::wordpress(), &[("Cache-Control", "max-age=5")]), None, "of no known type");
+        assert_eq!(
+            sent(&Policy::wordpress(), &[("Cache-Control", "max-age=5")]),
+            None,
+            "without a media type"
+        );
         for policy in [Policy::rfc(), Policy::default_profile()] {
             assert_eq!(sent(&policy, &[HTML, ("Cache-Control", "max-age=5")]), None);
         }

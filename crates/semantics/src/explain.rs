@@ -1,7 +1,7 @@
-//! What in a message was the cause of a reason, for those who ask why.
+//! The part of a message that caused a reason, for explanations to operators.
 //!
-//! Invariant: a culprit is named only where one part of the message alone is the cause, and it is the part that the
-//! decision itself looked at. This file decides nothing.
+//! Invariant: a culprit is named only if one part of the message alone is the cause, and it is the
+//! part that the decision itself read. This file decides nothing.
 
 use crate::request::cause;
 use crate::set_cookie::{meaningful_cookies, set_cookie_name};
@@ -13,13 +13,13 @@ use message::{Fields, RequestHead, names};
 /// The part of a message that caused a reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Culprit {
-    /// What it is.
+    /// The kind of part.
     pub kind: CulpritKind,
-    /// Its name, as received.
+    /// The name of the part, as received.
     pub name: Bytes,
 }
 
-/// What a culprit is.
+/// The kind of a culprit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CulpritKind {
     /// A cookie, of the request or set by the response.
@@ -37,7 +37,7 @@ pub enum CulpritKind {
 }
 
 impl CulpritKind {
-    /// The stable name, as it stands in documents.
+    /// The stable name, as it appears in explanations.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Cookie => "cookie",
@@ -50,7 +50,7 @@ impl CulpritKind {
     }
 }
 
-/// Why the request passes, and what in it is the cause; `None` if it is looked up.
+/// Why the request passes, and which part of it is the cause; `None` if the request is looked up.
 pub fn explain_request(
     request: &RequestHead,
     has_content: bool,
@@ -62,8 +62,8 @@ pub fn explain_request(
     Some((cause.reason, culprit))
 }
 
-/// The field of a response, or the cookie it sets, that is the cause of a store-refused reason; `None` if the
-/// reason has another cause, such as the status, or that a field is missing.
+/// The response field, or the cookie it sets, that caused a store-refused reason. `None` if the
+/// reason has another cause, such as the status or a missing field.
 pub fn explain_refusal(reason: Reason, response: &Fields, policy: &Policy) -> Option<Culprit> {
     let (kind, name) = match reason {
         Reason::StoreRefusedSetCookie => {
@@ -82,17 +82,17 @@ pub fn explain_refusal(reason: Reason, response: &Fields, policy: &Policy) -> Op
         Reason::StoreRefusedPartial => (CulpritKind::Field, names::CONTENT_RANGE),
         _ => return None,
     };
-    // As the response spells it; a field that is not there is not the cause.
+    // Named as the response spells it. A field that is absent is not the cause.
     let field = response.iter().find(|field| field.is(name))?;
     Some(Culprit { kind, name: field.name.clone() })
 }
 
-/// The field by which a response that arrived stale was so.
+/// The field that made a response arrive stale.
 fn expiring_field(response: &Fields, policy: &Policy) -> &'static str {
     let (directives, targeted) = stated_directives(response, policy);
     let lifetime_secs = directives.s_maxage_secs.or(directives.max_age_secs);
     match lifetime_secs {
-        // The lifetime was above zero: it was used up on the way.
+        // The lifetime was above zero, so it was used up on the way.
         Some(1..) if response.has(names::AGE) => names::AGE,
         Some(1..) => names::DATE,
         None if !targeted => names::EXPIRES,
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn the_part_of_a_request_that_makes_it_pass() {
+    fn explains_why_a_request_passes() {
         let policy = Policy { unknown_cookie: UnknownCookie::Pass, ..Policy::wordpress() };
         let explain = |head: &RequestHead| explain_request(head, false, &policy);
         for (target, lines, reason, kind, name) in [
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn the_part_of_a_response_that_refuses_to_be_stored() {
+    fn explains_why_a_response_is_not_stored() {
         let policy = Policy::default_profile();
         let field = |name| culprit(CulpritKind::Field, name);
         let explain = |reason, lines: &Lines| explain_refusal(reason, &fields(lines), &policy);
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn what_made_a_response_arrive_stale() {
+    fn explains_why_a_response_arrived_stale() {
         let explain = |lines: &Lines| {
             let culprit =
                 explain_refusal(Reason::StoreRefusedExpired, &fields(lines), &Policy::default_profile());

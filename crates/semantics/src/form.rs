@@ -1,17 +1,19 @@
-//! Parameters of a request as PHP and its relatives read them: the form wins over the query, the last of a name wins.
+//! Request parameters as PHP and similar systems read them: the form overrides the query, and the
+//! last parameter of a name counts.
 //!
-//! Invariant: the memory is bounded whatever is sent. A parameter of which not everything could be read is unknown,
-//! never absent: its sender may have hidden another value there.
+//! Invariant: memory is bounded whatever a client sends. A parameter that was not read completely
+//! is unknown, never absent, because the client may have hidden another value there.
 
 use crate::request::percent_decoded;
 
-/// Bytes of one name or value that are kept. Names and values that rules ask for are shorter.
+/// Maximum number of bytes that are kept of one name or value. Names and values in rules are
+/// shorter.
 const PART_BYTES_MAX: usize = 128;
 
-/// Parameters that are kept of one form.
+/// Maximum number of parameters that are kept of one form.
 const PAIRS_MAX: usize = 256;
 
-/// The form in a request's content, read as it passes by.
+/// The form in a request's content, parsed while the content passes through.
 #[derive(Clone, Debug, Default)]
 pub struct Form {
     kind: Kind,
@@ -19,19 +21,19 @@ pub struct Form {
     name: Part,
     value: Part,
     in_value: bool,
-    /// There were more parameters than are kept.
+    /// Whether parameters were dropped, because there were too many or a name was too long.
     overflowed: bool,
 }
 
-/// How the content of a request is read.
+/// How the content of a request is parsed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Kind {
-    /// There is no form in it.
+    /// The content is no form.
     #[default]
     None,
-    /// A form as its parameters stand in a query.
+    /// A form encoded like the parameters of a query.
     UrlEncoded,
-    /// A form that is not read here.
+    /// A form in an encoding that is not parsed here.
     Opaque,
 }
 
@@ -42,17 +44,17 @@ struct Part {
     cut: bool,
 }
 
-/// What is known of a parameter.
+/// The knowledge about a parameter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Parameter {
     Absent,
     Is(Vec<u8>),
-    /// It may be there, with any value.
+    /// The parameter may be present, with any value.
     Unknown,
 }
 
 impl Form {
-    /// The form in content with this `Content-Type`.
+    /// An empty form for content with this `Content-Type`.
     pub fn of_type(content_type: Option<&[u8]>) -> Self {
         let name = content_type.and_then(|value| value.split(|&octet| octet == b';').next());
         let name = name.unwrap_or_default().trim_ascii();
@@ -66,14 +68,14 @@ impl Form {
         Self { kind, ..Self::default() }
     }
 
-    /// The form in content that is `octets`.
+    /// The form in the complete content `octets`.
     pub fn of_octets(octets: &[u8]) -> Self {
         let mut form = Self { kind: Kind::UrlEncoded, ..Self::default() };
         form.feed(octets);
         form
     }
 
-    /// Reads the next piece of the content.
+    /// Parses the next piece of the content.
     pub fn feed(&mut self, octets: &[u8]) {
         if self.kind != Kind::UrlEncoded {
             return;
@@ -83,7 +85,8 @@ impl Form {
                 b'&' => self.end_pair(),
                 b'=' if !self.in_value => self.in_value = true,
                 _ if self.in_value => self.value.push(octet),
-                // PHP ignores spaces before a name; any number of them must not push the name out of its room.
+                // PHP ignores spaces before a name. They are not kept, or many of them could fill
+                // the buffer.
                 b'+' if self.name.octets.is_empty() => {}
                 _ => self.name.push(octet),
             }
@@ -96,6 +99,7 @@ impl Form {
         if name.octets.is_empty() && value.octets.is_empty() {
             return;
         }
+        // A dropped name could be any name, so from now on no parameter counts as absent.
         if self.pairs.len() >= PAIRS_MAX || name.cut {
             self.overflowed = true;
             return;
@@ -103,7 +107,7 @@ impl Form {
         self.pairs.push((variable_name(&name.octets), value));
     }
 
-    /// What the form says of a parameter. `whole`: the content has ended.
+    /// The value of a parameter in the form. `whole` says that the content has ended.
     fn parameter(&self, name: &[u8], whole: bool) -> Parameter {
         match self.kind {
             Kind::None => return Parameter::Absent,
@@ -131,7 +135,7 @@ impl Part {
     }
 }
 
-/// What a query and a form together say of a parameter.
+/// The value of a parameter in the query and the form together. `whole` is as for the form alone.
 pub(crate) fn parameter(query: &[u8], form: &Form, whole: bool, name: &str) -> Parameter {
     match form.parameter(name.as_bytes(), whole) {
         Parameter::Absent => query_parameter(query, name),
@@ -139,7 +143,7 @@ pub(crate) fn parameter(query: &[u8], form: &Form, whole: bool, name: &str) -> P
     }
 }
 
-/// What a query says of a parameter.
+/// The value of a parameter in a query.
 pub(crate) fn query_parameter(query: &[u8], name: &str) -> Parameter {
     let pairs = query.split(|&octet| octet == b'&').map(|pair| {
         let at = pair.iter().position(|&octet| octet == b'=').unwrap_or(pair.len());
@@ -149,7 +153,8 @@ pub(crate) fn query_parameter(query: &[u8], name: &str) -> Parameter {
     last.map_or(Parameter::Absent, |(_, value)| Parameter::Is(decoded(value)))
 }
 
-/// The name under which PHP registers a parameter: `action[]`, ` action` and `action%00x` are `action` too.
+/// The name under which PHP registers a parameter: `action[]`, ` action` and `action%00x` all
+/// become `action`.
 fn variable_name(octets: &[u8]) -> Vec<u8> {
     let name = decoded(octets);
     let name = name.split(|&octet| matches!(octet, b'[' | 0)).next().unwrap_or_default();
@@ -177,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn form_wins_over_query_and_last_over_first() {
+    fn form_overrides_query_and_last_overrides_first() {
         assert_eq!(action("action=a", ""), is("a"));
         assert_eq!(action("action=a&action=b", "x=1"), is("b"));
         assert_eq!(action("action=a", "action=b&action=c"), is("c"));
@@ -186,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn spellings_that_php_reads_as_the_name_count_as_it() {
+    fn php_spellings_of_a_name_are_recognised() {
         for form in
             ["+action=b", "%20action=b", "action[]=b", "action%5B=b", "action%00x=b", "%20%20action[x]=b"]
         {
@@ -196,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_be_read_is_unknown() {
+    fn unread_parameter_is_unknown() {
         assert_eq!(action("action=a", &format!("action={}", "x".repeat(500))), Parameter::Unknown);
         assert_eq!(action("action=a", &format!("{}action=b", "%20".repeat(500))), Parameter::Unknown);
         assert_eq!(action("action=a", &"x=1&".repeat(500)), Parameter::Unknown);
@@ -209,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_are_joined_wherever_they_are_cut() {
+    fn pieces_may_be_cut_anywhere() {
         let octets = b"post_title=x&action=inline%2Dsave&y=1";
         for cut in 0..octets.len() {
             let mut form = Form::of_type(Some(b"application/x-www-form-urlencoded; charset=UTF-8"));

@@ -1,26 +1,31 @@
-//! Which request fields are forwarded. What is not in the key is not forwarded.
+//! Decides which request fields are forwarded. A shared fetch carries only the key, constants and
+//! fields that the operator vouched for.
 //!
-//! A response that is shared must not depend on anything that only one client sent, or that client chooses
-//! what everybody sees. Trusting the origin to name in `Vary` whatever it reads is not enough: it often does
-//! not. So on a fetch whose answer may be shared
+//! A shared response must not depend on anything that only one client sent. Otherwise that client
+//! would choose the response for all others. The origin's `Vary` is not enough protection, because
+//! origins often read fields that their `Vary` does not name. These rules hold for a fetch whose
+//! response may be shared:
 //!
-//! 1. `Host` is forwarded: it is in the key, as is the target;
-//! 2. `Accept-Encoding` is forwarded as one of two constants, both of which offer gzip; a response with another coding
-//!    varies on it;
-//! 3. `Accept` and `User-Agent` are sent as constants;
-//! 4. every other field, and those two as the client sent them, is forwarded exactly if a known Vary of this
-//!    key names it: then it is part of the variant's key, in the same normalised form;
-//! 5. a field that the operator declared forwarded, and vouched that the application names it in Vary if it changes
-//!    a page, is forwarded as the client sent it;
-//! 6. cookies that the policy has in the key are forwarded, as one line: see `keyed_cookies`;
-//! 7. a field that changes pages whatever `Vary` says is forwarded, and in the key of what comes back: see `selecting`;
-//!    where pages differ by class of device, `User-Agent` is the constant of the client's class: see `devices`;
-//! 8. everything else stays here.
+//! 1. `Host` is forwarded, because it is in the key, as is the target.
+//! 2. `Accept-Encoding` is forwarded as one of two constants, both of which offer gzip. A response
+//!    with another coding varies on it.
+//! 3. `Accept` and `User-Agent` are sent as constants.
+//! 4. Any other field, and the client's own `Accept` and `User-Agent`, are forwarded only if a
+//!    known Vary of this key names them. They are then part of the variant key, in the same
+//!    normalised form.
+//! 5. A field that the operator declared forwarded is forwarded as the client sent it. The operator
+//!    vouches that the application names it in Vary if it changes a page.
+//! 6. Cookies that the policy has in the key are forwarded as one line: see `keyed_cookies`.
+//! 7. A field that changes pages whatever `Vary` says is forwarded, and is in the key of the
+//!    response: see `selecting`. If pages differ by device class, `User-Agent` is the constant of
+//!    the client's class: see `devices`.
+//! 8. All other fields are dropped.
 //!
-//! The first answer for a key is therefore fetched without negotiation. If it turns out to vary on a field that
-//! the client sent, the answer belongs to another variant than the client's (`rule.key` of the client's fields
-//! differs from that of the forwarded ones); the client's own variant is then fetched with the rule known.
-//! A field that is not in our table makes the request pass, so nobody misses it.
+//! The first response for a key is therefore fetched without negotiation. It may turn out to vary
+//! on a field that the client sent. Then `rule.key` of the client's fields differs from that of the
+//! forwarded fields, so the response is another variant than the client's. The client's own variant
+//! is fetched next, with the rule known. A field that is not in the table makes the request pass,
+//! so no application misses it.
 
 use crate::devices::{has_classes, shared_user_agent};
 use crate::keyed_cookies::keyed_cookies;
@@ -30,12 +35,14 @@ use crate::vary::{AcceptedCodings, normalised_value};
 use crate::{Forwarding, Policy, VaryRule};
 use message::{Field, Fields, names};
 
-/// The `User-Agent` of a fetch whose answer may be shared.
+/// The `User-Agent` of a fetch whose response may be shared.
 pub const SHARED_USER_AGENT: &str = "Mozilla/5.0 (compatible; Petasos)";
 
-/// The fields of a fetch whose answer may be shared. `known` is what the responses of this key are known to
-/// vary on; the default rule if nothing is known. The edge adds the fields that it writes itself; to keep the
-/// invariant these must be the same for every client.
+/// The fields of a fetch whose response may be shared.
+///
+/// `known` is the rule that the responses of this key are known to have; the default rule if none
+/// is known. The edge adds the fields that it writes itself. These must be the same for every
+/// client, to keep the invariant.
 pub fn shared_fields(fields: &Fields, known: &VaryRule, policy: &Policy) -> Fields {
     if policy.forwarding == Forwarding::Everything {
         return end_to_end_fields(fields, policy);
@@ -49,7 +56,8 @@ pub fn shared_fields(fields: &Fields, known: &VaryRule, policy: &Policy) -> Fiel
     }
     let agent = shared_user_agent(fields, policy);
     if has_classes(policy) {
-        // In place of what was declared forwarded: the class alone is in the key.
+        // The class replaces a User-Agent that was declared forwarded, because only the class is in
+        // the key.
         forwarded.set(names::USER_AGENT, agent);
     }
     for (name, constant) in [("Accept", "*/*"), (names::USER_AGENT, agent)] {
@@ -79,13 +87,15 @@ pub fn shared_fields(fields: &Fields, known: &VaryRule, policy: &Policy) -> Fiel
     forwarded
 }
 
-/// All that the visitor sent and that is forwarded on a fetch whose answer may be stored.
+/// All fields that the client sent and that may be forwarded on a fetch whose response may be
+/// stored.
 fn end_to_end_fields(fields: &Fields, policy: &Policy) -> Fields {
     fields.iter().filter(|field| is_sent_on(&field.name, policy)).cloned().collect()
 }
 
-/// Whether a field of this name is forwarded as the visitor sent it where everything is: all but what only the edge
-/// may write, what belongs to one hop, and what asks for less than the whole content.
+/// Whether the field called `name` is forwarded as sent under a policy that forwards everything.
+/// The exceptions are fields that only the edge may write, fields of one hop, and fields that ask
+/// for less than the whole content.
 pub(crate) fn is_sent_on(name: &[u8], policy: &Policy) -> bool {
     let listed = |list: &[&str]| list.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes()));
     let role = role(name, policy);
@@ -93,7 +103,7 @@ pub(crate) fn is_sent_on(name: &[u8], policy: &Policy) -> bool {
     !for_passes_only && !listed(CLAIMS) && !listed(NOT_SHARED)
 }
 
-/// Fields that are not forwarded on a fetch whose answer may be stored.
+/// Fields that are not forwarded on a fetch whose response may be stored.
 const NOT_SHARED: &[&str] = &[
     "CDN-Loop",
     names::CONNECTION,
@@ -117,9 +127,11 @@ const NOT_SHARED: &[&str] = &[
     names::VIA,
 ];
 
-/// The fields of a request that is forwarded for its client alone: all but those that claim another URL, host,
-/// scheme or client address than the connection's own. What a proxy in front says of the client's connection is kept
-/// if the proxy is `trusted`. Fields of one hop are the wire's business and are kept here.
+/// The fields of a request that is forwarded for its client alone.
+///
+/// Fields are dropped if they claim another URL, host, scheme or client address than the
+/// connection's own. Fields by which a proxy in front describes the client's connection are kept if
+/// the proxy is `trusted`. Hop-by-hop fields are kept here; the connection's writer handles them.
 pub fn passed_fields(fields: &Fields, trusted: bool, policy: &Policy) -> Fields {
     let is_claim = |field: &Field| CLAIMS.iter().any(|name| field.is(name));
     let keep = |field: &&Field| match role(&field.name, policy) {
@@ -130,9 +142,11 @@ pub fn passed_fields(fields: &Fields, trusted: bool, policy: &Policy) -> Fields 
     fields.iter().filter(keep).cloned().collect()
 }
 
-/// The fields of a trailer section, a request's or a response's, that are forwarded: those that no recipient can
-/// take for a field of the head. Some merge the two, although what frames, routes, authenticates, or guides caches
-/// may not stand in a trailer section (RFC 9110 section 6.5.1): there it would come behind every check of the head.
+/// The fields of a trailer section, of a request or a response, that are forwarded.
+///
+/// Fields are dropped if a recipient could take them for fields of the head. Fields that frame,
+/// route, authenticate or guide caches may not be in a trailer section (RFC 9110 section 6.5.1).
+/// Some recipients merge both sections, and such a field would then escape every check of the head.
 pub fn trailer_fields(fields: &Fields) -> Fields {
     let keep = |field: &&Field| {
         let starts = |prefix: &str| {
@@ -146,7 +160,7 @@ pub fn trailer_fields(fields: &Fields) -> Fields {
     fields.iter().filter(keep).cloned().collect()
 }
 
-/// Fields of response heads, beside those of requests, that no trailer section may repeat.
+/// Fields of response heads, in addition to those of requests, that no trailer section may repeat.
 const HEAD_ONLY: &[&str] = &[
     names::ACCEPT_RANGES,
     names::AGE,
@@ -167,10 +181,10 @@ const HEAD_ONLY: &[&str] = &[
     "WWW-Authenticate",
 ];
 
-/// The same for families of fields.
+/// Families of fields that no trailer section may repeat.
 const HEAD_ONLY_PREFIXES: &[&str] = &["Access-Control-", "Content-", "Cross-Origin-", "X-Accel-"];
 
-/// Fields that only the edge, or a proxy it trusts, may write.
+/// Fields that only the edge, or a proxy that it trusts, may write.
 const CLAIMS: &[&str] = &[
     names::X_FORWARDED_FOR,
     names::X_FORWARDED_HOST,
@@ -209,7 +223,7 @@ mod tests {
     ];
 
     #[test]
-    fn nothing_but_constants_and_the_key_is_forwarded_on_a_shared_fetch() {
+    fn shared_fetch_carries_only_constants_and_the_key() {
         let policy = Policy::default_profile();
         let forwarded = shared_fields(&fields(SENT), &VaryRule::default(), &policy);
         let expected = fields(&[
@@ -222,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_known_vary_names_is_forwarded_as_it_is_keyed() {
+    fn field_of_a_known_vary_is_forwarded_normalised() {
         let policy = Policy::default_profile();
         let vary = fields(&[("Vary", "Accept-Language, User-Agent, Accept-Encoding, Save-Data")]);
         let rule = VaryRule::from_response(&vary, &policy).unwrap();
@@ -240,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_declared_forwarded_is_forwarded_as_it_came_unless_it_is_in_the_key() {
+    fn declared_field_is_forwarded_as_sent_unless_it_is_keyed() {
         let mut policy = Policy::default_profile();
         let declared = ["X-*", "Accept", "Accept-*", "Cookie", "Forwarded", "Range"];
         policy.forwarded_fields = declared.map(Pattern::new).to_vec();
@@ -274,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn by_the_letter_everything_is_sent_on_but_what_asks_for_less_or_belongs_to_one_hop() {
+    fn rfc_profile_forwards_all_but_hop_and_partial_fields() {
         let policy = Policy::rfc();
         let mut sent = fields(SENT);
         for (name, value) in
@@ -306,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pass_keeps_everything_but_false_claims() {
+    fn pass_drops_only_false_claims() {
         let passed = passed_fields(&fields(SENT), false, &Policy::default_profile());
         let names: Vec<_> = passed.iter().map(|field| field.name.escape_ascii().to_string()).collect();
         assert_eq!(
@@ -328,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trailer_section_keeps_nothing_that_means_something_in_a_head() {
+    fn trailer_section_loses_fields_known_in_heads() {
         let sent = fields(&[
             ("Content-Length", "5"),
             ("transfer-encoding", "chunked"),

@@ -1,13 +1,14 @@
-//! Freshness of a stored response, and whether a request may have it (RFC 9111 sections 4.2 and 5.2.1, RFC 5861,
-//! RFC 8246).
+//! Freshness of a stored response, and whether a request may receive it (RFC 9111 sections 4.2 and
+//! 5.2.1, RFC 5861, RFC 8246).
 //!
-//! Invariant: the age is never less than the time that truly passed, whatever the wall clock does, so a response is
-//! never used past the lifetime and the windows it was given. How long these are decides `lifetime`.
+//! Invariant: the computed age is never less than the time that really passed, even if the wall
+//! clock jumps. A response is therefore never used beyond its lifetime and its stale windows. The
+//! module `lifetime` decides how long these are.
 
 use crate::{Directives, Moment, Policy, Reason};
 use std::time::Duration;
 
-/// What is remembered of a stored response's freshness.
+/// The freshness data that is kept with a stored response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Freshness {
     /// Freshness lifetime (RFC 9111 section 4.2.1).
@@ -16,15 +17,19 @@ pub struct Freshness {
     pub initial_age: Duration,
     /// When the response was received.
     pub received: Moment,
-    /// For how long after its lifetime it may answer while it is being revalidated (RFC 5861 section 3).
+    /// For how long after its lifetime the response may answer while it is revalidated (RFC 5861
+    /// section 3).
     pub while_revalidate: Duration,
-    /// For how long after its lifetime it may answer while the origin fails (RFC 5861 section 4).
+    /// For how long after its lifetime the response may answer while the origin fails (RFC 5861
+    /// section 4).
     pub if_error: Duration,
-    /// Whether a client may accept it stale: no directive of the response forbids that (RFC 9111 section 4.2.4).
+    /// Whether a client may accept the response stale, because no directive of the response forbids
+    /// that (RFC 9111 section 4.2.4).
     pub may_be_stale: bool,
-    /// Whether the response forbids staleness, and `if_error` is above zero only because the policy overrides that.
+    /// Whether the response forbids stale use and `if_error` is above zero only because the policy
+    /// overrides that.
     pub overridden: bool,
-    /// Whether every use must be validated first: the response says `no-cache`.
+    /// Whether every use must be validated first, because the response says `no-cache`.
     pub validate_always: bool,
     /// Whether the response says that it will not change while it is fresh (RFC 8246).
     pub immutable: bool,
@@ -33,14 +38,14 @@ pub struct Freshness {
 /// Whether a response is within its lifetime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FreshnessState {
-    /// For this much longer; above zero.
+    /// Fresh, with this remaining lifetime, which is above zero.
     Fresh(Duration),
-    /// Since this long.
+    /// Stale, for this long.
     Stale(Duration),
 }
 
 impl Freshness {
-    /// Fresh for `lifetime` from `received` on, and of no use after it.
+    /// Fresh for `lifetime` from `received` on, and never used stale.
     pub const fn lasting(lifetime: Duration, received: Moment) -> Self {
         Self {
             lifetime,
@@ -69,13 +74,15 @@ impl Freshness {
         }
     }
 
-    /// Whether no request may have it from now on before the origin has confirmed it, the request that fetched it
-    /// excepted. Requests that wait for such a response each need an answer of their own.
+    /// Whether the origin must confirm the response before each use from now on.
+    ///
+    /// The request that fetched it is the one exception. Requests that wait for this response each
+    /// need a response of their own.
     pub fn must_be_validated(&self, now: Moment) -> bool {
         self.validate_always || matches!(self.state(now), FreshnessState::Stale(_))
     }
 
-    /// Why the origin is asked before a use that [`Freshness::must_be_validated`].
+    /// Why the origin is asked before a use of a response that [`Freshness::must_be_validated`].
     pub fn validation_reason(&self) -> Reason {
         if self.validate_always {
             Reason::MissNoCache
@@ -86,7 +93,8 @@ impl Freshness {
         }
     }
 
-    /// The remaining lifetime in whole seconds, rounded down; negative when stale, as `Cache-Status` wants it.
+    /// The remaining lifetime in whole seconds, rounded towards zero. It is negative when the
+    /// response is stale, as `Cache-Status` requires.
     pub fn ttl_secs(&self, now: Moment) -> i64 {
         match self.state(now) {
             FreshnessState::Fresh(left) => whole_secs(left),
@@ -95,32 +103,36 @@ impl Freshness {
     }
 }
 
-/// Whether a stored response may answer a request. Ages are for the `Age` field, in whole seconds.
+/// Whether a stored response may answer a request. Ages and lifetimes are in whole seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reuse {
-    /// Yes, it is fresh.
+    /// Yes, because it is fresh.
     Fresh {
         /// The current age.
         age_secs: u64,
         /// The remaining lifetime.
         ttl_secs: i64,
     },
-    /// Yes, though stale: the request accepts that and the response does not forbid it.
+    /// Yes, although it is stale.
     Stale {
         /// The current age.
         age_secs: u64,
         /// The remaining lifetime; zero or below.
         ttl_secs: i64,
-        /// Why it may be used.
+        /// Why the stale response may be used.
         reason: Reason,
-        /// Whether it is to be revalidated in the meantime, by one request at a time.
+        /// Whether the response is to be refreshed in the background, by one request at a time.
         refresh: bool,
     },
-    /// No, the origin must be asked.
+    /// No: the origin must be asked, for this reason.
     Revalidate(Reason),
 }
 
-/// Whether a stored response with this freshness may answer a request with these directives at `now`.
+/// Whether a stored response with this freshness may answer a request with these directives at
+/// `now`.
+///
+/// The policy's `reload_age_min` limits the request's wish for a newer response: a response younger
+/// than that is not fetched again because of the request's directives.
 pub fn reuse(freshness: &Freshness, request: &Directives, policy: &Policy, now: Moment) -> Reuse {
     if freshness.validate_always {
         return Reuse::Revalidate(freshness.validation_reason());
@@ -131,8 +143,8 @@ pub fn reuse(freshness: &Freshness, request: &Directives, policy: &Policy, now: 
         FreshnessState::Fresh(left) => (left, None),
         FreshnessState::Stale(over) => (Duration::ZERO, Some(over)),
     };
-    // What does not change is not asked for again by a wish for a younger one, only by a plain no (RFC 8246
-    // section 2).
+    // A fresh immutable response is fetched again only for the request's no-cache. The request's
+    // max-age and min-fresh have no effect on it (RFC 8246 section 2).
     let newer = if freshness.immutable && over.is_none() {
         request.no_cache.is_present()
     } else {
@@ -154,6 +166,8 @@ pub fn reuse(freshness: &Freshness, request: &Directives, policy: &Policy, now: 
             stale(Reason::StaleWhileRevalidate, true)
         };
     }
+    // Inclusive: max-stale accepts a response that is stale "by no more than" this time (RFC 9111
+    // section 5.2.1.2).
     let accepted = request.max_stale_secs.is_some_and(|secs| over <= seconds(secs));
     if accepted && freshness.may_be_stale && !declined {
         return stale(Reason::StaleClientAllows, false);
@@ -161,12 +175,13 @@ pub fn reuse(freshness: &Freshness, request: &Directives, policy: &Policy, now: 
     Reuse::Revalidate(freshness.validation_reason())
 }
 
-/// Whether a stored response may stand in for an answer that the origin failed to give; `None` if not. Asked after
-/// [`reuse`] said [`Reuse::Revalidate`] and the origin gave an error or nothing.
+/// Whether a stored response may replace a response that the origin failed to give; `None` if not.
 ///
-/// A wish for a newer response (`max-age`, `min-fresh`) is not a wish for an error instead. The request's `no-cache`
-/// is, but only where the policy takes a request's directives for more than advice: without a floor under the age
-/// that they may demand.
+/// Call it after [`reuse`] returned [`Reuse::Revalidate`] and the origin gave an error or nothing.
+///
+/// The request's `max-age` and `min-fresh` ask for a newer response, but do not prefer an error to
+/// an older one. Its `no-cache` does, but only if the policy has no minimum age for reloads
+/// (`reload_age_min` is zero). With a minimum age the request's directives are only advice.
 pub fn reuse_on_error(
     freshness: &Freshness,
     request: &Directives,
@@ -190,7 +205,8 @@ pub fn reuse_on_error(
     if accepted && freshness.may_be_stale { stale(Reason::StaleOnError) } else { None }
 }
 
-/// Whether the request's directives ask for a response newer than one of this age and this much time left.
+/// Whether the request's directives ask for a response newer than one with this age and this
+/// remaining lifetime.
 fn wants_newer(request: &Directives, age: Duration, left: Duration) -> bool {
     request.no_cache.is_present()
         || request.max_age_secs.is_some_and(|secs| age > seconds(secs))
@@ -220,7 +236,7 @@ mod tests {
         Moment { wall: Timestamp::from_secs(1_000_000), ..Moment::default() }
     }
 
-    /// A lifetime of a minute, ten seconds old when it arrived.
+    /// A lifetime of 60 s, with an age of 10 s on arrival.
     fn minute() -> Freshness {
         Freshness { initial_age: secs(10), may_be_stale: true, ..Freshness::lasting(secs(60), start()) }
     }
@@ -230,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn fresh_until_the_lifetime_is_reached_and_not_at_it() {
+    fn response_is_stale_when_its_age_equals_its_lifetime() {
         let plain = Directives::default();
         assert_eq!(after(0, &plain), Reuse::Fresh { age_secs: 10, ttl_secs: 50 });
         assert_eq!(after(49, &plain), Reuse::Fresh { age_secs: 59, ttl_secs: 1 });
@@ -238,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_may_ask_for_a_newer_one() {
+    fn request_directives_ask_for_a_newer_response() {
         let reload = Directives { no_cache: Scope::Everything, ..Directives::default() };
         assert_eq!(after(0, &reload), Reuse::Revalidate(Reason::MissReload));
         let newer = |max_age| Directives { max_age_secs: Some(max_age), ..Directives::default() };
@@ -250,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crowd_that_reloads_is_answered_from_what_is_young() {
+    fn reload_is_answered_by_a_response_younger_than_the_minimum() {
         let reload = Directives { no_cache: Scope::Everything, ..Directives::default() };
         let policy = Policy { reload_age_min: secs(5), ..Policy::default_profile() };
         let fresh = Freshness { initial_age: Duration::ZERO, ..minute() };
@@ -260,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn max_stale_revives_only_what_may_be_stale() {
+    fn max_stale_accepts_only_responses_that_may_be_stale() {
         let patient = |max_stale| Directives { max_stale_secs: Some(max_stale), ..Directives::default() };
         let reason = Reason::StaleClientAllows;
         assert_eq!(
@@ -279,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn no_cache_asks_the_origin_every_time() {
+    fn no_cache_response_is_revalidated_before_every_use() {
         let freshness = Freshness { validate_always: true, if_error: secs(100), ..minute() };
         let policy = Policy::default_profile();
         for patient in [None, Some(1_000)] {
@@ -291,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn response_without_a_lifetime_did_not_say_no_cache() {
+    fn missing_lifetime_has_its_own_reason() {
         let freshness = Freshness { initial_age: Duration::ZERO, lifetime: Duration::ZERO, ..minute() };
         let policy = Policy::default_profile();
         let used = reuse(&freshness, &Directives::default(), &policy, start());
@@ -299,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn while_it_is_revalidated_a_stale_one_answers_within_its_window() {
+    fn stale_response_answers_within_its_revalidation_window() {
         let freshness = Freshness { while_revalidate: secs(30), ..minute() };
         let policy = Policy::default_profile();
         let at =
@@ -312,14 +328,14 @@ mod tests {
         assert_eq!(at(80, &plain), Reuse::Revalidate(Reason::MissExpired));
         let reload = Directives { no_cache: Scope::Everything, ..Directives::default() };
         assert_eq!(at(50, &reload), Reuse::Revalidate(Reason::MissReload));
-        // A client that accepts more gets more, but nothing is refreshed for it.
+        // A client that accepts more staleness gets it, but the response is not refreshed for it.
         let patient = Directives { max_stale_secs: Some(60), ..Directives::default() };
         assert!(matches!(at(79, &patient), Reuse::Stale { refresh: true, .. }));
         assert!(matches!(at(80, &patient), Reuse::Stale { refresh: false, .. }));
     }
 
     #[test]
-    fn a_stale_one_stands_in_for_an_error_within_its_window() {
+    fn stale_response_replaces_errors_within_its_window() {
         let policy = Policy::default_profile();
         let on_error = |freshness: &Freshness, request: &Directives, seconds| {
             reuse_on_error(freshness, request, &policy, start().plus(secs(seconds)))
@@ -338,7 +354,7 @@ mod tests {
         let now = start().plus(secs(50));
         assert_eq!(reuse_on_error(&freshness, &reload, &Policy::rfc(), now), None);
         let newer = Directives { max_age_secs: Some(0), ..Directives::default() };
-        assert!(on_error(&freshness, &newer, 50).is_some(), "a reload is no wish for an error");
+        assert!(on_error(&freshness, &newer, 50).is_some(), "a reload does not prefer an error");
         let patient = Directives { stale_if_error_secs: Some(40), ..Directives::default() };
         assert_eq!(on_error(&freshness, &patient, 90), stale(100, -40, reason));
         assert_eq!(on_error(&freshness, &patient, 91), None);
@@ -346,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_change_is_asked_for_again_only_by_a_plain_no() {
+    fn immutable_response_is_reloaded_only_by_no_cache() {
         let freshness = Freshness { immutable: true, ..minute() };
         let policy = Policy::default_profile();
         let at =
@@ -360,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn what_arrived_stale_must_be_validated() {
+    fn response_that_arrived_stale_must_be_validated() {
         assert!(!minute().must_be_validated(start()));
         assert!(minute().must_be_validated(start().plus(secs(50))));
         assert!(Freshness { validate_always: true, ..minute() }.must_be_validated(start()));

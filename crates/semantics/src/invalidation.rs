@@ -1,16 +1,20 @@
-//! What an unsafe request makes unusable (RFC 9111 section 4.4).
+//! The stored responses that an unsafe request invalidates (RFC 9111 section 4.4).
 //!
-//! Invariant: only targets of the request's own origin are named, so that no site can empty another's store.
+//! Invariant: only targets of the request's own origin are named, so that no site can invalidate
+//! another site's responses.
 
 use crate::spelling::canonical_host;
 use bytes::Bytes;
 use message::{Method, ResponseHead, names};
 
-/// The targets, in origin-form, of the same origin whose stored responses a non-error answer to an unsafe method
-/// makes unusable: the request's own, and what `Location` and `Content-Location` name. Each once; empty if the
-/// method is safe or the answer is an error.
+/// The targets, in origin-form, whose stored responses an unsafe request invalidates.
 ///
-/// `https`, `host` and `target` are the request's effective scheme, its `Host` and its target in origin-form.
+/// They are the request's own target and the targets of `Location` and `Content-Location`, as long
+/// as these are of the same origin. Each is listed once. The list is empty if the method is safe or
+/// the response is an error.
+///
+/// `https`, `host` and `target` are the request's effective scheme, its `Host` and its target in
+/// origin-form.
 pub fn invalidated_targets(
     method: &Method,
     https: bool,
@@ -32,14 +36,16 @@ pub fn invalidated_targets(
     targets
 }
 
-/// The target in origin-form that a reference in a message about `target` names (RFC 3986 section 5.2); `None` if it
-/// is of another origin than `host` under this scheme, or cannot be read.
+/// Resolves a reference in a message about `target` to a target in origin-form (RFC 3986 section
+/// 5.2).
+///
+/// `None` if the reference is of another origin than `host` under this scheme, or cannot be read.
 pub(crate) fn resolve(https: bool, host: &[u8], target: &[u8], reference: &[u8]) -> Option<Vec<u8>> {
     let reference = reference.split(|&byte| byte == b'#').next().unwrap_or_default();
     let reference = match scheme_of(reference) {
         Some((scheme, rest)) => {
             let own: &[u8] = if https { b"https" } else { b"http" };
-            // What has our scheme but no authority is not of our form.
+            // A reference with the same scheme but without an authority is not supported.
             if !scheme.eq_ignore_ascii_case(own) || !rest.starts_with(b"//") {
                 return None;
             }
@@ -65,20 +71,20 @@ pub(crate) fn resolve(https: bool, host: &[u8], target: &[u8], reference: &[u8])
     })
 }
 
-/// The scheme of a reference and what follows its colon.
+/// The scheme of a reference, and the text after its colon.
 fn scheme_of(reference: &[u8]) -> Option<(&[u8], &[u8])> {
     let (scheme, rest) = reference.split_at(reference.iter().position(|byte| b":/?#".contains(byte))?);
     Some((scheme, rest.strip_prefix(b":")?))
 }
 
-/// The host that an authority names, in one spelling.
+/// The host of an authority in its canonical spelling.
 fn named(https: bool, authority: &[u8]) -> Vec<u8> {
-    // An empty port is the scheme's own.
+    // An empty port means the scheme's default port.
     canonical_host(https, authority.strip_suffix(b":").unwrap_or(authority))
 }
 
-/// A path and its query as they stand in a target: with a slash at the front, and without dot segments (RFC 3986
-/// section 5.2.4).
+/// A path and its query as a target contains them: with a leading slash, and without dot segments
+/// (RFC 3986 section 5.2.4).
 fn rooted(path: &[u8]) -> Vec<u8> {
     let (path, query) = split_query(path);
     let mut kept: Vec<&[u8]> = Vec::new();
@@ -92,7 +98,7 @@ fn rooted(path: &[u8]) -> Vec<u8> {
             }
             _ => kept.push(segment),
         }
-        // A path that ends in a dot segment names the directory.
+        // A path that ends with a dot segment names the directory, which ends with a slash.
         if is_last && matches!(segment, b"." | b"..") {
             kept.push(b"");
         }
@@ -118,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn only_an_unsafe_method_that_was_not_refused_invalidates() {
+    fn only_successful_unsafe_methods_invalidate() {
         for method in
             [Method::Post, Method::Put, Method::Delete, Method::Patch, Method::Other("M-SEARCH".into())]
         {
@@ -135,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn references_of_the_same_origin_are_invalidated_too() {
+    fn references_of_the_same_origin_are_invalidated() {
         let both = [("Location", "/d"), ("Content-Location", "http://example.org/e?f#g")];
         assert_eq!(targets(&Method::Post, 201, &both), ["/a/b?c", "/d", "/e?f"]);
         assert_eq!(
@@ -145,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn references_are_resolved_as_rfc_3986_says() {
+    fn references_are_resolved_by_rfc_3986() {
         for (reference, expected) in [
             ("d", "/a/d"),
             ("./d", "/a/d"),
@@ -164,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn other_origins_are_left_alone() {
+    fn other_origins_are_not_invalidated() {
         for reference in [
             "https://example.org/d",
             "http://example.com/d",

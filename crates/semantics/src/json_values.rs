@@ -1,18 +1,20 @@
-//! The values of a JSON text, as far as it goes: an answer's beginning is enough to find what stands there.
+//! Extracts values from a JSON text. The text may be cut, because often only the beginning of a
+//! response is available.
 //!
-//! Invariant: time is in proportion to the text, nesting is bounded, and nothing is reported from inside a string.
+//! Invariant: the time is proportional to the length of the text, nesting is bounded, and nothing
+//! is reported from inside a string.
 
-/// Nesting beyond which nothing is read.
+/// Maximum nesting depth. Parsing stops at deeper values.
 const DEPTH_MAX: usize = 32;
 
-/// Bytes of a text value; a longer one is left out.
+/// Maximum length of a reported string in bytes. Longer strings are left out.
 const VALUE_BYTES_MAX: usize = 2048;
 
-/// Takes the path and the text of a value.
+/// Receives the path and the text of a value.
 pub(crate) type Visitor<'a> = dyn FnMut(&[Vec<u8>], &[u8]) + 'a;
 
-/// Calls `visit` with the path and the text of each string, number and literal. An element's part of a path is `*`.
-/// Ends silently where the text ends or is no JSON.
+/// Calls `visit` with the path and the text of each string, number and literal. In a path, `*`
+/// represents an array element. Stops silently where the text ends or is not JSON.
 pub(crate) fn json_values(text: &[u8], visit: &mut Visitor<'_>) {
     let mut reader = Reader { rest: text, path: Vec::new(), visit };
     let _ = reader.value();
@@ -37,7 +39,7 @@ impl Reader<'_> {
             }
             _ => {
                 let ends = |octet: &u8| matches!(octet, b',' | b'}' | b']') || octet.is_ascii_whitespace();
-                // A number that ends with the text may be cut.
+                // A number at the end of the text may be cut, so it is not reported.
                 let length = self.rest.iter().position(ends)?;
                 let (token, rest) = self.rest.split_at(length);
                 if token.is_empty() {
@@ -96,7 +98,7 @@ impl Reader<'_> {
         self.skip()
     }
 
-    /// A string without its escapes; `Some(None)` if it is too long to be kept.
+    /// Reads a string and resolves its escapes; `Some(None)` if it is too long to be kept.
     fn string(&mut self) -> Option<Option<Vec<u8>>> {
         self.expect(b'"', true)?;
         let mut text = Vec::new();
@@ -114,7 +116,8 @@ impl Reader<'_> {
         }
     }
 
-    /// The octet behind a backslash; `?` for what is not ASCII, which no rule asks for.
+    /// The byte after a backslash. A `\u` escape outside ASCII becomes `?`, because no rule needs
+    /// it.
     fn escaped(&mut self) -> Option<u8> {
         let (&octet, rest) = self.rest.split_first()?;
         self.rest = rest;
@@ -131,7 +134,7 @@ impl Reader<'_> {
         })
     }
 
-    /// The next octet that is no white space.
+    /// Skips white space and returns the next byte without consuming it.
     fn peek(&mut self) -> Option<u8> {
         self.rest = self.rest.trim_ascii_start();
         self.rest.first().copied()
@@ -170,12 +173,12 @@ mod tests {
     }
 
     #[test]
-    fn strings_hide_what_looks_like_json() {
+    fn json_inside_a_string_is_not_reported() {
         assert_eq!(values(r#"{"a": "\"status\":201,{", "b": 1}"#), [r#"a=\"status\":201,{"#, "b=1"]);
     }
 
     #[test]
-    fn a_cut_text_gives_what_stood_before_the_cut() {
+    fn cut_text_gives_the_values_before_the_cut() {
         let text = r#"{"a": 12, "b": [{"c": "d"}, 34]}"#;
         for end in 0..text.len() {
             let found = values(&text[..end]);
@@ -187,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_text_is_left_out_and_the_rest_is_read() {
+    fn long_string_is_left_out_and_the_rest_is_read() {
         let text = format!("{{\"a\": \"{}\", \"b\": 2}}", "x".repeat(5000));
         assert_eq!(values(&text), ["b=2"]);
     }

@@ -1,11 +1,18 @@
-//! May this response be stored? (RFC 9111 section 3.)
+//! Decides whether a response may be stored (RFC 9111 section 3).
 //!
-//! Invariant: nothing is stored that the response does not clearly permit to share. The default profile is stricter
-//! than the letter: a response that sets a cookie which is not noise, or that answers credentials without `public`, is
-//! not stored, and errors are stored for moments only. What would have to be validated before every use is stored only
-//! if it has a validator. A `[[brief]]` rule of the policy shares an answer for a moment that forbids that, and its
-//! `recheck_secs` uses a static file that says `no-cache`. For how long a response is fresh is `lifetime`'s part;
-//! whether its Vary can be kept apart is `vary`'s.
+//! Invariant: a response is stored only if it clearly permits sharing. The default profile is
+//! stricter than the RFC:
+//!
+//! - A response that sets a cookie other than a noise cookie is not stored.
+//! - A response to a request with credentials is not stored unless it says `public`.
+//! - Errors are stored for a short time only.
+//!
+//! A response that must be validated before every use is stored only if it has a validator. Two
+//! rules of a policy override the response. A `[[brief]]` rule shares a response briefly although
+//! its `Cache-Control` forbids that, and `recheck_secs` reuses a static file that says `no-cache`.
+//!
+//! The module `lifetime` computes how long a response is fresh, and `vary` decides whether the
+//! variants that its `Vary` names can be kept apart.
 
 use crate::answers::brief_lifetime;
 use crate::invalidation::resolve;
@@ -22,32 +29,36 @@ use bytes::Bytes;
 use message::{Method, RequestHead, ResponseHead, Status, names};
 use std::time::Duration;
 
-/// What is to be done with a response.
+/// The decision about one response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Judgement {
-    /// It may be stored.
+    /// The response may be stored.
     Store(Storable),
-    /// Forward it to whoever asked, and keep nothing.
+    /// Send the response to the client that asked for it, and store nothing.
     DoNotStore(Reason),
 }
 
-/// What a response that may be stored permits.
+/// How a response that may be stored is to be stored and reused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Storable {
-    /// For how long, and how it may be reused.
+    /// The freshness lifetime and the rules for reuse.
     pub freshness: Freshness,
-    /// The names of fields that must neither be stored nor sent to anyone but who asked: the response's qualified
-    /// `private` and `no-cache` list them (RFC 9111 sections 5.2.2.4 and 5.2.2.7). By the default profile only
-    /// `Set-Cookie` of a static file.
+    /// Names of fields that must not be stored, nor sent to any client but the one whose request
+    /// was fetched. A qualified `private` or `no-cache` lists them (RFC 9111 sections 5.2.2.4 and
+    /// 5.2.2.7). A policy that forwards only keyed fields withholds at most the `Set-Cookie` of a
+    /// static file.
     pub withheld: Vec<Bytes>,
 }
 
 /// Judges the response to a request that was looked up.
 ///
-/// `request` is the request as the client sent it or as it was forwarded. `request_time` is when it was sent,
-/// `response_time` when the response's head arrived. A 304 is not judged, but the head that it updated; a 206 may be
-/// stored as the one part that it is. What must be validated before its first use is stored as well, fresh for no
-/// time: see [`Freshness::must_be_validated`].
+/// `request` is the request as the client sent it or as it was forwarded. `request_time` is the
+/// moment at which it was sent, and `response_time` the moment at which the response's head
+/// arrived.
+///
+/// A 304 is not judged itself; judge the stored head after [`crate::updated_head`]. A 206 may be
+/// stored as the single part that it carries. A response that must be validated before its first
+/// use may be stored with a lifetime of zero: see [`Freshness::must_be_validated`].
 pub fn judge_response(
     request: &RequestHead,
     response: &ResponseHead,
@@ -69,7 +80,8 @@ fn judged(
     policy: &Policy,
 ) -> Result<Storable, Reason> {
     let (directives, targeted) = stated_directives(&response.fields, policy);
-    // A field that speaks to this cache alone is not what the system says of every such answer.
+    // A targeted field is addressed to this cache in particular. It is not part of the system's
+    // usual answer, so a `[[brief]]` rule does not apply.
     let brief = if targeted { None } else { brief_lifetime(request, response, policy) };
     if let Some(lifetime) = brief {
         return judged_briefly(request, response, lifetime, (request_time, response_time), policy);
@@ -83,6 +95,8 @@ fn judged(
     }
     let says_no_cache = reaches_everything(&directives.no_cache, policy);
     let validate_always = says_no_cache && recheck.is_none();
+    // A file under `recheck_secs` is reused while it is fresh, but never stale, because it still
+    // says no-cache.
     let windows = stale_windows(response.status, &directives, says_no_cache, policy);
     let freshness = Freshness {
         initial_age: initial_age(&response.fields, request_time, response_time),
@@ -99,6 +113,7 @@ fn judged(
         immutable: directives.immutable,
         ..Freshness::lasting(lifetime.map_or(Duration::ZERO, Lifetime::duration), response_time)
     };
+    // A response that the origin can confirm later is worth storing even if it is not fresh.
     if is_revalidatable(response) {
         if lifetime.is_none() && !is_heuristically_cacheable(response.status, &directives) {
             return Err(Reason::StoreRefusedNoFreshness);
@@ -114,7 +129,7 @@ fn judged(
         Forwarding::Everything => {
             [&directives.private, &directives.no_cache].into_iter().flat_map(Scope::names).cloned().collect()
         }
-        // A cookie that did not refuse the response is one that a static file loses.
+        // A cookie that did not cause a refusal is one that a static file loses.
         Forwarding::Keyed if meaningful_cookies(&response.fields, policy).next().is_some() => {
             vec![Bytes::from_static(names::SET_COOKIE.as_bytes())]
         }
@@ -123,8 +138,10 @@ fn judged(
     Ok(Storable { freshness, withheld })
 }
 
-/// An answer that the policy shares for a moment: what it says of caches does not count, and everything else does. It
-/// is of no use after its lifetime, because something may stand in its place by then.
+/// Judges a response that a `[[brief]]` rule of the policy shares for `lifetime`.
+///
+/// Its own cache directives are ignored, and every other check applies. It is never used stale,
+/// because the page may exist or differ by then.
 fn judged_briefly(
     request: &RequestHead,
     response: &ResponseHead,
@@ -145,8 +162,9 @@ fn judged_briefly(
     Ok(Storable { freshness, withheld: Vec::new() })
 }
 
-/// How long after a lifetime that the policy gave the response may be shown while it is renewed: not if it says
-/// something of that itself, or forbids staleness.
+/// How long after an assumed lifetime the response may be served stale while it is revalidated.
+/// Zero if the response states `stale-while-revalidate` itself, forbids staleness, or states its
+/// lifetime.
 fn grace(
     lifetime: Option<Lifetime>,
     directives: &Directives,
@@ -163,7 +181,7 @@ fn grace(
     }
 }
 
-/// Why the response may not be stored whatever its lifetime, the weightiest reason first.
+/// The most important reason not to store the response, whatever its lifetime.
 fn refusal(
     request: &RequestHead,
     response: &ResponseHead,
@@ -190,8 +208,9 @@ fn refusal(
     if sets_cookie && !is_kept && !loses_cookies(&request.target, response.status, &response.fields, policy) {
         return Some(Reason::StoreRefusedSetCookie);
     }
-    // must-understand: who knows the status ignores the no-store that stands beside it for those who do not, and
-    // who does not know it stores nothing (RFC 9111 section 5.2.2.3).
+    // must-understand: a cache that knows the status ignores the accompanying no-store, which is
+    // meant for caches that do not know it. A cache that does not know the status must not store
+    // the response (RFC 9111 section 5.2.2.3).
     let understood = UNDERSTOOD_STATUSES.contains(&status);
     if directives.no_store && !(directives.must_understand && understood) {
         return Some(Reason::StoreRefusedNoStore);
@@ -209,29 +228,31 @@ fn refusal(
     (!is_marked && needs_mark(&request.target, policy)).then_some(Reason::StoreRefusedUnmarked)
 }
 
-/// Whether the answer to a request with credentials may be shared (RFC 9111 section 3.5).
+/// Whether the response to a request with credentials may be shared (RFC 9111 section 3.5).
 const fn permits_credentials(directives: &Directives, policy: &Policy) -> bool {
     let by_the_letter = directives.must_revalidate || directives.s_maxage_secs.is_some();
     directives.public || (by_the_letter && matches!(policy.credentials, Credentials::AsStated))
 }
 
-/// Whether the answer to a POST stands for its target: it says so by `Content-Location` (RFC 9110 section 9.3.3).
-/// By the letter only, as the default profile never shares what a request with content caused.
+/// Whether the response to a POST also answers later GETs of its target. It says so by a
+/// `Content-Location` equal to the target (RFC 9110 section 9.3.3). Only the profile `rfc` permits
+/// this: the default profile never shares a response to a request with content.
 fn answers_later_gets(request: &RequestHead, response: &ResponseHead, policy: &Policy) -> bool {
     let host = request.fields.first(names::HOST).map_or(&[][..], |host| host);
     request.method == Method::Post
         && response.status.code() == 200
         && policy.forwarding == Forwarding::Everything
         && response.fields.only(names::CONTENT_LOCATION).is_some_and(|reference| {
-            // The scheme is the connection's own, which is not known here; a reference names one of the two.
+            // The scheme of the connection is not known here. The reference names at most one of
+            // the two.
             [true, false].iter().any(|https| {
                 resolve(*https, host, &request.target, reference).as_deref() == Some(&request.target[..])
             })
         })
 }
 
-/// Whether the response redirects to the very page but for tracking parameters: whoever followed it would be answered
-/// with it again.
+/// Whether the response redirects to its own page, apart from tracking parameters. The cache key
+/// has no tracking parameters, so a client that followed a stored redirect would receive it again.
 fn redirects_to_itself(request: &RequestHead, response: &ResponseHead, policy: &Policy) -> bool {
     if policy.tracking_parameters.is_empty() || !(300..400).contains(&response.status.code()) {
         return false;
@@ -239,29 +260,31 @@ fn redirects_to_itself(request: &RequestHead, response: &ResponseHead, policy: &
     let Some(reference) = response.fields.only(names::LOCATION) else { return false };
     let host = request.fields.first(names::HOST).map_or(&[][..], |host| host);
     let own = keyed_target(&request.target, policy);
-    // The scheme is the connection's own, which is not known here; a reference names one of the two.
+    // The scheme of the connection is not known here. The reference names at most one of the two.
     let resolved =
         [true, false].into_iter().filter_map(|https| resolve(https, host, &request.target, reference));
     resolved.map(Bytes::from).any(|target| target != own && keyed_target(&target, policy) == own)
 }
 
-/// Whether the origin can be asked if the response is still right, which makes it worth storing though it is not
-/// fresh. Origins evaluate conditions only where the answer is a success (RFC 9110 section 13.2.1), and a redirect is
-/// a success here; a part is of use only while it is fresh.
+/// Whether the origin can confirm the response later, which makes it worth storing although it is
+/// not fresh. Origins evaluate conditions only for successful responses (RFC 9110 section 13.2.1);
+/// redirects count as successful here. A part is excluded because it is useful only while fresh.
 fn is_revalidatable(response: &ResponseHead) -> bool {
     let status = response.status.code();
     (200..400).contains(&status) && status != 206 && !validation_fields(response).is_empty()
 }
 
-/// Whether a response with this status may be stored although it states no lifetime (RFC 9111 section 3,
+/// Whether a response with this status may be stored without a stated lifetime (RFC 9111 section 3,
 /// RFC 9110 section 15.1).
 pub(crate) fn is_heuristically_cacheable(status: Status, directives: &Directives) -> bool {
     directives.public || HEURISTIC_STATUSES.contains(&status.code())
 }
 
-/// Whether `private` or `no-cache` reaches the whole response. By the letter a list of field names narrows it to
-/// these, unless it names one that tells how to read the content or for whom it is: without that the rest is of no
-/// use.
+/// Whether `private` or `no-cache` covers the whole response.
+///
+/// The profile `rfc` honours a list of field names, which limits the directive to these fields. A
+/// list with `Vary` or a `Content-` field still covers everything, because the content cannot be
+/// read or selected without them.
 fn reaches_everything(scope: &Scope, policy: &Policy) -> bool {
     let is_needed = |name: &Bytes| {
         let start = name.get(..8).unwrap_or_default();
@@ -281,31 +304,32 @@ fn is_storable_status(status: u16, policy: &Policy) -> bool {
     (200..600).contains(&status) && !UNSTORABLE_STATUSES.contains(&status) && !refuses && !personal
 }
 
-/// Whether a response refuses its client: because of who it is, where it sits, or how often it asks. The response says
-/// nothing about other clients and is shared with none.
+/// Whether the status refuses this client because of its identity, its location or its request
+/// rate. The response says nothing about other clients, so it is never shared.
 pub fn is_refusal(status: Status) -> bool {
     REFUSING_STATUSES.contains(&status.code())
 }
 
-/// Statuses that refuse a client.
+/// Statuses that refuse a client. See [`is_refusal`].
 const REFUSING_STATUSES: [u16; 5] = [401, 403, 407, 429, 451];
 
-/// Statuses that are never stored: those that answer a condition or a field that is in no key (226, 304, 412, 416,
-/// 417, 425), one hop (421), or whose definition forbids it (428, 431, 511 in RFC 6585).
+/// Statuses that are never stored. 226, 304, 412, 416, 417 and 425 answer a condition or a field
+/// that is not in the key. 421 concerns one hop. RFC 6585 forbids storing 428, 431 and 511.
 const UNSTORABLE_STATUSES: [u16; 10] = [226, 304, 412, 416, 417, 421, 425, 428, 431, 511];
 
-/// Statuses that complain about who asked, or about this one connection; stored by the letter only.
+/// Statuses that complain about the client or this one connection. Only the profile `rfc` stores
+/// them.
 const PERSONAL_STATUSES: [u16; 2] = [408, 426];
 
-/// Final statuses whose meaning for reuse we know and that are no complaint about this one request or this one
-/// moment: they are stored for as long as the response says.
+/// Final statuses that Petasos knows how to reuse and that do not complain about one request or one
+/// moment. They are stored for as long as the response states.
 pub(crate) const LASTING_STATUSES: [u16; 14] =
     [200, 203, 204, 206, 300, 301, 302, 303, 307, 308, 404, 405, 410, 414];
 
-/// Statuses that RFC 9110 defines as cacheable without a stated lifetime.
+/// Statuses that RFC 9110 defines as heuristically cacheable, that is, without a stated lifetime.
 const HEURISTIC_STATUSES: [u16; 12] = [200, 203, 204, 206, 300, 301, 308, 404, 405, 410, 414, 501];
 
-/// Statuses whose requirements on caches are known and met, for `must-understand`.
+/// Statuses whose caching requirements Petasos knows and meets, for `must-understand`.
 const UNDERSTOOD_STATUSES: [u16; 20] =
     [200, 203, 204, 206, 300, 301, 302, 303, 307, 308, 400, 404, 405, 410, 414, 500, 501, 502, 503, 504];
 
@@ -360,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn what_forbids_sharing_in_any_profile() {
+    fn responses_that_no_profile_shares() {
         for judged in [by_default, by_the_letter] {
             for (control, reason) in [
                 ("private", Reason::StoreRefusedPrivate),
@@ -385,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn the_default_is_stricter_than_the_letter() {
+    fn default_profile_refuses_more_than_rfc_profile() {
         let cases: [(u16, &Lines, Reason); 5] = [
             (200, &[FRESH, ("Set-Cookie", "a=b")], Reason::StoreRefusedSetCookie),
             (200, &[FRESH, ("Cache-Control", "private=\"x\"")], Reason::StoreRefusedPrivate),
@@ -403,17 +427,18 @@ mod tests {
         for (status, fields, _) in &cases[..3] {
             assert!(by_the_letter(*status, fields).is_ok(), "{status} {fields:?}");
         }
-        // A refusal may be meant for one client's address, so the letter does not share it either.
+        // A refusal may be meant for one client's address, so the profile `rfc` does not share it
+        // either.
         assert_eq!(by_the_letter(403, &[FRESH]), Err(Reason::StoreRefusedStatus));
         assert_eq!(
             by_the_letter(cases[4].0, cases[4].1),
             Err(Reason::StoreRefusedSetCookie),
-            "a guess is not stated"
+            "a heuristic lifetime is not stated"
         );
     }
 
     #[test]
-    fn listed_fields_are_withheld_by_the_letter() {
+    fn rfc_profile_withholds_listed_fields() {
         let control = ("Cache-Control", "private=\"Set-Cookie, X-A\", no-cache=X-B");
         let storable = by_the_letter(200, &[FRESH, control, ("Set-Cookie", "a=b")]).unwrap();
         assert_eq!(storable.withheld, ["Set-Cookie", "X-A", "X-B"]);
@@ -425,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_fresh_is_stored_if_it_can_be_confirmed() {
+    fn stale_response_is_stored_only_with_a_validator() {
         for judged in [by_default, by_the_letter] {
             for control in ["max-age=0", "no-cache", "max-age=60, no-cache"] {
                 let storable = judged(200, &[("Cache-Control", control), TAG]).unwrap();
@@ -457,7 +482,7 @@ mod tests {
     }
 
     #[test]
-    fn every_other_status_is_stored_when_it_states_a_lifetime() {
+    fn other_statuses_are_stored_with_a_stated_lifetime() {
         for status in
             [200, 203, 204, 299, 301, 302, 303, 307, 308, 400, 404, 410, 499, 500, 502, 503, 504, 599]
         {
@@ -474,7 +499,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_is_stored_when_it_says_which_one_it_is() {
+    fn part_is_stored_only_with_a_valid_content_range() {
         for judged in [by_default, by_the_letter] {
             assert!(judged(206, &[FRESH, ("Content-Range", "bytes 0-1/9")]).is_ok());
             for range in ["bytes 0-1/1", "bytes */9", "lines 0-1/9"] {
@@ -483,7 +508,7 @@ mod tests {
             assert_eq!(judged(206, &[FRESH]), Err(Reason::StoreRefusedPartial));
             let stale = [("Cache-Control", "max-age=0"), TAG, ("Content-Range", "bytes 0-1/9")];
             assert_eq!(judged(206, &stale), Err(Reason::StoreRefusedExpired));
-            // On any other status the field means nothing (RFC 9110 section 14.4).
+            // With any other status the field has no meaning (RFC 9110 section 14.4).
             assert!(judged(200, &[FRESH, ("Content-Range", "bytes 0-1/2")]).is_ok());
         }
     }
@@ -502,7 +527,7 @@ mod tests {
     }
 
     #[test]
-    fn must_understand_stands_for_no_store_where_the_status_is_known() {
+    fn must_understand_overrides_no_store_for_known_statuses() {
         let control = ("Cache-Control", "max-age=60, no-store, must-understand");
         for judged in [by_default, by_the_letter] {
             assert!(judged(200, &[control]).is_ok());
@@ -515,7 +540,7 @@ mod tests {
     }
 
     #[test]
-    fn credentials_need_a_word_that_permits_sharing() {
+    fn response_to_credentials_needs_permission_to_share() {
         let authorized = request(&[("Authorization", "Basic eDp5")]);
         let refused = Err(Reason::StoreRefusedAuthorization);
         let judged =
@@ -532,7 +557,7 @@ mod tests {
     }
 
     #[test]
-    fn head_has_nothing_to_store_and_post_must_name_its_own_target() {
+    fn head_is_not_stored_and_post_needs_its_content_location() {
         let mut head = request(&[("Host", "example.org")]);
         head.method = Method::Head;
         let refused = Err(Reason::StoreRefusedMethod);
@@ -554,7 +579,7 @@ mod tests {
     }
 
     #[test]
-    fn a_judged_response_is_fresh_from_when_it_arrived() {
+    fn stored_response_is_fresh_from_its_arrival() {
         let waited = now().plus(Duration::from_secs(4));
         let head = response(200, &[FRESH, ("Age", "30")]);
         let judgement = judge_response(&request(&[]), &head, now(), waited, &Policy::default_profile());

@@ -1,7 +1,9 @@
-//! Cookies that tell pages apart: in the key, forwarded, and nothing else of the visitor's cookies with them.
+//! Keyed cookies: cookies that tell pages apart. They are in the key and are forwarded; no other
+//! cookie of the client is forwarded with them.
 //!
-//! Invariant: what is compared and what is forwarded are the same octets, those cookies alone, in the policy's order. A
-//! request that carries one of them twice could mean either, and is not shared; nor is a response that sets one.
+//! Invariant: the same bytes are compared and forwarded. They consist of the keyed cookies alone,
+//! in the policy's order. A request with the same keyed cookie twice is ambiguous and is not
+//! shared. A response that sets a keyed cookie is not shared either.
 
 use crate::Policy;
 use crate::devices::{has_classes, shared_user_agent};
@@ -9,9 +11,14 @@ use crate::selecting::says_nothing;
 use bytes::Bytes;
 use message::{Field, Fields, RequestHead, names};
 
-/// The request as it is looked up and shared, if that is not as it was sent: without fields that say nothing; where the
-/// policy has cookies in its keys or the request is looked up `without_cookies`, with the cookies of its key only;
-/// where pages differ by class of device, with the constant of its class.
+/// The request as it is looked up and shared; `None` if that is the request as sent.
+///
+/// Three changes are possible:
+///
+/// - Fields that mean nothing are removed.
+/// - Cookies are reduced to the keyed ones, if the policy has keyed cookies or the request is
+///   looked up `without_cookies`.
+/// - `User-Agent` is replaced by the constant of its device class, if pages differ by device class.
 pub fn looked_up_head(request: &RequestHead, policy: &Policy, without_cookies: bool) -> Option<RequestHead> {
     let is_reduced =
         (without_cookies || !policy.keyed_cookies.is_empty()) && request.fields.has(names::COOKIE);
@@ -37,30 +44,31 @@ pub fn looked_up_head(request: &RequestHead, policy: &Policy, without_cookies: b
     Some(request)
 }
 
-/// The cookies of a request that are in its key, as a `Cookie` line; `None` if it has none of them.
+/// The keyed cookies of a request as one `Cookie` line; `None` if it has none of them.
 pub(crate) fn keyed_cookies(fields: &Fields, policy: &Policy) -> Option<Bytes> {
     let pair = |name: &String| pairs(fields).find(|pair| name_of(pair) == name.as_bytes());
     let found: Vec<&[u8]> = policy.keyed_cookies.iter().filter_map(pair).collect();
     (!found.is_empty()).then(|| Bytes::from(found.join(&b"; "[..])))
 }
 
-/// The names of the cookies of a request that are not in its key.
+/// The names of the cookies of a request that are not keyed.
 pub fn other_cookies<'a>(fields: &'a Fields, policy: &'a Policy) -> impl Iterator<Item = &'a [u8]> {
     pairs(fields).map(name_of).filter(|name| !name.is_empty() && !is_keyed(name, policy))
 }
 
-/// Whether a cookie of this name is in the key. Names of cookies are told apart by case.
+/// Whether a cookie of this name is keyed. Names of cookies are case-sensitive.
 pub(crate) fn is_keyed(name: &[u8], policy: &Policy) -> bool {
     policy.keyed_cookies.iter().any(|keyed| keyed.as_bytes() == name)
 }
 
-/// The cookie in the key that the request carries more than once.
+/// A keyed cookie that the request carries more than once.
 pub(crate) fn repeated<'a>(fields: &'a Fields, policy: &Policy) -> Option<&'a [u8]> {
     let names = |name: &[u8]| pairs(fields).filter(|pair| name_of(pair) == name).count();
     pairs(fields).map(name_of).find(|name| is_keyed(name, policy) && names(name) > 1)
 }
 
-/// Split at every semicolon, quoted or not, as every application does at least.
+/// The cookies, split at every semicolon, even inside quotes. Every application splits at least
+/// there.
 fn pairs(fields: &Fields) -> impl Iterator<Item = &[u8]> {
     fields.all(names::COOKIE).flat_map(|line| line.split(|&octet| octet == b';')).map(<[u8]>::trim_ascii)
 }
@@ -87,7 +95,8 @@ mod tests {
         RequestHead { method: Method::Get, target: "/".into(), version: Version::Http11, fields }
     }
 
-    /// The variant of a request with this cookie, and the cookie that is forwarded for it.
+    /// The variant key of a request with this cookie line, and the cookie line that is forwarded
+    /// for it.
     fn variant(cookie: &str) -> (Vec<u8>, Option<String>) {
         let (policy, sent) = (policy(), request(cookie));
         let head = looked_up_head(&sent, &policy, false).unwrap_or(sent);
@@ -104,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_variant_has_the_cookies_of_its_key_and_no_other() {
+    fn variant_has_exactly_its_keyed_cookies() {
         assert_eq!(variant("_ga=1; group=b; Currency=EUR").1.as_deref(), Some("Currency=EUR; group=b"));
         assert_eq!(variant("group=b;Currency=EUR"), variant("Currency=EUR; _ga=2; group=b"));
         assert_eq!(variant("_ga=1"), variant(""));
@@ -127,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn other_cookies_are_those_that_no_key_has() {
+    fn other_cookies_are_those_outside_the_key() {
         let policy = policy();
         let others = |cookie: &str| -> Vec<Vec<u8>> {
             other_cookies(&request(cookie).fields, &policy).map(<[u8]>::to_vec).collect()
@@ -137,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_the_key_passes_for_nothing_else() {
+    fn keyed_cookie_is_neither_session_nor_unknown() {
         let passes = |cookie: &str| match classify_request(&request(cookie), false, &policy()) {
             RequestClass::LookupStatic { otherwise: reason, .. } | RequestClass::Pass(reason) => Some(reason),
             RequestClass::Lookup(_) => None,

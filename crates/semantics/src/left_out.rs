@@ -1,7 +1,9 @@
-//! What of a request is left out of its look-up, and which responses answer the request all the same.
+//! The parts of a request that its lookup leaves out, and the responses that answer it
+//! nevertheless.
 //!
-//! Invariant: a request gets a response that was fetched without a part of it only if the response itself shows that
-//! the part makes no difference. Otherwise the whole request goes to the origin, for its client alone.
+//! Invariant: a response that was fetched without a part of the request answers it only if the
+//! response itself shows that the part makes no difference. Otherwise the whole request goes to the
+//! origin, for its client alone.
 
 use crate::selecting::ORIGIN;
 use crate::static_files::is_for_any_cookie;
@@ -9,19 +11,19 @@ use crate::vary::is_zero_weight;
 use crate::{Policy, Reason, RequestClass};
 use message::{Fields, RequestHead, ResponseHead, names};
 
-/// The parts of a request that its look-up leaves out.
+/// The parts of a request that its lookup leaves out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LeftOut {
-    /// Cookies, and why the request passes with them.
+    /// Set if the cookies are left out: why the request passes with them.
     cookies: Option<Reason>,
-    /// The site that a script comes from.
+    /// Whether `Origin`, the site of the requesting script, is left out.
     origin: bool,
-    /// That the client takes particular media types only.
+    /// Whether the client accepts only particular media types, which the lookup ignores.
     accept: bool,
 }
 
 impl LeftOut {
-    /// What the look-up of a request of this class leaves out.
+    /// The parts that the lookup of a request of this class leaves out.
     pub fn of(class: &RequestClass, request: &RequestHead, policy: &Policy) -> Self {
         let cookies = match class {
             RequestClass::LookupStatic { otherwise, .. } => Some(*otherwise),
@@ -31,24 +33,25 @@ impl LeftOut {
         Self { cookies, origin: false, accept: is_keyed && !accepts_anything(&request.fields) }
     }
 
-    /// The same, where the look-up does without `Origin`.
+    /// The same, for a lookup that also leaves out `Origin`.
     #[must_use]
     pub const fn and_origin(self) -> Self {
         Self { origin: true, ..self }
     }
 
-    /// Whether cookies are left out, which may be a session's.
+    /// Whether cookies are left out. They may include a session cookie.
     pub const fn has_cookies(&self) -> bool {
         self.cookies.is_some()
     }
 
-    /// Why the request passes if the response is none for it; `None` if nothing is left out.
+    /// Why the request passes if the response does not answer it; `None` if nothing is left out.
     pub fn reason(&self) -> Option<Reason> {
         let origin = self.origin.then_some(Reason::PassForeignOrigin);
         self.cookies.or(origin).or_else(|| self.accept.then_some(Reason::PassAccept))
     }
 
-    /// Whether the response for this target answers a request with these fields with the parts that are left out, too.
+    /// Whether the response for this target also answers the complete request, with the parts that
+    /// its lookup left out.
     pub fn permits(&self, target: &[u8], request: &Fields, response: &ResponseHead, policy: &Policy) -> bool {
         let fields = &response.fields;
         (self.cookies.is_none() || is_for_any_cookie(target, response.status, fields, policy))
@@ -56,13 +59,13 @@ impl LeftOut {
             && (!self.accept || is_accepted(request, fields))
     }
 
-    /// Whether [`LeftOut::permits`] asks for the response field called `name`.
+    /// Whether [`LeftOut::permits`] reads the response field called `name`.
     pub fn concerns(name: &[u8]) -> bool {
         CONCERNED.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes()))
     }
 }
 
-/// The fields of responses that decide.
+/// The response fields that [`LeftOut::permits`] reads.
 const CONCERNED: &[&str] = &[
     ALLOW_ORIGIN,
     names::CACHE_CONTROL,
@@ -78,7 +81,7 @@ const CONCERNED: &[&str] = &[
 
 const ALLOW_ORIGIN: &str = "Access-Control-Allow-Origin";
 
-/// Whether scripts of every site may read the response, and it does not depend on which one asks.
+/// Whether scripts of every site may read the response, and it does not depend on the site.
 fn permits_every_origin(response: &Fields) -> bool {
     response.only(ALLOW_ORIGIN).is_some_and(|sites| &sites[..] == b"*") && !varies_on(response, ORIGIN)
 }
@@ -87,31 +90,35 @@ fn varies_on(response: &Fields, name: &str) -> bool {
     response.list(names::VARY).any(|member| member == b"*" || member.eq_ignore_ascii_case(name.as_bytes()))
 }
 
-/// Whether the client takes any media type, as browsers do everywhere: `Accept` is missing or has `*/*`.
+/// Whether the client accepts any media type, as browsers do: `Accept` is missing or contains
+/// `*/*`.
 pub(crate) fn accepts_anything(fields: &Fields) -> bool {
     let takes_all = |member: &[u8]| {
         let mut parts = member.split(|&byte| byte == b';').map(<[u8]>::trim_ascii);
         parts.next() == Some(b"*/*") && !parts.any(is_zero_weight)
     };
     match fields.only("Accept") {
-        // Every hit asks, and scripts and tools send just this.
+        // This is checked on every hit, and scripts and tools send exactly this value.
         Some(value) if &value[..] == b"*/*" => true,
         _ => !fields.has("Accept") || fields.list("Accept").any(takes_all),
     }
 }
 
-/// Whether the client asks for a stream of events, which lasts as long as its client and is shared with nobody.
+/// Whether the client asks for an event stream. It lasts as long as its client's connection and
+/// cannot be shared.
 pub(crate) fn wants_events(fields: &Fields) -> bool {
     let is_stream = |member: &[u8]| {
         let name = member.split(|&byte| byte == b';').next().unwrap_or_default().trim_ascii();
         name.eq_ignore_ascii_case(b"text/event-stream")
     };
-    // Every look-up asks: a list without the hyphen of the type needs no reading.
+    // This is checked on every lookup. A list without a hyphen cannot contain the type, so it is
+    // not parsed.
     fields.all("Accept").any(|value| value.contains(&b'-')) && fields.list("Accept").any(is_stream)
 }
 
-/// Whether no other type of response would be nearer to what the client asks for: the response's type is among those
-/// that the client prefers to all others, or the response was selected by this very `Accept`.
+/// Whether the response has one of the types that the client prefers most.
+///
+/// A response that varies on `Accept` was selected by this very field, so it is accepted too.
 fn is_accepted(request: &Fields, response: &Fields) -> bool {
     if varies_on(response, "Accept") {
         return true;
@@ -128,9 +135,10 @@ fn is_accepted(request: &Fields, response: &Fields) -> bool {
 
 /// A member of `Accept`.
 struct Range {
-    /// In lower case; empty for one with parameters of the media type, which no response is compared with.
+    /// In lower case. Empty if the member has parameters of the media type, so that it matches no
+    /// response.
     name: Vec<u8>,
-    /// In thousandths.
+    /// The weight in thousandths.
     weight: u16,
 }
 
@@ -160,7 +168,7 @@ impl Range {
     }
 }
 
-/// A weight such as `0.25`; zero for what cannot be read.
+/// The weight in thousandths of a value such as `0.25`; zero if it cannot be read.
 fn thousandths(value: &[u8]) -> u16 {
     let weight =
         std::str::from_utf8(value).ok().and_then(|text| text.parse::<f32>().ok()).unwrap_or_default();
@@ -177,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn stored_type_answers_who_prefers_no_other() {
+    fn stored_type_must_be_among_the_most_preferred() {
         let is = |accept, kind| is_accepted(&fields("Accept", accept), &fields("Content-Type", kind));
         for (accept, kind) in [
             ("application/json", "application/json; charset=utf-8"),
@@ -210,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_star_permits_every_origin() {
+    fn only_an_allow_origin_of_star_permits_every_origin() {
         let of =
             |lines: &[(&'static str, &'static str)]| permits_every_origin(&lines.iter().copied().collect());
         let star = ("Access-Control-Allow-Origin", "*");
@@ -220,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn streams_of_events_are_told_by_their_type() {
+    fn event_streams_are_recognised_by_their_type() {
         assert!(wants_events(&fields("Accept", "application/json, Text/Event-Stream;q=0.9")));
         assert!(!wants_events(&fields("Accept", "text/*")) && !wants_events(&Fields::new()));
     }

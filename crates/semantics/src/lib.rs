@@ -1,34 +1,44 @@
-//! The decisions of RFC 9110 and RFC 9111 as pure functions: messages and the moment in, verdicts and reasons out.
+//! The decisions of RFC 9110 and RFC 9111 as pure functions. They take messages and the current
+//! moment, and return verdicts and reasons.
 //!
-//! The order in which the edge asks them:
+//! The order in which the edge calls them:
 //!
 //! ```text
-//! keyed_target                                            what the page is known by
-//! canonical_target                                        what the store hashes, and purges compare
-//! classify_request -> Pass(reason)                        forward passed_fields(), store nothing
-//!                  -> Lookup(directives) -> store lookup, by looked_up_head()
-//!                       found  -> reuse(freshness, directives)
-//!                                   Fresh | Stale: evaluate_conditions, answer_range -> send
-//!                                     breaks off: completion_fields -> fetch -> completes -> send on
-//!                                   Revalidate(reason): fetch with confirming_fields()
-//!                       absent -> fetch shared_fields(rule known for the key, with selecting_rule)
-//!                  -> LookupStatic: the same without cookies
-//! LeftOut::permits: does what is found or fetched answer the request with what its look-up left out? If not: pass
-//! fetched head     -> 304: not_modified_speaks_of -> updated_head, which is judged
-//!                  -> is_server_error and not is_maintenance, or none came: reuse_on_error -> send what is stored
-//!                  -> judge_response + VaryRule::from_response -> Store(storable) as rule.stored_key()
-//!                                                              -> DoNotStore(reason)
-//! what is to be shared -> strip_noise_cookies
-//! what is sent         -> downstream_head; without_gzip -> decoded_head
-//! passed head      -> invalidated_targets, changed, invalidated_groups; of a HEAD: head_says -> updated_head
+//! keyed_target                        the target in the cache key
+//! canonical_target                    the spelling that the store hashes and purges compare
+//! classify_request
+//!     -> Pass(reason)                 forward passed_fields(), store nothing
+//!     -> Lookup(directives)           look up looked_up_head() in the store
+//!         found  -> reuse(freshness, directives)
+//!             Fresh | Stale           evaluate_conditions, answer_range -> send
+//!                 breaks off          completion_fields -> fetch -> completes -> send on
+//!             Revalidate(reason)      fetch with confirming_fields()
+//!         absent                      fetch shared_fields() with the rule known for the key
+//!                                     and selecting_rule
+//!     -> LookupStatic                 the same without cookies
+//! LeftOut::permits                    may this response answer, although the lookup left out
+//!                                     parts of the request? If not: pass
+//! fetched head
+//!     -> 304                          not_modified_speaks_of -> updated_head, which is judged
+//!     -> is_server_error and not is_maintenance, or no response
+//!                                     reuse_on_error -> send the stored response
+//!     -> judge_response + VaryRule::from_response
+//!         Store(storable)             store as rule.stored_key()
+//!         DoNotStore(reason)
+//! response to be shared               strip_noise_cookies
+//! response to be sent                 downstream_head; without_gzip -> decoded_head
+//! head of a passed response           invalidated_targets, written, invalidated_groups
+//!                                     of a HEAD: head_says -> updated_head
 //! ```
 //!
-//! A response is stored under the union of the rule that was known when it was fetched (those fields were
-//! forwarded) and the rule it states, as the variant that this union gives for the *forwarded* fields. It answers a
-//! client only if the client's own fields give the same variant.
+//! A fetched response is stored under the union of two Vary rules: the rule known before the fetch,
+//! whose fields were forwarded, and the rule that the response states. Its variant is the one that
+//! this union gives for the *forwarded* fields. The response answers a client only if the client's
+//! own fields select the same variant.
 //!
-//! Invariant: in doubt nothing is shared, and every decision names exactly one [`Reason`]. No function here
-//! reads a clock, a socket or a file, and none keeps state. What HTTP/1 looks like on the wire is `h1`'s part.
+//! Invariant: if in doubt, nothing is shared. Every decision names exactly one [`Reason`]. No
+//! function here reads a clock, a socket or a file, and none keeps state. The wire format of HTTP/1
+//! belongs to the crate `h1`.
 
 mod answers;
 mod cache_groups;
@@ -129,7 +139,7 @@ pub use writes::{Exchanged, Written, may_need_content, may_write, written};
 
 #[cfg(test)]
 mod tests {
-    /// The policy of a shipped profile.
+    /// The policy of the shipped profile called `name`.
     pub(crate) fn policy_of(name: &str) -> crate::Policy {
         profiles::Profile::shipped(name).unwrap().policy.clone()
     }

@@ -1,8 +1,10 @@
-//! For how long is a response fresh, and how long may it be used after that? (RFC 9111 section 4.2, RFC 5861.)
+//! How long a response is fresh, and how long it may be used after that (RFC 9111 section 4.2, RFC
+//! 5861).
 //!
-//! Invariant: a lifetime or a window is never longer than the shortest reading of what the response states, and the
-//! age is never shorter than the longest reading. What cannot be read counts as expired, or as not permitted.
-//! Whether the response may be stored at all is `judge`'s part.
+//! Invariant: a lifetime or a stale window is never longer than the shortest reading of the
+//! response's statements. The age is never shorter than the longest reading. A value that cannot be
+//! read counts as expired, or as no permission. The module `judge` decides whether the response may
+//! be stored at all.
 
 use crate::dates::parse_date;
 use crate::directives::decimal_secs;
@@ -13,17 +15,17 @@ use message::{Fields, RequestHead, ResponseHead, Status, names};
 use platform::Timestamp;
 use std::time::Duration;
 
-/// How long a response is fresh from when it was made, and who says so.
+/// The freshness lifetime, counted from the generation of the response, and its source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lifetime {
-    /// The response, cut to what the policy allows for its status.
+    /// Stated by the response, and limited to the policy's maximum for its status.
     Stated(Duration),
-    /// The policy, or a heuristic that the policy allows.
+    /// Assumed by the policy, or by a heuristic that the policy allows.
     Assumed(Duration),
 }
 
 impl Lifetime {
-    /// The time itself.
+    /// The lifetime itself, whatever its source.
     pub(crate) const fn duration(self) -> Duration {
         match self {
             Self::Stated(duration) | Self::Assumed(duration) => duration,
@@ -31,8 +33,11 @@ impl Lifetime {
     }
 }
 
-/// The freshness lifetime (RFC 9111 section 4.2.1); `None` if nobody gives one. `targeted` says whether the
-/// directives come from a targeted field, which silences `Expires`.
+/// The freshness lifetime (RFC 9111 section 4.2.1); `None` if neither the response nor the policy
+/// gives one.
+///
+/// `targeted` says whether the directives come from a targeted field, which disables `Expires`
+/// (RFC 9213).
 pub(crate) fn lifetime(
     request: &RequestHead,
     response: &ResponseHead,
@@ -49,8 +54,8 @@ pub(crate) fn lifetime(
     assumed.map(Lifetime::Assumed)
 }
 
-/// The lifetime the response states: s-maxage, else max-age, else Expires minus Date. A field that cannot be read
-/// counts as already expired.
+/// The lifetime that the response states: `s-maxage`, else `max-age`, else `Expires` minus `Date`.
+/// A field that cannot be read counts as already expired.
 fn stated_lifetime(
     fields: &Fields,
     directives: &Directives,
@@ -63,6 +68,8 @@ fn stated_lifetime(
     if targeted || !fields.has(names::EXPIRES) {
         return None;
     }
+    // Two Expires lines contradict each other, so the response counts as stale (RFC 9111 section
+    // 4.2.1).
     let expires = fields.only(names::EXPIRES).and_then(|value| parse_date(value));
     let date = response_date(fields).unwrap_or(response_time);
     Some(expires.map_or(Duration::ZERO, |expires| expires.since(date)))
@@ -71,13 +78,13 @@ fn stated_lifetime(
 /// Whether the response states a lifetime above zero.
 pub(crate) fn states_lifetime(fields: &Fields, policy: &Policy) -> bool {
     let (directives, targeted) = stated_directives(fields, policy);
-    // A date that is missing cannot be compared with: then `Expires` alone says nothing.
+    // If `Date` is missing, this far future replaces it. `Expires` alone then states no lifetime.
     let now = Timestamp::from_secs(u64::from(u32::MAX));
     stated_lifetime(fields, &directives, targeted, now).is_some_and(|lifetime| !lifetime.is_zero())
 }
 
-/// What a lifetime is cut to: "not found" may be found the next moment, an error be mended, and of a status that is
-/// not known nobody can tell.
+/// The maximum lifetime of a response with this status. A missing page may exist and an error may
+/// be repaired at any moment, and unknown statuses have unknown caching rules.
 pub(crate) fn longest_lifetime(status: Status, policy: &Policy) -> Duration {
     let longest = match status.code() {
         404 | 410 => policy.not_found_ttl,
@@ -87,7 +94,8 @@ pub(crate) fn longest_lifetime(status: Status, policy: &Policy) -> Duration {
     longest.unwrap_or(Duration::MAX)
 }
 
-/// The policy's lifetime, for the statuses that are safe to share without a word from the origin.
+/// The policy's default lifetime, for statuses that are safe to share without a statement of the
+/// origin. A request with credentials gets none.
 fn default_lifetime(request: &RequestHead, response: &ResponseHead, policy: &Policy) -> Option<Duration> {
     if request.fields.has(names::AUTHORIZATION) {
         return None;
@@ -99,7 +107,8 @@ fn default_lifetime(request: &RequestHead, response: &ResponseHead, policy: &Pol
     }
 }
 
-/// A tenth of the time since the last change (RFC 9111 section 4.2.2), where the policy guesses.
+/// A tenth of the time since the last change (RFC 9111 section 4.2.2), if the policy allows this
+/// heuristic.
 fn heuristic_lifetime(
     request: &RequestHead,
     response: &ResponseHead,
@@ -112,12 +121,15 @@ fn heuristic_lifetime(
         return None;
     }
     let changed = response.fields.only(names::LAST_MODIFIED).and_then(|value| parse_date(value))?;
+    // An origin whose clock is ahead must not get a longer lifetime.
     let made = response_date(&response.fields).map_or(response_time, |date| date.min(response_time));
     Some(Duration::from_secs(made.since(changed).as_secs() / 10).min(longest))
 }
 
-/// The longest lifetime that is guessed for the response; `None`: nothing is guessed. A policy guesses for every
-/// response, or for static files that do not forbid staleness. `Pragma` is a word of old applications against reuse.
+/// The maximum heuristic lifetime for the response; `None` if the heuristic does not apply.
+///
+/// A policy allows the heuristic for every response, or only for static files that do not forbid
+/// stale use. `Pragma` counts as forbidding it, because old applications send it to prevent reuse.
 fn longest_guess(
     request: &RequestHead,
     response: &ResponseHead,
@@ -134,27 +146,29 @@ fn longest_guess(
     (is_file && !forbids_staleness).then_some(longest)
 }
 
-/// The longest lifetime that is guessed for a response of any kind.
+/// The maximum heuristic lifetime of a response of any kind.
 const HEURISTIC_LIFETIME_MAX: Duration = Duration::from_secs(24 * 3600);
 
 /// How a response may be used after its lifetime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StaleWindows {
-    /// While it is being revalidated; zero: never.
+    /// After the lifetime, while the response is being revalidated. Zero: never.
     pub(crate) while_revalidate: Duration,
-    /// While the origin fails; zero: never.
+    /// After the lifetime, while the origin fails. Zero: never.
     pub(crate) if_error: Duration,
-    /// Whether `if_error` stands against a ban of the response.
+    /// Whether `if_error` applies although the response forbids stale use.
     pub(crate) overridden: bool,
-    /// Whether a client that accepts it stale may have it.
+    /// Whether a client that accepts stale responses may receive this one.
     pub(crate) client_may_accept: bool,
 }
 
-/// The windows that a response with this status and these directives gets (RFC 9111 section 4.2.4, RFC 5861).
+/// The stale windows of a response with this status and these directives (RFC 9111 section 4.2.4,
+/// RFC 5861).
 ///
-/// `s-maxage` forbids staleness as `proxy-revalidate` does (RFC 9111 section 5.2.2.10), but a window that the same
-/// response states is an extension that modifies it (section 5.2.3). `must-revalidate` and `proxy-revalidate` are
-/// not modified. Errors are never used stale: they would stand in for the page itself.
+/// `s-maxage` forbids stale use as `proxy-revalidate` does (RFC 9111 section 5.2.2.10). A window
+/// that the same response states is an extension that modifies it (section 5.2.3).
+/// `must-revalidate` and `proxy-revalidate` are not modified. Server errors are never used stale,
+/// because they would replace the real page.
 pub(crate) fn stale_windows(
     status: Status,
     directives: &Directives,
@@ -191,14 +205,15 @@ pub(crate) fn stale_windows(
     }
 }
 
-/// The corrected initial age (RFC 9111 section 4.2.3): the larger of what `Date` and what `Age` tell.
+/// The corrected initial age (RFC 9111 section 4.2.3): the larger of the ages that `Date` and `Age`
+/// give.
 pub(crate) fn initial_age(fields: &Fields, request_time: Moment, response_time: Moment) -> Duration {
     let apparent_age = response_date(fields).map_or(Duration::ZERO, |date| response_time.wall.since(date));
     let response_delay = response_time.since(request_time);
     apparent_age.max(stated_age(fields).saturating_add(response_delay))
 }
 
-/// The value of `Age`: of several the first, and ignored if that is no number (RFC 9111 section 5.1).
+/// The value of the first `Age`. It counts as zero if it is not a number (RFC 9111 section 5.1).
 fn stated_age(fields: &Fields) -> Duration {
     fields.list(names::AGE).next().and_then(decimal_secs).map_or(Duration::ZERO, seconds)
 }
@@ -230,7 +245,7 @@ mod tests {
         head
     }
 
-    /// In whole seconds: what is stated, or what is assumed.
+    /// The lifetime in whole seconds: `Ok` if stated, `Err` if assumed.
     fn lasts(status: u16, fields: &Lines, policy: &Policy) -> Option<Result<u64, u64>> {
         let request = RequestHead {
             method: Method::Get,
@@ -257,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn stated_lifetimes_in_their_order() {
+    fn stated_lifetimes_have_an_order_of_precedence() {
         let stated = |fields: &Lines| lasts(200, fields, &Policy::default_profile());
         assert_eq!(stated(&[("Cache-Control", "max-age=1, s-maxage=60"), HUNDRED_LATER]), Some(Ok(60)));
         assert_eq!(stated(&[("Cache-Control", "max-age=30"), HUNDRED_LATER]), Some(Ok(30)));
@@ -275,13 +290,13 @@ mod tests {
     }
 
     #[test]
-    fn a_targeted_field_silences_expires() {
+    fn targeted_field_disables_expires() {
         let policy = Policy::default_profile();
         assert_eq!(lasts(200, &[("CDN-Cache-Control", "foo"), HUNDRED_LATER], &policy), None);
     }
 
     #[test]
-    fn the_policy_cuts_what_errors_state() {
+    fn policy_limits_the_stated_lifetime_of_errors() {
         let hour = [("Cache-Control", "max-age=3600")];
         let policy = Policy::default_profile();
         for (status, secs) in [(200, 3600), (404, 30), (410, 30), (299, 5), (400, 5), (503, 5)] {
@@ -292,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn the_default_ttl_is_for_usual_answers_that_state_none() {
+    fn default_ttl_applies_to_usual_responses_without_lifetime() {
         let policy = Policy { default_ttl: Some(Duration::from_secs(300)), ..Policy::default_profile() };
         for (status, expected) in [
             (200, Some(Err(300))),
@@ -318,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tenth_of_the_time_since_the_last_change_by_the_letter() {
+    fn rfc_profile_assumes_a_tenth_of_the_time_since_change() {
         let changed = ("Last-Modified", "Sun, 06 Nov 1994 08:32:57 GMT");
         let letter = Policy::rfc();
         assert_eq!(lasts(200, &[changed], &Policy::default_profile()), None);
@@ -333,7 +348,8 @@ mod tests {
                 "{status}"
             );
         }
-        // A clock that is ahead does not lengthen it, and a year without change makes no more than a day.
+        // A clock that is ahead does not lengthen the lifetime, and a year without change gives one
+        // day.
         assert_eq!(
             lasts(200, &[changed, ("Date", "Sun, 06 Nov 1994 09:49:37 GMT")], &letter),
             Some(Err(100))
@@ -354,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn age_counts_what_date_and_age_and_the_wait_tell() {
+    fn age_uses_date_age_and_response_delay() {
         assert_eq!(age(&[("Age", "30")], 4), 34);
         assert_eq!(age(&[("Date", "Sun, 06 Nov 1994 08:48:37 GMT"), ("Age", "5")], 0), 60);
         assert_eq!(age(&[("Date", "Sun, 06 Nov 1994 08:59:37 GMT")], 0), 0);
@@ -362,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn of_several_ages_the_first_counts_and_nonsense_not_at_all() {
+    fn first_age_counts_and_invalid_age_is_zero() {
         for (lines, secs) in [
             (&["0, 7200"][..], 0),
             (&["7200, 0"], 7200),
@@ -380,7 +396,8 @@ mod tests {
         }
     }
 
-    /// While revalidating, on error, overridden, and whether a client may accept it; in seconds.
+    /// The window for revalidation and the window for errors, both in seconds; whether the latter
+    /// is overridden; whether a client may accept the response stale.
     fn windows(status: u16, control: &'static str, policy: &Policy) -> (u64, u64, bool, bool) {
         let head = head(status, &[("Cache-Control", control)]);
         let (directives, _) = stated_directives(&head.fields, policy);
@@ -390,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn windows_of_staleness() {
+    fn stale_windows_follow_the_directives() {
         const DAY: u64 = 24 * 3600;
         let policy = Policy::default_profile();
         for (control, expected) in [
@@ -412,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn an_override_lifts_every_ban_but_no_cache() {
+    fn override_permits_stale_on_error_except_for_no_cache() {
         let policy = Policy { stale_on_error: StaleOnError::Override, ..Policy::default_profile() };
         const DAY: u64 = 24 * 3600;
         for (control, expected) in [

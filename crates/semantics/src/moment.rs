@@ -1,8 +1,9 @@
 //! A moment on both clocks at once.
 //!
-//! Invariant: the time between two moments is never shorter than what either clock measured. A wall clock
-//! that jumps back therefore cannot make a response younger, and a monotonic clock that stood still while the
-//! machine slept cannot either. Both errors left are on the safe side: a response seems older than it is.
+//! Invariant: the time between two moments is never shorter than the time that either clock
+//! measured. A wall clock that jumps back therefore cannot make a response younger. Neither can a
+//! monotonic clock that stands still while the machine sleeps. Both remaining errors are on the
+//! safe side: a response seems older than it is.
 
 use platform::{Clock, Monotonic, Timestamp};
 use std::time::Duration;
@@ -10,24 +11,24 @@ use std::time::Duration;
 /// One moment, read from the wall clock and the monotonic clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Moment {
-    /// The wall time; may have jumped.
+    /// The wall time, which may have jumped.
     pub wall: Timestamp,
-    /// The monotonic time; never goes back, may stand still while the machine sleeps.
+    /// The monotonic time. It never goes back, but may stand still while the machine sleeps.
     pub monotonic: Monotonic,
 }
 
 impl Moment {
-    /// What both clocks of `clock` show.
+    /// The present moment on both clocks of `clock`.
     pub fn read(clock: &dyn Clock) -> Self {
         Self { wall: clock.now(), monotonic: clock.monotonic() }
     }
 
-    /// The time from `earlier` to this moment: the longer of what the two clocks say.
+    /// The time from `earlier` to this moment: the longer of the two clocks' measurements.
     pub fn since(self, earlier: Self) -> Duration {
         self.wall.since(earlier.wall).max(self.monotonic.since(earlier.monotonic))
     }
 
-    /// The moment `duration` later, on both clocks.
+    /// The moment that is `duration` later on both clocks.
     #[must_use]
     pub const fn plus(self, duration: Duration) -> Self {
         Self { wall: self.wall.plus(duration), monotonic: self.monotonic.plus(duration) }
@@ -41,7 +42,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn a_jump_of_the_wall_clock_never_shortens_time() {
+    fn wall_clock_jump_never_shortens_time() {
         let clock = ManualClock::at(Timestamp::from_secs(10_000));
         let start = Moment::read(&clock);
         clock.advance(Duration::from_secs(30));

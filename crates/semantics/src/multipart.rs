@@ -1,25 +1,29 @@
-//! `multipart/byteranges` (RFC 9110 section 14.6): several parts of one representation in one answer.
+//! `multipart/byteranges` (RFC 9110 section 14.6): several parts of one representation in one
+//! response.
 //!
-//! Invariant: `content_bytes` is what is sent when every head is followed by exactly its part's octets, and the
-//! end by nothing. The boundary is the caller's: only it can make one that the content does not contain.
+//! Invariant: `content_bytes` is the length of the content if every head is followed by exactly the
+//! bytes of its part, and nothing follows the end. The caller supplies the boundary, because only
+//! the caller can ensure that the content does not contain it.
 
 use crate::ByteRange;
 use bytes::{BufMut, Bytes, BytesMut};
 
-/// The octets around the parts of one answer.
+/// The bytes around the parts of one response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Multipart {
-    /// What goes before each part, in the order of the parts.
+    /// The bytes before each part, in the order of the parts.
     pub heads: Vec<Bytes>,
-    /// What goes after the last part.
+    /// The bytes after the last part.
     pub end: Bytes,
-    /// Octets of the whole content, parts included.
+    /// The length of the whole content in bytes, including the parts.
     pub content_bytes: u64,
 }
 
-/// Lays out an answer with `parts` of a representation of `complete` octets and of the media type `content_type`.
+/// Lays out a response with `parts` of a representation of `complete` bytes and of the media type
+/// `content_type`.
 ///
-/// `boundary` is a token of at most 70 octets (RFC 2046 section 5.1.1) that does not occur in the parts.
+/// `boundary` must be a token of at most 70 bytes (RFC 2046 section 5.1.1) that does not occur in
+/// the parts.
 pub fn multipart_layout(
     boundary: &str,
     content_type: Option<&[u8]>,
@@ -35,7 +39,7 @@ pub fn multipart_layout(
     Multipart { heads, end, content_bytes }
 }
 
-/// The delimiter before a part, and the part's fields.
+/// The delimiter before a part, and the fields of the part.
 fn part_delimiter(boundary: &str, content_type: Option<&[u8]>, complete: u64, part: ByteRange) -> Bytes {
     let mut head = BytesMut::new();
     head.put_slice(format!("\r\n--{boundary}\r\n").as_bytes());
@@ -56,7 +60,7 @@ mod tests {
     use crate::ByteRange;
 
     #[test]
-    fn the_example_of_the_rfc() {
+    fn example_of_rfc_9110() {
         let parts = [ByteRange { first: 500, last: 999 }, ByteRange { first: 7000, last: 7999 }];
         let layout = multipart_layout("THIS_STRING_SEPARATES", Some(b"application/pdf"), 8000, &parts);
         assert_eq!(
@@ -73,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_media_type_parts_state_none() {
+    fn parts_have_no_media_type_if_the_response_has_none() {
         let layout = multipart_layout("b", None, 9, &[ByteRange { first: 0, last: 0 }]);
         assert_eq!(layout.heads, ["\r\n--b\r\nContent-Range: bytes 0-0/9\r\n\r\n"]);
     }

@@ -1,18 +1,19 @@
-//! `No-Vary-Search`: which differences between query strings do not matter (draft-ietf-httpbis-no-vary-search).
+//! `No-Vary-Search`: the differences between query strings that do not matter
+//! (draft-ietf-httpbis-no-vary-search).
 //!
-//! Invariant: two targets have the same canonical form exactly if the draft calls them equivalent, and the canonical
-//! form of a canonical form is itself. A rule that cannot be read changes nothing.
+//! Invariant: two targets have the same canonical form exactly if the draft calls them equivalent.
+//! The canonical form of a canonical form is itself. A rule that cannot be read changes nothing.
 //!
-//! Two spellings of the exceptions are in use and both are read: `params, except=("a")` of the first drafts, which
-//! browsers implement, and `except=("a")` of the later ones. Where one of them knows a value the other refuses it, so
-//! none has two meanings.
+//! Exceptions are spelled in two ways, and both are read. The first drafts, which browsers
+//! implement, use `params, except=("a")`. Later drafts use `except=("a")`. A value that only one of
+//! the two allows is invalid in the other, so no value has two meanings.
 
 use crate::spelling::canonical_target;
 use crate::structured::{Value, combined_lines, parse_dictionary};
 use bytes::{BufMut, Bytes, BytesMut};
 use message::{Fields, names};
 
-/// What of a query string counts.
+/// The parts of a query string that count.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NoVarySearch {
     params: Params,
@@ -20,17 +21,18 @@ pub struct NoVarySearch {
     ordered: bool,
 }
 
-/// Which parameters count. Names are decoded.
+/// The parameters that count. Names are decoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Params {
-    /// All but these, which are sorted.
+    /// All parameters except these, which are sorted.
     AllBut(Vec<String>),
-    /// None but these, which are sorted.
+    /// Only these parameters, which are sorted.
     NoneBut(Vec<String>),
 }
 
 impl NoVarySearch {
-    /// The rule a response states; `None` if it states none, or none that makes any two targets equivalent.
+    /// The rule that a response states; `None` if it states no rule, or one that makes no two
+    /// targets equivalent.
     pub fn of(response: &Fields) -> Option<Self> {
         let members = parse_dictionary(&combined_lines(response, names::NO_VARY_SEARCH)?)?;
         let member = |name: &[u8]| members.iter().find(|(key, _)| key == name).map(|(_, value)| value);
@@ -52,15 +54,16 @@ impl NoVarySearch {
         (rule != Self { params: Params::AllBut(Vec::new()), ordered: true }).then_some(rule)
     }
 
-    /// The target all equivalent ones share: the path, then the parameters that count, written in one way. The path
-    /// is compared as it is. `target` is in origin-form or absolute-form.
+    /// The canonical form that all equivalent targets share: the path, then the parameters that
+    /// count, in one encoding. The path is compared unchanged. `target` is in origin-form or
+    /// absolute-form.
     pub fn canonical(&self, target: &[u8]) -> Bytes {
         let (path, query) = split(target);
         self.join(path, query)
     }
 
-    /// The target that all percent-encodings of all equivalent ones share. An invalidation compares by it, because it
-    /// means a page under each of its spellings.
+    /// The canonical form, with the path in its canonical spelling too. Invalidations compare it,
+    /// because they mean a page under every spelling of its target.
     pub fn canonical_spelling(&self, target: &[u8]) -> Bytes {
         let (path, query) = split(target);
         self.join(&canonical_target(path), query)
@@ -69,7 +72,8 @@ impl NoVarySearch {
     fn join(&self, path: &[u8], query: &[u8]) -> Bytes {
         let mut parameters: Vec<_> = parameters(query).filter(|(name, _)| self.counts(name)).collect();
         if !self.ordered {
-            // Stable: values of one name keep their order. Any order of the names will do.
+            // The sort is stable, so values of one name keep their order. The order of the names is
+            // arbitrary.
             parameters.sort_by(|(one, _), (other, _)| one.cmp(other));
         }
         let mut canonical = BytesMut::with_capacity(path.len() + query.len() + 1);
@@ -99,7 +103,7 @@ fn split(target: &[u8]) -> (&[u8], &[u8]) {
     }
 }
 
-/// The names in an inner list, decoded and sorted; `None` if it holds anything but strings.
+/// The names in an inner list, decoded and sorted; `None` if it contains anything but strings.
 fn parameter_names(items: &[Value]) -> Option<Vec<String>> {
     let names = items.iter().map(|item| match item {
         Value::String(name) => Some(decoded(name)),
@@ -110,7 +114,7 @@ fn parameter_names(items: &[Value]) -> Option<Vec<String>> {
     Some(names)
 }
 
-/// The names and values of a query string, as the parser of application/x-www-form-urlencoded sees them (WHATWG URL
+/// The names and values of a query string, parsed as application/x-www-form-urlencoded (WHATWG URL
 /// section 5.1).
 fn parameters(query: &[u8]) -> impl Iterator<Item = (String, String)> {
     query.split(|&byte| byte == b'&').filter(|piece| !piece.is_empty()).map(|piece| {
@@ -120,8 +124,8 @@ fn parameters(query: &[u8]) -> impl Iterator<Item = (String, String)> {
     })
 }
 
-/// `+` is a space, `%` and two hexadecimal digits are an octet, anything else is itself; what is then not UTF-8 is
-/// replaced.
+/// Decodes a name or value. `+` is a space, and `%` with two hexadecimal digits is one byte.
+/// Invalid UTF-8 in the result is replaced.
 fn decoded(text: &[u8]) -> String {
     let mut octets = Vec::with_capacity(text.len());
     let mut rest = text;
@@ -149,7 +153,7 @@ const fn hex_value(digit: u8) -> u8 {
     }
 }
 
-/// Writes a decoded name or value so that it decodes to itself again, whatever is in it.
+/// Writes a decoded name or value so that decoding restores it, whatever it contains.
 fn put_encoded(canonical: &mut BytesMut, text: &str) {
     for byte in text.bytes() {
         if byte.is_ascii_alphanumeric() || b"-._~*".contains(&byte) {
@@ -177,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn equivalences_that_the_drafts_list() {
+    fn equivalences_listed_in_the_drafts() {
         for (one, other) in [
             ("/", "/?"),
             ("/?a=x", "/?%61=%78"),
@@ -198,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn what_counts_still_tells_targets_apart() {
+    fn differences_that_count_keep_targets_apart() {
         let ignoring = "params=(\"utm_source\" \"utm_medium\")";
         assert!(equivalent(ignoring, "/p?utm_source=x&id=1&utm_medium=y", "/p?id=1"));
         assert!(!equivalent(ignoring, "/p?a=1&b=2", "/p?b=2&a=1"));
@@ -236,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn many_values_of_one_name_keep_their_order() {
+    fn values_of_one_name_keep_their_order() {
         let rule = of("key-order").unwrap();
         let query: Vec<_> = (0..100).map(|n| format!("a={n}")).collect();
         let expected = format!("/?{}", query.join("&"));
@@ -247,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn the_canonical_form_is_a_target() {
+    fn canonical_form_is_a_target() {
         let rule = of("key-order").unwrap();
         assert_eq!(rule.canonical(b"/p?b=2&a=%26+x&c"), "/p?a=%26%20x&b=2&c=");
         assert_eq!(rule.canonical(b"/p?"), "/p");
@@ -283,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn spellings_of_one_rule() {
+    fn equivalent_rules_have_several_spellings() {
         for (one, other) in [
             ("key-order", "key-order=?1"),
             ("params", "params=?1"),

@@ -1,7 +1,8 @@
-//! Query parameters that the application does not read, as far as the policy knows.
+//! Query parameters that, as far as the policy knows, the application does not read.
 //!
-//! Invariant: a parameter is known only if its whole name, as PHP and others decode it, matches a pattern of the
-//! policy. What has no name is unknown, so no spelling of an empty query passes for a page of its own.
+//! Invariant: a parameter is known only if its whole name, as PHP and others decode it, matches a
+//! pattern of the policy. A parameter without a name is unknown, so no variation of an empty query
+//! gives a page of its own.
 
 use crate::Policy;
 use crate::request::percent_decoded;
@@ -33,7 +34,7 @@ fn parameters(query: &[u8]) -> impl Iterator<Item = &[u8]> {
     query.split(|&byte| byte == b'&')
 }
 
-/// `tag[]=a` and `tag[x]=a` are `tag` to PHP.
+/// Whether the policy knows the parameter. Like PHP, it takes `tag[]=a` and `tag[x]=a` for `tag`.
 fn is_known(parameter: &[u8], policy: &Policy) -> bool {
     let name = percent_decoded(parameter.split(|&byte| byte == b'=').next().unwrap_or_default());
     let name = name.split(|&byte| byte == b'[').next().unwrap_or_default();
@@ -47,7 +48,7 @@ mod tests {
     use bytes::Bytes;
 
     #[test]
-    fn parameters_of_no_row_are_unknown_and_are_taken_out() {
+    fn unlisted_parameters_are_unknown_and_removed() {
         let policy = Policy::wordpress();
         for (target, expected) in [
             ("/", None),

@@ -1,8 +1,10 @@
-//! Heads of messages about parts: the answers 206 and 416 (RFC 9110 sections 15.3.7 and 15.5.17), the request for
-//! what is missing of a stored part, and the head under which parts are combined (RFC 9111 section 3.4).
+//! Heads of messages about parts. They are the heads of 206 and 416 responses (RFC 9110 sections
+//! 15.3.7 and 15.5.17), and the fields of the request for the missing rest of a stored part. The
+//! head of combined parts is here too (RFC 9111 section 3.4).
 //!
-//! Invariant: no head carries `Content-Length`, which is framing and written by whoever sends, and `Content-Range`
-//! stands only where there is one part. Which octets are sent is `range`'s part, the content is `multipart`'s.
+//! Invariant: no head has `Content-Length`, which is framing and is written by the sender.
+//! `Content-Range` is present only if there is one part. The module `range` chooses the bytes, and
+//! `multipart` lays out the content.
 
 use crate::content_range::unsatisfied_range;
 use crate::strong::{strong_date, strong_tag};
@@ -10,33 +12,35 @@ use crate::{ContentRange, format_date, updated_head};
 use bytes::Bytes;
 use message::{Fields, ResponseHead, Status, names};
 
-/// The head of a 206 with one part of the stored response's representation. It keeps all stored fields: a
-/// client that got them before may be another one.
+/// The head of a 206 with one part of the stored response's representation. It keeps all stored
+/// fields, because the client may have received none of them before.
 pub fn part_head(stored: &ResponseHead, extent: ContentRange) -> ResponseHead {
     let mut head = head_like(stored, Status::PARTIAL_CONTENT);
     head.fields.push(names::CONTENT_RANGE, extent.value());
     head
 }
 
-/// The head of a 206 with several parts, laid out by [`crate::multipart_layout`] with the same boundary.
+/// The head of a 206 with several parts, laid out by [`crate::multipart_layout`] with the same
+/// boundary.
 pub fn multipart_head(stored: &ResponseHead, boundary: &str) -> ResponseHead {
     let mut head = head_like(stored, Status::PARTIAL_CONTENT);
     head.fields.set(names::CONTENT_TYPE, format!("multipart/byteranges; boundary={boundary}"));
     head
 }
 
-/// The head of the 416 for a representation of `complete_bytes`, none of which was asked for.
+/// The head of the 416 for a representation of `complete_bytes` bytes, when no requested range lies
+/// within it.
 pub fn unsatisfiable_head(complete_bytes: u64) -> ResponseHead {
     let mut head = ResponseHead::new(Status::RANGE_NOT_SATISFIABLE);
     head.fields.push(names::CONTENT_RANGE, unsatisfied_range(complete_bytes));
     head
 }
 
-/// The fields that ask the origin for the rest of a representation of which `part` is stored: `Range`, and
-/// `If-Range` where `stored` has a strong validator. `None` if the rest is not one range.
+/// The fields that ask the origin for the rest of a representation of which `part` is stored.
 ///
-/// Without `If-Range` an answer with 206 can never be joined to the part, so that asking so only helps with an
-/// origin that ignores `Range`.
+/// They are `Range`, and `If-Range` if `stored` has a strong validator. `None` if the rest is not a
+/// single range. Without `If-Range` a 206 response can never be joined to the part, so the request
+/// then helps only if the origin ignores `Range` and sends everything.
 pub fn missing_part_fields(stored: &ResponseHead, part: ContentRange) -> Option<Fields> {
     let range = match (part.first, part.complete) {
         (0, Some(complete)) if part.last + 1 == complete => return None,
@@ -52,14 +56,15 @@ pub fn missing_part_fields(stored: &ResponseHead, part: ContentRange) -> Option<
     Some(fields)
 }
 
-/// The head under which two parts are kept after [`crate::joined_extent`] gave `extent`: the stored fields
-/// updated by the newer ones (RFC 9111 section 3.2), and 200 as soon as the representation is whole.
+/// The head for two combined parts after [`crate::joined_extent`] returned `extent`: the stored
+/// fields, updated by the newer ones (RFC 9111 section 3.2). Its status becomes 200 when the
+/// representation is whole.
 pub fn combined_head(stored: &ResponseHead, newer: &ResponseHead, extent: ContentRange) -> ResponseHead {
     let updated = updated_head(stored, newer);
     if extent.is_whole() { head_like(&updated, Status::OK) } else { part_head(&updated, extent) }
 }
 
-/// A head with the fields of `stored` but those that speak of its own content's extent.
+/// A head with the fields of `stored`, without `Content-Length` and `Content-Range`.
 fn head_like(stored: &ResponseHead, status: Status) -> ResponseHead {
     let mut head = ResponseHead::new(status);
     head.fields = stored.fields.clone();
@@ -68,7 +73,7 @@ fn head_like(stored: &ResponseHead, status: Status) -> ResponseHead {
     head
 }
 
-/// The strong validator that `If-Range` names; a date only where there is no entity tag.
+/// The strong validator for `If-Range`: the entity tag, or a date if there is no entity tag at all.
 pub(crate) fn if_range_value(stored: &Fields) -> Option<Bytes> {
     if stored.has(names::ETAG) {
         return strong_tag(stored).map(Bytes::copy_from_slice);
@@ -96,14 +101,14 @@ mod tests {
     }
 
     #[test]
-    fn a_part_keeps_the_stored_fields() {
+    fn part_keeps_the_stored_fields() {
         let stored =
             response(Status::OK, &[("A", "1"), ("Content-Length", "11"), ("Content-Type", "text/plain")]);
         let head = part_head(&stored, extent("bytes 0-1/11"));
         assert_eq!((head.status, &head.reason[..]), (Status::PARTIAL_CONTENT, &b"Partial Content"[..]));
         let expected = [("A", "1"), ("Content-Type", "text/plain"), ("Content-Range", "bytes 0-1/11")];
         assert_eq!(lines(&head.fields), expected);
-        // A part of a part states its own extent, once.
+        // A part of a part states only its own extent.
         let of_part = part_head(&head, extent("bytes 1-1/11"));
         assert_eq!(of_part.fields.only("Content-Range").unwrap(), "bytes 1-1/11");
     }
@@ -118,14 +123,14 @@ mod tests {
     }
 
     #[test]
-    fn a_416_states_the_length() {
+    fn unsatisfiable_head_states_the_length() {
         let head = unsatisfiable_head(47022);
         assert_eq!(head.status.code(), 416);
         assert_eq!(lines(&head.fields), [("Content-Range", "bytes */47022")]);
     }
 
     #[test]
-    fn the_rest_is_asked_for_under_a_strong_validator() {
+    fn missing_rest_is_requested_with_a_strong_validator() {
         let tagged = response(Status::PARTIAL_CONTENT, &[("ETag", "\"a\"")]);
         let asked = |stored: &_, part: &str| missing_part_fields(stored, extent(part));
         let ask = |part: &str| asked(&tagged, part).map(|fields| fields.only("Range").unwrap().clone());
@@ -151,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn combining_takes_the_newer_fields_and_becomes_a_200_when_whole() {
+    fn combined_head_has_newer_fields_and_is_200_when_whole() {
         let stored = response(
             Status::PARTIAL_CONTENT,
             &[("A", "1"), ("B", "1"), ("Age", "7"), ("ETag", "\"a\""), ("Content-Range", "bytes 0-3/10")],

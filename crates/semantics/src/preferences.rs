@@ -1,7 +1,9 @@
-//! Lists of what a client prefers, with weights (RFC 9110 section 12.4.2): languages, codings, character sets.
+//! Lists of weighted client preferences (RFC 9110 section 12.4.2): languages, codings, character
+//! sets.
 //!
-//! Invariant: two lists are written alike only if the RFC gives both the same meaning: names without regard to case,
-//! in any order, and no weight as the weight 1. A list that cannot be read has no written form.
+//! Invariant: two lists have the same canonical form only if RFC 9110 gives both the same meaning.
+//! Names ignore case, the order does not matter, and a missing weight is the weight 1. A list that
+//! cannot be read has no canonical form.
 
 use bytes::Bytes;
 use message::{Fields, list_members};
@@ -9,7 +11,7 @@ use message::{Fields, list_members};
 /// One member: its name in lower case, and its weight in thousandths.
 type Preference = (Vec<u8>, u16);
 
-/// The one form in which lists of this meaning are written; `None` if the field is absent or cannot be read.
+/// The canonical form of the list; `None` if the field is absent or cannot be read.
 pub(crate) fn canonical(fields: &Fields, name: &str) -> Option<Bytes> {
     let mut preferences = parse(fields, name)?;
     preferences.sort_unstable_by(|(one, weight), (other, heavier)| heavier.cmp(weight).then(one.cmp(other)));
@@ -21,7 +23,8 @@ pub(crate) fn canonical(fields: &Fields, name: &str) -> Option<Bytes> {
     Some(Bytes::from(written.join(&b',')))
 }
 
-/// The one member that is preferred to all others, in lower case; `None` if there is not exactly one, and for `*`.
+/// The one member that is preferred to all others, in lower case. `None` if there is not exactly
+/// one, and if it is `*`.
 pub(crate) fn favourite(fields: &Fields, name: &str) -> Option<Vec<u8>> {
     let preferences = parse(fields, name)?;
     let top = preferences.iter().map(|(_, weight)| *weight).max().filter(|weight| *weight > 0)?;
@@ -56,7 +59,7 @@ fn preference(member: &[u8]) -> Option<Preference> {
     (!name.is_empty()).then_some((name, weight))
 }
 
-/// A weight such as `q=0.25` in thousandths.
+/// The weight in thousandths of a parameter such as `q=0.25`.
 fn thousandths(parameter: &[u8]) -> Option<u16> {
     let (name, value) = parameter.split_at_checked(2)?;
     if !name.eq_ignore_ascii_case(b"q=") {
@@ -88,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_of_one_meaning_are_written_alike() {
+    fn lists_of_one_meaning_have_one_canonical_form() {
         let written = |values: &[&'static str]| canonical(&fields(values), NAME).unwrap();
         let plain = written(&["en, de"]);
         for same in [&["de, en"][..], &["eN,De"], &["de", "en"], &["en;q=1, de ; q=1.000"], &["en, de, en"]] {
@@ -101,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_has_no_form() {
+    fn unreadable_list_has_no_canonical_form() {
         for value in ["en;q=2", "en;q=1.1", "en;q=0.1234", "en;x=1", ";q=1", "en;q=", "en;q=a", "en;q"] {
             assert_eq!(canonical(&fields(&[value]), NAME), None, "{value}");
         }
@@ -109,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn only_one_can_be_the_favourite() {
+    fn favourite_must_be_unique() {
         let of = |value| favourite(&fields(&[value]), NAME);
         assert_eq!(of("fr;q=0.5, DE;q=1.0"), Some(b"de".to_vec()));
         for value in ["en, de", "*", "de;q=0", "", "fr;q=0.5, *"] {

@@ -1,34 +1,39 @@
-//! What a client asks for by `Range` (RFC 9110 section 14.2), under `If-Range` (section 13.1.5).
+//! The ranges that a client requests with `Range` (RFC 9110 section 14.2), under `If-Range`
+//! (section 13.1.5).
 //!
-//! Invariant: the ranges that are answered hold exactly the octets that were asked for and exist, each of them
-//! once, so that no request gets more content than the representation has. What is not understood, and what asks
-//! for too much at once (section 17.15), is ignored as the RFC permits: the whole is sent.
-//! Other conditions come first and are `conditions`' part; the heads of the answers are `partial`'s.
+//! Invariant: the response to ranges has exactly the requested bytes that exist, each of them once.
+//! No request therefore receives more content than the representation has. A `Range` is ignored if
+//! it is not understood or asks for too much at once (section 17.15). The whole content is then
+//! sent, as the RFC permits.
+//!
+//! The other conditions are evaluated before, in `conditions`. The heads of the responses are in
+//! `partial`.
 
 use crate::ContentRange;
 use crate::dates::parse_date;
 use crate::strong::{is_strong_tag, strong_date, strong_tag};
 use message::{Fields, Method, ResponseHead, Status, list_members, names};
 
-/// More ranges in one request are not answered as ranges. Viewers of documents ask for up to ten.
+/// The maximum number of ranges in one request. With more, `Range` is ignored. Document viewers ask
+/// for up to ten.
 pub const RANGES_MAX: usize = 16;
 
-/// Some consecutive octets of a representation.
+/// Consecutive bytes of a representation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ByteRange {
-    /// The position of the first octet.
+    /// The position of the first byte, counted from 0.
     pub first: u64,
-    /// The position of the last octet.
+    /// The position of the last byte, inclusive.
     pub last: u64,
 }
 
 impl ByteRange {
-    /// How many octets it has.
+    /// The length of the range in bytes.
     pub const fn bytes(&self) -> u64 {
         self.last - self.first + 1
     }
 
-    /// This range as a part of `complete` octets.
+    /// This range as a part of a representation of `complete` bytes.
     pub const fn of_complete(self, complete: u64) -> ContentRange {
         ContentRange { first: self.first, last: self.last, complete: Some(complete) }
     }
@@ -37,23 +42,24 @@ impl ByteRange {
 /// How a request is answered from a complete stored response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RangeAnswer {
-    /// With all of it, as if there were no `Range`.
+    /// With the whole content, as if there were no `Range`.
     Whole,
-    /// With 206: one range as it is, several as `multipart/byteranges` in this order.
+    /// With a 206. One range is sent alone, and several as `multipart/byteranges` in this order.
     Parts(Vec<ByteRange>),
-    /// With 416.
+    /// With a 416.
     Unsatisfiable,
 }
 
-/// How to answer a request from `response`, a complete response of `complete_bytes`, after its other conditions
-/// let it proceed. An empty representation has no parts, so it is always sent whole.
+/// How to answer a request from `response`, a complete response of `complete_bytes` bytes, after
+/// its other conditions let it proceed. An empty representation has no parts, so it is always sent
+/// whole.
 pub fn answer_range(
     method: &Method,
     request: &Fields,
     response: &ResponseHead,
     complete_bytes: u64,
 ) -> RangeAnswer {
-    // Range is defined for GET alone, and only where the answer would be a 200.
+    // Range is defined only for GET, and only for a response that would otherwise be a 200.
     if response.status != Status::OK || complete_bytes == 0 {
         return RangeAnswer::Whole;
     }
@@ -61,10 +67,11 @@ pub fn answer_range(
         .map_or(RangeAnswer::Whole, |wanted| answer_wanted(&wanted, complete_bytes))
 }
 
-/// The same where only `part` of the content is stored: the ranges that answer the request, if all octets it wants
-/// are stored. `None` if they are not, and whenever the whole is wanted: then the origin is asked.
+/// The same as [`answer_range`] if only `part` of the content is stored: the ranges that answer the
+/// request. `None` if a requested byte is not stored, or if the whole content is wanted: then the
+/// origin is asked.
 ///
-/// Where the complete length is not known, only one range with both its ends is answered.
+/// If the complete length is not known, only a single range with both of its ends is answered.
 pub fn answer_range_from_part(
     method: &Method,
     request: &Fields,
@@ -86,7 +93,7 @@ pub fn answer_range_from_part(
     are_stored.then_some(ranges)
 }
 
-/// One `range-spec` of the unit bytes.
+/// One `range-spec` of the unit `bytes`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wanted {
     /// `first-last`
@@ -98,7 +105,7 @@ enum Wanted {
 }
 
 impl Wanted {
-    /// Reads a `range-spec`. Positions beyond every representation count as the largest there is.
+    /// Parses a `range-spec`. A position that is too large counts as the largest possible one.
     fn parse(spec: &[u8]) -> Option<Self> {
         let (first, last) = spec.split_at(spec.iter().position(|&byte| byte == b'-')?);
         let last = last.get(1..)?;
@@ -112,7 +119,8 @@ impl Wanted {
         }
     }
 
-    /// The octets meant of a representation of `complete` octets, which is not 0; `None` if there are none.
+    /// The bytes that this range means in a representation of `complete` bytes, which must not be
+    /// 0; `None` if it means none.
     fn within(&self, complete: u64) -> Option<ByteRange> {
         let (first, last) = match *self {
             Self::Closed(ByteRange { first, last }) => (first, last),
@@ -123,8 +131,8 @@ impl Wanted {
     }
 }
 
-/// The ranges a request asks for; `None` if it has no `Range`, if it is not to be honoured under `If-Range`, or if
-/// it is to be ignored because it is not understood, invalid or excessive.
+/// The ranges that a request asks for. `None` if it has no `Range`, if `If-Range` forbids using it,
+/// or if it is ignored because it is not understood, invalid or excessive.
 fn wanted_ranges(method: &Method, request: &Fields, response: &ResponseHead) -> Option<Vec<Wanted>> {
     if *method != Method::Get || !request.has(names::RANGE) || !is_unchanged(request, &response.fields) {
         return None;
@@ -133,13 +141,13 @@ fn wanted_ranges(method: &Method, request: &Fields, response: &ResponseHead) -> 
     if !unit.eq_ignore_ascii_case(b"bytes=") {
         return None;
     }
-    // One more than the limit is enough to know.
+    // One member beyond the limit is enough to detect that there are too many.
     let wanted: Option<Vec<_>> = list_members(set).take(RANGES_MAX + 1).map(Wanted::parse).collect();
     wanted.filter(|wanted| !wanted.is_empty() && wanted.len() <= RANGES_MAX)
 }
 
-/// Whether `If-Range`, if there is one, names the state of the representation that is stored: its entity tag or its
-/// date, strong in both cases.
+/// Whether `If-Range`, if present, names the stored state of the representation. Its entity tag or
+/// date must be a strong validator and equal the stored one.
 fn is_unchanged(request: &Fields, response: &Fields) -> bool {
     if !request.has(names::IF_RANGE) {
         return true;
@@ -151,28 +159,30 @@ fn is_unchanged(request: &Fields, response: &Fields) -> bool {
     parse_date(validator).is_some_and(|date| strong_date(response) == Some(date))
 }
 
-/// How the wanted ranges of a representation of `complete` octets, which is not 0, are answered.
+/// How the wanted ranges of a representation of `complete` bytes, which must not be 0, are
+/// answered.
 fn answer_wanted(wanted: &[Wanted], complete: u64) -> RangeAnswer {
     let ranges: Vec<_> = wanted.iter().filter_map(|wanted| wanted.within(complete)).collect();
     if ranges.is_empty() {
         return RangeAnswer::Unsatisfiable;
     }
     let asked_bytes = ranges.iter().fold(0u64, |sum, range| sum.saturating_add(range.bytes()));
-    // More than there is means that ranges overlap, which no client in its right mind asks for.
+    // A sum above the complete length means that ranges overlap, which no sensible client asks for.
     if asked_bytes > complete {
         return RangeAnswer::Whole;
     }
     RangeAnswer::Parts(coalesced(&ranges))
 }
 
-/// The ranges without overlaps, adjacent ones joined, in the order in which each was first asked for (RFC 9110
-/// section 15.3.7.2). At most [`RANGES_MAX`], so comparing each with each is cheap.
+/// The ranges without overlaps and with adjacent ones joined, in the order in which each was first
+/// requested (RFC 9110 section 15.3.7.2). There are at most [`RANGES_MAX`], so comparing all pairs
+/// is cheap.
 fn coalesced(ranges: &[ByteRange]) -> Vec<ByteRange> {
     let mut parts: Vec<ByteRange> = Vec::with_capacity(ranges.len());
     for range in ranges {
         let mut joined = *range;
         let mut place = parts.len();
-        // A join may reach a part that neither of the two touched.
+        // The joined range may touch a part that neither of the two touched before.
         while let Some(index) = parts.iter().position(|part| touches(part, &joined)) {
             let part = parts.remove(index);
             joined = ByteRange { first: joined.first.min(part.first), last: joined.last.max(part.last) };
@@ -183,12 +193,12 @@ fn coalesced(ranges: &[ByteRange]) -> Vec<ByteRange> {
     parts
 }
 
-/// Whether two ranges overlap or leave no octet between them.
+/// Whether two ranges overlap or are adjacent.
 const fn touches(one: &ByteRange, other: &ByteRange) -> bool {
     one.first <= other.last.saturating_add(1) && other.first <= one.last.saturating_add(1)
 }
 
-/// A position or count; saturating.
+/// A position or count. It saturates at [`u64::MAX`].
 fn position(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() {
         return None;
@@ -237,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn the_examples_of_the_rfc() {
+    fn examples_of_rfc_9110() {
         for (value, expected) in [
             ("bytes=0-499", &[(0, 499)][..]),
             ("bytes=500-999", &[(500, 999)]),
@@ -253,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_are_cut_to_what_there_is() {
+    fn ranges_are_cut_to_the_representation() {
         assert_eq!(answer("bytes=8-99", 10), parts(&[(8, 9)]));
         assert_eq!(answer("bytes=-99", 10), parts(&[(0, 9)]));
         assert_eq!(answer("BYTES=0-99999999999999999999999", 10), parts(&[(0, 9)]));
@@ -266,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_is_ignored() {
+    fn range_that_is_not_understood_is_ignored() {
         for value in [
             "",
             "bytes",
@@ -298,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn asking_for_too_much_at_once_gives_the_whole() {
+    fn excessive_ranges_give_the_whole_content() {
         let ok = response(Status::OK, &[]);
         let many = |count: u64| -> Fields {
             let ranges: Vec<_> = (0..count).map(|n| format!("{}-{}", n * 10, n * 10 + 1)).collect();
@@ -316,14 +326,14 @@ mod tests {
     fn overlaps_are_joined_and_the_order_is_kept() {
         assert_eq!(answer("bytes=8-9,0-1", 10), parts(&[(8, 9), (0, 1)]));
         assert_eq!(answer("bytes=8-9,0-1,5-7", 10), parts(&[(5, 9), (0, 1)]));
-        // The third joins the first two.
+        // The third range joins the first two.
         assert_eq!(answer("bytes=6-7,0-1,3-3,2-5", 20), parts(&[(0, 7)]));
         assert_eq!(answer("bytes=9-9,6-7,0-1,2-5", 20), parts(&[(9, 9), (0, 7)]));
         assert_eq!(answer("bytes=0-1,3-3", 10), parts(&[(0, 1), (3, 3)]));
     }
 
     #[test]
-    fn if_range_wants_the_very_same_representation() {
+    fn if_range_needs_the_same_representation() {
         let dated = [("Last-Modified", CHANGED), ("Date", SECOND_LATER)];
         let tagged = [("ETag", "\"a\"")];
         let both = [("ETag", "\"a\""), ("Last-Modified", CHANGED), ("Date", SECOND_LATER)];
@@ -342,7 +352,7 @@ mod tests {
             ("a", &[("ETag", "a")], false),
             (SECOND_LATER, &dated, false),
             ("\"a\"", &dated, false),
-            // Within its second the representation may have changed again.
+            // Within the second of its date the representation may have changed again.
             (CHANGED, &[("Last-Modified", CHANGED), ("Date", CHANGED)], false),
             (CHANGED, &[("Last-Modified", CHANGED)], false),
             (CHANGED, &[("Date", SECOND_LATER)], false),
@@ -366,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_answers_what_lies_in_it() {
+    fn part_answers_ranges_within_it() {
         for (value, expected) in [
             ("bytes=5-9", &[(5, 9)][..]),
             ("bytes=-5", &[(5, 9)]),
@@ -399,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_complete_length_only_stated_positions_count() {
+    fn unknown_length_allows_only_ranges_with_both_ends() {
         assert_eq!(from_part("bytes=6-8", "bytes 5-9/*"), Some(byte_ranges(&[(6, 8)])));
         for value in ["bytes=6-", "bytes=-1", "bytes=6-10", "bytes=6-6,8-8", "bytes=4-6"] {
             assert_eq!(from_part(value, "bytes 5-9/*"), None, "{value}");

@@ -1,27 +1,27 @@
-//! Verdicts and reasons: what was done with a request, and the one cause for it.
+//! Verdicts and reasons: the outcome of a request, and its one cause.
 //!
-//! Invariant: every reason is one row of the table below; its name is stable (it stands in `Cache-Status`, in
-//! the access log, as a metric's label and in the documentation), unique, and belongs to exactly one verdict.
-//! This file decides nothing: the decisions return these values.
+//! Invariant: every reason is one row of the table below and belongs to exactly one verdict. Its
+//! name is unique and stable, because `Cache-Status`, the access log, a metric label and the
+//! documentation use it. This file decides nothing: the functions that decide return these values.
 
 use std::fmt;
 
-/// What the edge did with a request.
+/// The outcome of a request at the edge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Verdict {
-    /// Answered from the store, fresh.
+    /// Answered from the store with a fresh response.
     Hit,
-    /// Answered from the store, stale, which this request allows.
+    /// Answered from the store with a stale response, which this request allows.
     Stale,
-    /// Answered by a fetch whose answer could have been shared, or by joining such a fetch.
+    /// Answered by a fetch whose response could have been shared, or by joining such a fetch.
     Miss,
     /// Forwarded for this client alone.
     Pass,
-    /// An order to the edge itself, carried out.
+    /// A command to the edge itself, such as a purge, which was carried out.
     Done,
     /// Answered by the edge itself because of the request.
     Refused,
-    /// Answered by the edge itself because the origin gave no usable answer.
+    /// Answered by the edge itself because the origin gave no usable response.
     Failed,
 }
 
@@ -30,7 +30,7 @@ impl Verdict {
     pub const ALL: [Self; 7] =
         [Self::Hit, Self::Stale, Self::Miss, Self::Pass, Self::Done, Self::Refused, Self::Failed];
 
-    /// The stable name, as it stands in the access log and in metrics.
+    /// The stable name, as the access log and the metrics show it.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Hit => "hit",
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_starts_like_a_verdict_belongs_to_it() {
+    fn name_with_a_verdict_as_prefix_has_that_verdict() {
         for reason in Reason::ALL {
             for verdict in Verdict::ALL {
                 if reason.name().starts_with(&format!("{verdict}-")) {
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn advice_is_one_sentence_and_the_index_is_the_position() {
+    fn advice_is_one_sentence_and_index_is_position() {
         for (position, reason) in Reason::ALL.iter().enumerate() {
             let advice = reason.advice();
             assert!(advice.starts_with(char::is_uppercase) && advice.ends_with('.'), "{reason}");

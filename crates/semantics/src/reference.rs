@@ -1,4 +1,5 @@
-//! docs/reasons.md, rendered from the table of reasons. A test compares the file with this text.
+//! The text of docs/reasons.md, rendered from the table of reasons. A test compares the file with
+//! it.
 
 use crate::{Reason, Verdict};
 use std::fmt::Write;

@@ -1,9 +1,12 @@
-//! May this request be answered from the store, or share its answer with others?
+//! Decides whether a request may be answered from the store and share its response with others.
 //!
-//! Invariant: a request is looked up only if it is known to carry nothing that could make its answer
-//! different for this client: no credentials, no cookie but noise, no content, no field outside our table. In
-//! doubt it passes, with the reason. By the letter, where the origin gets all of that and says in its answer what
-//! it means, only the method, content, an upgrade and `no-store` make a request pass.
+//! Invariant: a request is looked up only if nothing in it could make its response different for
+//! this client. It must have no credentials, no cookie other than noise, no content, and no field
+//! outside the table in `request_fields`. If in doubt the request passes, and the reason says why.
+//!
+//! With the profile `rfc` the origin receives all fields and states in its response what the
+//! response depends on. There only the method, a method override, content, an upgrade, `no-store`
+//! and the policy's paths and parameters make a request pass.
 
 use crate::keyed_cookies::{is_keyed, repeated};
 use crate::left_out::wants_events;
@@ -13,29 +16,30 @@ use crate::{CulpritKind, Directives, Forwarding, Pattern, Policy, Reason, Unknow
 use bytes::Bytes;
 use message::{Fields, Method, RequestHead, names};
 
-/// What is to be done with a request.
+/// The decision about one request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RequestClass {
-    /// Look it up; its answer may be shared. The request's own directives are for [`crate::reuse`]; with
-    /// `only_if_cached` a miss is refused as [`Reason::OnlyIfCached`] instead of fetched (RFC 9111 section 5.2.1.7).
+    /// Look it up; its response may be shared. The request's own directives are for
+    /// [`crate::reuse`]. With `only_if_cached` a miss is refused as [`Reason::OnlyIfCached`]
+    /// instead of fetched (RFC 9111 section 5.2.1.7).
     Lookup(Directives),
-    /// Look it up without its cookies: a static file may answer it, and nothing else. Otherwise forward it for this
-    /// client alone, for this reason.
+    /// Look it up without its cookies. Only a static file may answer it. If the response is no
+    /// static file, the request is forwarded for this client alone.
     LookupStatic {
-        /// As for a look-up.
+        /// The request's own directives, as for [`RequestClass::Lookup`].
         directives: Directives,
-        /// Why it passes where the response is no static file.
+        /// Why the request passes if the response is no static file.
         otherwise: Reason,
     },
-    /// Forward it for this client alone.
+    /// Forward it for this client alone, for this reason.
     Pass(Reason),
 }
 
 /// Classifies a request. `has_content` says whether its framing announces content.
 ///
-/// The request's `no-store` makes it pass, because its answer must not be kept; `no-cache`, `max-age`,
-/// `min-fresh`, `max-stale` and `only-if-cached` leave it a look-up. Conditional fields do so too: they are
-/// evaluated against what is stored or fetched.
+/// The request's `no-store` makes it pass, because its response must not be stored. A request with
+/// `no-cache`, `max-age`, `min-fresh`, `max-stale` or `only-if-cached` is still looked up. So is a
+/// request with conditional fields: they are evaluated against the stored or fetched response.
 pub fn classify_request(request: &RequestHead, has_content: bool, policy: &Policy) -> RequestClass {
     let directives = Directives::of_request(&request.fields);
     let Some(cause) = cause(request, has_content, &directives, policy) else {
@@ -53,9 +57,10 @@ pub fn classify_request(request: &RequestHead, has_content: bool, policy: &Polic
     }
 }
 
-/// Whether a request carries cookies beyond noise, or credentials: its fetch is shared with nobody who waits.
+/// Whether a request carries credentials, or cookies other than noise and keyed cookies. Its fetch
+/// is not shared with followers. Unknown cookies that the policy ignores do not count.
 pub fn is_personal(request: &Fields, policy: &Policy) -> bool {
-    // What is not forwarded is nobody's.
+    // A cookie that is ignored is not forwarded, so it cannot make the response personal.
     let ignored = policy.forwarding == Forwarding::Keyed && policy.unknown_cookie == UnknownCookie::Ignore;
     let is = |name: &[u8], list: &[Pattern]| list.iter().any(|pattern| pattern.matches(name));
     let is_noise = |line: &Bytes| {
@@ -68,7 +73,7 @@ pub fn is_personal(request: &Fields, policy: &Policy) -> bool {
     request.has(names::AUTHORIZATION) || !request.all(names::COOKIE).all(is_noise)
 }
 
-/// Why a request passes, and the part of it that is the cause.
+/// Why a request passes, and the part of the request that is the cause.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cause<'a> {
     pub(crate) reason: Reason,
@@ -95,7 +100,7 @@ pub(crate) fn cause<'a>(
         .or_else(|| unmarked_cause(&request.target, policy))
 }
 
-/// As [`cause`], of a request without its cookies.
+/// The same as [`cause`], but for the request without its cookies.
 fn cause_but_cookies<'a>(
     request: &'a RequestHead,
     has_content: bool,
@@ -114,12 +119,13 @@ fn no_store_cause(directives: &Directives) -> Option<Cause<'static>> {
     directives.no_store.then_some(cause)
 }
 
-/// What makes a request its client's own by any profile.
+/// The causes that make a request pass with any profile.
 fn own_cause(request: &RequestHead, has_content: bool) -> Option<Cause<'_>> {
     if !matches!(request.method, Method::Get | Method::Head) {
         return Some(Cause::of(Reason::PassMethod, CulpritKind::Method, request.method.as_bytes()));
     }
-    // Before the profile is asked: no application names this field in `Vary`.
+    // This comes before the policy's field rules, because no application names this field in
+    // `Vary`.
     if let Some(field) = request.fields.iter().find(|field| is_method_override(&field.name)) {
         return Some(Cause::of(Reason::PassMethodOverride, CulpritKind::Field, &field.name));
     }
@@ -130,8 +136,8 @@ fn own_cause(request: &RequestHead, has_content: bool) -> Option<Cause<'_>> {
     upgrade.map(|upgrade| Cause::of(Reason::PassUpgrade, CulpritKind::Field, &upgrade.name))
 }
 
-/// What in the fields makes the answer this client's own. Nothing does so where the origin gets all of them and is
-/// taken at its word about what its answer depends on.
+/// The field that makes the response specific to this client. With the profile `rfc` there is none,
+/// because the origin receives all fields and its `Vary` is trusted.
 fn field_cause<'a>(fields: &'a Fields, with_cookies: bool, policy: &Policy) -> Option<Cause<'a>> {
     if policy.forwarding == Forwarding::Everything {
         return None;
@@ -158,7 +164,8 @@ fn field_cause<'a>(fields: &'a Fields, with_cookies: bool, policy: &Policy) -> O
     cookie.or(unknown).or_else(|| wants_events(fields).then(events))
 }
 
-/// A known session cookie is the better explanation than an unknown cookie, and the first of several.
+/// Selects the better explanation: a known session cookie before an unknown cookie, then the first
+/// one.
 fn worse_cookie<'a>(known: Option<Cause<'a>>, found: Option<Cause<'a>>) -> Option<Cause<'a>> {
     let is_session = |cause: &Cause<'_>| cause.reason == Reason::PassCookie;
     if known.is_none() || (found.as_ref().is_some_and(is_session) && !known.as_ref().is_some_and(is_session))
@@ -169,15 +176,15 @@ fn worse_cookie<'a>(known: Option<Cause<'a>>, found: Option<Cause<'a>>) -> Optio
     }
 }
 
-/// The names of the cookies in one `Cookie` line. They are split at every semicolon, quoted or not: so we see at
-/// least the cookies that any application sees.
+/// The names of the cookies in one `Cookie` line. The line is split at every semicolon, even inside
+/// quotes. This finds every cookie that any application could find.
 pub(crate) fn cookie_names(line: &[u8]) -> impl Iterator<Item = &[u8]> {
     line.split(|&byte| byte == b';')
         .filter(|pair| !pair.trim_ascii().is_empty())
         .map(|pair| pair.split(|&byte| byte == b'=').next().unwrap_or_default().trim_ascii())
 }
 
-/// What one `Cookie` line means.
+/// Why one `Cookie` line makes the request pass; `None` if it does not.
 fn cookie_cause<'a>(line: &'a [u8], policy: &Policy) -> Option<Cause<'a>> {
     let mut unknown = None;
     for name in cookie_names(line) {
@@ -197,7 +204,7 @@ fn cookie_cause<'a>(line: &'a [u8], policy: &Policy) -> Option<Cause<'a>> {
     unknown
 }
 
-/// Whether the policy never shares this target: by its path, or by a query parameter.
+/// The path or query parameter because of which the policy never shares this target.
 fn target_cause<'a>(target: &'a [u8], policy: &Policy) -> Option<Cause<'a>> {
     Some(match listed(target, &policy.bypass_paths, &policy.bypass_parameters)? {
         (CulpritKind::Path, path) => Cause::of(Reason::PassPath, CulpritKind::Path, path),
@@ -205,19 +212,22 @@ fn target_cause<'a>(target: &'a [u8], policy: &Policy) -> Option<Cause<'a>> {
     })
 }
 
-/// Whether the policy shares this target only where the answer says so. Nothing else keeps the request from being
-/// looked up.
+/// The part of the target because of which the policy shares only marked responses. See
+/// [`needs_mark`]. `cause` checks it last, so its reason means that the request has no other cause
+/// to pass.
 fn unmarked_cause<'a>(target: &'a [u8], policy: &Policy) -> Option<Cause<'a>> {
     let (kind, name) = listed(target, &policy.public_paths, &policy.public_parameters)?;
     Some(Cause::of(Reason::PassUnmarked, kind, name))
 }
 
-/// Whether answers for this target are shared only if they say `public` and for how long.
+/// Whether responses for this target are shared only if they say `public` and state a lifetime.
 pub(crate) fn needs_mark(target: &[u8], policy: &Policy) -> bool {
     listed(target, &policy.public_paths, &policy.public_parameters).is_some()
 }
 
 /// The part of the target that one of these lists names: its path, or the name of a parameter.
+///
+/// The path is compared after percent-decoding. Parameters are separated by `&` or `;`.
 fn listed<'a>(
     target: &'a [u8],
     paths: &[Pattern],
@@ -247,7 +257,7 @@ fn listed<'a>(
     found.map(|name| (CulpritKind::Parameter, name))
 }
 
-/// The octets with every valid percent-encoding resolved once, as an origin's router sees them.
+/// The bytes with every valid percent-encoding decoded once, as an origin's router sees them.
 pub(crate) fn percent_decoded(octets: &[u8]) -> Vec<u8> {
     let mut decoded = Vec::with_capacity(octets.len());
     let mut rest = octets;
@@ -297,7 +307,7 @@ mod tests {
         passes(&request("/", &[(name, value)]), &Policy::default_profile())
     }
 
-    /// What a browser sends with a page that it has in its own cache.
+    /// The fields that a browser sends for a page that it has in its own cache.
     const BROWSER: &[(&str, &str)] = &[
         ("User-Agent", "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"),
         ("Accept", "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"),
@@ -314,7 +324,7 @@ mod tests {
     ];
 
     #[test]
-    fn a_browser_is_looked_up() {
+    fn browser_request_is_looked_up() {
         let directives = match classify_request(&request("/", BROWSER), false, &Policy::default_profile()) {
             RequestClass::Lookup(directives) => directives,
             class => panic!("{class:?}"),
@@ -323,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn methods_and_content() {
+    fn only_get_and_head_without_content_are_looked_up() {
         let policy = Policy::default_profile();
         let mut head = request("/", &[]);
         assert_eq!(classify_request(&head, true, &policy), RequestClass::Pass(Reason::PassRequestBody));
@@ -336,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_that_make_a_request_its_clients_own() {
+    fn credentials_unknown_fields_and_no_store_pass() {
         assert_eq!(field_passes("authorization", "Basic eDp5"), Some(Reason::PassAuthorization));
         assert_eq!(field_passes("Range", "bytes=0-1"), None);
         assert_eq!(field_passes("Upgrade", "websocket"), Some(Reason::PassUpgrade));
@@ -347,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn scripts_and_their_types_are_looked_up_but_for_events() {
+    fn script_requests_are_looked_up_except_event_streams() {
         for (name, value) in [
             ("Origin", "https://example.org"),
             ("Origin", "https://example.com"),
@@ -364,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn cookies_alone_leave_a_request_to_static_files() {
+    fn request_with_cookies_is_looked_up_for_static_files() {
         let is_static = |fields: &[(&'static str, &'static str)], policy: &Policy| {
             let class = classify_request(&request("/a", fields), false, policy);
             matches!(class, RequestClass::LookupStatic { otherwise: Reason::PassCookie, .. })
@@ -400,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_may_ignore_unknown_cookies_but_not_sessions() {
+    fn ignored_unknown_cookies_do_not_include_session_cookies() {
         let policy = Policy { unknown_cookie: UnknownCookie::Ignore, ..Policy::default_profile() };
         assert_eq!(passes(&request("/", &[("Cookie", "theme=dark")]), &policy), None);
         let session = request("/", &[("Cookie", "theme=dark; laravel_session=1")]);
@@ -408,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn wordpress_cookies() {
+    fn wordpress_session_cookies_pass() {
         let policy = Policy::wordpress();
         for cookie in [
             "wordpress_logged_in_0a1b=x",
@@ -434,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn wordpress_paths_and_parameters() {
+    fn wordpress_paths_and_parameters_have_their_reasons() {
         let policy = Policy::wordpress();
         for target in [
             "/wp-admin",
@@ -472,7 +482,7 @@ mod tests {
     }
 
     #[test]
-    fn by_the_letter_the_origin_says_what_its_answer_depends_on() {
+    fn rfc_profile_looks_up_cookies_and_credentials() {
         let policy = Policy::rfc();
         for field in [
             ("Authorization", "Basic eDp5"),
@@ -496,7 +506,7 @@ mod tests {
     }
 
     #[test]
-    fn cookies_beyond_noise_and_credentials_are_personal() {
+    fn cookies_beyond_noise_and_credentials_make_it_personal() {
         let personal =
             |name, value, policy: &Policy| is_personal(&request("/", &[(name, value)]).fields, policy);
         let (strict, letter) = (Policy::default_profile(), Policy::rfc());

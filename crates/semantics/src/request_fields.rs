@@ -1,9 +1,11 @@
-//! What each request field means for sharing: one table for classification, forwarding and Vary.
+//! The meaning of each request field for sharing: one table for classification, forwarding and
+//! Vary.
 //!
-//! Invariant: a field that is not in the table is [`Role::Unknown`], and a request that carries one is not
-//! shared unless the site's policy declares it noise or forwarded. So whatever may change an answer is in the key,
-//! or not forwarded, or the operator vouched that the application names it in Vary. A name with underscores claims
-//! no more than the same name with hyphens.
+//! Invariant: a field that is not in the table is [`Role::Unknown`]. A request with such a field is
+//! not shared unless the site's policy declares the field noise or forwarded. A field that may
+//! change a response is therefore in the key, or not forwarded, or declared. With the declaration
+//! the operator vouches that the application names the field in `Vary`. A name with underscores has
+//! no more power than the same name with hyphens.
 
 use crate::selecting::{ORIGIN, is_selecting};
 use crate::{Pattern, Policy};
@@ -11,25 +13,30 @@ use message::{Field, names};
 use std::borrow::Cow;
 use std::sync::LazyLock;
 
-/// What a request field means for a fetch whose answer may be shared.
+/// The meaning of a request field for a fetch whose response may be shared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// In the key: forwarded unchanged.
+    /// In the key, and forwarded unchanged.
     Keyed,
-    /// Negotiates or informs. Forwarded only where a known Vary names it, because only then is it in the key.
+    /// Negotiates or informs. Forwarded only if a known Vary names it, because only then is it in
+    /// the key.
     Variable,
-    /// Changes the page, also where no Vary names it: forwarded whenever a request has it, and in the key.
+    /// Changes the page even if no Vary names it. Forwarded whenever a request has it, and in the
+    /// key.
     Selecting,
-    /// Tells who the client is or where it sits. Never forwarded; a response that varies on it is for one client.
+    /// Identifies or locates the client. Never forwarded; a response that varies on it is for one
+    /// client.
     Address,
-    /// Belongs to one hop, is written by the edge, or is absent from every request that is looked up: never
-    /// forwarded, and constant as far as Vary is concerned.
+    /// Belongs to one hop, is written by the edge, or is absent from every request that is looked
+    /// up. Never forwarded, and constant as far as Vary is concerned.
     Constant,
-    /// Names another method than the request line. Forwarded on a pass only; a GET or HEAD with it passes.
+    /// Names another method than the request line. Forwarded on a pass only. A GET or HEAD with it
+    /// passes.
     MethodOverride,
-    /// Describes the client's connection to a proxy in front. Forwarded on a pass, and from a trusted proxy only.
+    /// Describes the client's connection to a proxy in front. Forwarded on a pass, and only from a
+    /// trusted proxy.
     ProxyClaim,
-    /// Overrides what is in the key behind the key's back. Never forwarded, not even on a pass.
+    /// Overrides a part of the key without changing the key. Never forwarded, not even on a pass.
     Override,
     /// Not in the table.
     Unknown,
@@ -56,15 +63,19 @@ pub(crate) fn role(name: &[u8], policy: &Policy) -> Role {
     Role::Unknown
 }
 
-/// Whether the operator declared that the field is forwarded as it is. `Accept-Encoding` is not: it has two values.
+/// Whether the operator declared that the field is forwarded as sent. `Accept-Encoding` cannot be,
+/// because it is reduced to two values.
 pub(crate) fn is_forwarded(name: &[u8], policy: &Policy) -> bool {
     is_listed(name, &policy.forwarded_fields)
         && role(name, policy) == Role::Variable
         && !name.eq_ignore_ascii_case(names::ACCEPT_ENCODING.as_bytes())
 }
 
-/// Whether a declaration that the field called `name` is noise, or `forwarded`, would have no effect because the field
-/// has a meaning that no operator can take from it. What is declared although it is so anyway does no harm.
+/// Whether the operator's declaration of the field called `name` as noise, or as `forwarded`, would
+/// have no effect.
+///
+/// That is so if the field has a fixed meaning that a declaration cannot change. A redundant
+/// declaration of what is true anyway is harmless and gives `false`.
 pub fn is_void_declaration(name: &str, forwarded: bool) -> bool {
     let is = |known: &str| name.eq_ignore_ascii_case(known);
     match role(name.as_bytes(), &Policy::default_profile()) {
@@ -81,14 +92,14 @@ fn is_listed(name: &[u8], patterns: &[Pattern]) -> bool {
     patterns.iter().any(|pattern| pattern.matches(name))
 }
 
-/// Whether the name is in the table, or of a family in it, whatever any policy says.
+/// Whether the name is in the table or belongs to one of its families, independent of any policy.
 pub(crate) fn is_known(name: &[u8]) -> bool {
     known_role(name).is_some() || is_selecting(name) || is_forged(name) || starts(name, "X-Forwarded-")
 }
 
-/// Whether the name has underscores where a field that overrides the key, claims an address, or frames the message has
-/// hyphens. CGI and what descends from it (PHP, WSGI, Rack) give both the same name, so for the application it is that
-/// field.
+/// Whether the name has underscores where a sensitive field has hyphens. Sensitive fields override
+/// the key, claim an address or a method, or frame the message. CGI and its successors (PHP, WSGI,
+/// Rack) map both names to one variable, so the application takes it for that field.
 fn is_forged(name: &[u8]) -> bool {
     let Cow::Owned(hyphened) = hyphened(name) else { return false };
     let claims =
@@ -110,19 +121,20 @@ fn starts(name: &[u8], prefix: &str) -> bool {
     name.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix.as_bytes()))
 }
 
-/// Whether the field called `name` names another method than the request line. A twin with underscores is not
-/// forwarded, so it names none.
+/// Whether the field called `name` names another method than the request line. A variant of the
+/// name with underscores is never forwarded, so it does not count.
 pub(crate) fn is_method_override(name: &[u8]) -> bool {
-    // Every request asks for each of its fields, and few names begin so.
+    // This check is cheap and runs first, because it is made for every field of every request.
     starts(name, "X-") && known_role(name) == Some(Role::MethodOverride)
 }
 
-/// Whether this field, on its own, makes it doubtful that the answer can be shared.
+/// Whether this field alone makes it doubtful that the response can be shared.
 pub(crate) fn is_doubtful(field: &Field, policy: &Policy) -> bool {
     role(&field.name, policy) == Role::Unknown
 }
 
-/// The row of the table for `name`. Rows are found by length first: every request asks for each of its fields.
+/// The row of the table for `name`. Rows are grouped by length, because every field of every
+/// request is looked up here.
 fn known_role(name: &[u8]) -> Option<Role> {
     static BY_LENGTH: LazyLock<Vec<Vec<(&str, Role)>>> = LazyLock::new(|| {
         let longest = ROLES.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
@@ -134,7 +146,8 @@ fn known_role(name: &[u8]) -> Option<Role> {
     rows.iter().find(|(known, _)| name.eq_ignore_ascii_case(known.as_bytes())).map(|(_, role)| *role)
 }
 
-/// Families of fields that browsers, proxies and tracers add and that name no resource.
+/// Families of fields that browsers, proxies and tracing tools add and that do not select a
+/// resource.
 const VARIABLE_PREFIXES: &[&str] = &[
     "Sec-",
     "CF-",
@@ -156,7 +169,7 @@ const VARIABLE_PREFIXES: &[&str] = &[
     "X-OperaMini-",
 ];
 
-/// One row a field, by role.
+/// The table: one row a field, sorted by role.
 const ROLES: &[(&str, Role)] = &[
     (names::HOST, Role::Keyed),
     ("A-IM", Role::Variable),
@@ -289,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_listed_is_unknown_unless_declared() {
+    fn unlisted_field_is_unknown_unless_declared() {
         let mut policy = Policy::default_profile();
         assert_eq!(role(b"X-Api-Key", &policy), Role::Unknown);
         assert_eq!(role(b"sec-ch-ua-platform", &policy), Role::Variable);
@@ -299,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn declarations_without_effect_are_known() {
+    fn declarations_without_effect_are_recognised() {
         for name in
             ["Origin", "authorization", "Cookie", "Host", "Accept", "X-Rewrite-URL", "X_Forwarded_For"]
         {
@@ -313,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn underscores_forge_nothing() {
+    fn names_with_underscores_are_not_forwarded() {
         let policy = Policy::default_profile();
         for forged in [
             "X_Forwarded_For",

@@ -1,12 +1,13 @@
-//! Who asks for a page: a person, or a robot by its own word.
+//! Whether a request comes from a person or from a robot that says so.
 //!
-//! Invariant: what is answered depends on none of this, only whose turn it is when not all can be served at once. A
-//! robot that says it is a browser counts as a person.
+//! Invariant: the content of the response never depends on this. It only decides the order of
+//! requests when not all can be served at once. A robot that claims to be a browser counts as a
+//! person.
 
 use message::{Fields, names};
 
-/// Parts of the names by which robots go, lower-case. A source for each: their owners' pages about their crawlers, or
-/// the word itself.
+/// Substrings of robots' names, in lower case. They are taken from the owners' pages about their
+/// crawlers, or are general words.
 const MARKS: [&[u8]; 10] = [
     b"crawl",
     b"spider",
@@ -20,14 +21,15 @@ const MARKS: [&[u8]; 10] = [
     b"headlesschrome",
 ];
 
-/// Whether a request with these fields is a robot's: it names itself one, or, as no browser does, nothing at all.
+/// Whether a request with these fields comes from a robot. The `User-Agent` names a robot, or is
+/// missing or empty, which no browser sends.
 pub fn is_robot(fields: &Fields) -> bool {
     let Some(agent) = fields.first(names::USER_AGENT).filter(|agent| !agent.is_empty()) else { return true };
     let agent = agent.to_ascii_lowercase();
     MARKS.into_iter().any(|mark| agent.windows(mark.len()).any(|part| part == mark)) || names_a_bot(&agent)
 }
 
-/// Whether a word ends in `bot`, but for a maker of telephones.
+/// Whether a word ends in `bot`, except `cubot`, a maker of telephones.
 fn names_a_bot(agent: &[u8]) -> bool {
     agent.split(|octet| !octet.is_ascii_alphabetic()).any(|word| word.ends_with(b"bot") && word != b"cubot")
 }
@@ -38,7 +40,7 @@ mod tests {
     use message::Fields;
 
     #[test]
-    fn robots_are_known_by_their_names() {
+    fn robots_are_recognised_by_their_names() {
         for (agent, expected) in [
             ("Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0", false),
             ("Mozilla/5.0 (Linux; Android 9; CUBOT_X19) AppleWebKit/537.36 Chrome/80 Mobile", false),

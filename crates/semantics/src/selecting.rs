@@ -1,15 +1,16 @@
-//! Request fields that change the page although responses often do not name them in `Vary`: `Origin`, and those by
-//! which scripts ask for a part of a page.
+//! Request fields that change the page although responses often do not name them in `Vary`. They
+//! are `Origin`, and fields by which scripts ask for a part of a page.
 //!
-//! Invariant: such a field is sent on every fetch of a request that carries it, and is in the key of the variant that
-//! comes back. A request without it never gets that variant, and a request with it gets no other one.
+//! Invariant: these fields are sent on every fetch for a request that carries them, and are in the
+//! key of the variant that the fetch returns. A request without such a field never receives that
+//! variant, and a request with it receives no other one.
 
 use crate::VaryRule;
 use bytes::Bytes;
 use message::{Field, Fields, RequestHead, names};
 use profiles::{Forwarding, Policy};
 
-/// The names. An operator may declare each of them noise but the first.
+/// The names of the fields. An operator may declare each of them noise, except the first.
 const SELECTING: &[&str] = &[
     ORIGIN,
     "HX-Boosted",
@@ -31,12 +32,13 @@ const SELECTING: &[&str] = &[
     REQUESTED_WITH,
 ];
 
-/// Where a script that asks comes from (RFC 6454).
+/// The site of a script that makes a request (RFC 6454).
 pub(crate) const ORIGIN: &str = "Origin";
 
 const REQUESTED_WITH: &str = "X-Requested-With";
 
-/// One bit for each length that a name in the list has: a look-up asks for every field of every request.
+/// One bit for each length that a name in the list has. Every lookup checks every field of the
+/// request, so most names must be rejected quickly.
 const LENGTHS: u64 = {
     let (mut lengths, mut rest) = (0, SELECTING);
     while let [name, after @ ..] = rest {
@@ -46,7 +48,7 @@ const LENGTHS: u64 = {
     lengths
 };
 
-/// One bit for each letter that a name in the list begins with, likewise.
+/// One bit for each initial letter of a name in the list, for the same reason.
 const INITIALS: u32 = {
     let (mut initials, mut rest) = (0, SELECTING);
     while let [name, after @ ..] = rest {
@@ -56,7 +58,7 @@ const INITIALS: u32 = {
     initials
 };
 
-/// The bit of the letter that `name` begins with, in either case.
+/// The bit of the first letter of `name`, in either case.
 const fn initial(name: &[u8]) -> u32 {
     match name {
         [first, ..] if first.is_ascii_alphabetic() => 1 << (first.to_ascii_lowercase() - b'a'),
@@ -66,14 +68,16 @@ const fn initial(name: &[u8]) -> u32 {
 
 /// Whether the field called `name` selects a variant whatever `Vary` says.
 pub fn is_selecting(name: &[u8]) -> bool {
+    // A shift by 64 or more would overflow. No name in the list is that long.
     name.len() < 64
         && LENGTHS >> name.len() & 1 == 1
         && INITIALS & initial(name) != 0
         && SELECTING.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes()))
 }
 
-/// The rule that selects on what these fields, as they are looked up, have of the list. Where the origin gets all that
-/// the visitor sent, its response alone says what selects.
+/// The rule that selects on the fields of the list that the looked-up request carries. Under a
+/// policy that forwards everything the rule is empty, because there the response's `Vary` alone
+/// selects.
 pub fn selecting_rule(fields: &Fields, policy: &Policy) -> VaryRule {
     if policy.forwarding == Forwarding::Everything {
         return VaryRule::of_names(Vec::new(), true);
@@ -82,15 +86,16 @@ pub fn selecting_rule(fields: &Fields, policy: &Policy) -> VaryRule {
     VaryRule::of_names(selecting.map(|field| Bytes::from(field.name.to_ascii_lowercase())).collect(), false)
 }
 
-/// Whether one of the fields that the request carries of the list is not among these `names`.
+/// Whether the request carries a field of the list that is not among `names`.
 pub(crate) fn is_beyond(fields: &Fields, names: &[Bytes]) -> bool {
     fields.iter().any(|field| {
         is_selecting(&field.name) && !names.iter().any(|name| name.eq_ignore_ascii_case(&field.name))
     })
 }
 
-/// Whether the field is of the list and yet says nothing: the operator calls it noise, an `Origin` is the site itself,
-/// or an app's embedded browser names the app where scripts name themselves.
+/// Whether the field is in the list but has no meaning for this request. That is so if the operator
+/// declared it noise, or if `Origin` names the site itself. It is also so if `X-Requested-With`
+/// names an app, as embedded browsers send it.
 pub(crate) fn says_nothing(field: &Field, fields: &Fields, policy: &Policy) -> bool {
     if policy.forwarding == Forwarding::Everything || !is_selecting(&field.name) {
         return false;
@@ -102,7 +107,7 @@ pub(crate) fn says_nothing(field: &Field, fields: &Fields, policy: &Policy) -> b
     names_an_app || policy.noise_fields.iter().any(|noise| noise.matches(&field.name))
 }
 
-/// The head without what it says of where a script comes from; `None` if it says nothing of that.
+/// The head without `Origin`; `None` if it has none.
 pub fn without_origin(head: &RequestHead) -> Option<RequestHead> {
     head.fields.has(ORIGIN).then(|| {
         let mut head = head.clone();
@@ -111,7 +116,7 @@ pub fn without_origin(head: &RequestHead) -> Option<RequestHead> {
     })
 }
 
-/// Whether `Origin` names the host that the request goes to, in either scheme.
+/// Whether `Origin` names the host that the request is sent to, with either scheme.
 fn is_own_origin(origin: &[u8], fields: &Fields) -> bool {
     let Some(host) = fields.first(names::HOST) else { return false };
     let authority = origin.strip_prefix(b"https://").or_else(|| origin.strip_prefix(b"http://"));
@@ -142,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn every_name_is_found_in_any_case_and_others_are_not() {
+    fn names_are_found_in_any_case_and_others_are_not() {
         for name in SELECTING {
             assert!(is_selecting(name.to_ascii_lowercase().as_bytes()), "{name}");
         }
@@ -150,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_that_say_nothing_select_nothing() {
+    fn fields_without_meaning_select_nothing() {
         let mut policy = Policy::default_profile();
         assert_eq!(
             looked_up(&[("Origin", "https://example.org"), ("X-Requested-With", "org.app")], &policy),
@@ -177,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn commas_in_a_selecting_field_are_sent_as_they_came() {
+    fn commas_in_a_selecting_field_are_kept() {
         let policy = Policy::default_profile();
         let asked = request(&[("HX-Current-URL", "http://a/?x=1,,2"), ("HX-Prompt", "a,b")]);
         let sent = shared_fields(&asked.fields, &selecting_rule(&asked.fields, &policy), &policy);

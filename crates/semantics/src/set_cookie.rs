@@ -1,14 +1,14 @@
-//! Cookies that a response sets, and which of them keep it from being shared.
+//! The cookies that a response sets, and the ones that keep it from being shared.
 //!
-//! Invariant: a cookie is left out of a response only if the policy knows it for noise and the response is to be
-//! shared; any other keeps the response from being shared. Where everything is forwarded, every cookie means
-//! something.
+//! Invariant: a cookie is removed from a response only if the policy declares it noise or stripped,
+//! and the response is to be shared. Any other cookie keeps the response from being shared. Under a
+//! policy that forwards everything, every cookie is meaningful.
 
 use crate::{Forwarding, Policy};
 use bytes::Bytes;
 use message::{Fields, names};
 
-/// The lines of a response that set a cookie which is not noise.
+/// The `Set-Cookie` lines of a response whose cookies are not noise.
 pub(crate) fn meaningful_cookies<'a>(
     response: &'a Fields,
     policy: &'a Policy,
@@ -16,20 +16,21 @@ pub(crate) fn meaningful_cookies<'a>(
     response.all(names::SET_COOKIE).filter(|line| !is_noise(line, policy))
 }
 
-/// Takes the cookies that are noise out of a response that is to be shared: nobody is to get what was made for
-/// somebody else, and no page depends on it.
+/// Removes noise cookies from a response that is to be shared. No page depends on them, and no
+/// client may receive a cookie that was made for another one.
 pub fn strip_noise_cookies(response: &mut Fields, policy: &Policy) {
     if response.has(names::SET_COOKIE) {
         response.retain(|field| !(field.is(names::SET_COOKIE) && is_noise(&field.value, policy)));
     }
 }
 
-/// The name of the cookie that a `Set-Cookie` line sets (RFC 6265 section 5.2).
+/// The name of the cookie in a `Set-Cookie` line (RFC 6265 section 5.2).
 pub(crate) fn set_cookie_name(line: &[u8]) -> &[u8] {
     line.split(|byte| b"=;".contains(byte)).next().unwrap_or_default().trim_ascii()
 }
 
-/// Whether the cookie is noise, or the operator has it taken out of responses to fetches that carry no cookies.
+/// Whether the cookie is noise, or is removed by the operator from responses to fetches without
+/// cookies.
 fn is_noise(line: &[u8], policy: &Policy) -> bool {
     let name = set_cookie_name(line);
     let mut meaningless = policy.noise_cookies.iter().chain(&policy.stripped_cookies);
@@ -50,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn only_noise_is_taken_out() {
+    fn only_noise_cookies_are_removed() {
         let policy = Policy::wordpress();
         let mixed =
             ["_ga=1; path=/", "PHPSESSID=2", " pll_language =en; Secure", "_gatex=3", "x_ga=4", "session"];
@@ -63,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn declared_cookie_is_stripped_from_responses_and_still_a_session() {
+    fn stripped_cookie_still_marks_a_session_in_requests() {
         let mut policy = Policy::default_profile();
         policy.stripped_cookies.push(Pattern::new("PHPSESSID"));
         let mut response = fields(&["PHPSESSID=1", "cart=2"]);
@@ -74,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn by_the_letter_nothing_is_noise() {
+    fn rfc_profile_has_no_noise_cookies() {
         let mut policy = Policy::rfc();
         policy.noise_cookies.push(Pattern::new("_ga"));
         let mut response = fields(&["_ga=1"]);

@@ -1,13 +1,17 @@
-//! The one spelling of a target among those that RFC 3986 section 6.2.2 calls equivalent, and of a host.
+//! The canonical spelling of a target, among those that RFC 3986 section 6.2.2 calls equivalent,
+//! and of a host.
 //!
-//! Invariant: in a target only the spelling of a byte is changed, never which byte it is or whether it is a delimiter:
-//! an encoded slash stays encoded. The spelling of a spelling is itself.
+//! Invariant: only the spelling of a byte in a target is changed, never its value or its role as a
+//! delimiter. An encoded slash stays encoded. The canonical spelling of a canonical spelling is
+//! itself.
 
 use std::borrow::Cow;
 
-/// The target with each unreserved character as itself, every other percent-encoding in upper case, and bytes that are
-/// not ASCII percent-encoded. Without anything to change it is the same bytes, and nothing was copied. A target with a
-/// percent sign that encodes nothing stays as it is, because applications differ about it.
+/// The target in its canonical spelling.
+///
+/// Unreserved characters are not encoded, other percent-encodings are in upper case, and bytes
+/// outside ASCII are percent-encoded. If nothing changes, the result borrows `target`. A target
+/// with an invalid percent-encoding stays unchanged, because applications interpret it differently.
 pub fn canonical_target(target: &[u8]) -> Cow<'_, [u8]> {
     if target.iter().all(|byte| *byte != b'%' && byte.is_ascii()) {
         return Cow::Borrowed(target);
@@ -32,14 +36,16 @@ pub fn canonical_target(target: &[u8]) -> Cow<'_, [u8]> {
     if canonical == target { Cow::Borrowed(target) } else { Cow::Owned(canonical) }
 }
 
-/// The host of `Host` in lower case, without the scheme's default port (RFC 9110 section 4.2.3) and without the final
-/// dot of its name, which names the same host (RFC 3986 section 3.2.2). Two final dots are no name, and stay.
+/// The host of a `Host` field in its canonical spelling: in lower case, without the scheme's
+/// default port (RFC 9110 section 4.2.3), and without the final dot of its name. The name without
+/// the dot means the same host (RFC 3986 section 3.2.2). A name with two final dots is invalid and
+/// stays unchanged.
 pub fn canonical_host(https: bool, host: &[u8]) -> Vec<u8> {
     let default_port: &[u8] = if https { b":443" } else { b":80" };
     let host = host.strip_suffix(default_port).unwrap_or(host);
     let name_bytes = host.iter().rposition(|byte| *byte == b':').unwrap_or(host.len());
     let (name, port) = host.split_at(name_bytes);
-    // An address in brackets has colons of its own.
+    // An IPv6 address in brackets contains colons itself.
     let is_plain = |name: &&[u8]| !name.is_empty() && !name.ends_with(b".") && !name.starts_with(b"[");
     let plain = name.strip_suffix(b".").filter(is_plain);
     let mut canonical = [plain.unwrap_or(name), port].concat();
@@ -51,7 +57,7 @@ fn hex(digit: u8) -> Option<u8> {
     char::from(digit).to_digit(16).map(|value| value as u8)
 }
 
-/// The upper-case digit of a value below 16.
+/// The upper-case hexadecimal digit of a value below 16.
 fn digit(value: u8) -> u8 {
     if value < 10 { b'0' + value } else { b'A' + value - 10 }
 }
@@ -87,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn spelling_changes_and_meaning_stays() {
+    fn canonical_spelling_keeps_the_meaning() {
         for (target, expected) in [
             ("/", "/"),
             ("/caf%c3%A9", "/caf%C3%A9"),
@@ -98,7 +104,7 @@ mod tests {
             ("/%4", "/%4"),
             ("/%zz%41", "/%zz%41"),
             ("/%%34%31", "/%%34%31"),
-            // What is decoded is not decoded again.
+            // A decoded byte is not decoded again.
             ("/%2541", "/%2541"),
         ] {
             assert_eq!(canonical_target(target.as_bytes()), expected.as_bytes(), "{target}");
@@ -108,7 +114,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn canonical_spelling_is_its_own(target in "[/%0-9a-fA-F~é?]{0,24}") {
+        fn canonical_spelling_is_idempotent(target in "[/%0-9a-fA-F~é?]{0,24}") {
             let once = canonical_target(target.as_bytes()).into_owned();
             let twice = canonical_target(&once).into_owned();
             prop_assert_eq!(twice, once);

@@ -1,8 +1,9 @@
-//! Static files: for which requests and responses do cookies not matter?
+//! Static files: requests and responses for which cookies do not matter.
 //!
-//! Invariant: what a path says is a guess, made to look a file up and to fetch it without cookies. Only the response
-//! decides: it must have a static type, so a page is never taken for a file whatever its URL looks like. The fetch
-//! carries no cookies, so that no response to it can be one visitor's own.
+//! Invariant: the path is only a hint, used to look a file up and to fetch it without cookies. The
+//! response decides. It must have a static media type, so a page is never taken for a file,
+//! whatever its URL looks like. The fetch carries no cookies, so its response cannot belong to one
+//! visitor.
 
 use crate::lifetime::states_lifetime;
 use crate::request::percent_decoded;
@@ -12,8 +13,8 @@ use message::{Fields, ResponseHead, Status, names};
 use profiles::{Forwarding, Policy};
 use std::time::Duration;
 
-/// Types of files as they begin. HTML, JSON, XML, PDF and plain text are not among them, because applications make them
-/// for one visitor.
+/// Prefixes of media types of files. HTML, JSON, XML, PDF and plain text are missing, because
+/// applications generate them for individual visitors.
 const TYPES: &[&str] = &[
     "image/",
     "font/",
@@ -29,15 +30,16 @@ const TYPES: &[&str] = &[
     "application/wasm",
 ];
 
-/// Names that scripts end in. What comes behind one in a path is the script's argument, and no file.
+/// File extensions of scripts. A path segment after a script is the script's argument and no file.
 const SCRIPTS: &[&str] = &[".php", ".phtml", ".cgi", ".fcgi", ".pl", ".py", ".asp", ".aspx", ".jsp", ".do"];
 
-/// Whether the profile or the operator lets cookies be ignored for static files at all.
+/// Whether the profile or the operator allows cookies to be ignored for static files at all.
 pub(crate) fn ignores_cookies(policy: &Policy) -> bool {
     policy.static_files && policy.forwarding == Forwarding::Keyed
 }
 
-/// Whether the target looks like a file: by the extension of its last segment, or by a path that is declared static.
+/// Whether the target looks like a file: by the extension of its last segment, or by a path that is
+/// declared static.
 pub fn is_static_path(target: &[u8], policy: &Policy) -> bool {
     let path = path_of(target);
     let decoded = percent_decoded(path);
@@ -55,15 +57,15 @@ pub fn is_static_path(target: &[u8], policy: &Policy) -> bool {
     has_extension || policy.static_paths.iter().any(|pattern| pattern.matches(&decoded))
 }
 
-/// Whether the operator, or the profile, vouches that cookies change nothing at this path.
+/// Whether the operator or the profile declares that cookies change nothing at this path.
 fn is_declared(target: &[u8], policy: &Policy) -> bool {
     let path = path_of(target);
     let decoded = percent_decoded(path);
     !is_confusing(path, &decoded) && policy.static_paths.iter().any(|pattern| pattern.matches(&decoded))
 }
 
-/// Whether servers disagree about which file a path names: because of path parameters, encoded separators, dot
-/// segments or double encodings.
+/// Whether servers may disagree about the file that a path names. The causes are path parameters,
+/// encoded separators, dot segments and double encodings.
 fn is_confusing(path: &[u8], decoded: &[u8]) -> bool {
     let slashes = |octets: &[u8]| octets.iter().filter(|&&octet| octet == b'/').count();
     let is_odd = |octet: &u8| matches!(octet, b';' | b'\\' | b'%' | b'?' | b'#' | 0..=0x1f | 0x7f);
@@ -73,10 +75,13 @@ fn is_confusing(path: &[u8], decoded: &[u8]) -> bool {
         || decoded.split(|&octet| octet == b'/').any(is_dots)
 }
 
-/// Whether this response to a request without cookies is the one that a request with cookies would get.
+/// Whether this response to a request without cookies is the one that a request with cookies would
+/// get.
 ///
-/// It must have a static type and must not say that it varies by cookie. Beyond that, either it says that it may be
-/// shared and for how long, or its path looks like a file and it has a lifetime or the date of a file.
+/// The response must have a static media type. That is enough at a declared path. Elsewhere it must
+/// not vary by cookie or set a meaningful one, and one of two things must hold. Either it says that
+/// it may be shared and for how long. Or its path looks like a file and it has a lifetime or a
+/// `Last-Modified`.
 pub fn is_for_any_cookie(target: &[u8], status: Status, response: &Fields, policy: &Policy) -> bool {
     if !ignores_cookies(policy) || !matches!(status.code(), 200 | 206) || !has_static_type(response) {
         return false;
@@ -93,8 +98,8 @@ pub fn is_for_any_cookie(target: &[u8], status: Status, response: &Fields, polic
     says_shared(response, policy) || is_static_path(target, policy) && is_a_file()
 }
 
-/// Whether the cookies that a response sets are kept from everybody but the visitor whose request led the fetch, so
-/// that the rest of it may be shared.
+/// Whether the response's cookies are sent only to the visitor whose request led the fetch, so that
+/// the rest of the response may be shared.
 pub(crate) fn loses_cookies(target: &[u8], status: Status, response: &Fields, policy: &Policy) -> bool {
     ignores_cookies(policy)
         && matches!(status.code(), 200 | 206)
@@ -102,11 +107,13 @@ pub(crate) fn loses_cookies(target: &[u8], status: Status, response: &Fields, po
         && (says_shared(response, policy) || is_declared(target, policy))
 }
 
-/// For how long a file that says `no-cache` is used without asking the origin; `None`: it is not.
+/// How long a file that says `no-cache` is used without asking the origin; `None` if it is not.
 ///
-/// Only a profile permits it, because `no-cache` is the origin's word (RFC 9111 section 5.2.2.4): its system sends
-/// `no-cache` with every file whose lifetime was not configured. The file must be at a declared path, have a static
-/// type and both validators of a file, and must say nothing else of caches.
+/// `no-cache` is the origin's statement (RFC 9111 section 5.2.2.4). Only a profile may permit this,
+/// for a system that sends `no-cache` with every file whose lifetime was not configured.
+///
+/// The file must be at a declared path and have a static media type, an `ETag` and a
+/// `Last-Modified`. It must say nothing else to caches.
 pub fn recheck(target: &[u8], response: &ResponseHead, policy: &Policy) -> Option<Duration> {
     let time = policy.static_recheck.filter(|time| !time.is_zero())?;
     let fields = &response.fields;
@@ -129,7 +136,8 @@ fn says_shared(response: &Fields, policy: &Policy) -> bool {
     (directives.public || directives.s_maxage_secs.is_some()) && states_lifetime(response, policy)
 }
 
-/// Whether the content is of a type that is not made for one visitor. Two types are none.
+/// Whether the content has a static media type, which is not generated for one visitor. A response
+/// with two `Content-Type` fields has none.
 fn has_static_type(response: &Fields) -> bool {
     let Some(value) = response.only(names::CONTENT_TYPE) else { return false };
     TYPES.iter().any(|known| {
@@ -171,7 +179,7 @@ mod tests {
     const CSS: (&str, &str) = ("Content-Type", "text/css; charset=utf-8");
 
     #[test]
-    fn only_plain_names_of_files_are_static_paths() {
+    fn only_unambiguous_file_names_are_static_paths() {
         let policy = Policy::default_profile();
         for target in
             ["/a.css", "/a/b.min.JS?v=1", "/f/x.woff2", "/my%20photo.jpg", "/v1.2/a@2x.png", "/.x/a.svg"]
@@ -206,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn page_at_a_path_of_a_file_is_no_file() {
+    fn page_at_the_path_of_a_file_is_not_a_file() {
         for kind in [
             "text/html",
             "text/html; x=text/css",
@@ -222,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn response_must_say_shared_or_look_like_a_file() {
+    fn response_must_permit_sharing_or_look_like_a_file() {
         let dated = ("Last-Modified", "Mon, 03 Nov 2025 10:00:00 GMT");
         assert!(is_for_any("/x.css", &[CSS, ("Cache-Control", "max-age=60")]));
         assert!(is_for_any("/x.css", &[CSS, dated]));
@@ -249,7 +257,8 @@ mod tests {
         assert!(!is("/static/../account", "text/css") && !is("/static/..%2faccount", "text/css"));
     }
 
-    /// For how many seconds a response to `target` is used, and whether it may be used stale; `None`: not at all.
+    /// How many seconds a response to `target` is fresh, and the names of its withheld fields;
+    /// `None` if it may not be used without asking the origin.
     fn used(
         target: &'static str,
         lines: &[(&'static str, &'static str)],
@@ -285,7 +294,7 @@ mod tests {
     fn file_without_lifetime_is_used_for_a_tenth_of_its_age() {
         let policy = Policy::default_profile();
         assert_eq!(used("/x.css", &[CSS, CHANGED], &policy), Some((60, vec![])));
-        assert_eq!(used("/x.css", &[CSS, LONG_AGO], &policy), Some((300, vec![])), "no longer than that");
+        assert_eq!(used("/x.css", &[CSS, LONG_AGO], &policy), Some((300, vec![])), "limited to the maximum");
         let private = ("Cache-Control", "private");
         for (target, fields) in [
             ("/x", &[CSS, LONG_AGO][..]),

@@ -1,34 +1,38 @@
-//! Structured fields (RFC 9651): dictionaries and lists, as far as the fields that caches read need them. The whole
-//! grammar is checked; booleans, integers, strings, tokens and inner lists are handed out, other values are told
-//! apart no further, and parameters are checked and dropped.
+//! Structured fields (RFC 9651): dictionaries and lists, as far as the fields that caches read need
+//! them.
 //!
-//! Invariant: a value that breaks the grammar anywhere, or exceeds a limit, gives `None`; nothing is salvaged from
-//! it. What the members mean is the business of the field's own file.
+//! The whole grammar is checked. Booleans, integers, strings, tokens and inner lists are returned.
+//! All other values become [`Value::Other`]. Parameters are checked and dropped.
+//!
+//! Invariant: a value that breaks the grammar anywhere, or exceeds a limit, gives `None`. No part
+//! of it is used. The meaning of the members belongs to the module of the field.
 
 use crate::directives::is_token;
 use message::Fields;
 
-/// More members in one field, or items in one inner list, are refused. RFC 9651 asks for 1024 and 256 at least.
+/// The maximum number of members in one field, and of items in one inner list. A field with more is
+/// refused. RFC 9651 asks for at least 1024 and 256.
 pub const MEMBERS_MAX: usize = 1024;
 
 /// The value of a member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
-    /// `?0`, `?1`, or a key without a value.
+    /// `?0`, `?1`, or a key without a value, which means true.
     Boolean(bool),
     /// An integer of at most 15 digits.
     Integer(i64),
-    /// A string, escapes resolved; printable ASCII.
+    /// A string with its escapes resolved; printable ASCII.
     String(Vec<u8>),
     /// A token.
     Token(Vec<u8>),
-    /// An inner list; it has no inner lists itself.
+    /// An inner list. Its items are never inner lists.
     InnerList(Vec<Self>),
     /// A decimal, byte sequence, date or display string.
     Other,
 }
 
-/// The members in order, of several with one key the last (RFC 9651 section 4.2.2); `None` if it is no dictionary.
+/// The members of a dictionary in order; `None` if `input` is no dictionary. Of several members
+/// with one key the last counts (RFC 9651 section 4.2.2).
 pub fn parse_dictionary(input: &[u8]) -> Option<Vec<(Vec<u8>, Value)>> {
     let mut members: Vec<(Vec<u8>, Value)> = Vec::new();
     members_of(input, |reader| {
@@ -42,7 +46,7 @@ pub fn parse_dictionary(input: &[u8]) -> Option<Vec<(Vec<u8>, Value)>> {
     Some(members)
 }
 
-/// The members in order (RFC 9651 section 4.2.1); `None` if it is no list.
+/// The members of a list in order (RFC 9651 section 4.2.1); `None` if `input` is no list.
 pub fn parse_list(input: &[u8]) -> Option<Vec<Value>> {
     let mut members = Vec::new();
     members_of(input, |reader| {
@@ -52,14 +56,14 @@ pub fn parse_list(input: &[u8]) -> Option<Vec<Value>> {
     Some(members)
 }
 
-/// All lines of the field `name` as the one value they mean together (RFC 9651 section 4.2); `None` if the message
-/// does not have the field.
+/// All lines of the field `name`, joined into one value (RFC 9651 section 4.2); `None` if the
+/// message does not have the field.
 pub fn combined_lines(fields: &Fields, name: &str) -> Option<Vec<u8>> {
     let lines: Vec<_> = fields.all(name).map(|line| &**line).collect();
     (!lines.is_empty()).then(|| lines.join(&b", "[..]))
 }
 
-/// Reads comma-separated members until the end of the input, each by `read`.
+/// Reads comma-separated members until the end of the input, and calls `read` for each of them.
 fn members_of(input: &[u8], mut read: impl FnMut(&mut Reader<'_>) -> Option<()>) -> Option<()> {
     let mut reader = Reader { rest: trim_spaces(input) };
     if reader.rest.is_empty() {
@@ -189,7 +193,7 @@ impl<'a> Reader<'a> {
         self.take(b'0').then_some(Value::Boolean(false))
     }
 
-    /// At most 15 digits, or 12 with a fraction of 1 to 3 (RFC 9651 section 4.2.4).
+    /// At most 15 digits, or at most 12 with a fraction of 1 to 3 digits (RFC 9651 section 4.2.4).
     fn number(&mut self) -> Option<Value> {
         let negative = self.take(b'-');
         let whole = self.take_while(|byte| byte.is_ascii_digit());
@@ -224,13 +228,14 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Base64, whose padding may be left out (RFC 9651 section 4.2.7).
+    /// Base64, whose padding may be missing (RFC 9651 section 4.2.7).
     fn byte_sequence(&mut self) -> Option<Value> {
         self.take(b':');
         let digits =
             self.take_while(|byte| byte.is_ascii_alphanumeric() || byte == b'+' || byte == b'/').len();
         let padding = self.take_while(|byte| byte == b'=').len();
-        // A single digit more than whole groups of four cannot be decoded; padding fills a group.
+        // A single digit after complete groups of four cannot be decoded. Padding must complete the
+        // group.
         let decodes = match digits % 4 {
             0 => padding == 0,
             1 => false,
@@ -239,8 +244,8 @@ impl<'a> Reader<'a> {
         (self.take(b':') && decodes).then_some(Value::Other)
     }
 
-    /// Printable ASCII in which `%` and two lowercase hexadecimal digits stand for an octet; all of it UTF-8
-    /// (RFC 9651 section 4.2.10).
+    /// Printable ASCII in which `%` and two lower-case hexadecimal digits encode a byte. The
+    /// decoded text must be UTF-8 (RFC 9651 section 4.2.10).
     fn display_string(&mut self) -> Option<Value> {
         self.take(b'%');
         if !self.take(b'"') {
@@ -331,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_decoded_is_outside_the_grammar() {
+    fn undecodable_byte_sequences_and_strings_are_refused() {
         for value in [":YQ==:", ":YQ:", "::", ":YWI=:", ":+/09:", "%\"f%c3%bc\"", "%\"\"", "@-1"] {
             assert_eq!(parse_list(value.as_bytes()), Some(vec![Value::Other]), "{value}");
         }
@@ -342,12 +347,12 @@ mod tests {
     }
 
     #[test]
-    fn the_last_member_of_a_key_counts() {
+    fn last_member_of_a_key_counts() {
         assert_eq!(members("a=1, b, a=2").unwrap().last(), Some(&("a".to_owned(), Value::Integer(2))));
     }
 
     #[test]
-    fn anything_outside_the_grammar_voids_the_whole() {
+    fn grammar_error_anywhere_voids_the_whole_field() {
         for input in [
             "max-age=1,",
             "max-age=1 b",

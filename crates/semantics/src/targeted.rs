@@ -1,15 +1,16 @@
-//! Fields aimed at caches of our kind, which replace `Cache-Control` and `Expires` for them (RFC 9213):
-//! `CDN-Cache-Control`, a structured dictionary, and `Surrogate-Control` of the Edge Architecture Specification.
+//! Fields that target this kind of cache and replace `Cache-Control` and `Expires` for it (RFC
+//! 9213). They are `CDN-Cache-Control`, a structured dictionary, and `Surrogate-Control` of the
+//! Edge Architecture Specification.
 //!
-//! Invariant: the first valid field of the policy's list counts alone; an invalid or absent one counts as not
-//! sent, so that the next one, and at last `Cache-Control`, decides.
+//! Invariant: only the first valid field of the policy's list counts. An invalid or absent field
+//! counts as not sent, so that the next one decides, and `Cache-Control` last.
 
 use crate::structured::{Value, combined_lines, parse_dictionary};
 use crate::{Directives, Policy, TargetedField};
 use message::{Fields, list_members, names};
 
-/// The directives that count for this cache, and whether they come from a targeted field: then `Expires`
-/// does not count either.
+/// The directives that count for this cache, and whether they come from a targeted field. In that
+/// case `Expires` does not count either.
 pub fn stated_directives(fields: &Fields, policy: &Policy) -> (Directives, bool) {
     match targeted(fields, policy) {
         Some((_, directives)) => (directives, true),
@@ -22,7 +23,7 @@ pub(crate) fn deciding_field(fields: &Fields, policy: &Policy) -> &'static str {
     targeted(fields, policy).map_or(names::CACHE_CONTROL, |(name, _)| name)
 }
 
-/// The first valid targeted field, and what it says.
+/// The first valid targeted field: its name and its directives.
 fn targeted(fields: &Fields, policy: &Policy) -> Option<(&'static str, Directives)> {
     policy.targeted_fields.iter().find_map(|targeted| match targeted {
         TargetedField::CdnCacheControl => {
@@ -34,8 +35,8 @@ fn targeted(fields: &Fields, policy: &Policy) -> Option<(&'static str, Directive
     })
 }
 
-/// RFC 9213 section 2.1: the field must parse as a whole and have a member; a member of the wrong type makes
-/// a lifetime zero and a permission void.
+/// The directives of `CDN-Cache-Control` (RFC 9213 section 2.1). The field must parse as a whole
+/// and have a member. A member of the wrong type makes a lifetime zero and a permission void.
 fn cdn_cache_control(fields: &Fields) -> Option<Directives> {
     let members = parse_dictionary(&combined_lines(fields, names::CDN_CACHE_CONTROL)?)?;
     if members.is_empty() {
@@ -56,20 +57,22 @@ fn cdn_cache_control(fields: &Fields) -> Option<Directives> {
     Some(directives)
 }
 
-/// A string argument: field names for `private` and `no-cache`, the wrong type for everything else.
+/// Adds a member with a string or token value: field names for `private` and `no-cache`, and the
+/// wrong type for every other directive.
 fn add_text(directives: &mut Directives, name: &[u8], list: &[u8]) {
     let takes_fields = name == b"private" || name == b"no-cache";
     directives.add(name, Some(if takes_fields { list } else { b" " }));
 }
 
-/// `max-age=N` or `max-age=N+M` (M seconds of staleness after it), `no-store`, `content="..."`. A field that
-/// speaks of neither storing nor time, as one that only announces a processing, does not replace anything.
+/// The directives of `Surrogate-Control`: `max-age=N`, `max-age=N+M` with M seconds of staleness
+/// after the lifetime, and `no-store`. A field with neither, such as one that only announces
+/// content processing, replaces nothing.
 fn surrogate_control(fields: &Fields) -> Option<Directives> {
     let mut directives = Directives::default();
     let mut speaks = false;
     for value in fields.all(names::SURROGATE_CONTROL) {
         for member in list_members(value) {
-            // Parameters after `;` name the surrogate that is meant.
+            // A parameter after `;` names the surrogate that the member is for. It is ignored.
             let member = member.split(|&byte| byte == b';').next().unwrap_or_default().trim_ascii();
             if member.eq_ignore_ascii_case(b"no-store") {
                 (directives.no_store, speaks) = (true, true);
@@ -82,7 +85,7 @@ fn surrogate_control(fields: &Fields) -> Option<Directives> {
     speaks.then_some(directives)
 }
 
-/// `N` or `N+M`.
+/// Adds a lifetime written as `N` or `N+M`.
 fn add_lifetime(directives: &mut Directives, lifetime: &[u8]) {
     let mut parts = lifetime.splitn(2, |&byte| byte == b'+');
     directives.add(b"max-age", parts.next());
@@ -92,7 +95,7 @@ fn add_lifetime(directives: &mut Directives, lifetime: &[u8]) {
     }
 }
 
-/// What follows `name`, compared without regard to case.
+/// The text after the prefix `name`, which is compared without regard to case.
 fn strip_name<'a>(member: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     let (start, rest) = member.split_at_checked(name.len())?;
     start.eq_ignore_ascii_case(name).then_some(rest)
@@ -114,7 +117,7 @@ mod tests {
     const PLAIN: (&str, &str) = ("Cache-Control", "max-age=5");
 
     #[test]
-    fn a_valid_targeted_field_replaces_cache_control() {
+    fn valid_targeted_field_replaces_cache_control() {
         let (directives, targeted) =
             stated(&[("Cache-Control", "no-store"), ("CDN-Cache-Control", "max-age=60, foobar")]);
         assert!(targeted && !directives.no_store);
@@ -125,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn an_invalid_or_empty_one_counts_as_not_sent() {
+    fn invalid_or_empty_targeted_field_counts_as_not_sent() {
         for value in ["max-age=10000, &&&&&", "MaX-aGe=3600", "max-age= 100", ""] {
             let (directives, targeted) = stated(&[PLAIN, ("CDN-Cache-Control", value)]);
             assert!(!targeted, "{value}");
@@ -134,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lifetime_of_the_wrong_type_is_zero() {
+    fn lifetime_of_the_wrong_type_is_zero() {
         for value in
             ["max-age=\"10000\"", "max-age=abc", "max-age=1.5", "max-age", "max-age=-3", "max-age=(1)"]
         {
@@ -143,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_one_field_are_one_dictionary() {
+    fn field_lines_are_joined_into_one_dictionary() {
         let (directives, _) =
             stated(&[("CDN-Cache-Control", "max-age=10"), ("CDN-Cache-Control", "must-revalidate")]);
         assert_eq!((directives.max_age_secs, directives.must_revalidate), (Some(10), true));
@@ -151,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn the_policy_says_which_field_is_asked_first() {
+    fn policy_order_decides_between_targeted_fields() {
         let fields = [
             ("CDN-Cache-Control", "max-age=60"),
             ("Surrogate-Control", "max-age=30+600, content=\"ESI/1.0\""),
@@ -166,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn surrogate_control_that_only_announces_a_processing_replaces_nothing() {
+    fn surrogate_control_without_lifetime_replaces_nothing() {
         assert!(!stated(&[PLAIN, ("Surrogate-Control", "content=\"ESI/1.0, max-age=9\"")]).1);
         assert!(stated(&[PLAIN, ("Surrogate-Control", "No-Store, content=\"BigPipe/1.0\"")]).0.no_store);
         assert_eq!(stated(&[PLAIN, ("Surrogate-Control", "max-age=70;petasos")]).0.max_age_secs, Some(70));

@@ -1,18 +1,21 @@
-//! The target without what only measures where a visitor came from.
+//! Removes query parameters that only track where a visitor came from.
 //!
-//! Invariant: what is taken out of a target is neither in the key nor forwarded on a fetch whose answer may be shared,
-//! as both are made of the result. Only whole parameters that the policy names go; where a parameter may be read in
-//! two ways, it stays.
+//! Invariant: a removed parameter is neither in the key nor forwarded on a shared fetch, because
+//! both use the resulting target. Only whole parameters that the policy names are removed. A
+//! parameter that may be parsed in two ways stays.
 
 use crate::{Policy, canonical_target};
 use bytes::Bytes;
 use std::borrow::Cow;
 
-/// The target by which a page is known: `target` without the tracking parameters of the policy, in one spelling where
-/// the policy says that the application treats all alike. Without anything to change it is the same octets, and
-/// nothing was copied.
+/// The target that identifies a page in the key: `target` without the policy's tracking parameters.
 ///
-/// Parameters are told apart by `&` alone. An application may also split them at `;`, so one with a `;` in it stays.
+/// It is in its canonical spelling if the policy says that the application treats equivalent
+/// spellings alike. If nothing changes, the result shares the bytes of `target` and nothing is
+/// copied.
+///
+/// Parameters are separated by `&` alone. An application may separate them by `;` too, so a
+/// parameter with a `;` in it stays.
 pub fn keyed_target(target: &Bytes, policy: &Policy) -> Bytes {
     let kept = untracked(target, policy);
     if !policy.equal_spellings {
@@ -49,7 +52,7 @@ mod tests {
     use bytes::Bytes;
 
     #[test]
-    fn tracking_parameters_go_and_nothing_else_does() {
+    fn only_tracking_parameters_are_removed() {
         let policy = Policy::default_profile();
         for (target, expected) in [
             ("/", "/"),
@@ -61,13 +64,13 @@ mod tests {
             ("/a?gclid&b", "/a?b"),
             ("/a?b=utm_source&c=?utm_source=1", "/a?b=utm_source&c=?utm_source=1"),
             ("/a?&utm_term=1&", "/a?&"),
-            // A path may look like anything.
+            // A path may contain any text.
             ("/utm_source=1", "/utm_source=1"),
             ("/a&utm_source=1?b", "/a&utm_source=1?b"),
-            // To some applications this is two parameters.
+            // Some applications read two parameters here.
             ("/a?utm_source=x;id=5", "/a?utm_source=x;id=5"),
             ("/a?id=5;utm_source=x&utm_term=1", "/a?id=5;utm_source=x"),
-            // Not the name, as it stands.
+            // These names differ from the policy's patterns, compared byte by byte.
             ("/a?my_utm_source=1&xfbclid=2&utm%5Fsource=3", "/a?my_utm_source=1&xfbclid=2&utm%5Fsource=3"),
         ] {
             let target = Bytes::from_static(target.as_bytes());

@@ -1,9 +1,9 @@
-//! Validation of stored responses (RFC 9111 section 4.3): what is asked, whom an answer speaks of, and what it
-//! changes.
+//! Validation of stored responses (RFC 9111 section 4.3): the request to the origin, the stored
+//! response that its response concerns, and the update that follows.
 //!
-//! Invariant: an answer changes only a response that it can be proven to speak of, and never what describes the
-//! stored content: its length, coding, type and range.
-//! This file does not say for how long the updated response is fresh: its head is judged anew by `judge`.
+//! Invariant: a response updates a stored response only if it provably concerns it. It never
+//! changes the fields that describe the stored content: its length, coding, type and range. The new
+//! freshness is not computed here: `judge` judges the updated head again.
 
 use crate::Policy;
 use crate::dates::parse_date;
@@ -11,8 +11,8 @@ use bytes::Bytes;
 use message::{Field, Fields, ResponseHead, Status, names};
 use std::time::Duration;
 
-/// The conditional fields that ask the origin whether `stored` is still right (RFC 9111 section 4.3.1); empty if it
-/// has no validator that can be read.
+/// The conditional fields that ask the origin whether `stored` is still valid (RFC 9111 section
+/// 4.3.1); empty if it has no validator that can be read.
 pub fn validation_fields(stored: &ResponseHead) -> Fields {
     let mut fields = Fields::new();
     if let Some(tag) = stored.fields.only(names::ETAG).filter(|tag| is_entity_tag(tag)) {
@@ -24,23 +24,25 @@ pub fn validation_fields(stored: &ResponseHead) -> Fields {
     fields
 }
 
-/// Why a stored response cannot be used as it is.
+/// Why a stored response cannot be used without asking the origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Doubt {
-    /// It is no longer fresh.
+    /// The response is no longer fresh.
     Expired,
-    /// It was invalidated: somebody says that the content has changed.
+    /// The response was invalidated: its content is said to have changed.
     Invalidated,
 }
 
-/// How much older than the response its last change must be. `Last-Modified` counts whole seconds, so a second change
-/// within the second of the first keeps the date (RFC 9110 section 8.8.2.2); one more second is for rounding.
+/// Minimum time between the last change and the response. `Last-Modified` counts whole seconds, so
+/// a second change within one second keeps the date (RFC 9110 section 8.8.2.2). One more second
+/// allows for rounding.
 const SETTLED: Duration = Duration::from_secs(2);
 
-/// Those of [`validation_fields`] whose confirmation by a 304 proves that `stored` is still right.
+/// The [`validation_fields`] whose confirmation by a 304 proves that `stored` is still valid.
 ///
-/// A date counts only if the response was made well after it. An entity tag counts as long as nobody says that the
-/// content has changed; then it may have been made from the same date, unless the policy vouches for it.
+/// A date counts only if the response was made at least two seconds after it. An entity tag always
+/// counts for an expired response. For an invalidated response it needs the same two seconds or a
+/// policy with exact tags, because the origin may derive the tag from the date.
 pub fn confirming_fields(stored: &ResponseHead, doubt: Doubt, policy: &Policy) -> Fields {
     let mut fields = validation_fields(stored);
     if !is_settled(&stored.fields) {
@@ -52,18 +54,21 @@ pub fn confirming_fields(stored: &ResponseHead, doubt: Doubt, policy: &Policy) -
     fields
 }
 
-/// Whether the response was made so long after its last change that a later change has another date.
+/// Whether the response was made so long after its last change that a later change has another
+/// date.
 fn is_settled(stored: &Fields) -> bool {
     let date = |name| stored.only(name).and_then(|value| parse_date(value));
     let (changed, made) = (date(names::LAST_MODIFIED), date(names::DATE));
     changed.zip(made).is_some_and(|(changed, made)| made.since(changed) >= SETTLED)
 }
 
-/// Whether a 304 that answers [`validation_fields`] of `stored` speaks of it (RFC 9111 section 4.3.4): its
-/// validators, where present, agree; the date counts only where there is no entity tag.
+/// Whether a 304 to [`validation_fields`] of `stored` concerns it (RFC 9111 section 4.3.4).
 ///
-/// Entity tags are compared weakly: a coding that the origin's web server adds weakens the stored tag, and is not
-/// there in a 304. The origin was asked about this one tag.
+/// The validators in the 304 must agree with the stored ones. The date counts only if the 304 has
+/// no entity tag.
+///
+/// Entity tags are compared weakly. A web server that adds a content coding weakens the stored tag,
+/// but adds nothing to a 304. The request named only this tag.
 pub fn not_modified_speaks_of(stored: &ResponseHead, not_modified: &ResponseHead) -> bool {
     match same_tag(stored, not_modified) {
         Some(same) => same,
@@ -71,13 +76,13 @@ pub fn not_modified_speaks_of(stored: &ResponseHead, not_modified: &ResponseHead
     }
 }
 
-/// Whether the entity tag of `answer`, if it has one, is the stored one.
+/// Whether the entity tag of `answer` is the stored one; `None` if `answer` has none.
 fn same_tag(stored: &ResponseHead, answer: &ResponseHead) -> Option<bool> {
     let tag = weakened(answer.fields.first(names::ETAG)?);
     Some(stored.fields.only(names::ETAG).is_some_and(|known| weakened(known) == tag))
 }
 
-/// Whether the last change that `answer` names, if it does, is the stored one.
+/// Whether the `Last-Modified` of `answer` is the stored one; `None` if `answer` has none.
 fn same_date(stored: &ResponseHead, answer: &ResponseHead) -> Option<bool> {
     let date = answer.fields.first(names::LAST_MODIFIED)?;
     let known = stored.fields.only(names::LAST_MODIFIED);
@@ -86,11 +91,12 @@ fn same_date(stored: &ResponseHead, answer: &ResponseHead) -> Option<bool> {
     Some(known.is_some_and(same))
 }
 
-/// The stored head with the fields of a 304, or of the answer to a HEAD, in it (RFC 9111 section 3.2): they replace
-/// the stored fields of their names or are added; the others stay, in their order.
+/// The stored head, updated with the fields of a 304 or of the response to a HEAD (RFC 9111 section
+/// 3.2). The new fields replace stored fields of the same name or are added. The other stored
+/// fields stay, in their order.
 ///
-/// `Age` and `Date` always come from the answer, as they tell when it was made; whoever receives one without `Date`
-/// adds it (RFC 9110 section 6.6.1).
+/// `Age` and `Date` always come from `answer`, because they tell when it was made. The recipient of
+/// a response without `Date` adds one (RFC 9110 section 6.6.1).
 pub fn updated_head(stored: &ResponseHead, answer: &ResponseHead) -> ResponseHead {
     let hop: Vec<&[u8]> = answer.fields.list(names::CONNECTION).collect();
     let updates = |field: &&Field| {
@@ -107,22 +113,25 @@ pub fn updated_head(stored: &ResponseHead, answer: &ResponseHead) -> ResponseHea
     ResponseHead { fields, ..stored.clone() }
 }
 
-/// Fields that are not updated, beside those of one hop: they describe the stored content, which an answer without
-/// content does not have. Some origins send the `Content-Type` of an empty page with every 304.
+/// Fields that are not updated, in addition to hop-by-hop fields. They describe the stored content,
+/// and a response without content has no such content. Some origins send the `Content-Type` of an
+/// empty page with every 304.
 const KEPT_FIELDS: &[&str] =
     &[names::CONTENT_ENCODING, names::CONTENT_LENGTH, names::CONTENT_RANGE, names::CONTENT_TYPE];
 
-/// What the answer to a HEAD says about the stored response to a GET (RFC 9111 section 4.3.5).
+/// The relation between the response to a HEAD and the stored response to a GET (RFC 9111 section
+/// 4.3.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeadSays {
-    /// It is the same: update it by [`updated_head`].
+    /// They are the same: update the stored response with [`updated_head`].
     Update,
-    /// It is another: the stored one is stale.
+    /// They differ: the stored response is stale.
     Differs,
 }
 
-/// What a 200 answer to a HEAD says about a stored complete response of `stored_bytes` octets of content: each
-/// validator, the length and the coding that it names must be the stored ones.
+/// Compares a 200 response to a HEAD with a stored complete response of `stored_bytes` bytes of
+/// content. Each validator, the length and the coding that `answer` names must equal the stored
+/// ones.
 pub fn head_says(stored: &ResponseHead, stored_bytes: u64, answer: &ResponseHead) -> HeadSays {
     let length = answer.fields.first(names::CONTENT_LENGTH);
     let same_length = length.is_none_or(|value| value[..] == *stored_bytes.to_string().as_bytes());
@@ -135,11 +144,12 @@ pub fn head_says(stored: &ResponseHead, stored_bytes: u64, answer: &ResponseHead
     if same { HeadSays::Update } else { HeadSays::Differs }
 }
 
-/// Whether an answer to a HEAD that agrees with `stored` proves that its content is still the same: by a validator that
-/// the answer names, and that would prove it in a 304 to a GET ([`confirming_fields`]).
+/// Whether a response to a HEAD that agrees with `stored` proves that the stored content is still
+/// valid. It must name a validator that would prove it in a 304 to a GET: see
+/// [`confirming_fields`].
 ///
-/// An answer that names no validator confirms a response of which nothing is doubted but its age: RFC 9111 section
-/// 4.3.5 compares what an answer has.
+/// A response without validators confirms a stored response that is merely expired, because RFC
+/// 9111 section 4.3.5 compares only the fields that are present.
 pub fn head_confirms(stored: &ResponseHead, answer: &ResponseHead, doubt: Doubt, policy: &Policy) -> bool {
     let proving = confirming_fields(stored, doubt, policy);
     let (tag, date) = (same_tag(stored, answer), same_date(stored, answer));
@@ -148,7 +158,7 @@ pub fn head_confirms(stored: &ResponseHead, answer: &ResponseHead, doubt: Doubt,
         || doubt == Doubt::Expired && tag.is_none() && date.is_none()
 }
 
-/// Whether an answer is an error that a stale response may stand in for (RFC 5861 section 4).
+/// Whether a response is an error that a stale response may replace (RFC 5861 section 4).
 pub fn is_server_error(status: Status) -> bool {
     matches!(status.code(), 500 | 502 | 503 | 504)
 }
@@ -159,7 +169,7 @@ fn is_entity_tag(tag: &[u8]) -> bool {
     opaque.len() >= 2 && opaque.starts_with(b"\"") && opaque.ends_with(b"\"")
 }
 
-/// The opaque part of an entity tag.
+/// An entity tag without the mark `W/`, for weak comparison.
 fn weakened(tag: &[u8]) -> &[u8] {
     tag.strip_prefix(b"W/").unwrap_or(tag)
 }
@@ -187,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn validators_that_can_be_read_are_asked_about() {
+    fn readable_validators_become_conditions() {
         let stored = head(&[("ETag", "W/\"a\""), ("Last-Modified", CHANGED)]);
         let expected = fields(&[("If-None-Match", "W/\"a\""), ("If-Modified-Since", CHANGED)]);
         assert_eq!(validation_fields(&stored), expected);
@@ -204,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_date_confirms_only_if_the_response_is_two_seconds_younger() {
+    fn date_confirms_only_a_response_made_two_seconds_later() {
         let date = |second: u32| format!("Sun, 06 Nov 1994 08:49:{second:02} GMT");
         let asked = |tag: bool, made: Option<u32>, doubt, exact_etags| {
             let mut stored = head(&[("Last-Modified", CHANGED)]);
@@ -230,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_304_speaks_of_what_its_validators_name() {
+    fn not_modified_concerns_the_response_it_names() {
         let stored = head(&[("ETag", "\"a\""), ("Last-Modified", CHANGED)]);
         for (answer, expected) in [
             (&[][..], true),
@@ -249,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn an_update_replaces_adds_and_keeps() {
+    fn update_replaces_adds_and_keeps_fields() {
         let mut stored = head(&[
             ("A", "1"),
             ("Link", "<1>"),
@@ -291,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn a_head_updates_what_it_agrees_with() {
+    fn head_updates_a_response_that_it_agrees_with() {
         let stored = head(&[("ETag", "\"a\""), ("Last-Modified", CHANGED), ("Content-Encoding", "gzip")]);
         let says = |answer: &Lines| head_says(&stored, 9, &head(answer));
         let gzip = ("Content-Encoding", "gzip");
@@ -317,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_a_stale_response_stands_in_for() {
+    fn only_four_server_errors_are_replaced_by_stale_responses() {
         let codes: Vec<u16> =
             (100..600).filter(|code| is_server_error(Status::from_code(*code).unwrap())).collect();
         assert_eq!(codes, [500, 502, 503, 504]);

@@ -1,10 +1,14 @@
-//! `Vary` (RFC 9110 section 12.5.5, RFC 9111 section 4.1): which request fields select among the variants of
-//! one key, and the variant a request selects.
+//! `Vary` (RFC 9110 section 12.5.5, RFC 9111 section 4.1): which request fields select among the
+//! variants of one key, and which variant a request selects.
 //!
-//! Invariant: where only what is in the key is forwarded, a value enters a variant's key in exactly the normalised
-//! form in which it is forwarded, so two requests with one variant key would have been the same request to the
-//! origin. Where everything is forwarded as sent, two values give one key only if the RFCs give them one meaning.
-//! Values are length-prefixed, so different lists of values never make one key.
+//! Invariant for policies that forward only keyed fields: a value enters the variant key in exactly
+//! the normalised form in which it is forwarded. Two requests with one variant key are therefore
+//! the same request to the origin.
+//!
+//! Invariant for policies that forward everything: two values give one variant key only if the RFCs
+//! give them the same meaning.
+//!
+//! Values are length-prefixed, so different lists of values never make the same key.
 
 use crate::coding::{is_coded, is_gzip};
 use crate::devices::has_classes;
@@ -18,53 +22,60 @@ use bytes::Bytes;
 use message::{Fields, names};
 use std::sync::Arc;
 
-/// A response that varies on more fields than this is not stored.
+/// The maximum number of fields on which a stored response varies. A response that varies on more
+/// of them is not stored.
 pub const VARY_NAMES_MAX: usize = 16;
 
-/// The request fields that select a variant: lower-case names, sorted, each once. Cheap to clone.
+/// The request fields that select a variant: lower-case names, sorted, without duplicates. Cheap to
+/// clone.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct VaryRule {
     names: Option<Arc<[Bytes]>>,
-    /// Whether the origin gets the fields as the visitor sent them, instead of as they are in the key.
+    /// Whether the origin receives the fields as the client sent them, instead of normalised.
     as_sent: bool,
 }
 
-/// What a request says in the fields of a rule, normalised.
+/// The normalised values of a request for the fields of a rule.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct VariantKey(Bytes);
 
 impl VariantKey {
-    /// The octets this key occupies.
+    /// The length of this key in bytes.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether the rule names no field.
+    /// Whether the key is empty, because the rule names no field.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The octets of this key, for [`VaryRule::matches_octets`] and [`VariantKey::of_octets`].
+    /// The bytes of this key, for [`VaryRule::matches_octets`] and [`VariantKey::of_octets`].
     pub fn octets(&self) -> &[u8] {
         &self.0
     }
 
-    /// The key that had these octets.
+    /// The key with these bytes, which [`VariantKey::octets`] returned.
     pub const fn of_octets(octets: Bytes) -> Self {
         Self(octets)
     }
 }
 
 impl VaryRule {
-    /// The rule a response states. Fields that are constant on every fetch whose answer may be shared select nothing
-    /// and are left out; by the default profile `Cookie` and `Authorization` are among them, because requests with
-    /// meaningful ones pass. `Accept-Encoding` selects by what the response is, not by what it says: one with a content
-    /// coding that not every client can be given is for those of one class.
+    /// The rule that a response states.
+    ///
+    /// Fields that are constant on every shared fetch select nothing and are left out. With the
+    /// default profile `Cookie` and `Authorization` are among them, because requests with
+    /// meaningful ones pass.
+    ///
+    /// Keyed cookies and device classes select whether or not `Vary` names them. `Accept-Encoding`
+    /// selects if the response has a content coding that not every client can be given. With a
+    /// keyed policy its mention in `Vary` is ignored.
     ///
     /// # Errors
-    /// [`Reason::StoreRefusedVaryStar`] for `*`, for what is no field name, and for more than
-    /// [`VARY_NAMES_MAX`] names; [`Reason::StoreRefusedVaryAddress`] for a field that tells the client's address
-    /// and is not forwarded.
+    /// [`Reason::StoreRefusedVaryStar`] for `*`, for a member that is no field name, and for more
+    /// than [`VARY_NAMES_MAX`] names. [`Reason::StoreRefusedVaryAddress`] for a field that reveals
+    /// the client's address and is not forwarded.
     pub fn from_response(response: &Fields, policy: &Policy) -> Result<Self, Reason> {
         let as_sent = policy.forwarding == Forwarding::Everything;
         let mut selecting = Vec::new();
@@ -94,7 +105,8 @@ impl VaryRule {
                 selecting.push(Bytes::from(name.to_ascii_lowercase()));
             }
         }
-        // Every shared fetch offers gzip, so no other client would get another form than identity or gzip.
+        // With a keyed policy every shared fetch offers gzip, and Petasos decodes gzip for clients
+        // that refuse it. Any other coding fits only the clients of one class.
         let for_one_class =
             if as_sent { is_coded(response) } else { is_coded(response) && !is_gzip(response) };
         if for_one_class {
@@ -104,36 +116,39 @@ impl VaryRule {
         if rule.names().len() <= VARY_NAMES_MAX { Ok(rule) } else { Err(Reason::StoreRefusedVaryStar) }
     }
 
-    /// The rule that selects on the fields of both.
+    /// The rule that selects on the fields of both rules.
     #[must_use]
     pub fn union(&self, other: &Self) -> Self {
         let names = self.names().iter().chain(other.names()).cloned().collect();
-        // A union of storable rules stays a rule even when it is long: it only widens what is forwarded.
+        // The union may exceed VARY_NAMES_MAX. That is harmless: it only widens the set of
+        // forwarded fields.
         Self::sorted(names, self.as_sent || other.as_sent)
     }
 
-    /// The rule that had these [`VaryRule::names`], and was or was not [`VaryRule::is_as_sent`].
+    /// The rule with these [`VaryRule::names`]. `as_sent` is the value of [`VaryRule::is_as_sent`].
     pub fn of_names(names: Vec<Bytes>, as_sent: bool) -> Self {
         Self::sorted(names, as_sent)
     }
 
-    /// Whether the origin gets the fields as the visitor sent them, instead of as they are in the key.
+    /// Whether the origin receives the fields as the client sent them, instead of normalised.
     pub const fn is_as_sent(&self) -> bool {
         self.as_sent
     }
 
-    /// The names, lower-case and sorted.
+    /// The names, in lower case and sorted.
     pub fn names(&self) -> &[Bytes] {
         self.names.as_deref().unwrap_or_default()
     }
 
-    /// Whether the rule selects on `name`.
+    /// Whether the rule selects on the field called `name`, in any case.
     pub fn selects_on(&self, name: &[u8]) -> bool {
         self.names().iter().any(|known| known.eq_ignore_ascii_case(name))
     }
 
-    /// The variant that a request with these fields selects. The fields may be the client's or those of
-    /// [`crate::shared_fields`]: for the fields that were forwarded, both give the same key.
+    /// The variant that a request with these fields selects.
+    ///
+    /// The fields may be the client's or those of [`crate::shared_fields`]. For the fields that
+    /// were forwarded, both give the same key.
     pub fn key(&self, fields: &Fields) -> VariantKey {
         let mut key = Vec::new();
         for name in self.names() {
@@ -142,10 +157,11 @@ impl VaryRule {
         VariantKey(Bytes::from(key))
     }
 
-    /// The key under which `response`, fetched with these fields, is stored. It is matched by the requests that
-    /// [`VaryRule::key`] of the same fields is matched by, and, where fields are forwarded as sent, by those whose
-    /// favourite language is the one the response is in: the request named that language too, so the origin chose
-    /// it for its sake.
+    /// The key under which `response`, fetched with these fields, is stored.
+    ///
+    /// Requests with the same [`VaryRule::key`] match it. If fields are forwarded as sent, requests
+    /// whose favourite language is the language of the response match it too. The fetching request
+    /// listed that language, so the origin chose it because of the request.
     pub fn stored_key(&self, fields: &Fields, response: &Fields) -> VariantKey {
         let key = self.key(fields);
         let mut languages = response.list("Content-Language").map(<[u8]>::to_ascii_lowercase);
@@ -161,14 +177,16 @@ impl VaryRule {
         VariantKey(Bytes::from(key))
     }
 
-    /// Whether a request with these fields selects the variant `key` of this rule. Asked on every look-up, so it
-    /// builds no key.
+    /// Whether a request with these fields selects the variant `key` of this rule. Every lookup
+    /// calls this, so it builds no key.
     pub fn matches(&self, fields: &Fields, key: &VariantKey) -> bool {
         self.matches_octets(fields, &key.0)
     }
 
-    /// As [`VaryRule::matches`], for a key of which its octets are kept.
+    /// The same as [`VaryRule::matches`], for a key that is kept as bytes.
     pub fn matches_octets(&self, fields: &Fields, key: &[u8]) -> bool {
+        // A selecting field is always in the key of its variant. A rule that does not name it
+        // therefore belongs to requests without it.
         if !self.as_sent && is_beyond(fields, self.names()) {
             return false;
         }
@@ -187,7 +205,7 @@ impl VaryRule {
         if rest.is_empty() {
             return !other_languages;
         }
-        // The language of the response, behind the parts that the rule names.
+        // The language of the response follows the values of the rule's fields.
         match split_part(rest) {
             Some((Some(language), [])) if self.as_sent && self.selects_on(ACCEPT_LANGUAGE.as_bytes()) => {
                 !other_languages || favourite(fields, ACCEPT_LANGUAGE).as_deref() == Some(language)
@@ -196,7 +214,7 @@ impl VaryRule {
         }
     }
 
-    /// The value of `name` as it is compared.
+    /// The value of `name` in the form in which it is compared.
     fn value(&self, fields: &Fields, name: &[u8]) -> Option<Bytes> {
         if self.as_sent { meaning(fields, name) } else { normalised_value(fields, name) }
     }
@@ -210,15 +228,15 @@ impl VaryRule {
 
 const ACCEPT_LANGUAGE: &str = "Accept-Language";
 
-/// Adds a value behind its length. A field that the request does not have is told from an empty one by a length that
-/// no value in a limited head reaches.
+/// Appends a value with its length. An absent field has the length `u32::MAX`, which no value in a
+/// limited head reaches, so it differs from an empty value.
 fn push_part(key: &mut Vec<u8>, value: Option<&[u8]>) {
     let length = value.map_or(u32::MAX, |value| u32::try_from(value.len()).unwrap_or(u32::MAX - 1));
     key.extend_from_slice(&length.to_be_bytes());
     key.extend_from_slice(value.unwrap_or_default());
 }
 
-/// The first value of a key, and what follows it.
+/// The first value of a key, and the rest of the key. A value of `None` is an absent field.
 fn split_part(key: &[u8]) -> Option<(Option<&[u8]>, &[u8])> {
     let (length, rest) = key.split_first_chunk::<4>()?;
     match u32::from_be_bytes(*length) {
@@ -227,9 +245,11 @@ fn split_part(key: &[u8]) -> Option<(Option<&[u8]>, &[u8])> {
     }
 }
 
-/// What a field that is forwarded as sent means, for comparison (RFC 9111 section 4.1): lines joined, and space around
-/// commas left out where the field may be a list; preferences in one form. `None` if the request does not have the
-/// field.
+/// The meaning of a field that is forwarded as sent, for comparison (RFC 9111 section 4.1); `None`
+/// if the request does not have the field.
+///
+/// Lines are joined. Space around commas is dropped if the field may be a list. Lists of
+/// preferences have one canonical form.
 fn meaning(fields: &Fields, name: &[u8]) -> Option<Bytes> {
     let name = std::str::from_utf8(name).ok()?;
     let is = |known: &&str| name.eq_ignore_ascii_case(known);
@@ -244,14 +264,14 @@ fn meaning(fields: &Fields, name: &[u8]) -> Option<Bytes> {
     Some(Bytes::from(if NO_LISTS.iter().any(is) { joined } else { without_space_around_commas(&joined) }))
 }
 
-/// Lists of what the client prefers.
+/// Fields that list the client's preferences.
 const PREFERENCES: &[&str] = &["Accept-Charset", names::ACCEPT_ENCODING, ACCEPT_LANGUAGE];
 
-/// Fields in which a comma separates nothing.
+/// Fields in which a comma does not separate list members.
 const NO_LISTS: &[&str] =
     &[names::AUTHORIZATION, names::COOKIE, names::DATE, "From", "Referer", names::USER_AGENT];
 
-/// Spaces and tabs beside a comma are left out, unless a quoted string surrounds them.
+/// The value without spaces and tabs beside commas, except inside quoted strings.
 fn without_space_around_commas(value: &[u8]) -> Vec<u8> {
     let mut evened = Vec::with_capacity(value.len());
     let (mut quoted, mut escaped) = (false, false);
@@ -273,8 +293,11 @@ fn without_space_around_commas(value: &[u8]) -> Vec<u8> {
     evened
 }
 
-/// The value of `name` as it is compared and forwarded: lines joined, space around commas evened out,
-/// `Accept-Encoding` reduced to one of two values. `None` if the request does not have the field.
+/// The value of `name` as it is compared and forwarded; `None` if the request does not have the
+/// field.
+///
+/// Lines are joined and space around commas is made uniform. `Accept-Encoding` is reduced to one of
+/// two values.
 pub(crate) fn normalised_value(fields: &Fields, name: &[u8]) -> Option<Bytes> {
     if name.eq_ignore_ascii_case(names::ACCEPT_ENCODING.as_bytes()) {
         return Some(Bytes::from_static(AcceptedCodings::of(fields).offer().as_bytes()));
@@ -284,11 +307,12 @@ pub(crate) fn normalised_value(fields: &Fields, name: &[u8]) -> Option<Bytes> {
         return None;
     }
     if name.eq_ignore_ascii_case(names::COOKIE) {
-        // No list; of a request that is looked up it is one line, made of what is in the key.
+        // Cookie is not a list. In a request that is looked up it is one line with the keyed
+        // cookies.
         return fields.first(name).cloned();
     }
     if is_selecting(name.as_bytes()) {
-        // URLs and what visitors type in may have commas.
+        // URLs and text that visitors type may contain commas.
         let lines: Vec<_> = fields.all(name).map(|line| &line[..]).collect();
         return Some(Bytes::from(lines.join(&b", "[..])));
     }
@@ -296,19 +320,20 @@ pub(crate) fn normalised_value(fields: &Fields, name: &[u8]) -> Option<Bytes> {
     Some(Bytes::from(members.join(&b", "[..])))
 }
 
-/// The content codings that a client accepts, as three classes.
+/// The content codings that a client accepts, as one of three classes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AcceptedCodings {
-    /// Brotli and gzip: every browser.
+    /// Brotli and gzip, as every browser accepts.
     BrotliAndGzip,
-    /// Gzip, not Brotli.
+    /// Gzip, but not Brotli.
     Gzip,
-    /// No coding that we ask for.
+    /// None of the codings that Petasos offers.
     Identity,
 }
 
 impl AcceptedCodings {
-    /// What `Accept-Encoding` says (RFC 9110 section 12.5.3); a missing field asks for no coding.
+    /// The class of a request's `Accept-Encoding` (RFC 9110 section 12.5.3). A missing field
+    /// accepts no coding.
     pub fn of(fields: &Fields) -> Self {
         let gzip = accepts_coding(fields, b"gzip") || accepts_coding(fields, b"x-gzip");
         match (gzip, gzip && accepts_coding(fields, b"br")) {
@@ -318,9 +343,10 @@ impl AcceptedCodings {
         }
     }
 
-    /// The field value of a fetch whose response may be shared: one of two constants, so that a client cannot tell the
-    /// origin anything else through this field. gzip is always offered, because Petasos decodes it for clients that
-    /// refuse it.
+    /// The field value of a shared fetch.
+    ///
+    /// It is one of two constants, so that a client cannot tell the origin anything else through
+    /// this field. gzip is always offered, because Petasos decodes it for clients that refuse it.
     pub const fn offer(self) -> &'static str {
         match self {
             Self::BrotliAndGzip => "br, gzip",
@@ -328,7 +354,7 @@ impl AcceptedCodings {
         }
     }
 
-    /// The field value that asks for these codings.
+    /// The field value that asks for exactly these codings.
     pub const fn value(self) -> &'static str {
         match self {
             Self::BrotliAndGzip => "br, gzip",
@@ -338,7 +364,8 @@ impl AcceptedCodings {
     }
 }
 
-/// Whether `coding` is listed with a weight above zero. `*` does not count: who means gzip says so.
+/// Whether `coding` is listed with a weight above zero. `*` does not count, because clients that
+/// accept gzip name it.
 fn accepts_coding(fields: &Fields, coding: &[u8]) -> bool {
     fields.list(names::ACCEPT_ENCODING).any(|member| {
         let mut parts = member.split(|&byte| byte == b';').map(<[u8]>::trim_ascii);
@@ -369,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn star_and_nonsense_are_never_stored() {
+    fn star_and_invalid_names_are_refused() {
         for value in ["*", "*, *", ", *", "Foo, *", "*, Foo", "a b", "\"Foo\""] {
             assert_eq!(rule(&[("Vary", value)]), Err(Reason::StoreRefusedVaryStar), "{value}");
         }
@@ -378,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_a_set_without_the_constant_ones() {
+    fn names_are_a_set_without_constant_fields() {
         let rule = rule(&[
             ("Vary", "User-Agent, Cookie"),
             ("vary", "accept-encoding,user-agent, Host, Authorization"),
@@ -399,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn a_coded_response_varies_on_its_coding() {
+    fn coded_response_varies_on_accept_encoding() {
         for coding in ["br", "zstd", "deflate", "gzip, gzip", "br, gzip"] {
             assert_eq!(
                 rule(&[("Content-Encoding", coding)]).unwrap().names(),
@@ -415,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn accept_encoding_has_three_values() {
+    fn accept_encoding_has_three_classes() {
         let accepted = |value| AcceptedCodings::of(&fields(&[("Accept-Encoding", value)]));
         assert_eq!(accepted("gzip, deflate, br, zstd"), AcceptedCodings::BrotliAndGzip);
         assert_eq!(accepted("GZIP;q=0.5, br;q=0"), AcceptedCodings::Gzip);
@@ -427,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_normalised_and_absence_is_not_emptiness() {
+    fn values_are_normalised_and_absent_differs_from_empty() {
         let rule = rule(&[("Vary", "Foo, Bar")]).unwrap();
         let key = |lines: &[(&'static str, &'static str)]| rule.key(&fields(lines));
         assert_eq!(key(&[("Foo", "1,2")]), key(&[("FOO", "1"), ("foo", " 2 ")]));
@@ -441,7 +468,7 @@ mod tests {
     }
 
     #[test]
-    fn a_union_selects_on_both() {
+    fn union_selects_on_both_rules() {
         let union = rule(&[("Vary", "b, c")]).unwrap().union(&rule(&[("Vary", "a, b")]).unwrap());
         assert_eq!(union.names(), ["a", "b", "c"]);
         assert!(union.selects_on(b"A") && !union.selects_on(b"d"));
@@ -451,13 +478,13 @@ mod tests {
         VaryRule::from_response(&fields(&[("Vary", vary)]), &Policy::rfc()).unwrap()
     }
 
-    /// Whether a response fetched with the one value answers a request with the other.
+    /// Whether a response fetched with the value `one` answers a request with the value `other`.
     fn answers(rule: &VaryRule, name: &'static str, one: &'static str, other: &'static str) -> bool {
         rule.matches(&fields(&[(name, other)]), &rule.key(&fields(&[(name, one)])))
     }
 
     #[test]
-    fn by_the_letter_every_field_that_is_sent_on_selects() {
+    fn rfc_profile_selects_on_every_forwarded_field() {
         let rule = letter(
             "Cookie, Authorization, Host, Range, Via, X-Forwarded-Host, X-Rewrite-URL, True-Client-IP, Foo",
         );
@@ -484,7 +511,7 @@ mod tests {
     }
 
     #[test]
-    fn by_the_letter_preferences_are_compared_by_meaning() {
+    fn rfc_profile_compares_preferences_by_meaning() {
         let rule = letter("Accept-Language, Accept-Encoding");
         for other in ["de, en", "eN, De", " en ,   de", "en;q=1.0,de"] {
             assert!(answers(&rule, "Accept-Language", "en, de", other), "{other}");
@@ -494,13 +521,13 @@ mod tests {
         }
         assert!(answers(&rule, "Accept-Encoding", "gzip, br", "BR, gzip"));
         assert!(!answers(&rule, "Accept-Encoding", "gzip, br", "gzip, br, zstd"));
-        // What cannot be read is compared as it is.
+        // A list that cannot be read is compared byte by byte, except for space around commas.
         assert!(!answers(&rule, "Accept-Language", "en;x, de", "de, en;x"));
         assert!(answers(&rule, "Accept-Language", "en;x, de", "en;x,de"));
     }
 
     #[test]
-    fn a_response_in_the_favourite_language_answers() {
+    fn response_in_the_favourite_language_answers() {
         let rule = letter("Accept-Language, Foo");
         let german = fields(&[("Content-Language", "DE")]);
         let key = rule.stored_key(&fields(&[("Accept-Language", "en, de")]), &german);
@@ -509,20 +536,21 @@ mod tests {
         assert!(!matches("de;q=0.5, fr") && !matches("de, fr") && !matches("en") && !matches("*"));
         let other = fields(&[("Accept-Language", "de"), ("Foo", "1")]);
         assert!(!rule.matches(&other, &key), "the other fields must be the same");
-        // Nobody chose the language if the request did not name it, or the response is in several.
+        // The language was not negotiated if the request did not accept it, or the response has
+        // several.
         for (asked, content) in [("fr", "de"), ("en, de", "de, en"), ("en, de;q=0", "de")] {
             let asked = fields(&[("Accept-Language", asked)]);
             let stored = rule.stored_key(&asked, &fields(&[("Content-Language", content)]));
             assert_eq!(stored, rule.key(&asked));
         }
-        // Where only the key is forwarded, the key is what was forwarded.
+        // With a keyed policy the key consists of the forwarded values only.
         let strict = self::rule(&[("Vary", "Accept-Language")]).unwrap();
         let asked = fields(&[("Accept-Language", "en, de")]);
         assert_eq!(strict.stored_key(&asked, &german), strict.key(&asked));
     }
 
     #[test]
-    fn a_key_of_another_rule_never_matches() {
+    fn key_of_another_rule_never_matches() {
         let short = letter("Accept-Language");
         let long = letter("Accept-Language, Foo");
         let asked = fields(&[("Accept-Language", "de"), ("Foo", "1")]);

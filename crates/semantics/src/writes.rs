@@ -1,8 +1,9 @@
-//! What a write has changed, as the profile knows the application's own pages.
+//! Recognises writes: requests that changed pages, according to the profile's rules for the
+//! application's own URLs.
 //!
-//! Invariant: a request alone changes nothing, whatever cookies, nonces and parameters it has, because anybody can send
-//! it. A rule is met by what the answer contains. What RFC 9111 says of unsafe methods is `invalidation`'s part and
-//! holds beside this.
+//! Invariant: a request alone proves no write, whatever cookies, nonces and parameters it has,
+//! because any client can send it. A rule applies only if the response confirms the write. RFC
+//! 9111's rule for unsafe methods is in `invalidation` and holds in addition.
 
 use crate::changed::{Changed, changed_by};
 use crate::form::{Form, Parameter, parameter, query_parameter};
@@ -13,49 +14,54 @@ use crate::{Policy, WriteRule};
 use message::{Method, RequestHead, ResponseHead, names};
 use profiles::{FieldPattern, JsonFact};
 
-/// Request fields by which a client names another method than the request line does.
+/// Request fields that replace the method of the request line in some applications.
 const OVERRIDES: [&str; 3] = ["X-HTTP-Method-Override", "X-HTTP-Method", "X-Method-Override"];
 
-/// The parameter that does the same.
+/// The parameter that does the same as the [`OVERRIDES`].
 const METHOD_PARAMETER: &str = "_method";
 
-/// What is known of a request that may be a write.
+/// What is known about a request that may be a write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Written {
-    /// It has changed nothing, as far as the policy knows.
+    /// The request has changed nothing, as far as the policy knows.
     Nothing,
-    /// The content of the answer decides.
+    /// The content of the response decides, and it has not been read yet.
     Unread,
-    /// It has changed this.
+    /// The request has changed these pages.
     Changed(Changed),
 }
 
-/// A request that may be a write, and its answer.
+/// A request that may be a write, and its response.
 #[derive(Clone, Copy, Debug)]
 pub struct Exchanged<'a> {
-    /// The request as the visitor sent it.
+    /// The request as the client sent it.
     pub request: &'a RequestHead,
-    /// Its `Host` and its target in origin-form.
+    /// The request's `Host`.
     pub host: &'a [u8],
-    /// See `host`.
+    /// The request's target in origin-form.
     pub target: &'a [u8],
-    /// The form in its content.
+    /// The form in the request's content.
     pub form: &'a Form,
-    /// Whether the request's content has been read to its end.
+    /// Whether the request's content has been read to its end. Until then the form may be
+    /// incomplete.
     pub form_is_whole: bool,
-    /// The answer.
+    /// The head of the response.
     pub answer: &'a ResponseHead,
-    /// The beginning of the answer's content without a coding; `None` while it has not been read.
+    /// The beginning of the response's content, without a content coding; `None` while it has not
+    /// been read.
     pub content: Option<&'a [u8]>,
 }
 
-/// Whether the answer to this request may turn out to be a write's: then its form is worth reading.
+/// Whether the response to this request may prove a write. Only then is the request's form worth
+/// reading.
 pub fn may_write(request: &RequestHead, policy: &Policy) -> bool {
     policy.writes.iter().any(|rule| may_have_method(rule, request))
 }
 
-/// Whether the content of the answer to this request may be needed to tell whether it is a write's. The origin is then
-/// asked for content without a coding, so a request that no such rule can meet must not count.
+/// Whether the content of the response may be needed to recognise a write.
+///
+/// The origin is then asked for content without a coding. A request that no rule with content can
+/// match must therefore give `false`.
 pub fn may_need_content(request: &RequestHead, target: &[u8], policy: &Policy) -> bool {
     let Routed { path, .. } = routed(target, policy);
     policy.writes.iter().any(|rule| {
@@ -66,13 +72,14 @@ pub fn may_need_content(request: &RequestHead, target: &[u8], policy: &Policy) -
     })
 }
 
-/// Whether the application may act on a method of the rule's. An override turns an unsafe method into another one only.
+/// Whether the application may act on one of the rule's methods. An override only replaces an
+/// unsafe method, so a safe method must be listed itself.
 fn may_have_method(rule: &WriteRule, request: &RequestHead) -> bool {
     !request.method.is_safe()
         || rule.methods.iter().any(|method| method.as_bytes() == request.method.as_bytes())
 }
 
-/// What the request has changed: what the first rule says that it meets.
+/// What the request has changed, according to the first rule that applies.
 pub fn written(exchanged: Exchanged<'_>, policy: &Policy) -> Written {
     if !may_write(exchanged.request, policy) {
         return Written::Nothing;
@@ -92,15 +99,15 @@ pub fn written(exchanged: Exchanged<'_>, policy: &Policy) -> Written {
     Written::Nothing
 }
 
-/// What a request is for.
+/// The path that the application acts on.
 struct Routed<'a> {
-    /// The path, after one percent-decoding.
+    /// The path after one percent-decoding.
     path: Vec<u8>,
-    /// The parameter of the query that names the path, if one does.
+    /// The query parameter that contained the path, if there is one.
     parameter: Option<&'a str>,
 }
 
-/// The path that the application acts on, as far as the target tells.
+/// The path that the application acts on, as far as the target shows it.
 fn routed<'a>(target: &[u8], policy: &'a Policy) -> Routed<'a> {
     let path = path_of(target);
     for rule in &policy.routes {
@@ -128,12 +135,14 @@ fn effective_method(exchanged: Exchanged<'_>) -> Option<Vec<u8>> {
     let in_form = parameter(&[], form, form_is_whole, METHOD_PARAMETER);
     let parameters = [in_query, in_form].into_iter().filter_map(|parameter| match parameter {
         Parameter::Is(value) => Some(value),
-        // A form that cannot be read belongs to rules that ask for nothing in it.
+        // A form that cannot be read names no method here. Rules that require or exclude a
+        // parameter do not apply to it anyway.
         Parameter::Absent | Parameter::Unknown => None,
     });
     let mut named = fields.chain(parameters).map(|value| value.trim_ascii().to_ascii_uppercase());
     let Some(first) = named.next() else { return Some(request.method.as_bytes().to_vec()) };
-    // An application that knows no overrides acts on the request line, which therefore must be that of a write too.
+    // An application without method overrides acts on the request line, so the request line must be
+    // of the same kind, safe or unsafe.
     let is_read = |method: &[u8]| Method::from_token(method).is_safe();
     named
         .all(|other| other == first)
@@ -175,7 +184,7 @@ fn has_cookie(rule: &WriteRule, request: &RequestHead) -> bool {
     names.any(|name| rule.cookies.iter().any(|pattern| pattern.matches(name)))
 }
 
-/// Whether one of the rule's parameters has its value for the application.
+/// Whether one of the rule's parameters has the required value, as the application reads it.
 fn has_parameter(rule: &WriteRule, exchanged: Exchanged<'_>) -> bool {
     rule.parameters.iter().any(|(name, wanted)| {
         let found = parameter(query_of(exchanged.target), exchanged.form, exchanged.form_is_whole, name);
@@ -183,8 +192,11 @@ fn has_parameter(rule: &WriteRule, exchanged: Exchanged<'_>) -> bool {
     })
 }
 
-/// Whether the request has a parameter that the rule does not allow. The parameter of the query that names the path,
-/// `routing`, is in the path already; in a form it would name another one.
+/// Whether the request has a parameter that excludes the rule.
+///
+/// `routing` is the query parameter that contained the path; it is already part of the path and
+/// does not exclude the rule. The same name in the form still does, because it would name another
+/// path.
 fn has_unwanted_parameter(rule: &WriteRule, routing: Option<&str>, exchanged: Exchanged<'_>) -> bool {
     rule.unless_parameters.iter().any(|name| {
         let in_form = parameter(&[], exchanged.form, exchanged.form_is_whole, name);
@@ -194,18 +206,19 @@ fn has_unwanted_parameter(rule: &WriteRule, routing: Option<&str>, exchanged: Ex
     })
 }
 
-/// Whether a redirect leads where one leads that follows a write.
+/// Whether the redirect leads to a place that proves the write.
 fn leads_on(rule: &WriteRule, exchanged: Exchanged<'_>) -> bool {
     let Some(location) = exchanged.answer.fields.only(names::LOCATION) else {
         return rule.locations.is_empty();
     };
-    // The scheme is the connection's own, which is not known here; a reference names one of the two.
+    // The scheme of the connection is not known here. The reference names at most one of the two.
     let resolved = [true, false]
         .into_iter()
         .find_map(|https| resolve(https, exchanged.host, exchanged.target, location))
         .unwrap_or_else(|| behind_authority(location).to_vec());
     let (path, query) = (path_of(&resolved), query_of(&resolved));
     let asked = query_of(exchanged.target);
+    // A query that the request itself contained proves nothing, because a redirect may repeat it.
     let is_fresh = |pattern: &profiles::Pattern| pattern.matches(query) && !pattern.matches(asked);
     let leads = |wanted: &profiles::LocationPattern| {
         let is_there = match &wanted.path {
@@ -214,18 +227,19 @@ fn leads_on(rule: &WriteRule, exchanged: Exchanged<'_>) -> bool {
         };
         is_there && wanted.query.as_ref().is_none_or(is_fresh)
     };
+    // A redirect to the request's own target proves nothing, such as one to https.
     resolved != exchanged.target
         && (rule.locations.is_empty() || rule.locations.iter().any(leads))
         && !rule.unless_locations.iter().any(|pattern| pattern.matches(&resolved))
 }
 
-/// Whether `path` is `child` without its last segment.
+/// Whether `path` equals `child` without its last segment.
 fn is_parent(path: &[u8], child: &[u8]) -> bool {
     let slash = child.iter().rposition(|&octet| octet == b'/');
     !path.is_empty() && slash.and_then(|slash| child.get(..slash)) == Some(path)
 }
 
-/// The path and query of a URL of another host: an application may know itself by another name.
+/// The path and query of a URL, whatever its host: an application may know itself by another name.
 fn behind_authority(location: &[u8]) -> &[u8] {
     let start = location.windows(2).position(|pair| pair == b"//").map_or(0, |at| at + 2);
     let rest = location.get(start..).unwrap_or_default();
@@ -233,7 +247,7 @@ fn behind_authority(location: &[u8]) -> &[u8] {
     rest.get(path..).unwrap_or_default()
 }
 
-/// Whether the beginning of the answer's content shows the write.
+/// Whether the beginning of the response's content proves the write.
 fn is_met_by_content(rule: &WriteRule, content: &[u8]) -> bool {
     let has = |alternatives: &[Vec<JsonFact>]| alternatives.iter().any(|facts| has_facts(facts, content));
     let has_number = || rule.changed_contents.iter().any(|number| number.find(content).is_some());
@@ -253,18 +267,18 @@ fn has_facts(facts: &[JsonFact], content: &[u8]) -> bool {
     found.into_iter().all(|found| found)
 }
 
-/// Whether a value of a JSON text is at this place.
+/// Whether `path` matches `wanted`, where `*` in `wanted` matches any part.
 pub(crate) fn is_at(path: &[Vec<u8>], wanted: &[String]) -> bool {
     path.len() == wanted.len()
         && path.iter().zip(wanted).all(|(part, wanted)| wanted == "*" || part == wanted.as_bytes())
 }
 
-/// The path of a target, after one percent-decoding.
+/// The path of a target after one percent-decoding.
 pub(crate) fn path_of(target: &[u8]) -> Vec<u8> {
     percent_decoded(target.split(|&octet| octet == b'?').next().unwrap_or_default())
 }
 
-/// The query of a target.
+/// The query of a target, without its question mark.
 pub(crate) fn query_of(target: &[u8]) -> &[u8] {
     let mark = target.iter().position(|&octet| octet == b'?');
     mark.and_then(|mark| target.get(mark + 1..)).unwrap_or_default()
@@ -277,7 +291,7 @@ mod tests {
     use message::{Fields, Method, RequestHead, ResponseHead, Status, Version};
     use profiles::Profile;
 
-    /// What a rule is asked about, and what was changed.
+    /// A request and response for which a rule is checked, with defaults in [`CASE`].
     struct Case<'a> {
         profile: &'a str,
         request: &'a str,
@@ -355,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn wordpress_screens_prove_a_write_by_their_redirect() {
+    fn wordpress_admin_write_is_proven_by_its_redirect() {
         let back = "http://a.test/wp-admin/post.php?post=1&action=edit&message=1";
         let trash = "GET /blog/wp-admin/post.php?post=1&action=trash&_wpnonce=0a";
         let all = "everything";
@@ -387,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn redirects_that_everybody_gets_prove_nothing() {
+    fn redirects_that_any_client_gets_prove_nothing() {
         for (request, location) in [
             (
                 "POST /wp-admin/post.php",
@@ -420,7 +434,7 @@ mod tests {
     const PUBLISHED: &str = r#"{"id":5,"slug":"a","status":"publish"}"#;
 
     #[test]
-    fn wordpress_rest_writes_need_an_answer_to_an_editor() {
+    fn wordpress_rest_write_needs_a_response_to_an_editor() {
         for (request, status, expected) in [
             ("POST /wp-json/wp/v2/posts/5?_locale=user", 200, "everything by its content"),
             ("DELETE /wp-json/wp/v2/pages/5", 200, "everything by its content"),
@@ -454,7 +468,7 @@ mod tests {
     }
 
     #[test]
-    fn a_draft_that_was_never_published_changes_nothing() {
+    fn never_published_draft_changes_nothing() {
         let case = |content| {
             Case { request: "POST /wp-json/wp/v2/posts/5", fields: EDITOR, content, ..CASE }.changes()
         };
@@ -566,7 +580,7 @@ mod tests {
     }
 
     #[test]
-    fn drupal_theme_links_lead_to_the_list_of_themes() {
+    fn drupal_theme_link_redirects_to_the_list_of_themes() {
         for (request, location, expected) in [
             ("GET /admin/appearance/default?theme=b&token=x", "http://a.test/admin/appearance", "everything"),
             ("GET /de/admin/appearance/install?theme=b&token=x", "/de/admin/appearance", "everything"),
@@ -592,7 +606,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_counts_by_the_statuses_inside() {
+    fn batch_is_a_write_if_an_inner_status_says_so() {
         let case = |content| {
             let request = "POST /wp-json/batch/v1";
             Case { request, status: 207, fields: EDITOR, content, ..CASE }.changes()
@@ -606,7 +620,7 @@ mod tests {
     }
 
     #[test]
-    fn ajax_actions_count_by_the_form_and_the_answer() {
+    fn ajax_action_needs_matching_form_and_response() {
         let case = |form, content| {
             Case { request: "POST /wp-admin/admin-ajax.php", form, content, ..CASE }.changes()
         };
@@ -631,7 +645,7 @@ mod tests {
     }
 
     #[test]
-    fn a_comment_that_is_shown_changes_fronts_and_its_page() {
+    fn published_comment_changes_front_pages_and_its_page() {
         let fronts = "/blog/ /blog/feed/ /blog/comments/feed/";
         let sent = "POST /blog/wp-comments-post.php";
         let expected = format!("{fronts} /blog/post/ /blog/post/feed/");
@@ -685,7 +699,7 @@ mod tests {
     }
 
     #[test]
-    fn drupal_edits_lead_to_the_page_that_was_edited() {
+    fn drupal_edit_redirects_to_the_edited_page() {
         for (request, location, expected) in [
             ("POST /node/5/edit", "http://a.test/node/5", "/ /node /rss.xml"),
             ("POST /blog/node/5/edit", "/blog/node/5", "/blog/ /blog/node /blog/rss.xml"),
@@ -703,7 +717,7 @@ mod tests {
     }
 
     #[test]
-    fn django_and_wagtail_writes_leave_a_message() {
+    fn django_and_wagtail_writes_set_a_message_cookie() {
         const SAVED: &str = "messages=W1s; HttpOnly; Path=/";
         for (profile, request, location, cookie, expected) in [
             ("django", "POST /admin/blog/post/5/change/", "/admin/blog/post/", SAVED, "everything"),

@@ -1,5 +1,5 @@
-//! Faults that were found in another library for these decisions (http-cache-semantics 3.0.0), one test each: this
-//! one must not have them.
+//! One test for each fault that was found in another library for these decisions
+//! (http-cache-semantics 3.0.0). This crate must not have them.
 
 use bytes::Bytes;
 use message::{Fields, Method, RequestHead, ResponseHead, Status, Version};
@@ -51,16 +51,16 @@ fn values(fields: &Fields, name: &str) -> Vec<Bytes> {
     fields.all(name).cloned().collect()
 }
 
-/// 1. RFC 9111 section 5.2: names of directives are compared without regard to case.
+/// 1. RFC 9111 section 5.2: names of directives ignore case.
 #[test]
-fn directives_are_seen_in_any_case() {
+fn directives_are_read_in_any_case() {
     assert_eq!(lifetime_secs(&[("Cache-Control", "Max-Age=60")]), Ok(60));
     assert_eq!(lifetime_secs(&[("Cache-Control", "max-age=60, No-Store")]), Err(Reason::StoreRefusedNoStore));
 }
 
 /// 2. RFC 9110 section 5.6.4: a comma in a quoted string does not separate.
 #[test]
-fn a_comma_in_quotes_separates_nothing() {
+fn comma_in_quotes_does_not_separate() {
     let fields = [("Cache-Control", "max-age=60, private=\"A, no-store\", x=\"max-age=1\"")];
     let storable = judged(200, &fields, &Policy::rfc());
     assert!(
@@ -70,9 +70,10 @@ fn a_comma_in_quotes_separates_nothing() {
     assert_eq!(lifetime_secs(&fields), Ok(60));
 }
 
-/// 3. RFC 9110 section 5.3: of several lines of one field, all are kept, in what is stored, updated and sent.
+/// 3. RFC 9110 section 5.3: all lines of a field are kept when a response is stored, updated and
+///    sent.
 #[test]
-fn every_line_of_a_field_survives() {
+fn every_line_of_a_field_is_kept() {
     let stored = head(200, &[("Link", "<a>"), ("Set-Cookie", "a=1"), ("Link", "<b>"), ("Set-Cookie", "b=2")]);
     let untouched = updated_head(&stored, &head(304, &[("ETag", "\"a\"")]));
     assert_eq!(values(&untouched.fields, "Link"), ["<a>", "<b>"]);
@@ -83,15 +84,16 @@ fn every_line_of_a_field_survives() {
     assert_eq!(values(&confirmed, "Vary"), ["a", "b"]);
 }
 
-/// 4. RFC 9111 section 3.2: a 304 adds the fields that were not stored.
+/// 4. RFC 9111 section 3.2: a 304 adds fields that were not stored.
 #[test]
-fn a_304_adds_new_fields() {
+fn not_modified_adds_new_fields() {
     let updated =
         updated_head(&head(200, &[("A", "1")]), &head(304, &[("B", "2"), ("Cache-Control", "max-age=9")]));
     assert_eq!(updated.fields, head(200, &[("A", "1"), ("B", "2"), ("Cache-Control", "max-age=9")]).fields);
 }
 
-/// 5. RFC 9110 sections 5.6.7 and 6.6.1: a stored `Date` stays, and a written one is an IMF-fixdate in GMT.
+/// 5. RFC 9110 sections 5.6.7 and 6.6.1: a stored `Date` is kept, and a written one is an
+///    IMF-fixdate in GMT.
 #[test]
 fn dates_are_kept_and_written_as_imf_fixdates() {
     let confirmed = not_modified_fields(&head(200, &[("Date", "Sunday, 06-Nov-94 08:49:37 GMT")]));
@@ -107,9 +109,9 @@ fn obsolete_dates_are_read() {
     }
 }
 
-/// 7. RFC 9111 section 4.2.3: the age counts what `Date` tells, and the time the answer took.
+/// 7. RFC 9111 section 4.2.3: the age includes the age that `Date` shows and the response delay.
 #[test]
-fn the_age_counts_date_and_delay() {
+fn age_includes_date_and_delay() {
     let fresh = ("Cache-Control", "max-age=60");
     let late = head(200, &[fresh, ("Date", "Sun, 06 Nov 1994 08:49:07 GMT")]);
     let request = RequestHead {
@@ -127,9 +129,10 @@ fn the_age_counts_date_and_delay() {
     assert_eq!(age_secs(&head(200, &[fresh])), 5);
 }
 
-/// 8. RFC 9111 sections 4.2.4 and 5.2.2.4: no `max-stale` revives what may not be used stale.
+/// 8. RFC 9111 sections 4.2.4 and 5.2.2.4: `max-stale` does not permit stale use that the response
+///    forbids.
 #[test]
-fn max_stale_revives_nothing_that_is_forbidden() {
+fn max_stale_does_not_override_the_response() {
     let patient = Directives { max_stale_secs: Some(1 << 31), ..Directives::default() };
     let tag = ("ETag", "\"a\"");
     for control in
@@ -146,9 +149,9 @@ fn max_stale_revives_nothing_that_is_forbidden() {
     assert_eq!(judged(200, &cookie, &Policy::default_profile()), Err(Reason::StoreRefusedSetCookie));
 }
 
-/// 9. RFC 9111 section 5.2.2.8: `proxy-revalidate` says nothing about a fresh response.
+/// 9. RFC 9111 section 5.2.2.8: `proxy-revalidate` does not affect a fresh response.
 #[test]
-fn proxy_revalidate_leaves_the_fresh_fresh() {
+fn proxy_revalidate_does_not_affect_fresh_responses() {
     let storable =
         judged(200, &[("Cache-Control", "max-age=60, proxy-revalidate")], &Policy::default_profile());
     let policy = Policy::default_profile();
@@ -157,9 +160,10 @@ fn proxy_revalidate_leaves_the_fresh_fresh() {
     assert_eq!(reused, Ok(Reuse::Fresh { age_secs: 10, ttl_secs: 50 }));
 }
 
-/// 10. RFC 5861, RFC 9213, RFC 9110 section 14, RFC 9111 sections 4.4 and 5.2.2.3: what was not there at all.
+/// 10. RFC 5861, RFC 9213, RFC 9110 section 14, RFC 9111 sections 4.4 and 5.2.2.3: features that
+///     the other library lacks.
 #[test]
-fn staleness_ranges_targets_and_invalidation_are_known() {
+fn stale_use_ranges_targeting_and_invalidation_work() {
     let policy = Policy::rfc();
     let control = ("Cache-Control", "max-age=1, stale-while-revalidate=60, stale-if-error=60");
     let usable = |freshness: &Freshness| {
@@ -182,7 +186,7 @@ fn staleness_ranges_targets_and_invalidation_are_known() {
 
 /// 11. RFC 9111 section 3: any final status may be stored when the response states a lifetime.
 #[test]
-fn every_final_status_may_state_a_lifetime() {
+fn final_statuses_are_stored_with_a_stated_lifetime() {
     for status in [500, 503, 299, 599] {
         for policy in [Policy::default_profile(), Policy::rfc()] {
             assert!(

@@ -1,5 +1,5 @@
-//! Whatever a peer writes into a field: the checks of `support/checks.rs` on generated values, and on the seeds of
-//! the fuzz targets, so that these are kept true without a fuzzer.
+//! The checks in `support/checks.rs`, applied to generated field values and to the committed seeds
+//! of the fuzz targets. This keeps the seeds passing without a fuzzer.
 
 #![expect(
     clippy::expect_used,
@@ -17,7 +17,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use testkit::Seeds;
 
-/// Up to `count` of the parts, in any order: random octets rarely mean anything.
+/// Up to `count` of the parts, in any order. Random bytes alone would rarely form a valid value.
 fn parts(parts: &'static [&'static str], count: usize) -> impl Strategy<Value = Vec<u8>> {
     vec(select(parts), 0..count).prop_map(|parts| parts.concat().into_bytes())
 }
@@ -225,7 +225,7 @@ proptest! {
     }
 
     #[test]
-    fn any_octets(octets in vec(any::<u8>(), 0..80)) {
+    fn arbitrary_bytes(octets in vec(any::<u8>(), 0..80)) {
         checks::cache_control(&octets);
         checks::vary(&octets);
         checks::dates(&octets);

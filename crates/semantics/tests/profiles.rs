@@ -1,4 +1,5 @@
-//! The shipped profiles against what their systems really send: who passes, and who is anonymous.
+//! The shipped profiles against the cookies and paths of their real systems: which requests pass,
+//! and which are anonymous.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on panics")]
 
@@ -58,7 +59,7 @@ const SESSIONS: &[(&str, &[&str])] = &[
     ("joomla", &["joomla_user_state", "joomla_remember_me_0a"]),
 ];
 
-/// Cookies that change nothing.
+/// Cookies that do not affect responses.
 const NOISE: &[(&str, &[&str])] = &[
     (
         "wordpress",
@@ -75,7 +76,7 @@ const NOISE: &[(&str, &[&str])] = &[
     ("magento", &["form_key", "private_content_version", "mage-cache-sessid", "mage-messages"]),
 ];
 
-/// Paths that are never shared, and some that are.
+/// Paths that are never shared, and paths that are.
 const PATHS: &[(&str, &[&str], &[&str])] = &[
     ("wordpress", &["/wp-admin/", "/wc-api/x", "/shop/checkout/pay"], &["/", "/2026/cartography/"]),
     (
@@ -106,7 +107,7 @@ const PATHS: &[(&str, &[&str], &[&str])] = &[
 ];
 
 #[test]
-fn visitors_who_are_known_pass() {
+fn request_with_session_cookie_passes() {
     for (profile, cookies) in SESSIONS {
         for cookie in *cookies {
             assert_eq!(
@@ -119,7 +120,7 @@ fn visitors_who_are_known_pass() {
 }
 
 #[test]
-fn noise_leaves_visitors_anonymous() {
+fn noise_cookies_leave_visitors_anonymous() {
     for (profile, cookies) in NOISE {
         let all: Vec<_> = cookies.iter().map(|cookie| format!("{cookie}=x")).collect();
         assert_eq!(passes(profile, "/", &all.join("; ")), None, "{profile}");
@@ -130,7 +131,7 @@ fn noise_leaves_visitors_anonymous() {
 }
 
 #[test]
-fn a_cookie_that_nobody_knows_passes_unless_the_system_looks_at_no_other() {
+fn unknown_cookie_passes_unless_the_profile_ignores_it() {
     for profile in Profile::all() {
         let expected = match &profile.name[..] {
             "rfc" | "wordpress" | "mediawiki" | "drupal" | "wagtail" | "plone" => None,
@@ -141,7 +142,7 @@ fn a_cookie_that_nobody_knows_passes_unless_the_system_looks_at_no_other() {
 }
 
 #[test]
-fn paths_and_parameters_pass_or_do_not() {
+fn listed_paths_and_parameters_pass() {
     for (profile, passing, shared) in PATHS {
         for target in *passing {
             let reason = passes(profile, target, "");

@@ -1,5 +1,5 @@
-//! The decisions' parts against slow models, written for reading and from the text of the RFCs: list syntax and
-//! directives, patterns, Vary and forwarding. Whole decisions are compared in `sharing`.
+//! Parts of the decisions compared with slow and readable models from the text of the RFCs: list
+//! syntax and directives, patterns, Vary and forwarding. Whole decisions are compared in `sharing`.
 
 use message::{Fields, Method, RequestHead, ResponseHead, Status, Version};
 use petasos_semantics::{
@@ -10,8 +10,8 @@ use petasos_semantics::{
 use platform::{Monotonic, Timestamp};
 use proptest::prelude::*;
 
-/// RFC 9110 section 5.6.1 and 5.6.4, one octet after the other: the members of a list, and whether the last one
-/// is an unclosed quoted string.
+/// RFC 9110 sections 5.6.1 and 5.6.4, one byte after the other: the members of a list, and whether
+/// the last one is an unclosed quoted string.
 fn model_members(value: &str) -> Vec<(String, bool)> {
     let mut members = Vec::new();
     let mut member = String::new();
@@ -34,8 +34,8 @@ fn model_members(value: &str) -> Vec<(String, bool)> {
     members.into_iter().map(|(member, open)| (member.trim().to_owned(), open)).collect()
 }
 
-/// The lifetime `max-age` gives, and whether storing is forbidden, as RFC 9111 section 5.2 and the strict rules of
-/// the crate say it.
+/// The lifetime that `max-age` gives and whether storing is forbidden, by RFC 9111 section 5.2 and
+/// the stricter rules of the crate.
 fn model_max_age_and_no_store(lines: &[String]) -> (Option<u64>, bool) {
     let mut max_age: Option<u64> = None;
     let mut no_store = false;
@@ -68,7 +68,7 @@ fn model_max_age_and_no_store(lines: &[String]) -> (Option<u64>, bool) {
     (max_age, no_store)
 }
 
-/// Field values made of the pieces that matter.
+/// Field values made of the tokens that matter.
 fn control_lines() -> impl Strategy<Value = Vec<String>> {
     let piece = prop::sample::select(vec![
         "max-age",
@@ -113,7 +113,7 @@ fn get(fields: Fields) -> RequestHead {
     RequestHead { method: Method::Get, target: "/".into(), version: Version::Http11, fields }
 }
 
-/// What clients send in the fields that may select a variant.
+/// Values that clients send in the fields that may select a variant.
 fn client_fields() -> impl Strategy<Value = Fields> {
     let name = prop::sample::select(vec![
         "Accept",
@@ -153,8 +153,8 @@ fn client_fields() -> impl Strategy<Value = Fields> {
 const NAMES: &[&str] =
     &["Accept", "Accept-Encoding", "Accept-Language", "Cookie", "X-Forwarded-Host", "X-Api-Key"];
 
-/// RFC 9111 section 4.1: what a field means, for comparison. Lists of preferences are sets of names with weights, and
-/// other lists their members in order.
+/// RFC 9111 section 4.1: the meaning of a field, for comparison. A list of preferences is a set of
+/// names with weights, and any other list is its members in order.
 fn model_meaning(fields: &Fields, name: &str) -> Option<Vec<String>> {
     if !fields.has(name) {
         return None;
@@ -173,14 +173,15 @@ fn model_meaning(fields: &Fields, name: &str) -> Option<Vec<String>> {
     Some(members)
 }
 
-/// Whether the page is in one language, which the first request named, and which the second likes best of all.
+/// Whether the page is in one language that the first request named and that the second request
+/// prefers.
 fn model_favours(one: &Fields, other: &Fields, language: &str) -> bool {
     let weights = |fields: &Fields| -> Vec<(String, bool)> {
         let members = model_meaning(fields, "Accept-Language").unwrap_or_default();
         members
             .into_iter()
             .map(|member| match member.split_once(';') {
-                // The only weight that is sent here is below 1.
+                // The only weight in these tests is below 1.
                 Some((name, _)) => (name.to_owned(), false),
                 None => (member, true),
             })
@@ -230,8 +231,9 @@ proptest! {
         prop_assert_eq!(Pattern::new(&pattern).matches(text.as_bytes()), expected);
     }
 
-    /// What the origin sees depends on nothing but the key: two clients that select one variant cause the very
-    /// same fetch. `Accept-Encoding` is the exception that a coded response's rule takes care of.
+    /// The origin sees nothing outside the key: two clients that select one variant cause exactly
+    /// the same fetch. `Accept-Encoding` is an exception, which the rule of a coded response
+    /// handles.
     #[test]
     fn clients_of_one_variant_cause_one_fetch(one in client_fields(), other in client_fields(), rule in rules()) {
         let policy = Policy::default_profile();
@@ -248,10 +250,10 @@ proptest! {
         prop_assert_eq!(rule.key(&shared_fields(&one, &rule, &policy)), rule.key(&one));
     }
 
-    /// Where everything is forwarded, a variant is found again by the request that it was fetched for, and else
-    /// only by requests that mean the same, or whose favourite language it is in.
+    /// If everything is forwarded, a variant matches the request that it was fetched for. It
+    /// matches other requests only if they mean the same, or prefer the language of the variant.
     #[test]
-    fn by_the_letter_a_variant_answers_what_means_the_same(
+    fn rfc_profile_variant_matches_requests_of_one_meaning(
         one in client_fields(),
         other in client_fields(),
         names in prop::collection::vec(prop::sample::select(NAMES), 0..4),
@@ -275,7 +277,7 @@ proptest! {
     }
 
     #[test]
-    fn the_explanation_has_the_reason_of_the_decision(
+    fn explanation_has_the_reason_of_the_decision(
         fields in client_fields(),
         cookie in "[a-z_]{1,4}=1(; (_ga|theme|sid)=[0-9])?",
         target in prop::sample::select(vec!["/", "/wp-admin/", "/?preview=1", "/a?b=c&_wpnonce=1"]),
@@ -295,7 +297,7 @@ proptest! {
     }
 
     #[test]
-    fn no_octets_of_a_request_break_a_decision(
+    fn arbitrary_field_values_break_no_decision(
         target in prop::collection::vec(any::<u8>(), 0..40),
         value in prop::collection::vec(any::<u8>(), 0..60),
         name in prop::sample::select(vec![

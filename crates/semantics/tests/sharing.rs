@@ -1,5 +1,6 @@
-//! Storing, lifetime, age and reuse of whole responses against the slow model of `support/rfc9111.rs`, by the letter
-//! and by the default profile; and that no clock, however wrong, lets a response be used past its permission.
+//! Storing, lifetime, age and reuse of whole responses, compared with the slow model in
+//! `support/rfc9111.rs`, for the profiles `rfc` and `default`. Also: no wrong clock lets a response
+//! be used longer than it permits.
 
 #[path = "support/rfc9111.rs"]
 mod rfc9111;
@@ -15,7 +16,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use rfc9111::{Answer, Exchange, Profile, Wish};
 
-/// When the responses arrive, about.
+/// The approximate arrival time of the responses.
 const NOW_SECS: i128 = 1_700_000_000;
 
 const LIFETIMES: &[&str] =
@@ -52,26 +53,27 @@ const STATUSES: &[u16] = &[
     414, 416, 421, 425, 426, 428, 429, 431, 451, 499, 500, 501, 502, 503, 504, 511, 599, 600, 999,
 ];
 
-/// Usually a lifetime, often what is said about its end, now and then the rest.
+/// Usually a lifetime, often a directive about stale use, and sometimes others.
 fn directives() -> impl Strategy<Value = Vec<&'static str>> {
     let some = |pool, most| prop::collection::vec(select(pool), 0..most);
     let groups = (some(LIFETIMES, 3), some(WINDOWS, 3), prop_oneof![3 => Just(vec![]), 2 => some(OTHERS, 3)]);
     groups.prop_map(|(lifetimes, windows, others)| [lifetimes, windows, others].concat()).prop_shuffle()
 }
 
-/// A directive's name, which is a dictionary's key, may stand in CDN-Cache-Control once; of two the last counts.
+/// Members of CDN-Cache-Control. Each name occurs once, because in a dictionary the last member of
+/// a key would count.
 fn targeted() -> impl Strategy<Value = Vec<&'static str>> {
     let members =
         &["max-age=70", "s-maxage=5", "no-store", "no-cache", "private", "public", "must-revalidate"];
     prop::sample::subsequence(members.to_vec(), 1..4)
 }
 
-/// A date about when the response arrives.
+/// A date close to the arrival of the responses.
 fn about(before_secs: i128, after_secs: i128) -> impl Strategy<Value = i128> {
     (-before_secs..after_secs).prop_map(|offset| NOW_SECS + offset)
 }
 
-/// A date, or nonsense in its place.
+/// A date, or a value that is not a date.
 fn date_or_not(dates: impl Strategy<Value = i128>) -> impl Strategy<Value = Option<i128>> {
     prop_oneof![4 => dates.prop_map(Some), 1 => Just(None)]
 }
@@ -161,7 +163,7 @@ fn request_of(exchange: &Exchange) -> RequestHead {
 fn response_of(exchange: &Exchange) -> ResponseHead {
     let mut head = ResponseHead::new(Status::from_code(exchange.status).unwrap_or(Status::OK));
     let fields = &mut head.fields;
-    // One line for each member, or all in one.
+    // One line for each member, or all members in one line.
     if exchange.request_time % 2 == 0 {
         exchange.cache_control.iter().for_each(|member| fields.push("Cache-Control", *member));
     } else if !exchange.cache_control.is_empty() {
@@ -214,7 +216,7 @@ fn judged(exchange: &Exchange, policy: &Policy) -> Result<Storable, Reason> {
     }
 }
 
-/// The model's word for what the crate says.
+/// The model's term for the crate's result.
 fn answer_of(reuse: Option<Reuse>) -> Answer {
     match reuse {
         Some(Reuse::Fresh { .. }) => Answer::Fresh,
@@ -261,12 +263,12 @@ fn agrees(exchange: &Exchange, wish: &Wish, later_secs: i128, profile: Profile) 
     Ok(())
 }
 
-/// One reading of the clocks, as the steps since the one before: true seconds, what the wall clock shows instead, and
-/// how many of the true seconds the monotonic clock slept through.
+/// One reading of the clocks, relative to the reading before: the real seconds, the value of a
+/// jumping wall clock, and how many of the real seconds the monotonic clock slept.
 type Reading = (u64, u64, u64);
 
-/// The clocks over time. One of them tells the truth: the monotonic one while the wall clock jumps, or the wall
-/// clock while the monotonic one sleeps with the machine.
+/// The clocks over time. One of them is always right: the monotonic clock while the wall clock
+/// jumps, or the wall clock while the monotonic clock sleeps with the machine.
 fn clocks(readings: &[Reading], wall_jumps: bool) -> Vec<(u64, Moment)> {
     let (mut elapsed, mut monotonic_secs) = (0, 0);
     let moments = readings.iter().map(|&(step, wall, slept)| {
@@ -303,11 +305,13 @@ proptest! {
         agrees(&exchange, &wish, later_secs, Profile::Strict)?;
     }
 
-    /// Whatever is stored by the default profile may be stored by the letter as well, and is not used longer.
+    /// A response that the default profile stores may be stored with the profile `rfc` too, and its
+    /// lifetime is not longer.
     #[test]
-    fn the_default_profile_stores_nothing_that_the_letter_forbids(exchange in exchanges()) {
+    fn default_profile_stores_only_what_rfc_profile_permits(exchange in exchanges()) {
         let (strict, letter) = (judged(&exchange, &Policy::default_profile()), judged(&exchange, &Policy::rfc()));
-        // Its lifetime for "not found" is the operator's, where the response states none.
+        // The default profile gives 404 and 410 a lifetime if they state none, so they are
+        // excluded.
         if let Ok(storable) = strict && !matches!(exchange.status, 404 | 410) {
             let by_the_letter = letter.map(|storable| storable.freshness);
             prop_assert!(by_the_letter.is_ok(), "{:?}", by_the_letter);
@@ -316,9 +320,9 @@ proptest! {
         }
     }
 
-    /// The first two readings are the request and its response, the others are later requests.
+    /// The first two readings are the request and its response; the others are later requests.
     #[test]
-    fn no_clock_lets_a_response_be_used_past_its_permission(
+    fn wrong_clock_never_extends_the_use_of_a_response(
         readings in readings(),
         wall_jumps in any::<bool>(),
         windows in (0..90u64, 0..60u64, 0..90u64, 0..90u64),
@@ -357,7 +361,7 @@ proptest! {
     }
 }
 
-/// Whether a response of this true age may be used so.
+/// Checks that a response of this true age may be used in this way.
 fn used_within(
     freshness: &Freshness,
     true_age: u64,
@@ -366,7 +370,7 @@ fn used_within(
     reused: Reuse,
 ) -> Result<(), TestCaseError> {
     let wished = |secs: Option<i128>| secs.and_then(|secs| u64::try_from(secs).ok()).unwrap_or(0);
-    // The last second that a client accepts belongs to it.
+    // The limit of a client's directive is inclusive.
     let permitted = match answer_of(Some(reused)) {
         Answer::Fresh => lifetime_secs,
         Answer::StaleWhileRevalidated => lifetime_secs + revalidate_secs,

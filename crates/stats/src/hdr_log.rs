@@ -1,7 +1,8 @@
-//! Histograms as an HdrHistogram interval log, format V2, which HdrHistogram's own tools and plotters read.
+//! Histograms as an HdrHistogram interval log, format V2, which HdrHistogram's own tools and
+//! plotters read.
 //!
-//! Invariant: values in the log are the microseconds of the histogram, within its 0.1 percent; the column of largest
-//! values is in milliseconds, as it is usual there.
+//! Invariant: values in the log are the histogram's microseconds, within 0.1 percent. The column of
+//! maximum values is in milliseconds, as is usual in this format.
 
 use crate::histogram::Histogram;
 use hdrhistogram::serialization::V2DeflateSerializer;
@@ -9,24 +10,24 @@ use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
 use std::io;
 use std::time::{Duration, SystemTime};
 
-/// Microseconds in the unit of the column of largest values.
+/// Microseconds in one unit of the column of maximum values.
 const MAX_VALUE_DIVISOR: f64 = 1_000.0;
 
 /// A line of the log.
 #[derive(Clone, Debug)]
 pub struct LogLine<'a> {
-    /// What the values are, without spaces and commas; others are replaced by `_`.
+    /// The name of the values. Spaces, commas and line ends in it are replaced by `_`.
     pub tag: String,
-    /// When the interval began, after the start of the log.
+    /// The start of the interval, relative to the start of the log.
     pub start: Duration,
-    /// How long it was.
+    /// The length of the interval.
     pub duration: Duration,
     /// The values.
     pub histogram: &'a Histogram,
 }
 
-/// The log of intervals that began at `started` (since 1970-01-01 UTC) or later. Histograms without a value are left
-/// out.
+/// Writes a log of `lines`. `started` is the start of the log since 1970-01-01 UTC. Histograms
+/// without a value are skipped.
 ///
 /// # Errors
 /// If a histogram cannot be encoded.
@@ -55,7 +56,7 @@ mod tests {
     use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
     use std::time::Duration;
 
-    /// The octets of a text in base 64 (RFC 4648 section 4).
+    /// The bytes of a text in base64 (RFC 4648 section 4).
     fn base64(text: &str) -> Vec<u8> {
         let alphabet = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
         let digits: Vec<u8> = text.bytes().filter(|byte| *byte != b'=').collect();
@@ -69,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_back_by_another_reader() {
+    fn log_is_read_back_by_an_independent_reader() {
         let mut histogram = Histogram::new();
         (1..=1000).for_each(|value| histogram.record(value * 10));
         let empty = Histogram::new();

@@ -1,18 +1,18 @@
-//! A histogram of times in microseconds: percentiles from a high-dynamic-range histogram in constant memory,
-//! mean and standard deviation exact from running integer sums.
+//! A histogram of times in microseconds. Percentiles come from a high-dynamic-range histogram in
+//! constant memory. Mean and standard deviation are exact, from running integer sums.
 //!
-//! Invariant: `min`, `max`, `mean` and `standard_deviation` are those of the values as recorded, also when a
-//! value lies above [`VALUE_MAX_US`]; only percentiles are rounded, by at most 0.1 percent.
+//! Invariant: `min`, `max`, `mean` and `standard_deviation` are those of the recorded values, even
+//! for values above [`VALUE_MAX_US`]. Only percentiles are rounded, by at most 0.1 percent.
 //!
-//! Not here: units other than microseconds, and anything about what the values mean.
+//! Units other than microseconds and the meaning of the values are up to the caller.
 
 use hdrhistogram::Histogram as Hdr;
 
-/// The largest value that percentiles tell apart: one hour in microseconds. Larger values count as this one in
-/// percentiles, and as themselves in everything else.
+/// The largest value that percentiles distinguish: one hour in microseconds. A larger value counts
+/// as this one in percentiles, and as itself in every other figure.
 pub const VALUE_MAX_US: u64 = 3_600_000_000;
 
-/// Significant decimal digits that percentiles keep.
+/// The number of significant decimal digits in percentiles.
 pub const SIGNIFICANT_DIGITS: u8 = 3;
 
 /// A distribution of values in microseconds.
@@ -27,7 +27,7 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// An empty histogram. Its buckets take about 190 kB, whatever is recorded.
+    /// An empty histogram. Its buckets take about 190 kB, independent of the recorded values.
     pub fn new() -> Self {
         #[expect(
             clippy::expect_used,
@@ -49,9 +49,10 @@ impl Histogram {
         self.max = self.max.max(value_us);
     }
 
-    /// Adds everything `other` has recorded.
+    /// Adds all values that `other` has recorded.
     pub fn merge(&mut self, other: &Self) {
-        // Both have the same constant bounds, so this cannot fail; if it could, the counts would disagree.
+        // Both have the same constant bounds, so this cannot fail. A failure would make the counts
+        // disagree.
         let added = self.buckets.add(&other.buckets);
         debug_assert!(added.is_ok(), "histograms of one kind always add");
         self.count += other.count;
@@ -61,23 +62,23 @@ impl Histogram {
         self.max = self.max.max(other.max);
     }
 
-    /// Forgets everything; keeps the memory.
+    /// Removes all values and keeps the memory.
     pub fn clear(&mut self) {
         self.buckets.reset();
         (self.count, self.sum, self.sum_of_squares, self.min, self.max) = (0, 0, 0, u64::MAX, 0);
     }
 
-    /// The buckets, for other formats.
+    /// The buckets, for export to other formats.
     pub(crate) fn buckets(&self) -> &Hdr<u64> {
         &self.buckets
     }
 
-    /// How many values were recorded.
+    /// The number of recorded values.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// Whether nothing was recorded.
+    /// Whether no value was recorded.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
@@ -102,21 +103,24 @@ impl Histogram {
         if self.is_empty() { 0.0 } else { self.sum as f64 / self.count as f64 }
     }
 
-    /// The sample standard deviation (divisor n - 1) in microseconds; zero for fewer than two values.
+    /// The sample standard deviation (divisor n - 1) in microseconds; zero for fewer than two
+    /// values.
     pub fn standard_deviation_us(&self) -> f64 {
         if self.count < 2 {
             return 0.0;
         }
-        // n * sum(x^2) - sum(x)^2 is exact in integers and never negative. With 2^32 values of an hour each
-        // it stays below 2^32 * 2^32 * 2^64 = 2^128; beyond that it would saturate, not wrap.
+        // n * sum(x^2) - sum(x)^2 is exact in integers and never negative. With 2^32 values of an
+        // hour each it stays below 2^32 * 2^32 * 2^64 = 2^128. Larger results saturate and do not
+        // wrap.
         let count = u128::from(self.count);
         let scaled =
             count.saturating_mul(self.sum_of_squares).saturating_sub(self.sum.saturating_mul(self.sum));
         (scaled as f64 / (self.count as f64 * (self.count - 1) as f64)).sqrt()
     }
 
-    /// The value in microseconds that `percent` (0 to 100) of the values do not exceed, rounded up by at most
-    /// 0.1 percent and never above the largest value; zero if there is no value.
+    /// The value in microseconds that `percent` (0 to 100) of the values do not exceed; zero if
+    /// there is no value. It is rounded up by at most 0.1 percent, and never above the largest
+    /// value.
     pub fn percentile_us(&self, percent: f64) -> u64 {
         if self.is_empty() {
             return 0;
@@ -147,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_histogram_is_all_zeros() {
+    fn empty_histogram_has_only_zeros() {
         let empty = Histogram::new();
         assert!(empty.is_empty());
         assert_eq!((empty.min_us(), empty.max_us(), empty.percentile_us(99.0)), (0, 0, 0));
@@ -163,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_small_spread_on_a_large_mean_is_not_lost() {
+    fn small_spread_on_a_large_mean_is_kept() {
         let histogram = of([3_000_000_001, 3_000_000_002, 3_000_000_003]);
         assert!((histogram.standard_deviation_us() - 1.0).abs() < 1e-9);
         assert!((histogram.mean_us() - 3_000_000_002.0).abs() < 1e-6);
@@ -181,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cleared_histogram_is_like_a_new_one() {
+    fn cleared_histogram_equals_a_new_one() {
         let mut histogram = of([5, 900]);
         histogram.clear();
         assert!(histogram.is_empty() && histogram.percentile_us(99.0) == 0);
@@ -193,13 +197,13 @@ mod tests {
     }
 
     #[test]
-    fn the_median_of_an_odd_and_an_even_count_is_a_middle_value() {
+    fn median_is_a_middle_value_for_odd_and_even_counts() {
         assert_eq!(of([10, 20, 30]).median_us(), 20);
         assert_eq!(of([10, 20, 30, 40]).median_us(), 20);
     }
 
     #[test]
-    fn values_above_the_bound_keep_the_true_maximum_and_mean() {
+    fn values_above_the_bound_keep_exact_maximum_and_mean() {
         let histogram = of([VALUE_MAX_US * 3]);
         assert_eq!(histogram.max_us(), VALUE_MAX_US * 3);
         assert!((histogram.mean_us() - (VALUE_MAX_US * 3) as f64).abs() < 1.0);

@@ -1,8 +1,8 @@
-//! Numbers about numbers: histograms of times, figures and intervals over runs, sides of runs set against each other,
-//! seeded random orders.
+//! Statistics for measurements: histograms of times, figures and intervals over runs, comparisons
+//! of two sets of runs, and seeded random orders.
 //!
-//! Invariant: everything here is pure; the same input gives the same output, bootstrap included. What the
-//! numbers mean is decided elsewhere.
+//! Invariant: everything here is pure. The same input gives the same output, including bootstrap
+//! results. The meaning of the numbers is decided by the callers.
 
 mod contrast;
 mod hdr_log;

@@ -1,7 +1,7 @@
-//! The normal distribution and the one quantile of Student's that intervals need.
+//! The normal distribution, and the one quantile of Student's distribution that intervals need.
 
-/// The share of a standard normal distribution below `x` (the series of Marsaglia 2004), good to 1e-12 where
-/// |x| < 7; beyond that 0 or 1.
+/// The share of a standard normal distribution below `x` (the series of Marsaglia 2004). Accurate
+/// to 1e-12 for |x| < 7; beyond that the result is 0 or 1.
 pub(crate) fn below(x: f64) -> f64 {
     if x.abs() >= 7.0 {
         return if x < 0.0 { 0.0 } else { 1.0 };
@@ -15,10 +15,11 @@ pub(crate) fn below(x: f64) -> f64 {
     0.5 + sum * (-x * x / 2.0).exp() / std::f64::consts::TAU.sqrt()
 }
 
-/// The value that 97.5% of Student's t distribution lie below, by its expansion in powers of one over the degrees
-/// of freedom (Fisher and Cornish 1960); good to 0.001 from 8 degrees on, which two sides of five runs have.
+/// The 97.5% quantile of Student's t distribution, by its expansion in powers of one over the
+/// degrees of freedom (Fisher and Cornish 1960). Accurate to 0.001 from 8 degrees on, which two
+/// sides of five runs have.
 pub(crate) fn student_975(degrees: f64) -> f64 {
-    /// The same value of the normal distribution.
+    /// The same quantile of the normal distribution.
     const Z: f64 = 1.959_963_984_540_054;
     let power = |exponent| Z.powi(exponent);
     Z + (power(3) + Z) / (4.0 * degrees)

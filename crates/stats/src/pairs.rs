@@ -1,16 +1,19 @@
-//! Two sides that were measured in rounds, one run of each a round: how far one lies from the other, round by round.
+//! Comparison of two sides that were measured in rounds, with one run of each side in a round.
 //!
-//! Invariant: the unit is the round. What changes between rounds, and meets both runs of a round alike, is in no
-//! figure here. Estimate, interval and test are of one kind, Wilcoxon's signed ranks, so that they cannot contradict
-//! each other: where the values are all different, the interval excludes 1 exactly where the test shows a difference.
+//! Invariant: the unit is the round. A change between rounds that affects both runs of a round
+//! alike does not affect any figure. Estimate, interval and test all rest on Wilcoxon's signed
+//! ranks, so they cannot contradict each other. If all values differ, the interval excludes 1
+//! exactly when the test shows a difference.
 //!
-//! The estimate is that of Hodges and Lehmann (1963) for one sample: the median of the means of any two logarithms of
-//! ratios, a ratio with itself included. The interval is between two of these means, as far inside as the exact
-//! distribution of Wilcoxon's statistic allows for 97.5%. Both need that the logarithms lie evenly around their middle,
-//! which a drawn order within the round sees to where there is no difference.
+//! The estimate is that of Hodges and Lehmann (1963) for one sample. It is the median of the means
+//! of any two logarithms of ratios, including each with itself. The interval lies between two of
+//! these means, as far inside as the exact distribution of Wilcoxon's statistic allows for 97.5%.
+//! Both assume that the logarithms are distributed symmetrically. If there is no difference, the
+//! random order within each round ensures that.
 //!
-//! An exact test errs as often as it says. At 5% it would tell a server from itself 5 times in 100 on average, so in
-//! every other hundred more often; of two methods of one kind none can overrule the other. Hence 2.5%.
+//! An exact test errs as often as its level says. At 5% it would report a difference between a
+//! server and itself 5 times in 100 on average. Two methods of one kind cannot correct each other,
+//! so the level is 2.5%.
 
 use crate::contrast::Contrast;
 use crate::sample::Interval;
@@ -18,11 +21,13 @@ use crate::sample::Interval;
 /// The probability below which rounds show a difference.
 const SIGNIFICANCE: f64 = 0.025;
 
-/// With fewer rounds no outcome has a probability below 0.025: six that all agree have 1/32.
+/// The minimum number of rounds for an interval. With fewer rounds no outcome has a probability
+/// below 0.025: six that all agree have 1/32.
 pub const ROUNDS_FOR_INTERVAL: usize = 7;
 
-/// How many times as large the second of each pair is as the first. `None` without pairs, or with a value that is not
-/// above zero; interval and test only from [`ROUNDS_FOR_INTERVAL`] on.
+/// How many times as large the second value of each pair is as the first. `None` if there are no
+/// pairs, or if a value is not finite or not above zero. Interval and test are present only from
+/// [`ROUNDS_FOR_INTERVAL`] pairs on.
 pub fn paired_ratio(pairs: &[(f64, f64)]) -> Option<Contrast> {
     let is_positive = |value: f64| value > 0.0 && value.is_finite();
     if pairs.is_empty() || !pairs.iter().all(|(a, b)| is_positive(*a) && is_positive(*b)) {
@@ -37,7 +42,7 @@ pub fn paired_ratio(pairs: &[(f64, f64)]) -> Option<Contrast> {
     Some(Contrast::of_ratio(middle.exp(), interval, p, SIGNIFICANCE))
 }
 
-/// The means of any two values, each with itself too; ascending.
+/// The means of any two values, including each with itself, in ascending order.
 fn means_of_two(values: &[f64]) -> Vec<f64> {
     let of = |(place, first): (usize, &f64)| {
         let first = *first;
@@ -55,14 +60,15 @@ fn interval(means: &[f64], rounds: usize) -> Option<Interval> {
         below += *chance;
         below <= SIGNIFICANCE / 2.0
     };
-    // So many of the means lie outside on either side; the distribution begins with none of them.
+    // The number of means outside the interval on either side. Entry k of the distribution is for
+    // k means outside, so this is the index of the last entry taken.
     let outside = distribution(&ranks).into_iter().take_while(is_outside).count().checked_sub(1)?;
     let (low, high) = (means.get(outside)?, means.get(means.len().checked_sub(outside + 1)?)?);
     Some(Interval { low: low.exp(), high: high.exp() })
 }
 
-/// The probability, two-sided and exact, that signs thrown by a coin give sums of ranks as uneven as these. Equal
-/// values share their ranks; zeros are left out.
+/// The exact two-sided probability that random signs give rank sums at least as uneven as these.
+/// Equal values share their ranks, and zeros are skipped.
 fn signed_ranks(values: &[f64]) -> f64 {
     let mut values: Vec<f64> = values.iter().copied().filter(|value| *value != 0.0).collect();
     values.sort_unstable_by(|a, b| a.abs().total_cmp(&b.abs()));
@@ -76,8 +82,8 @@ fn signed_ranks(values: &[f64]) -> f64 {
     (2.0 * tail).min(1.0)
 }
 
-/// Twice the rank of each of these values, ascending by size without sign; equal ones share the mean of their ranks,
-/// which doubled is whole.
+/// Twice the rank of each value, by ascending absolute value. Equal values share the mean of their
+/// ranks. Ranks are doubled so that these means are whole numbers.
 fn doubled_ranks(ascending: &[f64]) -> Vec<usize> {
     ascending
         .chunk_by(|a, b| a.abs().total_cmp(&b.abs()).is_eq())
@@ -90,7 +96,7 @@ fn doubled_ranks(ascending: &[f64]) -> Vec<usize> {
         .collect()
 }
 
-/// For each sum how probable it is that the ranks which a coin chooses add up to it.
+/// For each sum, the probability that randomly chosen ranks add up to it.
 fn distribution(ranks: &[usize]) -> Vec<f64> {
     let mut chances = vec![1.0];
     for &rank in ranks {
@@ -115,12 +121,12 @@ mod tests {
     use proptest::prelude::{prop_assert, prop_assert_eq, proptest};
 
     #[test]
-    fn the_probabilities_are_the_published_ones() {
+    fn probabilities_agree_with_published_tables() {
         let tail = |rounds: usize, sum: usize| -> f64 {
             distribution(&(1..=rounds).collect::<Vec<_>>()).iter().take(sum + 1).sum()
         };
-        // Critical values of Wilcoxon's signed-rank test, two-sided at 0.05: 0 for 6, 2 for 7, 8 for 10, 52 for 20; at
-        // 0.02: 0 for 7, 5 for 10, 43 for 20.
+        // Critical values of Wilcoxon's signed-rank test, two-sided. At 0.05: 0 for 6, 2 for 7, 8
+        // for 10, 52 for 20. At 0.02: 0 for 7, 5 for 10, 43 for 20.
         for (rounds, critical, one_side) in [
             (6, 0, 0.025),
             (7, 2, 0.025),
@@ -136,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn seven_rounds_that_agree_show_a_difference_and_six_are_too_few() {
+    fn seven_agreeing_rounds_show_a_difference_and_six_do_not() {
         let round = |n: usize| (100.0 + n as f64, (100.0 + n as f64) * (1.1 + n as f64 / 1000.0));
         let seven = paired_ratio(&(0..7).map(round).collect::<Vec<_>>()).unwrap();
         assert_eq!(seven.shown(), Shown::Larger);
@@ -150,8 +156,9 @@ mod tests {
     }
 
     #[test]
-    fn what_meets_both_runs_of_a_round_does_not_count() {
-        // The machine slows to a third over the rounds; one side is always 2% slower.
+    fn changes_between_rounds_do_not_count() {
+        // The machine slows to about a third over the rounds. One side is always about 2% slower
+        // than the other.
         let pairs: Vec<(f64, f64)> = (0..10)
             .map(|round| {
                 let speed = 3000.0 / (1.0 + f64::from(round) / 5.0);
@@ -166,21 +173,23 @@ mod tests {
     #[test]
     fn equal_values_and_zeros_have_their_probability() {
         assert!((signed_ranks(&[0.0; 8]) - 1.0).abs() < 1e-12);
-        // Four of one size, three of them positive: sums of 2.5 or less, of the 16 throws 5, doubled.
+        // Four values of one size, three of them positive: 5 of the 16 sign patterns give a sum of
+        // 2.5 or less, doubled for two sides.
         assert!((signed_ranks(&[1.0, 1.0, 1.0, -1.0]) - 10.0 / 16.0).abs() < 1e-12);
         assert_eq!(paired_ratio(&[(7.0, 7.0); 9]).unwrap().shown(), Shown::Nothing);
         assert!(paired_ratio(&[]).is_none() && paired_ratio(&[(1.0, 0.0)]).is_none());
     }
 
     #[test]
-    fn the_interval_covers_the_truth_as_often_as_it_says() {
+    fn interval_covers_the_truth_as_often_as_it_says() {
         let mut random = Random::from_seed(7);
         for rounds in [7, 8, 10] {
             let mut covered = 0;
             for _ in 0..1000 {
                 let pairs: Vec<(f64, f64)> = (0..rounds)
                     .map(|_| {
-                        // Both have noise of the same kind, skewed: now and then a run takes half as long again.
+                        // Both sides have noise of the same skewed kind: sometimes a run takes half
+                        // as long again.
                         let mut run = || {
                             1.0 + random.below(100) as f64 / 1000.0
                                 + f64::from(u8::from(random.below(10) == 0)) / 2.0
@@ -207,7 +216,7 @@ mod tests {
             let turned = paired_ratio(&turned).unwrap();
             prop_assert!((turned.estimate * contrast.estimate - 1.0).abs() < 1e-9);
             prop_assert!((turned.p.unwrap() - p).abs() < 1e-9);
-            // Equal sizes are so rare among these that they may be left aside.
+            // Equal sizes are so rare in these values that they can be ignored.
             let mut sizes: Vec<u64> = pairs.iter().map(|(a, b)| (b / a).ln().abs().to_bits()).collect();
             sizes.sort_unstable();
             sizes.dedup();

@@ -1,14 +1,14 @@
-//! Seeded pseudo-random numbers for orders and resamples that must come out the same again.
+//! Seeded pseudo-random numbers for orders and resamples that must be reproducible.
 //!
-//! Invariant: the numbers depend on the seed alone, on every machine and in every version: a recorded seed
-//! repeats an experiment's order. Not for secrets.
+//! Invariant: the numbers depend only on the seed, on every machine and in every version. A
+//! recorded seed therefore repeats an experiment's order. They are not suitable for secrets.
 
-/// SplitMix64 (Steele, Lea and Flood 2014): one addition and a finaliser per number, period 2^64.
+/// SplitMix64 (Steele, Lea and Flood 2014): one addition and one finaliser a number, period 2^64.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
 impl Random {
-    /// The sequence that belongs to `seed`.
+    /// The sequence for `seed`.
     pub const fn from_seed(seed: u64) -> Self {
         Self(seed)
     }
@@ -22,13 +22,13 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `bound`; 0 if `bound` is 0. The bias is below `bound` in 2^64.
+    /// A number from 0 to `bound` - 1; 0 if `bound` is 0. The bias is below `bound` in 2^64.
     pub fn below(&mut self, bound: usize) -> usize {
         let product = u128::from(self.next_u64()) * bound as u128;
         (product >> 64) as usize
     }
 
-    /// Puts `items` into an order of which all are equally likely (Fisher and Yates).
+    /// Shuffles `items`, so that every order is equally likely (Fisher and Yates).
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
             items.swap(last, self.below(last + 1));
@@ -42,14 +42,14 @@ mod tests {
     use proptest::prelude::{any, prop_assert_eq, proptest};
 
     #[test]
-    fn the_sequence_is_the_published_one() {
+    fn sequence_agrees_with_the_published_one() {
         let mut random = Random::from_seed(1_234_567);
         let first: Vec<u64> = (0..3).map(|_| random.next_u64()).collect();
         assert_eq!(first, [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423]);
     }
 
     #[test]
-    fn every_order_of_three_comes_up_equally_often() {
+    fn all_orders_of_three_are_equally_frequent() {
         let mut random = Random::from_seed(7);
         let mut seen = std::collections::BTreeMap::new();
         for _ in 0..6000 {
@@ -63,7 +63,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_shuffle_keeps_the_items_and_depends_on_the_seed_alone(seed in any::<u64>(), length in 0_usize..50) {
+        fn shuffle_keeps_items_and_depends_only_on_the_seed(seed in any::<u64>(), length in 0_usize..50) {
             let shuffled = |seed| {
                 let mut items: Vec<usize> = (0..length).collect();
                 Random::from_seed(seed).shuffle(&mut items);

@@ -1,25 +1,29 @@
-//! Mann-Whitney's rank test: whether values of one side tend to be larger than those of the other.
+//! The Mann-Whitney rank test: whether values of one side tend to be larger than those of the
+//! other.
 //!
-//! Invariant: for small sides the probability is exact, also with ties: it is counted over all ways to deal the
-//! values out to the two sides, each value with its midrank. Only sides of more than [`EXACT_VALUES_MAX`] values
-//! together take the normal approximation, with its corrections for ties and continuity.
+//! Invariant: for small sides the probability is exact, even with ties. It is counted over all ways
+//! to assign the values to the two sides, each value with its midrank. Only if there are more than
+//! [`EXACT_VALUES_MAX`] values in total, the normal approximation is used, with its corrections for
+//! ties and continuity.
 
 use crate::normal;
 
-/// The most values, both sides together, for which all deals are counted. C(50, 25) deals still count exactly in
-/// a float, and the approximation is good to three digits from there on.
+/// The maximum number of values, both sides together, for the exact count. C(50, 25) assignments
+/// still fit exactly into a float, and from there on the approximation is accurate to three digits.
 pub const EXACT_VALUES_MAX: usize = 50;
 
-/// What the rank test found.
+/// The result of the rank test.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MannWhitney {
-    /// How many pairs of one value from each side have the larger value in `b`; a tie counts one half.
+    /// The number of pairs of one value from each side in which the value of `b` is larger. A tie
+    /// counts one half.
     pub u: f64,
-    /// The two-sided probability of a deal at least as uneven, if both sides are of one kind.
+    /// The two-sided probability of an assignment at least as uneven, if both sides have the same
+    /// distribution.
     pub p: f64,
 }
 
-/// The test of `a` against `b`; `None` if a side is empty or a value is not a number (Mann and Whitney 1947).
+/// Tests `a` against `b` (Mann and Whitney 1947); `None` if a side is empty or a value is NaN.
 pub fn mann_whitney(a: &[f64], b: &[f64]) -> Option<MannWhitney> {
     if a.is_empty() || b.is_empty() || a.iter().chain(b).any(|value| value.is_nan()) {
         return None;
@@ -35,8 +39,8 @@ pub fn mann_whitney(a: &[f64], b: &[f64]) -> Option<MannWhitney> {
     Some(MannWhitney { u, p })
 }
 
-/// Twice the rank of each value in both sides together, ascending; tied values share the mean of their ranks.
-/// Doubled, so that they are whole.
+/// Twice the rank of each value in both sides together, in ascending order. Tied values share the
+/// mean of their ranks. Ranks are doubled so that these means are whole numbers.
 fn doubled_midranks(a: &[f64], b: &[f64]) -> Vec<usize> {
     let mut values: Vec<f64> = a.iter().chain(b).copied().collect();
     values.sort_unstable_by(f64::total_cmp);
@@ -49,8 +53,8 @@ fn doubled_midranks(a: &[f64], b: &[f64]) -> Vec<usize> {
     ranks
 }
 
-/// Counts the deals of `ranks` in which the first side, of `size_a` values, is at least as far from the middle as
-/// `u` is.
+/// The share of assignments of `ranks` to sides that are at least as far from the middle as `u`.
+/// The first side has `size_a` values.
 fn exact(ranks: &[usize], size_a: usize, u: f64) -> f64 {
     let sum: usize = ranks.iter().sum();
     // deals[taken][total]: in how many ways `taken` of the ranks seen so far add up to `total`.
@@ -59,7 +63,7 @@ fn exact(ranks: &[usize], size_a: usize, u: f64) -> f64 {
         *none = 1.0;
     }
     for &rank in ranks {
-        // Downwards, so that no rank is taken twice.
+        // Downwards, so that no rank is used twice.
         for taken in (1..=size_a).rev() {
             let (below, above) = deals.split_at_mut(taken);
             let (Some(from), Some(to)) = (below.last(), above.first_mut()) else { continue };
@@ -69,7 +73,8 @@ fn exact(ranks: &[usize], size_a: usize, u: f64) -> f64 {
     let size_b = ranks.len() - size_a;
     let half = (size_a * size_b) as f64 / 2.0;
     let distance = (u - half).abs();
-    // The rank sum of `a` is all of its own ranks plus the pairs it wins.
+    // The rank sum of `a` is the sum of the ranks within `a` alone, plus the number of pairs it
+    // wins.
     let own = (size_a * (size_a + 1)) as f64 / 2.0;
     let row = deals.last().map(Vec::as_slice).unwrap_or_default();
     let far = |total: usize| (total as f64 / 2.0 - own - half).abs() >= distance - 1e-9;
@@ -95,9 +100,9 @@ mod tests {
     use proptest::prelude::{prop_assert, proptest};
 
     #[test]
-    fn five_against_five_apart_is_the_smallest_probability_there_is() {
+    fn separate_sides_of_five_have_the_smallest_probability() {
         let found = mann_whitney(&[1.0, 2.0, 3.0, 4.0, 5.0], &[6.0, 7.0, 8.0, 9.0, 10.0]).unwrap();
-        // 2 of C(10, 5) = 252 deals.
+        // 2 of C(10, 5) = 252 assignments.
         assert!((found.p - 2.0 / 252.0).abs() < 1e-12);
         assert_eq!(found.u, 25.0);
         let turned = mann_whitney(&[6.0, 7.0, 8.0, 9.0, 10.0], &[1.0, 2.0, 3.0, 4.0, 5.0]).unwrap();
@@ -105,27 +110,28 @@ mod tests {
     }
 
     #[test]
-    fn known_tables() {
-        // Sides of 5 and 5: U = 2 has the two-sided probability 8 / 252, U = 3 has 14 / 252.
+    fn probabilities_agree_with_published_tables() {
+        // For sides of 5 and 5, U = 2 has the two-sided probability 8 / 252, and U = 3 has 14 /
+        // 252.
         let two = mann_whitney(&[1.0, 2.0, 3.0, 4.0, 7.0], &[5.0, 6.0, 8.0, 9.0, 10.0]).unwrap();
         assert_eq!(two.u, 23.0);
         assert!((two.p - 8.0 / 252.0).abs() < 1e-12, "{}", two.p);
     }
 
     #[test]
-    fn nothing_and_what_is_no_number_have_no_test() {
+    fn empty_side_and_nan_have_no_test() {
         assert_eq!(mann_whitney(&[], &[1.0]), None);
         assert_eq!(mann_whitney(&[f64::NAN], &[1.0]), None);
     }
 
     #[test]
-    fn equal_values_show_nothing() {
+    fn equal_values_show_no_difference() {
         assert_eq!(mann_whitney(&[3.0; 6], &[3.0; 7]).unwrap().p, 1.0);
         assert_eq!(mann_whitney(&[3.0; 40], &[3.0; 40]).unwrap().p, 1.0);
     }
 
     #[test]
-    fn the_approximation_meets_the_exact_count() {
+    fn approximation_agrees_with_the_exact_count() {
         let a: Vec<f64> = (0..24).map(|i| f64::from(i * 7 % 24)).collect();
         let b: Vec<f64> = (0..24).map(|i| f64::from(i * 5 % 24) + 5.5).collect();
         let (ranks, u) = (doubled_midranks(&a, &b), mann_whitney(&a, &b).unwrap().u);
@@ -133,7 +139,7 @@ mod tests {
         assert!((counted - close).abs() < 0.002, "{counted} {close}");
     }
 
-    /// Walks over all deals one by one.
+    /// Counts all assignments one by one.
     fn slow(a: &[f64], b: &[f64]) -> f64 {
         let all: Vec<f64> = a.iter().chain(b).copied().collect();
         let u = |a: &[f64], b: &[f64]| -> f64 {
@@ -165,7 +171,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn counting_by_sums_is_walking_over_all_deals(
+        fn count_by_sums_agrees_with_counting_all_assignments(
             a in proptest::collection::vec(0_u8..6, 1..6),
             b in proptest::collection::vec(0_u8..6, 1..6),
         ) {

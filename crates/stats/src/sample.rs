@@ -1,20 +1,20 @@
-//! Figures over runs: centre, spread, intervals and factors of a handful of numbers.
+//! Figures over runs: centre, spread, intervals and factors of a small set of numbers.
 //!
-//! Invariant: the unit is the run, never the request. Numbers within one run share host, moment and order,
-//! so pooling them would make every difference look certain. An interval is given only for
-//! [`RUNS_FOR_INTERVAL`] runs or more; with fewer there are figures and no verdict.
+//! Invariant: the unit is the run, never the request. Requests of one run share host, time and
+//! order, so pooling them would make every difference look certain. An interval is given only for
+//! [`RUNS_FOR_INTERVAL`] runs or more. With fewer runs there are figures without a verdict.
 
 use crate::random::Random;
 use serde::{Deserialize, Serialize};
 
-/// The fewest runs for which an interval is computed.
+/// The minimum number of runs for which an interval is computed.
 pub const RUNS_FOR_INTERVAL: usize = 5;
-/// Resamples drawn for one interval.
+/// The number of resamples for one interval.
 const RESAMPLES: usize = 10_000;
-/// The seed of the resamples: the same runs always give the same interval.
+/// The seed of the resamples, so that the same runs always give the same interval.
 const RESAMPLE_SEED: u64 = 0x9e37;
 
-/// A range that covers the true median with 95% confidence, as far as the runs can tell.
+/// A range that covers the true median with 95% confidence, as far as the runs allow.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
     /// The lower end.
@@ -23,7 +23,7 @@ pub struct Interval {
     pub high: f64,
 }
 
-/// The arithmetic mean; `None` of nothing.
+/// The arithmetic mean; `None` if there are no values.
 pub fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
@@ -35,13 +35,14 @@ pub fn standard_deviation(values: &[f64]) -> Option<f64> {
     Some((squares / (values.len() - 1) as f64).sqrt())
 }
 
-/// The median: the middle value, or the mean of the two middle ones; `None` of nothing.
+/// The median: the middle value, or the mean of the two middle values; `None` if there are no
+/// values.
 pub fn median(values: &[f64]) -> Option<f64> {
     quantile(values, 0.5)
 }
 
-/// The value below which a share `q` (0 to 1) of the values lies, interpolated linearly between neighbours
-/// (type 7 of Hyndman and Fan 1996); `None` of nothing.
+/// The value below which the share `q` (0 to 1) of the values lies, interpolated linearly between
+/// neighbours (type 7 of Hyndman and Fan 1996); `None` if there are no values.
 pub fn quantile(values: &[f64], q: f64) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
@@ -56,8 +57,9 @@ pub(crate) fn quantile_of_sorted(sorted: &[f64], q: f64) -> Option<f64> {
     Some(low + (high - low) * position.fract())
 }
 
-/// The 95% interval of the median over runs, by resampling whole runs (percentile bootstrap, 10,000
-/// resamples from a fixed seed); `None` for fewer than [`RUNS_FOR_INTERVAL`] runs.
+/// The 95% interval of the median over runs; `None` for fewer than [`RUNS_FOR_INTERVAL`] runs.
+///
+/// It is a percentile bootstrap: whole runs are resampled 10,000 times with a fixed seed.
 pub fn median_interval(runs: &[f64]) -> Option<Interval> {
     if runs.len() < RUNS_FOR_INTERVAL {
         return None;
@@ -74,17 +76,19 @@ pub fn median_interval(runs: &[f64]) -> Option<Interval> {
     Some(Interval { low: quantile_of_sorted(&medians, 0.025)?, high: quantile_of_sorted(&medians, 0.975)? })
 }
 
-/// How many times larger `after` is than `before`, over the rounds that measured both.
+/// How many times as large `after` is as `before`, over the rounds that measured both.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Factor {
     /// The ratio of the medians.
     pub times: f64,
-    /// The 95% interval of the median ratio within a round; `None` for fewer than [`RUNS_FOR_INTERVAL`].
+    /// The 95% interval of the median ratio within a round; `None` for fewer than
+    /// [`RUNS_FOR_INTERVAL`] rounds.
     pub interval: Option<Interval>,
 }
 
-/// The factor from `before` to `after`; pairs are `(before, after)` of the same round, which shared the
-/// machine's mood. `None` if there is no pair or the median before is not above zero.
+/// The factor from `before` to `after`. Each pair is `(before, after)` of the same round, so both
+/// share the machine's state. `None` if there is no pair, or if the median of `before` is not above
+/// zero.
 pub fn factor(pairs: &[(f64, f64)]) -> Option<Factor> {
     let (before, after): (Vec<f64>, Vec<f64>) = pairs.iter().copied().unzip();
     let base = median(&before).filter(|base| *base > 0.0)?;
@@ -103,14 +107,14 @@ mod tests {
         let values = [2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0];
         assert_eq!(mean(&values), Some(5.0));
         assert_eq!(median(&values), Some(4.5));
-        // The squares of the deviations sum to 32; 32 / 7 under the root.
+        // The squares of the deviations sum to 32, so the deviation is the square root of 32 / 7.
         assert!((standard_deviation(&values).unwrap() - 2.138_089_935_299_395).abs() < 1e-12);
         assert_eq!(quantile(&[1.0, 2.0, 3.0], 0.75), Some(2.5));
         assert_eq!(median(&[3.0, 1.0, 2.0]), Some(2.0));
     }
 
     #[test]
-    fn nothing_has_no_figures() {
+    fn empty_sample_has_no_figures() {
         assert_eq!((mean(&[]), median(&[]), quantile(&[], 0.9)), (None, None, None));
         assert_eq!(standard_deviation(&[1.0]), None);
         assert_eq!(factor(&[]), None);
@@ -118,26 +122,27 @@ mod tests {
     }
 
     #[test]
-    fn an_interval_needs_five_runs() {
+    fn interval_needs_five_runs() {
         assert_eq!(median_interval(&[1.0, 2.0, 3.0, 4.0]), None);
         assert_eq!(factor(&[(1.0, 2.0); 4]).unwrap().interval, None);
         assert!(median_interval(&[1.0, 2.0, 3.0, 4.0, 5.0]).is_some());
     }
 
-    /// Of 5 runs the chance that a resample's median is the smallest value is
-    /// sum over k = 3..5 of C(5,k) 0.2^k 0.8^(5-k) = 5.8%, more than the 2.5% of each tail, so the interval is
-    /// the whole range. Of 9 distinct runs the smallest has 0.14% and the two smallest together 2.8%: the
-    /// interval goes from the second to the eighth.
+    /// Computed by hand. With 5 runs, a resample's median is the smallest value with the
+    /// probability sum over k = 3..5 of C(5,k) 0.2^k 0.8^(5-k) = 5.8%. This is more than the 2.5%
+    /// of each tail, so the interval is the whole range. With 9 distinct runs, it is the smallest
+    /// value with 0.14%, and one of the two smallest with 2.8%. The interval therefore goes from
+    /// the second to the eighth value.
     #[test]
-    fn the_interval_is_the_one_that_can_be_computed_by_hand() {
+    fn interval_agrees_with_a_computation_by_hand() {
         assert_eq!(median_interval(&[5.0, 1.0, 4.0, 2.0, 3.0]), Some(Interval { low: 1.0, high: 5.0 }));
         let nine: Vec<f64> = (1..=9).map(f64::from).collect();
         assert_eq!(median_interval(&nine), Some(Interval { low: 2.0, high: 8.0 }));
     }
 
     #[test]
-    fn a_factor_is_paired_within_rounds() {
-        // The machine slows to a half in every other round; the factor is three in all of them.
+    fn factor_is_paired_within_rounds() {
+        // The machine runs at half speed in every other round. The factor is three in all rounds.
         let pairs = [(10.0, 30.0), (5.0, 15.0), (10.0, 30.0), (5.0, 15.0), (10.0, 30.0)];
         let factor = factor(&pairs).unwrap();
         assert_eq!(factor.times, 3.0);

@@ -1,4 +1,5 @@
-//! `Range`, `If-Range` and `Content-Range` against a stored response. The checks are those of the property tests.
+//! `Range`, `If-Range` and `Content-Range` against a stored response. The checks are those of the
+//! property tests.
 
 #![no_main]
 

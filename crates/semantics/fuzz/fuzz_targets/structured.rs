@@ -1,4 +1,5 @@
-//! A structured field of each kind, and targets under `No-Vary-Search`. The checks are those of the property tests.
+//! A structured field of each kind, and targets under `No-Vary-Search`. The checks are those of the
+//! property tests.
 
 #![no_main]
 

@@ -1,10 +1,11 @@
-//! Slow models of the parsers' rules, written from the texts of the RFCs and drafts and for reading.
+//! Slow and readable models of the parsers' rules, written from the texts of the RFCs and drafts.
 
 use petasos_semantics::structured::{Value, parse_dictionary};
 use url::form_urlencoded;
 
-/// RFC 9110 section 14.1.2 for a representation of `complete` octets: which of them a `Range` value wants, or `None`
-/// if the value is not a valid set of byte ranges. With it the number of ranges, and the octets they have together.
+/// RFC 9110 section 14.1.2: the bytes that a `Range` value requests of a representation of
+/// `complete` bytes. `None` if the value is not a valid set of byte ranges. Returned with the
+/// number of ranges and the sum of their lengths in bytes.
 pub(crate) fn wanted_octets(value: &str, complete: u64) -> Option<(Vec<bool>, usize, u64)> {
     let set =
         value.get(..6).filter(|unit| unit.eq_ignore_ascii_case("bytes=")).and_then(|_| value.get(6..))?;
@@ -36,7 +37,7 @@ pub(crate) fn wanted_octets(value: &str, complete: u64) -> Option<(Vec<bool>, us
     (count > 0).then_some((wanted, count, sum))
 }
 
-/// Digits as a number, of which one beyond every position is as good as another.
+/// Parses digits. All numbers beyond the largest position are equal.
 fn number(digits: &str) -> Option<u128> {
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
@@ -44,7 +45,7 @@ fn number(digits: &str) -> Option<u128> {
     Some(digits.parse().unwrap_or(u128::MAX).min(u128::from(u64::MAX)))
 }
 
-/// A rule of `No-Vary-Search` in the drafts' own terms.
+/// A rule of `No-Vary-Search` in the terms of the drafts.
 #[derive(Debug)]
 pub(crate) struct SearchVariance {
     /// `None` is the wildcard.
@@ -55,7 +56,8 @@ pub(crate) struct SearchVariance {
 }
 
 impl SearchVariance {
-    /// What the drafts' parsing gives; `None` for the default, which tells all query strings apart.
+    /// Parses a value as the drafts say; `None` for the default, under which all query strings
+    /// differ.
     pub(crate) fn of(value: &[u8]) -> Option<Self> {
         let members = parse_dictionary(value)?;
         let member =
@@ -123,7 +125,8 @@ fn keys(items: &[Value]) -> Option<Vec<String>> {
         .collect()
 }
 
-/// A key as the parser of query strings sees it: separators in it are escaped first, so that it stays one key.
+/// Decodes a key as the parser of query strings does. Separators in it are escaped first, so that
+/// it stays one key.
 fn decoded_key(key: &[u8]) -> String {
     let escaped = String::from_utf8_lossy(key).replace('&', "%26").replace('=', "%3D");
     form_urlencoded::parse(escaped.as_bytes()).next().map(|(key, _)| key.into_owned()).unwrap_or_default()

@@ -1,13 +1,13 @@
-//! A slow and obvious cache, written for reading and from the text of RFC 9111, RFC 5861, RFC 8246 and RFC 9213.
-//! It shares no code with the crate. Times are whole seconds; what the strict profile does otherwise stands beside
-//! the sentence that it changes.
+//! A slow and obvious model of a cache, written from the text of RFC 9111, RFC 5861, RFC 8246 and
+//! RFC 9213. It shares no code with the crate. Times are whole seconds. Where the default profile
+//! differs, a comment next to the RFC's sentence says so.
 
-/// Which rules.
+/// The rules to apply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Profile {
-    /// `rfc`
+    /// The profile `rfc`, which follows the RFCs.
     Letter,
-    /// `default`
+    /// The profile `default`, which is stricter.
     Strict,
 }
 
@@ -21,7 +21,7 @@ pub(crate) struct Exchange {
     pub(crate) cache_control: Vec<&'static str>,
     /// The members of CDN-Cache-Control, if the response has the field.
     pub(crate) cdn_cache_control: Option<Vec<&'static str>>,
-    /// Seconds since the epoch, or a value that is no date.
+    /// Seconds since the epoch. The inner `None` is a value that is not a date.
     pub(crate) expires: Option<Option<i128>>,
     pub(crate) date: Option<i128>,
     pub(crate) last_modified: Option<Option<i128>>,
@@ -35,7 +35,7 @@ pub(crate) struct Exchange {
     pub(crate) response_time: i128,
 }
 
-/// What a request asks for by its Cache-Control.
+/// The wishes in a request's Cache-Control.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Wish {
     pub(crate) no_cache: bool,
@@ -58,7 +58,8 @@ pub(crate) enum Answer {
 const DAY: i128 = 24 * 3600;
 
 impl Exchange {
-    /// RFC 9213 section 2.1: the targeted field, if it is there and not empty, instead of Cache-Control and Expires.
+    /// RFC 9213 section 2.1: the targeted field, if it is present and not empty, replaces
+    /// Cache-Control and Expires.
     fn directives(&self) -> &[&'static str] {
         self.cdn_cache_control.as_deref().unwrap_or(&self.cache_control)
     }
@@ -67,15 +68,15 @@ impl Exchange {
         self.directives().contains(&name)
     }
 
-    /// The shortest of several; what is no number is zero.
+    /// The shortest of several values. A value that is not a number is zero.
     fn seconds(&self, name: &str) -> Option<i128> {
         let arguments =
             self.directives().iter().filter_map(|member| member.strip_prefix(name)?.strip_prefix('='));
         arguments.map(|argument| argument.parse().unwrap_or(0)).min()
     }
 
-    /// Whether the directive reaches the whole response. A list of names narrows it by the letter (sections 5.2.2.4
-    /// and 5.2.2.7), unless it names what cannot be missed.
+    /// Whether the directive reaches the whole response. With the profile `rfc` a list of names
+    /// narrows it (sections 5.2.2.4 and 5.2.2.7), unless it names a field that the content needs.
     fn reaches_all(&self, name: &str, profile: Profile) -> bool {
         let with_names = |member: &&&str| member.starts_with(&format!("{name}="));
         let mut lists = self.directives().iter().filter(with_names);
@@ -96,7 +97,7 @@ impl Exchange {
         by_status || self.says("public")
     }
 
-    /// Section 4.2.1, the explicit ways.
+    /// Section 4.2.1: the explicit lifetimes.
     fn explicit_lifetime(&self) -> Option<i128> {
         if let Some(seconds) = self.seconds("s-maxage") {
             return Some(seconds);
@@ -108,12 +109,12 @@ impl Exchange {
             return None;
         }
         let expires = self.expires?;
-        // "Its value minus the value of the Date response header field (using the time the message was received if it
-        // is not present)." Section 5.3: an invalid date is in the past.
+        // "Its value minus the value of the Date response header field (using the time the message
+        // was received if it is not present)." Section 5.3: an invalid date is in the past.
         Some(expires.map_or(0, |expires| (expires - self.date.unwrap_or(self.response_time)).max(0)))
     }
 
-    /// The most that the strict profile grants.
+    /// The maximum lifetime that a profile grants.
     fn longest(&self, profile: Profile) -> i128 {
         match (profile, self.status) {
             (Profile::Letter, _) => i128::MAX,
@@ -123,7 +124,7 @@ impl Exchange {
         }
     }
 
-    /// Section 4.2.1 whole.
+    /// Section 4.2.1, including the lifetimes that are assumed.
     fn lifetime(&self, profile: Profile) -> Option<i128> {
         if let Some(explicit) = self.explicit_lifetime() {
             return Some(explicit.min(self.longest(profile)));
@@ -139,9 +140,10 @@ impl Exchange {
         }
     }
 
-    /// Section 4.2.3, in its own words.
+    /// Section 4.2.3, with its own names.
     pub(crate) fn current_age(&self, now: i128) -> i128 {
-        // Section 5.1: the first member of a list, and nothing that is no number.
+        // Section 5.1: the first member of a list counts, and a value that is not a number is
+        // ignored.
         let age = self.age.and_then(|age| age.split(',').next());
         let age_value = age.and_then(|age| age.parse::<u32>().ok()).map_or(0, i128::from);
         let apparent_age = self.date.map_or(0, |date| (self.response_time - date).max(0));
@@ -152,7 +154,7 @@ impl Exchange {
         corrected_initial_age + resident_time
     }
 
-    /// Section 4.3.1: a validator of the stored response.
+    /// Section 4.3.1: whether the stored response has a validator.
     fn has_validator(&self) -> bool {
         self.etag.is_some_and(|tag| tag.ends_with('"')) || matches!(self.last_modified, Some(Some(_)))
     }
@@ -165,8 +167,9 @@ impl Exchange {
         if !(self.method == "GET" || posted && profile == Profile::Letter) {
             return false;
         }
-        // "The response status code is final", and known neither to refuse one client nor to answer something that is
-        // in no key. 401, 403 and 451 may be stored by the RFC; Petasos asks with a constant address and shares none.
+        // "The response status code is final". Statuses that refuse one client or depend on
+        // something outside the key are excluded. The RFC permits storing 401, 403 and 451. Petasos
+        // sends a constant client address and shares none of them.
         if !(200..600).contains(&self.status)
             || matches!(
                 self.status,
@@ -178,11 +181,12 @@ impl Exchange {
         if profile == Profile::Strict && matches!(self.status, 401 | 403 | 408 | 426) {
             return false;
         }
-        // "If the response status code is 206 or 304 ..., the cache understands the response status code."
+        // "If the response status code is 206 or 304 ..., the cache understands the response status
+        // code."
         if self.status == 206 && self.content_range != Some("bytes 0-1/9") {
             return false;
         }
-        // "The no-store cache directive is not present", unless must-understand stands beside it.
+        // "The no-store cache directive is not present", unless must-understand accompanies it.
         let must_understand = self.says("must-understand");
         if self.says("no-store") && !(must_understand && self.is_understood()) {
             return false;
@@ -200,7 +204,7 @@ impl Exchange {
         if self.authorized && !permitted {
             return false;
         }
-        // Section 7.3: cookies. The letter stores them, the project only with an explicit lifetime.
+        // Section 7.3: cookies. The profile `rfc` stores them, but only with an explicit lifetime.
         if self.sets_cookie && (profile == Profile::Strict || !explicit) {
             return false;
         }
@@ -209,7 +213,7 @@ impl Exchange {
         if lifetime.is_none() && !self.is_heuristically_cacheable() {
             return false;
         }
-        // A choice of the project: what is of no use is not stored.
+        // A decision of Petasos: a response that could never be used is not stored.
         let of_use_at_once = !self.reaches_all("no-cache", profile)
             && lifetime.is_some_and(|lifetime| lifetime > self.current_age(self.response_time));
         let of_use_later = (200..400).contains(&self.status) && self.status != 206 && self.has_validator();
@@ -221,27 +225,28 @@ impl Exchange {
         self.says("must-revalidate") || self.says("proxy-revalidate")
     }
 
-    /// Section 4, for a request at `now` to what may be stored.
+    /// Section 4, for a request at `now` and a response that may be stored.
     pub(crate) fn answer(&self, profile: Profile, wish: &Wish, now: i128) -> Answer {
         if self.reaches_all("no-cache", profile) {
             return Answer::AskTheOrigin;
         }
         let (age, lifetime) = (self.current_age(now), self.lifetime(profile).unwrap_or(0));
         let is_fresh = lifetime > age;
-        // Section 5.2.1: what the client prefers. RFC 8246: a reload of what is immutable needs no-cache.
+        // Section 5.2.1: the client's preferences. RFC 8246: an immutable response is reloaded only
+        // by no-cache.
         let mut wants_another = wish.no_cache;
         if !(self.says("immutable") && is_fresh) {
             wants_another |= wish.max_age.is_some_and(|seconds| age > seconds);
             wants_another |= wish.min_fresh.is_some_and(|seconds| lifetime - age < seconds && seconds > 0);
         }
-        // Advice; the strict profile does not follow it for the first five seconds.
+        // The directives are advice. The default profile ignores them for the first five seconds.
         if wants_another && (profile == Profile::Letter || age >= 5) {
             return Answer::AskTheOrigin;
         }
         if is_fresh {
             return Answer::Fresh;
         }
-        // Section 4.2.4; errors are never used stale.
+        // Section 4.2.4. Server errors are never used stale.
         if self.status >= 500 {
             return Answer::AskTheOrigin;
         }
@@ -256,7 +261,7 @@ impl Exchange {
         Answer::AskTheOrigin
     }
 
-    /// RFC 5861 section 4, for a request at `now` that the origin did not answer.
+    /// RFC 5861 section 4, for a request at `now` to which the origin gave no usable response.
     pub(crate) fn answer_on_error(&self, profile: Profile, wish: &Wish, now: i128) -> Answer {
         if self.reaches_all("no-cache", profile) || wish.no_cache && profile == Profile::Letter {
             return Answer::AskTheOrigin;
@@ -270,7 +275,8 @@ impl Exchange {
             _ if self.status >= 500 || self.must_revalidate() => 0,
             Some(seconds) => seconds,
             None if prohibited => 0,
-            // Section 4.2.4: the cache is "disconnected". For how long is the operator's choice.
+            // Section 4.2.4: the cache is "disconnected". The operator chooses for how long it may
+            // be.
             None => DAY,
         };
         let client_accepts = wish.stale_if_error.is_some_and(|seconds| age - lifetime <= seconds);

@@ -195,7 +195,7 @@ mod tests {
     use bytes::Bytes;
 
     #[test]
-    fn slices_and_gathered_bodies_hold_the_same_octets() {
+    fn slices_and_gathered_copies_equal_the_body() {
         let octets: Vec<u8> = (0..=255).cycle().take(2 * CHUNK_BYTES + 10).collect();
         let body = Body::copy_of(&octets);
         let end = octets.len() as u64 - 1;

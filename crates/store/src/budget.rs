@@ -44,7 +44,7 @@ mod tests {
     use super::Budget;
 
     #[test]
-    fn the_budget_makes_room_for_what_the_process_occupies_beyond_the_store() {
+    fn budget_shrinks_by_memory_outside_the_store() {
         let budget = Budget::new(800);
         for (weighed, resident, expected) in [
             (0, 0, 800),

@@ -430,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn readers_join_at_any_time_and_start_at_the_beginning() {
+    fn late_readers_start_at_the_first_byte() {
         let (mut writer, filling) = Filling::start(100);
         let mut early = filling.reader().unwrap();
         assert_eq!(next(&mut early), Poll::Pending);
@@ -449,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kept_body_becomes_exact_chunks() {
+    fn kept_body_becomes_exact_chunks() {
         let (mut writer, filling) = Filling::start(1 << 20);
         let whole: Vec<u8> = (0..CHUNK_BYTES * 2 + 1_000).map(|n| (n % 251) as u8).collect();
         for part in whole.chunks(1_500) {
@@ -463,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kept_body_holds_no_other_buffer_alive() {
+    fn kept_body_copies_out_of_read_buffers() {
         let (mut writer, filling) = Filling::start(1 << 20);
         let buffer = Bytes::from(vec![7; 16_384]);
         writer.push(buffer.slice(10..20));
@@ -474,7 +474,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dropped_writer_aborts() {
+    fn dropping_the_writer_aborts_the_body() {
         let (mut writer, filling) = Filling::start(100);
         let mut reader = filling.reader().unwrap();
         writer.push("ab".into());
@@ -484,7 +484,7 @@ mod tests {
     }
 
     #[test]
-    fn an_abort_tells_its_reason() {
+    fn readers_see_the_reason_of_an_abort() {
         let (writer, filling) = Filling::start(100);
         let mut reader = filling.reader().unwrap();
         writer.abort(Reason::OriginTimeout);
@@ -492,7 +492,7 @@ mod tests {
     }
 
     #[test]
-    fn past_its_limit_a_body_is_a_window_that_nobody_joins() {
+    fn body_above_its_limit_is_a_window_without_new_readers() {
         let (mut writer, filling) = Filling::start(3);
         let mut reader = filling.reader().unwrap();
         writer.push("abc".into());
@@ -507,7 +507,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_reader_holds_the_writer_of_a_window_back() {
+    fn slow_reader_blocks_the_writer_of_a_window() {
         let (mut writer, filling) = Filling::start(0);
         let count = Arc::new(Count::default());
         let waker = Waker::from(Arc::clone(&count));
@@ -528,7 +528,7 @@ mod tests {
     }
 
     #[test]
-    fn a_closed_window_that_nobody_joined_is_abandoned() {
+    fn closed_window_without_readers_is_abandoned() {
         let (mut writer, filling) = Filling::start(0);
         let mut context = Context::from_waker(Waker::noop());
         writer.push("abcd".into());
@@ -540,7 +540,7 @@ mod tests {
     }
 
     #[test]
-    fn closing_takes_nothing_from_who_has_joined() {
+    fn reader_that_joined_before_close_gets_all_bytes() {
         let (mut writer, filling) = Filling::start(0);
         let mut reader = filling.reader().unwrap();
         writer.push("abcd".into());
@@ -551,7 +551,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_whose_readers_have_gone_holds_nothing() {
+    fn window_holds_no_bytes_after_its_readers_left() {
         let (mut writer, filling) = Filling::start(0);
         let reader = filling.reader().unwrap();
         writer.push("abc".into());
@@ -562,7 +562,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kept_body_outlives_its_readers() {
+    fn kept_body_outlives_its_readers() {
         let (mut writer, filling) = Filling::start(10);
         drop(filling.reader());
         let mut context = Context::from_waker(Waker::noop());
@@ -572,7 +572,7 @@ mod tests {
     }
 
     #[test]
-    fn the_whole_is_handed_over_before_readers_see_the_end() {
+    fn body_is_published_before_readers_see_the_end() {
         let (writer, filling) = Filling::start(10);
         let mut reader = filling.reader().unwrap();
         let count = Arc::new(Count::default());

@@ -143,7 +143,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn what_was_judged_comes_back() {
+    fn freshness_round_trips_unchanged() {
         let freshness = Freshness {
             lifetime: Duration::from_millis(1_500),
             initial_age: Duration::from_millis(2),
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_off_is_never_to_the_peril_of_visitors() {
+    fn rounding_never_extends_freshness() {
         let nanos = |nanos| Duration::from_nanos(nanos);
         let day = Duration::from_secs(86_400);
         for time in [nanos(1), nanos(1_999_999), nanos(3_000_000), 24 * day, 25 * day + nanos(1), 400 * day] {

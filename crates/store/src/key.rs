@@ -80,14 +80,14 @@ mod tests {
     }
 
     #[test]
-    fn one_authority_has_one_key() {
+    fn equivalent_hosts_have_one_key() {
         assert_eq!(key(false, "Example.org:80", "/"), key(false, "example.ORG", "/"));
         assert_eq!(key(true, "example.org:443", "/"), key(true, "example.org", "/"));
         assert_eq!(key(false, "example.org.:8080", "/"), key(false, "example.org:8080", "/"));
     }
 
     #[test]
-    fn everything_that_may_differ_does() {
+    fn different_requests_have_different_keys() {
         let base = key(false, "example.org", "/a");
         assert_ne!(base, key(true, "example.org", "/a"));
         assert_ne!(base, key(false, "example.org:443", "/a"));

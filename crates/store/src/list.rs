@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn many_bans_cost_one_search_for_each_block() {
+    fn many_bans_cost_one_search_per_block() {
         let mut list = List::new(512);
         (1..=BANS).for_each(|sequence| list.add(listed(sequence)));
         assert_eq!(compare(&list, 0, "/none"), (false, BANS), "no sieve yet");
@@ -313,12 +313,12 @@ mod tests {
         for sequence in 1..=BANS {
             let target = format!("/{sequence}");
             assert!(compare(&list, 0, &target).0 && compare(&list, sequence - 1, &target).0);
-            assert!(!compare(&list, sequence, &target).0, "it was checked against this ban");
+            assert!(!compare(&list, sequence, &target).0, "already checked against this ban");
         }
     }
 
     #[test]
-    fn the_oldest_leaves_first_and_what_is_superseded_leaves_blocks() {
+    fn oldest_entry_leaves_first_and_blocks_lose_superseded_bans() {
         let mut list = List::new(64);
         (1..=40).for_each(|sequence| list.add(listed(sequence)));
         let bytes = list.bytes();

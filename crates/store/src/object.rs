@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_holds_no_other_buffer_alive_and_weighs_what_it_holds() {
+    fn object_copies_its_buffers_and_weighs_its_memory() {
         let buffer = Bytes::from(vec![b'x'; 16_384]);
         let mut head = ResponseHead::new(Status::OK);
         head.reason = buffer.slice(0..2);
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_is_the_same_with_the_head_and_apart_from_it() {
+    fn inline_and_separate_bodies_read_the_same() {
         let head = ResponseHead::new(Status::OK);
         for len in [0, 1, 1_270, 1_400, INLINE_BYTES_MAX, INLINE_BYTES_MAX + 1, 200_000] {
             let octets: Vec<u8> = (0..len).map(|n| (n % 251) as u8).collect();
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shared_keeps_the_object() {
+    fn shared_body_keeps_the_object_alive() {
         let object = object(&ResponseHead::new(Status::OK), b"", Body::copy_of(b"abc"));
         let body = object.body();
         assert_eq!(Arc::strong_count(&object), 2);
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_and_a_large_body_go_together() {
+    fn part_may_have_a_small_or_large_body() {
         let extent = ContentRange { first: 5, last: 40_004, complete: None };
         let freshness = Freshness::lasting(Duration::ZERO, Moment::default());
         let head = ResponseHead::new(Status::OK);

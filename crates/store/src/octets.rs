@@ -102,7 +102,7 @@ mod tests {
     use super::{put_short, take_short};
 
     #[test]
-    fn a_short_number_comes_back() {
+    fn short_number_round_trips() {
         for number in [0, 1, 127, 128, 300, 16_383, 16_384, 1 << 28, u32::MAX] {
             let mut octets = Vec::new();
             put_short(&mut octets, number);

@@ -64,7 +64,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_piece_that_fits_its_class_is_not_cut() {
+    fn bytes_are_divided_only_where_that_saves_memory() {
         for (len, together, first) in [
             (0, 0, 0),
             (100, 0, 100),
@@ -81,7 +81,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn all_octets_are_there_in_no_more_memory(
+        fn divided_bytes_are_complete_and_save_memory(
             parts in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..900), 0..6),
             together in 0_usize..2_000,
         ) {

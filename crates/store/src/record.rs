@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn no_vary_search_comes_back() {
+    fn no_vary_search_round_trips() {
         for head in [None, Some("head")] {
             for value in [None, Some(""), Some("params")] {
                 let entry = entry(value, head);
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn record_with_another_spelling_of_its_host_is_none() {
+    fn record_with_a_non_canonical_host_is_rejected() {
         let mut octets = entry(None, None).to_octets(&Names).to_vec();
         let host = octets.windows(6).position(|octets| octets == b"a.test").unwrap();
         assert!(Entry::of_octets(&octets, &Names).is_some());
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn record_that_lacks_its_no_vary_search_is_none() {
+    fn record_without_its_no_vary_search_is_rejected() {
         for head in [None, Some("head")] {
             let mut octets = entry(None, head).to_octets(&Names).to_vec();
             octets[1] |= HAS_EQUIVALENTS;

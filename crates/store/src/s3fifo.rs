@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scan_leaves_what_is_asked_for_alone() {
+    fn scan_does_not_evict_popular_members() {
         let mut order = S3Fifo::new(1_000);
         let mut evicted = Vec::new();
         let mut hits: HashMap<u32, Hits> = (0..500).map(|id| (id, Hits::default())).collect();

@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scope_lives_as_long_as_its_slots() {
+    fn scope_exists_while_a_slot_uses_it() {
         let mut scopes = Scopes::default();
         let rule = VaryRule::default;
         let (a, b) = (scopes.enter(&key("a.test"), rule()), scopes.enter(&key("b.test"), rule()));

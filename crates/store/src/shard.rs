@@ -658,7 +658,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_with_one_hash_stay_apart() {
+    fn keys_with_equal_hashes_stay_apart() {
         let mut shard = shard(1 << 20, 1 << 20, 4, Lingering::default());
         assert!(publish(&mut shard, (7, "/a"), ("", ""), object(b"a")));
         assert!(publish(&mut shard, (7, "/b"), ("", ""), object(b"b")));
@@ -674,7 +674,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_matching_variant_answers() {
+    fn newest_matching_variant_is_selected() {
         let mut shard = shard(1 << 20, 1 << 20, 4, Lingering::default());
         assert!(publish(&mut shard, (1, "/"), ("Accept-Language", "de"), object(b"de")));
         assert!(publish(&mut shard, (1, "/"), ("Accept-Language", "en"), object(b"en")));
@@ -689,7 +689,7 @@ mod tests {
     }
 
     #[test]
-    fn past_the_limit_of_variants_the_oldest_goes() {
+    fn oldest_variant_is_removed_above_the_limit() {
         let mut shard = shard(1 << 20, 1 << 20, 2, Lingering::default());
         for (language, text) in [("de", "de"), ("en", "en"), ("fr", "fr")] {
             assert!(publish(&mut shard, (1, "/"), ("Accept-Language", language), object(text.as_bytes())));
@@ -700,7 +700,7 @@ mod tests {
     }
 
     #[test]
-    fn what_exceeds_a_limit_is_refused_and_the_outdated_one_goes() {
+    fn too_large_object_is_refused_and_removes_the_old_one() {
         for (bytes_max, body_bytes_max) in [(2_000, 1 << 20), (1 << 20, 1_000)] {
             let mut shard = shard(bytes_max, body_bytes_max, 2, Lingering::default());
             assert!(publish(&mut shard, (1, "/"), ("", ""), object(b"small")));
@@ -711,7 +711,7 @@ mod tests {
     }
 
     #[test]
-    fn replacing_is_no_growth() {
+    fn replacing_a_variant_uses_no_more_memory() {
         let mut shard = shard(1 << 20, 1 << 20, 2, Lingering::default());
         assert!(publish(&mut shard, (1, "/"), ("", ""), object(b"0123456789")));
         let bytes = shard.bytes();
@@ -722,7 +722,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_looked_up_twice_outlasts_others_and_what_is_only_looked_at_does_not() {
+    fn lookups_delay_eviction_and_peeks_do_not() {
         const NAMES: [&str; 12] = ["/0", "/1", "/2", "/3", "/4", "/5", "/6", "/7", "/8", "/9", "/10", "/11"];
         let mut shard = shard(12_000, 1 << 20, 4, Lingering::default());
         let page = |number: usize| (number as u64, NAMES[number]);
@@ -741,7 +741,7 @@ mod tests {
     }
 
     #[test]
-    fn what_leaves_while_it_is_read_is_counted_until_it_is_let_go() {
+    fn removed_object_counts_as_lingering_until_dropped() {
         let (lingering, body) = (Lingering::default(), vec![b'x'; 1_000]);
         let mut shard = shard(1 << 20, 1 << 20, 4, lingering.clone());
         for round in 0..2 {
@@ -759,7 +759,7 @@ mod tests {
             assert_eq!(lingering.bytes(), 0);
         }
         assert_eq!(shard.remove(1, &key("a")), 1);
-        assert_eq!(lingering.bytes(), 0, "nobody read it");
+        assert_eq!(lingering.bytes(), 0, "no reader held it");
         let mut tiny = super::tests::shard(100, 1 << 20, 4, lingering.clone());
         let read = object(&body);
         assert!(!publish(&mut tiny, (1, "a"), ("", ""), Arc::clone(&read)) && lingering.bytes() > 1_000);

@@ -192,12 +192,12 @@ mod tests {
         let mut needs = needs();
         let all = Sieve::of(&needs);
         let of = |sieve: &Sieve, subject| sieve.passing(&Searched::new(subject, &known));
-        assert_eq!(of(&all, subject(&head)), 0b01_1111, "a set that is too large holds nothing back");
+        assert_eq!(of(&all, subject(&head)), 0b01_1111, "a set that is too large rejects no ban");
         needs.remove(4);
         let sieve = Sieve::of(&needs);
         assert_eq!(of(&sieve, subject(&head)), 0b0_1111);
         let unknown = Unknown::new(false);
-        assert_eq!(of(&sieve, subject(&unknown)), 0b1_1111, "fields that are not known hold nothing back");
+        assert_eq!(of(&sieve, subject(&unknown)), 0b1_1111, "unknown fields reject no ban");
         let elsewhere = Subject { target: b"/old", ..subject(&head) };
         assert_eq!(of(&sieve, elsewhere), 0b0_1010);
         let equivalent = Subject { has_equivalents: true, ..elsewhere };

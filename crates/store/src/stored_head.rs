@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sent_is_not_kept_twice() {
+    fn sent_fields_are_stored_once() {
         let prebuilt = b"HTTP/1.1 200 OK\r\nA: 1\r\nEmpty: \r\nB: 2\r\nContent-Length: 7\r\n";
         let head = head(&[("A", "1"), ("Age", "9"), ("Empty", ""), ("B", "2"), ("Surrogate-Key", "x y")]);
         let mut octets = Vec::new();
@@ -196,7 +196,7 @@ mod tests {
     proptest! {
         /// Every field is read back, whichever lines the edge sends.
         #[test]
-        fn every_field_comes_back(
+        fn every_field_is_read_back(
             fields in prop::collection::vec(("[a-z:\r]{0,3}", "[a-z: \r\n]{0,4}", any::<bool>()), 0..8),
             (same_start, added) in (any::<bool>(), any::<bool>()),
             reason in "[A-Z]{0,3}",

@@ -176,7 +176,7 @@ mod tests {
     use crate::{Mode, SiteId};
 
     #[test]
-    fn a_tag_lives_as_long_as_something_has_it() {
+    fn tag_exists_while_an_object_or_hold_uses_it() {
         let mut tags = Tags::new(TextHasher::new(1));
         let a = tags.intern(SiteId(0), b"a");
         tags.join(a, 0);
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn each_object_is_counted_by_one_removal() {
+    fn object_is_counted_by_one_hard_invalidation() {
         let mut tags = Tags::new(TextHasher::new(1));
         let a = tags.intern(SiteId(0), b"a");
         tags.join(a, 0);

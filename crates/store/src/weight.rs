@@ -36,7 +36,7 @@ mod tests {
     use super::{allocated, filled};
 
     #[test]
-    fn an_allocation_weighs_its_class() {
+    fn allocation_weighs_its_size_class() {
         for (asked, weight) in [
             (0, 0),
             (1, 16),
@@ -55,7 +55,7 @@ mod tests {
         }
     }
     #[test]
-    fn what_fills_its_class_wastes_nothing() {
+    fn filled_size_wastes_no_memory() {
         for (asked, fills) in [(0, 0), (100, 100), (129, 128), (191, 160), (1_429, 1_280), (65_536, 65_536)] {
             assert_eq!(filled(asked), fills, "{asked}");
         }

@@ -1,6 +1,6 @@
-//! The ledger of invalidations: the number of the last invalidation of each site, host, page and
-//! tag, and a short list of invalidations that have no such number (prefixes, bans and groups of
-//! tags).
+//! The ledger of invalidations. It keeps a mark, the number of the last invalidation, for each
+//! site, host, page and tag. Prefixes, bans and groups of tags have no mark and are kept in a short
+//! list.
 //!
 //! ```text
 //!   fetch begins at number n ---> response ---> does a later invalidation match?

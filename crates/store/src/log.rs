@@ -3,8 +3,8 @@
 //!
 //! Invariant: the number is raised while the ledger is locked for writing, after the invalidation
 //! has been recorded. So a thread that reads a number finds every invalidation up to it in the
-//! ledger, and an object that was checked up to the current number needs no further check. Lock
-//! order: shard, then ledger.
+//! ledger. An object that was checked up to the current number needs no further check. Lock order:
+//! shard, then ledger.
 
 use crate::hash::KeyHasher;
 use crate::ledger::{Ledger, Recorded, Subject, TagIds};

@@ -7,8 +7,8 @@
 use crate::shard::{Checked, Shard};
 use crate::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The most slots that are checked under one hold of a shard's lock, and the number of comparisons
-/// with listed invalidations that ends a slice early. So a look-up waits some tens of microseconds.
+/// The most slots of a slice, which is checked under one hold of a shard's lock. Comparisons with
+/// listed invalidations may end it earlier. So a look-up waits some tens of microseconds.
 const SLICE_SLOTS: usize = 64;
 const SLICE_COMPARISONS: u64 = 128;
 

@@ -55,7 +55,7 @@ mod tests {
     use std::fs;
 
     #[test]
-    fn files_of_other_programs_are_named() {
+    fn files_of_other_programs_are_found() {
         for (name, content, is_foreign) in [
             ("letter.txt", "precious", true),
             ("mark", "my grades", true),

@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_of_another_file_is_none() {
+    fn frame_of_another_file_is_rejected() {
         let mut file = Vec::new();
         format().write(&mut file, 1, &[b"ab"], b"octets");
         assert!(format().read(&file, 0).is_some());
@@ -104,7 +104,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn frames_come_back_and_no_changed_one_does(
+        fn frames_round_trip_and_changed_ones_are_rejected(
             octets in proptest::collection::vec(any::<u8>(), 0..100), kind in 1u8..=3,
             place in any::<proptest::sample::Index>(), flip in 1u8..,
         ) {

@@ -298,13 +298,13 @@ mod tests {
     }
 
     #[test]
-    fn the_last_word_about_an_object_counts() {
+    fn last_entry_about_an_object_decides() {
         let stands = standing(file());
         assert_eq!(stands, [(10, "ten".into(), true), (30, "again".into(), false)]);
     }
 
     #[test]
-    fn a_sync_of_another_life_proves_nothing() {
+    fn sync_of_another_life_proves_nothing() {
         let mut octets = file();
         Entries::of(3).synced(&mut octets, 3);
         assert!(!standing(octets.clone())[1].2);
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn a_torn_end_is_cut_and_a_damaged_middle_is_told() {
+    fn torn_end_is_cut_and_damaged_middle_is_detected() {
         let whole = file();
         let mut torn = whole.clone();
         torn.truncate(whole.len() - 1);
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn an_index_of_another_segment_is_none() {
+    fn index_of_another_segment_is_rejected() {
         assert!(IndexFile::parse(file().into(), 4).is_none());
     }
 }

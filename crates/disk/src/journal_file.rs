@@ -141,21 +141,21 @@ mod tests {
     }
 
     #[test]
-    fn a_journal_comes_back() {
+    fn journal_round_trips() {
         assert_eq!(parse(journal().encode()), (journal(), false));
         assert_eq!(journal().next_sequence(), 51);
         assert_eq!(JournalFile::default().encode().len() as u64, EMPTY_BYTES);
     }
 
     #[test]
-    fn a_torn_end_loses_nothing_that_was_acknowledged() {
+    fn torn_end_loses_no_acknowledged_invalidation() {
         let mut octets = journal().encode();
         octets.extend_from_slice(&invalidation(60, b"torn")[..10]);
         assert_eq!(parse(octets), (journal(), false));
     }
 
     #[test]
-    fn damage_in_the_middle_leaves_no_object_proven() {
+    fn damaged_middle_leaves_no_object_proven() {
         let whole = journal().encode();
         for place in 16..whole.len() - invalidation(50, &[5; 9]).len() {
             let mut damaged = whole.clone();
@@ -166,12 +166,12 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_another_kind_proves_nothing() {
+    fn file_of_another_format_proves_nothing() {
         assert_eq!(parse(b"something else".to_vec()).0.floor, u64::MAX);
     }
 
     #[test]
-    fn what_no_object_needs_is_dropped() {
+    fn compaction_drops_invalidations_that_no_object_needs() {
         let mut compacted = journal();
         compacted.compact(20, u64::MAX);
         assert_eq!(compacted.invalidations, journal().invalidations[2..]);
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn what_finds_no_room_leaves_older_objects_unproven() {
+    fn compaction_above_the_limit_leaves_old_objects_unproven() {
         let mut compacted = journal();
         compacted.compact(0, EMPTY_BYTES + 60);
         assert_eq!(compacted.invalidations, journal().invalidations[3..]);

@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_comes_back_and_a_damaged_one_does_not() {
+    fn mark_round_trips_and_damage_is_rejected() {
         let octets = mark().encode();
         assert_eq!(Mark::decode(&octets), Found::Mark(mark()));
         for place in 0..octets.len() {
@@ -151,14 +151,14 @@ mod tests {
     }
 
     #[test]
-    fn a_later_format_is_told() {
+    fn later_format_of_the_mark_is_reported() {
         let mut octets = mark().encode();
         octets[8] = 9;
         assert_eq!(Mark::decode(&octets), Found::Newer(9));
     }
 
     #[test]
-    fn only_another_boot_without_a_clean_mark_is_a_power_cut() {
+    fn unclean_mark_of_another_boot_means_a_power_cut() {
         let next = mark().next(Some("a".into()), Durability::Process);
         assert_eq!((next.life, next.suspect_until, next.unsynced_suspect_until), (8, 2, 3));
         let next = mark().next(Some("b".into()), Durability::Process);

@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_known_again() {
+    fn file_names_round_trip() {
         assert_eq!(of(&data(Path::new("/c"), 0x12ab)), Name::Data(0x12ab));
         assert_eq!(of(&index(Path::new("/c"), 7)), Name::Index(7));
         assert_eq!(Name::of("invalidations"), Name::Invalidations);
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_ours_is_left_alone() {
+    fn names_of_other_files_are_not_ours() {
         for name in [
             "lock",
             "mark",

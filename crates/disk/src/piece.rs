@@ -149,7 +149,7 @@ mod tests {
     use bytes::Bytes;
 
     #[test]
-    fn sums_do_not_depend_on_how_a_body_is_cut() {
+    fn checksums_do_not_depend_on_chunk_boundaries() {
         let body: Vec<u8> = (0..PIECE_BYTES * 2 + 5).map(|at| (at * 7 % 251) as u8).collect();
         let whole = sums(&[Bytes::from(body.clone())]);
         let cut: Vec<Bytes> = body.chunks(1000).map(Bytes::copy_from_slice).collect();
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn only_pieces_that_are_asked_for_are_read() {
+    fn only_requested_pieces_are_read() {
         let piece = PIECE_BYTES as u64;
         assert_eq!(pieces_of(0, 1, 10 * piece), 0..1);
         assert_eq!(pieces_of(piece - 1, 2, 10 * piece), 0..2);

@@ -169,7 +169,7 @@ impl Queue {
     }
 
     /// Assigns a number and calls `note` with it, under the lock. `note` must add a note to the
-    /// segment `id`.
+    /// segment `id`. Lock order: queue, then segment.
     pub(crate) fn note(&self, id: u32, note: impl FnOnce(u64)) {
         let mut state = self.state();
         state.accepted += 1;

@@ -86,7 +86,7 @@ struct ReaderState {
 }
 
 impl Filling {
-    /// Starts a body with a limit of `keep_bytes_max` bytes for keeping it. With zero it is a
+    /// Starts a body. It is kept while it has at most `keep_bytes_max` bytes; with zero it is a
     /// window from the start. A window holds all pushed bytes until its first reader joins.
     pub fn start(keep_bytes_max: u64) -> (FillingWriter, Arc<Self>) {
         let state = State {
@@ -144,6 +144,7 @@ impl Filling {
             state.outcome.get_or_insert(outcome);
             state.take_reader_wakers()
         };
+        // Wakers are foreign code, so they run after the lock is released, here and below.
         wakers.into_iter().for_each(Waker::wake);
     }
 }

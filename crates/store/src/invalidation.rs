@@ -91,7 +91,7 @@ pub struct Invalidated {
     pub sequence: u64,
     /// The number of stored objects that it matches. An object with several of the tags counts once
     /// for each. `None` for prefixes, bans and tags that are required together, because only the
-    /// sweep finds their objects.
+    /// sweep finds their objects, and for more tags than the store can mark.
     pub objects: Option<u64>,
 }
 

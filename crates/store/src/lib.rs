@@ -1,8 +1,8 @@
 //! The store: one index from key to variants to objects. It also holds the bodies that are still
 //! being received from an origin. A complete body is in memory or on the disk.
 //!
-//! Invariant: the memory in use never exceeds the limit. Heads, bodies, keys and index all count.
-//! Objects that the store hands out are shared and immutable.
+//! Invariant: stored heads, bodies and keys, together with the index, never exceed the memory
+//! limit. Objects that the store hands out are shared and immutable.
 //!
 //! The crate opens no socket, starts no task and reads no clock. Waiting is done through
 //! [`std::task::Waker`]s. The `semantics` crate decides whether a response may be stored or reused.

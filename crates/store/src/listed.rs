@@ -55,7 +55,7 @@ impl Listing {
         }
     }
 
-    /// Whether the entry matches a response, which must be of its site.
+    /// Whether the entry matches a response. The caller has compared the sites.
     pub(crate) fn means(&self, subject: &Subject<'_>, stored: &Stored<'_>) -> bool {
         match self {
             Self::Prefix { hosts, prefix } => {

@@ -47,8 +47,8 @@ struct Node {
     queue: QueueName,
 }
 
-/// The hits of a member since it was added, moved to the main queue or got a further round; at most
-/// [`HITS_MAX`].
+/// The hits of a member that still count, at most [`HITS_MAX`]. Entering the main queue resets
+/// them, and each further round there uses one up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Hits(u8);
 

@@ -6,6 +6,9 @@
 //! invalidated object. A fetch that began before the invalidation cannot store its response either.
 //!
 //! Staleness does not remove an object: `semantics` decides whether it may be used.
+//!
+//! Lock order: the sweep's position, then a shard, then the ledger, the list of lingering objects
+//! or the locks of the disk tier. No thread holds the locks of two shards.
 
 use crate::budget::Budget;
 use crate::hash::KeyHasher;
@@ -401,6 +404,7 @@ impl Store {
                 return Published::TooLarge;
             }
             None if admission.writing != 0 => {
+                // If the queue refuses the object, `write` locks the shard again.
                 drop(shard);
                 self.write(shelf, hash, admission, &Written { entry, object });
             }
@@ -473,6 +477,7 @@ impl Store {
     /// this function performs a small part of it, so that invalidations do not outrun the sweep.
     pub fn invalidate(&self, invalidation: &Invalidation) -> Invalidated {
         let Invalidation { selector, mode } = invalidation;
+        // The invalidation is in force from here on. The rest frees memory, journals and counts.
         let Recorded { sequence, mut objects, is_crowded } = self.log.record(selector, *mode);
         if is_crowded {
             self.sweep(ASSIST_SLOTS);

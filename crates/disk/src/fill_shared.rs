@@ -22,12 +22,14 @@ pub(crate) struct FillShared {
 }
 
 struct FillState {
+    /// Pushed bytes that are not in the file yet.
     pending: VecDeque<Bytes>,
     pending_bytes: u64,
     pushed: u64,
     written: u64,
     /// The file that it is written to, and its position there.
     place: Option<(Arc<dyn DiskFile>, u64)>,
+    /// The checksums of the written pieces, four bytes each.
     sums: Vec<u8>,
     failed: Option<OffReason>,
     /// Whether the writer has a step of this fill in its queue.

@@ -20,9 +20,11 @@ use crate::record::{INDEX_BYTES_MAX, Location};
 pub(crate) const HEADER_BYTES: usize = 16;
 
 const MAGIC: &[u8; 8] = b"PETASOSX";
+// Kinds of entries: an object was written, got a new index entry, or was removed.
 const PUT: u8 = 1;
 const REFRESHED: u8 = 2;
 const REMOVED: u8 = 3;
+/// Earlier entries of the life are synced.
 const SYNCED: u8 = 4;
 /// As `PUT`, but the index entry differs from the one in the record itself.
 const RESTATED: u8 = 5;

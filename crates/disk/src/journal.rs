@@ -38,20 +38,24 @@ struct State {
     file: Arc<dyn DiskFile>,
     bytes: u64,
     compact_above: u64,
+    /// The highest reserved number.
     ceiling: u64,
     /// The entries to write next, whether they must be synced, and the number of entries submitted
     /// so far.
     pending: Vec<u8>,
     pending_sync: bool,
     submitted: u64,
+    /// The number of submitted entries that were written or have failed.
     settled: u64,
     /// Whether a thread is writing, syncing or compacting without holding the lock.
     is_busy: bool,
+    /// Whether entries were written that are not synced.
     is_dirty: bool,
     is_closed: bool,
     /// Whether the contents of the directory are distrusted, so that nothing needs to be journaled
     /// any more.
     is_forgotten: bool,
+    /// A failure whose consequence, the distrust of the contents, could not be recorded either.
     failed: Option<OffReason>,
 }
 

@@ -83,11 +83,14 @@ struct State {
     commands: VecDeque<(Command, u64, Option<u64>)>,
     noted: BTreeSet<u32>,
     bytes: u64,
+    /// The last assigned number.
     accepted: u64,
+    /// The last number that the writer has taken.
     taken: u64,
     is_closing: bool,
     is_running: bool,
     is_finished: bool,
+    /// Fills that wait for room.
     waiting: Vec<Waker>,
 }
 

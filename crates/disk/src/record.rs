@@ -104,8 +104,8 @@ pub struct Figures {
     pub queue_bytes: u64,
     /// The number of the last accepted operation (write, refresh, removal or finished fill).
     pub accepted: u64,
-    /// Operations up to this number survive the end of the process. At most a second behind
-    /// `accepted`.
+    /// Operations up to this number survive the end of the process. Normally at most a second
+    /// behind `accepted`.
     pub durable: u64,
     /// Operations up to this number survive a power cut.
     pub synced: u64,

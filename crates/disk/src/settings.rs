@@ -33,8 +33,8 @@ pub struct Settings {
     /// The most bytes that running fills may take together. Segments with running fills cannot be
     /// evicted. Default (`None`): `bytes_max / 4`.
     pub fill_bytes_max: Option<u64>,
-    /// The largest size of the journal of invalidations, in bytes. Default (`None`): `bytes_max /
-    /// 64`, at most 16 MiB.
+    /// The largest size of the journal of invalidations, in bytes. Default (`None`):
+    /// `bytes_max / 64`, at most 16 MiB.
     pub invalidation_bytes_max: Option<u64>,
     /// The pause in writing after the disk was full. Default: 10 s.
     pub full_pause: Duration,

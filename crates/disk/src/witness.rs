@@ -3,7 +3,8 @@
 //!
 //! Invariant: the contents are used only if the mark and every witness that it names contain the
 //! same number, which is new for each life. Spoiling or losing one of them makes the next start
-//! begin empty.
+//! begin empty. There are two exceptions: any witness may be absent after a clean close, and the
+//! one in the runtime directory after a restart of the machine.
 //!
 //! A distrusted directory is emptied durably before a witness gets the number of a new life. Until
 //! the mark contains the new number too, a witness also keeps the previous one. So a crash in
@@ -43,8 +44,8 @@ pub enum DistrustPlace {
     /// tier's device has failed.
     State,
     /// The runtime directory. The record survives the end of the process only, so it is used only
-    /// under [`Durability::Process`]. After a restart of the machine, the boot in the mark then
-    /// makes every object unproven.
+    /// under [`Durability::Process`]. After a restart of the machine, the boot in the mark makes
+    /// every object unproven.
     Runtime,
 }
 

@@ -68,6 +68,7 @@ impl OnDisk {
 
     /// Records that all of it was checked with [`OnDisk::check`].
     pub fn was_read(&self) {
+        // Relaxed is enough, here and for `damaged`: the flags publish no other memory.
         self.checked.store(true, Ordering::Relaxed);
     }
 

@@ -35,6 +35,7 @@ pub(crate) const MARKS_MAX: usize = 65_536;
 /// The invalidations of a store.
 #[derive(Debug)]
 pub(crate) struct Ledger {
+    /// The number of the last invalidation.
     sequence: u64,
     /// Every stored object has been checked against invalidations up to this number.
     swept: u64,

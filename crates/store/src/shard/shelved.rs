@@ -235,6 +235,7 @@ impl Shard {
         let Entry { key, rule, variant, .. } = entry;
         let variants = self.variants(hash, key);
         let same = self.same_variant(&variants, rule, variant.octets());
+        // A variant that this process stored, or one with a higher order, is newer.
         let is_older = |id: u32| self.adopted.get(&id).is_none_or(|order| *order > recovered.order);
         if same.is_some_and(is_older) || (same.is_none() && variants.len() >= self.limits.variants_max.max(1))
         {
@@ -245,6 +246,7 @@ impl Shard {
             Some(object) => object,
             None => &unknown,
         };
+        // Only `unknown` matters here: it notes whether a ban is undecided. `shelve_entry` judges.
         self.log.judge_texts(entry.checked, &subject(hash, entry, response), &entry.tags);
         if unknown.is_undecided() {
             return Adoption::Undecided;

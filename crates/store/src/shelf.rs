@@ -20,9 +20,9 @@ use std::io;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-/// Larger bodies, in bytes, are not read into memory but sent from the disk. The system's page
-/// cache holds those in demand. Reading them would also leave memory behind in the allocator for
-/// each thread that reads.
+/// Bodies above this size, in bytes, are not read into memory but sent from the disk. The system's
+/// page cache holds those in demand. Reading them would also leave memory behind in the allocator
+/// for each thread that reads.
 const BODY_READ_BYTES_MAX: u64 = 64 << 10;
 
 /// The most invalidations that may wait to be journaled. More than these are replaced by one
@@ -184,7 +184,7 @@ impl Shelf {
         let octets = if octets.len() <= disk::INVALIDATION_BYTES_MAX {
             octets
         } else {
-            // It is too long for the journal, so it is widened to everything.
+            // It is too long for the journal. After a restart it applies to everything.
             let everything =
                 Invalidation { selector: Selector::Everything { site: None }, mode: invalidation.mode };
             invalidation_record::to_octets(&everything, &*self.names)

@@ -1,25 +1,26 @@
-//! Why a tier cannot be opened, why it is off, and why something cannot be read.
+//! Errors: why a tier cannot be opened, why it is off, and why an object cannot be read.
 
 use std::io;
 use std::path::PathBuf;
 
-/// Why a tier cannot be opened. Serving goes on without it; the text tells the operator what to do.
+/// The reason why a tier cannot be opened. The edge serves without it; the text tells the operator
+/// what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// Another process has the directory.
+    /// Another process uses the directory.
     #[error("{directory}: another process uses this directory; give each its own")]
     Locked {
         /// The directory.
         directory: PathBuf,
     },
-    /// Another program's file is there.
+    /// The directory contains a file of another program.
     #[error(
         "{directory} has {found} in it, which is not of the disk cache; give `disk` a directory of its own, or empty it"
     )]
     Foreign {
         /// The directory.
         directory: PathBuf,
-        /// What was found.
+        /// The file that was found.
         found: PathBuf,
     },
     /// The directory was written by a later version of the program.
@@ -38,71 +39,73 @@ pub enum OpenError {
     /// The settings leave no room for even a few segments.
     #[error("a disk cache of {bytes_max} bytes is too small; at least {bytes_min} are needed")]
     TooSmall {
-        /// What was asked for, in bytes.
+        /// The configured size, in bytes.
         bytes_max: u64,
-        /// The least that works, in bytes.
+        /// The smallest size that works, in bytes.
         bytes_min: u64,
     },
-    /// The system refused.
+    /// The system refused an operation.
     #[error("{path}: cannot {operation}: {source}")]
     Io {
-        /// What was to be done.
+        /// The operation.
         operation: &'static str,
         /// The file or directory.
         path: PathBuf,
-        /// The system's answer.
+        /// The system's error.
         source: io::Error,
     },
 }
 
-/// Why nothing is written any more.
+/// The reason why the tier writes nothing, or why it does not write one body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OffReason {
     /// The tier was closed.
     #[error("closed")]
     Closed,
-    /// The disk is full; after a pause it is tried again.
+    /// The disk is full. The tier tries again after a pause.
     #[error("the disk is full; it is tried again after a pause")]
     Full,
-    /// The system refused an operation; what could be read before still can be.
+    /// The system refused an operation. The tier stays off; readable objects stay readable.
     #[error("cannot {operation}: {kind}")]
     Io {
-        /// What was to be done.
+        /// The operation.
         operation: &'static str,
-        /// The system's answer.
+        /// The kind of the system's error.
         kind: io::ErrorKind,
     },
-    /// The disk does not answer. When it does, it is used again.
+    /// The disk does not answer. It is used again when it does.
     #[error("the disk does not answer; it is used again when it does")]
     Hung,
-    /// The bodies that are streaming in take their whole share of the tier; this one is not written.
+    /// This body is not written, because the running fills take their whole share of the tier.
     #[error("the bodies that are being written leave no room for another")]
     Crowded,
-    /// This one body is larger than the tier keeps, or came faster than it was asked for. Others are not concerned.
+    /// This one item exceeds a limit, or bytes of a body were pushed although the queue had no
+    /// room. Others are not affected.
     #[error("the body is too large")]
     TooLarge,
 }
 
-/// Why something cannot be read.
+/// The reason why an object cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// Its segment was evicted.
     #[error("evicted")]
     Gone,
-    /// What stands there does not match its checksum.
+    /// The bytes do not match their checksum or are not a record.
     #[error("damaged")]
     Damaged,
-    /// The system refused.
+    /// The system refused an operation.
     #[error("cannot read: {0}")]
     Io(#[from] io::Error),
 }
 
-/// The process, or the machine, has no descriptor left.
+/// Error numbers of the system: the process, or the machine, has no file descriptor left.
 const EMFILE: i32 = 24;
 const ENFILE: i32 = 23;
 
 impl ReadError {
-    /// Whether descriptors or memory were wanting at the moment: what was to be read may be as it was written.
+    /// Whether the failure is temporary, for lack of file descriptors or memory. The object itself
+    /// may be intact.
     pub fn is_passing(&self) -> bool {
         let Self::Io(error) = self else { return false };
         error.kind() == io::ErrorKind::OutOfMemory || matches!(error.raw_os_error(), Some(EMFILE | ENFILE))

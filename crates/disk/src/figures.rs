@@ -1,10 +1,10 @@
-//! Counters of a tier, shared by all who count.
+//! The counters of a tier.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::ReadError;
 
-/// What [`crate::Figures`] is taken from.
+/// The counters behind [`crate::Figures`].
 #[derive(Debug, Default)]
 pub(crate) struct FigureCounters {
     pub(crate) durable: AtomicU64,
@@ -15,7 +15,7 @@ pub(crate) struct FigureCounters {
     pub(crate) kept: AtomicU64,
     pub(crate) torn: AtomicU64,
     pub(crate) invalidations: AtomicU64,
-    /// Reads that failed or gave something else than was written.
+    /// Reads that failed or returned other bytes than were written.
     pub(crate) damaged: AtomicU64,
     pub(crate) io_errors: AtomicU64,
     pub(crate) full: AtomicU64,
@@ -24,7 +24,7 @@ pub(crate) struct FigureCounters {
 }
 
 impl FigureCounters {
-    /// Counts what a reader ran into. That a segment is gone is nothing to worry about.
+    /// Counts a read error. An evicted segment is normal and not counted.
     pub(crate) fn count_read(&self, error: &ReadError) {
         match error {
             ReadError::Gone => return,

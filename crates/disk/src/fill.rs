@@ -1,7 +1,7 @@
-//! A body that streams in, for its owner, and what readers see of it meanwhile.
+//! A fill (a body written while it is being received), for its owner and its readers.
 //!
-//! Invariant: what is pushed has room in the queue, and gives it back when it is written or given up. Lock order:
-//! queue, then fill.
+//! Invariant: pushed bytes have room in the queue, and release it when they are written or dropped.
+//! Lock order: queue, then fill.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -16,7 +16,7 @@ use crate::record::{HEAD_BYTES_MAX, INDEX_BYTES_MAX, Location};
 use crate::shared::Shared;
 use crate::{OffReason, ReadError};
 
-/// A body that streams in. Dropped before it is finished, it is forgotten.
+/// A body written while it is being received. Dropping it before it is finished discards it.
 pub struct Fill {
     shared: Arc<Shared>,
     fill: Arc<FillShared>,
@@ -24,7 +24,7 @@ pub struct Fill {
 }
 
 impl Fill {
-    /// Begins a fill if there is room for one more.
+    /// Starts a fill if there is room for one more.
     pub(crate) fn begin(shared: &Arc<Shared>, expected: Option<u64>) -> Option<Self> {
         let is_off = shared.status.off().is_some() || shared.queue.is_closing();
         let is_too_large = expected.is_some_and(|bytes| bytes > shared.plan.object_bytes_max);
@@ -43,7 +43,8 @@ impl Fill {
         Some(Self { shared: Arc::clone(shared), fill, is_finished: false })
     }
 
-    /// Adds octets to the body. Ask [`Fill::poll_ready`] before: what finds no room at all ends the fill.
+    /// Adds bytes to the body. Call [`Fill::poll_ready`] first: bytes without any room in the queue
+    /// end the fill.
     pub fn push(&mut self, octets: Bytes) {
         if octets.is_empty() {
             return;
@@ -67,12 +68,12 @@ impl Fill {
             return;
         };
         if must_follow {
-            // Refused only when the tier closes, which the writer then tells this fill.
+            // This fails only when the tier closes. The writer then fails the fill.
             let _ = self.shared.queue.add_step(Command::Fill(Arc::clone(&self.fill)));
         }
     }
 
-    /// Whether so many more octets are within what one body, and all that stream in together, may take.
+    /// Checks that `bytes` more are within the limits of one body and of all fills together.
     fn admit(&self, bytes: u64) -> Result<(), OffReason> {
         if self.fill.pushed() + bytes > self.shared.plan.object_bytes_max {
             return Err(OffReason::TooLarge);
@@ -84,7 +85,7 @@ impl Fill {
         Ok(())
     }
 
-    /// Waits until there is room for more.
+    /// Ready when there is room for more bytes.
     ///
     /// # Errors
     /// The body cannot be written any more.
@@ -102,12 +103,12 @@ impl Fill {
         Poll::Ready(Ok(()))
     }
 
-    /// For readers of what has come so far.
+    /// A view for readers of the bytes pushed so far.
     pub fn view(&self) -> FillView {
         FillView { fill: Arc::clone(&self.fill) }
     }
 
-    /// The body is complete. `done` is called with its place once it is written, or with `None`.
+    /// Completes the body. `done` is called with its location once it is written, or with `None`.
     pub fn finish(
         mut self,
         index: Bytes,
@@ -140,35 +141,35 @@ impl Drop for Fill {
     fn drop(&mut self) {
         self.shared.fills.fetch_sub(1, Ordering::SeqCst);
         if !self.is_finished {
-            // Refused only when the tier closes, and then nothing of it is left anyway.
+            // This fails only when the tier closes, and then nothing of the fill remains.
             let _ = self.shared.queue.add_step(Command::Abandon(Arc::clone(&self.fill)));
         }
     }
 }
 
-/// What has come so far of a body that streams in. Good also after it was finished or evicted; of one that was
-/// abandoned or failed, what is not in memory any more reads as an error.
+/// The bytes of a fill that have been pushed so far. It stays readable after the fill was finished
+/// or its segment evicted. After a fill has failed, bytes that were never written read as errors.
 #[derive(Clone)]
 pub struct FillView {
     fill: Arc<FillShared>,
 }
 
 impl FillView {
-    /// The octets that can be read: all that were pushed.
+    /// The number of readable bytes: all that were pushed.
     pub fn len(&self) -> u64 {
         self.fill.pushed()
     }
 
-    /// Whether nothing has come yet.
+    /// Whether nothing has been pushed yet.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// At most `bytes_max` octets from `offset`, at most 1 MiB at once; none only at the end of what has come.
-    /// Checked by checksums. May block.
+    /// Reads at most `bytes_max` bytes from `offset` on, and at most 1 MiB at once, and checks what
+    /// comes from the disk. The result is empty only at the end of the pushed bytes. May block.
     ///
     /// # Errors
-    /// As [`ReadError`] says.
+    /// As described for [`ReadError`].
     pub fn read_at(&self, offset: u64, bytes_max: usize) -> Result<Bytes, ReadError> {
         self.fill.read_at(offset, bytes_max)
     }

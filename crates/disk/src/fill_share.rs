@@ -1,7 +1,8 @@
-//! The share of the tier that bodies may take while they stream in.
+//! The share of the tier's disk space that running fills may take.
 //!
-//! Invariant: all reservations together are at most the share. A segment that a fill writes to cannot be evicted, so
-//! without this bound the fills of a few aborted downloads would pin the whole tier.
+//! Invariant: all reservations together are within the share. A segment with a running fill cannot
+//! be evicted. Without this limit, a few aborted downloads could make the whole tier impossible to
+//! evict.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,7 +18,7 @@ impl FillShare {
         Arc::new(Self { bytes_max, taken: AtomicU64::new(0) })
     }
 
-    /// What is reserved now, in bytes.
+    /// The reserved bytes.
     pub(crate) fn taken(&self) -> u64 {
         self.taken.load(Ordering::Relaxed)
     }
@@ -28,7 +29,7 @@ impl FillShare {
     }
 }
 
-/// What one fill holds of the share. It is given back when this is dropped.
+/// A fill's part of the share. It is released when this is dropped.
 pub(crate) struct Reservation {
     share: Arc<FillShare>,
     bytes: u64,
@@ -39,7 +40,8 @@ impl Reservation {
         Self { share, bytes: 0 }
     }
 
-    /// Adds to it. `false`: the share has not so much left, and nothing was added.
+    /// Extends the reservation. Returns false, and changes nothing, if the share has too little
+    /// left.
     pub(crate) fn add(&mut self, bytes: u64) -> bool {
         let more = |taken: u64| taken.checked_add(bytes).filter(|sum| *sum <= self.share.bytes_max);
         let is_taken = self.share.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok();
@@ -47,7 +49,7 @@ impl Reservation {
         is_taken
     }
 
-    /// Gives all of it back.
+    /// Releases the whole reservation.
     pub(crate) fn release(&mut self) {
         self.share.taken.fetch_sub(std::mem::take(&mut self.bytes), Ordering::Relaxed);
     }

@@ -1,7 +1,8 @@
-//! What the owner, the writer and the readers of a body that streams in share: its octets on their way to the file.
+//! The state that the owner, the writer and the readers of a fill share: its bytes on their way to
+//! the file.
 //!
-//! Invariant: an octet that was pushed is in memory until it is in the file, so a reader finds it in one of the two.
-//! Room in the queue and steps of the writer are for those who call it: nothing is queued here.
+//! Invariant: a pushed byte is in memory until it is in the file, so a reader finds it in one of
+//! both. Callers manage the room in the queue and the writer's steps; nothing is queued here.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,33 +15,37 @@ use crate::fill_share::{FillShare, Reservation};
 use crate::piece::{self, Extent, PIECE_BYTES};
 use crate::{OffReason, ReadError};
 
-/// What the owner, the writer and the readers of a fill share.
+/// The state that the owner, the writer and the readers of a fill share.
 pub(crate) struct FillShared {
     state: Mutex<FillState>,
     counters: Arc<FigureCounters>,
 }
 
 struct FillState {
+    /// Pushed bytes that are not in the file yet.
     pending: VecDeque<Bytes>,
     pending_bytes: u64,
     pushed: u64,
     written: u64,
-    /// The file that it is written to, and where it begins there.
+    /// The file that it is written to, and its position there.
     place: Option<(Arc<dyn DiskFile>, u64)>,
+    /// The checksums of the written pieces, four bytes each.
     sums: Vec<u8>,
     failed: Option<OffReason>,
-    /// The writer has a step of it to do.
+    /// Whether the writer has a step of this fill in its queue.
     is_queued: bool,
-    /// It is whole or given up.
+    /// Whether it is complete or abandoned.
     is_ended: bool,
-    /// What the tier keeps free for it: its body, and what stands before it in its segment.
+    /// The disk space reserved for it: for its body, and for the bytes that precede it in its
+    /// segment.
     reservation: Reservation,
-    /// The part of the reservation that is for the body, in bytes.
+    /// The part of the reservation for the body, in bytes.
     expected: u64,
 }
 
 impl FillShared {
-    /// A fill of `expected` octets, or of an unknown number. `None`: the share has no room for it.
+    /// A fill of `expected` bytes, or of unknown length. `None` if the share of all fills has no
+    /// room for it.
     pub(crate) fn new(
         counters: Arc<FigureCounters>,
         share: &Arc<FillShare>,
@@ -68,7 +73,7 @@ impl FillShared {
         Some(Arc::new(Self { state: Mutex::new(state), counters }))
     }
 
-    /// Makes sure that so many more octets are within its reservation.
+    /// Extends the reservation so that it covers `bytes` more. Returns false if there is no room.
     pub(crate) fn reserve(&self, bytes: u64) -> bool {
         let mut state = self.state();
         let missing = (state.pushed + bytes).saturating_sub(state.expected);
@@ -77,12 +82,13 @@ impl FillShared {
         is_reserved
     }
 
-    /// Reserves what stands before it in its segment, which cannot be evicted either.
+    /// Reserves the bytes that precede the fill in its segment, because they cannot be evicted
+    /// either.
     pub(crate) fn reserve_before(&self, bytes: u64) -> bool {
         self.state().reservation.add(bytes)
     }
 
-    /// No segment is written to for it any more, whatever steps of it are still queued.
+    /// Ends the fill. Steps of it that are still queued will not open a segment.
     pub(crate) fn end(&self) {
         let mut state = self.state();
         state.reservation.release();
@@ -105,15 +111,15 @@ impl FillShared {
         self.state().failed
     }
 
-    /// The checksums of all that is written.
+    /// The checksums of all written pieces.
     pub(crate) fn sums(&self) -> Vec<u8> {
         self.state().sums.clone()
     }
 
-    /// Adds octets. `true`: there are whole pieces, and a step must follow.
+    /// Adds bytes. Returns true if there are complete pieces, so that the caller must queue a step.
     ///
     /// # Errors
-    /// It has failed, and nothing was added.
+    /// The fill has failed, and nothing was added.
     pub(crate) fn push(&self, octets: Bytes) -> Result<bool, OffReason> {
         let mut state = self.state();
         if let Some(reason) = state.failed {
@@ -125,18 +131,19 @@ impl FillShared {
         Ok(state.must_follow())
     }
 
-    /// Whether so much waits to be written that its owner must wait.
+    /// Whether so many bytes wait to be written that the owner must wait.
     pub(crate) fn is_behind(&self, window_bytes: u64) -> bool {
         let state = self.state();
         state.failed.is_none() && state.pending_bytes >= window_bytes
     }
 
-    /// Says where it is written.
+    /// Sets the file and the position that it is written to.
     pub(crate) fn begin_at(&self, file: Arc<dyn DiskFile>, start: u64) {
         self.state().place = Some((file, start));
     }
 
-    /// What is to be written next, at most about `bytes_max`: whole pieces, and the rest too if it `is_last`.
+    /// A copy of the bytes to write next, about `bytes_max` at most: complete pieces. If `is_last`
+    /// is set and no complete piece is left, the shorter rest.
     pub(crate) fn next_pieces(&self, bytes_max: usize, is_last: bool) -> Vec<u8> {
         let mut state = self.state();
         state.is_queued = false;
@@ -153,7 +160,8 @@ impl FillShared {
         octets
     }
 
-    /// The next octets are in the file now. `true`: there are more whole pieces, and a step must follow.
+    /// Records that these bytes are in the file. Returns true if there are more complete pieces, so
+    /// that the caller must queue a step.
     pub(crate) fn wrote(&self, octets: &[u8]) -> bool {
         let mut state = self.state();
         for piece in octets.chunks(PIECE_BYTES) {
@@ -172,7 +180,7 @@ impl FillShared {
         state.must_follow()
     }
 
-    /// Nothing of it is written any more. Gives back how many octets waited, in bytes.
+    /// Fails the fill: nothing more is written. Returns the number of bytes that were waiting.
     pub(crate) fn fail(&self, reason: OffReason) -> u64 {
         let mut state = self.state();
         state.failed.get_or_insert(reason);
@@ -180,7 +188,8 @@ impl FillShared {
         std::mem::take(&mut state.pending_bytes)
     }
 
-    /// At most `bytes_max` octets from `offset`, from the file or from what waits for it.
+    /// Reads at most `bytes_max` bytes from `offset` on, from the file or from the bytes that wait
+    /// for it.
     pub(crate) fn read_at(&self, offset: u64, bytes_max: usize) -> Result<Bytes, ReadError> {
         let state = self.state();
         if offset >= state.written {
@@ -199,7 +208,7 @@ impl FillShared {
 }
 
 impl FillState {
-    /// Whether there are whole pieces that no step is queued for; the caller then queues one.
+    /// Whether there are complete pieces without a queued step. The caller must then queue one.
     fn must_follow(&mut self) -> bool {
         let must_follow = self.pending_bytes >= PIECE_BYTES as u64 && !self.is_queued;
         self.is_queued |= must_follow;
@@ -215,7 +224,7 @@ impl FillState {
             }
             skip -= chunk.len() as u64;
         }
-        // What failed cannot be read to where it was pushed.
+        // The bytes of a failed fill that were pushed but not written are lost.
         if offset < self.pushed { Err(ReadError::Gone) } else { Ok(Bytes::new()) }
     }
 }

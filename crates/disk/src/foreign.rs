@@ -1,7 +1,7 @@
-//! Finding what another program has left in the directory.
+//! Finds files of other programs in the directory.
 //!
-//! Invariant: looks and changes nothing. A file of ours that is damaged stays ours: its first bytes are zeros, or those
-//! that such a file begins with.
+//! Invariant: nothing is changed. A damaged file of the tier still counts as the tier's, because
+//! its first bytes are zeros or those of the format.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use platform::{Access, Disk};
 use crate::names::{INVALIDATIONS, LOCK, MARK, Name};
 use crate::{journal_file, mark};
 
-/// A file in the directory that is not the tier's, nor one of the caller's `companions`; the first by name.
+/// The first file by name that belongs neither to the tier nor to the caller's `companions`.
 ///
 /// # Errors
 /// As the system reports them.
@@ -21,7 +21,7 @@ pub fn foreign(disk: &dyn Disk, directory: &Path, companions: &[&str]) -> io::Re
     for (name, bytes) in files {
         let path = directory.join(&name);
         let is_ours = match name.as_str() {
-            // The tier writes nothing into it.
+            // The tier never writes to its lock file.
             LOCK => bytes == 0,
             MARK => begins_as(disk, &path, mark::MAGIC)?,
             INVALIDATIONS => begins_as(disk, &path, journal_file::MAGIC)?,
@@ -34,12 +34,12 @@ pub fn foreign(disk: &dyn Disk, directory: &Path, companions: &[&str]) -> io::Re
     Ok(None)
 }
 
-/// Whether the file begins with the magic, or is spoiled or empty.
+/// Whether the file begins with the magic bytes, or is spoiled or empty.
 fn begins_as(disk: &dyn Disk, path: &Path, magic: &[u8; 8]) -> io::Result<bool> {
     let mut begin = [0; 8];
     let file = match disk.open(path, Access::Read) {
         Ok(file) => file,
-        // It was removed meanwhile.
+        // The file was removed meanwhile.
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
         Err(error) => return Err(error),
     };
@@ -55,7 +55,7 @@ mod tests {
     use std::fs;
 
     #[test]
-    fn files_of_other_programs_are_named() {
+    fn files_of_other_programs_are_found() {
         for (name, content, is_foreign) in [
             ("letter.txt", "precious", true),
             ("mark", "my grades", true),

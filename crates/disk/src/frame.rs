@@ -1,25 +1,26 @@
-//! Frames: checksummed entries one after the other, as a segment's index and the journal of invalidations have them.
+//! Frames: consecutive checksummed entries, as in the index of a segment and in the journal of
+//! invalidations.
 //!
-//! Invariant: what is read is what was written, or nothing. A frame that a crash tore is told from one that was
-//! damaged later by whether good frames follow.
+//! Invariant: a frame is read as it was written or not at all. An invalid frame at the end was torn
+//! by a crash. An invalid frame that valid ones follow was damaged later.
 
 use std::ops::{Range, RangeInclusive};
 
 use crc32fast::Hasher;
 
-/// The checksum, and the kind with the length of the octets.
+/// The checksum, and one number for the kind and the length.
 const PREFIX_BYTES: usize = 8;
 
-/// What the frames of a file look like.
+/// The format of the frames of a file.
 #[derive(Clone, Debug)]
 pub(crate) struct Format {
-    /// Goes into each checksum, so that a frame of another file is not taken for one of this.
+    /// The start value of each checksum, so that a frame of another file is not accepted.
     pub(crate) seed: u32,
-    /// The length of the part that all frames have.
+    /// The length of the fixed part of each frame.
     pub(crate) fixed_bytes: usize,
-    /// The kinds there are.
+    /// The valid kinds.
     pub(crate) kinds: RangeInclusive<u8>,
-    /// The most octets that follow the fixed part.
+    /// The most bytes that may follow the fixed part.
     pub(crate) octets_max: usize,
 }
 
@@ -28,12 +29,12 @@ pub(crate) struct Format {
 pub(crate) struct Frame<'a> {
     pub(crate) kind: u8,
     pub(crate) fixed: &'a [u8],
-    /// Where its octets stand in the file.
+    /// The range of its variable part in the file.
     pub(crate) octets: Range<usize>,
 }
 
 impl Format {
-    /// Adds a frame to `out`.
+    /// Appends a frame to `out`.
     pub(crate) fn write(&self, out: &mut Vec<u8>, kind: u8, fixed: &[&[u8]], octets: &[u8]) {
         let kind_and_length = (u32::from(kind) << 24) | (octets.len() as u32 & 0xff_ffff);
         let mut hasher = Hasher::new_with_initial(self.seed);
@@ -46,12 +47,12 @@ impl Format {
         out.extend_from_slice(octets);
     }
 
-    /// What a frame with so many octets takes, in bytes.
+    /// The size of a frame whose variable part has `octets` bytes.
     pub(crate) const fn bytes(&self, octets: usize) -> usize {
         PREFIX_BYTES + self.fixed_bytes + octets
     }
 
-    /// The frame at `position`, if a good one stands there.
+    /// The frame at `position`, or `None` if it is not valid.
     pub(crate) fn read<'a>(&self, file: &'a [u8], position: usize) -> Option<Frame<'a>> {
         let kind_and_length = u32_at(file, position + 4)?;
         let (kind, length) = ((kind_and_length >> 24) as u8, (kind_and_length & 0xff_ffff) as usize);
@@ -68,18 +69,18 @@ impl Format {
         Some(Frame { kind, fixed: file.get(position + PREFIX_BYTES..start)?, octets: start..start + length })
     }
 
-    /// Where the next good frame after `position` begins, wherever that is.
+    /// The position of the next valid frame after `position`, at any offset.
     pub(crate) fn next_after(&self, file: &[u8], position: usize) -> Option<usize> {
         (position + 1..file.len()).find(|position| self.read(file, *position).is_some())
     }
 }
 
-/// The number at `offset`, lowest octet first.
+/// The number at `offset`, lowest byte first.
 pub(crate) fn u32_at(octets: &[u8], offset: usize) -> Option<u32> {
     Some(u32::from_le_bytes(*octets.get(offset..)?.first_chunk()?))
 }
 
-/// The number at `offset`, lowest octet first.
+/// The number at `offset`, lowest byte first.
 pub(crate) fn u64_at(octets: &[u8], offset: usize) -> Option<u64> {
     Some(u64::from_le_bytes(*octets.get(offset..)?.first_chunk()?))
 }
@@ -94,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_of_another_file_is_none() {
+    fn frame_of_another_file_is_rejected() {
         let mut file = Vec::new();
         format().write(&mut file, 1, &[b"ab"], b"octets");
         assert!(format().read(&file, 0).is_some());
@@ -103,7 +104,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn frames_come_back_and_no_changed_one_does(
+        fn frames_round_trip_and_changed_ones_are_rejected(
             octets in proptest::collection::vec(any::<u8>(), 0..100), kind in 1u8..=3,
             place in any::<proptest::sample::Index>(), flip in 1u8..,
         ) {

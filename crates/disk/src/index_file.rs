@@ -1,6 +1,8 @@
-//! The index of a segment: one entry for each object put into it, refreshed or removed, and one for each sync.
+//! The index file of a segment. It has an entry for each put, refresh and removal of an object, and
+//! one for each sync.
 //!
-//! Invariant: entries are only added; whether and how an object stands follows from all entries about its offset.
+//! Invariant: entries are only appended. The state of an object follows from all entries with its
+//! offset.
 
 use std::collections::HashMap;
 use std::io;
@@ -14,34 +16,36 @@ use crate::frame::{Format, Frame, u32_at, u64_at};
 use crate::piece::read_exact;
 use crate::record::{INDEX_BYTES_MAX, Location};
 
-/// The magic octets, the format and the segment's number.
+/// The magic bytes, the format and the segment's number.
 pub(crate) const HEADER_BYTES: usize = 16;
 
 const MAGIC: &[u8; 8] = b"PETASOSX";
+// Kinds of entries: an object was written, got a new index entry, or was removed.
 const PUT: u8 = 1;
 const REFRESHED: u8 = 2;
 const REMOVED: u8 = 3;
+/// Earlier entries of the life are synced.
 const SYNCED: u8 = 4;
-/// As `PUT`, but with another index than the record itself has.
+/// As `PUT`, but the index entry differs from the one in the record itself.
 const RESTATED: u8 = 5;
 
-/// Before the first life of any directory, and so as suspect as can be.
+/// A life before the first life of any directory, so its objects are never proven.
 const NEVER_PROVEN: u32 = 0;
 
 /// The numbers of an entry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Entry {
-    /// Greater means accepted later, over all lives.
+    /// Rises with every accepted operation, across lives.
     pub(crate) order: u64,
-    /// Where the record's header is in the segment.
+    /// The position of the record's header in the segment.
     pub(crate) offset: u64,
     pub(crate) sequence: u64,
     pub(crate) span: u32,
-    /// The life in which it was written, or that of what it was copied from.
+    /// The life in which it was written, or the life of the entry that it was copied from.
     pub(crate) life: u32,
 }
 
-/// Writes entries of one segment.
+/// Encodes entries of one segment.
 pub(crate) struct Entries {
     segment: u32,
     format: Format,
@@ -65,7 +69,7 @@ impl Entries {
         self.write(out, PUT, entry, index);
     }
 
-    /// Puts down again what stands.
+    /// Encodes the current state of an object in one entry.
     pub(crate) fn restate(&self, out: &mut Vec<u8>, life: u32, live: &Live) {
         let kind = if live.refreshed_at.is_some() { RESTATED } else { PUT };
         self.write(out, kind, Entry { life, ..live.entry }, &live.index);
@@ -79,13 +83,13 @@ impl Entries {
         self.write(out, REMOVED, entry, &[]);
     }
 
-    /// Everything before it that was written in `life` is synced, and so is the segment.
+    /// Encodes that the segment is synced, together with all earlier entries of `life`.
     pub(crate) fn synced(&self, out: &mut Vec<u8>, life: u32) {
         self.write(out, SYNCED, Entry { life, ..Entry::default() }, &[]);
     }
 
-    /// Reads again the index of an object, whose `bytes` stand at `position` of the file, and checks the entry that it
-    /// belongs to.
+    /// Reads an object's index entry of `bytes` bytes at `position` of the file again, and checks
+    /// the frame that contains it.
     pub(crate) fn read_index(
         &self,
         file: &dyn DiskFile,
@@ -115,14 +119,14 @@ impl Entries {
     }
 }
 
-/// An object that stands.
+/// An object that exists according to the index.
 #[derive(Clone, Debug)]
 pub(crate) struct Live {
     pub(crate) entry: Entry,
     pub(crate) index: Bytes,
-    /// Where `index` is in the file, if it is not the one the object was put with.
+    /// The position of `index` in the file, if it differs from the one in the record.
     pub(crate) refreshed_at: Option<u64>,
-    /// Whether it is known that the entry was synced.
+    /// Whether the entry is known to have been synced.
     pub(crate) is_synced: bool,
 }
 
@@ -137,22 +141,22 @@ enum Change {
     Removed,
 }
 
-/// The content of an index, read at once.
+/// An index file, read into memory.
 pub(crate) struct IndexFile {
     format: Format,
     octets: Bytes,
-    /// How far the entries are good.
+    /// The length of the valid entries, header included.
     pub(crate) valid_bytes: u64,
-    /// Good entries stand behind a bad one: something is lost that a crash does not explain.
+    /// Whether valid entries follow an invalid one, which a crash cannot explain.
     pub(crate) is_damaged: bool,
     changes: HashMap<u64, Change>,
-    /// The last sync of each life.
+    /// The position of the last sync entry of each life.
     syncs: HashMap<u32, usize>,
     cursor: usize,
 }
 
 impl IndexFile {
-    /// Reads a segment's index; `None`: it is not one.
+    /// Reads a segment's index. `None` if the file is not one.
     pub(crate) fn read(disk: &dyn Disk, path: &Path, segment: u32) -> io::Result<Option<Self>> {
         Ok(Self::parse(Bytes::from(disk.read(path)?), segment))
     }
@@ -175,7 +179,7 @@ impl IndexFile {
         Some(file)
     }
 
-    /// Finds what happened to objects after they were put, and where good entries end.
+    /// Collects removals, refreshes and syncs, and finds the end of the valid entries.
     fn survey(&mut self) {
         let mut position = HEADER_BYTES;
         while let Some(frame) = self.format.read(&self.octets, position) {
@@ -202,13 +206,13 @@ impl IndexFile {
             position < self.octets.len() && self.format.next_after(&self.octets, position).is_some();
     }
 
-    /// Whether anything stands behind the last good entry.
+    /// Whether bytes follow the last valid entry.
     pub(crate) const fn is_torn(&self) -> bool {
         self.valid_bytes < self.octets.len() as u64
     }
 
-    /// A good index with the objects of a damaged one, none of which will ever be proven: what was lost may have
-    /// removed them.
+    /// A valid index with the objects of a damaged one. They will never be proven, because the lost
+    /// entries may have removed them.
     pub(crate) fn salvage(mut self, segment: u32) -> Vec<u8> {
         let entries = Entries::of(segment);
         let mut out = entries.header();
@@ -218,7 +222,7 @@ impl IndexFile {
         out
     }
 
-    /// The next object that stands, in the order in which they were put.
+    /// The next existing object, in the order in which they were put.
     pub(crate) fn next_live(&mut self) -> Option<Live> {
         while (self.cursor as u64) < self.valid_bytes {
             let position = self.cursor;
@@ -248,7 +252,7 @@ impl IndexFile {
         }
     }
 
-    /// The entry at a position where the survey found a good one.
+    /// The entry at a position that the survey found valid.
     fn at(&self, position: usize) -> Option<(u8, Entry, std::ops::Range<usize>)> {
         let length = (u32_at(&self.octets, position + 4)? & 0xff_ffff) as usize;
         let start = position + self.format.bytes(0);
@@ -296,13 +300,13 @@ mod tests {
     }
 
     #[test]
-    fn the_last_word_about_an_object_counts() {
+    fn last_entry_about_an_object_decides() {
         let stands = standing(file());
         assert_eq!(stands, [(10, "ten".into(), true), (30, "again".into(), false)]);
     }
 
     #[test]
-    fn a_sync_of_another_life_proves_nothing() {
+    fn sync_of_another_life_proves_nothing() {
         let mut octets = file();
         Entries::of(3).synced(&mut octets, 3);
         assert!(!standing(octets.clone())[1].2);
@@ -311,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn a_torn_end_is_cut_and_a_damaged_middle_is_told() {
+    fn torn_end_is_cut_and_damaged_middle_is_detected() {
         let whole = file();
         let mut torn = whole.clone();
         torn.truncate(whole.len() - 1);
@@ -325,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn an_index_of_another_segment_is_none() {
+    fn index_of_another_segment_is_rejected() {
         assert!(IndexFile::parse(file().into(), 4).is_none());
     }
 }

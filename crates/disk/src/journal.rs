@@ -1,8 +1,9 @@
-//! The journal of invalidations at work: callers add, and those who come at the same time share a write and a sync.
+//! The journal of invalidations. Callers that add entries at the same time share one write and one
+//! sync.
 //!
-//! Invariant: `Ok` means that the invalidation will be heard of at the next start, or that nothing is left then
-//! which it could concern. If neither can be had, the caller is told, and so is everybody after it until the contents
-//! are distrusted.
+//! Invariant: `Ok` means that the next start will know the invalidation, or that it will begin
+//! empty. If neither can be ensured, the caller receives an error. So does every later caller,
+//! until the contents are recorded as distrusted.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -19,13 +20,14 @@ use crate::status::{Status, Trouble};
 use crate::witness::Seal;
 use crate::{DistrustPlace, Durability, OffReason};
 
-/// How many numbers for objects are reserved at once, so that the reservation is rarely synced.
+/// The invalidation numbers reserved at once for objects. A large step means that the reservation
+/// is rarely synced.
 pub(crate) const RESERVED_AT_ONCE: u64 = 1 << 16;
 
-/// Below this size nothing is compacted, in bytes.
+/// A journal below this size, in bytes, is not compacted.
 const COMPACT_ABOVE_BYTES: u64 = 64 << 10;
 
-/// What the journal works with.
+/// The settings of the journal.
 pub(crate) struct JournalPlan {
     pub(crate) directory: PathBuf,
     pub(crate) bytes_max: u64,
@@ -36,18 +38,24 @@ struct State {
     file: Arc<dyn DiskFile>,
     bytes: u64,
     compact_above: u64,
+    /// The highest reserved number.
     ceiling: u64,
-    /// What is to be written next, whether it is to be synced, and how many callers wait for it so far.
+    /// The entries to write next, whether they must be synced, and the number of entries submitted
+    /// so far.
     pending: Vec<u8>,
     pending_sync: bool,
     submitted: u64,
+    /// The number of submitted entries that were written or have failed.
     settled: u64,
-    /// Somebody writes.
+    /// Whether a thread is writing, syncing or compacting without holding the lock.
     is_busy: bool,
+    /// Whether entries were written that are not synced.
     is_dirty: bool,
     is_closed: bool,
-    /// Nothing in the directory counts any more.
+    /// Whether the contents of the directory are distrusted, so that nothing needs to be journaled
+    /// any more.
     is_forgotten: bool,
+    /// A failure whose consequence, the distrust of the contents, could not be recorded either.
     failed: Option<OffReason>,
 }
 
@@ -65,7 +73,8 @@ pub(crate) struct Journal {
 }
 
 impl Journal {
-    /// A journal whose file was just replaced by `bytes` octets in which `ceiling` stands.
+    /// Opens a journal whose file has just been replaced. The file has `bytes` bytes and reserves
+    /// numbers up to `ceiling`.
     pub(crate) fn new(
         disk: Arc<dyn Disk>,
         plan: JournalPlan,
@@ -107,12 +116,12 @@ impl Journal {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What its file takes, in bytes.
+    /// The size of the file in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         self.state().bytes
     }
 
-    /// Writes an invalidation down; synced if the durability says so.
+    /// Journals an invalidation, and syncs it if the durability demands it.
     pub(crate) fn add(&self, sequence: u64, octets: &[u8]) -> Result<(), OffReason> {
         let entry = journal_file::invalidation(sequence, octets);
         self.commit(&entry, self.plan.durability == Durability::Power)?;
@@ -120,7 +129,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Makes sure that a restart takes `sequence` for used.
+    /// Reserves numbers, so that a restart begins above `sequence`.
     pub(crate) fn reserve(&self, sequence: u64) -> Result<(), OffReason> {
         if sequence <= self.state().ceiling {
             return Ok(());
@@ -132,17 +141,18 @@ impl Journal {
         Ok(())
     }
 
-    /// Whether something that the journal was told may be missing from it, and the contents are not distrusted.
+    /// Whether an entry may be missing from the journal and the contents are not recorded as
+    /// distrusted.
     pub(crate) fn is_undurable(&self) -> bool {
         self.state().failed.is_some()
     }
 
-    /// Where the journal has failed, tries again to have the contents distrusted.
+    /// After a failure, tries again to record that the contents are distrusted.
     pub(crate) fn confirm(&self) -> Result<(), OffReason> {
         if self.is_undurable() { self.commit(&[], false) } else { Ok(()) }
     }
 
-    /// Adds an entry. The first who comes writes for all who came until then.
+    /// Adds an entry. The first of several concurrent callers writes the entries of all.
     fn commit(&self, entry: &[u8], sync: bool) -> Result<(), OffReason> {
         let mut state = self.state();
         if state.is_closed {
@@ -174,7 +184,7 @@ impl Journal {
         state.is_busy = true;
         drop(state);
         let outcome = match failed_before {
-            // What was written behind a failed write may be lost with it.
+            // The file is unreliable from the failed write on, so nothing is appended to it.
             Some(reason) => Err(reason),
             None => self.write(&*file, &pending, offset, sync).map_err(Trouble::reason),
         };
@@ -196,7 +206,8 @@ impl Journal {
         if state.bytes > self.plan.bytes_max { self.compact_in(state) } else { state }
     }
 
-    /// Writes at the end of the file. On a full disk the oldest segment makes room, without asking anybody.
+    /// Appends to the file. If the disk is full, evicts the oldest segments without asking the
+    /// keeper.
     fn write(&self, file: &dyn DiskFile, entries: &[u8], offset: u64, sync: bool) -> Result<(), Trouble> {
         let trouble = |error| Trouble::of("write the journal of invalidations", &error);
         let mut outcome = write_all(file, entries, offset).map_err(trouble);
@@ -214,15 +225,15 @@ impl Journal {
         Ok(())
     }
 
-    /// Turns the tier off and records, at the first place that works, that its contents are not to be used again.
-    /// False if no place works.
+    /// Turns the tier off and records, at the first place that accepts it, that the contents must
+    /// not be used again. Returns false if no place accepts it.
     fn forget_everything(&self, reason: OffReason) -> bool {
         match reason {
             OffReason::Io { operation, kind } => self.status.fail(operation, kind),
             _ => self.status.fail("write the journal of invalidations", std::io::ErrorKind::StorageFull),
         }
-        // The mark is spoiled by its open file. Its name may lead to another directory, or nowhere, while the device
-        // with the contents is away.
+        // The mark is overwritten through its open file, because its path may lead nowhere, or to
+        // another directory, while the device is detached.
         let place = self.seals.iter().find(|seal| seal.spoil().is_ok()).map(|seal| seal.place);
         if let Some(place) = place {
             self.status.distrust(place);
@@ -230,17 +241,18 @@ impl Journal {
         place.is_some()
     }
 
-    /// Records at the first witness that works that the next start begins empty, and gives its place. Asks neither the
-    /// directory's disk nor a thread that waits for that disk.
+    /// Records at the first witness that accepts it that the next start must begin empty. Returns
+    /// its place. Waits neither for the directory's disk nor for a thread that waits for it.
     pub(crate) fn set_aside(&self) -> Option<DistrustPlace> {
         let mut witnesses = self.seals.iter().filter(|seal| seal.place != DistrustPlace::Tier);
         witnesses.find(|seal| seal.spoil().is_ok()).map(|seal| seal.place)
     }
 
-    /// Takes back what was recorded at `place`. False if it stands, or may stand: then the next start begins empty.
+    /// Withdraws the record at `place`. Returns false if the record remains or may remain, so that
+    /// the next start begins empty.
     pub(crate) fn take_back(&self, place: DistrustPlace) -> bool {
         let mut state = self.wait_idle();
-        // A record that is due for another reason stays.
+        // After a failure the record is needed for another reason.
         if state.is_closed || state.is_forgotten || state.failed.is_some() {
             return false;
         }
@@ -253,7 +265,7 @@ impl Journal {
         restored
     }
 
-    /// Syncs what callers did not wait for.
+    /// Syncs entries for which no caller has waited.
     pub(crate) fn sync(&self) {
         let mut state = self.wait_idle();
         if !state.is_dirty || state.is_forgotten || state.failed.is_some() {
@@ -261,7 +273,7 @@ impl Journal {
         }
         state.is_busy = true;
         let file = Arc::clone(&state.file);
-        // What comes from now on makes it dirty again.
+        // Entries that are written during the sync set this again.
         state.is_dirty = false;
         drop(state);
         let reason = |error: std::io::Error| OffReason::Io {
@@ -269,7 +281,7 @@ impl Journal {
             kind: error.kind(),
         };
         let outcome = file.sync().map_err(reason);
-        // What could not be synced may be gone from the page cache too.
+        // After a failed sync the data may be missing from the page cache as well.
         let forgotten = outcome.is_err_and(|reason| self.forget_everything(reason));
         let mut state = self.state();
         state.is_busy = false;
@@ -285,7 +297,7 @@ impl Journal {
         wait.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Drops what no object needs, if the journal has grown.
+    /// Compacts the journal if it has grown: drops invalidations that no object needs.
     pub(crate) fn compact_if_grown(&self) {
         let state = self.wait_idle();
         if state.bytes > state.compact_above {
@@ -313,7 +325,7 @@ impl Journal {
                 state.compact_above = COMPACT_ABOVE_BYTES.max(bytes * 2).min(self.plan.bytes_max);
                 state.is_dirty = false;
             }
-            // The old file stands; it is tried again when it has grown by as much again.
+            // The old file stays in use. The next attempt comes when it has doubled.
             Err(Trouble::Full | Trouble::NoRoom) => state.compact_above = state.bytes * 2,
             Err(trouble) => {
                 state.is_forgotten = forgotten;
@@ -335,7 +347,7 @@ impl Journal {
         Ok((self.disk.open(&path, Access::Write).map_err(trouble)?, content.len() as u64))
     }
 
-    /// Ends the journal: nothing is added any more. `true`: all of it is synced.
+    /// Closes the journal: no entry is accepted any more. Returns whether everything is synced.
     pub(crate) fn close(&self) -> bool {
         self.sync();
         let mut state = self.wait_idle();

@@ -1,13 +1,14 @@
-//! The journal of invalidations as it stands in its file.
+//! The file format of the journal of invalidations.
 //!
-//! Invariant: what cannot be read makes objects unproven, never invalidations unheard of.
+//! Invariant: damage makes objects unproven. It never hides an invalidation from objects that count
+//! as proven.
 
 use bytes::Bytes;
 
 use crate::frame::{Format, u64_at};
 use crate::record::INVALIDATION_BYTES_MAX;
 
-/// The magic octets and the format.
+/// The magic bytes and the format.
 pub(crate) const HEADER_BYTES: usize = 16;
 
 pub(crate) const MAGIC: &[u8; 8] = b"PETASOSI";
@@ -18,28 +19,31 @@ const FLOOR: u8 = 3;
 const FORMAT: Format =
     Format { seed: 0x49, fixed_bytes: 8, kinds: INVALIDATION..=FLOOR, octets_max: INVALIDATION_BYTES_MAX };
 
-/// What a journal says.
+/// The contents of a journal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct JournalFile {
-    /// Invalidations with their numbers, sorted by these.
+    /// Invalidations with their numbers, sorted by number.
     pub(crate) invalidations: Vec<(u64, Bytes)>,
-    /// Objects may have numbers up to this one.
+    /// Objects have numbers up to this one.
     pub(crate) ceiling: u64,
-    /// Objects with lower numbers may be meant by invalidations that are not here any more.
+    /// Objects with lower numbers are unproven, because invalidations that apply to them may have
+    /// been dropped.
     pub(crate) floor: u64,
 }
 
-/// What a journal takes besides its invalidations, in bytes.
+/// The size in bytes of a journal without invalidations.
 pub(crate) const EMPTY_BYTES: u64 = (HEADER_BYTES + 2 * (8 + 8)) as u64;
 
 impl JournalFile {
-    /// A journal from which nothing can be proven about any object.
+    /// A journal that proves no object.
     pub(crate) const fn lost() -> Self {
         Self { invalidations: Vec::new(), ceiling: 0, floor: u64::MAX }
     }
 
-    /// Reads a journal. Octets behind the last good entry are what a crash left, unless good entries follow; then
-    /// no object that is there now is proven. The second value says whether that is so.
+    /// Parses a journal and returns whether it is damaged.
+    ///
+    /// Invalid bytes at the end were left by a crash. Invalid bytes before valid entries are
+    /// damage: no existing object is proven then.
     pub(crate) fn parse(octets: &Bytes) -> (Self, bool) {
         if !octets.starts_with(MAGIC) {
             return (Self::lost(), true);
@@ -61,7 +65,7 @@ impl JournalFile {
             }
             position = frame.octets.end;
         }
-        // Callers write at the same time, so neighbours may have changed places.
+        // Concurrent callers may have written their entries in a different order.
         journal.invalidations.sort_by_key(|(number, _)| *number);
         if is_damaged {
             journal.floor = journal.floor.max(journal.next_sequence());
@@ -69,14 +73,15 @@ impl JournalFile {
         (journal, is_damaged)
     }
 
-    /// Above every number in it.
+    /// A number above all numbers in the journal.
     pub(crate) fn next_sequence(&self) -> u64 {
         let last = self.invalidations.last().map_or(0, |(number, _)| *number);
         last.max(self.ceiling).saturating_add(1)
     }
 
-    /// Drops what no object with a number of `horizon` or above can be meant by, and the oldest until the rest
-    /// takes at most `bytes_max`; objects below what was dropped are unproven from then on.
+    /// Drops invalidations that apply to no object numbered `horizon` or higher. Then drops the
+    /// oldest until the rest takes at most `bytes_max` bytes. Objects with numbers below a dropped
+    /// invalidation become unproven.
     pub(crate) fn compact(&mut self, horizon: u64, bytes_max: u64) {
         let bytes = |octets: &Bytes| FORMAT.bytes(octets.len()) as u64;
         let mut total: u64 =
@@ -93,7 +98,7 @@ impl JournalFile {
         self.invalidations.drain(..dropped);
     }
 
-    /// The whole file.
+    /// Encodes the whole file.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = MAGIC.to_vec();
         out.extend_from_slice(&crate::mark::FORMAT.to_le_bytes());
@@ -107,14 +112,14 @@ impl JournalFile {
     }
 }
 
-/// An entry for the end of the file.
+/// Encodes an invalidation, to be appended to the file.
 pub(crate) fn invalidation(sequence: u64, octets: &[u8]) -> Vec<u8> {
     let mut entry = Vec::with_capacity(FORMAT.bytes(octets.len()));
     FORMAT.write(&mut entry, INVALIDATION, &[&sequence.to_le_bytes()], octets);
     entry
 }
 
-/// An entry for the end of the file: objects may have numbers up to `sequence`.
+/// Encodes a reservation, to be appended to the file: objects may have numbers up to `sequence`.
 pub(crate) fn ceiling(sequence: u64) -> Vec<u8> {
     let mut entry = Vec::new();
     FORMAT.write(&mut entry, CEILING, &[&sequence.to_le_bytes()], &[]);
@@ -136,21 +141,21 @@ mod tests {
     }
 
     #[test]
-    fn a_journal_comes_back() {
+    fn journal_round_trips() {
         assert_eq!(parse(journal().encode()), (journal(), false));
         assert_eq!(journal().next_sequence(), 51);
         assert_eq!(JournalFile::default().encode().len() as u64, EMPTY_BYTES);
     }
 
     #[test]
-    fn a_torn_end_loses_nothing_that_was_acknowledged() {
+    fn torn_end_loses_no_acknowledged_invalidation() {
         let mut octets = journal().encode();
         octets.extend_from_slice(&invalidation(60, b"torn")[..10]);
         assert_eq!(parse(octets), (journal(), false));
     }
 
     #[test]
-    fn damage_in_the_middle_leaves_no_object_proven() {
+    fn damaged_middle_leaves_no_object_proven() {
         let whole = journal().encode();
         for place in 16..whole.len() - invalidation(50, &[5; 9]).len() {
             let mut damaged = whole.clone();
@@ -161,12 +166,12 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_another_kind_proves_nothing() {
+    fn file_of_another_format_proves_nothing() {
         assert_eq!(parse(b"something else".to_vec()).0.floor, u64::MAX);
     }
 
     #[test]
-    fn what_no_object_needs_is_dropped() {
+    fn compaction_drops_invalidations_that_no_object_needs() {
         let mut compacted = journal();
         compacted.compact(20, u64::MAX);
         assert_eq!(compacted.invalidations, journal().invalidations[2..]);
@@ -174,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn what_finds_no_room_leaves_older_objects_unproven() {
+    fn compaction_above_the_limit_leaves_old_objects_unproven() {
         let mut compacted = journal();
         compacted.compact(0, EMPTY_BYTES + 60);
         assert_eq!(compacted.invalidations, journal().invalidations[3..]);

@@ -1,7 +1,22 @@
-//! The disk tier: opaque records in segment files that are written one after the other and survive the process.
+//! The disk tier: opaque records in segment files, which are only appended to and survive the
+//! process.
 //!
-//! Invariant: what is given back is what was written, octet for octet, or an error; and whatever was removed or
-//! invalidated before the durable number stays so. It knows no HTTP and no keys: the store above keeps the index.
+//! Invariant: a read returns exactly the bytes that were written, or an error. A record that was
+//! removed, or that a durable invalidation applies to, is not used again after a restart. The tier
+//! knows neither HTTP nor cache keys: the store above it keeps the index.
+//!
+//! Terms:
+//!
+//! - A *record* (or object) consists of an index entry, a head and a body. The tier interprets none
+//!   of them. The store uses the index entry to find the record again after a restart.
+//! - A *segment* is a file of records with an index file beside it. Whole segments are evicted, the
+//!   oldest first.
+//! - A *fill* is a body written while it is still being received.
+//! - A *life* is the time in which one process has the directory open. Lives are numbered.
+//! - A record is *proven* if no invalidation can have been lost that would apply to it. An unproven
+//!   record must be validated before it is used.
+//! - The *mark* is a file that says whether the directory's contents may be used. *Witnesses* are
+//!   files outside of the directory that must agree with it.
 
 mod error;
 mod figures;

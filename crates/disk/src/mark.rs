@@ -1,41 +1,42 @@
-//! The mark of a directory: which format, whose life, in which boot, which witnesses vouch for it, and whether it was
-//! left cleanly.
+//! The mark of a directory: its format, the current life and the machine's boot, the witnesses that
+//! must agree, and whether it was closed cleanly.
 //!
-//! Invariant: without a mark nothing in the directory counts, so that taking it away forgets everything at once.
+//! Invariant: without a mark nothing in the directory is used, so removing the mark invalidates
+//! everything at once.
 
 use crate::Durability;
 use crate::frame::{u32_at, u64_at};
 
-/// The format that this program writes, and the latest that it reads.
+/// The format that this program writes, and the only one whose contents it uses.
 pub(crate) const FORMAT: u32 = 2;
 
 pub(crate) const MAGIC: &[u8; 8] = b"PETASOSD";
 
-/// What the mark says.
+/// The contents of the mark.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Mark {
-    /// How often the directory was opened.
+    /// The number of times that the directory has been opened.
     pub(crate) life: u32,
-    /// Drawn for each life. The witnesses of the life carry it too.
+    /// A random number for each life. The witnesses of the life contain it too.
     pub(crate) number: u64,
-    /// The witnesses that must carry the number; see [`crate::witness`].
+    /// The witnesses that must contain the number, as bits; see [`crate::witness`].
     pub(crate) witnesses: u8,
-    /// Objects written in this life or before are not proven.
+    /// Objects written up to this life are unproven.
     pub(crate) suspect_until: u32,
-    /// Objects written in this life or before are proven only if they are known to have been synced.
+    /// Objects written up to this life are proven only if they are known to have been synced.
     pub(crate) unsynced_suspect_until: u32,
-    /// Everything was synced and nothing was written since.
+    /// Whether everything was synced and nothing has been written since.
     pub(crate) is_clean: bool,
     pub(crate) durability: Durability,
     /// The machine's boot in which the directory was opened.
     pub(crate) boot: String,
 }
 
-/// What stands where the mark should be.
+/// The result of reading a mark.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Found {
     Mark(Mark),
-    /// Written by a later version, in this format.
+    /// A mark of a later version, with its format.
     Newer(u32),
     Nothing,
 }
@@ -55,7 +56,8 @@ impl Mark {
         }
     }
 
-    /// The mark of the next life, in `boot`. A boot that the system does not name is another one.
+    /// The mark of the next life. `boot` identifies the machine's boot; an unknown one counts as
+    /// different.
     pub(crate) fn next(&self, boot: Option<String>, durability: Durability) -> Self {
         let is_same_boot = boot.as_ref().is_some_and(|boot| *boot == self.boot);
         let mut next =
@@ -137,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_comes_back_and_a_damaged_one_does_not() {
+    fn mark_round_trips_and_damage_is_rejected() {
         let octets = mark().encode();
         assert_eq!(Mark::decode(&octets), Found::Mark(mark()));
         for place in 0..octets.len() {
@@ -149,14 +151,14 @@ mod tests {
     }
 
     #[test]
-    fn a_later_format_is_told() {
+    fn later_format_of_the_mark_is_reported() {
         let mut octets = mark().encode();
         octets[8] = 9;
         assert_eq!(Mark::decode(&octets), Found::Newer(9));
     }
 
     #[test]
-    fn only_another_boot_without_a_clean_mark_is_a_power_cut() {
+    fn unclean_mark_of_another_boot_means_a_power_cut() {
         let next = mark().next(Some("a".into()), Durability::Process);
         assert_eq!((next.life, next.suspect_until, next.unsynced_suspect_until), (8, 2, 3));
         let next = mark().next(Some("b".into()), Durability::Process);

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-/// Locked by the process that has the directory.
+/// Locked by the process that uses the directory.
 pub(crate) const LOCK: &str = "lock";
 /// The mark; see [`crate::mark`].
 pub(crate) const MARK: &str = "mark";
@@ -11,25 +11,25 @@ pub(crate) const INVALIDATIONS: &str = "invalidations";
 
 const DATA: &str = ".data";
 const INDEX: &str = ".index";
-/// Ends the name of a file that was to replace another when the process ended.
+/// The end of the name of a temporary file, which was to replace another file.
 const PARTIAL: &str = ".partial";
 
-/// What a file in the directory is.
+/// The kind of a file in the directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Name {
     Data(u32),
     Index(u32),
     Invalidations,
-    /// Left by a process that ended.
+    /// A temporary file that a process left behind.
     Partial,
-    /// The lock, the mark, and whatever is not the tier's.
+    /// The lock, the mark, and files that are not the tier's.
     Other,
 }
 
 impl Name {
     pub(crate) fn of(name: &str) -> Self {
         if let Some(replaced) = name.strip_suffix(PARTIAL) {
-            // The process that was to replace the file has added its number.
+            // A temporary name is the name of the replaced file, the process id and the suffix.
             let of = replaced.rsplit_once('.').filter(|(_, process)| process.parse::<u32>().is_ok());
             let is_ours = of.is_some_and(|(of, _)| of == MARK || Self::of(of) != Self::Other);
             return if is_ours { Self::Partial } else { Self::Other };
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_known_again() {
+    fn file_names_round_trip() {
         assert_eq!(of(&data(Path::new("/c"), 0x12ab)), Name::Data(0x12ab));
         assert_eq!(of(&index(Path::new("/c"), 7)), Name::Index(7));
         assert_eq!(Name::of("invalidations"), Name::Invalidations);
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_ours_is_left_alone() {
+    fn names_of_other_files_are_not_ours() {
         for name in [
             "lock",
             "mark",

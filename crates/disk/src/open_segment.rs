@@ -1,7 +1,7 @@
-//! A segment that the writer adds to, and the objects that it appends.
+//! A segment that the writer appends to, and the objects that it appends.
 //!
-//! Invariant: octets are only added. What a failed write left behind the end is cut off, or written over before
-//! anything names it.
+//! Invariant: bytes are only appended. The remains of a failed write are truncated, or overwritten
+//! before an index entry refers to them.
 
 use std::io;
 use std::sync::Arc;
@@ -16,10 +16,10 @@ use crate::segment::{Note, Noted, Segment, Segments};
 use crate::status::Trouble;
 use crate::stored::Header;
 
-/// About how much is written at once, in bytes.
+/// The approximate size of one write, in bytes.
 pub(crate) const WRITE_BYTES: u64 = 1 << 20;
 
-/// A segment that the writer adds to.
+/// A segment that the writer appends to.
 pub(crate) struct OpenSegment {
     pub(crate) segment: Arc<Segment>,
     pub(crate) data: Arc<dyn DiskFile>,
@@ -33,18 +33,19 @@ impl OpenSegment {
         let entries = Entries::of(segment.id);
         let begun = segments.append_index(&segment, &entries.header());
         begun.inspect_err(|_| {
-            // It holds nothing; if its name stays, the next start takes it away.
+            // An error may be ignored: the segment is empty, and the next start removes remaining
+            // files.
             let _ = segments.forget(segment.id);
         })?;
         Ok(Self { segment, data, entries })
     }
 
-    /// Whether a new segment should be begun.
+    /// Whether a new segment should be started.
     pub(crate) fn is_full(&self, segment_bytes: u64) -> bool {
         of(&self.segment.data_bytes) >= segment_bytes || of(&self.segment.index_bytes) >= segment_bytes / 4
     }
 
-    /// Appends objects with their index; all or none.
+    /// Appends objects and their index entries: all of them, or none after an error.
     pub(crate) fn put(&self, segments: &Segments, records: &[Incoming]) -> Result<Vec<Location>, Trouble> {
         let start = of(&self.segment.data_bytes);
         let outcome = self.try_put(segments, records);
@@ -83,7 +84,7 @@ impl OpenSegment {
         Ok(locations)
     }
 
-    /// The header and the checksums of an object that is to be appended at `offset`.
+    /// The header and the body checksums of an object to be appended at `offset`.
     fn header(&self, offset: u64, record: &Record) -> (Header, Vec<u8>) {
         let mut header = Header {
             segment: self.segment.id,
@@ -98,7 +99,8 @@ impl OpenSegment {
         (header, piece::sums(&record.body))
     }
 
-    /// Appends what belongs to a body that streamed in, which ends here and takes `body_bytes`, and its index.
+    /// Appends the header, index entry, head and checksums of a fill. Its body of `body_bytes`
+    /// bytes is already in the segment at `body_offset`.
     pub(crate) fn put_behind(
         &self,
         segments: &Segments,
@@ -122,7 +124,7 @@ impl OpenSegment {
         Ok(Location { segment: self.segment.id, span, offset })
     }
 
-    /// Appends octets to the records.
+    /// Appends bytes to the records.
     pub(crate) fn append(&self, segments: &Segments, octets: &[u8]) -> Result<(), Trouble> {
         let offset = of(&self.segment.data_bytes);
         write_all(&*self.data, octets, offset).map_err(|error| Trouble::of("write a segment", &error))?;
@@ -130,9 +132,10 @@ impl OpenSegment {
         Ok(())
     }
 
-    /// Takes back everything from `bytes` on, which nobody was told of.
+    /// Removes everything from position `bytes` on. No caller knows a location there.
     pub(crate) fn cut(&self, segments: &Segments, bytes: u64) {
-        // Where it cannot be cut off, it is written over: nothing names it.
+        // An error may be ignored: no index entry refers to these bytes, and the next write
+        // overwrites them.
         let _ = self.data.truncate(bytes);
         segments.resize(&self.segment, bytes, of(&self.segment.index_bytes));
     }
@@ -146,16 +149,16 @@ pub(crate) struct Incoming {
 }
 
 impl Incoming {
-    /// What it takes in a segment and its index, at most, in bytes.
+    /// The most bytes that it takes in a segment and its index.
     pub(crate) fn bytes(record: &Record) -> u64 {
         let body: u64 = record.body.iter().map(|piece| piece.len() as u64).sum();
-        // 128 is more than the header and the entry take.
+        // The header and the fixed part of the index entry together take less than 128 bytes.
         body + 4 * piece::count(body) + (2 * record.index.len() + record.head.len()) as u64 + 128
     }
 }
 
 impl Note {
-    /// What its index takes, in bytes.
+    /// The bytes of the index entry that the note holds.
     pub(crate) const fn index_bytes(&self) -> u64 {
         match &self.change {
             Noted::Removed => 0,
@@ -165,13 +168,13 @@ impl Note {
 }
 
 impl Segments {
-    /// Appends entries to the index of a segment; gives back where they begin.
+    /// Appends entries to the index of a segment. Returns the position of the first one.
     pub(crate) fn append_index(&self, segment: &Segment, entries: &[u8]) -> Result<u64, Trouble> {
         let trouble = |error: io::Error| Trouble::of("write an index", &error);
         let file = self.index_to_write(segment).map_err(trouble)?;
         let offset = of(&segment.index_bytes);
         if let Err(error) = write_all(&*file, entries, offset) {
-            // A part of them must not stand in front of what comes next.
+            // Remove a partial write, so that later entries do not follow invalid bytes.
             if file.truncate(offset).is_err() {
                 segment.state().cut_at = Some(offset);
             }

@@ -1,6 +1,7 @@
-//! Opening a directory: who has it, what it is, and which of its files count.
+//! Opening a directory: takes its lock, checks whose it is, and decides which of its files are
+//! used.
 //!
-//! Invariant: the journal and the mark of the new life are durable before anything is written in it.
+//! Invariant: the journal and the mark of the new life are durable before anything else is written.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -31,20 +32,21 @@ use crate::witness::{self, DistrustPlace, Seal, Witnesses};
 use crate::writer::Writer;
 use crate::{Durability, OpenError};
 
-/// An opened tier: the face for callers, the writer for a thread of its own, and what was found.
+/// An opened tier, its writer and its recovery.
 pub struct Opened {
-    /// For callers.
+    /// The interface for callers.
     pub tier: Tier,
-    /// To be run on a thread of its own.
+    /// To be run on a separate thread.
     pub writer: Writer,
-    /// What was found. It can be read on a thread of its own while the tier works already.
+    /// The contents found in the directory. They may be read on another thread while the tier is
+    /// already in use.
     pub recovery: Recovery,
 }
 
-/// Opens a tier. Reads the journal of invalidations and the list of files, no object.
+/// Opens a tier. This reads the journal of invalidations and lists the files, but reads no object.
 ///
 /// # Errors
-/// As [`OpenError`] says; the directory is then as it was.
+/// As described for [`OpenError`].
 pub fn open(disk: Arc<dyn Disk>, clock: Arc<dyn Clock>, settings: Settings) -> Result<Opened, OpenError> {
     let plan = Plan::of(&settings)?;
     let counters = Arc::new(FigureCounters::default());
@@ -65,7 +67,7 @@ pub fn open(disk: Arc<dyn Disk>, clock: Arc<dyn Clock>, settings: Settings) -> R
     let found = at.survey(is_fresh)?;
     let mut journal = at.journal(is_fresh)?;
     let (invalidations, sequence) = (journal.0.invalidations.clone(), journal.0.next_sequence());
-    // The first objects need no reservation of their own.
+    // Reserve numbers for the first objects, so that writing them needs no reservation.
     journal.0.ceiling = sequence.saturating_add(RESERVED_AT_ONCE);
     let content = journal.0.encode();
     at.replace(names::INVALIDATIONS, &content)?;
@@ -117,7 +119,7 @@ pub fn open(disk: Arc<dyn Disk>, clock: Arc<dyn Clock>, settings: Settings) -> R
     Ok(Opened { tier: Tier { shared: Arc::clone(&shared) }, writer: Writer::new(shared), recovery })
 }
 
-/// The directory that is being opened.
+/// The directory being opened.
 struct Place<'a> {
     disk: &'a dyn Disk,
     directory: &'a Path,
@@ -137,7 +139,7 @@ impl Place<'_> {
         replaced.map_err(|source| self.error("write", name, source))
     }
 
-    /// Refuses a directory in which something of another program could be overwritten or removed.
+    /// Refuses a directory with files of another program, which the tier might overwrite or remove.
     fn refuse_foreign(&self, companions: &[&str]) -> Result<(), OpenError> {
         match self.check("list the directory", foreign(self.disk, self.directory, companions))? {
             Some(found) => Err(OpenError::Foreign { directory: self.directory.to_owned(), found }),
@@ -152,7 +154,8 @@ impl Place<'_> {
         })
     }
 
-    /// Writes the witnesses of a new life and then its mark. Gives the mark, and all that can be spoiled.
+    /// Writes the witnesses of a new life and then its mark. Returns the mark, and all files that
+    /// can be spoiled.
     fn begin_life(
         &self,
         witnesses: &Witnesses,
@@ -172,7 +175,7 @@ impl Place<'_> {
         Ok((mark, seals))
     }
 
-    /// What an earlier life left; `None`: nothing that counts.
+    /// The mark of the previous life, or `None` if there is no usable one.
     fn mark(&self) -> Result<Option<Mark>, OpenError> {
         let octets = match self.disk.read(&self.directory.join(names::MARK)) {
             Ok(octets) => octets,
@@ -188,7 +191,7 @@ impl Place<'_> {
         }
     }
 
-    /// Makes the directory count as empty, durably, whatever is in it.
+    /// Makes the directory count as empty, durably, by removing its mark.
     fn take_mark_away(&self) -> Result<(), OpenError> {
         match self.disk.remove(&self.directory.join(names::MARK)) {
             Ok(()) => self.check("sync the directory", self.disk.sync_directory(self.directory)),
@@ -197,8 +200,8 @@ impl Place<'_> {
         }
     }
 
-    /// The segments with the sizes of their two files. What does not count is taken away: halves of segments,
-    /// left-overs, and without a mark everything that is the tier's.
+    /// The segments with the sizes of their data and index files. Removes temporary files and
+    /// segments with a missing file; without a mark, also all segments and the journal.
     fn survey(&self, is_fresh: bool) -> Result<BTreeMap<u32, (u64, u64)>, OpenError> {
         let (mut data, mut index) = (BTreeMap::new(), BTreeMap::new());
         let files = self.check("list the directory", self.disk.list(self.directory))?;
@@ -223,7 +226,7 @@ impl Place<'_> {
         Ok(data.into_iter().filter_map(|(id, bytes)| Some((id, (bytes, *index.get(&id)?)))).collect())
     }
 
-    /// The journal, and whether it is damaged.
+    /// The journal, and whether it is damaged or missing.
     fn journal(&self, is_fresh: bool) -> Result<(JournalFile, bool), OpenError> {
         if is_fresh {
             return Ok((JournalFile::default(), false));

@@ -1,4 +1,5 @@
-//! Checksums of a body: one for each piece of 64 KiB, so that a part of it can be checked without the rest.
+//! Checksums of a body: one for each piece of 64 KiB, so that a part can be checked without the
+//! rest.
 
 use std::io;
 
@@ -8,18 +9,18 @@ use platform::DiskFile;
 use crate::ReadError;
 use crate::frame::u32_at;
 
-/// The length of a piece, in bytes; the last one of a body may be shorter.
+/// The length of a piece, in bytes. The last piece of a body may be shorter.
 pub(crate) const PIECE_BYTES: usize = 64 << 10;
 
-/// The most that is read from the disk at once, in pieces.
+/// The most pieces that one read covers.
 const PIECES_AT_ONCE: u64 = 16;
 
-/// How many pieces a body of this length has.
+/// The number of pieces of a body with this length.
 pub(crate) const fn count(body_bytes: u64) -> u64 {
     body_bytes.div_ceil(PIECE_BYTES as u64)
 }
 
-/// The checksums of a body that is at hand.
+/// The checksums of a body in memory.
 pub(crate) fn sums(body: &[Bytes]) -> Vec<u8> {
     let mut sums = Vec::new();
     let mut hasher = crc32fast::Hasher::new();
@@ -43,7 +44,7 @@ pub(crate) fn sums(body: &[Bytes]) -> Vec<u8> {
     sums
 }
 
-/// Where a body stands in a file.
+/// The position of a body in a file.
 #[derive(Clone, Copy)]
 pub(crate) struct Extent<'a> {
     pub(crate) file: &'a dyn DiskFile,
@@ -52,7 +53,8 @@ pub(crate) struct Extent<'a> {
 }
 
 impl Extent<'_> {
-    /// At most `bytes_max` octets from `offset`. `sums` are the checksums from piece `sums_from` on.
+    /// Reads at most `bytes_max` bytes from `offset` on. `sums` are the checksums from the piece
+    /// `sums_from` on.
     pub(crate) fn read_at(
         &self,
         offset: u64,
@@ -83,15 +85,15 @@ impl Extent<'_> {
 }
 
 impl Extent<'_> {
-    /// Checks at most `bytes_max` octets from `offset` against the checksums of all pieces, one piece after the other
-    /// in the same buffer. Gives how many they are.
+    /// Checks at most `bytes_max` bytes from `offset` on, one piece after the other in one buffer.
+    /// `sums` are the checksums of all pieces. Returns the number of bytes checked.
     pub(crate) fn check(&self, offset: u64, bytes_max: usize, sums: &[u8]) -> Result<u64, ReadError> {
         let (pieces, piece_bytes) = (pieces_of(offset, bytes_max, self.bytes), PIECE_BYTES as u64);
         let end = (pieces.end * piece_bytes).min(self.bytes).min(offset.saturating_add(bytes_max as u64));
         let mut buffer = vec![0; PIECE_BYTES.min(usize::try_from(self.bytes).unwrap_or(PIECE_BYTES))];
         for piece in pieces {
             let start = piece * piece_bytes;
-            // Below a limit that is a usize.
+            // At most PIECE_BYTES, so the cast loses nothing.
             let bytes = (self.bytes - start).min(piece_bytes) as usize;
             let octets = buffer.get_mut(..bytes).unwrap_or_default();
             read_exact(self.file, octets, self.start + start)?;
@@ -103,7 +105,7 @@ impl Extent<'_> {
     }
 }
 
-/// The pieces that are read for at most `bytes_max` octets from `offset` of a body.
+/// The pieces to read for at most `bytes_max` bytes from `offset` of a body.
 pub(crate) fn pieces_of(offset: u64, bytes_max: usize, body_bytes: u64) -> std::ops::Range<u64> {
     if offset >= body_bytes || bytes_max == 0 {
         return 0..0;
@@ -113,7 +115,7 @@ pub(crate) fn pieces_of(offset: u64, bytes_max: usize, body_bytes: u64) -> std::
     first..count(end).min(first + PIECES_AT_ONCE)
 }
 
-/// Fills `buffer` from `offset` on. What ends too early is damaged.
+/// Fills `buffer` from `offset` on. A file that ends too early counts as damaged.
 pub(crate) fn read_exact(file: &dyn DiskFile, buffer: &mut [u8], offset: u64) -> Result<(), ReadError> {
     let mut done = 0;
     while let Some(rest) = buffer.get_mut(done..).filter(|rest| !rest.is_empty()) {
@@ -147,7 +149,7 @@ mod tests {
     use bytes::Bytes;
 
     #[test]
-    fn sums_do_not_depend_on_how_a_body_is_cut() {
+    fn checksums_do_not_depend_on_chunk_boundaries() {
         let body: Vec<u8> = (0..PIECE_BYTES * 2 + 5).map(|at| (at * 7 % 251) as u8).collect();
         let whole = sums(&[Bytes::from(body.clone())]);
         let cut: Vec<Bytes> = body.chunks(1000).map(Bytes::copy_from_slice).collect();
@@ -157,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn only_pieces_that_are_asked_for_are_read() {
+    fn only_requested_pieces_are_read() {
         let piece = PIECE_BYTES as u64;
         assert_eq!(pieces_of(0, 1, 10 * piece), 0..1);
         assert_eq!(pieces_of(piece - 1, 2, 10 * piece), 0..2);

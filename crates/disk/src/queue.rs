@@ -1,7 +1,8 @@
-//! What waits for the writer.
+//! The queue of operations for the writer.
 //!
-//! Invariant: an operation gets its number under the lock under which it becomes visible to the writer, so that
-//! whoever has processed everything that is visible has processed all numbers up to the last one given.
+//! Invariant: an operation becomes visible to the writer under the same lock under which it gets
+//! its number. So when the writer has processed all visible operations, it has processed all
+//! numbers assigned so far.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -13,13 +14,13 @@ use bytes::Bytes;
 use crate::fill_shared::FillShared;
 use crate::record::{Location, Record};
 
-/// How often it is looked whether a writer that is to end still can.
+/// The interval at which a caller that waits for the writer's end checks whether the disk hangs.
 const HOPE: Duration = Duration::from_millis(50);
 
-/// Called once with where the object is, or `None` if it could not be written.
+/// Called once, with the object's location or with `None` if it could not be written.
 pub(crate) type Done = Box<dyn FnOnce(Option<Location>) + Send>;
 
-/// The promise to call back, kept also when nobody comes to it.
+/// A pending callback. If it is dropped without an answer, it is called with `None`.
 pub(crate) struct Answer(Option<Done>);
 
 impl Answer {
@@ -49,9 +50,9 @@ pub(crate) enum Command {
         order: u64,
         done: Answer,
     },
-    /// Octets of a body have come.
+    /// A fill has received bytes.
     Fill(Arc<FillShared>),
-    /// A body is complete.
+    /// A fill is complete.
     Finish {
         fill: Arc<FillShared>,
         index: Bytes,
@@ -60,19 +61,20 @@ pub(crate) enum Command {
         order: u64,
         done: Answer,
     },
-    /// A body is abandoned.
+    /// A fill was abandoned by its owner.
     Abandon(Arc<FillShared>),
 }
 
-/// What the writer takes at once.
+/// The operations that the writer takes at once.
 #[derive(Default)]
 pub(crate) struct Batch {
     pub(crate) commands: Vec<Command>,
     /// Segments with notes.
     pub(crate) noted: BTreeSet<u32>,
-    /// With this batch everything up to this number is processed; `None`: nothing new.
+    /// After this batch all operations up to this number are processed. `None` if there is nothing
+    /// new.
     pub(crate) upto: Option<u64>,
-    /// What the batch gives back to the queue when it is processed, in bytes.
+    /// The bytes of queue space to release when the batch is processed.
     pub(crate) bytes: u64,
 }
 
@@ -81,15 +83,18 @@ struct State {
     commands: VecDeque<(Command, u64, Option<u64>)>,
     noted: BTreeSet<u32>,
     bytes: u64,
+    /// The last assigned number.
     accepted: u64,
+    /// The last number that the writer has taken.
     taken: u64,
     is_closing: bool,
     is_running: bool,
     is_finished: bool,
+    /// Fills that wait for room.
     waiting: Vec<Waker>,
 }
 
-/// The queue, bounded in bytes.
+/// The queue, limited by its size in bytes.
 pub(crate) struct Queue {
     bytes_max: u64,
     state: Mutex<State>,
@@ -98,7 +103,7 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    /// An empty queue with room for so many bytes.
+    /// An empty queue with room for `bytes_max` bytes.
     pub(crate) fn new(bytes_max: u64) -> Self {
         Self { bytes_max, state: Mutex::default(), wake: Condvar::new(), finished: Condvar::new() }
     }
@@ -107,8 +112,8 @@ impl Queue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds an operation that gets a number, with which `command` is called; not if there is no room or the tier is
-    /// closed.
+    /// Assigns a number to an operation and queues it. `command` is called with the number. Returns
+    /// false if there is no room or the tier is closed.
     pub(crate) fn add(&self, bytes: u64, command: impl FnOnce(u64) -> Command) -> bool {
         let mut state = self.state();
         if state.is_closing || state.bytes.saturating_add(bytes) > self.bytes_max {
@@ -123,7 +128,7 @@ impl Queue {
         true
     }
 
-    /// Adds a step of a fill, which takes no room itself.
+    /// Queues a step of a fill, which takes no room itself. Returns false if the tier is closed.
     pub(crate) fn add_step(&self, command: Command) -> bool {
         let mut state = self.state();
         if state.is_closing {
@@ -135,7 +140,7 @@ impl Queue {
         true
     }
 
-    /// Takes room for octets of a fill; `false`: there is none.
+    /// Takes room for bytes of a fill. Returns false if there is none.
     pub(crate) fn reserve(&self, bytes: u64) -> bool {
         let mut state = self.state();
         let has_room = !state.is_closing && state.bytes.saturating_add(bytes) <= self.bytes_max;
@@ -145,7 +150,7 @@ impl Queue {
         has_room
     }
 
-    /// Gives room back and lets those who wait for it look again.
+    /// Releases room and wakes the fills that wait for it.
     pub(crate) fn release(&self, bytes: u64) {
         let mut state = self.state();
         state.bytes = state.bytes.saturating_sub(bytes);
@@ -154,7 +159,7 @@ impl Queue {
         waiting.into_iter().for_each(Waker::wake);
     }
 
-    /// Whether fills may go on; if not, `waker` is woken when the writer has taken something off.
+    /// Whether fills may go on. If not, `waker` is woken when the writer has released some room.
     pub(crate) fn has_room_for_fills(&self, waker: &Waker, must_wait: impl FnOnce() -> bool) -> bool {
         let mut state = self.state();
         if !state.is_closing && (state.bytes > self.bytes_max / 2 || must_wait()) {
@@ -166,7 +171,8 @@ impl Queue {
         true
     }
 
-    /// The next number, for something that the segment `id` will have noted before `note` returns.
+    /// Assigns a number and calls `note` with it, under the lock. `note` must add a note to the
+    /// segment `id`. Lock order: queue, then segment.
     pub(crate) fn note(&self, id: u32, note: impl FnOnce(u64)) {
         let mut state = self.state();
         state.accepted += 1;
@@ -176,13 +182,14 @@ impl Queue {
         self.wake.notify_one();
     }
 
-    /// Lets the writer look at a segment.
+    /// Makes the writer look at a segment.
     pub(crate) fn look_at(&self, id: u32) {
         self.state().noted.insert(id);
         self.wake.notify_one();
     }
 
-    /// Takes what has come, at least one operation and not many more than `bytes` of them. Never blocks.
+    /// Takes pending operations: at least one if there is any, and little more than `bytes` bytes.
+    /// Never blocks.
     pub(crate) fn take(&self, bytes: u64) -> Batch {
         let mut state = self.state();
         let mut batch = Batch { noted: std::mem::take(&mut state.noted), ..Batch::default() };
@@ -198,7 +205,7 @@ impl Queue {
         batch
     }
 
-    /// The last number given, and the room taken, in bytes.
+    /// The last assigned number, and the bytes in use.
     pub(crate) fn figures(&self) -> (u64, u64) {
         let state = self.state();
         (state.accepted, state.bytes)
@@ -212,7 +219,7 @@ impl Queue {
         drop(waited.unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// Nothing is taken any more.
+    /// Closes the queue: no operation is accepted any more.
     pub(crate) fn close(&self) {
         self.state().is_closing = true;
         self.wake.notify_all();
@@ -222,12 +229,12 @@ impl Queue {
         self.state().is_closing
     }
 
-    /// The writer runs on a thread, and will call [`Queue::finish`].
+    /// Notes that the writer runs on a thread, which will call [`Queue::finish`].
     pub(crate) fn begin(&self) {
         self.state().is_running = true;
     }
 
-    /// The writer has ended.
+    /// Notes that the writer has ended.
     pub(crate) fn finish(&self) {
         let mut state = self.state();
         state.is_finished = true;
@@ -235,13 +242,15 @@ impl Queue {
         let waiting = std::mem::take(&mut state.waiting);
         let commands = std::mem::take(&mut state.commands);
         drop(state);
-        // Whoever waits for an answer to these is told that there will be none.
+        // This answers the callers of these operations with `None`. It happens without the lock,
+        // because they may use the queue.
         drop(commands);
         self.finished.notify_all();
         waiting.into_iter().for_each(Waker::wake);
     }
 
-    /// Blocks until a running writer has ended, or there is no more hope for it. `true`: it has ended.
+    /// Blocks until a running writer has ended, and returns true; or until `has_hope` returns
+    /// false, and returns false.
     pub(crate) fn wait_finished(&self, has_hope: impl Fn() -> bool) -> bool {
         let busy = |state: &mut State| state.is_running && !state.is_finished;
         let mut state = self.state();

@@ -1,85 +1,98 @@
-//! What goes in and comes out, and who is asked when room is needed.
+//! The types that callers exchange with the tier, and the trait through which it asks them which
+//! objects to keep.
 
 use bytes::Bytes;
 
-/// The most that a record's index may take, in bytes.
+/// The largest index entry of a record, in bytes.
 pub const INDEX_BYTES_MAX: usize = 64 << 10;
 
-/// The most that a record's head may take, in bytes.
+/// The largest head of a record, in bytes.
 pub const HEAD_BYTES_MAX: usize = 1 << 20;
 
-/// The most that one invalidation may take, in bytes.
+/// The largest invalidation, in bytes.
 pub const INVALIDATION_BYTES_MAX: usize = 64 << 10;
 
-/// Where an object is kept. It means something to the tier that gave it, and in its life only.
+/// The place of an object. It is valid only for the tier that returned it, and only in the same
+/// life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Location {
     pub(crate) segment: u32,
-    /// What can be read at `offset` in one go: the head of the record, and the body if that follows.
+    /// The number of bytes that one read at `offset` may cover: the record up to its body, and the
+    /// body if it follows.
     pub(crate) span: u32,
     pub(crate) offset: u64,
 }
 
-/// An object to write. Its parts are octets that the tier does not look into.
+/// An object to write. The tier does not interpret its parts.
 #[derive(Clone, Debug)]
 pub struct Record {
-    /// What a restart needs, given back by [`crate::Recovery`]; at most [`INDEX_BYTES_MAX`].
+    /// The data that identifies the object after a restart, returned by [`crate::Recovery`]. At
+    /// most [`INDEX_BYTES_MAX`] bytes.
     pub index: Bytes,
-    /// What is read together with it; at most [`HEAD_BYTES_MAX`].
+    /// Data read together with the index entry. At most [`HEAD_BYTES_MAX`] bytes.
     pub head: Bytes,
-    /// The body, in pieces of any size.
+    /// The body, in chunks of any size.
     pub body: Vec<Bytes>,
-    /// The number up to which invalidations have been checked against the object.
+    /// The number of the last invalidation that the object was checked against.
     pub sequence: u64,
 }
 
-/// Who knows which objects are worth keeping. Called by the writer, which waits for the answer.
+/// Decides which objects are worth keeping. The writer calls it and waits for the answer.
 pub trait Keeper: Send + Sync {
-    /// The segment of this object goes. `true`: it is written again elsewhere, and [`Keeper::moved`] follows;
-    /// `false`: it is forgotten. Asked for each object that was written and not removed.
+    /// The segment of this object is about to be evicted. Called for each object in it that was not
+    /// removed.
+    ///
+    /// Returns true to have the object written again elsewhere; [`Keeper::moved`] or
+    /// [`Keeper::lost`] follows. Returns false to let it go.
     fn evicts(&self, location: Location) -> bool;
 
-    /// An object that was to be kept is now at `to`. If it was removed or replaced meanwhile, `to` is to be removed.
+    /// An object to be kept is now at `to`. If it was removed or replaced meanwhile, the keeper
+    /// must remove `to`.
     fn moved(&self, from: Location, to: Location);
 
-    /// An object that was to be kept could not be: too much was kept, or it could not be read or written.
-    /// Whoever does not listen finds out when it reads as [`crate::ReadError::Gone`].
+    /// An object to be kept could not be kept: too much was kept already, or it could not be read
+    /// or written.
+    ///
+    /// A keeper that ignores this call notices the loss when a read fails with
+    /// [`crate::ReadError::Gone`].
     fn lost(&self, location: Location) {
         let _ = location;
     }
 }
 
-/// What the writer did in a step.
+/// The result of a step of the writer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// There was something to do.
+    /// The step did some work.
     Worked,
     /// There was nothing to do.
     Idle,
-    /// The tier is closed: everything is written and the writer has nothing to do any more.
+    /// The tier is closed. Everything is written, and the writer has nothing more to do.
     Closed,
 }
 
-/// An object that was found when the tier was opened.
+/// An object found by the recovery.
 #[derive(Clone, Debug)]
 pub struct Recovered {
-    /// Where it is.
+    /// Its location.
     pub location: Location,
-    /// The index it was written or last refreshed with: a slice of a larger buffer, to be copied if it is kept.
+    /// The index entry it was written or last refreshed with. It is a slice of a larger buffer, so
+    /// copy it to keep it.
     pub index: Bytes,
-    /// The number it was written or last refreshed with.
+    /// The invalidation number it was written or last refreshed with.
     pub sequence: u64,
-    /// Greater means written (or refreshed) later; of two objects under one key the greater one stands.
+    /// Rises with every write and refresh, across lives. Of two objects under one key, the greater
+    /// one is current.
     pub order: u64,
-    /// Whether it is certain that no invalidation was lost that could concern it. If not, it must be validated
-    /// before it is used; [`crate::Tier::refresh`] then proves it.
+    /// Whether no invalidation that applies to the object can have been lost. If false, the object
+    /// must be validated before it is used; [`crate::Tier::refresh`] then makes it proven.
     pub proven: bool,
 }
 
-/// How a tier stands.
+/// Statistics of a tier.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Figures {
-    /// What the files of the directory take, in bytes.
+    /// Bytes of the files in the directory.
     pub bytes: u64,
     /// Files in the directory.
     pub files: u64,
@@ -87,40 +100,42 @@ pub struct Figures {
     pub segments: u64,
     /// Objects that were written or recovered, and neither removed nor evicted.
     pub objects: u64,
-    /// What waits for the writer, in bytes.
+    /// Bytes that wait for the writer.
     pub queue_bytes: u64,
-    /// The number of the last operation (write, refresh, finished fill) that was accepted.
+    /// The number of the last accepted operation (write, refresh, removal or finished fill).
     pub accepted: u64,
-    /// Everything up to this operation survives the end of the process. At most a second behind `accepted`.
+    /// Operations up to this number survive the end of the process. Normally at most a second
+    /// behind `accepted`.
     pub durable: u64,
-    /// Everything up to this operation survives a power cut.
+    /// Operations up to this number survive a power cut.
     pub synced: u64,
     /// Objects written since the start.
     pub written: u64,
-    /// Writes, refreshes and fills refused since the start: off, full queue, too large.
+    /// Writes, refreshes and fills refused since the start, because the tier was off, the queue was
+    /// full or the object was too large.
     pub refused: u64,
     /// Objects evicted since the start.
     pub evicted: u64,
-    /// Objects written again because the keeper kept them, since the start.
+    /// Objects written again since the start, because the keeper wanted to keep them.
     pub kept: u64,
-    /// Records and entries dropped since the start because they were torn or damaged.
+    /// Records and index entries found torn or damaged since the start.
     pub torn: u64,
     /// Invalidations written since the start.
     pub invalidations: u64,
-    /// What the journal of invalidations takes, in bytes.
+    /// Bytes of the journal of invalidations.
     pub invalidation_bytes: u64,
-    /// Reads since the start that failed, or whose result does not match its checksum.
+    /// Reads since the start that failed or returned bytes that do not match their checksum.
     pub damaged: u64,
-    /// Operations that the system refused since the start, other than for want of room.
+    /// Operations that the system refused since the start, except when the disk was full.
     pub io_errors: u64,
     /// Times that the disk was full since the start.
     pub full: u64,
-    /// What bodies that are streaming in have reserved now, in bytes.
+    /// Bytes that running fills have reserved now.
     pub fill_bytes: u64,
-    /// Bodies that were not written because others that streamed in took the whole share, since the start.
+    /// Fills refused or ended since the start because the other fills took the whole share.
     pub fills_unshared: u64,
     /// Times that the disk hung since the start.
     pub hangs: u64,
-    /// Operations that the disk has not answered in time and that threads wait for now.
+    /// Operations that the disk has not answered in time. Each blocks a thread now.
     pub stuck: u64,
 }

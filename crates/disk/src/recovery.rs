@@ -1,6 +1,7 @@
-//! What earlier lives left, read while the tier works already.
+//! The recovery of objects from earlier lives, while the tier is already in use.
 //!
-//! Invariant: an object is given out only if it stands by all that is written about it, and once at most.
+//! Invariant: each object is returned at most once, and only if all entries about it say that it
+//! exists.
 
 use std::io;
 use std::path::Path;
@@ -16,8 +17,9 @@ use crate::record::Recovered;
 use crate::segment::{Refreshed, Segment};
 use crate::shared::Shared;
 
-/// What was found in the directory: the invalidations at once, the objects one by one, those of the newest segment
-/// first. Reading it blocks, and may happen on a thread of its own while the tier works already.
+/// The contents found in a directory: the invalidations at once, the objects one by one from the
+/// newest segment on. Reading it blocks, and may happen on another thread while the tier is already
+/// in use.
 pub struct Recovery {
     shared: Arc<Shared>,
     invalidations: Vec<(u64, Bytes)>,
@@ -30,7 +32,7 @@ pub struct Recovery {
     is_distrusted: bool,
 }
 
-/// The segment that is being read.
+/// The segment being read.
 struct Current {
     segment: Arc<Segment>,
     index: IndexFile,
@@ -48,22 +50,24 @@ impl Recovery {
         Self { shared, invalidations, sequence, floor, segments, current: None, is_distrusted }
     }
 
-    /// Above every number that was ever persisted.
+    /// A number above every number that was ever persisted.
     pub const fn sequence(&self) -> u64 {
         self.sequence
     }
 
-    /// Whether the directory had contents that are not used, because a purge may be missing from them.
+    /// Whether the directory had contents that are ignored, because a purge may be missing from
+    /// them.
     pub const fn is_distrusted(&self) -> bool {
         self.is_distrusted
     }
 
-    /// The invalidations with their numbers, in order. To be replayed before any object is used.
+    /// The invalidations with their numbers, in order. They must be replayed before any object is
+    /// used.
     pub fn invalidations(&self) -> &[(u64, Bytes)] {
         &self.invalidations
     }
 
-    /// Reads the index of the next segment; `None`: there is none left.
+    /// Reads the index of the next segment. `None` if there is no more.
     fn advance(&mut self) -> Option<()> {
         self.leave();
         loop {
@@ -81,19 +85,21 @@ impl Recovery {
                     self.current = Some(Current { segment, index, sequence_min: u64::MAX });
                     return Some(());
                 }
-                // It is nothing any more; it goes when the writer looks at it.
+                // The file is not an index, so the segment has no objects. The writer removes it.
                 Ok(None) => {
                     add(&self.shared.counters.torn, 1);
                     segment.is_known.store(true, Ordering::SeqCst);
                     self.shared.queue.look_at(id);
                 }
-                // Its objects are not heard of, and it goes when its time comes.
+                // The objects of this segment are not recovered. The segment is evicted in its
+                // turn.
                 Err(_) => add(&self.shared.counters.io_errors, 1),
             }
         }
     }
 
-    /// Reads an index. A damaged one is replaced, so that its objects stay unproven when it has grown again.
+    /// Reads an index. A damaged one is replaced: the writer would truncate it before appending,
+    /// and the next start would not notice that its objects must stay unproven.
     fn read(&self, path: &Path, segment: &Segment) -> io::Result<Option<IndexFile>> {
         let id = segment.id;
         let index = match IndexFile::read(&*self.shared.disk, path, id)? {
@@ -107,7 +113,7 @@ impl Recovery {
         Ok(IndexFile::parse(content.into(), id))
     }
 
-    /// All objects of a segment were given out.
+    /// Ends a segment, after all of its objects were returned.
     fn leave(&mut self) {
         if let Some(Current { segment, sequence_min, .. }) = self.current.take() {
             segment.sequence_min.store(sequence_min, Ordering::Relaxed);
@@ -119,9 +125,11 @@ impl Recovery {
         self.shared.segments.pinned.store(0, Ordering::SeqCst);
     }
 
-    /// What is given out about an object, if it can be one.
+    /// The form in which an object is returned. `None` if its entry cannot be right.
     fn judge(&self, segment: &Segment, live: &Live) -> Option<Recovered> {
         let end = live.entry.offset.checked_add(u64::from(live.entry.span))?;
+        // A record beyond the end of the file, or a number that was never reserved, cannot be
+        // right.
         if end > of(&segment.data_bytes) || live.entry.sequence >= self.sequence {
             add(&self.shared.counters.torn, 1);
             return None;
@@ -144,7 +152,7 @@ impl Recovery {
 impl Iterator for Recovery {
     type Item = Recovered;
 
-    /// The next object; `None`: there are no more.
+    /// The next object, or `None` if there are no more.
     fn next(&mut self) -> Option<Recovered> {
         loop {
             if let Some(mut current) = self.current.take() {

@@ -1,6 +1,8 @@
-//! Segments as the tier knows them: how large, how many objects, and what is still to be written about these.
+//! The table of segments: their sizes, their objects, and the notes about objects that are still to
+//! be written.
 //!
-//! Invariant: a segment is in the table exactly as long as its files have names. Lock order: table, then segment.
+//! Invariant: a segment is in the table exactly while its files have names. Lock order: table, then
+//! segment.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -14,7 +16,7 @@ use platform::{Access, Disk, DiskFile};
 use crate::figures::of;
 use crate::names;
 
-/// Something about an object that is to be written into its segment's index.
+/// A change of an object, to be written into its segment's index.
 #[derive(Clone, Debug)]
 pub(crate) struct Note {
     pub(crate) offset: u64,
@@ -28,27 +30,27 @@ pub(crate) enum Noted {
     Refreshed { index: Bytes, sequence: u64 },
 }
 
-/// Where the index of a refreshed object is.
+/// The place of a refreshed object's index entry.
 #[derive(Clone, Debug)]
 pub(crate) enum Refreshed {
     /// In memory, until it is written.
     Queued { index: Bytes, sequence: u64, order: u64 },
-    /// In the index file.
+    /// At a position of the index file.
     Written { position: u64, bytes: u32 },
 }
 
-/// A segment: a file of records and a file with their index.
+/// A segment: a file of records and the file with their index.
 pub(crate) struct Segment {
     pub(crate) id: u32,
     pub(crate) data_bytes: AtomicU64,
     pub(crate) index_bytes: AtomicU64,
-    /// Objects that stand, as far as they are known.
+    /// The number of its known objects.
     pub(crate) objects: AtomicU64,
-    /// Not above the number of any of its objects.
+    /// A lower bound of the invalidation numbers of its objects.
     pub(crate) sequence_min: AtomicU64,
-    /// All its objects are known: it was written in this life, or its recovery has ended.
+    /// Whether all its objects are known: it was written in this life, or its recovery has ended.
     pub(crate) is_known: AtomicBool,
-    /// The writer adds to it.
+    /// Whether the writer may still append to it.
     pub(crate) is_open: AtomicBool,
     state: Mutex<SegmentState>,
 }
@@ -59,9 +61,10 @@ pub(crate) struct SegmentState {
     pub(crate) index: Option<Arc<dyn DiskFile>>,
     pub(crate) refreshed: HashMap<u64, Refreshed>,
     pub(crate) notes: Vec<Note>,
-    /// The size of the index when each object had one entry.
+    /// The size of the index when each object had a single entry.
     pub(crate) index_baseline: u64,
-    /// An earlier life may have left a torn entry behind this many bytes of the index.
+    /// Set if a torn entry may follow this many bytes of the index. The writer truncates the file
+    /// there before it appends.
     pub(crate) cut_at: Option<u64>,
 }
 
@@ -70,7 +73,7 @@ impl Segment {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What its two files take, in bytes.
+    /// The size of its two files, in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         of(&self.data_bytes) + of(&self.index_bytes)
     }
@@ -87,7 +90,7 @@ pub(crate) struct Segments {
     table: RwLock<BTreeMap<u32, Arc<Segment>>>,
     bytes: AtomicU64,
     next_id: AtomicU32,
-    /// The segment that a recovery reads at the moment, which is not evicted; 0: none.
+    /// The segment that a recovery is reading, which is not evicted; 0 if there is none.
     pub(crate) pinned: AtomicU32,
 }
 
@@ -103,7 +106,7 @@ impl Segments {
         }
     }
 
-    /// Adds a segment that an earlier life left.
+    /// Adds a segment of an earlier life.
     pub(crate) fn adopt(&self, id: u32, data_bytes: u64, index_bytes: u64) {
         self.next_id.fetch_max(id.saturating_add(1), Ordering::Relaxed);
         self.add(Segment {
@@ -118,12 +121,12 @@ impl Segments {
         });
     }
 
-    /// Creates a segment whose files are empty.
+    /// Creates a segment with two empty files.
     pub(crate) fn create(&self) -> io::Result<(Arc<Segment>, Arc<dyn DiskFile>)> {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let index = self.disk.open(&names::index(&self.directory, id), Access::Write)?;
         let data = self.disk.open(&names::data(&self.directory, id), Access::Write).inspect_err(|_| {
-            // An index without records counts for nothing.
+            // An error may be ignored: the next start removes an index without its data file.
             let _ = self.disk.remove(&names::index(&self.directory, id));
         })?;
         let state =
@@ -160,18 +163,18 @@ impl Segments {
         self.table.read().unwrap_or_else(PoisonError::into_inner).len() as u64
     }
 
-    /// The number of the newest segment; 0: there is none.
+    /// The number of the newest segment, or 0 if there is none.
     pub(crate) fn newest(&self) -> u32 {
         let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
         table.last_key_value().map_or(0, |(id, _)| *id)
     }
 
-    /// What all segments take, in bytes.
+    /// The size of all segments, in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         of(&self.bytes)
     }
 
-    /// The oldest segment that nobody writes to or recovers.
+    /// The oldest segment neither open for writing nor being recovered.
     pub(crate) fn oldest(&self) -> Option<Arc<Segment>> {
         let pinned = self.pinned.load(Ordering::SeqCst);
         let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
@@ -180,20 +183,20 @@ impl Segments {
         free.next().cloned()
     }
 
-    /// No object of any segment has a lower number; 0 while that is not known.
+    /// A lower bound of the invalidation numbers of all objects; 0 until all segments are known.
     pub(crate) fn sequence_min(&self) -> u64 {
         self.all().iter().map(|segment| of(&segment.sequence_min)).min().unwrap_or(u64::MAX)
     }
 
-    /// The sizes of a segment's files as they are now.
+    /// Sets the sizes of a segment's files.
     pub(crate) fn resize(&self, segment: &Segment, data_bytes: u64, index_bytes: u64) {
         let before = segment.data_bytes.swap(data_bytes, Ordering::Relaxed)
             + segment.index_bytes.swap(index_bytes, Ordering::Relaxed);
         self.bytes.fetch_add((data_bytes + index_bytes).wrapping_sub(before), Ordering::Relaxed);
     }
 
-    /// Takes a segment out and its files' names away. Open readers go on. The index goes first: records without
-    /// one are nothing.
+    /// Removes a segment and its files. Readers with an open file may continue. The index is
+    /// removed first, because a data file without an index is ignored.
     pub(crate) fn forget(&self, id: u32) -> io::Result<()> {
         let removed = self.table.write().unwrap_or_else(PoisonError::into_inner).remove(&id);
         let Some(segment) = removed else { return Ok(()) };
@@ -205,8 +208,10 @@ impl Segments {
             .or_else(|error| if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) })
     }
 
-    /// The records of a segment, opened once. Nothing waits for the disk with the segment locked: a look-up that
-    /// forgets an object takes the same lock.
+    /// The file with the records of a segment, which is opened once.
+    ///
+    /// No disk operation runs while the segment is locked, because a look-up that removes an object
+    /// takes the same lock.
     pub(crate) fn data(&self, segment: &Segment) -> io::Result<Arc<dyn DiskFile>> {
         if let Some(file) = &segment.state().data {
             return Ok(Arc::clone(file));
@@ -215,12 +220,13 @@ impl Segments {
         Ok(Arc::clone(segment.state().data.get_or_insert(file)))
     }
 
-    /// The records of a segment, opened anew to be read once beside everything else.
+    /// The file with the records of a segment, opened anew and past the page cache, to be read
+    /// once.
     pub(crate) fn data_aside(&self, segment: &Segment) -> io::Result<Arc<dyn DiskFile>> {
         self.disk.open(&names::data(&self.directory, segment.id), Access::Aside)
     }
 
-    /// The index of a segment, opened once.
+    /// The index file of a segment, which is opened once.
     pub(crate) fn index(&self, segment: &Segment) -> io::Result<Arc<dyn DiskFile>> {
         if let Some(file) = &segment.state().index {
             return Ok(Arc::clone(file));
@@ -229,7 +235,7 @@ impl Segments {
         Ok(Arc::clone(segment.state().index.get_or_insert(file)))
     }
 
-    /// The index of a segment, for the writer. What an earlier life left torn behind it is cut off.
+    /// The index file of a segment, for the writer. Truncates a torn entry at its end first.
     pub(crate) fn index_to_write(&self, segment: &Segment) -> io::Result<Arc<dyn DiskFile>> {
         let file = self.index(segment)?;
         let cut_at = segment.state().cut_at;

@@ -1,51 +1,55 @@
-//! What a tier is opened with. Every limit has its default here.
+//! The settings of a tier. Every limit has its default here.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::OpenError;
 
-/// Where a tier is kept and what it may take.
+/// The place and the limits of a tier.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The directory, created if it does not exist. It is refused if it has files of other programs.
+    /// The directory. It is created if it does not exist, and refused if it contains files of other
+    /// programs.
     pub directory: PathBuf,
-    /// The names of files that the caller itself keeps in the directory. Default: none.
+    /// The names of files that the caller keeps in the directory. Default: none.
     pub companions: &'static [&'static str],
-    /// A directory, preferably on another device, that outlives the machine's restarts. Default: none.
+    /// A directory that outlives restarts of the machine, preferably on another device. It holds a
+    /// witness. Default: none.
     pub state_directory: Option<PathBuf>,
-    /// A directory that outlives the process, such as one below /run. Default: none.
+    /// A directory that outlives the process, such as one below /run. It holds a witness. Default:
+    /// none.
     pub runtime_directory: Option<PathBuf>,
-    /// The most that the files of the directory may take, in bytes. Default 10 GiB.
+    /// The largest total size of the directory's files, in bytes. Default: 10 GiB.
     pub bytes_max: u64,
-    /// What an invalidation has survived when it is answered. Default [`Durability::Process`].
+    /// The event that an acknowledged invalidation survives. Default: [`Durability::Process`].
     pub durability: Durability,
-    /// The size of a segment, in bytes. Default (`None`): 64 MiB, at most `bytes_max / 16`, at least `bytes_max / 512`.
+    /// The size of a segment, in bytes. Default (`None`): 64 MiB, at most `bytes_max / 16`, at
+    /// least `bytes_max / 512`.
     pub segment_bytes: Option<u64>,
-    /// The most that may wait for the writer, in bytes. Default 32 MiB.
+    /// The most bytes that may wait for the writer. Default: 32 MiB.
     pub queue_bytes_max: u64,
-    /// The most bodies that may stream in at the same time. Default 64.
+    /// The most fills that may run at the same time. Default: 64.
     pub fills_max: usize,
-    /// The most that bodies which are streaming in may take together, in bytes, as a segment that is written to cannot
-    /// be evicted. Default (`None`): `bytes_max / 4`.
+    /// The most bytes that running fills may take together. Segments with running fills cannot be
+    /// evicted. Default (`None`): `bytes_max / 4`.
     pub fill_bytes_max: Option<u64>,
-    /// The most that the journal of invalidations may take, in bytes. Default (`None`): `bytes_max / 64`, at most
-    /// 16 MiB.
+    /// The largest size of the journal of invalidations, in bytes. Default (`None`):
+    /// `bytes_max / 64`, at most 16 MiB.
     pub invalidation_bytes_max: Option<u64>,
-    /// How long nothing is written after the disk was full. Default 10 s.
+    /// The pause in writing after the disk was full. Default: 10 s.
     pub full_pause: Duration,
-    /// How long an operation of the disk may take before the disk counts as hung. Default 2 s.
+    /// The time after which an unanswered operation means that the disk hangs. Default: 2 s.
     pub timeout: Duration,
 }
 
-/// What an invalidation has survived when it is answered.
+/// The event that an acknowledged invalidation survives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Durability {
-    /// The end of the process: it is in the system's page cache, and synced within a second. After a power cut
-    /// every object is to be validated before it is used.
+    /// The end of the process. The invalidation is in the system's page cache and is synced within
+    /// a second. After a power cut every object must be validated before it is used.
     #[default]
     Process,
-    /// A power cut: it is synced before it is answered.
+    /// A power cut. The invalidation is synced before it is acknowledged.
     Power,
 }
 
@@ -69,16 +73,16 @@ impl Default for Settings {
     }
 }
 
-/// The least that a tier works with, in bytes.
+/// The smallest tier that works, in bytes.
 const BYTES_MIN: u64 = 1 << 20;
 
-/// The settings with every default worked out.
+/// The settings with all defaults applied.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) directory: PathBuf,
     pub(crate) durability: Durability,
-    /// What segments and the journal together may take before something is written or moved, in bytes. The rest is
-    /// for what is there twice while it is moved.
+    /// The most bytes that segments and journal may take together before the next write. The rest
+    /// of `bytes_max` is for data that exists twice while it is moved or compacted.
     pub(crate) usable_bytes: u64,
     pub(crate) segment_bytes: u64,
     pub(crate) segments_max: u64,
@@ -86,7 +90,7 @@ pub(crate) struct Plan {
     pub(crate) queue_bytes_max: u64,
     pub(crate) fills_max: u64,
     pub(crate) fill_bytes_max: u64,
-    /// How much of a fill may wait before it is held back, in bytes.
+    /// The bytes of one fill that may wait for the writer before its owner has to wait.
     pub(crate) fill_window_bytes: u64,
     pub(crate) invalidation_bytes_max: u64,
     pub(crate) full_pause: Duration,
@@ -109,15 +113,17 @@ impl Plan {
         Ok(Self {
             directory: settings.directory.clone(),
             durability: settings.durability,
-            // Half a segment is kept at most, an index is a quarter of a segment and its copy no larger, and the
-            // journal stands twice while it is compacted.
+            // An eviction writes at most half a segment again. An index takes a quarter of a
+            // segment, and its compacted copy no more. The journal exists twice while it is
+            // compacted.
             usable_bytes: bytes_max - segment_bytes - 2 * invalidation_bytes_max,
             segment_bytes,
-            // Each start begins a new segment, however small the last one is.
+            // Each start begins a new segment, even if the last one is small.
             segments_max: 2 * (bytes_max / segment_bytes) + settings.fills_max as u64,
             object_bytes_max: bytes_max / 8,
             queue_bytes_max: settings.queue_bytes_max,
-            // A fill keeps up to a piece in memory until it is finished; they must not fill the queue by that alone.
+            // A fill keeps up to one piece in memory until it is finished. These pieces alone must
+            // not fill the queue.
             fills_max: (settings.fills_max as u64).min(settings.queue_bytes_max / (256 << 10)),
             fill_bytes_max: settings.fill_bytes_max.unwrap_or(bytes_max / 4).min(bytes_max),
             fill_window_bytes: (settings.queue_bytes_max / 8).max(256 << 10),

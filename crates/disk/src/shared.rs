@@ -1,4 +1,4 @@
-//! What the face, the writer and the recovery of a tier have in common.
+//! The state that the interface, the writer and the recovery of a tier share.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,7 +18,8 @@ use crate::settings::Plan;
 use crate::status::Status;
 use crate::watch::Watch;
 
-/// How many operations a life may have before orders of two lives could meet.
+/// The number of low bits of an order that count operations; the life is above them. A life with
+/// more operations would have orders of the next life.
 const ORDER_BITS: u32 = 40;
 
 /// A tier.
@@ -33,32 +34,32 @@ pub(crate) struct Shared {
     pub(crate) status: Arc<Status>,
     pub(crate) watch: Arc<Watch>,
     pub(crate) counters: Arc<FigureCounters>,
-    /// Fills that have begun and not ended.
+    /// The number of open [`Fill`](crate::Fill) handles.
     pub(crate) fills: AtomicU64,
-    /// What they may take together.
+    /// The disk space that fills may take together.
     pub(crate) fill_share: Arc<FillShare>,
-    /// Held as long as anybody holds the tier.
+    /// Held as long as any handle to the tier exists.
     pub(crate) _lock: DiskLock,
 }
 
 impl Shared {
-    /// The order over all lives of this life's operation with a number.
+    /// The order, across lives, of this life's operation `number`.
     pub(crate) const fn order(&self, number: u64) -> u64 {
         ((self.mark.life as u64) << ORDER_BITS) | number
     }
 
-    /// What the files take that count against the bound, in bytes.
+    /// The bytes of the files that the size limit applies to.
     pub(crate) fn used_bytes(&self) -> u64 {
         self.segments.bytes() + self.journal.bytes()
     }
 
-    /// Whether no power cut can have taken away what concerns this object.
+    /// Whether no power cut can have lost an entry about this object.
     pub(crate) const fn survived(&self, live: &Live) -> bool {
         live.entry.life > self.mark.suspect_until
             && (live.is_synced || live.entry.life > self.mark.unsynced_suspect_until)
     }
 
-    /// Forgets an object.
+    /// Removes an object.
     pub(crate) fn remove(&self, location: Location) {
         if self.status.is_off_for_good() {
             return;
@@ -71,11 +72,12 @@ impl Shared {
             state.notes.push(note);
         });
         let less = |objects: u64| Some(objects.saturating_sub(1));
-        // It always succeeds: there is a new value for each old one.
+        // This cannot fail, because `less` always returns a value.
         let _ = segment.objects.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
     }
 
-    /// Gives an object a new index and number; `false`: refused, or it is gone.
+    /// Replaces the index entry and the number of an object. Returns false if the change is refused
+    /// or the segment is gone.
     pub(crate) fn refresh(&self, location: Location, index: Bytes, sequence: u64) -> bool {
         let Some(segment) = self.segments.of(location.segment) else { return false };
         if self.status.is_off_for_good() || !self.queue.reserve(index.len() as u64) {

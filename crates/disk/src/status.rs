@@ -1,4 +1,4 @@
-//! Whether the tier works, and what went wrong with an operation.
+//! The status of a tier: whether it is off, and why operations fail.
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -7,14 +7,14 @@ use crate::figures::{FigureCounters, add};
 use crate::watch::Watch;
 use crate::{DistrustPlace, OffReason};
 
-/// What went wrong with an operation.
+/// A failure of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Trouble {
     /// The disk is full.
     Full,
-    /// The tier's own bounds leave no room.
+    /// The tier's own limits leave no room.
     NoRoom,
-    /// The system refused.
+    /// The system refused an operation.
     Io { operation: &'static str, kind: io::ErrorKind },
 }
 
@@ -35,7 +35,7 @@ impl Trouble {
     }
 }
 
-/// Why the tier is off, if it is.
+/// Whether the tier is off, and the reason.
 pub(crate) struct Status {
     off: Mutex<Option<OffReason>>,
     distrusted: OnceLock<DistrustPlace>,
@@ -58,7 +58,7 @@ impl Status {
         if !is_final && self.watch.is_hung() { Some(OffReason::Hung) } else { off }
     }
 
-    /// The contents will not be used by the next start, as is recorded at `place`.
+    /// Notes that a record at `place` prevents the next start from using the contents.
     pub(crate) fn distrust(&self, place: DistrustPlace) {
         self.distrusted.get_or_init(|| place);
     }
@@ -72,7 +72,7 @@ impl Status {
         matches!(self.off(), Some(OffReason::Io { .. } | OffReason::Closed))
     }
 
-    /// The system refused: off for good.
+    /// Turns the tier off for good, because the system refused an operation.
     pub(crate) fn fail(&self, operation: &'static str, kind: io::ErrorKind) {
         add(&self.counters.io_errors, 1);
         let mut off = self.state();
@@ -81,7 +81,7 @@ impl Status {
         }
     }
 
-    /// The disk is full: off until [`Status::resume`].
+    /// Turns the tier off until [`Status::resume`], because the disk is full.
     pub(crate) fn pause(&self) {
         add(&self.counters.full, 1);
         self.state().get_or_insert(OffReason::Full);

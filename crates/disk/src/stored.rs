@@ -1,7 +1,9 @@
-//! A record as it stands in a segment: a header that says where its parts are, the index, the head, the checksums of
-//! the body, and the body behind them, or before them if it streamed in.
+//! The format of a record in a segment: a header with the positions of its parts, the index entry,
+//! the head and the checksums of the body. The body follows, or precedes the header if it was a
+//! fill.
 //!
-//! Invariant: a header names its own segment and offset, so that what stands at a wrong place is taken for nothing.
+//! Invariant: a header contains its own segment and offset, so that a record at a wrong place is
+//! recognised as damage.
 
 use std::fs::File;
 use std::sync::Arc;
@@ -20,7 +22,7 @@ pub(crate) const HEADER_BYTES: usize = 64;
 
 const MAGIC: u32 = 0x4f53_5450;
 
-/// Most objects come with one read of this size, in bytes.
+/// The size of the first read, in bytes. It covers most objects completely.
 const FIRST_READ_BYTES: usize = 32 << 10;
 
 /// The numbers in a record's header.
@@ -36,7 +38,7 @@ pub(crate) struct Header {
 }
 
 impl Header {
-    /// The header, index, head and checksums together, in bytes.
+    /// The length of header, index entry, head and checksums together, in bytes.
     pub(crate) const fn bytes(&self) -> u64 {
         HEADER_BYTES as u64
             + self.index_bytes as u64
@@ -44,7 +46,7 @@ impl Header {
             + 4 * piece::count(self.body_bytes)
     }
 
-    /// Adds the header and what belongs to it to `out`.
+    /// Appends the header, the index entry, the head and the checksums to `out`.
     pub(crate) fn encode(&self, out: &mut Vec<u8>, index: &[u8], head: &[u8], sums: &[u8]) {
         let start = out.len();
         out.extend_from_slice(&MAGIC.to_le_bytes());
@@ -66,7 +68,7 @@ impl Header {
         }
     }
 
-    /// The header at the beginning of `octets`, not checked yet.
+    /// Decodes the header at the beginning of `octets` without checking its checksum.
     fn decode(octets: &[u8]) -> Option<Self> {
         if u32_at(octets, 0)? != MAGIC {
             return None;
@@ -89,16 +91,16 @@ impl Header {
 
 /// An object that was read.
 pub struct Stored {
-    /// The index it was written or last refreshed with.
+    /// The index entry it was written or last refreshed with.
     pub index: Bytes,
     /// Its head.
     pub head: Bytes,
-    /// Its body, not read yet.
+    /// Its body, which has not been read yet.
     pub body: DiskBody,
 }
 
 impl Stored {
-    /// Reads the record at `location` of an open segment and checks all but the body.
+    /// Reads the record at `location` of a segment's file and checks everything except the body.
     pub(crate) fn read(
         file: Arc<dyn DiskFile>,
         location: Location,
@@ -129,7 +131,8 @@ impl Stored {
         let is_behind = header.body_offset == location.offset + bytes as u64;
         let is_whole = is_behind && follows.len() as u64 >= header.body_bytes;
         let prefetched = if is_whole { follows } else { Bytes::new() };
-        // A copy, because a body may be kept for long, and must not keep all that was read with its checksums.
+        // A copy, because a body may be kept for a long time and must not keep the whole read
+        // buffer alive.
         let sums = Bytes::copy_from_slice(&parts);
         let (start, bytes) = (header.body_offset, header.body_bytes);
         let body = DiskBody { file, counters, start, bytes, sums, prefetched };
@@ -142,13 +145,14 @@ impl Stored {
 pub struct FileRange {
     /// The file, which stays open as long as this does.
     pub file: Arc<File>,
-    /// Where the range begins in the file.
+    /// The position of the range in the file.
     pub offset: u64,
-    /// How long it is.
+    /// The length of the range.
     pub bytes: u64,
 }
 
-/// The body of an object on disk. It keeps its file open: it can be read to its end though its segment is evicted.
+/// The body of an object on the disk. It keeps its file open, so that it can be read to its end
+/// even if its segment is evicted.
 #[derive(Clone)]
 pub struct DiskBody {
     file: Arc<dyn DiskFile>,
@@ -156,37 +160,37 @@ pub struct DiskBody {
     start: u64,
     bytes: u64,
     sums: Bytes,
-    /// What of the body came with its head, not checked.
+    /// The part of the body that was read together with the head. It is not checked yet.
     prefetched: Bytes,
 }
 
 impl DiskBody {
-    /// The length, in octets.
+    /// The length in bytes.
     pub const fn len(&self) -> u64 {
         self.bytes
     }
 
-    /// Whether there are no octets.
+    /// Whether the length is zero.
     pub const fn is_empty(&self) -> bool {
         self.bytes == 0
     }
 
-    /// The same body, of which nothing is kept in memory but its checksums.
+    /// The same body without the prefetched bytes. Only its checksums stay in memory.
     #[must_use]
     pub fn without_octets(self) -> Self {
         Self { prefetched: Bytes::new(), ..self }
     }
 
-    /// The octets of memory that its checksums take.
+    /// The bytes of memory that its checksums occupy.
     pub const fn sums_bytes(&self) -> usize {
         self.sums.len()
     }
 
-    /// At most `bytes_max` octets from `offset`, at most 1 MiB at once; none only at the end. Checked by checksums.
-    /// Blocks.
+    /// Reads at most `bytes_max` bytes from `offset` on, and at most 1 MiB at once, and checks them
+    /// against their checksums. The result is empty only at the end. Blocks.
     ///
     /// # Errors
-    /// As [`ReadError`] says.
+    /// As described for [`ReadError`].
     pub fn read_at(&self, offset: u64, bytes_max: usize) -> Result<Bytes, ReadError> {
         if self.prefetched.len() as u64 >= self.bytes && self.bytes <= PIECE_BYTES as u64 {
             return self.read_prefetched(offset, bytes_max).inspect_err(|error| self.count(error));
@@ -195,11 +199,11 @@ impl DiskBody {
         extent.read_at(offset, bytes_max, &self.sums, 0).inspect_err(|error| self.count(error))
     }
 
-    /// Checks at most `bytes_max` octets from `offset`, at most 1 MiB at once, without keeping them; gives how many
-    /// they are, none only at the end. Blocks.
+    /// Checks at most `bytes_max` bytes from `offset` on, and at most 1 MiB at once, without
+    /// keeping them. Returns the number of bytes checked, zero only at the end. Blocks.
     ///
     /// # Errors
-    /// As [`ReadError`] says.
+    /// As described for [`ReadError`].
     pub fn check(&self, offset: u64, bytes_max: usize) -> Result<u64, ReadError> {
         let extent = Extent { file: &*self.file, start: self.start, bytes: self.bytes };
         extent.check(offset, bytes_max, &self.sums).inspect_err(|error| self.count(error))
@@ -219,10 +223,10 @@ impl DiskBody {
         self.counters.count_read(error);
     }
 
-    /// Reads the whole body and checks it, before its file's ranges are sent unread. Blocks.
+    /// Reads and checks the whole body. Blocks.
     ///
     /// # Errors
-    /// As [`ReadError`] says.
+    /// As described for [`ReadError`].
     pub fn verify(&self) -> Result<(), ReadError> {
         let mut offset = 0;
         while offset < self.bytes {
@@ -231,8 +235,9 @@ impl DiskBody {
         Ok(())
     }
 
-    /// The ranges of files in which the body stands, in order; none where there is no file of the system.
-    /// What stands in them is checked by [`DiskBody::verify`] alone.
+    /// The range of the file that holds the body, or `None` if it is not a file of the system.
+    /// Bytes that are sent from it are not checked; use [`DiskBody::check`] or [`DiskBody::verify`]
+    /// first.
     pub fn pieces(&self) -> Option<FileRange> {
         let file = self.file.system_file()?;
         Some(FileRange { file, offset: self.start, bytes: self.bytes })

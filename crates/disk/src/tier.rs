@@ -1,7 +1,7 @@
-//! The face of the tier for callers.
+//! The interface of the tier for its callers.
 //!
-//! Invariant: nothing here waits for the disk but `read`, `journal_invalidation`, `confirm`, `set_aside`, `take_back`
-//! and `close`.
+//! Invariant: only `read`, `read_aside`, `journal_invalidation`, `confirm`, `set_aside`,
+//! `take_back` and `close` wait for a disk.
 
 use std::io;
 use std::sync::Arc;
@@ -22,19 +22,23 @@ use crate::stored::Stored;
 use crate::watch::Stuck;
 use crate::{DistrustPlace, OffReason, ReadError};
 
-/// The lock and the mark, in bytes and files.
+/// The bytes of the lock and the mark, generously rounded, and the number of files beside segments:
+/// lock, mark and journal.
 const FIXED_BYTES: u64 = 4096;
 const FIXED_FILES: u64 = 3;
 
-/// The face of the tier for callers. Clones are one tier.
+/// The interface of the tier for its callers. Clones refer to the same tier.
 #[derive(Clone)]
 pub struct Tier {
     pub(crate) shared: Arc<Shared>,
 }
 
 impl Tier {
-    /// Queues an object. `done` is called with its place once it is written, or with `None` if it could not be.
-    /// `false`: refused (off, too large or queue full), and `done` is not called.
+    /// Queues an object for writing. `done` is called with its location once it is written, or with
+    /// `None` if that failed.
+    ///
+    /// Returns false without calling `done` if the tier is off, the object is too large or the
+    /// queue is full.
     pub fn write(&self, record: Record, done: impl FnOnce(Option<Location>) + Send + 'static) -> bool {
         let bytes = Incoming::bytes(&record);
         let is_fit = record.index.len() <= INDEX_BYTES_MAX
@@ -53,16 +57,19 @@ impl Tier {
         accepted
     }
 
-    /// Begins a body that streams in, of `expected` octets if that is known. `None`: refused (off, too large, or
-    /// too many stream in already).
+    /// Starts a body to be written while it is being received. `expected` is its length in bytes,
+    /// if known. `None` if the tier is off, the body is too large, or the running fills leave no
+    /// room.
     pub fn fill(&self, expected: Option<u64>) -> Option<Fill> {
         Fill::begin(&self.shared, expected)
     }
 
-    /// Gives the object a new index and number; its body and head stay. It counts as proven from now on: what is not
-    /// proven must be validated first. Readers see the new index at once. If the queue is full it is refused and
-    /// counted, and the old index stands. `false`: refused (off for good, too large, queue full), or the object is
-    /// gone.
+    /// Replaces the index entry and the number of an object. Its head and body stay. Readers see
+    /// the new entry at once. The object counts as proven from now on, so the caller must have
+    /// validated an unproven one.
+    ///
+    /// Returns false if the object is gone, the tier is off for good, the entry is too large or the
+    /// queue is full. The old entry then stays in force.
     pub fn refresh(&self, location: Location, index: Bytes, sequence: u64) -> bool {
         if index.len() > INDEX_BYTES_MAX {
             add(&self.shared.counters.refused, 1);
@@ -71,26 +78,26 @@ impl Tier {
         self.shared.refresh(location, index, sequence)
     }
 
-    /// Forgets an object. The location is not to be used any more.
+    /// Removes an object. Its location must not be used afterwards.
     pub fn remove(&self, location: Location) {
         self.shared.remove(location);
     }
 
-    /// Reads an object's index and head, checked, and opens its body. Blocks.
+    /// Reads and checks an object's index entry and head, and opens its body. Blocks.
     ///
     /// # Errors
-    /// As [`ReadError`] says.
+    /// As described for [`ReadError`].
     pub fn read(&self, location: Location) -> Result<Stored, ReadError> {
         let shared = &self.shared;
         let read = self.try_read(location, |segment| shared.segments.data(segment));
         read.inspect_err(|error| shared.counters.count_read(error))
     }
 
-    /// As [`Tier::read`], through a file of its own that leaves the system's page cache alone where it can: for
-    /// verification. Blocks.
+    /// As [`Tier::read`], but opens the file anew and bypasses the system's page cache if possible.
+    /// This is for verification. Blocks.
     ///
     /// # Errors
-    /// As [`ReadError`] says.
+    /// As described for [`ReadError`].
     pub fn read_aside(&self, location: Location) -> Result<Stored, ReadError> {
         let shared = &self.shared;
         let read = self.try_read(location, |segment| shared.segments.data_aside(segment));
@@ -112,7 +119,7 @@ impl Tier {
         Ok(stored)
     }
 
-    /// The index that the object was last refreshed with, if it was.
+    /// The index entry that the object was last refreshed with. `None` if it never was.
     fn refreshed(&self, segment: &Segment, offset: u64) -> Result<Option<Bytes>, ReadError> {
         match segment.state().refreshed.get(&offset) {
             None => return Ok(None),
@@ -120,7 +127,8 @@ impl Tier {
             Some(Refreshed::Written { .. }) => {}
         }
         let file = self.shared.segments.index(segment).map_err(gone)?;
-        // The index may have been written anew since: the file and the place in it are taken together.
+        // The index file may have been compacted meanwhile, so the file and the position in it are
+        // taken under one lock.
         let (file, position, bytes) = {
             let state = segment.state();
             match state.refreshed.get(&offset) {
@@ -134,11 +142,12 @@ impl Tier {
         Entries::of(segment.id).read_index(&*file, offset, (position, bytes)).map(Some)
     }
 
-    /// Writes an invalidation of at most [`INVALIDATION_BYTES_MAX`] octets down. Blocks until it has survived what the
-    /// tier's durability says. Works also while the tier is off.
+    /// Journals an invalidation of at most [`INVALIDATION_BYTES_MAX`] bytes. Blocks until it is as
+    /// durable as [`Durability`](crate::Durability) demands. This works while the tier is off, too.
     ///
     /// # Errors
-    /// The invalidation could not be written and what it means may be found at the next start, or the tier is closed.
+    /// The tier is closed, or the invalidation is too long or could not be journaled. In the last
+    /// case the next start may find objects that it applies to.
     pub fn journal_invalidation(&self, sequence: u64, octets: &[u8]) -> Result<(), OffReason> {
         if octets.len() > INVALIDATION_BYTES_MAX {
             return Err(OffReason::TooLarge);
@@ -146,39 +155,43 @@ impl Tier {
         self.shared.journal.add(sequence, octets)
     }
 
-    /// Whether an invalidation may be missing at the next start although the tier was told. [`Tier::confirm`] tries
-    /// again to mend that.
+    /// Whether an invalidation may be missing at the next start although it was passed to the tier.
+    /// [`Tier::confirm`] tries to repair that.
     pub fn is_undurable(&self) -> bool {
         self.shared.journal.is_undurable()
     }
 
-    /// Tries again to record that the contents are not to be used, where that is due. Blocks.
+    /// If an invalidation could not be journaled, tries again to record that the contents must not
+    /// be used. Blocks.
     ///
     /// # Errors
-    /// No place for the record works.
+    /// No place accepts the record.
     pub fn confirm(&self) -> Result<(), OffReason> {
         self.shared.journal.confirm()
     }
 
-    /// Records outside of the tier's directory that the next start begins empty, and gives the place; `None` if no
-    /// place works. For invalidations while the directory's disk hangs: this does not wait for that disk, only for
-    /// those of the state and runtime directories. Blocks.
+    /// Records outside of the tier's directory that the next start must begin empty. Returns the
+    /// place, or `None` if no place accepts the record. Blocks.
+    ///
+    /// This serves for invalidations while the tier's disk hangs. It waits for the disks of the
+    /// state and runtime directories only.
     pub fn set_aside(&self) -> Option<DistrustPlace> {
         self.shared.journal.set_aside()
     }
 
-    /// Takes back what [`Tier::set_aside`] has recorded at `place`, once all invalidations are journaled. `false`: the
-    /// next start begins empty all the same, or may. Blocks.
+    /// Withdraws the record that [`Tier::set_aside`] made at `place`, after all invalidations have
+    /// been journaled. Returns false if the next start may begin empty all the same. Blocks.
     pub fn take_back(&self, place: DistrustPlace) -> bool {
         self.shared.journal.take_back(place)
     }
 
-    /// Where it is recorded that the next start begins empty for good; `None`: it is not.
+    /// The place where it is recorded that the next start begins empty, or `None` if there is no
+    /// such record. Records of [`Tier::set_aside`] do not count here.
     pub fn distrusted(&self) -> Option<DistrustPlace> {
         self.shared.status.distrusted()
     }
 
-    /// How the tier stands.
+    /// The tier's statistics.
     pub fn figures(&self) -> Figures {
         let shared = &self.shared;
         let counters = &shared.counters;
@@ -210,13 +223,14 @@ impl Tier {
         }
     }
 
-    /// Why nothing is written at the moment; `None`: the tier works.
+    /// The reason why nothing is written at the moment, or `None` if the tier works.
     pub fn off(&self) -> Option<OffReason> {
         self.shared.status.off()
     }
 
-    /// Looks whether the disk hangs, and lets bodies that wait for it give up; to be called again and again. A disk
-    /// that has hung is used again once it answers and `may_return`. Does not block.
+    /// Checks whether the disk hangs, and if so lets fills that wait for it give up. Call it
+    /// regularly. A disk that has hung is used again once it answers and `may_return` is set. Does
+    /// not block.
     pub fn look_after(&self, may_return: bool) {
         if self.shared.watch.look(may_return) {
             self.shared.queue.release(0);
@@ -228,15 +242,18 @@ impl Tier {
         self.shared.watch.stuck()
     }
 
-    /// Writes what is queued, syncs it, and marks the directory as cleanly left. Waits for a writer that runs; one that
-    /// is stepped ends with its steps. `false`: the disk hangs, and the writer was left behind.
+    /// Writes all queued operations, syncs them, and marks the directory as cleanly closed. Waits
+    /// for a writer that runs on a thread. A writer driven by [`Writer::step`](crate::Writer::step)
+    /// finishes with its next steps.
+    ///
+    /// Returns false if the disk hangs, so that the writer was left behind.
     pub fn close(&self) -> bool {
         self.shared.queue.close();
         self.shared.queue.wait_finished(|| self.shared.watch.stuck().is_empty())
     }
 }
 
-/// A file that is not there any more was evicted.
+/// A file that does not exist any more belonged to an evicted segment.
 fn gone(error: io::Error) -> ReadError {
     if error.kind() == io::ErrorKind::NotFound { ReadError::Gone } else { ReadError::Io(error) }
 }

@@ -1,7 +1,8 @@
-//! Which operations of the disk are under way, and since when.
+//! The table of disk operations in progress, with their start times.
 //!
-//! Invariant: every operation on the tier's files is entered here before the system is asked and leaves when the
-//! system has answered. So a disk that hangs is noticed by looking, by threads that do not touch the disk themselves.
+//! Invariant: every operation on the tier's files is in the table from before the system is called
+//! until it has answered. So threads that do not touch the disk themselves can notice that it
+//! hangs.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,11 +19,11 @@ use crate::figures::{FigureCounters, add};
 pub struct Stuck {
     /// The name of the thread that waits.
     pub thread: String,
-    /// What it waits for.
+    /// The operation that it waits for.
     pub operation: &'static str,
 }
 
-/// The operations under way.
+/// The operations in progress.
 pub(crate) struct Watch {
     clock: Arc<dyn Clock>,
     timeout: Duration,
@@ -52,7 +53,7 @@ impl Watch {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Does `work`, which asks the disk.
+    /// Runs `work`, an operation on the disk, with an entry in the table.
     pub(crate) fn during<T>(&self, name: &'static str, work: impl FnOnce() -> T) -> T {
         let operation = Operation { name, thread: std::thread::current(), since: self.clock.monotonic() };
         let mut running = self.running();
@@ -64,7 +65,7 @@ impl Watch {
         work()
     }
 
-    /// The operations that take longer than the timeout.
+    /// The operations that have taken longer than the timeout.
     pub(crate) fn stuck(&self) -> Vec<Stuck> {
         let now = self.clock.monotonic();
         let running = self.running();
@@ -76,13 +77,13 @@ impl Watch {
         .collect()
     }
 
-    /// Whether the disk counts as hung.
+    /// Whether the disk is considered hung.
     pub(crate) fn is_hung(&self) -> bool {
         self.is_hung.load(Ordering::SeqCst)
     }
 
-    /// Looks whether an operation is late. A disk that has hung counts as hung until nothing is late and `may_return`.
-    /// `true`: it has just begun to hang.
+    /// Checks whether an operation is late. A disk that has hung stays hung until no operation is
+    /// late and `may_return` is set. Returns true if the disk has just begun to hang.
     pub(crate) fn look(&self, may_return: bool) -> bool {
         let is_stuck = !self.stuck().is_empty();
         if !is_stuck {
@@ -97,7 +98,7 @@ impl Watch {
     }
 }
 
-/// An operation that leaves the table when this is dropped.
+/// An entry of the table, which is removed when this is dropped.
 struct Entry<'a> {
     watch: &'a Watch,
     number: u64,

@@ -1,4 +1,4 @@
-//! The disk of a tier with every operation entered into the tier's [`Watch`].
+//! A disk that enters every operation into the tier's [`Watch`].
 
 use std::fs::File;
 use std::io;

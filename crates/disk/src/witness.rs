@@ -1,10 +1,14 @@
-//! Files outside of the tier's directory that vouch for its contents, so that they can be distrusted when the
-//! directory's own device fails.
+//! Witnesses: files outside of the tier's directory that vouch for its contents. They make it
+//! possible to distrust the contents even when the directory's own device fails.
 //!
-//! Invariant: the contents count only while the mark and every witness that the mark names carry one number, which is
-//! new for each life. Spoiling or losing one of them makes the next start begin empty. A witness gets the number of a
-//! new life only after a distrusted directory was emptied durably. Until the mark has the number too, a witness also
-//! carries that of the life before, so that a crash in between keeps the contents.
+//! Invariant: the contents are used only if the mark and every witness that it names contain the
+//! same number, which is new for each life. Spoiling or losing one of them makes the next start
+//! begin empty. There are two exceptions: any witness may be absent after a clean close, and the
+//! one in the runtime directory after a restart of the machine.
+//!
+//! A distrusted directory is emptied durably before a witness gets the number of a new life. Until
+//! the mark contains the new number too, a witness also keeps the previous one. So a crash in
+//! between does not cost the contents.
 
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
@@ -22,24 +26,26 @@ use crate::{Durability, Settings};
 const MAGIC: &[u8; 8] = b"PETASOSW";
 const NUMBER_BYTES: usize = size_of::<u64>();
 
-/// The number of no life.
+/// A number that no life has.
 const NONE: u64 = 0;
 
-/// A number for a life that no other life has.
+/// Draws a random number for a life.
 pub(crate) fn draw() -> u64 {
-    // The least bit sets it apart from that of no life.
+    // The lowest bit makes the number different from NONE.
     RandomState::new().hash_one("life") | 1
 }
 
-/// Where the distrust of the tier's contents was recorded.
+/// The place of a record that the tier's contents are distrusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DistrustPlace {
-    /// The tier's own directory. Outlives the process and a power cut.
+    /// The tier's own directory. The record survives the end of the process and a power cut.
     Tier,
-    /// The state directory. Outlives the process and a power cut, also when the tier's device is dead.
+    /// The state directory. The record survives the end of the process and a power cut, even if the
+    /// tier's device has failed.
     State,
-    /// The runtime directory. Outlives the process only, so it serves only under [`Durability::Process`]: there the
-    /// boot in the mark makes every object unproven after a restart of the machine.
+    /// The runtime directory. The record survives the end of the process only, so it is used only
+    /// under [`Durability::Process`]. After a restart of the machine, the boot in the mark makes
+    /// every object unproven.
     Runtime,
 }
 
@@ -54,7 +60,7 @@ impl fmt::Display for DistrustPlace {
 }
 
 impl DistrustPlace {
-    /// The place's bit in the mark.
+    /// The bit of the place in the mark.
     const fn bit(self) -> u8 {
         match self {
             Self::Tier => 0,
@@ -64,45 +70,50 @@ impl DistrustPlace {
     }
 }
 
-/// A file that begins with a magic, held open so that it can be spoiled even when its name leads elsewhere.
+/// A file that begins with magic bytes. It is held open, so that it can be spoiled even if its path
+/// leads elsewhere meanwhile.
 pub(crate) struct Seal {
     pub(crate) place: DistrustPlace,
     file: Arc<dyn DiskFile>,
-    /// The number of the life that it vouches for; [`NONE`] for the mark.
+    /// The number of the life that it vouches for, or [`NONE`] for the mark.
     number: u64,
 }
 
 impl Seal {
-    /// The mark's file, or that of a witness which is only to be spoiled.
+    /// Opens the mark, or a witness that will only be spoiled.
     pub(crate) fn open(disk: &dyn Disk, place: DistrustPlace, path: &Path) -> io::Result<Self> {
         Ok(Self { place, file: disk.open(path, Access::Write)?, number: NONE })
     }
 
-    /// Makes the file unreadable for the next start, durably.
+    /// Makes the file invalid for the next start, durably.
     pub(crate) fn spoil(&self) -> io::Result<()> {
-        // Overwriting needs no new room. Truncation works where a limit on the size of files forbids even that.
+        // Overwriting needs no new disk space. Truncating works even if a limit on file sizes
+        // forbids writing.
         write_all(&*self.file, &[0; MAGIC.len()], 0).or_else(|_| self.file.truncate(0))?;
         self.file.sync()
     }
 
-    /// Makes a spoiled witness vouch for its life again, durably. After an error it may do so or not.
+    /// Makes a spoiled witness vouch for its life again, durably. After an error its state is
+    /// unknown.
     pub(crate) fn restore(&self) -> io::Result<()> {
         write_all(&*self.file, &content(self.number, NONE), 0)?;
         self.file.sync()
     }
 
-    /// The mark has the number: the witness gives up that of the life before.
+    /// Removes the previous life's number from a witness, after the mark has received the new one.
     pub(crate) fn settle(&self) {
-        // Without this, a copy of the directory from the life before would count. Nothing else depends on it.
+        // An error may be ignored: the only effect is that an old copy of the directory would be
+        // accepted.
         let _ = write_all(&*self.file, &[0; NUMBER_BYTES], (MAGIC.len() + NUMBER_BYTES) as u64);
     }
 }
 
-/// What stands where a witness should be.
+/// The result of reading a witness.
 enum Found {
-    /// The number of the life, and of the one before while that one's mark may still stand.
+    /// The number of its life, and that of the previous life as long as the mark may still be the
+    /// previous one.
     Numbers(u64, u64),
-    /// It was spoiled or damaged.
+    /// The file is spoiled or damaged.
     Spoiled,
     Absent,
     Unreadable,
@@ -141,21 +152,23 @@ impl Witnesses {
     /// Whether the contents that `mark` belongs to may be used in `boot`.
     pub(crate) fn vouch(&self, disk: &dyn Disk, mark: &Mark, boot: Option<&str>) -> bool {
         self.places.iter().all(|(place, directory)| {
-            // A runtime directory is empty after a restart of the machine. The mark says what is proven then.
+            // A runtime directory is empty after a restart of the machine. The boot in the mark
+            // then decides which objects are proven.
             let is_awaited = *place != DistrustPlace::Runtime || boot == Some(mark.boot.as_str());
             let is_named = mark.witnesses & place.bit() != 0;
             match self.read(disk, directory.as_deref()) {
                 Found::Numbers(last, before) => !is_named || [last, before].contains(&mark.number),
                 Found::Spoiled => false,
-                // No purge is missing from a directory that was left cleanly; its name may have changed.
+                // A directory that was closed cleanly misses no purge. The witness may be absent
+                // because the directory was renamed.
                 Found::Absent => !is_named || !is_awaited || mark.is_clean,
                 Found::Unreadable => !is_named || !is_awaited,
             }
         })
     }
 
-    /// Lets the witnesses vouch for a life with this number, and for the life `before` if its contents are used. Gives
-    /// the bits for the new mark, and the open witnesses.
+    /// Makes the witnesses vouch for the life `number`, and for the life `before` if its contents
+    /// are used. Returns their bits for the new mark, and the open files.
     pub(crate) fn renew(
         &self,
         disk: &dyn Disk,
@@ -167,7 +180,8 @@ impl Witnesses {
             let Some(directory) = directory else { continue };
             let path = directory.join(&self.name);
             if *place == DistrustPlace::Runtime && durability == Durability::Power {
-                // A witness that stays after all only makes the next start begin empty.
+                // An error may be ignored: a remaining witness can only make the next start begin
+                // empty.
                 let _ = disk.remove(&path);
                 continue;
             }
@@ -182,17 +196,18 @@ impl Witnesses {
     }
 }
 
-/// What a witness of the life `number` contains, which vouches for the life `before` as well.
+/// The contents of a witness for the life `number`, which also vouches for the life `before`.
 fn content(number: u64, before: u64) -> Vec<u8> {
     [&MAGIC[..], &number.to_le_bytes(), &before.to_le_bytes()].concat()
 }
 
-/// Records that the contents of a directory which could not be opened are not to be used by any later start. Only the
-/// state directory serves for this: the directory may have been left cleanly, so that a restart of the machine, which
-/// clears the runtime directory, would leave nothing against it.
+/// Records that no later start may use the contents of a directory that could not be opened.
+///
+/// Only the state directory serves for this. The directory may have been closed cleanly, and a
+/// record in the runtime directory would be lost when the machine restarts.
 ///
 /// # Errors
-/// As the system reports them; nothing is recorded then.
+/// As the system reports them. Nothing is recorded then.
 pub fn distrust(disk: &dyn Disk, settings: &Settings) -> io::Result<()> {
     let Some(directory) = &settings.state_directory else { return Err(io::ErrorKind::NotFound.into()) };
     disk.create_directory(directory)?;
@@ -200,7 +215,7 @@ pub fn distrust(disk: &dyn Disk, settings: &Settings) -> io::Result<()> {
     disk.sync_directory(directory)
 }
 
-/// The name of a directory's witnesses: `tier-` and the FNV-1a hash of its path.
+/// The file name of a directory's witnesses: `tier-` and the FNV-1a hash of its absolute path.
 fn name(directory: &Path) -> String {
     let path = std::path::absolute(directory).unwrap_or_else(|_| directory.to_owned());
     let hash = path.as_os_str().as_encoded_bytes().iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, octet| {

@@ -1,7 +1,8 @@
-//! The one thread that writes: it takes what is queued, makes room, appends, and syncs now and then. How room is made
-//! and how bodies stream in are parts of it, in files of their own.
+//! The writer: a single thread that takes queued operations, makes room, appends records and syncs
+//! regularly. Its submodules make room and write fills.
 //!
-//! Invariant: records are written before the index that names them, and only then is anybody told where they are.
+//! Invariant: a record is written before the index entry that refers to it, and callers learn its
+//! location only after both.
 
 mod eviction;
 mod filling;
@@ -26,31 +27,32 @@ use crate::status::Trouble;
 use crate::{Durability, OffReason};
 use filling::Filling;
 
-/// How often what nobody waits for is synced.
+/// The interval at which data is synced for which no caller waits.
 const SYNC_INTERVAL: Duration = Duration::from_millis(900);
 
-/// How long the writer sleeps at most, so that it syncs in time.
+/// The longest sleep of the writer, so that it syncs in time.
 const IDLE: Duration = Duration::from_millis(200);
 
-/// How often the writer gives the memory of its buffers back at most, when nothing waits to be written.
+/// The shortest interval at which an idle writer gives memory of its buffers back to the system.
 const GIVE_BACK_EVERY: Duration = Duration::from_secs(1);
 
-/// The one thread that writes.
+/// Writes everything that the tier is asked to write. There is one for each tier.
 pub struct Writer {
     shared: Arc<Shared>,
-    /// Where whole records go.
+    /// The segment for complete records.
     main: Option<OpenSegment>,
-    /// Bodies that stream in, by the address of what their owner shares with the writer.
+    /// The running fills, by the address of the state that each shares with its owner.
     filling: HashMap<usize, Filling>,
-    /// Segments of fills that have ended, with room left.
+    /// Segments with room, whose fills have ended.
     idle: Vec<OpenSegment>,
-    /// Segments with something that is not synced.
+    /// Segments with unsynced data.
     dirty: BTreeSet<u32>,
-    /// Segments were created or forgotten since the directory was synced.
+    /// Whether segment files were created or removed since the directory was synced.
     are_names_dirty: bool,
     /// Segments with notes that are not written.
     noted: BTreeSet<u32>,
-    /// Everything up to here is processed, as soon as nothing is noted any more.
+    /// The number of the last processed operation. Operations up to it are durable when `noted` is
+    /// empty.
     processed: u64,
     synced_at: Monotonic,
     resume_at: Monotonic,
@@ -75,7 +77,7 @@ impl Writer {
         }
     }
 
-    /// Writes until the tier is closed.
+    /// Runs until the tier is closed.
     pub fn run(mut self, keeper: &dyn Keeper) {
         self.shared.queue.begin();
         let mut has_worked = false;
@@ -87,7 +89,8 @@ impl Writer {
                 Progress::Idle => {
                     let now = self.shared.clock.monotonic();
                     if has_worked && now >= give_back_at {
-                        // Buffers of many sizes were used once each.
+                        // Buffers of many different sizes were used once each, and the allocator
+                        // retains them.
                         allocator::collect();
                         (has_worked, give_back_at) = (false, now.plus(GIVE_BACK_EVERY));
                     }
@@ -97,7 +100,7 @@ impl Writer {
         }
     }
 
-    /// Does one bounded piece of work, for simulations.
+    /// Performs one bounded piece of work. Simulations call this instead of [`Writer::run`].
     pub fn step(&mut self, keeper: &dyn Keeper) -> Progress {
         if self.is_closed {
             return Progress::Closed;
@@ -105,7 +108,7 @@ impl Writer {
         let is_closing = self.shared.queue.is_closing();
         self.resume(keeper);
         let batch = self.shared.queue.take(WRITE_BYTES.min(self.shared.plan.segment_bytes / 2).max(1));
-        // Notes that found no room wait for the end of the pause.
+        // Notes that could not be written for lack of space wait for the end of the pause.
         let has_work = batch.upto.is_some() || (!self.noted.is_empty() && self.shared.status.off().is_none());
         if has_work {
             self.process(keeper, batch);
@@ -125,7 +128,7 @@ impl Writer {
         Progress::Idle
     }
 
-    /// After a pause for want of room, gives some back and tries again.
+    /// After a pause because of a full disk, evicts a segment and resumes writing.
     fn resume(&mut self, keeper: &dyn Keeper) {
         let is_paused = self.shared.status.off() == Some(OffReason::Full);
         if is_paused && self.shared.clock.monotonic() >= self.resume_at {
@@ -167,7 +170,7 @@ impl Writer {
         self.shared.queue.release(batch.bytes);
     }
 
-    /// Writes objects and tells where they are.
+    /// Writes objects and answers their callers with the locations.
     fn write(&mut self, keeper: &dyn Keeper, records: Vec<(Incoming, Answer)>) {
         if records.is_empty() || self.shared.status.off().is_some() {
             add(&self.shared.counters.refused, records.len() as u64);
@@ -187,7 +190,8 @@ impl Writer {
         }
     }
 
-    /// Makes room and writes; if the disk is full nevertheless, once more after evicting a segment.
+    /// Makes room and writes. If the disk is full all the same, evicts a segment and tries once
+    /// more.
     fn with_room<T>(
         &mut self,
         keeper: &dyn Keeper,
@@ -201,7 +205,7 @@ impl Writer {
         }
     }
 
-    /// Draws the consequences of what went wrong.
+    /// Turns the tier off, for a while or for good, if the failure demands it.
     fn meet(&mut self, trouble: Trouble) {
         match trouble {
             Trouble::Full => {
@@ -213,7 +217,7 @@ impl Writer {
         }
     }
 
-    /// Appends objects to the main segment; all or none.
+    /// Appends objects to the main segment: all of them, or none after an error.
     fn put(&mut self, records: &[Incoming]) -> Result<Vec<Location>, Trouble> {
         let sequence_max = records.iter().map(|incoming| incoming.record.sequence).max().unwrap_or_default();
         self.reserve(sequence_max)?;
@@ -230,7 +234,7 @@ impl Writer {
         outcome
     }
 
-    /// Makes sure that a restart takes the numbers of objects for used.
+    /// Reserves invalidation numbers in the journal, so that a restart does not assign them again.
     fn reserve(&self, sequence: u64) -> Result<(), Trouble> {
         self.shared.journal.reserve(sequence).map_err(|reason| match reason {
             OffReason::Io { operation, kind } => Trouble::Io { operation, kind },
@@ -243,7 +247,7 @@ impl Writer {
         OpenSegment::create(&self.shared.segments)
     }
 
-    /// Nothing is added to the segment any more.
+    /// Ends a segment: nothing more is appended to it.
     fn seal(&self, open: OpenSegment) {
         let segment = open.segment;
         segment.state().index_baseline = of(&segment.index_bytes);
@@ -253,7 +257,7 @@ impl Writer {
         }
     }
 
-    /// Writes what was noted about objects.
+    /// Writes the notes about objects into the indexes of their segments.
     fn write_notes(&mut self, keeper: &dyn Keeper) {
         for id in std::mem::take(&mut self.noted) {
             if self.shared.status.off().is_some() {
@@ -265,7 +269,7 @@ impl Writer {
             let bytes = notes.iter().map(|note| 64 + note.index_bytes()).sum();
             if let Err(trouble) = self.with_room(keeper, bytes, |writer| writer.put_notes(&segment, &notes)) {
                 self.noted.insert(id);
-                // They are not given up, so the next attempt must wait.
+                // The notes are kept and tried again, but only after a pause.
                 self.meet(if trouble == Trouble::NoRoom { Trouble::Full } else { trouble });
             }
             self.tidy(&segment);
@@ -317,7 +321,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Syncs the journal, and under [`Durability::Power`] everything else.
+    /// Syncs the journal and, under [`Durability::Power`], all segments.
     fn sync(&mut self) {
         self.shared.journal.sync();
         self.shared.journal.compact_if_grown();
@@ -326,7 +330,7 @@ impl Writer {
         }
     }
 
-    /// Syncs all segments, and the entries that say so. `true`: all is well.
+    /// Syncs all segments and appends entries that say so. Returns whether that succeeded.
     fn sync_segments(&mut self) -> bool {
         let durable = of(&self.shared.counters.durable);
         let outcome = self.try_sync_segments();
@@ -357,7 +361,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Syncs everything and marks the directory as cleanly left, if nothing is missing.
+    /// Syncs everything and, if nothing is missing, marks the directory as cleanly closed.
     fn close(&mut self) {
         self.is_closed = true;
         self.fail_fills(OffReason::Closed);
@@ -380,7 +384,7 @@ impl Writer {
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        // Only an end that was asked for is one in good order.
+        // A panic is not an orderly end: record a failure instead of a closed tier.
         if std::thread::panicking() {
             self.shared.status.fail("go on, because its writing thread panicked", ErrorKind::Other);
         }

@@ -1,5 +1,6 @@
-//! Random lives on one disk, each ended at a random operation, and what the next one finds compared with a model.
-//! `PETASOS_CRASH_LIVES` says how many lives; `PETASOS_CRASH_SEED` repeats one history.
+//! Random histories of one disk: each life ends at a random operation, and the contents that the
+//! next life finds are compared with a model. `PETASOS_CRASH_LIVES` sets the number of lives;
+//! `PETASOS_CRASH_SEED` repeats one history.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test ends where it fails")]
 
@@ -28,9 +29,9 @@ struct History {
     asked: BTreeSet<u64>,
     sequence: u64,
     next_number: u64,
-    /// The tier may have forgotten everything, because the device failed.
+    /// Whether the contents may be lost, because the device failed.
     may_be_empty: bool,
-    /// Nothing happened yet that could leave anything unproven.
+    /// Whether nothing has happened yet that could leave an object unproven.
     is_certain: bool,
 }
 
@@ -196,7 +197,7 @@ impl History {
         }
     }
 
-    /// An object that the store knows the place of.
+    /// A random object whose location the store knows.
     fn any(&mut self) -> Option<(u64, Location)> {
         let shelf = self.model.shelf.lock().unwrap();
         let known: Vec<_> = shelf
@@ -231,7 +232,8 @@ impl History {
         let before = cache.tier.figures().accepted;
         cache.tier.remove(location);
         let operation = cache.tier.figures().accepted;
-        // What the tier is too broken to write down, or has evicted already, may come again.
+        // A removal may be undone if the tier is too broken to write it, or had evicted the object
+        // already.
         let operation = if operation > before { operation } else { u64::MAX };
         let removed = Some(Came { operation, ..Came::default() });
         self.model.shelf.lock().unwrap().objects.get_mut(&number).unwrap().removed = removed;
@@ -246,7 +248,7 @@ impl History {
         }
     }
 
-    /// Ends the life and notes what must have come how far.
+    /// Ends the life, and notes which operations must be durable or synced by then.
     fn end(&mut self, cache: &mut Cache) -> End {
         let closes = self.chance.of(4) == 0;
         if closes {
@@ -288,7 +290,7 @@ impl History {
         assert!(cache.recovery.invalidations().is_sorted_by_key(|(number, _)| *number));
         assert!(
             invalidations.is_subset(&self.asked),
-            "seed {}: an invalidation that nobody asked for",
+            "seed {}: an invalidation that was never sent",
             self.seed
         );
         let is_cut = matches!(end, Some(End::PowerCut | End::Closed));
@@ -299,20 +301,21 @@ impl History {
         assert!(
             self.acknowledged.last().is_none_or(|last| cache.recovery.sequence() > *last)
                 || self.may_be_empty,
-            "seed {}: numbers are given once",
+            "seed {}: numbers are assigned only once",
             self.seed
         );
         self.is_certain &= !is_cut;
         let mut shelf = std::mem::take(&mut *self.model.shelf.lock().unwrap());
         shelf.places.clear();
         let (mut seen, mut damaged) = (BTreeSet::new(), Vec::new());
-        // What was written again stands twice if the life ended before the copy went: the later one counts.
+        // An object that was written again exists twice if the life ended before the old copy was
+        // removed. The later copy counts.
         found.sort_by_key(|recovered| std::cmp::Reverse(recovered.order));
         for recovered in &found {
             let (number, version) = parse(&recovered.index);
             if seen.contains(&number) {
                 cache.tier.remove(recovered.location);
-                // The later one was written in the life that ended, perhaps without being synced.
+                // The later copy was written in the life that ended, and may not have been synced.
                 shelf.objects.get_mut(&number).unwrap().unsync(is_cut);
                 continue;
             }
@@ -329,7 +332,7 @@ impl History {
             shelf.places.insert(recovered.location, number);
             let object = shelf.objects.get_mut(&number).unwrap();
             object.location = Some(recovered.location);
-            // What was lost stays lost, and what is there is there.
+            // Versions after the recovered one are lost for good. The recovered one is durable.
             for (at, came) in object.versions.iter_mut().enumerate().skip(version) {
                 came.is_durable = at == version;
                 came.is_synced = at == version && (came.is_synced || is_cut);
@@ -357,7 +360,7 @@ impl History {
         self.may_be_empty = false;
     }
 
-    /// What was found is what the store knows from now on.
+    /// Makes the recovered objects the model's state for the next life.
     fn take_over(shelf: &mut Shelf, seen: &BTreeSet<u64>, is_cut: bool, is_lossy: bool) {
         shelf.objects.retain(|number, object| seen.contains(number) || object.removed.is_some());
         for (number, object) in &mut shelf.objects {
@@ -413,14 +416,14 @@ impl History {
         }
     }
 
-    /// Whether nothing can have been lost that was in the files.
+    /// Whether all data that reached the files must still be intact.
     fn is_whole(&self, end: Option<End>) -> bool {
         !matches!(end, Some(End::PowerCut | End::Closed)) && self.is_certain
     }
 }
 
 #[test]
-fn whatever_happens_the_next_life_finds_what_was_promised() {
+fn recovery_keeps_promises_after_random_crashes() {
     if let Some(seed) = std::env::var("PETASOS_CRASH_SEED").ok().and_then(|seed| seed.parse().ok()) {
         History::new(seed).run(LIVES_OF_A_HISTORY);
         return;

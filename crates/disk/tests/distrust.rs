@@ -1,5 +1,5 @@
-//! What is in the directory is not used again when an invalidation could not be written, at whichever place that could
-//! be recorded.
+//! If an invalidation cannot be written, the directory's contents are not used again. Every place
+//! that can record this is tested.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test ends where it fails")]
 
 mod common;
@@ -21,13 +21,14 @@ fn warm(devices: &Devices, durability: Durability) -> Cache {
     cache
 }
 
-/// How many objects the next life may use without asking the origin.
+/// The number of objects that the next life may use without asking the origin.
 fn proven(devices: &Devices, durability: Durability) -> usize {
     let cache = Cache::open(devices.clone(), Devices::settings(durability));
     cache.recovery.filter(|found| found.proven).count()
 }
 
-/// An invalidation while devices fail with `kind`; then the process or the machine ends, and the devices work again.
+/// Sends an invalidation while devices fail with `kind`. Then the process or the machine ends, and
+/// the devices work again.
 fn attack(kind: ErrorKind, state_fails: bool, durability: Durability, reboots: bool) {
     let mut devices = Devices::new();
     let cache = warm(&devices, durability);
@@ -58,7 +59,7 @@ fn attack(kind: ErrorKind, state_fails: bool, durability: Durability, reboots: b
 }
 
 #[test]
-fn answered_invalidation_holds_for_every_fault_and_place() {
+fn acknowledged_invalidation_holds_for_every_fault_and_place() {
     for kind in [ErrorKind::Other, ErrorKind::ReadOnlyFilesystem, ErrorKind::StorageFull, ErrorKind::NotFound]
     {
         for state_fails in [false, true] {
@@ -71,7 +72,7 @@ fn answered_invalidation_holds_for_every_fault_and_place() {
 }
 
 #[test]
-fn without_any_place_every_caller_is_told_until_one_works() {
+fn every_caller_gets_an_error_until_a_place_works() {
     let devices = Devices::new();
     let cache = warm(&devices, Durability::Process);
     let all = [&devices.tier, &devices.state, &devices.runtime];
@@ -90,7 +91,7 @@ fn without_any_place_every_caller_is_told_until_one_works() {
 }
 
 #[test]
-fn failed_background_sync_counts_against_later_invalidations() {
+fn failed_background_sync_requires_distrust() {
     let devices = Devices::new();
     let mut cache = warm(&devices, Durability::Process);
     cache.tier.journal_invalidation(9, b"answered and not synced").unwrap();
@@ -143,7 +144,7 @@ fn lost_witness_after_a_crash_begins_empty() {
 }
 
 #[test]
-fn lost_witness_after_a_clean_end_stays_warm() {
+fn lost_witness_after_a_clean_close_stays_warm() {
     let mut devices = Devices::new();
     warm(&devices, Durability::Process).close();
     devices.kill();
@@ -153,7 +154,7 @@ fn lost_witness_after_a_clean_end_stays_warm() {
 }
 
 #[test]
-fn directory_swapped_meanwhile_begins_empty() {
+fn directory_swapped_between_lives_begins_empty() {
     let mut devices = Devices::new();
     warm(&devices, Durability::Process).close();
     devices.kill();
@@ -169,7 +170,7 @@ fn directory_swapped_meanwhile_begins_empty() {
 }
 
 #[test]
-fn directory_that_was_not_opened_can_be_distrusted() {
+fn unopened_directory_can_be_distrusted() {
     for is_clean in [false, true] {
         let mut devices = Devices::new();
         let cache = warm(&devices, Durability::Power);
@@ -193,7 +194,7 @@ fn directory_that_was_not_opened_can_be_distrusted() {
 }
 
 #[test]
-fn crash_while_a_distrusted_directory_is_emptied_keeps_it_empty() {
+fn crash_while_emptying_a_distrusted_directory_keeps_it_empty() {
     let mut is_over = false;
     for operation in 1..200 {
         let devices = Devices::new();
@@ -217,7 +218,7 @@ fn crash_while_a_distrusted_directory_is_emptied_keeps_it_empty() {
 }
 
 #[test]
-fn crash_while_a_directory_is_opened_keeps_it_warm() {
+fn crash_while_opening_a_directory_keeps_it_warm() {
     for device in 0..3 {
         let mut is_over = false;
         for operation in 1..200 {
@@ -241,7 +242,7 @@ fn crash_while_a_directory_is_opened_keeps_it_warm() {
 }
 
 #[test]
-fn copy_from_the_life_before_begins_empty() {
+fn copy_from_the_previous_life_begins_empty() {
     let devices = Devices::new();
     drop(warm(&devices, Durability::Process));
     devices.kill();
@@ -257,7 +258,7 @@ fn copy_from_the_life_before_begins_empty() {
 }
 
 #[test]
-fn set_aside_contents_are_not_used_until_that_is_taken_back() {
+fn contents_set_aside_are_unused_unless_taken_back() {
     for (state_fails, durability) in
         [(false, Durability::Process), (true, Durability::Process), (false, Durability::Power)]
     {
@@ -267,7 +268,11 @@ fn set_aside_contents_are_not_used_until_that_is_taken_back() {
             devices.state.set_broken(Some(ErrorKind::Other).filter(|_| state_fails));
             let place = cache.tier.set_aside().unwrap();
             assert_eq!(place, if state_fails { DistrustPlace::Runtime } else { DistrustPlace::State });
-            assert_eq!((cache.tier.off(), cache.tier.distrusted()), (None, None), "it goes on in this life");
+            assert_eq!(
+                (cache.tier.off(), cache.tier.distrusted()),
+                (None, None),
+                "the tier stays in use in this life"
+            );
             if taken_back {
                 cache.tier.journal_invalidation(9, b"purge").unwrap();
                 assert!(cache.tier.take_back(place));
@@ -287,7 +292,7 @@ fn set_aside_contents_are_not_used_until_that_is_taken_back() {
 }
 
 #[test]
-fn contents_are_set_aside_nowhere_if_no_place_works() {
+fn set_aside_returns_none_if_no_place_works() {
     let devices = Devices::new();
     let cache = warm(&devices, Durability::Power);
     devices.state.set_broken(Some(ErrorKind::Other));

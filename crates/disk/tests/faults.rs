@@ -1,4 +1,4 @@
-//! What a tier does when the disk is full, broken, worn, locked or of another time.
+//! The tier when the disk is full, broken, damaged or locked, or was written in another format.
 #![allow(clippy::indexing_slicing, clippy::unwrap_used, reason = "a test ends where it fails")]
 
 mod common;
@@ -16,7 +16,7 @@ fn found(cache: &mut Cache) -> Vec<(Bytes, bool)> {
     cache.recovery.by_ref().map(|found| (found.index, found.proven)).collect()
 }
 
-/// A disk with three objects in it, and their cache.
+/// A disk with three objects, and their cache.
 fn three(settings: Settings) -> (SimulatedDisk, Cache) {
     let disk = SimulatedDisk::new(1);
     let mut cache = Cache::open(disk.clone(), settings);
@@ -32,14 +32,14 @@ const INDEX: &str = "segment-00000001.index";
 const DATA: &str = "segment-00000001.data";
 
 #[test]
-fn a_full_disk_is_tried_again_after_a_pause() {
+fn full_disk_is_tried_again_after_a_pause() {
     let (disk, mut cache) = three(settings());
     disk.set_room(Some(disk.bytes() + 1000));
     assert!(cache.write(record(4, 30_000)).is_none());
     assert_eq!(cache.tier.off(), Some(OffReason::Full));
-    assert!(!cache.tier.write(record(5, 10), |_| ()), "nothing is taken during the pause");
+    assert!(!cache.tier.write(record(5, 10), |_| ()), "writes are refused during the pause");
     cache.tier.journal_invalidation(7, b"heard of nevertheless").unwrap();
-    assert!(cache.tier.figures().full == 1 && disk.bytes() < 1000, "the oldest gave way before");
+    assert!(cache.tier.figures().full == 1 && disk.bytes() < 1000, "the oldest segments were evicted before");
     disk.set_room(None);
     cache.settle();
     assert_eq!(cache.tier.off(), Some(OffReason::Full));
@@ -55,7 +55,7 @@ fn a_full_disk_is_tried_again_after_a_pause() {
 }
 
 #[test]
-fn a_removal_that_finds_no_room_is_not_forgotten() {
+fn removal_without_disk_space_is_kept() {
     let (disk, mut cache) = three(settings());
     let removed = cache.write(record(4, 10)).unwrap();
     for _ in 0..20 {
@@ -73,7 +73,7 @@ fn a_removal_that_finds_no_room_is_not_forgotten() {
 }
 
 #[test]
-fn what_found_no_room_is_written_after_the_pause() {
+fn refresh_without_disk_space_is_written_after_the_pause() {
     let (disk, mut cache) = three(settings());
     (4..200).for_each(|number| assert!(cache.write(record(number, 3000)).is_some()));
     let location = cache.write(record(200, 10)).unwrap();
@@ -94,7 +94,7 @@ fn what_found_no_room_is_written_after_the_pause() {
 }
 
 #[test]
-fn a_broken_disk_turns_the_tier_off() {
+fn broken_disk_turns_the_tier_off() {
     let (disk, mut cache) = three(settings());
     let location = cache.write(record(4, 3000)).unwrap();
     disk.fail_at(disk.operations() + 1, Fault::Io);
@@ -102,7 +102,7 @@ fn a_broken_disk_turns_the_tier_off() {
     assert!(matches!(cache.tier.off(), Some(OffReason::Io { .. })));
     assert_eq!(cache.tier.figures().io_errors, 1);
     assert!(!cache.tier.write(record(6, 10), |_| ()) && cache.tier.fill(None).is_none());
-    assert_eq!(read(&cache.tier, location).unwrap().2, body(4, 3000), "what is there can be read");
+    assert_eq!(read(&cache.tier, location).unwrap().2, body(4, 3000), "existing objects can be read");
     cache.tier.journal_invalidation(9, b"still heard of").unwrap();
     disk.kill();
     let mut cache = Cache::open(disk, settings());
@@ -111,21 +111,25 @@ fn a_broken_disk_turns_the_tier_off() {
 }
 
 #[test]
-fn panic_of_the_writer_is_a_failure_and_not_an_orderly_end() {
+fn panic_of_the_writer_turns_the_tier_off() {
     let (_disk, cache) = three(settings());
     let Cache { tier, writer, keeper, .. } = cache;
-    assert!(tier.write(record(4, 10), |_| panic!("as the test wants it")));
+    assert!(tier.write(record(4, 10), |_| panic!("intended by the test")));
     assert!(std::thread::spawn(move || writer.run(&keeper)).join().is_err());
     let off = tier.off();
     assert!(matches!(off, Some(OffReason::Io { .. })), "{off:?}");
-    assert!(tier.close(), "nothing waits for a writer that is gone");
+    assert!(tier.close(), "close does not wait for a writer that has ended");
 }
 
 #[test]
-fn an_invalidation_that_cannot_be_written_forgets_everything() {
+fn unwritable_invalidation_makes_the_next_start_empty() {
     let (disk, cache) = three(settings());
     disk.fail_at(disk.operations() + 1, Fault::Io);
-    assert_eq!(cache.tier.journal_invalidation(9, b"lost"), Ok(()), "nothing is left that it could mean");
+    assert_eq!(
+        cache.tier.journal_invalidation(9, b"lost"),
+        Ok(()),
+        "no object is left that it could apply to"
+    );
     assert!(matches!(cache.tier.off(), Some(OffReason::Io { .. })));
     assert_eq!(cache.tier.journal_invalidation(10, b"next"), Ok(()));
     drop(cache);
@@ -136,16 +140,16 @@ fn an_invalidation_that_cannot_be_written_forgets_everything() {
 }
 
 #[test]
-fn an_invalidation_that_can_neither_be_written_nor_made_moot_is_an_error() {
+fn invalidation_without_journal_and_mark_is_an_error() {
     let (disk, cache) = three(settings());
-    // The write of the journal, and both ways to spoil the mark.
+    // The write of the journal, and both ways of spoiling the mark.
     (1..=3).for_each(|ahead| disk.fail_at(disk.operations() + ahead, Fault::Io));
     assert!(matches!(cache.tier.journal_invalidation(9, b"lost"), Err(OffReason::Io { .. })));
-    assert_eq!(cache.tier.journal_invalidation(10, b"next"), Ok(()), "the mark could be taken away now");
+    assert_eq!(cache.tier.journal_invalidation(10, b"next"), Ok(()), "the mark can be spoiled now");
 }
 
 #[test]
-fn a_read_that_fails_is_an_error_and_no_more() {
+fn failed_read_is_an_error_and_leaves_the_tier_on() {
     let (disk, mut cache) = three(settings());
     let location = cache.write(record(4, 3000)).unwrap();
     disk.fail_at(disk.operations() + 1, Fault::Io);
@@ -156,7 +160,7 @@ fn a_read_that_fails_is_an_error_and_no_more() {
 }
 
 #[test]
-fn worn_octets_are_never_given() {
+fn damaged_bytes_are_never_returned() {
     let (disk, mut cache) = three(settings());
     let location = cache.write(record(4, 3000)).unwrap();
     let mut whole = Vec::new();
@@ -175,7 +179,7 @@ fn location_of(haystack: &[u8], needle: &[u8]) -> usize {
 }
 
 #[test]
-fn what_stands_before_damage_in_an_index_is_never_proven_again() {
+fn objects_before_index_damage_stay_unproven() {
     let (disk, cache) = three(settings());
     drop(cache);
     disk.damage(&at(INDEX), |octets| {
@@ -198,7 +202,7 @@ fn what_stands_before_damage_in_an_index_is_never_proven_again() {
 }
 
 #[test]
-fn a_journal_damaged_in_its_middle_proves_nothing() {
+fn damaged_journal_leaves_existing_objects_unproven() {
     let (disk, cache) = three(settings());
     (5..9).for_each(|number| cache.tier.journal_invalidation(number, b"purge").unwrap());
     disk.damage(&at("invalidations"), |octets| {
@@ -213,11 +217,11 @@ fn a_journal_damaged_in_its_middle_proves_nothing() {
     cache.write(record(next, 10)).unwrap();
     disk.kill();
     let mut cache = Cache::open(disk, settings());
-    assert_eq!(found(&mut cache).iter().filter(|(_, proven)| *proven).count(), 1, "what is new is certain");
+    assert_eq!(found(&mut cache).iter().filter(|(_, proven)| *proven).count(), 1, "the new object is proven");
 }
 
 #[test]
-fn without_its_journal_or_mark_nothing_is_believed() {
+fn missing_journal_or_mark_leaves_nothing_proven() {
     let (disk, _) = three(settings());
     disk.kill();
     disk.remove(&at("invalidations")).unwrap();
@@ -228,7 +232,7 @@ fn without_its_journal_or_mark_nothing_is_believed() {
 }
 
 #[test]
-fn after_a_power_cut_only_what_is_known_to_be_synced_is_proven() {
+fn only_synced_objects_are_proven_after_a_power_cut() {
     let (disk, mut cache) = three(Settings { durability: Durability::Power, ..settings() });
     cache.sync();
     assert_eq!(cache.tier.figures().synced, 3);
@@ -239,17 +243,21 @@ fn after_a_power_cut_only_what_is_known_to_be_synced_is_proven() {
     cache.close();
     disk.power_cut();
     let mut cache = Cache::open(disk.clone(), settings());
-    assert_eq!(found(&mut cache).iter().filter(|(_, proven)| *proven).count(), 3, "it was left cleanly");
+    assert_eq!(
+        found(&mut cache).iter().filter(|(_, proven)| *proven).count(),
+        3,
+        "the directory was closed cleanly"
+    );
     disk.power_cut();
     let mut cache = Cache::open(disk.clone(), settings());
     assert_eq!(found(&mut cache), (1..=3).map(|n| (format!("index {n}").into(), false)).collect::<Vec<_>>());
     disk.kill();
     let mut cache = Cache::open(disk, settings());
-    assert!(found(&mut cache).iter().all(|(_, proven)| !proven), "nothing has proven it since");
+    assert!(found(&mut cache).iter().all(|(_, proven)| !proven), "no object has been refreshed since");
 }
 
 #[test]
-fn a_later_format_is_left_alone() {
+fn directory_of_a_later_format_is_left_unchanged() {
     let (disk, cache) = three(settings());
     drop(cache);
     disk.kill();
@@ -261,7 +269,7 @@ fn a_later_format_is_left_alone() {
 }
 
 #[test]
-fn a_directory_that_cannot_be_written_says_so() {
+fn error_names_a_directory_that_cannot_be_written() {
     let disk = SimulatedDisk::new(1);
     disk.fail_at(1, Fault::Io);
     let refused = Cache::try_open(Arc::new(disk), settings()).err().unwrap().to_string();
@@ -278,11 +286,11 @@ fn reads_of_damaged_records_are_counted() {
     let location = cache.write(record(4, 100_000)).unwrap();
     let stored = cache.tier.read(location).unwrap();
     let mut content = disk.read(&at(DATA)).unwrap();
-    // The body is what was written last.
+    // The body is at the end of the file.
     let place = content.len() - 30_000;
     content[place] ^= 1;
     disk.open(&at(DATA), Access::Write).unwrap().write_at(&content, 0).unwrap();
-    assert!(stored.body.read_at(0, 60_000).is_ok(), "this piece is whole");
+    assert!(stored.body.read_at(0, 60_000).is_ok(), "this piece is intact");
     assert!(matches!(stored.body.read_at(65_536, 10), Err(ReadError::Damaged)));
     let aside = cache.tier.read_aside(location).unwrap();
     assert!(matches!(aside.body.verify(), Err(ReadError::Damaged)));
@@ -295,7 +303,7 @@ fn reads_of_damaged_records_are_counted() {
 }
 
 #[test]
-fn refreshed_index_that_was_damaged_is_not_believed() {
+fn damaged_refreshed_index_entry_is_rejected() {
     let disk = SimulatedDisk::new(1);
     let mut cache = Cache::open(disk.clone(), settings());
     let location = cache.write(record(1, 100)).unwrap();

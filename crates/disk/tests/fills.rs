@@ -1,4 +1,4 @@
-//! Bodies that stream in, many at a time: how much of the tier they take, and what the writer does without room.
+//! Many concurrent fills: how much of the tier they take, and how the writer behaves without room.
 #![allow(clippy::indexing_slicing, clippy::unwrap_used, reason = "a test ends where it fails")]
 
 mod common;
@@ -9,7 +9,7 @@ use platform::{Fault, SimulatedDisk};
 
 const PIECE: usize = 64 << 10;
 
-/// A keeper that gives nothing up, as a store whose objects are all in use.
+/// A keeper that keeps every object, like a store whose objects are all in use.
 struct KeepsAll;
 
 impl Keeper for KeepsAll {
@@ -26,8 +26,8 @@ fn step(writer: &mut Writer, steps: usize) {
     assert!(is_idle, "the writer was not idle after {steps} steps");
 }
 
-/// A tier with kept objects, and as many fills as it takes, each with one piece; the disk dies far ahead, so that a
-/// writer that never stops is found out.
+/// A tier with kept objects and as many fills as it admits, each with one piece. The disk is killed
+/// after many operations, so that a writer that never stops is detected.
 fn pinned(settings: Settings) -> (SimulatedDisk, Cache, Vec<Fill>, u64) {
     let disk = SimulatedDisk::new(1);
     let mut cache = Cache::open(disk.clone(), settings);
@@ -51,7 +51,7 @@ fn fills_that_pin_the_whole_tier_do_not_livelock_it() {
     assert!(!disk.is_killed() && cache.tier.off().is_none());
     drop(fills);
     step(&mut cache.writer, 100);
-    assert!(cache.write(record(99, 3000)).is_some(), "the tier works on when the fills have gone");
+    assert!(cache.write(record(99, 3000)).is_some(), "the tier works again after the fills have ended");
 }
 
 #[test]
@@ -73,12 +73,12 @@ fn running_fills_take_no_more_than_their_share() {
 }
 
 #[test]
-fn step_behind_a_finished_fill_pins_no_segment() {
+fn step_after_a_finished_fill_pins_no_segment() {
     let mut cache = Cache::open(SimulatedDisk::new(1), Settings { bytes_max: 32 << 20, ..settings() });
     let mut fill = cache.tier.fill(None).unwrap();
-    // More than one step writes, so that the next step is queued behind the end.
+    // More bytes than one step writes, so that another step is queued after the end.
     fill.push(body(1, 3 << 20).into());
     fill.finish("index".into(), "head".into(), 1, |location| assert!(location.is_some()));
     step(&mut cache.writer, 100);
-    assert_eq!(cache.tier.figures().fill_bytes, 0, "the finished fill has begun another segment");
+    assert_eq!(cache.tier.figures().fill_bytes, 0, "the finished fill holds another segment");
 }

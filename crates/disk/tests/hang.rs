@@ -1,4 +1,5 @@
-//! A disk that stops answering: the tier is off, nothing but its own threads waits, and it comes back.
+//! A disk that stops answering: the tier turns off, only its own threads wait, and it resumes
+//! later.
 #![allow(clippy::indexing_slicing, clippy::unwrap_used, reason = "a test ends where it fails")]
 
 mod common;
@@ -38,7 +39,7 @@ impl Running {
         if accepted { receiver.recv().unwrap() } else { None }
     }
 
-    /// Freezes the disk under a write, and lets the timeout pass.
+    /// Freezes the disk during a write, and lets the timeout pass.
     fn hang(&self) {
         self.disk.freeze();
         assert!(self.tier.write(record(90, 3000), |_| ()));
@@ -75,12 +76,12 @@ fn hung_disk_turns_the_tier_off_until_it_answers() {
     assert_eq!(tier.off(), Some(OffReason::Hung));
     assert_eq!((tier.figures().hangs, tier.figures().stuck), (1, 1));
     assert_eq!((&tier.stuck()[0].thread[..], tier.stuck()[0].operation), ("the writer", "write"));
-    assert!(!tier.write(record(2, 10), |_| ()) && tier.fill(None).is_none(), "nothing is taken");
+    assert!(!tier.write(record(2, 10), |_| ()) && tier.fill(None).is_none(), "writes and fills are refused");
     tier.remove(location);
 }
 
 #[test]
-fn tier_comes_back_only_when_its_owner_has_caught_up() {
+fn tier_resumes_only_after_its_owner_has_caught_up() {
     let running = Running::start();
     let location = running.write(1).unwrap();
     running.hang();
@@ -95,7 +96,7 @@ fn tier_comes_back_only_when_its_owner_has_caught_up() {
 }
 
 #[test]
-fn fill_that_waits_for_a_hung_disk_is_given_up() {
+fn fill_fails_while_the_disk_hangs() {
     let running = Running::start();
     let mut fill = running.tier.fill(None).unwrap();
     fill.push(body(1, 1 << 16).into());
@@ -105,7 +106,7 @@ fn fill_that_waits_for_a_hung_disk_is_given_up() {
 }
 
 #[test]
-fn closing_leaves_a_writer_behind_that_the_disk_holds() {
+fn close_leaves_a_hung_writer_behind() {
     let running = Running::start();
     running.hang();
     assert!(!running.tier.close(), "the writer has not ended");

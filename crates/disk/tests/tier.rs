@@ -1,4 +1,4 @@
-//! What a tier does while nothing goes wrong: writing, reading, streaming in, evicting, and being opened again.
+//! The tier without faults: writing, reading, fills, eviction and reopening.
 
 mod common;
 
@@ -15,7 +15,7 @@ fn all(cache: &mut Cache) -> Vec<(Location, Bytes, bool)> {
 }
 
 #[test]
-fn what_is_written_is_read_again() {
+fn written_objects_are_read_back() {
     let mut cache = Cache::open(SimulatedDisk::new(1), settings());
     for (number, bytes) in [(1, 0), (2, 10), (3, 65_536), (4, 65_537), (5, 100_000)] {
         let location = cache.write(record(number, bytes)).unwrap();
@@ -36,7 +36,7 @@ fn what_is_written_is_read_again() {
 }
 
 #[test]
-fn a_restart_finds_everything() {
+fn restart_recovers_objects_and_invalidations() {
     let disk = SimulatedDisk::new(1);
     let mut cache = Cache::open(disk.clone(), settings());
     let kept = cache.write(record(1, 500)).unwrap();
@@ -44,9 +44,9 @@ fn a_restart_finds_everything() {
     let refreshed = cache.write(record(3, 500)).unwrap();
     cache.tier.remove(removed);
     cache.tier.refresh(refreshed, "again".into(), 9);
-    assert_eq!(read(&cache.tier, refreshed).unwrap().0, "again", "before it is written");
+    assert_eq!(read(&cache.tier, refreshed).unwrap().0, "again", "before the refresh is written");
     cache.settle();
-    assert_eq!(read(&cache.tier, refreshed).unwrap().0, "again", "and after");
+    assert_eq!(read(&cache.tier, refreshed).unwrap().0, "again", "after the refresh is written");
     assert_eq!(cache.tier.figures().durable, 5);
     cache.tier.journal_invalidation(12, b"twelve").unwrap();
     cache.tier.journal_invalidation(11, b"eleven").unwrap();
@@ -64,7 +64,7 @@ fn a_restart_finds_everything() {
 }
 
 #[test]
-fn a_body_streams_in_while_others_read_it() {
+fn fill_is_readable_while_it_is_written() {
     let disk = SimulatedDisk::new(1);
     let mut cache = Cache::open(disk.clone(), settings());
     let whole = body(7, 100_000);
@@ -93,7 +93,7 @@ fn a_body_streams_in_while_others_read_it() {
 }
 
 #[test]
-fn an_abandoned_body_leaves_nothing() {
+fn abandoned_fill_leaves_nothing() {
     let mut cache = Cache::open(SimulatedDisk::new(1), settings());
     let before = cache.tier.figures().bytes;
     let mut fill = cache.tier.fill(Some(100_000)).unwrap();
@@ -107,7 +107,7 @@ fn an_abandoned_body_leaves_nothing() {
 }
 
 #[test]
-fn a_fill_is_held_back_and_bounded() {
+fn fill_waits_for_the_writer_and_is_bounded() {
     let mut cache = Cache::open(SimulatedDisk::new(1), settings());
     assert!(cache.tier.fill(Some(1 << 20)).is_none(), "larger than any object may be");
     let mut fill = cache.tier.fill(None).unwrap();
@@ -121,14 +121,14 @@ fn a_fill_is_held_back_and_bounded() {
     cache.settle();
     assert_eq!(fill.poll_ready(&context), Poll::Ready(Err(OffReason::TooLarge)));
     let fills: Vec<_> = std::iter::from_fn(|| cache.tier.fill(None)).collect();
-    assert_eq!(fills.len(), 63, "as many as may stream in at the same time");
+    assert_eq!(fills.len(), 63, "64 fills may run, and one is still open");
     drop(fills);
     assert!(cache.tier.fill(None).is_some());
     assert!(cache.tier.figures().refused >= 2);
 }
 
 #[test]
-fn a_full_queue_refuses() {
+fn full_queue_refuses_writes() {
     let cache = Cache::open(SimulatedDisk::new(1), Settings { queue_bytes_max: 50_000, ..settings() });
     let accepted = (0..100).filter(|number| cache.tier.write(record(*number, 1000), |_| ())).count();
     assert!((40..50).contains(&accepted), "{accepted}");
@@ -136,7 +136,7 @@ fn a_full_queue_refuses() {
 }
 
 #[test]
-fn the_oldest_goes_first_and_what_is_wanted_stays() {
+fn oldest_segment_is_evicted_and_wanted_objects_stay() {
     let disk = SimulatedDisk::new(1);
     let mut cache = Cache::open(disk.clone(), settings());
     let wanted = cache.write(record(1, 3000)).unwrap();
@@ -153,7 +153,7 @@ fn the_oldest_goes_first_and_what_is_wanted_stays() {
     assert!(cache.keeper.asked.lock().unwrap().len() > 500);
     assert_eq!(read(&cache.tier, newest.unwrap()).unwrap().2, body(999, 3000));
     assert!(matches!(cache.tier.read(unwanted), Err(ReadError::Gone)));
-    assert_eq!(reader.body.read_at(0, 3000).unwrap(), body(2, 3000), "who reads goes on reading");
+    assert_eq!(reader.body.read_at(0, 3000).unwrap(), body(2, 3000), "an open reader can continue");
     let to = cache.keeper.moved.lock().unwrap()[&wanted];
     let is_there = cache.tier.read(to).is_ok() || cache.keeper.asked.lock().unwrap().contains(&to);
     assert!(is_there, "it was written again");
@@ -162,7 +162,7 @@ fn the_oldest_goes_first_and_what_is_wanted_stays() {
 }
 
 #[test]
-fn a_segment_in_which_nothing_stands_goes_at_once() {
+fn segment_without_objects_is_removed_at_once() {
     let mut cache = Cache::open(SimulatedDisk::new(1), settings());
     let locations: Vec<_> = (1..100).filter_map(|number| cache.write(record(number, 3000))).collect();
     let before = cache.tier.figures();
@@ -175,7 +175,7 @@ fn a_segment_in_which_nothing_stands_goes_at_once() {
 }
 
 #[test]
-fn refreshing_over_and_over_does_not_grow() {
+fn repeated_refreshes_do_not_grow_the_files() {
     let disk = SimulatedDisk::new(1);
     let mut cache = Cache::open(disk.clone(), settings());
     let locations: Vec<_> = (1..60).filter_map(|number| cache.write(record(number, 3000))).collect();
@@ -198,7 +198,7 @@ fn refreshing_over_and_over_does_not_grow() {
 }
 
 #[test]
-fn old_invalidations_are_dropped_when_nothing_needs_them() {
+fn old_invalidations_are_dropped_when_no_object_needs_them() {
     let disk = SimulatedDisk::new(1);
     let mut cache = Cache::open(disk.clone(), settings());
     let needy = cache.write(record(5, 10)).unwrap();
@@ -218,7 +218,7 @@ fn old_invalidations_are_dropped_when_nothing_needs_them() {
 }
 
 #[test]
-fn an_object_older_than_a_dropped_invalidation_is_not_proven() {
+fn object_older_than_a_dropped_invalidation_is_unproven() {
     let disk = SimulatedDisk::new(1);
     let mut cache = Cache::open(disk.clone(), Settings { invalidation_bytes_max: Some(4096), ..settings() });
     cache.write(record(5, 10)).unwrap();
@@ -234,14 +234,14 @@ fn an_object_older_than_a_dropped_invalidation_is_not_proven() {
 }
 
 #[test]
-fn a_directory_has_one_writer() {
+fn directory_has_one_writer() {
     let disk = SimulatedDisk::new(1);
     let _held = Cache::open(disk.clone(), settings());
     assert!(matches!(Cache::try_open(Arc::new(disk), settings()), Err(OpenError::Locked { .. })));
 }
 
 #[test]
-fn a_thread_writes_and_close_waits_for_it() {
+fn close_waits_for_the_writer_thread() {
     let directory = tempfile::tempdir().unwrap();
     let at = || Settings { directory: directory.path().into(), bytes_max: 64 << 20, ..power() };
     let again = || open(Arc::new(SystemDisk), Arc::new(SystemClock::new()), at()).unwrap();

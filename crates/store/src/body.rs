@@ -1,7 +1,8 @@
-//! A complete body: in memory, reference-counted chunks that every response shares; or on the disk, where the large
-//! ones are.
+//! A complete body: in memory as reference-counted chunks that all responses share, or, if it is
+//! large, on the disk.
 //!
-//! Invariant: no chunk is empty, and each owns exactly the memory its length says. A body on the disk has no chunks.
+//! Invariant: no chunk is empty, and each owns exactly as much memory as its length. A body on the
+//! disk has no chunks.
 
 use crate::Shelved;
 use bytes::Bytes;
@@ -10,7 +11,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The length of every chunk but the last, in octets. A smaller body is one exact allocation.
+/// The length in bytes of every chunk except the last. A smaller body is one exact allocation.
 pub const CHUNK_BYTES: usize = 64 * 1024;
 
 /// A complete body. Cheap to clone.
@@ -21,78 +22,80 @@ pub struct Body {
     on_disk: Option<Arc<OnDisk>>,
 }
 
-/// A body on the disk. It can be read to its end whatever becomes of its place.
+/// A body on the disk. It can be read to its end even if it is evicted or moved meanwhile.
 pub struct OnDisk {
     body: DiskBody,
     place: Shelved,
-    /// Whether all of it has been read and was as it was written.
+    /// Whether all of it has been read and matched its checksums.
     checked: AtomicBool,
-    /// Whether something of it could not be read, or was not as it was written.
+    /// Whether a part of it could not be read or did not match its checksum.
     damaged: AtomicBool,
 }
 
 impl OnDisk {
-    /// Checks at most `bytes_max` octets from `offset` on, which must be within the body, without keeping them; gives
-    /// how many they are. Blocks.
+    /// Checks at most `bytes_max` bytes from `offset` on against their checksums, without keeping
+    /// them. `offset` must be within the body. Returns the number of bytes checked. Blocks.
     ///
     /// # Errors
-    /// When they cannot be read, or are not as they were written.
+    /// The bytes cannot be read or do not match their checksums.
     pub fn check(&self, offset: u64, bytes_max: usize) -> Result<u64, ReadError> {
         self.body.check(offset, bytes_max)
     }
 
-    /// At most `bytes_max` octets from `offset` on, which must be within the body, for a response that is not sent from
-    /// the file; blocks.
+    /// Reads at most `bytes_max` bytes from `offset` on, for a response that is sent without
+    /// sendfile. `offset` must be within the body. Blocks.
     ///
     /// # Errors
-    /// When they cannot be read, or are not as they were written.
+    /// The bytes cannot be read or do not match their checksums.
     pub fn read_at(&self, offset: u64, bytes_max: usize) -> Result<Bytes, ReadError> {
         self.body.read_at(offset, bytes_max)
     }
 
-    /// The number of octets.
+    /// The length in bytes.
     pub fn len(&self) -> u64 {
         self.body.len()
     }
 
-    /// Whether there is no octet.
+    /// Whether the length is zero.
     pub fn is_empty(&self) -> bool {
         self.body.is_empty()
     }
 
-    /// The octets of memory that its checksums take.
+    /// The bytes of memory that its checksums occupy.
     pub(crate) const fn sums_bytes(&self) -> usize {
         self.body.sums_bytes()
     }
 
-    /// All of it has been checked with [`OnDisk::check`].
+    /// Records that all of it was checked with [`OnDisk::check`].
     pub fn was_read(&self) {
+        // Relaxed is enough, here and for `damaged`: the flags publish no other memory.
         self.checked.store(true, Ordering::Relaxed);
     }
 
-    /// Where it stands in a file, to be sent without being read: once all of it has been read and was as it was
-    /// written, and until damage is found.
+    /// The range of the file that holds the body, to be sent without another check. `None` until
+    /// all of it has been checked, and again once damage is found.
     pub fn file_range(&self) -> Option<FileRange> {
         let is_trusted = self.checked.load(Ordering::Relaxed) && !self.is_damaged();
         if is_trusted { self.body.pieces() } else { None }
     }
 
-    /// Where it stands in a file, to send octets that [`OnDisk::check`] has just found sound, whatever else is damaged.
+    /// The range of the file that holds the body, to send bytes that [`OnDisk::check`] has just
+    /// found intact. It is available even if other parts are damaged.
     pub fn unchecked_range(&self) -> Option<FileRange> {
         self.body.pieces()
     }
 
-    /// Whether damage was found: it is not sent unread and not stored again.
+    /// Whether damage was found. The body is then neither sent unchecked nor stored again.
     pub(crate) fn is_damaged(&self) -> bool {
         self.damaged.load(Ordering::Relaxed)
     }
 
-    /// Damage was found.
+    /// Records that damage was found.
     pub(crate) fn distrust(&self) {
         self.damaged.store(true, Ordering::Relaxed);
     }
 
-    /// Where it was when it was read; it may have moved since.
+    /// The place from which it was read. The object may have moved since.
     pub(crate) const fn place(&self) -> Shelved {
         self.place
     }
@@ -105,12 +108,12 @@ impl fmt::Debug for OnDisk {
 }
 
 impl Body {
-    /// A body with a copy of `octets`, cut into chunks.
+    /// A body with a copy of `octets`, divided into chunks.
     pub fn copy_of(octets: &[u8]) -> Self {
         Self::of_chunks(octets.chunks(CHUNK_BYTES).map(Bytes::copy_from_slice).collect())
     }
 
-    /// A body of chunks that are not empty and own their memory.
+    /// A body of chunks, which must not be empty and must own their memory exactly.
     pub(crate) fn of_chunks(chunks: Vec<Bytes>) -> Self {
         let len = chunks.iter().map(|chunk| chunk.len() as u64).sum();
         Self { chunks: (!chunks.is_empty()).then(|| chunks.into()), len, on_disk: None }
@@ -123,18 +126,18 @@ impl Body {
         Self { chunks: None, len, on_disk: Some(Arc::new(OnDisk { body, place, checked, damaged })) }
     }
 
-    /// The body on the disk, if it is there and not in memory.
+    /// The body on the disk, or `None` if the body is in memory.
     pub const fn on_disk(&self) -> Option<&Arc<OnDisk>> {
         self.on_disk.as_ref()
     }
 
-    /// The chunks in order; none if the body is on the disk.
+    /// The chunks in order. There are none if the body is on the disk.
     pub fn chunks(&self) -> &[Bytes] {
         self.chunks.as_deref().unwrap_or_default()
     }
 
-    /// The octets from `first` to `last`, both included and both within the body, as slices of its chunks; to be asked
-    /// of a body in memory.
+    /// The bytes from `first` to `last` (both inclusive, both within the body) as slices of the
+    /// chunks. Only for a body in memory.
     pub fn slice(&self, first: u64, last: u64) -> Vec<Bytes> {
         let mut slices = Vec::new();
         let mut offset = 0;
@@ -155,7 +158,7 @@ impl Body {
         slices
     }
 
-    /// A body of these octets, copied into chunks of its own.
+    /// A body with a copy of these pieces, joined into new chunks.
     pub fn gathered<'a>(pieces: impl IntoIterator<Item = &'a Bytes, IntoIter: Clone>) -> Self {
         let pieces = pieces.into_iter();
         let mut left: usize = pieces.clone().map(Bytes::len).sum();
@@ -176,12 +179,12 @@ impl Body {
         Self::of_chunks(chunks)
     }
 
-    /// The number of octets.
+    /// The length in bytes.
     pub const fn len(&self) -> u64 {
         self.len
     }
 
-    /// Whether there is no octet.
+    /// Whether the length is zero.
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -193,7 +196,7 @@ mod tests {
     use bytes::Bytes;
 
     #[test]
-    fn slices_and_gathered_bodies_hold_the_same_octets() {
+    fn slices_and_gathered_copies_equal_the_body() {
         let octets: Vec<u8> = (0..=255).cycle().take(2 * CHUNK_BYTES + 10).collect();
         let body = Body::copy_of(&octets);
         let end = octets.len() as u64 - 1;

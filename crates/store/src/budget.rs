@@ -1,13 +1,17 @@
-//! How much the store may weigh. What it weighs and what the process occupies differ by what the allocator cannot
-//! give back: where objects of one size have made room for objects of another, most pages still hold some of the old
-//! ones. The budget follows that, so that resident memory keeps within what was allowed.
+//! The store's memory budget.
 //!
-//! Invariant: the budget is never above the limit the store was made with, and never below a part of it.
+//! The process occupies more memory than the store counts, because the allocator cannot give
+//! everything back: when objects of one size replace objects of another, most pages still hold some
+//! of the old ones. The budget follows this difference, so that resident memory stays within its
+//! limit.
+//!
+//! Invariant: the budget is never above the store's limit, and never below half of it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The budget is never less than the limit divided by this, whatever the rest of the process occupies. What the
-/// allocator keeps for itself is resident too, and evicting more does not make it give that back.
+/// The budget is at least the limit divided by this, whatever the rest of the process occupies.
+/// Memory that the allocator retains is resident too, and evicting more objects would not make it
+/// give that back.
 const LEAST_PART: u64 = 2;
 
 /// The budget of all shards together.
@@ -26,8 +30,8 @@ impl Budget {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Fits the budget to a process that occupies `resident` octets where it may occupy `resident_max`, and whose
-    /// store weighs `weighed`.
+    /// Adapts the budget to a process that occupies `resident` bytes of at most `resident_max`, in
+    /// which the store has counted `weighed` bytes.
     pub(crate) fn fit(&self, weighed: u64, resident: u64, resident_max: u64) {
         let beyond = resident.saturating_sub(weighed);
         let fitting = resident_max.saturating_sub(beyond);
@@ -40,11 +44,11 @@ mod tests {
     use super::Budget;
 
     #[test]
-    fn the_budget_makes_room_for_what_the_process_occupies_beyond_the_store() {
+    fn budget_shrinks_by_memory_outside_the_store() {
         let budget = Budget::new(800);
         for (weighed, resident, expected) in [
             (0, 0, 800),
-            // A fifth more than the store is expected.
+            // Resident memory is a fifth above the store's own count, which still fits.
             (800, 960, 800),
             (800, 1_000, 800),
             (800, 1_100, 700),

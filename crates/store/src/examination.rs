@@ -1,35 +1,36 @@
-//! A walk over everything that the store has on the disk, which reads and checks it.
+//! A walk that reads and checks every object that the store has on the disk.
 //!
-//! Invariant: no lock is held while the disk works, and what is found damaged is forgotten before the walk goes on.
+//! Invariant: no lock is held during a disk operation, and a damaged object is removed before the
+//! walk goes on.
 
 use crate::{Shelved, Store};
 use disk::{DiskBody, ReadError, Stored};
 
-/// Slots that are looked at under one lock.
+/// Slots that are looked at under one hold of a shard's lock.
 const SLOTS_AT_ONCE: usize = 1_024;
 
-/// How far a walk over the disk is.
+/// The progress of a walk over the disk.
 #[derive(Default)]
 pub struct Examination {
     shard: usize,
     slot: usize,
-    /// What is being read, and how far.
+    /// The body being read, and the offset reached.
     current: Option<(Shelved, DiskBody, u64)>,
 }
 
-/// What a step of the walk did.
+/// The result of a step of the walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Examined {
-    /// So many bytes were read and are as they were written.
+    /// This number of bytes was read and matches its checksums.
     Sound(u64),
-    /// Something could not be read or was not as it was written, and is forgotten.
+    /// An object could not be read or did not match its checksums. It has been removed.
     Damaged,
-    /// The walk has come round, and begins again with the next step.
+    /// The walk has visited every object. The next step starts again.
     End,
 }
 
 impl Examination {
-    /// Goes on by at most `bytes_max` bytes of a body, or by one head. Blocks.
+    /// Reads at most `bytes_max` bytes of a body, or one head, or skips some slots. Blocks.
     pub fn step(&mut self, store: &Store, bytes_max: usize) -> Examined {
         match self.current.take() {
             Some((place, body, offset)) => match body.read_at(offset, bytes_max) {
@@ -46,7 +47,7 @@ impl Examination {
         }
     }
 
-    /// Begins with the next object.
+    /// Starts with the next object.
     fn advance(&mut self, store: &Store) -> Examined {
         let Some(next) = store.next_place(self.shard, self.slot, SLOTS_AT_ONCE) else {
             *self = Self::default();
@@ -72,7 +73,7 @@ impl Examination {
 }
 
 fn found(store: &Store, place: Shelved, error: &ReadError) -> Examined {
-    // What is gone was evicted or removed meanwhile.
+    // A missing object was evicted or removed meanwhile.
     if matches!(error, ReadError::Gone) || error.is_passing() {
         return Examined::Sound(0);
     }

@@ -1,4 +1,4 @@
-//! A body that is being filled by one writer and read by any number of readers, each with its own cursor.
+//! A body that one writer fills and any number of readers read, each with its own cursor.
 //!
 //! ```text
 //!             push                                   poll_next
@@ -6,14 +6,16 @@
 //!                       ^ start                  ^ end
 //! ```
 //!
-//! It starts out *kept*: every octet stays, anybody may join, and `finish_with` hands over the complete [`Body`]. Past
-//! its limit it becomes a *window*: octets that every reader has taken are dropped, nobody new joins, and
-//! `poll_ready` holds the writer back while the slowest reader lags by the window. So a body that will not be
-//! stored costs a window, however large it is.
+//! A body starts out *kept*: it retains every byte, new readers may join, and `finish_with` hands
+//! over the complete [`Body`]. Above its limit it becomes a *window*: bytes that every reader has
+//! taken are dropped, and no new reader may join. `poll_ready` then stops the writer while the
+//! slowest reader lags by the size of the window. So a body that will not be stored occupies one
+//! window, however large it is.
 //!
-//! Invariant: every reader gets a prefix of what was pushed, and the end only if the writer finished. A writer
-//! that is dropped without `finish_with` aborts, so nobody takes a part for the whole.
-//! Wakers are registered under the lock that guards the state they wait for; no wake-up can be lost.
+//! Invariant: every reader receives a prefix of the pushed bytes, and sees the end only if the
+//! writer finished. Dropping the writer without `finish_with` aborts the body, so that no reader
+//! takes a part for the whole. Wakers are registered under the lock that guards the state they wait
+//! for, so no wake-up is lost.
 
 use crate::sync::{Mutex, MutexGuard, PoisonError};
 use crate::{Body, CHUNK_BYTES};
@@ -28,11 +30,11 @@ use std::task::{Context, Poll, Waker};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Aborted(pub Reason);
 
-/// Nobody reads the body any more, and it is not kept.
+/// The body is a window and has no reader left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Abandoned;
 
-/// A body being filled. Readers are made from it.
+/// A body being filled. Readers are created from it.
 #[derive(Debug)]
 pub struct Filling {
     state: Mutex<State>,
@@ -53,21 +55,21 @@ pub struct FillingReader {
 
 #[derive(Debug)]
 struct State {
-    /// Octets from `start` to `end`, in order; those before `loose_from` are compact.
+    /// Bytes from `start` to `end`, in order. Chunks before `loose_from` own exactly their memory.
     chunks: VecDeque<Chunk>,
-    /// The index of the first chunk that is still as it was pushed.
+    /// The index of the first chunk that is still a slice of the pushed buffer.
     loose_from: usize,
     start: u64,
     end: u64,
-    /// The most octets that are kept; `None` for a window.
+    /// The most bytes that may be kept, or `None` if the body is a window.
     keep_bytes_max: Option<u64>,
     readers: Vec<Option<ReaderState>>,
     had_readers: bool,
-    /// Nobody joins any more.
+    /// No new reader may join.
     closed: bool,
     writer: Option<Waker>,
     outcome: Option<Result<(), Aborted>>,
-    /// The fields that came behind the body.
+    /// The trailer fields that followed the body.
     trailer: Option<Fields>,
 }
 
@@ -84,8 +86,8 @@ struct ReaderState {
 }
 
 impl Filling {
-    /// A body that is kept up to `keep_bytes_max` octets; with zero it is a window from the start. A window
-    /// holds what is pushed before its first reader joins.
+    /// Starts a body. It is kept while it has at most `keep_bytes_max` bytes; with zero it is a
+    /// window from the start. A window holds all pushed bytes until its first reader joins.
     pub fn start(keep_bytes_max: u64) -> (FillingWriter, Arc<Self>) {
         let state = State {
             chunks: VecDeque::new(),
@@ -104,7 +106,8 @@ impl Filling {
         (FillingWriter { filling: Arc::clone(&filling) }, filling)
     }
 
-    /// A new reader at the first octet; `None` once octets may have been dropped or the writer closed it.
+    /// A new reader at the first byte. `None` once bytes may have been dropped or the writer has
+    /// closed the body.
     pub fn reader(self: &Arc<Self>) -> Option<FillingReader> {
         let mut state = self.lock();
         if state.closed || state.start > 0 || (state.keep_bytes_max.is_none() && state.had_readers) {
@@ -121,51 +124,53 @@ impl Filling {
         Some(FillingReader { filling: Arc::clone(self), slot })
     }
 
-    /// The octets held in memory now.
+    /// The bytes held in memory now.
     pub fn held_bytes(&self) -> u64 {
         let state = self.lock();
         state.end - state.start
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // The state is whole wherever a panic could strike: the one foreign call under the lock, `publish`, comes
-        // after the last change.
+        // A poisoned lock is used as well: the only foreign call under it, `publish`, comes after
+        // the last change, so the state is consistent wherever a panic can occur.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Settles how the body ended, once, and wakes everyone.
+    /// Records how the body ended and wakes all readers. Only the first call has an effect on the
+    /// outcome.
     fn settle(&self, outcome: Result<(), Aborted>) {
         let wakers = {
             let mut state = self.lock();
             state.outcome.get_or_insert(outcome);
             state.take_reader_wakers()
         };
+        // Wakers are foreign code, so they run after the lock is released, here and below.
         wakers.into_iter().for_each(Waker::wake);
     }
 }
 
 impl FillingWriter {
-    /// Whether the body is still kept whole.
+    /// Whether the body still retains all of its bytes.
     pub fn is_kept(&self) -> bool {
         self.filling.lock().keep_bytes_max.is_some()
     }
 
-    /// Whether the body is kept and would not be with so many octets more.
+    /// Whether the body is kept now but would exceed its limit with `octets` more bytes.
     pub fn passes_limit(&self, octets: usize) -> bool {
         let state = self.filling.lock();
         state.keep_bytes_max.is_some_and(|limit| state.end + octets as u64 > limit)
     }
 
-    /// What has been pushed so far; to be asked while the body is kept.
+    /// The chunks pushed so far. Call it only while the body is kept; a window has dropped some.
     pub fn so_far(&self) -> Vec<Bytes> {
         self.filling.lock().chunks.iter().map(|chunk| chunk.octets.clone()).collect()
     }
 
-    /// Ready when the next `push` keeps within `window_bytes`: always while the body is kept; for a window
-    /// while the slowest reader lags by less than that.
+    /// Ready when the writer may push. This is always so while the body is kept. A window is ready
+    /// while it holds fewer than `window_bytes`, which the slowest reader determines.
     ///
     /// # Errors
-    /// [`Abandoned`] when it is a window and its last reader has gone.
+    /// [`Abandoned`] if the body is a window whose last reader has gone.
     pub fn poll_ready(
         &mut self,
         context: &mut Context<'_>,
@@ -185,15 +190,15 @@ impl FillingWriter {
         Poll::Pending
     }
 
-    /// Lets nobody join from now on. A window that nobody has joined waits for its first reader; without this it
-    /// would wait for ever.
+    /// Admits no new reader from now on. A window without readers waits for its first one, and
+    /// without this call it would wait for ever.
     pub fn close(&mut self) {
         let mut state = self.filling.lock();
         state.closed = true;
         state.drop_taken();
     }
 
-    /// Makes it a window from now on, because it shall not be kept after all.
+    /// Turns the body into a window, because it will not be stored after all.
     pub fn stop_keeping(&mut self) {
         let mut state = self.filling.lock();
         if state.keep_bytes_max.take().is_some() {
@@ -201,7 +206,7 @@ impl FillingWriter {
         }
     }
 
-    /// Adds octets at the end. Past the limit of a kept body it becomes a window.
+    /// Adds bytes at the end. A kept body that exceeds its limit becomes a window.
     pub fn push(&mut self, octets: Bytes) {
         if octets.is_empty() {
             return;
@@ -214,9 +219,11 @@ impl FillingWriter {
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// Ends the body with these last octets, which may be none, and the fields behind them: it is complete. If it was
-    /// kept, `publish` gets the whole before any reader can take the last octets or see the end; so whoever has read
-    /// the body to its end finds it published. `publish` runs under this body's lock and must not touch its readers.
+    /// Completes the body with its last bytes, which may be empty, and its trailer fields.
+    ///
+    /// If the body was kept, `publish` receives it before any reader can take the last bytes or see
+    /// the end. So a reader that has reached the end finds the body published. `publish` runs under
+    /// this body's lock and must not use its readers.
     pub fn finish_with(self, last: Bytes, trailer: Option<Fields>, publish: impl FnOnce(Body)) {
         {
             let mut state = self.filling.lock();
@@ -232,7 +239,7 @@ impl FillingWriter {
         self.filling.settle(Ok(()));
     }
 
-    /// Ends the body: it is not complete, for this reason.
+    /// Ends the body as incomplete, for this reason.
     pub fn abort(self, reason: Reason) {
         self.filling.settle(Err(Aborted(reason)));
     }
@@ -245,7 +252,7 @@ impl Drop for FillingWriter {
 }
 
 impl FillingReader {
-    /// The next octets; `None` at the end of a complete body.
+    /// The next bytes, or `None` at the end of a complete body.
     pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, Aborted>>> {
         let (result, writer) = {
             let mut state = self.filling.lock();
@@ -260,7 +267,7 @@ impl FillingReader {
 }
 
 impl FillingReader {
-    /// The fields that came behind the body, once it has ended.
+    /// The trailer fields, once the body has ended.
     pub fn trailer(&self) -> Option<Fields> {
         self.filling.lock().trailer.clone()
     }
@@ -273,7 +280,8 @@ impl Drop for FillingReader {
             if let Some(place) = state.readers.get_mut(self.slot) {
                 *place = None;
             }
-            // A writer that waits holds a window of octets. When the last reader goes they go too, which wakes it.
+            // A waiting writer holds a full window. When the last reader goes, the window is
+            // emptied, which wakes the writer.
             state.drop_taken()
         };
         if let Some(writer) = writer {
@@ -293,15 +301,17 @@ impl State {
                 self.drop_taken();
             }
             Some(_) => self.compact(CHUNK_BYTES),
-            // A window whose readers have all gone is filled on for the disk, and nothing else would drop its bytes.
+            // A window without readers may still be filled for the disk. Nothing else would drop
+            // its bytes.
             None => {
                 self.drop_taken();
             }
         }
     }
 
-    /// Copies loose chunks into exact ones: whole pieces of [`CHUNK_BYTES`] while at least `loose_min` octets
-    /// are loose, and with zero also the rest. Offsets do not change, so readers do not notice.
+    /// Copies loose chunks into exact ones of [`CHUNK_BYTES`], while at least `loose_min` bytes are
+    /// loose. With zero it also copies a shorter rest. Offsets do not change, so readers are not
+    /// affected.
     fn compact(&mut self, loose_min: usize) {
         let loose_bytes = |state: &Self| {
             let from = state.chunks.get(state.loose_from).map_or(state.end, |chunk| chunk.offset);
@@ -351,7 +361,8 @@ impl State {
         }
     }
 
-    /// In a window, drops the chunks that every reader has taken. Gives the writer's waker if that made room.
+    /// Drops the chunks of a window that every reader has taken. Returns the writer's waker if this
+    /// freed any.
     fn drop_taken(&mut self) -> Option<Waker> {
         if self.keep_bytes_max.is_some() || !self.may_be_abandoned() {
             return None;
@@ -370,7 +381,7 @@ impl State {
         if self.start > before { self.writer.take() } else { None }
     }
 
-    /// Whether a window without readers is one that nobody will ever read.
+    /// Whether a window without readers will never have one again.
     fn may_be_abandoned(&self) -> bool {
         self.had_readers || self.closed
     }
@@ -420,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn readers_join_at_any_time_and_start_at_the_beginning() {
+    fn late_readers_start_at_the_first_byte() {
         let (mut writer, filling) = Filling::start(100);
         let mut early = filling.reader().unwrap();
         assert_eq!(next(&mut early), Poll::Pending);
@@ -439,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kept_body_becomes_exact_chunks() {
+    fn kept_body_becomes_exact_chunks() {
         let (mut writer, filling) = Filling::start(1 << 20);
         let whole: Vec<u8> = (0..CHUNK_BYTES * 2 + 1_000).map(|n| (n % 251) as u8).collect();
         for part in whole.chunks(1_500) {
@@ -453,7 +464,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kept_body_holds_no_other_buffer_alive() {
+    fn kept_body_copies_out_of_read_buffers() {
         let (mut writer, filling) = Filling::start(1 << 20);
         let buffer = Bytes::from(vec![7; 16_384]);
         writer.push(buffer.slice(10..20));
@@ -464,7 +475,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dropped_writer_aborts() {
+    fn dropping_the_writer_aborts_the_body() {
         let (mut writer, filling) = Filling::start(100);
         let mut reader = filling.reader().unwrap();
         writer.push("ab".into());
@@ -474,7 +485,7 @@ mod tests {
     }
 
     #[test]
-    fn an_abort_tells_its_reason() {
+    fn readers_see_the_reason_of_an_abort() {
         let (writer, filling) = Filling::start(100);
         let mut reader = filling.reader().unwrap();
         writer.abort(Reason::OriginTimeout);
@@ -482,7 +493,7 @@ mod tests {
     }
 
     #[test]
-    fn past_its_limit_a_body_is_a_window_that_nobody_joins() {
+    fn body_above_its_limit_is_a_window_without_new_readers() {
         let (mut writer, filling) = Filling::start(3);
         let mut reader = filling.reader().unwrap();
         writer.push("abc".into());
@@ -497,7 +508,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_reader_holds_the_writer_of_a_window_back() {
+    fn slow_reader_blocks_the_writer_of_a_window() {
         let (mut writer, filling) = Filling::start(0);
         let count = Arc::new(Count::default());
         let waker = Waker::from(Arc::clone(&count));
@@ -518,7 +529,7 @@ mod tests {
     }
 
     #[test]
-    fn a_closed_window_that_nobody_joined_is_abandoned() {
+    fn closed_window_without_readers_is_abandoned() {
         let (mut writer, filling) = Filling::start(0);
         let mut context = Context::from_waker(Waker::noop());
         writer.push("abcd".into());
@@ -530,7 +541,7 @@ mod tests {
     }
 
     #[test]
-    fn closing_takes_nothing_from_who_has_joined() {
+    fn reader_that_joined_before_close_gets_all_bytes() {
         let (mut writer, filling) = Filling::start(0);
         let mut reader = filling.reader().unwrap();
         writer.push("abcd".into());
@@ -541,7 +552,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_whose_readers_have_gone_holds_nothing() {
+    fn window_holds_no_bytes_after_its_readers_left() {
         let (mut writer, filling) = Filling::start(0);
         let reader = filling.reader().unwrap();
         writer.push("abc".into());
@@ -552,7 +563,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kept_body_outlives_its_readers() {
+    fn kept_body_outlives_its_readers() {
         let (mut writer, filling) = Filling::start(10);
         drop(filling.reader());
         let mut context = Context::from_waker(Waker::noop());
@@ -562,7 +573,7 @@ mod tests {
     }
 
     #[test]
-    fn the_whole_is_handed_over_before_readers_see_the_end() {
+    fn body_is_published_before_readers_see_the_end() {
         let (writer, filling) = Filling::start(10);
         let mut reader = filling.reader().unwrap();
         let count = Arc::new(Count::default());

@@ -1,5 +1,5 @@
-//! Hashing of keys, once a look-up, with a seed of this process: what a client sends cannot be aimed at one
-//! chain of the index. Hashes are never stored beyond the process.
+//! Hashing of cache keys, once for each look-up, with a seed unique to this process. So a client
+//! cannot choose keys that fall into one chain of the index. Hashes never leave the process.
 
 use crate::{Key, SiteId};
 use foldhash::SharedSeed;
@@ -19,8 +19,8 @@ impl KeyHasher {
         Self { seed, shared: SharedSeed::from_u64(seed) }
     }
 
-    /// The hash of a key. All percent-encodings of one target have one hash, so a purge of the target reaches the pages
-    /// that are stored under each of them.
+    /// The hash of a key. All percent-encodings of a target have the same hash, so that a purge of
+    /// the target reaches the pages stored under each of them.
     pub(crate) fn hash(&self, key: &Key) -> u64 {
         let mut hasher = FoldHasher::with_seed(self.seed, &self.shared);
         (key.site(), key.is_https(), key.host(), canonical_target(key.target())).hash(&mut hasher);
@@ -28,7 +28,7 @@ impl KeyHasher {
     }
 }
 
-/// Hashes texts of sites.
+/// Hashes texts that belong to a site, such as tags and hosts.
 #[derive(Clone, Debug)]
 pub(crate) struct TextHasher {
     seed: u64,
@@ -47,11 +47,11 @@ impl TextHasher {
     }
 }
 
-/// For tables whose keys are such hashes: they need no hashing again.
+/// For tables whose keys are already hashes, so that they are not hashed again.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct PrehashedState;
 
-/// Passes a `u64` through.
+/// Passes a `u64` through unchanged.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Prehashed(u64);
 
@@ -69,7 +69,7 @@ impl Hasher for Prehashed {
     }
 
     fn write(&mut self, octets: &[u8]) {
-        // Only `write_u64` is used; folding keeps this correct for anything else.
+        // Only `write_u64` is used. This fallback is correct for any other input.
         for &octet in octets {
             self.0 = self.0.rotate_left(8) ^ u64::from(octet);
         }

@@ -1,7 +1,8 @@
-//! What is invalidated: the pages, hosts, tags and conditions that a purge can name.
+//! Invalidations: the pages, hosts, tags and conditions that a purge can select.
 //!
-//! Invariant: a selector means all variants under both schemes. Which site a purge is for, who may ask, and under
-//! which other names a page is stored are not decided here.
+//! Invariant: a selector matches all variants under both schemes. This module does not decide which
+//! site a purge is for, whether its sender is authorised, or under which other names a page is
+//! stored.
 
 use crate::ledger::TagIds;
 use crate::tags::Tags;
@@ -12,126 +13,128 @@ use std::cell::Cell;
 use std::fmt;
 use std::sync::Arc;
 
-/// What happens to what is meant.
+/// The effect of an invalidation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Mode {
-    /// It is kept, to be used as if its lifetime was over.
+    /// The response stays stored and becomes stale at once.
     Soft,
-    /// It is removed.
+    /// The response is removed.
     Hard,
 }
 
-/// An order to forget.
+/// An order to invalidate responses.
 #[derive(Clone, Debug)]
 pub struct Invalidation {
-    /// What is meant.
+    /// The responses that it applies to.
     pub selector: Selector,
-    /// What happens to it.
+    /// Its effect on them.
     pub mode: Mode,
 }
 
-/// What an invalidation means. A host is one as in `Host`, with its port where that is not the default.
+/// The responses that an invalidation applies to. A host is written as in `Host`, with its port
+/// unless that is the default.
 #[derive(Clone, Debug)]
 pub enum Selector {
-    /// One page.
+    /// One page, in all percent-encodings of its target.
     Target {
-        /// Whose.
+        /// The site of the page.
         site: SiteId,
         /// The host.
         host: Bytes,
         /// Path and query.
         target: Bytes,
     },
-    /// The pages of a host whose target begins so.
+    /// The pages of a host whose target begins with a prefix.
     Prefix {
-        /// Whose.
+        /// The site of the pages.
         site: SiteId,
         /// The host.
         host: Bytes,
-        /// What the target begins with.
+        /// The beginning of their targets.
         prefix: Bytes,
     },
     /// All pages of a host.
     Host {
-        /// Whose.
+        /// The site of the pages.
         site: SiteId,
         /// The host.
         host: Bytes,
     },
-    /// What has all tags of `all_of`, and at least one of `any_of` unless that is empty. Without any tag it means
-    /// nothing.
+    /// Responses that have all tags of `all_of` and, unless `any_of` is empty, at least one tag of
+    /// `any_of`. If both are empty it matches nothing.
     Tags {
-        /// Whose; tags of different sites have nothing to do with one another.
+        /// The site of the tags. Equal tags of different sites are unrelated.
         site: SiteId,
-        /// One of these is enough.
+        /// One of these tags is required.
         any_of: Vec<Bytes>,
-        /// All of these are needed.
+        /// All of these tags are required.
         all_of: Vec<Bytes>,
     },
-    /// Everything.
+    /// All responses of a site or of all sites.
     Everything {
-        /// Whose; all sites' with `None`.
+        /// The site, or `None` for all sites.
         site: Option<SiteId>,
     },
-    /// What a ban says.
+    /// Responses that fulfil the conditions of a ban.
     Ban {
-        /// Whose.
+        /// The site of the responses.
         site: SiteId,
         /// The ban.
         ban: Arc<dyn Ban>,
     },
 }
 
-/// What has become of an invalidation.
+/// The result of an invalidation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Invalidated {
-    /// Its number: what was fetched by a request that began with a lower one is meant by it.
+    /// Its number. It applies to responses whose fetch began with a lower number.
     pub sequence: u64,
-    /// How many stored objects it met. An object that has several of the tags counts for each. `None` where that is
-    /// known only when the last object has been looked at: for prefixes, bans, and tags that are needed together.
+    /// The number of stored objects that it matches. An object with several of the tags counts once
+    /// for each. `None` for prefixes, bans and tags that are required together, because only the
+    /// sweep finds their objects, and for more tags than the store can mark.
     pub objects: Option<u64>,
 }
 
 /// Conditions on stored responses.
 ///
-/// They are asked while a part of the store is locked, of every object once: they must be quick, and must not call
-/// the store.
+/// The store evaluates each ban once for every object while it holds a lock. So a ban must be fast
+/// and must not call the store.
 pub trait Ban: fmt::Debug + Send + Sync {
-    /// Whether all conditions hold.
+    /// Whether all conditions hold for the response.
     fn matches(&self, stored: &Stored<'_>) -> bool;
 
-    /// What must be found in a response that the ban means, if there is something of the kind. The store asks many
-    /// bans at once for it, and then only those bans whose need was found.
+    /// A condition that every matching response fulfils, if the ban has one. The store searches for
+    /// the needs of many bans at once, and evaluates only the bans whose need was found.
     fn need(&self) -> Option<Need> {
         None
     }
 
-    /// What the ban says; two bans that say the same are one.
+    /// The text of the ban. Bans with equal texts are treated as one.
     fn text(&self) -> &str;
 }
 
-/// A necessary condition of a ban, for responses without `No-Vary-Search`: with that field a ban may mean a response
-/// because of another target.
+/// A necessary condition of a ban. It holds for responses without `No-Vary-Search` only: with that
+/// field, a ban may match a response because of another target.
 #[derive(Clone, Debug)]
 pub struct Need {
-    /// Where it is searched for.
+    /// The part of the response to search.
     pub haystack: Haystack,
-    /// A regular expression over bytes, without Unicode, that finds something there.
+    /// A regular expression over bytes, without Unicode, that finds a match there.
     pub pattern: String,
 }
 
-/// A part of a response in which bans search.
+/// A part of a response that bans search.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Haystack {
     /// Path and query.
     Target,
-    /// One of the tags, or all of them in alphabetical order joined by commas.
+    /// Each tag by itself, and all tags in alphabetical order joined by commas.
     Tags,
-    /// One of the values of the field of this name.
+    /// Each value of the field with this name.
     Field(Bytes),
 }
 
-/// A stored response, or one that is about to be, as a ban sees it.
+/// The view that a ban has of a response, already stored or about to be.
 #[derive(Clone, Copy)]
 pub struct Stored<'a> {
     pub(crate) host: &'a [u8],
@@ -141,30 +144,33 @@ pub struct Stored<'a> {
     pub(crate) known: &'a Tags,
 }
 
-/// What may be asked of a response.
+/// The attributes of a response that bans depend on.
 pub(crate) trait Response {
     fn status(&self) -> Status;
 
-    /// The values of the fields of this name.
+    /// The values of the fields with this name.
     fn values<'a>(&'a self, name: &[u8]) -> Vec<&'a [u8]>;
 
-    /// Whether something was asked, since this was last asked, that cannot be known without the response.
+    /// Whether a ban has requested, since the last call, an attribute that only reading the
+    /// response can tell.
     fn was_asked_in_vain(&self) -> bool {
         false
     }
 
-    /// Whether the status and the fields are known.
+    /// Whether the status and the fields are in memory.
     fn is_known(&self) -> bool {
         true
     }
 }
 
-/// A response of which nothing is in memory but where it belongs. What depends on more is left undecided.
+/// A response on the disk only: in memory, only its place in the index is known. A ban that depends
+/// on more stays undecided.
 #[derive(Debug)]
 pub(crate) struct Unknown {
     was_asked: Cell<bool>,
     is_undecided: Cell<bool>,
-    /// Whether it has `No-Vary-Search`, about which every ban of pages asks and which few have.
+    /// Whether it has `No-Vary-Search`. Every ban on targets asks for this field, and few responses
+    /// have it.
     has_equivalents: bool,
 }
 
@@ -204,27 +210,28 @@ impl Response for Unknown {
 }
 
 impl<'a> Stored<'a> {
-    /// The page's host, lower-case, with its port where that is not the default.
+    /// The host, in lower case, with its port unless that is the default.
     pub const fn host(&self) -> &'a [u8] {
         self.host
     }
 
-    /// The page's path and query.
+    /// Path and query.
     pub const fn target(&self) -> &'a [u8] {
         self.target
     }
 
-    /// The response's status.
+    /// The status of the response.
     pub fn status(&self) -> Status {
         self.response.status()
     }
 
-    /// The values of the response's fields of this name.
+    /// The values of the response's fields with this name.
     pub fn values(&self, name: &[u8]) -> Vec<&'a [u8]> {
         self.response.values(name)
     }
 
-    /// The response's tags, without those that begin with a byte that no field has: they are the edge's own.
+    /// The tags of the response. The edge's internal tags are left out: they begin with a NUL byte,
+    /// which no field value can contain.
     pub fn tags(&self) -> Vec<&'a [u8]> {
         self.tags.iter().map(|id| self.known.text(id)).filter(|text| !text.starts_with(b"\0")).collect()
     }

@@ -1,29 +1,31 @@
-//! What is written to the disk of an invalidation, so that a later process knows what it meant.
+//! The form in which an invalidation is journaled, so that a later process can apply it.
 //!
-//! Invariant: what cannot be read back means everything: of what is stored nothing is used that might have been meant.
+//! Invariant: a record that cannot be decoded invalidates everything, so that no response is used
+//! that it may have matched.
 
 use crate::octets::{put_counted, put_list, take_bytes, take_counted, take_list, take_u8};
 use crate::record::SiteNames;
 use crate::{Ban, Invalidation, Mode, Selector, SiteId};
 use std::sync::Arc;
 
-/// The form of what is written. To be raised when it changes.
+/// The format of the records. Raise it when it changes.
 const FORMAT: u8 = 1;
 
-/// What is needed to read bans back: they are written as their texts.
+/// Decodes bans, which are recorded by their texts.
 pub trait Bans: Send + Sync {
-    /// The ban whose [`Ban::text`] this is; `None` if it cannot be read any more.
+    /// The ban with this [`Ban::text`], or `None` if it cannot be parsed any more.
     fn ban(&self, text: &[u8]) -> Option<Arc<dyn Ban>>;
 }
 
-/// What is meant for a site that is not there any more.
+/// An invalidation that was read back.
 #[derive(Debug)]
 pub(crate) enum Restored {
-    /// The same as when it was written.
+    /// The invalidation as it was recorded.
     Same(Invalidation),
-    /// A site's that is not there any more: nothing of it is used anyway.
+    /// The invalidation of a site that does not exist any more. It can be ignored, because nothing
+    /// of that site is used.
     OfNoSite,
-    /// Something that cannot be read: everything, to be sure.
+    /// The record cannot be decoded. It must be treated as an invalidation of everything.
     Unreadable,
 }
 
@@ -35,7 +37,7 @@ const SITE: u8 = 4;
 const ALL: u8 = 5;
 const BAN: u8 = 6;
 
-/// An invalidation as octets.
+/// Encodes an invalidation.
 pub(crate) fn to_octets(invalidation: &Invalidation, names: &dyn SiteNames) -> Vec<u8> {
     let Invalidation { selector, mode } = invalidation;
     let mut octets = vec![FORMAT, u8::from(*mode == Mode::Hard)];
@@ -60,7 +62,7 @@ pub(crate) fn to_octets(invalidation: &Invalidation, names: &dyn SiteNames) -> V
     octets
 }
 
-/// The invalidation that these octets are.
+/// Decodes an invalidation.
 pub(crate) fn of_octets(octets: &[u8], names: &dyn SiteNames, bans: &dyn Bans) -> Restored {
     read(octets, names, bans).unwrap_or(Restored::Unreadable)
 }

@@ -1,7 +1,8 @@
-//! What was judged of a stored response, in few octets.
+//! The freshness of a stored response in a compact form.
 //!
-//! Invariant: what was judged comes back with times of whole milliseconds, from 24 days on of whole seconds: how long a
-//! response may be used is never more than was judged, and its age never less. Times over 68 years are cut to that.
+//! Invariant: times are rounded to whole milliseconds, and from 24 days on to whole seconds.
+//! Rounding never extends the time for which a response may be used, and never lowers its age.
+//! Times above 68 years are cut off there.
 
 use crate::octets::{put_u64, take_u8, take_u64};
 use platform::{Monotonic, Timestamp};
@@ -20,19 +21,19 @@ pub(crate) struct Judged {
     flags: u8,
 }
 
-/// A duration in 32 bits: milliseconds, or with the highest bit set seconds.
+/// A duration in 32 bits: in seconds if the highest bit is set, otherwise in milliseconds.
 #[derive(Clone, Copy, Debug)]
 struct Span(u32);
 
 const IN_SECONDS: u32 = 1 << 31;
 
 impl Span {
-    /// The longest span that is not longer than `duration`.
+    /// The longest span that does not exceed `duration`.
     fn within(duration: Duration) -> Self {
         Self::of(duration.as_millis(), duration.as_secs())
     }
 
-    /// The shortest span that is not shorter than `duration`, if there is one.
+    /// The shortest span of at least `duration`, up to the maximum of 68 years.
     fn around(duration: Duration) -> Self {
         let millis = duration.as_nanos().div_ceil(1_000_000);
         let secs = duration.as_secs().saturating_add(u64::from(duration.subsec_nanos() > 0));
@@ -42,7 +43,7 @@ impl Span {
     fn of(millis: u128, secs: u64) -> Self {
         match u32::try_from(millis) {
             Ok(millis) if millis < IN_SECONDS => Self(millis),
-            // At most 31 bits remain.
+            // The value has at most 31 bits, so the cast loses nothing.
             _ => Self(IN_SECONDS | secs.min(u64::from(IN_SECONDS - 1)) as u32),
         }
     }
@@ -59,10 +60,10 @@ const VALIDATE_ALWAYS: u8 = 4;
 const IMMUTABLE: u8 = 8;
 
 impl Judged {
-    /// Adds it to `octets`, for [`Judged::take`].
+    /// Encodes the value at the end of `octets`, for [`Judged::take`].
     pub(crate) fn put(self, octets: &mut Vec<u8>) {
         for span in [self.lifetime, self.initial_age, self.while_revalidate, self.if_error] {
-            // Below 69 years.
+            // A span is below 69 years, whose nanoseconds fit into 64 bits.
             put_u64(octets, span.duration().as_nanos() as u64);
         }
         put_u64(octets, self.wall.as_micros());
@@ -70,7 +71,7 @@ impl Judged {
         octets.push(self.flags);
     }
 
-    /// Takes what [`Judged::put`] wrote.
+    /// Decodes a value that [`Judged::put`] wrote.
     pub(crate) fn take(octets: &mut &[u8]) -> Option<Self> {
         let mut span = || take_u64(octets).map(Duration::from_nanos);
         let (lifetime, initial_age) = (Span::within(span()?), Span::around(span()?));
@@ -89,7 +90,7 @@ impl Judged {
 
 impl From<Freshness> for Judged {
     fn from(freshness: Freshness) -> Self {
-        // Named one by one, so that a new part cannot be forgotten.
+        // All fields are named, so that a new one cannot be forgotten.
         let Freshness {
             lifetime,
             initial_age,
@@ -142,7 +143,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn what_was_judged_comes_back() {
+    fn freshness_round_trips_unchanged() {
         let freshness = Freshness {
             lifetime: Duration::from_millis(1_500),
             initial_age: Duration::from_millis(2),
@@ -166,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_off_is_never_to_the_peril_of_visitors() {
+    fn rounding_never_extends_freshness() {
         let nanos = |nanos| Duration::from_nanos(nanos);
         let day = Duration::from_secs(86_400);
         for time in [nanos(1), nanos(1_999_999), nanos(3_000_000), 24 * day, 25 * day + nanos(1), 400 * day] {

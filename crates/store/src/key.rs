@@ -1,16 +1,16 @@
-//! What identifies a page.
+//! Cache keys.
 //!
-//! Invariant: two requests share a key only if site, scheme, host and target agree, compared in full; a hash
-//! only finds candidates. Nothing has a default here, so no part can be forgotten.
+//! Invariant: two requests share a key only if site, scheme, host and target are equal. They are
+//! compared in full; a hash only finds candidates. No part has a default, so none can be forgotten.
 
 use bytes::Bytes;
 use semantics::{canonical_host, canonical_target};
 
-/// A configured site, by its number in the resolved plan.
+/// A configured site: its number in the resolved plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SiteId(pub u32);
 
-/// The key of a page: everything that is forwarded and not negotiated.
+/// The cache key of a page: everything that is forwarded and not negotiated.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Key {
     site: SiteId,
@@ -20,8 +20,8 @@ pub struct Key {
 }
 
 impl Key {
-    /// The key of a request to `site`. `host` is the value of `Host`, of which [`canonical_host`] is kept. `target` is
-    /// the request target exactly as it is forwarded.
+    /// The key of a request to `site`. `host` is the value of `Host`, which is reduced by
+    /// [`canonical_host`]. `target` is the request target exactly as it is forwarded.
     pub fn new(site: SiteId, https: bool, host: &[u8], target: Bytes) -> Self {
         Self { site, https, host: Bytes::from(canonical_host(https, host)), target }
     }
@@ -36,7 +36,7 @@ impl Key {
         self.https
     }
 
-    /// The host, lower-case, without a default port and a final dot.
+    /// The host, in lower case, without a default port or a final dot.
     pub fn host(&self) -> &[u8] {
         &self.host
     }
@@ -46,19 +46,19 @@ impl Key {
         &self.target
     }
 
-    /// Whether both name one page, perhaps in different percent-encodings of the target.
+    /// Whether both keys name the same page, even if the targets are percent-encoded differently.
     pub fn is_spelling_of(&self, other: &Self) -> bool {
         (self.site, self.https, &self.host) == (other.site, other.https, &other.host)
             && canonical_target(&self.target) == canonical_target(&other.target)
     }
 
-    /// The host, to be shared.
+    /// The host as a handle that shares its memory.
     pub(crate) fn host_octets(&self) -> Bytes {
         self.host.clone()
     }
 
-    /// The same key in allocations of its own: a target is often a slice of a whole read buffer, which a key
-    /// that is kept would hold alive.
+    /// The same key in its own allocations. A target is often a slice of a whole read buffer, which
+    /// a stored key would keep alive.
     #[must_use]
     pub fn detached(&self) -> Self {
         Self {
@@ -80,14 +80,14 @@ mod tests {
     }
 
     #[test]
-    fn one_authority_has_one_key() {
+    fn equivalent_hosts_have_one_key() {
         assert_eq!(key(false, "Example.org:80", "/"), key(false, "example.ORG", "/"));
         assert_eq!(key(true, "example.org:443", "/"), key(true, "example.org", "/"));
         assert_eq!(key(false, "example.org.:8080", "/"), key(false, "example.org:8080", "/"));
     }
 
     #[test]
-    fn everything_that_may_differ_does() {
+    fn different_requests_have_different_keys() {
         let base = key(false, "example.org", "/a");
         assert_ne!(base, key(true, "example.org", "/a"));
         assert_ne!(base, key(false, "example.org:443", "/a"));

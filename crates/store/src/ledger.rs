@@ -1,14 +1,20 @@
-//! What was invalidated when: numbers for sites, hosts, pages and tags, and a short list of what has no such number.
+//! The ledger of invalidations. It keeps a mark, the number of the last invalidation, for each
+//! site, host, page and tag. Prefixes, bans and groups of tags have no mark and are kept in a short
+//! list.
 //!
 //! ```text
-//!   flight begins (number n) --> ... --> is it meant by what came after n?   no: store it, as checked up to now
-//!   stored, checked up to n  --> looked up or swept --> meant by what came after n?   no: checked up to now
+//!   fetch begins at number n ---> response ---> does a later invalidation match?
+//!                                               no: store it, checked up to now
+//!   stored, checked up to n ----> look-up or sweep ---> does a later invalidation match?
+//!                                               no: checked up to now
 //! ```
 //!
-//! Invariant: whatever is asked about with its number gets the right answer, or a wider one. What the ledger forgets,
-//! the oldest first, it notes as an invalidation of the whole site, or of everything, under the same number. That means
-//! what nothing has checked since: fetches that began before, and objects that neither a look-up nor the sweep has come
-//! to. So nothing piles up, nothing is revived, and an invalidation never waits for the sweep.
+//! Invariant: a check returns the right answer or a wider one. The ledger has limited room. When it
+//! forgets its oldest invalidation, it records it under the same number for the whole site, or for
+//! everything. The wider invalidation affects only responses that have not been checked since:
+//! fetches that began earlier, and objects that neither a look-up nor the sweep has reached. So
+//! memory is bounded, no invalidated object comes back, and an invalidation never waits for the
+//! sweep.
 
 use crate::hash::{KeyHasher, PrehashedState, TextHasher};
 use crate::invalidation::Response;
@@ -22,57 +28,60 @@ use bytes::Bytes;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-/// Pages, hosts and tags of which it is known when they were last invalidated; the oldest go first.
+/// The most pages, hosts and tags whose last invalidation is remembered; above it the oldest are
+/// widened.
 pub(crate) const MARKS_MAX: usize = 65_536;
 
-/// What was invalidated.
+/// The invalidations of a store.
 #[derive(Debug)]
 pub(crate) struct Ledger {
+    /// The number of the last invalidation.
     sequence: u64,
-    /// Every stored object has been checked up to here.
+    /// Every stored object has been checked against invalidations up to this number.
     swept: u64,
     everything: Mark,
     sites: HashMap<SiteId, Mark>,
-    /// Hosts and pages, by hash: two with one hash only means that one is fetched again without need.
+    /// Hosts and pages by hash. A collision only causes an unnecessary fetch.
     marks: HashMap<u64, Mark, PrehashedState>,
     tags: Tags,
     listed: List,
-    /// Invalidations that were forgotten before every stored object had been checked against them.
+    /// The number of invalidations that were widened before every stored object had been checked
+    /// against them.
     widened: u64,
-    /// Marks with the number that they had when they came here, oldest first. Those that were set again since say
-    /// nothing.
+    /// The set marks, oldest first, each with its number at that time. An entry is outdated if its
+    /// mark has been set again since.
     window: VecDeque<(u64, Place)>,
-    /// Marks that are set.
+    /// The number of marks that are set.
     marked: usize,
     hosts: TextHasher,
     keys: KeyHasher,
 }
 
-/// What has become of an invalidation that was taken down.
+/// The result of recording an invalidation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Recorded {
     pub(crate) sequence: u64,
-    /// How many objects it met, if that is known.
+    /// The number of objects that it matches, if known.
     pub(crate) objects: Option<u64>,
-    /// Half of the room for invalidations is taken, and some wait for the sweep.
+    /// More than half of the room for invalidations is taken by ones that wait for the sweep.
     pub(crate) is_crowded: bool,
 }
 
-/// Where a mark is.
+/// The place of a mark.
 #[derive(Clone, Copy, Debug)]
 enum Place {
     Hashed(u64),
     Tag(u32),
 }
 
-/// A response, with all that an invalidation can name.
+/// A response with all the attributes that an invalidation can select by.
 #[derive(Clone, Copy)]
 pub(crate) struct Subject<'a> {
     pub(crate) site: SiteId,
     pub(crate) https: bool,
     pub(crate) host: &'a [u8],
     pub(crate) target: &'a [u8],
-    /// The hash of its key.
+    /// The hash of its cache key.
     pub(crate) hash: u64,
     pub(crate) tags: TagIds<'a>,
     /// Whether it has `No-Vary-Search`.
@@ -80,7 +89,7 @@ pub(crate) struct Subject<'a> {
     pub(crate) response: &'a dyn Response,
 }
 
-/// The numbers of tags, four octets each.
+/// The numbers of tags, four bytes each.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct TagIds<'a>(pub(crate) &'a [u8]);
 
@@ -94,13 +103,14 @@ impl TagIds<'_> {
     }
 }
 
-/// The octets of a page's host under a scheme, as it is in keys.
+/// The canonical host under a scheme, in the form of cache keys.
 pub(crate) fn spelled(site: SiteId, https: bool, host: &[u8]) -> Bytes {
     Key::new(site, https, host, Bytes::new()).host_octets()
 }
 
 impl Ledger {
-    /// An empty ledger, with room for so many invalidations that have no number of their own.
+    /// An empty ledger with room for `listed_max` listed invalidations. `keys` must be the store's
+    /// own hasher, because pages are marked by the hash of their key.
     pub(crate) fn new(keys: KeyHasher, seed: u64, listed_max: usize) -> Self {
         Self {
             sequence: 0,
@@ -140,7 +150,7 @@ impl Ledger {
         &mut self.tags
     }
 
-    /// The strongest of the invalidations after `since` that mean the subject.
+    /// The strongest invalidation after `since` that matches the subject.
     pub(crate) fn judge(&self, since: u64, subject: &Subject<'_>) -> Compared {
         if since >= self.sequence {
             return Compared::default();
@@ -153,12 +163,12 @@ impl Ledger {
         self.listed.compare(since, &Searched::new(*subject, &self.tags), site.max(host).max(page).max(tags))
     }
 
-    /// The bans that a sieve is to be made for, if they are enough.
+    /// The bans to compile into a sieve, if there are enough of them.
     pub(crate) fn sievable(&self) -> Option<Sievable> {
         self.listed.sievable()
     }
 
-    /// Takes the sieve that was made.
+    /// Adds a compiled sieve.
     pub(crate) fn sieve(&mut self, sieved: Sieved) {
         self.listed.sieve(sieved);
     }
@@ -171,7 +181,7 @@ impl Ledger {
         self.widened
     }
 
-    /// Gives an invalidation its number and takes it down.
+    /// Gives an invalidation its number and records it.
     pub(crate) fn take_down(&mut self, selector: &Selector, mode: Mode) -> Recorded {
         self.make_room(selector);
         let objects = self.record(selector, mode);
@@ -181,7 +191,7 @@ impl Ledger {
         Recorded { sequence: self.sequence, objects, is_crowded }
     }
 
-    /// Makes room for what an invalidation needs: forgets the oldest.
+    /// Makes room for an invalidation by widening the oldest ones.
     fn make_room(&mut self, selector: &Selector) {
         let (marks, listed) = match selector {
             Selector::Target { .. } | Selector::Host { .. } => (2, 0),
@@ -210,14 +220,14 @@ impl Ledger {
         }
     }
 
-    /// Notes a mark that is forgotten at the site, or at everything where that is `None`.
+    /// Records a forgotten mark for the site, or for everything if `site` is `None`.
     fn widen(&mut self, site: Option<SiteId>, mark: Mark) {
         self.widened += u64::from(mark.latest() > self.swept);
         site.map_or(&mut self.everything, |site| self.sites.entry(site).or_default()).absorb(mark);
     }
 
-    /// Gives an invalidation its number and takes it down; there must be room. Says how many objects it met, where
-    /// that is known here.
+    /// Gives an invalidation its number and records it. There must be room. Returns the number of
+    /// objects that it matches, if already known here.
     fn record(&mut self, selector: &Selector, mode: Mode) -> Option<u64> {
         self.sequence += 1;
         match selector {
@@ -235,7 +245,8 @@ impl Ledger {
                 self.drop_superseded(mode, |listed| listed.is_prefix_of_host(*site, host));
             }
             Selector::Everything { site } => self.invalidate_all(*site, mode),
-            // More than can be marked: the whole site is meant, which they are a part of.
+            // There are more tags than marks, so the whole site is invalidated, which includes
+            // them.
             Selector::Tags { site, any_of, all_of } if any_of.len() + all_of.len() > MARKS_MAX => {
                 self.invalidate_all(Some(*site), mode);
             }
@@ -258,7 +269,7 @@ impl Ledger {
         None
     }
 
-    /// Takes down again what an earlier process took down under this number. Nothing is stored yet.
+    /// Records an invalidation of an earlier process under its old number. Nothing is stored yet.
     pub(crate) fn replay(&mut self, sequence: u64, selector: &Selector, mode: Mode) {
         self.make_room(selector);
         self.sequence = self.sequence.max(sequence.saturating_sub(1));
@@ -266,13 +277,13 @@ impl Ledger {
         self.swept = self.sequence;
     }
 
-    /// The next number is above this one.
+    /// Continues the numbering: the next invalidation gets a number above `sequence`.
     pub(crate) fn resume(&mut self, sequence: u64) {
         self.sequence = self.sequence.max(sequence);
         self.swept = self.sequence;
     }
 
-    /// The octets in use.
+    /// The bytes in use.
     pub(crate) fn bytes(&self) -> usize {
         let marks = self.marks.len() * MARK_BYTES + self.window.len() * WINDOW_BYTES;
         marks + self.listed.bytes() + self.tags.bytes()
@@ -290,7 +301,7 @@ impl Ledger {
         self.listed.add(listed);
     }
 
-    /// Forgets what is meant by a newer invalidation too.
+    /// Removes listed invalidations that a newer one covers.
     fn drop_superseded(&mut self, mode: Mode, is_covered: impl Fn(&Listed) -> bool) {
         let superseded = self.listed.take(|old| mode >= old.mode && is_covered(old));
         superseded.into_iter().for_each(|old| old.release(&mut self.tags));
@@ -313,7 +324,8 @@ impl Ledger {
         self.enter_window(Place::Hashed(hash), before);
     }
 
-    /// Notes that a mark was set; false if this invalidation has set it before.
+    /// Notes that a mark was set. Returns false if the current invalidation has set this mark
+    /// before.
     fn enter_window(&mut self, place: Place, before: Mark) -> bool {
         if before.latest() == self.sequence {
             return false;
@@ -351,7 +363,7 @@ impl Ledger {
     }
 }
 
-/// The tags of a selector, if each of them alone means what it means.
+/// The tags of a selector, if each of them selects by itself.
 const fn each_alone<'a>(any_of: &'a [Bytes], all_of: &'a [Bytes]) -> Option<&'a [Bytes]> {
     match (any_of.is_empty(), all_of.len()) {
         (_, 0) => Some(any_of),
@@ -360,9 +372,10 @@ const fn each_alone<'a>(any_of: &'a [Bytes], all_of: &'a [Bytes]) -> Option<&'a 
     }
 }
 
-/// Entries of the window that say nothing any more, before it is cleaned.
+/// Outdated entries that the window may hold before it is cleaned.
 const WINDOW_SLACK: usize = 64;
 
-/// A hashed mark with its place in the table, and an entry of the window, with the room that these keep free.
+/// The bytes of a hashed mark in its table and of an entry of the window, including the space that
+/// these keep free.
 const MARK_BYTES: usize = 64;
 const WINDOW_BYTES: usize = 48;

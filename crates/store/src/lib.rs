@@ -1,9 +1,11 @@
-//! The store: one index from key to variants to objects, with bodies in memory or on the disk, and bodies on their way
-//! in.
+//! The store: one index from key to variants to objects. It also holds the bodies that are still
+//! being received from an origin. A complete body is in memory or on the disk.
 //!
-//! Invariant: the memory in use, weighed with head, body, key and index, never exceeds the limit; what is
-//! handed out is shared and immutable. No socket, no task, no clock: waiting is done through
-//! [`std::task::Waker`]s. Whether something may be stored or reused is decided in `semantics`.
+//! Invariant: stored heads, bodies and keys, together with the index, never exceed the memory
+//! limit. Objects that the store hands out are shared and immutable.
+//!
+//! The crate opens no socket, starts no task and reads no clock. Waiting is done through
+//! [`std::task::Waker`]s. The `semantics` crate decides whether a response may be stored or reused.
 
 mod body;
 mod budget;

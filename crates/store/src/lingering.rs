@@ -1,37 +1,39 @@
-//! The memory of objects that left the store while somebody still sends them to a slow visitor.
+//! Lingering objects: objects that have left the store while they are still held, for example by a
+//! connection to a slow client.
 //!
-//! Invariant: an object is counted from the moment it leaves, if anybody but the store holds it then, until the
-//! last holder lets go. Nothing here frees memory: who publishes asks how much there is before it takes more. Objects
-//! pay nothing for it while they are stored: what has left is on a list, and who asks goes through it.
+//! Invariant: if an object is held elsewhere when it leaves the store, it is counted from then
+//! until its last holder drops it. This module frees no memory: callers check the total before they
+//! take memory for a new body. Stored objects carry no cost for this, because only objects that
+//! have left are listed.
 
 use crate::Object;
 use crate::sync::{Mutex, MutexGuard, PoisonError};
 use std::sync::{Arc, Weak};
 
-/// The objects of a store that linger.
+/// The lingering objects of a store.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Lingering(Arc<Mutex<Left>>);
 
 #[derive(Debug, Default)]
 struct Left {
     objects: Vec<(Weak<Object>, usize)>,
-    /// The length at which those that are gone are looked for.
+    /// The length of the list at which dropped objects are next removed from it.
     look_at: usize,
 }
 
-/// So many may be on the list before it is worth going through it.
+/// Lists up to this length are not searched for dropped objects.
 const FEW: usize = 64;
 
 impl Lingering {
-    /// The octets of all that linger.
+    /// The bytes of all lingering objects.
     pub(crate) fn bytes(&self) -> u64 {
         let mut left = self.left();
         left.forget_the_gone();
         left.objects.iter().map(|(_, bytes)| *bytes as u64).sum()
     }
 
-    /// Begins to count `object`, which the store is about to let go, if somebody else holds it. The shard's lock
-    /// is held, so nobody can get hold of it meanwhile.
+    /// Starts to count `object` if it is held outside of the store. Call it while the shard is
+    /// locked, so that no look-up can take another reference meanwhile.
     pub(crate) fn count(&self, object: &Arc<Object>) {
         if Arc::strong_count(object) > 1 {
             let mut left = self.left();
@@ -43,7 +45,7 @@ impl Lingering {
     }
 
     fn left(&self) -> MutexGuard<'_, Left> {
-        // A list that a panic left is whole: each change of it is one step.
+        // The list is consistent after a panic, because each change of it is a single step.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -51,7 +53,7 @@ impl Lingering {
 impl Left {
     fn forget_the_gone(&mut self) {
         self.objects.retain(|(object, _)| object.strong_count() > 0);
-        // Doubling what is left, so that each object is looked at a few times in all.
+        // Doubling the length means that each object is examined only a few times in total.
         self.look_at = FEW.max(2 * self.objects.len());
     }
 }

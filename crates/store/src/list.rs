@@ -1,12 +1,12 @@
-//! The list of the invalidations that have no number of their own at what they mean.
+//! The list of invalidations without a mark: prefixes, groups of tags and bans.
 //!
 //! ```text
 //!   loose:  [ .. newest ]            each is compared with an object by itself
-//!   blocks: [ 32 bans + a sieve ]    one search tells which of the bans are to be compared
+//!   blocks: [ 32 bans + a sieve ]    one search tells which of the bans need a comparison
 //! ```
 //!
-//! Invariant: what is loose and what is in blocks is the whole list, each entry once. A block is compiled while no lock
-//! is held, so an entry is loose until its block is there; which of both it is in changes no answer.
+//! Invariant: each entry is either loose or in one block. A block's sieve is compiled while no lock
+//! is held, so its entries stay loose until it is ready. The answers are the same in both places.
 
 use crate::Ban;
 use crate::Mode;
@@ -17,7 +17,7 @@ use crate::tags::Tags;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// The list of a ledger.
+/// The listed invalidations of a ledger.
 #[derive(Debug)]
 pub(crate) struct List {
     /// Oldest first.
@@ -28,7 +28,7 @@ pub(crate) struct List {
     bytes: usize,
 }
 
-/// Bans that one sieve is for. One that has left the list leaves its place empty.
+/// Bans that share one sieve. A ban that has left the list leaves an empty place.
 #[derive(Debug)]
 struct Block {
     /// Oldest first.
@@ -36,30 +36,30 @@ struct Block {
     sieve: Sieve,
 }
 
-/// What a comparison with the list has come to.
+/// The result of a comparison with the list.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Compared {
-    /// The strongest entry that means the object.
+    /// The mode of the strongest matching invalidation.
     pub(crate) mode: Option<Mode>,
-    /// Entries that were compared, and searches of sieves.
+    /// The entries that were compared plus the searches of sieves.
     pub(crate) comparisons: u64,
 }
 
-/// Bans that are to become a block, by their numbers.
+/// Bans that are to become a block, with their numbers.
 pub(crate) struct Sievable {
     bans: Vec<(u64, Arc<dyn Ban>)>,
 }
 
-/// A sieve for the bans of these numbers.
+/// A compiled sieve, with the numbers of its bans.
 pub(crate) struct Sieved {
     numbers: Vec<u64>,
     sieve: Sieve,
 }
 
-/// The list has so many blocks when each is full.
+/// The number of blocks in a full list of full blocks.
 const BLOCKS: usize = 16;
 
-/// Loose bans below which a sieve is not worth its compilation.
+/// With fewer loose bans than this, a sieve is not worth its compilation.
 const LOOSE_MIN: usize = 4;
 
 impl List {
@@ -67,7 +67,7 @@ impl List {
         Self { loose: VecDeque::new(), blocks: Vec::new(), len: 0, len_max, bytes: 0 }
     }
 
-    /// The bans of a block.
+    /// The number of bans in a full block.
     fn block_bans(&self) -> usize {
         (self.len_max / BLOCKS).clamp(2, BANS_MAX)
     }
@@ -84,21 +84,21 @@ impl List {
         self.len >= self.len_max
     }
 
-    /// Whether more than half of the room is taken by entries after `swept`.
+    /// Whether entries after `swept` take more than half of the room.
     pub(crate) fn is_crowded(&self, swept: u64) -> bool {
         let blocks = self.blocks.iter().flat_map(|block| block.bans.iter().flatten());
         let waiting = self.loose.iter().chain(blocks).filter(|listed| listed.sequence > swept);
         waiting.count() > self.len_max / 2
     }
 
-    /// Adds an entry, which is newer than all others.
+    /// Adds an entry, which must be newer than all others.
     pub(crate) fn add(&mut self, listed: Listed) {
         self.len += 1;
         self.bytes += listed.bytes();
         self.loose.push_back(listed);
     }
 
-    /// Takes the oldest entry out.
+    /// Removes and returns the oldest entry.
     pub(crate) fn take_oldest(&mut self) -> Option<Listed> {
         let of_block = |block: &Block| block.bans.iter().flatten().next().map(|listed| listed.sequence);
         let oldest =
@@ -116,7 +116,7 @@ impl List {
         Some(taken)
     }
 
-    /// Takes out what `is_meant` names.
+    /// Removes and returns the entries that `is_meant` accepts.
     pub(crate) fn take(&mut self, is_meant: impl Fn(&Listed) -> bool) -> Vec<Listed> {
         let mut taken = Vec::new();
         if self.loose.iter().any(&is_meant) {
@@ -156,7 +156,8 @@ impl List {
         compared
     }
 
-    /// The oldest bans that are loose, or in blocks that are less than half full; `None` if too few are loose.
+    /// The oldest loose bans, together with those of blocks that are less than half full. `None` if
+    /// too few are loose.
     pub(crate) fn sievable(&self) -> Option<Sievable> {
         let of_ban = |listed: &Listed| match &listed.listing {
             Listing::Ban { ban, is_sievable: true } => Some((listed.sequence, Arc::clone(ban))),
@@ -176,7 +177,7 @@ impl List {
         Some(Sievable { bans })
     }
 
-    /// Makes a block of the bans that a sieve is for, as far as they are in the list still.
+    /// Makes a block of the sieve and of those of its bans that are still in the list.
     pub(crate) fn sieve(&mut self, sieved: Sieved) {
         let Sieved { numbers, sieve } = sieved;
         let mut bans: Vec<Option<Listed>> = numbers.iter().map(|_| None).collect();
@@ -227,7 +228,7 @@ impl Compared {
 }
 
 impl Sievable {
-    /// Compiles the sieve. May take a few milliseconds.
+    /// Compiles the sieve. This may take a few milliseconds, so no lock should be held.
     pub(crate) fn compile(self) -> Sieved {
         let (numbers, needs): (Vec<_>, Vec<Need>) =
             self.bans.iter().filter_map(|(number, ban)| Some((*number, ban.need()?))).unzip();
@@ -236,7 +237,7 @@ impl Sievable {
 }
 
 impl Listed {
-    /// Gives back what an entry that has left the list holds.
+    /// Releases the tags that an entry holds after it has left the list.
     pub(crate) fn release(self, tags: &mut Tags) {
         self.listing.release(tags);
     }
@@ -302,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn many_bans_cost_one_search_for_each_block() {
+    fn many_bans_cost_one_search_per_block() {
         let mut list = List::new(512);
         (1..=BANS).for_each(|sequence| list.add(listed(sequence)));
         assert_eq!(compare(&list, 0, "/none"), (false, BANS), "no sieve yet");
@@ -312,19 +313,19 @@ mod tests {
         for sequence in 1..=BANS {
             let target = format!("/{sequence}");
             assert!(compare(&list, 0, &target).0 && compare(&list, sequence - 1, &target).0);
-            assert!(!compare(&list, sequence, &target).0, "it was checked against this ban");
+            assert!(!compare(&list, sequence, &target).0, "already checked against this ban");
         }
     }
 
     #[test]
-    fn the_oldest_leaves_first_and_what_is_superseded_leaves_blocks() {
+    fn oldest_entry_leaves_first_and_blocks_lose_superseded_bans() {
         let mut list = List::new(64);
         (1..=40).for_each(|sequence| list.add(listed(sequence)));
         let bytes = list.bytes();
         sieve(&mut list);
         assert_eq!((list.len(), list.bytes()), (40, bytes));
         assert_eq!(list.take(|listed| listed.sequence % 2 == 0).len(), 20);
-        // Blocks that are half empty are made anew.
+        // Blocks that are more than half empty are compiled again.
         (41..=48).for_each(|sequence| list.add(listed(sequence)));
         sieve(&mut list);
         assert!(!compare(&list, 0, "/2").0 && compare(&list, 0, "/3").0 && compare(&list, 0, "/48").0);

@@ -1,7 +1,8 @@
-//! Invalidations that have no number of their own at what they mean: each is compared with an object once, by a
-//! look-up or by the sweep.
+//! Listed invalidations: prefixes, groups of tags and bans. Each is compared with an object once,
+//! by a look-up or by the sweep.
 //!
-//! Invariant: `covers` says yes only if everything that the older entry means is meant by the newer one too.
+//! Invariant: `covers` returns true only if the newer entry matches everything that the older one
+//! matches.
 
 use crate::invalidation::Stored;
 use crate::ledger::{Subject, TagIds, spelled};
@@ -21,14 +22,14 @@ pub(crate) struct Listed {
     pub(crate) listing: Listing,
 }
 
-/// What an entry means.
+/// The responses that an entry applies to.
 #[derive(Debug)]
 pub(crate) enum Listing {
-    /// `hosts` are the host's two spellings, for http and for https.
+    /// `hosts` are the canonical hosts under http and https.
     Prefix { hosts: [Bytes; 2], prefix: Bytes },
-    /// Numbers of tags, held here; sorted.
+    /// Numbers of tags, sorted. The entry holds these tags.
     Tags { any_of: Box<[u32]>, all_of: Box<[u32]> },
-    /// A ban, and whether it has a need.
+    /// `is_sievable` says whether the ban has a [`Ban::need`].
     Ban { ban: Arc<dyn Ban>, is_sievable: bool },
 }
 
@@ -47,14 +48,14 @@ impl Listing {
         Self::Tags { any_of: held(any_of), all_of: held(all_of) }
     }
 
-    /// Gives back what the entry holds.
+    /// Releases the tags that the entry holds.
     pub(crate) fn release(self, tags: &mut Tags) {
         if let Self::Tags { any_of, all_of } = self {
             any_of.iter().chain(&all_of).for_each(|id| tags.release(*id));
         }
     }
 
-    /// Whether the entry means a response of its site.
+    /// Whether the entry matches a response. The caller has compared the sites.
     pub(crate) fn means(&self, subject: &Subject<'_>, stored: &Stored<'_>) -> bool {
         match self {
             Self::Prefix { hosts, prefix } => {
@@ -66,20 +67,22 @@ impl Listing {
                         || begins(&canonical_target(subject.target), &canonical_target(prefix)))
             }
             Self::Tags { any_of, all_of } => has_tags(subject.tags, any_of, all_of),
-            // What cannot be decided yet is noted by the response, and judged again when it has been read.
+            // `&` and not `&&`: the response's note of an unknown attribute must be taken and
+            // cleared after each ban. An undecided ban does not match here, and is evaluated again
+            // when the response has been read.
             Self::Ban { ban, .. } => ban.matches(stored) & !subject.response.was_asked_in_vain(),
         }
     }
 }
 
-/// Whether a response has all of `all_of`, and one of `any_of` unless that is empty.
+/// Whether a response has all tags of `all_of` and, unless `any_of` is empty, one of `any_of`.
 fn has_tags(tags: TagIds<'_>, any_of: &[u32], all_of: &[u32]) -> bool {
     all_of.iter().all(|id| tags.has(*id))
         && (any_of.is_empty() || tags.iter().any(|id| any_of.binary_search(&id).is_ok()))
 }
 
 impl Listed {
-    /// Whether this means everything that `old` means.
+    /// Whether this entry matches everything that `old` matches.
     pub(crate) fn covers(&self, old: &Self) -> bool {
         self.site == old.site
             && match (&self.listing, &old.listing) {
@@ -100,7 +103,7 @@ impl Listed {
             }
     }
 
-    /// Whether this is a prefix of pages of a host.
+    /// Whether this entry is a prefix of pages of the host.
     pub(crate) fn is_prefix_of_host(&self, site: SiteId, host: &[u8]) -> bool {
         self.site == site
             && match &self.listing {
@@ -111,7 +114,7 @@ impl Listed {
             }
     }
 
-    /// The octets it occupies.
+    /// The bytes that it occupies.
     pub(crate) fn bytes(&self) -> usize {
         size_of::<Self>()
             + match &self.listing {
@@ -126,5 +129,6 @@ impl Listed {
     }
 }
 
-/// What a compiled ban is taken to cost beside its text: a regular expression of usual size, and its part of a sieve.
+/// The estimated cost of a compiled ban beside its text: an ordinary regular expression and its
+/// part of a sieve.
 const BAN_BYTES: usize = 16 * 1024;

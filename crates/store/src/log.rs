@@ -1,8 +1,10 @@
-//! The ledger, shared by all shards, and its sequence number, which can be read without a lock.
+//! The ledger of invalidations behind a lock, shared by all shards, and its sequence number, which
+//! is read without the lock.
 //!
-//! Invariant: the number is raised while the ledger is locked for writing, after the invalidation was taken down in
-//! it. So whoever reads a number has to ask about nothing newer, and whoever reads the same number again need not ask
-//! at all. Order of locks: a shard, then the ledger.
+//! Invariant: the number is raised while the ledger is locked for writing, after the invalidation
+//! has been recorded. So a thread that reads a number finds every invalidation up to it in the
+//! ledger. An object that was checked up to the current number needs no further check. Lock order:
+//! shard, then ledger.
 
 use crate::hash::KeyHasher;
 use crate::ledger::{Ledger, Recorded, Subject, TagIds};
@@ -20,28 +22,29 @@ pub(crate) struct Log {
     bytes: AtomicU64,
 }
 
-/// Every look-up reads the number, so it shares no cache line with what every publication writes.
+/// The number of the last invalidation. Every look-up reads it, so it does not share a cache line
+/// with data that every publication writes.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Sequence(AtomicU64);
 
-/// What the ledger says of an object.
+/// The ledger's verdict on an object.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Judged {
-    /// The strongest of the invalidations that mean it.
+    /// The mode of the strongest matching invalidation.
     pub(crate) mode: Option<Mode>,
-    /// Up to which number this is so.
+    /// The number of the last invalidation that was considered.
     pub(crate) checked: u64,
-    /// The comparisons that it took.
+    /// The number of comparisons with listed invalidations.
     pub(crate) comparisons: u64,
 }
 
-/// What an object that is to be stored has got.
+/// The result of admitting an object to the store.
 #[derive(Debug, Default)]
 pub(crate) struct Admitted {
-    /// The numbers of its tags, four octets each, which it has joined.
+    /// The numbers of its tags, four bytes each. The object has joined these tags.
     pub(crate) tags: Vec<u8>,
-    /// Up to which invalidation it has been checked.
+    /// The number of the last invalidation that it was checked against.
     pub(crate) checked: u64,
     pub(crate) softened: bool,
 }
@@ -57,25 +60,26 @@ impl Log {
         self.sequence.0.load(Ordering::SeqCst)
     }
 
-    /// The octets in use.
+    /// The bytes in use.
     pub(crate) fn bytes(&self) -> usize {
-        // It was a usize before.
+        // The value was stored from a usize, so the cast loses nothing.
         self.bytes.load(Ordering::Relaxed) as usize
     }
 
-    /// How many tags there are.
+    /// The number of tags.
     pub(crate) fn tags(&self) -> usize {
         self.read().tags().len()
     }
 
-    /// The strongest invalidation after `since` that means the subject.
+    /// The strongest invalidation after `since` that matches the subject.
     pub(crate) fn judge(&self, since: u64, subject: &Subject<'_>) -> Judged {
         let ledger = self.read();
         let Compared { mode, comparisons } = ledger.judge(since, subject);
         Judged { mode, checked: ledger.sequence(), comparisons }
     }
 
-    /// As [`Log::judge`], for a response whose tags are known by their texts; its subject has none.
+    /// As [`Log::judge`], for a response whose tags are given as texts. The tags in its subject are
+    /// ignored.
     pub(crate) fn judge_texts(&self, since: u64, subject: &Subject<'_>, tags: &[Bytes]) -> Option<Mode> {
         let ledger = self.read();
         let known = tags.iter().filter_map(|tag| ledger.tags().find(subject.site, tag));
@@ -83,8 +87,10 @@ impl Log {
         ledger.judge(since, &Subject { tags: TagIds(&ids), ..*subject }).mode
     }
 
-    /// Admits a response that was fetched by a request which began at `begun`; `None` if it was invalidated since.
-    /// The subject has no tags; they are joined.
+    /// Admits a response whose fetch began at `begun`. `None` if a hard invalidation since then
+    /// matches it.
+    ///
+    /// The subject must have no tags. They are given as texts, and the response joins them.
     pub(crate) fn admit(&self, begun: u64, subject: &Subject<'_>, tags: &[Bytes]) -> Option<Admitted> {
         let sequence = self.sequence();
         if tags.is_empty() && begun == sequence {
@@ -99,7 +105,7 @@ impl Log {
             let mut ids = Vec::with_capacity(tags.len() * size_of::<u32>());
             for tag in tags {
                 let id = ledger.tags_mut().intern(subject.site, tag);
-                // A tag that is named twice is one.
+                // A tag that occurs twice counts once.
                 if !TagIds(&ids).has(id) {
                     ids.extend_from_slice(&id.to_le_bytes());
                     ledger.tags_mut().hold(id);
@@ -119,7 +125,7 @@ impl Log {
         })
     }
 
-    /// An object that was admitted is not stored any more.
+    /// Removes an object from its tags, after it has left the store.
     pub(crate) fn dismiss(&self, tags: TagIds<'_>, checked: u64) {
         if tags.0.is_empty() {
             return;
@@ -127,13 +133,13 @@ impl Log {
         self.write(|ledger| tags.iter().for_each(|id| ledger.tags_mut().leave(id, checked)));
     }
 
-    /// Takes an invalidation down.
+    /// Records an invalidation.
     pub(crate) fn record(&self, selector: &Selector, mode: Mode) -> Recorded {
         self.write(|ledger| ledger.take_down(selector, mode))
     }
 
-    /// Makes a sieve of the oldest listed bans that have none yet, if they are enough for one. The sieve is compiled
-    /// while nothing is locked.
+    /// Makes a sieve of the oldest listed bans that have none, if there are enough of them. It is
+    /// compiled while no lock is held.
     pub(crate) fn sieve(&self) {
         let sievable = self.read().sievable();
         if let Some(sieved) = sievable.map(Sievable::compile) {
@@ -141,33 +147,34 @@ impl Log {
         }
     }
 
-    /// How many invalidations are listed.
+    /// The number of listed invalidations.
     pub(crate) fn listed(&self) -> usize {
         self.read().listed()
     }
 
-    /// How many invalidations have been widened.
+    /// The number of invalidations that were widened.
     pub(crate) fn widened(&self) -> u64 {
         self.read().widened()
     }
 
-    /// Takes down what an earlier process took down; see [`Ledger::replay`].
+    /// Records an invalidation of an earlier process; see [`Ledger::replay`].
     pub(crate) fn replay(&self, sequence: u64, selector: &Selector, mode: Mode) {
         self.write(|ledger| ledger.replay(sequence, selector, mode));
     }
 
-    /// The next number is above this one. To be called when all was replayed, and before anything is stored.
+    /// Continues the numbering above `sequence`. Call it after the last replay and before anything
+    /// is stored.
     pub(crate) fn resume(&self, sequence: u64) {
         self.write(|ledger| ledger.resume(sequence));
     }
 
-    /// The number that a sweep has to reach; `None` if everything has been checked.
+    /// The number that a sweep has to reach, or `None` if every object has been checked.
     pub(crate) fn unswept(&self) -> Option<u64> {
         let ledger = self.read();
         (ledger.swept() < ledger.sequence()).then(|| ledger.sequence())
     }
 
-    /// Every stored object has been checked up to `sequence`.
+    /// Records that every stored object has been checked up to `sequence`.
     pub(crate) fn sweep_ended(&self, sequence: u64) {
         self.write(|ledger| ledger.sweep_ended(sequence));
     }
@@ -176,7 +183,8 @@ impl Log {
         self.ledger.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// No code that can panic for a reason from outside runs under the lock, bans excepted, and these are only read.
+    /// Changes the ledger. A poisoned lock is used as well: no code that can panic for an external
+    /// reason runs under it, except for bans, and these only read.
     fn write<T>(&self, change: impl FnOnce(&mut Ledger) -> T) -> T {
         let mut ledger: RwLockWriteGuard<'_, Ledger> =
             self.ledger.write().unwrap_or_else(PoisonError::into_inner);

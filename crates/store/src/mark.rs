@@ -1,8 +1,8 @@
-//! When something was last invalidated.
+//! The numbers of the last invalidations of one page, host, tag or site.
 
 use crate::Mode;
 
-/// The numbers of the last invalidations of one thing; zero for none.
+/// The numbers of the last hard and the last soft invalidation; zero if there was none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Mark {
     hard: u64,
@@ -10,7 +10,7 @@ pub(crate) struct Mark {
 }
 
 impl Mark {
-    /// One invalidation alone.
+    /// A mark with a single invalidation.
     pub(crate) fn of(mode: Mode, sequence: u64) -> Self {
         let mut mark = Self::default();
         mark.set(mode, sequence);
@@ -24,7 +24,7 @@ impl Mark {
         }
     }
 
-    /// What has happened since `since`; the stronger of both.
+    /// The mode of the strongest invalidation after `since`.
     pub(crate) const fn since(self, since: u64) -> Option<Mode> {
         if self.hard > since {
             Some(Mode::Hard)
@@ -35,13 +35,13 @@ impl Mark {
         }
     }
 
-    /// What another mark says holds here too.
+    /// Merges another mark into this one.
     pub(crate) fn absorb(&mut self, other: Self) {
         self.hard = self.hard.max(other.hard);
         self.soft = self.soft.max(other.soft);
     }
 
-    /// The number of the last that removed.
+    /// The number of the last hard invalidation.
     pub(crate) const fn hard(self) -> u64 {
         self.hard
     }

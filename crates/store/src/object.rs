@@ -1,8 +1,9 @@
 //! One stored response.
 //!
-//! Invariant: an object keeps no other buffer alive but the chunks of its body. What it is made from are slices of
-//! read buffers; it copies them into allocations of its own, so its weight is what it costs. Its head is kept as
-//! octets (see `stored_head`) and read when somebody asks for it; a hit does not.
+//! Invariant: an object keeps no other buffer alive except the chunks of its body. Its sources are
+//! slices of read buffers. It copies them into its own allocations, so its weight is its real cost
+//! in memory. The head is stored as bytes (see `stored_head`) and parsed on demand; a hit does not
+//! parse it.
 
 use crate::body::{Body, OnDisk};
 use crate::judged::Judged;
@@ -16,42 +17,44 @@ use semantics::{ContentRange, Freshness};
 use std::hint::black_box;
 use std::sync::Arc;
 
-/// A body up to this size, in octets, stands with its head.
+/// A body up to this size, in bytes, is stored in one allocation with its head.
 pub(crate) const INLINE_BYTES_MAX: u64 = 32 * 1024;
 
-/// Which part of the content an object holds that does not hold the whole.
+/// The part of the content that an object holds if it does not hold the whole (206).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// The octets it has.
+    /// The byte range that it holds.
     pub extent: ContentRange,
-    /// The `Range` that the origin answered with them; the same question has the same answer.
+    /// The `Range` value that the origin answered with this part. The same `Range` gets the same
+    /// answer.
     pub asked: Bytes,
 }
 
 /// One stored response, immutable.
 #[derive(Debug)]
 pub struct Object {
-    /// The head, all of it in the first piece, and a small body.
+    /// The head, all of it in the first piece, followed by a small body.
     octets: Pieces,
     layout: Layout,
     status: Status,
-    /// Whether the head has `Content-Encoding`: clients without gzip ask on each hit.
+    /// Whether the head has `Content-Encoding`. It is kept here because each hit of a client
+    /// without gzip needs it.
     is_coded: bool,
     judged: Judged,
-    /// What only few objects have.
+    /// Data that few objects have.
     rare: Option<Box<Rare>>,
 }
 
 #[derive(Debug, Default)]
 struct Rare {
-    /// A body that does not stand with the head.
+    /// A body stored apart from the head.
     body: Body,
     part: Option<Part>,
 }
 
 impl Object {
-    /// An object made of a response's head and body. `prebuilt` is the head's octets as the edge sends them on
-    /// a hit, up to the point where it adds the lines that change from hit to hit.
+    /// An object from a response's head and body. `prebuilt` is the head as the edge sends it on a
+    /// hit, up to the lines that differ from hit to hit.
     pub fn new(head: &ResponseHead, prebuilt: &[u8], body: Body, freshness: Freshness) -> Self {
         let mut written = Vec::with_capacity(prebuilt.len() + 64);
         let layout = stored_head::write(head, prebuilt, &mut written);
@@ -67,7 +70,7 @@ impl Object {
         }
     }
 
-    /// The same object, as a part of its content.
+    /// Marks the object as a part of its content.
     #[must_use]
     pub fn as_part(mut self, part: Part) -> Self {
         let part = Part { asked: Bytes::copy_from_slice(&part.asked), ..part };
@@ -75,7 +78,7 @@ impl Object {
         self
     }
 
-    /// What was kept of a response, with its body.
+    /// Restores an object from its stored form and its body.
     pub(crate) fn of_kept(kept: Kept<'_>, body: &Body) -> Self {
         let Kept { status, judged, part, layout, head } = kept;
         let is_inline = body.len() <= INLINE_BYTES_MAX && body.on_disk().is_none();
@@ -89,7 +92,7 @@ impl Object {
         Self { octets: with_head(head, inline), layout, status, is_coded, judged, rare }
     }
 
-    /// What is to be kept of it beside its body.
+    /// The stored form of the object, without the body.
     pub(crate) fn kept(&self) -> Kept<'_> {
         Kept {
             status: self.status,
@@ -100,7 +103,7 @@ impl Object {
         }
     }
 
-    /// The same response, of no use before it was validated.
+    /// The same response, but stale: it must be validated before each use.
     pub(crate) fn to_be_validated(&self) -> Self {
         let rare = self.rare.as_ref().map(|rare| {
             let Rare { body, part } = &**rare;
@@ -116,13 +119,15 @@ impl Object {
         }
     }
 
-    /// Asks the processor for the object, which is to be counted and sent, while something else is compared still: it
-    /// stands on a page of memory of its own, and nothing waits for what is read here.
+    /// Starts loading the object into the processor's cache while keys are still being compared. A
+    /// hit reads it next, and it lies on another memory page than its slot. Nothing waits for the
+    /// value read here.
     pub(crate) fn approach(&self) {
         black_box(self.status);
     }
 
-    /// Asks the processor for the beginning of each piece of its octets, all at once, before they are copied in turn.
+    /// Starts loading the beginning of each piece into the processor's cache, all at once, before
+    /// they are copied one after the other.
     pub(crate) fn read_ahead(&self) {
         for piece in [self.octets.first(), self.octets.rest()] {
             black_box(piece.first().copied());
@@ -134,33 +139,33 @@ impl Object {
         self.status
     }
 
-    /// Whether the content has a coding.
+    /// Whether the content has a content coding.
     pub const fn is_coded(&self) -> bool {
         self.is_coded
     }
 
-    /// The head as it was judged and stored, read from its octets; of fields of different names those that are sent
-    /// on a hit come first.
+    /// The head that was stored, parsed from its bytes. Fields that are sent on a hit come before
+    /// the others; lines with the same name keep their order.
     pub fn head(&self) -> ResponseHead {
         self.head_of(|_| true)
     }
 
-    /// The head with those of its fields that `keep` wants by their names.
+    /// The head with only those fields whose name `keep` accepts.
     pub fn head_of(&self, keep: impl Fn(&[u8]) -> bool) -> ResponseHead {
         self.layout.read(self.octets.first(), self.status, keep)
     }
 
-    /// The fields of the head, name and value, without reading them into a head.
+    /// The fields of the head, name and value, without building a head.
     pub(crate) fn fields(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         self.layout.fields(self.octets.first())
     }
 
-    /// Whether the response says which other targets have the same content.
+    /// Whether the response has `No-Vary-Search`, which names other targets with the same content.
     pub(crate) fn has_equivalents(&self) -> bool {
         self.no_vary_search_lines().next().is_some()
     }
 
-    /// The value of `No-Vary-Search`, of several lines as one; `None` without the field.
+    /// The value of `No-Vary-Search`, with several lines joined into one. `None` without the field.
     pub(crate) fn no_vary_search(&self) -> Option<Bytes> {
         let lines: Vec<&[u8]> = self.no_vary_search_lines().collect();
         (!lines.is_empty()).then(|| lines.join(&b", "[..]).into())
@@ -171,12 +176,12 @@ impl Object {
         self.fields().filter(move |(name, _)| is_meant(name)).map(|(_, value)| value)
     }
 
-    /// The head's octets for a hit.
+    /// The head in the form sent on a hit.
     pub fn prebuilt(&self) -> &[u8] {
         self.layout.prebuilt(self.octets.first())
     }
 
-    /// The head's octets for a hit, to be kept for longer than the object is borrowed.
+    /// The head in the form sent on a hit, as a handle that may outlive the borrow of the object.
     pub fn prebuilt_shared(self: &Arc<Self>) -> Bytes {
         Bytes::from_owner(Prebuilt(Arc::clone(self)))
     }
@@ -186,19 +191,19 @@ impl Object {
         self.rare.as_ref()?.body.on_disk()
     }
 
-    /// The body's octets, in pieces that are not empty; none if the body is on the disk.
+    /// The bytes of the body, in non-empty pieces. There are none if the body is on the disk.
     pub fn content(&self) -> impl Iterator<Item = &[u8]> {
         let chunks = self.rare.as_ref().map_or(&[][..], |rare| rare.body.chunks());
         self.inline().chain(chunks.iter().map(|chunk| &chunk[..]))
     }
 
-    /// The octets that the body has.
+    /// The length of the body in bytes.
     pub fn content_bytes(&self) -> u64 {
         let inline: usize = self.inline().map(<[u8]>::len).sum();
         inline as u64 + self.rare.as_ref().map_or(0, |rare| rare.body.len())
     }
 
-    /// The body, to be kept for longer than the object is borrowed.
+    /// The body, as a handle that may outlive the borrow of the object.
     pub fn body(self: &Arc<Self>) -> Body {
         match &self.rare {
             Some(rare) if !rare.body.is_empty() => rare.body.clone(),
@@ -206,23 +211,23 @@ impl Object {
         }
     }
 
-    /// The freshness as it was judged.
+    /// The freshness that was computed when the response was stored.
     pub fn freshness(&self) -> Freshness {
         self.judged.into()
     }
 
-    /// What part of the content this is; `None` if it is the whole.
+    /// The part of the content that the object holds, or `None` if it holds the whole.
     pub fn part(&self) -> Option<&Part> {
         self.rare.as_ref()?.part.as_ref()
     }
 
-    /// The octets of memory this object occupies, its own allocations and their tables included.
+    /// The bytes of memory that the object occupies, including all its allocations.
     pub(crate) fn bytes(&self) -> usize {
         let own = allocated(COUNTED_BYTES) + self.octets.bytes();
         own + self.rare.as_ref().map_or(0, |rare| allocated(size_of::<Rare>()) + rare.bytes())
     }
 
-    /// The pieces of a body that stands with the head, none of them empty.
+    /// The non-empty pieces of a body stored with the head.
     fn inline(&self) -> impl Iterator<Item = &[u8]> {
         PIECES.into_iter().map(|piece| self.inline_piece(piece)).filter(|octets| !octets.is_empty())
     }
@@ -240,7 +245,7 @@ impl Object {
     }
 }
 
-/// Which piece of a body that stands with the head.
+/// One of the two pieces of a body stored with the head.
 #[derive(Clone, Copy)]
 enum Piece {
     First,
@@ -254,10 +259,10 @@ fn with_head(head: &[u8], body: &[Bytes]) -> Pieces {
     Pieces::gathered(parts, head.len())
 }
 
-/// An object behind its `Arc`, which has two counters.
+/// The bytes of an object behind its `Arc`, which has two counters.
 const COUNTED_BYTES: usize = size_of::<Object>() + 2 * size_of::<usize>();
 
-// A size class: an octet more costs sixteen.
+// This fills a size class exactly: one more byte would cost sixteen.
 const _: () = assert!(COUNTED_BYTES == 112);
 
 impl Rare {
@@ -270,7 +275,7 @@ impl Rare {
     }
 }
 
-/// A body on the disk behind its `Arc`, with what it keeps of its file.
+/// The bytes of an on-disk body behind its `Arc`, including its file's.
 const ON_DISK_BYTES: usize = size_of::<OnDisk>() + 256;
 
 struct Prebuilt(Arc<Object>);
@@ -304,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_holds_no_other_buffer_alive_and_weighs_what_it_holds() {
+    fn object_copies_its_buffers_and_weighs_its_memory() {
         let buffer = Bytes::from(vec![b'x'; 16_384]);
         let mut head = ResponseHead::new(Status::OK);
         head.reason = buffer.slice(0..2);
@@ -318,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_is_the_same_with_the_head_and_apart_from_it() {
+    fn inline_and_separate_bodies_read_the_same() {
         let head = ResponseHead::new(Status::OK);
         for len in [0, 1, 1_270, 1_400, INLINE_BYTES_MAX, INLINE_BYTES_MAX + 1, 200_000] {
             let octets: Vec<u8> = (0..len).map(|n| (n % 251) as u8).collect();
@@ -333,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shared_keeps_the_object() {
+    fn shared_body_keeps_the_object_alive() {
         let object = object(&ResponseHead::new(Status::OK), b"", Body::copy_of(b"abc"));
         let body = object.body();
         assert_eq!(Arc::strong_count(&object), 2);
@@ -342,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_and_a_large_body_go_together() {
+    fn part_may_have_a_small_or_large_body() {
         let extent = ContentRange { first: 5, last: 40_004, complete: None };
         let freshness = Freshness::lasting(Duration::ZERO, Moment::default());
         let head = ResponseHead::new(Status::OK);

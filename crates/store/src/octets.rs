@@ -1,20 +1,22 @@
-//! Numbers and counted octets in what is written to a disk, and read back from it.
+//! Encoding and decoding of numbers and length-prefixed bytes in records on the disk.
 //!
-//! Invariant: reading never trusts a length: what is not there is `None`, and nothing is allocated for it.
+//! Invariant: decoding never trusts a length. A part longer than the input gives `None`, and no
+//! memory is allocated for it.
 
 use bytes::Bytes;
 
-/// Adds a number, least significant octet first.
+/// Appends a 64-bit number, least significant byte first.
 pub(crate) fn put_u64(octets: &mut Vec<u8>, number: u64) {
     octets.extend_from_slice(&number.to_le_bytes());
 }
 
-/// Adds a number of 32 bits, least significant octet first.
+/// Appends a 32-bit number, least significant byte first.
 pub(crate) fn put_u32(octets: &mut Vec<u8>, number: u32) {
     octets.extend_from_slice(&number.to_le_bytes());
 }
 
-/// Adds a number of mostly few octets, seven bits in each, the lowest first.
+/// Appends a usually small number: seven bits in each byte, the lowest first, with the high bit set
+/// in all but the last.
 pub(crate) fn put_short(octets: &mut Vec<u8>, mut number: u32) {
     while number >= 0x80 {
         octets.push(number as u8 | 0x80);
@@ -23,19 +25,19 @@ pub(crate) fn put_short(octets: &mut Vec<u8>, mut number: u32) {
     octets.push(number as u8);
 }
 
-/// Adds `part` behind its length.
+/// Appends the length of `part` and then `part`.
 pub(crate) fn put_counted(octets: &mut Vec<u8>, part: &[u8]) {
     put_u32(octets, length(part.len()));
     octets.extend_from_slice(part);
 }
 
-/// Adds `list` behind its length.
+/// Appends the length of `list` and then each of its parts with its length.
 pub(crate) fn put_list(octets: &mut Vec<u8>, list: &[Bytes]) {
     put_u32(octets, length(list.len()));
     list.iter().for_each(|part| put_counted(octets, part));
 }
 
-/// Takes one octet off the front.
+/// Takes one byte from the front.
 pub(crate) fn take_u8(octets: &mut &[u8]) -> Option<u8> {
     let (first, rest) = octets.split_first()?;
     *octets = rest;
@@ -89,7 +91,7 @@ pub(crate) fn take_list(octets: &mut &[u8]) -> Option<Vec<Bytes>> {
     (0..count).map(|_| take_bytes(octets)).collect()
 }
 
-/// A length of a part of a head. Heads are limited to far less wherever they come from.
+/// The length of a part of a head as 32 bits. All sources limit heads to far less.
 pub(crate) fn length(octets: usize) -> u32 {
     assert!(u32::try_from(octets).is_ok(), "a part of {octets} octets");
     octets as u32
@@ -100,7 +102,7 @@ mod tests {
     use super::{put_short, take_short};
 
     #[test]
-    fn a_short_number_comes_back() {
+    fn short_number_round_trips() {
         for number in [0, 1, 127, 128, 300, 16_383, 16_384, 1 << 28, u32::MAX] {
             let mut octets = Vec::new();
             put_short(&mut octets, number);

@@ -1,16 +1,17 @@
-//! Octets in one allocation, or in two where that wastes less.
+//! Bytes in one allocation, or in two if that wastes less memory.
 //!
-//! Allocators set aside size classes, four for each doubling: 1,429 octets occupy 1,536. Cut into 1,280 and 149 they
-//! occupy 1,440.
+//! Allocators round up to size classes, four between each two powers of two: 1,429 bytes occupy
+//! 1,536. Divided into 1,280 and 149 bytes they occupy 1,440.
 //!
-//! Invariant: neither piece is larger than its octets, and the first is never shorter than its maker asked for.
+//! Invariant: each piece is exactly as large as its bytes, and the first is at least as long as the
+//! caller requires.
 
 use crate::weight::{allocated, filled};
 
-/// What a second allocation must save, in octets, to be worth its own look-up on a hit.
+/// The bytes that a second allocation must save to be worth another memory access on a hit.
 const WORTH_BYTES: usize = 32;
 
-/// The octets.
+/// The bytes, in one or two pieces.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pieces {
     first: Box<[u8]>,
@@ -18,11 +19,12 @@ pub(crate) struct Pieces {
 }
 
 impl Pieces {
-    /// A copy of `parts`, one after the other. At least the first `together` octets stand in one piece.
+    /// A copy of `parts`, one after the other. At least the first `together` bytes are in one
+    /// piece.
     pub(crate) fn gathered<'a>(parts: impl Iterator<Item = &'a [u8]> + Clone, together: usize) -> Self {
         let len = parts.clone().map(<[u8]>::len).sum();
         let cut = cut(len, together);
-        // Exactly as much as is needed: allocators leave a block that is made smaller as large as it was.
+        // Allocate the exact size, because allocators do not give back the tail of a shrunk block.
         let (mut first, mut rest) = (Vec::with_capacity(cut), Vec::with_capacity(len - cut));
         for part in parts {
             let (here, there) = part.split_at(part.len().min(cut - first.len()));
@@ -37,18 +39,18 @@ impl Pieces {
         &self.first
     }
 
-    /// The second piece, mostly empty.
+    /// The second piece, usually empty.
     pub(crate) fn rest(&self) -> &[u8] {
         &self.rest
     }
 
-    /// The octets of memory that both occupy.
+    /// The bytes of memory that both pieces occupy.
     pub(crate) fn bytes(&self) -> usize {
         allocated(self.first.len()) + allocated(self.rest.len())
     }
 }
 
-/// Where `len` octets are cut; `len` if they are not.
+/// The position at which `len` bytes are divided, or `len` if they are not.
 fn cut(len: usize, together: usize) -> usize {
     let first = filled(len);
     let both = first + allocated(len - first);
@@ -62,7 +64,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_piece_that_fits_its_class_is_not_cut() {
+    fn bytes_are_divided_only_where_that_saves_memory() {
         for (len, together, first) in [
             (0, 0, 0),
             (100, 0, 100),
@@ -79,7 +81,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn all_octets_are_there_in_no_more_memory(
+        fn divided_bytes_are_complete_and_save_memory(
             parts in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..900), 0..6),
             together in 0_usize..2_000,
         ) {

@@ -1,7 +1,7 @@
-//! Where on the disk the objects of a shard are.
+//! The places on the disk of a shard's objects.
 //!
-//! Invariant: a slot has at most one place, and a place belongs to at most one slot. A store without a disk pays
-//! nothing for this.
+//! Invariant: a slot has at most one place, and a place belongs to at most one slot. A store
+//! without a disk allocates nothing here.
 
 use crate::slowly::resize_slowly;
 use disk::Location;
@@ -17,18 +17,18 @@ pub(crate) struct Places {
 }
 
 impl Places {
-    /// The place of a slot's object.
+    /// The place of a slot's object, if it is on the disk.
     pub(crate) fn get(&self, slot: u32) -> Option<Location> {
         self.of_slot.get(slot as usize).copied().flatten()
     }
 
-    /// The slot whose object is there.
+    /// The slot whose object is at `location`.
     pub(crate) fn find(&self, location: Location) -> Option<u32> {
         let is_same = |slot: &u32| self.get(*slot) == Some(location);
         self.slots.find(self.hasher.hash_one(Some(location)), is_same).copied()
     }
 
-    /// The object of `slot`, which has no place, is at `location`.
+    /// Records that the object of `slot` is at `location`. The slot must have no place yet.
     pub(crate) fn set(&mut self, slot: u32, location: Location) {
         let position = slot as usize;
         if position >= self.of_slot.len() {
@@ -42,7 +42,7 @@ impl Places {
         slots.insert_unique(hash_of(&slot), slot, hash_of);
     }
 
-    /// The object of `slot` is at no place any more; gives the one where it was.
+    /// Removes and returns the place of a slot's object.
     pub(crate) fn take(&mut self, slot: u32) -> Option<Location> {
         let location = self.get(slot)?;
         let hash = self.hasher.hash_one(Some(location));
@@ -53,11 +53,12 @@ impl Places {
         Some(location)
     }
 
-    /// The octets in use.
+    /// The bytes in use.
     pub(crate) fn bytes(&self) -> usize {
         self.of_slot.len() * size_of::<Option<Location>>() + self.slots.capacity() * SLOT_NUMBER_BYTES
     }
 }
 
-/// A slot's number in the table, with its mark and the room that the table keeps free.
+/// The bytes of a slot's number in the table, including the control byte and the space that the
+/// table keeps free.
 const SLOT_NUMBER_BYTES: usize = 6;

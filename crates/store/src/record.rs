@@ -1,14 +1,17 @@
-//! What is written to the disk of a stored response, so that a later process can put it into its index and send it.
+//! The form in which a stored response is written to the disk, so that a later process can index
+//! and send it.
 //!
 //! ```text
-//!   index: where it belongs (site, scheme, host, target, rule, variant), tags, the invalidation it was checked up to;
-//!          and the head, if the response was confirmed with another than it was written with
-//!   head:  status, freshness, part, and the octets of its head
+//!   index: its place in the index (site, scheme, host, target, rule, variant), its tags, and the
+//!          last invalidation it was checked against; also the head, if a revalidation replaced it
+//!   head:  status, freshness, part, and the bytes of its head
 //! ```
 //!
-//! Invariant: what was written comes back the same, or not at all: octets that are not a whole record of this format
-//! give `None`. Times outlive the process as wall time: the age of what comes back is never less than the wall clock
-//! says, and what seems to be received in the future is stale.
+//! Invariant: a record is read back unchanged or not at all. Bytes that are not a complete record
+//! of this format give `None`.
+//!
+//! Times are kept as wall-clock times across processes. The age of a recovered response is never
+//! less than the wall clock says. A response that seems to come from the future is stale.
 
 use crate::judged::Judged;
 use crate::octets::{
@@ -21,8 +24,8 @@ use message::Status;
 use semantics::{ContentRange, Freshness, Moment, VariantKey, VaryRule};
 use std::time::Duration;
 
-/// The form of both parts, and of what they mean: how targets and variants are normalised. To be raised when any of it
-/// changes; a record of another form is not read.
+/// The format of both parts, including the normalisation of targets and variants. Raise it when any
+/// of these changes; records of other formats are not read.
 const FORMAT: u8 = 1;
 
 const SOFTENED: u8 = 1;
@@ -31,39 +34,41 @@ const AS_SENT: u8 = 4;
 const HAS_EQUIVALENTS: u8 = 8;
 const HAS_HEAD: u8 = 16;
 
-/// Sites under the names that outlive a process: their numbers do not.
+/// Names of sites that are stable across processes, unlike [`SiteId`]s.
 pub trait SiteNames: Send + Sync {
-    /// What the site is called on the disk: its name, and whatever else must be the same for its pages to be used by
-    /// another process. Empty for a site that is not known.
+    /// The name of a site on the disk. It covers everything that must be equal if another process
+    /// is to use the site's pages. Empty for an unknown site.
     fn name(&self, site: SiteId) -> &[u8];
 
-    /// The site that is called so, if there is one now.
+    /// The site with this name, if there is one now.
     fn find(&self, name: &[u8]) -> Option<SiteId>;
 
-    /// The site that an invalidation under this name is about: also one that has another name now because its rules
-    /// changed. What was invalidated under one name may have been stored under the other.
+    /// The site that an invalidation recorded under this name applies to. This includes a site that
+    /// has another name now because its rules changed: a response that was invalidated under one
+    /// name may have been stored under the other.
     fn find_meant(&self, name: &[u8]) -> Option<SiteId> {
         self.find(name)
     }
 }
 
-/// Where a response belongs in the index.
+/// The place of a response in the index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) key: Key,
     pub(crate) rule: VaryRule,
     pub(crate) variant: VariantKey,
     pub(crate) tags: Vec<Bytes>,
-    /// Up to which invalidation it was checked.
+    /// The number of the last invalidation that the response was checked against.
     pub(crate) checked: u64,
     pub(crate) softened: bool,
-    /// The value of its `No-Vary-Search`: which other targets are equivalent has to be known before it is used.
+    /// The value of its `No-Vary-Search`. It must be known before the head is read, because it
+    /// makes other targets equivalent.
     pub(crate) no_vary_search: Option<Bytes>,
-    /// What is kept of the response in place of what was written with its body, where that is out of date.
+    /// The stored head, if it differs from the one that was written with the body.
     pub(crate) head: Option<Bytes>,
 }
 
-/// What a response is beside its content.
+/// The stored form of a response without its content.
 #[derive(Clone, Debug)]
 pub(crate) struct Kept<'a> {
     pub(crate) status: Status,
@@ -74,12 +79,12 @@ pub(crate) struct Kept<'a> {
 }
 
 impl Entry {
-    /// Whether the response says which other targets have the same content.
+    /// Whether the response has `No-Vary-Search`, which names other targets with the same content.
     pub(crate) const fn has_equivalents(&self) -> bool {
         self.no_vary_search.is_some()
     }
 
-    /// The entry as octets.
+    /// Encodes the entry.
     pub(crate) fn to_octets(&self, names: &dyn SiteNames) -> Bytes {
         let Self { key, rule, variant, tags, checked, softened, no_vary_search, head } = self;
         let head_bytes = head.as_ref().map_or(0, Bytes::len);
@@ -103,7 +108,8 @@ impl Entry {
         Bytes::from(octets)
     }
 
-    /// The entry that these octets are; `None` if its site is not there any more, or they are no entry.
+    /// Decodes an entry. `None` if its site does not exist any more, or if the bytes are not an
+    /// entry.
     pub(crate) fn of_octets(mut octets: &[u8], names: &dyn SiteNames) -> Option<Self> {
         let octets = &mut octets;
         if take_u8(octets)? != FORMAT {
@@ -116,11 +122,11 @@ impl Entry {
         let variant = VariantKey::of_octets(take_bytes(octets)?);
         let rule = VaryRule::of_names(take_list(octets)?, flags & AS_SENT != 0);
         let tags = take_list(octets)?;
-        // Records of earlier versions have the flag alone, and are no entries without the value.
+        // Records of earlier versions have the flag without the value. They are not read.
         let no_vary_search = if flags & HAS_EQUIVALENTS == 0 { None } else { Some(take_bytes(octets)?) };
         let head = if flags & HAS_HEAD == 0 { None } else { Some(take_bytes(octets)?) };
-        // The origin was asked with the host of the record, so its page may be no page of another spelling. Earlier
-        // versions kept a final dot.
+        // The response was fetched with the host in the record. If normalisation now changes that
+        // host, the key would belong to another one. Earlier versions kept a final dot.
         let key = Some(Key::new(site, flags & HTTPS != 0, host, target)).filter(|key| key.host() == host)?;
         let softened = flags & SOFTENED != 0;
         let entry = Self { key, rule, variant, tags, checked, softened, no_vary_search, head };
@@ -129,7 +135,7 @@ impl Entry {
 }
 
 impl<'a> Kept<'a> {
-    /// What is kept, as octets. `life` is a number of this process alone.
+    /// Encodes the response. `life` identifies this process.
     pub(crate) fn to_octets(&self, life: u64) -> Bytes {
         let Self { status, judged, part, layout, head } = self;
         let mut octets = Vec::with_capacity(128 + head.len());
@@ -149,7 +155,8 @@ impl<'a> Kept<'a> {
         Bytes::from(octets)
     }
 
-    /// What these octets keep, at `now`, for the process of number `life`; `None` if they keep nothing.
+    /// Decodes a response, as of `now`, for the process that `life` identifies. `None` if the bytes
+    /// are not one.
     pub(crate) fn of_octets(mut octets: &'a [u8], life: u64, now: Moment) -> Option<Self> {
         let rest = &mut octets;
         if take_u8(rest)? != FORMAT {
@@ -175,11 +182,12 @@ impl<'a> Kept<'a> {
     }
 }
 
-/// Freshness that another process judged, as of `now`. The monotonic clock of that process says nothing here.
+/// The freshness that another process computed, as of `now`. Only its wall-clock times are used,
+/// because monotonic clocks do not compare across processes.
 fn aged(freshness: Freshness, now: Moment) -> Freshness {
     let received = freshness.received.wall;
     if received > now.wall {
-        // A clock that was set back: how much time has passed cannot be known.
+        // The clock was set back, so the time that has passed cannot be known.
         return stale(Freshness { received: now, ..freshness });
     }
     let passed = now.wall.since(received);
@@ -187,7 +195,7 @@ fn aged(freshness: Freshness, now: Moment) -> Freshness {
     Freshness { initial_age, received: now, ..freshness }
 }
 
-/// The same, of no use before it was validated.
+/// The same freshness, but stale: the response must be validated before each use.
 pub(crate) fn stale(freshness: Freshness) -> Freshness {
     Freshness {
         lifetime: Duration::ZERO,
@@ -236,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn no_vary_search_comes_back() {
+    fn no_vary_search_round_trips() {
         for head in [None, Some("head")] {
             for value in [None, Some(""), Some("params")] {
                 let entry = entry(value, head);
@@ -246,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn record_with_another_spelling_of_its_host_is_none() {
+    fn record_with_a_non_canonical_host_is_rejected() {
         let mut octets = entry(None, None).to_octets(&Names).to_vec();
         let host = octets.windows(6).position(|octets| octets == b"a.test").unwrap();
         assert!(Entry::of_octets(&octets, &Names).is_some());
@@ -255,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn record_that_lacks_its_no_vary_search_is_none() {
+    fn record_without_its_no_vary_search_is_rejected() {
         for head in [None, Some("head")] {
             let mut octets = entry(None, head).to_octets(&Names).to_vec();
             octets[1] |= HAS_EQUIVALENTS;

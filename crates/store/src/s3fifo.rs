@@ -1,17 +1,19 @@
-//! Which object goes when room is needed: S3-FIFO (Yang, Zhang, Qiu, Yue, Rashmi: "FIFO queues are all you need
-//! for cache eviction", SOSP 2023), weighted by octets.
+//! The eviction order: S3-FIFO (Yang, Zhang, Qiu, Yue, Rashmi: "FIFO queues are all you need for
+//! cache eviction", SOSP 2023), weighted by bytes.
 //!
-//! A new object enters the *small* queue, a tenth of the budget. From there it moves to the *main* queue if it
-//! was asked for more than once, else it leaves, and the *ghost* remembers its hash: should it come back soon,
-//! it enters the main queue at once. The main queue gives an object as many further rounds as it had hits, at
-//! most three. So a scan of pages that nobody asks for twice flows through the small queue and leaves the
-//! main one alone. It is not the policy to use where the same object is asked for at long, regular intervals:
-//! the ghost forgets it.
+//! A new object enters the *small* queue, a tenth of the budget. When it reaches the end, it moves
+//! to the *main* queue if it had more than one hit. Otherwise it is evicted and the *ghost*
+//! remembers its hash: if it comes back soon, it enters the main queue at once. In the main queue
+//! an object gets one further round for each hit, at most three.
 //!
-//! Invariant: `bytes` is the sum of the weights of all members, each rounded up to a unit, and of what the ghost
-//! costs. Members are known by a number that the caller chose; this file knows no keys and no objects. Hits are kept
-//! by the caller, next to what a look-up reads anyway: among a million members, each further place that a hit
-//! touches is one more wait for memory.
+//! So a scan of pages that are requested once passes through the small queue and leaves the main
+//! queue alone. The policy is weak for objects that are requested at long, regular intervals,
+//! because the ghost forgets them in between.
+//!
+//! Invariant: `bytes` is the sum of the members' weights, each rounded up to a unit, and of the
+//! ghost's cost. Members are numbers that the caller chooses; this module knows neither keys nor
+//! objects. The caller stores the hits beside the data that a look-up reads anyway: with a million
+//! members, each further address that a hit touches is one more cache miss.
 
 use crate::hash::PrehashedState;
 use crate::slowly::resize_slowly;
@@ -21,9 +23,9 @@ use std::collections::{HashSet, VecDeque};
 const SMALL_PART: usize = 10;
 /// Hits beyond this many do not count.
 const HITS_MAX: u8 = 3;
-/// What one entry of the ghost costs, its tables included.
+/// The bytes that one entry of the ghost costs, tables included.
 const GHOST_ENTRY_BYTES: usize = 48;
-/// Weights are counted in units of this many octets.
+/// Weights are counted in units of this many bytes.
 const UNIT_BYTES: usize = 16;
 const NONE: u32 = u32::MAX;
 
@@ -45,26 +47,28 @@ struct Node {
     queue: QueueName,
 }
 
-/// How often a member was asked for since it was added or got a further round, as far as that counts.
+/// The hits of a member that still count, at most [`HITS_MAX`]. Entering the main queue resets
+/// them, and each further round there uses one up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Hits(u8);
 
 impl Hits {
-    /// Notes that the member was asked for.
+    /// Counts one hit.
     pub(crate) const fn count(&mut self) {
-        // What is asked for all the time is not written to all the time.
+        // Once the count is saturated nothing is written, so a popular member's cache line stays
+        // unmodified.
         if self.0 < HITS_MAX {
             self.0 += 1;
         }
     }
 }
 
-/// What the caller keeps of the members.
+/// The data that the caller keeps for each member.
 pub(crate) trait Members {
     /// The hash of a member.
     fn hash(&self, id: u32) -> u64;
 
-    /// The hits of a member, to be changed; `None` if there is no such member. A new one has none.
+    /// The hits of a member, or `None` if there is no such member. A new member has none.
     fn hits_mut(&mut self, id: u32) -> Option<&mut Hits>;
 }
 
@@ -84,7 +88,7 @@ struct Queue {
 }
 
 impl S3Fifo {
-    /// An empty order for a budget of `bytes_max` octets.
+    /// An empty order for a budget of `bytes_max` bytes.
     pub(crate) fn new(bytes_max: usize) -> Self {
         let queue = || Queue { newest: NONE, oldest: NONE, count: 0, units: 0 };
         Self {
@@ -96,15 +100,16 @@ impl S3Fifo {
         }
     }
 
-    /// The weight of all members and of the ghost, in octets.
+    /// The weight of all members and of the ghost, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         (self.small.units + self.main.units) * UNIT_BYTES + self.ghost.order.len() * GHOST_ENTRY_BYTES
     }
 
-    /// Adds the member `id`, which must not be one already. The ghost knows it by `hash`.
+    /// Adds the member `id`, which must not be a member yet. The ghost knows it by `hash`. `weight`
+    /// is in bytes.
     pub(crate) fn insert(&mut self, id: u32, hash: u64, weight: usize) {
         let queue = if self.ghost.forget(hash) { QueueName::Main } else { QueueName::Small };
-        // No object is as large as this many units: 64 GiB.
+        // 32 bits count units of up to 64 GiB, more than any object has.
         let units = u32::try_from(weight.div_ceil(UNIT_BYTES)).unwrap_or(u32::MAX);
         let node = Node { units, queue: QueueName::Free, newer: NONE, older: NONE };
         let position = id as usize;
@@ -118,19 +123,19 @@ impl S3Fifo {
         self.link(id, queue);
     }
 
-    /// Takes the member `id` out; the ghost does not learn of it.
+    /// Removes the member `id`. The ghost does not remember it.
     pub(crate) fn remove(&mut self, id: u32) {
         self.unlink(id);
     }
 
-    /// Forgets what it knew of earlier members; there are none now.
+    /// Clears the ghost and gives back the memory of an order without members.
     pub(crate) fn clear(&mut self) {
         assert!(self.small.count + self.main.count == 0, "members are taken out before");
         self.nodes = Vec::new();
         self.ghost = Ghost::default();
     }
 
-    /// Takes out the member that goes next; `None` if there is none.
+    /// Removes and returns the next victim, or `None` if there are no members.
     pub(crate) fn evict(&mut self, members: &mut (impl Members + ?Sized)) -> Option<u32> {
         loop {
             let from_small =
@@ -145,7 +150,8 @@ impl S3Fifo {
                     if from_small {
                         self.ghost.remember(members.hash(id));
                     }
-                    // The ghost knows no more than there are members, so it shrinks with them.
+                    // The ghost has at most as many entries as there are members, so it shrinks
+                    // with them.
                     self.ghost.trim(self.small.count + self.main.count);
                     return Some(id);
                 }
@@ -199,10 +205,11 @@ impl S3Fifo {
     }
 }
 
-/// Hashes of objects that left the small queue not long ago.
+/// Hashes of objects that were evicted from the small queue recently.
 #[derive(Debug, Default)]
 struct Ghost {
-    /// Oldest first. A hash that came back stays here until its turn, but is no longer in `known`.
+    /// Oldest first. The entry of a hash that came back stays here until its turn, but the hash is
+    /// no longer in `known`.
     order: VecDeque<u64>,
     known: HashSet<u64, PrehashedState>,
 }
@@ -214,7 +221,7 @@ impl Ghost {
         }
     }
 
-    /// Forgets `hash`; says whether it was remembered.
+    /// Forgets `hash` and returns whether it was remembered.
     fn forget(&mut self, hash: u64) -> bool {
         self.known.remove(&hash)
     }
@@ -233,7 +240,7 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::{HashMap, VecDeque};
 
-    /// Hits by member; a hash is the member's number.
+    /// The hits by member. A member's hash is its number.
     impl Members for HashMap<u32, Hits> {
         fn hash(&self, id: u32) -> u64 {
             u64::from(id)
@@ -244,7 +251,7 @@ mod tests {
         }
     }
 
-    /// The paper's algorithm on plain queues, oldest first, scanned for everything.
+    /// The algorithm of the paper on plain queues, oldest first, that are searched linearly.
     #[derive(Default)]
     struct Model {
         bytes_max: usize,
@@ -304,7 +311,8 @@ mod tests {
                     }
                     while self.ghost.len() > self.small.len() + self.main.len() {
                         let (hash, _) = self.ghost.pop_front()?;
-                        // A hash that came back and left again is one memory with the earlier one.
+                        // A hash that came back and was evicted again shares the older entry, so
+                        // both end together.
                         self.ghost
                             .iter_mut()
                             .filter(|(known, _)| *known == hash)
@@ -337,7 +345,7 @@ mod tests {
             for (step, id, weight) in steps {
                 let is_member = model.ids().contains(&id);
                 match step {
-                    // Hashes repeat over time, as those of keys do.
+                    // Hashes come back over time, as those of cache keys do.
                     0 | 1 if !is_member => {
                         model.insert(id, u64::from(id), weight);
                         order.insert(id, u64::from(id), weight);
@@ -360,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scan_leaves_what_is_asked_for_alone() {
+    fn scan_does_not_evict_popular_members() {
         let mut order = S3Fifo::new(1_000);
         let mut evicted = Vec::new();
         let mut hits: HashMap<u32, Hits> = (0..500).map(|id| (id, Hits::default())).collect();

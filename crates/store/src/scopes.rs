@@ -1,7 +1,6 @@
-//! What many slots of a shard have in common, kept once: site, scheme, host and the rule that variants are told
-//! apart by.
+//! The attributes that many slots of a shard share, kept once: site, scheme, host and Vary rule.
 //!
-//! Invariant: a scope is there for as long as a slot is in it, and no longer; its number may then name another.
+//! Invariant: a scope exists exactly while a slot is in it. Its number may then be reused.
 
 use crate::key::{Key, SiteId};
 use crate::weight::allocated;
@@ -34,7 +33,7 @@ struct Entry {
 }
 
 impl Scope {
-    /// Whether this is what `key` says beside the target.
+    /// Whether the scope has the site, the scheme and the host of `key`.
     pub(crate) fn is_of(&self, key: &Key) -> bool {
         (self.site, self.https) == (key.site(), key.is_https()) && self.host == key.host()
     }
@@ -43,18 +42,20 @@ impl Scope {
         &self.host
     }
 
-    /// What a scope of its own costs, its host and names included.
+    /// The bytes that the scope costs, including its host and field names.
     fn bytes(&self) -> usize {
         let names = self.rule.names().iter().map(|name| allocated(name.len()) + size_of_val(name));
         SCOPE_BYTES + allocated(self.host.len()) + names.sum::<usize>()
     }
 }
 
-/// A scope twice, its counter and its places in list and table with the room that these keep free.
+/// The bytes of two copies of a scope, its counter and its places in list and table, including the
+/// space that these keep free.
 const SCOPE_BYTES: usize = 384;
 
 impl Scopes {
-    /// Enters the scope of `key` and `rule`, which is made if it is not there.
+    /// Adds a slot to the scope of `key` and `rule`, which is created if it does not exist. Returns
+    /// its number.
     pub(crate) fn enter(&mut self, key: &Key, rule: VaryRule) -> u32 {
         let scope = Scope { site: key.site(), https: key.is_https(), host: key.host_octets(), rule };
         if let Some(&id) = self.ids.get(&scope) {
@@ -76,7 +77,7 @@ impl Scopes {
         id
     }
 
-    /// Leaves a scope that was entered.
+    /// Removes a slot from its scope.
     pub(crate) fn leave(&mut self, id: u32) {
         let Some(place) = self.entries.get_mut(id as usize) else { return };
         let Some(entry) = place else { return };
@@ -93,19 +94,19 @@ impl Scopes {
         self.entries.get(id as usize)?.as_ref().map(|entry| &entry.scope)
     }
 
-    /// How many slots are in scopes that `is_meant` names.
+    /// The number of slots in scopes that `is_meant` accepts.
     pub(crate) fn count(&self, is_meant: impl Fn(&Scope) -> bool) -> u64 {
         let meant = self.entries.iter().flatten().filter(|entry| is_meant(&entry.scope));
         meant.map(|entry| u64::from(entry.slots)).sum()
     }
 
-    /// The hosts of the site's slots, one as often as it has scopes.
+    /// The hosts of the site's slots. A host occurs once for each of its scopes.
     pub(crate) fn hosts(&self, site: SiteId) -> impl Iterator<Item = &Bytes> {
         let scopes = self.entries.iter().flatten().map(|entry| &entry.scope);
         scopes.filter(move |scope| scope.site == site).map(|scope| &scope.host)
     }
 
-    /// The octets in use.
+    /// The bytes in use.
     pub(crate) const fn bytes(&self) -> usize {
         self.bytes
     }
@@ -123,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scope_lives_as_long_as_its_slots() {
+    fn scope_exists_while_a_slot_uses_it() {
         let mut scopes = Scopes::default();
         let rule = VaryRule::default;
         let (a, b) = (scopes.enter(&key("a.test"), rule()), scopes.enter(&key("b.test"), rule()));

@@ -1,12 +1,13 @@
-//! One shard of the index: slots with one variant each, chained by the hash of their key, and the order in
-//! which they go when room is needed.
+//! One shard of the index: slots that hold one variant each, chained by the hash of their key, and
+//! the eviction order.
 //!
-//! Invariant: the weight of all slots, scopes and of the eviction order's own memory never exceeds the shard's budget
-//! once something is stored; and a chain is ordered from the newest variant to the oldest. The lock around a shard is
-//! the store's.
+//! Invariant: once an object has been stored, the weight of slots, scopes and eviction order is
+//! within the shard's budget. Each chain runs from the newest variant to the oldest. The store
+//! holds the lock around a shard.
 //!
-//! What a look-up finds has been checked against every invalidation up to now: a slot remembers up to which it was,
-//! and only what came since is asked about.
+//! A look-up returns only objects that were checked against every invalidation so far. Each slot
+//! remembers the last invalidation that it was checked against, so a look-up compares it with later
+//! ones only.
 
 use crate::budget::Budget;
 use crate::invalidation::Unknown;
@@ -48,15 +49,17 @@ pub(crate) struct Shard {
     log: Arc<Log>,
     below: Below,
     places: Places,
-    /// What slots weigh whose objects are on the disk only. They are not in the eviction order.
+    /// Bytes of the texts of slots whose objects are on the disk only. These slots are not in the
+    /// eviction order.
     shelved_bytes: usize,
-    /// The slot at which looking for a shelved object to forget goes on.
+    /// Clock hand: the slot where the next search for an on-disk victim starts.
     shelved_hand: usize,
-    /// While an earlier process's objects are taken over: the slots that have one, with its order.
+    /// During adoption, the slots that hold an object of an earlier process, each with the object's
+    /// order. Empty afterwards.
     adopted: HashMap<u32, u64>,
 }
 
-/// What a shard counts.
+/// The counters of a shard.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ShardCounters {
     pub(crate) objects: u64,
@@ -69,29 +72,31 @@ pub(crate) struct ShardCounters {
     pub(crate) shelved: u64,
 }
 
-/// What was stored, and where.
+/// A stored object: its slot and the state that the disk needs to know.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Admission {
     pub(crate) slot: u32,
-    /// The number of the write that is to follow; 0 where there is none.
+    /// The number of the disk write that follows, or 0 if there is none.
     pub(crate) writing: u32,
-    /// Where on the disk its body is already, so that the rest is to be brought up to date there.
+    /// The place on the disk that already holds the body. Only the head and the index entry need an
+    /// update there.
     pub(crate) place: Option<Location>,
     pub(crate) checked: u64,
     pub(crate) softened: bool,
 }
 
-/// What a check of a slot has come to.
+/// The result of checking one slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// Nothing new means it.
+    /// No new invalidation matches the object.
     Valid,
     Invalidated(Mode),
-    /// It is on the disk, and a ban asks for more than is known of it here.
+    /// The object is on the disk only, and a ban depends on parts of the response that are not in
+    /// memory.
     Undecided,
 }
 
-/// What a check of slots has come to.
+/// The result of checking several slots.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Checked {
     pub(crate) removed: u64,
@@ -109,8 +114,8 @@ impl Checked {
 }
 
 impl Shard {
-    /// An empty shard, one of `shards` with the same part of the limits and of the budget. What leaves it while it is
-    /// read is counted in `lingering`.
+    /// An empty shard, one of `shards` that divide the limits and the budget equally. Objects
+    /// removed while still in use are counted in `lingering`.
     pub(crate) fn new(
         limits: StoreLimits,
         budget: Arc<Budget>,
@@ -139,7 +144,7 @@ impl Shard {
         }
     }
 
-    /// The octets in use. Slots that are free at the moment are in memory too.
+    /// The bytes in use. Free slots count too, because their memory is still allocated.
     pub(crate) fn bytes(&self) -> usize {
         let slots = self.slots.len() * SLOT_BYTES + self.places.bytes() + self.shelved_bytes;
         self.order.bytes() + self.scopes.bytes() + slots
@@ -153,7 +158,8 @@ impl Shard {
         &self.scopes
     }
 
-    /// The newest variant under `key` that a request with `fields` selects; it counts as used.
+    /// The newest variant under `key` that a request with `fields` selects. The look-up counts as a
+    /// use.
     pub(crate) fn lookup(&mut self, hash: u64, key: &Key, fields: &Fields) -> Lookup {
         let (outcome, id) = self.find(hash, key, fields);
         if let Some(hits) = id.and_then(|id| self.slots.hits_mut(id)) {
@@ -162,7 +168,7 @@ impl Shard {
         outcome
     }
 
-    /// The same, without counting as a use.
+    /// As [`Shard::lookup`], but does not count as a use.
     pub(crate) fn peek(&mut self, hash: u64, key: &Key, fields: &Fields) -> Lookup {
         self.find(hash, key, fields).0
     }
@@ -183,8 +189,8 @@ impl Shard {
                 };
                 return (found, Some(id));
             }
-            // What was invalidated is gone after this, and an older variant may be selected as well. What cannot be
-            // decided without its head is read first.
+            // The check has removed the slot if it was invalidated, so the next round may select
+            // an older variant. A slot that cannot be judged without its head has to be read first.
             if self.check(id, None) == Verdict::Undecided {
                 let location = self.places.get(id);
                 let shelved = |location| Lookup::Shelved(Shelved { hash, location });
@@ -193,7 +199,8 @@ impl Shard {
         }
     }
 
-    /// The newest slot under `key` that a request with `fields` selects; or why there is none.
+    /// The newest slot under `key` that a request with `fields` selects, or the reason why there is
+    /// none.
     fn select(&self, hash: u64, key: &Key, fields: &Fields) -> Result<(u32, &Slot), Lookup> {
         let mut outcome = Lookup::Absent;
         let mut at = self.first(hash);
@@ -213,8 +220,8 @@ impl Shard {
         Err(outcome)
     }
 
-    /// Checks a slot against the invalidations that it has not been checked against, and does what they say. `read` is
-    /// the slot's object where it was just read from the disk.
+    /// Checks a slot against all invalidations since its last check, and removes or softens it
+    /// accordingly. `read` is the slot's object if it has just been read from the disk.
     fn check(&mut self, id: u32, read: Option<&Object>) -> Verdict {
         let Some(slot) = self.slots.get_mut(id as usize).and_then(Option::as_mut) else {
             return Verdict::Valid;
@@ -237,14 +244,15 @@ impl Shard {
         }
         slot.softened |= mode == Some(Mode::Soft);
         if unknown.is_undecided() {
-            // It stays to be checked against all of them.
+            // `checked` stays as it was, so that the next check covers all of these
+            // invalidations.
             return Verdict::Undecided;
         }
         slot.checked = checked;
         mode.map_or(Verdict::Valid, Verdict::Invalidated)
     }
 
-    /// Checks all variants under `key` and its other spellings.
+    /// Checks all variants under `key` and under other percent-encodings of its target.
     pub(crate) fn check_key(&mut self, hash: u64, key: &Key) -> Checked {
         let ids = self.spelled(hash, key);
         let mut checked = Checked::default();
@@ -252,13 +260,14 @@ impl Shard {
         checked
     }
 
-    /// The targets of what is stored under `key` and its other spellings; one that has variants more than once.
+    /// The targets of the variants under `key` and under other percent-encodings of its target. A
+    /// target with several variants occurs several times.
     pub(crate) fn spellings(&self, hash: u64, key: &Key) -> Vec<Bytes> {
         let slots = self.spelled(hash, key).into_iter().filter_map(|id| self.slot(id));
         slots.map(|slot| Bytes::copy_from_slice(slot.target())).collect()
     }
 
-    /// The variants under `key` and its other spellings.
+    /// The variants under `key` and under other percent-encodings of its target.
     fn spelled(&self, hash: u64, key: &Key) -> Vec<u32> {
         let own = canonical_target(key.target());
         let mut ids = Vec::new();
@@ -274,8 +283,9 @@ impl Shard {
         ids
     }
 
-    /// Checks at most `count` places from the one numbered `from` on, and fewer where that takes many comparisons.
-    /// Gives also the number to go on at; `None` at the end.
+    /// Checks at most `count` slots from slot `from` on, and fewer if they need more than
+    /// `comparisons_max` comparisons. Also returns the slot at which to continue, or `None` at the
+    /// end.
     pub(crate) fn sweep(
         &mut self,
         from: usize,
@@ -292,16 +302,17 @@ impl Shard {
         (checked, (next < self.slots.len()).then_some(next))
     }
 
-    /// What the variants under `key` vary on, together.
+    /// The union of the Vary rules of the variants under `key`.
     pub(crate) fn rule(&self, hash: u64, key: &Key) -> VaryRule {
         let scopes =
             self.variants(hash, key).into_iter().filter_map(|id| self.scopes.get(self.slot(id)?.scope));
         scopes.fold(VaryRule::default(), |all, scope| all.union(&scope.rule))
     }
 
-    /// Stores an object in place of the same variant, if there is one; makes room first. If the object exceeds a
-    /// limit, the variant that stood there is gone all the same, as it is out of date; if it was invalidated since its
-    /// fetch began, nothing changes.
+    /// Stores an object in place of the same variant and evicts others if space is needed.
+    ///
+    /// If the object exceeds a limit, the older variant is removed all the same, because it is out
+    /// of date. If the object was invalidated after its fetch began, nothing changes.
     pub(crate) fn publish(
         &mut self,
         hash: u64,
@@ -325,13 +336,13 @@ impl Shard {
             self.lingering.count(&object);
             return Err(Published::Invalidated);
         };
-        // A response that was confirmed keeps its body, and the body its place.
+        // A revalidated response keeps its body, and the body keeps its place on the disk.
         let body_place = object.on_disk().map(|body| body.place().location);
         let place = body_place.filter(|place| self.drop_but_place(*place));
         self.replace(hash, key, &rule, variant.octets());
         let scope = self.scopes.enter(key, rule);
         let fits = match object.on_disk() {
-            // A confirmation may come after damage was found, and must not bring the body back.
+            // Damage may have been found before the revalidation. The body must not return then.
             Some(body) => !body.is_damaged(),
             None => object.content_bytes() <= self.limits.object_bytes_max,
         };
@@ -356,7 +367,8 @@ impl Shard {
         Ok(Admission { slot: id, writing, place, checked, softened })
     }
 
-    /// Drops the variant that a new one takes the place of, or, past the limit of variants, the oldest.
+    /// Removes the slot that the new variant replaces. Without one, removes the oldest variant if
+    /// the key is at its limit of variants, or else a surplus percent-encoding.
     fn replace(&mut self, hash: u64, key: &Key, rule: &VaryRule, variant: &[u8]) {
         let variants = self.variants(hash, key);
         let replaced = self.same_variant(&variants, rule, variant);
@@ -367,8 +379,9 @@ impl Shard {
         }
     }
 
-    /// What gives way where a chain has as many other percent-encodings as variants may be: anybody can ask for more of
-    /// them, and each look-up of the page walks over all.
+    /// The slot to remove when a chain holds as many non-canonical percent-encodings as there may
+    /// be variants. Any client can request further encodings, and each look-up of the page walks
+    /// over all of them.
     fn surplus_spelling(&self, hash: u64) -> Option<u32> {
         let (mut others, mut oldest, mut at) = (0, None, self.first(hash));
         while let Some(slot) = self.slot(at) {
@@ -380,7 +393,7 @@ impl Shard {
         oldest.filter(|_| others >= self.limits.variants_max.max(1))
     }
 
-    /// Which of these slots is this variant.
+    /// The slot among `variants` that holds this variant.
     fn same_variant(&self, variants: &[u32], rule: &VaryRule, variant: &[u8]) -> Option<u32> {
         let is_same = |id: &u32| {
             self.slot(*id).is_some_and(|slot| {
@@ -391,17 +404,17 @@ impl Shard {
         variants.iter().copied().find(is_same)
     }
 
-    /// Removes every variant under `key`; says how many there were.
+    /// Removes every variant under `key` and returns how many there were.
     pub(crate) fn remove(&mut self, hash: u64, key: &Key) -> usize {
         let ids = self.variants(hash, key);
         ids.iter().for_each(|id| self.drop_slot(*id));
         ids.len()
     }
 
-    /// Evicts until `bytes` more fit; false if they cannot.
+    /// Evicts until `bytes` more fit. Returns false if they cannot fit.
     fn make_room(&mut self, bytes: usize) -> bool {
         if bytes > self.bytes_max() {
-            // Nothing gives way to what can never fit.
+            // Evict nothing for an object that can never fit.
             return false;
         }
         loop {
@@ -415,13 +428,15 @@ impl Shard {
         }
     }
 
-    /// Makes something smaller: forgets a shelved object where these take more than their part, else evicts one from
-    /// memory. What is on the disk does not go because memory is short.
+    /// Frees some memory. If objects on the disk only exceed their share, removes one of them;
+    /// otherwise evicts one from memory. An evicted object that has a copy on the disk keeps its
+    /// slot.
     fn give_way(&mut self) -> bool {
         (self.has_many_shelved(0) && self.forget_shelved()) || self.evict()
     }
 
-    /// Evicts up to `objects` objects while the shard is beyond its budget; says whether it still is.
+    /// Evicts up to `objects` objects while the shard is above its budget. Returns whether it still
+    /// is.
     pub(crate) fn trim(&mut self, objects: usize) -> bool {
         for _ in 0..objects {
             if self.bytes() <= self.bytes_max() || !self.give_way() {
@@ -431,7 +446,7 @@ impl Shard {
         true
     }
 
-    /// What this shard may weigh. The log takes its memory from all shards alike.
+    /// The shard's budget in bytes. The memory of the log is divided among all shards equally.
     fn bytes_max(&self) -> usize {
         let all = usize::try_from(self.budget.bytes()).unwrap_or(usize::MAX);
         all.saturating_sub(self.log.bytes()) / self.shards
@@ -448,12 +463,14 @@ impl Shard {
         true
     }
 
-    /// Puts a slot into its place and its chain; the eviction order does not have it yet.
+    /// Inserts a slot into a free place and at the front of its chain. The caller adds it to the
+    /// eviction order.
     fn add(&mut self, mut slot: Slot) -> u32 {
         let hash = slot.hash;
         let id = self.free.pop().unwrap_or_else(|| {
             push_slowly(&mut self.slots, None);
-            // A slot costs at least SLOT_BYTES, so 32 bits count more slots than fit into memory.
+            // 32 bits suffice: a slot costs at least SLOT_BYTES, so fewer than 2^32 slots fit
+            // into memory.
             (self.slots.len() - 1) as u32
         });
         let Self { index, slots, .. } = self;
@@ -471,7 +488,7 @@ impl Shard {
         id
     }
 
-    /// The first slot of a chain; [`NONE`] if there is no such chain.
+    /// The first slot of a chain, or [`NONE`] if there is no such chain.
     fn first(&self, hash: u64) -> u32 {
         let is_same = |id: &u32| self.slot(*id).is_some_and(|slot| slot.hash == hash);
         self.index.find(hash, is_same).copied().unwrap_or(NONE)
@@ -501,7 +518,7 @@ impl Shard {
         self.take_slot(id);
     }
 
-    /// Empties a slot that the eviction order no longer has, and mends its chain.
+    /// Empties a slot that has left the eviction order, and unlinks it from its chain.
     fn take_slot(&mut self, id: u32) {
         self.unchain(id);
         let Some(slot) = self.slots.get_mut(id as usize).and_then(Option::take) else { return };
@@ -519,13 +536,14 @@ impl Shard {
             push_slowly(&mut self.free, id);
             return;
         }
-        // Nothing refers to a slot any more: their memory is free for other things than slots.
+        // No number of a slot is in use any more, so the memory of the tables can be given back.
         (self.index, self.slots, self.free) = (HashTable::new(), Vec::new(), Vec::new());
         self.places = Places::default();
         self.order.clear();
     }
 
-    /// Takes a slot that is in no place any more out of what it is counted in.
+    /// Releases the scope and the tags of a slot that has left the index. If its object is still in
+    /// use, it is counted as lingering.
     fn dismiss(&mut self, slot: &Slot) {
         if let Some(object) = &slot.object {
             self.lingering.count(object);
@@ -534,7 +552,7 @@ impl Shard {
         self.log.dismiss(slot.tags(), slot.checked);
     }
 
-    /// Takes a slot out of its chain.
+    /// Unlinks a slot from its chain.
     fn unchain(&mut self, id: u32) {
         let Some((hash, next)) = self.slot(id).map(|slot| (slot.hash, slot.next)) else { return };
         let Self { index, slots, .. } = self;
@@ -570,7 +588,8 @@ impl Members for [Option<Slot>] {
     }
 }
 
-/// Shelved objects may take one part in this many of what a shard may weigh, before they give way to others.
+/// Objects on the disk only may take one part in this many of a shard's budget; above it they are
+/// removed first.
 const SHELVED_PART: usize = 2;
 
 #[cfg(test)]
@@ -639,7 +658,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_with_one_hash_stay_apart() {
+    fn keys_with_equal_hashes_stay_apart() {
         let mut shard = shard(1 << 20, 1 << 20, 4, Lingering::default());
         assert!(publish(&mut shard, (7, "/a"), ("", ""), object(b"a")));
         assert!(publish(&mut shard, (7, "/b"), ("", ""), object(b"b")));
@@ -655,7 +674,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_matching_variant_answers() {
+    fn newest_matching_variant_is_selected() {
         let mut shard = shard(1 << 20, 1 << 20, 4, Lingering::default());
         assert!(publish(&mut shard, (1, "/"), ("Accept-Language", "de"), object(b"de")));
         assert!(publish(&mut shard, (1, "/"), ("Accept-Language", "en"), object(b"en")));
@@ -670,7 +689,7 @@ mod tests {
     }
 
     #[test]
-    fn past_the_limit_of_variants_the_oldest_goes() {
+    fn oldest_variant_is_removed_above_the_limit() {
         let mut shard = shard(1 << 20, 1 << 20, 2, Lingering::default());
         for (language, text) in [("de", "de"), ("en", "en"), ("fr", "fr")] {
             assert!(publish(&mut shard, (1, "/"), ("Accept-Language", language), object(text.as_bytes())));
@@ -681,7 +700,7 @@ mod tests {
     }
 
     #[test]
-    fn what_exceeds_a_limit_is_refused_and_the_outdated_one_goes() {
+    fn too_large_object_is_refused_and_removes_the_old_one() {
         for (bytes_max, body_bytes_max) in [(2_000, 1 << 20), (1 << 20, 1_000)] {
             let mut shard = shard(bytes_max, body_bytes_max, 2, Lingering::default());
             assert!(publish(&mut shard, (1, "/"), ("", ""), object(b"small")));
@@ -692,7 +711,7 @@ mod tests {
     }
 
     #[test]
-    fn replacing_is_no_growth() {
+    fn replacing_a_variant_uses_no_more_memory() {
         let mut shard = shard(1 << 20, 1 << 20, 2, Lingering::default());
         assert!(publish(&mut shard, (1, "/"), ("", ""), object(b"0123456789")));
         let bytes = shard.bytes();
@@ -703,7 +722,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_looked_up_twice_outlasts_others_and_what_is_only_looked_at_does_not() {
+    fn lookups_delay_eviction_and_peeks_do_not() {
         const NAMES: [&str; 12] = ["/0", "/1", "/2", "/3", "/4", "/5", "/6", "/7", "/8", "/9", "/10", "/11"];
         let mut shard = shard(12_000, 1 << 20, 4, Lingering::default());
         let page = |number: usize| (number as u64, NAMES[number]);
@@ -722,7 +741,7 @@ mod tests {
     }
 
     #[test]
-    fn what_leaves_while_it_is_read_is_counted_until_it_is_let_go() {
+    fn removed_object_counts_as_lingering_until_dropped() {
         let (lingering, body) = (Lingering::default(), vec![b'x'; 1_000]);
         let mut shard = shard(1 << 20, 1 << 20, 4, lingering.clone());
         for round in 0..2 {
@@ -740,7 +759,7 @@ mod tests {
             assert_eq!(lingering.bytes(), 0);
         }
         assert_eq!(shard.remove(1, &key("a")), 1);
-        assert_eq!(lingering.bytes(), 0, "nobody read it");
+        assert_eq!(lingering.bytes(), 0, "no reader held it");
         let mut tiny = super::tests::shard(100, 1 << 20, 4, lingering.clone());
         let read = object(&body);
         assert!(!publish(&mut tiny, (1, "a"), ("", ""), Arc::clone(&read)) && lingering.bytes() > 1_000);

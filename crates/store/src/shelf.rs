@@ -1,8 +1,9 @@
-//! The disk, as the store uses it: what is stored is written behind, what is asked for is read, invalidations are
-//! journaled, and what an earlier process left is taken over.
+//! The disk as the store uses it. Published objects are queued for writing, requested objects are
+//! read, invalidations are journaled, and the objects of an earlier process are adopted.
 //!
-//! Invariant: an invalidation is known to the store before it is journaled, and journaled, or made moot, before
-//! [`Shelf::persist`] returns `Ok`. The index in memory is the only one: what is not in it is removed from the disk.
+//! Invariant: an invalidation is in force in the store before it is journaled. When
+//! [`Shelf::persist`] returns `Ok`, it is journaled, or the next start ignores the contents of the
+//! disk. The index in memory is the only one: an object missing from it is removed from the disk.
 
 use crate::invalidation_record::{self, Bans, Restored};
 use crate::log::Log;
@@ -19,30 +20,33 @@ use std::io;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-/// A larger body is not read into memory again, but sent from the disk: the system keeps in memory what of it is in
-/// demand. Each thread that reads has memory from the allocator, which keeps some of what larger bodies have left.
+/// Bodies above this size, in bytes, are not read into memory but sent from the disk. The system's
+/// page cache holds those in demand. Reading them would also leave memory behind in the allocator
+/// for each thread that reads.
 const BODY_READ_BYTES_MAX: u64 = 64 << 10;
 
-/// Most invalidations that wait to be journaled. Beyond it they become one of everything.
+/// The most invalidations that may wait to be journaled. More than these are replaced by one
+/// invalidation of everything.
 const PENDING_MAX: usize = 4096;
 
-/// Where on the disk an object is that a look-up found.
+/// The place on the disk of an object that a look-up found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Shelved {
-    /// The hash of its key.
+    /// The hash of its cache key.
     pub(crate) hash: u64,
     pub(crate) location: Location,
 }
 
-/// The disk below a store.
+/// The disk tier below a store.
 pub(crate) struct Shelf {
     tier: Tier,
     names: Arc<dyn SiteNames>,
-    /// A number of this process alone: the monotonic clock of another says nothing here.
+    /// A random number that identifies this process. The monotonic times of other processes are
+    /// meaningless here.
     life: u64,
-    /// Invalidations that are not journaled yet.
+    /// Invalidations that are not journaled yet, with their numbers.
     pending: Mutex<Vec<(u64, Vec<u8>)>>,
-    /// Held while some are being journaled.
+    /// Held while invalidations are being journaled. Lock order: `journaling`, then `pending`.
     journaling: Mutex<()>,
 }
 
@@ -51,7 +55,7 @@ impl Shelf {
         Self { tier, names, life, pending: Mutex::default(), journaling: Mutex::default() }
     }
 
-    /// Takes down what an earlier process knew to be invalidated, and tells `hear`.
+    /// Replays the invalidations of an earlier process in the log, and passes each to `hear`.
     pub(crate) fn replay(
         &self,
         log: &Log,
@@ -73,8 +77,11 @@ impl Shelf {
         }
     }
 
-    /// Writes an object that was stored. `written` is told where it is, if it could be written, and says whether it is
-    /// still wanted there. False if the disk does not take it; then `written` is not asked.
+    /// Queues a stored object for writing.
+    ///
+    /// `written` is called with the place, or with `None` if the write failed. It returns whether
+    /// the object is still wanted there. The result is false if the disk does not accept the
+    /// object; `written` is not called then.
     pub(crate) fn write(
         &self,
         entry: &Entry,
@@ -97,21 +104,24 @@ impl Shelf {
         })
     }
 
-    /// What is at a place was confirmed with another head; its body stays as it is. False if the disk does not take
-    /// that: then what it has is out of date. A disk that is off for good stays as it is, whatever becomes of objects.
+    /// Records that an object was revalidated and has a new head; its body is unchanged.
+    ///
+    /// The result is false if the disk does not accept the new head, so that its copy is out of
+    /// date. It is true for a tier switched off for good, because nothing in it can be changed or
+    /// removed any more.
     pub(crate) fn refresh(&self, location: Location, entry: &Entry, object: &Object) -> bool {
         let entry = Entry { head: Some(object.kept().to_octets(self.life)), ..entry.clone() };
         self.tier.refresh(location, entry.to_octets(&*self.names), entry.checked)
             || matches!(self.tier.off(), Some(OffReason::Io { .. } | OffReason::Closed))
     }
 
-    /// Begins a body that is too large for memory, of `expected` octets if that is known.
+    /// Starts a body too large for memory. `expected` is its length in bytes, if known.
     pub(crate) fn spill(&self, expected: Option<u64>) -> Option<Spill> {
         self.tier.fill(expected).map(Spill)
     }
 
-    /// Ends such a body; `object` is its response without it. `written` is told where it is, and says whether it is
-    /// wanted there.
+    /// Completes a spilled body. `object` is its response without the body. `written` is called
+    /// with the place and returns whether the object is wanted there.
     pub(crate) fn finish(
         &self,
         spill: Spill,
@@ -130,11 +140,14 @@ impl Shelf {
         });
     }
 
-    /// Reads what is at a place; blocks. A body of more than `bytes_max` octets, or [`BODY_READ_BYTES_MAX`], or that
-    /// `admits` does not let into memory, stays on the disk. `None` if it is not what the index said.
+    /// Reads the object at a place. Blocks.
+    ///
+    /// The body stays on the disk if it is longer than `bytes_max` or [`BODY_READ_BYTES_MAX`]
+    /// bytes, or if `admits` refuses its length. The result is `None` if `is_meant` rejects the
+    /// entry, or if the record cannot be decoded.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// The object cannot be read, or it is a part (206) for which `admits` found no memory.
     pub(crate) fn read(
         &self,
         place: Shelved,
@@ -149,7 +162,7 @@ impl Shelf {
         let Some(kept) = Kept::of_octets(entry.head.as_ref().unwrap_or(&head), self.life, now) else {
             return Ok(None);
         };
-        // A part is joined with others in memory, whatever its size.
+        // A part is read whatever its size, because it is joined with others in memory.
         let is_part = kept.part.is_some();
         let is_read = (is_part || body.len() <= bytes_max.min(BODY_READ_BYTES_MAX)) && admits(body.len());
         let body = match (is_read, is_part) {
@@ -160,18 +173,18 @@ impl Shelf {
         Ok(Some(Object::of_kept(kept, &body)))
     }
 
-    /// What an earlier process wrote, read back; `None` if it is of no use to this one.
+    /// Decodes the entry of an earlier process's object. `None` if this process cannot use it.
     pub(crate) fn entry(&self, recovered: &Recovered) -> Option<Entry> {
         Entry::of_octets(&recovered.index, &*self.names)
     }
 
-    /// Takes note of an invalidation that is to be journaled.
+    /// Adds an invalidation to those that are to be journaled.
     pub(crate) fn enlist(&self, sequence: u64, invalidation: &Invalidation) {
         let octets = invalidation_record::to_octets(invalidation, &*self.names);
         let octets = if octets.len() <= disk::INVALIDATION_BYTES_MAX {
             octets
         } else {
-            // Too long to be written: after a restart it means everything.
+            // It is too long for the journal. After a restart it applies to everything.
             let everything =
                 Invalidation { selector: Selector::Everything { site: None }, mode: invalidation.mode };
             invalidation_record::to_octets(&everything, &*self.names)
@@ -179,16 +192,19 @@ impl Shelf {
         let mut pending = lock(&self.pending);
         pending.push((sequence, octets));
         if pending.len() > PENDING_MAX {
-            // One invalidation of everything covers them all. None of them is durable, so nothing is lost by it yet.
+            // One invalidation of everything covers them all. None of them was durable yet, so no
+            // promise is broken.
             let sequence = pending.iter().map(|(sequence, _)| *sequence).max().unwrap_or(sequence);
             let everything = Invalidation { selector: Selector::Everything { site: None }, mode: Mode::Hard };
             *pending = vec![(sequence, invalidation_record::to_octets(&everything, &*self.names))];
         }
     }
 
-    /// Returns `Ok` when every invalidation that was enlisted before is known to the next start, or when the next start
-    /// is known to begin empty; blocks. After an error the invalidations are kept, and the next call tries again: so no
-    /// later caller is told `Ok` while an earlier invalidation could be missing.
+    /// Makes all enlisted invalidations durable. Blocks. Returns `Ok` when the next start will know
+    /// each of them, or will certainly begin empty.
+    ///
+    /// After an error the invalidations are kept, and the next call tries again. So no later caller
+    /// receives `Ok` while an earlier invalidation may be missing.
     pub(crate) fn persist(&self) -> Result<(), OffReason> {
         let journaling = lock(&self.journaling);
         let mut taken = VecDeque::from(std::mem::take(&mut *lock(&self.pending)));
@@ -210,15 +226,15 @@ impl Shelf {
         outcome
     }
 
-    /// Whether an invalidation is not durable, and no call of [`Shelf::persist`] is under way for it.
+    /// Whether an invalidation is not durable and no call of [`Shelf::persist`] is working on it.
     pub(crate) fn is_behind(&self) -> bool {
         !lock(&self.pending).is_empty() || self.tier.is_undurable()
     }
 
-    /// Whether every invalidation so far is durable: none waits, and no call of [`Shelf::persist`] is under way.
+    /// Whether every invalidation so far is durable and no call of [`Shelf::persist`] is running.
     pub(crate) fn is_written_down(&self) -> bool {
-        // A call under way holds this lock and has taken its invalidations out of the list. The lock is kept
-        // while the list is read, so that no call begins in between.
+        // A running call holds this lock and has taken its invalidations out of the list. The lock
+        // is kept while the list is checked, so that no call starts in between.
         let idle = self.journaling.try_lock();
         idle.is_ok() && !self.is_behind()
     }
@@ -234,16 +250,18 @@ impl fmt::Debug for Shelf {
     }
 }
 
-/// A body that is too large for memory, on its way to the disk. Dropped before its end, it is forgotten.
+/// A body too large for memory, on its way to the disk. Dropping it before it is published discards
+/// it.
 pub struct Spill(disk::Fill);
 
 impl Spill {
-    /// Adds octets. [`Spill::poll_ready`] says when there is room for them.
+    /// Adds bytes. Call [`Spill::poll_ready`] first, to wait until there is room for them.
     pub fn push(&mut self, octets: Bytes) {
         self.0.push(octets);
     }
 
-    /// Ready when there is room for more octets; false when the disk takes no more of it.
+    /// Ready with true when there is room for more bytes, with false when the disk accepts no more
+    /// of this body.
     pub fn poll_ready(&self, context: &mut Context<'_>) -> Poll<bool> {
         self.0.poll_ready(context).map(|ready| ready.is_ok())
     }
@@ -255,7 +273,7 @@ impl fmt::Debug for Spill {
     }
 }
 
-/// All of a body, in chunks of their own.
+/// Reads a whole body into newly allocated chunks.
 fn read_body(body: &DiskBody) -> Result<Body, ReadError> {
     let mut chunks = Vec::new();
     let mut offset = 0;
@@ -267,7 +285,7 @@ fn read_body(body: &DiskBody) -> Result<Body, ReadError> {
     Ok(Body::gathered(&chunks))
 }
 
-/// The shards, as the disk's writer asks them.
+/// Answers the disk writer's questions about objects from the shards.
 pub(crate) struct Keeper(pub(crate) Arc<[Mutex<Shard>]>, pub(crate) Tier);
 
 impl disk::Keeper for Keeper {

@@ -1,7 +1,8 @@
-//! The needs of several bans as one automaton for each part of a response that they search.
+//! A prefilter for bans: the needs of several bans, compiled into one automaton for each part of a
+//! response.
 //!
-//! Invariant: a ban that a sieve holds back does not mean the response. The reverse is not so: what passes must be
-//! asked itself.
+//! Invariant: a ban that the sieve rejects does not match the response. A ban that passes may still
+//! not match and must be evaluated.
 
 use crate::invalidation::{Haystack, Need, Stored};
 use crate::ledger::Subject;
@@ -10,22 +11,22 @@ use regex::bytes::{RegexSet, RegexSetBuilder};
 use semantics::canonical_target;
 use std::cell::OnceCell;
 
-/// The bans of a sieve: one bit each.
+/// The most bans of a sieve. Each has one bit.
 pub(crate) const BANS_MAX: usize = u64::BITS as usize;
 
-/// Bytes that the automata of a sieve may occupy when they are compiled, and then for each thread that searches. Where
-/// that is not enough, the bans of the part pass.
+/// Limits in bytes for one automaton: its compiled form, and its cache for each thread that
+/// searches. The bans of an automaton that exceeds the first limit always pass.
 const COMPILED_BYTES_MAX: usize = 2 << 20;
 const SEARCH_BYTES_MAX: usize = 256 << 10;
 
-/// As for one expression.
+/// The nesting limit of one expression. It is the same when several are compiled together.
 const NESTING_MAX: u32 = 64;
 
-/// Several bans. They are named by their places in the list that the sieve was made from.
+/// A sieve. Bans are identified by their index in the slice that the sieve was made from.
 #[derive(Debug)]
 pub(crate) struct Sieve {
     meshes: Vec<Mesh>,
-    /// The bans that always pass.
+    /// The bans that always pass, as bits.
     passes: u64,
 }
 
@@ -34,12 +35,12 @@ pub(crate) struct Sieve {
 struct Mesh {
     haystack: Haystack,
     set: RegexSet,
-    /// The ban of each expression of the set.
+    /// The ban of each expression in the set.
     bans: Vec<u32>,
     all: u64,
 }
 
-/// A response that sieves search, with its tags as they are searched once they were asked for.
+/// A response that sieves search. The searchable forms of its tags are built on first use.
 pub(crate) struct Searched<'a> {
     subject: Subject<'a>,
     stored: Stored<'a>,
@@ -75,12 +76,12 @@ impl Sieve {
         }
     }
 
-    /// The bans that may mean a response, as bits.
+    /// The bans that may match a response, as bits.
     pub(crate) fn passing(&self, searched: &Searched<'_>) -> u64 {
         self.meshes.iter().fold(self.passes, |bits, mesh| bits | mesh.passing(searched))
     }
 
-    /// How many searches it takes.
+    /// The number of searches that one response takes.
     pub(crate) const fn searches(&self) -> usize {
         self.meshes.len()
     }
@@ -95,7 +96,7 @@ impl Mesh {
         }
         match &self.haystack {
             Haystack::Target => {
-                // A ban means a target in any of its percent-encodings.
+                // A ban applies to all percent-encodings of a target.
                 let target = searched.stored.target;
                 let canonical = canonical_target(target);
                 self.found(target) | if *canonical == *target { 0 } else { self.found(&canonical) }
@@ -108,9 +109,9 @@ impl Mesh {
         }
     }
 
-    /// The bans whose expressions find something in a text.
+    /// The bans whose expressions match a text, as bits.
     fn found(&self, text: &[u8]) -> u64 {
-        // Mostly there is nothing, which the automaton tells sooner than what there is.
+        // Most texts match nothing. `is_match` finds that out faster than `matches`.
         if !self.set.is_match(text) {
             return 0;
         }
@@ -120,7 +121,7 @@ impl Mesh {
 }
 
 impl<'a> Searched<'a> {
-    /// A response, where the tags of all are `known`.
+    /// A response to search. `known` holds the tags that its tag numbers refer to.
     pub(crate) const fn new(subject: Subject<'a>, known: &'a Tags) -> Self {
         let Subject { host, target, response, tags, .. } = subject;
         Self { subject, stored: Stored { host, target, response, tags, known }, tags: OnceCell::new() }
@@ -191,12 +192,12 @@ mod tests {
         let mut needs = needs();
         let all = Sieve::of(&needs);
         let of = |sieve: &Sieve, subject| sieve.passing(&Searched::new(subject, &known));
-        assert_eq!(of(&all, subject(&head)), 0b01_1111, "a set that is too large holds nothing back");
+        assert_eq!(of(&all, subject(&head)), 0b01_1111, "a set that is too large rejects no ban");
         needs.remove(4);
         let sieve = Sieve::of(&needs);
         assert_eq!(of(&sieve, subject(&head)), 0b0_1111);
         let unknown = Unknown::new(false);
-        assert_eq!(of(&sieve, subject(&unknown)), 0b1_1111, "fields that are not known hold nothing back");
+        assert_eq!(of(&sieve, subject(&unknown)), 0b1_1111, "unknown fields reject no ban");
         let elsewhere = Subject { target: b"/old", ..subject(&head) };
         assert_eq!(of(&sieve, elsewhere), 0b0_1010);
         let equivalent = Subject { has_equivalents: true, ..elsewhere };

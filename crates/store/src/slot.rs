@@ -1,6 +1,7 @@
-//! One variant in a shard: where it belongs, and its object.
+//! One variant in a shard: its place in the index and its object.
 //!
-//! Invariant: a slot owns one allocation beside its object, which has what tells it from others in its scope.
+//! Invariant: beside its object, a slot owns one allocation. It holds everything that distinguishes
+//! the slot from others in its scope.
 
 use crate::Object;
 use crate::invalidation::{Response, Unknown};
@@ -12,47 +13,49 @@ use crate::scopes::Scope;
 use crate::weight::allocated;
 use std::sync::Arc;
 
-/// No slot.
+/// The number of no slot.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// What a place for a slot costs: the place, its node in the eviction order, its entry in the index, with the
-/// room that these keep free.
+/// The bytes that one slot costs: the slot itself, its node in the eviction order and its entry in
+/// the index, including the space that these keep free.
 pub(crate) const SLOT_BYTES: usize = 88;
 
-// Slots stand side by side in one list: what is added to one is paid for every object.
+// Every object pays for the size of a slot, so growth must be deliberate.
 const _: () = assert!(size_of::<Option<Slot>>() == 56);
 
-/// An object with more tags is not stored.
+/// The most tags of an object. One with more tags is not stored.
 pub(crate) const TAGS_MAX: usize = 4_096;
 
 /// One variant.
 #[derive(Debug)]
 pub(crate) struct Slot {
     pub(crate) hash: u64,
-    /// `None` while it is on the disk only, or on its way there.
+    /// `None` while the object is on the disk only, or has been evicted from memory before its
+    /// write has ended.
     pub(crate) object: Option<Arc<Object>>,
-    /// The number of the write that takes it to the disk; 0 when none is under way.
+    /// The number of the write that brings it to the disk, or 0 if none is pending.
     pub(crate) writing: u32,
-    /// Up to which invalidation the object has been checked.
+    /// The number of the last invalidation that the object was checked against.
     pub(crate) checked: u64,
-    /// How long the parts are; numbers of tags, variant key, target.
+    /// The lengths of the first two parts; then the numbers of the tags, the variant key and the
+    /// target.
     text: Box<[u8]>,
     pub(crate) scope: u32,
     /// The next older slot whose key has the same hash.
     pub(crate) next: u32,
-    /// How often the object was looked up, as the eviction order counts.
+    /// The hits that the eviction order counts.
     pub(crate) hits: Hits,
-    /// Whether it was invalidated softly.
+    /// Whether a soft invalidation reached the object.
     pub(crate) softened: bool,
-    /// Whether it must be validated before it is used: it came from the disk, and whether it was invalidated is not
-    /// known for sure.
+    /// Whether it must be validated before it is used. This is so for an object from the disk that
+    /// an invalidation may have matched which was lost.
     pub(crate) unproven: bool,
     /// Whether it has `No-Vary-Search`.
     pub(crate) has_equivalents: bool,
 }
 
 impl Slot {
-    /// A slot that is the last of its chain, with what it has been admitted with.
+    /// A slot at the end of its chain, with the result of its admission.
     pub(crate) fn new(
         (hash, scope): (u64, u32),
         target: &[u8],
@@ -80,7 +83,7 @@ impl Slot {
         TagIds(self.parts().0)
     }
 
-    /// What the request said in the fields that the scope's rule names.
+    /// The variant key: the request's values of the fields that the scope's rule names.
     pub(crate) fn variant(&self) -> &[u8] {
         self.parts().1
     }
@@ -89,12 +92,13 @@ impl Slot {
         self.parts().2
     }
 
-    /// The numbers of tags, the variant key, the target.
+    /// The numbers of the tags, the variant key and the target.
     fn parts(&self) -> (&[u8], &[u8], &[u8]) {
         split(&self.text).unwrap_or_default()
     }
 
-    /// The object as invalidations see it; `scope` is its scope, and `unknown` stands in for what is on the disk.
+    /// The object in the form that invalidations are checked against. `scope` must be its scope.
+    /// `unknown` takes the place of an object on the disk only.
     pub(crate) fn subject<'a>(&'a self, scope: &'a Scope, unknown: &'a Unknown) -> Subject<'a> {
         let response: &dyn Response = match &self.object {
             Some(object) => &**object,
@@ -112,18 +116,18 @@ impl Slot {
         }
     }
 
-    /// The octets of memory it occupies beside its place and its object.
+    /// The bytes of memory that it occupies beside the slot itself and the object.
     pub(crate) fn text_bytes(&self) -> usize {
         allocated(self.text.len())
     }
 
-    /// The octets of memory it occupies beside its place.
+    /// The bytes of memory that it occupies beside the slot itself.
     pub(crate) fn bytes(&self) -> usize {
         self.text_bytes() + self.object.as_ref().map_or(0, |object| object.bytes())
     }
 }
 
-/// The parts in one allocation that is exactly as long as they are.
+/// Joins the parts in one allocation of exactly their length.
 fn text(tags: &[u8], variant: &[u8], target: &[u8]) -> Box<[u8]> {
     let mut lengths = Vec::with_capacity(LENGTHS_BYTES_MAX);
     put_short(&mut lengths, length(tags.len()));
@@ -138,5 +142,5 @@ fn split(mut text: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     Some((tags, variant, target))
 }
 
-/// Two numbers of 32 bits, seven bits to an octet.
+/// Two 32-bit numbers with seven bits in each byte.
 const LENGTHS_BYTES_MAX: usize = 10;

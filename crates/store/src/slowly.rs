@@ -1,12 +1,13 @@
-//! Lists that grow by an eighth instead of doubling: what they hold ready for more is memory that nothing uses.
+//! Vectors that grow by an eighth instead of doubling, because their unused capacity would waste
+//! memory.
 
-/// Makes room for one more.
+/// Appends an item.
 pub(crate) fn push_slowly<T>(items: &mut Vec<T>, item: T) {
     reserve(items, items.len() + 1);
     items.push(item);
 }
 
-/// Makes the list `len` long with copies of `item`.
+/// Extends the vector to `len` items with copies of `item`.
 pub(crate) fn resize_slowly<T: Clone>(items: &mut Vec<T>, len: usize, item: T) {
     reserve(items, len);
     items.resize(len, item);

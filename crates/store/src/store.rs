@@ -1,8 +1,14 @@
-//! The store: shards behind locks, one look-up and one publish step, and invalidations that are barriers.
+//! The store: shards behind locks, one look-up step, one publish step, and invalidations that are
+//! barriers.
 //!
-//! Invariant: a look-up takes one lock for a few comparisons, and what it returns stays valid however the store
-//! changes afterwards. After [`Store::invalidate`] has returned, no look-up gives what it means, and no fetch that
-//! began before gets it in again. Whether an object may be used is `semantics`' decision; staleness does not remove it.
+//! Invariant: a look-up takes one lock for a few comparisons, and its result stays valid however
+//! the store changes afterwards. After [`Store::invalidate`] has returned, no look-up finds an
+//! invalidated object. A fetch that began before the invalidation cannot store its response either.
+//!
+//! Staleness does not remove an object: `semantics` decides whether it may be used.
+//!
+//! Lock order: the sweep's position, then a shard, then the ledger, the list of lingering objects
+//! or the locks of the disk tier. No thread holds the locks of two shards.
 
 use crate::budget::Budget;
 use crate::hash::KeyHasher;
@@ -26,15 +32,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// The limits of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoreLimits {
-    /// The memory that objects, keys, index, tags and the record of invalidations may occupy, in octets.
-    /// Default: 256 MiB.
+    /// The memory, in bytes, that objects, keys, index, tags and the record of invalidations may
+    /// occupy together. Default: 256 MiB.
     pub memory_bytes_max: u64,
-    /// The largest body that is kept, in octets. Default: 8 MiB.
+    /// The largest body kept in memory, in bytes. Default: 8 MiB.
     pub object_bytes_max: u64,
-    /// The most variants under one key; past it the oldest goes. Default: 32.
+    /// The largest number of variants under one key; above it the oldest variant is removed.
+    /// Default: 32.
     pub variants_max: usize,
-    /// The most prefixes, bans and groups of tags that are kept as such; past it the oldest becomes one of its whole
-    /// site, for what nothing has checked since. Default: 512.
+    /// The largest number of prefix, ban and tag-group invalidations that are kept exactly. Above
+    /// it the oldest is widened to its whole site: it then applies to each response of the site
+    /// that has not been checked against it yet. Default: 512.
     pub listed_max: usize,
 }
 
@@ -45,28 +53,31 @@ impl Default for StoreLimits {
 }
 
 impl StoreLimits {
-    /// A shard must have room for several of the largest objects, else one of them would empty it; beyond that,
-    /// more shards mean less waiting.
+    /// The number of shards, a power of two. More shards mean less waiting for locks. But a shard
+    /// must hold several of the largest objects, or one of them would evict all others.
     fn shards(&self) -> usize {
         let roomy = self.memory_bytes_max / self.object_bytes_max.saturating_mul(LARGEST_PER_SHARD).max(1);
         usize::try_from(roomy.clamp(1, SHARDS_MAX)).map_or(1, |shards| 1 << shards.ilog2())
     }
 }
 
+/// With several shards, the part of each in the memory limit is at least this many times the
+/// largest body. A body that exceeds one such part of a shard's budget is not read back from disk.
 const LARGEST_PER_SHARD: u64 = 8;
 const SHARDS_MAX: u64 = 64;
 
-/// What a look-up found.
+/// The result of a look-up.
 #[derive(Clone, Debug)]
 pub enum Lookup {
-    /// The newest variant that the request selects; fresh or not.
+    /// The newest variant that the request selects, fresh or stale.
     Found {
         /// The object.
         object: Arc<Object>,
-        /// Whether it was invalidated softly: it is stale whatever its freshness says.
+        /// Whether a soft invalidation reached the object. It is then stale whatever its freshness
+        /// says.
         softened: bool,
     },
-    /// It is on the disk: [`Store::load`] reads it.
+    /// The object is on the disk only. [`Store::load`] reads it.
     Shelved(Shelved),
     /// The key has variants, and the request selects none of them.
     NoVariant,
@@ -74,65 +85,68 @@ pub enum Lookup {
     Absent,
 }
 
-/// What is to be stored, and what is known of it.
+/// A response to be stored, with its place in the index.
 #[derive(Debug)]
 pub struct Publication<'a> {
-    /// The key of the page.
+    /// The cache key.
     pub key: &'a Key,
-    /// What the response varies on.
+    /// The request fields that select the variant.
     pub rule: VaryRule,
-    /// The variant it is: `rule.key` of the fields that were forwarded to get it.
+    /// The variant: `rule.key` of the request fields that were forwarded to the origin.
     pub variant: VariantKey,
     /// The response.
     pub object: Arc<Object>,
-    /// Its tags.
+    /// The tags (surrogate keys) of the response.
     pub tags: &'a [Bytes],
-    /// What [`Store::sequence`] gave before the request that got it was sent.
+    /// The value of [`Store::sequence`] before the request was sent to the origin.
     pub begun: u64,
 }
 
-/// What became of an object that was to be stored.
+/// The result of storing an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Published {
-    /// It is stored and will be found.
+    /// The object is stored, and look-ups find it.
     Stored,
-    /// It is larger, or has more tags, than the limits allow; or it confirms what is on the disk, and the disk does
-    /// not take note of that. An older one that it would have replaced is gone too.
+    /// The object exceeds a limit: it is too large or has too many tags. The same is returned for a
+    /// revalidated object whose body is on the disk, if the disk does not accept the new head. In
+    /// each case the older object that it would have replaced is removed.
     TooLarge,
-    /// It was invalidated since its fetch began.
+    /// The object was invalidated after its fetch began.
     Invalidated,
 }
 
-/// Figures of a store. Counters count from its start.
+/// Statistics of a store. Counters start at zero when the store is created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StoreStats {
-    /// Octets in use, weighed as the limit weighs them.
+    /// Bytes in use, counted in the same way as for the limit.
     pub bytes: u64,
-    /// Octets that may be in use at the moment: the limit, or less where the process occupies more than is weighed.
+    /// Bytes that may be in use now: the limit, or less if the process occupies more memory than
+    /// the store has counted.
     pub budget_bytes: u64,
-    /// Octets among them for tags and the record of invalidations.
+    /// The part of `bytes` that tags and the record of invalidations occupy.
     pub tag_bytes: u64,
-    /// Tags that are known now.
+    /// Tags known now.
     pub tags: u64,
     /// Objects stored now.
     pub objects: u64,
-    /// Objects stored ever.
+    /// Objects stored since the start.
     pub published: u64,
-    /// Objects removed to make room.
+    /// Objects evicted from memory since the start. An object whose copy is on the disk stays in
+    /// the index.
     pub evicted: u64,
-    /// Objects removed because they were invalidated.
+    /// Objects removed by hard invalidations since the start.
     pub invalidated: u64,
-    /// Objects among the stored ones that are on the disk only.
+    /// Stored objects that are on the disk only.
     pub shelved: u64,
-    /// Prefixes, bans and groups of tags that are kept as such now.
+    /// Prefix, ban and tag-group invalidations that are kept exactly now.
     pub listed: u64,
-    /// Invalidations that became wider ever, because too many came before the sweep had passed.
+    /// Invalidations that were widened before the sweep had passed, because too many were recorded.
     pub widened: u64,
-    /// Comparisons of objects with prefixes, bans and groups of tags ever.
+    /// Comparisons of objects with prefix, ban and tag-group invalidations since the start.
     pub comparisons: u64,
 }
 
-/// Objects by key and variant, in memory.
+/// Objects by key and variant, in memory and, with [`Store::above`], on a disk.
 #[derive(Debug)]
 pub struct Store {
     limits: StoreLimits,
@@ -143,12 +157,13 @@ pub struct Store {
     sweep: Sweep,
     budget: Arc<Budget>,
     shelf: Option<Shelf>,
-    /// Whether something on the disk may not have been taken over yet.
+    /// Whether objects of an earlier process may still be missing from the index.
     adopting: AtomicBool,
 }
 
 impl Store {
-    /// An empty store. `seed` should be random and of this process alone.
+    /// An empty store. `seed` keys the hash functions: it should be random and unique to this
+    /// process.
     pub fn new(limits: StoreLimits, seed: u64) -> Self {
         let (count, hasher, lingering) = (limits.shards(), KeyHasher::new(seed), Lingering::default());
         let log = Arc::new(Log::new(hasher.clone(), seed.rotate_left(16), limits.listed_max));
@@ -159,10 +174,13 @@ impl Store {
         Self { limits, hasher, shards, lingering, log, sweep, budget, shelf: None, adopting }
     }
 
-    /// The same store above a disk, of which an earlier process's invalidations are known from here on. Its objects are
-    /// to be taken over with [`Store::adopt`]. `names` and `bans` read back what was written; `life` should be random
-    /// and of this process alone. `hear` is told of each of these invalidations and its number. Also gives what the
-    /// disk's writer asks about objects.
+    /// Puts the store above a disk and replays the invalidations of an earlier process. The objects
+    /// of that process are added afterwards with [`Store::adopt`].
+    ///
+    /// `names` and `bans` decode the sites and bans of the records on the disk. `life` identifies
+    /// this process: it should be random and unique. `hear` is called with the number and the
+    /// selector of each replayed invalidation. The second returned value answers the disk writer's
+    /// questions about objects.
     #[must_use]
     pub fn above(
         mut self,
@@ -182,9 +200,12 @@ impl Store {
         (self, Box::new(keeper))
     }
 
-    /// Takes over what an earlier process wrote; what is of no use any more is removed from the disk. A response with
-    /// `No-Vary-Search` is taken over only if `admits` calls the closure that it is given, which says whether it was;
-    /// `admits` may be asked twice.
+    /// Adds one object of an earlier process to the index. A useless object is removed from the
+    /// disk.
+    ///
+    /// A response with `No-Vary-Search` is passed to `admits` and is added only if `admits` calls
+    /// the closure that it receives. The closure returns whether the object was added. `admits` may
+    /// be called twice for one object.
     pub fn adopt(&self, recovered: &Recovered, admits: impl Fn(&Returning<'_>, &mut dyn FnMut() -> bool)) {
         let Some(shelf) = &self.shelf else { return };
         let adoption = shelf.entry(recovered).map_or(Adoption::Useless, |entry| {
@@ -205,7 +226,8 @@ impl Store {
             };
             match adopt(None) {
                 Adoption::Undecided => {
-                    // Only what the head says counts here, not its age.
+                    // The read serves to check the head against bans, so its age does not matter
+                    // here.
                     let place = Shelved { hash, location: recovered.location };
                     let read = shelf.read(place, |known| *known == entry, (0, |_| true), Moment::default());
                     read.ok().flatten().map_or(Adoption::Useless, |object| adopt(Some(&object)))
@@ -218,24 +240,27 @@ impl Store {
         }
     }
 
-    /// Everything was taken over.
+    /// Ends the adoption: every object of an earlier process has been passed to [`Store::adopt`].
     pub fn end_adoption(&self) {
         self.shards.iter().for_each(|shard| lock(shard).end_adoption());
         self.adopting.store(false, Ordering::SeqCst);
     }
 
-    /// Reads what a look-up for `key` found on the disk, and gives what it would find now. Blocks; to be called from a
-    /// thread that may wait. What cannot be read is forgotten. `admits` says whether there is memory to read a body of
-    /// so many octets; else it stays on the disk.
+    /// Reads the object that a look-up for `key` found on the disk, and returns the look-up's
+    /// result as of now. Blocks, so the calling thread must be one that may wait.
+    ///
+    /// An object that cannot be read is removed. `admits` receives the size of the body in bytes
+    /// and says whether there is memory for it; without memory the body stays on the disk.
     pub fn load(&self, key: &Key, shelved: Shelved, admits: impl FnOnce(u64) -> bool, now: Moment) -> Lookup {
         let (Some(shelf), Shelved { hash, location }) = (&self.shelf, shelved) else { return Lookup::Absent };
-        // A body that takes much of what a shard may weigh now would push out everything else.
+        // A body that takes a large part of a shard's budget would evict everything else.
         let bytes_max = self.budget.bytes() / self.shards.len() as u64 / LARGEST_PER_SHARD;
         let read = shelf.read(shelved, |entry| entry.key == *key, (bytes_max, admits), now);
         let Some(mut shard) = self.shard(hash) else { return Lookup::Absent };
         match read {
             Ok(Some(object)) => shard.unshelve(location, Arc::new(object)),
-            // It may be whole, and is not forgotten because there are many connections.
+            // The failure is temporary (too many open files, for example) and the object may be
+            // intact, so it stays.
             Err(error) if error.is_passing() => Lookup::Absent,
             Ok(None) | Err(_) => {
                 shard.forget(location);
@@ -244,8 +269,9 @@ impl Store {
         }
     }
 
-    /// Forgets a response whose body on the disk could not be read, or is not as it was written: no look-up finds it
-    /// after this. Who sends it already goes on with what can be read.
+    /// Removes a response whose body on the disk cannot be read or fails its checksum: no later
+    /// look-up finds it. Connections that already send the body continue with the part that can be
+    /// read.
     pub fn forget_damaged(&self, body: &Arc<OnDisk>) {
         body.distrust();
         let Shelved { hash, location } = body.place();
@@ -255,8 +281,9 @@ impl Store {
         }
     }
 
-    /// The place of the next object on the disk in a shard, and where to go on, as [`Shard::next_place`] has it; `None`
-    /// inside where the shard has no more slots, and `None` outside where there is no such shard.
+    /// Finds the next object on the disk in a shard, and the slot at which to continue; see
+    /// [`Shard::next_place`]. The outer `None` means that there is no such shard, the inner `None`
+    /// that the shard has no more slots.
     pub(crate) fn next_place(
         &self,
         shard: usize,
@@ -266,34 +293,37 @@ impl Store {
         self.shards.get(shard).map(|shard| lock(shard).next_place(slot, count))
     }
 
-    /// Reads what is at a place, to verify it; `None` where there is no disk. Blocks.
+    /// Reads the object at a place on the disk, to verify it. `None` if the store has no disk.
+    /// Blocks.
     pub(crate) fn read_aside(&self, place: Shelved) -> Option<Result<Stored, ReadError>> {
         self.shelf.as_ref().map(|shelf| shelf.tier().read_aside(place.location))
     }
 
-    /// Forgets what is damaged at a place.
+    /// Removes a damaged object at a place on the disk.
     pub(crate) fn forget_place(&self, place: Shelved) {
         if let Some(mut shard) = self.shard(place.hash) {
             shard.forget_place(place.location);
         }
     }
 
-    /// Returns `Ok` when every invalidation up to now would be known after a restart, or when nothing of what is on the
-    /// disk would be used then; blocks.
+    /// Makes all invalidations up to now durable. Blocks.
+    ///
+    /// Returns `Ok` when a restart would know every invalidation, or when a restart would ignore
+    /// the contents of the disk.
     ///
     /// # Errors
-    /// Neither could be made sure. The invalidations are in force in this process, and the next call tries again.
+    /// Neither could be ensured. The invalidations are in force in this process, and the next call
+    /// tries again.
     pub fn persist(&self) -> Result<(), OffReason> {
         self.shelf.as_ref().map_or(Ok(()), Shelf::persist)
     }
 
-    /// Whether there is an invalidation that a restart would not know, and that no call of [`Store::persist`] is
-    /// under way for.
+    /// Whether an invalidation is not durable and no call of [`Store::persist`] is working on it.
     pub fn is_behind(&self) -> bool {
         self.shelf.as_ref().is_some_and(Shelf::is_behind)
     }
 
-    /// Whether the disk knows every invalidation so far, and no call of [`Store::persist`] is under way.
+    /// Whether every invalidation so far is durable and no call of [`Store::persist`] is running.
     pub fn is_written_down(&self) -> bool {
         self.shelf.as_ref().is_none_or(Shelf::is_written_down)
     }
@@ -303,29 +333,30 @@ impl Store {
         self.shelf.is_some()
     }
 
-    /// The octets of objects that have left the store and are still held by who looked them up or published them.
-    /// They are in memory beyond the store's limit.
+    /// The bytes of objects that have left the store and are still held by a reader or a publisher.
+    /// This memory is used in addition to the store's limit.
     pub fn lingering_bytes(&self) -> u64 {
         self.lingering.bytes()
     }
 
-    /// The limits it was made with.
+    /// The limits that the store was created with.
     pub const fn limits(&self) -> &StoreLimits {
         &self.limits
     }
 
-    /// Looks for the response to a request with this key and these fields.
+    /// Finds the newest variant for a request with this key and these fields, and counts the use.
     pub fn lookup(&self, key: &Key, fields: &Fields) -> Lookup {
         let hash = self.hasher.hash(key);
         let found = self.shard(hash).map_or(Lookup::Absent, |mut shard| shard.lookup(hash, key, fields));
-        // Not under the lock.
+        // After the lock is released, because these reads may wait for memory.
         if let Lookup::Found { object, .. } = &found {
             object.read_ahead();
         }
         found
     }
 
-    /// As [`Store::lookup`], without counting as a use: what is only looked at is not kept longer for that.
+    /// As [`Store::lookup`], but does not count as a use, so it does not delay the object's
+    /// eviction.
     pub fn peek(&self, key: &Key, fields: &Fields) -> Lookup {
         let hash = self.hasher.hash(key);
         self.shard(hash).map_or(Lookup::Absent, |mut shard| shard.peek(hash, key, fields))
@@ -336,7 +367,8 @@ impl Store {
         !matches!(self.peek(key, &Fields::new()), Lookup::Absent)
     }
 
-    /// The keys of the stored pages that an invalidation of `key` reaches: itself and its other percent-encodings.
+    /// The keys of the stored responses that an invalidation of `key` reaches: `key` itself and
+    /// other percent-encodings of its target.
     pub fn spellings(&self, key: &Key) -> Vec<Key> {
         let hash = self.hasher.hash(key);
         let mut targets = self.shard(hash).map(|shard| shard.spellings(hash, key)).unwrap_or_default();
@@ -345,13 +377,15 @@ impl Store {
         targets.into_iter().map(|target| Key::new(key.site(), key.is_https(), key.host(), target)).collect()
     }
 
-    /// What the responses stored under `key` are known to vary on; for [`semantics::shared_fields`].
+    /// The union of the Vary rules of the responses stored under `key`, for
+    /// [`semantics::shared_fields`].
     pub fn known_rule(&self, key: &Key) -> VaryRule {
         let hash = self.hasher.hash(key);
         self.shard(hash).map_or_else(VaryRule::default, |shard| shard.rule(hash, key))
     }
 
-    /// Stores an object in place of the same variant, unless it was invalidated since its fetch began.
+    /// Stores an object and replaces the same variant, unless the object was invalidated after its
+    /// fetch began.
     pub fn publish(&self, publication: Publication<'_>) -> Published {
         let hash = self.hasher.hash(publication.key);
         let written = self.shelf.as_ref().map(|shelf| (shelf, Written::of(&publication)));
@@ -363,12 +397,14 @@ impl Store {
         let Some((shelf, Written { mut entry, object })) = written else { return Published::Stored };
         (entry.checked, entry.softened) = (admission.checked, admission.softened);
         match admission.place {
-            // Under the shard's lock, so that of two that are confirmed the later has the last word on the disk too.
+            // The shard is still locked, so that the later of two revalidations is also the
+            // later one on the disk.
             Some(place) if !shelf.refresh(place, &entry, &object) => {
                 shard.forget(place);
                 return Published::TooLarge;
             }
             None if admission.writing != 0 => {
+                // If the queue refuses the object, `write` locks the shard again.
                 drop(shard);
                 self.write(shelf, hash, admission, &Written { entry, object });
             }
@@ -377,15 +413,17 @@ impl Store {
         Published::Stored
     }
 
-    /// Begins to store a body that is too large for memory, of `expected` octets if that is known. `None` where there
-    /// is no disk, or none that takes it.
+    /// Starts to store a body too large for memory. `expected` is its length in bytes, if known.
+    /// `None` if there is no disk or the disk does not accept the body.
     pub fn spill(&self, expected: Option<u64>) -> Option<Spill> {
         self.shelf.as_ref()?.spill(expected)
     }
 
-    /// Stores what was spilled, when the disk has it: in place of the same variant, unless it is invalidated until
-    /// then. The publication's object is the response without its body. `admits` is called on the disk's thread, and
-    /// the response is stored when it calls the closure that it is given.
+    /// Stores a spilled body once it is on the disk, in place of the same variant, unless it has
+    /// been invalidated by then.
+    ///
+    /// The publication's object is the response without its body. `admits` is called on the disk's
+    /// thread, and the response is stored only if `admits` calls the closure that it receives.
     pub fn publish_spilled(
         &self,
         publication: &Publication<'_>,
@@ -407,7 +445,8 @@ impl Store {
         });
     }
 
-    /// Writes behind what was stored.
+    /// Queues a published object for the disk. If the queue refuses it, the object stays in memory
+    /// only.
     fn write(&self, shelf: &Shelf, hash: u64, admission: Admission, written: &Written) {
         let Written { entry, object } = written;
         let (shards, place) = (Arc::clone(&self.shards), self.place(hash));
@@ -419,24 +458,26 @@ impl Store {
         }
     }
 
-    /// Removes every variant under `key`; says how many there were.
+    /// Removes every variant under `key` and returns how many there were.
     pub fn remove(&self, key: &Key) -> usize {
         let hash = self.hasher.hash(key);
         self.shard(hash).map_or(0, |mut shard| shard.remove(hash, key))
     }
 
-    /// The number of the last invalidation, for a fetch that begins now.
+    /// The number of the last invalidation. A fetch that begins now records it as its start.
     pub fn sequence(&self) -> u64 {
         self.log.sequence()
     }
 
-    /// Invalidates what is stored, and what is on its way to be: once this has returned, no look-up finds what is
-    /// meant, and nothing of it that was fetched by a request which began before is stored.
+    /// Invalidates stored responses and responses that are being fetched. Once this has returned,
+    /// no look-up finds an invalidated object, and no fetch that began earlier can store one.
     ///
-    /// The memory of a hard invalidation is free when [`Store::sweep`] has passed, but for single pages, which go at
-    /// once. When much waits for the sweep, this does a small part of it, so that invalidations do not outrun it.
+    /// A hard invalidation of a single page frees its memory at once. All other hard invalidations
+    /// free theirs when [`Store::sweep`] has passed. When many invalidations wait for the sweep,
+    /// this function performs a small part of it, so that invalidations do not outrun the sweep.
     pub fn invalidate(&self, invalidation: &Invalidation) -> Invalidated {
         let Invalidation { selector, mode } = invalidation;
+        // The invalidation is in force from here on. The rest frees memory, journals and counts.
         let Recorded { sequence, mut objects, is_crowded } = self.log.record(selector, *mode);
         if is_crowded {
             self.sweep(ASSIST_SLOTS);
@@ -468,8 +509,8 @@ impl Store {
         Invalidated { sequence, objects }
     }
 
-    /// The hosts, as in keys, that the site's stored pages have and that `is_meant` names; `None` if there are more
-    /// than `hosts_max`, or not everything was taken over from the disk.
+    /// The canonical hosts of the site's stored responses that `is_meant` accepts. `None` if there
+    /// are more than `hosts_max`, or if objects on the disk have not all been adopted yet.
     pub fn hosts(
         &self,
         site: SiteId,
@@ -494,8 +535,8 @@ impl Store {
         Some(hosts)
     }
 
-    /// Whether a request may take part in a fetch that began at `begun`, whose answer has this head and these tags:
-    /// no invalidation since then means it.
+    /// Whether a request may share a fetch that began at `begun` and whose response has this head
+    /// and these tags. It may if no later invalidation matches the response.
     pub fn may_join(&self, begun: u64, key: &Key, tags: &[Bytes], head: &ResponseHead) -> bool {
         if begun == self.sequence() {
             return true;
@@ -513,8 +554,9 @@ impl Store {
         self.log.judge_texts(begun, &subject, tags).is_none()
     }
 
-    /// Walks over about `slots` objects, and removes or softens what was invalidated. To be called again while there
-    /// is more, from a thread that has time. Of a step that takes longer than some milliseconds a part is left.
+    /// Checks about `slots` objects and removes or softens the invalidated ones. Call it again
+    /// while [`Swept::more`] is set, from a thread that may take time. A call ends after some
+    /// milliseconds at most, even if fewer objects were checked.
     pub fn sweep(&self, slots: usize) -> Swept {
         self.log.sieve();
         self.sweep.walk(
@@ -525,20 +567,23 @@ impl Store {
         )
     }
 
-    /// Fits the store to what the process really occupies: `resident_bytes`, where it may be `resident_bytes_max`.
-    /// What is beyond the store's own weight is taken from its budget, and objects are evicted until they are within
-    /// it. To be called many times a second, from a thread that has time.
+    /// Adapts the store to the resident memory of the process, `resident_bytes`, and its limit,
+    /// `resident_bytes_max`. Memory that the process occupies beyond the store's own count reduces
+    /// the store's budget. Objects are then evicted until the store is within its budget.
+    ///
+    /// Call it many times a second, from a thread that may take time.
     pub fn fit(&self, resident_bytes: u64, resident_bytes_max: u64) {
         self.budget.fit(self.stats().bytes, resident_bytes, resident_bytes_max);
         for shard in self.shards.iter() {
             while lock(shard).trim(TRIM_OBJECTS) {
-                // Whoever waits for the lock is next.
+                // Give a thread that waits for this shard's lock the chance to take it.
                 std::thread::yield_now();
             }
         }
     }
 
-    /// The figures now. Locks one shard after the other; for metrics, not for decisions.
+    /// The statistics now. Locks one shard after the other, so the figures are for metrics and not
+    /// for decisions.
     pub fn stats(&self) -> StoreStats {
         let (tag_bytes, tags) = (self.log.bytes() as u64, self.log.tags() as u64);
         let budget_bytes = self.budget.bytes();
@@ -576,8 +621,11 @@ impl Store {
         self.shards.iter().map(|shard| count(&lock(shard))).sum()
     }
 
-    /// The locked shard of a hash. Its upper middle bits choose the shard; the table inside uses the others.
-    /// There is always one, as the number of shards is a power of two.
+    /// The locked shard of a hash. The bits from 32 on choose the shard. The table inside the shard
+    /// uses other bits.
+    ///
+    /// There is always one, because the number of shards is a power of two and the index is masked
+    /// with it.
     fn shard(&self, hash: u64) -> Option<MutexGuard<'_, Shard>> {
         self.shards.get(self.place(hash)).map(lock)
     }
@@ -587,14 +635,15 @@ impl Store {
     }
 }
 
-/// A response of an earlier process that says which other targets have the same content.
+/// An adopted response with `No-Vary-Search`, a field that names other targets with the same
+/// content.
 #[derive(Clone, Copy, Debug)]
 pub struct Returning<'a> {
-    /// What it was stored under.
+    /// The key under which the response is stored.
     pub key: &'a Key,
     /// The value of its `No-Vary-Search`.
     pub no_vary_search: &'a Bytes,
-    /// Up to which invalidation it was checked.
+    /// The number of the last invalidation that the response was checked against.
     pub checked: u64,
 }
 
@@ -605,7 +654,7 @@ impl<'a> Returning<'a> {
     }
 }
 
-/// What is written of a publication once it is stored.
+/// The data of a publication that are needed to write it to the disk.
 struct Written {
     entry: Entry,
     object: Arc<Object>,
@@ -629,13 +678,14 @@ impl Written {
     }
 }
 
-/// Objects that are evicted while a shard is locked, where nobody waits for the room.
+/// Objects that [`Store::fit`] evicts under one hold of a shard's lock.
 const TRIM_OBJECTS: usize = 64;
 
-/// Slots that an invalidation sweeps where much waits for that.
+/// Slots that [`Store::invalidate`] sweeps itself while many invalidations wait for the sweep.
 const ASSIST_SLOTS: usize = 512;
 
-/// No code that can panic for a reason from outside runs under the lock; a shard is whole at every moment.
+/// Locks a shard. A poisoned lock is used as well: no code that can panic for an external reason
+/// runs under it, and a shard is consistent at every moment.
 fn lock(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
     shard.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,31 +1,32 @@
-//! The head of a stored response as octets: what is sent on a hit, behind it what is kept but not sent.
+//! The head of a stored response as bytes: first the lines that are sent on a hit, then the fields
+//! that are stored but not sent.
 //!
 //! ```text
-//!   | status line, field lines | lines of the sender | fields that are not sent | content, if it is small |
-//!   '--------- own -----------'                      |                          |
-//!   '------------------ prebuilt -------------------'                           |
-//!   '---------------------------------- head ----------------------------------'
+//!   | status line, field lines | edge's lines | fields that are not sent | body, if it is small |
+//!   '--------- own -----------'               |                          |
+//!   '--------------- prebuilt ----------------'                          |
+//!   '------------------------------- head -------------------------------'
 //! ```
 //!
-//! Invariant: reading gives back every field of the head that was written, name and value as they were; the order
-//! is kept among those that are sent and among those that are not. Nothing here decides which are sent: a field is,
-//! if its line is in the prebuilt octets.
+//! Invariant: reading returns every field that was written, with its name and value unchanged. The
+//! order is kept among the fields that are sent and among those that are not. The caller decides
+//! which fields are sent: those whose lines are in the prebuilt bytes.
 
 use crate::octets::{length, put_counted, put_u32, take_counted, take_u32};
 use bytes::{Bytes, BytesMut};
 use memchr::memchr;
 use message::{Field, Fields, ResponseHead, Status, Version};
 
-/// Where the parts of the octets end.
+/// The ends of the parts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Layout {
-    /// Zero if the prebuilt octets are not made of the head.
+    /// Zero if the prebuilt bytes were not built from the head.
     own: u32,
     prebuilt: u32,
     head: u32,
 }
 
-/// Writes `head`, whose sent form is `prebuilt`, to `octets`, which is empty.
+/// Writes `head` to `octets`, which must be empty. `prebuilt` is the form sent on a hit.
 pub(crate) fn write(head: &ResponseHead, prebuilt: &[u8], octets: &mut Vec<u8>) -> Layout {
     octets.extend_from_slice(prebuilt);
     let start = start_line(head);
@@ -48,15 +49,16 @@ pub(crate) fn write(head: &ResponseHead, prebuilt: &[u8], octets: &mut Vec<u8>) 
 }
 
 impl Layout {
-    /// The octets that [`Layout::put`] adds.
+    /// The number of bytes that [`Layout::put`] adds.
     pub(crate) const WRITTEN_BYTES: usize = 3 * size_of::<u32>();
 
-    /// Adds it to `octets`, for [`Layout::take`].
+    /// Encodes the layout at the end of `octets`, for [`Layout::take`].
     pub(crate) fn put(self, octets: &mut Vec<u8>) {
         [self.own, self.prebuilt, self.head].into_iter().for_each(|end| put_u32(octets, end));
     }
 
-    /// A layout of `head_bytes` octets that was written by [`Layout::put`]; `None` if it is of something else.
+    /// Decodes a layout that [`Layout::put`] wrote for a head of `head_bytes` bytes. `None` if it
+    /// is inconsistent.
     pub(crate) fn take(octets: &mut &[u8], head_bytes: usize) -> Option<Self> {
         let (own, prebuilt, head) = (take_u32(octets)?, take_u32(octets)?, take_u32(octets)?);
         (own <= prebuilt && prebuilt <= head && head as usize == head_bytes).then_some(Self {
@@ -66,22 +68,22 @@ impl Layout {
         })
     }
 
-    /// The head's octets: what is sent and what is kept beside it.
+    /// The bytes of the whole head: the sent lines and the fields that are not sent.
     pub(crate) fn head(self, octets: &[u8]) -> &[u8] {
         octets.get(..self.head as usize).unwrap_or_default()
     }
 
-    /// What is sent on a hit.
+    /// The bytes that are sent on a hit.
     pub(crate) fn prebuilt(self, octets: &[u8]) -> &[u8] {
         octets.get(..self.prebuilt as usize).unwrap_or_default()
     }
 
-    /// What stands behind the head.
+    /// The bytes that follow the head.
     pub(crate) fn behind(self, octets: &[u8]) -> &[u8] {
         octets.get(self.head as usize..).unwrap_or_default()
     }
 
-    /// The fields, name and value: the sent ones before the others.
+    /// The fields, name and value: first those that are sent, then the others.
     pub(crate) fn fields(self, octets: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
         let (start, mut lines) = self.split_start(octets);
         let mut kept = octets.get(self.prebuilt as usize..self.head as usize).unwrap_or_default();
@@ -97,7 +99,7 @@ impl Layout {
         })
     }
 
-    /// The head with those of its fields that `keep` wants.
+    /// The head with only those fields whose name `keep` accepts.
     pub(crate) fn read(self, octets: &[u8], status: Status, keep: impl Fn(&[u8]) -> bool) -> ResponseHead {
         let start = self.split_start(octets).0.or_else(|| {
             let mut kept = octets.get(self.prebuilt as usize..).unwrap_or_default();
@@ -123,14 +125,14 @@ impl Layout {
         ResponseHead { version, status, reason, fields }
     }
 
-    /// The status line, if it is in the prebuilt octets, and the field lines behind it.
+    /// The status line, if it is in the prebuilt bytes, and the field lines that follow it.
     fn split_start(self, octets: &[u8]) -> (Option<&[u8]>, &[u8]) {
         let mut lines = octets.get(..self.own as usize).unwrap_or_default();
         (take_line(&mut lines), lines)
     }
 }
 
-/// Where the reason begins in `HTTP/1.1 200 OK`.
+/// The position of the reason phrase in `HTTP/1.1 200 OK`.
 const REASON_AT: usize = 13;
 
 fn start_line(head: &ResponseHead) -> Vec<u8> {
@@ -141,20 +143,21 @@ fn start_line(head: &ResponseHead) -> Vec<u8> {
     line
 }
 
-/// The length of a field's line, if reading it gives the same field.
+/// The length of a field's line, or `None` if the line could not be parsed back into the same
+/// field.
 fn line_len(name: &[u8], value: &[u8]) -> Option<usize> {
     let is_plain =
         memchr(b':', name).is_none() && memchr(b'\r', name).is_none() && memchr(b'\r', value).is_none();
     is_plain.then_some(name.len() + value.len() + 4)
 }
 
-/// Whether `octets` begin with a field's line.
+/// Whether `octets` begins with the line of this field.
 fn is_line(octets: &[u8], name: &[u8], value: &[u8]) -> bool {
     let rest = octets.strip_prefix(name).and_then(|rest| rest.strip_prefix(b": "));
     rest.and_then(|rest| rest.strip_prefix(value)).is_some_and(|rest| rest.starts_with(b"\r\n"))
 }
 
-/// The next line without its end; `None` if there is none.
+/// The next line without its CRLF, or `None` if there is none.
 fn take_line<'a>(lines: &mut &'a [u8]) -> Option<&'a [u8]> {
     let end = memchr(b'\r', lines)?;
     let (line, rest) = lines.split_at_checked(end)?;
@@ -175,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sent_is_not_kept_twice() {
+    fn sent_fields_are_stored_once() {
         let prebuilt = b"HTTP/1.1 200 OK\r\nA: 1\r\nEmpty: \r\nB: 2\r\nContent-Length: 7\r\n";
         let head = head(&[("A", "1"), ("Age", "9"), ("Empty", ""), ("B", "2"), ("Surrogate-Key", "x y")]);
         let mut octets = Vec::new();
@@ -191,9 +194,9 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the sender makes of the head, all of it comes back.
+        /// Every field is read back, whichever lines the edge sends.
         #[test]
-        fn every_field_comes_back(
+        fn every_field_is_read_back(
             fields in prop::collection::vec(("[a-z:\r]{0,3}", "[a-z: \r\n]{0,4}", any::<bool>()), 0..8),
             (same_start, added) in (any::<bool>(), any::<bool>()),
             reason in "[A-Z]{0,3}",

@@ -1,21 +1,22 @@
-//! Walking over all objects to remove, or soften, what was invalidated.
+//! The sweep: a walk over all objects that removes or softens invalidated ones.
 //!
-//! Invariant: a walk checks every object that was stored when it began against every invalidation that was taken down
-//! by then; what is stored meanwhile has been checked when it was. Nobody needs a walk to have happened to get right
-//! answers: it frees memory, and lets the ledger forget.
+//! Invariant: a walk checks every object that was stored when it began against every invalidation
+//! recorded by then. Objects that are stored later were checked when they were stored. Look-ups do
+//! not depend on the sweep: it only frees memory, and lets the ledger forget invalidations.
 
 use crate::shard::{Checked, Shard};
 use crate::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Slots that are checked while a shard is locked, and comparisons with listed invalidations after which no further
-/// slot is: a look-up waits for some tens of microseconds.
+/// The most slots of a slice, which is checked under one hold of a shard's lock. Comparisons with
+/// listed invalidations may end it earlier. So a look-up waits some tens of microseconds.
 const SLICE_SLOTS: usize = 64;
 const SLICE_COMPARISONS: u64 = 128;
 
-/// Slices of one part of a walk, whatever it was allowed: some milliseconds at most.
+/// The most slices of one call, whatever number of slots was requested. It takes some milliseconds
+/// at most.
 const SLICES_MAX: usize = 64;
 
-/// What a part of a walk has come to.
+/// The result of a part of a walk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Swept {
     /// Objects removed.
@@ -24,25 +25,26 @@ pub struct Swept {
     pub softened: u64,
     /// Whether there is more to do.
     pub more: bool,
-    /// Whether the walk has ended, and what is left is for another one.
+    /// Whether a walk has ended. Invalidations that came during the walk are left to the next one.
     pub ended: bool,
 }
 
-/// Where the walk is.
+/// The position of the walk, or `None` between walks.
 #[derive(Debug, Default)]
 pub(crate) struct Sweep(Mutex<Option<Walk>>);
 
 #[derive(Clone, Copy, Debug)]
 struct Walk {
-    /// The invalidation up to which everything will have been checked.
+    /// At the end of the walk, every object will have been checked up to this number.
     sequence: u64,
     shard: usize,
     slot: usize,
 }
 
 impl Sweep {
-    /// Walks over about `slots` slots. `begin` gives the number to reach, if there is anything to do; `lock` a shard by
-    /// its place; `end` takes the number that was reached.
+    /// Checks about `slots` slots. `begin` returns the number that a new walk has to reach, if
+    /// there is anything to do. `lock` locks the shard with an index. `end` receives the number
+    /// that a complete walk has reached.
     pub(crate) fn walk<'a>(
         &self,
         slots: usize,

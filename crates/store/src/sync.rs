@@ -1,7 +1,7 @@
-//! Locks and counters that order what threads do to the store, from the standard library; with the feature `model`
-//! from the model checker, which runs the same code under many schedules.
+//! The locks and counters that order the store's threads, from the standard library. With the
+//! feature `model` they come from the model checker, which runs the same code under many schedules.
 //!
-//! Invariant: whatever the purge barrier rests on is taken from here.
+//! Invariant: every lock and atomic that the purge barrier depends on is taken from here.
 
 #[cfg(feature = "model")]
 pub(crate) use shuttle::sync::{

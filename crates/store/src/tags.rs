@@ -1,8 +1,9 @@
-//! The tags of stored objects, each once, known to objects by a number; and when each was last invalidated.
+//! The tags of stored objects. Each tag is kept once. It has a number that objects refer to, and a
+//! mark of its last invalidation.
 //!
-//! Invariant: a tag is there while an object has it or something else holds it, and no longer; its number may then be
-//! another's. `live` counts the objects that have a tag and were stored, or proven valid, after its last hard
-//! invalidation.
+//! Invariant: a tag exists exactly while an object has it or something else holds it. Its number
+//! may then be reused. `live` counts the objects with the tag that were stored, or checked, after
+//! its last hard invalidation.
 
 use crate::hash::TextHasher;
 use crate::mark::Mark;
@@ -21,8 +22,8 @@ pub(crate) struct Tags {
     text_bytes: usize,
 }
 
-/// What a tag costs beside its text: its entry, its place in the table and in the list of free numbers, with the
-/// room that these keep free.
+/// The bytes that a tag costs beside its text: its entry and its places in the table and the list
+/// of free numbers, including the space that these keep free.
 const TAG_BYTES: usize = 96;
 
 #[derive(Debug)]
@@ -30,10 +31,10 @@ struct Tag {
     hash: u64,
     text: Box<[u8]>,
     site: SiteId,
-    /// Objects that have it.
+    /// The number of objects that have the tag.
     members: u32,
     live: u32,
-    /// What else keeps it.
+    /// The number of other holders: a set mark, listed invalidations and objects being admitted.
     holds: u32,
     mark: Mark,
 }
@@ -43,7 +44,7 @@ impl Tags {
         Self { entries: Vec::new(), ids: HashTable::new(), free: Vec::new(), hasher, text_bytes: 0 }
     }
 
-    /// The number of a tag; `None` if it is not there.
+    /// The number of a tag, or `None` if it does not exist.
     pub(crate) fn find(&self, site: SiteId, text: &[u8]) -> Option<u32> {
         let hash = self.hasher.hash(site, text);
         let is_same = |id: &u32| {
@@ -53,7 +54,8 @@ impl Tags {
         self.ids.find(hash, is_same).copied()
     }
 
-    /// The number of a tag, which is made if it is not there. The caller makes an object or a hold of it.
+    /// The number of a tag, which is created if it does not exist. The caller must join or hold it,
+    /// or it is never removed.
     pub(crate) fn intern(&mut self, site: SiteId, text: &[u8]) -> u32 {
         if let Some(id) = self.find(site, text) {
             return id;
@@ -63,7 +65,8 @@ impl Tags {
         self.text_bytes += allocated(text.len());
         let id = self.free.pop().unwrap_or_else(|| {
             push_slowly(&mut self.entries, None);
-            // Each costs far more than an octet, so 32 bits count more than fit into memory.
+            // 32 bits suffice: each entry costs far more than a byte, so fewer than 2^32 fit into
+            // memory.
             (self.entries.len() - 1) as u32
         });
         let entries = &self.entries;
@@ -82,7 +85,7 @@ impl Tags {
         entry(&self.entries, id).map_or_else(Mark::default, |tag| tag.mark)
     }
 
-    /// An object that is known to be valid up to `checked` has the tag from now on.
+    /// Adds an object to the tag. The object is known to be valid up to `checked`.
     pub(crate) fn join(&mut self, id: u32, checked: u64) {
         if let Some(tag) = entry_mut(&mut self.entries, id) {
             tag.members += 1;
@@ -90,7 +93,7 @@ impl Tags {
         }
     }
 
-    /// Such an object is gone.
+    /// Removes an object from the tag. The object was known to be valid up to `checked`.
     pub(crate) fn leave(&mut self, id: u32, checked: u64) {
         if let Some(tag) = entry_mut(&mut self.entries, id) {
             tag.members -= 1;
@@ -112,7 +115,8 @@ impl Tags {
         self.drop_unused(id);
     }
 
-    /// Notes an invalidation; says how many objects it meets that none met before.
+    /// Records an invalidation. Returns the number of matching objects that no earlier hard
+    /// invalidation matches.
     pub(crate) fn invalidate(&mut self, id: u32, mode: Mode, sequence: u64) -> u64 {
         let Some(tag) = entry_mut(&mut self.entries, id) else { return 0 };
         tag.mark.set(mode, sequence);
@@ -123,8 +127,8 @@ impl Tags {
         met
     }
 
-    /// Forgets when the tag was invalidated. What was not proven valid since is to be invalidated in another way, and
-    /// counts as valid here until it leaves.
+    /// Clears the tag's mark. Its last invalidation now holds in a wider form, so every remaining
+    /// object counts as live until it leaves.
     pub(crate) fn clear_mark(&mut self, id: u32) {
         if let Some(tag) = entry_mut(&mut self.entries, id) {
             tag.mark = Mark::default();
@@ -132,12 +136,12 @@ impl Tags {
         }
     }
 
-    /// The octets in use.
+    /// The bytes in use.
     pub(crate) fn bytes(&self) -> usize {
         self.entries.len() * TAG_BYTES + self.text_bytes
     }
 
-    /// How many there are.
+    /// The number of tags.
     pub(crate) fn len(&self) -> usize {
         self.ids.len()
     }
@@ -172,7 +176,7 @@ mod tests {
     use crate::{Mode, SiteId};
 
     #[test]
-    fn a_tag_lives_as_long_as_something_has_it() {
+    fn tag_exists_while_an_object_or_hold_uses_it() {
         let mut tags = Tags::new(TextHasher::new(1));
         let a = tags.intern(SiteId(0), b"a");
         tags.join(a, 0);
@@ -193,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn each_object_is_counted_by_one_removal() {
+    fn object_is_counted_by_one_hard_invalidation() {
         let mut tags = Tags::new(TextHasher::new(1));
         let a = tags.intern(SiteId(0), b"a");
         tags.join(a, 0);

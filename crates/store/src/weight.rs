@@ -1,19 +1,22 @@
-//! What an allocation costs: its size class, not what was asked for.
+//! The cost of an allocation: the size of its size class, not the requested size.
 //!
-//! Invariant: the weight of an allocation is at least what the allocator sets aside for it. The classes are those that
-//! size-class allocators have in common: multiples of 16 octets at first, then four for each doubling.
+//! Invariant: the weight of an allocation is at least the memory that the allocator uses for it.
+//! The classes are common to size-class allocators: multiples of 16 bytes at first, then four
+//! between each two powers of two.
 
-/// The octets that an allocation of `bytes` occupies; none for an empty one, which is not made.
+/// The bytes that an allocation of `bytes` occupies. An empty one is not allocated and occupies
+/// none.
 pub(crate) const fn allocated(bytes: usize) -> usize {
     if bytes <= MULTIPLES_UP_TO {
         return bytes.next_multiple_of(STEP);
     }
-    // Between two powers of two there are four classes.
+    // There are four classes between two powers of two.
     let power = (bytes - 1).ilog2();
     bytes.next_multiple_of(1 << (power - 2))
 }
 
-/// The largest allocation, at most `bytes`, that fills its size class; `bytes` if all small ones do.
+/// The size of the largest allocation of at most `bytes` bytes that fills its size class exactly;
+/// small sizes are returned unchanged.
 pub(crate) const fn filled(bytes: usize) -> usize {
     if bytes <= MULTIPLES_UP_TO {
         return bytes;
@@ -24,7 +27,8 @@ pub(crate) const fn filled(bytes: usize) -> usize {
 const STEP: usize = 16;
 const MULTIPLES_UP_TO: usize = 128;
 
-/// What a clone of a [`bytes::Bytes`] leaves with it: its counter, kept as long as the octets are.
+/// The bytes that the first clone of a [`bytes::Bytes`] adds: its reference counter, which lives as
+/// long as the data.
 pub(crate) const SHARED_BYTES: usize = 32;
 
 #[cfg(test)]
@@ -32,7 +36,7 @@ mod tests {
     use super::{allocated, filled};
 
     #[test]
-    fn an_allocation_weighs_its_class() {
+    fn allocation_weighs_its_size_class() {
         for (asked, weight) in [
             (0, 0),
             (1, 16),
@@ -51,7 +55,7 @@ mod tests {
         }
     }
     #[test]
-    fn what_fills_its_class_wastes_nothing() {
+    fn filled_size_wastes_no_memory() {
         for (asked, fills) in [(0, 0), (100, 100), (129, 128), (191, 160), (1_429, 1_280), (65_536, 65_536)] {
             assert_eq!(filled(asked), fills, "{asked}");
         }

@@ -1,5 +1,5 @@
-//! Nothing piles up: floods of invalidations, repeated and superseded ones, and a process that occupies more than the
-//! store weighs.
+//! Memory stays bounded under floods of invalidations, repeated and superseded invalidations, and
+//! when the process occupies more memory than the store counts.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
@@ -15,8 +15,9 @@ use store::{
 };
 
 const SITE: SiteId = SiteId(0);
-/// More than the store remembers of pages, hosts and tags; of prefixes and bans.
+/// More pages, hosts or tags than the ledger has marks for.
 const MARKS: u32 = 70_000;
+/// More prefixes, bans or tag groups than the ledger lists.
 const LISTED: u32 = 600;
 
 #[derive(Debug)]
@@ -56,7 +57,7 @@ fn purge(store: &Store, selector: Selector) {
     store.invalidate(&Invalidation { selector, mode: Mode::Hard });
 }
 
-/// Selectors that mean other things by other numbers.
+/// Selectors that select different pages for different numbers.
 type Numbered = fn(u32) -> Selector;
 
 fn target(number: u32) -> Selector {
@@ -80,7 +81,7 @@ fn both(number: u32) -> Selector {
     Selector::Tags { site: SITE, any_of: Vec::new(), all_of }
 }
 
-/// A ban of targets that nothing has.
+/// A ban on targets that no page has.
 #[derive(Debug)]
 struct TargetBan(String);
 
@@ -102,10 +103,10 @@ fn target_ban(number: u32) -> Selector {
     Selector::Ban { site: SITE, ban: Arc::new(TargetBan(format!("^/other/{number}/[a-z]+$"))) }
 }
 
-/// No purge waits for the sweep over all objects: at most a step of it is done by each, and what was not checked when
-/// the list is full is taken for purged.
+/// A purge never waits for the sweep of all objects: each performs one step of it at most. When the
+/// list is full, objects that were not checked yet count as purged.
 #[test]
-fn a_flood_of_bans_outruns_the_sweep_and_stays_a_barrier() {
+fn flood_of_bans_stays_a_barrier_without_the_sweep() {
     let store = Store::new(StoreLimits { listed_max: 64, ..StoreLimits::default() }, 1);
     let pages = 40_000;
     for number in 0..pages {
@@ -114,7 +115,7 @@ fn a_flood_of_bans_outruns_the_sweep_and_stays_a_barrier() {
     let mut most = 0;
     for number in 0..100 {
         let before = store.stats().comparisons;
-        assert!(is_found(&store, "7"), "a page that is asked for is checked, and stays");
+        assert!(is_found(&store, "7"), "a page that is looked up is checked and stays");
         purge(&store, target_ban(number));
         most = most.max(store.stats().comparisons - before);
     }
@@ -125,10 +126,10 @@ fn a_flood_of_bans_outruns_the_sweep_and_stays_a_barrier() {
     assert!(store.stats().objects < pages && is_found(&store, "7"));
 }
 
-/// However many come: what they do not mean stays, what began before all of them is not judged any more, and the
-/// record of them has its limit.
+/// After any number of invalidations, pages that they do not match stay stored. A fetch that began
+/// before all of them is rejected, because the record of invalidations is bounded.
 #[test]
-fn a_flood_of_invalidations_has_a_bound_and_takes_nothing_with_it() {
+fn flood_of_invalidations_is_bounded_and_keeps_other_pages() {
     let floods: [(Numbered, u32); 5] =
         [(target, MARKS), (tag, MARKS), (prefix, LISTED), (ban, LISTED), (both, LISTED)];
     for (selector, count) in floods {
@@ -149,22 +150,27 @@ fn a_flood_of_invalidations_has_a_bound_and_takes_nothing_with_it() {
     }
 }
 
-/// The same purge again and again is one: it pushes nothing out of the record.
+/// Repeating a purge displaces no other invalidation from the record.
 #[test]
-fn repeated_invalidations_are_one() {
+fn repeated_invalidation_is_recorded_once() {
     for selector in [target, tag, prefix, ban, both] {
         let store = Store::new(StoreLimits::default(), 1);
         purge(&store, selector(1));
         let once = store.stats().tag_bytes;
         (0..MARKS).for_each(|_| purge(&store, selector(1)));
         assert!(store.stats().tag_bytes < once + 16_384, "{} {once}", store.stats().tag_bytes);
-        assert_eq!(publish(&store, "/", 0, b"x"), Published::Stored, "what began before it can be judged");
+        assert_eq!(
+            publish(&store, "/", 0, b"x"),
+            Published::Stored,
+            "a fetch from before the purges can still be judged"
+        );
     }
 }
 
-/// Two purges of so many tags that the first is forgotten before the sweep has come to what it means.
+/// The second of two purges displaces the tags of the first from the record before the sweep has
+/// reached their objects.
 #[test]
-fn tags_that_are_forgotten_before_the_sweep_stay_purged() {
+fn tags_forgotten_before_the_sweep_stay_purged() {
     let store = Store::new(StoreLimits::default(), 1);
     let pages = 3_000;
     for number in 0..pages {
@@ -182,7 +188,7 @@ fn tags_that_are_forgotten_before_the_sweep_stay_purged() {
     assert!(is_found(&store, "/"));
 }
 
-/// What a later invalidation means too is not kept.
+/// An invalidation is dropped when a later one covers it.
 #[test]
 fn superseded_invalidations_are_forgotten() {
     let wholes = [
@@ -201,7 +207,7 @@ fn superseded_invalidations_are_forgotten() {
 }
 
 #[test]
-fn more_tags_than_are_remembered_mean_the_site() {
+fn purge_of_too_many_tags_purges_the_site() {
     let store = Store::new(StoreLimits::default(), 1);
     assert_eq!(publish(&store, "/", 0, b"x"), Published::Stored);
     let any_of = (0..MARKS).map(|number| format!("other:{number}").into()).collect();
@@ -210,7 +216,7 @@ fn more_tags_than_are_remembered_mean_the_site() {
 }
 
 #[test]
-fn the_store_makes_room_for_what_the_process_occupies_beside_it() {
+fn store_shrinks_for_other_memory_of_the_process() {
     let limits = StoreLimits {
         memory_bytes_max: 8 << 20,
         object_bytes_max: 1 << 20,
@@ -226,14 +232,15 @@ fn the_store_makes_room_for_what_the_process_occupies_beside_it() {
     fill();
     let full = store.stats();
     assert!(full.bytes > 7 << 20 && full.budget_bytes == 8 << 20);
-    // Twice as much as it weighs, where a quarter more is allowed.
+    // The process occupies twice the store's weight. Only a quarter more than that weight is
+    // allowed.
     store.fit(2 * full.bytes, full.bytes * 5 / 4);
     let fitted = store.stats();
-    // Half of the limit is left to it.
+    // The store keeps at least half of its limit.
     assert!(fitted.budget_bytes == 4 << 20 && fitted.bytes <= fitted.budget_bytes, "{fitted:?}");
     fill();
     assert!(store.stats().bytes <= fitted.budget_bytes);
-    // The allocator has given back what was freed.
+    // The allocator has given the freed memory back.
     store.fit(store.stats().bytes, full.bytes);
     fill();
     assert!(store.stats().bytes > 7 << 20);

@@ -1,5 +1,6 @@
-//! The purge barrier under many schedules: a model checker runs the store's own code with threads that fetch and
-//! publish, invalidate, look up and sweep, and chooses at every lock who goes on.
+//! The purge barrier under many schedules. A model checker runs the store's own code with threads
+//! that fetch and publish, invalidate, look up and sweep. At every lock it chooses the thread that
+//! runs next.
 //!
 //! Run with `cargo test -p petasos-store --features model --test interleavings`.
 #![cfg(feature = "model")]
@@ -38,7 +39,7 @@ impl Ban for BanAll {
     }
 }
 
-/// A ban of a page that nothing has.
+/// A ban on a target that no page has.
 #[derive(Debug)]
 struct OtherBan(&'static str);
 
@@ -60,7 +61,7 @@ fn key() -> Key {
     Key::new(SITE, false, b"a.test", Bytes::from_static(b"/"))
 }
 
-/// Every kind of selector that means the page.
+/// One selector of each kind that matches the page.
 fn selectors() -> Vec<Selector> {
     let (site, host) = (SITE, Bytes::from_static(b"a.test"));
     let tag = || vec![Bytes::from_static(TAG)];
@@ -76,12 +77,12 @@ fn selectors() -> Vec<Selector> {
     ]
 }
 
-/// A selector that means another page.
+/// A selector that matches another page.
 fn elsewhere() -> Selector {
     Selector::Host { site: SITE, host: "b.test".into() }
 }
 
-/// The origin: a page whose content is a version that an editor raises.
+/// The origin: a page whose content is a version number, which an editor raises.
 struct Origin(AtomicU64);
 
 impl Origin {
@@ -90,7 +91,8 @@ impl Origin {
     }
 }
 
-/// Fetches the page and publishes it, as a flight does: number, request, answer, publish.
+/// Fetches and publishes the page in the steps of a real fetch: sequence number, request, response,
+/// publication.
 fn fly(store: &Store, origin: &Origin) -> Published {
     let begun = store.sequence();
     let version = origin.version();
@@ -107,7 +109,7 @@ fn fly(store: &Store, origin: &Origin) -> Published {
     })
 }
 
-/// What a look-up gives: the version, and whether it was invalidated softly.
+/// The result of a look-up: the version, and whether it was softly invalidated.
 fn found(store: &Store) -> Option<(u64, bool)> {
     let Lookup::Found { object, softened } = store.lookup(&key(), &Fields::new()) else { return None };
     let octets = object.content().collect::<Vec<_>>().concat();
@@ -120,8 +122,8 @@ fn store() -> Arc<Store> {
     Arc::new(Store::new(limits, 1))
 }
 
-/// Runs `scenario` for every kind of selector under random schedules, and under such as find rare orders of few
-/// steps.
+/// Runs `scenario` for every kind of selector, first under random schedules, then under schedules
+/// that favour rare orders of a few steps.
 fn check(scenario: impl Fn(&Selector) + Send + Sync + Clone + 'static) {
     for selector in selectors() {
         let (random, rare) = (scenario.clone(), scenario.clone());
@@ -131,19 +133,19 @@ fn check(scenario: impl Fn(&Selector) + Send + Sync + Clone + 'static) {
     }
 }
 
-/// Schedules of each kind, for each selector.
+/// The number of schedules of each kind, for each selector.
 const SCHEDULES: usize = 300;
 
-/// Two flights, a visitor who sweeps too, and an editor who changes the page and purges it: once the purge has
-/// returned, no look-up gives the old page, whatever was in flight; and a soft purge never passes the old page off as
-/// fresh.
+/// Two fetches, a client that also sweeps, and an editor who changes the page and purges it. Once
+/// the purge has returned, no look-up finds the old page, even if a fetch was under way. After a
+/// soft purge the old page is never found as fresh.
 #[test]
-fn after_a_purge_nobody_gets_what_was_fetched_before() {
+fn purge_hides_pages_fetched_before_it() {
     for mode in [Mode::Hard, Mode::Soft] {
         check(move |selector| {
             let (store, origin) = (store(), Arc::new(Origin(AtomicU64::new(1))));
             fly(&store, &origin);
-            // Now the page has to be checked, by whoever comes first.
+            // This makes the next look-up or sweep check the page.
             store.invalidate(&Invalidation { selector: elsewhere(), mode: Mode::Hard });
             let flights = [(); 2].map(|()| {
                 let (store, origin) = (Arc::clone(&store), Arc::clone(&origin));
@@ -162,7 +164,8 @@ fn after_a_purge_nobody_gets_what_was_fetched_before() {
                 Some((1, softened)) => {
                     assert!(mode == Mode::Soft && softened, "the old page after the purge")
                 }
-                // The new page may have been fetched by a flight that began before; then it is refreshed once more.
+                // A fetch that began before the purge may have read the new page. It is then
+                // fetched once more.
                 Some((version, _)) => assert_eq!(version, 2),
                 None => assert_eq!(mode, Mode::Hard, "a soft purge keeps the page"),
             };
@@ -177,10 +180,10 @@ fn after_a_purge_nobody_gets_what_was_fetched_before() {
     }
 }
 
-/// Bans beyond the limit of the list, while sieves are made and taken apart: the oldest entries become wider, and a ban
-/// is a barrier from the moment that it is answered.
+/// Bans above the limit of the list, while sieves are being made: the oldest entries are widened,
+/// and each ban is a barrier as soon as it has returned.
 #[test]
-fn bans_beyond_the_limit_are_barriers_while_sieves_are_made() {
+fn bans_above_the_limit_are_barriers_during_sieving() {
     let scenario = || {
         let (store, origin) = (store(), Arc::new(Origin(AtomicU64::new(1))));
         let ban = |ban: Arc<dyn Ban>| Invalidation {
@@ -212,16 +215,16 @@ fn bans_beyond_the_limit_are_barriers_while_sieves_are_made() {
         purger.join().unwrap();
         sweeper.join().unwrap();
         while store.sweep(100).more {}
-        // The other ban may have been widened to what was on its way.
+        // The other ban may have been widened so that it matches the fetch under way.
         assert!(found(&store).is_none_or(|(version, _)| version == 2 && published == Published::Stored));
     };
     check_random(scenario, SCHEDULES);
     check_pct(scenario, SCHEDULES, 3);
 }
 
-/// A request that comes after the purge takes part in no flight from before it; one from before may.
+/// A request after the purge does not join a fetch from before it.
 #[test]
-fn after_a_purge_nobody_joins_what_began_before() {
+fn purge_prevents_joining_earlier_fetches() {
     check(|selector| {
         let store = store();
         let begun = store.sequence();
@@ -231,16 +234,16 @@ fn after_a_purge_nobody_joins_what_began_before() {
             let (store, selector) = (Arc::clone(&store), selector.clone());
             thread::spawn(move || store.invalidate(&Invalidation { selector, mode: Mode::Soft }))
         };
-        // Either answer is right as long as the purge has not returned.
+        // Both answers are right until the purge has returned.
         joins(&store);
         assert_eq!(purger.join().unwrap().sequence, 1);
         assert!(!joins(&store));
     });
 }
 
-/// Two purges at once have an order, and each holds when it returns.
+/// Two concurrent purges get different numbers, and each is in force when it returns.
 #[test]
-fn purges_have_one_order() {
+fn concurrent_purges_have_one_order() {
     check(|selector| {
         let (store, origin) = (store(), Arc::new(Origin(AtomicU64::new(1))));
         let purgers = [(); 2].map(|()| {

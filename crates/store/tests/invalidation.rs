@@ -1,7 +1,8 @@
-//! Invalidations against a slow model: a list of objects, to which every invalidation is applied at once.
+//! Invalidations against a slow model: a list of objects to which every invalidation is applied at
+//! once.
 //!
-//! Fetches begin, objects are published, invalidations come, look-ups and sweeps happen in random order; the store
-//! must answer as the list does.
+//! Fetches, publications, invalidations, look-ups and sweeps happen in random order. The store must
+//! give the same answers as the list.
 
 #![expect(
     clippy::indexing_slicing,
@@ -26,7 +27,8 @@ const TARGETS: [&str; 4] = ["/", "/x", "/x/1", "/y"];
 const LANGUAGES: [&str; 2] = ["de", "en"];
 const TAGS: [&str; 4] = ["node:1", "node:2", "list", "rendered"];
 
-/// A page by a number below [`KEYS`]: every part of a key differs in some pair.
+/// The page with a number below [`KEYS`]. For every part of the key, some pair of pages differs in
+/// it.
 fn key(number: usize) -> Key {
     let host = HOSTS[number % 3];
     let target = Bytes::from_static(TARGETS[number / 3 % 4].as_bytes());
@@ -52,7 +54,7 @@ fn tags(mask: u8) -> Vec<Bytes> {
     tags.map(|(_, tag)| Bytes::from_static(tag.as_bytes())).collect()
 }
 
-/// A ban on a field and the beginning of a target.
+/// A ban on a field and a prefix of the target.
 #[derive(Clone, Debug)]
 struct FieldBan {
     color: usize,
@@ -80,7 +82,7 @@ impl Ban for FieldBan {
     }
 
     fn need(&self) -> Option<Need> {
-        // One kind of ban is asked for each target, the other always.
+        // Only bans on color 0 have a need, so that bans with and without one are tested.
         let pattern = || format!("^{}", TARGETS[self.prefix]);
         (self.color == 0).then(|| Need { haystack: Haystack::Target, pattern: pattern() })
     }
@@ -90,7 +92,7 @@ impl Ban for FieldBan {
     }
 }
 
-/// What is published, by a fetch that began when so many invalidations had been.
+/// A page to publish. Its fetch began when `begun` invalidations had been recorded.
 #[derive(Clone, Debug)]
 struct Page {
     number: usize,
@@ -160,7 +162,7 @@ impl Page {
     }
 }
 
-/// A selector by small numbers.
+/// A selector, described by small numbers.
 #[derive(Clone, Debug)]
 enum Meant {
     Target { site: usize, host: usize, target: usize },
@@ -221,7 +223,7 @@ fn meant() -> impl Strategy<Value = Meant> {
     ]
 }
 
-/// Room for more listed invalidations than a run has, in blocks of four bans.
+/// A list with room for more invalidations than one run records, in blocks of four bans.
 const ROOMY: usize = 64;
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -244,7 +246,7 @@ struct Model {
     stored: Vec<Page>,
     fetches: Vec<Page>,
     invalidations: Vec<(Meant, Mode)>,
-    /// Whether the store has removed all that it should.
+    /// Whether the store has removed all invalidated objects.
     swept: bool,
 }
 
@@ -266,7 +268,7 @@ impl Model {
         Published::Stored
     }
 
-    /// Applies an invalidation; says how many objects it meant.
+    /// Applies an invalidation and returns the number of objects that it matches.
     fn invalidate(&mut self, meant: Meant, mode: Mode) -> u64 {
         let is_meant = |page: &Page| page.is_meant(&meant);
         let count = self.stored.iter().filter(|page| is_meant(page)).count();
@@ -280,7 +282,7 @@ impl Model {
         count as u64
     }
 
-    /// What a look-up gives, newest first.
+    /// The objects that a look-up may return, newest first.
     fn selected(&self, number: usize, language: usize) -> Vec<&Page> {
         let fields = fields(language);
         let of_key = self.stored.iter().rev().filter(|page| key(page.key) == key(number));
@@ -292,8 +294,9 @@ fn number_of(object: &Object) -> usize {
     String::from_utf8(object.content().collect::<Vec<_>>().concat()).unwrap().parse().unwrap()
 }
 
-/// Runs the steps on a store and the model; `complete` says that the store has room for everything. If it has none for
-/// all invalidations, some mean more than they say.
+/// Runs the steps on a store and the model. `complete` means that the store has room for every
+/// object and every invalidation, so that answers must be equal. With too little room for
+/// invalidations, some of them are widened.
 fn run(limits: StoreLimits, steps: Vec<Step>, complete: bool) -> Result<(), TestCaseError> {
     let exact = limits.listed_max >= ROOMY;
     let (store, mut model) = (Store::new(limits, 7), Model { swept: true, ..Model::default() });
@@ -362,17 +365,17 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 512, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_store_answers_as_a_list_does(steps in steps()) {
+    fn store_agrees_with_the_model(steps in steps()) {
         run(StoreLimits { listed_max: ROOMY, ..StoreLimits::default() }, steps, true)?;
     }
 
     #[test]
-    fn a_short_list_widens_and_revives_nothing(steps in steps(), listed_max in 1usize..8) {
+    fn short_list_widens_but_revives_nothing(steps in steps(), listed_max in 1usize..8) {
         run(StoreLimits { listed_max, ..StoreLimits::default() }, steps, false)?;
     }
 
     #[test]
-    fn without_room_nothing_is_revived(steps in steps(), memory in 4_000u64..60_000) {
+    fn evicting_store_revives_nothing(steps in steps(), memory in 4_000u64..60_000) {
         let limits = StoreLimits { memory_bytes_max: memory, object_bytes_max: 3_000, variants_max: 2, listed_max: ROOMY };
         run(limits, steps, false)?;
     }

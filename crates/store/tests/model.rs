@@ -1,4 +1,4 @@
-//! The store and the filling body against obvious models.
+//! The store and the filling body against simple models.
 
 use bytes::Bytes;
 use message::{Fields, ResponseHead, Status};
@@ -18,7 +18,7 @@ use std::time::Duration;
 const HOSTS: [&str; 3] = ["a.example", "b.example", "A.example:80"];
 const LANGUAGES: [&str; 3] = ["de", "en", ""];
 
-/// One of the few keys the tests use: every part of a key differs in some pair of them.
+/// One of the few keys of these tests. For every part of the key, some pair of keys differs in it.
 fn key(number: usize) -> Key {
     let target = if number & 1 == 0 { "/" } else { "/x" };
     let host = HOSTS.iter().cycle().nth(number >> 3).copied().unwrap_or_default();
@@ -44,7 +44,7 @@ fn rule(varies: bool) -> VaryRule {
     VaryRule::from_response(&response, &Policy::default_profile()).unwrap_or_default()
 }
 
-/// An object whose body says when it was published.
+/// An object whose body is the number of its publication.
 fn object(number: usize, padding: usize) -> Arc<Object> {
     let mut body = number.to_string().into_bytes();
     body.resize(body.len() + padding, b' ');
@@ -81,7 +81,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 0..120)
 }
 
-/// What should be stored: for each key its variants, newest last.
+/// The expected contents: for each key its variants, newest last.
 #[derive(Default)]
 struct Model(HashMap<Key, Vec<(VaryRule, VariantKey, usize)>>);
 
@@ -92,7 +92,7 @@ impl Model {
         variants.push((rule.clone(), variant.clone(), number));
     }
 
-    /// Everything that the request selects, newest first.
+    /// All variants that the request selects, newest first.
     fn selected(&self, key: &Key, fields: &Fields) -> Vec<usize> {
         let variants = self.0.get(key).map(Vec::as_slice).unwrap_or_default();
         let selected = variants.iter().rev().filter(|(rule, variant, _)| rule.key(fields) == *variant);
@@ -100,7 +100,8 @@ impl Model {
     }
 }
 
-/// Runs the steps on a store and the model; `complete` says that nothing may be missing.
+/// Runs the steps on a store and the model. `complete` means that the store has room for every
+/// object.
 fn run(limits: StoreLimits, steps: &[Step], complete: bool) -> Result<(), TestCaseError> {
     let store = Store::new(limits, 42);
     let mut model = Model::default();
@@ -149,19 +150,19 @@ fn run(limits: StoreLimits, steps: &[Step], complete: bool) -> Result<(), TestCa
 
 proptest! {
     #[test]
-    fn with_room_the_store_is_a_map(steps in steps()) {
+    fn store_with_room_acts_as_a_map(steps in steps()) {
         run(StoreLimits::default(), &steps, true)?;
     }
 
     #[test]
-    fn without_room_it_forgets_and_never_confuses(steps in steps(), memory in 600u64..12_000) {
+    fn store_without_room_evicts_but_confuses_nothing(steps in steps(), memory in 600u64..12_000) {
         run(StoreLimits { memory_bytes_max: memory, object_bytes_max: 3_000, variants_max: 2, ..StoreLimits::default() }, &steps, false)?;
     }
 
-    /// Every reader gets a prefix of what was pushed, its cursor apart from everyone else's; the end only if the
-    /// writer finished; and a window holds no more than its size and one push.
+    /// Every reader receives a prefix of the pushed bytes, independently of other readers, and sees
+    /// the end only if the writer finished. A window holds at most its size and one push.
     #[test]
-    fn a_filling_body_agrees_with_a_vector(
+    fn filling_body_agrees_with_a_vector(
         keep in 0u64..200_000,
         steps in prop::collection::vec((0u8..6, 0usize..4, 1usize..70_000), 1..60),
         finishes in any::<bool>(),
@@ -228,7 +229,7 @@ proptest! {
     }
 }
 
-/// Wakes a thread that waits by parking. A wake-up that is lost hangs the test.
+/// Wakes a thread that waits by parking. A lost wake-up hangs the test.
 struct Unpark {
     thread: thread::Thread,
     woken: AtomicBool,
@@ -255,10 +256,10 @@ fn wait<T>(mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>) -> T {
     }
 }
 
-/// One writer and several readers on threads of their own, kept and as a window: nobody misses a wake-up or an
-/// octet.
+/// One writer and several readers on different threads, for kept bodies and windows: no reader
+/// misses a wake-up or a byte.
 #[test]
-fn threads_lose_neither_octets_nor_wake_ups() {
+fn threads_lose_no_bytes_and_no_wake_ups() {
     for keep in [0, 1_000, 1 << 20] {
         for _ in 0..20 {
             let (mut writer, filling) = Filling::start(keep);
@@ -287,9 +288,9 @@ fn threads_lose_neither_octets_nor_wake_ups() {
     }
 }
 
-/// Two hosts, two schemes and two sites never share, whatever the seed.
+/// Keys that differ in host, scheme or site never share an object, whatever the seed.
 #[test]
-fn two_hosts_never_share() {
+fn different_keys_never_share_an_object() {
     for seed in 0..50 {
         let store = Store::new(StoreLimits::default(), seed);
         for number in 0..16 {

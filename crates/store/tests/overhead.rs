@@ -1,5 +1,5 @@
-//! What an object costs beside the octets of its head and body, counted by the allocator. A process of its own, so
-//! that nothing else allocates.
+//! The memory that an object costs beside the bytes of its head and body, as counted by the
+//! allocator. This test runs in a process of its own, so that no other test allocates.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
@@ -16,10 +16,10 @@ use store::{Body, Key, Object, Publication, Published, SiteId, Store, StoreLimit
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-/// A twentieth of what the promise speaks of, in the same proportion: a million objects, fifty thousand tags.
+/// A twentieth of a million objects with fifty thousand tags, for which the overhead is promised.
 const OBJECTS: u64 = 50_000;
 const TAGS: u64 = 2_500;
-/// What is promised, in octets.
+/// The promised overhead of an object, in bytes.
 const OVERHEAD_BYTES_MAX: u64 = 300;
 
 fn heap_bytes() -> u64 {
@@ -31,7 +31,7 @@ fn tags(number: u64) -> Vec<Bytes> {
     (0..4).map(|place| Bytes::from(format!("node:{}", (number * 7_919 + place * 613) % TAGS))).collect()
 }
 
-/// Stores a page; gives the octets of its head and body.
+/// Stores a page and returns the bytes of its head and body.
 fn publish(store: &Store, number: u64, body: &[u8]) -> u64 {
     let mut head = ResponseHead::new(Status::OK);
     let mut prebuilt = b"HTTP/1.1 200 OK\r\n".to_vec();
@@ -42,7 +42,7 @@ fn publish(store: &Store, number: u64, body: &[u8]) -> u64 {
         ("Age", "7".to_owned()),
         ("Surrogate-Key", "a b c d".to_owned()),
     ] {
-        // The last two are not sent.
+        // The last two fields are stored but not sent.
         if name != "Age" && name != "Surrogate-Key" {
             prebuilt.extend_from_slice(format!("{name}: {value}\r\n").as_bytes());
         }
@@ -65,7 +65,7 @@ fn publish(store: &Store, number: u64, body: &[u8]) -> u64 {
 }
 
 #[test]
-fn an_object_with_four_tags_costs_little_beside_its_octets() {
+fn object_overhead_stays_below_its_limit() {
     let limits = StoreLimits { memory_bytes_max: 2 << 30, ..StoreLimits::default() };
     let (store, body) = (Store::new(limits, 3), vec![b'x'; 1_000]);
     let before = heap_bytes();
@@ -76,5 +76,5 @@ fn an_object_with_four_tags_costs_little_beside_its_octets() {
     assert!(each <= OVERHEAD_BYTES_MAX, "{each}");
     let stats = store.stats();
     assert_eq!((stats.objects, stats.tags), (OBJECTS, TAGS));
-    assert!(stats.bytes >= heap, "what is weighed covers what is used: {} of {heap}", stats.bytes);
+    assert!(stats.bytes >= heap, "the store counts at least the memory in use: {} of {heap}", stats.bytes);
 }

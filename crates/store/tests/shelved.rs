@@ -1,5 +1,6 @@
-//! A store above a disk: what gives way in memory is found again, and nothing is found that was invalidated,
-//! whichever of memory, disk and queue it was in, and whichever process wrote it.
+//! A store above a disk. An object that is evicted from memory is found on the disk. An invalidated
+//! object is never found, whether it was in memory, on the disk or in the write queue, and
+//! whichever process wrote it.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test: a failure is a failure")]
 
@@ -55,13 +56,13 @@ impl Bans for ColorBans {
     }
 }
 
-/// A store above a directory, with the writer's thread in the test's hands.
+/// A store above a directory. The test itself runs the steps of the disk writer.
 struct World {
     store: Store,
     tier: Tier,
     writer: Writer,
     keeper: Box<dyn disk::Keeper>,
-    /// Invalidations of the process before.
+    /// Invalidations of the earlier process that were replayed.
     heard: Vec<(u64, Selector)>,
 }
 
@@ -80,7 +81,7 @@ impl World {
         let Opened { tier, writer, recovery } = disk::open(Arc::new(SystemDisk), clock, settings).unwrap();
         let mut heard = Vec::new();
         let hear = |sequence, selector: &Selector| heard.push((sequence, selector.clone()));
-        // One shard, with room for about four of the larger pages.
+        // One shard, with memory for about four of the larger pages.
         let limits = StoreLimits {
             memory_bytes_max: 100 << 10,
             object_bytes_max: 64 << 10,
@@ -107,14 +108,14 @@ impl World {
         while self.writer.step(&*self.keeper) == disk::Progress::Worked {}
     }
 
-    /// The end of the process, after which nothing is in memory. What is to be journaled is.
+    /// Ends the process in order: journals all invalidations and loses the memory.
     fn end(mut self) {
         self.persist();
         self.tier.close();
         while self.writer.step(&*self.keeper) != disk::Progress::Closed {}
     }
 
-    /// Journals while the writer works, as its thread would.
+    /// Journals invalidations while the writer runs, as its thread would.
     fn persist(&mut self) {
         std::thread::scope(|scope| {
             let persisted = scope.spawn(|| self.store.persist());
@@ -130,7 +131,8 @@ impl World {
         self.publish_body(page, version, Body::copy_of(&content), tags)
     }
 
-    /// What is stored is confirmed as a version with the same content; `None` if nothing is.
+    /// Revalidates the stored page as a new version with the same content. `None` if the page is
+    /// not stored.
     fn confirm(&self, page: usize, version: u32, tags: &[Bytes]) -> Option<Published> {
         let (object, _) = self.find(page)?;
         Some(self.publish_body(page, version, object.body(), tags))
@@ -150,7 +152,7 @@ impl World {
         self.store.publish(Publication { key, rule, variant, object, tags, begun })
     }
 
-    /// What is stored, read if it must be, and whether it is soft.
+    /// The stored object, read from the disk if necessary, and whether it was softly invalidated.
     fn find(&self, page: usize) -> Option<(Arc<Object>, bool)> {
         let key = key(page);
         let mut found = self.store.lookup(&key, &Fields::new());
@@ -161,7 +163,7 @@ impl World {
         Some((object, softened))
     }
 
-    /// What a visitor gets: the version and whether it is soft.
+    /// The response to a request: its version, and whether it was softly invalidated.
     fn get(&self, page: usize) -> Option<(u32, bool)> {
         let (object, softened) = self.find(page)?;
         let version = object.head().fields.first("Version").unwrap().to_vec();
@@ -192,12 +194,12 @@ fn key(page: usize) -> Key {
     Key::new(SITE, page.is_multiple_of(3), b"shop.test", Bytes::from(format!("/page/{page}")))
 }
 
-/// What the content of a version is made of.
+/// The byte that the content of a version consists of.
 fn letter(version: u32) -> u8 {
     b'a' + (version % LETTERS) as u8
 }
 
-/// Versions that are so many apart have the same content.
+/// Versions that differ by a multiple of this have the same content.
 const LETTERS: u32 = 26;
 
 fn tag(number: usize) -> Bytes {
@@ -205,7 +207,7 @@ fn tag(number: usize) -> Bytes {
 }
 
 #[test]
-fn what_gives_way_in_memory_is_found_on_the_disk() {
+fn evicted_object_is_found_on_the_disk() {
     let directory = tempfile::tempdir().unwrap();
     let mut world = World::open(directory.path(), 1);
     for page in 0..40 {
@@ -221,7 +223,7 @@ fn what_gives_way_in_memory_is_found_on_the_disk() {
 }
 
 #[test]
-fn what_is_replaced_or_removed_leaves_the_disk() {
+fn replaced_or_removed_object_leaves_the_disk() {
     let directory = tempfile::tempdir().unwrap();
     let mut world = World::open(directory.path(), 1);
     for version in 0..20 {
@@ -238,7 +240,7 @@ fn what_is_replaced_or_removed_leaves_the_disk() {
 }
 
 #[test]
-fn a_ban_on_what_is_not_in_memory_is_decided_when_it_is_read() {
+fn ban_on_a_disk_object_is_decided_when_it_is_read() {
     let directory = tempfile::tempdir().unwrap();
     let mut world = World::open(directory.path(), 1);
     for page in 0..10 {
@@ -247,7 +249,8 @@ fn a_ban_on_what_is_not_in_memory_is_decided_when_it_is_read() {
     }
     world.invalidate(Selector::Ban { site: SITE, ban: Arc::new(Colored("green".to_owned())) }, Mode::Hard);
     world.store.sweep(1_000);
-    // Some are looked up in this life, the others by the next, which reads them when it takes them over.
+    // Some pages are looked up in this process. The next process reads the others when it adopts
+    // them.
     let red = |page: &usize| page.is_multiple_of(2);
     assert!((0..5).all(|page| world.get(page).is_some() == red(&page)));
     world.end();
@@ -288,7 +291,8 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
     prop::collection::vec(act, 1..60)
 }
 
-/// What the newest version of each page is, if it may be used: its tag, and whether it is soft.
+/// For each page that may be used: its newest version, its tag, and whether it was softly
+/// invalidated.
 #[derive(Default)]
 struct Model {
     pages: [Option<(u32, usize, bool)>; 12],
@@ -319,7 +323,7 @@ fn play(acts: Vec<Act>) {
     for act in acts {
         match act {
             Act::Publish { page, large, tag: number } => {
-                // Above all that were confirmed too.
+                // The version must be above all revalidated ones too.
                 version =
                     1 + model.pages.iter().flatten().map(|known| known.0).max().unwrap_or(0).max(version);
                 let content_bytes = if large { 25_000 } else { 300 };
@@ -327,7 +331,8 @@ fn play(acts: Vec<Act>) {
                 model.pages[page] = Some((version, number, false));
             }
             Act::Get { page } => {
-                // It may have given way altogether; but what is found is the newest and was not invalidated.
+                // The page may have been evicted everywhere. If it is found, it must be the newest
+                // version and not invalidated.
                 if let Some((version, softened)) = world.get(page) {
                     let known = model.pages[page].map(|(version, _, softened)| (version, softened));
                     assert_eq!(Some((version, softened)), known, "page {page}");
@@ -384,13 +389,13 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
     #[test]
-    fn nothing_comes_back_that_was_invalidated(acts in acts()) {
+    fn invalidated_object_never_comes_back(acts in acts()) {
         play(acts);
     }
 }
 
 #[test]
-fn what_was_confirmed_on_the_disk_stays_as_it_was_confirmed() {
+fn revalidated_disk_object_keeps_its_new_head() {
     let directory = tempfile::tempdir().unwrap();
     let mut world = World::open(directory.path(), 1);
     let push_out = |world: &mut World| {
@@ -407,7 +412,8 @@ fn what_was_confirmed_on_the_disk_stays_as_it_was_confirmed() {
     assert!(world.find(0).unwrap().0.on_disk().is_some());
     assert_eq!(world.confirm(0, 1 + LETTERS, &[tag(2)]), Some(Published::Stored));
     assert_eq!(world.get(0), Some((1 + LETTERS, false)));
-    // It gives way in memory and is read again; then by the next lives, that do not know this one's memory.
+    // The page is evicted and read again: first by this process, then by later ones, which start
+    // without its memory.
     push_out(&mut world);
     assert_eq!(world.get(0), Some((1 + LETTERS, false)));
     assert_eq!(world.tier.figures().written, 19, "its body is not written again");
@@ -428,7 +434,7 @@ fn what_was_confirmed_on_the_disk_stays_as_it_was_confirmed() {
 }
 
 #[test]
-fn what_cannot_be_confirmed_on_the_disk_is_not_kept() {
+fn object_is_dropped_if_the_disk_refuses_its_new_head() {
     let directory = tempfile::tempdir().unwrap();
     let mut world = World::open(directory.path(), 1);
     world.publish(0, 1, 20_000, &[]);
@@ -437,7 +443,7 @@ fn what_cannot_be_confirmed_on_the_disk_is_not_kept() {
         world.write();
     }
     let objects = world.tier.figures().objects;
-    // More than an index may take.
+    // These tags exceed the largest index entry.
     let tags: Vec<Bytes> = (0..70).map(|number| Bytes::from(format!("{number:01000}"))).collect();
     assert_eq!(world.confirm(0, 1 + LETTERS, &tags), Some(Published::TooLarge));
     assert_eq!(world.get(0), None);
@@ -446,7 +452,7 @@ fn what_cannot_be_confirmed_on_the_disk_is_not_kept() {
 }
 
 #[test]
-fn what_leaves_memory_before_it_is_written_is_found_when_it_is() {
+fn object_evicted_during_its_write_is_found_afterwards() {
     let directory = tempfile::tempdir().unwrap();
     let mut world = World::open(directory.path(), 1);
     for page in 0..40 {
@@ -461,14 +467,15 @@ fn what_leaves_memory_before_it_is_written_is_found_when_it_is() {
 }
 
 #[test]
-fn what_can_never_fit_pushes_nothing_out() {
+fn object_too_large_for_memory_evicts_nothing() {
     let directory = tempfile::tempdir().unwrap();
     let mut world = World::open(directory.path(), 1);
     for page in 0..10 {
         world.publish(page, page as u32, 20_000, &[]);
         world.write();
     }
-    // The memory becomes smaller than this one: it is sent from the disk, and nothing gives way for it.
+    // The memory becomes too small for this page. It is sent from the disk, and no other page is
+    // evicted for it.
     assert_eq!(world.publish(30, 1, 64_000, &[]), Published::Stored);
     world.store.fit(200 << 10, 100 << 10);
     world.write();
@@ -477,7 +484,7 @@ fn what_can_never_fit_pushes_nothing_out() {
     assert_eq!(world.store.stats().objects, 11);
 }
 
-/// Changes one octet of the content of this version on the disk.
+/// Changes one byte of the content of this version on the disk.
 fn damage(directory: &Path, version: u32) {
     let files = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
     let run = [letter(version); 15_000];
@@ -485,7 +492,7 @@ fn damage(directory: &Path, version: u32) {
         let mut content = std::fs::read(&path).unwrap();
         let Some(at) = content.windows(run.len()).position(|octets| octets == run) else { return false };
         content[at] ^= 1;
-        // In place: whoever has the file open sees it.
+        // In place, so that processes with an open file see the change.
         std::fs::OpenOptions::new().write(true).open(path).unwrap().write_all_at(&content, 0).unwrap();
         true
     });
@@ -493,7 +500,7 @@ fn damage(directory: &Path, version: u32) {
 }
 
 #[test]
-fn damaged_body_is_forgotten_and_no_confirmation_revives_it() {
+fn damaged_body_is_removed_and_no_revalidation_revives_it() {
     let directory = tempfile::tempdir().unwrap();
     let mut world = World::open(directory.path(), 1);
     for page in 0..10 {
@@ -506,7 +513,7 @@ fn damaged_body_is_forgotten_and_no_confirmation_revives_it() {
     assert!(body.file_range().is_some());
     let before = world.tier.figures().objects;
     world.store.forget_damaged(body);
-    assert!(body.file_range().is_none(), "who sends it from the file stops");
+    assert!(body.file_range().is_none(), "sending from the file stops");
     assert!(world.find(0).is_none());
     assert_eq!(world.publish_body(0, LETTERS, object.body(), &[]), Published::TooLarge);
     assert!(world.find(0).is_none());
@@ -515,7 +522,7 @@ fn damaged_body_is_forgotten_and_no_confirmation_revives_it() {
     assert_eq!(world.get(1), Some((1, false)));
 }
 
-/// Walks once over everything: bytes that are sound, and responses that are damaged.
+/// Walks once over the disk. Returns the number of intact bytes and of damaged responses.
 fn examine(world: &World) -> (u64, u32) {
     let (mut walk, mut bytes, mut damaged) = (Examination::default(), 0, 0);
     loop {
@@ -528,7 +535,7 @@ fn examine(world: &World) -> (u64, u32) {
 }
 
 #[test]
-fn walk_over_the_disk_finds_damage_before_anybody_else() {
+fn examination_finds_damage_before_a_look_up() {
     let directory = tempfile::tempdir().unwrap();
     let mut world = World::open(directory.path(), 1);
     assert_eq!(examine(&world), (0, 0));
@@ -538,7 +545,7 @@ fn walk_over_the_disk_finds_damage_before_anybody_else() {
     }
     let (bytes, damaged) = examine(&world);
     assert!(damaged == 0 && (200_000..210_000).contains(&bytes), "{bytes} bytes, {damaged} damaged");
-    // One that is on the disk only, one that is also sent from there, one that is in memory too.
+    // Page 0 is on the disk only, page 1 is also being sent from there, page 10 is also in memory.
     let sent = world.find(1).unwrap().0;
     sent.on_disk().unwrap().was_read();
     world.publish(10, 10, 20_000, &[]);
@@ -550,15 +557,15 @@ fn walk_over_the_disk_finds_damage_before_anybody_else() {
     assert!(damaged == 0 && (160_000..170_000).contains(&bytes), "{bytes} bytes, {damaged} damaged");
     assert!(world.find(0).is_none() && world.find(1).is_none());
     assert!(sent.on_disk().unwrap().file_range().is_none());
-    assert_eq!(world.get(10), Some((10, false)), "it is whole in memory");
+    assert_eq!(world.get(10), Some((10, false)), "its body is in memory");
     world.end();
     let world = World::open(directory.path(), 2);
-    assert_eq!(world.get(10), None, "its place was given up");
+    assert_eq!(world.get(10), None, "its copy on the disk was removed");
     assert_eq!(world.get(9), Some((9, false)));
 }
 
 #[test]
-fn body_in_demand_never_stands_in_a_file_without_a_name() {
+fn popular_disk_body_is_never_in_an_unlinked_file() {
     let directory = tempfile::tempdir().unwrap();
     let mut world = World::sized(directory.path(), 1, 2 << 20);
     let mut found = 0;
@@ -566,10 +573,10 @@ fn body_in_demand_never_stands_in_a_file_without_a_name() {
         world.publish(page, page as u32, 20_000, &[]);
         world.write();
         if page < 10 {
-            // Until it has left memory.
+            // Page 0 has not left memory yet.
             continue;
         }
-        // It is in demand, so that it is written again when its segment goes.
+        // The look-up keeps page 0 in demand, so it is written again when its segment is evicted.
         let Some((object, _)) = world.find(0) else { continue };
         let Some(body) = object.on_disk() else { continue };
         body.was_read();
@@ -581,7 +588,7 @@ fn body_in_demand_never_stands_in_a_file_without_a_name() {
 }
 
 #[test]
-fn invalidations_of_the_process_before_are_heard() {
+fn invalidations_of_an_earlier_process_are_replayed() {
     let directory = tempfile::tempdir().unwrap();
     let world = World::open(directory.path(), 1);
     let target = || Selector::Target { site: SITE, host: "shop.test".into(), target: "/a".into() };

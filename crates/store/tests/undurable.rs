@@ -1,4 +1,5 @@
-//! Invalidations that cannot be journaled stay known until they are durable, and no caller is told otherwise.
+//! Invalidations that cannot be journaled are kept until they are durable, and no caller is told
+//! that they are durable before.
 
 #![expect(clippy::unwrap_used, reason = "a test: a failure is a failure")]
 
@@ -46,13 +47,13 @@ fn purge(store: &Store, page: usize) {
 }
 
 #[test]
-fn failed_invalidation_stays_known_until_it_is_durable() {
+fn failed_invalidation_is_kept_until_it_is_durable() {
     let disk = SimulatedDisk::new(1);
     let (store, _writer, _) = open(&disk);
     disk.set_broken(Some(ErrorKind::ReadOnlyFilesystem));
     purge(&store, 1);
     assert!(store.persist().is_err() && store.is_behind());
-    assert!(store.persist().is_err(), "a call without an invalidation of its own is not told otherwise");
+    assert!(store.persist().is_err(), "a call without a new invalidation fails too");
     purge(&store, 2);
     assert!(store.persist().is_err() && store.is_behind());
     disk.set_broken(None);
@@ -61,7 +62,7 @@ fn failed_invalidation_stays_known_until_it_is_durable() {
 }
 
 #[test]
-fn invalidations_that_wait_too_long_become_one_of_everything() {
+fn too_many_pending_invalidations_become_one_of_everything() {
     let disk = SimulatedDisk::new(1);
     let (store, _writer, _) = open(&disk);
     (0..4097).for_each(|page| purge(&store, page));

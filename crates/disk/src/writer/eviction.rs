@@ -1,7 +1,8 @@
-//! Making room: whole segments go, the oldest first, and what the keeper keeps is written again. And tidying: a segment
-//! in which nothing stands goes at once, and an index that was written over and over is written anew.
+//! Making room: evicts whole segments, the oldest first, and writes the objects again that the
+//! keeper wants to keep. It also removes segments without objects and compacts indexes that have
+//! grown.
 //!
-//! Invariant: what is written again is in the files before what it is a copy of goes.
+//! Invariant: the new copy of an object is in the files before the old one is removed.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -20,10 +21,11 @@ use crate::stored::Stored;
 use crate::{Durability, OffReason, ReadError};
 
 impl Writer {
-    /// Evicts until there is room for `bytes` more; gives up where running fills leave nothing to evict.
+    /// Evicts until there is room for `bytes` more. Gives up if running fills leave no segment to
+    /// evict.
     ///
-    /// What is written again meanwhile goes to newer segments, and these are not evicted in turn: otherwise a loop that
-    /// only moves the last objects from one segment to the next would never end.
+    /// Objects that are kept move to newer segments, which this call does not evict. Otherwise it
+    /// might move the same objects from one segment to the next for ever.
     pub(super) fn make_room(&mut self, keeper: &dyn Keeper, bytes: u64) -> Result<(), Trouble> {
         let shared = Arc::clone(&self.shared);
         let is_short = || {
@@ -45,12 +47,12 @@ impl Writer {
         Ok(())
     }
 
-    /// Evicts the oldest segment; `false`: there is none that can go.
+    /// Evicts the oldest segment. Returns false if no segment can be evicted.
     pub(super) fn evict_oldest(&mut self, keeper: &dyn Keeper) -> bool {
         self.evict_up_to(keeper, u32::MAX)
     }
 
-    /// Evicts the oldest segment if it is not newer than `newest`.
+    /// Evicts the oldest segment, unless it is newer than `newest`.
     fn evict_up_to(&mut self, keeper: &dyn Keeper, newest: u32) -> bool {
         if self.shared.segments.oldest().is_none() {
             let open = self.main.take().into_iter().chain(std::mem::take(&mut self.idle));
@@ -64,14 +66,14 @@ impl Writer {
 
     fn evict(&mut self, keeper: &dyn Keeper, segment: &Arc<Segment>) {
         add(&self.shared.counters.evicted, of(&segment.objects));
-        // The keeper has not heard yet of what an unfinished recovery has not given out.
+        // The keeper does not know objects that the recovery has not returned yet.
         if segment.is_known.load(std::sync::atomic::Ordering::SeqCst) {
             self.rescue(keeper, segment);
         }
         self.forget(segment);
     }
 
-    /// Asks about each object that stands, and writes again what is to be kept.
+    /// Asks the keeper about each object of the segment, and writes those again that it keeps.
     fn rescue(&mut self, keeper: &dyn Keeper, segment: &Arc<Segment>) {
         let Some(mut index) = self.read_index(segment) else { return };
         let removed = removed(&segment.state().notes);
@@ -110,7 +112,7 @@ impl Writer {
         read.inspect_err(|_| add(&self.shared.counters.io_errors, 1)).ok().flatten()
     }
 
-    /// Reads an object as a whole, with the newest index that anybody gave it.
+    /// Reads a complete object with its newest index entry, which may still be queued.
     fn read_again(&self, segment: &Segment, live: Live) -> Result<Incoming, ReadError> {
         let shared = &self.shared;
         let location = live.location(segment.id);
@@ -126,7 +128,8 @@ impl Writer {
             read += octets.len() as u64;
             body.push(octets);
         }
-        // What is not proven stays so: it keeps the life in which it was written.
+        // An unproven object stays unproven, because its copy keeps the life in which it was
+        // written.
         let life = if shared.survived(&live) { shared.mark.life } else { live.entry.life };
         let (mut index, mut sequence, mut order) = (live.index, live.entry.sequence, live.entry.order);
         if let Some(Refreshed::Queued { index: newer, sequence: number, order: at }) =
@@ -138,7 +141,8 @@ impl Writer {
         Ok(Incoming { record, order, life })
     }
 
-    /// Writes objects again and tells where they are; what was asked about them meanwhile is repeated there.
+    /// Writes objects again and reports their new locations. Removals and refreshes that were
+    /// requested meanwhile are repeated for the copies.
     fn put_again(&mut self, keeper: &dyn Keeper, segment: &Segment, batch: Vec<(Location, Incoming)>) {
         if batch.is_empty() {
             return;
@@ -168,7 +172,7 @@ impl Writer {
         }
     }
 
-    /// Takes a segment's files away, and what waited for them.
+    /// Removes a segment's files and drops its pending notes.
     fn forget(&mut self, segment: &Segment) {
         self.are_names_dirty = true;
         let forgotten = self.shared.segments.forget(segment.id);
@@ -179,7 +183,7 @@ impl Writer {
         }
     }
 
-    /// Lets a segment go in which nothing stands, and writes an index anew that has outgrown its objects.
+    /// Removes a sealed segment without objects, or compacts an index that has grown.
     pub(super) fn tidy(&mut self, segment: &Arc<Segment>) {
         let is_known = segment.is_known.load(std::sync::atomic::Ordering::SeqCst);
         let is_open = segment.is_open.load(std::sync::atomic::Ordering::SeqCst);
@@ -189,7 +193,7 @@ impl Writer {
         }
         if of(&segment.objects) == 0 {
             let stands = self.read_index(segment).and_then(|mut index| index.next_live());
-            // The count may be wrong if an object was removed twice.
+            // The count may be too low, because an object may have been removed twice.
             if stands.is_none() {
                 self.forget(segment);
             }
@@ -203,7 +207,7 @@ impl Writer {
         }
     }
 
-    /// Writes an index anew with one entry for each object that stands.
+    /// Replaces an index by one with a single entry for each object.
     fn compact_index(&self, segment: &Arc<Segment>) -> Result<(), Trouble> {
         let Some(mut index) = self.read_index(segment) else { return Ok(()) };
         let entries = Entries::of(segment.id);
@@ -219,7 +223,7 @@ impl Writer {
             entries.restate(out, life, &live);
             places.push((live.entry.offset, (out.len() - live.index.len()) as u64));
         }
-        // The file is synced as a whole when it takes its place.
+        // `replace` syncs the whole file, so entries of this life are synced by then.
         entries.synced(&mut survived, self.shared.mark.life);
         let shift = survived.len() as u64;
         survived.extend_from_slice(&others);
@@ -227,7 +231,8 @@ impl Writer {
             of_survived.into_iter().chain(of_others.into_iter().map(|(at, place)| (at, place + shift)));
         let path = names::index(&self.shared.plan.directory, segment.id);
         let trouble = |error: std::io::Error| Trouble::of("compact an index", &error);
-        // Readers have the old file until they are given the new one with the places in it.
+        // Make sure that the old file is open. Readers use it until they get the new file together
+        // with the new positions.
         self.shared.segments.index(segment).map_err(trouble)?;
         self.shared.disk.replace(&path, &survived).map_err(trouble)?;
         let index = self.shared.disk.open(&path, Access::Write).map_err(trouble)?;

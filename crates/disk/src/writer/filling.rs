@@ -1,6 +1,6 @@
-//! Bodies that stream in, as the writer sees them: each has a segment for itself while it comes.
+//! Fills, as the writer sees them: each has a segment to itself while it runs.
 //!
-//! Invariant: a segment has at most one fill at a time, at its end; what is abandoned is cut off again.
+//! Invariant: a segment has at most one fill at a time, at its end. An abandoned fill is truncated.
 
 use std::sync::Arc;
 
@@ -13,10 +13,10 @@ use crate::queue::{Answer, Command};
 use crate::record::{Keeper, Location, Record};
 use crate::status::Trouble;
 
-/// The most segments that are kept open for the next fill; others are sealed.
+/// The most segments that are kept open for later fills; others are sealed.
 const IDLE_MAX: usize = 4;
 
-/// A body that streams in.
+/// A running fill.
 pub(super) struct Filling {
     fill: Arc<FillShared>,
     open: OpenSegment,
@@ -28,9 +28,9 @@ fn key(fill: &Arc<FillShared>) -> usize {
 }
 
 impl Writer {
-    /// Writes what has come of a body.
+    /// Writes the complete pieces that a fill has received.
     pub(super) fn fill(&mut self, keeper: &dyn Keeper, fill: &Arc<FillShared>) {
-        // A step that was queued behind the end would begin a segment that nothing ever closes again.
+        // A step queued before the fill ended would open a segment that no step closes again.
         if fill.is_ended() {
             return;
         }
@@ -39,7 +39,7 @@ impl Writer {
         }
     }
 
-    /// Writes the rest of a body and what belongs to it.
+    /// Writes the rest of a body, and its index entry, head and checksums.
     pub(super) fn finish(
         &mut self,
         keeper: &dyn Keeper,
@@ -87,7 +87,7 @@ impl Writer {
         })
     }
 
-    /// Writes whole pieces; with `is_last` everything.
+    /// Writes complete pieces; if `is_last` is set, also the shorter rest.
     fn write_pieces(
         &mut self,
         keeper: &dyn Keeper,
@@ -117,7 +117,7 @@ impl Writer {
             self.shared.queue.release(octets.len() as u64);
             if !is_last {
                 if must_follow {
-                    // Refused only when the tier closes, which fails the fill.
+                    // This fails only when the tier closes, which fails the fill as well.
                     let _ = self.shared.queue.add_step(Command::Fill(Arc::clone(fill)));
                 }
                 return Ok(());
@@ -137,7 +137,7 @@ impl Writer {
         Ok(())
     }
 
-    /// The owner does not want it any more.
+    /// Ends a fill that its owner has dropped.
     pub(super) fn abandon(&mut self, fill: &Arc<FillShared>) {
         self.drop_fill(fill, OffReason::TooLarge);
     }
@@ -159,7 +159,7 @@ impl Writer {
         fill.end();
     }
 
-    /// What no eviction can free while the running fills last, in bytes.
+    /// The bytes of segments that cannot be evicted while the current fills run.
     pub(super) fn pinned_bytes(&self) -> u64 {
         self.filling.values().map(|filling| filling.open.segment.bytes()).sum()
     }

@@ -9,7 +9,7 @@ use platform::{Access, Disk, DiskFile, DiskLock, SimulatedDisk};
 
 use super::settings;
 
-/// Three devices that fail one by one. Clones are the same devices.
+/// Three devices that fail independently. Clones refer to the same devices.
 #[derive(Clone)]
 pub(crate) struct Devices {
     pub(crate) tier: SimulatedDisk,
@@ -36,7 +36,8 @@ impl Devices {
         [&self.tier, &self.state, &self.runtime].into_iter().for_each(SimulatedDisk::kill);
     }
 
-    /// Ends the process and the machine. The runtime directory is in memory.
+    /// Ends the process and restarts the machine. The runtime directory is in memory and therefore
+    /// lost.
     pub(crate) fn reboot(&mut self) {
         self.tier.power_cut();
         self.state.power_cut();

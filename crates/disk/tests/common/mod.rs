@@ -1,4 +1,4 @@
-//! A tier over some disk with a writer that is stepped, and a keeper that remembers.
+//! A tier whose writer is stepped by the test, and a keeper that records its calls.
 #![allow(dead_code, reason = "each test file uses its part")]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test ends where it fails")]
 
@@ -15,7 +15,7 @@ use petasos_disk::{
 };
 use platform::{Disk, ManualClock};
 
-/// A keeper that keeps what it is told to.
+/// A keeper that keeps the objects listed in `keep`.
 #[derive(Default)]
 pub(crate) struct Wanted {
     pub(crate) keep: Mutex<Vec<Location>>,
@@ -66,12 +66,12 @@ impl Cache {
         Self::try_open(Arc::new(disk), settings).unwrap()
     }
 
-    /// Steps the writer until there is nothing left to do.
+    /// Steps the writer until it is idle.
     pub(crate) fn settle(&mut self) {
         while self.writer.step(&self.keeper) == Progress::Worked {}
     }
 
-    /// Lets time pass, so that what is synced now and then is.
+    /// Lets a second pass, so that the periodic sync takes place.
     pub(crate) fn sync(&mut self) {
         self.clock.advance(std::time::Duration::from_secs(1));
         self.settle();
@@ -93,7 +93,7 @@ impl Cache {
     }
 }
 
-/// An object that can be told from any other.
+/// An object that differs from all others.
 pub(crate) fn record(number: u64, body_bytes: usize) -> Record {
     Record {
         index: format!("index {number}").into(),
@@ -107,7 +107,7 @@ pub(crate) fn body(number: u64, bytes: usize) -> Vec<u8> {
     (0..bytes as u64).map(|at| (number.wrapping_mul(31) ^ (at * 7) ^ (at >> 8)) as u8).collect()
 }
 
-/// The body at a location, read in small parts, with its index and head.
+/// The index entry, head and body at a location. The body is read in small parts.
 pub(crate) fn read(
     tier: &Tier,
     location: Location,

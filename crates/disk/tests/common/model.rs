@@ -1,4 +1,4 @@
-//! What a store would know about the tier below it, for comparing it with what the tier says.
+//! A store's knowledge about the tier below it, to be compared with the tier's contents.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex};
@@ -17,7 +17,7 @@ impl Chance {
     }
 }
 
-/// How far something has come: in the files, and synced.
+/// The progress of an operation: in the files, and synced.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Came {
     pub(crate) operation: u64,
@@ -29,17 +29,17 @@ pub(crate) struct Came {
 pub(crate) struct Object {
     pub(crate) body_bytes: usize,
     pub(crate) written: Option<Came>,
-    /// The versions of its index that were asked for; the first is the one it was written with.
+    /// The requested versions of its index entry. The first is the one that it was written with.
     pub(crate) versions: Vec<Came>,
     pub(crate) removed: Option<Came>,
-    /// Where it is, as far as the tier has told.
+    /// Its location, as last reported by the tier.
     pub(crate) location: Option<Location>,
-    /// After a power cut nothing is certain about it until it is refreshed.
+    /// Whether a power cut has left it unproven. A refresh ends this.
     pub(crate) is_suspect: bool,
 }
 
 impl Object {
-    /// It stands elsewhere now, and unless that `is_synced`, a power cut may take it away.
+    /// Notes that the object has a new copy. Unless `is_synced`, a power cut may lose it.
     pub(crate) fn unsync(&mut self, is_synced: bool) {
         let came = self.versions.iter_mut().chain(&mut self.written);
         came.for_each(|came| came.is_synced &= is_synced);
@@ -50,14 +50,14 @@ impl Object {
 pub(crate) struct Shelf {
     pub(crate) objects: BTreeMap<u64, Object>,
     pub(crate) places: HashMap<Location, u64>,
-    /// Numbers of objects that the tier has said it forgets.
+    /// The numbers of objects that the tier has reported as dropped.
     pub(crate) forgotten: BTreeSet<u64>,
 }
 
-/// The store's side: what it was told, under a lock that callbacks take.
+/// The store's side: the tier's reports, behind a lock that callbacks take.
 #[derive(Clone, Default)]
 pub(crate) struct Model {
-    /// What is written again is synced before the copy goes.
+    /// Whether copies are synced before the originals are removed.
     pub(crate) syncs_moved: bool,
     pub(crate) shelf: Arc<Mutex<Shelf>>,
 }
@@ -90,11 +90,11 @@ impl Keeper for Model {
     }
 }
 
-/// How a life ended.
+/// The end of a life.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum End {
     Kill,
     PowerCut,
-    /// A power cut after everything was, or should have been, synced.
+    /// A power cut after the tier was closed, so that everything should be synced.
     Closed,
 }

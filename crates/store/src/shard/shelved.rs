@@ -1,7 +1,8 @@
-//! The part of a shard that is about the disk: objects that are there and not in memory.
+//! The part of a shard that deals with the disk: slots whose objects are on the disk and not in
+//! memory ("shelved").
 //!
-//! Invariant: a slot without an object has a place on the disk, or is being written there. What gives way in memory
-//! stays on the disk, and what leaves the index leaves the disk.
+//! Invariant: a slot without an object has a place on the disk or is being written there. An object
+//! evicted from memory stays on the disk. An object that leaves the index is removed from the disk.
 
 use super::{Admission, Shard};
 use crate::invalidation::{Response, Unknown};
@@ -15,7 +16,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-/// The disk, if there is one.
+/// The disk tier below the shard, if there is one.
 #[derive(Default)]
 pub(super) struct Below {
     tier: Option<Tier>,
@@ -24,15 +25,15 @@ pub(super) struct Below {
 }
 
 impl Below {
-    /// Nothing refers to what is there any more.
+    /// Removes an object from the disk that no slot refers to any more.
     pub(super) fn remove(&self, location: Location) {
         if let Some(tier) = &self.tier {
             tier.remove(location);
         }
     }
 
-    /// The number of a write that follows; 0 where there is no disk. It comes round again after four thousand million
-    /// others, and no write takes so long.
+    /// The number of the next write, or 0 if there is no disk. Numbers repeat after 2^32 - 1
+    /// writes; no write takes that long.
     pub(super) fn next_write(&mut self) -> u32 {
         if self.tier.is_some() {
             self.writes = self.writes.checked_add(1).unwrap_or(1);
@@ -48,13 +49,13 @@ impl fmt::Debug for Below {
 }
 
 impl Shard {
-    /// Objects may be on the disk from now on.
+    /// Attaches the disk tier. Objects may be on the disk from now on.
     pub(crate) fn set_tier(&mut self, tier: Tier) {
         self.below = Below { tier: Some(tier), writes: 0 };
     }
 
-    /// The object that was stored as `admission` says has been written to `location`, or could not be. False if it is
-    /// not stored any more.
+    /// Records that the object of `admission` has been written to `location`, or with `None` that
+    /// the write failed. Returns false if the object is no longer stored.
     pub(crate) fn written(&mut self, admission: Admission, location: Option<Location>) -> bool {
         let Admission { slot: id, writing, .. } = admission;
         let Some(slot) = self.slots.get_mut(id as usize).and_then(Option::as_mut) else { return false };
@@ -65,14 +66,15 @@ impl Shard {
         let is_in_memory = slot.object.is_some();
         match location {
             Some(location) => self.places.set(id, location),
-            // It has left memory, and is nowhere.
+            // The object was evicted from memory while it was being written, so no copy is left.
             None if !is_in_memory => self.take_slot(id),
             None => {}
         }
         true
     }
 
-    /// Drops the slot whose object is at `place`, for one that takes its place; false if there is none.
+    /// Removes the slot whose object is at `place` but keeps the copy on the disk, which another
+    /// slot takes over. Returns false if there is no such slot.
     pub(super) fn drop_but_place(&mut self, place: Location) -> bool {
         let Some(id) = self.places.find(place) else { return false };
         self.places.take(id);
@@ -80,7 +82,8 @@ impl Shard {
         true
     }
 
-    /// Gives up the memory of an object that the eviction order no longer has: it is on the disk.
+    /// Drops the memory of an object that the eviction order has released. The object stays on the
+    /// disk.
     pub(super) fn shelve(&mut self, id: u32) {
         let Some(slot) = self.slots.get_mut(id as usize).and_then(Option::as_mut) else { return };
         let Some(object) = slot.object.take() else { return };
@@ -89,8 +92,9 @@ impl Shard {
         self.lingering.count(&object);
     }
 
-    /// Takes an object into memory that was read from `location`, and gives what a look-up now finds there.
-    /// [`Lookup::Absent`] if it was removed or replaced meanwhile.
+    /// Takes an object that was read from `location` into memory, and returns the result of a
+    /// look-up for it as of now. [`Lookup::Absent`] if the object was removed or replaced
+    /// meanwhile.
     pub(crate) fn unshelve(&mut self, location: Location, object: Arc<Object>) -> Lookup {
         let Some(id) = self.places.find(location) else { return Lookup::Absent };
         self.check(id, Some(&*object));
@@ -103,11 +107,11 @@ impl Shard {
         let found = Lookup::Found { object: Arc::clone(&object), softened };
         let (hash, bytes) = (slot.hash, slot.text_bytes() + object.bytes());
         if !self.make_room(object.bytes()) {
-            // It can be used once, as what has left the store is.
+            // There is no memory to store it, but this one request may use it.
             self.lingering.count(&object);
             return found;
         }
-        // Room may have been made of this slot too.
+        // Making room may have removed this very slot.
         let is_there = self.places.find(location) == Some(id);
         let Some(slot) = self.slots.get_mut(id as usize).and_then(Option::as_mut).filter(|_| is_there) else {
             self.lingering.count(&object);
@@ -120,14 +124,14 @@ impl Shard {
         found
     }
 
-    /// Forgets what is at `location`, because it cannot be read.
+    /// Removes the object at `location`, because it cannot be read.
     pub(crate) fn forget(&mut self, location: Location) {
         if let Some(id) = self.places.find(location) {
             self.drop_slot(id);
         }
     }
 
-    /// Forgets the responses with this body, wherever it has moved: it is damaged.
+    /// Removes all responses with this damaged body, even if it has moved on the disk.
     pub(crate) fn forget_body(&mut self, hash: u64, body: &Arc<OnDisk>) {
         let mut at = self.first(hash);
         while let Some(slot) = self.slot(at) {
@@ -140,7 +144,8 @@ impl Shard {
         }
     }
 
-    /// What is at `location` is damaged there. A response that is whole in memory stays; any other is forgotten.
+    /// Handles damage at `location`. A response with its body in memory stays; any other is
+    /// removed.
     pub(crate) fn forget_place(&mut self, location: Location) {
         let Some(id) = self.places.find(location) else { return };
         let in_memory = self.slot(id).and_then(|slot| slot.object.as_ref());
@@ -157,8 +162,9 @@ impl Shard {
         }
     }
 
-    /// The place of the first object in the slots from `from` on that is on the disk, and where to go on; the place is
-    /// `None` where `count` slots have none. `None`: there is no slot left.
+    /// Finds the first object on the disk among `count` slots from `from` on, and the slot at which
+    /// to continue. The inner place is `None` if these slots have none. The outer `None` means that
+    /// there are no more slots.
     pub(crate) fn next_place(&self, from: usize, count: usize) -> Option<(Option<Shelved>, usize)> {
         if from >= self.slots.len() {
             return None;
@@ -173,8 +179,9 @@ impl Shard {
         Some((None, end))
     }
 
-    /// The segment with `location` goes. What is in memory as well is worth being written again, which is true; what
-    /// is not is forgotten. `None` if it is not one of this shard's.
+    /// Handles the eviction of the segment that holds `location`. Returns true if the object is in
+    /// memory too, and so is worth writing again. Otherwise the object is removed and the result is
+    /// false. `None` if it does not belong to this shard.
     pub(crate) fn loses(&mut self, location: Location) -> Option<bool> {
         let id = self.places.find(location)?;
         let is_in_memory = self.slot(id).is_some_and(|slot| slot.object.is_some());
@@ -184,7 +191,7 @@ impl Shard {
         Some(is_in_memory)
     }
 
-    /// What was at `location` is there no more.
+    /// Records that the copy at `location` no longer exists.
     pub(crate) fn lost(&mut self, location: Location) {
         let Some(id) = self.places.find(location) else { return };
         self.places.take(id);
@@ -192,12 +199,14 @@ impl Shard {
             .slot(id)
             .is_some_and(|slot| slot.object.as_ref().is_none_or(|object| object.on_disk().is_some()))
         {
-            // A body on the disk would keep a file open that has no name any more, and is verified by nobody.
+            // A body on the disk would keep an unlinked file open, and the verifier would not read
+            // it any more.
             self.drop_slot(id);
         }
     }
 
-    /// What was at `from` is at `to` now. False if nothing is there any more.
+    /// Records that an object has moved on the disk. Returns false if the object is no longer
+    /// stored.
     pub(crate) fn moved(&mut self, from: Location, to: Location) -> bool {
         let Some(id) = self.places.find(from) else { return false };
         self.places.take(id);
@@ -207,14 +216,15 @@ impl Shard {
             .and_then(|slot| slot.object.as_ref())
             .is_some_and(|object| object.on_disk().is_some())
         {
-            // Its body is in the file that goes; it is read again where it is now.
+            // The body is in the file to be removed. The next look-up reads it from the new place.
             self.order.remove(id);
             self.shelve(id);
         }
         true
     }
 
-    /// Puts what an earlier process has written into the index; `read` is the response, if it had to be read for that.
+    /// Adds an object of an earlier process to the index. `read` is the response, if its head was
+    /// needed for the decision.
     pub(crate) fn adopt(
         &mut self,
         hash: u64,
@@ -225,6 +235,7 @@ impl Shard {
         let Entry { key, rule, variant, .. } = entry;
         let variants = self.variants(hash, key);
         let same = self.same_variant(&variants, rule, variant.octets());
+        // A variant that this process stored, or one with a higher order, is newer.
         let is_older = |id: u32| self.adopted.get(&id).is_none_or(|order| *order > recovered.order);
         if same.is_some_and(is_older) || (same.is_none() && variants.len() >= self.limits.variants_max.max(1))
         {
@@ -235,6 +246,7 @@ impl Shard {
             Some(object) => object,
             None => &unknown,
         };
+        // Only `unknown` matters here: it notes whether a ban is undecided. `shelve_entry` judges.
         self.log.judge_texts(entry.checked, &subject(hash, entry, response), &entry.tags);
         if unknown.is_undecided() {
             return Adoption::Undecided;
@@ -243,7 +255,7 @@ impl Shard {
             return Adoption::Useless;
         };
         if unknown.is_undecided() {
-            // A ban has come in between. The object goes, which costs a fetch.
+            // A new ban was recorded in between. Dropping the object costs one fetch.
             self.places.take(id);
             self.take_slot(id);
             return Adoption::Useless;
@@ -256,8 +268,9 @@ impl Shard {
         Adoption::Done
     }
 
-    /// Puts what was written to `location` into the index, in place of the same variant. False if it was invalidated
-    /// since its fetch began, or there is no room.
+    /// Adds an object that was written to `location` to the index, in place of the same variant.
+    /// Returns false if the object was invalidated after its fetch began, or if there is no memory
+    /// for its slot.
     pub(crate) fn shelve_new(
         &mut self,
         hash: u64,
@@ -277,7 +290,8 @@ impl Shard {
         is_new
     }
 
-    /// A slot for what is at `location`, in place of the same variant; `response` is what bans ask about.
+    /// Adds a slot for the object at `location`, in place of the same variant. Bans are checked
+    /// against `response`. `None` if the object was invalidated or there is no memory for the slot.
     fn shelve_entry(
         &mut self,
         hash: u64,
@@ -289,7 +303,7 @@ impl Shard {
         let admitted = self.log.admit(*checked, &subject(hash, entry, response), tags)?;
         let variants = self.variants(hash, key);
         if let Some(id) = self.same_variant(&variants, rule, variant.octets()) {
-            // It came before this one.
+            // The same variant, stored earlier than this one.
             self.drop_slot(id);
         } else if let Some(id) = self.surplus_spelling(hash) {
             self.drop_slot(id);
@@ -309,19 +323,20 @@ impl Shard {
         Some(id)
     }
 
-    /// Nothing more comes from an earlier process.
+    /// Ends the adoption of an earlier process's objects.
     pub(crate) fn end_adoption(&mut self) {
         self.adopted = HashMap::new();
     }
 
-    /// Whether what is on the disk only takes more of the memory than it may, with so many octets more.
+    /// Whether shelved slots would exceed their share of the memory with `bytes` more.
     pub(super) fn has_many_shelved(&self, bytes: usize) -> bool {
         let slots = self.counters.shelved as usize * SLOT_BYTES;
         self.shelved_bytes + slots + bytes > self.bytes_max() / super::SHELVED_PART
     }
 
-    /// Forgets a shelved object, on the disk too; false if there is none. They go in the order of their places, one
-    /// after the other, which is about the order in which they came.
+    /// Removes a shelved object from the index and from the disk. Returns false if there is none. A
+    /// clock hand passes over the slots in order of their numbers, which is roughly the order in
+    /// which they were added.
     pub(super) fn forget_shelved(&mut self) -> bool {
         let count = self.slots.len();
         if self.counters.shelved == 0 {
@@ -339,18 +354,18 @@ impl Shard {
     }
 }
 
-/// What became of an object that an earlier process has written.
+/// The result of adopting an object of an earlier process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Adoption {
-    /// It is in the index.
+    /// The object is in the index.
     Done,
-    /// It was invalidated, or something newer is here, or there is no room.
+    /// The object was invalidated, a newer one is stored, or there is no memory for its slot.
     Useless,
-    /// Its response has to be read first.
+    /// The response must be read before it can be decided.
     Undecided,
 }
 
-/// What an entry says of its response, as invalidations see it.
+/// The response of an entry, in the form that invalidations are checked against.
 fn subject<'a>(hash: u64, entry: &'a Entry, response: &'a dyn Response) -> Subject<'a> {
     Subject {
         site: entry.key.site(),

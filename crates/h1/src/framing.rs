@@ -81,6 +81,7 @@ impl Facts {
     /// Records one field line.
     #[inline]
     pub(crate) fn observe(&mut self, name: &[u8], value: &[u8]) {
+        // This runs for every field of every message; most differ from these names in length.
         match name.len() {
             10 if name.eq_ignore_ascii_case(b"connection") => self.observe_connection(value),
             14 if name.eq_ignore_ascii_case(b"content-length") => self.observe_content_length(value),

@@ -98,8 +98,7 @@ impl Origin {
 
     async fn comes_to(&self, is_awaited: impl FnMut(&BreakerState) -> bool) {
         let mut state = self.health.state.subscribe();
-        // An error means that the sender, and so the origin, is gone; then nothing is left to wait
-        // for.
+        // The only error is a dropped sender. The sender belongs to `self`, so it outlives this wait.
         let _ = state.wait_for(is_awaited).await;
     }
 

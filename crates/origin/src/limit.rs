@@ -82,6 +82,7 @@ impl FetchLimit {
         };
         let waiting = async {
             loop {
+                // A permit that has arrived is taken before others are handed out.
                 tokio::select! {
                     biased;
                     turn = &mut turn => return turn,

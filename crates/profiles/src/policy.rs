@@ -179,10 +179,11 @@ pub enum Changes {
     /// may show a part of the change.
     Fronts,
     /// The pages of [`Changes::Fronts`], and all pages that no [`IdentityRule`] assigns to one
-    /// post.
+    /// post. If the policy has no such rule, it means every page of the host.
     Lists,
     /// The pages of [`Changes::Lists`], and those of the posts that the write and its response
-    /// identify. Without an identity it means every page of the host.
+    /// identify. Without an identity, or without an [`IdentityRule`], it means every page of the
+    /// host.
     Page,
 }
 

@@ -1,7 +1,8 @@
 //! A profile: the contents of its file, and the policy that they resolve to.
 //!
-//! Invariant: a profile contains the one that it extends. Lists grow, and a value is replaced only
-//! if the file states another one. Every row has a source, and no pattern matches everything.
+//! Invariant: a profile contains the one that it extends. Its rows are added, and a value, such as
+//! `targeted_fields`, is replaced only if the file states another one. Every row has a source, and
+//! no pattern matches everything.
 
 use crate::answers::fill_answers;
 use crate::file::{

@@ -30,7 +30,7 @@ pub struct Shown<'a> {
     /// The head of the document. `None` while only the fields have arrived, and for unreadable
     /// documents.
     pub head: Option<&'a DocumentHead>,
-    /// Whether this is the site's start page, requested without any field of a visitor.
+    /// Whether this is the site's start page, requested without any data of a visitor.
     pub is_start: bool,
 }
 

@@ -12,7 +12,7 @@ pub const AUTO: &str = "auto";
 /// The profile for a site of which nothing is known.
 pub const DEFAULT: &str = "default";
 
-/// The profile that never deviates from the statements of a response.
+/// The profile that never does anything that a response forbids.
 pub const LETTER: &str = "rfc";
 
 /// Names and texts, in the order of the documentation. A profile comes after the one that it

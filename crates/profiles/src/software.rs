@@ -48,7 +48,7 @@ const SEARCHED_BYTES_MAX: usize = 256 * 1024;
 /// Longest evidence in characters.
 const EVIDENCE_CHARS_MAX: usize = 80;
 
-/// Systems and their signs, the most reliable first.
+/// Systems and their signs, the clearest sign of each system first.
 pub(crate) const SIGNS: &[(&str, Sign)] = &[
     ("WordPress", Sign::Relation("https://api.w.org/")),
     ("WordPress", Sign::Generator("WordPress")),

@@ -48,6 +48,7 @@ impl Pages {
 /// Reads a host name with or without a port. The result is spelled as in a normalised URL.
 pub(super) fn host(text: &str) -> Result<Bytes, Fault> {
     let pages = Pages::of(&format!("http://{text}/")).ok().filter(|pages| pages.targets == ["/"]);
+    // The URL parser would take text around these characters for another part of the URL.
     let host = pages.map(|pages| pages.host).filter(|_| !text.contains(['/', '?', '#', '\\', '@']));
     host.ok_or_else(|| Fault::expected("a host name", text.as_bytes()))
 }

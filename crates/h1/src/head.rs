@@ -1,6 +1,6 @@
-//! The common parts of request heads, response heads and trailer sections: runs the tokenizer
-//! within the limits, names its faults, checks line ends, and turns borrowed field lines into
-//! slices of the buffer.
+//! The common parts of request heads, response heads and trailer sections. This module runs the
+//! tokenizer within the limits, names its faults and checks line ends. It turns borrowed field
+//! lines into slices of the buffer.
 //!
 //! Invariant: the result for a head depends on its bytes alone, never on their division into reads.
 //! The tokenizer therefore sees at most `head_bytes_max` bytes. A fault that it finds in an
@@ -85,7 +85,8 @@ fn blanks_bytes(octets: &[u8]) -> usize {
 }
 
 /// Checks that all lines of `head` end with CR LF. Lines end before each of `headers` and at the
-/// end of the head; there are no others, because the tokenizer accepts no LF in a name or value.
+/// end of the head. There are no other line ends, because the tokenizer accepts no LF in a name or
+/// value.
 pub(crate) fn check_line_ends(head: &[u8], headers: &[Header<'_>]) -> Result<(), HeadError> {
     // At position 0 no line ends: the first line of a trailer section starts there.
     let good = |end: usize| end == 0 || head.get(..end).is_some_and(|lines| lines.ends_with(b"\r\n"));

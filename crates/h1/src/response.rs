@@ -1,5 +1,6 @@
-//! Parses response heads (RFC 9112 sections 2, 4 and 6) in two ways with the same result: into
-//! owned slices for the reverse proxy, and without any allocation for the load tester's hot loop.
+//! Parses response heads (RFC 9112 sections 2, 4 and 6) in two ways with the same result. The
+//! reverse proxy gets owned slices; the load tester's hot loop reads heads in place, without any
+//! allocation.
 
 use crate::error::{HeadError, ResponseError};
 use crate::framing::{Asked, BodyFraming, Facts};

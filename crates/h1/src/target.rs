@@ -38,8 +38,8 @@ impl<'a> Target<'a> {
     ///
     /// # Errors
     /// [`TargetError`] for bytes that no target may contain, for a form that the method does not
-    /// allow, and for an authority that is not `host [":" port]`. RFC 9110 section 4.2.4 forbids
-    /// user information here.
+    /// allow, and for an invalid authority. An authority is `host [":" port]`; RFC 9110 section
+    /// 4.2.4 forbids user information here.
     pub fn split(method: &Method, target: &'a [u8]) -> Result<Self, TargetError> {
         if !octets::TARGET.has_all(target) {
             return Err(TargetError::Octet);

@@ -1,10 +1,12 @@
 //! One request to an origin and its response, with content streaming both ways.
 //!
-//! Invariant: a connection returns to the pool only if the whole request was sent, the response
-//! ended as its framing said, and no unread bytes follow it. In every other case dropping the
-//! exchange closes the connection. Bytes that arrive while the connection is in the pool close it
-//! too. Bytes that arrive after the next request was sent cannot be told from its response. The
-//! exchange does not interpret responses.
+//! Invariant: a connection returns to the pool only after a complete exchange. The whole request
+//! was sent, the response ended as its framing said, and no unread bytes follow it. In every other
+//! case dropping the exchange closes the connection.
+//!
+//! Bytes that arrive while the connection is in the pool close it too. Bytes that arrive after the
+//! next request was sent cannot be distinguished from its response. The exchange does not interpret
+//! responses.
 
 use crate::error::{FetchError, UploadError};
 use crate::health::Watched;
@@ -149,8 +151,8 @@ impl Exchange {
 
     /// The next event of the response.
     ///
-    /// If a reused connection ends without a byte of the response, the request is sent once more on
-    /// a new connection, provided that it is idempotent and has no content.
+    /// The request is sent once more, on a new connection, if a reused connection ends without a
+    /// byte of the response. Only an idempotent request without content is repeated.
     ///
     /// # Errors
     /// [`FetchError`]. The exchange is over then.

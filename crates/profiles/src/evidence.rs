@@ -7,12 +7,12 @@ use crate::Pattern;
 
 /// The redirect that a response must have.
 ///
-/// A match of the query proves nothing if the request's own query matches too: a redirect to https
-/// or to another host name repeats the request's query.
+/// A match of the query proves nothing if the request's own query matches too. A redirect to https
+/// or to another host name, for example, repeats the request's query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LocationPattern {
     /// The pattern of the path. `None`: the path must be that of the request without its last
-    /// segment, and the request must have no query, because a query could choose the redirect.
+    /// segment. The request must then have no query, because a query could choose the redirect.
     pub path: Option<Pattern>,
     /// The pattern of the query. The request's own query must not match it.
     pub query: Option<Pattern>,

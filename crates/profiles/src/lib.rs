@@ -1,9 +1,9 @@
 //! Profiles: the caching rules for kinds of sites, as data.
 //!
-//! A profile is a TOML file. It lists the cookies that mark a session, the cookies that change
-//! nothing, the paths that are never shared, the lifetime of responses that state none, and more.
-//! It resolves to a [`Policy`], by which `semantics` decides. The shipped profiles are in `data/`,
-//! where each row names its source; a site may bring a profile of its own.
+//! A profile is a TOML file. Its rows name, for example, the cookies that mark a session, the
+//! cookies that change nothing, and the paths that are never shared. It resolves to a [`Policy`],
+//! by which `semantics` decides. The shipped profiles are in `data/`, where each row names its
+//! source. A site may bring its own profile.
 //!
 //! The crate also detects the system that a site runs on, and so the profile for it.
 //!

@@ -357,9 +357,9 @@ impl Policy {
         shipped(DEFAULT)
     }
 
-    /// The rules of RFC 9111 to the letter: everything is forwarded, responses are shared as they
-    /// and their `Vary` state, and lifetimes are derived where the RFC allows it. For origins whose
-    /// statements are reliable.
+    /// The rules of RFC 9111 to the letter, for origins whose statements are reliable. Everything
+    /// is forwarded, responses are shared as they and their `Vary` state, and lifetimes are derived
+    /// where the RFC allows it.
     pub fn rfc() -> Self {
         shipped(LETTER)
     }

@@ -1,8 +1,8 @@
 //! The common form of all dialects: which stored responses are invalidated, and how.
 //!
 //! Invariant: hosts are spelled as the client spelled them, and targets as they were sent. The
-//! caller decides which configured site a host belongs to, under which other names and ports its
-//! pages are stored, and whether the client may purge.
+//! caller decides which configured site a host belongs to, and under which other names and ports
+//! its pages are stored. It also decides whether the client may purge.
 
 use crate::ban::Ban;
 use crate::pattern::Pattern;
@@ -15,8 +15,8 @@ use store::Mode;
 pub enum Reach {
     /// The site that serves this host, `name [":" port]`.
     ///
-    /// If no configured site has the name, all sites are meant: clients often send the cache's own
-    /// address, or no host at all (an empty one).
+    /// If no configured site has the name, all sites are meant. Clients often send the cache's own
+    /// address, or no host at all; the host is then empty.
     Site(Bytes),
     /// All sites.
     Everywhere,

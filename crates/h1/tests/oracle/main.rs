@@ -1,7 +1,7 @@
-//! Compares this crate with hyper: both read the same messages from the same bytes, unless this
-//! crate refuses them for a reason with an example in [`REFUSED_REQUESTS`] or
-//! [`REFUSED_RESPONSES`]. Messages that strict mode accepts are read by hyper in the same way,
-//! without exception.
+//! Compares this crate with hyper: both read the same messages from the same bytes. Messages that
+//! strict mode accepts are read by hyper in the same way, without exception. Messages that only
+//! hyper reads are refused here for a reason with an example in [`REFUSED_REQUESTS`] or
+//! [`REFUSED_RESPONSES`].
 
 #[path = "../support/generate.rs"]
 mod generate;
@@ -33,7 +33,7 @@ const REFUSED_REQUESTS: &[(&str, Fault)] = &[
     ("POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n00000000000000000\r\n\r\n", Fault::Body(BodyError::ChunkSizeTooLong)),
     // Lines that end in LF alone.
     ("GET / HTTP/1.1\nHost: h\r\n\r\n", Fault::Request(RequestError::Head(HeadError::BareLf))),
-    // hyper leaves Host to the application; in Petasos it selects the site.
+    // hyper leaves Host to its user; in Petasos it selects the site.
     ("GET / HTTP/1.1\r\n\r\n", Fault::Request(RequestError::HostMissing)),
     ("GET / HTTP/1.1\r\nHost: h\r\nHost: i\r\n\r\n", Fault::Request(RequestError::HostRepeated)),
     ("GET / HTTP/1.1\r\nHost: h;\"\r\n\r\n", Fault::Request(RequestError::HostInvalid)),

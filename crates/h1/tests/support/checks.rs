@@ -1,6 +1,6 @@
 //! Properties that must hold for any input. The property tests call these functions with generated
-//! input, the seed tests with the committed seeds, and the fuzz targets of this crate with their
-//! own.
+//! input, and the seed tests with the committed seeds. The fuzz targets of this crate call them
+//! with their own input.
 //!
 //! Each function panics if a property does not hold. The properties are agreements: between
 //! divisions of the input, between the parsers, with the writer, and with a reference. Other tests

@@ -1,6 +1,6 @@
 //! Properties that must hold for any input. The property tests call these functions with generated
-//! bytes, the seed tests with the committed seeds, and the fuzz targets of this crate with their
-//! own.
+//! bytes, and the seed tests with the committed seeds. The fuzz targets of this crate call them
+//! with their own input.
 //!
 //! Each function panics if a property does not hold.
 
@@ -72,8 +72,8 @@ fn expression(text: &[u8]) {
         Ok(TagExpression::AnyOf(tags)) => {
             check_tags(&tags);
             // The list contains every tag that the text, taken as a regular expression, matches
-            // whole. Two differences are excluded: the parser takes an unescaped dot literally, and
-            // the escapes `\<` and `\>` of clients are word boundaries to the crate `regex`.
+            // whole. Two differences are excluded. The parser takes an unescaped dot literally. The
+            // escapes `\<` and `\>` of clients are word boundaries to the crate `regex`.
             let is_expression = text.iter().any(|octet| b"()^$\\".contains(octet));
             let differs = |pair: &[u8]| {
                 matches!(pair, br"\<" | br"\>")

@@ -93,7 +93,7 @@ pub struct Exchange {
 /// The connection, with the bytes that were read and not parsed, and the bytes to be written.
 #[derive(Debug)]
 struct Link {
-    /// `None` once the connection returned to the pool.
+    /// `None` once the response is complete: the connection returned to the pool or was closed.
     stream: Option<Stream>,
     /// Whether the connection carried a request before this one.
     reused: bool,

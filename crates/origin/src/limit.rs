@@ -1,10 +1,10 @@
 //! The limit on concurrent requests to one origin, and the queue of the others. Shared by all
 //! workers.
 //!
-//! Invariant: at most `fetches_max` requests are active, at most `client_fetches_max` of them for
-//! one client, and at most `queue_max` requests wait. A waiting request receives its permit or an
-//! error within the queue timeout. Requests with a person waiting precede requests of robots alone;
-//! within each group the order is that of arrival.
+//! Invariant: at most `fetches_max` requests are active, and at most `queue_max` requests wait. At
+//! most `client_fetches_max` of the active ones are for one client; probes are exempt. A waiting
+//! request receives its permit or an error within the queue timeout. Requests with a person waiting
+//! precede requests of robots alone; within each group the order is that of arrival.
 //!
 //! A fetch that waits for a slow client is stalled and does not count as active; at most
 //! `stalled_max` fetches are stalled. If all of them go on at once, the active fetches exceed

@@ -266,7 +266,7 @@ pub(crate) struct RouteRow {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct IdentityRow {
-    /// `Name: *text{id}text*`.
+    /// Written as `Name: *text{id}text*`.
     pub(crate) field: String,
     /// Paths of files, which no write to a page changes.
     #[serde(default)]

@@ -209,7 +209,7 @@ mod tests {
             (r"(pages|tt_content_5)(,.+)?$", &["pages", "tt_content_5"]),
             (r"(^|,)pages(\{|,|$)", &["pages"]),
             (r"(^|,)tt_content\{[^}]*,5,", &["tt_content_5"]),
-            // By hand.
+            // Written by hand.
             (r"^a\.b$", &["a.b"]),
             (r"(?:^|,)(?:a|b)(?:,|$)", &["a", "b"]),
             (r"(^|\s)a(\s|$)", &["a"]),

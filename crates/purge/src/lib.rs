@@ -10,7 +10,7 @@
 //! ```text
 //!   PURGE, BAN, ...  -- read ---------> Order -- carried out --> Outcome -- reply --> Reply
 //!   POST to the API  -- api::read ----> Order        "                        "
-//!   answer's fields  -- signals ------> invalidations
+//!   response fields  -- signals ------> invalidations
 //!   stored response  -- tags_of ------> tags
 //! ```
 

@@ -20,7 +20,7 @@ use proptest::test_runner::RngSeed;
 /// each.
 #[rustfmt::skip]
 const REFUSED_REQUESTS: &[(&str, Fault)] = &[
-    // Two readings of the length; hyper believes one of them.
+    // Two readings of the length; hyper uses one of them.
     ("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", framing(FramingError::TransferEncodingWithContentLength)),
     ("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\na", framing(FramingError::ContentLengthRepeated)),
     ("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\nContent-Length: 2\r\n\r\n0\r\n\r\n", framing(FramingError::ContentLengthsDiffer)),

@@ -8,8 +8,8 @@ pub enum Strictness {
     /// Refuses everything that two implementations could read differently. For the reverse proxy,
     /// on both sides.
     Strict,
-    /// Accepts the deviations of real servers, where RFC 9112 says how to read them. For the load
-    /// tester, which measures servers and does not correct them.
+    /// Accepts the deviations of real servers, where RFC 9112 says how to read them. For clients
+    /// that measure or examine servers and do not correct them, such as the load tester.
     Tolerant,
 }
 

@@ -1,5 +1,6 @@
-//! What the wire costs: nanoseconds a message, beside httparse alone, which is the floor. Prints the best of
-//! several rounds, since everything else on the machine only ever adds to it.
+//! Measures parsing and writing in nanoseconds per message, compared with httparse alone, which is
+//! the lower bound. Prints the best of several rounds, because other work on the machine only adds
+//! time.
 //!
 //! `cargo bench -p petasos-h1`
 
@@ -52,7 +53,7 @@ fn main() {
         let parsed = httparse::Request::new(&mut headers).parse(black_box(REQUEST));
         black_box(parsed.expect("good"));
     });
-    // Each head is parsed from a buffer that it was received into, as a connection does.
+    // Each head is first copied into a buffer, as on a connection.
     let mut buf = BytesMut::new();
     measure("request head, received and parsed, strict", &mut || {
         buf.extend_from_slice(black_box(REQUEST));
@@ -113,7 +114,7 @@ fn measure_writer(measure: &dyn Fn(&str, &mut dyn FnMut())) {
     });
 }
 
-/// Nanoseconds a step, over one round.
+/// The average time of a step in one round, in nanoseconds.
 fn round(clock: &SystemClock, step: &mut dyn FnMut()) -> f64 {
     let start = clock.monotonic();
     for _ in 0..TIMES {

@@ -1,8 +1,9 @@
-//! The grammar of chunk extensions (RFC 9112 section 7.1.1), octet by octet. What they mean is ignored.
+//! The grammar of chunk extensions (RFC 9112 section 7.1.1), byte by byte. Their meaning is
+//! ignored.
 
 use crate::octets::{self, TOKEN};
 
-/// Where in a chunk extension a decoder is.
+/// The decoder's position in a chunk extension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ExtensionPart {
     /// After the semicolon.
@@ -23,7 +24,7 @@ pub(crate) enum ExtensionPart {
 }
 
 impl ExtensionPart {
-    /// The part after one more octet; `None` if no extension goes on so.
+    /// The position after one more byte; `None` if the grammar does not allow the byte.
     pub(crate) fn after(self, octet: u8) -> Option<Self> {
         let is_blank = matches!(octet, b' ' | b'\t');
         match (self, octet) {
@@ -44,7 +45,8 @@ impl ExtensionPart {
         }
     }
 
-    /// Whether the line may end here. Blanks may only stand before a semicolon or around an equals sign.
+    /// Whether the line may end here. Blanks are allowed only before a semicolon or around an
+    /// equals sign.
     pub(crate) const fn may_end(self) -> bool {
         matches!(self, Self::Name | Self::Token | Self::QuotedEnd)
     }

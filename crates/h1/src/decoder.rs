@@ -1,10 +1,10 @@
-//! Taking the transfer coding off a body (RFC 9112 sections 6 and 7), piece by piece, either handing out the
-//! content as slices or merely counting it.
+//! Decodes bodies (RFC 9112 sections 6 and 7) piece by piece. The content is either handed out as
+//! slices or only counted.
 //!
-//! Invariant: one state machine feeds both ways of reading, and it takes its input octet by octet as far as
-//! framing is concerned, so that the cuts between reads never change the result. An error is final: asked
-//! again, the decoder repeats it. It does not decode content codings and does not merge trailers into the
-//! header, which RFC 9110 section 6.5.1 leaves to whoever knows the fields.
+//! Invariant: both ways of reading use one state machine, which takes framing byte by byte. The
+//! division of the input into reads therefore never changes the result. An error is final: later
+//! calls return it again. The decoder does not decode content codings. It does not merge trailers
+//! into the header, which RFC 9110 section 6.5.1 leaves to recipients that know the fields.
 
 use crate::chunk_extension::ExtensionPart;
 use crate::error::BodyError;
@@ -22,41 +22,41 @@ pub struct BodyDecoder {
     strictness: Strictness,
     limits: Limits,
     extension_bytes: usize,
-    /// The trailer section as far as it came; without any allocation while there is no trailer field.
+    /// The trailer section so far. It allocates nothing while there is no trailer field.
     trailer: BytesMut,
     trailer_fields: Option<Fields>,
 }
 
-/// What [`BodyDecoder::decode`] found.
+/// The result of [`BodyDecoder::decode`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decoded {
-    /// The input is used up as far as possible.
+    /// More input is needed; all of the present input is consumed.
     NeedMore,
-    /// Content; never empty.
+    /// A piece of the content; never empty.
     Data(Bytes),
-    /// The body is complete; the trailer fields if there were any. What is left in the buffer belongs to the
-    /// next message.
+    /// The body is complete, with its trailer fields if there were any. The rest of the buffer
+    /// belongs to the next message.
     End(Option<Fields>),
 }
 
-/// What [`BodyDecoder::skim`] found.
+/// The result of [`BodyDecoder::skim`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Skimmed {
-    /// Octets of the input that belong to this body: all of them unless `done`.
+    /// Bytes of the input that belong to this body: all of them unless `done`.
     pub consumed: usize,
-    /// How many of those were content.
+    /// Bytes of these that are content.
     pub content_bytes: u64,
-    /// The body is complete.
+    /// Whether the body is complete.
     pub done: bool,
 }
 
 impl BodyDecoder {
-    /// A strict decoder with default limits for a body framed like this.
+    /// Creates a strict decoder with default limits for a body with this framing.
     pub fn new(framing: BodyFraming) -> Self {
         Self::with_limits(framing, &Limits::DEFAULT, Strictness::Strict)
     }
 
-    /// A decoder for a body framed like this.
+    /// Creates a decoder for a body with this framing.
     pub fn with_limits(framing: BodyFraming, limits: &Limits, strictness: Strictness) -> Self {
         let state = match framing {
             BodyFraming::Empty | BodyFraming::Length(0) => State::Done,
@@ -74,8 +74,12 @@ impl BodyDecoder {
         }
     }
 
-    /// Takes the next piece of the body from the front of `buf`. Call it until it says
+    /// Takes the next piece of the body from the front of `buf`. Call it until it returns
     /// [`Decoded::NeedMore`] or [`Decoded::End`].
+    ///
+    /// # Errors
+    ///
+    /// [`BodyError`] if the body violates its framing or a limit.
     pub fn decode(&mut self, buf: &mut BytesMut) -> Result<Decoded, BodyError> {
         let (framing_bytes, event) = self.advance(buf)?;
         buf.advance(framing_bytes);
@@ -86,13 +90,21 @@ impl BodyDecoder {
         })
     }
 
-    /// Reads as much of the body as is in `input` without keeping any of it.
+    /// Reads the part of the body that is in `input` and counts its content.
+    ///
+    /// # Errors
+    ///
+    /// [`BodyError`], as for [`BodyDecoder::decode`].
     pub fn skim(&mut self, input: &[u8]) -> Result<Skimmed, BodyError> {
         self.skim_with(input, |_| {})
     }
 
-    /// As [`BodyDecoder::skim`], handing each run of content octets to `content`, in order. After an error
-    /// the runs before the fault have been handed out.
+    /// Reads as [`BodyDecoder::skim`] does, and passes each run of content to `content`, in order.
+    ///
+    /// # Errors
+    ///
+    /// [`BodyError`], as for [`BodyDecoder::decode`]. The runs before the fault have been passed on
+    /// by then.
     pub fn skim_with(&mut self, input: &[u8], mut content: impl FnMut(&[u8])) -> Result<Skimmed, BodyError> {
         let mut rest = input;
         let mut content_bytes = 0;
@@ -114,13 +126,17 @@ impl BodyDecoder {
         }
     }
 
-    /// Whether the body is complete without another octet.
+    /// Whether the body is complete; it needs no more bytes.
     pub fn is_done(&self) -> bool {
         matches!(self.state, State::Done)
     }
 
-    /// Judges an end of the connection at this point: `Ok` if the body is complete, else
-    /// [`BodyError::Truncated`], or the error that came before.
+    /// Checks whether the connection may end at this point of the body.
+    ///
+    /// # Errors
+    ///
+    /// [`BodyError::Truncated`] if the body is incomplete, or the error that the decoder returned
+    /// before.
     pub fn eof(&self) -> Result<(), BodyError> {
         match self.state {
             State::Done | State::UntilClose => Ok(()),
@@ -132,8 +148,8 @@ impl BodyDecoder {
         }
     }
 
-    /// Reads framing octets until content begins, the body ends or the input is used up. Gives the number
-    /// of framing octets and what comes after them; content counts as read.
+    /// Reads framing bytes until content begins, the body ends or the input is used up. Returns the
+    /// number of framing bytes and the event after them. Content of such an event counts as read.
     fn advance(&mut self, input: &[u8]) -> Result<(usize, Event), BodyError> {
         let mut used = 0;
         loop {
@@ -176,7 +192,8 @@ impl BodyDecoder {
         Err(error)
     }
 
-    /// The state after one octet of chunk framing: a size line, or the line end after a chunk's data.
+    /// The state after one byte of chunk framing: a size line, or the line end after a chunk's
+    /// data.
     fn after(&mut self, state: State, octet: u8) -> Result<State, BodyError> {
         let tolerant = self.strictness == Strictness::Tolerant;
         match (state, octet) {
@@ -195,12 +212,12 @@ impl BodyDecoder {
                 self.count_extension_octet()?;
                 Ok(State::Extension { size, part: ExtensionPart::BeforeName })
             }
-            // An extension that has not ended; a bare LF has a name of its own.
+            // An unfinished extension. A bare LF is reported by its own error below.
             (State::Extension { part, .. }, b'\r') if !tolerant && !part.may_end() => {
                 Err(BodyError::ChunkExtension)
             }
-            // Blanks may only stand before an extension (RFC 9112 section 7.1.1), but some servers pad
-            // their sizes with them.
+            // Blanks are allowed only before an extension (RFC 9112 section 7.1.1), but some
+            // servers pad their chunk sizes with them.
             (State::SizeBlank { .. }, b'\r' | b'\n') if !tolerant => Err(BodyError::ChunkSize),
             (State::Size { size, .. } | State::SizeBlank { size } | State::Extension { size, .. }, b'\r') => {
                 Ok(State::SizeLf { size })
@@ -238,7 +255,8 @@ impl BodyDecoder {
         Ok(())
     }
 
-    /// Reads up to one line of the trailer section; `line_bytes` of it came before. Gives the octets used.
+    /// Reads up to one line of the trailer section, of which `line_bytes` were read before. Returns
+    /// the number of bytes used.
     fn read_trailer(&mut self, input: &[u8], line_bytes: usize) -> Result<usize, BodyError> {
         if self.trailer.is_empty() && input.starts_with(b"\r\n") && self.limits.trailer_bytes_max >= 2 {
             self.state = State::Done;
@@ -268,12 +286,13 @@ impl BodyDecoder {
     }
 }
 
-/// More digits than this overflow a `u64`, or are zeros that nobody needs.
+/// Longest chunk size in digits. With more digits the value overflows a `u64` or has needless
+/// zeros.
 const CHUNK_SIZE_DIGITS_MAX: u8 = 16;
 
 const NEXT_CHUNK: State = State::Size { size: 0, digits: 0 };
 
-/// Where in a body the decoder is.
+/// The decoder's position in a body.
 #[derive(Clone, Copy, Debug)]
 enum State {
     Length {
@@ -312,7 +331,7 @@ enum State {
     Failed(BodyError),
 }
 
-/// What stopped [`BodyDecoder::advance`].
+/// The reason why [`BodyDecoder::advance`] stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Event {
     NeedMore,
@@ -325,7 +344,8 @@ fn chunk(size: u64) -> State {
     if size == 0 { State::Trailer { line_bytes: 0 } } else { State::Data { remaining_bytes: size } }
 }
 
-/// How many octets of `input` belong to a run of `remaining_bytes`, and what remains of it then.
+/// The number of bytes of `input` that belong to a run of `remaining_bytes`, and the remainder of
+/// that run.
 fn take(input: &[u8], remaining_bytes: u64) -> (usize, u64) {
     let bytes = usize::try_from(remaining_bytes).unwrap_or(usize::MAX).min(input.len());
     (bytes, remaining_bytes - bytes as u64)
@@ -358,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn bodies_of_known_length_end_by_themselves_and_leave_the_rest() {
+    fn body_of_known_length_ends_and_leaves_the_rest() {
         for framing in [BodyFraming::Empty, BodyFraming::Length(0)] {
             let mut buf = BytesMut::from("next");
             let mut decoder = BodyDecoder::new(framing);
@@ -375,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_the_connection_is_judged() {
+    fn end_of_connection_completes_or_truncates_the_body() {
         let mut decoder = BodyDecoder::new(BodyFraming::Length(5));
         assert_eq!(skim(&mut decoder, "abc").map(|skimmed| skimmed.done), Ok(false));
         assert_eq!(decoder.eof(), Err(BodyError::Truncated { missing_bytes: Some(2) }));
@@ -406,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_is_final() {
+    fn error_is_final() {
         let mut decoder = BodyDecoder::new(BodyFraming::Chunked);
         assert_eq!(skim(&mut decoder, "x"), Err(BodyError::ChunkSize));
         assert_eq!(skim(&mut decoder, "0\r\n\r\n"), Err(BodyError::ChunkSize));
@@ -414,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_chunk_size_fits_and_one_more_digit_does_not() {
+    fn chunk_size_of_17_digits_is_refused() {
         let mut decoder = BodyDecoder::new(BodyFraming::Chunked);
         assert_eq!(skim(&mut decoder, "FFFFFFFFffffffff\r\nab").map(|skimmed| skimmed.content_bytes), Ok(2));
         let mut decoder = BodyDecoder::new(BodyFraming::Chunked);
@@ -422,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn extensions_count_over_the_whole_body() {
+    fn extension_limit_covers_the_whole_body() {
         let wire = "1;abc\r\nx\r\n1 ;a\r\nx\r\n0\r\n\r\n";
         let mut decoder = chunked_with(|limits| limits.chunk_extension_bytes_max = 7);
         assert_eq!(skim(&mut decoder, wire).map(|skimmed| skimmed.done), Ok(true));
@@ -431,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn trailers_have_their_limits() {
+    fn trailers_are_limited_in_bytes_and_fields() {
         let wire = "0\r\nX: y\r\nZ: z\r\n\r\n";
         let mut decoder = chunked_with(|limits| limits.trailer_bytes_max = 14);
         assert_eq!(skim(&mut decoder, wire).map(|skimmed| skimmed.done), Ok(true));
@@ -452,7 +472,7 @@ mod tests {
     }
 
     #[test]
-    fn tolerance_of_the_chunked_coding() {
+    fn tolerant_mode_reads_bare_lf_and_padded_sizes() {
         let wire = "3 \t\nabc\n0\r\nX: y\n\n";
         let decoder =
             || BodyDecoder::with_limits(BodyFraming::Chunked, &Limits::DEFAULT, Strictness::Tolerant);

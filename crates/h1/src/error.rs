@@ -1,19 +1,21 @@
-//! What a peer can do wrong, as plain comparable data: one variant for each rule that was broken. Every error
-//! here is the peer's fault and is final for its connection, because after it nobody knows where the next
-//! message starts. Our own faults are assertions and do not appear; [`WriteError`] is the exception, since
-//! what the writer refuses may have come from a peer on the other side.
+//! Errors as plain comparable values: one variant for each rule that a peer broke.
+//!
+//! Every error here is the peer's fault and final for its connection, because the start of the next
+//! message is unknown after it. Mistakes of our own code are assertions and do not appear here.
+//! [`WriteError`] is an exception: text that the writer refuses may come from the peer on the other
+//! side.
 
 use bytes::Bytes;
 use message::Status;
 use thiserror::Error;
 
-/// A fault in the part that requests and responses share: line ends and field lines.
+/// A fault in the parts that requests and responses share: line ends and field lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Error)]
 pub enum HeadError {
     /// A line ended in LF alone (RFC 9112 section 2.2).
     #[error("a line ends in LF without CR")]
     BareLf,
-    /// A CR without LF after it, or something between the version and the end of the start line.
+    /// A CR without LF after it, or bytes between the version and the end of the start line.
     #[error("CR without LF, or octets where the line should end")]
     LineEnd,
     /// White space between field name and colon, or inside the name (RFC 9112 section 5.1).
@@ -22,42 +24,44 @@ pub enum HeadError {
     /// A line that starts with white space: obsolete line folding (RFC 9112 section 5.2).
     #[error("a field line starts with white space (obsolete folding)")]
     Folded,
-    /// A field name that is no token, or a field line without a colon.
+    /// A field name that is not a token, or a field line without a colon.
     #[error("a field name is not a token")]
     FieldName,
-    /// A control octet, such as NUL or a bare CR, in a field value (RFC 9110 section 5.5).
+    /// A control byte, such as NUL or a bare CR, in a field value (RFC 9110 section 5.5).
     #[error("a field value contains a control octet")]
     FieldValue,
     /// More than [`Limits::fields_max`](crate::Limits::fields_max) field lines.
     #[error("too many field lines")]
     TooManyFields,
-    /// No end of the head within [`Limits::head_bytes_max`](crate::Limits::head_bytes_max) octets.
+    /// The head does not end within [`Limits::head_bytes_max`](crate::Limits::head_bytes_max)
+    /// bytes.
     #[error("the head is too large")]
     TooLarge,
     /// The version is neither HTTP/1.0 nor HTTP/1.1.
     #[error("the version is neither HTTP/1.0 nor HTTP/1.1")]
     Version,
-    /// What stands where the version should be is none (RFC 9112 section 2.3).
+    /// The text in the place of the version is not `HTTP/DIGIT.DIGIT` (RFC 9112 section 2.3).
     #[error("the version is not HTTP/DIGIT.DIGIT")]
     VersionMalformed,
 }
 
-/// A body length that cannot be known for certain (RFC 9112 section 6).
+/// A body length that is not certain (RFC 9112 section 6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Error)]
 pub enum FramingError {
     /// Content-Length is not a plain decimal number below 2^64.
     #[error("Content-Length is not a decimal number")]
     ContentLengthInvalid,
-    /// The same Content-Length twice, as two lines or as a list.
+    /// The same Content-Length twice, on two lines or as a list.
     #[error("Content-Length is repeated")]
     ContentLengthRepeated,
     /// Content-Lengths that contradict each other.
     #[error("Content-Length values differ")]
     ContentLengthsDiffer,
-    /// A transfer coding other than `chunked`, which we do not decode.
+    /// A transfer coding other than `chunked`. This crate decodes no other.
     #[error("a transfer coding other than chunked")]
     TransferCodingUnsupported,
-    /// Transfer-Encoding whose last coding is not `chunked`: such a request has no end.
+    /// A Transfer-Encoding whose last coding is not `chunked`. A request with it has no defined
+    /// end.
     #[error("the last transfer coding is not chunked")]
     ChunkedNotLast,
     /// `chunked` more than once, or Transfer-Encoding on more than one line.
@@ -71,16 +75,18 @@ pub enum FramingError {
     TransferEncodingInHttp10,
 }
 
-/// A request target that is none (RFC 9112 section 3.2).
+/// A malformed request target (RFC 9112 section 3.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Error)]
 pub enum TargetError {
-    /// An octet that no target may contain: a control, a space, a quote, `<`, `>`, `#`, DEL or non-ASCII.
+    /// A byte that no target may contain: a control, a space, a quote, `<`, `>`, `#`, DEL or
+    /// non-ASCII.
     #[error("the target contains an octet that is not allowed there")]
     Octet,
-    /// None of the four forms, or a form that does not go with the method.
+    /// None of the four forms, or a form that the method does not allow.
     #[error("the target has no form that goes with the method")]
     Form,
-    /// An authority that is empty, has user information, an invalid host or an invalid port.
+    /// An authority that is empty, or that has user information, an invalid host or an invalid
+    /// port.
     #[error("the target's authority is invalid")]
     Authority,
 }
@@ -88,10 +94,10 @@ pub enum TargetError {
 /// Why a request head was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Error)]
 pub enum RequestError {
-    /// Line ends, field lines, size, version.
+    /// A fault in line ends, field lines, size or version.
     #[error(transparent)]
     Head(#[from] HeadError),
-    /// The body's length.
+    /// A fault in the announcement of the body's length.
     #[error(transparent)]
     Framing(#[from] FramingError),
     /// The method is not a token followed by one space.
@@ -115,7 +121,7 @@ pub enum RequestError {
 }
 
 impl RequestError {
-    /// The status code to refuse the request with.
+    /// The status code of the response that refuses the request.
     pub fn status(self) -> Status {
         let code = match self {
             Self::Head(HeadError::TooManyFields | HeadError::TooLarge) => 431,
@@ -131,16 +137,17 @@ impl RequestError {
 /// Why a response head was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Error)]
 pub enum ResponseError {
-    /// Line ends, field lines, size, version.
+    /// A fault in line ends, field lines, size or version.
     #[error(transparent)]
     Head(#[from] HeadError),
-    /// The body's length.
+    /// A fault in the announcement of the body's length.
     #[error(transparent)]
     Framing(#[from] FramingError),
-    /// The status line has no three-digit status code of 100 or more, or a control octet in its reason.
+    /// The status line has no three-digit status code of at least 100, or its reason has a control
+    /// byte.
     #[error("the status line is malformed")]
     StatusLine,
-    /// An empty line where a status line should be: left over from the message before.
+    /// An empty line before the status line, which may be left over from the previous message.
     #[error("an empty line before the status line")]
     EmptyLine,
 }
@@ -148,20 +155,21 @@ pub enum ResponseError {
 /// Why a body was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Error)]
 pub enum BodyError {
-    /// A chunk size line that does not start with hexadecimal digits, or goes on with something that is
-    /// neither an extension nor the line's end.
+    /// A chunk size line that does not start with hexadecimal digits, or in which something other
+    /// than an extension follows them.
     #[error("a chunk size is not hexadecimal")]
     ChunkSize,
     /// A chunk size of more than 16 digits.
     #[error("a chunk size has more than 16 digits")]
     ChunkSizeTooLong,
-    /// A chunk extension that is none by its grammar, or contains a control octet.
+    /// A chunk extension that violates its grammar or contains a control byte.
     #[error("a chunk extension is malformed")]
     ChunkExtension,
-    /// More than [`Limits::chunk_extension_bytes_max`](crate::Limits::chunk_extension_bytes_max) octets.
+    /// More than [`Limits::chunk_extension_bytes_max`](crate::Limits::chunk_extension_bytes_max)
+    /// bytes of chunk extensions.
     #[error("chunk extensions are too large")]
     ChunkExtensionsTooLarge,
-    /// A chunk's data is not followed by a line end: the chunk size was a lie.
+    /// A chunk's data is not followed by a line end, so the chunk size was wrong.
     #[error("chunk data is not followed by a line end")]
     ChunkEnd,
     /// A line of the chunked coding ended in LF alone.
@@ -170,36 +178,37 @@ pub enum BodyError {
     /// CR without LF in a line of the chunked coding.
     #[error("CR without LF in the chunked coding")]
     LineEnd,
-    /// A trailer section that is no list of field lines.
+    /// A trailer section that is not a list of field lines.
     #[error("trailer section: {0}")]
     Trailer(HeadError),
-    /// More than [`Limits::trailer_bytes_max`](crate::Limits::trailer_bytes_max) octets of trailer.
+    /// A trailer section of more than
+    /// [`Limits::trailer_bytes_max`](crate::Limits::trailer_bytes_max) bytes.
     #[error("the trailer section is too large")]
     TrailerTooLarge,
-    /// The connection ended before the body did.
+    /// The connection ended before the body.
     #[error("the connection ended before the body did")]
     Truncated {
-        /// Content octets still owed; `None` where the coding does not say.
+        /// Missing content bytes; `None` if the framing does not tell.
         missing_bytes: Option<u64>,
     },
 }
 
-/// Why a head or trailer section was not written. Nothing of it is in the output then.
+/// Why a head or trailer section was not written. No part of it is in the output.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Error)]
 pub enum WriteError {
     /// The method is not a token.
     #[error("the method is not a token")]
     Method,
-    /// The target is empty or contains a space, a control octet or DEL.
+    /// The target is empty or contains a space, a control byte or DEL.
     #[error("the target is empty or contains white space or a control octet")]
     Target,
-    /// The reason phrase contains a control octet.
+    /// The reason phrase contains a control byte.
     #[error("the reason phrase contains a control octet")]
     Reason,
     /// A field name is not a token.
     #[error("field name `{}` is not a token", .0.escape_ascii())]
     FieldName(Bytes),
-    /// The value of the field of this name contains a control octet such as CR, LF or NUL.
+    /// The value of the field with this name contains a control byte such as CR, LF or NUL.
     #[error("the value of field `{}` contains a control octet", .0.escape_ascii())]
     FieldValue(Bytes),
 }
@@ -209,7 +218,7 @@ mod tests {
     use super::{FramingError, HeadError, RequestError, TargetError};
 
     #[test]
-    fn each_refusal_has_the_status_that_says_most() {
+    fn refusals_have_the_most_specific_status() {
         for (error, code) in [
             (RequestError::Head(HeadError::TooLarge), 431),
             (RequestError::Head(HeadError::TooManyFields), 431),

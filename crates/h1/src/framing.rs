@@ -1,35 +1,38 @@
-//! Where a message's body ends (RFC 9112 section 6.3) and whether the connection outlives it (section 9.3).
+//! The end of a message's body (RFC 9112 section 6.3) and the persistence of its connection
+//! (section 9.3).
 //!
-//! Invariant: one function decides for requests, one for responses, and the copying and the skimming parser
-//! both go through them. Nothing here reads a body.
+//! Invariant: one function decides for requests and one for responses, for the copying and the
+//! skimming parser alike. This module reads no body.
 
 use crate::error::FramingError;
 use crate::limits::Strictness;
 use crate::octets;
 use message::{Fields, Status, Version, list_members, names};
 
-/// How the end of a message's body is recognised.
+/// How the end of a message's body is determined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BodyFraming {
     /// There is no body.
     Empty,
-    /// This many octets.
+    /// The body has this many bytes.
     Length(u64),
     /// The chunked transfer coding.
     Chunked,
-    /// Everything until the connection ends; responses only.
+    /// The body ends with the connection; responses only.
     UntilClose,
 }
 
 impl BodyFraming {
-    /// Whether the body is known to have no octet.
+    /// Whether the body is known to have no bytes.
     pub fn is_empty(self) -> bool {
         matches!(self, Self::Empty | Self::Length(0))
     }
 
-    /// Makes `fields` announce exactly this framing: removes Content-Length and Transfer-Encoding, then adds
-    /// the one that is needed. A response to HEAD and a 304 announce a length they do not have; do not call
-    /// this for them.
+    /// Makes `fields` announce this framing: removes Content-Length and Transfer-Encoding, then
+    /// adds the one that is needed.
+    ///
+    /// Do not call this for a response to HEAD or for a 304, which announce the length of a body
+    /// that they do not have.
     pub fn announce(self, fields: &mut Fields) {
         fields.retain(|field| !field.is(names::CONTENT_LENGTH) && !field.is(names::TRANSFER_ENCODING));
         match self {
@@ -40,7 +43,7 @@ impl BodyFraming {
     }
 }
 
-/// What a response's framing depends on besides the response itself.
+/// The method of the request, as far as the framing of its response depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Asked {
     Head,
@@ -48,7 +51,7 @@ pub(crate) enum Asked {
     Other,
 }
 
-/// What the field lines of one head say about framing and persistence.
+/// The statements of a head's field lines about framing and persistence.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Facts {
     content_length: Option<u64>,
@@ -57,27 +60,28 @@ pub(crate) struct Facts {
     transfer_encoding: Option<TransferEncoding>,
     close: bool,
     keep_alive: bool,
-    /// The connection option `upgrade` was there.
+    /// Whether the connection option `upgrade` was present.
     pub(crate) upgrade: bool,
 }
 
-/// All Transfer-Encoding lines of a head taken together.
+/// All Transfer-Encoding lines of a head together.
 #[derive(Clone, Copy, Debug, Default)]
 struct TransferEncoding {
     lines: u32,
     chunked_count: u32,
-    /// Something other than the one word `chunked` was there, an empty list member included.
+    /// Whether there was anything besides the one word `chunked`, for example an empty list member.
     others: bool,
     chunked_last: bool,
-    /// A list member is empty or does not start with the name of a coding. RFC 9110 lets recipients skip
-    /// empty members, but not all do, and then the last coding is another one for them.
+    /// Whether a list member is empty or does not start with the name of a coding. RFC 9110 lets
+    /// recipients skip empty members, but not all do; for those the last coding is another one.
     malformed: bool,
 }
 
 impl Facts {
-    /// Takes note of one field line.
+    /// Records one field line.
     #[inline]
     pub(crate) fn observe(&mut self, name: &[u8], value: &[u8]) {
+        // This runs for every field of every message; most differ from these names in length.
         match name.len() {
             10 if name.eq_ignore_ascii_case(b"connection") => self.observe_connection(value),
             14 if name.eq_ignore_ascii_case(b"content-length") => self.observe_content_length(value),
@@ -86,7 +90,7 @@ impl Facts {
         }
     }
 
-    /// The framing of a request with these fields and whether the connection stays usable after it.
+    /// The framing of a request with these fields, and whether the connection is usable after it.
     pub(crate) fn request(
         &self,
         version: Version,
@@ -103,7 +107,7 @@ impl Facts {
         }
     }
 
-    /// The framing of a response with these fields and whether the connection stays usable after it.
+    /// The framing of a response with these fields, and whether the connection is usable after it.
     pub(crate) fn response(
         &self,
         version: Version,
@@ -121,8 +125,8 @@ impl Facts {
             return Ok((BodyFraming::Empty, persistent));
         }
         if status.has_no_content() {
-            // A peer that announces content where there cannot be any may well send it; nothing after this
-            // head can be trusted to be a status line.
+            // A peer that announces content where none is possible may send it. The bytes after
+            // this head might then be content instead of a status line.
             let announced = self.transfer_encoding.is_some() || self.content_length.is_some_and(|n| n > 0);
             return Ok((BodyFraming::Empty, persistent && !announced));
         }
@@ -135,7 +139,7 @@ impl Facts {
         }
     }
 
-    /// Faults that do not depend on what kind of message this is.
+    /// Checks the rules that requests and responses share.
     fn check(&self, version: Version, strictness: Strictness) -> Result<(), FramingError> {
         if let Some(fault) = self.content_length_fault {
             return Err(fault);
@@ -176,8 +180,8 @@ impl Facts {
         !self.close && (version == Version::Http11 || self.keep_alive)
     }
 
-    /// Whether a chunked body leaves the connection usable: not in HTTP/1.0 (RFC 9112 section 6.1) and not
-    /// beside a Content-Length (section 6.3, item 3).
+    /// Whether a chunked body leaves the connection usable. It does not in HTTP/1.0 (RFC 9112
+    /// section 6.1) or together with a Content-Length (section 6.3, item 3).
     fn chunked_is_plain(&self, version: Version) -> bool {
         version == Version::Http11 && self.content_length.is_none()
     }
@@ -264,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_whose_last_coding_is_not_chunked_has_no_end() {
+    fn request_whose_last_coding_is_not_chunked_is_refused() {
         for strictness in [Strict, Tolerant] {
             for value in ["gzip", "chunked, gzip", "identity"] {
                 let verdict = request(Http11, &[("Transfer-Encoding", value)], strictness);
@@ -276,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn tolerance_for_two_lengths_costs_the_connection() {
+    fn tolerated_double_framing_closes_the_connection() {
         let chunked_once = Ok((BodyFraming::Chunked, false));
         assert_eq!(request(Http11, &[LENGTH, CHUNKED], Tolerant), chunked_once);
         assert_eq!(response(200, &[CHUNKED, LENGTH], Tolerant), chunked_once);
@@ -285,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn tolerance_for_repeated_lengths_ends_where_they_differ() {
+    fn repeated_length_is_tolerated_only_if_equal() {
         assert_eq!(response(200, &[LENGTH, LENGTH], Tolerant), Ok((BodyFraming::Length(5), true)));
         assert_eq!(
             response(200, &[("Content-Length", "5, 5")], Tolerant),
@@ -301,10 +305,10 @@ mod tests {
     }
 
     #[test]
-    fn a_response_by_the_items_of_section_6_3() {
+    fn response_framing_follows_rfc_9112_section_6_3() {
         for strictness in [Strict, Tolerant] {
             let ok = |framing, persistent| Ok((framing, persistent));
-            // Item 1: no content by status; a length there describes another response.
+            // Item 1: the status excludes content; a Content-Length describes another response.
             assert_eq!(response(304, &[LENGTH], strictness), ok(BodyFraming::Empty, true));
             assert_eq!(response(304, &[CHUNKED], strictness), ok(BodyFraming::Empty, true));
             assert_eq!(response(204, &[], strictness), ok(BodyFraming::Empty, true));
@@ -317,14 +321,14 @@ mod tests {
     }
 
     #[test]
-    fn content_where_there_cannot_be_any_costs_the_connection() {
+    fn announced_content_after_204_closes_the_connection() {
         assert_eq!(response(204, &[("Content-Length", "1")], Strict), Ok((BodyFraming::Empty, false)));
         assert_eq!(response(204, &[CHUNKED], Strict), Ok((BodyFraming::Empty, false)));
         assert_eq!(response(204, &[("Content-Length", "0")], Strict), Ok((BodyFraming::Empty, true)));
     }
 
     #[test]
-    fn a_response_to_head_has_no_body_and_one_to_connect_ends_http() {
+    fn responses_to_head_and_connect_have_no_body() {
         let to = |asked, status| {
             let status = Status::from_code(status).unwrap();
             facts(&[LENGTH]).response(Http11, Strict, status, asked)
@@ -336,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tolerated_coding_that_we_do_not_know_reaches_to_the_end_or_the_last_chunk() {
+    fn tolerated_coding_ends_with_last_chunk_or_connection() {
         let coded = |value| response(200, &[("Transfer-Encoding", value)], Tolerant);
         assert_eq!(coded("gzip"), Ok((BodyFraming::UntilClose, false)));
         assert_eq!(coded("chunked, gzip"), Ok((BodyFraming::UntilClose, false)));
@@ -353,7 +357,8 @@ mod tests {
         let persistent = |version, option| {
             request(version, &[("Connection", option)], Strict).map(|(_, persistent)| persistent)
         };
-        // The options that mean nothing here are as long as those that do.
+        // Unknown options have the same lengths as known ones, because `observe_connection`
+        // compares lengths first.
         assert_eq!(persistent(Http11, ""), Ok(true));
         assert_eq!(persistent(Http11, "x, CLOSE"), Ok(false));
         assert_eq!(persistent(Http11, "close, clone"), Ok(false));
@@ -366,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn announcing_replaces_what_was_announced() {
+    fn announcing_replaces_earlier_framing_fields() {
         let mut fields = Fields::new();
         fields.push("Content-Length", "1");
         fields.push("transfer-encoding", "chunked");

@@ -1,9 +1,10 @@
-//! What request heads, response heads and trailer sections share: running the tokenizer within the limits,
-//! naming its faults, checking line ends, and turning its borrowed field lines into slices of the buffer.
+//! The common parts of request heads, response heads and trailer sections. This module runs the
+//! tokenizer within the limits, names its faults and checks line ends. It turns borrowed field
+//! lines into slices of the buffer.
 //!
-//! Invariant: the verdict on a head depends on its octets alone, never on how they were cut into reads. For
-//! that the tokenizer sees at most `head_bytes_max` octets, and a fault that it finds before the head is
-//! complete is named from the octets up to that fault only.
+//! Invariant: the result for a head depends on its bytes alone, never on their division into reads.
+//! The tokenizer therefore sees at most `head_bytes_max` bytes. A fault that it finds in an
+//! incomplete head is named from the bytes up to that fault only.
 
 use crate::error::HeadError;
 use crate::limits::{Limits, Strictness};
@@ -13,33 +14,35 @@ use httparse::Header;
 use message::Fields;
 use std::mem::MaybeUninit;
 
-/// Rows for the tokenizer's field lines, left uninitialised: most heads use ten of them.
+/// Rows for the tokenizer's field lines. They are left uninitialised because most heads use ten of
+/// them.
 pub(crate) type Table<'a> = [MaybeUninit<Header<'a>>; Limits::FIELDS_CEILING];
 
-/// A fresh table.
+/// An empty table.
 pub(crate) const fn table<'a>() -> Table<'a> {
     [const { MaybeUninit::uninit() }; Limits::FIELDS_CEILING]
 }
 
-/// The rows of `table` that `limits` allow to be used.
+/// The rows of `table` that `limits` allow.
 pub(crate) fn rows<'t, 'a>(table: &'t mut Table<'a>, limits: &Limits) -> &'t mut [MaybeUninit<Header<'a>>] {
     let (rows, _) = table.split_at_mut(limits.fields_max.min(Limits::FIELDS_CEILING));
     rows
 }
 
-/// The part of `input` that a head may occupy, and whether that part is all a head can ever get.
+/// The part of `input` that a head may occupy, and whether it is as long as a head may be.
 pub(crate) fn window<'a>(input: &'a [u8], limits: &Limits) -> (&'a [u8], bool) {
     let bytes_max = limits.head_bytes_max.min(Limits::HEAD_BYTES_CEILING);
     input.get(..bytes_max).map_or((input, false), |window| (window, true))
 }
 
-/// The octets of `head` that come before its start line: empty lines.
+/// The number of bytes of `head` before its start line, which are empty lines.
 pub(crate) fn empty_lines_bytes(head: &[u8]) -> usize {
     head.iter().position(|octet| !matches!(octet, b'\r' | b'\n')).unwrap_or(head.len())
 }
 
-/// Names the tokenizer's fault in the field lines or line ends of `head`; `None` for faults that only the
-/// kind of message can name. `tolerant` says whether the tokenizer was told to let blanks pass.
+/// Names the tokenizer's fault in the field lines or line ends of `head`. `None` for faults that
+/// differ between requests and responses. `tolerant` is whether the tokenizer was configured to
+/// accept blanks.
 #[cold]
 pub(crate) fn name_fault(fault: httparse::Error, head: &[u8], tolerant: bool) -> Option<HeadError> {
     match fault {
@@ -56,8 +59,9 @@ pub(crate) fn name_fault(fault: httparse::Error, head: &[u8], tolerant: bool) ->
     }
 }
 
-/// Finds the first of `field_lines` whose name is not a token up to a colon. The tokenizer stopped in it, at
-/// the first octet that does not fit, so nothing after that octet may be looked at.
+/// Names the fault of the first of `field_lines` whose name is not a token up to a colon. The
+/// tokenizer stopped there, at the first byte that it does not accept, so later bytes must not
+/// influence the result.
 fn name_field_name_fault(field_lines: &[u8], tolerant: bool) -> HeadError {
     for (index, line) in field_lines.split(|&octet| octet == b'\n').enumerate() {
         let name_bytes = line.iter().position(|&octet| !octets::TOKEN.has(octet)).unwrap_or(line.len());
@@ -75,29 +79,30 @@ fn name_field_name_fault(field_lines: &[u8], tolerant: bool) -> HeadError {
     HeadError::FieldName
 }
 
-/// How many spaces and tabs `octets` begins with.
+/// The number of spaces and tabs at the start of `octets`.
 fn blanks_bytes(octets: &[u8]) -> usize {
     octets.iter().take_while(|octet| matches!(octet, b' ' | b'\t')).count()
 }
 
-/// Checks that every line of `head` that ends before one of `headers` or ends the head does so with CR LF.
-/// The tokenizer lets no LF into a name or value, so these are all the lines there are.
+/// Checks that all lines of `head` end with CR LF. Lines end before each of `headers` and at the
+/// end of the head. There are no other line ends, because the tokenizer accepts no LF in a name or
+/// value.
 pub(crate) fn check_line_ends(head: &[u8], headers: &[Header<'_>]) -> Result<(), HeadError> {
-    // No line ends before the first octet, where a trailer section's first line starts.
+    // At position 0 no line ends: the first line of a trailer section starts there.
     let good = |end: usize| end == 0 || head.get(..end).is_some_and(|lines| lines.ends_with(b"\r\n"));
     let before_fields = headers.iter().all(|header| good(offset(head, header.name.as_bytes())));
     let before_empty_line = good(head.len().saturating_sub(2));
     if before_fields && before_empty_line && good(head.len()) { Ok(()) } else { Err(HeadError::BareLf) }
 }
 
-/// Where `part`, a slice of `whole`, begins in it.
+/// The offset of `part`, which is a slice of `whole`.
 pub(crate) fn offset(whole: &[u8], part: &[u8]) -> usize {
     let offset = (part.as_ptr() as usize).wrapping_sub(whole.as_ptr() as usize);
     debug_assert!(offset <= whole.len(), "the part is not inside the whole");
     offset
 }
 
-/// Where a name and its value lie in a head.
+/// The position of a name and its value in a head.
 #[derive(Clone, Copy, Default)]
 struct Span {
     name_start: u32,
@@ -106,8 +111,8 @@ struct Span {
     value_bytes: u32,
 }
 
-/// The places of a head's field lines. They outlive the tokenizer's borrow of the buffer, so that the head
-/// can then be split off and sliced.
+/// The positions of a head's field lines. They outlive the tokenizer's borrow of the buffer, so
+/// that the head can then be split off and sliced.
 pub(crate) struct Spans {
     near: [Span; Self::NEAR],
     far: Vec<Span>,
@@ -115,10 +120,10 @@ pub(crate) struct Spans {
 }
 
 impl Spans {
-    /// Field lines without an allocation of their own; browsers send about fifteen.
+    /// Field lines that need no heap allocation for their positions; browsers send about fifteen.
     const NEAR: usize = 32;
 
-    /// The places of `headers` in `head`.
+    /// The positions of `headers` in `head`.
     pub(crate) fn new(head: &[u8], headers: &[Header<'_>]) -> Self {
         let mut spans = headers.iter().map(|header| Span {
             name_start: offset(head, header.name.as_bytes()) as u32,
@@ -133,7 +138,7 @@ impl Spans {
         Self { near, far: spans.collect(), count: headers.len() }
     }
 
-    /// The fields as slices of `head`.
+    /// The fields, as slices of `head`.
     pub(crate) fn fields(&self, head: &Bytes) -> Fields {
         let mut fields = Fields::with_capacity(self.count);
         for span in self.near.iter().take(self.count).chain(&self.far) {
@@ -145,7 +150,7 @@ impl Spans {
         fields
     }
 
-    /// Replaces the line ends inside folded values by spaces (RFC 9112 section 5.2).
+    /// Replaces the line ends inside folded values with spaces (RFC 9112 section 5.2).
     pub(crate) fn unfold(&self, head: &mut BytesMut) {
         for span in self.near.iter().take(self.count).chain(&self.far) {
             let start = span.value_start as usize;
@@ -158,7 +163,7 @@ impl Spans {
     }
 }
 
-/// `bytes` octets of `head` from `start` on.
+/// The `bytes` bytes of `head` from `start` on.
 fn slice(head: &Bytes, start: u32, bytes: u32) -> Bytes {
     let start = start as usize;
     head.slice(start..start + bytes as usize)
@@ -169,7 +174,7 @@ pub(crate) fn version(minor: Option<u8>) -> message::Version {
     if minor == Some(1) { message::Version::Http11 } else { message::Version::Http10 }
 }
 
-/// Parses a complete trailer section, its closing empty line included (RFC 9112 section 7.1.2).
+/// Parses a complete trailer section, including its final empty line (RFC 9112 section 7.1.2).
 pub(crate) fn parse_trailer(
     section: BytesMut,
     fields_max: usize,

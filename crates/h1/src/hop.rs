@@ -1,16 +1,17 @@
-//! Fields that are about one connection and go no further (RFC 9110 section 7.6.1).
+//! Fields for one connection, which are not forwarded (RFC 9110 section 7.6.1).
 
 use message::{Field, Fields, list_members, names};
 
-/// Removes from `fields` everything that is meant for this connection only: Connection, the fields it names,
-/// and those that are [hop-by-hop](names::HOP_BY_HOP) by definition whether it names them or not.
+/// Removes the fields for this connection only from `fields`: Connection, the fields that it names,
+/// and the [hop-by-hop](names::HOP_BY_HOP) fields, named or not.
 ///
-/// A field in [`PROTECTED`] stays although Connection names it. RFC 9110 forbids senders to name fields that
-/// are meant for every recipient, and obeying one that does would let a peer switch off what the next
-/// recipient decides by: a client could take away the address or the host we vouch for, an origin the
-/// Cache-Control that makes its answer private.
+/// A field in [`PROTECTED`] stays even if Connection names it. RFC 9110 forbids senders to name
+/// fields that are meant for every recipient. If we obeyed such a sender, a peer could remove
+/// fields on which the next recipient's decisions depend. A client could remove the client address
+/// or the host that we vouch for; an origin could remove the Cache-Control that makes its response
+/// private.
 ///
-/// Upgrade is removed too: who tunnels it writes it anew. Content-Length stays; see
+/// Upgrade is removed too; a tunnel writes it anew. Content-Length stays; see
 /// [`BodyFraming::announce`](crate::BodyFraming::announce) for framing.
 pub fn strip_hop_by_hop(fields: &mut Fields) {
     let connection: Vec<_> = fields.all(names::CONNECTION).cloned().collect();
@@ -21,8 +22,8 @@ pub fn strip_hop_by_hop(fields: &mut Fields) {
     });
 }
 
-/// Fields that no connection option removes: those that routing, framing, identity, caching and the meaning
-/// of the content rest on.
+/// Fields that no connection option removes, because routing, framing, identity, caching or the
+/// meaning of the content depend on them.
 pub const PROTECTED: &[&str] = &[
     names::AGE,
     names::AUTHORIZATION,
@@ -84,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_of_this_connection_go_no_further() {
+    fn hop_by_hop_fields_are_removed() {
         let lines = [
             ("Connection", "keep-alive"),
             ("keep-alive", "timeout=5"),
@@ -103,14 +104,14 @@ mod tests {
     }
 
     #[test]
-    fn fields_that_connection_names_go_too_wherever_they_stand() {
+    fn fields_named_by_connection_are_removed() {
         let lines =
             [("X-A", "1"), ("Connection", "x-a, close"), ("Connection", "X-B"), ("x-b", "2"), ("X-C", "3")];
         assert_eq!(stripped(&lines), ["X-C: 3"]);
     }
 
     #[test]
-    fn protected_fields_stay_although_connection_names_them() {
+    fn protected_fields_stay_even_if_connection_names_them() {
         let lines = [
             ("Connection", "host, content-length, authorization, cookie, cache-control, x-forwarded-for"),
             ("Connection", "set-cookie, vary, \"x\", close"),

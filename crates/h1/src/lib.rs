@@ -1,17 +1,17 @@
-//! HTTP/1.x on the wire (RFC 9112): heads, framing, the chunked coding, and a writer. Used on both sides of
-//! the accelerator, by the load tester and by the demo site.
+//! HTTP/1.x messages on the wire (RFC 9112): heads, framing, the chunked coding, and a writer. Both
+//! sides of the reverse proxy, the load tester and the demo site use it.
 //!
-//! Pure: octets in, values or typed errors out. This crate opens no connection, keeps no time, decides
-//! nothing about caching, and does not interpret content.
+//! The crate does no I/O: bytes go in, values or typed errors come out. It opens no connection,
+//! reads no clock, decides nothing about caching, and does not interpret content.
 //!
 //! ```text
-//!   octets -- parse_request, parse_response --> head, BodyFraming --> BodyDecoder --> content, trailer
-//!          `- skim_response ------------------> ResponseSkim ------> BodyDecoder::skim --> counts, no copy
-//!   head, content -- write_* --> octets
+//!   bytes --- parse_request, parse_response -> head, BodyFraming -> BodyDecoder -> content, trailer
+//!          `- skim_response -----------------> ResponseSkim ------> BodyDecoder::skim -> counts
+//!   head, content -- write_* -> bytes
 //! ```
 //!
-//! What a peer sends is judged by its octets alone, never by how the network cut them: any number of reads
-//! gives the same messages and the same errors as one.
+//! The result depends only on the bytes of a message, never on how they were split into reads. Any
+//! number of reads gives the same messages and the same errors as one read.
 //!
 //! # Example
 //!
@@ -19,7 +19,9 @@
 //! use bytes::BytesMut;
 //! use petasos_h1::{BodyDecoder, Decoded, Limits, Strictness, parse_request};
 //!
-//! let mut buf = BytesMut::from("POST /cart HTTP/1.1\r\nHost: shop.example\r\nContent-Length: 4\r\n\r\nid=1GET");
+//! let mut buf = BytesMut::from(
+//!     "POST /cart HTTP/1.1\r\nHost: shop.example\r\nContent-Length: 4\r\n\r\nid=1GET",
+//! );
 //! let request = parse_request(&mut buf, &Limits::DEFAULT, Strictness::Strict)?.unwrap();
 //! assert_eq!(request.head.target, "/cart");
 //! let mut body = BodyDecoder::new(request.framing);
@@ -31,8 +33,9 @@
 //!
 //! # Strictness
 //!
-//! What is not in this table is the same in both modes. *Refused* is a typed error, after which the
-//! connection is of no use. *Closes* means that the message is read but `persistent` is false.
+//! Input that is not in this table is treated alike in both modes. *Refused* means a typed error,
+//! after which the connection is of no use. *Closes* means that the message is read but
+//! `persistent` is false.
 //!
 //! | The peer sends | RFC 9112 | Strict | Tolerant |
 //! |---|---|---|---|
@@ -43,7 +46,7 @@
 //! | White space before the colon, in a request | 5.1 | refused | refused |
 //! | A folded line, in a response | 5.2 | refused | joined by spaces |
 //! | A folded line, in a request | 5.2 | refused | refused |
-//! | A target with octets that do not belong there, or of no form | 3.2 | refused | passed on |
+//! | A target with bytes that do not belong there, or of no form | 3.2 | refused | passed on |
 //! | HTTP/1.1 without Host, or with an invalid one | 3.2 | refused | passed on |
 //! | Transfer-Encoding in HTTP/1.0 | 6.1 | refused | wins, closes |
 //! | Transfer-Encoding and Content-Length | 6.3 | refused | Transfer-Encoding wins, closes |
@@ -56,15 +59,22 @@
 //! | White space after a chunk size without extension | 7.1.1 | refused | read |
 //! | Lines of the chunked coding or a trailer that end in LF alone | 7.1 | refused | read |
 //!
-//! Refused in both modes: control octets in values, reasons and extensions; names that are no tokens;
-//! contradicting, signed or overlarge Content-Lengths; a Transfer-Encoding with `chunked` twice, with an
-//! empty member or one that is no coding; a repeated Host; versions other than 1.0 and 1.1; chunk sizes that
-//! are not hexadecimal or have more than 16 digits. Accepted in both: a status line that ends after the
-//! code, since no reader takes that for anything else.
+//! Refused in both modes:
 //!
-//! RFC 9112 section 6.3 leaves it to the recipient whether to refuse a Content-Length that is repeated with
-//! the same number. Strict mode does: the next reader may join, pick or reject the lines, and no client or
-//! server that is in order sends them.
+//! - control bytes in values, reasons and extensions
+//! - names that are not tokens
+//! - contradicting, signed or overlarge Content-Lengths
+//! - a Transfer-Encoding with `chunked` twice, with an empty member or a member that is no coding
+//! - a repeated Host
+//! - versions other than 1.0 and 1.1
+//! - chunk sizes that are not hexadecimal or have more than 16 digits
+//!
+//! Accepted in both modes: a status line that ends after the code, since every reader reads it
+//! alike.
+//!
+//! RFC 9112 section 6.3 leaves it to the recipient whether to refuse a Content-Length that is
+//! repeated with the same number. Strict mode does: the next reader may join, pick or reject the
+//! lines, and no correct client or server sends them.
 
 mod chunk_extension;
 mod decoder;

@@ -1,12 +1,12 @@
-//! Which octets may stand where: the character classes of RFC 9110 and RFC 9112 as lookup tables. Knows
-//! single octets and runs of them, no syntax.
+//! The character classes of RFC 9110 and RFC 9112 as lookup tables. They classify single bytes and
+//! runs of bytes and know no syntax.
 
-/// A set of octets.
+/// A set of bytes.
 pub(crate) struct Class([bool; 256]);
 
 #[expect(clippy::indexing_slicing, reason = "evaluated at compile time, where a bad index fails the build")]
 impl Class {
-    /// Letters, digits and the octets of `others`.
+    /// Letters, digits and the bytes of `others`.
     const fn alphanumeric_and(others: &[u8]) -> Self {
         let mut members = [false; 256];
         let mut octet = 0;
@@ -24,13 +24,13 @@ impl Class {
 }
 
 impl Class {
-    /// Whether `octet` belongs to this class.
+    /// Whether `octet` belongs to the class.
     #[inline]
     pub(crate) fn has(&self, octet: u8) -> bool {
         self.0.get(usize::from(octet)).copied().unwrap_or(false)
     }
 
-    /// Whether every octet of `octets` belongs to this class.
+    /// Whether every byte of `octets` belongs to the class.
     #[inline]
     pub(crate) fn has_all(&self, octets: &[u8]) -> bool {
         octets.iter().all(|&octet| self.has(octet))
@@ -43,23 +43,23 @@ pub(crate) static TOKEN: Class = Class::alphanumeric_and(b"!#$%&'*+-.^_`|~");
 /// `reg-name` (RFC 3986 section 3.2.2).
 pub(crate) static HOST: Class = Class::alphanumeric_and(b"-._~%!$&'()*+,;=");
 
-/// Inside the brackets of an `IP-literal` (RFC 3986 section 3.2.2).
+/// The bytes inside the brackets of an `IP-literal` (RFC 3986 section 3.2.2).
 pub(crate) static IP_LITERAL: Class = Class::alphanumeric_and(b"-._~!$&'()*+,;=:");
 
-/// Path and query: the octets of RFC 3986, and those which browsers send there unencoded by the URL
-/// Standard (brackets, braces, bar, caret, backquote, backslash). Refusing these would break ordinary
-/// sites, `?filter[]=x` for one, and no two readers split a request line differently because of them.
+/// Path and query: the bytes of RFC 3986, and those that browsers send unencoded according to the
+/// URL Standard (brackets, braces, bar, caret, backquote, backslash). Refusing these would break
+/// ordinary sites, for example `?filter[]=x`. All readers split a request line with them alike.
 pub(crate) static TARGET: Class = Class::alphanumeric_and(b"-._~%!$&'()*+,;=:@/?[]{}|^`\\");
 
-/// Whether `octet` may stand in a field value, a reason phrase or a chunk extension: visible octets,
-/// `obs-text`, space and tab (RFC 9110 section 5.5).
+/// Whether `octet` is allowed in a field value, a reason phrase or a chunk extension: visible
+/// characters, `obs-text`, space and tab (RFC 9110 section 5.5).
 #[inline]
 pub(crate) const fn is_text_octet(octet: u8) -> bool {
     (octet >= b' ') & (octet != 0x7f) | (octet == b'\t')
 }
 
-/// Whether all of `octets` are text octets. Looks at all of them without a branch, which the compiler turns
-/// into vector code; values are long, and bad ones are rare.
+/// Whether all of `octets` are text. Tests every byte without branching, which the compiler
+/// vectorises: values are long, and bad ones are rare.
 #[inline]
 pub(crate) fn is_text(octets: &[u8]) -> bool {
     octets.iter().fold(true, |text, &octet| text & is_text_octet(octet))
@@ -77,7 +77,7 @@ pub(crate) fn is_decimal(octets: &[u8]) -> bool {
     !octets.is_empty() && octets.iter().all(u8::is_ascii_digit)
 }
 
-/// The number that `octets` spell: digits only, no sign, no space, below 2^64.
+/// The number that `octets` spell in decimal digits, without sign or space; `None` from 2^64 on.
 pub(crate) fn decimal(octets: &[u8]) -> Option<u64> {
     if !is_decimal(octets) {
         return None;
@@ -92,7 +92,7 @@ mod tests {
     use super::{HOST, TARGET, TOKEN, decimal, is_text, is_text_octet, is_token};
 
     #[test]
-    fn classes_octet_by_octet() {
+    fn each_class_has_the_bytes_of_its_rfc() {
         for octet in 0..=u8::MAX {
             let visible = (0x21..=0x7e).contains(&octet);
             let delimiter = b"\"(),/:;<=>?@[\\]{}".contains(&octet);

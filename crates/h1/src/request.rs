@@ -1,4 +1,4 @@
-//! Parsing a request head (RFC 9112 sections 2, 3 and 6). Reads heads only: bodies are the decoder's.
+//! Parses request heads (RFC 9112 sections 2, 3 and 6). Bodies are read by [`crate::BodyDecoder`].
 
 use crate::error::{HeadError, RequestError, TargetError};
 use crate::framing::{BodyFraming, Facts};
@@ -9,29 +9,34 @@ use crate::target::{self, Target};
 use bytes::BytesMut;
 use message::{Method, RequestHead, Version, list_members};
 
-/// A request head and what follows from it for the connection.
+/// A request head, and its consequences for the connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
     /// Method, target, version and fields as received.
     pub head: RequestHead,
-    /// Where the body ends; never [`BodyFraming::UntilClose`].
+    /// How the end of the body is determined; never [`BodyFraming::UntilClose`].
     pub framing: BodyFraming,
     /// Whether another request may follow on this connection.
     pub persistent: bool,
-    /// The client waits for 100 (Continue) before it sends the body (RFC 9110 section 10.1.1). Only in
-    /// HTTP/1.1 and only if there is a body to wait for.
+    /// Whether the client waits for 100 (Continue) before it sends the body (RFC 9110 section
+    /// 10.1.1). Only in HTTP/1.1 and only if there is a body.
     pub expect_continue: bool,
-    /// The client asks to switch protocols (RFC 9110 section 7.8): HTTP/1.1, the field Upgrade, and the
-    /// connection option of that name.
+    /// Whether the client asks to switch protocols (RFC 9110 section 7.8). This needs HTTP/1.1, the
+    /// field Upgrade, and the connection option `upgrade`.
     pub upgrade: bool,
 }
 
-/// Parses the request head at the start of `buf`. `None` means that more octets are needed; the octets stay
-/// in `buf`, and an end of the connection now is a truncated request unless `buf` is empty. On success the
-/// head is split off, and names, values and target are slices of it. After an error `buf` is untouched and
-/// the connection is of no further use.
+/// Parses the request head at the start of `buf`.
+///
+/// `None` means that more bytes are needed; the bytes stay in `buf`. If the connection ends now,
+/// the request is truncated unless `buf` is empty. On success the head is split off, and names,
+/// values and target are slices of it.
 ///
 /// Empty lines before the request line are skipped, as RFC 9112 section 2.2 advises.
+///
+/// # Errors
+///
+/// [`RequestError`]. `buf` is unchanged, and the connection is of no further use.
 pub fn parse_request(
     buf: &mut BytesMut,
     limits: &Limits,
@@ -81,7 +86,7 @@ pub fn parse_request(
     }))
 }
 
-/// What the field lines of a request say, beyond what the application reads.
+/// The statements of a request's field lines that the parser needs.
 #[derive(Default)]
 struct RequestFacts {
     framing: Facts,
@@ -115,7 +120,8 @@ impl RequestFacts {
         }
     }
 
-    /// RFC 9112 section 3.2: exactly one valid Host in HTTP/1.1, at most one in HTTP/1.0.
+    /// Checks Host (RFC 9112 section 3.2): exactly one and valid in HTTP/1.1, at most one in
+    /// HTTP/1.0.
     fn check_host(&self, version: Version, strictness: Strictness) -> Result<(), RequestError> {
         if self.hosts > 1 {
             return Err(RequestError::HostRepeated);
@@ -130,7 +136,7 @@ impl RequestFacts {
     }
 }
 
-/// Checks the empty lines before the request line: CR LF each.
+/// Checks that the empty lines before the request line end with CR LF.
 fn check_start(octets: &[u8]) -> Result<(), HeadError> {
     let empty_lines = octets.get(..head::empty_lines_bytes(octets)).unwrap_or_default();
     if empty_lines.chunks(2).all(|line| line == b"\r\n") { Ok(()) } else { Err(HeadError::BareLf) }
@@ -143,7 +149,8 @@ fn check_target(method: &Method, target: &[u8], strictness: Strictness) -> Resul
     }
 }
 
-/// What is too large when no head ends within its limit: if not even the request line does, its target.
+/// The fault of a head that does not end within its limit. It is the target's if not even the
+/// request line ends.
 #[cold]
 fn too_large(window: &[u8]) -> RequestError {
     let request_line_on = window.get(head::empty_lines_bytes(window)..).unwrap_or_default();
@@ -153,8 +160,9 @@ fn too_large(window: &[u8]) -> RequestError {
     RequestError::TargetTooLong
 }
 
-/// Names what stands where the version should be, once its line has ended. `None` means that more octets are needed:
-/// the tokenizer stops at the first octet that fits neither version, and what it is depends on the rest.
+/// Names the fault in the place of the version, once its line has ended. `None` means that more
+/// bytes are needed: the tokenizer stops at the first unexpected byte, and the fault depends on the
+/// rest.
 #[cold]
 fn version_fault(window: &[u8], window_full: bool) -> Result<Option<Request>, RequestError> {
     let request_line_on = window.get(head::empty_lines_bytes(window)..).unwrap_or_default();
@@ -169,8 +177,8 @@ fn version_fault(window: &[u8], window_full: bool) -> Result<Option<Request>, Re
     })
 }
 
-/// Names the tokenizer's fault. It reports one kind for method and target; the method is at fault unless it
-/// is a token with a space after it.
+/// Names the tokenizer's fault. It reports one error for method and target. The method is at fault
+/// unless it is a token with a space after it.
 #[cold]
 fn name_fault(fault: httparse::Error, window: &[u8]) -> RequestError {
     if let Some(fault) = head::name_fault(fault, window, false) {
@@ -202,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn the_parts_are_slices_of_the_buffer() {
+    fn parsed_parts_are_slices_of_the_buffer() {
         let mut buf = BytesMut::from("PURGE /a?b HTTP/1.1\r\nHost: h\r\nX:  y z \r\n\r\nrest");
         let place = buf.as_ptr() as usize..buf.as_ptr() as usize + buf.len();
         let request = parse_request(&mut buf, &Limits::DEFAULT, Strictness::Strict).unwrap().unwrap();
@@ -218,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_or_unfinished_head_stays_in_the_buffer() {
+    fn refused_or_incomplete_head_stays_in_the_buffer() {
         for wire in ["GET / HTTP/1.1\r\nHost: h\r\n", "GET / HTTP/1.1\r\n\r\n"] {
             let mut buf = BytesMut::from(wire);
             let parsed = parse_request(&mut buf, &Limits::DEFAULT, Strictness::Strict);
@@ -228,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn more_fields_than_are_kept_near_are_kept_in_order() {
+    fn fields_beyond_the_inline_table_keep_their_order() {
         let lines: String = (0..90).map(|number| format!("X-{number}: v{number}\r\n")).collect();
         let request = strict(&format!("GET / HTTP/1.1\r\nHost: h\r\n{lines}\r\n")).unwrap().unwrap();
         assert_eq!(request.head.fields.len(), 91);
@@ -241,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn each_limit_holds_to_the_octet() {
+    fn each_limit_is_exact() {
         let wire = "GET /abcd HTTP/1.1\r\nHost: h\r\nX: y\r\n\r\n";
         let with = |change: fn(&mut Limits)| {
             let mut limits = Limits::DEFAULT;
@@ -261,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn an_endless_run_of_empty_lines_is_a_head_too_large() {
+    fn endless_empty_lines_are_a_head_too_large() {
         let wire = "\r\n".repeat(Limits::HEAD_BYTES_MAX);
         assert_eq!(strict(&wire), Err(HeadError::TooLarge.into()));
     }
@@ -281,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn an_upgrade_needs_field_option_and_http11() {
+    fn upgrade_needs_field_option_and_http11() {
         let upgrade = |version: &str, lines: &str| {
             strict(&format!("GET / HTTP/{version}\r\nHost: h\r\n{lines}\r\n")).unwrap().unwrap().upgrade
         };
@@ -293,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn tolerance_of_requests() {
+    fn tolerant_mode_reads_requests_that_strict_refuses() {
         let tolerant = |wire| parse(wire, &Limits::DEFAULT, Strictness::Tolerant);
         for wire in [
             "GET / HTTP/1.1\nHost: h\n\n",

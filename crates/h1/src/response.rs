@@ -1,5 +1,6 @@
-//! Parsing a response head (RFC 9112 sections 2, 4 and 6), in two ways with one verdict: into owned slices
-//! for the accelerator, and as a skim without any allocation for the load tester's hot loop.
+//! Parses response heads (RFC 9112 sections 2, 4 and 6) in two ways with the same result. The
+//! reverse proxy gets owned slices; the load tester's hot loop reads heads in place, without any
+//! allocation.
 
 use crate::error::{HeadError, ResponseError};
 use crate::framing::{Asked, BodyFraming, Facts};
@@ -9,37 +10,42 @@ use bytes::BytesMut;
 use httparse::ParserConfig;
 use message::{Method, ResponseHead, Status, Version};
 
-/// A response head and what follows from it for the connection.
+/// A response head, and its consequences for the connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Response {
     /// Version, status, reason and fields as received.
     pub head: ResponseHead,
-    /// Where the body ends.
+    /// How the end of the body is determined.
     pub framing: BodyFraming,
-    /// Whether the connection may carry another request once the body was read. False after 101 and after a
-    /// 2xx to CONNECT: from there on it speaks another protocol.
+    /// Whether the connection may carry another request once the body was read. False after 101 and
+    /// after a 2xx to CONNECT, because the connection then speaks another protocol.
     pub persistent: bool,
 }
 
-/// A response head looked at in place.
+/// The result of reading a response head in place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ResponseSkim {
-    /// Octets of the head; the body starts after them.
+    /// Size of the head in bytes. The body starts after it.
     pub head_bytes: usize,
-    /// The version.
+    /// The protocol version.
     pub version: Version,
-    /// The status code. 1xx means that another head follows.
+    /// The status code. After 1xx another head follows.
     pub status: Status,
-    /// Where the body ends.
+    /// How the end of the body is determined.
     pub framing: BodyFraming,
-    /// As [`Response::persistent`].
+    /// Whether the connection may carry another request, as for [`Response::persistent`].
     pub persistent: bool,
 }
 
-/// Parses the response head at the start of `buf`, which answers a request with `request_method`. `None`
-/// means that more octets are needed; they stay in `buf`. On success the head is split off, and names,
-/// values and reason are slices of it. Informational responses (1xx) are returned like any other. After an
-/// error `buf` is untouched and the connection is of no further use.
+/// Parses the response head at the start of `buf`, in response to a request with `request_method`.
+///
+/// `None` means that more bytes are needed; they stay in `buf`. On success the head is split off,
+/// and names, values and reason are slices of it. Informational responses (1xx) are returned like
+/// any other.
+///
+/// # Errors
+///
+/// [`ResponseError`]. `buf` is unchanged, and the connection is of no further use.
 pub fn parse_response(
     buf: &mut BytesMut,
     request_method: &Method,
@@ -76,9 +82,14 @@ pub fn parse_response(
     }))
 }
 
-/// Looks at the response head at the start of `input` in place, tolerantly and without any allocation; the
-/// verdict is [`parse_response`]'s with [`Strictness::Tolerant`]. `answers_head` says that the request's
-/// method was HEAD. `None` means that more octets are needed.
+/// Reads the response head at the start of `input` in place, tolerantly and without any allocation.
+///
+/// The result agrees with [`parse_response`] in [`Strictness::Tolerant`] mode. `answers_head` is
+/// whether the request's method was HEAD. `None` means that more bytes are needed.
+///
+/// # Errors
+///
+/// [`ResponseError`]. The connection is of no further use.
 pub fn skim_response(
     input: &[u8],
     answers_head: bool,
@@ -91,8 +102,9 @@ pub fn skim_response(
 }
 
 impl ResponseSkim {
-    /// The value of the first field line called `name`, in `input` as it was given to [`skim_response`].
-    /// White space around it is trimmed; a folded value keeps its line ends.
+    /// The value of the first field line called `name`. `input` must be the same as in the call of
+    /// [`skim_response`]. White space around the value is trimmed; a folded value keeps its line
+    /// ends.
     pub fn field<'a>(&self, input: &'a [u8], name: &str) -> Option<&'a [u8]> {
         let mut rest = input.get(..self.head_bytes)?;
         rest = rest.get(head::empty_lines_bytes(rest)..)?;
@@ -109,14 +121,14 @@ impl ResponseSkim {
     }
 }
 
-/// Octets up to the line end that no folded line follows.
+/// The number of bytes up to a line end that no folded line follows.
 fn value_bytes(value: &[u8]) -> usize {
     memchr::memchr_iter(b'\n', value)
         .find(|&line_end| !matches!(value.get(line_end + 1), Some(b' ' | b'\t')))
         .unwrap_or(value.len())
 }
 
-/// A tokenized head with its verdict.
+/// A tokenized head with the values that follow from it.
 struct Found<'t, 'a> {
     skim: ResponseSkim,
     headers: &'t [httparse::Header<'a>],
@@ -161,8 +173,9 @@ fn tokenize<'t, 'a>(
     Ok(Some(Found { skim, headers: parsed.headers }))
 }
 
-/// Where the reason phrase lies in a complete head: after `HTTP/1.1 200 `, up to the line's end. The
-/// tokenizer does not hand out reasons with non-ASCII octets, and may leave out the space.
+/// The position of the reason phrase in a complete head: after `HTTP/1.1 200 `, up to the line's
+/// end. The tokenizer does not return reasons with non-ASCII bytes, and accepts a line without the
+/// space.
 fn reason_range(head: &[u8]) -> std::ops::Range<usize> {
     const BEFORE_REASON_BYTES: usize = "HTTP/1.1 200 ".len();
     let line_start = head::empty_lines_bytes(head);
@@ -192,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_response_parsed_and_skimmed() {
+    fn parsing_and_skimming_give_the_same_values() {
         let wire = "HTTP/1.1 404 Not here\r\nContent-Length: 2\r\nConnection: close\r\n\r\nno";
         let mut buf = BytesMut::from(wire);
         let response =
@@ -210,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn reasons_as_received() {
+    fn reasons_are_kept_as_received() {
         for (line, reason) in [
             ("HTTP/1.1 200", ""),
             ("HTTP/1.1 200 ", ""),
@@ -225,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn informational_responses_are_responses() {
+    fn informational_responses_are_returned() {
         let response = parse("HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n", Strictness::Strict);
         let response = response.unwrap().unwrap();
         assert_eq!(response.head.status.code(), 103);
@@ -233,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_tolerated_and_how_it_is_read() {
+    fn tolerated_deviations_are_read_as_the_rfc_says() {
         for (wire, name, value) in [
             ("HTTP/1.1 200 OK\nX: y\n\n", "x", "y"),
             ("\r\n\nHTTP/1.1 200 OK\r\nX: y\r\n\r\n", "x", "y"),
@@ -248,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_tolerated() {
+    fn tolerant_mode_refuses_other_deviations() {
         for (wire, fault) in [
             ("HTTP/1.1 200 OK\r\nX: a\0b\r\n\r\n", HeadError::FieldValue.into()),
             ("HTTP/1.1 200 OK\r\nX: a\rb\r\n\r\n", HeadError::FieldValue.into()),
@@ -281,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn a_head_that_does_not_end_is_refused_at_its_limit() {
+    fn unfinished_head_is_refused_at_its_limit() {
         let wire = format!("HTTP/1.1 200 OK\r\nX: {}", "y".repeat(Limits::HEAD_BYTES_MAX));
         let short = wire.get(..Limits::HEAD_BYTES_MAX - 1).unwrap();
         assert_eq!(parse(short, Strictness::Strict), Ok(None));

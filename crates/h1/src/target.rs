@@ -1,11 +1,11 @@
-//! Request targets: the four forms of RFC 9112 section 3.2 taken apart. Splits and checks octets; decodes,
-//! normalises and resolves nothing.
+//! Splits request targets into the parts of the four forms of RFC 9112 section 3.2. It checks the
+//! bytes and neither decodes, normalises nor resolves them.
 
 use crate::error::TargetError;
 use crate::octets;
 use message::{Method, RequestHead, names};
 
-/// Which of the four forms a target has.
+/// The form of a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TargetForm {
     /// `/path?query`.
@@ -18,28 +18,28 @@ pub enum TargetForm {
     Asterisk,
 }
 
-/// A target taken apart; all parts are slices of it.
+/// The parts of a target, as slices of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Target<'a> {
-    /// Its form.
+    /// The target's form.
     pub form: TargetForm,
     /// The scheme as received, any case; absolute-form only.
     pub scheme: Option<&'a [u8]>,
     /// `host [":" port]`, checked; absolute-form and authority-form only.
     pub authority: Option<&'a [u8]>,
-    /// Path and query as received. Never empty but in authority-form: an absolute-form without a path has
-    /// `/` here, or `*` with OPTIONS (RFC 9112 section 3.2.4). An absolute-form without a path but with a
-    /// query keeps its bare `?query`.
+    /// Path and query as received. Empty in authority-form only: an absolute-form without a path
+    /// has `/` here, or `*` with OPTIONS (RFC 9112 section 3.2.4). An absolute-form without a path
+    /// but with a query keeps its bare `?query`.
     pub path_and_query: &'a [u8],
 }
 
 impl<'a> Target<'a> {
-    /// Takes `target` apart as the method demands.
+    /// Splits `target` by the rules for `method`.
     ///
     /// # Errors
-    /// [`TargetError`] for octets that no target has, for a form that does not go with the method, for an
-    /// authority that is not `host [":" port]` (so with user information, which RFC 9110 section 4.2.4
-    /// forbids here).
+    /// [`TargetError`] for bytes that no target may contain, for a form that the method does not
+    /// allow, and for an invalid authority. An authority is `host [":" port]`; RFC 9110 section
+    /// 4.2.4 forbids user information here.
     pub fn split(method: &Method, target: &'a [u8]) -> Result<Self, TargetError> {
         if !octets::TARGET.has_all(target) {
             return Err(TargetError::Octet);
@@ -114,20 +114,20 @@ impl<'a> Target<'a> {
     }
 }
 
-/// The authority a request is for, and whether the request contradicts itself about it.
+/// The authority that a request is for, and whether the request contradicts itself about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EffectiveAuthority<'a> {
     /// `host [":" port]` as received.
     pub authority: &'a [u8],
-    /// The target has an authority of its own and Host spells another, letter case apart (a default port
-    /// that only one of them spells out counts as another). RFC 9112 section 3.2.2 lets the
-    /// target win; whoever forwards the request must write a new Host, or refuse.
+    /// Whether the target has an authority and Host spells another one. Letter case does not count;
+    /// a default port that only one of them spells out does. RFC 9112 section 3.2.2 lets the target
+    /// win, so a proxy must forward the request with a new Host or refuse it.
     pub host_differs: bool,
 }
 
 impl<'a> EffectiveAuthority<'a> {
-    /// The authority of `head`: the target's if it has one, else Host (RFC 9112 section 3.3). `None` if
-    /// there is neither, as HTTP/1.0 permits, or if the target has no valid form.
+    /// The authority of `head`: the target's if it has one, else Host (RFC 9112 section 3.3).
+    /// `None` if there is neither, which HTTP/1.0 permits, or if the target has no valid form.
     pub fn of(head: &'a RequestHead) -> Option<Self> {
         let host = head.fields.first(names::HOST).map(|host| &host[..]);
         let in_target = Target::split(&head.method, &head.target).ok()?.authority;
@@ -142,8 +142,8 @@ impl<'a> EffectiveAuthority<'a> {
     }
 }
 
-/// Splits `host [":" port]` at the colon before the port; `None` if there is no such colon. The brackets of
-/// an IP literal stay with the host.
+/// Splits `host [":" port]` at the colon before the port. The port is `None` without that colon.
+/// The brackets of an IP literal belong to the host.
 pub fn split_port(authority: &[u8]) -> (&[u8], Option<&[u8]>) {
     let bracket = memchr::memrchr(b']', authority).unwrap_or(0);
     match memchr::memrchr(b':', authority) {
@@ -155,8 +155,8 @@ pub fn split_port(authority: &[u8]) -> (&[u8], Option<&[u8]>) {
     }
 }
 
-/// Checks `uri-host [":" port]` (RFC 9110 section 7.2) with a host that is not empty, as `http` and `https`
-/// require (section 4.2), and a port below 65536 (an empty one is allowed).
+/// Checks `uri-host [":" port]` (RFC 9110 section 7.2). The host must not be empty, as `http` and
+/// `https` require (section 4.2). The port must be below 65536, or empty.
 pub(crate) fn check_authority(authority: &[u8]) -> Result<(), TargetError> {
     let (host, port) = split_port(authority);
     let host_valid = match host {
@@ -170,7 +170,7 @@ pub(crate) fn check_authority(authority: &[u8]) -> Result<(), TargetError> {
     if host_valid && port_valid { Ok(()) } else { Err(TargetError::Authority) }
 }
 
-/// `scheme` (RFC 3986 section 3.1).
+/// Whether `octets` is a `scheme` (RFC 3986 section 3.1).
 fn is_scheme(octets: &[u8]) -> bool {
     octets.first().is_some_and(u8::is_ascii_alphabetic)
         && octets.iter().all(|octet| octet.is_ascii_alphanumeric() || matches!(octet, b'+' | b'-' | b'.'))
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn browsers_send_brackets_and_the_like_unencoded() {
+    fn unencoded_brackets_of_browsers_are_accepted() {
         assert!(split(&Method::Get, "/a?filter[]=x|y&z={1}^`\\").is_ok());
         for octet in [" ", "\"", "<", ">", "#", "\x7f", "\u{e9}", "\t", "\0"] {
             assert_eq!(split(&Method::Get, &format!("/{octet}")), Err(TargetError::Octet), "{octet:?}");
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn authority_form_is_for_connect_and_needs_a_port() {
+    fn authority_form_needs_connect_and_a_port() {
         let target = split(&Method::Connect, "[::1]:443").unwrap();
         assert_eq!((target.form, target.authority), (TargetForm::Authority, Some(&b"[::1]:443"[..])));
         assert_eq!(split(&Method::Connect, "h"), Err(TargetError::Form));
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn asterisk_form_is_for_options() {
+    fn asterisk_form_needs_options() {
         assert_eq!(split(&Method::Options, "*").map(|target| target.form), Ok(TargetForm::Asterisk));
     }
 
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn the_targets_authority_wins_over_host() {
+    fn authority_of_the_target_wins_over_host() {
         let effective = |target: &'static str, host: Option<&'static str>| {
             let mut fields = Fields::new();
             if let Some(host) = host {

@@ -1,8 +1,8 @@
-//! Writing heads and chunked framing.
+//! Writes heads and chunked framing.
 //!
-//! Invariant: nothing that is written can end its line or section early, so no value can become a field, a
-//! head or a body of its own. A section with a fault is not written at all. The writer adds and reorders
-//! nothing; framing fields are the caller's, see [`BodyFraming::announce`](crate::BodyFraming::announce).
+//! Invariant: no value can end its line or section early, so none can become a field, a head or a
+//! body. A section with a fault is not written at all. The writer adds and reorders nothing.
+//! Framing fields are the caller's, see [`BodyFraming::announce`](crate::BodyFraming::announce).
 
 use crate::error::WriteError;
 use crate::octets;
@@ -13,6 +13,10 @@ use message::{Field, Fields, Method, RequestHead, ResponseHead, Status, Version}
 pub const CHUNK_END: &[u8] = b"\r\n";
 
 /// Writes a request head: request line, field lines, empty line.
+///
+/// # Errors
+///
+/// [`WriteError`] for a method, target, name or value that is not allowed. Nothing is written.
 pub fn write_request_head(out: &mut impl BufMut, head: &RequestHead) -> Result<(), WriteError> {
     check_fields(&head.fields)?;
     write_request_line(out, &head.method, &head.target, head.version)?;
@@ -22,6 +26,10 @@ pub fn write_request_head(out: &mut impl BufMut, head: &RequestHead) -> Result<(
 }
 
 /// Writes a response head: status line, field lines, empty line.
+///
+/// # Errors
+///
+/// [`WriteError`] for a reason, name or value that is not allowed. Nothing is written.
 pub fn write_response_head(out: &mut impl BufMut, head: &ResponseHead) -> Result<(), WriteError> {
     check_fields(&head.fields)?;
     write_status_line(out, head.version, head.status, &head.reason)?;
@@ -31,6 +39,10 @@ pub fn write_response_head(out: &mut impl BufMut, head: &ResponseHead) -> Result
 }
 
 /// Writes a request line.
+///
+/// # Errors
+///
+/// [`WriteError`] for a method or target that is not allowed. Nothing is written.
 pub fn write_request_line(
     out: &mut impl BufMut,
     method: &Method,
@@ -40,8 +52,8 @@ pub fn write_request_line(
     if !octets::is_token(method.as_bytes()) {
         return Err(WriteError::Method);
     }
-    // Wider than what a strict request may contain: the load tester sends what it is told to. A space or a
-    // control octet would split the line.
+    // Strict requests allow fewer bytes. The load tester sends the targets that it is given, so
+    // only bytes that would split the line are refused: spaces and control bytes.
     if target.is_empty() || target.iter().any(|octet| octet.is_ascii_control() || *octet == b' ') {
         return Err(WriteError::Target);
     }
@@ -54,7 +66,12 @@ pub fn write_request_line(
     Ok(())
 }
 
-/// Writes a status line. The reason may be empty; the space before it is always there (RFC 9112 section 4).
+/// Writes a status line. The reason may be empty; the space before it is always written (RFC 9112
+/// section 4).
+///
+/// # Errors
+///
+/// [`WriteError::Reason`] if the reason has a control byte. Nothing is written.
 pub fn write_status_line(
     out: &mut impl BufMut,
     version: Version,
@@ -74,6 +91,10 @@ pub fn write_status_line(
 }
 
 /// Writes field lines, without the empty line that ends a section.
+///
+/// # Errors
+///
+/// [`WriteError`] for a name or value that is not allowed. Nothing is written.
 pub fn write_fields(out: &mut impl BufMut, fields: &Fields) -> Result<(), WriteError> {
     check_fields(fields)?;
     put_fields(out, fields);
@@ -81,6 +102,10 @@ pub fn write_fields(out: &mut impl BufMut, fields: &Fields) -> Result<(), WriteE
 }
 
 /// Writes one field line.
+///
+/// # Errors
+///
+/// [`WriteError`] for a name or value that is not allowed. Nothing is written.
 pub fn write_field(out: &mut impl BufMut, name: &str, value: &[u8]) -> Result<(), WriteError> {
     check_field(name.as_bytes(), value)?;
     put_field(out, name.as_bytes(), value);
@@ -88,6 +113,10 @@ pub fn write_field(out: &mut impl BufMut, name: &str, value: &[u8]) -> Result<()
 }
 
 /// Writes one field line with a decimal value, such as Content-Length or Age.
+///
+/// # Errors
+///
+/// [`WriteError::FieldName`] if the name is not a token. Nothing is written.
 pub fn write_decimal_field(out: &mut impl BufMut, name: &str, value: u64) -> Result<(), WriteError> {
     check_field(name.as_bytes(), b"")?;
     out.put_slice(name.as_bytes());
@@ -102,10 +131,10 @@ pub fn write_head_end(out: &mut impl BufMut) {
     out.put_slice(b"\r\n");
 }
 
-/// Writes the size line of a chunk; the caller writes the chunk's data and [`CHUNK_END`] after it.
+/// Writes the size line of a chunk. The caller writes the chunk's data and [`CHUNK_END`] after it.
 ///
 /// # Panics
-/// If `data_bytes` is zero: that is the last chunk, which [`write_last_chunk`] writes.
+/// If `data_bytes` is zero: a chunk without data is the last chunk, see [`write_last_chunk`].
 pub fn write_chunk_size(out: &mut impl BufMut, data_bytes: usize) {
     assert!(data_bytes > 0, "a chunk without data would end the body");
     let mut digits = [0; 16];
@@ -123,7 +152,7 @@ pub fn write_chunk_size(out: &mut impl BufMut, data_bytes: usize) {
     out.put_slice(b"\r\n");
 }
 
-/// Writes a whole chunk; nothing if `data` is empty.
+/// Writes a complete chunk. Writes nothing if `data` is empty, because that would end the body.
 pub fn write_chunk(out: &mut impl BufMut, data: &[u8]) {
     if !data.is_empty() {
         write_chunk_size(out, data.len());
@@ -132,7 +161,11 @@ pub fn write_chunk(out: &mut impl BufMut, data: &[u8]) {
     }
 }
 
-/// Writes the last chunk and the trailer section: the end of a chunked body.
+/// Writes the end of a chunked body: the last chunk and the trailer section.
+///
+/// # Errors
+///
+/// [`WriteError`] for a trailer field that is not allowed. Nothing is written.
 pub fn write_last_chunk(out: &mut impl BufMut, trailer: Option<&Fields>) -> Result<(), WriteError> {
     if let Some(fields) = trailer {
         check_fields(fields)?;
@@ -214,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn heads_octet_by_octet() {
+    fn heads_are_written_byte_for_byte() {
         let mut out = Vec::new();
         write_request_head(&mut out, &request()).unwrap();
         assert_eq!(out, b"GET /a HTTP/1.1\r\nHost: h\r\nX: \r\n\r\n");
@@ -228,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_can_be_injected_and_nothing_of_it_is_written() {
+    fn injected_bytes_are_refused_and_nothing_is_written() {
         let mut out = Vec::new();
         for octets in ["a\rb", "a\nb", "a\0b", "\r\n", "\x1b", "\x7f"] {
             let mut head = request();
@@ -260,14 +293,14 @@ mod tests {
     }
 
     #[test]
-    fn tabs_and_octets_beyond_ascii_are_values() {
+    fn tabs_and_non_ascii_bytes_are_valid_values() {
         let mut out = Vec::new();
         write_field(&mut out, "X", b"a\tb \xfc").unwrap();
         assert_eq!(out, b"X: a\tb \xfc\r\n");
     }
 
     #[test]
-    fn numbers() {
+    fn decimal_and_chunk_sizes_are_written_without_zeros() {
         for (number, digits) in [(0, "0"), (10, "10"), (u64::MAX, "18446744073709551615")] {
             let mut out = Vec::new();
             write_decimal_field(&mut out, "Age", number).unwrap();
@@ -284,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chunked_body() {
+    fn chunked_body_is_written_with_trailer() {
         let mut trailer = Fields::new();
         trailer.push("X", "y");
         let mut out = Vec::new();
@@ -299,7 +332,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "a chunk without data")]
-    fn an_empty_chunk_is_our_mistake() {
+    fn empty_chunk_size_panics() {
         write_chunk_size(&mut Vec::new(), 0);
     }
 }

@@ -1,6 +1,6 @@
-//! Request smuggling and response splitting, as a table: octets that two implementations have been known to
-//! read as different messages, and the one thing the strict parser says to each. A row that is accepted
-//! states where its body ends and what is left on the connection.
+//! Request smuggling and response splitting, as tables. Each row has bytes that some
+//! implementations read as different messages, with the one result of the strict parser. A row that
+//! is accepted states its content and the bytes that are left on the connection.
 
 #![expect(clippy::panic, reason = "a test fails by panicking")]
 
@@ -14,11 +14,11 @@ use petasos_h1::{
 enum Verdict {
     /// The head is refused.
     Head(RequestError),
-    /// The head is accepted, its body refused.
+    /// The head is accepted and the body is refused.
     Body(BodyError),
-    /// Accepted: the content, and the octets after the message.
+    /// The message is accepted, with this content and these bytes after it.
     Reads(&'static str, &'static str),
-    /// Not complete, and not wrong so far.
+    /// The message is incomplete and correct so far.
     NeedsMore,
 }
 
@@ -37,7 +37,7 @@ const fn head(fault: H) -> Verdict {
     Head(R::Head(fault))
 }
 
-/// Each starts after `POST / HTTP/1.1\r\nHost: h\r\n`.
+/// Requests that start with `POST / HTTP/1.1\r\nHost: h\r\n`.
 #[rustfmt::skip]
 const BEHIND_THE_HOST: &[(&str, &str, Verdict)] = &[
     // Two lengths.
@@ -62,7 +62,7 @@ const BEHIND_THE_HOST: &[(&str, &str, Verdict)] = &[
     ("CL of 2^64", "Content-Length: 18446744073709551616\r\n\r\n", framing(F::ContentLengthInvalid)),
     ("CL that wraps round to 5", "Content-Length: 18446744073709551621\r\n\r\nGET /", framing(F::ContentLengthInvalid)),
     ("CL in non-ASCII digits", "Content-Length: \u{0665}\r\n\r\nGET /", framing(F::ContentLengthInvalid)),
-    // TE.TE: a Transfer-Encoding that one side does not see.
+    // TE.TE: a Transfer-Encoding that one of two readers does not recognise.
     ("TE xchunked", "Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n", framing(F::ChunkedNotLast)),
     ("TE chunked quoted", "Transfer-Encoding: \"chunked\"\r\n\r\n", framing(F::ChunkedNotLast)),
     ("TE chunked with a parameter", "Transfer-Encoding: chunked;a=b\r\n\r\n", framing(F::ChunkedNotLast)),
@@ -219,7 +219,7 @@ const WHOLE: &[(&str, &str, Verdict)] = &[
 ];
 
 #[test]
-fn requests_behind_the_host() {
+fn requests_after_a_host_line() {
     for (what, wire, verdict) in BEHIND_THE_HOST {
         check(what, &format!("POST / HTTP/1.1\r\nHost: h\r\n{wire}"), verdict);
     }
@@ -258,7 +258,7 @@ fn check(what: &str, wire: &str, verdict: &Verdict) {
     }
 }
 
-/// Responses to GET, and the strict verdict on them.
+/// Responses to GET, each with the strict result.
 #[rustfmt::skip]
 const RESPONSES: &[(&str, &str, Result<BodyFraming, ResponseError>)] = &[
     ("CL and TE", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n", Err(ResponseError::Framing(F::TransferEncodingWithContentLength))),

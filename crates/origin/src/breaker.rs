@@ -1,4 +1,4 @@
-//! The breaker of one origin: whether the origin answers at all, from what its fetches meet.
+//! The breaker of one origin: a state machine that learns from fetches whether the origin answers.
 //!
 //! ```text
 //!            a connection is refused                        a connection, or a first byte
@@ -7,10 +7,12 @@
 //!     └─ three pages without a first byte ─> Silent ───── a first byte ─────────────────> Closed
 //! ```
 //!
-//! Invariant: nothing here knows a socket, a clock or a lock: events and `now` go in, decisions come out. A first byte
-//! clears all evidence, so pages that are slow by themselves never open the breaker while other fetches are answered.
-//! A fetch whose length its client decides (a pass, perhaps a long poll) is never evidence of silence. The memory is
-//! bounded by the fetches that may be under way.
+//! Invariant: the state machine uses no socket, clock or lock. Events and `now` go in, decisions
+//! come out.
+//!
+//! A first byte clears all evidence, so slow pages never open the breaker while the origin answers
+//! other fetches. A pass is never evidence of silence, because its client decides how long it
+//! takes: it may be a long poll. The memory is bounded by the number of concurrent fetches.
 
 use crate::error::FetchError;
 use crate::usual::UsualWait;
@@ -19,71 +21,74 @@ use std::collections::VecDeque;
 use std::io::ErrorKind;
 use std::time::Duration;
 
-/// Different pages that must be silent before the origin counts as hung.
+/// The breaker opens when fetches of this many different pages are silent.
 const SILENT_PAGES: usize = 3;
 
-/// How many times as long as the usual 99th percentile a fetch waits before it counts as silent.
+/// A fetch counts as silent after this many times the origin's usual wait (its 99th percentile).
 const USUAL_TIMES: u32 = 3;
 
-/// How long a fetch that ended without a first byte remains evidence.
+/// A fetch that ended without a first byte is evidence for this long.
 const EVIDENCE_LASTS: Duration = Duration::from_secs(10);
 
-/// How long fetches must be reset and none be answered before resets count. An origin answers others in less time, even
-/// if a client has three pages fetched that crash their workers.
+/// Resets become evidence when the first is this old and no fetch was answered since. A working
+/// origin answers another fetch in less time, even if a client requests three pages that crash
+/// their workers.
 const RESETS_LAST: Duration = Duration::from_millis(100);
 
-/// The pause before the first probe of an origin that refuses connections; each failed probe doubles it.
+/// The pause before the first probe of an origin that refuses connections. Each failed probe doubles
+/// it.
 const REFUSED_PAUSE_MIN: Duration = Duration::from_millis(100);
 
-/// The longest pause between probes of an origin that refuses connections, as a refused one costs neither side much.
+/// The longest pause between probes of an origin that refuses connections. It is short because a
+/// refused connection costs both sides little.
 const REFUSED_PAUSE_MAX: Duration = Duration::from_secs(1);
 
 /// The pause before the first probe of an origin that is silent; each failed probe doubles it.
 const SILENT_PAUSE_MIN: Duration = Duration::from_secs(1);
 
-/// Changes that are kept until they are logged, which happens every second.
+/// Changes that are kept for the log, which takes them every second. Older ones are dropped.
 const UNTOLD_MAX: usize = 64;
 
-/// What the breaker needs to know of the settings.
+/// The settings of a breaker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BreakerLimits {
     /// The shortest time without a first byte after which a fetch counts as silent.
     pub silence_min: Duration,
-    /// The longest, however slow the origin usually is.
+    /// The longest such time, however slow the origin usually is.
     pub silence_max: Duration,
-    /// How long a probe is waited for, and the longest pause between probes.
+    /// The longest wait for a probe's response, and the longest pause between probes.
     pub probe_pause_max: Duration,
 }
 
-/// What is believed of the origin.
+/// The breaker's view of the origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BreakerState {
-    /// It answers.
+    /// The origin answers.
     Closed,
-    /// It accepts connections and does not answer.
+    /// The origin accepts connections and does not answer.
     Silent,
-    /// No connection can be made.
+    /// No connection to the origin can be made.
     Unreachable,
 }
 
-/// One change of the state.
+/// One change of the breaker's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BreakerChange {
-    /// The state before.
+    /// The previous state.
     pub from: BreakerState,
-    /// The state from then on.
+    /// The new state.
     pub to: BreakerState,
-    /// How long the state before had lasted.
+    /// The time that the previous state lasted.
     pub lasted: Duration,
-    /// The time without a first byte after which a fetch counted as silent.
+    /// The time without a first byte after which a fetch counted as silent, at the change.
     pub silence: Duration,
 }
 
-/// A fetch that has begun.
+/// A fetch that has begun and is known to the breaker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Begun {
     number: u64,
-    /// A digest of the page's key; `None` for a pass.
+    /// A digest of the page's cache key; `None` for a pass.
     page: Option<u64>,
     at: Monotonic,
     is_probe: bool,
@@ -92,15 +97,15 @@ pub(crate) struct Begun {
 /// How a fetch ended before its first byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
-    /// No connection was to be had.
+    /// No connection could be made.
     Unreachable,
     /// The connection was not accepted in time.
     ConnectTimeout,
     /// The connection ended.
     Reset,
-    /// The time limit passed.
+    /// No first byte came in time.
     Timeout,
-    /// For a reason that says nothing about the origin.
+    /// The fetch failed for a reason that says nothing about the origin.
     Other,
 }
 
@@ -108,8 +113,8 @@ impl Failure {
     pub(crate) fn of(error: &FetchError) -> Self {
         match error {
             FetchError::Refused => Self::Unreachable,
-            // The origin's queue of connections is full (Unix sockets), or this machine has no port left: the origin
-            // may be well and busy.
+            // The origin's accept queue is full (Unix sockets), or this machine has no port left.
+            // The origin may be healthy and busy.
             FetchError::Unreachable(ErrorKind::WouldBlock | ErrorKind::AddrNotAvailable) => Self::Other,
             FetchError::Unreachable(_) => Self::Unreachable,
             FetchError::ConnectTimeout => Self::ConnectTimeout,
@@ -120,45 +125,48 @@ impl Failure {
     }
 }
 
-/// A page whose fetch ended without a first byte.
+/// A fetch that ended without a first byte.
 #[derive(Clone, Copy, Debug)]
 struct Unanswered {
-    /// For a fetch that was reset its number: three of one page count too, because the connection itself has failed.
+    /// The page's digest. For a reset fetch the fetch's number, so that three resets of one page
+    /// count as three: the connection itself has failed.
     page: u64,
     at: Monotonic,
     was_reset: bool,
 }
 
-/// The state machine.
+/// The breaker's state machine.
 #[derive(Clone, Debug)]
 pub(crate) struct Breaker {
     limits: BreakerLimits,
     state: BreakerState,
     changed: Monotonic,
     changes: u64,
-    /// Changes that nobody has taken yet.
+    /// Changes that were not taken for the log yet.
     untold: VecDeque<BreakerChange>,
     next_number: u64,
     usual: UsualWait,
-    /// Shared fetches without a first byte that began after the last first byte of any fetch, in their order.
+    /// Shared fetches without a first byte that began after the last first byte of any fetch, in
+    /// order of their begin.
     pending: VecDeque<Begun>,
-    /// Those that ended since then, the latest last; of those that were reset, the first ones.
+    /// Fetches that ended without a first byte since the last first byte of any fetch, in order of
+    /// their end. Of reset fetches only the earliest [`SILENT_PAGES`] are kept.
     unanswered: Vec<Unanswered>,
     /// The current pause between probes.
     pause: Duration,
     next_probe: Monotonic,
-    /// The number of the last probe whose turn was taken.
+    /// The number of the last probe whose turn was claimed.
     last_probe: u64,
-    /// The probe that is under way.
+    /// The current probe, from its claim to its end.
     probe: Option<Probe>,
 }
 
-/// A probe from the moment in which its turn is taken.
+/// A probe, from the moment when its turn is claimed.
 #[derive(Clone, Copy, Debug)]
 struct Probe {
     number: u64,
     since: Monotonic,
-    /// Whether its fetch has begun. The end of the fetch then ends the turn.
+    /// Whether its fetch has begun. The end of that fetch then ends the turn.
     is_sent: bool,
 }
 
@@ -181,38 +189,38 @@ impl Breaker {
         }
     }
 
-    /// The state at `now`: silence needs no event, so this can open the breaker.
+    /// The state at `now`. Silence is not an event, so this call can open the breaker.
     pub(crate) fn state(&mut self, now: Monotonic) -> BreakerState {
         self.open_if_silent(BreakerState::Silent, now);
         self.state
     }
 
-    /// How often the state has changed.
+    /// The number of changes of the state so far.
     pub(crate) fn changes(&self) -> u64 {
         self.changes
     }
 
-    /// The changes since the last call, oldest first; of more than [`UNTOLD_MAX`], the latest.
+    /// Takes the changes since the last call, oldest first; at most the latest [`UNTOLD_MAX`].
     pub(crate) fn take_changes(&mut self) -> Vec<BreakerChange> {
         self.untold.drain(..).collect()
     }
 
-    /// The time without a first byte after which a fetch counts as silent now.
+    /// The time without a first byte after which a fetch counts as silent at present.
     pub(crate) fn silence(&self) -> Duration {
         let BreakerLimits { silence_min, silence_max, .. } = self.limits;
         let usual = self.usual.p99().unwrap_or_default().saturating_mul(USUAL_TIMES);
         usual.min(silence_max).max(silence_min)
     }
 
-    /// Whether the next request may be a probe: the breaker is open, its pause is over, and no probe is under way that
-    /// may still be answered.
+    /// Whether the next request may be a probe: the breaker is open, the pause is over, and no
+    /// other probe may still be answered.
     pub(crate) fn is_probe_due(&self, now: Monotonic) -> bool {
         let waits = self.probe.is_some_and(|probe| now.since(probe.since) < self.limits.probe_pause_max);
         self.state != BreakerState::Closed && now >= self.next_probe && !waits
     }
 
-    /// Takes the turn of the next probe, if one is due, and gives its number. The caller then begins a fetch with it,
-    /// or releases it.
+    /// Claims the turn of the next probe, if one is due, and returns its number. The caller then
+    /// begins a fetch with this number or releases it.
     pub(crate) fn claim_probe(&mut self, now: Monotonic) -> Option<u64> {
         if !self.is_probe_due(now) {
             return None;
@@ -222,13 +230,14 @@ impl Breaker {
         Some(self.last_probe)
     }
 
-    /// Gives a turn back whose fetch has not begun; that of a fetch stays with the fetch.
+    /// Releases a claimed turn whose fetch has not begun. Once the fetch has begun, this has no
+    /// effect.
     pub(crate) fn release_probe(&mut self, number: u64) {
         self.probe = self.probe.filter(|probe| probe.number != number || probe.is_sent);
     }
 
-    /// A fetch goes to the origin. `page` is a digest of its key if its answer may be shared, `probe` the number of its
-    /// turn if it is a probe.
+    /// Records that a fetch is sent to the origin. `page` is a digest of its cache key if the
+    /// response may be shared; `probe` is the number of its turn if it is a probe.
     pub(crate) fn begin(&mut self, page: Option<u64>, probe: Option<u64>, now: Monotonic) -> Begun {
         if let Some(own) = self.probe.as_mut().filter(|own| probe == Some(own.number)) {
             own.is_sent = true;
@@ -241,17 +250,18 @@ impl Breaker {
         begun
     }
 
-    /// The origin has accepted a connection.
+    /// Records that the origin accepted a connection.
     pub(crate) fn connected(&mut self, now: Monotonic) {
         if self.state == BreakerState::Unreachable {
             self.change(BreakerState::Closed, now);
         }
     }
 
-    /// The first byte of a response has come.
+    /// Records the first byte of a response.
     pub(crate) fn answered(&mut self, begun: &Begun, now: Monotonic) {
-        // When a hung origin goes on, all that it held is answered at once; these waits are not usual ones. The first
-        // of them counts, so that an origin that became slow is soon known as slow.
+        // A hung origin that recovers answers all held fetches at once; their waits are not usual.
+        // Only the first is recorded, so that an origin that became slow is soon known as slow. It
+        // changes the state, and the other fetches began before that change.
         if begun.page.is_some() && (begun.at >= self.changed || self.state != BreakerState::Closed) {
             self.usual.record(now.since(begun.at).min(self.silence()));
         }
@@ -262,7 +272,7 @@ impl Breaker {
         }
     }
 
-    /// A fetch has ended without a first byte.
+    /// Records that a fetch ended without a first byte.
     pub(crate) fn failed(&mut self, begun: &Begun, failure: Failure, now: Monotonic) {
         let was_pending = self.forget(begun);
         if begun.is_probe {
@@ -280,7 +290,8 @@ impl Breaker {
         self.open_if_silent(opened, now);
     }
 
-    /// A fetch was given up before its first byte, which says nothing about the origin.
+    /// Records that the edge gave up a fetch before its first byte, which says nothing about the
+    /// origin.
     pub(crate) fn dropped(&mut self, begun: &Begun, now: Monotonic) {
         self.forget(begun);
         if begun.is_probe {
@@ -318,7 +329,7 @@ impl Breaker {
         }
     }
 
-    /// Notes a page whose fetch ended without a first byte.
+    /// Adds a fetch that ended without a first byte to the evidence. `page` is `None` for a pass.
     fn note(&mut self, page: Option<u64>, was_reset: bool, now: Monotonic) {
         let Some(page) = page.filter(|_| self.state == BreakerState::Closed) else { return };
         self.unanswered.retain(|old| old.page != page && now.since(old.at) < EVIDENCE_LASTS);
@@ -328,10 +339,12 @@ impl Breaker {
         }
     }
 
-    /// Whether enough different pages are without a first byte for long enough.
+    /// Whether fetches of [`SILENT_PAGES`] different pages are silent, counting late and ended
+    /// ones.
     fn has_silent_pages(&self, now: Monotonic) -> bool {
         let silence = self.silence();
         let is_late = |begun: &&Begun| now.since(begun.at) >= silence;
+        // The fetches are in order of their begin, so the late ones come first.
         let late = self.pending.iter().take_while(is_late).filter_map(|begun| begun.page);
         let recent = |old: &&Unanswered| now.since(old.at) < EVIDENCE_LASTS;
         let resets_last = |old: &Unanswered| old.was_reset && now.since(old.at) >= RESETS_LAST;
@@ -393,7 +406,7 @@ mod tests {
         Breaker::new(LIMITS, at(0))
     }
 
-    /// A breaker with a fetch under way for each of these pages since the start.
+    /// A breaker with a fetch of each of these pages, begun at the start.
     fn asking(pages: &[u64]) -> (Breaker, Vec<Begun>) {
         let mut breaker = breaker();
         let begun = pages.iter().map(|page| breaker.begin(Some(*page), None, at(0))).collect();
@@ -437,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn an_origin_that_is_usually_slow_gets_three_times_as_long() {
+    fn silence_of_a_slow_origin_is_three_times_its_usual_wait() {
         let mut breaker = breaker();
         for second in 0..10 {
             let begun = breaker.begin(Some(0), None, at(second * 1000));
@@ -456,7 +469,7 @@ mod tests {
     }
 
     #[test]
-    fn slow_pages_raise_the_time_no_further_than_its_limit() {
+    fn slow_pages_raise_the_silence_only_to_its_limit() {
         let mut breaker = breaker();
         for minute in 0..99 {
             let begun = breaker.begin(Some(minute), None, at(minute * 60_000));
@@ -466,7 +479,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_that_a_hang_has_held_do_not_count_as_usual() {
+    fn responses_held_by_a_hang_do_not_count_as_usual() {
         let mut breaker = breaker();
         let pages: Vec<u64> = (0..64).collect();
         let held: Vec<_> = pages.iter().map(|page| breaker.begin(Some(*page), None, at(0))).collect();
@@ -521,7 +534,7 @@ mod tests {
     }
 
     #[test]
-    fn late_connections_make_a_silent_origin_unreachable() {
+    fn connect_timeouts_make_a_silent_origin_unreachable() {
         let (mut breaker, begun) = asking(&[1, 2, 3]);
         assert_eq!(breaker.state(at(1000)), BreakerState::Silent);
         breaker.failed(&begun[0], Failure::ConnectTimeout, at(3000));
@@ -548,7 +561,7 @@ mod tests {
     }
 
     #[test]
-    fn one_probe_at_a_time_and_the_next_after_the_longest_pause() {
+    fn next_probe_waits_for_the_first_or_the_longest_pause() {
         let (mut breaker, _) = asking(&[1, 2, 3]);
         assert_eq!(breaker.state(at(1000)), BreakerState::Silent);
         assert_eq!(breaker.claim_probe(at(1999)), None);
@@ -576,7 +589,7 @@ mod tests {
         assert_eq!(breaker.claim_probe(at(2002)), None, "it is sent");
     }
 
-    /// What happens in the property test.
+    /// An event of the property test.
     #[derive(Clone, Copy, Debug)]
     enum Happens {
         Begin(Option<u64>),
@@ -608,13 +621,14 @@ mod tests {
         ]
     }
 
-    /// Everything that has happened since the last first byte or change, in plain lists.
+    /// Everything that happened since the last first byte or change of state, in plain lists.
     #[derive(Default)]
     struct Model {
         open: Vec<Begun>,
-        /// Shared fetches that began while it was closed and have not ended.
+        /// Shared fetches that began while the breaker was closed and have not ended.
         waiting: Vec<Begun>,
-        /// What ended without a first byte: the page, or the number of a reset fetch; when; and whether it was reset.
+        /// Fetches that ended without a first byte: the page, or the number of a reset fetch; the
+        /// time; whether it was reset.
         ended: Vec<(u64, u64, bool)>,
     }
 
@@ -637,7 +651,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_state_is_what_the_whole_history_says(story in prop::collection::vec(happens(), 1..200)) {
+        fn state_agrees_with_a_model_of_the_whole_history(story in prop::collection::vec(happens(), 1..200)) {
             let (mut breaker, mut model) = (breaker(), Model::default());
             let (mut now, mut state, mut last_probe) = (0, BreakerState::Closed, None);
             for happening in story {

@@ -1,9 +1,12 @@
-//! One request to an application and its response, with content streaming both ways.
+//! One request to an origin and its response, with content streaming both ways.
 //!
-//! Invariant: a connection goes back to the pool only after a response that ended as its framing said, to a
-//! request that was sent whole, with nothing unread behind it; in every other case dropping the exchange
-//! closes it. What comes while the connection is in the pool closes it too; what comes after the next request was sent
-//! cannot be told from its response. Nothing here decides what a response means.
+//! Invariant: a connection returns to the pool only after a complete exchange. The whole request
+//! was sent, the response ended as its framing said, and no unread bytes follow it. In every other
+//! case dropping the exchange closes the connection.
+//!
+//! Bytes that arrive while the connection is in the pool close it too. Bytes that arrive after the
+//! next request was sent cannot be distinguished from its response. The exchange does not interpret
+//! responses.
 
 use crate::error::{FetchError, UploadError};
 use crate::health::Watched;
@@ -21,27 +24,27 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWrite};
 
-/// Octets that one read from the application may bring.
+/// Largest number of bytes in one read from the origin.
 const READ_BYTES: usize = 64 * 1024;
 
-/// How long a request's content is held back for the application's 100 (Continue) before it is sent all the
-/// same, since many applications never send one (RFC 9110 section 10.1.1).
+/// The longest wait for the origin's 100 (Continue) before the content is sent without it. Many
+/// origins never send one (RFC 9110 section 10.1.1).
 const CONTINUE_WAIT: Duration = Duration::from_secs(1);
 
-/// Informational responses before the one that answers; applications send one or two. They may be kept for
-/// visitors who come later, so without a limit they would fill the memory.
+/// Largest number of informational responses before the final one; origins send one or two. The
+/// limit protects memory, because they may be kept for visitors who join the fetch later.
 const INFORMATIONAL_MAX: u32 = 32;
 
-/// Where the content of a request comes from.
+/// The source of a request's content.
 pub trait Upload {
-    /// The next piece. After [`Frame::End`] it is not called again.
+    /// Polls for the next frame. It is not called again after [`Frame::End`].
     ///
     /// # Errors
-    /// [`UploadError`] when the content does not arrive.
+    /// [`UploadError`] if the content does not arrive completely.
     fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<Result<Frame, UploadError>>;
 }
 
-/// The content of a request that has none.
+/// The upload of a request without content.
 #[derive(Clone, Copy, Debug)]
 pub struct NoUpload;
 
@@ -51,7 +54,8 @@ impl Upload for NoUpload {
     }
 }
 
-/// What comes back, in this order: any number of informational heads, the head, content, the end.
+/// An event of the response, in this order: any number of informational heads, the head, content,
+/// the end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A 1xx response other than 101; another head follows.
@@ -60,16 +64,16 @@ pub enum Event {
     Head {
         /// Status and fields as received.
         head: ResponseHead,
-        /// How the end of the content is recognised.
+        /// How the end of the content is determined.
         framing: BodyFraming,
     },
-    /// Content octets; never empty.
+    /// A piece of the content; never empty.
     Data(Bytes),
     /// The end of the content, with the trailer fields if there were any.
     End(Option<Fields>),
 }
 
-/// A request under way.
+/// A request that was sent or is about to be, with its response.
 #[derive(Debug)]
 pub struct Exchange {
     origin: Arc<Origin>,
@@ -78,7 +82,7 @@ pub struct Exchange {
     request: FetchRequest,
     link: Link,
     upload: Uploading,
-    /// Its turn was given up because the rest of the content has not come yet.
+    /// Whether the permit was stalled because the rest of the request's content has not arrived.
     is_starved: bool,
     download: Downloading,
     informational: u32,
@@ -86,14 +90,14 @@ pub struct Exchange {
     continue_patience: Patience,
 }
 
-/// The connection with what was read and not yet parsed, and what is to be written.
+/// The connection, with the bytes that were read and not parsed, and the bytes to be written.
 #[derive(Debug)]
 struct Link {
-    /// `None` once it went back to the pool.
+    /// `None` once the response is complete: the connection returned to the pool or was closed.
     stream: Option<Stream>,
-    /// It has carried a request before.
+    /// Whether the connection carried a request before this one.
     reused: bool,
-    /// An octet of the response has come.
+    /// Whether a byte of the response has arrived.
     answered: bool,
     input: BytesMut,
     output: BytesMut,
@@ -101,11 +105,11 @@ struct Link {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Uploading {
-    /// Until the application says 100 (Continue) or has had its time to.
+    /// Held back until the origin sends 100 (Continue) or [`CONTINUE_WAIT`] is over.
     Held,
     Streaming,
     Done,
-    /// The application stopped reading; its answer may still come.
+    /// The origin stopped reading, or does not want the content; its response may still come.
     Abandoned,
 }
 
@@ -145,11 +149,13 @@ impl Exchange {
         }
     }
 
-    /// The next event. A request without content that is idempotent is sent once more, on a new connection,
-    /// if the reused one it was sent on ended without an answer.
+    /// The next event of the response.
+    ///
+    /// The request is sent once more, on a new connection, if a reused connection ends without a
+    /// byte of the response. Only an idempotent request without content is repeated.
     ///
     /// # Errors
-    /// [`FetchError`]; the exchange is over then.
+    /// [`FetchError`]. The exchange is over then.
     pub async fn next(&mut self, upload: &mut impl Upload) -> Result<Event, FetchError> {
         self.patience.reset();
         let event = match poll_fn(|context| self.poll_event(context, upload)).await {
@@ -159,7 +165,7 @@ impl Exchange {
         event.inspect_err(|error| self.watched.failed(error))
     }
 
-    /// Sends the request once more.
+    /// Sends the request once more, on a new connection.
     async fn repeat(&mut self, upload: &mut impl Upload) -> Result<Event, FetchError> {
         let stream = self.origin.connect().await?;
         self.link = Link::new(stream, false, &self.request.head);
@@ -168,11 +174,12 @@ impl Exchange {
         poll_fn(|context| self.poll_event(context, upload)).await
     }
 
-    /// The next event, as [`Exchange::next`] gives it, but without repeating the request: for what follows the
-    /// head. Call [`Exchange::resume`] before the first poll and after any time in which it was not polled.
+    /// Polls for the next event as [`Exchange::next`] does, but never repeats the request. It is
+    /// for the content after the head. Call [`Exchange::resume`] before the first poll and after
+    /// any time without polls.
     ///
     /// # Errors
-    /// [`FetchError`]; the exchange is over then.
+    /// [`FetchError`]. The exchange is over then.
     pub fn poll_next(
         &mut self,
         context: &mut Context<'_>,
@@ -181,13 +188,13 @@ impl Exchange {
         self.poll_event(context, upload)
     }
 
-    /// Begins to count the application's time anew.
+    /// Restarts the time limit for the origin, after a time without polls.
     pub fn resume(&mut self) {
         self.patience.reset();
     }
 
-    /// Sends more of the request's content without reading the response: to be polled while the response is
-    /// held back. Never ready but for an error of the upload.
+    /// Sends more of the request's content without reading the response, while the caller holds the
+    /// response back. Ready only with an error of the upload.
     pub fn poll_upload(&mut self, context: &mut Context<'_>, upload: &mut impl Upload) -> Poll<UploadError> {
         match self.poll_send(context, upload) {
             Poll::Ready(Err(error)) => Poll::Ready(error),
@@ -200,20 +207,22 @@ impl Exchange {
         self.upload == Uploading::Done && self.link.output.is_empty()
     }
 
-    /// Lets another fetch begin although this one goes on: for responses that are open for as long as the
-    /// visitor stays, such as server-sent events.
+    /// Gives up the permit, so that another fetch can begin although this one goes on. For
+    /// responses that stay open as long as the visitor does, such as server-sent events.
     pub fn release_turn(&mut self) {
         self.permit = None;
     }
 
-    /// Lets another fetch begin while the application waits for a slow client; false if it did so before, or as many
-    /// have as may. The response counts again as soon as it is read on.
+    /// Lets another fetch begin while the origin waits for a slow client.
+    ///
+    /// Returns `false` if the permit is stalled already, was given up, or if the limit of stalled
+    /// fetches is reached. The fetch counts as active again at the next poll for an event.
     pub fn stall(&mut self) -> bool {
         self.permit.as_mut().is_some_and(FetchPermit::stall)
     }
 
-    /// After the head 101: the connection, and what the application has already sent on it. `None` if the
-    /// response is over.
+    /// Returns the connection after a head with status 101, and the bytes that the origin already
+    /// sent on it. `None` if the response is over.
     pub fn into_tunnel(self) -> Option<(Stream, BytesMut)> {
         Some((self.link.stream?, self.link.input))
     }
@@ -227,7 +236,8 @@ impl Exchange {
         context: &mut Context<'_>,
         upload: &mut impl Upload,
     ) -> Poll<Result<Event, FetchError>> {
-        // A response that is read on is worked on again. One whose request waits for its client is not.
+        // A fetch whose response is read on counts as active again, unless the origin still waits
+        // for the rest of its request.
         if !self.is_starved {
             self.permit.as_mut().into_iter().for_each(FetchPermit::resume);
         }
@@ -235,6 +245,7 @@ impl Exchange {
         if let Poll::Ready(event) = self.poll_receive(context)? {
             return Poll::Ready(Ok(event));
         }
+        // While the client is slow to send, the origin's time limit does not run.
         let waits_for_visitor = sending.is_pending() && self.link.output.is_empty();
         if waits_for_visitor {
             self.patience.reset();
@@ -250,7 +261,7 @@ impl Exchange {
         self.patience.poll_over(context, limit).map(|()| Err(error))
     }
 
-    /// Writes the request; ready when all of it was written or the application takes no more.
+    /// Writes the request. Ready once all of it was written or the origin reads no more.
     fn poll_send(
         &mut self,
         context: &mut Context<'_>,
@@ -283,7 +294,8 @@ impl Exchange {
         }
     }
 
-    /// The application stopped reading. That is its right; what it says, or that it says nothing, counts.
+    /// The origin stopped reading, which is allowed. Its response, or the lack of one, decides the
+    /// result.
     fn abandon_upload(&mut self) {
         self.link.output.clear();
         self.upload = Uploading::Abandoned;
@@ -303,8 +315,9 @@ impl Exchange {
         if self.request.framing == BodyFraming::Chunked
             && h1::write_last_chunk(&mut self.link.output, trailer).is_err()
         {
-            // Trailer fields are parsed as strictly as they are written; should one slip through, it is left
-            // out, as any recipient may do (RFC 9110 section 6.5.1).
+            // Trailer fields are parsed as strictly as they are written, so this is not expected. A
+            // recipient may discard trailer fields (RFC 9110 section 6.5.1). Without trailer fields
+            // the write cannot fail.
             let _ = h1::write_last_chunk(&mut self.link.output, None);
         }
     }
@@ -325,7 +338,7 @@ impl Exchange {
         }
     }
 
-    /// The next event in what was read, if it is there whole.
+    /// The next event in the bytes that were read, if it is complete.
     fn parse(&mut self) -> Result<Option<Event>, FetchError> {
         match &mut self.download {
             Downloading::Head => self.parse_head(),
@@ -363,7 +376,8 @@ impl Exchange {
             return Ok(Some(Event::Informational(response.head)));
         }
         if self.upload == Uploading::Held {
-            // A final answer to an expectation: the content is not wanted (RFC 9110 section 10.1.1).
+            // A final response to an expectation: the origin does not want the content (RFC 9110
+            // section 10.1.1).
             self.upload = Uploading::Abandoned;
         }
         if response.head.status == Status::NOT_MODIFIED && !self.request.is_conditional {
@@ -375,11 +389,12 @@ impl Exchange {
         Ok(Some(Event::Head { head: response.head, framing: response.framing }))
     }
 
-    /// The response is complete: its turn ends, and the connection is kept if it can be.
+    /// Ends a complete response: gives up the permit, and keeps the connection if it is reusable.
     fn finish(&mut self) {
         let download = std::mem::replace(&mut self.download, Downloading::Done);
         self.permit = None;
-        // Content that a broken application sends to a HEAD may come late: it would be the next response.
+        // A broken origin may send content in response to HEAD, perhaps late. The next request on
+        // the connection would take it for its response.
         let reusable = matches!(download, Downloading::Body { persistent: true, .. })
             && !matches!(self.request.method, Method::Head)
             && self.is_uploaded()
@@ -399,10 +414,10 @@ impl Exchange {
         Err(FetchError::Closed)
     }
 
-    /// The connection broke; what that means depends on how far the response had come.
+    /// The error for a broken connection, which depends on the progress of the response.
     fn broken(&self) -> FetchError {
         match &self.download {
-            // Even a body that ends with the connection must end in good order.
+            // A body that ends with the connection needs an orderly end too.
             Downloading::Body { decoder, .. } => FetchError::BadBody(
                 decoder.eof().err().unwrap_or(BodyError::Truncated { missing_bytes: None }),
             ),
@@ -411,8 +426,10 @@ impl Exchange {
     }
 }
 
-/// Whether a 304 announces the content that it leaves out (RFC 9110 section 8.6). A broken application may send that
-/// content later, when the connection carries another request. `h1` looks at other empty responses in the same way.
+/// Whether a 304 announces the content that it omits (RFC 9110 section 8.6).
+///
+/// A broken origin may send that content later, when the connection carries another request. `h1`
+/// treats other empty responses in the same way.
 fn announces_absent_content(head: &ResponseHead) -> bool {
     head.status == Status::NOT_MODIFIED
         && (head.fields.has(names::TRANSFER_ENCODING)
@@ -430,7 +447,7 @@ impl Link {
         }
     }
 
-    /// Writes what waits to be written; ready when nothing does.
+    /// Writes the pending output. Ready once it is empty.
     fn poll_flush(&mut self, context: &mut Context<'_>, patience: &mut Patience) -> Poll<io::Result<()>> {
         while !self.output.is_empty() {
             let stream = self.stream.as_mut().ok_or(io::ErrorKind::NotConnected)?;
@@ -443,11 +460,11 @@ impl Link {
         Poll::Ready(Ok(()))
     }
 
-    /// Reads more of the response; 0 at its end.
+    /// Reads more of the response. Returns 0 at the end of the stream.
     fn poll_fill(&mut self, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
         let stream = self.stream.as_mut().ok_or(io::ErrorKind::NotConnected)?;
         net::make_room(&mut self.input, READ_BYTES);
-        // The future keeps no state, so one made for each poll loses nothing.
+        // `read_buf` keeps no state between polls, so a new future for each poll loses nothing.
         let read = ready!(pin!(stream.read_buf(&mut self.input)).poll(context));
         self.answered |= matches!(read, Ok(octets) if octets > 0);
         Poll::Ready(read)

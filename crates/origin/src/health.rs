@@ -1,8 +1,10 @@
-//! The breaker of one origin at work: shared by all workers, fed by fetches, asked before them.
+//! The breaker of one origin, shared by all workers: fetches report to it and consult it.
 //!
-//! Invariant: the fetch limit and the announcement of the state agree with the breaker's state, because they
-//! change under its lock. Each fetch that was told to the breaker ends there once, however it ends. Lock order:
-//! breaker, then the turns of the fetch limit.
+//! Invariant: the fetch limit and the published state agree with the breaker's state, because all
+//! change under the breaker's lock. Each fetch reported as begun is reported as ended exactly once,
+//! however it ends.
+//!
+//! Lock order: breaker, then the turns of the fetch limit.
 
 use crate::breaker::{Begun, Breaker, BreakerChange, BreakerLimits, BreakerState, Failure};
 use crate::error::FetchError;
@@ -12,7 +14,7 @@ use platform::{Clock, Monotonic};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::watch;
 
-/// The breaker with its lock, its clock and those who follow its state.
+/// The breaker with its lock, its clock, and the channel that publishes its state.
 pub(crate) struct Health {
     breaker: Mutex<Breaker>,
     state: watch::Sender<BreakerState>,
@@ -25,10 +27,10 @@ impl Health {
         Self { breaker, state: watch::Sender::new(BreakerState::Closed), clock }
     }
 
-    /// Tells the breaker something or asks it, and lets the limit follow: while the breaker is open, half of the
-    /// fetches are for probes.
+    /// Runs `act` on the breaker and lets the fetch limit follow the state. While the breaker is
+    /// open, half of the permits are reserved for probes.
     fn with<T>(&self, limit: &FetchLimit, act: impl FnOnce(&mut Breaker, Monotonic) -> T) -> T {
-        // The breaker is consistent after each event, so a panic elsewhere does not spoil it.
+        // The breaker is consistent after each event, so a panic elsewhere does no harm.
         let mut breaker = self.breaker.lock().unwrap_or_else(PoisonError::into_inner);
         let now = self.clock.monotonic();
         let result = act(&mut breaker, now);
@@ -45,22 +47,23 @@ impl Origin {
         self.health.with(&self.limit, act)
     }
 
-    /// What the breaker believes of the application now.
+    /// The breaker's state now.
     pub fn breaker_state(&self) -> BreakerState {
         self.health(|breaker, now| breaker.state(now))
     }
 
-    /// Whether the breaker is open: what may be served stale is served at once, and nothing is refreshed but by probes.
+    /// Whether the breaker is open. The edge then serves stale responses at once, and only probes
+    /// refresh them.
     pub fn is_open(&self) -> bool {
         self.breaker_state() != BreakerState::Closed
     }
 
-    /// Whether the breaker is open and wants a request as its next probe.
+    /// Whether the breaker is open and a request may be its next probe.
     pub fn is_probe_due(&self) -> bool {
         self.health(|breaker, now| breaker.is_probe_due(now))
     }
 
-    /// Takes the turn of the next probe, if one is due, for a fetch with it.
+    /// Claims the turn of the next probe for a fetch; `None` if no probe is due.
     pub fn claim_probe(self: &Arc<Self>) -> Option<Arc<ProbeTurn>> {
         self.health(Breaker::claim_probe).map(|number| self.probe_turn(number))
     }
@@ -69,7 +72,8 @@ impl Origin {
         Arc::new(ProbeTurn { origin: Arc::clone(self), number })
     }
 
-    /// Changes of the breaker since the last call, oldest first; of too many, the latest.
+    /// Takes the breaker's changes since the last call, oldest first. If there were too many, only
+    /// the latest are returned.
     pub fn take_breaker_changes(&self) -> Vec<BreakerChange> {
         self.health(|breaker, now| {
             breaker.state(now);
@@ -77,29 +81,31 @@ impl Origin {
         })
     }
 
-    /// How often the breaker has changed.
+    /// The number of changes of the breaker's state so far.
     pub fn breaker_changes(&self) -> u64 {
         self.health(|breaker, _| breaker.changes())
     }
 
-    /// Ready when the breaker is open.
+    /// Waits until the breaker is open.
     pub async fn opened(&self) {
         self.comes_to(|state| *state != BreakerState::Closed).await;
     }
 
-    /// Ready when the breaker is open because the application is silent.
+    /// Waits until the breaker is open because the origin is silent.
     pub async fn fallen_silent(&self) {
         self.comes_to(|state| *state == BreakerState::Silent).await;
     }
 
     async fn comes_to(&self, is_awaited: impl FnMut(&BreakerState) -> bool) {
         let mut state = self.health.state.subscribe();
-        // An error means that the origin is gone, and with it whatever waits here.
+        // The only error is a dropped sender. The sender belongs to `self`, so it outlives this wait.
         let _ = state.wait_for(is_awaited).await;
     }
 
-    /// Lets a fetch go to the application, with the turn that it has or takes if it is a probe. Where no connection can
-    /// be made, only probes go.
+    /// Decides whether a fetch may go to the origin. If no connection to it can be made, only
+    /// probes may.
+    ///
+    /// Returns the fetch's turn if it is a probe: the given one or one that is claimed here.
     pub(crate) fn admit(
         self: &Arc<Self>,
         turn: Option<Arc<ProbeTurn>>,
@@ -111,17 +117,17 @@ impl Origin {
             BreakerState::Closed | BreakerState::Silent => Ok(None),
             BreakerState::Unreachable => breaker.claim_probe(now).map(Some).ok_or(FetchError::BreakerOpen),
         })?;
-        // Made without the lock, which a turn takes when it is dropped.
+        // Created after the lock is released, because dropping a turn takes the lock.
         Ok(claimed.map(|number| self.probe_turn(number)))
     }
 
-    /// The application has accepted a connection.
+    /// Reports that the origin accepted a connection.
     pub(crate) fn was_connected(&self) {
         self.health(Breaker::connected);
     }
 }
 
-/// The turn of one probe. If it is dropped before its fetch has begun, the next request gets it.
+/// The turn of one probe. If it is dropped before its fetch has begun, the turn is free again.
 #[derive(Debug)]
 pub struct ProbeTurn {
     origin: Arc<Origin>,
@@ -134,7 +140,7 @@ impl Drop for ProbeTurn {
     }
 }
 
-/// One fetch under the eyes of the breaker, until its first byte or its end.
+/// One fetch that the breaker watches, until its first byte or its end.
 #[derive(Debug)]
 pub(crate) struct Watched {
     origin: Arc<Origin>,
@@ -143,21 +149,23 @@ pub(crate) struct Watched {
 }
 
 impl Watched {
-    /// A fetch goes to the application. `page` is a digest of its key if its answer may be shared.
+    /// Reports a fetch that is sent to the origin. `page` is a digest of its cache key if the
+    /// response may be shared.
     pub(crate) fn begin(origin: &Arc<Origin>, page: Option<u64>, turn: Option<&ProbeTurn>) -> Self {
         let number = turn.map(|turn| turn.number);
         let begun = origin.health(|breaker, now| breaker.begin(page, number, now));
         Self { origin: Arc::clone(origin), begun, is_over: false }
     }
 
-    /// The first byte has come; further calls have no effect.
+    /// Reports the first byte of the response; further calls have no effect.
     pub(crate) fn answered(&mut self) {
         if !std::mem::replace(&mut self.is_over, true) {
             self.origin.health(|breaker, now| breaker.answered(&self.begun, now));
         }
     }
 
-    /// The fetch has failed. After the first byte that says nothing about whether the application answers.
+    /// Reports that the fetch failed. After the first byte this has no effect, because the origin
+    /// did answer.
     pub(crate) fn failed(&mut self, error: &FetchError) {
         if !std::mem::replace(&mut self.is_over, true) {
             self.origin.health(|breaker, now| breaker.failed(&self.begun, Failure::of(error), now));

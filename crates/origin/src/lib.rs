@@ -1,9 +1,13 @@
-//! Connections to applications: a pool that all workers share, a limit on concurrent requests with a queue,
-//! time limits, a breaker, and requests whose content streams both ways.
+//! Connections to origins.
 //!
-//! Invariant: an application never works on more requests at a time than its limit, and a response that did
-//! not end as its framing said is an error, never an end. What to ask and what an answer means is the edge's
-//! business.
+//! An [`Origin`] has a connection pool that all workers share, a limit on concurrent requests with
+//! a queue, time limits, and a breaker. Each request is an [`Exchange`], whose content streams both
+//! ways.
+//!
+//! Invariant: an origin never works on more requests at a time than its limit allows, except while
+//! stalled fetches go on again (see [`FetchLimit`]). A response that did not end as its framing
+//! said is an error, never a complete response. The edge decides what to request and what a
+//! response means.
 
 mod breaker;
 mod error;

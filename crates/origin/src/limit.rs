@@ -1,10 +1,14 @@
-//! How many requests one application works on at a time, and how long the others wait for their turn.
+//! The limit on concurrent requests to one origin, and the queue of the others. Shared by all
+//! workers.
 //!
-//! Invariant: at most `fetches_max` requests are worked on, at most `client_fetches_max` of them for one client, and at
-//! most `queue_max` requests wait; a waiting request gets its permit or an error in time. Whom a person waits for comes
-//! before what only robots want, else the order is that of arrival. A fetch that waits for a slow client is not worked
-//! on; at most `stalled_max` are in that state. When all of them go on at once, as many more than `fetches_max` are
-//! worked on. Shared by all workers.
+//! Invariant: at most `fetches_max` requests are active, and at most `queue_max` requests wait. At
+//! most `client_fetches_max` of the active ones are for one client; probes are exempt. A waiting
+//! request receives its permit or an error within the queue timeout. Requests with a person waiting
+//! precede requests of robots alone; within each group the order is that of arrival.
+//!
+//! A fetch that waits for a slow client is stalled and does not count as active; at most
+//! `stalled_max` fetches are stalled. If all of them go on at once, the active fetches exceed
+//! `fetches_max` by that number.
 
 mod turns;
 
@@ -15,29 +19,30 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// The bound on concurrent fetches from one origin, with its queue.
+/// The limit on concurrent fetches from one origin, with its queue.
 #[derive(Debug)]
 pub struct FetchLimit {
     turns: Arc<Mutex<Turns>>,
     queue_timeout: Duration,
 }
 
-/// How much an application is asked at a time.
+/// The bounds of a [`FetchLimit`], in requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// Requests under way; at least one.
+    /// Largest number of active fetches; 0 counts as 1.
     pub fetches_max: usize,
-    /// Of these, requests for one client.
+    /// Largest number of active fetches for one client; 0 counts as 1.
     pub client_fetches_max: usize,
-    /// Fetches beside them that wait for a slow client.
+    /// Largest number of fetches that are not counted as active because they wait for a slow
+    /// client.
     pub stalled_max: usize,
-    /// Requests that wait for their turn.
+    /// Largest number of requests in the queue.
     pub queue_max: usize,
-    /// Of these, requests for one client.
+    /// Largest number of requests in the queue for one client.
     pub client_queue_max: usize,
 }
 
-/// The right to one fetch; given back when dropped.
+/// A permit for one fetch. It is returned when dropped.
 #[derive(Debug)]
 pub struct FetchPermit {
     turns: Arc<Mutex<Turns>>,
@@ -45,28 +50,31 @@ pub struct FetchPermit {
     is_stalled: bool,
 }
 
-/// Why a fetch did not get its turn.
+/// Why a fetch got no permit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Busy {
-    /// As many requests wait as may.
+    /// The queue is full, or the client's share of it.
     #[error("as many requests wait for the application as may")]
     QueueFull,
-    /// The request waited as long as it may.
+    /// The request waited in the queue for its whole timeout.
     #[error("the application did not get to the request in time")]
     QueueTimeout,
 }
 
 impl FetchLimit {
-    /// A limit with these bounds; each request waits no longer than `queue_timeout`.
+    /// Creates a limit with these bounds. A request waits at most `queue_timeout` in the queue.
     pub fn new(bounds: Bounds, queue_timeout: Duration) -> Self {
         Self { turns: Arc::new(Mutex::new(Turns::new(bounds))), queue_timeout }
     }
 
-    /// The right to one fetch, at once or after waiting for it. Where the queue is full, a person takes the place of
-    /// the robot that came last. A probe also gets one that others leave free while the breaker is open.
+    /// Waits for a permit for one fetch.
+    ///
+    /// If the queue is full, a person's request replaces the last robot's. A probe may also take a
+    /// permit that an open breaker reserves for probes.
     ///
     /// # Errors
-    /// [`Busy`] when the queue is full or the wait too long.
+    /// [`Busy`] if the queue is full, if a person's request took this one's place, or if the wait
+    /// was too long.
     pub async fn acquire(&self, urgency: &Urgency, is_probe: bool) -> Result<FetchPermit, Busy> {
         let (mut turn, _place) = match self.ask(urgency, is_probe)? {
             Asked::Now(permit) => return Ok(permit),
@@ -74,38 +82,40 @@ impl FetchLimit {
         };
         let waiting = async {
             loop {
+                // A permit that has arrived is taken before others are handed out.
                 tokio::select! {
                     biased;
                     turn = &mut turn => return turn,
-                    // Other clients wait for it too, so its first client's bound holds it back no more.
+                    // A second client waits for this fetch, so the first client's share no longer
+                    // holds it back.
                     () = urgency.shared() => hand_out(&self.turns),
                 }
             }
         };
         match tokio::time::timeout(self.queue_timeout, waiting).await {
             Ok(Ok(permit)) => Ok(permit),
-            // A person has taken its place.
+            // The sender was dropped: a person's request took the place.
             Ok(Err(_)) => Err(Busy::QueueFull),
             Err(_) => Err(Busy::QueueTimeout),
         }
     }
 
-    /// Fetches under way.
+    /// Number of active fetches.
     pub fn active(&self) -> usize {
         lock(&self.turns).active()
     }
 
-    /// Requests waiting for their turn.
+    /// Number of requests in the queue.
     pub fn waiting(&self) -> usize {
         lock(&self.turns).waiting()
     }
 
-    /// Fetches whose response waits for a slow reader.
+    /// Number of stalled fetches.
     pub fn stalled(&self) -> usize {
         lock(&self.turns).stalled()
     }
 
-    /// From now on fetches that are no probes get half of the permits, or all of them again.
+    /// Limits fetches that are not probes to half of the permits, or lets them use all again.
     pub(crate) fn halve(&self, is_halved: bool) {
         lock(&self.turns).halve(is_halved);
         hand_out(&self.turns);
@@ -127,11 +137,12 @@ enum Asked<'a> {
     Queued(oneshot::Receiver<FetchPermit>, Place<'a>),
 }
 
-/// Gives the free turns to those who wait for them and may have them.
+/// Gives the free permits to waiting requests, as far as the bounds allow.
 fn hand_out(turns: &Arc<Mutex<Turns>>) {
     loop {
         let Some((waiter, client)) = lock(turns).call() else { return };
-        // Who has gone meanwhile gives it back the same way, without the lock.
+        // The lock is free again here. If the request was cancelled meanwhile, the unsent permit is
+        // dropped, which takes the lock and passes it on.
         let _ = waiter.turn.send(FetchPermit::new(turns, client));
     }
 }
@@ -141,8 +152,11 @@ impl FetchPermit {
         Self { turns: Arc::clone(turns), client, is_stalled: false }
     }
 
-    /// Lets another fetch begin although this one goes on, because the application waits for a slow client; false if
-    /// it did so before, or too many others have.
+    /// Stops counting this fetch as active, because the origin waits for a slow client. Another
+    /// fetch may begin.
+    ///
+    /// Returns `false` if the fetch is stalled already, or if the limit of stalled fetches is
+    /// reached.
     pub fn stall(&mut self) -> bool {
         if self.is_stalled || !lock(&self.turns).stall(self.client) {
             return false;
@@ -152,8 +166,11 @@ impl FetchPermit {
         true
     }
 
-    /// Takes a turn again after [`FetchPermit::stall`]. It does not wait for a free one, because the application has
-    /// the request already; further fetches wait until there are few enough. It takes none beyond its client's share.
+    /// Counts this fetch as active again after [`FetchPermit::stall`].
+    ///
+    /// It does not wait for a free permit, because the origin has the request already; new fetches
+    /// wait until the count is below the limit. If the client has its share of active fetches, this
+    /// one stays stalled.
     pub fn resume(&mut self) {
         if self.is_stalled {
             self.is_stalled = !lock(&self.turns).resume(self.client);
@@ -168,7 +185,7 @@ impl Drop for FetchPermit {
     }
 }
 
-/// A place in the queue, left on drop also when the waiting request goes away.
+/// A place in the queue. Dropping it leaves the queue, also when the waiting request is cancelled.
 struct Place<'a> {
     limit: &'a FetchLimit,
     number: u64,
@@ -180,7 +197,7 @@ impl Drop for Place<'_> {
     }
 }
 
-/// Each change of turns is whole before the lock is given back, a panic elsewhere leaves them as they should be.
+/// The counts are consistent whenever the lock is released, so a panic elsewhere does no harm.
 fn lock(turns: &Mutex<Turns>) -> MutexGuard<'_, Turns> {
     turns.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -223,7 +240,7 @@ mod tests {
         Urgency::of(true)
     }
 
-    /// Somebody who has queued up when this is ready.
+    /// A task that waits in the queue when this function returns.
     async fn waiter(limit: &Arc<FetchLimit>, urgency: &Urgency) -> JoinHandle<Result<FetchPermit, Busy>> {
         let (limit, urgency) = (Arc::clone(limit), urgency.clone());
         let waiting = tokio::spawn(async move { limit.acquire(&urgency, false).await });
@@ -232,7 +249,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_permit_given_back_goes_to_the_next_in_the_queue() {
+    async fn returned_permit_goes_to_the_next_in_the_queue() {
         let limit = Arc::new(limit(1, 1));
         let first = limit.acquire(&person(), false).await.unwrap();
         let waiting = waiter(&limit, &person()).await;
@@ -254,7 +271,7 @@ mod tests {
             waiter(&limit, &person()).await,
             waiter(&limit, &person()).await,
         ];
-        // A person wants what this robot fetches.
+        // A person joins the fetch of the second robot.
         joined.rise();
         let mut crowd = crowd.map(Some);
         for next in [1, 2, 3, 0] {
@@ -285,7 +302,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn waiting_has_an_end() {
+    async fn request_waits_no_longer_than_the_timeout() {
         let limit = limit(1, 1);
         let _held = limit.acquire(&person(), false).await.unwrap();
         let before = tokio::time::Instant::now();
@@ -295,14 +312,14 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_goes_away_leaves_the_queue_and_gives_a_turn_back() {
+    async fn cancelled_request_leaves_queue_and_returns_permit() {
         let limit = Arc::new(limit(1, 1));
         let held = limit.acquire(&person(), false).await.unwrap();
         let waiting = waiter(&limit, &person()).await;
         waiting.abort();
         assert!(waiting.await.unwrap_err().is_cancelled());
         assert_eq!(limit.waiting(), 0);
-        // One that has its turn already and does not know it yet.
+        // This request has received its permit and has not run since.
         let waiting = waiter(&limit, &person()).await;
         drop(held);
         assert_eq!(limit.active(), 1);
@@ -345,7 +362,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_fetch_that_another_client_joins_is_nobodys_share() {
+    async fn fetch_joined_by_a_second_client_counts_for_no_client() {
         let limit = Arc::new(bounded(2, 1, 4, 4));
         let (first, joined) = (wanted_by(ONE), wanted_by(ONE));
         let _held = limit.acquire(&first, false).await.unwrap();
@@ -374,7 +391,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_fetch_that_goes_on_counts_again_and_waits_for_nobody() {
+    async fn resumed_fetch_counts_again_without_waiting() {
         let limit = Arc::new(bounded(1, 1, 4, 4));
         let mut slow = limit.acquire(&person(), false).await.unwrap();
         assert!(slow.stall());
@@ -391,7 +408,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn client_that_reads_on_takes_no_more_than_its_share() {
+    async fn resumed_fetches_of_one_client_stay_within_its_share() {
         let bounds = Bounds {
             fetches_max: 4,
             client_fetches_max: 2,
@@ -414,7 +431,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn one_client_stalls_half_as_many_as_may() {
+    async fn one_client_may_stall_half_of_the_limit() {
         let bounds = Bounds {
             fetches_max: 4,
             client_fetches_max: 4,
@@ -446,7 +463,7 @@ mod tests {
         let waiting = [waiter(&limit, &person()).await, waiter(&limit, &person()).await];
         let probe = limit.acquire(&person(), true).await.unwrap();
         assert_eq!((limit.active(), limit.waiting()), (4, 2));
-        // Above the half, a permit that is given back goes to nobody.
+        // Above the half, a returned permit is given to no waiting request.
         held.truncate(1);
         assert_eq!((limit.active(), limit.waiting()), (2, 2));
         drop(probe);

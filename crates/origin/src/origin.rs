@@ -1,7 +1,8 @@
-//! One application: where it is, how many requests it gets at a time, its breaker, and its connections.
+//! One origin: its address, its limit on concurrent requests, its breaker, and its connections.
 //!
-//! Invariant: every request sent to an application holds a permit of its limit. Shared by all workers; what
-//! belongs to a worker's runtime is in the exchange.
+//! Invariant: every request sent to the origin holds a permit of the limit, until the edge gives it
+//! up for a response that stays open. An origin is shared by all workers; state of one worker's
+//! runtime is in the exchange.
 
 use crate::breaker::BreakerLimits;
 use crate::error::FetchError;
@@ -19,66 +20,66 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Limits of one origin; the settings table of `config` has their meaning and defaults.
+/// Limits of one origin. The settings table of `config` has their meanings and defaults.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// To connect.
+    /// The longest wait for a connection.
     pub connect_timeout: Duration,
-    /// From the end of a request to the first octet of its response.
+    /// The longest wait from the end of the request to the first byte of the response.
     pub first_byte_timeout: Duration,
-    /// Longest pause inside a response, or inside the application's reading of a request.
+    /// The longest pause inside a response, or while the origin reads a request.
     pub between_bytes_timeout: Duration,
-    /// Size of response heads and trailers.
+    /// The largest size of response heads and trailers.
     pub response_limits: h1::Limits,
-    /// Requests under way and waiting at a time.
+    /// The largest numbers of active and waiting requests.
     pub bounds: Bounds,
-    /// Longest wait for a turn.
+    /// The longest wait in the queue.
     pub queue_timeout: Duration,
-    /// Unused connections kept.
+    /// The largest number of idle connections that are kept.
     pub idle_connections_max: usize,
-    /// How long one is kept.
+    /// The longest time that an idle connection is kept.
     pub idle_connection_timeout: Duration,
-    /// When its breaker opens, and how it is probed then.
+    /// When the breaker opens, and how it then probes the origin.
     pub breaker: BreakerLimits,
 }
 
-/// A request ready to be sent.
+/// A request that is ready to be sent.
 #[derive(Clone, Debug)]
 pub struct FetchRequest {
-    /// The head as it stands on the wire, its empty line included; it announces `framing`.
+    /// The serialised head, including the empty line. Its fields announce `framing`.
     pub head: Bytes,
-    /// The method in it.
+    /// The method in the head.
     pub method: Method,
-    /// How the end of the content is recognised; content comes from an [`crate::Upload`] unless it is
-    /// [`BodyFraming::Empty`].
+    /// How the end of the content is determined. The content comes from an [`crate::Upload`] unless
+    /// this is [`BodyFraming::Empty`].
     pub framing: BodyFraming,
-    /// Whether the content waits for 100 (Continue); the head then has the field Expect.
+    /// Whether the content waits for 100 (Continue). The head then has the field Expect.
     pub expect_continue: bool,
-    /// Whether the head has a condition that can be answered 304.
+    /// Whether the head has a condition, so that 304 is a possible response.
     pub is_conditional: bool,
-    /// Who waits for it.
+    /// Which clients wait for the response.
     pub urgency: Urgency,
-    /// A digest of the page's key if the answer may be shared. Only then a missing first byte tells the breaker
-    /// something: a pass may be a long poll, or wait for its client.
+    /// A digest of the page's cache key if the response may be shared. Only then does a missing
+    /// first byte count for the breaker: a pass may be a long poll, or wait for its client.
     pub page: Option<u64>,
-    /// Its turn, if the breaker wants it as a probe.
+    /// The turn of a probe, if the caller claimed one.
     pub probe: Option<Arc<ProbeTurn>>,
 }
 
-/// What goes on at an origin right now.
+/// The numbers of requests and connections of an origin at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gauges {
-    /// Requests under way.
+    /// Active fetches.
     pub active: usize,
-    /// Requests that wait for their turn.
+    /// Requests in the queue.
     pub waiting: usize,
-    /// Fetches that wait for a slow client.
+    /// Stalled fetches, which wait for a slow client.
     pub stalled: usize,
-    /// Unused connections.
+    /// Idle connections.
     pub idle: usize,
 }
 
-/// An application with its limit and its connections.
+/// An origin with its limit, its breaker and its connections.
 pub struct Origin {
     url: OriginUrl,
     settings: Settings,
@@ -89,14 +90,14 @@ pub struct Origin {
 }
 
 impl FetchRequest {
-    /// Whether sending it twice does no harm and is possible: idempotent and without content.
+    /// Whether the request can be repeated without harm: it is idempotent and has no content.
     pub(crate) fn is_replayable(&self) -> bool {
         self.method.is_idempotent() && self.framing.is_empty()
     }
 }
 
 impl Origin {
-    /// An application at this address.
+    /// Creates an origin at this address, without connections.
     pub fn new(url: OriginUrl, settings: Settings, clock: Arc<dyn Clock>) -> Self {
         let limit = FetchLimit::new(settings.bounds, settings.queue_timeout);
         let pool = Pool::new(settings.idle_connections_max, settings.idle_connection_timeout);
@@ -104,18 +105,18 @@ impl Origin {
         Self { url, settings, limit, health, pool, clock }
     }
 
-    /// Waits for the request's turn and finds a connection for it. The request is sent when the exchange is
-    /// asked for its first event.
+    /// Waits for a permit and takes or makes a connection. The request itself is sent when the
+    /// exchange is polled for its first event.
     ///
-    /// Only a request that may be repeated is sent on a connection that was used before: an application may
-    /// close an idle connection at the moment of the next request, and what was not repeatable would be lost.
-    ///
+    /// Only a repeatable request uses an idle connection. An origin may close an idle connection at
+    /// the moment of the next request, and a request that cannot be repeated would then be lost.
     /// # Errors
-    /// [`FetchError`] when there is no turn or no connection in time, or when the breaker lets it not go.
+    /// [`FetchError`] if there is no permit or no connection in time, or if the breaker rejects the
+    /// request.
     pub async fn fetch(self: &Arc<Self>, request: FetchRequest) -> Result<Exchange, FetchError> {
         let probe = self.admit(request.probe.clone())?;
         let permit = self.limit.acquire(&request.urgency, probe.is_some()).await?;
-        // The application may have gone while the request waited.
+        // The origin may have become unreachable while the request waited.
         let probe = self.admit(probe)?;
         let mut watched = Watched::begin(self, request.page, probe.as_deref());
         let idle = if request.is_replayable() { self.pool.take(self.clock.monotonic()) } else { None };
@@ -126,12 +127,12 @@ impl Origin {
         Ok(Exchange::new(Arc::clone(self), permit, watched, request, (stream, reused)))
     }
 
-    /// Where the application is.
+    /// The origin's address.
     pub fn url(&self) -> &OriginUrl {
         &self.url
     }
 
-    /// What goes on right now.
+    /// The current numbers of requests and connections.
     pub fn gauges(&self) -> Gauges {
         Gauges {
             active: self.limit.active(),
@@ -141,15 +142,15 @@ impl Origin {
         }
     }
 
-    /// Whether it works on less than half of what it may get, nothing waits for it, and its breaker is closed or wants
-    /// a probe.
+    /// Whether the origin has capacity for background fetches. It works on less than half of its
+    /// limit, the queue is empty, and its breaker is closed or wants a probe.
     pub fn has_time(&self) -> bool {
         let answers = !self.is_open() || self.is_probe_due();
         let half = self.settings.bounds.fetches_max.div_ceil(2);
         answers && self.limit.waiting() == 0 && self.limit.active() < half
     }
 
-    /// Closes connections that were idle for too long; to be called every second or so.
+    /// Closes connections that were idle for too long. Call it about once a second.
     pub fn sweep(&self) {
         self.pool.sweep(self.clock.monotonic());
     }
@@ -169,8 +170,9 @@ impl Origin {
         }
     }
 
-    /// Takes back a connection whose last response is complete.
+    /// Returns a connection to the pool after a complete response.
     pub(crate) fn keep(&self, stream: Stream) {
+        // A connection that cannot be made idle is closed.
         if let Ok(idle) = stream.into_idle() {
             self.pool.put(idle, self.clock.monotonic());
         }

@@ -1,7 +1,8 @@
-//! Connections to one application that wait for their next request, shared by all workers.
+//! The idle connections to one origin, shared by all workers.
 //!
-//! Invariant: what is in the pool has answered its last request completely; what is taken out was quiet a
-//! moment ago and not idle for longer than allowed. The newest is used first, so that surplus ones age.
+//! Invariant: each connection in the pool has carried its last response completely. A connection
+//! that is taken out was not idle for too long, and neither closed nor readable a moment ago. The
+//! newest connection is used first, so that surplus ones grow old and are closed.
 
 use net::IdleStream;
 use platform::Monotonic;
@@ -23,12 +24,13 @@ struct Entry {
 }
 
 impl Pool {
-    /// An empty pool for at most `connections_max` connections, each idle for at most `idle_timeout`.
+    /// Creates an empty pool for at most `connections_max` connections, each idle for at most
+    /// `idle_timeout`.
     pub(crate) fn new(connections_max: usize, idle_timeout: Duration) -> Self {
         Self { idle: Mutex::new(Vec::new()), connections_max, idle_timeout }
     }
 
-    /// A connection that can be expected to work, if there is one.
+    /// Takes a connection that is likely to work, if there is one. Others are closed on the way.
     pub(crate) fn take(&self, now: Monotonic) -> Option<IdleStream> {
         loop {
             let entry = self.lock().pop()?;
@@ -38,7 +40,7 @@ impl Pool {
         }
     }
 
-    /// Keeps a connection for later, or closes it when there are enough.
+    /// Adds a connection, or closes it if the pool is full.
     pub(crate) fn put(&self, stream: IdleStream, now: Monotonic) {
         let mut idle = self.lock();
         if idle.len() < self.connections_max {
@@ -46,19 +48,20 @@ impl Pool {
         }
     }
 
-    /// Closes what has been idle for too long. Entries are in the order of their age.
+    /// Closes connections that were idle for too long.
     pub(crate) fn sweep(&self, now: Monotonic) {
         let mut idle = self.lock();
+        // The entries are in order of age, the oldest first.
         let expired = idle.partition_point(|entry| now.since(entry.since) > self.idle_timeout);
         idle.drain(..expired);
     }
 
-    /// Connections that wait.
+    /// Number of idle connections.
     pub(crate) fn len(&self) -> usize {
         self.lock().len()
     }
 
-    /// The list is consistent after every operation, so a panic elsewhere does not spoil it.
+    /// The list is consistent after every operation, so a panic elsewhere does no harm.
     fn lock(&self) -> MutexGuard<'_, Vec<Entry>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -93,7 +96,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_pool_has_a_limit_and_sweeping_removes_the_oldest() {
+    async fn full_pool_takes_no_more_and_sweep_removes_the_oldest() {
         let pool = Pool::new(2, Duration::from_secs(4));
         let peers: Vec<_> = (0..3)
             .map(|second| {

@@ -1,38 +1,41 @@
-//! Who waits for a fetch: whether a person does, and which client, while it is only one.
+//! The clients that wait for a fetch: whether a person is among them, and which client it is if
+//! only one.
 //!
-//! Invariant: it only rises. A fetch that a person has joined stays a person's, and one that a second client has joined
-//! is no single client's any more.
+//! Invariant: urgency only rises. A fetch that a person has joined remains a person's. A fetch that
+//! a second client has joined is no longer in any client's share.
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
-/// Who waits for a fetch. May rise while the fetch waits for its turn, when others join it.
+/// The clients that wait for a fetch, shared by its copies. It may rise while the fetch waits in
+/// the queue, when other requests join it.
 #[derive(Clone, Debug, Default)]
 pub struct Urgency(Arc<Waiting>);
 
 #[derive(Debug, Default)]
 struct Waiting {
     is_person: AtomicBool,
-    /// The one client that waits, in whose share the fetch counts.
+    /// The only waiting client, in whose share the fetch counts.
     client: Mutex<Client>,
-    /// Told when a second client has joined.
+    /// Notified when a second client has joined.
     joined: Notify,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Client {
-    /// Nobody has asked yet.
+    /// No client was named yet.
     #[default]
     None,
     One(IpAddr),
-    /// Several, or one whose address is not known.
+    /// Several clients, or one without a known address.
     Any,
 }
 
 impl Urgency {
-    /// Of a fetch that a person waits for, or only a robot, or nobody; whose request it is has yet to be said.
+    /// Creates the urgency of a fetch that a person waits for, or no person. No client is named
+    /// yet.
     pub fn of(is_person: bool) -> Self {
         let urgency = Self::default();
         if is_person {
@@ -41,12 +44,14 @@ impl Urgency {
         urgency
     }
 
-    /// From now on a person waits for it.
+    /// Records that a person waits for the fetch.
     pub fn rise(&self) {
+        // Relaxed is enough: the flag orders no other data. A queue that reads it late ranks the
+        // fetch once more as a robot's.
         self.0.is_person.store(true, Ordering::Relaxed);
     }
 
-    /// From now on this client waits for it too; `None` is one whose address is not known.
+    /// Records that this client waits for the fetch; `None` is a client without a known address.
     pub fn is_wanted_by(&self, client: Option<IpAddr>) {
         let mut state = self.state();
         let after = match (*state, client) {
@@ -58,6 +63,7 @@ impl Urgency {
         *state = after;
         drop(state);
         if was_one {
+            // The permit is stored if no task waits for it yet, so the event is not lost.
             self.0.joined.notify_one();
         }
     }
@@ -66,7 +72,7 @@ impl Urgency {
         self.0.is_person.load(Ordering::Relaxed)
     }
 
-    /// In whose share the fetch counts, if in one's.
+    /// The client in whose share the fetch counts, if it has only one.
     pub(crate) fn client(&self) -> Option<IpAddr> {
         match *self.state() {
             Client::One(client) => Some(client),
@@ -74,12 +80,12 @@ impl Urgency {
         }
     }
 
-    /// Ready when a second client has joined.
+    /// Waits until a second client has joined.
     pub(crate) async fn shared(&self) {
         self.0.joined.notified().await;
     }
 
-    /// The state is whole after each change, a panic elsewhere does not spoil it.
+    /// The state is consistent after each change, so a panic elsewhere does no harm.
     fn state(&self) -> MutexGuard<'_, Client> {
         self.0.client.lock().unwrap_or_else(PoisonError::into_inner)
     }

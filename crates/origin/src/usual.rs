@@ -1,17 +1,17 @@
-//! How long an origin usually takes to its first byte: the 99th percentile of its recent fetches.
+//! The usual wait for an origin's first byte: the 99th percentile of its recent fetches.
 //!
-//! Invariant: the memory is constant, a record costs one addition, and old fetches fade out. A wait is rounded up by
-//! at most a quarter; waits above a minute count as a minute.
+//! Invariant: memory is constant, recording is one addition, and old fetches lose weight. The
+//! result is rounded up by at most a quarter. Waits above about a minute (65.5 s) count as that.
 
 use std::time::Duration;
 
-/// Buckets: four for each doubling, from one millisecond to a minute.
+/// Histogram buckets: four for each doubling, from 1 ms to 65.5 s.
 const BUCKETS: usize = 64;
 
-/// All counts are halved at this total, so that the last thousand fetches or so decide.
+/// All counts are halved at this total, so that about the last thousand fetches decide.
 const TOTAL_MAX: u32 = 1024;
 
-/// The recent waits for first bytes, as a histogram.
+/// A histogram of the recent waits for first bytes.
 #[derive(Clone, Debug)]
 pub(crate) struct UsualWait {
     counts: [u32; BUCKETS],
@@ -23,7 +23,7 @@ impl UsualWait {
         Self { counts: [0; BUCKETS], total: 0 }
     }
 
-    /// Adds one fetch.
+    /// Records the wait of one fetch.
     pub(crate) fn record(&mut self, wait: Duration) {
         if let Some(count) = self.counts.get_mut(bucket(wait)) {
             *count += 1;
@@ -35,7 +35,8 @@ impl UsualWait {
         }
     }
 
-    /// The wait that one fetch in a hundred exceeds; the longest of fewer fetches than that, and `None` without any.
+    /// The wait that one fetch in a hundred exceeds. With fewer than a hundred fetches it is the
+    /// longest wait, and without any `None`.
     pub(crate) fn p99(&self) -> Option<Duration> {
         let mut longer = self.total / 100;
         for (index, count) in self.counts.iter().enumerate().rev() {
@@ -52,12 +53,12 @@ impl UsualWait {
 fn bucket(wait: Duration) -> usize {
     let millis = u32::try_from(wait.as_millis()).unwrap_or(u32::MAX).clamp(1, 0xffff);
     let doublings = millis.ilog2();
-    // The two bits below the highest one.
+    // The two bits below the highest bit.
     let quarter = ((millis << 2) >> doublings) & 3;
     (doublings * 4 + quarter) as usize
 }
 
-/// The shortest wait that is above all of a bucket.
+/// The shortest wait above all waits of a bucket.
 fn upper_end(bucket: usize) -> Duration {
     let (doublings, quarter) = (bucket / 4, bucket as u64 % 4);
     Duration::from_millis(((quarter + 5) << doublings).div_ceil(4))
@@ -73,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn bucket_ends_enclose_each_wait_by_a_quarter() {
+    fn bucket_ends_exceed_each_wait_by_at_most_a_quarter() {
         for millis in 1..0xffff {
             let end = upper_end(bucket(ms(millis)));
             assert!(end > ms(millis) && end <= ms(millis + millis.div_ceil(4) + 1), "{millis}: {end:?}");
@@ -94,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn old_waits_fade_out() {
+    fn old_waits_lose_their_weight() {
         let mut usual = UsualWait::new();
         (0..1000).for_each(|_| usual.record(ms(5000)));
         (0..8000).for_each(|_| usual.record(ms(10)));

@@ -1,4 +1,4 @@
-//! Exchanges with an origin that misbehaves on order.
+//! Exchanges with origins that misbehave in many ways.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
@@ -18,7 +18,7 @@ use testkit::{Action, Gate, response};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{UnixListener, UnixStream};
 
-/// Long enough never to matter.
+/// Longer than any test takes.
 const FOREVER: Duration = Duration::from_secs(3600);
 
 fn settings() -> Settings {
@@ -68,7 +68,7 @@ async fn get(origin: &Arc<Origin>, target: &str) -> Exchange {
     origin.fetch(request(&Method::Get, target, BodyFraming::Empty)).await.unwrap()
 }
 
-/// All events until the end or the error.
+/// All events until the end or the error, with that error.
 async fn events(exchange: &mut Exchange, mut upload: impl Upload) -> (Vec<Event>, Option<FetchError>) {
     let mut events = Vec::new();
     loop {
@@ -95,7 +95,7 @@ fn content(events: &[Event]) -> Vec<u8> {
     content
 }
 
-/// Frames that are there from the start.
+/// An upload whose frames are all available from the start.
 struct Ready(std::vec::IntoIter<Frame>);
 
 impl Upload for Ready {
@@ -123,7 +123,7 @@ async fn a_connection_is_used_again_after_a_complete_response() {
 }
 
 #[tokio::test]
-async fn a_response_that_was_not_read_to_its_end_closes_the_connection() {
+async fn response_not_read_to_its_end_closes_the_connection() {
     let server = testkit::Origin::start(|_| response("200 OK", &[], b"hello"));
     let origin = origin_with(&server.url(), settings());
     let mut exchange = get(&origin, "/").await;
@@ -133,7 +133,7 @@ async fn a_response_that_was_not_read_to_its_end_closes_the_connection() {
 }
 
 #[tokio::test]
-async fn a_second_response_behind_the_first_spoils_the_connection() {
+async fn unexpected_second_response_closes_the_connection() {
     let server = testkit::Origin::start(|_| {
         let one = "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na";
         vec![Action::Send(format!("{one}{one}").into_bytes())]
@@ -175,8 +175,9 @@ async fn read_head(stream: &mut UnixStream) -> Vec<u8> {
     head
 }
 
-/// Sends a response on a connection, late content on the same, and a request after it; gives what answers that, and
-/// whether the connection was kept for it. What is sent to a Unix socket is readable at once.
+/// Tests that late content is not taken for the next response. It sends `response` on a connection,
+/// then late content, and then another request. Returns the content that the second request
+/// receives, and whether the connection was kept. Bytes sent to a Unix socket are readable at once.
 async fn after_late_content(first: &FetchRequest, response: &str) -> (Vec<u8>, bool) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("origin");
@@ -198,7 +199,7 @@ async fn after_late_content(first: &FetchRequest, response: &str) -> (Vec<u8>, b
         connection.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nown").await.unwrap();
         connection
     };
-    // Where the late content is taken for the answer, the application gets no second connection.
+    // If the late content is taken for the response, the origin gets no second connection.
     tokio::pin!(honest);
     let (found, error) = tokio::select! {
         found = events(&mut next, NoUpload) => found,
@@ -209,7 +210,7 @@ async fn after_late_content(first: &FetchRequest, response: &str) -> (Vec<u8>, b
 }
 
 #[tokio::test]
-async fn late_content_of_empty_responses_is_no_next_response() {
+async fn late_content_of_empty_responses_is_not_the_next_response() {
     for head in ["304 Not Modified", "204 No Content", "200 OK\r\nContent-Length: 0"] {
         let mut conditional = request(&Method::Get, "/", BodyFraming::Empty);
         conditional.is_conditional = true;
@@ -219,7 +220,7 @@ async fn late_content_of_empty_responses_is_no_next_response() {
 }
 
 #[tokio::test]
-async fn empty_response_that_announces_content_ends_its_connection() {
+async fn empty_response_that_announces_content_is_not_reused() {
     for head in ["304 Not Modified\r\nContent-Length: 46", "304 Not Modified\r\nTransfer-Encoding: chunked"] {
         let mut conditional = request(&Method::Get, "/", BodyFraming::Empty);
         conditional.is_conditional = true;
@@ -228,8 +229,8 @@ async fn empty_response_that_announces_content_ends_its_connection() {
     }
 }
 
-/// An origin that answers `/` and closes the connection without an answer the first time it is asked for
-/// something else.
+/// An origin that answers `/`. At the first request for another target it closes the connection
+/// without a response.
 fn dies_once() -> testkit::Origin {
     let died = AtomicBool::new(false);
     testkit::Origin::start(move |seen| {
@@ -241,7 +242,7 @@ fn dies_once() -> testkit::Origin {
 }
 
 #[tokio::test]
-async fn a_repeatable_request_survives_the_death_of_a_reused_connection() {
+async fn repeatable_request_survives_the_end_of_a_reused_connection() {
     let server = dies_once();
     let origin = origin_with(&server.url(), settings());
     events(&mut get(&origin, "/").await, NoUpload).await;
@@ -251,7 +252,7 @@ async fn a_repeatable_request_survives_the_death_of_a_reused_connection() {
 }
 
 #[tokio::test]
-async fn nothing_is_repeated_on_a_new_connection_or_with_content() {
+async fn request_on_new_connection_or_with_content_is_not_repeated() {
     let server = dies_once();
     let origin = origin_with(&server.url(), settings());
     let (_, error) = events(&mut get(&origin, "/new").await, NoUpload).await;
@@ -268,7 +269,7 @@ async fn nothing_is_repeated_on_a_new_connection_or_with_content() {
 }
 
 #[tokio::test]
-async fn truncation_is_an_error_for_every_framing_that_can_tell() {
+async fn truncation_is_an_error_for_every_delimited_framing() {
     let server = testkit::Origin::start(|seen| {
         let response = match seen.target() {
             "/length" => "Content-Length: 10\r\n\r\nhello",
@@ -290,7 +291,7 @@ async fn truncation_is_an_error_for_every_framing_that_can_tell() {
 }
 
 #[tokio::test]
-async fn a_body_may_end_with_the_connection() {
+async fn undelimited_body_ends_with_the_connection() {
     let server = testkit::Origin::start(|_| {
         vec![Action::Send(b"HTTP/1.1 200 OK\r\n\r\nhello".to_vec()), Action::Close]
     });
@@ -321,7 +322,7 @@ async fn informational_responses_and_trailers_come_through() {
 }
 
 #[tokio::test]
-async fn content_goes_up_in_either_framing() {
+async fn content_is_sent_with_length_or_chunked() {
     let server = testkit::Origin::start(|seen| response("200 OK", &[], &seen.body));
     let origin = origin_with(&server.url(), settings());
     for (framing, expected) in
@@ -335,7 +336,7 @@ async fn content_goes_up_in_either_framing() {
 }
 
 #[tokio::test]
-async fn an_upload_that_fails_is_no_fault_of_the_origin() {
+async fn failed_upload_is_not_an_error_of_the_origin() {
     let server = testkit::Origin::start(|_| response("200 OK", &[], b""));
     let origin = origin_with(&server.url(), settings());
     let post = request(&Method::Post, "/", BodyFraming::Length(4));
@@ -345,7 +346,7 @@ async fn an_upload_that_fails_is_no_fault_of_the_origin() {
 }
 
 #[tokio::test]
-async fn an_expectation_holds_the_content_back() {
+async fn expectation_holds_the_content_back() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let origin = origin_with(&format!("http://{}", listener.local_addr().unwrap()), settings());
     let server = async {
@@ -362,7 +363,7 @@ async fn an_expectation_holds_the_content_back() {
                 assert_eq!(&content, b"abcd");
                 stream.write_all(b"HTTP/1.1 204 Done\r\n\r\n").await.unwrap();
             } else {
-                // Not one octet of content may come before the end.
+                // Not one byte of content may come before the end.
                 assert_eq!(stream.read(&mut [0]).await.unwrap(), 0);
             }
         }
@@ -378,7 +379,7 @@ async fn an_expectation_holds_the_content_back() {
                 _ => None,
             });
             assert_eq!(status, Some(expected));
-            // With its content unsent, the second request spoils its connection.
+            // The second request has unsent content, so its connection cannot be kept.
             assert_eq!(origin.gauges().idle, 1);
         }
     };
@@ -386,7 +387,7 @@ async fn an_expectation_holds_the_content_back() {
 }
 
 #[tokio::test]
-async fn waiting_for_the_application_has_limits() {
+async fn waits_for_the_origin_are_limited() {
     let gate = Gate::default();
     let server = testkit::Origin::start({
         let gate = gate.clone();
@@ -411,7 +412,7 @@ async fn waiting_for_the_application_has_limits() {
 }
 
 #[tokio::test]
-async fn nobody_listening_is_a_refusal() {
+async fn origin_that_does_not_listen_refuses() {
     let nobody = testkit::HeldPort::take();
     let origin = origin_with(&format!("http://{}", nobody.address()), settings());
     let error = origin.fetch(request(&Method::Get, "/", BodyFraming::Empty)).await.unwrap_err();
@@ -422,7 +423,7 @@ async fn nobody_listening_is_a_refusal() {
 }
 
 #[tokio::test]
-async fn a_tunnel_hands_over_the_connection_and_what_came_early() {
+async fn tunnel_returns_the_connection_and_early_bytes() {
     let server = testkit::Origin::start(|_| {
         vec![Action::Send(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\nearly".to_vec())]
     });

@@ -1,13 +1,15 @@
-//! The rows of a profile about answers: what is shared for a moment, and what says that the site is closed.
+//! Reads the rows of a profile about responses: those shared for a short time, and those that say
+//! that the site is closed.
 //!
-//! Invariant: a rule asks for at least one field of the answer, because a status alone does not tell who made it.
+//! Invariant: a rule requires at least one response field, because a status alone does not show
+//! which server made the response.
 
 use crate::file::{BeyondWord, BriefRow, File, MaintenanceRow, UnknownParametersTable};
 use crate::profile::{patterns, require_source};
 use crate::{BeyondLimit, BriefRule, FieldPattern, MaintenanceRule, Policy, UnknownParameters};
 use std::time::Duration;
 
-/// What a file says of answers, and of floods.
+/// Adds the rows about responses and the limit on unknown parameters.
 pub(crate) fn fill_answers(policy: &mut Policy, file: &File) -> Result<(), String> {
     if let Some(table) = &file.unknown_parameters {
         policy.unknown_parameters = Some(unknown_parameters(table)?);
@@ -49,7 +51,7 @@ fn unknown_parameters(table: &UnknownParametersTable) -> Result<UnknownParameter
     Ok(UnknownParameters { per_minute: table.per_minute, beyond })
 }
 
-/// The statuses of a row that also asks for fields.
+/// Returns the statuses of a row, if it names statuses and fields.
 fn proven(row: &str, statuses: &[u16], fields: &[String]) -> Result<Vec<u16>, String> {
     if statuses.is_empty() || fields.is_empty() {
         return Err(format!(

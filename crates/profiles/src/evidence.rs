@@ -1,43 +1,45 @@
-//! What an answer must contain to prove that a write happened: parts of a `[[write]]` row.
+//! Evidence in a response that a write happened: parts of a `[[write]]` row.
 //!
-//! Invariant: a text that cannot be read as one of these is an error of the profile; it never becomes a rule that asks
-//! for less.
+//! Invariant: a text that cannot be read as evidence is an error of the profile. It never becomes a
+//! rule that requires less.
 
 use crate::Pattern;
 
-/// Where a redirect must lead. The query's pattern proves nothing if the request's own query matches it too, because
-/// a redirect to https or to another host name repeats the request's query.
+/// The redirect that a response must have.
+///
+/// A match of the query proves nothing if the request's own query matches too. A redirect to https
+/// or to another host name, for example, repeats the request's query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LocationPattern {
-    /// The path must match this. `None`: it is that of the request without its last segment, and the request has no
-    /// query, which could choose it.
+    /// The pattern of the path. `None`: the path must be that of the request without its last
+    /// segment. The request must then have no query, because a query could choose the redirect.
     pub path: Option<Pattern>,
-    /// The query must match this, and the request's query must not.
+    /// The pattern of the query. The request's own query must not match it.
     pub query: Option<Pattern>,
 }
 
-/// A field that an answer must have.
+/// A field that a response must have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldPattern {
     /// The field's name.
     pub name: String,
-    /// One of the field's lines must match one of these,
+    /// One line of the field must match one of these.
     pub values: Vec<Pattern>,
-    /// and none of these.
+    /// That line must match none of these.
     pub unless: Vec<Pattern>,
 }
 
-/// A value that a JSON answer must contain.
+/// A value that a JSON response must contain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JsonFact {
-    /// Member names from the root; `*` stands for any member or element.
+    /// Member names from the root; `*` means any member or element.
     pub path: Vec<String>,
-    /// The value as a text must match this.
+    /// The pattern of the value's text.
     pub value: Pattern,
 }
 
 impl LocationPattern {
-    /// `PATH` or `PATH?QUERY`; `..` is the request's path without its last segment.
+    /// Reads `PATH` or `PATH?QUERY`; `..` is the request's path without its last segment.
     pub(crate) fn parse(text: &str) -> Self {
         if text == ".." {
             return Self { path: None, query: None };
@@ -51,7 +53,7 @@ impl LocationPattern {
 }
 
 impl FieldPattern {
-    /// `NAME: PATTERN | PATTERN`; a pattern behind `!` must not match.
+    /// Reads `NAME: PATTERN | PATTERN`; a pattern behind `!` must not match.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let fault = || format!("a [[write]] names the field `{text}`, which is not `Name: pattern`");
         let (name, values) = text.split_once(": ").ok_or_else(fault)?;
@@ -68,7 +70,7 @@ impl FieldPattern {
         Ok(Self { name: name.to_owned(), values, unless })
     }
 
-    /// Whether a line of the field is one that is asked for.
+    /// Whether a line of the field is evidence.
     pub fn matches(&self, line: &[u8]) -> bool {
         self.values.iter().any(|pattern| pattern.matches(line))
             && !self.unless.iter().any(|pattern| pattern.matches(line))
@@ -76,7 +78,7 @@ impl FieldPattern {
 }
 
 impl JsonFact {
-    /// `PATH=PATTERN, PATH=PATTERN`, all of which must be met.
+    /// Reads `PATH=PATTERN, PATH=PATTERN`, all of which must hold.
     pub(crate) fn parse_all(text: &str) -> Result<Vec<Self>, String> {
         let fault = || format!("a [[write]] names the JSON value `{text}`, which is not `path=pattern`");
         let read = |fact: &str| {
@@ -95,7 +97,7 @@ mod tests {
     use super::{FieldPattern, JsonFact, LocationPattern};
 
     #[test]
-    fn evidence_that_cannot_be_read_is_an_error() {
+    fn unreadable_evidence_is_an_error() {
         for text in ["Set-Cookie", ": x", "A: ", "A: b | ", "A: !b"] {
             assert!(FieldPattern::parse(text).is_err(), "{text}");
         }

@@ -1,7 +1,7 @@
-//! What stands in a profile's file.
+//! The contents of a profile's file.
 //!
-//! Invariant: a key that is not here is an error, with its place; so is a value of another kind. What the values
-//! mean together is [`Profile`](crate::Profile)'s.
+//! Invariant: a key without a field here is an error that names the place, and so is a value of
+//! another type. [`Profile`](crate::Profile) determines the meaning of the values together.
 
 use serde::Deserialize;
 
@@ -9,17 +9,17 @@ use serde::Deserialize;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct File {
-    /// What kind of site it is for.
+    /// The kind of site that it is for.
     pub(crate) title: String,
-    /// What one should know before choosing it, in sentences.
+    /// Advice for choosing it, in sentences.
     #[serde(default)]
     pub(crate) about: String,
-    /// The shipped profile that it adds to.
+    /// The profile that it extends.
     pub(crate) extends: Option<String>,
-    /// The systems that it is for, as they are recognised.
+    /// The names of the systems that it is for, as they are detected.
     #[serde(default)]
     pub(crate) software: Vec<String>,
-    /// Where the profile is tried with the real thing.
+    /// The test environment that runs the profile against the real application.
     pub(crate) lab: Option<String>,
     pub(crate) lifetime: Option<Lifetime>,
     pub(crate) downstream: Option<Downstream>,
@@ -50,7 +50,7 @@ pub(crate) struct File {
     pub(crate) purge: Vec<PurgeRow>,
 }
 
-/// For how long answers are fresh that do not say so.
+/// The lifetime of responses that state none.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Lifetime {
@@ -59,7 +59,7 @@ pub(crate) struct Lifetime {
     pub(crate) source: String,
 }
 
-/// What visitors' browsers, and caches behind the edge, are told of pages.
+/// The `Cache-Control` of pages for browsers and caches behind the edge.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Downstream {
@@ -74,7 +74,8 @@ pub(crate) enum DownstreamWord {
     NoCache,
 }
 
-/// What of the standards' leave is taken. What is left out is as in the profile that is extended.
+/// The choices that the standards leave to a cache. A missing key has the value of the extended
+/// profile.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Rules {
@@ -113,7 +114,7 @@ pub(crate) enum CredentialsWord {
     AsStated,
 }
 
-/// What a cookie means that no row names.
+/// The treatment of cookies that no row names.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct UnknownCookies {
@@ -128,7 +129,7 @@ pub(crate) enum UnknownWord {
     Noise,
 }
 
-/// Cookies of one meaning.
+/// Cookies with the same treatment.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct CookieRow {
@@ -145,7 +146,7 @@ pub(crate) enum CookieWord {
     Noise,
 }
 
-/// Paths that are never shared, or only where the answer says so.
+/// Paths whose responses are never shared, or only if they say `public`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PathRow {
@@ -176,7 +177,7 @@ pub(crate) enum PathWord {
     Public,
 }
 
-/// Query parameters of one meaning.
+/// Query parameters with the same treatment.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ParameterRow {
@@ -194,7 +195,7 @@ pub(crate) enum ParameterWord {
     Known,
 }
 
-/// What a flood of parameters may cost that no row names.
+/// The limit for parameters that no row names.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct UnknownParametersTable {
@@ -210,7 +211,7 @@ pub(crate) enum BeyondWord {
     Page,
 }
 
-/// Answers that are shared for a moment; see [`BriefRule`](crate::BriefRule).
+/// Responses that are shared for a short time; see [`BriefRule`](crate::BriefRule).
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct BriefRow {
@@ -218,22 +219,23 @@ pub(crate) struct BriefRow {
     pub(crate) lifetime_secs: u64,
     #[serde(default)]
     pub(crate) paths: Vec<String>,
-    /// As in [`WriteRow::fields`].
+    /// Written as in [`WriteRow::fields`].
     pub(crate) fields: Vec<String>,
     pub(crate) source: String,
 }
 
-/// Answers by which a site says that it is closed; see [`MaintenanceRule`](crate::MaintenanceRule).
+/// Responses that say that the site is closed; see [`MaintenanceRule`](crate::MaintenanceRule).
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct MaintenanceRow {
     pub(crate) statuses: Vec<u16>,
-    /// As in [`WriteRow::fields`].
+    /// Written as in [`WriteRow::fields`].
     pub(crate) fields: Vec<String>,
     pub(crate) source: String,
 }
 
-/// How the application purges, for who sets it up. All dialects are understood whatever the profile.
+/// Notes on how the application purges, for the person who sets it up. Every profile accepts all
+/// dialects.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PurgeRow {
@@ -249,7 +251,7 @@ pub(crate) struct FrontRow {
     pub(crate) source: String,
 }
 
-/// Where a parameter names the route in place of the path; see [`RouteRule`](crate::RouteRule).
+/// A parameter that names the route in place of the path; see [`RouteRule`](crate::RouteRule).
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RouteRow {
@@ -259,11 +261,12 @@ pub(crate) struct RouteRow {
     pub(crate) source: String,
 }
 
-/// A response field that says which content a page shows; see [`IdentityRule`](crate::IdentityRule).
+/// A response field that identifies the post that a page shows; see
+/// [`IdentityRule`](crate::IdentityRule).
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct IdentityRow {
-    /// `Name: *text{id}text*`.
+    /// Written as `Name: *text{id}text*`.
     pub(crate) field: String,
     /// Paths of files, which no write to a page changes.
     #[serde(default)]
@@ -280,7 +283,7 @@ pub(crate) struct WriteRow {
     pub(crate) paths: Vec<String>,
     #[serde(default)]
     pub(crate) unless_paths: Vec<String>,
-    /// `name=value`.
+    /// Written as `name=value`.
     #[serde(default)]
     pub(crate) parameters: Vec<String>,
     #[serde(default)]
@@ -292,12 +295,12 @@ pub(crate) struct WriteRow {
     pub(crate) locations: Vec<String>,
     #[serde(default)]
     pub(crate) unless_locations: Vec<String>,
-    /// `Name: pattern | pattern`; a pattern behind `!` must not match.
+    /// Written as `Name: pattern | pattern`; a pattern behind `!` must not match.
     #[serde(default)]
     pub(crate) fields: Vec<String>,
     #[serde(default)]
     pub(crate) unless_fields: Vec<String>,
-    /// `path=pattern, path=pattern`.
+    /// Written as `path=pattern, path=pattern`.
     #[serde(default)]
     pub(crate) json: Vec<String>,
     #[serde(default)]
@@ -315,10 +318,10 @@ pub(crate) struct WriteRow {
     /// Parameters in the query of `Location` that are identities.
     #[serde(default)]
     pub(crate) changed_locations: Vec<String>,
-    /// `*text{id}text*`: numbers in the content that are identities.
+    /// Numbers in the content that are identities, written as `*text{id}text*`.
     #[serde(default)]
     pub(crate) changed_contents: Vec<String>,
-    /// What is appended to the changed pages to name further ones.
+    /// Texts that are appended to the changed pages to name more pages.
     #[serde(default)]
     pub(crate) changed_below: Vec<String>,
     pub(crate) changes: ChangesWord,

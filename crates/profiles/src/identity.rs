@@ -1,19 +1,20 @@
-//! A page's identity: the number of the post that it shows, as a response field states it.
+//! The identity of a page: the number of the post that it shows, as a response field states it.
 //!
-//! Invariant: an identity is a run of ASCII digits between two texts, so nothing else in the field can be taken for
-//! one.
+//! Invariant: an identity is a run of ASCII digits between two texts, so that no other part of the
+//! field is mistaken for one.
 
 use crate::Pattern;
 
-/// Digits of an identity; a longer number is none.
+/// Longest identity in digits; a longer number is not an identity.
 const DIGITS_MAX: usize = 20;
 
-/// Where a page says which one post it shows. A write to one post then leaves the pages of the others alone.
+/// A rule for the one post that a page shows. After a write to one post the pages of other posts
+/// stay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IdentityRule {
     /// The field's name.
     pub name: String,
-    /// What a line of the field contains.
+    /// The number in a line of the field.
     pub number: NumberPattern,
     /// Paths of files, which no write to a post changes.
     pub except: Vec<Pattern>,
@@ -27,7 +28,7 @@ pub struct NumberPattern {
 }
 
 impl IdentityRule {
-    /// `NAME: *TEXT{id}TEXT*`.
+    /// Reads `NAME: *TEXT{id}TEXT*`.
     pub(crate) fn parse(text: &str, except: Vec<Pattern>) -> Result<Self, String> {
         let fault =
             || format!("an [[identity]] names the field `{text}`, which is not `Name: *text{{id}}text*`");
@@ -38,7 +39,7 @@ impl IdentityRule {
 }
 
 impl NumberPattern {
-    /// `*TEXT{id}TEXT*`.
+    /// Reads `*TEXT{id}TEXT*`.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let (before, after) = text.split_once("{id}")?;
         let (before, after) = (before.strip_prefix('*')?, after.strip_suffix('*')?);
@@ -47,7 +48,7 @@ impl NumberPattern {
             .then(|| Self { before: before.to_owned(), after: after.to_owned() })
     }
 
-    /// The first number that stands between the texts.
+    /// The first number between the two texts.
     pub fn find<'a>(&self, text: &'a [u8]) -> Option<&'a [u8]> {
         let (before, after) = (self.before.as_bytes(), self.after.as_bytes());
         let starts =
@@ -60,7 +61,7 @@ impl NumberPattern {
     }
 }
 
-/// Whether a text can be an identity.
+/// Whether a text is a valid identity.
 pub fn is_identity(text: &[u8]) -> bool {
     !text.is_empty() && text.len() <= DIGITS_MAX && text.iter().all(u8::is_ascii_digit)
 }
@@ -86,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn identity_rule_without_texts_around_the_number_is_an_error() {
+    fn identity_rule_needs_texts_around_the_number() {
         for text in [
             "Link",
             "Link: x",

@@ -1,10 +1,12 @@
-//! Cookies by name: who sets them, what they are for, and what to do when one keeps a page from being shared.
+//! Known cookies: which software sets each, its purpose, and the remedy if it prevents sharing of a
+//! page.
 //!
-//! What a row says and how one is found stands here; the rows are tables of their own, by whose cookies they are.
+//! This module defines the rows and the search; the rows themselves are in one table per kind of
+//! software.
 //!
-//! Invariant: a row stands in a table only with the source that says so, and the first row that matches counts, so
-//! exact names stand before families. The tables say what a cookie most probably is; nothing is decided by them:
-//! whether a page may be shared decides `semantics`, by the profile.
+//! Invariant: each row names its source. The first row that matches counts, so exact names come
+//! before families. A row states the most probable origin of a cookie and decides nothing:
+//! `semantics` decides by the profile whether a page may be shared.
 
 mod frameworks;
 mod in_front;
@@ -15,17 +17,17 @@ mod wordpress;
 use crate::Pattern;
 use std::sync::LazyLock;
 
-/// What a cookie is for.
+/// The purpose of a cookie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Use {
-    /// Who the visitor is, or what is remembered of the visit.
+    /// Identifies the visitor, or data that is kept for the visit.
     Session,
-    /// A token against forged forms.
+    /// A token against forged form submissions.
     FormToken,
-    /// A language, a currency, a display setting.
+    /// A language, a currency, or a display setting.
     Preference,
-    /// Which server of several answers.
+    /// The server that a load balancer chose.
     Balancing,
     /// Protection against robots.
     Protection,
@@ -35,26 +37,26 @@ pub enum Use {
     Consent,
 }
 
-/// One row.
+/// A row of the tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KnownCookie {
     /// The name, with `*` for any run of characters.
     pub name: &'static str,
-    /// Whose it is.
+    /// The software that sets it.
     pub software: &'static str,
-    /// What it is for.
+    /// The purpose.
     pub purpose: Use,
-    /// What makes the application set it, and what to do about that: one or two sentences.
+    /// Why the application sets it, and what to do about that, in one or two sentences.
     pub remedy: &'static str,
-    /// Where that is written.
+    /// The source of this information.
     pub source: &'static str,
 }
 
-/// All rows, in the order in which they are asked: systems before the frameworks they are written with, whose families
-/// are wide.
+/// All rows, in the order of the search. Systems come before the frameworks that they are written
+/// in, whose families are wide.
 pub const KNOWN_COOKIES: &[KnownCookie] = &joined();
 
-/// The row for the cookie called `name`; cookies' names are told apart by case.
+/// The row for the cookie called `name`. Letter case counts.
 pub fn known_cookie(name: &[u8]) -> Option<&'static KnownCookie> {
     static PATTERNS: LazyLock<Vec<Pattern>> =
         LazyLock::new(|| KNOWN_COOKIES.iter().map(|row| Pattern::new(row.name)).collect());
@@ -63,7 +65,8 @@ pub fn known_cookie(name: &[u8]) -> Option<&'static KnownCookie> {
 }
 
 impl KnownCookie {
-    /// Whether the letters of the row stand in `name` in the same case: `SESS0a1b` is Drupal's, `session` is not.
+    /// Whether `name` contains the letters of the row in the same case: `SESS0a1b` is Drupal's,
+    /// `session` is not.
     fn is_spelled(&self, name: &[u8]) -> bool {
         let mut parts = self.name.split('*').filter(|part| !part.is_empty());
         parts.all(|part| name.windows(part.len()).any(|window| window == part.as_bytes()))
@@ -71,7 +74,7 @@ impl KnownCookie {
 }
 
 impl Use {
-    /// In words.
+    /// The purpose in words.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Session => "session",
@@ -104,7 +107,7 @@ const ROWS: usize = wordpress::ROWS.len()
     + in_front::ROWS.len()
     + measurement::ROWS.len();
 
-/// The tables as one; it does not compile if their lengths do not add up.
+/// Joins the tables. The evaluation fails at compile time if their lengths do not add up.
 const fn joined() -> [KnownCookie; ROWS] {
     let mut rows = [row("", "", Use::Session, "", ""); ROWS];
     let (mut places, mut tables): (&mut [KnownCookie], &[&[KnownCookie]]) = (&mut rows, &TABLES);
@@ -126,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn cookies_are_found_by_name_or_family() {
+    fn known_cookies_are_found_by_name_or_family() {
         for (name, expected) in [
             ("PHPSESSID", Some("PHP")),
             ("wordpress_logged_in_0a1b", Some("WordPress")),
@@ -153,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn no_row_hides_behind_an_earlier_one() {
+    fn no_row_is_hidden_by_an_earlier_one() {
         for row in KNOWN_COOKIES {
             let found = known_cookie(row.name.replace('*', "0").as_bytes()).unwrap();
             assert_eq!(found.name, row.name);
@@ -161,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn every_row_says_what_to_do_in_sentences_and_where_it_is_from() {
+    fn every_row_has_a_remedy_and_a_source() {
         for row in KNOWN_COOKIES {
             assert!(row.remedy.ends_with('.') && row.remedy.starts_with(char::is_uppercase), "{}", row.name);
             assert!(!row.source.is_empty() && !row.software.is_empty(), "{}", row.name);

@@ -1,13 +1,15 @@
-//! Profiles: what kinds of sites need of a cache, as data.
+//! Profiles: the caching rules for kinds of sites, as data.
 //!
-//! A profile is a TOML file: which cookies mean a session, which change nothing, what is never shared, which lifetime
-//! an answer gets that states none. What it resolves to is a [`Policy`], which `semantics` decides by. Those that are
-//! shipped stand in `data/`, each row with the source that says so; a site may bring one of its own.
+//! A profile is a TOML file. Its rows name, for example, the cookies that mark a session, the
+//! cookies that change nothing, and the paths that are never shared. It resolves to a [`Policy`],
+//! by which `semantics` decides. The shipped profiles are in `data/`, where each row names its
+//! source. A site may bring its own profile.
 //!
-//! What a site runs on, and so which profile is for it, is recognised here too.
+//! The crate also detects the system that a site runs on, and so the profile for it.
 //!
-//! Invariant: nothing here decides about a message. A file with an unknown key, or a value that means nothing, is an
-//! error that names the place; a profile widens what it extends and forgets nothing of it.
+//! Invariant: this crate decides nothing about a message. An unknown key or a meaningless value in
+//! a file is an error that names the place. A profile adds to the one that it extends; it replaces
+//! single values but removes no row.
 
 mod answers;
 mod document_head;

@@ -1,26 +1,28 @@
 //! Patterns over names, paths and parameters.
 //!
-//! Invariant: matching takes time in proportion to the product of both lengths at most, whatever they are. A pattern
-//! decides nothing; what a match means says the list it stands in.
+//! Invariant: matching takes time proportional to the product of both lengths at most, for any
+//! input. A pattern decides nothing; its list determines the meaning of a match.
 
 use std::fmt;
 
-/// A pattern over octets in which `*` stands for any run of them, empty included. Names of cookies and fields,
-/// paths and parameters are compared without regard to ASCII case: a pattern that matches too much makes a
-/// request pass, or removes a cookie that nobody would otherwise have kept.
+/// A pattern over bytes in which `*` matches any run, including an empty one.
+///
+/// Names of cookies and fields, paths and parameters are compared without regard to ASCII case. A
+/// pattern that matches too much only makes a request pass, or removes a cookie.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pattern(Box<[u8]>);
 
 impl Pattern {
-    /// The pattern written as `text`.
+    /// Creates the pattern written as `text`.
     pub fn new(text: &str) -> Self {
         Self(text.to_ascii_lowercase().into_bytes().into())
     }
 
-    /// Whether the whole of `octets` matches. Takes time in proportion to the product of both lengths at most.
+    /// Whether the whole of `octets` matches, in time proportional to the product of both lengths
+    /// at most.
     pub fn matches(&self, octets: &[u8]) -> bool {
         let (mut rest, mut pattern) = (octets, &*self.0);
-        // Where to go on when the run that the last `*` took turns out too short.
+        // The state to return to if the run that the last `*` matched is too short.
         let mut retry: Option<(&[u8], &[u8])> = None;
         loop {
             match (pattern.split_first(), rest.split_first()) {
@@ -45,8 +47,8 @@ impl Pattern {
 }
 
 impl Pattern {
-    /// What the `*` at the beginning of the pattern stands for in octets that match it, at its shortest; empty if it
-    /// begins with something else.
+    /// The shortest text that the `*` at the pattern's beginning can match in `octets`. Empty if
+    /// the pattern begins with something else or does not match.
     pub fn start_in<'a>(&self, octets: &'a [u8]) -> &'a [u8] {
         let Some(rest) = self.0.strip_prefix(b"*") else { return &[] };
         let rest = Self(rest.into());
@@ -66,7 +68,7 @@ mod tests {
     use super::Pattern;
 
     #[test]
-    fn the_start_is_what_the_first_star_stands_for() {
+    fn start_is_the_text_matched_by_the_first_star() {
         for (pattern, text, expected) in [
             ("*/a.php", "/blog/a.php", "/blog"),
             ("*/a.php", "/a.php", ""),
@@ -83,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_match_the_whole() {
+    fn patterns_match_the_whole_text() {
         let cases = [
             ("abc", "aBc", true),
             ("abc", "abcd", false),

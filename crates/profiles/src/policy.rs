@@ -1,7 +1,7 @@
-//! The policy of a site: plain data that a profile fills and the configuration may widen.
+//! The policy of a site: plain data that a profile fills and the configuration may extend.
 //!
-//! Invariant: an unknown cookie or request field is never taken for harmless; only what a list here names is.
-//! The decisions that read this data are `semantics`'.
+//! Invariant: an unknown cookie or request field is never treated as harmless, only those that a
+//! list here names. The decisions that use this data are made in `semantics`.
 
 use crate::shipped::{DEFAULT, LETTER};
 use crate::{FieldPattern, IdentityRule, JsonFact, LocationPattern, NumberPattern, Pattern, Profile};
@@ -9,16 +9,16 @@ use message::names;
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
-/// What a cookie means that no pattern of the policy names.
+/// The treatment of a cookie that no pattern of the policy names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnknownCookie {
-    /// It may change the answer: the request passes.
+    /// It may change the response: the request passes.
     Pass,
-    /// It is noise: removed from a fetch whose answer may be shared.
+    /// It changes nothing: it is removed from a fetch whose response may be shared.
     Ignore,
 }
 
-/// A field that speaks to caches of our kind and replaces `Cache-Control` for them (RFC 9213).
+/// A targeted field, which replaces `Cache-Control` for caches like this one (RFC 9213).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TargetedField {
     /// `CDN-Cache-Control`, a structured dictionary.
@@ -28,7 +28,7 @@ pub enum TargetedField {
 }
 
 impl TargetedField {
-    /// The targeted field with this name, in any case; `None` if there is none.
+    /// The targeted field with this name, in any letter case; `None` if there is none.
     pub fn by_name(name: &str) -> Option<Self> {
         if name.eq_ignore_ascii_case(names::CDN_CACHE_CONTROL) {
             return Some(Self::CdnCacheControl);
@@ -37,108 +37,119 @@ impl TargetedField {
     }
 }
 
-/// What of a request goes along on a fetch whose answer may be shared.
+/// The request fields that are forwarded on a fetch whose response may be shared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Forwarding {
-    /// Only what is in the key, or constant.
+    /// Only fields that are part of the cache key, or constant.
     Keyed,
-    /// Every end-to-end field that the visitor sent. The answer is trusted to name in `Vary` whatever it depends on.
+    /// Every end-to-end field that the visitor sent. The origin is trusted to name in `Vary`
+    /// whatever its response depends on.
     Everything,
 }
 
-/// The client address that the origin is told on a fetch whose answer may be shared.
+/// The client address that the origin receives on a fetch whose response may be shared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientAddress {
-    /// This one, which is nobody's: an answer to it says nothing about any client.
+    /// This address, which belongs to no client: a response to it cannot depend on any client.
     Constant(IpAddr),
-    /// That of the client whose request leads the fetch. The origin is trusted to say `private` where an answer
-    /// depends on it.
+    /// The address of the client whose request leads the fetch. The origin is trusted to send
+    /// `private` when a response depends on it.
     Leader,
 }
 
-/// The address that is nobody's: the first of the documentation range TEST-NET-1 (RFC 5737).
+/// An address that belongs to no client: the first of the documentation range TEST-NET-1 (RFC
+/// 5737).
 pub const NOBODYS_ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
 
-/// When the answer to a request with `Authorization` may be stored and shared (RFC 9111 section 3.5).
+/// When the response to a request with `Authorization` may be stored and shared (RFC 9111 section
+/// 3.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Credentials {
-    /// Never from the store, and only an answer that says `public` is taken for one that could be shared.
+    /// The request is never answered from the store, and its response is shared only if it says
+    /// `public`.
     WithPublic,
-    /// As the RFC says: `public`, `s-maxage` and `must-revalidate` each permit it.
+    /// According to the RFC: `public`, `s-maxage` and `must-revalidate` each permit it.
     AsStated,
 }
 
-/// What a response's ban on staleness means while the origin fails.
+/// The effect of a response's ban on staleness while the origin fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StaleOnError {
-    /// It holds.
+    /// The ban holds.
     Obey,
-    /// `must-revalidate`, `proxy-revalidate` and the ban that goes with `s-maxage` are lifted; `no-cache` holds.
+    /// `must-revalidate`, `proxy-revalidate` and the ban implied by `s-maxage` are lifted;
+    /// `no-cache` holds.
     Override,
 }
 
-/// What visitors' browsers, and caches behind the edge, are told of a page. No purge reaches them.
+/// The `Cache-Control` of pages for browsers, and for caches between them and the edge. No purge
+/// reaches them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Downstream {
-    /// What the application says.
+    /// The origin's own.
     AsStated,
-    /// `Cache-Control: no-cache`, to ask before each use; what the application says more strictly stays.
+    /// `Cache-Control: no-cache`: to be validated before each use. A stricter statement of the
+    /// origin stays.
     NoCache,
 }
 
-/// A kind of request that changes pages. An empty list asks for nothing.
+/// A kind of request that changes pages. An empty list is no condition.
 ///
-/// Everybody can send a request of this kind. What proves the write is in the answer: the redirect, the fields and the
-/// content that the application sends only after it has written.
+/// Every client can send a request of this kind. The response proves the write: by a redirect,
+/// fields or content that the origin sends only after it has written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WriteRule {
-    /// The method, after overrides, is one of these.
+    /// The method, after overrides, must be one of these.
     pub methods: Vec<String>,
-    /// Its path matches one of these, after one percent-decoding.
+    /// The path, after one percent-decoding, must match one of these.
     pub paths: Vec<Pattern>,
-    /// And none of these.
+    /// The path must match none of these.
     pub unless_paths: Vec<Pattern>,
-    /// Its query, or the form in its content, has one of these parameters with this value.
+    /// The query, or the form in the content, must have one of these parameters with this value.
     pub parameters: Vec<(String, String)>,
-    /// Neither its query nor its form has one of these parameters. A form that cannot be read may have one.
+    /// Neither the query nor the form may have one of these parameters. A form that cannot be read
+    /// may have one.
     pub unless_parameters: Vec<String>,
-    /// It carries a cookie with one of these names.
+    /// The request must have a cookie with one of these names.
     pub cookies: Vec<Pattern>,
-    /// The answer's status is one of these.
+    /// The status of the response must be one of these.
     pub statuses: Vec<u16>,
-    /// Where the answer redirects to matches one of these.
+    /// The redirect of the response must match one of these.
     pub locations: Vec<LocationPattern>,
-    /// And none of these.
+    /// The redirect must match none of these.
     pub unless_locations: Vec<Pattern>,
-    /// The answer has each of these fields.
+    /// The response must have each of these fields.
     pub fields: Vec<FieldPattern>,
-    /// The answer has none of these fields.
+    /// The response must have none of these fields.
     pub unless_fields: Vec<String>,
-    /// The answer's JSON has all values of one of these lists.
+    /// The JSON of the response must have all values of one of these lists.
     pub json: Vec<Vec<JsonFact>>,
-    /// The answer's JSON has all values of none of these lists.
+    /// The JSON of the response must not have all values of any of these lists.
     pub unless_json: Vec<Vec<JsonFact>>,
-    /// The beginning of the answer's content matches one of these.
+    /// The beginning of the response's content must match one of these.
     pub contents: Vec<Pattern>,
-    /// Values of the answer's JSON that are URLs of pages which the write changed.
+    /// Paths of JSON values in the response that are URLs of changed pages.
     pub changed_links: Vec<Vec<String>>,
-    /// Values of the answer's JSON that are identities of posts which the write changed; see [`IdentityRule`].
+    /// Paths of JSON values in the response that are identities of changed posts; see
+    /// [`IdentityRule`].
     pub changed_ids: Vec<Vec<String>>,
-    /// Parameters of the request with the same meaning. The answer proves the write, so its sender gains nothing by
-    /// another number.
+    /// Parameters of the request that are identities of changed posts. The response proves the
+    /// write, so its sender gains nothing by a false number.
     pub changed_parameters: Vec<String>,
-    /// Parameters in the query of `Location` with the same meaning; commas separate several identities.
+    /// Parameters in the query of `Location` that are identities of changed posts; commas separate
+    /// several.
     pub changed_locations: Vec<String>,
-    /// Numbers in the answer's content with the same meaning. Without one of them the rule is not met.
+    /// Numbers in the response's content that are identities of changed posts. The rule requires
+    /// one of them if the list is not empty.
     pub changed_contents: Vec<NumberPattern>,
-    /// What is appended to the changed pages to name further ones, such as their feeds.
+    /// Texts that are appended to the changed pages to name more pages, such as their feeds.
     pub changed_below: Vec<String>,
-    /// What it changes.
+    /// The pages that the write changes.
     pub changes: Changes,
 }
 
 impl WriteRule {
-    /// Whether the rule needs the content of the answer.
+    /// Whether the rule needs the content of the response.
     pub fn reads_content(&self) -> bool {
         let asks_nothing = self.json.is_empty() && self.unless_json.is_empty() && self.contents.is_empty();
         let names_nothing = self.changed_links.is_empty() && self.changed_ids.is_empty();
@@ -146,183 +157,197 @@ impl WriteRule {
     }
 }
 
-/// A query parameter that names a route: a request for `/blog/index.php?PARAMETER=/posts` is one for
-/// `/blog` + prefix + `/posts`.
+/// A query parameter that names a route. A request for `/blog/index.php?PARAMETER=/posts` then
+/// counts as one for `/blog` + prefix + `/posts`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RouteRule {
     /// The parameter's name.
     pub parameter: String,
-    /// The last segments of the paths where the parameter counts; empty for a path that ends with a slash.
+    /// Last path segments for which the parameter counts. An empty text means a path that ends with
+    /// a slash.
     pub scripts: Vec<String>,
-    /// Stands before the parameter's value, and begins with a slash.
+    /// The text before the parameter's value. It begins with a slash.
     pub prefix: String,
 }
 
-/// What a write changes.
+/// The pages that a write changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Changes {
-    /// Any page of the host: menus, lists, what stands beside.
+    /// Every page of the host: menus, lists and sidebars may have changed.
     Everything,
-    /// The front page, the feeds, and the pages that the write and its answer name. Others may show a part of it.
+    /// The front page, the feeds, and the pages that the write and its response name. Other pages
+    /// may show a part of the change.
     Fronts,
-    /// That, and all pages that no [`IdentityRule`] calls those of one post.
+    /// The pages of [`Changes::Fronts`], and all pages that no [`IdentityRule`] assigns to one
+    /// post. If the policy has no such rule, it means every page of the host.
     Lists,
-    /// That, and the pages of the posts whose identities the write and its answer name. Without an identity it is
-    /// everything.
+    /// The pages of [`Changes::Lists`], and those of the posts that the write and its response
+    /// identify. Without an identity, or without an [`IdentityRule`], it means every page of the
+    /// host.
     Page,
 }
 
-/// Which devices get pages of their own.
+/// The devices that get variants of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeviceClass {
     /// None: every device gets the same page, unless `Vary` says otherwise.
     None,
-    /// Mobile devices, as their `User-Agent` says.
+    /// Mobile devices, according to their `User-Agent`.
     Mobile,
 }
 
-/// An answer that is shared for a moment although it forbids that, because the application says so of every answer of
-/// this kind and means no visitor by it.
+/// A response that is shared for a short time although it forbids sharing. The origin sends the ban
+/// with every response of this kind, and the response is the same for every visitor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BriefRule {
-    /// The answer's status is one of these.
+    /// The status of the response must be one of these.
     pub statuses: Vec<u16>,
-    /// For how long it is fresh; after that it is never used.
+    /// The time for which the response is fresh. After that it is never used.
     pub lifetime: Duration,
-    /// The request's path matches one of these, after one percent-decoding; empty: any path.
+    /// The path of the request, after one percent-decoding, must match one of these. Empty means
+    /// any path.
     pub paths: Vec<Pattern>,
-    /// The answer has each of these fields, which shows that the application made it.
+    /// The response must have each of these fields, which shows that the origin made it.
     pub fields: Vec<FieldPattern>,
 }
 
-/// An answer by which the application says that its site is closed for a while.
+/// A response that says that the site is closed for a while.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MaintenanceRule {
-    /// The answer's status is one of these.
+    /// The status of the response must be one of these.
     pub statuses: Vec<u16>,
-    /// The answer has each of these fields.
+    /// The response must have each of these fields.
     pub fields: Vec<FieldPattern>,
 }
 
-/// How much a flood of addresses with unknown parameters may cost the origin.
+/// The limit on fetches that a flood of URLs with unknown parameters may cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnknownParameters {
-    /// Different addresses with unknown parameters that are fetched of one path in a minute.
+    /// Largest number of different URLs with unknown parameters that are fetched per path and
+    /// minute.
     pub per_minute: usize,
-    /// What requests beyond that get.
+    /// The response to requests above the limit.
     pub beyond: BeyondLimit,
 }
 
-/// What a request with unknown parameters gets beyond the limit.
+/// The response to a request with unknown parameters above the limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BeyondLimit {
     /// 429 with `Retry-After`.
     Refuse,
-    /// The page without its unknown parameters: the site vouches that they change nothing.
+    /// The page without its unknown parameters. The site guarantees that they change nothing.
     Page,
 }
 
-/// What a site's operator decides about sharing.
+/// The rules of a site about sharing responses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
-    /// The profile's name, as configured and as printed.
+    /// The profile's name, as configured and printed.
     pub name: String,
-    /// Freshness of 200 and 301 answers to GET that state none, and of 404 where `not_found_ttl` gives none. `None`:
-    /// they are shared only if the origin confirms them each time, which takes a validator.
+    /// The lifetime of 200 and 301 responses to GET that state none, and of 404 where
+    /// `not_found_ttl` gives none. With `None` they are shared only if they have a validator and
+    /// the origin confirms them each time.
     pub default_ttl: Option<Duration>,
-    /// How long after a lifetime that the policy gave an answer may be shown while it is renewed, if it does not forbid
-    /// that; never longer than the lifetime.
+    /// The time after a lifetime that the policy gave in which a response may be served while it is
+    /// refreshed, unless it forbids that. It is never longer than the lifetime.
     pub grace: Duration,
-    /// What is told of pages to those behind the edge, who are not purged.
+    /// The `Cache-Control` of pages for browsers and caches behind the edge, which no purge
+    /// reaches.
     pub downstream: Downstream,
     /// Cookies that mark a session: the request passes.
     pub session_cookies: Vec<Pattern>,
-    /// Cookies that never change a page; they win over `session_cookies`.
+    /// Cookies that never change a page. They take precedence over `session_cookies`.
     pub noise_cookies: Vec<Pattern>,
-    /// Cookies by which pages differ: in the key and forwarded, with no other cookie beside them. They win over the
-    /// other lists; their names are compared whole.
+    /// Cookies by which pages differ. They are part of the cache key and forwarded, without any
+    /// other cookie. They take precedence over the other lists; their names are compared whole.
     pub keyed_cookies: Vec<String>,
-    /// Cookies that are taken out of responses to fetches whose answer may be shared. In requests they mean what the
-    /// other lists say.
+    /// Cookies that are removed from responses to fetches whose response may be shared. In requests
+    /// they are treated by the other lists.
     pub stripped_cookies: Vec<Pattern>,
-    /// Whether static files answer requests with any cookies.
+    /// Whether requests with any cookies may be answered with stored static files.
     pub static_files: bool,
-    /// Extensions of static files, without the dot.
+    /// File name extensions of static files, without the dot.
     pub static_extensions: Vec<String>,
-    /// Paths where cookies change no response of a static type, whatever it says, compared after one percent-decoding.
+    /// Paths where cookies change no response of a static type, whatever the response says.
+    /// Compared after one percent-decoding.
     pub static_paths: Vec<Pattern>,
-    /// The longest lifetime that is guessed for a static file that states none, from the date of its last change;
-    /// `None`: none is guessed.
+    /// The longest lifetime that is derived from the modification date of a static file that states
+    /// none. `None` disables this.
     pub static_guess_max: Option<Duration>,
-    /// How long a file at `static_paths` is used before the origin is asked again, although it says `no-cache`.
+    /// The time for which a file at `static_paths` is used without validation although it says
+    /// `no-cache`.
     pub static_recheck: Option<Duration>,
-    /// What every other cookie means.
+    /// The treatment of all other cookies.
     pub unknown_cookie: UnknownCookie,
-    /// Request fields that never change a page, beside those every profile knows.
+    /// Request fields that never change a page, in addition to those that every profile knows.
     pub noise_fields: Vec<Pattern>,
-    /// Request fields that are forwarded as the visitor sent them although they are in no key. The application is
-    /// trusted to name in `Vary` what changes a page; trace identifiers need no Vary.
+    /// Request fields that are forwarded as the visitor sent them although they are not in the
+    /// cache key. The origin is trusted to name in `Vary` those that change a page. Trace
+    /// identifiers need no `Vary`.
     pub forwarded_fields: Vec<Pattern>,
-    /// Paths that are never shared, compared after one percent-decoding.
+    /// Paths whose responses are never shared. Compared after one percent-decoding.
     pub bypass_paths: Vec<Pattern>,
     /// Query parameters whose presence makes a request pass.
     pub bypass_parameters: Vec<Pattern>,
-    /// Paths that are shared only where the answer says `public` and for how long, compared as `bypass_paths`.
+    /// Paths whose responses are shared only if they say `public` and state a lifetime. Compared
+    /// after one percent-decoding.
     pub public_paths: Vec<Pattern>,
-    /// Query parameters whose presence means the same.
+    /// Query parameters whose presence has the effect of `public_paths`.
     pub public_parameters: Vec<Pattern>,
-    /// Query parameters that only measure where a visitor came from: in no key, and not forwarded on a fetch whose
-    /// answer may be shared.
+    /// Query parameters that only measure where a visitor came from. They are neither in the cache
+    /// key nor forwarded on a fetch whose response may be shared.
     pub tracking_parameters: Vec<Pattern>,
-    /// Query parameters that the application reads: what they name are pages of their own.
+    /// Query parameters that the origin reads, so that their values name different pages.
     pub known_parameters: Vec<Pattern>,
-    /// What a flood of other parameters may cost the origin; `None`: as much as it likes.
+    /// The limit for other parameters; `None` means no limit.
     pub unknown_parameters: Option<UnknownParameters>,
-    /// Answers that are shared for a moment whatever they say of that.
+    /// Responses that are shared for a short time although they forbid it.
     pub briefs: Vec<BriefRule>,
-    /// Answers by which the application says that the site is closed: they are shown in place of stale pages.
+    /// Responses that say that the site is closed. They are served instead of stale pages.
     pub maintenance: Vec<MaintenanceRule>,
-    /// The parameters that name a route in place of the path; `writes` are compared with the route.
+    /// Parameters that name a route in place of the path. `writes` are compared with the route.
     pub routes: Vec<RouteRule>,
-    /// Where a page says which one post it shows.
+    /// Rules for the identity of the one post that a page shows.
     pub identities: Vec<IdentityRule>,
-    /// The requests by which an application's own pages change it, and what each changes.
+    /// The requests by which an application's own pages change it, and the pages that each changes.
     pub writes: Vec<WriteRule>,
-    /// The front page and the feeds: targets below where the application is.
+    /// The front page and the feeds, as targets relative to the application's base path.
     pub fronts: Vec<String>,
-    /// Which devices get pages of their own.
+    /// The devices that get variants of their own.
     pub device_class: DeviceClass,
-    /// Targeted fields in order: the first valid one that is present counts.
+    /// Targeted fields in order of precedence: the first one present and valid counts.
     pub targeted_fields: Vec<TargetedField>,
-    /// A request's `no-cache`, `max-age` or `min-fresh` cannot demand a response younger than this. Request
-    /// directives are advice (RFC 9111 section 5.2.1); with this floor a crowd that presses reload costs the
-    /// origin one fetch a page in this time.
+    /// The smallest age that a request's `no-cache`, `max-age` or `min-fresh` can demand.
+    ///
+    /// Request directives are advice (RFC 9111 section 5.2.1). With this floor, many visitors who
+    /// press reload cost the origin one fetch per page in this time.
     pub reload_age_min: Duration,
-    /// What goes along on a fetch whose answer may be shared.
+    /// The request fields that are forwarded on a fetch whose response may be shared.
     pub forwarding: Forwarding,
-    /// The client address that the origin is told on a fetch whose answer may be shared.
+    /// The client address that the origin receives on a fetch whose response may be shared.
     pub client_address: ClientAddress,
-    /// Whether the application treats all percent-encodings of a URL alike that RFC 3986 section 6.2.2 calls
-    /// equivalent. Then they have one key.
+    /// Whether the origin treats percent-encodings of a URL alike that are equivalent by RFC 3986
+    /// section 6.2.2. They then have one cache key.
     pub equal_spellings: bool,
-    /// Whether every change of a page changes its entity tag, also the second change within a second.
+    /// Whether every change of a page changes its entity tag, even a second change within a second.
     pub exact_etags: bool,
-    /// Whether an answer that sets a cookie is stored when it states a lifetime.
+    /// Whether a response that sets a cookie is stored if it states a lifetime.
     pub stores_cookies: bool,
-    /// When the answer to a request with credentials may be shared.
+    /// When the response to a request with credentials may be shared.
     pub credentials: Credentials,
-    /// Whether a lifetime is guessed from `Last-Modified` where none is stated (RFC 9111 section 4.2.2).
+    /// Whether a lifetime is derived from `Last-Modified` if none is stated (RFC 9111 section
+    /// 4.2.2).
     pub heuristics: bool,
-    /// Freshness of 404 and 410 answers: given to those that state none, and the most for those that state one.
-    /// `None`: as stated.
+    /// The lifetime of 404 and 410 responses that state none, and the longest lifetime of those
+    /// that state one. `None`: as stated.
     pub not_found_ttl: Option<Duration>,
-    /// The longest freshness of an error that states one, and of a status whose meaning for reuse is not known; one
-    /// that states none is not stored. `None`: as stated.
+    /// The longest lifetime of an error that states one, and of a status whose rules of reuse are
+    /// unknown. An error that states none is not stored. `None`: as stated.
     pub error_ttl: Option<Duration>,
-    /// What a response's ban on staleness means while the origin fails.
+    /// The effect of a response's ban on staleness while the origin fails.
     pub stale_on_error: StaleOnError,
-    /// How long after its lifetime a response that says nothing of `stale-if-error` may answer while the origin
-    /// fails; zero: not at all.
+    /// The time after its lifetime in which a response without `stale-if-error` may be served while
+    /// the origin fails. Zero disables this.
     pub stale_on_error_max: Duration,
 }
 
@@ -332,8 +357,9 @@ impl Policy {
         shipped(DEFAULT)
     }
 
-    /// The letter of RFC 9111: everything is forwarded, answers are shared as they and their `Vary` state, and
-    /// lifetimes are guessed where the RFC allows it. For applications that are known to state the truth.
+    /// The rules of RFC 9111 to the letter, for origins whose statements are reliable. Everything
+    /// is forwarded, responses are shared as they and their `Vary` state, and lifetimes are derived
+    /// where the RFC allows it.
     pub fn rfc() -> Self {
         shipped(LETTER)
     }
@@ -343,8 +369,8 @@ impl Policy {
         shipped("wordpress")
     }
 
-    /// What a profile that extends no other begins with: it knows no name, assumes no lifetime and shares only what
-    /// it must not doubt.
+    /// The base of a profile that extends no other. It has no lists, assumes no lifetime, and
+    /// shares only what is certain to be shareable.
     pub(crate) const fn bare(name: String) -> Self {
         Self {
             name,
@@ -394,7 +420,7 @@ impl Policy {
     }
 }
 
-/// The policy of a profile that the program itself names.
+/// The policy of a shipped profile that this crate refers to by name.
 fn shipped(name: &str) -> Policy {
     #[expect(clippy::expect_used, reason = "the names stand in code, and a test reads every shipped profile")]
     Profile::shipped(name).expect("the profile is shipped").policy.clone()

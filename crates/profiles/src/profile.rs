@@ -1,7 +1,8 @@
-//! A profile: a file that was read, and the policy that it resolves to.
+//! A profile: the contents of its file, and the policy that they resolve to.
 //!
-//! Invariant: what a profile extends is contained in it: lists grow, and a value is replaced only where the file
-//! states another. Every row has a source, and every pattern says more than `*`.
+//! Invariant: a profile contains the one that it extends. Its rows are added, and a value, such as
+//! `targeted_fields`, is replaced only if the file states another one. Every row has a source, and
+//! no pattern matches everything.
 
 use crate::answers::fill_answers;
 use crate::file::{
@@ -19,11 +20,11 @@ use std::time::Duration;
 /// The rules for a kind of site.
 #[derive(Clone, Debug)]
 pub struct Profile {
-    /// What it is called.
+    /// The profile's name.
     pub name: String,
-    /// What it resolves to.
+    /// The policy, including the profile that it extends.
     pub policy: Policy,
-    /// What it is made of, without what it extends.
+    /// The file's own contents, without the profile that it extends.
     pub(crate) file: File,
 }
 
@@ -31,9 +32,9 @@ pub struct Profile {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the profile {name} cannot be used: {fault}")]
 pub struct ProfileError {
-    /// Its name, or its path.
+    /// The profile's name or path.
     pub name: String,
-    /// What is wrong, and where.
+    /// The first fault and its place.
     pub fault: String,
 }
 
@@ -41,7 +42,7 @@ impl Profile {
     /// Reads the text of a profile's file. `others` are the profiles that it may extend.
     ///
     /// # Errors
-    /// What is wrong with it first.
+    /// [`ProfileError`] with the first fault in the file.
     pub fn parse(name: &str, text: &str, others: &[Self]) -> Result<Self, ProfileError> {
         let fault = |fault: String| ProfileError { name: name.to_owned(), fault };
         let file: File =
@@ -59,7 +60,7 @@ impl Profile {
     }
 }
 
-/// Adds what a file says to the policy that it extends.
+/// Adds the contents of a file to the policy that it extends.
 fn fill(policy: &mut Policy, file: &File) -> Result<(), String> {
     if let Some(lifetime) = &file.lifetime {
         require_source("lifetime", &lifetime.source)?;
@@ -154,7 +155,7 @@ fn fill_static(
     Ok(())
 }
 
-/// What a file says of paths and parameters.
+/// Adds the rows about paths and parameters.
 fn fill_targets(policy: &mut Policy, file: &File) -> Result<(), String> {
     for row in &file.path {
         require_source("path", &row.source)?;
@@ -286,7 +287,7 @@ fn write_rule(row: &WriteRow) -> Result<WriteRule, String> {
     })
 }
 
-/// The patterns of a row.
+/// Reads the patterns of a row. A row must have one, and none may match everything.
 pub(crate) fn patterns(row: &str, texts: &[String]) -> Result<Vec<Pattern>, String> {
     if texts.is_empty() {
         return Err(format!("a [[{row}]] names nothing"));
@@ -315,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn a_profile_adds_to_what_it_extends() {
+    fn profile_adds_to_the_one_it_extends() {
         let text = "title = 'Mine'\nextends = 'wordpress'\n[lifetime]\ndefault_ttl_secs = 60\nsource = 'me'\n\
                     [unknown_cookies]\nmean = 'noise'\nsource = 'me'\n\
                     [[cookie]]\nmeans = 'noise'\nnames = ['theme']\nsource = 'me'\n";
@@ -331,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_meant_is_refused_with_its_place() {
+    fn faulty_profile_is_refused_with_the_place() {
         for (text, told) in [
             ("title = 'a'\nttl = 5", "line 2"),
             ("title = 'a'\nextends = 'b'", "no such profile"),

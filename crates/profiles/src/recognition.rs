@@ -1,49 +1,52 @@
-//! Which shipped profile is for a site, as its responses tell.
+//! Detects the shipped profile for a site from its responses.
 //!
-//! Signs have authors. A response field is written by the application, and so is a cookie that it sets. The document
-//! is written by the application too, unless it is an upload or a raw view; then one visitor has written all of it.
-//! The start page is neither: its template is the operator's, and visitors write only titles, descriptions and the
-//! body, of which [`DocumentHead`] has nothing.
+//! Signs have authors. The application writes response fields and the cookies that it sets. It also
+//! writes the document, unless the document is an upload or a raw view, which one visitor has
+//! written completely. The start page is neither: the operator writes its template. Visitors write
+//! only titles, descriptions and the body, and [`DocumentHead`] has none of these.
 //!
-//! Invariant: a profile is chosen by a field that only its system sends, or by two signs that no single visitor can
-//! write: a sign of the document and a cookie that the same response sets, or, on the start page, the generator and
-//! an asset. Only responses count whose request no visitor can have made up: GET, 200, HTML, without a query. A sign
-//! that stands in the request's own target may be reflected and does not count.
+//! Invariant: a profile is chosen by a field that only its system sends, or by two signs that no
+//! single visitor can write. These are a sign of the document and a cookie in the same response,
+//! or, on the start page, the generator and an asset.
+//!
+//! Only responses to requests that no visitor can have crafted count: GET, 200, HTML, without a
+//! query. A sign that is part of the request's target may be reflected and does not count.
 
 use crate::software::{SIGNS, Sign, contains_ignoring_case};
 use crate::{DocumentHead, Profile};
 use message::{Fields, Method, Status, names};
 
-/// A response, as far as it may tell what the site runs on.
+/// A response, as far as it may show the system that a site runs on.
 #[derive(Clone, Copy, Debug)]
 pub struct Shown<'a> {
     /// The request's method.
     pub method: &'a Method,
-    /// The request's target in origin-form, as the application got it.
+    /// The request's target in origin-form, as the origin received it.
     pub target: &'a [u8],
     /// The response's status.
     pub status: Status,
     /// The response's fields.
     pub fields: &'a Fields,
-    /// The head of the document; none while only the fields have arrived, and for what cannot be read.
+    /// The head of the document. `None` while only the fields have arrived, and for unreadable
+    /// documents.
     pub head: Option<&'a DocumentHead>,
-    /// Whether this is the site's start page, asked for without anything of a visitor's own.
+    /// Whether this is the site's start page, requested without any data of a visitor.
     pub is_start: bool,
 }
 
-/// A profile, and the signs of its system.
+/// A detected profile, and the signs of its system.
 #[derive(Clone, Debug)]
 pub struct Recognised {
     /// The profile.
     pub profile: &'static Profile,
     /// The system's name.
     pub software: &'static str,
-    /// The signs that were found, each complete by itself: one field, or two signs by different authors.
+    /// The signs that were found: one field, or two signs by different authors.
     pub signs: Vec<String>,
 }
 
 impl Shown<'_> {
-    /// Whether the response may show signs at all.
+    /// Whether the request and the response allow signs to count.
     pub fn counts(&self) -> bool {
         *self.method == Method::Get
             && self.status == Status::OK
@@ -51,7 +54,7 @@ impl Shown<'_> {
             && is_html(self.fields)
     }
 
-    /// The profile for the application that gave this response.
+    /// The profile for the origin of this response; `None` if the signs prove no system.
     pub fn recognised(&self) -> Option<Recognised> {
         if !self.counts() {
             return None;
@@ -65,7 +68,7 @@ impl Shown<'_> {
         })
     }
 
-    /// The signs that together prove a system.
+    /// The signs that together prove the system; `None` if they do not suffice.
     fn proof(&self, software: &str) -> Option<(&'static str, Vec<String>)> {
         let mut name = None;
         let (mut field, mut generator, mut asset, mut cookie) = (None, None, None, None);
@@ -97,7 +100,7 @@ impl Shown<'_> {
 }
 
 impl Sign {
-    /// Whether the sign stands in the request's target, from which the application may have it.
+    /// Whether the sign is part of the request's target, so that the origin may only repeat it.
     fn is_reflected(self, target: &[u8]) -> bool {
         let parts: &[&str] = match &self {
             Self::Field(_, part) | Self::Relation(part) | Self::Generator(part) | Self::Sets(part) => {
@@ -111,12 +114,12 @@ impl Sign {
 }
 
 impl Profile {
-    /// Whether the profile is for a system of this name.
+    /// Whether the profile is for the system of this name.
     pub fn is_for(&self, software: &str) -> bool {
         self.file.software.iter().any(|own| own == software)
     }
 
-    /// Whether a site may be found to need it.
+    /// Whether the profile can be chosen by detection.
     pub fn is_recognisable(&self) -> bool {
         !self.file.software.is_empty()
     }
@@ -128,7 +131,7 @@ fn is_html(fields: &Fields) -> bool {
     media_type.trim_ascii().eq_ignore_ascii_case(b"text/html")
 }
 
-/// A target with its percent-encoding resolved, as an application may reflect it.
+/// A target after one percent-decoding, because an application may reflect it decoded.
 fn decoded(target: &[u8]) -> Vec<u8> {
     let digit = |byte: Option<&u8>| byte.and_then(|&byte| char::from(byte).to_digit(16));
     let mut decoded = Vec::with_capacity(target.len());
@@ -183,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn one_field_of_the_system_chooses_its_profile() {
+    fn field_of_the_system_chooses_its_profile() {
         for (line, expected) in [
             (API, "wordpress"),
             (("X-Redirect-By", "WordPress"), "wordpress"),
@@ -245,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_that_a_visitor_makes_up_show_nothing() {
+    fn responses_to_crafted_requests_do_not_count() {
         let (with, head) = (fields(&[API]), head("WordPress 6", &["/wp-includes/a.css"]));
         let shown = start(&with, &head);
         assert_eq!(name(shown), Some("wordpress"));

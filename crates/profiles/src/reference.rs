@@ -1,4 +1,4 @@
-//! docs/profiles.md, rendered from the shipped files. A test compares the page with this text.
+//! Renders docs/profiles.md from the shipped files. A test compares the page with this text.
 
 use crate::file::{
     BeyondWord, ChangesWord, CookieWord, DownstreamWord, File, IdentityRow, ParameterWord, PathWord,
@@ -170,7 +170,7 @@ fn tried(profile: &Profile) -> String {
     profile.file.lab.as_ref().map_or_else(|| "untested".to_owned(), |lab| format!("`{lab}`"))
 }
 
-/// What a row about static files names: extensions, paths, or both.
+/// The names in a row about static files: extensions, paths, or both.
 fn static_rows(row: &StaticRow) -> impl Iterator<Item = (&'static str, &[String], &str)> {
     let extensions = ("extensions of static files", &row.extensions[..], &row.source[..]);
     let paths = ("paths of static files, whatever they say of cookies", &row.paths[..], &row.source[..]);
@@ -241,7 +241,7 @@ fn put_profile(page: &mut String, profile: &Profile) {
     }
 }
 
-/// What is said of static files.
+/// Writes the rows about static files.
 fn put_static(row: &mut impl FnMut(&str, &str, &str), file: &File) {
     for files in &file.static_file {
         for (what, names, source) in static_rows(files) {
@@ -264,7 +264,7 @@ fn put_static(row: &mut impl FnMut(&str, &str, &str), file: &File) {
     }
 }
 
-/// What is said of paths and parameters.
+/// Writes the rows about paths and parameters.
 fn put_targets(row: &mut impl FnMut(&str, &str, &str), file: &File) {
     for path in &file.path {
         let what = match path.means {
@@ -284,7 +284,7 @@ fn put_targets(row: &mut impl FnMut(&str, &str, &str), file: &File) {
     }
 }
 
-/// What is said of answers, and of floods.
+/// Writes the rows about responses and unknown parameters.
 fn put_answers(row: &mut impl FnMut(&str, &str, &str), file: &File) {
     if let Some(table) = &file.unknown_parameters {
         let beyond = match table.beyond {
@@ -311,13 +311,13 @@ fn numbers(statuses: &[u16]) -> String {
     statuses.iter().map(u16::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// Where a page says which post it shows, in words.
+/// The field that identifies the post of a page, in words.
 fn field(identity: &IdentityRow) -> String {
     let IdentityRow { field, except, .. } = identity;
     if except.is_empty() { format!("`{field}`") } else { format!("`{field}`, but not at {}", code(except)) }
 }
 
-/// A write in words.
+/// A write rule in words.
 fn told(write: &WriteRow) -> (&'static str, String) {
     let what = match write.changes {
         ChangesWord::Everything => "writes that change everything",
@@ -355,7 +355,7 @@ fn told(write: &WriteRow) -> (&'static str, String) {
     (what, text)
 }
 
-/// What a profile that states rules resolves to.
+/// The rules of a profile that states any, with their resolved values.
 fn rules(policy: &Policy) -> Vec<(&'static str, String)> {
     let most = |duration: Option<std::time::Duration>| {
         duration.map_or_else(|| "as stated".to_owned(), |duration| seconds(duration.as_secs()))

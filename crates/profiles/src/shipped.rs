@@ -1,20 +1,22 @@
-//! The profiles that come with the program.
+//! The profiles that are shipped with the program.
 //!
-//! Invariant: each can be read, which a test proves, so that what is asked for by a name that is listed is there.
+//! Invariant: a test proves that each can be read, so every listed name has its profile.
 
 use crate::Profile;
 use std::sync::LazyLock;
 
-/// The name by which a site asks for the profile that its answers tell; [`DEFAULT`] until they do.
+/// The profile name in the configuration that selects the detected profile; [`DEFAULT`] until
+/// detection.
 pub const AUTO: &str = "auto";
 
 /// The profile for a site of which nothing is known.
 pub const DEFAULT: &str = "default";
 
-/// The profile that never does what an answer forbids.
+/// The profile that never does anything that a response forbids.
 pub const LETTER: &str = "rfc";
 
-/// Names and texts, in the order of the documents. A profile stands below the one that it extends.
+/// Names and texts, in the order of the documentation. A profile comes after the one that it
+/// extends.
 const FILES: &[(&str, &str)] = &[
     (DEFAULT, include_str!("../data/default.toml")),
     (LETTER, include_str!("../data/rfc.toml")),
@@ -43,7 +45,7 @@ static SHIPPED: LazyLock<Vec<Profile>> = LazyLock::new(|| {
 });
 
 impl Profile {
-    /// The shipped profiles, in the order of the documents.
+    /// The shipped profiles, in the order of the documentation.
     pub fn all() -> &'static [Self] {
         &SHIPPED
     }
@@ -65,7 +67,7 @@ mod tests {
     use crate::Profile;
 
     #[test]
-    fn every_shipped_profile_can_be_read_and_is_found_by_its_name() {
+    fn shipped_profiles_are_readable_and_found_by_name() {
         let mut read = Vec::new();
         for (name, text) in FILES {
             let profile = Profile::parse(name, text, &read).unwrap_or_else(|error| panic!("{error}"));

@@ -1,7 +1,7 @@
-//! Systems, and the signs of them in responses.
+//! Systems, and their signs in responses.
 //!
-//! Invariant: each guess names what it was made from. [`recognise`] guesses, which leads to advice only; which signs
-//! choose a profile, and how many it takes, is decided in [`crate::recognition`].
+//! Invariant: each guess names its evidence. [`recognise`] guesses, for advice only.
+//! [`crate::recognition`] decides which signs, and how many of them, choose a profile.
 
 use crate::DocumentHead;
 use crate::known::known_cookie;
@@ -9,43 +9,46 @@ use difference::text_of;
 use message::{Fields, names};
 use serde::Serialize;
 
-/// A recognised system.
+/// A system that was guessed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Software {
-    /// Its name.
+    /// The system's name.
     pub name: &'static str,
-    /// What gave it away.
+    /// The evidence for it.
     pub evidence: String,
 }
 
-/// Where a sign of a system is found.
+/// The kinds of signs of a system.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Sign {
-    /// A response field that only the system sends, with a value that contains this in any case; empty: any value.
+    /// A response field that only the system sends. The value contains this text in any letter
+    /// case; an empty text means any value.
     Field(&'static str, &'static str),
     /// A `Link` field with exactly this relation, which only the system sends.
     Relation(&'static str),
-    /// A response field that other systems send too.
+    /// A response field that other systems send too, with this text in its value.
     Hint(&'static str, &'static str),
-    /// A `<meta name="generator">` of the document's head starts with this, in any case.
+    /// The content of `<meta name="generator">` in the document's head starts with this text, in
+    /// any case.
     Generator(&'static str),
-    /// The document's head loads a script or stylesheet of the site whose path and query contain all of these.
+    /// The document's head loads a script or stylesheet of the site, whose path and query contain
+    /// all of these.
     Asset(&'static [&'static str]),
     /// The response sets the cookie of this name, which the system's own code sets.
     Sets(&'static str),
-    /// The content contains this, wherever it comes from.
+    /// The content contains this text anywhere.
     Content(&'static str),
-    /// The response sets a cookie that the table of cookies gives to this software.
+    /// The response sets a cookie that the table of known cookies assigns to this system.
     Cookie,
 }
 
-/// Bytes of the content that are searched: a page's head is at its beginning.
+/// Bytes of the content that are searched. A page's head is at its beginning.
 const SEARCHED_BYTES_MAX: usize = 256 * 1024;
 
-/// Characters of one sign that are told.
+/// Longest evidence in characters.
 const EVIDENCE_CHARS_MAX: usize = 80;
 
-/// Systems and their signs, the most telling first.
+/// Systems and their signs, the clearest sign of each system first.
 pub(crate) const SIGNS: &[(&str, Sign)] = &[
     ("WordPress", Sign::Relation("https://api.w.org/")),
     ("WordPress", Sign::Generator("WordPress")),
@@ -119,7 +122,7 @@ pub(crate) const SIGNS: &[(&str, Sign)] = &[
     ("phpBB", Sign::Cookie),
     ("Nextcloud", Sign::Cookie),
     ("Wagtail", Sign::Asset(&["/wagtailadmin/"])),
-    // Django's own cookie: each page of Wagtail's admin has a form token, so each sets it.
+    // Django's own cookie. Each page of Wagtail's admin has a form token and therefore sets it.
     ("Wagtail", Sign::Sets("csrftoken")),
     ("Wagtail", Sign::Content("<script id=\"wagtail-config\"")),
     ("Wagtail", Sign::Content("/wagtail-")),
@@ -136,13 +139,15 @@ pub(crate) const SIGNS: &[(&str, Sign)] = &[
     ("PHP", Sign::Cookie),
 ];
 
-/// Guesses the systems behind a response with these fields, this head of its document and this content (without content
-/// coding), in the table's order. Of each system the first sign that is found counts.
+/// Guesses the systems behind a response, in the order of the table.
+///
+/// `content` is the content without content coding. For each system the first sign that is found is
+/// the evidence.
 pub fn recognise(fields: &Fields, head: &DocumentHead, content: &[u8]) -> Vec<Software> {
     let content = content.get(..SEARCHED_BYTES_MAX).unwrap_or(content);
     let mut found: Vec<Software> = Vec::new();
     for (name, sign) in SIGNS {
-        // A cookie that others set too says nothing by itself.
+        // A cookie that other systems set too proves nothing alone.
         if matches!(sign, Sign::Sets(_)) || found.iter().any(|software| software.name == *name) {
             continue;
         }
@@ -157,7 +162,7 @@ pub fn recognise(fields: &Fields, head: &DocumentHead, content: &[u8]) -> Vec<So
     found
 }
 
-/// The names of the cookies that a response sets, in order, each once.
+/// The names of the cookies that a response sets, in order and without duplicates.
 pub fn cookies_set(fields: &Fields) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for line in fields.all(names::SET_COOKIE) {
@@ -172,7 +177,8 @@ pub fn cookies_set(fields: &Fields) -> Vec<String> {
 }
 
 impl Sign {
-    /// What of the response is this sign of `software`; nothing for [`Sign::Content`].
+    /// The part of the response that is this sign of `software`. `None` if there is none, and for
+    /// [`Sign::Content`].
     pub(crate) fn evidence(self, software: &str, fields: &Fields, head: &DocumentHead) -> Option<String> {
         let evidence = match self {
             Self::Field(name, part) | Self::Hint(name, part) => fields
@@ -208,7 +214,8 @@ impl Sign {
     }
 }
 
-/// Whether a member of a `Link` field has this relation among its parameters, not in its target.
+/// Whether a member of a `Link` field has this relation among its parameters. Its target does not
+/// count.
 fn has_relation(link: &[u8], relation: &[u8]) -> bool {
     let Some(target) = link.strip_prefix(b"<") else { return false };
     let Some(end) = target.iter().position(|&byte| byte == b'>') else { return false };
@@ -217,7 +224,8 @@ fn has_relation(link: &[u8], relation: &[u8]) -> bool {
         let mut parts = parameter.splitn(2, |&byte| byte == b'=').map(<[u8]>::trim_ascii);
         let is_rel = parts.next().is_some_and(|name| name.eq_ignore_ascii_case(b"rel"));
         let value = parts.next().unwrap_or_default();
-        // Quotes are required: without them the text may stand inside another quoted parameter, such as a title.
+        // Quotes are required: without them the text may be inside another quoted parameter, such
+        // as a title.
         let value = value.strip_prefix(b"\"").and_then(|value| value.strip_suffix(b"\""));
         is_rel && value == Some(relation)
     })
@@ -258,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn systems_are_found_by_what_they_say_of_themselves() {
+    fn systems_are_found_by_fields_generator_and_cookies() {
         let link = ("Link", "<http://a/wp-json/>; rel=\"https://api.w.org/\"");
         assert_eq!(
             found(&[link, ("X-Powered-By", "PHP/8.2.1")], "<a href='/wp-content/x'>"),
@@ -296,13 +304,13 @@ mod tests {
     }
 
     #[test]
-    fn cookies_are_named_once_in_their_order() {
+    fn set_cookies_are_listed_once_in_order() {
         let set = fields(&[("Set-Cookie", "b=1; path=/"), ("Set-Cookie", "a"), ("set-cookie", " b =2")]);
         assert_eq!(cookies_set(&set), ["b", "a"]);
     }
 
     #[test]
-    fn signs_by_cookie_have_a_cookie() {
+    fn systems_with_a_cookie_sign_have_a_known_cookie() {
         for (name, sign) in SIGNS {
             if matches!(sign, Sign::Cookie) {
                 assert!(KNOWN_COOKIES.iter().any(|row| row.software == *name), "{name}");

@@ -1,8 +1,8 @@
-//! The JSON API of the admin address: Petasos' own resource, shaped like draft-nottingham-http-invalidation, and thin
-//! adapters for clients of Fastly and Cloudflare.
+//! The JSON API of the admin address. Petasos' own resource follows
+//! draft-nottingham-http-invalidation; thin adapters serve clients of Fastly and Cloudflare.
 //!
-//! Invariant: a call is carried out whole or not at all; whatever is wrong in it is told by its path in the JSON. Who
-//! may call is not decided here; [`presented_tokens`] finds what a caller shows.
+//! Invariant: a call is read completely or refused. A fault is reported with its path in the JSON.
+//! The caller decides which clients may call; [`presented_tokens`] finds the tokens in a request.
 
 mod call;
 mod cloudflare;
@@ -22,19 +22,20 @@ use bytes::Bytes;
 use message::{Fields, Method, Status, names};
 use serde_json::json;
 
-/// Content of a call; longer content is refused before it is read.
+/// Largest content of a call, in bytes. Longer content is answered 413.
 pub const CONTENT_BYTES_MAX: usize = 1024 * 1024;
 
-/// Selectors of one call.
+/// Largest number of selectors in a call.
 pub const SELECTORS_MAX: usize = 4096;
 
-/// Bans of one call: each is tested against every hit until it has been carried out.
+/// Largest number of bans in a call. Each ban is tested against every hit until it has been carried
+/// out.
 pub const BANS_MAX: usize = 16;
 
 /// A resource of the API.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Route {
-    /// Petasos' own: `/purge`.
+    /// Petasos' own resource: `/purge`.
     Native,
     /// Fastly's `/service/ID/purge`: the keys are in the content or in `Surrogate-Key`.
     FastlyKeys {
@@ -45,7 +46,7 @@ pub enum Route {
     FastlyKey {
         /// The service, here a site's name.
         service: Bytes,
-        /// The key, percent-encoding resolved.
+        /// The key, percent-decoded.
         key: Bytes,
     },
     /// Fastly's `/service/ID/purge_all`.
@@ -65,7 +66,7 @@ pub enum Route {
     },
 }
 
-/// The resources with what they do; for the documentation.
+/// The resources, their clients and what each invalidates, for the documentation.
 pub(crate) const ROUTES: &[(&str, &str, &str)] = &[
     ("/purge", "Petasos", "what the JSON says, see below"),
     (
@@ -83,17 +84,17 @@ pub(crate) const ROUTES: &[(&str, &str, &str)] = &[
     ),
 ];
 
-/// A call that is not carried out.
+/// A call that is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
-    /// The status it is answered with.
+    /// The status of the reply.
     pub status: Status,
-    /// What is wrong.
+    /// The fault.
     pub malformed: Malformed,
     shape: Shape,
 }
 
-/// Whose shape an error has.
+/// The API whose error format a reply has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shape {
     Native,
@@ -102,7 +103,8 @@ enum Shape {
 }
 
 impl Route {
-    /// The resource that a target in origin-form means; `None` if it is none of the API's.
+    /// The resource with this target, which is in origin-form; `None` if the API has no such
+    /// resource.
     pub fn of(target: &[u8]) -> Option<Self> {
         let path = target.split(|&octet| octet == b'?').next().unwrap_or_default();
         let segments: Vec<_> = path.strip_prefix(b"/")?.split(|&octet| octet == b'/').collect();
@@ -137,10 +139,14 @@ impl Route {
     }
 }
 
-/// Reads a call to `route` whose content has at most [`CONTENT_BYTES_MAX`] octets.
+/// Reads a call to `route`.
+///
+/// `content` is the whole content of the request.
 ///
 /// # Errors
-/// [`Refused`]; the answer is its [`Refused::reply`].
+/// [`Refused`] with 405 for any method but POST, 413 for more than [`CONTENT_BYTES_MAX`] bytes, 501
+/// for an unsupported type of selectors, and 400 otherwise. [`Refused::reply`] is the response to
+/// send.
 pub fn read(route: &Route, method: &Method, fields: &Fields, content: &[u8]) -> Result<Order, Refused> {
     let refused = |code: u16, malformed| Refused {
         status: Status::from_code(code).unwrap_or(Status::BAD_REQUEST),
@@ -171,9 +177,10 @@ pub fn read(route: &Route, method: &Method, fields: &Fields, content: &[u8]) -> 
     })
 }
 
-/// The tokens that a request shows, in the places where clients put them: `Authorization: Bearer`, Fastly's
-/// `Fastly-Key`, Cloudflare's `X-Auth-Key`, and `X-Control-Key` and `X-VC-Purge-Key` of WordPress plug-ins. Compare
-/// them in constant time.
+/// The tokens in a request, in all fields where clients put them.
+///
+/// These are `Authorization: Bearer`, Fastly's `Fastly-Key`, Cloudflare's `X-Auth-Key`, and the
+/// WordPress plugins' `X-Control-Key` and `X-VC-Purge-Key`. Compare the tokens in constant time.
 pub fn presented_tokens(fields: &Fields) -> impl Iterator<Item = &[u8]> {
     let bearer = fields.all(names::AUTHORIZATION).filter_map(|value| {
         let (scheme, token) = value.split_at_checked(b"Bearer ".len())?;
@@ -183,11 +190,11 @@ pub fn presented_tokens(fields: &Fields) -> impl Iterator<Item = &[u8]> {
     bearer.chain(keys).filter(|token| !token.is_empty())
 }
 
-/// Headers beside `Authorization` in which clients show a token.
+/// The fields besides `Authorization` in which clients send a token.
 pub(crate) const TOKEN_HEADERS: &[&str] = &["Fastly-Key", "X-Auth-Key", "X-Control-Key", "X-VC-Purge-Key"];
 
 impl Refused {
-    /// The answer, in the shape of the client's own API.
+    /// The reply, in the error format of the client's own API.
     pub fn reply(&self) -> Reply {
         let Self { status, malformed, shape } = self;
         let detail = malformed.to_string();
@@ -220,7 +227,7 @@ mod tests {
     use message::{Fields, Method};
 
     #[test]
-    fn every_documented_route_is_one() {
+    fn documented_routes_are_found_and_other_paths_are_not() {
         for path in ROUTES.iter().flat_map(|(paths, _, _)| paths.split(", ")) {
             assert!(Route::of(path.as_bytes()).is_some(), "{path}");
         }
@@ -267,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_are_found_where_clients_put_them() {
+    fn tokens_are_found_in_every_field_clients_use() {
         let mut fields = Fields::new();
         for (name, value) in [
             ("Authorization", "bearer  one "),

@@ -1,6 +1,7 @@
-//! Bans: conditions over stored responses, all of which must hold.
+//! Bans: lists of conditions on stored responses, all of which must hold.
 //!
-//! Invariant: a ban only asks what is stored with a response, so it can be decided for each at any later time.
+//! Invariant: a ban looks only at data that is stored with a response. It can therefore be tested
+//! against each response at any later time.
 
 use crate::ban_expression::{self, BanError};
 use crate::equivalents::Equivalents;
@@ -11,61 +12,66 @@ use semantics::canonical_target;
 use std::fmt;
 use store::{Haystack, Need};
 
-/// A ban.
+/// A ban: the stored responses that meet all of its conditions are invalidated.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ban {
     conditions: Vec<Condition>,
-    /// As it can be read again.
+    /// The ban as an expression that [`Ban::parse`] reads back.
     text: String,
 }
 
-/// Pages, by their path and query.
+/// Pages of a host, selected by path and query.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Pages {
-    /// This one.
+    /// The page with this target.
     Target(Bytes),
-    /// Those that begin so.
+    /// The pages whose target begins with this text.
     Prefix(Bytes),
-    /// Those in which it finds something.
+    /// The pages in whose target the pattern finds a match.
     Pattern(Pattern),
 }
 
-/// One condition.
+/// One condition of a ban.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Condition {
-    /// What is looked at.
+    /// The part of the response that is tested.
     pub subject: Subject,
-    /// What must hold of it.
+    /// The test.
     pub test: Test,
 }
 
-/// What a condition looks at.
+/// The part of a stored response that a condition tests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Subject {
-    /// The page's path and query: `req.url`. Targets that its `No-Vary-Search` calls equivalent count too.
+    /// The page's path and query: `req.url`. Targets that the response's `No-Vary-Search` makes
+    /// equivalent are tested too.
     Target,
-    /// The page's host, with its port or without: `req.http.host`. Letter case does not count.
+    /// The page's host, once with its port and once without: `req.http.host`. Letter case does not
+    /// count.
     Host,
     /// The response's status code: `obj.status`.
     Status,
-    /// The lines of a header of the response, by its name: `obj.http.NAME`.
+    /// The values of the response's header field of this name: `obj.http.NAME`.
     Field(Bytes),
-    /// The response's tags: `obj.http.NAME` with a header that carries tags. Each tag by itself, and all of them in
-    /// alphabetical order joined by commas.
+    /// The response's tags: `obj.http.NAME` for any header that carries tags. Each tag is one
+    /// value; all tags in alphabetical order, joined by commas, are another.
     Tags,
 }
 
-/// What must hold. Of several values one is enough for [`Test::Equals`] and [`Test::Matches`], and none may be found by
-/// [`Test::Differs`] and [`Test::Avoids`]. If there is no value at all only [`Test::Differs`] holds.
+/// The test of a condition.
+///
+/// A subject may have several values. [`Test::Equals`] and [`Test::Matches`] hold if one value
+/// passes; [`Test::Differs`] and [`Test::Avoids`] hold only if all do. Without any value only
+/// [`Test::Differs`] holds.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Test {
-    /// `==`
+    /// `==`: the value is this text.
     Equals(Bytes),
-    /// `!=`
+    /// `!=`: the value is not this text.
     Differs(Bytes),
-    /// `~`
+    /// `~`: the expression matches somewhere in the value.
     Matches(Pattern),
-    /// `!~`
+    /// `!~`: the expression matches nowhere in the value.
     Avoids(Pattern),
 }
 
@@ -73,19 +79,19 @@ impl Ban {
     /// Reads an expression in the language of Varnish's `ban`.
     ///
     /// # Errors
-    /// [`BanError`], with the place.
+    /// [`BanError`], with the column.
     pub fn parse(text: &str) -> Result<Self, BanError> {
         ban_expression::read(text).map(Self::new)
     }
 
-    /// A ban of these conditions.
+    /// Creates a ban of these conditions; there must be at least one.
     pub(crate) fn new(conditions: Vec<Condition>) -> Self {
         let text = conditions.iter().map(ToString::to_string).collect::<Vec<_>>().join(" && ");
         Self { conditions, text }
     }
 
-    /// The ban of these pages of a host, which is `name [":" port]`, without a port on any; of all hosts if that is
-    /// empty.
+    /// The ban of pages of `host`, which is `name [":" port]`. A host without a port means any
+    /// port, an empty one all hosts.
     pub fn of_pages(host: &[u8], pages: Pages) -> Self {
         let test = match pages {
             Pages::Target(target) => Test::Equals(target),
@@ -97,7 +103,7 @@ impl Ban {
         Self::new(host.into_iter().chain([target]).collect())
     }
 
-    /// The ban of all pages of a host, as for [`Ban::of_pages`].
+    /// The ban of all pages of `host`, written as for [`Ban::of_pages`].
     pub fn of_host(host: &[u8]) -> Self {
         Self::new(vec![Self::host_condition(host)])
     }
@@ -106,7 +112,7 @@ impl Ban {
         Condition { subject: Subject::Host, test: Test::Equals(Bytes::from(host.to_ascii_lowercase())) }
     }
 
-    /// The conditions; there is at least one.
+    /// The conditions, at least one.
     pub fn conditions(&self) -> &[Condition] {
         &self.conditions
     }
@@ -123,7 +129,8 @@ impl store::Ban for Ban {
 
     fn need(&self) -> Option<Need> {
         let needs = self.conditions.iter().filter_map(Condition::need);
-        // By targets bans differ the most, and by tags more than by other fields.
+        // Targets differ most between bans, and tags differ more than other fields. The store tests
+        // fewer bans if their needs differ.
         needs.min_by_key(|need| match need.haystack {
             Haystack::Target => 0,
             Haystack::Tags => 1,
@@ -136,7 +143,7 @@ impl store::Ban for Ban {
     }
 }
 
-/// What conditions are decided by.
+/// The data of a stored response that conditions are tested against.
 trait Facts {
     fn host(&self) -> &[u8];
     fn target(&self) -> &[u8];
@@ -168,7 +175,8 @@ impl Facts for store::Stored<'_> {
 }
 
 impl Condition {
-    /// What must be found for it to hold, if there is something that a pattern finds.
+    /// The match that every response meeting the condition must contain. `None` if a response can
+    /// meet it without any match.
     fn need(&self) -> Option<Need> {
         let haystack = match &self.subject {
             Subject::Target => Haystack::Target,
@@ -178,7 +186,7 @@ impl Condition {
         };
         let pattern = match (&self.subject, &self.test) {
             (_, Test::Matches(pattern)) => pattern.as_str().to_owned(),
-            // The canonical spelling of the target is searched too.
+            // A search covers the canonical spelling of the target as well.
             (Subject::Target, Test::Equals(text)) => pattern::of_whole(&canonical_target(text))?,
             (_, Test::Equals(text)) => pattern::of_whole(text)?,
             (_, Test::Differs(_) | Test::Avoids(_)) => return None,
@@ -219,8 +227,8 @@ impl Test {
         }
     }
 
-    /// Whether it holds of a target in any of its percent-encodings. What names the pages to be spared looks at the
-    /// stored one alone.
+    /// Whether the test holds for a target in any of its percent-encodings. [`Test::Differs`] and
+    /// [`Test::Avoids`] name pages that are spared, so they look at the stored spelling alone.
     fn holds_of_target(&self, target: &[u8]) -> bool {
         let canonical = || canonical_target(target);
         self.holds(&[target])
@@ -231,8 +239,9 @@ impl Test {
             }
     }
 
-    /// Whether it may hold of another target by which visitors get the stored page, as its `No-Vary-Search` says. What
-    /// names the pages to be spared looks at the stored target alone.
+    /// Whether the test may hold for another target under which visitors receive the stored
+    /// response, as its `No-Vary-Search` allows. [`Test::Differs`] and [`Test::Avoids`] look at the
+    /// stored target alone.
     fn may_hold_of_equivalents(&self, stored: &impl Facts) -> bool {
         let equivalents =
             || Equivalents::of(&stored.lines(names::NO_VARY_SEARCH.as_bytes()), stored.target());
@@ -244,7 +253,7 @@ impl Test {
     }
 }
 
-/// As it can be read again.
+/// The expression that [`Ban::parse`] reads back.
 impl fmt::Display for Ban {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
@@ -328,7 +337,8 @@ mod tests {
         holds
     }
 
-    /// Whether a ban has no need, or one that is found, as the store searches for it.
+    /// Whether the ban has no need, or one that is found in the response. Searches as the store
+    /// does.
     fn is_need_found(ban: &Ban, stored: &Stored<'_>) -> bool {
         let Some(need) = store::Ban::need(ban) else { return true };
         let regex = regex::bytes::RegexBuilder::new(&need.pattern).unicode(false).build().unwrap();
@@ -349,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_of_a_host_with_any_port_or_of_any_host() {
+    fn host_without_port_means_any_port_and_no_host_any_host() {
         let meets = |asked: &str, host: &str, target: &str| {
             let pattern = Pages::Pattern(Pattern::compile(b"^/a.*z$").unwrap());
             let (host, target) = (host.as_bytes(), target.as_bytes());
@@ -385,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn targets_that_are_equivalent_are_meant_too() {
+    fn ban_covers_targets_equivalent_by_no_vary_search() {
         let holds = |ban: &str, rule: &'static str, target: &str| {
             let lines = [("No-Vary-Search", rule)];
             let stored = Stored { host: b"a.test", target: target.as_bytes(), lines: &lines, tags: &[] };

@@ -1,14 +1,14 @@
-//! Ban expressions, as far as the language of Varnish's `ban` can be asked of a stored response:
+//! Ban expressions: the part of the language of Varnish's `ban` that looks at stored responses.
 //!
 //! ```text
 //! req.url ~ "^/news" && obj.http.content-type ~ "html"
 //! ```
 //!
-//! Conditions `FIELD OPERATOR ARGUMENT` are joined by `&&`. An argument is a word or stands between double quotes,
-//! where
-//! `\"` and `\\` stand for a quote and a backslash; any other backslash stands for itself.
+//! Conditions `FIELD OPERATOR ARGUMENT` are joined by `&&`. An argument is a word or a text in
+//! double quotes. In quotes, `\"` means a quote and `\\` a backslash; any other backslash is taken
+//! literally.
 //!
-//! Invariant: whatever is refused is refused with the place and with what was expected there.
+//! Invariant: every error names the column and the text that was expected there.
 
 use crate::ban::{Condition, Subject, Test};
 use crate::malformed::excerpt;
@@ -16,54 +16,55 @@ use crate::pattern::{Case, Pattern, PatternError};
 use crate::tags::TAG_HEADERS;
 use bytes::Bytes;
 
-/// Longer expressions are refused.
+/// Longest ban expression, in bytes.
 pub const BAN_BYTES_MAX: usize = 8 * 1024;
 
-/// Most conditions of one ban.
+/// Largest number of conditions in a ban.
 pub const CONDITIONS_MAX: usize = 16;
 
 /// Why a ban expression is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the ban expression cannot be read at column {column}: {fault}")]
 pub struct BanError {
-    /// Where, in octets from 1.
+    /// The position of the fault, in bytes, counted from 1.
     pub column: usize,
-    /// What is wrong there.
+    /// The fault.
     pub fault: BanFault,
 }
 
-/// What is wrong in a ban expression.
+/// A fault in a ban expression.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BanFault {
-    /// Something else was expected.
+    /// An unexpected text.
     #[error("expected {expected}, found {found}")]
     Expected {
-        /// What may stand there.
+        /// The texts that are possible there.
         expected: &'static str,
-        /// What does.
+        /// The text that is there.
         found: String,
     },
-    /// Only the host is kept of a request.
+    /// A field of the request that is not stored. Of the request only the URL and the host are
+    /// kept.
     #[error("{0} is not kept with a response; of the request there are req.url and req.http.host")]
     OfTheRequest(String),
-    /// A field of Varnish's that is not there.
+    /// A field that Varnish has and Petasos does not.
     #[error("{0} cannot be asked; there are req.url, req.http.host, obj.status and obj.http.NAME")]
     UnknownField(String),
-    /// The quote is not closed.
+    /// A quote that is not closed.
     #[error("the quote is not closed")]
     OpenQuote,
-    /// More than [`CONDITIONS_MAX`].
+    /// More conditions than [`CONDITIONS_MAX`].
     #[error("more than {CONDITIONS_MAX} conditions")]
     TooManyConditions,
-    /// More than [`BAN_BYTES_MAX`].
+    /// An expression longer than [`BAN_BYTES_MAX`].
     #[error("longer than {BAN_BYTES_MAX} octets")]
     TooLong,
-    /// The regular expression.
+    /// A regular expression that is not accepted.
     #[error(transparent)]
     Pattern(PatternError),
 }
 
-/// What a condition may look at, as it is written, with what that is; for the documentation.
+/// The fields that a condition may test, each with its meaning, for the documentation.
 pub(crate) const SUBJECTS: &[(&str, &str)] = &[
     ("req.url", "path and query of the page"),
     ("req.http.host", "host of the page, with its port or without; letter case does not count"),
@@ -75,7 +76,7 @@ pub(crate) const SUBJECTS: &[(&str, &str)] = &[
     ),
 ];
 
-/// The operators with what they mean; for the documentation.
+/// The operators with their meanings, for the documentation.
 pub(crate) const OPERATORS: &[(&str, &str)] = &[
     ("==", "is exactly this"),
     ("!=", "is not this, or is missing"),
@@ -83,12 +84,12 @@ pub(crate) const OPERATORS: &[(&str, &str)] = &[
     ("!~", "it is there, and the regular expression finds nothing in it"),
 ];
 
-/// The conditions of an expression, at least one.
+/// Parses an expression into its conditions, at least one.
 pub(crate) fn read(text: &str) -> Result<Vec<Condition>, BanError> {
     Reader { text: text.as_bytes(), at: 0 }.conditions()
 }
 
-/// Where the reader stands in an expression.
+/// A position in an expression.
 struct Reader<'a> {
     text: &'a [u8],
     at: usize,
@@ -221,7 +222,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The octets up to white space or one of `stops`.
+    /// Consumes the bytes up to white space or one of `stops`.
     fn word(&mut self, stops: &[u8]) -> &'a [u8] {
         let rest = self.rest();
         let ends = |octet: &u8| octet.is_ascii_whitespace() || stops.contains(octet);
@@ -260,7 +261,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// An operator as it is written.
+/// An operator.
 #[derive(Clone, Copy)]
 enum Operator {
     Equals,
@@ -275,7 +276,7 @@ mod tests {
     use crate::ban::Ban;
 
     #[test]
-    fn faults_are_told_with_the_column_and_what_was_expected() {
+    fn errors_name_the_column_and_the_expected_text() {
         for (ban, message) in [
             ("", "at column 1: expected a field, such as req.url or obj.http.content-type, found the end"),
             ("~ a", "at column 1: expected a field, such as req.url or obj.http.content-type, found `~`"),
@@ -314,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_are_kept() {
+    fn conditions_and_length_are_limited() {
         let ban = |count: usize| vec!["req.url ~ a"; count].join(" && ");
         assert_eq!(Ban::parse(&ban(CONDITIONS_MAX)).unwrap().conditions().len(), CONDITIONS_MAX);
         assert!(Ban::parse(&ban(CONDITIONS_MAX + 1)).is_err());
@@ -323,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn the_documented_operators_are_those_that_are_read() {
+    fn documented_operators_can_be_parsed() {
         for (operator, _) in OPERATORS {
             assert!(Ban::parse(&format!("req.url {operator} a")).is_ok(), "{operator}");
         }

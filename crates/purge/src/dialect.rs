@@ -1,8 +1,8 @@
-//! The purge methods and the dialects spoken with them: the first row of the table whose sign is in a request says what
-//! it means.
+//! The purge methods and the dialects that clients speak with them. The first row of the table
+//! whose sign is in a request determines how the request is read.
 //!
-//! Invariant: a request that is understood means what its client meant or more, never less; whatever is wrong in it is
-//! told by the header's name.
+//! Invariant: a request that is understood purges what its client meant, or more, but never less.
+//! Any fault in it is reported with the header's name.
 
 use crate::api::TOKEN_HEADERS;
 use crate::ban::{Ban, Condition, Subject, Test};
@@ -29,25 +29,26 @@ enum Verb {
     Refresh,
 }
 
-/// Whether requests with this method are to invalidate something, and so never go further than the edge.
+/// Whether a request with this method is a purge request. The edge answers it and never forwards
+/// it.
 pub fn is_purge_method(method: &Method) -> bool {
     Verb::of(method).is_some()
 }
 
-/// What a request of a dialect asks for.
+/// The invalidations that a request asks for.
 type Meaning = Result<Vec<Invalidation>, Malformed>;
 
 /// One dialect.
 pub(crate) struct Dialect {
     /// A short name, for metrics and logs.
     pub(crate) name: &'static str,
-    /// Who speaks it.
+    /// The clients that speak it.
     pub(crate) who: &'static str,
-    /// How it is recognised.
+    /// The sign in a request by which it is recognised.
     pub(crate) sign: &'static str,
-    /// What it means.
+    /// The meaning of a request with that sign.
     pub(crate) meaning: &'static str,
-    /// Reads a request of it; `None` if the request does not have the sign.
+    /// Reads a request; `None` if the request does not have the sign.
     read: fn(&Asked<'_>) -> Option<Meaning>,
 }
 
@@ -114,10 +115,10 @@ pub(crate) const DIALECTS: &[Dialect] = &[
     },
 ];
 
-/// Reads a request whose method [`is_purge_method`].
+/// Reads a request for whose method [`is_purge_method`] holds.
 ///
 /// # Errors
-/// [`Malformed`]; the answer is its [`Malformed::reply`].
+/// [`Malformed`] if the request cannot be read. [`Malformed::reply`] is the response to send.
 pub fn read(request: &RequestHead) -> Result<Order, Malformed> {
     let asked = Asked::of(request)?;
     let soft = asked.softness()?;
@@ -130,19 +131,20 @@ pub fn read(request: &RequestHead) -> Result<Order, Malformed> {
         let refill = flag(&request.fields, REFILL)?;
         return Ok(Order { dialect: dialect.name, invalidations, refill, style: asked.verb.style() });
     }
-    // The last dialect takes every request that none before it took.
+    // Not reached with today's table, because its last row reads every request.
     Err(Malformed { place: Place::Target, fault: Fault::Missing("the URL of a page") })
 }
 
-/// The header by which any request that invalidates says whether the most requested of the purged pages shall be
-/// fetched again.
+/// The header field in which any purge request says whether the most requested of the purged pages
+/// are fetched again.
 pub(crate) const REFILL: &str = "Petasos-Refill";
 
-/// The header by which a GET orders its page to be fetched again, as FOSHttpCache's client for nginx sends it.
+/// The header field by which a GET orders a refresh of its page, as FOSHttpCache's nginx client
+/// sends it.
 const REFRESH: &str = "X-Refresh";
 
-/// What a GET with `X-Refresh: 1` orders: that its page is stale, for it to be fetched again at once as the answer.
-/// `None` for other requests.
+/// Reads the order of a GET with `X-Refresh: 1`: its page is marked stale, so that the response to
+/// this GET is fetched again. `None` for other requests.
 pub fn refresh_by_get(request: &RequestHead) -> Option<Order> {
     if request.method != Method::Get || flag(&request.fields, REFRESH) != Ok(Some(true)) {
         return None;
@@ -156,8 +158,8 @@ pub fn refresh_by_get(request: &RequestHead) -> Option<Order> {
     Some(Order { dialect: "refresh", invalidations, refill: Some(false), style: Style::Refreshing })
 }
 
-/// Takes from a request that was carried out what was for the edge alone: what [`refresh_by_get`] looks at, and the
-/// token if it `shows_token`.
+/// Removes from a request whose order was carried out the fields that only the edge needs:
+/// `X-Refresh`, `Petasos-Refill` and, if `shows_token`, every field in which clients send a token.
 pub fn strip_order(fields: &mut Fields, shows_token: bool) {
     fields.remove(REFRESH);
     fields.remove(REFILL);
@@ -169,12 +171,12 @@ pub fn strip_order(fields: &mut Fields, shows_token: bool) {
     }
 }
 
-/// A request taken apart.
+/// The parts of a purge request that dialects look at.
 struct Asked<'a> {
     verb: Verb,
-    /// As the client named it; empty if it did not.
+    /// The host as the client spelled it; empty if the request has none.
     host: Bytes,
-    /// In origin-form, virtual hosting undone.
+    /// In origin-form, with Zope's virtual hosting undone.
     target: Bytes,
     fields: &'a Fields,
 }
@@ -228,7 +230,8 @@ impl<'a> Asked<'a> {
         Reach::Site(self.host.clone())
     }
 
-    /// `Fastly-Soft-Purge: 1`; `X-Purge: invalidate`, `delete` or `revalidate`, as caches on OpenResty know it.
+    /// Whether the client asks for a soft purge: `Fastly-Soft-Purge: 1`, or `X-Purge: invalidate`
+    /// or `revalidate` as in caches on OpenResty. `X-Purge: delete` leaves the purge as it is.
     fn softness(&self) -> Result<bool, Malformed> {
         const FASTLY: &str = "Fastly-Soft-Purge";
         const OPENRESTY: &str = "X-Purge";
@@ -242,7 +245,7 @@ impl<'a> Asked<'a> {
         }
     }
 
-    /// The TYPO3 installation that is meant, as a tag.
+    /// The TYPO3 installation that the request names, as a tag.
     fn installation(&self) -> Result<Option<Bytes>, Malformed> {
         for name in ["X-TYPO3-Sitename", "Varnish-Ban-TYPO3-Sitename"] {
             let Some(value) = self.fields.first(name) else { continue };
@@ -256,7 +259,7 @@ impl<'a> Asked<'a> {
         Ok(None)
     }
 
-    /// How the client wants the target to be read.
+    /// The reading of the target that the client declares.
     fn target_syntax(&self) -> Result<TargetSyntax, Malformed> {
         for name in ["X-Purge-Method", "X-VC-Purge-Method"] {
             let Some(value) = self.fields.first(name) else { continue };
@@ -273,11 +276,14 @@ impl<'a> Asked<'a> {
     }
 }
 
-/// How a target is to be read.
+/// How a target is read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum TargetSyntax {
+    /// The exact page.
     Exact,
+    /// A pattern that is anchored at its beginning.
     Pattern,
+    /// The page, or with `*` in the target a pattern for the whole target.
     Wildcard,
 }
 
@@ -285,7 +291,7 @@ const fn hard(want: Want) -> Invalidation {
     Invalidation { want, mode: Mode::Hard }
 }
 
-/// A header that says yes or no; `None` if it is not there.
+/// A header field with the value yes or no; `None` if it is missing.
 pub(crate) fn flag(fields: &Fields, name: &'static str) -> Result<Option<bool>, Malformed> {
     let Some(value) = fields.first(name) else { return Ok(None) };
     match value.to_ascii_lowercase().as_slice() {
@@ -339,7 +345,8 @@ fn conditions(asked: &Asked<'_>) -> Option<Meaning> {
                 .map_err(|error| Malformed::header(name, Fault::Pattern(error)))?;
             conditions.push(Condition { subject, test: Test::Matches(pattern) });
         }
-        // Who names hosts means these, on whatever site; else the site is the one the request was sent to.
+        // With a condition on the host, the ban applies to all sites. Without one it applies to the
+        // site that the request was sent to.
         let names_hosts = conditions.first().is_some_and(|first| first.subject == Subject::Host);
         let reach = if names_hosts { Reach::Everywhere } else { asked.site() };
         for header in asked_headers(asked) {
@@ -358,7 +365,8 @@ fn conditions(asked: &Asked<'_>) -> Option<Meaning> {
     Some(read())
 }
 
-/// The tags of a header as something to be found in tags; `None` if any will do.
+/// The tags of a header as an expression to search for in a response's tags; `None` if any tags
+/// match.
 fn tags_condition(header: &'static TagHeader, fields: &Fields) -> Result<Option<Pattern>, Malformed> {
     let fault = |fault| Malformed::header(header.name, fault);
     match expression(header, fields)? {
@@ -374,12 +382,12 @@ fn tags_condition(header: &'static TagHeader, fields: &Fields) -> Result<Option<
     }
 }
 
-/// The headers of a request that carry tags.
+/// The fields of a request that carry tags.
 fn asked_headers(asked: &Asked<'_>) -> impl Iterator<Item = &'static TagHeader> {
     TAG_HEADERS.iter().filter(|header| header.is_asked() && asked.fields.has(header.name))
 }
 
-/// What a header says, all its lines together.
+/// The tags that a field states, with all its lines joined.
 fn expression(header: &'static TagHeader, fields: &Fields) -> Result<TagExpression, Malformed> {
     let lines: Vec<_> = fields.all(header.name).map(|line| &**line).collect();
     let joined = lines.join(&b","[..]);
@@ -450,7 +458,8 @@ fn wildcard(asked: &Asked<'_>) -> Option<Meaning> {
 }
 
 fn url(asked: &Asked<'_>) -> Option<Meaning> {
-    // The location that is customary for purges behind nginx; whether it stands for one here nobody can tell.
+    // Sites behind nginx customarily have their purge location at `/purge/`. Whether this target
+    // uses one cannot be known, so both pages are purged.
     let below = asked.target.strip_prefix(b"/purge").filter(|below| below.starts_with(b"/"));
     let targets = std::iter::once(asked.target.clone()).chain(below.map(Bytes::copy_from_slice));
     Some(Ok(targets.map(|target| hard(Want::Target { host: asked.host.clone(), target })).collect()))

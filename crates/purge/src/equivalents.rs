@@ -1,22 +1,23 @@
-//! The targets by which visitors may get one stored page, as its `No-Vary-Search` says.
+//! The targets under which visitors may receive one stored page, according to its `No-Vary-Search`.
 //!
-//! Invariant: where it cannot be told whether a target among them is meant, it is: a page is fetched again without need
-//! rather than served after a purge. All of them have the path of the stored target; their query strings are without
-//! number.
+//! Invariant: if it cannot be decided whether a purge means one of these targets, it does. A page
+//! that is fetched again needlessly is better than one served after its purge. All of them have the
+//! path of the stored target, with any of an unlimited number of query strings.
 
 use crate::pattern::Pattern;
 use bytes::Bytes;
 use message::{Fields, names};
 use semantics::{NoVarySearch, canonical_target};
 
-/// The targets that are equivalent to a stored one.
+/// The targets equivalent to a stored one.
 pub(crate) struct Equivalents<'a> {
     rule: NoVarySearch,
     target: &'a [u8],
 }
 
 impl<'a> Equivalents<'a> {
-    /// Of a response with these lines of `No-Vary-Search` that is stored under `target`; `None` if there are none.
+    /// The equivalents of `target` for a stored response with these `No-Vary-Search` lines. `None`
+    /// without lines, or if they give no rule.
     pub(crate) fn of(lines: &[&[u8]], target: &'a [u8]) -> Option<Self> {
         if lines.is_empty() {
             return None;
@@ -33,8 +34,8 @@ impl<'a> Equivalents<'a> {
         self.rule.canonical_spelling(target) == self.rule.canonical_spelling(self.target)
     }
 
-    /// Whether the pattern may find something in one of them: in the path alone, or in the path with some query, by
-    /// the stored spelling of the path or the canonical one.
+    /// Whether the pattern could match one of them: the path alone, or the path with any query.
+    /// Both the stored spelling of the path and the canonical one are tried.
     pub(crate) fn may_meet(&self, pattern: &Pattern) -> bool {
         let path = self.target.split(|&octet| octet == b'?').next().unwrap_or_default();
         let meets = |path: &[u8]| pattern.is_match(path) || pattern.may_match_after(&[path, b"?"].concat());

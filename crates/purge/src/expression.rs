@@ -1,33 +1,35 @@
-//! Tag expressions: what clients that were written for bans send where tags are meant. Nearly all of them are lists of
-//! tags in the clothes of a regular expression over the joined header.
+//! Tag expressions: clients that were written for bans send regular expressions where tags are
+//! meant. Nearly all of them are lists of tags, written as an expression over the joined header
+//! field.
 //!
-//! Invariant: a tag that is recognised is meant whole, `node:1` never means `node:10`; an expression is only compiled
-//! if it is none of the known forms, so that nothing that was meant is missed.
+//! Invariant: a recognised tag is matched whole, so `node:1` never means `node:10`. A text in none
+//! of the known forms is compiled as an expression, so that a purge misses nothing that was meant.
 
 use crate::malformed::Fault;
 use crate::pattern::Pattern;
 use crate::tags::{Syntax, checked, listed};
 use bytes::Bytes;
 
-/// What a tag expression means.
+/// The meaning of a tag expression.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TagExpression {
-    /// Any of these tags.
+    /// Responses with any of these tags.
     AnyOf(Vec<Bytes>),
-    /// Whatever has tags: `.*`.
+    /// All responses: `.*`.
     Everything,
-    /// A tag, or all tags in alphabetical order joined by commas, in which this finds something.
+    /// Responses with a match in one tag, or in all tags in alphabetical order joined by commas.
     Pattern(Pattern),
 }
 
-/// Octets that make a text more than a plain list.
+/// Bytes that make a text more than a plain list.
 const SPECIAL: &[u8] = br"\^$()[]{}*";
 
 impl TagExpression {
     /// Reads an expression.
     ///
     /// # Errors
-    /// If it is empty, exceeds a limit of tags, or is a regular expression that cannot be used.
+    /// [`Fault`] if the text is empty, exceeds a limit of tags, or is not a usable regular
+    /// expression.
     pub fn parse(text: &[u8]) -> Result<Self, Fault> {
         let text = text.trim_ascii();
         if matches!(text, b".*" | b"*" | b"^.*$") {
@@ -43,7 +45,7 @@ impl TagExpression {
     }
 }
 
-/// Reads the known forms:
+/// Parses the known forms:
 ///
 /// ```text
 /// alternatives = alternative *( "|" alternative )
@@ -53,21 +55,24 @@ impl TagExpression {
 /// body         = tag / "(" alternatives ")"
 /// ```
 ///
-/// A boundary on one side only means a beginning or an end of tags, which is no list.
+/// An alternative with a boundary on one side only is not one of them: it matches the beginnings or
+/// ends of tags, not whole tags.
 struct Reader<'a> {
     rest: &'a [u8],
     groups_open: u32,
 }
 
-/// What may follow a tag in the forms of TYPO3's mkvarnish: other tags, or the numbers of a short form.
+/// Follows the tags in a form of TYPO3's mkvarnish: more tags may come after them.
 const OTHERS_FOLLOW: &[u8] = b"(,.+)?$";
+/// Follows a table's name in another form of mkvarnish: numbers in a short form, as in
+/// `pages{,1,7,}`.
 const NUMBERS_FOLLOW: &[u8] = br"\{[^}]*,";
 
-/// Groups inside groups; the known forms have two.
+/// Deepest nesting of groups. The known forms need two.
 const GROUPS_MAX: u32 = 8;
 
 impl<'a> Reader<'a> {
-    /// The tags, if all of `text` is of the known forms.
+    /// The tags, if all of `text` has one of the known forms.
     fn whole(text: &'a [u8]) -> Option<Vec<Bytes>> {
         let mut reader = Self { rest: text, groups_open: 0 };
         let tags = reader.alternatives()?;
@@ -95,7 +100,8 @@ impl<'a> Reader<'a> {
         self.ends_like(begins).then(|| vec![Bytes::from(tag)])
     }
 
-    /// Whether what follows a body goes with what came before it.
+    /// Whether the end of a body fits its beginning: a boundary on both sides, or on neither. A
+    /// body without boundaries may end with [`OTHERS_FOLLOW`].
     fn ends_like(&mut self, begins: bool) -> bool {
         if begins { self.boundary() } else { self.take(OTHERS_FOLLOW) || !self.boundary() }
     }
@@ -111,7 +117,7 @@ impl<'a> Reader<'a> {
         self.take(b")").then_some(tags)
     }
 
-    /// Takes a boundary if one is next.
+    /// Consumes a boundary if one is next.
     fn boundary(&mut self) -> bool {
         if self.take(b"^") || self.take(b"$") || self.take(br"\b") {
             return true;
@@ -124,7 +130,8 @@ impl<'a> Reader<'a> {
         complete
     }
 
-    /// The edges of a boundary, up to its end; one of them must be that of the text, else it could be a tag.
+    /// Consumes the edges of a boundary, up to its end. One of them must be `^` or `$`, because
+    /// without it the group could be a list of tags.
     fn edges(&mut self) -> bool {
         self.take(b"?:");
         let mut has_edge_of_text = false;
@@ -140,7 +147,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// One tag, escapes resolved; a dot is meant as a dot, also where nobody escaped it.
+    /// One tag with its escapes resolved. A dot is taken literally, even where the client did not
+    /// escape it.
     fn tag(&mut self) -> Option<Vec<u8>> {
         let mut tag = Vec::new();
         loop {
@@ -179,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_in_the_clothes_of_expressions() {
+    fn lists_written_as_expressions_are_read_as_tags() {
         for (text, tags) in [
             // Drupal, as the bundled and the zero-configuration purger write them.
             ("node:1|node_list|rendered", &["node:1", "node_list", "rendered"][..]),
@@ -201,7 +209,7 @@ mod tests {
             (r"(pages|tt_content_5)(,.+)?$", &["pages", "tt_content_5"]),
             (r"(^|,)pages(\{|,|$)", &["pages"]),
             (r"(^|,)tt_content\{[^}]*,5,", &["tt_content_5"]),
-            // By hand.
+            // Written by hand.
             (r"^a\.b$", &["a.b"]),
             (r"(?:^|,)(?:a|b)(?:,|$)", &["a", "b"]),
             (r"(^|\s)a(\s|$)", &["a"]),
@@ -220,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_list_is_compiled() {
+    fn expressions_that_are_no_lists_are_compiled() {
         for text in [
             "^node:",
             "node:[0-9]+",
@@ -237,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_meant_is_refused() {
+    fn empty_broken_or_oversized_expressions_are_refused() {
         for text in ["", "  ", ",,", "||"] {
             assert_eq!(
                 TagExpression::parse(text.as_bytes()),

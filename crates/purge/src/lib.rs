@@ -1,13 +1,16 @@
-//! What cache clients ask to be invalidated, in every dialect they speak: purge methods and headers of content systems,
-//! fields in an application's answers, and a JSON API; and how they are answered.
+//! Reads purge requests in every dialect that cache clients speak, and writes the replies.
 //!
-//! Pure: heads and content in, orders and replies out. This crate knows no socket and no clock. Who may purge, which
-//! site a host belongs to, and carrying an order out are its callers' business.
+//! Purges arrive as purge methods and headers of content management systems, as fields in an
+//! origin's responses, and as calls of a JSON API.
+//!
+//! The crate does no I/O and reads no clock: request heads and contents go in, orders and replies
+//! come out. Its callers decide which client may purge and which site a host belongs to, and they
+//! carry out the orders.
 //!
 //! ```text
 //!   PURGE, BAN, ...  -- read ---------> Order -- carried out --> Outcome -- reply --> Reply
 //!   POST to the API  -- api::read ----> Order        "                        "
-//!   answer's fields  -- signals ------> invalidations
+//!   response fields  -- signals ------> invalidations
 //!   stored response  -- tags_of ------> tags
 //! ```
 

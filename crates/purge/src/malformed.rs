@@ -1,22 +1,23 @@
-//! Why a request to invalidate something cannot be carried out: where, and what is wrong there, in words for the
-//! person who configures the client.
+//! Faults in purge requests: the place and what is wrong there, in words for the person who
+//! configures the client.
 
 use crate::ban_expression::BanError;
 use crate::pattern::PatternError;
 use crate::tags::{TAG_BYTES_MAX, TAGS_MAX};
 use std::fmt;
 
-/// A request that cannot be read. It is answered 400, or as [`crate::api::Refused`] says.
+/// A purge request that cannot be read. With a purge method it is answered 400; for a call of the
+/// API see [`crate::api::Refused`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{place}: {fault}")]
 pub struct Malformed {
-    /// Where the fault is.
+    /// The place of the fault.
     pub place: Place,
-    /// What is wrong.
+    /// The fault.
     pub fault: Fault,
 }
 
-/// A place in a request.
+/// A place in a purge request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
     /// The method.
@@ -31,27 +32,27 @@ pub enum Place {
     Json(String),
 }
 
-/// What is wrong at a place.
+/// A fault at a place.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
-    /// Something has to be there.
+    /// Something is missing.
     #[error("missing; expected {0}")]
     Missing(&'static str),
-    /// Something else has to be there.
+    /// Something else is expected.
     #[error("expected {expected}, found {found}")]
     Expected {
-        /// What is possible.
+        /// The texts that are possible.
         expected: &'static str,
-        /// What is there, quoted or named.
+        /// The text or kind of value that is there.
         found: String,
     },
-    /// More tags than the limit.
+    /// More tags than [`TAGS_MAX`].
     #[error("more than {TAGS_MAX} tags; send several requests")]
     TooManyTags,
-    /// A tag that no response can have.
+    /// A tag longer than [`TAG_BYTES_MAX`], which no stored response can have.
     #[error("a tag is longer than {TAG_BYTES_MAX} octets")]
     TagTooLong,
-    /// More selectors than the limit.
+    /// More elements of an array than the limit.
     #[error("more than {0} entries; send several requests")]
     TooManyEntries(usize),
     /// A regular expression that is not accepted.
@@ -60,19 +61,19 @@ pub enum Fault {
     /// A ban expression that is not accepted.
     #[error(transparent)]
     Ban(#[from] BanError),
-    /// No URL of a page.
+    /// A text that is not the URL of a page.
     #[error("{0}")]
     Url(String),
-    /// No JSON.
+    /// Content that is not JSON.
     #[error("no JSON: {0}")]
     Json(String),
-    /// Something the API's draft knows and Petasos does not.
+    /// A type of selectors that Petasos does not support.
     #[error("{0} is not supported")]
     Unsupported(String),
 }
 
 impl Malformed {
-    /// A fault in a header.
+    /// A fault in a header field.
     pub(crate) const fn header(name: &'static str, fault: Fault) -> Self {
         Self { place: Place::Header(name), fault }
     }
@@ -84,7 +85,7 @@ impl Malformed {
 }
 
 impl Fault {
-    /// `found` instead of `expected`; long and unprintable texts are shortened and escaped.
+    /// Another text than expected. Long and unprintable texts are shortened and escaped.
     pub(crate) fn expected(expected: &'static str, found: &[u8]) -> Self {
         Self::Expected { expected, found: excerpt(found) }
     }
@@ -102,10 +103,10 @@ impl fmt::Display for Place {
     }
 }
 
-/// Octets of a text that a message repeats.
+/// Longest excerpt of a client's text that a message repeats, in bytes.
 const EXCERPT_BYTES_MAX: usize = 40;
 
-/// The beginning of a text, in quotes and printable.
+/// The beginning of a text, escaped and in quotes.
 pub(crate) fn excerpt(text: &[u8]) -> String {
     match text.get(..EXCERPT_BYTES_MAX) {
         Some(beginning) => format!("`{}...`", beginning.escape_ascii()),

@@ -1,7 +1,8 @@
-//! What is to be invalidated, and how: the common form of all dialects.
+//! The common form of all dialects: which stored responses are invalidated, and how.
 //!
-//! Invariant: hosts are spelled as the client spelled them, targets as they stand on the wire. Which configured site
-//! a host belongs to, under which other names and ports its pages are stored, and who may ask, is not decided here.
+//! Invariant: hosts are spelled as the client spelled them, and targets as they were sent. The
+//! caller decides which configured site a host belongs to, and under which other names and ports
+//! its pages are stored. It also decides whether the client may purge.
 
 use crate::ban::Ban;
 use crate::pattern::Pattern;
@@ -9,17 +10,20 @@ use bytes::Bytes;
 use std::sync::Arc;
 use store::Mode;
 
-/// Which sites are meant.
+/// The sites that a purge covers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reach {
-    /// The site that answers to this host, `name [":" port]`. Clients often name the cache itself by its address, or
-    /// nobody (an empty host): where no configured site has the name, all sites are meant.
+    /// The site that serves this host, `name [":" port]`.
+    ///
+    /// If no configured site has the name, all sites are meant. Clients often send the cache's own
+    /// address, or no host at all; the host is then empty.
     Site(Bytes),
     /// All sites.
     Everywhere,
 }
 
-/// Which stored responses are meant. Both schemes and all variants of a page always are.
+/// The stored responses that a purge covers. Both schemes and all variants of a page are always
+/// included.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Want {
     /// One page.
@@ -29,18 +33,18 @@ pub enum Want {
         /// Path and query, in origin-form.
         target: Bytes,
     },
-    /// All pages of a host whose target begins so.
+    /// All pages of a host whose target begins with `prefix`.
     Prefix {
         /// The host, as for [`Reach::Site`].
         host: Bytes,
-        /// What the target begins with.
+        /// The beginning of the target.
         prefix: Bytes,
     },
-    /// All pages of a host whose target the pattern finds something in.
+    /// All pages of a host in whose target the pattern finds a match.
     Pattern {
         /// The host, as for [`Reach::Site`].
         host: Bytes,
-        /// What is searched for in the target.
+        /// The expression that is searched for in the target.
         pattern: Pattern,
     },
     /// All pages of a host.
@@ -48,25 +52,26 @@ pub enum Want {
         /// The host, as for [`Reach::Site`].
         host: Bytes,
     },
-    /// What has the tags: every one of `all_of`, and at least one of `any_of` unless that is empty.
+    /// All responses that have every tag of `all_of` and, unless `any_of` is empty, at least one
+    /// tag of `any_of`.
     Tags {
-        /// Whose.
+        /// The sites.
         reach: Reach,
-        /// One of these is enough.
+        /// One of these tags is enough.
         any_of: Vec<Bytes>,
-        /// All of these are needed.
+        /// All of these tags are required.
         all_of: Vec<Bytes>,
     },
-    /// What meets all conditions of a ban.
+    /// All responses that meet every condition of a ban.
     Ban {
-        /// Whose.
+        /// The sites.
         reach: Reach,
         /// The conditions.
         ban: Arc<Ban>,
     },
-    /// Everything.
+    /// All responses.
     Everything {
-        /// Whose.
+        /// The sites.
         reach: Reach,
     },
 }
@@ -74,42 +79,42 @@ pub enum Want {
 /// One invalidation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Invalidation {
-    /// What is meant.
+    /// The stored responses.
     pub want: Want,
-    /// What happens to it.
+    /// Whether they are removed or marked stale.
     pub mode: Mode,
 }
 
-/// Everything one request asks for.
+/// Everything that one purge request asks for.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Order {
-    /// The row of the table of dialects, or the route of the API, by which the request was read; for metrics and logs.
+    /// The name of the dialect's row in the table, or of the API, for metrics and logs.
     pub dialect: &'static str,
-    /// What to invalidate; the request counts as answered when all of it is done.
+    /// The invalidations. The request is answered once all of them are in force.
     pub invalidations: Vec<Invalidation>,
-    /// Whether the most requested of the purged pages shall be fetched again before visitors ask for them; `None`
-    /// leaves it to the edge's settings.
+    /// Whether the most requested of the purged pages are fetched again before visitors request
+    /// them. `None` leaves the choice to the edge's settings.
     pub refill: Option<bool>,
-    /// How the client wants to be answered.
+    /// The shape of the reply.
     pub style: Style,
 }
 
-/// The shape of the answer that a client expects.
+/// The shape of the reply that a client expects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Style {
     /// A purge method: the reason phrase says "Purged" or "Not found".
     Purged,
     /// A ban: the reason phrase says "Banned".
     Banned,
-    /// PURGEKEYS: the reason phrase gives both numbers.
+    /// PURGEKEYS: the reason phrase states the number of purged and of expired objects.
     Keys,
     /// REFRESH: the reason phrase says "Refreshing".
     Refreshing,
-    /// The JSON API.
+    /// Petasos' own JSON API.
     Native,
     /// Fastly's API, for one key, one URL or everything.
     Fastly,
-    /// Fastly's API, for a list of keys: each is answered by name.
+    /// Fastly's API for a list of keys; the reply names each key.
     FastlyKeys(Vec<String>),
     /// Cloudflare's API, with the zone's identifier.
     Cloudflare(String),

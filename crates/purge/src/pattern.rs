@@ -1,7 +1,8 @@
-//! Regular expressions that a client sent.
+//! Regular expressions that clients send.
 //!
-//! Invariant: matching takes time linear in the text, and compiling is bounded in memory, whatever the client sent.
-//! What needs more than that (look-around, back-references) is refused by name. Texts are octets, not Unicode.
+//! Invariant: whatever the client sent, a match takes time linear in the text and a compiled
+//! expression has bounded size. Look-around and back-references cannot be bounded and are refused
+//! with a message that names them. Texts are bytes, not Unicode.
 
 use regex::bytes::{Regex, RegexBuilder};
 use regex_automata::Input;
@@ -12,45 +13,50 @@ use semantics::canonical_target;
 use std::fmt::Write;
 use std::sync::{Arc, OnceLock};
 
-/// Longer expressions are refused. What is longer in the field is a list of tags, which needs none.
+/// Longest regular expression, in bytes. Longer expressions in real requests are lists of tags,
+/// which [`TagExpression`](crate::TagExpression) reads without compiling them.
 pub const PATTERN_BYTES_MAX: usize = 8 * 1024;
 
-/// Octets that a compiled expression may occupy, and that a search may use beside it.
+/// Memory limit in bytes of a compiled expression, and again of the cache that its search uses.
 const PROGRAM_BYTES_MAX: usize = 1024 * 1024;
 
-/// Octets of a prefix that become an expression: each of at most four, and five in the text of a ban.
+/// Longest prefix, in bytes, that is turned into an expression.
+///
+/// A byte takes at most four characters (`\xNN`), and five in the text of a ban, where the
+/// backslash is doubled. Both texts therefore stay below the limits of patterns and bans.
 const PREFIX_BYTES_MAX: usize = 1_500;
 
-/// Groups inside groups.
+/// Nesting limit of an expression, in groups inside groups.
 const NESTING_MAX: u32 = 64;
 
-/// A compiled regular expression. Two are equal if they are spelled alike.
+/// A compiled regular expression. Two patterns are equal if their texts are equal.
 #[derive(Clone, Debug)]
 pub struct Pattern {
     regex: Regex,
     case: Case,
-    /// Built when it is first asked for, as few patterns need it; `None` inside where it cannot be built.
+    /// Lazy DFA for [`Pattern::may_match_after`]. It is built at the first use because few patterns
+    /// need it. The inner `None` means that it cannot be built.
     automaton: Arc<OnceLock<Option<DFA>>>,
 }
 
 /// Why an expression is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PatternError {
-    /// It is longer than [`PATTERN_BYTES_MAX`].
+    /// The text is longer than [`PATTERN_BYTES_MAX`].
     #[error("the regular expression is longer than {PATTERN_BYTES_MAX} octets")]
     TooLong,
-    /// It compiles to something too large.
+    /// The compiled expression exceeds its memory limit.
     #[error("the regular expression is too large when compiled; use smaller repetitions")]
     TooLarge,
-    /// It is not UTF-8.
+    /// The text is not UTF-8.
     #[error("the regular expression is not UTF-8 text")]
     NotText,
-    /// It cannot be read; with the reason.
+    /// The text cannot be parsed, or uses syntax that is not supported; with the reason.
     #[error("not a regular expression that can be used here: {0}")]
     Syntax(String),
 }
 
-/// Whether letter case counts.
+/// Whether a search distinguishes upper and lower case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Case {
     Counts,
@@ -58,11 +64,12 @@ pub(crate) enum Case {
 }
 
 impl Pattern {
-    /// Compiles an expression in the syntax of the crate `regex`, which is that of Perl without what needs
-    /// backtracking.
+    /// Compiles an expression in the syntax of the crate `regex`: Perl's, without the parts that
+    /// need backtracking.
     ///
     /// # Errors
-    /// [`PatternError`].
+    /// [`PatternError`] if the text is too long, too large when compiled, not UTF-8, or not an
+    /// expression.
     pub fn compile(text: &[u8]) -> Result<Self, PatternError> {
         Self::compile_with(text, Case::Counts)
     }
@@ -86,8 +93,10 @@ impl Pattern {
             })
     }
 
-    /// What finds the targets that begin so, or whose canonical spelling begins as that of the prefix. Of a prefix that
-    /// is too long for an expression only the first octets count.
+    /// The expression for targets that begin with `prefix` or with its canonical spelling.
+    ///
+    /// Only the first bytes of a long prefix count, so that the expression matches too much rather
+    /// than too little: [`PREFIX_BYTES_MAX`], or half of that for each spelling if they differ.
     pub(crate) fn of_prefix(prefix: &[u8]) -> Self {
         let canonical = canonical_target(prefix);
         let cut = |text: &[u8], bytes_max: usize| beginning(text.get(..bytes_max).unwrap_or(text));
@@ -104,12 +113,14 @@ impl Pattern {
         Self::compile(text.as_bytes()).expect("literal octets are an expression")
     }
 
-    /// Whether the expression finds something in `text`; it is not anchored unless it says so.
+    /// Whether the expression matches somewhere in `text`. It is anchored only if it says so
+    /// itself.
     pub fn is_match(&self, text: &[u8]) -> bool {
         self.regex.is_match(text)
     }
 
-    /// Whether there may be a text that begins with `start` in which the expression finds something. In doubt there is.
+    /// Whether any text that begins with `start` could contain a match. `true` if this cannot be
+    /// decided.
     pub(crate) fn may_match_after(&self, start: &[u8]) -> bool {
         self.reaches(start).unwrap_or(true)
     }
@@ -119,7 +130,8 @@ impl Pattern {
         self.regex.as_str()
     }
 
-    /// Whether an automaton that has read `start` has found something or goes on; `None` if none can tell.
+    /// Runs the lazy DFA over `start`. `Some(false)` if no continuation can match, `None` if the
+    /// DFA is missing or gives up.
     fn reaches(&self, start: &[u8]) -> Option<bool> {
         let dfa = self.automaton.get_or_init(|| self.build()).as_ref()?;
         let mut cache = dfa.create_cache();
@@ -148,7 +160,8 @@ impl Pattern {
     }
 }
 
-/// The expression that finds what begins with this text.
+/// The expression that matches texts beginning with `text`. Bytes that may be special become
+/// `\xNN`.
 fn beginning(text: &[u8]) -> String {
     let mut expression = String::from("^");
     for octet in text {
@@ -163,18 +176,20 @@ fn beginning(text: &[u8]) -> String {
     expression
 }
 
-/// The expression that finds this text alone; `None` if that is too long for an expression.
+/// The expression that matches this text alone; `None` if the text is longer than
+/// [`PREFIX_BYTES_MAX`].
 pub(crate) fn of_whole(text: &[u8]) -> Option<String> {
     (text.len() <= PREFIX_BYTES_MAX).then(|| beginning(text) + "$")
 }
 
+// The case rule is not compared: in a condition it follows from the subject.
 impl PartialEq for Pattern {
     fn eq(&self, other: &Self) -> bool {
         self.as_str() == other.as_str()
     }
 }
 
-/// The reason in the parser's message, which draws the place over several lines before it.
+/// The last line of the parser's message. The lines before it draw the place of the error.
 fn reason(message: &str) -> String {
     let last = message.lines().last().unwrap_or_default().trim();
     last.strip_prefix("error: ").unwrap_or(last).to_owned()
@@ -185,7 +200,7 @@ mod tests {
     use super::{PATTERN_BYTES_MAX, Pattern, PatternError};
 
     #[test]
-    fn searches_octets() {
+    fn expressions_search_bytes_not_characters() {
         let pattern = Pattern::compile(br"^/news/\d+$").unwrap();
         assert!(pattern.is_match(b"/news/12") && !pattern.is_match(b"/news/12a"));
         assert!(Pattern::compile("ü".as_bytes()).unwrap().is_match("/für".as_bytes()));
@@ -193,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_beginning_may_go_on_to_a_match() {
+    fn beginning_of_a_text_tells_whether_it_may_still_match() {
         let may = |text: &str, start: &str| {
             Pattern::compile(text.as_bytes()).unwrap().may_match_after(start.as_bytes())
         };
@@ -217,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_bounded_is_refused_with_the_reason() {
+    fn unbounded_expressions_are_refused_with_the_reason() {
         let error = |text: &[u8]| Pattern::compile(text).unwrap_err();
         assert_eq!(error(b"a{100000}"), PatternError::TooLarge);
         assert!(Pattern::compile(b"a{1000}").is_ok());

@@ -1,4 +1,4 @@
-//! docs/purging.md, rendered from the tables. A test compares the file with this text.
+//! Renders docs/purging.md from the tables. A test compares the file with this text.
 
 use crate::api::{BANS_MAX, CONTENT_BYTES_MAX, ROUTES, SELECTORS_MAX, TOKEN_HEADERS, TYPES};
 use crate::ban_expression::{BAN_BYTES_MAX, CONDITIONS_MAX, OPERATORS, SUBJECTS};
@@ -8,7 +8,7 @@ use crate::signals::SIGNALS;
 use crate::tags::{Syntax, TAG_BYTES_MAX, TAG_HEADERS, TAGS_MAX};
 use std::fmt::{self, Write};
 
-/// The reference of everything that invalidates, as Markdown.
+/// The reference of all purge requests and signals, as Markdown.
 pub fn purging_reference() -> String {
     let mut page = String::new();
     // Writing into a String cannot fail.
@@ -74,7 +74,7 @@ fn render(page: &mut String) -> fmt::Result {
     Ok(())
 }
 
-/// One table: its headings, and a line for each row.
+/// Writes one table: its headings, and one line for each row.
 fn table<const N: usize, R>(
     page: &mut String,
     headings: [&str; N],
@@ -89,7 +89,7 @@ fn table<const N: usize, R>(
     Ok(())
 }
 
-/// Code, one piece for each part of an enumeration.
+/// Marks each part of an enumeration as code.
 fn code(text: &str) -> String {
     let parts: Vec<_> = text
         .split(", ")

@@ -1,9 +1,10 @@
-//! Answers to requests that invalidate, each in the shape that its client expects.
+//! Replies to purge requests, each in the shape that its client expects.
 //!
-//! Invariant: what was understood is answered 200 whether anything was found or not, since many clients take anything
-//! else for a failure and some ask again and again. 200 means in force and durable; a purge that a restart would forget
-//! is answered with the partial status, and its content says so. Nothing redirects. Every answer has the count in
-//! `X-Purged-Count`.
+//! Invariant: a purge that was understood and is in force and durable is answered 200, whether or
+//! not anything was stored. Many clients treat any other status as a failure, and some repeat the
+//! request. A purge that is not durable, or not in force in the static tree, is answered with the
+//! partial status, and the content says so. No reply redirects. Every reply to an order has the
+//! count in `X-Purged-Count`.
 
 use crate::malformed::Malformed;
 use crate::order::{Order, Style};
@@ -11,21 +12,22 @@ use bytes::Bytes;
 use message::{ResponseHead, Status, names};
 use serde_json::{Map, Value, json};
 
-/// The header with the number of responses that were removed or marked stale.
+/// The response field with the number of responses that were removed or marked stale.
 pub const PURGED_COUNT: &str = "X-Purged-Count";
 
-/// What came of an order.
+/// The result of an order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
     /// Stored responses that were removed.
     pub purged: u64,
     /// Stored responses that were marked stale.
     pub softened: u64,
-    /// Invalidations that are in force, but of which it is not known yet how many stored responses they meet.
+    /// Invalidations that are in force, but for which the number of stored responses is not known
+    /// yet.
     pub uncounted: u64,
-    /// The number of the last invalidation.
+    /// The sequence number of the last invalidation.
     pub sequence: u64,
-    /// All of it is in force, but a restart of the edge would not know it.
+    /// All invalidations are in force, but a restart of the edge would lose one.
     pub undurable: bool,
     /// Files of the static tree could not be removed, so a web server may still send them.
     pub in_tree: bool,
@@ -38,7 +40,7 @@ impl Outcome {
     }
 }
 
-/// An answer; framing, `Date` and what belongs to the connection are the caller's.
+/// A reply. The caller adds framing, `Date` and the fields that belong to the connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
     /// Status, reason phrase and fields.
@@ -48,7 +50,7 @@ pub struct Reply {
 }
 
 impl Reply {
-    /// An answer with this content, not to be cached by anyone.
+    /// A reply with this content that no cache may store.
     pub(crate) fn new(status: Status, media_type: &'static str, content: String) -> Self {
         let mut head = ResponseHead::new(status);
         head.fields.push(names::CONTENT_TYPE, media_type);
@@ -61,7 +63,8 @@ impl Reply {
     }
 }
 
-/// The answer to an order that was carried out. `partial` is the status for one that is in force and not durable.
+/// The reply to an order that was carried out. `partial` is the status if `outcome` is not
+/// complete.
 pub fn reply(order: &Order, outcome: Outcome, partial: Status) -> Reply {
     let Outcome { purged, softened, uncounted, sequence, .. } = outcome;
     let counted = purged.saturating_add(softened);
@@ -95,13 +98,14 @@ pub fn reply(order: &Order, outcome: Outcome, partial: Status) -> Reply {
     reply
 }
 
-/// What the client is told of a purge that a restart would forget, in every shape of answer.
+/// Detail of a partial reply: the purge is not durable.
 const UNDURABLE: &str = "in force, but a restart would forget it: no place for it can be written";
 
-/// The same, of a purge that is in force in the cache only.
+/// Detail of a partial reply: the purge is in force in the cache only.
 const IN_TREE: &str = "in force in the cache only: a file of the static tree cannot be removed";
 
-/// Adds to an answer what is in force, also where its shape has members of its own for errors.
+/// Adds what is in force and durable to a reply, in the members that its shape has for errors and
+/// in Petasos' own.
 fn say_partial(members: &mut Map<String, Value>, outcome: Outcome) {
     members.insert("in_force".to_owned(), Value::Bool(!outcome.in_tree));
     members.insert("durable".to_owned(), Value::Bool(!outcome.undurable));
@@ -117,7 +121,7 @@ fn say_partial(members: &mut Map<String, Value>, outcome: Outcome) {
     }
 }
 
-/// How many were removed and how many marked stale; and how many invalidations are not counted, if there are any.
+/// The numbers of removed and of stale responses, and of uncounted invalidations if there are any.
 fn counts(outcome: Outcome) -> Value {
     let mut counts = json!({ "purged": outcome.purged, "softpurged": outcome.softened });
     if let (Value::Object(members), 1..) = (&mut counts, outcome.uncounted) {
@@ -127,7 +131,7 @@ fn counts(outcome: Outcome) -> Value {
 }
 
 impl Malformed {
-    /// The answer to a request with a purge method that cannot be read: 400, with the reason in words.
+    /// The reply to a purge method that cannot be read: 400, with the reason in words.
     pub fn reply(&self) -> Reply {
         let text = format!("The purge request cannot be read: {self}.\n");
         Reply::new(Status::BAD_REQUEST, "text/plain; charset=utf-8", text)
@@ -158,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn each_client_is_answered_in_its_own_shape() {
+    fn each_client_receives_its_own_shape_of_reply() {
         let keys = || Style::FastlyKeys(vec!["a".into(), "b".into()]);
         let cloudflare = r#"OK: {"errors":[],"messages":[],"result":{"id":"z1"},"success":true}"#;
         for (style, purged, softened, uncounted, expected) in [
@@ -205,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_400_with_the_reason() {
+    fn unreadable_request_is_answered_400_with_the_reason() {
         let reply = Malformed::header("X-Url", Fault::Missing("a pattern")).reply();
         assert_eq!(reply.head.status.code(), 400);
         assert_eq!(

@@ -1,8 +1,9 @@
-//! Invalidations that an application asks for in its answers, without a request of their own.
+//! Invalidations that an origin asks for in its responses.
 //!
-//! Invariant: only shared responses are spoken of; what LiteSpeed's plugins keep for single visitors is not stored
-//! here, so purges of that mean nothing. Whether the application is trusted, and that these fields are taken out
-//! before the answer goes on, is the caller's business: [`HIDDEN`] lists them.
+//! Invariant: only shared responses are purged. LiteSpeed's plugins also purge responses that they
+//! keep for single visitors; Petasos does not store these, so such purges are ignored. The caller
+//! decides whether the origin is trusted, and removes the fields for which [`is_hidden`] holds
+//! before it forwards the response.
 
 use crate::malformed::{Fault, Malformed};
 use crate::order::{Invalidation, Reach, Want};
@@ -14,21 +15,21 @@ use store::Mode;
 
 /// A response field that asks for invalidations.
 pub(crate) struct Signal {
-    /// Its name.
+    /// The field's name.
     pub(crate) name: &'static str,
-    /// Who sends it.
+    /// The applications that send it.
     pub(crate) who: &'static str,
-    /// What it means.
+    /// The meaning of its value.
     pub(crate) meaning: &'static str,
 }
 
 const PURGE: &str = "X-LiteSpeed-Purge";
 const PURGE2: &str = "X-LiteSpeed-Purge2";
 const INVALIDATE: &str = "X-Cache-Invalidate";
-/// An application's word that it purges by itself whatever its writes change.
+/// An origin's statement that it purges by itself whatever its writes change.
 const PURGES_ITSELF: &str = "X-Petasos-Purges";
 
-/// The response fields that ask for invalidations.
+/// All response fields that ask for invalidations.
 pub(crate) const SIGNALS: &[Signal] = &[
     Signal {
         name: PURGE,
@@ -49,31 +50,34 @@ pub(crate) const SIGNALS: &[Signal] = &[
     },
 ];
 
-/// Response fields between an application and its cache: taken out of an answer before it goes to the client.
+/// Whether a response field is meant for the cache alone. It is removed before the response goes to
+/// the client.
 pub fn is_hidden(name: &[u8]) -> bool {
     let is = |hidden: &str| hidden.as_bytes().eq_ignore_ascii_case(name);
     [PURGE, PURGE2, INVALIDATE, PURGES_ITSELF].into_iter().any(is)
         || TAG_HEADERS.iter().any(|header| header.is_stated() && is(header.name))
 }
 
-/// Whether an answer says that its application purges by itself: it asks for a purge, or has the field that Petasos'
-/// plugin for WordPress sends while its edges can be told.
+/// Whether a response says that its origin purges by itself. Either it asks for a purge, or it has
+/// `X-Petasos-Purges: 1`, which Petasos' WordPress plugin sends while it can reach its edges.
 pub fn purges_itself(answer: &ResponseHead) -> bool {
     let said = answer.fields.only(PURGES_ITSELF).is_some_and(|value| value.eq_ignore_ascii_case(b"1"));
     said || [PURGE, PURGE2, INVALIDATE].into_iter().any(|name| answer.fields.has(name))
 }
 
-/// What an answer asks for.
+/// The invalidations that a response asks for.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Signals {
-    /// What to invalidate, before the answer goes on.
+    /// The invalidations, to be carried out before the response is forwarded.
     pub invalidations: Vec<Invalidation>,
-    /// What could not be read; to be counted.
+    /// The fields that could not be read, to be counted.
     pub malformed: Vec<Malformed>,
 }
 
-/// What the answer to a request with `method` for a page of the origin of `https` and `host` (lower-case, without a
-/// default port) asks for.
+/// Reads the invalidations that a response asks for.
+///
+/// `method` is the method of the request; `https` and `host` are its origin, with `host` in lower
+/// case and without a default port.
 pub fn signals(method: &Method, answer: &ResponseHead, https: bool, host: &[u8]) -> Signals {
     let host = Bytes::copy_from_slice(host);
     let mut signals = Signals::default();
@@ -103,7 +107,7 @@ impl Signals {
     }
 }
 
-/// `[public,] [stale,] word, word; private, word`, where a word is a tag, a path or `*`.
+/// Reads `[public,] [stale,] word, word; private, word`, where a word is a tag, a path or `*`.
 fn lite_speed(value: &[u8], host: &Bytes) -> Result<Vec<Invalidation>, Fault> {
     let mut invalidations = Vec::new();
     for section in value.split(|&octet| octet == b';') {
@@ -140,7 +144,7 @@ fn lite_speed(value: &[u8], host: &Bytes) -> Result<Vec<Invalidation>, Fault> {
     Ok(invalidations)
 }
 
-/// Paths separated by commas.
+/// Reads paths separated by commas.
 fn paths(value: &[u8], host: &Bytes) -> Result<Vec<Invalidation>, Fault> {
     let paths = value.split(|&octet| octet == b',').map(<[u8]>::trim_ascii).filter(|path| !path.is_empty());
     paths
@@ -181,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn each_application_s_words_are_understood() {
+    fn fields_of_each_application_are_read() {
         for (name, value, expected) in [
             // LiteSpeed's plugins.
             ("X-LiteSpeed-Purge", "public,7d2_Po.12,7d2_F", &["tags 7d2_Po.12 7d2_F"][..]),
@@ -220,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_of_the_origin() {
+    fn groups_are_invalidated_by_unsafe_methods_only() {
         let found = of("Cache-Group-Invalidation", r#""a", "b""#).invalidations;
         assert_eq!(
             found.iter().map(shown).collect::<Vec<_>>(),
@@ -232,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_told_and_the_rest_counts() {
+    fn unreadable_values_are_reported_and_others_still_count() {
         let mut answer = ResponseHead::new(Status::OK);
         answer.fields.push("X-Cache-Invalidate", "posts");
         answer.fields.push("X-Cache-Invalidate", "/a");
@@ -246,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_between_application_and_cache_is_hidden() {
+    fn fields_meant_for_the_cache_are_hidden_from_clients() {
         for name in ["x-litespeed-purge", "X-Cache-Invalidate", "Surrogate-Key", "cache-tags", "TYPO3-Pid"] {
             assert!(is_hidden(name.as_bytes()), "{name}");
         }

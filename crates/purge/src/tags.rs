@@ -1,63 +1,65 @@
-//! Tags: the headers that carry them, and how a list of them is split.
+//! Tags (surrogate keys): the headers that carry them, and how their values are split.
 //!
-//! A tag is a run of octets without white space and commas, case-sensitive, scoped by site. All headers share one
-//! namespace: what a response states in one may be purged through another. Values that mean something of their own (a
-//! TYPO3 page number) get a prefix, and groups (RFC 9875) one that no header can spell.
+//! A tag is a run of bytes without white space and commas. It is case-sensitive and belongs to a
+//! site. All headers share one namespace: a tag that a response states in one header may be purged
+//! through another. Values with a meaning of their own, such as TYPO3's page numbers, get a prefix.
+//! Groups (RFC 9875) get a prefix that no header can contain.
 //!
-//! Invariant: the tags of a response are all of its tags, or an error; a response of which some tags are unknown must
-//! not be stored, since a purge would miss it.
+//! Invariant: the tags of a response are either known completely or an error. A response with
+//! unknown tags must not be stored, because a purge would miss it.
 
 use crate::malformed::Fault;
 use bytes::Bytes;
 use message::Fields;
 
-/// Most tags of one response, and most in one header of a request.
+/// Largest number of tags of a response, and in one header of a request.
 pub const TAGS_MAX: usize = 4096;
 
-/// Longer tags are refused.
+/// Longest tag, in bytes.
 pub const TAG_BYTES_MAX: usize = 1024;
 
-/// How a header spells several tags.
+/// The syntax of a header with several tags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Syntax {
-    /// Words between spaces and commas.
+    /// Words, separated by spaces and commas.
     Words,
-    /// The same, with `|` as a third separator; in requests also a regular expression over the joined tags.
+    /// Words, separated by spaces, commas and `|`. In requests also a regular expression over the
+    /// joined tags.
     Expression,
 }
 
-/// In which messages a header carries tags.
+/// The messages in which a header carries tags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// In requests to invalidate and in responses.
+    /// Purge requests and responses.
     Both,
-    /// In requests only.
+    /// Purge requests only.
     Request,
-    /// In responses only.
+    /// Responses only.
     Response,
 }
 
 /// A header that carries tags.
 #[derive(Clone, Copy, Debug)]
 pub struct TagHeader {
-    /// Its name.
+    /// The header's name.
     pub name: &'static str,
-    /// In which messages.
+    /// The messages in which it carries tags.
     pub side: Side,
-    /// How it spells several.
+    /// The syntax of its value.
     pub syntax: Syntax,
-    /// What is put before each value to make it a tag.
+    /// The text that is put before each value to make it a tag.
     pub prefix: &'static str,
-    /// Whether a request marks what has the tags stale, and removes nothing.
+    /// Whether a request with this header marks responses stale instead of removing them.
     pub soft: bool,
-    /// Who sends it.
+    /// The clients or applications that send it.
     pub who: &'static str,
 }
 
-/// What a TYPO3 page number gets to become a tag.
+/// The prefix that makes a TYPO3 page number a tag.
 pub(crate) const TYPO3_PAGE: &str = "typo3-pid:";
 
-/// What the name of a TYPO3 installation gets to become a tag.
+/// The prefix that makes the name of a TYPO3 installation a tag.
 pub(crate) const TYPO3_SITE: &str = "typo3-sitename:";
 
 const fn row(name: &'static str, side: Side, syntax: Syntax, who: &'static str) -> TagHeader {
@@ -75,7 +77,7 @@ impl TagHeader {
         self
     }
 
-    /// Whether it carries tags in a request.
+    /// Whether it carries tags in a purge request.
     pub const fn is_asked(&self) -> bool {
         matches!(self.side, Side::Both | Side::Request)
     }
@@ -86,7 +88,7 @@ impl TagHeader {
     }
 }
 
-/// Every header that carries tags.
+/// All headers that carry tags.
 pub const TAG_HEADERS: &[TagHeader] = &[
     row("Cache-Tags", Side::Both, Syntax::Expression, "Drupal (varnish_purge)"),
     row("Purge-Cache-Tags", Side::Both, Syntax::Expression, "Drupal (purge)"),
@@ -113,19 +115,22 @@ pub const TAG_HEADERS: &[TagHeader] = &[
 /// Why the tags of a response are not known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TagsError {
-    /// More than [`TAGS_MAX`].
+    /// More tags than [`TAGS_MAX`].
     #[error("the response has more than {TAGS_MAX} tags")]
     TooMany,
-    /// One longer than [`TAG_BYTES_MAX`].
+    /// A tag longer than [`TAG_BYTES_MAX`].
     #[error("a tag of the response is longer than {TAG_BYTES_MAX} octets")]
     TooLong,
 }
 
-/// The tags of a response, each once: those of all headers of [`TAG_HEADERS`], and its groups (RFC 9875), which belong
-/// to the origin of `https` and `host` (lower-case, without a default port).
+/// The tags of a response, sorted and without duplicates.
+///
+/// They come from all headers of [`TAG_HEADERS`] and from the response's groups (RFC 9875). Groups
+/// belong to the origin of `https` and `host`, which is in lower case and without a default port.
 ///
 /// # Errors
-/// [`TagsError`]: the response must not be stored.
+/// [`TagsError`] if there are too many tags or one is too long. The response must then not be
+/// stored.
 pub fn tags_of(response: &Fields, https: bool, host: &[u8]) -> Result<Vec<Bytes>, TagsError> {
     let mut tags = Vec::new();
     for header in TAG_HEADERS.iter().filter(|header| header.is_stated()) {
@@ -150,14 +155,14 @@ pub fn tags_of(response: &Fields, https: bool, host: &[u8]) -> Result<Vec<Bytes>
     Ok(tags)
 }
 
-/// The tag that stands for a group of an origin (RFC 9875). It begins with an octet that no header can carry, so no
-/// other tag can be mistaken for it.
+/// The tag for a group of an origin (RFC 9875). It begins with a byte that no header can carry, so
+/// no tag of a header equals it.
 pub fn group_tag(https: bool, host: &[u8], group: &[u8]) -> Bytes {
     let scheme: &[u8] = if https { b"\0group:https://" } else { b"\0group:http://" };
     Bytes::from([scheme, host, b"/", group].concat())
 }
 
-/// The words of a list, empty ones left out.
+/// The words of a list, without empty ones.
 pub(crate) fn words(list: &[u8], syntax: Syntax) -> impl Iterator<Item = &[u8]> {
     let separates = move |octet: &u8| {
         matches!(octet, b' ' | b'\t' | b',') || (*octet == b'|' && syntax == Syntax::Expression)
@@ -165,13 +170,13 @@ pub(crate) fn words(list: &[u8], syntax: Syntax) -> impl Iterator<Item = &[u8]> 
     list.split(separates).filter(|word| !word.is_empty())
 }
 
-/// The words of a list in a request as tags.
+/// Reads a list in a request as tags.
 pub(crate) fn listed(list: &[u8], syntax: Syntax, prefix: &str) -> Result<Vec<Bytes>, Fault> {
     let tags = words(list, syntax).map(|word| prefixed(prefix, Bytes::copy_from_slice(word)));
     checked(tags.take(TAGS_MAX + 1).collect())
 }
 
-/// The tags, if they keep the limits and there is one.
+/// Returns the tags if there is at least one and none exceeds a limit.
 pub(crate) fn checked(tags: Vec<Bytes>) -> Result<Vec<Bytes>, Fault> {
     if tags.is_empty() {
         return Err(Fault::Missing("at least one tag"));
@@ -189,12 +194,14 @@ pub(crate) fn prefixed(prefix: &str, word: Bytes) -> Bytes {
     if prefix.is_empty() { word } else { Bytes::from([prefix.as_bytes(), &word].concat()) }
 }
 
-/// LiteSpeed marks tags of shared parts in answers for one visitor.
+/// Removes the mark `public:`, which LiteSpeed puts before tags of shared parts in private
+/// responses.
 fn public_tag(word: &[u8]) -> &[u8] {
     word.strip_prefix(b"public:").unwrap_or(word)
 }
 
-/// Undoes a short form of TYPO3's mkvarnish: `pages{,1,7,}` stands for `pages`, `pages_1` and `pages_7`.
+/// Expands the short form of TYPO3's mkvarnish: `pages{,1,7,}` means `pages`, `pages_1` and
+/// `pages_7`.
 fn unfolded<'a>(words: impl Iterator<Item = &'a [u8]>) -> Vec<Bytes> {
     let mut table: Option<&[u8]> = None;
     let mut tags = Vec::new();
@@ -227,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn each_client_s_header_is_read() {
+    fn tags_are_read_from_the_header_of_each_application() {
         for (name, value, expected) in [
             ("Cache-Tags", "node:1 node_list rendered", &["node:1", "node_list", "rendered"][..]),
             ("Purge-Cache-Tags", "http_response rendered", &["http_response", "rendered"]),
@@ -260,14 +267,14 @@ mod tests {
     }
 
     #[test]
-    fn all_lines_of_all_headers_count_and_each_tag_once() {
+    fn tags_of_all_headers_are_merged_without_duplicates() {
         let fields = [("xkey", "b a"), ("xkey", "c"), ("Surrogate-Key", "a"), ("X-Other", "z")];
         assert_eq!(tags(&fields), ["a", "b", "c"]);
         assert!(tags(&[("xkey", " ,\t")]).is_empty());
     }
 
     #[test]
-    fn a_response_whose_tags_are_not_all_known_is_an_error() {
+    fn too_many_or_too_long_tags_are_an_error() {
         let of = |value: String| {
             let mut response = Fields::new();
             response.push("Cache-Tags", value);

@@ -1,37 +1,46 @@
-//! What a request target means where pages are to be invalidated: one page, or a pattern.
+//! Reads the request target of a purge as one page or as a pattern.
 //!
-//! Patterns are those of clients: `.*` and `*` stand for any run of characters, everything else for itself, so that
-//! `/a.b?c=d.*` needs no escapes. Only a target with octets that must mean a regular expression is read as one. Both
-//! are anchored at the target's beginning.
+//! Patterns follow the clients' conventions: `.*` and `*` match any run of characters and every
+//! other character matches itself, so that `/a.b?c=d.*` needs no escapes. A target with bytes that
+//! only make sense in a regular expression is read as one, if the client declared a pattern. A
+//! declared pattern is anchored at the beginning of the target; any other text with wildcards must
+//! match the whole target.
 
 use crate::malformed::{Fault, Malformed, Place};
 use crate::order::Want;
 use crate::pattern::{Pattern, PatternError};
 use bytes::Bytes;
 
-/// Octets that show that somebody wrote a regular expression into a target.
+/// Bytes that show that a target was written as a regular expression.
 const EXPRESSION: &[u8] = br"\^$|()[]{}";
 
-/// What stands for any run of characters, the longer first.
+/// Wildcards that match any run of characters. The longer is first, so that `.*` is not split at
+/// its star.
 const RUNS: [&str; 2] = [".*", "*"];
 
-/// The pages of `host` that a target with `.*` or `*` means, or `None` if it has neither.
+/// Reads a target with wildcards; `None` if it has none. All of the target must match.
 pub(crate) fn wildcard(host: &Bytes, target: &[u8]) -> Option<Result<Want, Malformed>> {
     target.contains(&b'*').then(|| glob(host, target).map_err(at_target))
 }
 
-/// The pages of `host` that a target means which was declared to be a pattern.
+/// Reads a target that the client declared to be a pattern, anchored at its beginning only.
 pub(crate) fn pattern(host: &Bytes, target: &[u8]) -> Result<Want, Malformed> {
     if target.iter().any(|octet| EXPRESSION.contains(octet)) {
         let anchored = [b"^(?:", target, b")"].concat();
         let pattern = Pattern::compile(&anchored).map_err(at_target)?;
         return Ok(Want::Pattern { host: host.clone(), pattern });
     }
-    // A pattern is anchored at its beginning only.
+    // `glob` matches the whole target; a final star leaves the end open.
     glob(host, &[target, b"*"].concat()).map_err(at_target)
 }
 
-/// The pages that a text with runs means, all of it.
+/// Reads a text with wildcards that must match the whole target.
+///
+/// The result is the simplest [`Want`] with this meaning: one page, the host, a prefix, or a
+/// pattern.
+///
+/// # Errors
+/// [`PatternError`] if the text is not UTF-8, or if the pattern is too long or too large.
 pub(crate) fn glob(host: &Bytes, text: &[u8]) -> Result<Want, PatternError> {
     let text = std::str::from_utf8(text).map_err(|_| PatternError::NotText)?;
     let pieces = pieces(text);
@@ -50,7 +59,7 @@ pub(crate) fn glob(host: &Bytes, text: &[u8]) -> Result<Want, PatternError> {
     }
 }
 
-/// What stands between the runs, at least one piece.
+/// The parts between the wildcards, at least one, of which some may be empty.
 fn pieces(text: &str) -> Vec<&str> {
     let [long, short] = RUNS;
     text.split(long).flat_map(|part| part.split(short)).collect()
@@ -60,9 +69,12 @@ fn at_target(error: PatternError) -> Malformed {
     Malformed { place: Place::Target, fault: Fault::Pattern(error) }
 }
 
-/// The host and target that a path of Zope's virtual hosting stands for, which Plone sends to caches behind the
-/// server that rewrites: `/VirtualHostBase/http/www.example.org:80/Plone/VirtualHostRoot/news` is `/news` on
-/// `www.example.org`. Segments `_vh_NAME` after the root belong to the public path.
+/// Undoes Zope's virtual hosting, which Plone leaves in the paths that it sends to caches.
+///
+/// Returns the public host and target:
+/// `/VirtualHostBase/http/www.example.org:80/Plone/VirtualHostRoot/news` is `/news` on
+/// `www.example.org`. Segments `_vh_NAME` after the root belong to the public path. `None` for
+/// other paths.
 pub(crate) fn without_virtual_host(target: &[u8]) -> Option<(Bytes, Bytes)> {
     let rest = target.strip_prefix(b"/VirtualHostBase/")?;
     let (scheme, rest) = split_segment(rest)?;
@@ -91,7 +103,8 @@ pub(crate) fn without_virtual_host(target: &[u8]) -> Option<(Bytes, Bytes)> {
     Some((Bytes::copy_from_slice(host), Bytes::from(public)))
 }
 
-/// A path segment that is not empty, and what follows its slash.
+/// Splits a path behind its first segment, which must not be empty; the slash between them is
+/// dropped.
 fn split_segment(path: &[u8]) -> Option<(&[u8], &[u8])> {
     let slash = path.iter().position(|&octet| octet == b'/').filter(|&bytes| bytes > 0)?;
     Some((path.get(..slash)?, path.get(slash + 1..)?))
@@ -116,7 +129,7 @@ mod tests {
     const HOST: Bytes = Bytes::from_static(b"a.test");
 
     #[test]
-    fn runs_stand_for_anything_and_the_rest_for_itself() {
+    fn wildcards_match_anything_and_other_text_itself() {
         for (text, expected) in [
             ("/.*", "host"),
             ("/*", "host"),
@@ -136,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_declared_pattern_is_anchored_at_its_beginning() {
+    fn declared_pattern_is_anchored_at_its_beginning() {
         for (text, expected) in [
             ("/.*", "host"),
             ("/2024/01/.*", "prefix /2024/01/"),
@@ -151,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn virtual_hosting_is_undone() {
+    fn zope_virtual_hosting_is_undone() {
         let undone = |target: &str| {
             without_virtual_host(target.as_bytes())
                 .map(|(host, target)| format!("{} {}", host.escape_ascii(), target.escape_ascii()))

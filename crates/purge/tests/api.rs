@@ -1,4 +1,4 @@
-//! Calls of the JSON API as clients write them, and what each is taken for.
+//! Calls of the JSON API as clients write them, each with the invalidations that it must give.
 
 #![expect(clippy::panic, reason = "a test fails by panicking")]
 
@@ -55,7 +55,7 @@ fn native() {
                 r#"{"type": "uri", "selectors": ["http://a.test/"], "purge": false, "unknown": 1}"#,
                 &["soft a.test /"],
             ),
-            // What the draft does not have.
+            // Types and members that the draft does not have.
             (r#"{"type": "host", "selectors": ["A.test:8080"]}"#, &["a.test:8080 host"]),
             (r#"{"type": "tag", "selectors": ["node:1", "a b"]}"#, &["all sites any of node:1 a b"]),
             (
@@ -117,7 +117,7 @@ fn cloudflare() {
     }
 }
 
-/// Path, content, status and reason of calls that cannot be carried out.
+/// Path, content, status and reason of calls that are refused.
 const WRONG: &[(&str, &str, u16, &str)] = &[
     ("/purge", "", 400, "the content: missing; expected a JSON object"),
     ("/purge", "[1]", 400, "the content: expected an object, found an array"),
@@ -204,7 +204,7 @@ const WRONG: &[(&str, &str, u16, &str)] = &[
 ];
 
 #[test]
-fn what_is_wrong_is_told_by_its_path() {
+fn faults_are_reported_with_their_path() {
     for &(path, content, code, reason) in WRONG {
         let refused = called(path, &[], content).expect_err(content);
         assert_eq!(
@@ -217,7 +217,7 @@ fn what_is_wrong_is_told_by_its_path() {
 }
 
 #[test]
-fn limits_are_kept() {
+fn selectors_and_bans_are_limited() {
     let call = |count: usize, kind: &str, selector: &str| {
         let selectors = vec![format!("\"{selector}\""); count].join(",");
         called("/purge", &[], &format!(r#"{{"type": "{kind}", "selectors": [{selectors}]}}"#))

@@ -1,4 +1,4 @@
-//! Bans in a real store: what they mean goes, and the rest stays.
+//! Bans in a real store: the responses that a ban means are removed, and the others stay.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -13,7 +13,7 @@ use store::{
     StoreLimits,
 };
 
-/// Host, target, status, media type and tags of what is stored.
+/// Host, target, status, media type and tags of the stored responses.
 const PAGES: &[(&str, &str, u16, &str, &[&str])] = &[
     ("a.test", "/news/1", 200, "text/html", &["node:1", "list"]),
     ("a.test", "/news/feed", 200, "application/rss+xml", &["list"]),
@@ -25,7 +25,7 @@ fn key(host: &str, target: &'static str) -> Key {
     Key::new(SiteId(0), false, host.as_bytes(), Bytes::from_static(target.as_bytes()))
 }
 
-/// The numbers of the pages that a ban leaves.
+/// The indices of the pages that are still stored after a ban.
 fn left_by(ban: impl Into<Arc<Ban>>) -> Vec<usize> {
     let store = Store::new(StoreLimits::default(), 1);
     for &(host, target, status, media_type, tags) in PAGES {
@@ -49,7 +49,7 @@ fn left_by(ban: impl Into<Arc<Ban>>) -> Vec<usize> {
 }
 
 #[test]
-fn what_a_ban_means_goes_and_the_rest_stays() {
+fn ban_removes_matching_responses_and_keeps_others() {
     for (ban, left) in [
         ("req.url ~ ^/news/1", &[1][..]),
         ("req.http.host == a.test", &[3]),
@@ -69,7 +69,7 @@ fn what_a_ban_means_goes_and_the_rest_stays() {
 }
 
 #[test]
-fn conditions_in_headers_mean_the_same() {
+fn conditions_in_headers_are_a_ban() {
     let asked = |fields: &[(&'static str, &'static str)]| {
         let mut head = RequestHead {
             method: Method::from_token(b"BAN"),

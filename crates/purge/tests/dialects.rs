@@ -1,4 +1,5 @@
-//! The exact requests of real clients, and what each is taken for: one table for each client.
+//! The exact requests of real clients with the invalidations that they must give, one table per
+//! client.
 
 #![expect(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -9,7 +10,7 @@ use message::{RequestHead, Status};
 use petasos_purge::{Invalidation, Malformed, Order, Outcome, Want, is_purge_method, read, reply};
 use support::shown;
 
-/// A head in which line ends are written as line feeds.
+/// Parses a request head that is written with line feeds as line ends.
 fn head(text: &str) -> RequestHead {
     let mut octets = BytesMut::from(format!("{}\r\n\r\n", text.replace('\n', "\r\n")).as_bytes());
     let limits = h1::Limits { head_bytes_max: 128 * 1024, ..h1::Limits::DEFAULT };
@@ -23,13 +24,13 @@ fn asked(text: &str) -> Result<Order, Malformed> {
     read(&head)
 }
 
-/// One line for each invalidation.
+/// The invalidations of an order on one line.
 fn lines(order: &Order) -> String {
     let lines: Vec<_> = order.invalidations.iter().map(shown).collect();
     lines.join("; ")
 }
 
-/// Each request with what it means; the answer must be 200, whatever was found.
+/// Checks each request against its meaning. The reply must be 200 even if nothing was stored.
 fn check(table: &[(&str, &str)]) {
     for (request, expected) in table {
         let order = asked(request).unwrap_or_else(|error| panic!("{request}: {error}"));
@@ -58,7 +59,7 @@ fn mediawiki() {
             "wiki.test:6081 /wiki/Mercury_(planet)",
         ),
         (
-            // A star in a title: more than the page is purged, and the page is.
+            // A star in a title is read as a wildcard: the page is purged, and others with it.
             "PURGE http://wiki.test:6081/wiki/Foo* HTTP/1.1\nHost: wiki.test:6081\ncontent-length: 0",
             "wiki.test:6081 prefix /wiki/Foo",
         ),
@@ -99,7 +100,7 @@ fn wordpress_plug_ins() {
             "PURGE /.* HTTP/1.1\nHost: blog.test\nX-VC-Purge-Host: blog.test\nX-VC-Purge-Method: regex\nX-VC-Purge-Key: secret",
             "blog.test host",
         ),
-        // By hand.
+        // Written by hand.
         (
             "PURGE /(a|b)/.* HTTP/1.1\nHost: blog.test\nX-Purge-Method: regex",
             "blog.test pattern ^(?:/(a|b)/.*)",
@@ -124,7 +125,7 @@ fn drupal() {
         ("BAN /node/* HTTP/1.1\nHost: drupal.test", "drupal.test prefix /node/"),
         ("BAN /.* HTTP/1.1\nHost: drupal.test\nAccept-Encoding: gzip", "drupal.test host"),
         ("PURGE /* HTTP/1.1\nHost: drupal.test", "drupal.test host"),
-        // The bundled purger, and the generic one with its own header.
+        // The bundled purger, and the generic one with a header of its own.
         (
             "BAN / HTTP/1.1\nHost: drupal.test\nCache-Tags: node:1|node_list|rendered",
             "drupal.test any of node:1 node_list rendered",
@@ -133,7 +134,7 @@ fn drupal() {
             "BAN / HTTP/1.1\nHost: drupal.test\nPurge-Cache-Tags: config:user.role.anonymous",
             "drupal.test any of config:user.role.anonymous",
         ),
-        // Acquia's.
+        // Acquia's purger.
         (
             "BAN http://127.0.0.1/tags HTTP/1.1\nHost: 127.0.0.1\nX-Acquia-Purge: site1\nX-Acquia-Purge-Tags: ab12 0f3c",
             "127.0.0.1 any of ab12 0f3c",
@@ -143,7 +144,7 @@ fn drupal() {
             "127.0.0.1 everything",
         ),
         ("BAN /site HTTP/1.1\nHost: drupal.test", "drupal.test /site"),
-        // Derivatives of images.
+        // Derived images.
         (
             "URIBAN /sites/default/files/styles/large/public/a.jpg?itok=x HTTP/1.1\nHost: drupal.test",
             "drupal.test /sites/default/files/styles/large/public/a.jpg?itok=x",
@@ -278,7 +279,7 @@ fn magento() {
 }
 
 #[test]
-fn other_caches_clients() {
+fn clients_of_other_caches() {
     check(&[
         (
             "PURGE / HTTP/1.1\nHost: www.example.com\nxkey: 166412 234323",
@@ -300,7 +301,7 @@ fn other_caches_clients() {
 }
 
 #[test]
-fn what_cannot_be_read_is_told_by_the_header() {
+fn faults_are_reported_with_the_header_name() {
     for (request, reason) in [
         (
             "PURGEKEYS / HTTP/1.1\nHost: a.test",
@@ -360,9 +361,9 @@ fn what_cannot_be_read_is_told_by_the_header() {
     }
 }
 
-/// What is not text could be told apart by nobody once it stands in a ban.
+/// Two names that are not UTF-8 would look alike in the text of a ban, so they are refused.
 #[test]
-fn the_name_of_an_installation_is_text() {
+fn installation_name_that_is_not_utf8_is_refused() {
     let mut head = head("PURGE / HTTP/1.1\nHost: a.test\nX-Cache-Tags: ^a");
     head.fields.push("X-TYPO3-Sitename", &b"\xff"[..]);
     let malformed = read(&head).expect_err("no text");

@@ -1,5 +1,5 @@
-//! Whatever a client sends: the checks of `support/checks.rs` on generated requests, and on the seeds of the fuzz
-//! targets, so that these are kept true without a fuzzer.
+//! Property tests of the parsers: the checks of `support/checks.rs` on generated requests and on
+//! the seeds of the fuzz targets. The seeds stay valid even where no fuzzer runs.
 
 #[path = "support/checks.rs"]
 mod checks;
@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use testkit::Seeds;
 
-/// Up to `count` of the parts, in any order: random octets rarely mean anything.
+/// Up to `count` of the parts in any order. Random bytes alone rarely form anything readable.
 fn parts(parts: &'static [&'static str], count: usize) -> impl Strategy<Value = Vec<u8>> {
     vec(select(parts), 0..count).prop_map(|parts| parts.concat().into_bytes())
 }
@@ -217,7 +217,7 @@ proptest! {
     }
 }
 
-/// Calls as they are meant, with one member changed.
+/// Well-formed calls with one member replaced.
 #[test]
 fn calls_with_a_member_of_any_kind() {
     let kinds = ["uri", "uri-prefix", "origin", "host", "group", "tag", "ban", "all"];

@@ -1,4 +1,4 @@
-//! A chunked body and what follows it. The checks are those of the property tests.
+//! A chunked body with more bytes after it. The checks are those of the property tests.
 
 #![no_main]
 

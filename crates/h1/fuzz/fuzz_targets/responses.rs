@@ -1,4 +1,4 @@
-//! Everything a server may answer with. The checks are those of the property tests.
+//! Everything that a server may send in response. The checks are those of the property tests.
 
 #![no_main]
 

@@ -1,5 +1,5 @@
-//! hyper over octets in memory: what it reads from the same wire. No sockets and no runtime: its connection
-//! future is polled until it ends, with input that is always ready.
+//! Runs hyper on bytes in memory, without sockets and without a runtime. Its connection future is
+//! polled until it ends, with input that is always ready.
 
 use crate::message::{Message, Start};
 use ::message::Method;
@@ -15,7 +15,7 @@ use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-/// Polls of a connection before it counts as stuck; the longest input here needs some twenty.
+/// Polls after which a connection counts as stuck. The longest input here needs about twenty.
 const POLLS_MAX: usize = 1000;
 
 /// The complete requests that hyper's server reads from a client that sends `octets` and closes.
@@ -43,8 +43,8 @@ pub(crate) fn requests(octets: &[u8]) -> Vec<Message> {
     seen.take()
 }
 
-/// The complete response that hyper's client reads from a server that answers one request with `octets` and
-/// closes.
+/// The complete response that hyper's client reads from a server that answers one request with
+/// `octets` and closes.
 pub(crate) fn response(octets: &[u8], method: &Method) -> Option<Message> {
     let wire = Wire { input: octets.to_vec(), at: 0, written: false };
     let exchange = async {
@@ -73,7 +73,7 @@ pub(crate) fn response(octets: &[u8], method: &Method) -> Option<Message> {
     poll_to_end(pin!(exchange)).flatten()
 }
 
-/// Content and trailer of a body; `None` if it is incomplete or wrong.
+/// The content and trailer of a body; `None` if it is incomplete or wrong.
 async fn read(body: Incoming) -> Option<(Vec<u8>, Vec<(String, Vec<u8>)>)> {
     let mut body = pin!(body);
     let (mut content, mut trailer) = (Vec::new(), Vec::new());
@@ -101,11 +101,11 @@ fn poll_to_end<F: Future>(mut future: Pin<&mut F>) -> Option<F::Output> {
     })
 }
 
-/// A peer that has said all it will say, and swallows what it is told.
+/// A peer that sends its input, closes, and discards everything that is written to it.
 struct Wire {
     input: Vec<u8>,
     at: usize,
-    /// A server answers only after it was asked.
+    /// Whether a request was written: a server responds only after that.
     written: bool,
 }
 

@@ -1,6 +1,7 @@
-//! hyper as an oracle: the same octets through hyper and through this crate give the same messages, or we
-//! refuse them for a reason that [`REFUSED_REQUESTS`] or [`REFUSED_RESPONSES`] shows with an example. What
-//! strict mode accepts, hyper reads in the same way, without exception.
+//! Compares this crate with hyper: both read the same messages from the same bytes. Messages that
+//! strict mode accepts are read by hyper in the same way, without exception. Messages that only
+//! hyper reads are refused here for a reason with an example in [`REFUSED_REQUESTS`] or
+//! [`REFUSED_RESPONSES`].
 
 #[path = "../support/generate.rs"]
 mod generate;
@@ -15,10 +16,11 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
-/// Requests of which hyper's server reads at least one that strict mode refuses, and why it does.
+/// Requests that strict mode refuses, with its reason. hyper's server reads at least one request of
+/// each.
 #[rustfmt::skip]
 const REFUSED_REQUESTS: &[(&str, Fault)] = &[
-    // Two readings of the length; hyper believes one of them.
+    // Two readings of the length; hyper uses one of them.
     ("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", framing(FramingError::TransferEncodingWithContentLength)),
     ("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\na", framing(FramingError::ContentLengthRepeated)),
     ("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\nContent-Length: 2\r\n\r\n0\r\n\r\n", framing(FramingError::ContentLengthsDiffer)),
@@ -29,19 +31,20 @@ const REFUSED_REQUESTS: &[(&str, Fault)] = &[
     ("POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX: y\n\nGET / HTTP/1.1\r\n\r\n", Fault::Body(BodyError::Trailer(HeadError::BareLf))),
     ("POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n1;\0\r\na\r\n0\r\n\r\n", Fault::Body(BodyError::ChunkExtension)),
     ("POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n00000000000000000\r\n\r\n", Fault::Body(BodyError::ChunkSizeTooLong)),
-    // Sloppy lines.
+    // Lines that end in LF alone.
     ("GET / HTTP/1.1\nHost: h\r\n\r\n", Fault::Request(RequestError::Head(HeadError::BareLf))),
-    // Host is the application's business to hyper, and the key to everything here.
+    // hyper leaves Host to its user; in Petasos it selects the site.
     ("GET / HTTP/1.1\r\n\r\n", Fault::Request(RequestError::HostMissing)),
     ("GET / HTTP/1.1\r\nHost: h\r\nHost: i\r\n\r\n", Fault::Request(RequestError::HostRepeated)),
     ("GET / HTTP/1.1\r\nHost: h;\"\r\n\r\n", Fault::Request(RequestError::HostInvalid)),
-    // Targets that are URIs but no request targets.
+    // Targets that are URIs but not request targets.
     ("GET h HTTP/1.1\r\nHost: h\r\n\r\n", Fault::Request(RequestError::Target(TargetError::Form))),
     ("CONNECT h:x HTTP/1.1\r\nHost: h\r\n\r\n", Fault::Request(RequestError::Target(TargetError::Authority))),
     ("GET /\" HTTP/1.1\r\nHost: h\r\n\r\n", Fault::Request(RequestError::Target(TargetError::Octet))),
 ];
 
-/// Responses to this method that hyper's client reads and strict mode refuses, and why it does.
+/// Responses that hyper's client reads and strict mode refuses, with the method of the request and
+/// the reason.
 #[rustfmt::skip]
 const REFUSED_RESPONSES: &[(Method, &str, Fault)] = &[
     (Method::Get, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", response(FramingError::TransferEncodingWithContentLength)),
@@ -60,7 +63,7 @@ const REFUSED_RESPONSES: &[(Method, &str, Fault)] = &[
     (Method::Get, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n00000000000000000\r\n\r\n", Fault::Body(BodyError::ChunkSizeTooLong)),
 ];
 
-/// What strict mode refuses and tolerant mode reads although hyper does not.
+/// Faults of strict mode in messages that tolerant mode reads and hyper does not.
 const TOLERATED: &[Fault] = &[
     Fault::Response(ResponseError::Head(HeadError::BareLf)),
     Fault::Response(ResponseError::Head(HeadError::BlankBeforeColon)),
@@ -86,7 +89,7 @@ const fn response(fault: FramingError) -> Fault {
 }
 
 #[test]
-fn the_refused_requests_are_read_by_the_oracle() {
+fn refused_requests_are_read_by_hyper() {
     for (wire, fault) in REFUSED_REQUESTS {
         assert!(!hyper::requests(wire.as_bytes()).is_empty(), "hyper refuses {wire:?}");
         assert_eq!(
@@ -98,7 +101,7 @@ fn the_refused_requests_are_read_by_the_oracle() {
 }
 
 #[test]
-fn the_refused_responses_are_read_by_the_oracle() {
+fn refused_responses_are_read_by_hyper() {
     for (method, wire, fault) in REFUSED_RESPONSES {
         assert!(hyper::response(wire.as_bytes(), method).is_some(), "hyper refuses {wire:?}");
         let ours = message::response(wire.as_bytes(), method, Strictness::Strict);
@@ -107,8 +110,8 @@ fn the_refused_responses_are_read_by_the_oracle() {
 }
 
 proptest! {
-    // A fixed seed: the tables above list the differences that were found, with this and a million other
-    // inputs, and a new one is something to look into, not to fail an unrelated change with.
+    // The seed is fixed. The tables above list the differences found with it and with a million
+    // other inputs. A new difference needs a look, but should not fail an unrelated change.
     #![proptest_config(ProptestConfig {
         cases: 10_000,
         rng_seed: RngSeed::Fixed(9112),

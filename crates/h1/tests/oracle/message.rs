@@ -1,4 +1,4 @@
-//! A message in the form in which two parsers can be compared, and how ours is brought into it.
+//! A form of messages in which two parsers can be compared, and the conversion of ours into it.
 
 use bytes::BytesMut;
 use message::{Fields, Method, Version};
@@ -7,7 +7,8 @@ use petasos_h1::{
     TargetForm, parse_request, parse_response,
 };
 
-/// A complete message. Field names are in lower case and sorted, the order among equal names is kept.
+/// A complete message. Field names are in lower case and sorted; fields of the same name keep their
+/// order.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Message {
     pub(crate) start: Start,
@@ -17,8 +18,9 @@ pub(crate) struct Message {
 }
 
 impl Message {
-    /// Whether Connection has octets outside ASCII. hyper then knows none of its options and goes by the
-    /// version; we know those that are good. The framing is the same, what follows need not be.
+    /// Whether Connection has non-ASCII bytes. hyper then ignores all its options and goes by the
+    /// version; this crate uses the valid ones. The framing is the same, but persistence may
+    /// differ.
     pub(crate) fn has_opaque_connection(&self) -> bool {
         self.fields.iter().any(|(name, value)| name == "connection" && !value.is_ascii())
     }
@@ -30,7 +32,7 @@ pub(crate) enum Start {
     Response { status: u16, http11: bool },
 }
 
-/// Why we stopped reading.
+/// Why this crate stopped reading.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Fault {
     Request(RequestError),
@@ -38,8 +40,8 @@ pub(crate) enum Fault {
     Body(BodyError),
 }
 
-/// What we read from a client that sends `octets` and closes: the complete requests, and the fault after
-/// them if there is one. A message that is cut off is no fault here.
+/// Reads everything that a client sends before it closes: the complete requests, and the fault
+/// after them if there is one. A truncated message is not a fault here.
 pub(crate) fn requests(octets: &[u8], strictness: Strictness) -> (Vec<Message>, Option<Fault>) {
     let mut buf = BytesMut::from(octets);
     let mut seen = Vec::new();
@@ -61,14 +63,14 @@ pub(crate) fn requests(octets: &[u8], strictness: Strictness) -> (Vec<Message>, 
             Ok(None) => return (seen, None),
             Err(error) => return (seen, Some(Fault::Body(error))),
         }
-        // After CONNECT the oracle reads no more requests, whatever the answer.
+        // hyper reads no more requests after CONNECT, whatever the response.
         if !request.persistent || request.head.method == Method::Connect {
             return (seen, None);
         }
     }
 }
 
-/// What we read from a server that answers with `octets` and closes: the final response if it is complete.
+/// Reads everything that a server sends before it closes: the final response if it is complete.
 pub(crate) fn response(
     octets: &[u8],
     method: &Method,
@@ -95,7 +97,7 @@ pub(crate) fn response(
     }
 }
 
-/// The target as the oracle spells it: an absolute-form without a path gets one.
+/// The target as hyper spells it: an absolute-form without a path gets one.
 fn target(method: &Method, octets: &[u8]) -> String {
     let mut target = String::from_utf8_lossy(octets).into_owned();
     if let Ok(Target { form: TargetForm::Absolute, authority: Some(authority), path_and_query: b"/", .. }) =
@@ -109,7 +111,7 @@ fn target(method: &Method, octets: &[u8]) -> String {
 
 type Content = (Vec<u8>, Vec<(String, Vec<u8>)>);
 
-/// The body at the start of `buf`, which is all there will be; `None` if it is cut off.
+/// Reads the body at the start of `buf`, which holds all input; `None` if the body is truncated.
 fn body(
     buf: &mut BytesMut,
     framing: BodyFraming,

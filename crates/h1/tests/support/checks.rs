@@ -1,9 +1,10 @@
-//! What must hold for any octets whatsoever. The property tests call these functions with generated input,
-//! the corpus test with the committed seeds, and the fuzz targets beside this crate with whatever they find.
+//! Properties that must hold for any input. The property tests call these functions with generated
+//! input, and the seed tests with the committed seeds. The fuzz targets of this crate call them
+//! with their own input.
 //!
-//! Each function panics when something does not hold. They check agreement (between ways of cutting the
-//! input, between the parsers, with the writer, with a reference), not which verdict is right: the rules
-//! have tests of their own.
+//! Each function panics if a property does not hold. The properties are agreements: between
+//! divisions of the input, between the parsers, with the writer, and with a reference. Other tests
+//! check whether the results are right.
 
 #[path = "reference.rs"]
 mod reference;
@@ -15,7 +16,7 @@ use petasos_h1::{
     Strictness, parse_request, parse_response, skim_response, write_request_head, write_response_head,
 };
 
-/// Limits small enough for short inputs to run into.
+/// Limits that short inputs can exceed.
 const TIGHT: Limits = Limits {
     head_bytes_max: 120,
     fields_max: 3,
@@ -26,10 +27,10 @@ const TIGHT: Limits = Limits {
 
 const STRICTNESSES: [Strictness; 2] = [Strictness::Strict, Strictness::Tolerant];
 
-/// Octets read at a time, against which reading everything at once is compared.
+/// Sizes of reads in bytes, each compared with a single read of all input.
 const PIECES_BYTES: [usize; 3] = [1, 2, 7];
 
-/// `octets` as everything a client sends over one connection.
+/// Checks `octets` as everything that a client sends over one connection.
 pub(crate) fn requests(octets: &[u8]) {
     for limits in [Limits::DEFAULT, TIGHT] {
         let [strict, tolerant] = STRICTNESSES.map(|strictness| {
@@ -54,7 +55,7 @@ pub(crate) fn requests(octets: &[u8]) {
     }
 }
 
-/// `octets` as everything a server sends over one connection.
+/// Checks `octets` as everything that a server sends over one connection.
 pub(crate) fn responses(octets: &[u8]) {
     for limits in [Limits::DEFAULT, TIGHT] {
         for method in [Method::Get, Method::Head, Method::Connect] {
@@ -81,7 +82,7 @@ pub(crate) fn responses(octets: &[u8]) {
     }
 }
 
-/// `octets` as a chunked body and what follows it.
+/// Checks `octets` as a chunked body with more bytes after it.
 pub(crate) fn chunked(octets: &[u8]) {
     for strictness in STRICTNESSES {
         let whole = read_body(octets, octets.len(), &Limits::DEFAULT, strictness);
@@ -100,18 +101,18 @@ pub(crate) fn chunked(octets: &[u8]) {
     }
 }
 
-/// One body as far as it came.
+/// The part of a body that was read.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Body {
-    /// The content octets.
+    /// The content.
     pub(crate) content: Vec<u8>,
-    /// Octets of the wire that belong to it, if it is complete.
+    /// Bytes of the input that belong to the body; 0 after an error.
     pub(crate) wire_bytes: usize,
-    /// Whether it came to its end.
+    /// Whether the body is complete.
     pub(crate) complete: bool,
-    /// Its trailer fields.
+    /// The trailer fields.
     pub(crate) trailer: Option<Fields>,
-    /// What was wrong with it.
+    /// The fault, if there was one.
     pub(crate) error: Option<BodyError>,
 }
 
@@ -128,7 +129,7 @@ struct Requests {
     left: Vec<u8>,
 }
 
-/// Reads what a client sends, `piece_bytes` at a time, head after body after head.
+/// Reads all requests of a client from reads of `piece_bytes` bytes.
 fn read_requests(octets: &[u8], piece_bytes: usize, limits: &Limits, strictness: Strictness) -> Requests {
     let mut buf = BytesMut::new();
     let mut read = Requests::default();
@@ -166,7 +167,7 @@ fn read_requests(octets: &[u8], piece_bytes: usize, limits: &Limits, strictness:
 
 type ReadResponse = Result<Option<(Response, Body, usize)>, ResponseError>;
 
-/// Reads one response, `piece_bytes` at a time; with it the octets of its head.
+/// Reads one response from reads of `piece_bytes` bytes. Returns the size of its head too.
 fn read_response(
     octets: &[u8],
     piece_bytes: usize,

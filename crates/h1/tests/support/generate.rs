@@ -1,11 +1,12 @@
-//! Messages that are nearly right, for property tests: random octets rarely get past a first line.
+//! Generates nearly correct messages for property tests; random bytes rarely get past the first
+//! line.
 
 #![expect(clippy::indexing_slicing, reason = "the index is taken below the length")]
 
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-/// Concatenates parts, then replaces, removes or doubles a few octets.
+/// Concatenates parts, then replaces, removes or doubles a few bytes.
 pub(crate) fn damaged(parts: impl Strategy<Value = Vec<&'static str>>) -> impl Strategy<Value = Vec<u8>> {
     let damage = vec(
         (any::<prop::sample::Index>(), 0..4_u8, prop::sample::select(&b"\0\r\n\t :;,0aZ\x7f\xff"[..])),
@@ -99,7 +100,7 @@ pub(crate) const CHUNK_PARTS: &[&str] = &[
     "0;e\r\nZ: \t9 \n\n",
 ];
 
-/// A start line, fields, an empty line, and something like a body.
+/// A start line, fields, an empty line, and a body that may not fit them.
 pub(crate) fn message(start_lines: &'static [&'static str]) -> impl Strategy<Value = Vec<&'static str>> {
     let fields = vec(one_of(FIELD_LINES), 0..5);
     let body = vec(prop_oneof![one_of(CHUNK_PARTS), Just("abcde"), Just("")], 0..3);

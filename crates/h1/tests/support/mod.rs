@@ -1,4 +1,4 @@
-//! Shared by the test programs of this crate; `checks` also by its fuzz targets.
+//! Modules shared by the tests of this crate. The fuzz targets use `checks` too.
 
 pub(crate) mod checks;
 pub(crate) mod generate;

@@ -1,10 +1,10 @@
-//! A second chunked decoder, slow and plain: it has the whole input before it, takes it apart line by line
-//! with the grammar of RFC 9112 section 7.1 in view, and keeps no state. It knows no limits.
+//! A second chunked decoder, slow and simple. It sees the whole input at once and splits it into
+//! lines by the grammar of RFC 9112 section 7.1. It keeps no state and enforces no limits.
 
 use super::Body;
 use petasos_h1::{BodyError, HeadError, Strictness};
 
-/// What a body is, as far as the input goes.
+/// The result for a body, as far as the input goes.
 #[derive(Debug, PartialEq)]
 enum Verdict {
     Complete {
@@ -12,14 +12,14 @@ enum Verdict {
         wire_bytes: usize,
         trailer: Vec<(Vec<u8>, Vec<u8>)>,
     },
-    /// Good so far, up to an unfinished line or chunk, which has not been judged.
+    /// Correct so far. The last line or chunk is unfinished and was not checked.
     Unfinished {
         content: Vec<u8>,
     },
     Wrong,
 }
 
-/// Panics unless the decoder's result for `octets` is what the reference says, or that a limit was exceeded.
+/// Panics unless the decoder's result for `octets` equals the reference's or is an exceeded limit.
 pub(crate) fn assert_agrees(octets: &[u8], strictness: Strictness, decoded: &Body) {
     if matches!(
         decoded.error,
@@ -40,7 +40,7 @@ pub(crate) fn assert_agrees(octets: &[u8], strictness: Strictness, decoded: &Bod
             let fields: Vec<_> = fields.map(|field| (field.name.to_vec(), field.value.to_vec())).collect();
             assert_eq!(fields, trailer);
         }
-        // The decoder sees a fault in an unfinished line before the line is finished.
+        // The decoder may already report a fault in the unfinished line; the reference does not.
         Verdict::Unfinished { content } => {
             assert!(!decoded.complete);
             assert_eq!(decoded.content, content);
@@ -98,7 +98,7 @@ fn read_trailer(input: &[u8], mut at: usize, content: Vec<u8>, tolerant: bool) -
     Verdict::Complete { content, wire_bytes: at, trailer }
 }
 
-/// The line that starts at `at`, its LF included.
+/// The line that starts at `at`, including its LF.
 fn line_at(input: &[u8], at: usize) -> Option<&[u8]> {
     let end = input[at..].iter().position(|&octet| octet == b'\n')?;
     Some(&input[at..=at + end])
@@ -143,7 +143,8 @@ fn is_tchar(octet: &u8) -> bool {
     octet.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(octet)
 }
 
-/// Whether `text`, which begins with a semicolon, is a list of chunk extensions (RFC 9112 section 7.1.1).
+/// Whether `text`, which begins with a semicolon, is a list of chunk extensions (RFC 9112 section
+/// 7.1.1).
 fn are_extensions(text: &[u8]) -> bool {
     let blanks = |text: &[u8]| text.iter().take_while(|octet| matches!(octet, b' ' | b'\t')).count();
     let token = |text: &[u8]| text.iter().take_while(|&octet| is_tchar(octet)).count();
@@ -171,7 +172,7 @@ fn are_extensions(text: &[u8]) -> bool {
     true
 }
 
-/// Where a quoted string ends, its closing quote included.
+/// The position after the closing quote of a quoted string.
 fn quoted_end(quoted: &[u8]) -> Option<usize> {
     let mut at = 0;
     loop {

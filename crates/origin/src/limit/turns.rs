@@ -1,7 +1,9 @@
-//! Who has a turn at an application and who waits for one: counts without locks or wakers.
+//! The counts behind the fetch limit: active and stalled fetches and the queue, without locks or
+//! wakers.
 //!
-//! Invariant: the counts of a client are those of its turns and of its places in the queue; a client without either is
-//! forgotten, so the table is no larger than turns and queue together.
+//! Invariant: a client's share equals its active and stalled fetches and its places in the queue. A
+//! client with none of these has no entry, so the table is never larger than fetches and queue
+//! together.
 
 use super::{Bounds, FetchPermit};
 use crate::urgency::Urgency;
@@ -13,16 +15,17 @@ use tokio::sync::oneshot;
 pub(super) struct Turns {
     bounds: Bounds,
     active: usize,
-    /// Fetches at a time that are no probes: half of `fetches_max` while the breaker is open.
+    /// Largest number of active fetches for a fetch that is no probe: half of `fetches_max` while
+    /// the breaker is open.
     ceiling: usize,
     stalled: usize,
     queue: VecDeque<Waiter>,
     shares: HashMap<IpAddr, Share>,
-    /// The number of the next who queues up.
+    /// The number of the next place in the queue.
     next: u64,
 }
 
-/// What one client has.
+/// The fetches and places in the queue of one client.
 #[derive(Debug, Default)]
 struct Share {
     active: usize,
@@ -34,9 +37,9 @@ struct Share {
 pub(super) struct Waiter {
     number: u64,
     urgency: Urgency,
-    /// In whose share it was counted when it queued up.
+    /// The client in whose share it was counted when it entered the queue.
     client: Option<IpAddr>,
-    /// Whether it may also have a turn that an open breaker leaves to probes.
+    /// Whether it may also take a permit that an open breaker reserves for probes.
     is_probe: bool,
     pub(super) turn: oneshot::Sender<FetchPermit>,
 }
@@ -72,13 +75,13 @@ impl Turns {
         self.stalled
     }
 
-    /// Leaves fetches that are no probes half of the turns, or all of them again.
+    /// Limits fetches that are not probes to half of the permits, or lets them use all again.
     pub(super) fn halve(&mut self, is_halved: bool) {
         let all = self.bounds.fetches_max;
         self.ceiling = if is_halved { all.div_ceil(2) } else { all };
     }
 
-    /// Takes a turn for a request of `client`, if one is free that it may have.
+    /// Begins a fetch for `client` if the bounds allow it. Returns whether it began.
     pub(super) fn begin(&mut self, client: Option<IpAddr>, is_probe: bool) -> bool {
         let begins = self.may_begin(client, is_probe);
         if begins {
@@ -88,7 +91,7 @@ impl Turns {
         begins
     }
 
-    /// Ends what [`Turns::begin`] or [`Turns::call`] began.
+    /// Ends a fetch that [`Turns::begin`] or [`Turns::call`] began.
     pub(super) fn end(&mut self, client: Option<IpAddr>, was_stalled: bool) {
         if was_stalled {
             self.stalled -= 1;
@@ -99,7 +102,8 @@ impl Turns {
         }
     }
 
-    /// Frees the turn of a fetch that goes on; false if too many have done so, or half as many of one client.
+    /// Counts an active fetch as stalled. Returns `false` if the limit is reached, or half of it by
+    /// this client.
     pub(super) fn stall(&mut self, client: Option<IpAddr>) -> bool {
         let of_client = client.and_then(|client| self.shares.get(&client)).map_or(0, |share| share.stalled);
         let stalls = self.stalled < self.bounds.stalled_max
@@ -112,8 +116,9 @@ impl Turns {
         stalls
     }
 
-    /// Counts a fetch among those under way again, also where no turn is free, but not beyond the share of its client:
-    /// one client that reads on in many responses at once would take the turns of all others. Says whether it counts.
+    /// Counts a stalled fetch as active again, even above `fetches_max`, but not above its client's
+    /// share. Otherwise one client that reads on in many responses at once would take the permits
+    /// of all others. Returns whether the fetch is active.
     pub(super) fn resume(&mut self, client: Option<IpAddr>) -> bool {
         let of_client = client.and_then(|client| self.shares.get(&client)).map_or(0, |share| share.active);
         let resumes = client.is_none() || of_client < self.bounds.client_fetches_max;
@@ -125,7 +130,8 @@ impl Turns {
         resumes
     }
 
-    /// A place in the queue, by its number; `None` where the request may not wait.
+    /// Adds a request to the queue and returns the number of its place. `None` if the queue, or the
+    /// client's share of it, is full.
     pub(super) fn queue_up(
         &mut self,
         urgency: Urgency,
@@ -147,15 +153,17 @@ impl Turns {
         Some(number)
     }
 
-    /// Leaves the queue, if it is still in it.
+    /// Removes a place from the queue, if it is still there.
     pub(super) fn leave(&mut self, number: u64) {
         if let Some(position) = self.queue.iter().position(|waiter| waiter.number == number) {
             self.remove(position);
         }
     }
 
-    /// Takes a free turn for the next: the first that a person waits for, else the first; of those whose client has
-    /// not got its share.
+    /// Removes the next request from the queue and begins its fetch, if one may begin.
+    ///
+    /// It is the first one with a person waiting, else the first one; requests of clients that have
+    /// their share are passed over.
     pub(super) fn call(&mut self) -> Option<(Waiter, Option<IpAddr>)> {
         if self.active >= self.bounds.fetches_max {
             return None;
@@ -170,8 +178,8 @@ impl Turns {
         Some((waiter, client))
     }
 
-    /// Takes the place of the robot that came last; false if there is none. A probe keeps its place, because people too
-    /// wait for what it finds out.
+    /// Removes the robot's request that came last; `false` if there is none. A probe keeps its
+    /// place, because people wait for its result too.
     fn displace(&mut self) -> bool {
         let last = self.queue.iter().rposition(|waiter| !waiter.urgency.is_person() && !waiter.is_probe);
         last.and_then(|position| self.remove(position)).is_some()
@@ -183,7 +191,7 @@ impl Turns {
         Some(waiter)
     }
 
-    /// Whether a turn is free that a request of `client` may have.
+    /// Whether a fetch of `client` may begin within the bounds.
     fn may_begin(&self, client: Option<IpAddr>, is_probe: bool) -> bool {
         if is_probe {
             return self.active < self.bounds.fetches_max;

@@ -1,6 +1,7 @@
-//! The cookies of frameworks and languages, which any application written with them may set.
+//! Cookies of frameworks and languages, which any application written with them may set.
 //!
-//! Invariant: exact names stand before families; the widest family, of whatever ends in `_session`, stands last.
+//! Invariant: exact names come before families. The widest family, names that end in `_session`, is
+//! last.
 
 use super::Use::{FormToken, Session};
 use super::{KnownCookie, row};

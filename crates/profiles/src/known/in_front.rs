@@ -1,6 +1,6 @@
-//! The cookies of what stands in front of a site: load balancers and protection against robots.
+//! Cookies of services in front of a site: load balancers and protection against robots.
 //!
-//! Invariant: exact names stand before families. What is to be done about them does not depend on the application.
+//! Invariant: exact names come before families. The remedies do not depend on the application.
 
 use super::Use::{Balancing, Protection};
 use super::{KnownCookie, row};

@@ -1,6 +1,7 @@
-//! The cookies of audience measurement, and of banners that ask for consent to it.
+//! Cookies of audience measurement, and of banners that ask for consent to it.
 //!
-//! Invariant: exact names stand before families. No page need be made for one visitor because of any of them.
+//! Invariant: exact names come before families. None of these cookies requires a page for one
+//! visitor.
 
 use super::Use::{Analytics, Consent};
 use super::{KnownCookie, row};

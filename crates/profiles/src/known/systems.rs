@@ -1,7 +1,7 @@
-//! The cookies of other content systems, shops and forums.
+//! Cookies of other content management systems, shops and forums.
 //!
-//! Invariant: exact names stand before families. WordPress has a table of its own, and so have the frameworks and
-//! languages that systems are written in.
+//! Invariant: exact names come before families. WordPress has its own table, and so have the
+//! frameworks and languages that systems are written in.
 
 use super::Use::{FormToken, Preference, Protection, Session};
 use super::{KnownCookie, row};

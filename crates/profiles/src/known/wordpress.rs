@@ -1,6 +1,6 @@
-//! The cookies of WordPress and of what is put into it.
+//! Cookies of WordPress and its plug-ins.
 //!
-//! Invariant: exact names stand before families; `known` asks this table first.
+//! Invariant: exact names come before families. `known` searches this table first.
 
 use super::Use::{Analytics, Preference, Protection, Session};
 use super::{KnownCookie, row};

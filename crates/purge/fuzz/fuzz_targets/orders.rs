@@ -1,4 +1,5 @@
-//! Requests with purge methods: method and target, then fields. The checks are those of the property tests.
+//! Requests with purge methods: method and target, then fields. The checks are those of the
+//! property tests.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Fields in which applications ask for invalidations. The checks are those of the property tests.
+//! Fields in which origins ask for invalidations. The checks are those of the property tests.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! The client's half of Petasos' own call: writing it, and reading the answer.
+//! The client's side of Petasos' own API: writes calls and reads replies.
 
 use super::Route;
 use crate::malformed::Fault;
@@ -9,41 +9,42 @@ use serde_json::{Value, json};
 /// The path of Petasos' own resource.
 pub const NATIVE_PATH: &str = "/purge";
 
-/// What a call means.
+/// The responses that a call invalidates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Selectors {
     /// These URLs.
     Pages(Vec<String>),
-    /// All URLs that begin with one of these.
+    /// All pages whose URL begins with one of these.
     Prefixes(Vec<String>),
     /// All pages of these hosts.
     Hosts(Vec<String>),
-    /// What has one of these tags, or all of them.
+    /// All responses with one of these tags, or with all of them.
     Tags {
         /// The tags.
         tags: Vec<String>,
-        /// Whether all are needed.
+        /// Whether a response needs all of the tags.
         all_needed: bool,
     },
-    /// What meets one of these ban expressions.
+    /// All responses that meet one of these ban expressions.
     Bans(Vec<String>),
-    /// Everything.
+    /// All responses.
     Everything,
 }
 
-/// A call.
+/// A call of Petasos' own API.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
-    /// What it means.
+    /// The responses to invalidate.
     pub selectors: Selectors,
-    /// Whether that is marked stale, and not removed.
+    /// Whether they are marked stale instead of removed.
     pub soft: bool,
-    /// Whether the most requested pages of it shall be fetched again; else the edge's settings say so.
+    /// Whether the most requested of these pages are fetched again. `false` leaves the choice to
+    /// the edge's settings.
     pub refill: bool,
 }
 
 impl Call {
-    /// The call's content.
+    /// The call's JSON content.
     pub fn content(&self) -> String {
         let (kind, selectors) = match &self.selectors {
             Selectors::Pages(urls) => ("uri", urls.as_slice()),
@@ -65,17 +66,18 @@ impl Call {
     }
 }
 
-/// Whether the content of a call can be read, as the edge will read it.
+/// Checks the content of a call as the edge will read it.
 ///
 /// # Errors
-/// What is wrong with a selector.
+/// The first [`Fault`] in the content.
 pub fn check(content: &[u8]) -> Result<(), Fault> {
     let read = super::read(&Route::Native, &Method::Post, &Fields::new(), content);
     read.map(|_| ()).map_err(|refused| refused.malformed.fault)
 }
 
 impl Outcome {
-    /// What the answer to a call says; `None` if it is none.
+    /// Reads the reply to a call; `None` if it is not one. The sequence number is not in the reply
+    /// and is 0 here.
     pub fn of_answer(content: &[u8]) -> Option<Self> {
         let answer: Value = serde_json::from_slice(content).ok()?;
         let count = |name: &str| answer.get(name)?.as_u64();
@@ -93,7 +95,7 @@ impl Outcome {
     }
 }
 
-/// Why a call was refused, as the answer says it; `None` if the answer is none of the API's.
+/// The reason in the reply to a refused call; `None` if the content is not a refusal of the API.
 pub fn detail_of_refusal(content: &[u8]) -> Option<String> {
     let problem: Value = serde_json::from_slice(content).ok()?;
     problem.get("detail")?.as_str().map(str::to_owned)
@@ -108,7 +110,7 @@ mod tests {
     use message::{Fields, Method, Status};
 
     #[test]
-    fn what_is_written_is_read() {
+    fn written_calls_can_be_read() {
         let texts = |text: &str| vec![text.to_owned()];
         for (selectors, wants) in [
             (Selectors::Pages(texts("http://a.test/")), 1),
@@ -134,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_understood() {
+    fn replies_are_read_back() {
         let order = Order { dialect: "api", invalidations: Vec::new(), refill: None, style: Style::Native };
         for (undurable, in_tree) in [(false, false), (true, false), (false, true), (true, true)] {
             let outcome = Outcome { purged: 3, softened: 1, uncounted: 2, sequence: 0, undurable, in_tree };

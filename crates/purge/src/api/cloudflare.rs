@@ -1,4 +1,4 @@
-//! Calls of Cloudflare's purge API. A zone's identifier is taken for a site's name.
+//! Calls of Cloudflare's purge API. The zone's identifier is used as a site's name.
 
 use super::SELECTORS_MAX;
 use super::json::{Object, text, unexpected};
@@ -51,7 +51,8 @@ pub(super) fn read(zone: &Bytes, content: &[u8]) -> Result<Order, Malformed> {
     Ok(Order { dialect: "cloudflare", invalidations, refill: None, style })
 }
 
-/// A file is a URL, or an object with one and with the headers of one variant; here all variants are meant.
+/// Reads a file: a URL, or an object with a URL and the headers of one variant. All variants are
+/// purged.
 fn file(path: &str, value: &Value) -> Result<Pages, Malformed> {
     let (path, url) = match value {
         Value::Object(members) => {

@@ -1,4 +1,4 @@
-//! Calls of Fastly's purge API. A service's identifier is taken for a site's name.
+//! Calls of Fastly's purge API. The service's identifier is used as a site's name.
 
 use super::json::Object;
 use super::page::Pages;
@@ -10,7 +10,7 @@ use bytes::Bytes;
 use message::{Fields, names};
 use store::Mode;
 
-/// Keys in one call.
+/// Largest number of keys in the JSON content of a call.
 const KEYS_MAX: usize = 256;
 
 pub(super) fn keys(service: &Bytes, fields: &Fields, content: &[u8]) -> Result<Order, Malformed> {
@@ -35,7 +35,7 @@ pub(super) fn key(service: &Bytes, key: &Bytes, fields: &Fields) -> Result<Order
     order(vec![want], fields, Style::Fastly)
 }
 
-/// Everything is always removed: there is no soft form of this call.
+/// A hard purge of everything: Fastly's API has no soft form of this call.
 pub(super) fn all(service: &Bytes) -> Order {
     let want = Want::Everything { reach: Reach::Site(service.clone()) };
     let invalidations = vec![Invalidation { want, mode: Mode::Hard }];

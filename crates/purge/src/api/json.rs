@@ -1,13 +1,13 @@
-//! Walking through JSON content with the path at hand, so that a fault can be told by its place.
+//! Accessors for JSON content that keep the path at hand, so that a fault names its place.
 
 use crate::malformed::{Fault, Malformed, Place};
 use serde_json::{Map, Value};
 
-/// An object of a call's content.
+/// The JSON object that is the content of a call.
 pub(super) struct Object(Map<String, Value>);
 
 impl Object {
-    /// The content, which must be one object.
+    /// Parses the content, which must be one object.
     pub(super) fn parse(content: &[u8]) -> Result<Self, Malformed> {
         let at_content = |fault| Malformed { place: Place::Content, fault };
         if content.trim_ascii().is_empty() {
@@ -23,7 +23,7 @@ impl Object {
         }
     }
 
-    /// Whether there is a member, `null` apart.
+    /// Whether there is a member of this name that is not `null`.
     pub(super) fn has(&self, name: &str) -> bool {
         self.0.get(name).is_some_and(|value| !value.is_null())
     }
@@ -32,18 +32,19 @@ impl Object {
         self.0.get(name).filter(|value| !value.is_null())
     }
 
-    /// A member that is a text.
+    /// The member of this name, which must be a string; `None` if it is missing or `null`.
     pub(super) fn text(&self, name: &str) -> Result<Option<&str>, Malformed> {
         self.member(name).map(|value| text(value, name)).transpose()
     }
 
-    /// A member that is true or false.
+    /// The member of this name, which must be true or false; `None` if it is missing or `null`.
     pub(super) fn flag(&self, name: &str) -> Result<Option<bool>, Malformed> {
         let flag = |value: &Value| value.as_bool().ok_or_else(|| unexpected(name, "true or false", value));
         self.member(name).map(flag).transpose()
     }
 
-    /// A member that is an array with at least one and at most `count_max` elements, each with its path.
+    /// The elements of an array with at least one and at most `count_max` elements, each with its
+    /// path.
     pub(super) fn elements(
         &self,
         name: &'static str,
@@ -63,7 +64,7 @@ impl Object {
         Ok(array.iter().enumerate().map(|(index, value)| (path(index), value)).collect())
     }
 
-    /// A member that is an array of texts that are not empty, each with its path.
+    /// The elements of an array of strings that are not empty, each with its path.
     pub(super) fn texts(
         &self,
         name: &'static str,
@@ -82,12 +83,12 @@ impl Object {
     }
 }
 
-/// A text.
+/// The string at this path.
 pub(super) fn text<'a>(value: &'a Value, path: &str) -> Result<&'a str, Malformed> {
     value.as_str().ok_or_else(|| unexpected(path, "a string", value))
 }
 
-/// Another kind of value than expected.
+/// The fault that a value is of another kind than expected.
 pub(super) fn unexpected(path: &str, expected: &'static str, found: &Value) -> Malformed {
     Malformed::json(path, Fault::Expected { expected, found: kind(found).to_owned() })
 }

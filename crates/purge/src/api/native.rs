@@ -1,13 +1,14 @@
-//! Petasos' own call, in the event format of draft-nottingham-http-invalidation:
+//! Petasos' own API, in the event format of draft-nottingham-http-invalidation:
 //!
 //! ```json
 //! {"type": "uri", "selectors": ["https://www.example.org/news"], "purge": true}
 //! ```
 //!
-//! To the draft's types `uri`, `uri-prefix`, `origin` and `group` come `host`, `tag`, `ban` and `all`, and the members
-//! `match` (`any` or `all` of the tags) and `site` (whose tags, bans or everything). Without `purge` responses are
-//! removed, which the draft leaves to the cache; `false` marks them stale. Members that are not known are ignored, as
-//! the draft demands.
+//! The draft has the types `uri`, `uri-prefix`, `origin` and `group`. Petasos adds the types
+//! `host`, `tag`, `ban` and `all`. It also adds the members `match` (`any` or `all` of the tags)
+//! and `site` (to which tags, bans or `all` are limited). `purge` is true by default and removes
+//! responses, which the draft leaves to the cache; `false` marks them stale. Unknown members are
+//! ignored, as the draft demands.
 
 use super::json::Object;
 use super::page::{self, Pages};
@@ -20,7 +21,7 @@ use bytes::Bytes;
 use std::sync::Arc;
 use store::Mode;
 
-/// The types of selectors with what they mean; for the documentation.
+/// The types of selectors, what they list and what they invalidate, for the documentation.
 pub(crate) const TYPES: &[(&str, &str, &str)] = &[
     ("uri", "URLs", "these pages, on http and https"),
     ("uri-prefix", "URLs", "all pages whose URL begins so"),
@@ -68,7 +69,7 @@ pub(super) fn read(content: &[u8]) -> Result<Order, Malformed> {
     Ok(Order { dialect: "api", invalidations, refill: object.flag("refill")?, style: Style::Native })
 }
 
-/// What is wanted of each selector.
+/// Reads each selector with `want`.
 fn each(
     object: &Object,
     count_max: usize,
@@ -86,7 +87,7 @@ fn each_page(object: &Object, wants: impl Fn(Pages) -> Vec<Want>) -> Result<Vec<
     Ok(all)
 }
 
-/// Selectors that are URLs without a path.
+/// The selectors, which must be URLs without a path.
 fn origins(object: &Object) -> Result<Vec<Pages>, Malformed> {
     let selectors = object.texts(SELECTORS, SELECTORS_MAX)?.into_iter();
     selectors
@@ -123,7 +124,7 @@ fn tags(object: &Object) -> Result<Want, Malformed> {
     }
 }
 
-/// The site that is named, or all.
+/// The site that the call names; without one, all sites.
 fn reach(object: &Object) -> Result<Reach, Malformed> {
     let site = object.text("site")?.map(page::host).transpose();
     let site = site.map_err(|fault| Malformed::json("site", fault))?;

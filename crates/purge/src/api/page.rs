@@ -1,8 +1,8 @@
-//! URLs of pages, hosts and origins in calls of the API.
+//! Reads the URLs of pages, hosts and origins in calls of the API.
 //!
-//! A stored page is known by the target its visitors sent. Clients of the API may spell the same page otherwise, so a
-//! URL stands for the target as it was written and as browsers write it, and for both with needless percent-encoding
-//! resolved (RFC 3986 section 6.2.2).
+//! A stored page is known by the target that its visitors sent, and clients of the API may spell
+//! the same page otherwise. A URL therefore means two targets: as written, and as browsers write
+//! it. Both count also with needless percent-encoding resolved (RFC 3986 section 6.2.2).
 
 use crate::malformed::Fault;
 use bytes::Bytes;
@@ -10,17 +10,17 @@ use h1::Target;
 use message::Method;
 use url::Url;
 
-/// The pages that a URL means: a host, lower-case and without a default port, and its targets.
+/// The pages that a URL means: one host, in lower case and without a default port, and its targets.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Pages {
     pub(super) https: bool,
     pub(super) host: Bytes,
-    /// At least one, each another.
+    /// The targets, sorted and without duplicates; at least one.
     pub(super) targets: Vec<Bytes>,
 }
 
 impl Pages {
-    /// Reads an absolute http or https URL; a fragment is left out.
+    /// Reads an absolute http or https URL. A fragment is ignored.
     pub(super) fn of(text: &str) -> Result<Self, Fault> {
         let url = Url::parse(text).map_err(|error| Fault::Url(format!("no URL: {error}")))?;
         let https = match url.scheme() {
@@ -45,21 +45,23 @@ impl Pages {
     }
 }
 
-/// A host name with or without a port, as it would stand in a URL.
+/// Reads a host name with or without a port. The result is spelled as in a normalised URL.
 pub(super) fn host(text: &str) -> Result<Bytes, Fault> {
     let pages = Pages::of(&format!("http://{text}/")).ok().filter(|pages| pages.targets == ["/"]);
+    // The URL parser would take text around these characters for another part of the URL.
     let host = pages.map(|pages| pages.host).filter(|_| !text.contains(['/', '?', '#', '\\', '@']));
     host.ok_or_else(|| Fault::expected("a host name", text.as_bytes()))
 }
 
-/// The target of a URL as it was written, if it can stand in a request so.
+/// The target of a URL as it was written; `None` if it cannot be sent in a request.
 fn as_written(url: &str) -> Option<Bytes> {
     let without_fragment = url.split('#').next()?;
     let target = Target::split(&Method::Get, without_fragment.as_bytes()).ok()?.path_and_query;
     target.starts_with(b"/").then(|| Bytes::copy_from_slice(target))
 }
 
-/// The target with percent-encoded unreserved characters resolved and the other percent-encodings in upper case.
+/// The target with percent-encoded unreserved characters decoded, and with the other encodings in
+/// upper case.
 fn resolved(target: &[u8]) -> Bytes {
     let mut normal = Vec::with_capacity(target.len());
     let mut rest = target;
@@ -83,7 +85,7 @@ fn resolved(target: &[u8]) -> Bytes {
     }
 }
 
-/// A path segment with its percent-encoding resolved.
+/// A path segment, percent-decoded.
 pub(super) fn decoded(segment: &[u8]) -> Bytes {
     let mut octets = Vec::with_capacity(segment.len());
     let mut rest = segment;
@@ -102,7 +104,7 @@ pub(super) fn decoded(segment: &[u8]) -> Bytes {
     }
 }
 
-/// The value of a hexadecimal digit.
+/// The value of a hexadecimal digit; the caller has checked that it is one.
 const fn hex(digit: u8) -> u8 {
     match digit {
         b'0'..=b'9' => digit - b'0',
@@ -121,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_url_means_every_spelling_of_its_page() {
+    fn url_means_every_spelling_of_its_page() {
         for (url, host, targets) in [
             ("https://www.example.com/foo/bar", "www.example.com", &["/foo/bar"][..]),
             ("HTTPS://www.Example.com:443/foo", "www.example.com", &["/foo"]),
@@ -154,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts() {
+    fn hosts_have_no_path_or_user_name() {
         assert_eq!(host("WWW.Example.com").unwrap(), "www.example.com");
         assert_eq!(host("a.test:8080").unwrap(), "a.test:8080");
         for wrong in ["", "a/b", "a?b", "u@a", "a b", "a#b", "http://a"] {

@@ -1,7 +1,8 @@
-//! What must hold for any octets whatsoever. The property tests call these functions with generated octets, the corpus
-//! test with the committed seeds, and the fuzz targets beside this crate with whatever they find.
+//! Properties that must hold for any input. The property tests call these functions with generated
+//! bytes, and the seed tests with the committed seeds. The fuzz targets of this crate call them
+//! with their own input.
 //!
-//! Each function panics when something does not hold.
+//! Each function panics if a property does not hold.
 
 use bytes::Bytes;
 use message::{Fields, Method, RequestHead, ResponseHead, Status, Version};
@@ -10,7 +11,7 @@ use petasos_purge::{
     TagExpression, TagsError, Want, api, is_purge_method, read, reply, signals, tags_of,
 };
 
-/// A request: method and target on the first line, then fields as `Name: value`.
+/// Checks a request: method and target on the first line, then fields as `Name: value`.
 pub(crate) fn orders(octets: &[u8]) {
     let mut lines = octets.split(|&octet| octet == b'\n');
     let first = lines.next().unwrap_or_default();
@@ -55,7 +56,7 @@ pub(crate) fn orders(octets: &[u8]) {
     }
 }
 
-/// Each line as a value of headers that carry tags.
+/// Checks each line as the value of headers that carry tags.
 pub(crate) fn tags(octets: &[u8]) {
     for line in octets.split(|&octet| octet == b'\n') {
         expression(line);
@@ -65,13 +66,14 @@ pub(crate) fn tags(octets: &[u8]) {
     }
 }
 
-/// A tag expression.
+/// Checks a tag expression.
 fn expression(text: &[u8]) {
     match TagExpression::parse(text) {
         Ok(TagExpression::AnyOf(tags)) => {
             check_tags(&tags);
-            // Whatever the text would find if each tag were all there is, is in the list. Only a dot that nobody
-            // escaped is taken for a dot, and clients' escapes of < and > are edges of words to the crate `regex`.
+            // The list contains every tag that the text, taken as a regular expression, matches
+            // whole. Two differences are excluded. The parser takes an unescaped dot literally. The
+            // escapes `\<` and `\>` of clients are word boundaries to the crate `regex`.
             let is_expression = text.iter().any(|octet| b"()^$\\".contains(octet));
             let differs = |pair: &[u8]| {
                 matches!(pair, br"\<" | br"\>")
@@ -92,10 +94,10 @@ fn expression(text: &[u8]) {
     }
 }
 
-/// Tags of a response: each must be found again by every way of purging it.
+/// Checks the tags of a response: each must be found by every way of purging it.
 fn stated(header: &'static str, line: &[u8]) {
     if line.iter().any(|octet| octet.is_ascii_control() && *octet != b'\t') {
-        // No field can carry these.
+        // No header field can carry these bytes.
         return;
     }
     let mut response = Fields::new();
@@ -131,14 +133,14 @@ fn quoted(tag: &[u8]) -> Vec<u8> {
     tag.iter().flat_map(|&octet| special(octet).then_some(b'\\').into_iter().chain([octet])).collect()
 }
 
-/// A ban expression.
+/// Checks a ban expression.
 pub(crate) fn bans(octets: &[u8]) {
     let text = String::from_utf8_lossy(octets);
     match Ban::parse(&text) {
         Ok(ban) => {
             assert!((1..=CONDITIONS_MAX).contains(&ban.conditions().len()));
             let written = ban.to_string();
-            // Quotes and escapes may make it longer than what is read.
+            // Quotes and escapes may make the text longer than [`Ban::parse`] accepts.
             if written.len() <= petasos_purge::BAN_BYTES_MAX {
                 assert_eq!(Ban::parse(&written), Ok(ban), "{written}");
             }
@@ -149,7 +151,7 @@ pub(crate) fn bans(octets: &[u8]) {
     }
 }
 
-/// A call of the API: the target on the first line, then the content.
+/// Checks a call of the API: the target on the first line, then the content.
 pub(crate) fn calls(octets: &[u8]) {
     let (target, content) = split_at_first(octets, b'\n');
     let Some(route) = api::Route::of(target) else { return };
@@ -169,7 +171,7 @@ pub(crate) fn calls(octets: &[u8]) {
     assert!(api::read(&route, &Method::Put, &Fields::new(), content).is_err());
 }
 
-/// Each line as a value of the fields in which applications ask for invalidations.
+/// Checks each line as the value of the fields in which origins ask for invalidations.
 pub(crate) fn asked_by_answers(octets: &[u8]) {
     for line in octets.split(|&octet| octet == b'\n') {
         for name in ["X-LiteSpeed-Purge", "X-Cache-Invalidate", "Cache-Group-Invalidation"] {
@@ -202,7 +204,7 @@ fn check_tags(tags: &[Bytes]) {
     assert!(tags.iter().all(|tag| !tag.is_empty() && tag.len() <= TAG_BYTES_MAX));
 }
 
-/// Whatever comes of it, the answer is 200, not to be cached, and JSON.
+/// Whatever the outcome, the reply is 200, must not be cached, and is JSON.
 fn check_answers(order: &Order) {
     for (purged, softened) in [(0, 0), (u64::MAX, 7)] {
         let reply = reply(
@@ -223,14 +225,14 @@ fn check_malformed(malformed: &Malformed, reply: &Reply) {
     check_fields(reply);
 }
 
-/// Nothing that a client sent may become a line of its own.
+/// No text from a client may add a line to the head.
 fn check_fields(reply: &Reply) {
     let clean = |octets: &[u8]| octets.iter().all(|&octet| octet == b'\t' || octet >= b' ');
     assert!(clean(&reply.head.reason) && reply.head.fields.iter().all(|field| clean(&field.value)));
     assert_eq!(reply.head.fields.first("Cache-Control").map(|value| &value[..]), Some(&b"no-store"[..]));
 }
 
-/// What stands before and after the first `separator`.
+/// The text before and after the first `separator`.
 fn split_at_first(octets: &[u8], separator: u8) -> (&[u8], &[u8]) {
     let at = octets.iter().position(|&octet| octet == separator).unwrap_or(octets.len());
     (octets.get(..at).unwrap_or_default(), octets.get(at + 1..).unwrap_or_default())

@@ -1,4 +1,4 @@
-//! What the tests of dialects and of the API share.
+//! Helpers shared by the tests of dialects and of the API.
 
 use petasos_purge::{Invalidation, Reach, Want};
 use store::Mode;

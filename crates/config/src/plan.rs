@@ -156,8 +156,8 @@ pub struct Site {
     pub id: u32,
     /// Host names in lower case, without port. Empty: the site answers to any name.
     pub names: Vec<String>,
-    /// Further ports in `Host` by which visitors reach the site, beside the port of `listen`, the
-    /// default port, and the port that a trusted proxy forwards.
+    /// Further ports in `Host` by which visitors reach the site. The port of `listen`, the default
+    /// port and the port that a trusted proxy forwards need not be listed.
     pub ports: Vec<u16>,
     /// The application server behind the site.
     pub origin: OriginUrl,
@@ -184,8 +184,8 @@ pub struct Site {
 
 macro_rules! limits {
     ($($(#[$doc:meta])* $field:ident: $type:ty = $variant:ident;)*) => {
-        /// Every limit of the edge. The settings table has the meaning, unit and default of each, under
-        /// `limits.` and the field's name.
+        /// All limits of the edge. The settings table states the meaning, unit and default of each,
+        /// under `limits.` and the field's name.
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub struct Limits {
             $(#[doc = concat!("The setting `limits.", stringify!($field), "`.")] pub $field: $type,)*
@@ -708,7 +708,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flag_wins_over_the_file_and_a_site_over_the_top() {
+    fn flags_override_the_file_and_sites_override_the_top() {
         let text = "ttl = '1m'\n[[site]]\nnames = ['a.test']\nttl = '2m'\n[[site]]\nnames = ['b.test']\n";
         let plan = load(text, &origin()).unwrap();
         let ttl = |index: usize| plan.sites[index].policy.default_ttl.unwrap().as_secs();
@@ -779,7 +779,7 @@ mod tests {
     }
 
     #[test]
-    fn the_wordpress_profile_brings_a_lifetime() {
+    fn wordpress_profile_sets_a_lifetime() {
         let mut overrides = origin();
         overrides.push(("profile", "wordpress".to_owned()));
         assert!(load("", &overrides).unwrap().sites[0].policy.default_ttl.is_some());

@@ -6,8 +6,8 @@
 //! it takes; no delay is simulated. The content is synthetic and generated from a fixed seed.
 //!
 //! ```text
-//! front thread --complete request--> queue --> workers: core scripts -> [page?] -> modules -> [page?] -> page
-//!      ^                               |
+//! front thread --complete request--> queue --> workers: core scripts -> [page?]
+//!      ^                               |                  -> modules -> [page?] -> page
 //!      +------ open connection --------+--> thread aside: /assets, /_status, /_switch, /_flush
 //! ```
 //!
@@ -103,8 +103,8 @@ impl Site {
     /// site answers requests.
     ///
     /// # Errors
-    /// If the directory is in use or cannot be written, if the address cannot be bound, or if the
-    /// number of workers is out of range.
+    /// If the directory is in use or cannot be written, or if the address cannot be bound. Also if
+    /// the number of workers is out of range.
     pub fn start(options: &Options, clock: Arc<dyn Clock>) -> Result<Self, StartError> {
         if options.workers == 0 || options.workers > Options::WORKERS_MAX {
             let max = Options::WORKERS_MAX;

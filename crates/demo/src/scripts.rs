@@ -2,8 +2,8 @@
 //! them, for every request or once.
 //!
 //! The files are run from the data directory and not from this binary. So reading them is the same
-//! work as for any scripted site, and they can be inspected and tried out there. A change lasts until
-//! the next start.
+//! work as for any scripted site, and they can be inspected and tried out there. A change lasts
+//! until the next start.
 
 use crate::counters::Counters;
 use rhai::{AST, Engine, ImmutableString};

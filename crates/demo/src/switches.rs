@@ -123,7 +123,7 @@ mod tests {
     use super::{SharedSwitches, SwitchError, Switches};
 
     #[test]
-    fn every_combination_survives_the_shared_word() {
+    fn every_combination_round_trips_through_the_atomic() {
         for bits in 0..16 {
             let switches = Switches::from_bits(bits);
             assert_eq!(SharedSwitches::new(switches).load(), switches);

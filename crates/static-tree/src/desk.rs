@@ -88,6 +88,7 @@ impl Desk {
             |state: &mut State| state.pages.is_empty() && state.withdrawn.is_empty() && !state.is_ended;
         let waited = self.changed.wait_timeout_while(self.lock(), wait, is_idle);
         let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        // Removals first: a withdrawn page is outdated, while a queued page is only missing.
         if !state.withdrawn.is_empty() {
             return Next::Remove(state.withdrawn.drain().collect());
         }

@@ -126,6 +126,7 @@ impl Files {
         if let Some(directory) = plain.parent() {
             std::fs::create_dir_all(directory).map_err(of)?;
         }
+        // The plain file comes last, because servers use coded files only beside it.
         for ending in [GZIP, BROTLI] {
             let (staged, path) = (self.staged(ending), self.path(place, ending));
             match std::fs::rename(staged, &path) {

@@ -10,7 +10,8 @@ pub enum Refusal {
     NotForAll,
     /// It stays fresh for too short a time, or must be validated before each use.
     ShortLived,
-    /// Its host or path has no safe name in the layout, or the place belongs to another page.
+    /// Its host or path has no safe name in the layout, or its place belongs to another page. Also
+    /// if the tree already has pages of too many hosts.
     Path,
     /// The tree has reached its limit of pages or bytes.
     Full,

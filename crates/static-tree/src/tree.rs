@@ -81,6 +81,7 @@ pub struct Tree {
     counts: Counts,
 }
 
+/// Counters of a tree. Relaxed is enough for them, because no other data depends on their order.
 #[derive(Debug, Default)]
 struct Counts {
     written: AtomicU64,
@@ -196,6 +197,8 @@ impl Tree {
                 Next::Nothing => {}
                 Next::End => return,
             }
+            // Report the first error only. The file system counts as working again after a write
+            // during which no error was counted.
             let fault = lock(&self.counts.fault).take();
             if let Some(fault) = fault.filter(|_| !is_failing) {
                 is_failing = true;

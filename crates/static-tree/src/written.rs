@@ -177,6 +177,8 @@ impl Written {
                 Box::new(places.flatten().filter_map(found))
             }
             Selector::Tags { any_of, all_of, .. } => {
+                // If `any_of` is empty, a matching page has every tag of `all_of`, so the first
+                // one finds it.
                 let tags = if any_of.is_empty() { all_of.get(..1).unwrap_or_default() } else { any_of };
                 Box::new(tags.iter().flat_map(|tag| self.with_tag(self.hasher.hash_one(tag))))
             }

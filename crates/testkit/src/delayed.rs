@@ -136,6 +136,7 @@ impl Drop for Delayed {
     fn drop(&mut self) {
         self.is_stopped.store(true, Ordering::SeqCst);
         if let Some(serving) = self.serving.take() {
+            // A panic of the thread was already reported.
             let _ = serving.join();
         }
     }

@@ -181,6 +181,7 @@ impl Life {
         self.stop.store(true, Ordering::SeqCst);
         // Wakes the accepting thread so that it sees the flag. The connection itself may fail.
         let _ = TcpStream::connect(address);
+        // A panic of the thread was already reported.
         let _ = listening.join();
         for connection in self.open.lock().unwrap().drain(..).filter_map(|open| open.upgrade()) {
             let _ = connection.shutdown(Shutdown::Both);
@@ -220,6 +221,7 @@ fn act(mut connection: &TcpStream, action: Action, stop: &AtomicBool) -> bool {
         Action::Await(gate) => gate.wait(stop),
         Action::Pause(duration) => std::thread::sleep(duration),
         Action::Close => {
+            // The client may have closed the connection already.
             let _ = connection.shutdown(Shutdown::Both);
             return false;
         }

@@ -82,6 +82,7 @@ impl Drop for Paced {
         // Wakes the accepting thread so that it sees the flag. The connection itself may fail.
         let _ = TcpStream::connect(self.address);
         if let Some(accepting) = self.accepting.take() {
+            // A panic of the thread was already reported.
             let _ = accepting.join();
         }
     }

@@ -247,6 +247,7 @@ fn listen(stderr: impl BufRead + Send + 'static, said: Arc<Mutex<String>>) {
 
 impl Drop for Edge {
     fn drop(&mut self) {
+        // Errors are ignored, because the process may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -95,6 +95,7 @@ async fn serve(listener: &TcpListener, acceptor: &TlsAcceptor, origin: SocketAdd
             // that.
             let Ok(mut client) = acceptor.accept(client).await else { return };
             let Ok(mut origin) = TcpStream::connect(origin).await else { return };
+            // Either side may end the connection at any time.
             let _ = tokio::io::copy_bidirectional(&mut client, &mut origin).await;
         });
     }

@@ -407,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn every_member_of_the_answer_is_described_and_no_other() {
+    fn reference_lists_exactly_the_members_of_the_answer() {
         fn paths(value: &serde_json::Value, path: &str, found: &mut BTreeSet<String>) {
             match value {
                 serde_json::Value::Object(members) => members.iter().for_each(|(name, value)| {

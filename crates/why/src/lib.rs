@@ -3,7 +3,8 @@
 //!
 //! ```text
 //!   SiteUrl, HeaderLine -> ask (Fetcher) -> edge::why::Answer -> answer_text
-//!                       -> Probe -> visit (Fetcher) -> Answers -> inspect -> Findings -> report, JSON
+//!                       -> Probe -> visit (Fetcher) -> Answers -> inspect -> Findings
+//!                          -> report, JSON
 //! ```
 //!
 //! Invariants:

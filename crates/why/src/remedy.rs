@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_system_with_advice_counts() {
+    fn first_system_with_advice_is_used() {
         assert_eq!(lifetime_advice(["PHP", "Drupal"]).unwrap().software, "Drupal");
         assert_eq!(lifetime_advice(["PHP"]), None);
     }

@@ -437,7 +437,7 @@ fn paths(value: &serde_json::Value, path: &str, found: &mut BTreeSet<String>) {
 }
 
 #[test]
-fn every_member_of_the_document_is_described_and_no_other() {
+fn reference_lists_exactly_the_members_of_the_document() {
     let mut found = BTreeSet::new();
     let origin = Origin::start(shop);
     let personal = Origin::start(|seen| {

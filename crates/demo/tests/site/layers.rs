@@ -137,7 +137,7 @@ fn visitors_with_a_session_neither_store_nor_get_shared_pages() {
 }
 
 #[test]
-fn shared_pages_say_so_and_set_no_cookie() {
+fn shared_pages_are_public_and_set_no_cookie() {
     let site = Running::start();
     for layer in LAYERS {
         site.switch(layer);

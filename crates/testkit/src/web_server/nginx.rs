@@ -23,7 +23,8 @@ pub struct Nginx {
 }
 
 impl Nginx {
-    /// Starts nginx with `given` in each of its server blocks, and waits until it accepts connections.
+    /// Starts nginx with `given` in each of its server blocks, and waits until it accepts
+    /// connections.
     ///
     /// # Panics
     /// If it does not start.

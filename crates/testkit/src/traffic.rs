@@ -27,7 +27,7 @@ pub struct Traffic {
 
 /// One request.
 pub struct Visit {
-    /// Index of the page in [`Traffic::pages`].
+    /// Index of the page in [`Traffic::pages()`].
     pub page: usize,
     /// The page's target, with campaign parameters if there are any.
     pub target: String,
@@ -75,13 +75,13 @@ impl Traffic {
         self.shares.partition_point(|up_to| *up_to < at)
     }
 
-    /// A robot's request for a page. `page` is an index in [`Traffic::pages`].
+    /// A robot's request for a page. `page` is an index in [`Traffic::pages()`].
     pub fn robot(&self, page: usize) -> Visit {
         let name = "User-Agent: Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)";
         Visit { page, target: self.pages[page].clone(), fields: vec![name.to_owned()] }
     }
 
-    /// A browser's request for a page. `page` is an index in [`Traffic::pages`].
+    /// A browser's request for a page. `page` is an index in [`Traffic::pages()`].
     pub fn visitor(&mut self, page: usize) -> Visit {
         let target = &self.pages[page];
         let with = |parameters: String| {

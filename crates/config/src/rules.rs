@@ -24,8 +24,8 @@ pub(crate) fn chosen(lookup: &Lookup<'_>, read: &ReadFile<'_>) -> Result<Policy,
     profile.map(|profile| profile.policy).map_err(|error| Diagnostic::new(error.to_string(), place()))
 }
 
-/// Applies the site's settings to a profile's rules. Lists are extended; all other values are
-/// replaced.
+/// Applies the site's settings to a profile's rules. Lists of patterns are extended; all other
+/// values are replaced.
 pub(crate) fn widened(mut policy: Policy, lookup: &Lookup<'_>) -> Policy {
     policy.default_ttl = lookup.duration("ttl").or(policy.default_ttl);
     policy.not_found_ttl = lookup.duration("not_found_ttl").or(policy.not_found_ttl);

@@ -7,8 +7,8 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use std::io::{self, Write};
 
-/// Brotli's quality (0 to 11) and the logarithm of its window size. Quality can be high, because
-/// each page is encoded once, in a thread of its own.
+/// Brotli's quality (0 to 11) and the logarithm of its window size. The quality can be fairly high,
+/// because each page is encoded only once, in the writer's thread.
 const BROTLI_QUALITY: u32 = 7;
 const BROTLI_WINDOW_BITS: u32 = 22;
 

@@ -127,7 +127,7 @@ impl Written {
         over.map(|(_, place)| place.clone()).collect()
     }
 
-    /// The pages that invalidations of the store match, and advances `settled` beyond these
+    /// Returns the pages that invalidations of the store match, and advances `settled` beyond these
     /// invalidations.
     ///
     /// If `heard` holds every selector since the last call, by number, only pages that they can
